@@ -155,13 +155,14 @@ func (r *configReport) ask(s *config.Settings) error {
 		return err
 	}
 	defer c.Close()
-	r.UCX, r.Transports = map[string]string{}, c.Transports()
-	for _, option := range c.Config() {
-		name := strings.TrimPrefix(option.Name, "UCX_")
+	info := c.Info()
+	r.UCX, r.Transports = map[string]string{}, info.Transports
+	for name, value := range info.Options {
+		name = strings.TrimPrefix(name, "UCX_")
 		_, asked := s.Options[name]
 		if _, inEnv := s.Env[name]; asked || inEnv || name == "TLS" || name == "SOCKADDR_TLS_PRIORITY" ||
 			name == "NET_DEVICES" {
-			r.UCX[name] = option.Value
+			r.UCX[name] = value
 		}
 	}
 	return nil

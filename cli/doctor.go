@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"maps"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -125,11 +126,10 @@ func examinedHost(connections int) *doctor.Host {
 		// A context can fail because of the very variables to be examined: the
 		// lint then works without the library's own lists.
 		if c, err := ucx.NewContext(ucx.Config{}); err == nil {
-			h.UCX.Transports = transportNames(c.Transports())
+			info := c.Info()
+			h.UCX.Transports = transportNames(info.Transports)
 			known.Transports = h.UCX.Transports
-			for _, option := range c.Config() {
-				known.Options = append(known.Options, option.Name)
-			}
+			known.Options = slices.Sorted(maps.Keys(info.Options))
 			c.Close()
 		}
 	}

@@ -115,12 +115,13 @@ func collectInfo(config bool, match string) (infoReport, error) {
 		return r, err
 	}
 	defer c.Close()
-	r.UCX.Transports = groupTransports(c.Transports())
+	info := c.Info()
+	r.UCX.Transports = groupTransports(info.Transports)
 	if config {
 		r.UCX.Config = map[string]string{}
-		for _, option := range c.Config() {
-			if strings.Contains(strings.ToUpper(option.Name), strings.ToUpper(match)) {
-				r.UCX.Config[option.Name] = option.Value
+		for name, value := range info.Options {
+			if strings.Contains(strings.ToUpper(name), strings.ToUpper(match)) {
+				r.UCX.Config[name] = value
 			}
 		}
 	}

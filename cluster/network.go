@@ -92,7 +92,7 @@ func probe(s ucxcomm.Settings) error {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	defer c.Close()
-	have := c.Transports()
+	have := c.Info().Transports
 	devices := s.Options["NET_DEVICES"]
 	if devices == "" || devices == "all" || strings.HasPrefix(devices, "^") {
 		return nil

@@ -34,7 +34,7 @@ const (
 )
 
 // SendAM sends an active message: it arrives at the peer's handler or RecvAM for id,
-// with a header (up to Worker.MaxHeader bytes, copied) and data. Several views are
+// with a header (up to WorkerInfo.MaxHeader bytes, copied) and data. Several views are
 // gathered into one message. Ids 1024 to 1039 and 2048 to 4095 are
 // Millstream's own; UCXX uses 0.
 func (ep *Endpoint) SendAM(ctx context.Context, id uint16, header []byte, opts AMOptions, data ...View) error {
@@ -137,7 +137,7 @@ func (m *AM) take() ([]byte, *ucp.Event, error) {
 	defer m.mu.Unlock()
 	if m.data == nil && m.event == nil {
 		return nil, nil, &OpError{Op: ucp.OpAMRecv.String(), Err: fmt.Errorf("ucx: message was received or released "+
-			"before: %w", ErrNoMessage)}
+			"before: %w", errNoMessage)}
 	}
 	d, e := m.data, m.event
 	m.data, m.event = nil, nil

@@ -71,7 +71,7 @@ func TestMessageHeaders(t *testing.T) {
 	if err := b.Worker().OpenAM(1); err != nil {
 		t.Fatal(err)
 	}
-	limit := a.Worker().MaxHeader()
+	limit := a.Worker().mem.maxHeader
 	if limit < 128 {
 		t.Fatalf("MaxHeader is %d", limit)
 	}

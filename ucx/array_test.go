@@ -146,7 +146,7 @@ func TestArrayRefused(t *testing.T) {
 		{"old", cai(func(a *ArrayInterface) { a.Version = 1 }), nil, "version 1"},
 		{"not ready", cai(func(a *ArrayInterface) { a.Stream = 7 }), nil, "stream 0x7"},
 		{"no device", noDevice, nil, "cuda.Pointer"},
-		{"AMD", dl(func(x *Tensor) { x.DeviceType = 10 }), ErrUnsupported, "rocm"},
+		{"AMD", dl(func(x *Tensor) { x.DeviceType = 10 }), errUnsupported, "rocm"},
 		{"handles", dl(func(x *Tensor) { x.Code = 3 }), ErrElementType, "handles"},
 		{"bits", dl(func(x *Tensor) { x.Bits = 4 }), ErrElementType, "4 bits"},
 		{"every second", dl(func(x *Tensor) { x.Strides = []int64{2} }), ErrNotContiguous, "strides"},

@@ -11,9 +11,8 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// Word is what atomic operations work on. Signed and other types of the same size
-// convert.
-type Word interface{ uint32 | uint64 }
+// word is what atomic operations work on.
+type word interface{ uint32 | uint64 }
 
 // Atomic is a word in a peer's memory on which atomic operations work, as those of
 // [sync/atomic] do on local memory. It is a small value that owns nothing:
@@ -29,16 +28,16 @@ type Word interface{ uint32 | uint64 }
 // after [Endpoint.Flush]. The others return the value from before, and have taken effect.
 //
 // UCX 1.16 to 1.22 have atomics only on endpoints that do not watch for their peer's
-// failure: connect with [EndpointConfig].Errors set to [ErrorNone], or give the context
+// failure: connect with [EndpointConfig].NoErrorHandling, or give the context
 // the option PROTO_ENABLE=n, with which they use the protocols of older releases.
-type Atomic[T Word] struct {
+type Atomic[T uint32 | uint64] struct {
 	rk  *RemoteKey
 	off int64
 }
 
 // AtomicAt names the word at byte offset off, which must leave the word aligned in
 // the peer's memory. Mistakes show when an operation is used.
-func AtomicAt[T Word](rk *RemoteKey, off int64) Atomic[T] { return Atomic[T]{rk, off} }
+func AtomicAt[T uint32 | uint64](rk *RemoteKey, off int64) Atomic[T] { return Atomic[T]{rk, off} }
 
 // UCX's numbers of the operations.
 const (
@@ -102,9 +101,9 @@ func (a Atomic[T]) size() int {
 }
 
 // wordOf reads a word of either size where UCX put it: at the start of the eight bytes.
-func wordOf[T Word](p *uint64) T { return *(*T)(unsafe.Pointer(p)) }
+func wordOf[T word](p *uint64) T { return *(*T)(unsafe.Pointer(p)) }
 
-func setWord[T Word](p *uint64, v T) {
+func setWord[T word](p *uint64, v T) {
 	*p = 0
 	*(*T)(unsafe.Pointer(p)) = v
 }
@@ -120,7 +119,7 @@ func (a Atomic[T]) target() (uint64, error) {
 	}
 	if a.rk.ep.w.ctx.cfg.Features&feature == 0 {
 		return 0, fmt.Errorf("ucx: the context does not have the feature %s; add it to Config.Features: %w", name,
-			ErrUnsupported)
+			errUnsupported)
 	}
 	addr, err := a.rk.reach(a.rk.ep, a.off, size, true)
 	if err != nil {
@@ -131,9 +130,9 @@ func (a Atomic[T]) target() (uint64, error) {
 			a.off, size, a.rk.addr, ErrInvalidParam)
 	}
 	if c := a.rk.ep.w.ctx; a.rk.peerErrs && !c.amoOK && !c.lib.AtLeast(1, 23) {
-		return 0, fmt.Errorf("ucx: UCX %s has no atomics on endpoints with error mode ErrorPeer: connect with "+
-			"EndpointConfig.Errors = ErrorNone, or make the contexts with the option "+
-			"PROTO_ENABLE=n: %w", c.lib.Version, ErrUnsupported)
+		return 0, fmt.Errorf("ucx: UCX %s has no atomics on endpoints that handle errors: connect with "+
+			"EndpointConfig.NoErrorHandling, or make the contexts with the option "+
+			"PROTO_ENABLE=n: %w", c.lib.Version, errUnsupported)
 	}
 	return addr, nil
 }
@@ -220,7 +219,7 @@ func tryBits() (wrong wrongForms, err error) {
 		return wrong, err
 	}
 	defer c.Close()
-	w, err := c.NewWorker(WorkerConfig{Errors: ErrorNone})
+	w, err := c.NewWorker(WorkerConfig{NoErrorHandling: true})
 	if err != nil {
 		return wrong, err
 	}
@@ -255,7 +254,7 @@ func tryBits() (wrong wrongForms, err error) {
 	return wrongForms{w32.fetch || w64.fetch, w32.post || w64.post}, err
 }
 
-func wrongOn[T Word](a Atomic[T]) (wrong wrongForms, err error) {
+func wrongOn[T word](a Atomic[T]) (wrong wrongForms, err error) {
 	const before, operand = 0b1100, 0b1010
 	for _, op := range []uint64{atomicAnd, atomicOr, atomicXor} {
 		for _, fetch := range []bool{false, true} {
@@ -278,7 +277,7 @@ func wrongOn[T Word](a Atomic[T]) (wrong wrongForms, err error) {
 	return wrong, nil
 }
 
-func bitwise[T Word](op uint64, x, y T) T {
+func bitwise[T word](op uint64, x, y T) T {
 	switch op {
 	case atomicAnd:
 		return x & y

@@ -16,7 +16,7 @@ import (
 )
 
 // atomicForms are all operations in both forms; each says what it does to the word.
-func atomicForms[T Word]() map[string]struct {
+func atomicForms[T word]() map[string]struct {
 	do   func(ctx context.Context, a Atomic[T], x, y T) (T, error)
 	want func(old, x, y T) T
 	post bool // returns no value
@@ -75,7 +75,7 @@ func TestAtomics(t *testing.T) {
 	})
 }
 
-func testAtomics[T Word](t *testing.T, far *exposed) {
+func testAtomics[T word](t *testing.T, far *exposed) {
 	ctx := testContext(t)
 	for name, form := range atomicForms[T]() {
 		for round := range 10 {
@@ -224,8 +224,7 @@ func secondEndpoint(t *testing.T, ep *Endpoint) *Endpoint {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mode := ErrorNone
-	second, err := w.Connect(addr, &EndpointConfig{Errors: &mode})
+	second, err := w.Connect(addr, &EndpointConfig{NoErrorHandling: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +298,7 @@ func TestAtomicPeerMode(t *testing.T) {
 				if err != nil || got != 42 {
 					t.Errorf("%d, %v", got, err)
 				}
-			} else if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "ErrorNone") ||
+			} else if !errors.Is(err, errUnsupported) || !strings.Contains(err.Error(), "NoErrorHandling") ||
 				!strings.Contains(err.Error(), "PROTO_ENABLE=n") {
 				t.Errorf("%d, %v", got, err)
 			}

@@ -8,6 +8,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"go.millstream.dev/ucx/internal/ucp"
 )
 
 // TestBatch moves messages of many sizes in batches that are used again and again, in every
@@ -27,7 +29,7 @@ func TestBatch(t *testing.T) {
 					if i%2 == 0 {
 						out.Send(a, Bytes(sent[i]), 7)
 					} else {
-						out.SendSync(a, Bytes(sent[i]), 7)
+						out.add(ucp.OpTagSendSync, a, Bytes(sent[i]), 7, 0)
 					}
 				}
 				in.Start()
@@ -148,7 +150,7 @@ func TestBatchClosed(t *testing.T) {
 	}
 	out.Start()
 	for name, batch := range map[string]*Batch{"started before": in, "started after": out} {
-		if err := batch.Wait(testContext(t)); !errors.Is(err, net.ErrClosed) && !errors.Is(err, ErrCanceled) {
+		if err := batch.Wait(testContext(t)); !errors.Is(err, net.ErrClosed) && !errors.Is(err, errCanceled) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -324,7 +324,7 @@ func cancelRequest(s *scene) {
 
 	r = s.ep.StartRecv(Bytes(buf), 1201, FullMask)
 	r.Cancel()
-	if err := r.Wait(s.ctx); !errors.Is(err, ErrCanceled) || !errors.Is(err, context.Canceled) {
+	if err := r.Wait(s.ctx); !errors.Is(err, errCanceled) || !errors.Is(err, context.Canceled) {
 		s.t.Errorf("a cancelled request: %v", err)
 	}
 	can := newCanary(buf)

@@ -89,7 +89,7 @@ type Conn struct {
 
 var (
 	_ net.Conn     = (*Conn)(nil)
-	_ net.Listener = (*ConnListener)(nil)
+	_ net.Listener = (*connListener)(nil)
 )
 
 // NewConn makes a byte stream of an endpoint that was made by [Worker.Dial],
@@ -230,7 +230,7 @@ func (c *Conn) broken(op string) error {
 		return os.NewSyscallError(op, syscall.ECONNRESET)
 	case !errors.As(c.failure, &s):
 		return c.failure
-	case s == ErrConnectionReset, s == ErrNotConnected, s == errEndpointTimeout:
+	case s == ErrConnectionReset, s == errNotConnected, s == errEndpointTimeout:
 		return os.NewSyscallError(op, syscall.ECONNRESET)
 	}
 	return fmt.Errorf("%s: %w: %w", op, syscall.ECONNRESET, c.failure)
@@ -342,7 +342,7 @@ func (c *Conn) setDeadlines(t time.Time, read, write bool) error {
 	return nil
 }
 
-// DialConn connects to a [ConnListener] of another worker and returns a byte stream.
+// DialConn connects to a listener of [Worker.ListenConn] of another worker and returns a byte stream.
 // addr is as in [Worker.Dial]; cfg may be nil. For programs that want a dial
 // function, see [Worker.DialContext].
 func (w *Worker) DialConn(ctx context.Context, addr string, cfg *ConnConfig) (*Conn, error) {
@@ -358,7 +358,7 @@ func (w *Worker) DialConn(ctx context.Context, addr string, cfg *ConnConfig) (*C
 	}
 	c, err := NewConn(ctx, ep, cfg)
 	if err != nil {
-		ep.abort(ErrCanceled)
+		ep.abort(errCanceled)
 		_ = ep.Close()
 		return nil, err
 	}
@@ -387,8 +387,8 @@ func (w *Worker) DialContext(ctx context.Context, network, addr string) (net.Con
 	return c, nil
 }
 
-// ConnListener is a [net.Listener] whose connections are byte streams over UCX.
-type ConnListener struct {
+// connListener is a [net.Listener] whose connections are byte streams over UCX.
+type connListener struct {
 	l     *Listener
 	cfg   ConnConfig
 	queue chan *Conn
@@ -399,18 +399,23 @@ type ConnListener struct {
 const connBacklog = 128
 
 // ListenConn listens for [Worker.DialConn] at an address as in [Worker.Dial]; cfg
-// applies to accepted connections and may be nil. "host:0" picks a port; see Addr.
-func (w *Worker) ListenConn(ctx context.Context, addr string, cfg *ConnConfig) (*ConnListener, error) {
+// applies to accepted connections, which are of type *[Conn], and may be nil. "host:0"
+// picks a port; see Addr. Close of the listener resets connections that were not accepted.
+func (w *Worker) ListenConn(ctx context.Context, addr string, cfg *ConnConfig) (net.Listener, error) {
 	l, err := w.Listen(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
-	return l.conns(cfg)
+	c, err := l.conns(cfg)
+	if err != nil {
+		return nil, err // not a nil *connListener in a non-nil interface
+	}
+	return c, nil
 }
 
 // conns turns the listener into a [net.Listener] and takes it over: Accept is not to
 // be called any more. On failure the listener is closed.
-func (l *Listener) conns(cfg *ConnConfig) (*ConnListener, error) {
+func (l *Listener) conns(cfg *ConnConfig) (*connListener, error) {
 	filled, err := cfg.filled()
 	if err == nil {
 		err = l.w.openConns()
@@ -423,14 +428,14 @@ func (l *Listener) conns(cfg *ConnConfig) (*ConnListener, error) {
 		}
 		return nil, err
 	}
-	c := &ConnListener{l: l, cfg: filled, queue: make(chan *Conn, connBacklog), done: make(chan struct{})}
+	c := &connListener{l: l, cfg: filled, queue: make(chan *Conn, connBacklog), done: make(chan struct{})}
 	go c.serve()
 	return c, nil
 }
 
 // serve makes connections as soon as endpoints are there, so that a client may write
 // before Accept is called, as with a kernel socket.
-func (l *ConnListener) serve() {
+func (l *connListener) serve() {
 	defer l.drain()
 	defer close(l.done)
 	for {
@@ -454,7 +459,7 @@ func (l *ConnListener) serve() {
 }
 
 // drain resets connections that nobody accepted.
-func (l *ConnListener) drain() {
+func (l *connListener) drain() {
 	for {
 		select {
 		case c := <-l.queue:
@@ -471,7 +476,7 @@ func (c *Conn) refuse() {
 }
 
 // Accept waits for the next connection. Close ends it.
-func (l *ConnListener) Accept() (net.Conn, error) {
+func (l *connListener) Accept() (net.Conn, error) {
 	c, err := l.acceptContext(background)
 	if err != nil {
 		return nil, err
@@ -480,7 +485,7 @@ func (l *ConnListener) Accept() (net.Conn, error) {
 }
 
 // acceptContext waits for the next connection until ctx ends.
-func (l *ConnListener) acceptContext(ctx context.Context) (*Conn, error) {
+func (l *connListener) acceptContext(ctx context.Context) (*Conn, error) {
 	select {
 	case <-l.done:
 		return nil, l.opError(net.ErrClosed)
@@ -496,15 +501,15 @@ func (l *ConnListener) acceptContext(ctx context.Context) (*Conn, error) {
 	}
 }
 
-func (l *ConnListener) opError(err error) error {
+func (l *connListener) opError(err error) error {
 	return &net.OpError{Op: "accept", Net: "ucx", Addr: l.Addr(), Err: err}
 }
 
 // Addr returns the bound address.
-func (l *ConnListener) Addr() net.Addr { return l.l.Addr() }
+func (l *connListener) Addr() net.Addr { return l.l.Addr() }
 
 // Close stops listening. Accepted connections live on; others are reset.
-func (l *ConnListener) Close() error {
+func (l *connListener) Close() error {
 	err := l.l.Close()
 	<-l.done
 	return err

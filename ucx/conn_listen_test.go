@@ -121,7 +121,7 @@ func TestConnAcceptContext(t *testing.T) {
 	defer l.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
-	_, err = l.acceptContext(ctx)
+	_, err = l.(*connListener).acceptContext(ctx)
 	var ne net.Error
 	if !errors.As(err, &ne) || !ne.Timeout() {
 		t.Errorf("%v, want a timeout", err)
@@ -261,11 +261,11 @@ func TestConnRefusals(t *testing.T) {
 		t.Errorf("an endpoint without a lifeline: %v", err)
 	}
 	tagOnly := newWorker(t, Config{Features: Tag | Wakeup}, WorkerConfig{})
-	if _, err := tagOnly.DialConn(ctx, l.Addr().String(), nil); !errors.Is(err, ErrUnsupported) ||
+	if _, err := tagOnly.DialConn(ctx, l.Addr().String(), nil); !errors.Is(err, errUnsupported) ||
 		!strings.Contains(err.Error(), "ActiveMessages") {
 		t.Errorf("a context without active messages: %v", err)
 	}
-	if _, err := tagOnly.ListenConn(ctx, "127.0.0.1:0", nil); !errors.Is(err, ErrUnsupported) {
+	if _, err := tagOnly.ListenConn(ctx, "127.0.0.1:0", nil); !errors.Is(err, errUnsupported) {
 		t.Errorf("a context without active messages: %v", err)
 	}
 }

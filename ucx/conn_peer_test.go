@@ -50,7 +50,7 @@ func connRole(c *control) error {
 		}
 		switch words[0] {
 		case "accept":
-			if conn, err = l.acceptContext(ctx); err != nil {
+			if conn, err = l.(*connListener).acceptContext(ctx); err != nil {
 				return err
 			}
 			c.say("accepted")

@@ -66,7 +66,7 @@ func parseConnHeader(b []byte) (kind connKind, number, value uint64, ok bool) {
 func (w *Worker) openConns() error {
 	if w.ctx.cfg.Features&ActiveMessages == 0 {
 		return &OpError{Op: "connect", Err: fmt.Errorf("ucx: a net.Conn needs active messages; add ActiveMessages to "+
-			"Config.Features: %w", ErrUnsupported)}
+			"Config.Features: %w", errUnsupported)}
 	}
 	_, err := w.ams.openFor(amConn, &inbox{raw: w.connEvent})
 	return err
@@ -369,13 +369,13 @@ func (c *Conn) close() error {
 	ctx, cancel := context.WithTimeout(background, linger)
 	defer cancel()
 	if linger == 0 {
-		c.ep.abort(ErrCanceled)
+		c.ep.abort(errCanceled)
 		_ = c.ep.Shutdown(ctx)
 		return nil
 	}
 	err := c.farewell(ctx, linger)
 	if err != nil {
-		c.ep.abort(ErrCanceled)
+		c.ep.abort(errCanceled)
 	}
 	if cerr := c.ep.Shutdown(ctx); err == nil && !c.confirmed() {
 		err = cerr

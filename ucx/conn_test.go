@@ -57,7 +57,7 @@ func dialPair(ctx context.Context, wa, wb *Worker, cfg *ConnConfig) (a, b *Conn,
 	if a, err = wa.DialConn(ctx, l.Addr().String(), cfg); err != nil {
 		return nil, nil, err
 	}
-	b, err = l.acceptContext(ctx)
+	b, err = l.(*connListener).acceptContext(ctx)
 	return a, b, err
 }
 

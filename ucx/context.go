@@ -124,7 +124,7 @@ func NewContext(cfg Config) (*Context, error) {
 	c.lanes = options.Transports(h.Text())
 	c.pinOK = options.PinSafe(c.lanes)
 	c.sockaddr = options.CheckSockaddr(options.Parse(c.text))
-	c.amoOK = slices.Contains(c.Config(), Option{"UCX_PROTO_ENABLE", "n"}) // see Atomic
+	c.amoOK = c.options()["UCX_PROTO_ENABLE"] == "n" // see Atomic
 	return c, nil
 }
 
@@ -147,7 +147,7 @@ func applyOption(uc *ucp.Config, lib *LibraryInfo, names []string, name, value s
 	}
 	if f := ucxenv.CheckName("UCX_"+name, value, ucxenv.Host{Version: lib.Version, Options: names}); f != nil {
 		return &OpError{Op: "configure", Err: fmt.Errorf("ucx: option %s: %s; %s: %w", name, f.Problem, f.Fix,
-			ErrNoElem)}
+			errNoElem)}
 	}
 	switch st := Status(uc.Modify(name, value)); st {
 	case statusOK:
@@ -158,56 +158,60 @@ func applyOption(uc *ucp.Config, lib *LibraryInfo, names []string, name, value s
 	}
 }
 
-// Library describes the libucp in use.
-func (c *Context) Library() LibraryInfo { return *c.lib }
-
-// Option is one effective UCX setting.
-type Option struct {
-	Name  string // with prefix: "UCX_TLS"
-	Value string
+// ContextInfo describes a [Context].
+type ContextInfo struct {
+	Library       LibraryInfo       // the libucp in use
+	Options       map[string]string // effective UCX settings by name, "UCX_TLS"
+	Transports    []string          // transports and devices that the context may use, "tcp/eth0"
+	Memory        []mem.Kind        // kinds of memory that UCX can move; empty after Close
+	Registrations int               // regions of memory that are registered
+	Text          string            // UCX's description: memory domains and transports; empty after Close
 }
 
-// Config returns the effective options of the context, sorted by name.
-func (c *Context) Config() []Option {
-	list := options.Parse(c.text)
-	out := make([]Option, len(list))
-	for i, o := range list {
-		out[i] = Option(o)
+// Info returns a description of the context.
+func (c *Context) Info() ContextInfo {
+	out := ContextInfo{Library: *c.lib, Options: c.options(), Transports: slices.Clone(c.lanes)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out.Registrations = len(c.regs) + c.allocs
+	if !c.closed {
+		out.Memory, out.Text = c.memory(), c.h.Text()
 	}
 	return out
 }
 
-// Info returns UCX's description of the context: memory domains and transports.
-func (c *Context) Info() (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return "", &OpError{Op: "context info", Err: ErrClosed}
+// options returns the effective settings of UCX.
+func (c *Context) options() map[string]string {
+	out := map[string]string{}
+	for _, o := range options.Parse(c.text) {
+		out[o.Name] = o.Value
 	}
-	return c.h.Text(), nil
+	return out
 }
 
-// Transports returns the transports and devices the context may use, "tcp/eth0".
-func (c *Context) Transports() []string { return slices.Clone(c.lanes) }
-
-// SupportsMemory reports whether UCX can move memory of that kind.
-func (c *Context) SupportsMemory(k mem.Kind) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return false
-	}
+// memory returns the kinds of memory that UCX can move. mu is held, and the context is open.
+func (c *Context) memory() []mem.Kind {
 	types, _, _, st := c.h.Query()
 	if st != 0 {
-		return false
+		return nil
 	}
-	switch k {
-	case mem.Device:
-		return types&(1<<1) != 0
-	case mem.Managed:
-		return types&(1<<2) != 0
+	var out []mem.Kind
+	for _, m := range []struct {
+		bit  uint
+		kind mem.Kind
+	}{{0, mem.Host}, {0, mem.Pinned}, {1, mem.Device}, {2, mem.Managed}} {
+		if types&(1<<m.bit) != 0 {
+			out = append(out, m.kind)
+		}
 	}
-	return types&1 != 0
+	return out
+}
+
+// supports reports whether UCX can move memory of a kind.
+func (c *Context) supports(k mem.Kind) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.closed && slices.Contains(c.memory(), k)
 }
 
 // Close frees the context. Its workers must be closed and the buffers from Alloc
@@ -254,7 +258,7 @@ func (c *Context) checkFamily(ctx context.Context, a netip.AddrPort, local netip
 	}
 	err := netif.FamilyError(a.Addr(), netif.InterfaceWith(local), c.familyOrder(), c.lanes, c.lib.Version)
 	if err != nil {
-		return fmt.Errorf("%w: %w", err, ErrUnsupported)
+		return fmt.Errorf("%w: %w", err, errUnsupported)
 	}
 	return nil
 }
@@ -304,7 +308,7 @@ func (c *Context) has(f Features) error {
 		return nil
 	}
 	return fmt.Errorf("ucx: the context does not have the feature %s; add it to Config.Features: %w",
-		f&^c.cfg.Features, ErrUnsupported)
+		f&^c.cfg.Features, errUnsupported)
 }
 
 var featureNames = []struct {

@@ -21,36 +21,35 @@ func TestContextDescribesItself(t *testing.T) {
 	if c.cfg.Name != "describer" {
 		t.Errorf("name %q", c.cfg.Name)
 	}
-	if lib := c.Library(); lib.Path == "" || !lib.AtLeast(1, 13) || lib.AtLeast(9, 0) {
+	if lib := c.Info().Library; lib.Path == "" || !lib.AtLeast(1, 13) || lib.AtLeast(9, 0) {
 		t.Errorf("library %+v", lib)
 	}
-	for _, tl := range c.Transports() {
+	for _, tl := range c.Info().Transports {
 		if !strings.HasPrefix(tl, "tcp/") && !strings.HasPrefix(tl, "self/") {
 			t.Errorf("transport %q with TLS=tcp,self", tl)
 		}
 	}
-	if len(c.Transports()) < 2 {
-		t.Errorf("transports %v", c.Transports())
+	if len(c.Info().Transports) < 2 {
+		t.Errorf("transports %v", c.Info().Transports)
 	}
-	i := slices.IndexFunc(c.Config(), func(o Option) bool { return o.Name == "UCX_TLS" })
-	if i < 0 || c.Config()[i].Value != "tcp,self" {
-		t.Errorf("effective options lack UCX_TLS=tcp,self")
+	info := c.Info()
+	if got := info.Options["UCX_TLS"]; got != "tcp,self" {
+		t.Errorf("got effective option UCX_TLS=%q, want tcp,self", got)
 	}
-	info, err := c.Info()
-	if err != nil || !strings.Contains(info, "tcp") {
-		t.Errorf("info %q, %v", info, err)
+	if !strings.Contains(info.Text, "tcp") {
+		t.Errorf("got text %q, want one that names tcp", info.Text)
 	}
-	if !c.SupportsMemory(mem.Host) {
-		t.Error("host memory is not supported")
+	if !slices.Contains(info.Memory, mem.Host) || !slices.Contains(info.Memory, mem.Pinned) {
+		t.Errorf("got kinds of memory %v, want host and pinned among them", info.Memory)
 	}
-	if c.SupportsMemory(mem.Device) && !c.Library().CUDA {
+	if slices.Contains(info.Memory, mem.Device) && !info.Library.CUDA {
 		t.Error("device memory without CUDA transports: the host's bit was read")
 	}
 }
 
 func TestContextRefusesUnknownOption(t *testing.T) {
 	_, err := NewContext(Config{Options: map[string]string{"RNDV_TRESH": "1k"}})
-	if !errors.Is(err, ErrNoElem) || !strings.Contains(err.Error(), "UCX_RNDV_THRESH") {
+	if !errors.Is(err, errNoElem) || !strings.Contains(err.Error(), "UCX_RNDV_THRESH") {
 		t.Errorf("misspelt option: %v, want an error that names UCX_RNDV_THRESH", err)
 	}
 	_, err = NewContext(Config{Options: map[string]string{"RNDV_THRESH": "many"}})
@@ -95,8 +94,8 @@ func TestContextClosesAfterWorkers(t *testing.T) {
 	if _, err := c.NewWorker(WorkerConfig{}); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("worker of a closed context: %v", err)
 	}
-	if _, err := c.Info(); !errors.Is(err, ErrClosed) {
-		t.Errorf("info of a closed context: %v", err)
+	if info := c.Info(); info.Text != "" || info.Memory != nil {
+		t.Errorf("got text %q and memory %v of a closed context, want none", info.Text, info.Memory)
 	}
 }
 

@@ -161,7 +161,7 @@ func (w *Worker) Dial(ctx context.Context, addr string) (*Endpoint, error) {
 		return nil, err
 	}
 	if err := ep.Flush(ctx); err != nil { // sets up the lanes
-		ep.abort(ErrCanceled)
+		ep.abort(errCanceled)
 		_ = ep.Close()
 		return nil, &OpError{Op: "connect", Peer: addr, Err: err}
 	}
@@ -197,10 +197,9 @@ func (w *Worker) attach(ctx context.Context, conn net.Conn, peer string) (*Endpo
 	if err := w.peers.addLine(l); err != nil {
 		return nil, err
 	}
-	mode := ErrorPeer
 	addr := w.Route(theirs.contact)
 	ep, err := w.paired(ctx, conn, mine, theirs, addr, func() (*Endpoint, error) {
-		return w.peers.connect(addr, &EndpointConfig{Name: peer, Errors: &mode}, l)
+		return w.peers.connect(addr, peer, true, l)
 	})
 	if err != nil {
 		w.peers.dropLine(l)
@@ -211,7 +210,7 @@ func (w *Worker) attach(ctx context.Context, conn net.Conn, peer string) (*Endpo
 			err = reason // the worker was closed meanwhile, which hung up
 		}
 		w.peers.dropLine(l)
-		ep.abort(ErrCanceled)
+		ep.abort(errCanceled)
 		_ = ep.Close()
 		return nil, err
 	}

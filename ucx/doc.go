@@ -36,7 +36,7 @@
 //     close loses nothing. Addresses are "host:port", "unix:///path" or "unix:@name";
 //     [Worker.Attach] takes a connection that exists.
 //   - [Worker.DialSocket] and [Worker.ListenSocket]: UCX's own client and server
-//     connections, for other UCX programs. [SockListener.Next] shows who comes before
+//     connections, for other UCX programs. [Listener.Next] shows who comes before
 //     anyone is let in. [Worker.DialUCXX] and [Worker.ListenUCXX] speak the protocol
 //     of Python's UCXX on top.
 //   - [Worker.Connect] with a [WorkerAddress], exchanged by file, DNS or anything else:

@@ -68,16 +68,16 @@ func (ep *Endpoint) native() *ucp.EP {
 
 // EndpointConfig configures an endpoint made from worker address bytes or a socket address.
 type EndpointConfig struct {
-	Errors *ErrorMode // default: the worker's
-	Name   string     // how errors name the peer; default: its address
-	Local  string     // local IP address to connect from (socket addresses only)
+	Name  string // how errors name the peer; default: its address
+	Local string // local IP address to connect from (socket addresses only)
+	// NoErrorHandling is UCX's error mode "none": the endpoint does not notice the failure of its peer. It is slightly
+	// cheaper, and atomics need it with newer releases of UCX. Default: as WorkerConfig.NoErrorHandling.
+	NoErrorHandling bool
 }
 
-func (c *EndpointConfig) mode(w *Worker) ErrorMode {
-	if c != nil && c.Errors != nil {
-		return *c.Errors
-	}
-	return w.cfg.Errors
+// handlesErrors reports whether the endpoint notices the failure of its peer.
+func (c *EndpointConfig) handlesErrors(w *Worker) bool {
+	return !w.cfg.NoErrorHandling && (c == nil || !c.NoErrorHandling)
 }
 
 // Connect makes an endpoint from the bytes of a peer's worker address: no IP
@@ -90,7 +90,11 @@ func (w *Worker) Connect(addr WorkerAddress, cfg *EndpointConfig) (*Endpoint, er
 		return nil, err
 	}
 	defer p.give()
-	return p.makeOne(func() (*Endpoint, error) { return w.peers.connect(addr, cfg, nil) })
+	name := "worker address " + addr.short()
+	if cfg != nil && cfg.Name != "" {
+		name = cfg.Name
+	}
+	return p.makeOne(func() (*Endpoint, error) { return w.peers.connect(addr, name, cfg.handlesErrors(w), nil) })
 }
 
 func describe(ep *Endpoint) obs.Endpoint {
@@ -395,13 +399,10 @@ func (t *endpointTable) pairing(owner uint64) *pairing {
 	return p
 }
 
-func (t *endpointTable) connect(addr WorkerAddress, cfg *EndpointConfig, line *lifeline) (*Endpoint, error) {
+func (t *endpointTable) connect(addr WorkerAddress, name string, handleErrors bool, line *lifeline) (*Endpoint,
+	error) {
 	if err := addr.check(); err != nil {
 		return nil, &OpError{Op: "connect", Err: err}
-	}
-	name := "worker address " + addr.short()
-	if cfg != nil && cfg.Name != "" {
-		name = cfg.Name
 	}
 	// UCX reads the address without a length; a padded copy keeps a cut-off one from
 	// being read past its end.
@@ -409,13 +410,13 @@ func (t *endpointTable) connect(addr WorkerAddress, cfg *EndpointConfig, line *l
 	defer ucp.FreeMemory(buf)
 	b := unsafe.Slice((*byte)(buf), len(addr)+addressPadding)
 	clear(b[copy(b, addr):])
-	return t.create(byAddress, name, cfg.mode(t.w), line, func(s *ucp.Slot) { s.Buf, s.Arg[0] = uintptr(buf), 0 })
+	return t.create(byAddress, name, handleErrors, line, func(s *ucp.Slot) { s.Buf, s.Arg[0] = uintptr(buf), 0 })
 }
 
 const addressPadding = 4096
 
 // create makes the UCX endpoint and enters it.
-func (t *endpointTable) create(kind endpointKind, peer string, mode ErrorMode, line *lifeline,
+func (t *endpointTable) create(kind endpointKind, peer string, handleErrors bool, line *lifeline,
 	set func(*ucp.Slot)) (*Endpoint, error) {
 	t.freeDead()
 	t.mu.Lock()
@@ -435,7 +436,7 @@ func (t *endpointTable) create(kind endpointKind, peer string, mode ErrorMode, l
 	var h unsafe.Pointer
 	err := t.w.drv.call("connect", ucp.CallEPCreate, func(s *ucp.Slot) {
 		s.Tag = ep.id
-		if mode == ErrorPeer {
+		if handleErrors {
 			s.Arg[1] = 1
 		}
 		set(s)
@@ -448,7 +449,7 @@ func (t *endpointTable) create(kind endpointKind, peer string, mode ErrorMode, l
 	ep.mu.Lock()
 	ep.c = c
 	ep.mu.Unlock()
-	ep.on(epstate.Create, ErrCanceled) // the worker's Close or the peer's may have ended it while it was made
+	ep.on(epstate.Create, errCanceled) // the worker's Close or the peer's may have ended it while it was made
 	t.mu.Lock()
 	closed := t.closed
 	ep.h = h

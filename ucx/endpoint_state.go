@@ -90,7 +90,7 @@ func statusOf(reason error) Status {
 	if errors.As(reason, &s) && s < 0 {
 		return s
 	}
-	return ErrCanceled
+	return errCanceled
 }
 
 // reason is what operations report that ended with the endpoint.
@@ -262,7 +262,7 @@ func (ep *Endpoint) close(ctx context.Context) error {
 	if err == nil {
 		err = ep.giveBackErr
 	}
-	if errors.Is(err, ErrConnectionReset) || errors.Is(err, ErrNotConnected) && !alive {
+	if errors.Is(err, ErrConnectionReset) || errors.Is(err, errNotConnected) && !alive {
 		err = nil // the peer left first: nothing of ours was pending
 	}
 	return err

@@ -24,8 +24,8 @@ func connectOneSided(ctx context.Context) oneSided {
 	if err != nil {
 		log.Fatal(err)
 	}
-	none := ucx.ErrorNone // atomics need it with newer UCX; put and get do not
-	ep, err := user.Connect(addr, &ucx.EndpointConfig{Errors: &none})
+	// Atomics need an endpoint without error handling with newer UCX; put and get do not.
+	ep, err := user.Connect(addr, &ucx.EndpointConfig{NoErrorHandling: true})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func ExampleNewRemoteFile() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	f := ucx.NewRemoteFile(s.ep, rk).WithContext(ctx)
+	f := ucx.NewRemoteFile(ctx, s.ep, rk)
 	if _, err := f.Seek(-3, io.SeekEnd); err != nil {
 		log.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"go.millstream.dev/mem"
@@ -103,7 +104,7 @@ func ExampleRemoteFile() {
 	m := value(s.owner.Register(ucx.Buffer(buf)))
 	defer m.Release()
 
-	f := ucx.NewRemoteFile(s.ep, value(s.ep.Unpack(m.Key()))).WithContext(ctx)
+	f := ucx.NewRemoteFile(ctx, s.ep, value(s.ep.Unpack(m.Key())))
 	value(f.WriteAt([]byte("hello"), 0))
 	value(f.WriteAt([]byte(" world"), 5))
 	tail := make([]byte, 5)
@@ -127,10 +128,9 @@ func ExampleWorker_NewBatch() {
 		in.Recv(b, ucx.Bytes(got[i][:]), uint64(i), ucx.FullMask)
 	}
 	in.Start()
-	for i, text := range []string{"a", "b"} {
+	for i, text := range []string{"a", "b", "c"} {
 		out.Send(a, ucx.Bytes([]byte(text)), uint64(i))
 	}
-	out.SendSync(a, ucx.Bytes([]byte("c")), 2)
 	out.Start()
 	must(out.Wait(ctx))
 	must(in.Wait(ctx))
@@ -224,7 +224,8 @@ func ExampleWorker_Contact() {
 	fmt.Println(string(text[:5]))
 	ep := value(b.Connect(addr, nil))
 	defer ep.Close()
-	fmt.Println(b.Progress(), b.MaxHeader() > 100)
+	info := value(b.Info())
+	fmt.Println(info.Progress, info.MaxHeader > 100)
 	// Output:
 	// ucx1:
 	// adaptive true
@@ -368,14 +369,15 @@ func ExampleUCXXEndpoint() {
 }
 
 // What this machine can do, without any connection.
-func ExampleContext_Transports() {
+func ExampleContext_Info() {
 	if err := ucx.Available(); err != nil {
 		fmt.Println("no UCX:", err)
 		return
 	}
 	c := value(ucx.NewContext(ucx.Config{}))
 	defer c.Close()
-	fmt.Println(len(c.Transports()) > 0, c.SupportsMemory(mem.Host), c.Registrations())
+	info := c.Info()
+	fmt.Println(len(info.Transports) > 0, slices.Contains(info.Memory, mem.Host), info.Registrations)
 	addr, err := ucx.Address("lo")
 	fmt.Println(addr, err)
 	// Output:

@@ -28,7 +28,7 @@ func TestRemoteFileReader(t *testing.T) {
 	eachSetting(t, false, func(t *testing.T, ep *Endpoint, owner *Context) {
 		for _, n := range []int{1, 1000, 9_000} {
 			far := expose(t, ep, owner, n, owner.Resource(mem.Host, 0))
-			if err := iotest.TestReader(NewRemoteFile(ep, far.rk), far.window); err != nil {
+			if err := iotest.TestReader(NewRemoteFile(testContext(t), ep, far.rk), far.window); err != nil {
 				t.Errorf("%d bytes: %v", n, err)
 			}
 		}
@@ -41,7 +41,7 @@ func TestRemoteFileLong(t *testing.T) {
 	eachSetting(t, false, func(t *testing.T, ep *Endpoint, owner *Context) {
 		const n = 7*fileChunk + 12345
 		far := expose(t, ep, owner, n, owner.Resource(mem.Host, 0))
-		f := NewRemoteFile(ep, far.rk).WithContext(testContext(t))
+		f := NewRemoteFile(testContext(t), ep, far.rk)
 		around := bytes.Clone(far.all)
 		data := make([]byte, n)
 		fill(data)
@@ -89,7 +89,7 @@ func TestRemoteFileLong(t *testing.T) {
 func TestRemoteFileEnds(t *testing.T) {
 	ep, owner := rmaPair(t, Config{})
 	far := expose(t, ep, owner, 100, owner.Resource(mem.Host, 0))
-	f := NewRemoteFile(ep, far.rk).WithContext(testContext(t))
+	f := NewRemoteFile(testContext(t), ep, far.rk)
 	if f.Size() != 100 {
 		t.Errorf("size %d", f.Size())
 	}
@@ -155,7 +155,7 @@ func TestRemoteFileEnds(t *testing.T) {
 func TestRemoteFileSeekGood(t *testing.T) {
 	ep, owner := rmaPair(t, Config{})
 	far := expose(t, ep, owner, 50, owner.Resource(mem.Host, 0))
-	f := NewRemoteFile(ep, far.rk).WithContext(testContext(t))
+	f := NewRemoteFile(testContext(t), ep, far.rk)
 	for _, c := range []struct {
 		off    int64
 		whence int
@@ -183,7 +183,7 @@ func TestRemoteFileSeekGood(t *testing.T) {
 func TestRemoteFileSeekBad(t *testing.T) {
 	ep, owner := rmaPair(t, Config{})
 	far := expose(t, ep, owner, 50, owner.Resource(mem.Host, 0))
-	f := NewRemoteFile(ep, far.rk)
+	f := NewRemoteFile(testContext(t), ep, far.rk)
 	if _, err := f.Seek(25, io.SeekStart); err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestRemoteFileConcurrent(t *testing.T) {
 	ep, owner := rmaPair(t, Config{})
 	const piece, pieces = 3000, 32
 	far := expose(t, ep, owner, piece*pieces, owner.Resource(mem.Host, 0))
-	f := NewRemoteFile(ep, far.rk).WithContext(testContext(t))
+	f := NewRemoteFile(testContext(t), ep, far.rk)
 	var all sync.WaitGroup
 	for i := range pieces {
 		all.Go(func() {
@@ -250,10 +250,10 @@ func TestRemoteFileConcurrent(t *testing.T) {
 // memory is the caller's, and nothing comes later.
 func TestRemoteFileDeadline(t *testing.T) {
 	const n = 6*fileChunk + 1
-	h, ep, rk := farProcess(t, "tcp,self", n, ErrorPeer)
-	f := NewRemoteFile(ep, rk)
+	h, ep, rk := farProcess(t, "tcp,self", n, true)
+	f := NewRemoteFile(testContext(t), ep, rk)
 	b := make([]byte, n)
-	if k, err := f.WithContext(testContext(t)).Read(b); k != n || err != nil {
+	if k, err := f.Read(b); k != n || err != nil {
 		t.Fatal(k, err)
 	}
 	h.signal(stopSignal)
@@ -285,7 +285,7 @@ func TestRemoteFileCancelled(t *testing.T) {
 	far := expose(t, ep, owner, 2*fileChunk, owner.Resource(mem.Host, 0))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	f := NewRemoteFile(ep, far.rk).WithContext(ctx)
+	f := NewRemoteFile(ctx, ep, far.rk)
 	b := make([]byte, 100)
 	if n, err := f.Read(b); n != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("read: %d, %v", n, err)

@@ -237,10 +237,9 @@ func (p *pairing) catchUp(w *Worker, n uint64, addr WorkerAddress) error {
 		return fmt.Errorf("ucx: the peer has made %d endpoints to this worker, which has made %d to the peer", n,
 			p.made)
 	}
-	none := ErrorNone
 	for p.made < n {
 		_, err := p.makeOne(func() (*Endpoint, error) {
-			return w.peers.connect(addr, &EndpointConfig{Name: "nobody (keeps the count)", Errors: &none}, nil)
+			return w.peers.connect(addr, "unused endpoint", false, nil)
 		})
 		if err != nil {
 			return err
@@ -306,7 +305,7 @@ func (p *pairing) follow(ctx context.Context, w *Worker, conn net.Conn, addr Wor
 		return nil, err
 	}
 	if err := wire.WriteCount(conn, 'P', before); err != nil {
-		ep.abort(ErrCanceled)
+		ep.abort(errCanceled)
 		_ = ep.Close()
 		return nil, err
 	}

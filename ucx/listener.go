@@ -16,15 +16,16 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// Listener accepts connections of other Millstream workers (see Dial). Any
-// net.Listener will do underneath.
+// Listener accepts connections: those of other Millstream workers, see [Worker.Listen], or
+// those of UCX's own kind, see [Worker.ListenSocket].
 type Listener struct {
-	w  *Worker
-	ln net.Listener
+	w    *Worker
+	sock *sockListener // of ListenSocket; nil for Millstream's own connections, which the other fields serve
+	ln   net.Listener
 
 	once   sync.Once
 	queue  chan *Endpoint
-	done   chan struct{}
+	done   chan struct{}   // closed when the listener has ended; also that of sock
 	ctx    context.Context // of handshakes: ends with the listener
 	cancel context.CancelFunc
 	slots  chan struct{} // bounds handshakes under way
@@ -48,7 +49,7 @@ func (w *Worker) Listen(ctx context.Context, addr string) (*Listener, error) {
 	return w.ListenOn(ln)
 }
 
-// ListenOn serves handshakes on a listener of the caller's, which Close closes.
+// ListenOn serves handshakes on a listener of the caller's, of any kind, which Close closes.
 func (w *Worker) ListenOn(ln net.Listener) (*Listener, error) {
 	l := &Listener{w: w, ln: ln, queue: make(chan *Endpoint), done: make(chan struct{}),
 		slots: make(chan struct{}, maxHandshakes)}
@@ -121,8 +122,12 @@ func (l *Listener) handshake(conn net.Conn) {
 	}
 }
 
-// Accept waits for the next connection.
+// Accept waits for the next connection. A listener of ListenSocket logs and passes over a
+// peer with which no connection can be made: it must not end a server's loop.
 func (l *Listener) Accept(ctx context.Context) (*Endpoint, error) {
+	if l.sock != nil {
+		return l.sock.accept(ctx)
+	}
 	select {
 	case ep := <-l.queue:
 		return ep, nil
@@ -137,11 +142,30 @@ func (l *Listener) Accept(ctx context.Context) (*Endpoint, error) {
 // socket failed.
 func (l *Listener) Done() <-chan struct{} { return l.done }
 
-// Addr returns the bound address.
-func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
+// Next waits for a connection request, to look at before Accept or Reject. Only listeners
+// of ListenSocket have requests; the others return an error that matches [errors.ErrUnsupported].
+func (l *Listener) Next(ctx context.Context) (*ConnRequest, error) {
+	if l.sock == nil {
+		return nil, &OpError{Op: "accept", Peer: l.Addr().String(), Err: fmt.Errorf("ucx: only listeners of "+
+			"ListenSocket have connection requests: %w", errUnsupported)}
+	}
+	return l.sock.next(ctx)
+}
 
-// Close stops listening. Accepted endpoints live on.
+// Addr returns the bound address.
+func (l *Listener) Addr() net.Addr {
+	if l.sock != nil {
+		return tcpAddr(l.sock.addr)
+	}
+	return l.ln.Addr()
+}
+
+// Close stops listening, and rejects connection requests that wait, also those that Next has returned and that were
+// not decided. Accepted endpoints live on.
 func (l *Listener) Close() error {
+	if l.sock != nil {
+		return l.sock.close()
+	}
 	l.once.Do(func() {
 		close(l.done)
 		l.cancel()
@@ -196,7 +220,7 @@ func (w *Worker) dialSockaddr(ctx context.Context, name string, a netip.AddrPort
 	if err := w.ctx.checkFamily(ctx, a, local, false); err != nil {
 		return nil, &OpError{Op: "connect", Peer: name, Err: err}
 	}
-	ep, err := w.peers.create(bySockaddr, name, cfg.mode(w), nil, func(s *ucp.Slot) {
+	ep, err := w.peers.create(bySockaddr, name, cfg.handlesErrors(w), nil, func(s *ucp.Slot) {
 		s.Arg[0] = 1
 		s.Buf, s.Len = uintptr(unsafe.Pointer(&s.Inline)), uint64(netif.PutSockaddr(s.Inline[:64], a))
 		if local.IsValid() {
@@ -209,7 +233,7 @@ func (w *Worker) dialSockaddr(ctx context.Context, name string, a netip.AddrPort
 	}
 	if err := ep.connect().Wait(ctx); err != nil {
 		go func() { // the handshake is not cut off at once, see settle
-			ep.abort(ErrCanceled)
+			ep.abort(errCanceled)
 			_ = ep.Close()
 		}()
 		return nil, &OpError{Op: "connect", Peer: name, Err: errors.Unwrap(err)}
@@ -217,9 +241,8 @@ func (w *Worker) dialSockaddr(ctx context.Context, name string, a netip.AddrPort
 	return ep, nil
 }
 
-// SockListener accepts connections of UCX's own kind, from UCXX and other UCX
-// programs as well as from DialSocket.
-type SockListener struct {
+// sockListener is the part of a [Listener] that accepts connections of UCX's own kind.
+type sockListener struct {
 	w    *Worker
 	id   uint64
 	addr netip.AddrPort
@@ -234,8 +257,9 @@ type SockListener struct {
 // defaultBacklog is how many connection requests wait; more are rejected.
 const defaultBacklog = 1024
 
-// ListenSocket listens on "host:port" (port 0: any) the way UCX programs do.
-func (w *Worker) ListenSocket(ctx context.Context, hostport string) (*SockListener, error) {
+// ListenSocket listens on "host:port" (port 0: any) the way UCX programs do, for UCXX and other UCX
+// programs as well as for DialSocket.
+func (w *Worker) ListenSocket(ctx context.Context, hostport string) (*Listener, error) {
 	if err := w.ctx.sockaddr; err != nil {
 		return nil, &OpError{Op: "listen", Peer: hostport, Err: err}
 	}
@@ -250,7 +274,7 @@ func (w *Worker) ListenSocket(ctx context.Context, hostport string) (*SockListen
 	if err != nil {
 		return nil, &OpError{Op: "listen", Peer: hostport, Err: err}
 	}
-	l := &SockListener{w: w, ready: make(chan struct{}, 1), done: make(chan struct{})}
+	l := &sockListener{w: w, ready: make(chan struct{}, 1), done: make(chan struct{})}
 	if err := w.listeners.addSock(l); err != nil {
 		return nil, &OpError{Op: "listen", Peer: hostport, Err: err}
 	}
@@ -265,7 +289,7 @@ func (w *Worker) ListenSocket(ctx context.Context, hostport string) (*SockListen
 		return nil, &OpError{Op: "listen", Peer: hostport, Err: fmt.Errorf("%w (is the port in use, and is tcp or "+
 			"rdmacm among UCX_TLS / UCX_SOCKADDR_TLS_PRIORITY?)", err)}
 	}
-	return l, nil
+	return &Listener{w: w, sock: l, done: l.done}, nil
 }
 
 // listenAddress picks the first address of a name that UCX can listen on.
@@ -283,14 +307,8 @@ func (c *Context) listenAddress(ctx context.Context, addrs []netip.AddrPort) (ne
 	return netip.AddrPort{}, first
 }
 
-// Done returns a channel that is closed when the listener was closed, by itself or with its worker.
-func (l *SockListener) Done() <-chan struct{} { return l.done }
-
-// Addr returns the bound address.
-func (l *SockListener) Addr() net.Addr { return tcpAddr(l.addr) }
-
 // deliver queues a connection request; the token is held.
-func (l *SockListener) deliver(e *ucp.Event) {
+func (l *sockListener) deliver(e *ucp.Event) {
 	peer, _ := netif.ParseSockaddr(e.Addr[:])
 	r := &ConnRequest{l: l, number: e.Len, peer: peer}
 	ucp.FreeEvent(l.w.drv.c, e)
@@ -307,8 +325,7 @@ func (l *SockListener) deliver(e *ucp.Event) {
 	}
 }
 
-// Next waits for a connection request, to look at before Accept or Reject.
-func (l *SockListener) Next(ctx context.Context) (*ConnRequest, error) {
+func (l *sockListener) next(ctx context.Context) (*ConnRequest, error) {
 	for {
 		l.mu.Lock()
 		if l.closed {
@@ -338,11 +355,9 @@ func (l *SockListener) Next(ctx context.Context) (*ConnRequest, error) {
 	}
 }
 
-// Accept waits for a connection and accepts it. A peer with which no connection can be
-// made is logged and passed over: it must not end a server's loop.
-func (l *SockListener) Accept(ctx context.Context) (*Endpoint, error) {
+func (l *sockListener) accept(ctx context.Context) (*Endpoint, error) {
 	for {
-		r, err := l.Next(ctx)
+		r, err := l.next(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -357,9 +372,7 @@ func (l *SockListener) Accept(ctx context.Context) (*Endpoint, error) {
 	}
 }
 
-// Close stops listening and rejects requests that wait, also those that Next has
-// returned and nobody has decided. Accepted endpoints live on.
-func (l *SockListener) Close() error {
+func (l *sockListener) close() error {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
@@ -382,7 +395,7 @@ func (l *SockListener) Close() error {
 
 // ConnRequest is a peer that wants to connect. Accept or Reject it, once.
 type ConnRequest struct {
-	l      *SockListener
+	l      *sockListener
 	number uint64
 	peer   netip.AddrPort
 	used   atomic.Bool
@@ -401,10 +414,10 @@ func (r *ConnRequest) Accept(cfg *EndpointConfig) (*Endpoint, error) {
 		name = cfg.Name
 	}
 	w := r.l.w
-	ep, err := w.peers.create(accepted, name, cfg.mode(w), nil, func(s *ucp.Slot) {
+	ep, err := w.peers.create(accepted, name, cfg.handlesErrors(w), nil, func(s *ucp.Slot) {
 		s.Arg[0], s.Len, s.Mask = 2, r.l.id, r.number
 	})
-	if errors.Is(err, ErrNotConnected) {
+	if errors.Is(err, errNotConnected) {
 		return nil, r.late("accept")
 	}
 	if err != nil {
@@ -430,7 +443,7 @@ func (r *ConnRequest) Reject() error {
 		s.Tag, s.Mask = r.l.id,
 			r.number
 	}, nil)
-	if errors.Is(err, ErrNotConnected) {
+	if errors.Is(err, errNotConnected) {
 		return r.late("reject")
 	}
 	return err
@@ -439,10 +452,10 @@ func (r *ConnRequest) Reject() error {
 // hangUp accepts the peer and closes the connection once it has come about.
 func (r *ConnRequest) hangUp() error {
 	w := r.l.w
-	ep, err := w.peers.create(accepted, r.peer.String(), ErrorPeer, nil, func(s *ucp.Slot) {
+	ep, err := w.peers.create(accepted, r.peer.String(), true, nil, func(s *ucp.Slot) {
 		s.Arg[0], s.Len, s.Mask = 2, r.l.id, r.number
 	})
-	if errors.Is(err, ErrNotConnected) {
+	if errors.Is(err, errNotConnected) {
 		return r.late("reject")
 	}
 	if err == nil {

@@ -95,9 +95,6 @@ func (c *Context) registerBuffer(buf *mem.Buffer) (*Memory, error) {
 // Key returns what a peer needs to reach the memory.
 func (m *Memory) Key() MemoryKey { return m.key }
 
-// Len returns the length in bytes.
-func (m *Memory) Len() int { return int(m.key.size) }
-
 // Buffer returns the memory itself. It is valid until Release; Retain it to keep it.
 func (m *Memory) Buffer() *mem.Buffer { return m.buf }
 
@@ -152,11 +149,11 @@ func (a *allocator) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
 	}
 	if a.kind == mem.Pinned {
 		return fail(fmt.Errorf("ucx: UCX does not allocate pinned memory: take mem.NewMlocked or package cuda, and "+
-			"Register it: %w", ErrUnsupported))
+			"Register it: %w", errUnsupported))
 	}
-	if _, hooked := mem.Hooks(); a.device >= 0 && (!hooked || !c.SupportsMemory(a.kind)) {
+	if _, hooked := mem.Hooks(); a.device >= 0 && (!hooked || !c.supports(a.kind)) {
 		return fail(fmt.Errorf("ucx: no %s memory here: it needs package go.millstream.dev/cuda imported and a libucp "+
-			"with CUDA support (%s has %v): %w", a.kind, c.lib.Path, c.lib.CUDA, ErrUnsupported))
+			"with CUDA support (%s has %v): %w", a.kind, c.lib.Path, c.lib.CUDA, errUnsupported))
 	}
 	if err := c.enter(); err != nil {
 		return fail(err)
@@ -274,13 +271,6 @@ func (c *Context) unregister(reg *registration) {
 	}
 }
 
-// Registrations returns how many regions are registered with the context.
-func (c *Context) Registrations() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.regs) + c.allocs
-}
-
 // RemoteFile shows a peer's memory as a file of fixed length: an [io.ReaderAt],
 // [io.WriterAt], [io.Reader], [io.Writer] and [io.Seeker]. Reads are Gets, writes are
 // Puts that have arrived in the peer's memory when the call returns. ReadAt and
@@ -296,17 +286,11 @@ type RemoteFile struct {
 	pos int64
 }
 
-// NewRemoteFile makes a file of the peer's memory. The methods of package io have no
-// context: use WithContext, or readAt and writeAt, to bound their waiting.
-func NewRemoteFile(ep *Endpoint, rk *RemoteKey) *RemoteFile {
-	return &RemoteFile{ctx: background, ep: ep, rk: rk}
-}
-
-// WithContext returns a file on the same memory, with a position of its own at the
-// start, whose methods end when ctx does. A transfer that is cut off so closes the
+// NewRemoteFile returns a file on the peer's memory. The methods of package io have no
+// context: those of the file end when ctx does. A transfer that is cut off so closes the
 // endpoint by force, as [Endpoint.Get] does.
-func (f *RemoteFile) WithContext(ctx context.Context) *RemoteFile {
-	return &RemoteFile{ctx: ctx, ep: f.ep, rk: f.rk}
+func NewRemoteFile(ctx context.Context, ep *Endpoint, rk *RemoteKey) *RemoteFile {
+	return &RemoteFile{ctx: ctx, ep: ep, rk: rk}
 }
 
 // Size returns the length of the remote memory in bytes.

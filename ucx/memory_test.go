@@ -50,11 +50,11 @@ func TestMemAlloc(t *testing.T) {
 		if n > 0 {
 			want = 1
 		}
-		if got := c.Registrations(); got != want {
+		if got := c.Info().Registrations; got != want {
 			t.Errorf("%d bytes: %d registrations, want %d", n, got, want)
 		}
 		part.Release()
-		if got := c.Registrations(); got != 0 {
+		if got := c.Info().Registrations; got != 0 {
 			t.Errorf("%d bytes: %d registrations after the release", n, got)
 		}
 		if r, b := mem.Live(); r != regions || b != bytesBefore {
@@ -70,12 +70,12 @@ func TestMemAllocRefuses(t *testing.T) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
-	if _, err := c.Alloc(64, mem.Pinned); !errors.Is(err, ErrUnsupported) ||
+	if _, err := c.Alloc(64, mem.Pinned); !errors.Is(err, errUnsupported) ||
 		!strings.Contains(err.Error(), "mem.NewMlocked") {
 		t.Errorf("pinned memory: %v", err)
 	}
-	if !c.SupportsMemory(mem.Device) {
-		if _, err := c.Alloc(64, mem.Device); !errors.Is(err, ErrUnsupported) ||
+	if !c.supports(mem.Device) {
+		if _, err := c.Alloc(64, mem.Device); !errors.Is(err, errUnsupported) ||
 			!strings.Contains(err.Error(), "cuda") {
 			t.Errorf("device memory: %v", err)
 		}
@@ -146,15 +146,15 @@ func TestMemoryHandle(t *testing.T) {
 	buf.Release()
 	fill(m.Buffer().Bytes())
 	k := m.Key()
-	if m.Len() != 1000 || k.Len() != 1000 || k.addr != uint64(addr)+100 || k.Kind() != mem.Host || k.readOnly {
-		t.Errorf("%v, %d bytes", k, m.Len())
+	if k.Len() != 1000 || k.addr != uint64(addr)+100 || k.Kind() != mem.Host || k.readOnly {
+		t.Errorf("got %v, want a key to 1000 bytes of host memory", k)
 	}
-	if got := c.Registrations(); got != 1 {
+	if got := c.Info().Registrations; got != 1 {
 		t.Errorf("%d registrations", got)
 	}
 	m.Release()
 	m.Release()
-	if got := c.Registrations(); got != 0 {
+	if got := c.Info().Registrations; got != 0 {
 		t.Errorf("%d registrations after the release", got)
 	}
 	if m.Key().Len() != 1000 {
@@ -181,7 +181,7 @@ func TestRegisterRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if got := c.Registrations(); got != 0 {
+	if got := c.Info().Registrations; got != 0 {
 		t.Errorf("%d registrations are left", got)
 	}
 	tag := newContext(t, Config{Features: Tag})

@@ -79,6 +79,9 @@ func TestListenerDone(t *testing.T) {
 		t.Error("Done of an open listener is closed")
 	default:
 	}
+	if _, err := l.Next(testContext(t)); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Next of a listener without requests: got %v, want errors.ErrUnsupported", err)
+	}
 	_ = s.Close()
 	<-s.Done()
 }

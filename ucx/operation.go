@@ -258,9 +258,6 @@ func (w *Worker) NewBatch(size int) *Batch {
 // Send adds a Send on an endpoint of the batch's worker.
 func (b *Batch) Send(ep *Endpoint, v View, tag uint64) { b.add(ucp.OpTagSend, ep, v, tag, 0) }
 
-// SendSync adds a SendSync.
-func (b *Batch) SendSync(ep *Endpoint, v View, tag uint64) { b.add(ucp.OpTagSendSync, ep, v, tag, 0) }
-
 // Recv adds a receive: Endpoint.Recv, or Worker.StartRecv if ep is nil.
 func (b *Batch) Recv(ep *Endpoint, v View, tag, mask uint64) { b.add(ucp.OpTagRecv, ep, v, tag, mask) }
 

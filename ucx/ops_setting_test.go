@@ -32,7 +32,7 @@ func opSettings() []opSetting {
 			opSetting{lane, "adaptive", WorkerConfig{}},
 			opSetting{lane, "polling", WorkerConfig{Progress: Polling}},
 			opSetting{lane, "thread", WorkerConfig{Progress: Thread}},
-			opSetting{lane, "single", WorkerConfig{Threads: ThreadSingle}})
+			opSetting{lane, "single", WorkerConfig{threads: threadSingle}})
 	}
 	return out
 }
@@ -57,8 +57,8 @@ func lanePair(t testing.TB, lane string, wcfg WorkerConfig) (a, b *Endpoint) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	none := ErrorNone // the self transport cannot fail, and does not offer to report it
-	ep, err := w.Connect(addr, &EndpointConfig{Errors: &none})
+	// The self transport cannot fail, and does not offer to report it.
+	ep, err := w.Connect(addr, &EndpointConfig{NoErrorHandling: true})
 	if err != nil {
 		t.Fatal(err)
 	}

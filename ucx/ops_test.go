@@ -151,7 +151,7 @@ func (m *opRun) probeRemove(start bool) error {
 	} else {
 		err = m.arrived(msg.Recv(m.ctx, m.dst.view))
 	}
-	if _, err := msg.Recv(m.ctx, m.dst.view); !errors.Is(err, ErrNoMessage) {
+	if _, err := msg.Recv(m.ctx, m.dst.view); !errors.Is(err, errNoMessage) {
 		return fmt.Errorf("second receive of one message: %v", err)
 	}
 	return errors.Join(err, s.Wait(m.ctx))
@@ -185,7 +185,7 @@ func (m *opRun) takeBlocking(msg *AM) error {
 	if err := msg.Recv(m.ctx, m.dst.view); err != nil {
 		return err
 	}
-	if err := msg.Recv(m.ctx, m.dst.view); !errors.Is(err, ErrNoMessage) {
+	if err := msg.Recv(m.ctx, m.dst.view); !errors.Is(err, errNoMessage) {
 		return fmt.Errorf("second receive of one message: %v", err)
 	}
 	return m.dst.check(m.data)
@@ -235,7 +235,7 @@ var amCases = []opCase{
 		return m.am(false, nil, AMOptions{}, func(msg *AM) error {
 			msg.Release()
 			msg.Release()
-			if err := msg.Recv(m.ctx, m.dst.view); !errors.Is(err, ErrNoMessage) {
+			if err := msg.Recv(m.ctx, m.dst.view); !errors.Is(err, errNoMessage) {
 				return fmt.Errorf("receive of a released message: %v", err)
 			}
 			return nil

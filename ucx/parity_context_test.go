@@ -25,12 +25,8 @@ func openContext(t testing.TB, cfg Config) *Context {
 }
 
 func optionOf(c *Context, name string) (string, bool) {
-	for _, o := range c.Config() {
-		if o.Name == name {
-			return o.Value, true
-		}
-	}
-	return "", false
+	v, ok := c.Info().Options[name]
+	return v, ok
 }
 
 func TestContextDefaults(t *testing.T) {
@@ -38,18 +34,15 @@ func TestContextDefaults(t *testing.T) {
 	if c.cfg.Features != AllFeatures || c.cfg.Name != "millstream" {
 		t.Errorf("features %v, name %q", c.cfg.Features, c.cfg.Name)
 	}
-	if len(c.Config()) < 20 {
-		t.Errorf("%d effective options, want all of UCX's", len(c.Config()))
-	}
-	if !slices.IsSortedFunc(c.Config(), func(a, b Option) int { return strings.Compare(a.Name, b.Name) }) {
-		t.Error("the options are not sorted by name")
+	if n := len(c.Info().Options); n < 20 {
+		t.Errorf("got %d effective options, want all of UCX's", n)
 	}
 	if tls, ok := optionOf(c, "UCX_TLS"); !ok || tls != "all" {
 		t.Errorf("UCX_TLS=%q, %v without anything set", tls, ok)
 	}
 	for _, want := range []string{"self/", "tcp/"} {
-		if !slices.ContainsFunc(c.Transports(), func(s string) bool { return strings.HasPrefix(s, want) }) {
-			t.Errorf("transports %v lack %s", c.Transports(), want)
+		if !slices.ContainsFunc(c.Info().Transports, func(s string) bool { return strings.HasPrefix(s, want) }) {
+			t.Errorf("transports %v lack %s", c.Info().Transports, want)
 		}
 	}
 }
@@ -116,7 +109,7 @@ func TestFeatureMismatch(t *testing.T) {
 			}
 			err = c.run(ep)
 			var oe *OpError
-			if !errors.Is(err, ErrUnsupported) || !errors.As(err, &oe) ||
+			if !errors.Is(err, errUnsupported) || !errors.As(err, &oe) ||
 				!strings.Contains(err.Error(), fmt.Sprintf("feature %v; add it to Config.Features", c.need)) {
 				t.Errorf("without %v: %v", c.need, err)
 			}
@@ -163,10 +156,10 @@ func TestReset(t *testing.T) {
 // A transport list without CUDA means no device memory, whatever the library can do.
 func TestConfigWithoutCUDA(t *testing.T) {
 	c := openContext(t, Config{Options: map[string]string{"TLS": "tcp,self"}})
-	if c.SupportsMemory(mem.Device) || c.SupportsMemory(mem.Managed) {
+	if c.supports(mem.Device) || c.supports(mem.Managed) {
 		t.Error("device memory is said to work with TLS=tcp,self")
 	}
-	if !c.SupportsMemory(mem.Host) || !c.SupportsMemory(mem.Pinned) {
+	if !c.supports(mem.Host) || !c.supports(mem.Pinned) {
 		t.Error("host memory is said not to work")
 	}
 }

@@ -12,11 +12,11 @@ import (
 func TestWorkerInfo(t *testing.T) {
 	w := newWorker(t, Config{Options: map[string]string{"TLS": "tcp,self"}}, WorkerConfig{Name: "informer"})
 	info, err := w.Info()
-	if err != nil || !strings.Contains(info, "UCP worker") {
-		t.Errorf("%q, %v", info, err)
+	if err != nil || !strings.Contains(info.Text, "UCP worker") || info.Progress != Adaptive {
+		t.Errorf("got %+v, %v; want UCX's text and progress %v", info, err, Adaptive)
 	}
-	if w.Context() == nil || w.MaxHeader() < 128 || w.MaxHeader() > 1<<20 {
-		t.Errorf("context %v, longest header %d", w.Context(), w.MaxHeader())
+	if w.Context() == nil || info.MaxHeader < 128 || info.MaxHeader > 1<<20 {
+		t.Errorf("context %v, longest header %d", w.Context(), info.MaxHeader)
 	}
 }
 
@@ -125,20 +125,20 @@ func TestWorkerModes(t *testing.T) {
 	for _, c := range []struct {
 		cfg      WorkerConfig
 		progress ProgressMode
-		threads  ThreadMode
+		threads  threadMode
 	}{
-		{WorkerConfig{}, Adaptive, ThreadSerialized},
-		{WorkerConfig{Progress: Polling}, Polling, ThreadSerialized},
-		{WorkerConfig{Progress: Thread}, Thread, ThreadSerialized},
-		{WorkerConfig{Threads: ThreadSingle}, Thread, ThreadSingle},
-		{WorkerConfig{Threads: ThreadMulti}, Adaptive, ThreadMulti},
+		{WorkerConfig{}, Adaptive, threadSerialized},
+		{WorkerConfig{Progress: Polling}, Polling, threadSerialized},
+		{WorkerConfig{Progress: Thread}, Thread, threadSerialized},
+		{WorkerConfig{threads: threadSingle}, Thread, threadSingle},
+		{WorkerConfig{threads: threadMulti}, Adaptive, threadMulti},
 	} {
 		w := newWorker(t, Config{}, c.cfg)
-		if w.Progress() != c.progress {
-			t.Errorf("%+v: progress %v, want %v", c.cfg, w.Progress(), c.progress)
+		if w.progress() != c.progress {
+			t.Errorf("%+v: progress %v, want %v", c.cfg, w.progress(), c.progress)
 		}
 		// A library may grant less than was asked for, never without saying so.
-		if w.mode != c.threads && c.threads != ThreadMulti {
+		if w.mode != c.threads && c.threads != threadMulti {
 			t.Errorf("%+v: thread mode %v, want %v", c.cfg, w.mode, c.threads)
 		}
 		addr, err := w.Address()

@@ -131,11 +131,11 @@ func TestSocketFamilyRefused(t *testing.T) {
 		if err == nil {
 			l.Close()
 		}
-		if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "TCP_AF_PRIO=inet6,inet") {
+		if !errors.Is(err, errUnsupported) || !strings.Contains(err.Error(), "TCP_AF_PRIO=inet6,inet") {
 			t.Errorf("listen at %s: %v", bad, err)
 		}
 	}
-	if _, err := w.DialSocket(ctx, "[::1]:1", nil); !errors.Is(err, ErrUnsupported) ||
+	if _, err := w.DialSocket(ctx, "[::1]:1", nil); !errors.Is(err, errUnsupported) ||
 		!strings.Contains(err.Error(), "TCP_AF_PRIO") {
 		t.Errorf("connect: %v", err)
 	}

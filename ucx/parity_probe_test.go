@@ -102,7 +102,7 @@ func TestProbeRemove(t *testing.T) {
 			!bytes.Equal(got, data) {
 			t.Errorf("%d bytes: %+v, %v", n, r.Info(), err)
 		}
-		if err := m.StartRecv(Bytes(got)).Wait(ctx); !errors.Is(err, ErrNoMessage) {
+		if err := m.StartRecv(Bytes(got)).Wait(ctx); !errors.Is(err, errNoMessage) {
 			t.Errorf("%d bytes: second receive: %v", n, err)
 		}
 	}

@@ -143,13 +143,13 @@ func TestConnectTimeout(t *testing.T) {
 	}
 }
 
-// A worker of mode ThreadMulti has that mode, and goroutines on many threads may use it at once.
+// A worker of mode threadMulti has that mode, and goroutines on many threads may use it at once.
 func TestThreadMulti(t *testing.T) {
 	ctx := testContext(t)
-	a, b := pair(t, Config{}, WorkerConfig{Threads: ThreadMulti})
+	a, b := pair(t, Config{}, WorkerConfig{threads: threadMulti})
 	for _, ep := range []*Endpoint{a, b} {
-		if got := ep.Worker().mode; got != ThreadMulti {
-			t.Fatalf("thread mode %v, want %v", got, ThreadMulti)
+		if got := ep.Worker().mode; got != threadMulti {
+			t.Fatalf("thread mode %v, want %v", got, threadMulti)
 		}
 	}
 	var wg sync.WaitGroup
@@ -185,7 +185,7 @@ func init() {
 			return err
 		}
 		defer ctx.Close()
-		c.say("library %v %s %v", lib.CUDA, lib.Path, ctx.SupportsMemory(mem.Device))
+		c.say("library %v %s %v", lib.CUDA, lib.Path, ctx.supports(mem.Device))
 		c.next()
 		return nil
 	}

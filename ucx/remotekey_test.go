@@ -152,7 +152,7 @@ func TestRemoteKeyReleaseRace(t *testing.T) {
 				b := make([]byte, 5000)
 				for {
 					if err := ep.Get(ctx, Bytes(b), rk, int64(g*5000)); err != nil {
-						if !errors.Is(err, ErrClosed) && !errors.Is(err, ErrCanceled) {
+						if !errors.Is(err, ErrClosed) && !errors.Is(err, errCanceled) {
 							t.Error(err)
 						}
 						return
@@ -198,7 +198,7 @@ func TestRemoteKeyAfterClose(t *testing.T) {
 		if _, err := a.Unpack(far.m.Key()); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("unpack after the %s was closed: %v", when, err)
 		}
-		if _, err := NewRemoteFile(a, far.rk).ReadAt(b, 0); !errors.Is(err, net.ErrClosed) {
+		if _, err := NewRemoteFile(testContext(t), a, far.rk).ReadAt(b, 0); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("file after the %s was closed: %v", when, err)
 		}
 		far.rk.Release()

@@ -119,7 +119,7 @@ func (r *Request) waitSoon(ctx context.Context, soon time.Duration) error {
 }
 
 // Cancel asks UCX to end the operation. Only a receive that no message has matched
-// yet ends at once, with ErrCanceled; anything else goes on until it completes or
+// yet ends at once, with an error that matches [context.Canceled]; anything else goes on until it completes or
 // its endpoint is closed. Cancel returns without waiting; watch Done.
 func (r *Request) Cancel() {
 	if r.state.Load() == reqDone || r.slot == nil {
@@ -209,11 +209,11 @@ func (r *Request) failure(s *ucp.Slot) error {
 	switch r.status {
 	case errMessageTruncated:
 		err = &TruncatedError{Message: truncatedLength(r, s), Buffer: r.view.n}
-	case ErrCanceled, ErrNotConnected, errEndpointTimeout, ErrConnectionReset, errIO, errShmemSegment:
+	case errCanceled, errNotConnected, errEndpointTimeout, ErrConnectionReset, errIO, errShmemSegment:
 		if r.ep != nil {
 			if e := r.ep.reason(); e != nil {
 				err = e
-			} else if e := r.ep.ending(); e != nil && r.status != ErrCanceled {
+			} else if e := r.ep.ending(); e != nil && r.status != errCanceled {
 				err = e
 			}
 		}

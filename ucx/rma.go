@@ -72,7 +72,7 @@ func (ep *Endpoint) target(op ucp.Op, v View, rk *RemoteKey, off int64) (uint64,
 	}
 	if ep.w.ctx.cfg.Features&RMA == 0 {
 		return 0, fmt.Errorf("ucx: the context does not have the feature RMA; add it to Config.Features: %w",
-			ErrUnsupported)
+			errUnsupported)
 	}
 	return rk.reach(ep, off, v.n, op == ucp.OpPut)
 }
@@ -88,7 +88,7 @@ type RemoteKey struct {
 	readOnly bool
 	h        uintptr // ms_rkey
 	serial   uint64  // which use of the ms_rkey this is
-	peerErrs bool    // the endpoint has error mode ErrorPeer
+	peerErrs bool    // the endpoint handles errors
 	released atomic.Bool
 }
 

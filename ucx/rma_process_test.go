@@ -75,12 +75,12 @@ func rmaOwner(c *control) error {
 }
 
 // farProcess starts an owner of UCX's own memory and connects to it by its worker address.
-func farProcess(t *testing.T, tls string, n int, mode ErrorMode) (*helper, *Endpoint, *RemoteKey) {
+func farProcess(t *testing.T, tls string, n int, handleErrors bool) (*helper, *Endpoint, *RemoteKey) {
 	t.Helper()
-	return farProcessWith(t, tls, n, mode, "alloc")
+	return farProcessWith(t, tls, n, handleErrors, "alloc")
 }
 
-func farProcessWith(t *testing.T, tls string, n int, mode ErrorMode, from string) (*helper, *Endpoint, *RemoteKey) {
+func farProcessWith(t *testing.T, tls string, n int, handleErrors bool, from string) (*helper, *Endpoint, *RemoteKey) {
 	t.Helper()
 	h := startHelper(t, "rma-owner")
 	words := h.ask("at", "%s %d %s", tls, n, from)
@@ -97,7 +97,7 @@ func farProcessWith(t *testing.T, tls string, n int, mode ErrorMode, from string
 		t.Fatal(err)
 	}
 	w := newWorker(t, Config{Options: map[string]string{"TLS": tls}}, WorkerConfig{})
-	ep, err := w.Connect(addr, &EndpointConfig{Errors: &mode})
+	ep, err := w.Connect(addr, &EndpointConfig{NoErrorHandling: !handleErrors})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,11 +112,11 @@ func farProcessWith(t *testing.T, tls string, n int, mode ErrorMode, from string
 func TestRMABetweenProcesses(t *testing.T) {
 	for _, s := range rmaSettings[1:] {
 		for i, from := range []string{"alloc", "mmap", "alloc", "mmap"} {
-			mode := ErrorMode(i / 2)
-			t.Run(fmt.Sprintf("%s/%s/mode %d", s.name, from, mode), func(t *testing.T) {
+			handleErrors := i < 2
+			t.Run(fmt.Sprintf("%s/%s/errors %v", s.name, from, handleErrors), func(t *testing.T) {
 				ctx := testContext(t)
 				const n = 300_001
-				h, ep, rk := farProcessWith(t, s.tls, n, mode, from)
+				h, ep, rk := farProcessWith(t, s.tls, n, handleErrors, from)
 				src := make([]byte, n)
 				fill(src)
 				if err := ep.Put(ctx, Bytes(src), rk, 0); err != nil {
@@ -133,7 +133,7 @@ func TestRMABetweenProcesses(t *testing.T) {
 				if err := ep.Get(ctx, Bytes(got), rk, 0); err != nil || !bytes.Equal(got, src) {
 					t.Fatalf("get: %v", err)
 				}
-				if mode == ErrorNone {
+				if !handleErrors {
 					word := AtomicAt[uint64](rk, 8)
 					old, err := word.FetchAdd(ctx, 5)
 					if err != nil {
@@ -154,7 +154,7 @@ func TestRMABetweenProcesses(t *testing.T) {
 
 // TestRMAOwnerKilled: operations on the memory of a process that dies end with an error.
 func TestRMAOwnerKilled(t *testing.T) {
-	h, ep, rk := farProcess(t, "tcp,self", 1<<20, ErrorPeer)
+	h, ep, rk := farProcess(t, "tcp,self", 1<<20, true)
 	b := make([]byte, 1<<20)
 	if err := ep.Get(testContext(t), Bytes(b), rk, 0); err != nil {
 		t.Fatal(err)

@@ -63,11 +63,11 @@ func TestRMAWithoutFeature(t *testing.T) {
 	ctx := testContext(t)
 	ep, owner := plainPair(t, Config{Features: Tag | Wakeup | Atomic64}, false)
 	far := expose(t, ep, owner, 64, mem.NewMmap(mem.MmapConfig{}))
-	if err := ep.Put(ctx, Bytes(make([]byte, 8)), far.rk, 0); !errors.Is(err, ErrUnsupported) ||
+	if err := ep.Put(ctx, Bytes(make([]byte, 8)), far.rk, 0); !errors.Is(err, errUnsupported) ||
 		!strings.Contains(err.Error(), "RMA") {
 		t.Errorf("put without the feature: %v", err)
 	}
-	if _, err := AtomicAt[uint32](far.rk, 0).Load(ctx); !errors.Is(err, ErrUnsupported) ||
+	if _, err := AtomicAt[uint32](far.rk, 0).Load(ctx); !errors.Is(err, errUnsupported) ||
 		!strings.Contains(err.Error(), "Atomic32") {
 		t.Errorf("32-bit atomic without the feature: %v", err)
 	}
@@ -142,11 +142,7 @@ func TestRMADeadline(t *testing.T) {
 	const n = 1 << 20
 	for _, op := range []string{"get", "put", "atomic"} {
 		t.Run(op, func(t *testing.T) {
-			mode := ErrorPeer
-			if op == "atomic" {
-				mode = ErrorNone
-			}
-			h, ep, rk := farProcess(t, "tcp,self", n, mode)
+			h, ep, rk := farProcess(t, "tcp,self", n, op != "atomic")
 			if err := ep.Get(testContext(t), Bytes(make([]byte, 8)), rk, 0); err != nil {
 				t.Fatal(err) // connected
 			}

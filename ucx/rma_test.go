@@ -73,8 +73,7 @@ func plainPair(t testing.TB, cfg Config, self bool) (*Endpoint, *Context) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mode := ErrorNone
-	ep, err := near.Connect(addr, &EndpointConfig{Errors: &mode})
+	ep, err := near.Connect(addr, &EndpointConfig{NoErrorHandling: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,8 +365,8 @@ func TestRMAFence(t *testing.T) {
 // TestRMAProgressModes: one-sided operations work whoever makes the progress.
 func TestRMAProgressModes(t *testing.T) {
 	for _, wcfg := range []WorkerConfig{{Progress: Adaptive}, {Progress: Polling}, {Progress: Thread},
-		{Threads: ThreadSingle}, {Threads: ThreadMulti}} {
-		t.Run(fmt.Sprintf("%v/threads %d", wcfg.Progress, wcfg.Threads), func(t *testing.T) {
+		{threads: threadSingle}, {threads: threadMulti}} {
+		t.Run(fmt.Sprintf("%v/threads %d", wcfg.Progress, wcfg.threads), func(t *testing.T) {
 			ctx := testContext(t)
 			a, b := pair(t, Config{}, wcfg)
 			for name, mode := range rmaModes {

@@ -2,6 +2,7 @@ package ucx
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -94,11 +95,9 @@ func messageBySocket(host string) ([]string, error) {
 func thisHost(t *testing.T) ucxenv.Host {
 	t.Helper()
 	c := openContext(t, Config{})
-	h := ucxenv.Host{Version: c.Library().Version}
-	for _, o := range c.Config() {
-		h.Options = append(h.Options, o.Name)
-	}
-	for _, tl := range c.Transports() {
+	h := ucxenv.Host{Version: c.Info().Library.Version}
+	h.Options = slices.Sorted(maps.Keys(c.Info().Options))
+	for _, tl := range c.Info().Transports {
 		name, _, _ := strings.Cut(tl, "/")
 		h.Transports = append(h.Transports, name)
 	}

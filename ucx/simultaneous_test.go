@@ -31,14 +31,13 @@ func queued(w *Worker) {
 // connectHeld makes an endpoint on a worker whose token is held.
 func connectHeld(t *testing.T, w *Worker, addr WorkerAddress) *Endpoint {
 	t.Helper()
-	mode := ErrorPeer
 	type result struct {
 		ep  *Endpoint
 		err error
 	}
 	got := make(chan result, 1)
 	go func() {
-		ep, err := w.Connect(addr, &EndpointConfig{Errors: &mode})
+		ep, err := w.Connect(addr, nil)
 		got <- result{ep, err}
 	}()
 	queued(w)
@@ -61,7 +60,7 @@ func TestAbortDuringSimultaneousConnect(t *testing.T) {
 		t.Run(set.name, func(t *testing.T) {
 			ctx := testContext(t)
 			wa, wb := newWorker(t, set.cfg, set.wcfg), newWorker(t, set.cfg, set.wcfg)
-			if wa.Progress() == Thread {
+			if wa.progress() == Thread {
 				return // as the library grants no other mode
 			}
 			addrs := map[*Worker]WorkerAddress{}
@@ -88,7 +87,7 @@ func TestAbortDuringSimultaneousConnect(t *testing.T) {
 					}
 					aborted := make(chan struct{})
 					go func() {
-						gone.abort(ErrCanceled)
+						gone.abort(errCanceled)
 						close(aborted)
 					}()
 					queued(first) // before anything that the peer has sent is looked at

@@ -90,11 +90,11 @@ func (d *driver) growSlots(internal bool) error {
 	}
 	n := d.slots.count.Load()
 	if n == maxChunks {
-		return ErrTooManyRequests
+		return errTooManyRequests
 	}
 	c := &chunk{slots: ucp.NewSlots(d.c, int(n)*chunkSlots, chunkSlots)}
 	if c.slots == nil {
-		return ErrNoMemory
+		return errNoMemory
 	}
 	for k := range c.own {
 		r := &c.own[k]

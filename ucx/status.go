@@ -12,17 +12,18 @@ import (
 )
 
 // Status is one of UCX's status codes (ucs_status_t). Negative values are errors.
-// errors.Is relates them to the standard library: see [Status.Is].
+// errors.Is relates them to the standard library: see [Status.Is]. Those that programs
+// react to have names.
 type Status int32
 
 // UCX's status codes.
 const (
 	statusOK              Status = 0
 	statusInProgress      Status = 1
-	ErrNoMessage          Status = -1
+	errNoMessage          Status = -1
 	errNoResource         Status = -2
 	errIO                 Status = -3
-	ErrNoMemory           Status = -4
+	errNoMemory           Status = -4
 	ErrInvalidParam       Status = -5
 	ErrUnreachable        Status = -6
 	errInvalidAddr        Status = -7
@@ -30,19 +31,19 @@ const (
 	errMessageTruncated   Status = -9
 	errNoProgress         Status = -10
 	errBufferTooSmall     Status = -11
-	ErrNoElem             Status = -12
+	errNoElem             Status = -12
 	errSomeConnectsFailed Status = -13
 	errNoDevice           Status = -14
 	errBusy               Status = -15
-	ErrCanceled           Status = -16
+	errCanceled           Status = -16
 	errShmemSegment       Status = -17
 	errAlreadyExists      Status = -18
 	ErrOutOfRange         Status = -19
 	errTimedOut           Status = -20
 	ErrExceedsLimit       Status = -21
-	ErrUnsupported        Status = -22
+	errUnsupported        Status = -22
 	ErrRejected           Status = -23
-	ErrNotConnected       Status = -24
+	errNotConnected       Status = -24
 	ErrConnectionReset    Status = -25
 	errEndpointTimeout    Status = -80
 )
@@ -56,19 +57,19 @@ const (
 )
 
 var statusText = map[Status]string{
-	statusOK: "success", statusInProgress: "operation in progress", ErrNoMessage: "no pending message",
+	statusOK: "success", statusInProgress: "operation in progress", errNoMessage: "no pending message",
 	errNoResource: "no resources are available to initiate the operation", errIO: "input/output error",
-	ErrNoMemory: "out of memory", ErrInvalidParam: "invalid parameter", ErrUnreachable: "destination is unreachable",
+	errNoMemory: "out of memory", ErrInvalidParam: "invalid parameter", ErrUnreachable: "destination is unreachable",
 	errInvalidAddr: "address not valid", errNotImplemented: "function not implemented",
 	errMessageTruncated: "message truncated", errNoProgress: "no progress", errBufferTooSmall: "provided buffer is " +
 		"too small",
-	ErrNoElem: "no such element", errSomeConnectsFailed: "failed to connect some of the requested endpoints",
-	errNoDevice: "no such device", errBusy: "device is busy", ErrCanceled: "request canceled",
+	errNoElem: "no such element", errSomeConnectsFailed: "failed to connect some of the requested endpoints",
+	errNoDevice: "no such device", errBusy: "device is busy", errCanceled: "request canceled",
 	errShmemSegment: "shared memory error", errAlreadyExists: "element already exists", ErrOutOfRange: "index out of " +
 		"range",
 	errTimedOut: "operation timed out", ErrExceedsLimit: "user-defined limit was reached",
-	ErrUnsupported: "unsupported operation", ErrRejected: "operation rejected by remote peer",
-	ErrNotConnected: "endpoint is not connected", ErrConnectionReset: "connection reset by remote peer",
+	errUnsupported: "unsupported operation", ErrRejected: "operation rejected by remote peer",
+	errNotConnected: "endpoint is not connected", ErrConnectionReset: "connection reset by remote peer",
 	firstLinkFailure: "link failure", lastLinkFailure: "link failure",
 	firstEndpointFailure: "endpoint failure", errEndpointTimeout: "endpoint timeout",
 	lastEndpointFailure: "endpoint failure",
@@ -90,15 +91,18 @@ func (s Status) Error() string {
 
 // Is makes errors.Is relate a status to the standard errors: canceled to
 // [context.Canceled]; not connected and connection reset to [net.ErrClosed]; timed
-// out and endpoint timeout to [os.ErrDeadlineExceeded]; truncated to [ErrTruncated].
+// out and endpoint timeout to [os.ErrDeadlineExceeded]; unsupported and not implemented
+// to [errors.ErrUnsupported].
 func (s Status) Is(target error) bool {
 	switch target {
 	case context.Canceled:
-		return s == ErrCanceled
+		return s == errCanceled
 	case net.ErrClosed:
-		return s == ErrNotConnected || s == ErrConnectionReset
+		return s == errNotConnected || s == ErrConnectionReset
 	case os.ErrDeadlineExceeded:
 		return s == errTimedOut || s == errEndpointTimeout
+	case errors.ErrUnsupported:
+		return s == errUnsupported || s == errNotImplemented
 	}
 	return false
 }
@@ -111,10 +115,11 @@ var (
 	// ErrTruncated is returned for a message that was longer than the buffer given for it. The
 	// error wrapping it is a *[TruncatedError] with both lengths.
 	ErrTruncated = errors.New("ucx: message truncated")
-	// ErrTooManyRequests is returned when a worker has as many unfinished operations as it takes.
-	ErrTooManyRequests = errors.New("ucx: too many operations in flight on this worker (65536); wait for some to " +
-		"finish")
 )
+
+// errTooManyRequests is returned when a worker has as many unfinished operations as it takes.
+var errTooManyRequests = errors.New("ucx: too many operations in flight on this worker (65536); wait for some to " +
+	"finish")
 
 // TruncatedError reports a message that did not fit its buffer. Nothing was lost
 // of other messages; this one is gone.

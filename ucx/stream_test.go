@@ -113,7 +113,7 @@ func TestStreamStaleStatus(t *testing.T) {
 		}
 		r := b.StartRecv(Bytes(make([]byte, 8)), 9, FullMask)
 		r.Cancel()
-		if err := r.Wait(ctx); !errors.Is(err, ErrCanceled) {
+		if err := r.Wait(ctx); !errors.Is(err, errCanceled) {
 			t.Fatalf("cancelled receive: %v", err)
 		}
 		got := make([]byte, 20)

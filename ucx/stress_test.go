@@ -114,7 +114,7 @@ func stressStep(ctx context.Context, r *rand.Rand, ep *Endpoint, id uint64, n in
 	case 5: // a receive that nothing matches, cancelled
 		q := ep.StartRecv(Bytes(make([]byte, 8)), 1<<41|id, FullMask)
 		q.Cancel()
-		if err := q.Wait(ctx); !errors.Is(err, ErrCanceled) {
+		if err := q.Wait(ctx); !errors.Is(err, errCanceled) {
 			return fmt.Errorf("cancelled receive: %w", err)
 		}
 	case 6: // the same by deadline
@@ -207,7 +207,7 @@ func closeMidway(t *testing.T, lane string, wcfg WorkerConfig, what string) {
 					continue
 				}
 				// A peer that goes while lanes are being set up leaves shared memory that is not there.
-				if !errors.Is(err, net.ErrClosed) && !errors.Is(err, ErrCanceled) && !errors.Is(err, errShmemSegment) {
+				if !errors.Is(err, net.ErrClosed) && !errors.Is(err, errCanceled) && !errors.Is(err, errShmemSegment) {
 					t.Errorf("%v", err)
 				}
 				return
@@ -233,9 +233,9 @@ func closeMidway(t *testing.T, lane string, wcfg WorkerConfig, what string) {
 	select {
 	case <-done:
 	case <-time.After(20 * time.Second):
-		t.Fatalf("%s, %s: operations hang after the close of %s", lane, wa.Progress(), what)
+		t.Fatalf("%s, %s: operations hang after the close of %s", lane, wa.progress(), what)
 	}
-	t.Logf("%s, %s: over after %v", lane, wa.Progress(), time.Since(begin))
+	t.Logf("%s, %s: over after %v", lane, wa.progress(), time.Since(begin))
 	if err := errors.Join(wa.Close(), wb.Close(), uc.Close()); err != nil {
 		t.Error(err)
 	}

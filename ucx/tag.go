@@ -151,7 +151,7 @@ func (w *Worker) ProbeRemove(tag, mask uint64) (*Message, error) {
 func (m *Message) StartRecv(v View) *Request {
 	h := m.h
 	if h == 0 {
-		return failedRequest(ucp.OpTagMsgRecv, nil, ErrNoMessage)
+		return failedRequest(ucp.OpTagMsgRecv, nil, errNoMessage)
 	}
 	m.h = 0
 	return m.w.startView(ucp.OpTagMsgRecv, nil, v, true, func(s *ucp.Slot) { s.Hdr = h })
@@ -162,7 +162,7 @@ func (m *Message) StartRecv(v View) *Request {
 func (m *Message) Recv(ctx context.Context, v View) (RecvInfo, error) {
 	h := m.h
 	if h == 0 {
-		return RecvInfo{}, &OpError{Op: ucp.OpTagMsgRecv.String(), Err: ErrNoMessage}
+		return RecvInfo{}, &OpError{Op: ucp.OpTagMsgRecv.String(), Err: errNoMessage}
 	}
 	w := m.w
 	s, r, err := w.prepare(ucp.OpTagMsgRecv, nil)

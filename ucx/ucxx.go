@@ -110,7 +110,7 @@ func (w *Worker) openUCXXPlain() error {
 func newTagged(ctx context.Context, ep *Endpoint, listener bool) (*UCXXEndpoint, error) {
 	e := &UCXXEndpoint{ep: ep, tagged: true}
 	if err := e.handshake(ctx, listener); err != nil {
-		ep.abort(ErrCanceled)
+		ep.abort(errCanceled)
 		_ = ep.Close()
 		return nil, &OpError{Op: "UCXX handshake", Peer: ep.peer, Err: inner(eofOf(err))}
 	}
@@ -276,7 +276,7 @@ func (l *tagLocks) lock(ctx context.Context, tag uint64) (unlock func(), err err
 
 // UCXXListener accepts connections of Python's UCXX and of DialUCXX.
 type UCXXListener struct {
-	l      *SockListener
+	l      *Listener
 	ctx    context.Context // ends with the listener
 	cancel context.CancelFunc
 	queue  chan *UCXXEndpoint
@@ -354,7 +354,7 @@ func (l *UCXXListener) Accept(ctx context.Context) (*UCXXEndpoint, error) {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	return nil, &OpError{Op: "accept", Peer: l.l.addr.String(), Err: err}
+	return nil, &OpError{Op: "accept", Peer: l.Addr().String(), Err: err}
 }
 
 // Addr returns the bound address.

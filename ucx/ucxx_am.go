@@ -84,7 +84,7 @@ func (m *UCXXMessage) Buffer(ctx context.Context, alloc Allocators) (*mem.Buffer
 	matches := m.ctype == 0 || (m.Kind == mem.Device || m.Kind == mem.Managed) && alloc.Device != nil
 	if err == nil && !matches && m.policy == ucxxwire.AMErrorOnUnsupported {
 		err = fmt.Errorf("%w: the sender wants the data in memory of its own kind (UCX memory type %d), for which "+
-			"there is no allocator (Allocators.Device)", ErrUnsupported, m.ctype)
+			"there is no allocator (Allocators.Device)", errUnsupported, m.ctype)
 	}
 	if err != nil {
 		m.Release()

@@ -191,11 +191,11 @@ func TestUCXXMemoryPolicy(t *testing.T) {
 		err     error
 	}{
 		"falls back":       {1, ucxxwire.AMFallbackToHost, Allocators{}, mem.Device, 0, nil},
-		"insists":          {1, ucxxwire.AMErrorOnUnsupported, Allocators{}, mem.Device, 0, ErrUnsupported},
+		"insists":          {1, ucxxwire.AMErrorOnUnsupported, Allocators{}, mem.Device, 0, errUnsupported},
 		"insists, served":  {1, ucxxwire.AMErrorOnUnsupported, Allocators{Device: device}, mem.Device, 1, nil},
 		"managed":          {2, ucxxwire.AMFallbackToHost, Allocators{Device: device}, mem.Managed, 1, nil},
 		"unknown":          {5, ucxxwire.AMFallbackToHost, Allocators{Device: device}, mem.Host, 0, nil},
-		"unknown, insists": {5, ucxxwire.AMErrorOnUnsupported, Allocators{Device: device}, mem.Host, 0, ErrUnsupported},
+		"unknown, insists": {5, ucxxwire.AMErrorOnUnsupported, Allocators{Device: device}, mem.Host, 0, errUnsupported},
 		"too long":         {0, ucxxwire.AMFallbackToHost, Allocators{MaxBytes: 3}, mem.Host, 0, ErrExceedsLimit},
 	} {
 		device.asked = nil

@@ -330,7 +330,7 @@ func TestUCXXCloseIsEOF(t *testing.T) {
 		amPending <- err
 	}()
 	time.Sleep(10 * time.Millisecond)
-	c.Endpoint().abort(ErrCanceled) // by force, as UCXX does
+	c.Endpoint().abort(errCanceled) // by force, as UCXX does
 	waitDone(t, ctx, s.Endpoint())
 	for name, err := range map[string]error{"pending receive": <-pending, "pending AM receive": <-amPending,
 		"Err": s.Err()} {
@@ -419,7 +419,7 @@ func TestUCXXBadHandshake(t *testing.T) {
 					}
 				} else if c.send != nil {
 					time.Sleep(50 * time.Millisecond) // so that the client is connected
-					ep.abort(ErrCanceled)
+					ep.abort(errCanceled)
 				}
 				accepted <- ep
 			}()

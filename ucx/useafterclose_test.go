@@ -53,24 +53,23 @@ func TestContextUseAfterClose(t *testing.T) {
 	}
 	afterClose(t, "context", map[string]func(context.Context) error{
 		"worker":   func(context.Context) error { return second(c.NewWorker(WorkerConfig{})) },
-		"info":     func(context.Context) error { return second(c.Info()) },
 		"register": func(context.Context) error { return second(c.Register(Buffer(buf))) },
 		"alloc":    func(context.Context) error { return second(c.Alloc(8, mem.Host)) },
 		"resource": func(ctx context.Context) error { return second(c.Resource(mem.Host, 0).Alloc(ctx, 8)) },
 	})
 	// What has no error to give answers from what is known, or with nothing.
-	if c.cfg.Name != "gone" || len(c.Config()) == 0 || len(c.Transports()) == 0 || c.Library().Path == "" ||
-		c.cfg.Features != AllFeatures {
+	if info := c.Info(); c.cfg.Name != "gone" || len(info.Options) == 0 || len(info.Transports) == 0 ||
+		info.Library.Path == "" || c.cfg.Features != AllFeatures {
 		t.Error("a closed context has forgotten what it was")
 	}
-	if n := c.Registrations(); n != 0 {
+	if n := c.Info().Registrations; n != 0 {
 		t.Errorf("%d registrations after Close", n)
 	}
-	if c.SupportsMemory(mem.Host) {
+	if c.supports(mem.Host) {
 		t.Error("a closed context supports memory")
 	}
 	// A registration that outlives its context is memory and a key, no more.
-	if m.Len() != 100 || m.Buffer().Len() != 100 || m.Key().Len() != 100 {
+	if m.Buffer().Len() != 100 || m.Key().Len() != 100 {
 		t.Error("the memory has changed with the context's end")
 	}
 	m.Release()
@@ -110,7 +109,7 @@ func endpointCalls(ep *Endpoint) map[string]func(context.Context) error {
 func TestEndpointUseAfterClose(t *testing.T) {
 	ctx := testContext(t)
 	a, b := pair(t, Config{}, WorkerConfig{})
-	lib := a.Worker().Context().Library()
+	lib := a.Worker().Context().Info().Library
 	for range 2 {
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
@@ -240,7 +239,7 @@ func TestWorkerUseAfterClose(t *testing.T) {
 		},
 		"held message": func(ctx context.Context) error { return second(held.Recv(ctx, b())) },
 	})
-	if w.Context() == nil || w.Progress() != Adaptive || w.mode != ThreadSerialized {
+	if w.Context() == nil || w.progress() != Adaptive || w.mode != threadSerialized {
 		t.Error("a closed worker has forgotten what it was")
 	}
 	if held.Info().Len != 100 || am.Len != 100 {

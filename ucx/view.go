@@ -195,7 +195,7 @@ func fromArray(a arrayif.View) (View, error) {
 	case arrayif.CUDAManaged:
 		v.kind, v.device = mem.Managed, int32(a.Device)
 	default:
-		return View{}, fmt.Errorf("ucx: memory of kind %s: copy it to the host first: %w", a.Kind, ErrUnsupported)
+		return View{}, fmt.Errorf("ucx: memory of kind %s: copy it to the host first: %w", a.Kind, errUnsupported)
 	}
 	if a.Stream != 0 && a.Len > 0 {
 		return View{}, fmt.Errorf("ucx: the array becomes ready on CUDA stream %#x: wait for that stream, then set "+

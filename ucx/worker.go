@@ -12,7 +12,6 @@ import (
 
 	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx/internal/epstate"
-	"go.millstream.dev/ucx/internal/obs"
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
@@ -45,32 +44,21 @@ func (m ProgressMode) String() string {
 	return fmt.Sprintf("ProgressMode(%d)", int(m))
 }
 
-// ThreadMode is UCX's thread mode of a worker.
-type ThreadMode int
+// threadMode is UCX's thread mode of a worker.
+type threadMode int
 
 // UCX's thread modes, shifted by one so that the zero value means Millstream's default.
 const (
-	ThreadDefault    ThreadMode = iota // Serialized
-	ThreadSingle                       // only one OS thread ever touches the worker
-	ThreadSerialized                   // any thread, one at a time
-	ThreadMulti                        // any thread at any time (slower; not needed here)
-)
-
-// ErrorMode says whether an endpoint notices its peer's failure.
-type ErrorMode int
-
-const (
-	// ErrorPeer is the default: a dead peer fails the endpoint and its operations.
-	ErrorPeer ErrorMode = iota
-	// ErrorNone leaves failures unnoticed; slightly cheaper.
-	ErrorNone
+	threadDefault    threadMode = iota // serialized
+	threadSingle                       // only one OS thread ever touches the worker
+	threadSerialized                   // any thread, one at a time
+	threadMulti                        // any thread at any time (slower; not needed here)
 )
 
 // WorkerConfig configures a [Worker]. The zero value is useful.
 type WorkerConfig struct {
 	Name     string       // appears in UCX's output and in errors; default: UCX's own
 	Progress ProgressMode // default Adaptive
-	Threads  ThreadMode   // default ThreadSerialized; ThreadSingle forces Progress to Thread
 	// MaxSpin bounds how long an adaptive wait spins before it sleeps.
 	// Default 200 µs, of which a wait uses as much as recent waits make sensible; on a
 	// machine with one CPU there is no spinning.
@@ -78,8 +66,11 @@ type WorkerConfig struct {
 	// MaxQueuedMessages bounds the bytes of active messages that arrived and were
 	// not taken yet. Beyond it the sender's endpoint is failed. Default 256 MiB.
 	MaxQueuedMessages int64
-	// Errors is the error mode of endpoints that do not choose one. Default ErrorPeer.
-	Errors ErrorMode
+	// NoErrorHandling is UCX's error mode "none" for all endpoints of the worker but those of Dial, Attach and
+	// Listeners. Default: a dead peer fails its endpoint and the operations of it.
+	NoErrorHandling bool
+
+	threads threadMode // default threadSerialized; threadSingle forces Progress to Thread; set by tests
 }
 
 const (
@@ -93,7 +84,7 @@ const (
 type Worker struct {
 	ctx  *Context
 	cfg  WorkerConfig
-	mode ThreadMode // granted by the library
+	mode threadMode // granted by the library
 
 	drv driver // progress and the operations in flight
 	mem binder // the memory of operations
@@ -116,8 +107,8 @@ func (c *Context) NewWorker(cfg WorkerConfig) (*Worker, error) {
 	if cfg.MaxQueuedMessages == 0 {
 		cfg.MaxQueuedMessages = defaultMaxQueued
 	}
-	if cfg.Threads == ThreadDefault {
-		cfg.Threads = ThreadSerialized
+	if cfg.threads == threadDefault {
+		cfg.threads = threadSerialized
 	}
 	c.mu.Lock()
 	closed := c.closed
@@ -131,13 +122,13 @@ func (c *Context) NewWorker(cfg WorkerConfig) (*Worker, error) {
 	w.listeners.init()
 	w.ams.init(w)
 	w.drv.init(w)
-	if cfg.Threads == ThreadSingle || cfg.Progress == Thread {
+	if cfg.threads == threadSingle || cfg.Progress == Thread {
 		if err := w.drv.startThread(wakeup); err != nil {
 			return nil, err
 		}
 	} else if err := w.create(wakeup); err != nil {
 		return nil, err
-	} else if w.mode == ThreadSingle {
+	} else if w.mode == threadSingle {
 		// The library serialises nothing and wants one thread: start over with one.
 		ucp.DestroyWorker(w.drv.c, false)
 		ucp.FreeWorker(w.drv.c)
@@ -163,7 +154,7 @@ func (c *Context) NewWorker(cfg WorkerConfig) (*Worker, error) {
 
 // create makes the UCX worker on the calling thread.
 func (w *Worker) create(wakeup bool) error {
-	c, st := ucp.NewWorker(w.ctx.h, int(w.cfg.Threads)-1, w.cfg.Name, wakeup)
+	c, st := ucp.NewWorker(w.ctx.h, int(w.cfg.threads)-1, w.cfg.Name, wakeup)
 	if st != 0 {
 		err := fmt.Errorf("%w", Status(st))
 		if wakeup {
@@ -186,7 +177,7 @@ func (w *Worker) create(wakeup bool) error {
 		}
 	}
 	c.AMLimit = uint64(w.cfg.MaxQueuedMessages)
-	w.drv.c, w.mode, w.mem.maxHeader = c, ThreadMode(mode+1), int(maxHeader)
+	w.drv.c, w.mode, w.mem.maxHeader = c, threadMode(mode+1), int(maxHeader)
 	return nil
 }
 
@@ -217,19 +208,13 @@ func freeDeadWorkers() {
 // Context returns the worker's context.
 func (w *Worker) Context() *Context { return w.ctx }
 
-// ThreadMode returns the mode that the library granted.
-func (w *Worker) ThreadMode() ThreadMode { return w.mode }
-
-// Progress returns the progress mode in force.
-func (w *Worker) Progress() ProgressMode {
+// progress returns the progress mode in force.
+func (w *Worker) progress() ProgressMode {
 	if w.drv.wakeFile != nil {
 		return Thread
 	}
 	return w.cfg.Progress
 }
-
-// MaxHeader returns the longest active-message header in bytes.
-func (w *Worker) MaxHeader() int { return w.mem.maxHeader }
 
 func (w *Worker) name() string { return w.cfg.Name }
 
@@ -266,11 +251,18 @@ func (t *allocTable) resource(kind mem.Kind) mem.Resource {
 	return mem.Heap
 }
 
-// Info returns UCX's description of the worker.
-func (w *Worker) Info() (string, error) {
+// WorkerInfo describes a [Worker].
+type WorkerInfo struct {
+	Text      string       // UCX's description
+	Progress  ProgressMode // in force: Thread also where the library grants single-threaded workers only
+	MaxHeader int          // bytes of the longest header of an active message
+}
+
+// Info returns a description of the worker.
+func (w *Worker) Info() (WorkerInfo, error) {
 	var text string
 	err := w.drv.call("worker info", ucp.CallWorkerText, nil, func(s *ucp.Slot) { text = ucp.TakeText(s.RTag) })
-	return text, err
+	return WorkerInfo{Text: text, Progress: w.progress(), MaxHeader: w.mem.maxHeader}, err
 }
 
 // Flush waits until all operations of the worker that were started before are
@@ -295,7 +287,8 @@ func (w *Worker) Fence() error {
 }
 
 // Close closes listeners and endpoints (by force: close endpoints yourself to flush
-// them), ends every operation with ErrCanceled or ErrClosed, and frees the worker.
+// them), ends every operation with an error that matches [context.Canceled] or
+// ErrClosed, and frees the worker.
 func (w *Worker) Close() error {
 	w.closeOnce.Do(func() { w.closeErr = w.close() })
 	return w.closeErr
@@ -308,7 +301,7 @@ func (w *Worker) close() error {
 		l.Close()
 	}
 	for _, l := range socks {
-		l.Close()
+		_ = l.close()
 	}
 	var aborts sync.WaitGroup
 	for _, ep := range eps { // together, as each may wait for a handshake
@@ -374,17 +367,17 @@ func (w *Worker) handleEvent(e *ucp.Event) {
 type listenerTable struct {
 	mu     sync.Mutex // guards the fields below; never held across a C call
 	lines  map[*Listener]struct{}
-	socks  map[uint64]*SockListener
+	socks  map[uint64]*sockListener
 	nextID uint64
 	closed bool
 }
 
 func (t *listenerTable) init() {
-	t.lines, t.socks = map[*Listener]struct{}{}, map[uint64]*SockListener{}
+	t.lines, t.socks = map[*Listener]struct{}{}, map[uint64]*sockListener{}
 }
 
 // shut lets no more listeners in, and returns those there are.
-func (t *listenerTable) shut() ([]*Listener, []*SockListener) {
+func (t *listenerTable) shut() ([]*Listener, []*sockListener) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
@@ -408,7 +401,7 @@ func (t *listenerTable) remove(l *Listener) {
 }
 
 // addSock gives a listener its number and enters it.
-func (t *listenerTable) addSock(l *SockListener) error {
+func (t *listenerTable) addSock(l *sockListener) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -420,14 +413,14 @@ func (t *listenerTable) addSock(l *SockListener) error {
 	return nil
 }
 
-func (t *listenerTable) removeSock(l *SockListener) {
+func (t *listenerTable) removeSock(l *sockListener) {
 	t.mu.Lock()
 	delete(t.socks, l.id)
 	t.mu.Unlock()
 }
 
 // sock returns a listener by its number, or nil.
-func (t *listenerTable) sock(id uint64) *SockListener {
+func (t *listenerTable) sock(id uint64) *sockListener {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.socks[id]
@@ -491,28 +484,3 @@ func (w *Worker) Stats() WorkerStats {
 
 // load reads a counter that the token holder writes with plain stores in C.
 func load(p *uint64) uint64 { return atomic.LoadUint64(p) }
-
-// Counters returns the snapshot as named values for a metrics exporter.
-func (s WorkerStats) Counters() []obs.Counter {
-	out := []obs.Counter{
-		{Name: "ucx_operation_errors_total", Value: s.Errors},
-		{Name: "ucx_drives_total", Value: s.Drives},
-		{Name: "ucx_progress_total", Value: s.Progress},
-		{Name: "ucx_spins_won_total", Value: s.SpinsWon},
-		{Name: "ucx_spins_lost_total", Value: s.SpinsLost},
-		{Name: "ucx_parks_total", Value: s.Parks},
-		{Name: "ucx_arms_total", Value: s.Arms},
-		{Name: "ucx_ring_submits_total", Value: s.RingSubmits},
-		{Name: "ucx_messages_total", Value: s.Messages},
-		{Name: "ucx_message_bytes_total", Value: s.MessageBytes},
-		{Name: "ucx_messages_dropped_total", Value: s.MessagesDropped},
-		{Name: "ucx_endpoint_errors_total", Value: s.EndpointErrors},
-	}
-	for op := ucp.OpTagSend; op < ucp.OpCall; op++ {
-		if o, ok := s.Ops[op.String()]; ok {
-			out = append(out, obs.Counter{Name: "ucx_operations_total", Label: op.String(), Value: o.Count},
-				obs.Counter{Name: "ucx_bytes_total", Label: op.String(), Value: o.Bytes})
-		}
-	}
-	return out
-}

@@ -140,7 +140,7 @@ func (b *backend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig)
 	if err != nil {
 		return nil, err
 	}
-	var sock *ucx.SockListener
+	var sock *ucx.Listener
 	for port := ports.First; port <= ports.Last; port++ {
 		var perr error
 		if sock, perr = e.meet.ListenSocket(ctx, net.JoinHostPort(host, fmt.Sprint(port))); perr == nil {

@@ -16,7 +16,7 @@ type listener struct {
 	b        *backend
 	engine   *engine
 	settings Settings
-	sock     *ucx.SockListener
+	sock     *ucx.Listener
 	cfg      comm.ListenConfig
 	gate     *handshake.Gate
 	listen   string
@@ -27,7 +27,7 @@ type listener struct {
 	once     sync.Once
 }
 
-func newListener(b *backend, e *engine, s Settings, sock *ucx.SockListener, host, announced string,
+func newListener(b *backend, e *engine, s Settings, sock *ucx.Listener, host, announced string,
 	cfg comm.ListenConfig) *listener {
 	l := &listener{b: b, engine: e, settings: s, sock: sock, cfg: cfg, gate: handshake.NewGate(cfg.Limits),
 		finished: make(chan struct{})}

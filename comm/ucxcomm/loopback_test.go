@@ -24,7 +24,8 @@ func TestLoopbackListensNowhereElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "tcp/" + ucxenv.LoopbackDevice()
-	for name, got := range map[string][]string{"meeting": e.ctx.Transports(), "data": w.Context().Transports()} {
+	for name, got := range map[string][]string{"meeting": e.ctx.Info().Transports,
+		"data": w.Context().Info().Transports} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s: transports %v, want %s among them", name, got, want)
 		}

@@ -27,7 +27,7 @@ func TestGPUPeerKilled(t *testing.T) {
 		if n := w.Stats(); n.InFlight != 0 {
 			t.Errorf("%d operations in flight", n.InFlight)
 		}
-		if n := w.Context().Registrations(); n != 0 {
+		if n := w.Context().Info().Registrations; n != 0 {
 			t.Errorf("%d registrations left", n)
 		}
 		if after, _ := mem.Live(); after != before {

@@ -151,8 +151,8 @@ func TestGPUForeignMemory(t *testing.T) {
 			tagBack(t, h, ep, number, kind, "foreign", n, false)
 		}
 	}
-	if after, _ := mem.Live(); after != before || w.Context().Registrations() != 0 {
-		t.Errorf("%d regions and %d registrations left", after-before, w.Context().Registrations())
+	if after, _ := mem.Live(); after != before || w.Context().Info().Registrations != 0 {
+		t.Errorf("%d regions and %d registrations left", after-before, w.Context().Info().Registrations)
 	}
 	must(t, ep.Close())
 	h.quit()

@@ -20,7 +20,7 @@ type peer struct {
 	c *ucx.Context
 	w *ucx.Worker
 	l *ucx.Listener
-	s *ucx.SockListener
+	s *ucx.Listener
 
 	comms comm.Listener // open-comm
 
@@ -303,7 +303,7 @@ func (p *peer) register(ctx context.Context, o order) (answer, error) {
 
 func (p *peer) state() (a answer, err error) {
 	a.Contexts, err = contexts()
-	a.Registrations, a.InFlight = p.c.Registrations(), p.w.Stats().InFlight
+	a.Registrations, a.InFlight = p.c.Info().Registrations, p.w.Stats().InFlight
 	a.Regions, _ = mem.Live()
 	return a, err
 }

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"slices"
 	"testing"
 
 	"go.millstream.dev/cuda"
@@ -29,7 +30,7 @@ func TestGPUPool(t *testing.T) {
 			must(t, ep.Send(ctx, b.view(), tag))
 			recv.wait()
 		}
-		if n := w.Context().Registrations(); n != 1 {
+		if n := w.Context().Info().Registrations; n != 1 {
 			t.Errorf("round %d: %d registrations, want 1", round, n)
 		}
 		for _, b := range blocks { // now receive into them
@@ -46,7 +47,7 @@ func TestGPUPool(t *testing.T) {
 		t.Errorf("pool: %+v", s)
 	}
 	must(t, pool.Close())
-	if n := w.Context().Registrations(); n != 0 {
+	if n := w.Context().Info().Registrations; n != 0 {
 		t.Errorf("%d registrations after the pool was closed", n)
 	}
 	if after, _ := mem.Live(); after != before {
@@ -62,7 +63,7 @@ func TestGPUAlloc(t *testing.T) {
 	h, w, ep, number := connected(t, ipc, ucx.Adaptive)
 	ctx := testContext(t)
 	for _, kind := range []mem.Kind{mem.Device, mem.Managed} {
-		if !w.Context().SupportsMemory(kind) {
+		if !slices.Contains(w.Context().Info().Memory, kind) {
 			t.Errorf("UCX does not support %s memory", kind)
 			continue
 		}

@@ -106,18 +106,18 @@ func TestGPURemoteFile(t *testing.T) {
 	ctx := testContext(t)
 	const n = 300_001
 	rk, block := remote(t, h, ep, "device", n)
-	f := ucx.NewRemoteFile(ep, rk)
+	f := ucx.NewRemoteFile(ctx, ep, rk)
 	pat := seed()
 	h.do(order{Do: "fill", Block: block, Seed: pat})
 	got := make([]byte, n)
-	if k, err := f.WithContext(ctx).ReadAt(got, 0); err != nil || k != n || !bytes.Equal(got, pattern(pat, n)) {
+	if k, err := f.ReadAt(got, 0); err != nil || k != n || !bytes.Equal(got, pattern(pat, n)) {
 		t.Errorf("read %d bytes, %v", k, err)
 	}
 	pat = seed()
 	want := pattern(pat, n)
 	for off := 0; off < n; off += 99_991 {
 		end := min(off+99_991, n)
-		if k, err := f.WithContext(ctx).WriteAt(want[off:end], int64(off)); err != nil || k != end-off {
+		if k, err := f.WriteAt(want[off:end], int64(off)); err != nil || k != end-off {
 			t.Fatalf("write at %d: %d bytes, %v", off, k, err)
 		}
 	}

@@ -17,7 +17,7 @@ func TestHandshake(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			r := newRig(t, pypeer.Async, "--progress-mode", mode)
 			info := r.do("info", nil)
-			t.Logf("UCXX %s on UCX %s, we on %s", info.UCXX, info.UCX, r.w.Context().Library().Version)
+			t.Logf("UCXX %s on UCX %s, we on %s", info.UCXX, info.UCX, r.w.Context().Info().Library.Version)
 			for range 3 {
 				for _, l := range []*link{r.client(), r.server()} {
 					send, recv := l.ep.Tags()

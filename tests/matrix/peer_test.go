@@ -76,7 +76,7 @@ func talk(ctx context.Context, role, socket string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s %v\n", c.Library().Version, lanes)
+	fmt.Printf("%s %v\n", c.Info().Library.Version, lanes)
 	return ep.Close()
 }
 

@@ -84,15 +84,14 @@ func (d addressDoor) connect(_ context.Context, text string) (*ucx.Endpoint, err
 	if err := a.UnmarshalText([]byte(text)); err != nil {
 		return nil, fmt.Errorf("address of the other side: %w", err)
 	}
-	none := ucx.ErrorNone
-	return d.worker.Connect(a, &ucx.EndpointConfig{Errors: &none, Name: "bench peer"})
+	return d.worker.Connect(a, &ucx.EndpointConfig{Name: "bench peer", NoErrorHandling: true})
 }
 
 // sockaddrDoor uses UCX's connection manager on the loopback interface.
 type sockaddrDoor struct {
 	worker   *ucx.Worker
 	server   bool
-	listener *ucx.SockListener
+	listener *ucx.Listener
 }
 
 func (d *sockaddrDoor) address(ctx context.Context) (string, error) {

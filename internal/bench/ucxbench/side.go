@@ -44,7 +44,7 @@ func (s *side) Open(ctx context.Context, args OpenArgs) (Opened, error) {
 		return Opened{}, err
 	}
 	s.context = c
-	lib := c.Library()
+	lib := c.Info().Library
 	opened := Opened{Library: lib.Path, Version: lib.Version, PID: os.Getpid()}
 	if s.worker, err = c.NewWorker(ucx.WorkerConfig{Progress: mode}); err != nil {
 		return Opened{}, err

@@ -40,10 +40,3 @@ type Drop struct {
 	ID     uint16
 	Bytes  int
 }
-
-// Counter is one named value of a snapshot.
-type Counter struct {
-	Name  string // snake case, as a metric would be called
-	Label string // operation, lane or empty
-	Value uint64
-}

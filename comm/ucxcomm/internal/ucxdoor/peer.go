@@ -45,8 +45,7 @@ func (d *Door) peer(card Card) (*peer, error) {
 // connect makes the endpoint and begins to watch the process at its other end.
 func (p *peer) connect() {
 	d := p.door
-	mode := ucx.ErrorPeer
-	p.ep, p.err = d.w.Connect(d.w.Route(p.card.Contact), &ucx.EndpointConfig{Name: p.name(), Errors: &mode})
+	p.ep, p.err = d.w.Connect(d.w.Route(p.card.Contact), &ucx.EndpointConfig{Name: p.name()})
 	ctx, cancel := context.WithCancel(d.ctx)
 	p.stop = cancel
 	close(p.made)
