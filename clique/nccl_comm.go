@@ -185,7 +185,7 @@ func (c *ncclComm) abort(why error) {
 		}
 	}
 	c.mu.Unlock()
-	c.c.Abort()
+	_ = c.c.Close()
 	_ = c.stream.Close()
 }
 
@@ -201,6 +201,6 @@ func (c *ncclComm) close() {
 		c.failed = errors.New("the communicator was closed")
 	}
 	c.mu.Unlock()
-	_ = c.c.Close(ctx) // else it aborts
+	_ = c.c.Shutdown(ctx) // else it aborts
 	_ = c.stream.Close()
 }

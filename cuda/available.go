@@ -5,13 +5,13 @@ import (
 	"fmt"
 
 	"go.millstream.dev/internal/device/cudrv"
-	"go.millstream.dev/mem"
+	"go.millstream.dev/internal/device/hooks"
 )
 
 // Only addresses are handed over here; the driver is opened when somebody calls them.
 func init() {
 	if set, query := cudrv.Hooks(); set != 0 {
-		mem.RegisterDeviceHooks(mem.DeviceHooks{SetCurrent: set, EventQuery: query, CopyIn: copyIn})
+		hooks.Register(hooks.Hooks{SetCurrent: set, EventQuery: query, CopyIn: copyIn})
 	}
 }
 

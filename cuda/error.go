@@ -15,24 +15,16 @@ import (
 // errors.Is(err, cuda.ErrOutOfMemory) works. ErrOutOfMemory is also mem.ErrOutOfMemory.
 type Error int32
 
-// Errors that callers tell apart. Any other code of <cuda.h> may be compared as Error(n).
+// Errors on which programs act. Any other code of <cuda.h> may be compared as Error(n).
 const (
-	ErrInvalidValue       = Error(cudrv.InvalidValue)
-	ErrOutOfMemory        = Error(cudrv.OutOfMemory)
-	ErrDeinitialized      = Error(cudrv.Deinitialized) // the process is exiting
-	ErrNoDevice           = Error(cudrv.NoDevice)
-	ErrInvalidDevice      = Error(cudrv.InvalidDevice)
-	ErrInvalidContext     = Error(cudrv.InvalidContext)
-	ErrMapFailed          = Error(cudrv.MapFailed)
-	ErrNoBinaryForGPU     = Error(cudrv.NoBinaryForGPU)
-	ErrInvalidPTX         = Error(cudrv.InvalidPTX)
-	ErrUnsupportedPTX     = Error(cudrv.UnsupportedPTX)
-	ErrNotFound           = Error(cudrv.NotFound) // a module has no kernel of that name
-	ErrPeerUnsupported    = Error(cudrv.PeerUnsupported)
-	ErrInvalidHandle      = Error(cudrv.InvalidHandle)
-	ErrIllegalAddress     = Error(cudrv.IllegalAddress)
-	ErrContextIsDestroyed = Error(cudrv.ContextIsDestroyed)
-	ErrNotSupported       = Error(cudrv.NotSupported)
+	ErrInvalidValue  = Error(cudrv.InvalidValue)
+	ErrOutOfMemory   = Error(cudrv.OutOfMemory)
+	ErrNoDevice      = Error(cudrv.NoDevice)
+	ErrInvalidDevice = Error(cudrv.InvalidDevice)
+	ErrInvalidPTX    = Error(cudrv.InvalidPTX)
+	ErrNotFound      = Error(cudrv.NotFound) // a module has no kernel of that name
+	ErrInvalidHandle = Error(cudrv.InvalidHandle)
+	ErrNotSupported  = Error(cudrv.NotSupported)
 )
 
 var (

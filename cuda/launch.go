@@ -32,11 +32,6 @@ type Arg struct {
 	hidden bool // no parameter
 }
 
-// Scalar is what Val takes.
-type Scalar interface {
-	~bool | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr | ~float32 | ~float64
-}
-
 // In passes the address of a buffer that the kernel only reads.
 func In(b *mem.Buffer) Arg { return Arg{buf: b, bits: uint64(b.Addr()), size: 8} }
 
@@ -45,7 +40,8 @@ func Out(b *mem.Buffer) Arg { return Arg{buf: b, bits: uint64(b.Addr()), size: 8
 
 // Val passes a value, which must have the size of the kernel's parameter: int is not taken, as
 // CUDA's has 32 bits and Go's 64. A uintptr passes an address that the caller keeps alive.
-func Val[T Scalar](v T) Arg {
+func Val[T ~bool | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr | ~float32 |
+	~float64](v T) Arg {
 	a := Arg{size: uint8(unsafe.Sizeof(v))}
 	*(*T)(unsafe.Pointer(&a.bits)) = v
 	return a

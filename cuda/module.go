@@ -51,9 +51,6 @@ func LoadModule(device int, image []byte) (*Module, error) {
 	return &Module{device: device, handle: h, functions: map[string]*Function{}}, nil
 }
 
-// Device is the ordinal of the module's device.
-func (m *Module) Device() int { return m.device }
-
 // Function finds a kernel by its name in the image: that of extern "C" functions is their own,
 // others have their C++ name mangled. Asking again gives the same Function.
 func (m *Module) Function(name string) (*Function, error) {
@@ -107,15 +104,6 @@ type Function struct {
 	name   string
 	info   cudrv.FunctionInfo
 }
-
-// Name is the name that it was found by.
-func (f *Function) Name() string { return f.name }
-
-// Device is the ordinal of its device.
-func (f *Function) Device() int { return f.module.device }
-
-// Handle is the CUfunction. It is valid until the module is closed.
-func (f *Function) Handle() uintptr { return uintptr(f.handle) }
 
 // MaxThreads is how many threads a block of this kernel may have.
 func (f *Function) MaxThreads() int { return f.info.MaxThreads }

@@ -14,7 +14,7 @@ import (
 type WrongContext struct {
 	Device Device
 	// Libraries are the files in the process that use CUDA by themselves, of which one has made
-	// the context unless the program asked this package for that device; see Users.
+	// the context unless the program asked this package for that device.
 	Libraries []string
 }
 
@@ -40,11 +40,11 @@ func WrongContexts(device int) ([]WrongContext, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wrongContexts(device, devices, HasContext, Users)
+	return wrongContexts(device, devices, HasContext, cudaUsers)
 }
 
 func wrongContexts(device int, devices []Device, has func(int) (bool, error),
-	users func() []string) (wrong []WrongContext, err error) {
+	libraries func() []string) (wrong []WrongContext, err error) {
 	for _, d := range devices {
 		if d.Ordinal == device {
 			continue
@@ -58,18 +58,18 @@ func wrongContexts(device int, devices []Device, has func(int) (bool, error),
 		}
 	}
 	if len(wrong) > 0 {
-		libraries := users()
+		found := libraries()
 		for i := range wrong {
-			wrong[i].Libraries = libraries
+			wrong[i].Libraries = found
 		}
 	}
 	return wrong, nil
 }
 
-// Users lists the files that are loaded into this process and use CUDA: those that are linked
+// cudaUsers returns the files that are loaded into this process and use CUDA: those that are linked
 // with the driver or the runtime, and those that are known to open it. Parts of the driver, and
 // this program, which asks before it makes a context, are left out.
-func Users() []string {
+func cudaUsers() []string {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
 		return nil

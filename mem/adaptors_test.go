@@ -50,18 +50,18 @@ func TestLimit(t *testing.T) {
 		t.Errorf("beyond the limit: %v", err)
 	}
 	b := must(l.Alloc(t.Context(), 256))
-	if l.InUse() != 1024 || l.Max() != 1024 || l.Kind() != mem.Host || l.Device() != -1 {
-		t.Errorf("in use %d", l.InUse())
+	if mem.InUse(l) != 1024 || l.Kind() != mem.Host || l.Device() != -1 {
+		t.Errorf("in use %d", mem.InUse(l))
 	}
 	a.Release()
 	b.Release()
-	if l.InUse() != 0 {
-		t.Errorf("in use %d at the end", l.InUse())
+	if mem.InUse(l) != 0 {
+		t.Errorf("in use %d at the end", mem.InUse(l))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.Alloc(ctx, 1); !errors.Is(err, context.Canceled) || l.InUse() != 0 {
-		t.Errorf("cancelled: %v, %d in use", err, l.InUse())
+	if _, err := l.Alloc(ctx, 1); !errors.Is(err, context.Canceled) || mem.InUse(l) != 0 {
+		t.Errorf("cancelled: %v, %d in use", err, mem.InUse(l))
 	}
 	if _, err := l.Alloc(t.Context(), -1); err == nil {
 		t.Error("a negative size")
@@ -76,7 +76,7 @@ func TestLimitConcurrent(t *testing.T) {
 		wg.Go(func() {
 			for range 500 {
 				b, err := l.Alloc(t.Context(), 2<<10)
-				if l.InUse() < 0 {
+				if mem.InUse(l) < 0 {
 					t.Error("fewer than nothing in use")
 				}
 				if err == nil {
@@ -88,8 +88,8 @@ func TestLimitConcurrent(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if l.InUse() != 0 {
-		t.Errorf("%d bytes in use at the end", l.InUse())
+	if mem.InUse(l) != 0 {
+		t.Errorf("%d bytes in use at the end", mem.InUse(l))
 	}
 	b := must(l.Alloc(t.Context(), 8<<10))
 	b.Release()
@@ -260,12 +260,12 @@ func TestAdaptorsStacked(t *testing.T) {
 	b := must(stats.Alloc(t.Context(), 5000))
 	s := b.Slice(1, 2)
 	b.Release()
-	if limit.InUse() == 0 || len(track.Outstanding()) != 1 || stats.Counters().Count != 1 {
+	if mem.InUse(limit) == 0 || len(track.Outstanding()) != 1 || stats.Counters().Count != 1 {
 		t.Error("let go while a view is left")
 	}
 	s.Release()
-	if limit.InUse() != 0 || len(track.Outstanding()) != 0 ||
+	if mem.InUse(limit) != 0 || len(track.Outstanding()) != 0 ||
 		stats.Counters() != (mem.Counters{PeakBytes: 5000, TotalBytes: 5000, PeakCount: 1, TotalCount: 1}) {
-		t.Errorf("after the end: %d, %+v", limit.InUse(), stats.Counters())
+		t.Errorf("after the end: %d, %+v", mem.InUse(limit), stats.Counters())
 	}
 }

@@ -21,8 +21,8 @@ import (
 // Stream is the handle of the stream of AllocOn, 0x0 for Alloc, of a release that of its
 // allocation. A failure has RMM's action "allocate failure".
 type AllocLog struct {
-	upstream Resource
-	flush    bool
+	adaptor
+	flush bool
 
 	mu  sync.Mutex
 	w   *bufio.Writer
@@ -40,7 +40,7 @@ func NewAllocLog(upstream Resource, w io.Writer, cfg AllocLogConfig) (*AllocLog,
 	if upstream == nil || w == nil {
 		return nil, errors.New("mem: NewAllocLog: give an upstream resource and a writer")
 	}
-	l := &AllocLog{upstream: upstream, flush: cfg.Flush, w: bufio.NewWriterSize(w, 64<<10)}
+	l := &AllocLog{adaptor: adaptor{upstream}, flush: cfg.Flush, w: bufio.NewWriterSize(w, 64<<10)}
 	_, l.err = l.w.WriteString("Thread,Time,Action,Pointer,Size,Stream\n")
 	return l, l.err
 }
@@ -92,9 +92,3 @@ func (l *AllocLog) Flush() error {
 	}
 	return nil
 }
-
-// Kind is the sort of memory of the upstream resource.
-func (l *AllocLog) Kind() Kind { return l.upstream.Kind() }
-
-// Device is the GPU ordinal of the upstream resource, or -1.
-func (l *AllocLog) Device() int { return l.upstream.Device() }

@@ -149,9 +149,6 @@ func (b *Buffer) Len() int { b.check("Len"); return b.n }
 // Addr is the address of the view's first byte.
 func (b *Buffer) Addr() uintptr { b.check("Addr"); return b.blk.region.addr + uintptr(b.off) }
 
-// Offset is the position of the view within its Region in bytes.
-func (b *Buffer) Offset() int { b.check("Offset"); return b.off }
-
 // Kind is the sort of memory.
 func (b *Buffer) Kind() Kind { b.check("Kind"); return b.blk.region.kind }
 

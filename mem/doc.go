@@ -30,8 +30,8 @@
 //
 // # Where memory comes from
 //
-// A [Resource] allocates. [Heap] is Go memory; its buffers need not be released. [NewMmap] and
-// [NewMlocked] are host memory outside the Go heap, which a transport may register for as long
+// A [Resource] allocates. [Heap] is Go memory; its buffers need not be released. [NewMmap] gives
+// host memory outside the Go heap, which a transport may register for as long
 // as it lives. Package cuda has resources for device, managed and pinned memory. [FromBytes]
 // and [FromSlice] wrap Go memory that exists, [NewRegion] wraps anything else.
 //

@@ -30,7 +30,6 @@ func TestInvariantsNameTheFirstRelease(t *testing.T) {
 		"Bytes":   func(b *Buffer) { b.Bytes() },
 		"Addr":    func(b *Buffer) { b.Addr() },
 		"Len":     func(b *Buffer) { b.Len() },
-		"Offset":  func(b *Buffer) { b.Offset() },
 		"Kind":    func(b *Buffer) { b.Kind() },
 		"Device":  func(b *Buffer) { b.Device() },
 		"Region":  func(b *Buffer) { b.Region() },

@@ -9,7 +9,7 @@ const (
 	// Host is ordinary pageable memory of this process.
 	Host Kind = iota
 	// Pinned is page-locked host memory. Memory pinned by package cuda is also known to
-	// the CUDA driver; memory from NewMlocked is locked for the kernel only.
+	// the CUDA driver; memory from NewMmap with Lock is locked for the kernel only.
 	Pinned
 	// Device is memory of one GPU. The CPU must not touch it.
 	Device

@@ -6,33 +6,32 @@ import (
 	"sync/atomic"
 )
 
-// Limit is a Resource that hands out at most a number of bytes at a time (RMM's
-// LimitingResourceAdaptor). Buffers count with their length rounded up to 256 bytes, as a
-// pool of CUDA memory rounds them.
-type Limit struct {
-	upstream Resource
-	max      int64
-	inUse    atomic.Int64
+// limit is a Resource that hands out at most a number of bytes at a time.
+type limit struct {
+	adaptor
+	max   int64
+	inUse atomic.Int64
 }
 
 // limitAlign is what each allocation is rounded up to.
 const limitAlign = 256
 
-// NewLimit bounds what upstream gives at one time to limit bytes.
-func NewLimit(upstream Resource, limit int64) (*Limit, error) {
-	if upstream == nil || limit <= 0 {
-		return nil, fmt.Errorf("mem: NewLimit: a limit of %d bytes on %T: give a resource and a number above 0", limit,
+// NewLimit returns a Resource that hands out at most max bytes of upstream at a time (RMM's
+// LimitingResourceAdaptor); Alloc returns an error that wraps ErrOutOfMemory when more would be
+// out. Buffers count with their length rounded up to 256 bytes, as a pool of CUDA memory
+// rounds them.
+func NewLimit(upstream Resource, max int64) (Resource, error) {
+	if upstream == nil || max <= 0 {
+		return nil, fmt.Errorf("mem: NewLimit: a limit of %d bytes on %T: give a resource and a number above 0", max,
 			upstream)
 	}
-	return &Limit{upstream: upstream, max: limit}, nil
+	return &limit{adaptor: adaptor{upstream}, max: max}, nil
 }
 
-// Alloc returns a buffer of n bytes, or an error that wraps ErrOutOfMemory when the limit
-// would be passed.
-func (l *Limit) Alloc(ctx context.Context, n int) (*Buffer, error) { return l.AllocOn(ctx, n, nil) }
+func (l *limit) Alloc(ctx context.Context, n int) (*Buffer, error) { return l.AllocOn(ctx, n, nil) }
 
 // AllocOn is Alloc in the order of a stream, see StreamResource.
-func (l *Limit) AllocOn(ctx context.Context, n int, st Stream) (*Buffer, error) {
+func (l *limit) AllocOn(ctx context.Context, n int, st Stream) (*Buffer, error) {
 	if err := checkSize("limit", n); err != nil {
 		return nil, err
 	}
@@ -50,15 +49,3 @@ func (l *Limit) AllocOn(ctx context.Context, n int, st Stream) (*Buffer, error) 
 	b.OnFree(func() { l.inUse.Add(-size) })
 	return b, nil
 }
-
-// Kind is the sort of memory of the upstream resource.
-func (l *Limit) Kind() Kind { return l.upstream.Kind() }
-
-// Device is the GPU ordinal of the upstream resource, or -1.
-func (l *Limit) Device() int { return l.upstream.Device() }
-
-// InUse is how many bytes are handed out, each buffer rounded up to 256.
-func (l *Limit) InUse() int64 { return l.inUse.Load() }
-
-// Max is the limit in bytes.
-func (l *Limit) Max() int64 { return l.max }

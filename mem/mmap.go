@@ -7,30 +7,26 @@ import (
 	"syscall"
 )
 
-// MmapConfig says how NewMmap and NewMlocked map memory. The zero value is good.
+// MmapConfig configures NewMmap. The zero value is useful.
 type MmapConfig struct {
 	// Populate faults every page in at once. Default: pages come with the first touch.
 	Populate bool
 	// HugePages asks for transparent huge pages (madvise). It is a hint and never fails.
 	HugePages bool
+	// Lock locks the pages in memory (mlock), which makes the kind Pinned. The total is bounded
+	// by the locked-memory limit (ulimit -l). For memory that CUDA can copy from asynchronously
+	// use cuda.NewPinnedResource.
+	Lock bool
 }
 
 // NewMmap allocates anonymous private mappings: zeroed, page aligned, outside the Go heap and
 // unmapped with the last reference. A transport may register it for as long as it lives.
 func NewMmap(cfg MmapConfig) Resource { return &mmapResource{cfg: cfg} }
 
-// NewMlocked is NewMmap with the pages locked in memory (mlock), kind Pinned. The total is
-// bounded by the locked-memory limit (ulimit -l). For memory that CUDA can copy from
-// asynchronously use cuda.NewPinnedResource.
-func NewMlocked(cfg MmapConfig) Resource { return &mmapResource{cfg: cfg, lock: true} }
-
-type mmapResource struct {
-	cfg  MmapConfig
-	lock bool
-}
+type mmapResource struct{ cfg MmapConfig }
 
 func (m *mmapResource) Kind() Kind {
-	if m.lock {
+	if m.cfg.Lock {
 		return Pinned
 	}
 	return Host
@@ -62,7 +58,7 @@ func (m *mmapResource) Alloc(ctx context.Context, n int) (*Buffer, error) {
 	if m.cfg.HugePages {
 		_ = syscall.Madvise(b, madvHugepage) // a hint: kernels without THP refuse it
 	}
-	if m.lock {
+	if m.cfg.Lock {
 		if err := syscall.Mlock(b); err != nil {
 			_ = syscall.Munmap(b)
 			return nil, mlockError(n, err)

@@ -108,9 +108,6 @@ func (r *Region) Kind() Kind { return r.kind }
 // Device is the GPU ordinal, or -1 for host memory.
 func (r *Region) Device() int { return r.device }
 
-// ReadOnly reports whether the memory must not be written.
-func (r *Region) ReadOnly() bool { return r.readOnly }
-
 // GoHeap reports whether the memory belongs to the Go garbage collector. Such memory must be
 // pinned or copied for the time C code uses it, and must not be registered for longer.
 func (r *Region) GoHeap() bool { return r.heap != nil }

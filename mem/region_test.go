@@ -48,7 +48,7 @@ func TestKind(t *testing.T) {
 
 func TestRegionFields(t *testing.T) {
 	r := deviceRegion(nil)
-	if r.Addr() != 0x7f0000000000 || r.Len() != 4096 || r.Kind() != mem.Device || r.Device() != 3 || r.ReadOnly() ||
+	if r.Addr() != 0x7f0000000000 || r.Len() != 4096 || r.Kind() != mem.Device || r.Device() != 3 ||
 		r.GoHeap() {
 		t.Errorf("%v", r)
 	}
@@ -59,7 +59,7 @@ func TestRegionFields(t *testing.T) {
 
 	b := []byte("hello")
 	h := mem.NewRegion(mem.RegionConfig{Heap: b, ReadOnly: true})
-	if h.Addr() != uintptr(unsafe.Pointer(&b[0])) || h.Len() != 5 || h.Device() != -1 || !h.GoHeap() || !h.ReadOnly() {
+	if h.Addr() != uintptr(unsafe.Pointer(&b[0])) || h.Len() != 5 || h.Device() != -1 || !h.GoHeap() {
 		t.Errorf("%v", h)
 	}
 	if v := h.Buffer(); !v.ReadOnly() || &v.Bytes()[0] != &b[0] {

@@ -22,7 +22,7 @@ func TestResources(t *testing.T) {
 		{"heap", mem.Heap, mem.Host, true},
 		{"mmap", mem.NewMmap(mem.MmapConfig{}), mem.Host, false},
 		{"mmap huge populated", mem.NewMmap(mem.MmapConfig{Populate: true, HugePages: true}), mem.Host, false},
-		{"mlocked", mem.NewMlocked(mem.MmapConfig{}), mem.Pinned, false},
+		{"mlocked", mem.NewMmap(mem.MmapConfig{Lock: true}), mem.Pinned, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			regions, _ := mem.Live()
@@ -99,7 +99,7 @@ func TestMlockedNamesTheLimit(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	b, err := mem.NewMlocked(mem.MmapConfig{}).Alloc(t.Context(), 1<<20)
+	b, err := mem.NewMmap(mem.MmapConfig{Lock: true}).Alloc(t.Context(), 1<<20)
 	if err == nil { // CAP_IPC_LOCK lifts the limit
 		b.Release()
 		return

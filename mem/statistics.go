@@ -28,7 +28,7 @@ func (c *Counters) drop(n int64) {
 // Statistics is a Resource that counts what passes through it (RMM's
 // StatisticsResourceAdaptor).
 type Statistics struct {
-	upstream Resource
+	adaptor
 
 	mu    sync.Mutex
 	stack []Counters // the first counts everything, each later one since its Push
@@ -39,7 +39,7 @@ func NewStatistics(upstream Resource) (*Statistics, error) {
 	if upstream == nil {
 		return nil, errors.New("mem: NewStatistics: no upstream resource")
 	}
-	return &Statistics{upstream: upstream, stack: make([]Counters, 1)}, nil
+	return &Statistics{adaptor: adaptor{upstream}, stack: make([]Counters, 1)}, nil
 }
 
 // Alloc returns a buffer of n bytes of the upstream resource.
@@ -67,12 +67,6 @@ func (s *Statistics) AllocOn(ctx context.Context, n int, st Stream) (*Buffer, er
 	})
 	return b, nil
 }
-
-// Kind is the sort of memory of the upstream resource.
-func (s *Statistics) Kind() Kind { return s.upstream.Kind() }
-
-// Device is the GPU ordinal of the upstream resource, or -1.
-func (s *Statistics) Device() int { return s.upstream.Device() }
 
 // Counters returns the figures since the last Push, or since the beginning.
 func (s *Statistics) Counters() Counters {

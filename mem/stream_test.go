@@ -320,7 +320,7 @@ func TestAdaptorsOnStreams(t *testing.T) {
 		t.Errorf("the pool saw no stream: %+v", st)
 	}
 	b.Release()
-	if _, err := top.AllocOn(t.Context(), 5000, s); !errors.Is(err, mem.ErrOutOfMemory) {
+	if _, err := mem.AllocOn(t.Context(), top, 5000, s); !errors.Is(err, mem.ErrOutOfMemory) {
 		t.Error(err)
 	}
 	for _, want := range []string{",allocate,0x", ",1000,0x100\n", ",free,0x", ",allocate failure,0x0,5000,0x100\n"} {

@@ -29,8 +29,8 @@ type TrackingConfig struct {
 // Tracking is a Resource that knows every allocation that is still out (RMM's
 // TrackingResourceAdaptor).
 type Tracking struct {
-	upstream Resource
-	cfg      TrackingConfig
+	adaptor
+	cfg TrackingConfig
 
 	mu   sync.Mutex
 	next uint64
@@ -50,7 +50,7 @@ func NewTracking(upstream Resource, cfg TrackingConfig) (*Tracking, error) {
 	if upstream == nil {
 		return nil, errors.New("mem: NewTracking: no upstream resource")
 	}
-	return &Tracking{upstream: upstream, cfg: cfg, out: map[uint64]tracked{}}, nil
+	return &Tracking{adaptor: adaptor{upstream}, cfg: cfg, out: map[uint64]tracked{}}, nil
 }
 
 // Alloc returns a buffer of n bytes of the upstream resource.
@@ -85,12 +85,6 @@ func (t *Tracking) alloc(ctx context.Context, n int, st Stream) (*Buffer, error)
 	})
 	return b, nil
 }
-
-// Kind is the sort of memory of the upstream resource.
-func (t *Tracking) Kind() Kind { return t.upstream.Kind() }
-
-// Device is the GPU ordinal of the upstream resource, or -1.
-func (t *Tracking) Device() int { return t.upstream.Device() }
 
 // Outstanding returns the allocations that are out, oldest first.
 func (t *Tracking) Outstanding() []Allocation {

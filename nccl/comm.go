@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"go.millstream.dev/cuda"
-	"go.millstream.dev/mem"
+	"go.millstream.dev/internal/device/hooks"
 	"go.millstream.dev/nccl/internal/ncclapi"
 )
 
@@ -79,11 +79,11 @@ func newComm(cfg Config, rank, size int) (*Comm, error) {
 	if _, err := cuda.DeviceByOrdinal(cfg.Device); err != nil {
 		return nil, fmt.Errorf("nccl: %w", err)
 	}
-	hooks, ok := mem.Hooks()
+	device, ok := hooks.Get()
 	if !ok {
 		return nil, errors.New("nccl: package cuda has no hooks: it was built without cgo")
 	}
-	c := &Comm{cfg: cfg, rank: rank, size: size, setCurrent: hooks.SetCurrent, turn: make(chan struct{}, 1)}
+	c := &Comm{cfg: cfg, rank: rank, size: size, setCurrent: device.SetCurrent, turn: make(chan struct{}, 1)}
 	c.turn <- struct{}{}
 	return c, nil
 }
@@ -104,12 +104,9 @@ func (c *Comm) Rank() int { return c.rank }
 // Size is the number of ranks.
 func (c *Comm) Size() int { return c.size }
 
-// Device is the GPU of this rank.
-func (c *Comm) Device() int { return c.cfg.Device }
-
 // Handle is the ncclComm_t, for other libraries that call NCCL. It is a non-blocking one: a call
 // that returns ncclInProgress is done when ncclCommGetAsyncError no longer says so. Nobody else may
-// use the communicator meanwhile. It is valid until Close or Abort, so do neither meanwhile.
+// use the communicator meanwhile. It is valid until Close or Shutdown, so call neither meanwhile.
 func (c *Comm) Handle(ctx context.Context) (uintptr, error) {
 	if err := c.acquire(ctx); err != nil {
 		return 0, err
@@ -165,21 +162,23 @@ func (c *Comm) abort(why error) error {
 	return c.fail(why)
 }
 
-// Abort ends the communicator at once, with whatever is under way on this rank. Operations of
-// other ranks that wait for this one end when their contexts do, or when NCCL notices.
-func (c *Comm) Abort() {
+// Close ends the communicator at once, with whatever is in flight on this rank (ncclCommAbort), and
+// frees it. Operations of other ranks that wait for this one end when their contexts do, or when
+// NCCL notices. Close returns nil; closing again, or after Shutdown, does nothing.
+func (c *Comm) Close() error {
 	c.aborting.Store(true) // whoever waits with the turn sees it
 	<-c.turn
 	if c.Err() == nil {
 		c.fail(c.abort(ErrAborted))
 	}
 	c.release()
+	return nil
 }
 
-// Close waits for what this rank has enqueued, ends the communicator and frees it. All ranks
-// should call it. When ctx ends earlier it aborts. Closing again does nothing; closing what has
-// failed frees nothing more and returns nil.
-func (c *Comm) Close(ctx context.Context) error {
+// Shutdown waits for what this rank has enqueued, ends the communicator and frees it. All ranks
+// should call it. When ctx ends earlier it closes the communicator as Close does. Calling it
+// again, or on what has failed or was closed, does nothing and returns nil.
+func (c *Comm) Shutdown(ctx context.Context) error {
 	if c.Err() != nil {
 		return nil
 	}
@@ -187,7 +186,7 @@ func (c *Comm) Close(ctx context.Context) error {
 		if c.Err() != nil {
 			return nil
 		}
-		c.Abort()
+		_ = c.Close()
 		return err
 	}
 	defer c.release()

@@ -3,14 +3,14 @@
 //
 //	id, err := nccl.NewUniqueID()                                   // on one rank; send it to the others
 //	c, err := nccl.Init(ctx, nccl.Config{Device: 0}, id, rank, size) // on every rank, all at once
-//	defer c.Close(ctx)
+//	defer c.Shutdown(ctx)
 //	w, err := c.AllReduce(ctx, stream, send, recv, nccl.Float32, nccl.Sum)
 //	err = w.Wait(ctx)
 //
 // # Waiting
 //
 // Communicators are non-blocking: no call of this package waits inside of NCCL, where nothing
-// could reach it. What has to wait for other ranks (Init, Split, Shrink, Close, Wait, and the
+// could reach it. What has to wait for other ranks (Init, Split, Shrink, Shutdown, Wait, and the
 // first use of a connection) polls under its context. When the context ends, or another rank
 // fails, the communicator is aborted: a collective that one rank has left can never end on the
 // others. Every later call then fails with the first reason, see [Comm.Err].

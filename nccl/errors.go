@@ -1,7 +1,6 @@
 package nccl
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -12,15 +11,12 @@ import (
 // Result is NCCL's answer to a call. It is an error to compare with by errors.Is.
 type Result int32
 
-// Results of NCCL, and NotSupported for what the loaded release lacks.
+// Results on which programs act. Any other ncclResult_t may be compared as Result(n).
 const (
-	UnhandledCUDAError Result = Result(ncclapi.UnhandledCUDAError)
-	SystemError        Result = Result(ncclapi.SystemError)
-	InternalError      Result = Result(ncclapi.InternalError)
-	InvalidArgument    Result = Result(ncclapi.InvalidArgument)
-	InvalidUsage       Result = Result(ncclapi.InvalidUsage)
-	RemoteError        Result = Result(ncclapi.RemoteError)
-	NotSupported       Result = Result(ncclapi.NoSymbol)
+	SystemError Result = Result(ncclapi.SystemError)
+	RemoteError Result = Result(ncclapi.RemoteError)
+
+	notSupported Result = Result(ncclapi.NoSymbol) // the loaded release lacks it
 )
 
 // Error is NCCL's text of the result.
@@ -38,7 +34,7 @@ func (e *Error) Error() string {
 	text := fmt.Sprintf("nccl: %s: %v", e.Op, e.Result)
 	if detail := strings.TrimSpace(e.Detail); detail != "" {
 		text += ": " + detail
-	} else if e.Result != NotSupported {
+	} else if e.Result != notSupported {
 		text += " (NCCL_DEBUG=WARN makes NCCL say more)"
 	}
 	return text
@@ -47,8 +43,9 @@ func (e *Error) Error() string {
 // Unwrap returns the Result.
 func (e *Error) Unwrap() error { return e.Result }
 
-// ErrClosed is returned by operations on a closed Comm. It matches net.ErrClosed with errors.Is.
+// ErrClosed is returned by operations on a Comm after Shutdown. It matches net.ErrClosed with errors.Is.
 var ErrClosed = closed.New("nccl: communicator is closed")
 
-// ErrAborted is returned by operations on a Comm that was ended by Abort, here or by a context that ended.
-var ErrAborted = errors.New("nccl: communicator is aborted")
+// ErrAborted is returned by operations on a Comm that was ended before its work was done: by Close, or by a context
+// that ended. It matches net.ErrClosed with errors.Is.
+var ErrAborted = closed.New("nccl: communicator is aborted")

@@ -15,7 +15,7 @@ func sumOverGPUs(ctx context.Context, id nccl.UniqueID, rank, size int, values *
 	if err != nil {
 		return err
 	}
-	defer c.Close(ctx)
+	defer c.Shutdown(ctx)
 	stream, err := cuda.NewStream(rank, cuda.StreamConfig{})
 	if err != nil {
 		return err

@@ -126,10 +126,10 @@ func runRank(role string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Close(ctx); err != nil {
+	if err := c.Shutdown(ctx); err != nil {
 		return err
 	}
-	if err := c.Close(ctx); err != nil || !errors.Is(c.Err(), nccl.ErrClosed) {
+	if err := c.Shutdown(ctx); err != nil || !errors.Is(c.Err(), nccl.ErrClosed) {
 		return fmt.Errorf("closed twice: %v, %v", err, c.Err())
 	}
 	return pool.Close()
@@ -446,7 +446,7 @@ func (r *rig) split() error {
 		if err := sub.everything(); err != nil {
 			return err
 		}
-		if err := c.Close(r.ctx); err != nil {
+		if err := c.Shutdown(r.ctx); err != nil {
 			return err
 		}
 	}
@@ -461,7 +461,7 @@ func (r *rig) split() error {
 		if small.Size() != size-1 || small.Rank() != 0 {
 			return fmt.Errorf("shrunk to rank %d of %d", small.Rank(), small.Size())
 		}
-		if err := small.Close(r.ctx); err != nil {
+		if err := small.Shutdown(r.ctx); err != nil {
 			return err
 		}
 	}
@@ -501,7 +501,7 @@ func (r *rig) death() error {
 			return errors.New("an operation after the end")
 		}
 		fmt.Println("noticed:", err)
-		return r.c.Close(r.ctx)
+		return r.c.Shutdown(r.ctx)
 	}
 }
 
@@ -513,7 +513,7 @@ func (r *rig) cancel() error {
 	}
 	if r.c.Rank() == 0 {
 		time.Sleep(time.Second) // alive, but silent
-		r.c.Abort()
+		_ = r.c.Close()
 		if !errors.Is(r.c.Err(), nccl.ErrAborted) {
 			return fmt.Errorf("aborted: %w", r.c.Err())
 		}

@@ -164,7 +164,7 @@ func TestErrors(t *testing.T) {
 	if err := (&Error{Op: "split", Result: SystemError}); !strings.Contains(err.Error(), "NCCL_DEBUG=WARN") {
 		t.Errorf("%v", err)
 	}
-	if err := (&Error{Op: "split", Result: NotSupported}); !strings.Contains(err.Error(), "lacks the function") {
+	if err := (&Error{Op: "split", Result: notSupported}); !strings.Contains(err.Error(), "lacks the function") {
 		t.Errorf("%v", err)
 	}
 }

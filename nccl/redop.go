@@ -11,7 +11,7 @@ import (
 
 // PreMulSum makes an operation that multiplies each rank's elements by scalar before it adds
 // them; ranks may give different ones. It serves data of type t only: integers, Float32 and
-// Float64. Free gives it back.
+// Float64. FreeOp gives it back.
 func (c *Comm) PreMulSum(ctx context.Context, t DataType, scalar float64) (Op, error) {
 	raw, err := scalarBytes(t, scalar)
 	if err != nil {

@@ -68,7 +68,7 @@ func (c *Comm) derive(ctx context.Context, op string, cfg Config, part bool,
 		return nil, err
 	}
 	if made.rank, made.size, r = ncclapi.Place(handle); r != ncclapi.Success {
-		made.Abort()
+		_ = made.Close()
 		return nil, &Error{Op: op, Result: Result(r)}
 	}
 	return made, nil

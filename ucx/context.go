@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"go.millstream.dev/internal/comm/ucxenv"
+	"go.millstream.dev/internal/device/hooks"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx/internal/libfind"
 	"go.millstream.dev/ucx/internal/netif"
@@ -404,7 +405,7 @@ func guardSignals() {
 }
 
 func installDeviceHooks() {
-	if h, ok := mem.Hooks(); ok {
+	if h, ok := hooks.Get(); ok {
 		ucp.DeviceHooks(h.SetCurrent, h.EventQuery)
 	}
 }

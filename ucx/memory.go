@@ -11,6 +11,7 @@ import (
 	"time"
 	"unsafe"
 
+	"go.millstream.dev/internal/device/hooks"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx/internal/obs"
 )
@@ -148,10 +149,10 @@ func (a *allocator) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
 		return mem.NewRegion(mem.RegionConfig{Kind: a.kind, Device: a.device}).Buffer(), nil
 	}
 	if a.kind == mem.Pinned {
-		return fail(fmt.Errorf("ucx: UCX does not allocate pinned memory: take mem.NewMlocked or package cuda, and "+
-			"Register it: %w", errUnsupported))
+		return fail(fmt.Errorf("ucx: UCX does not allocate pinned memory: take mem.NewMmap with Lock or package "+
+			"cuda, and Register it: %w", errUnsupported))
 	}
-	if _, hooked := mem.Hooks(); a.device >= 0 && (!hooked || !c.supports(a.kind)) {
+	if _, hooked := hooks.Get(); a.device >= 0 && (!hooked || !c.supports(a.kind)) {
 		return fail(fmt.Errorf("ucx: no %s memory here: it needs package go.millstream.dev/cuda imported and a libucp "+
 			"with CUDA support (%s has %v): %w", a.kind, c.lib.Path, c.lib.CUDA, errUnsupported))
 	}

@@ -71,7 +71,7 @@ func TestMemAllocRefuses(t *testing.T) {
 		}
 	}
 	if _, err := c.Alloc(64, mem.Pinned); !errors.Is(err, errUnsupported) ||
-		!strings.Contains(err.Error(), "mem.NewMlocked") {
+		!strings.Contains(err.Error(), "mem.NewMmap") {
 		t.Errorf("pinned memory: %v", err)
 	}
 	if !c.supports(mem.Device) {

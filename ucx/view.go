@@ -6,6 +6,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"go.millstream.dev/internal/device/hooks"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx/internal/arrayif"
 	"go.millstream.dev/ucx/internal/ucp"
@@ -487,7 +488,7 @@ func (m *binder) close() {
 // copyToDevice puts host bytes into device memory: eager active messages arrive on
 // the host, whatever memory their sender used.
 func copyToDevice(ctx context.Context, v View, data []byte) error {
-	h, ok := mem.Hooks()
+	h, ok := hooks.Get()
 	if !ok || h.CopyIn == nil {
 		return &OpError{Op: "am receive", Err: fmt.Errorf("ucx: device memory needs package cuda: import " +
 			"go.millstream.dev/cuda")}

@@ -12,6 +12,7 @@ import (
 
 	"go.millstream.dev/clique"
 	"go.millstream.dev/cuda"
+	"go.millstream.dev/internal/device/hooks"
 	"go.millstream.dev/mem"
 )
 
@@ -86,9 +87,9 @@ func (d *device) c() C.native_device {
 	if d.stream == nil {
 		return C.native_device{ordinal: -1}
 	}
-	hooks, _ := mem.Hooks()
+	h, _ := hooks.Get()
 	return C.native_device{ordinal: C.int(d.ordinal), stream: C.uintptr_t(d.stream.Handle()), nccl: C.uintptr_t(d.nccl),
-		set_current: (*[0]byte)(pointer(hooks.SetCurrent))}
+		set_current: (*[0]byte)(pointer(h.SetCurrent))}
 }
 
 // memory is the algorithm's memory. That of the device is ready when the stream gets there.

@@ -172,7 +172,7 @@ func (g *fakeGPU) export(b *mem.Buffer) (w where, err error) {
 		return w, fmt.Errorf("%v is not the fake device's", b)
 	}
 	w = where{id: id, base: uint64(b.Region().Addr()), size: uint64(max(b.Region().Len(), 1)),
-		offset: uint64(b.Offset()), length: uint64(b.Len())}
+		offset: uint64(b.Addr() - b.Region().Addr()), length: uint64(b.Len())}
 	binary.LittleEndian.PutUint64(w.handle[:], id)
 	return w, nil
 }

@@ -200,5 +200,5 @@ var initAlone = clique.Func("millstream.bench.allreduce.init",
 			return 0, err
 		}
 		took := time.Since(begin)
-		return float64(took.Nanoseconds()) / 1e3, c.Close(ctx)
+		return float64(took.Nanoseconds()) / 1e3, c.Shutdown(ctx)
 	})

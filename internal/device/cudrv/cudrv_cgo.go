@@ -90,7 +90,7 @@ func driverText(r Result) (name, text string) {
 	return C.GoString(n), C.GoString(t)
 }
 
-// Hooks returns the addresses of the C functions for mem.DeviceHooks.
+// Hooks returns the addresses of the C functions for hooks.Hooks.
 func Hooks() (setCurrent, eventQuery uintptr) {
 	return uintptr(unsafe.Pointer(C.cudrv_set_current)), uintptr(unsafe.Pointer(C.cudrv_event_query))
 }

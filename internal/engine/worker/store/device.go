@@ -179,7 +179,7 @@ func (s *Store) UnreserveDevice(nbytes int64) {
 
 // EvictDevice moves one result from the device to the host's memory and returns its size: 0
 // if none can be moved. It is for an allocator that has run out of the device's memory,
-// whatever the results have of it (mem.OnFailure).
+// whatever the results have of it (mem.NewOnFailure).
 func (s *Store) EvictDevice() int64 {
 	if s.dev == nil {
 		return 0

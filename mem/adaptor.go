@@ -1,0 +1,10 @@
+package mem
+
+// adaptor is what the resources on top of another one have in common.
+type adaptor struct{ upstream Resource }
+
+// Kind returns the sort of memory of the upstream resource.
+func (a adaptor) Kind() Kind { return a.upstream.Kind() }
+
+// Device returns the GPU ordinal of the upstream resource, or -1.
+func (a adaptor) Device() int { return a.upstream.Device() }
