@@ -160,6 +160,17 @@ func (b *Body) field(name string, raw []byte, target reflect.Value) error {
 	return assign(v, target)
 }
 
+// Assign sets what to points to from a decoded value, as Call does with a reply. A map becomes a struct, see Handle for
+// its tags: keys that the struct does not know are skipped, and fields that the map does not have stay as they are.
+// What is set borrows from v.
+func Assign(v, to any) error {
+	target := reflect.ValueOf(to)
+	if target.Kind() != reflect.Pointer || target.IsNil() {
+		return fmt.Errorf("rpc: Assign needs a pointer, not a %T", to)
+	}
+	return assign(v, target.Elem())
+}
+
 var durationType = reflect.TypeFor[time.Duration]()
 
 // assign puts a decoded value into a Go variable.
