@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"go.millstream.dev/internal/task"
-	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
 
@@ -183,17 +182,17 @@ func askActor[R any](ctx context.Context, a AnyActor, op string, args wire.Dict)
 		return zero, err
 	}
 	args.Set("actor", s.Key().Raw())
-	var reply msgpack.Map
+	var reply struct {
+		Status                           string
+		Exception, TracebackText, Result any
+	}
 	if err := c.callWorker(ctx, address, op, args, &reply); err != nil {
 		return zero, fmt.Errorf("client: actor %s at %s: %w", s.Key(), address, err)
 	}
-	if reply.GetString("status") != "OK" {
-		exc, _ := reply.Get("exception")
-		text, _ := reply.Get("traceback_text")
-		return zero, newTaskError(s.Key(), exc, text)
+	if reply.Status != "OK" {
+		return zero, newTaskError(s.Key(), reply.Exception, reply.TracebackText)
 	}
-	x, _ := reply.Get("result")
-	return task.FromPlain[R](wire.Clone(x))
+	return task.FromPlain[R](wire.Clone(reply.Result))
 }
 
 // callWorker asks a worker, with Config.NoDirect through the scheduler.

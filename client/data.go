@@ -209,34 +209,22 @@ type Worker struct {
 
 // Workers lists the workers by address.
 func (c *Client) Workers(ctx context.Context) (map[string]Worker, error) {
-	var reply msgpack.Map
+	var reply struct {
+		Workers map[string]struct {
+			Host, Status string
+			Name         any
+			Threads      int   `rpc:"nthreads"`
+			Memory       int64 `rpc:"memory_limit"`
+			Resources    map[string]float64
+		}
+	}
 	if err := c.call(ctx, "identity", wire.NewDict("n_workers", -1), &reply); err != nil {
 		return nil, err
 	}
-	v, _ := reply.Get("workers")
-	list, _ := v.(msgpack.Map)
-	out := make(map[string]Worker, len(list))
-	for _, p := range list {
-		address, _ := p.Key.(string)
-		d, ok := p.Value.(msgpack.Map)
-		if !ok {
-			continue
-		}
-		w := Worker{Address: address, Host: d.GetString("host"), Status: d.GetString("status")}
-		if n, ok := d.Get("name"); ok {
-			w.Name = fmt.Sprint(n)
-		}
-		if n, ok := d.Get("nthreads"); ok {
-			i, _ := n.(int64)
-			w.Threads = int(i)
-		}
-		if n, ok := d.Get("memory_limit"); ok {
-			w.Memory, _ = n.(int64)
-		}
-		if r, ok := d.Get("resources"); ok {
-			w.Resources, _ = task.FromPlain[map[string]float64](r)
-		}
-		out[address] = w
+	out := make(map[string]Worker, len(reply.Workers))
+	for address, w := range reply.Workers {
+		out[address] = Worker{Address: address, Name: fmt.Sprint(w.Name), Host: w.Host, Threads: w.Threads,
+			Memory: w.Memory, Status: w.Status, Resources: w.Resources}
 	}
 	return out, nil
 }

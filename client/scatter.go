@@ -11,7 +11,6 @@ import (
 
 	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/task"
-	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
 
@@ -133,17 +132,15 @@ func (c *Client) scatterDirect(ctx context.Context, data wire.Dict, keys []task.
 
 // updateData puts values on a worker and returns their sizes.
 func (c *Client) updateData(ctx context.Context, worker string, part wire.Dict) (wire.Dict, error) {
-	var reply msgpack.Map
+	var reply struct{ Nbytes wire.Dict }
 	args := wire.NewDict("data", part, "stimulus_id", "client-scatter-"+randomHex(8))
 	if err := c.fetcher.Call(ctx, worker, "update_data", args, &reply); err != nil {
 		return nil, fmt.Errorf("worker %s: %w", worker, err)
 	}
-	n, _ := reply.Get("nbytes")
-	d, ok := n.(msgpack.Map)
-	if !ok || len(d) != len(part) {
-		return nil, fmt.Errorf("worker %s took %d of %d values", worker, len(d), len(part))
+	if n := len(reply.Nbytes); n != len(part) {
+		return nil, fmt.Errorf("worker %s took %d of %d values", worker, n, len(part))
 	}
-	return d, nil
+	return reply.Nbytes, nil
 }
 
 // targets are the addresses of workers that data goes to, those that run and are among

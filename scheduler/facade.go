@@ -31,33 +31,30 @@ func (s *Scheduler) facade() map[string]pyproc.Handler {
 			return v, nil, err
 		},
 		"scheduler-log-event": func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
-			args, err := helpers.Body(m)
-			if err != nil {
+			var in struct{ Topic, Msg any }
+			if err := helpers.Args(m, &in); err != nil {
 				return nil, nil, err
 			}
-			topic, _ := args.Get("topic")
-			msg, _ := args.Get("msg")
-			_, err = loop.Ask(ctx, s.loop, func() (any, error) { return nil, s.topics.PublishFrom(topic, msg, "") })
+			_, err := loop.Ask(ctx, s.loop, func() (any, error) {
+				return nil, s.topics.PublishFrom(in.Topic, in.Msg, "")
+			})
 			return nil, nil, err
 		},
 		"scheduler-events": func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
-			args, err := helpers.Body(m)
-			if err != nil {
+			var in struct{ Topic any }
+			if err := helpers.Args(m, &in); err != nil {
 				return nil, nil, err
 			}
-			topic, _ := args.Get("topic")
-			v, err := s.topics.Events(ctx, topic)
+			v, err := s.topics.Events(ctx, in.Topic)
 			return v, nil, err
 		},
 		"scheduler-upload-file": func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
-			args, err := helpers.Body(m)
-			if err != nil || len(m.Frames) != 1 {
+			var in helpers.Upload
+			if err := helpers.Args(m, &in); err != nil || len(m.Frames) != 1 {
 				return nil, nil, errors.Join(err, helpers.ErrNoBody)
 			}
-			v, _ := args.Get("load")
-			load, _ := v.(bool)
-			n, err := s.helpers.Upload(ctx, helpers.Upload{Filename: args.GetString("filename"), Data: m.Frames[0],
-				Load: load}, s.opener.Children())
+			in.Data = m.Frames[0]
+			n, err := s.helpers.Upload(ctx, in, s.opener.Children())
 			return msgpack.MapOf("status", "OK", "nbytes", n), nil, err
 		},
 		"scheduler-worker-plugin": func(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
@@ -72,14 +69,12 @@ func (s *Scheduler) facade() map[string]pyproc.Handler {
 // facadePlugin registers a worker or nanny plugin for a scheduler plugin of Dask's. The
 // answers of the workers go back as a message of Dask's protocol.
 func (s *Scheduler) facadePlugin(ctx context.Context, m *pyproc.Message, nanny bool) (any, [][]byte, error) {
-	args, err := helpers.Body(m)
-	if err != nil || len(m.Frames) != 1 {
+	var in plugins.Args
+	if err := helpers.Args(m, &in); err != nil || len(m.Frames) != 1 {
 		return nil, nil, errors.Join(err, helpers.ErrNoBody)
 	}
-	v, _ := args.Get("idempotent")
-	idempotent, _ := v.(bool)
-	out, err := s.plugins.Add(ctx, plugins.Args{Plugin: m.Frames[0], Name: args.GetString("name"),
-		Idempotent: idempotent}, nanny)
+	in.Plugin = m.Frames[0]
+	out, err := s.plugins.Add(ctx, in, nanny)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -168,22 +168,26 @@ func (s *Relay) GetDataOnce(ctx context.Context, address string, keys []task.Key
 	if err != nil {
 		return nil, false, err
 	}
-	d, _ := v.(msgpack.Map)
-	status := d.GetString("status")
-	switch status {
+	var reply struct {
+		Status string
+		Data   msgpack.Map
+	}
+	if err := rpc.Assign(v, &reply); err != nil {
+		return nil, false, fmt.Errorf("%s: answer to get_data: %w", address, err)
+	}
+	switch reply.Status {
 	case "OK":
 		// Only an answer with data is confirmed.
 		if err := peers.Say(ctx, c, "OK"); err != nil {
 			return nil, false, err
 		}
-		inner, _ := d.Get("data")
-		got, _ = inner.(msgpack.Map)
+		got = reply.Data
 	case "busy":
 		busy = true
 	default:
 		err = rpc.ReplyError("get_data", address, v)
 		if err == nil {
-			err = fmt.Errorf("%s answered get_data with status %q", address, status)
+			err = fmt.Errorf("%s answered get_data with status %q", address, reply.Status)
 		}
 		return nil, false, err
 	}

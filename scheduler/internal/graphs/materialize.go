@@ -13,6 +13,7 @@ import (
 
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
@@ -281,25 +282,26 @@ func materializeRequest(number uint64, keys []task.Key, expr *wire.Serialized, n
 // readMaterialized reads the last answer: {"tasks": number} or {"error": {…}}.
 func readMaterialized(body msgpack.Raw) (int64, error) {
 	v, err := msgpack.Decode(body)
-	m, ok := v.(msgpack.Map)
-	if err != nil || !ok {
+	var answer struct {
+		Tasks *int64
+		Error *struct {
+			Exception, Traceback         []byte
+			ExceptionText, TracebackText string
+		}
+	}
+	if err == nil {
+		err = rpc.Assign(v, &answer)
+	}
+	switch e := answer.Error; {
+	case err != nil:
 		return 0, fmt.Errorf("the materialiser's answer is not understood: %w", err)
-	}
-	if e, ok := m.Get("error"); ok {
-		d, _ := e.(msgpack.Map)
-		exc, _ := d.Get("exception")
-		tb, _ := d.Get("traceback")
-		out := &graphError{text: d.GetString("exception_text"), trace: d.GetString("traceback_text")}
-		out.exception, _ = exc.([]byte)
-		out.traceback, _ = tb.([]byte)
-		return 0, out
-	}
-	n, _ := m.Get("tasks")
-	total, ok := n.(int64)
-	if !ok {
+	case e != nil:
+		return 0, &graphError{text: e.ExceptionText, trace: e.TracebackText, exception: e.Exception,
+			traceback: e.Traceback}
+	case answer.Tasks == nil:
 		return 0, errors.New("the materialiser does not say how many tasks it made")
 	}
-	return total, nil
+	return *answer.Tasks, nil
 }
 
 // Children returns the processes that open graphs now.

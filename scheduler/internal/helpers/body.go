@@ -4,19 +4,23 @@ import (
 	"fmt"
 
 	"go.millstream.dev/internal/dask/pyproc"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
 
-// Body is the body of a helper's call. It is the caller's own.
-func Body(m *pyproc.Message) (msgpack.Map, error) {
+// Args sets what args points to, a struct or a map, from the body of a helper's call, without references to it: see
+// rpc.Assign.
+func Args(m *pyproc.Message, args any) error {
 	v, err := msgpack.Decode(m.Body)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	args, ok := wire.Clone(v).(msgpack.Map)
-	if !ok {
-		return nil, fmt.Errorf("%s: its body is no map", m.Op)
+	if _, ok := v.(msgpack.Map); !ok {
+		return fmt.Errorf("%s: its body is no map", m.Op)
 	}
-	return args, nil
+	if err := rpc.Assign(wire.Clone(v), args); err != nil {
+		return fmt.Errorf("%s: %w", m.Op, err)
+	}
+	return nil
 }

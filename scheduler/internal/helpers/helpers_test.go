@@ -130,17 +130,27 @@ func TestBodies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err := Body(&pyproc.Message{Op: "x", Body: good}); err != nil || len(m) != 1 {
-		t.Errorf("%v, %v", m, err)
+	var m msgpack.Map
+	if err := Args(&pyproc.Message{Op: "x", Body: good}, &m); err != nil || len(m) != 1 {
+		t.Errorf("got %v, %v, want a map of one entry", m, err)
+	}
+	var in struct{ A, B int }
+	if err := Args(&pyproc.Message{Op: "x", Body: good}, &in); err != nil || in.A != 1 || in.B != 0 {
+		t.Errorf("got %+v, %v, want A to be 1", in, err)
+	}
+	var wrong struct{ A string }
+	if err := Args(&pyproc.Message{Op: "x", Body: good}, &wrong); err == nil ||
+		!strings.HasPrefix(err.Error(), `x: "a": `) {
+		t.Errorf("a field of another type: got %v, want an error that names op and field", err)
 	}
 	list, err := msgpack.Append(nil, []any{1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Body(&pyproc.Message{Op: "x", Body: list}); err == nil || err.Error() != "x: its body is no map" {
+	if err := Args(&pyproc.Message{Op: "x", Body: list}, &in); err == nil || err.Error() != "x: its body is no map" {
 		t.Errorf("a list: %v", err)
 	}
-	if _, err := Body(&pyproc.Message{Op: "x", Body: []byte{0xc1}}); err == nil {
+	if err := Args(&pyproc.Message{Op: "x", Body: []byte{0xc1}}, &in); err == nil {
 		t.Error("what is no msgpack is a body")
 	}
 	if _, err := Message(nil); !errors.Is(err, ErrNoBody) {

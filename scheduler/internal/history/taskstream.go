@@ -151,19 +151,9 @@ func (e *taskEnd) actions() []part {
 		return []part{{"compute", e.start, e.stop}}
 	}
 	v, err := msgpack.Decode(e.parts)
-	list, _ := v.([]any)
-	if err != nil {
+	var out []part
+	if err != nil || rpc.Assign(v, &out) != nil {
 		return nil
-	}
-	out := make([]part, 0, len(list))
-	for _, x := range list {
-		m, _ := x.(msgpack.Map)
-		start, _ := m.Get("start")
-		stop, _ := m.Get("stop")
-		p := part{Action: m.GetString("action")}
-		p.Start, _ = val.Number(start)
-		p.Stop, _ = val.Number(stop)
-		out = append(out, p)
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/val"
@@ -23,24 +24,21 @@ const MaxFunctions = 1 << 14
 
 // ProgramOf reads what a peer says about its program; nil when it says nothing.
 func ProgramOf(m msgpack.Map) *Program {
-	registry := m.GetString("registry")
-	if registry == "" || len(registry) > 128 {
+	var in struct {
+		Registry, Build       string
+		Functions, Signatures []string
+	}
+	if err := rpc.Assign(m, &in); err != nil || in.Registry == "" || len(in.Registry) > 128 {
 		return nil
 	}
-	p := &Program{Registry: strings.Clone(registry), build: clipped(m.GetString("build"), 200),
-		Signatures: map[string]string{}}
-	names, _ := m.Get("functions")
-	list, _ := names.([]any)
-	sums, _ := m.Get("signatures")
-	hashes, _ := sums.([]any)
-	for i, v := range list[:min(len(list), MaxFunctions)] {
-		name, _ := v.(string)
+	p := &Program{Registry: strings.Clone(in.Registry), build: clipped(in.Build, 200), Signatures: map[string]string{}}
+	for i, name := range in.Functions[:min(len(in.Functions), MaxFunctions)] {
 		if len(name) > task.MaxName {
 			continue
 		}
 		sum := ""
-		if i < len(hashes) {
-			sum, _ = hashes[i].(string)
+		if i < len(in.Signatures) {
+			sum = in.Signatures[i]
 		}
 		p.Signatures[strings.Clone(name)] = clipped(sum, 16)
 	}

@@ -212,15 +212,12 @@ func (s *datasets) unpublish(name string) {
 	s.Clients.Forget("published-" + val.Label(name))
 }
 
-func (s *datasets) replay(name string, args msgpack.Map) error {
-	v, _ := args.Get("keys")
-	list, _ := v.([]any)
-	keys, err := val.KeyList(list)
+func (s *datasets) replay(name string, c *change) error {
+	keys, err := val.KeyList(c.Keys)
 	if err != nil {
 		return err
 	}
-	data, _ := args.Get("data")
-	return s.publish(name, &dataset{data: data, keys: keys})
+	return s.publish(name, &dataset{data: c.Data, keys: keys})
 }
 
 func (s *datasets) deleteRPC(ctx context.Context, _ *rpc.Request, in struct {

@@ -1,30 +1,46 @@
 package primitives
 
 import (
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/val"
 )
 
+// change has what the journal notes of changes of primitives; each op has some of it.
+type change struct {
+	Name, Data, Value any
+	Keys              []any
+	Maxsize           int
+	ID                any   // of who has Locks
+	Locks             []any // names
+	MaxLeases         int
+	LeaseTimeout      any
+	LeaseID           string
+}
+
 // Replay does a change again, from the journal. It reports whether the op is one of primitives.
 func (s *Primitives) Replay(op string, args msgpack.Map) (known bool, err error) {
+	var c change
+	if err := rpc.Assign(args, &c); err != nil {
+		return true, err
+	}
 	switch op {
 	case "set_metadata":
-		return true, s.metadata.replay(args)
+		return true, s.metadata.replay(&c)
 	case "multi_lock_acquire", "multi_lock_release":
-		return true, s.locks.replay(op, args)
+		return true, s.locks.replay(op, &c)
 	}
-	v, _ := args.Get("name")
-	name, err := val.NameOf(v)
+	name, err := val.NameOf(c.Name)
 	if err != nil {
 		return true, err
 	}
-	var r record
+	r := record{data: c.Data}
 	if args.Has("key") {
+		r.data = nil
 		if r.key, err = val.KeyOf(args, "key"); err != nil {
 			return true, err
 		}
 	} else {
-		r.data, _ = args.Get("data")
 		r.bytes, _ = val.Size(r.data)
 	}
 	switch op {
@@ -33,7 +49,7 @@ func (s *Primitives) Replay(op string, args msgpack.Map) (known bool, err error)
 	case "variable_delete":
 		s.variables.remove(name)
 	case "queue_create":
-		err = s.queues.create(name, int(val.Field(args, "maxsize")))
+		err = s.queues.create(name, c.Maxsize)
 	case "queue_release":
 		s.queues.release(name)
 	case "queue_put":
@@ -51,9 +67,9 @@ func (s *Primitives) Replay(op string, args msgpack.Map) (known bool, err error)
 	case "publish_delete":
 		s.datasets.unpublish(name)
 	case "publish_put":
-		err = s.datasets.replay(name, args)
+		err = s.datasets.replay(name, &c)
 	default:
-		return s.semaphores.replay(op, name, args)
+		return s.semaphores.replay(op, name, &c)
 	}
 	return true, err
 }
@@ -99,20 +115,17 @@ func (s *Primitives) EachChange(f func(op string, args msgpack.Map)) {
 }
 
 // replay sets metadata again, from the journal.
-func (s *metadata) replay(args msgpack.Map) error {
-	v, _ := args.Get("keys")
-	keys, _ := v.([]any)
-	if err := checkPath(keys); err != nil {
+func (s *metadata) replay(c *change) error {
+	if err := checkPath(c.Keys); err != nil {
 		return err
 	}
-	value, _ := args.Get("value")
-	s.store(keys, value)
+	s.store(c.Keys, c.Value)
 	return nil
 }
 
 // replay acquires or releases the locks of a user again, from the journal.
-func (s *multiLocks) replay(op string, args msgpack.Map) error {
-	id, locks, err := lockRecord(args)
+func (s *multiLocks) replay(op string, c *change) error {
+	id, locks, err := lockRecord(c)
 	switch {
 	case err != nil:
 		return err
@@ -135,14 +148,11 @@ func lockArgs(id string, locks []string) msgpack.Map {
 	return msgpack.MapOf("id", val.Raw(id), "locks", list)
 }
 
-func lockRecord(args msgpack.Map) (id string, locks []string, err error) {
-	v, _ := args.Get("id")
-	if id, err = val.NameOf(v); err != nil {
+func lockRecord(c *change) (id string, locks []string, err error) {
+	if id, err = val.NameOf(c.ID); err != nil {
 		return "", nil, err
 	}
-	v, _ = args.Get("locks")
-	list, _ := v.([]any)
-	for _, l := range list {
+	for _, l := range c.Locks {
 		name, err := val.NameOf(l)
 		if err != nil {
 			return "", nil, err

@@ -310,19 +310,18 @@ func (s *semaphores) checkLeases() {
 }
 
 // replay does a change again, from the journal. It reports whether the op is one of semaphores.
-func (s *semaphores) replay(op, name string, args msgpack.Map) (bool, error) {
+func (s *semaphores) replay(op, name string, c *change) (bool, error) {
 	switch op {
 	case "semaphore_register":
-		v, _ := args.Get("lease_timeout")
-		d, _, err := loop.Timeout(v)
+		d, _, err := loop.Timeout(c.LeaseTimeout)
 		if err != nil {
 			return true, err
 		}
-		return true, s.create(name, int(val.Field(args, "max_leases")), d)
+		return true, s.create(name, c.MaxLeases, d)
 	case "semaphore_acquire":
-		s.take(name, args.GetString("lease_id"))
+		s.take(name, c.LeaseID)
 	case "semaphore_release":
-		s.give(name, args.GetString("lease_id"))
+		s.give(name, c.LeaseID)
 	case "semaphore_close":
 		s.drop(name)
 	default:

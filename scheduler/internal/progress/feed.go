@@ -62,8 +62,11 @@ func (s *Feeds) serveFeed(ctx context.Context, c comm.Comm, frames [][]byte, eve
 	if err != nil {
 		return err
 	}
-	what, _ := v.(msgpack.Map)
-	id, _ := what.Get("id")
+	var what bar
+	if err := rpc.Assign(v, &what); err != nil {
+		return err
+	}
+	id := what.ID
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
@@ -77,8 +80,8 @@ func (s *Feeds) serveFeed(ctx context.Context, c comm.Comm, frames [][]byte, eve
 		out, err := helpers.Message(m.Frames)
 		return out, false, err
 	}
-	if what.Has("keys") {
-		p, err := s.open(ctx, what, id)
+	if what.Keys != nil {
+		p, err := s.open(ctx, &what)
 		if err != nil {
 			return err
 		}
@@ -113,25 +116,27 @@ func (s *Feeds) serveFeed(ctx context.Context, c comm.Comm, frames [][]byte, eve
 	}
 }
 
+// bar is the helper's answer to feed-open. Keys are nil for a feed that is no progress bar.
+type bar struct {
+	ID              any
+	Keys            []any
+	Complete, Multi bool
+	Group           string
+}
+
 // open follows what a progress bar shows.
-func (s *Feeds) open(ctx context.Context, what msgpack.Map, id any) (*Bar, error) {
-	v, _ := what.Get("keys")
-	list, _ := v.([]any)
-	keys := make([]task.Key, 0, len(list))
-	for _, k := range list {
+func (s *Feeds) open(ctx context.Context, what *bar) (*Bar, error) {
+	keys := make([]task.Key, 0, len(what.Keys))
+	for _, k := range what.Keys {
 		key, err := task.KeyOf(wire.Clone(k))
 		if err != nil {
 			return nil, err
 		}
 		keys = append(keys, key)
 	}
-	complete, _ := what.Get("complete")
-	multi, _ := what.Get("multi")
-	all, _ := complete.(bool)
-	several, _ := multi.(bool)
-	p, err := s.Follow(ctx, keys, all, several)
-	if err == nil && several {
-		err = s.Group(ctx, p, what.GetString("group"), id)
+	p, err := s.Follow(ctx, keys, what.Complete, what.Multi)
+	if err == nil && what.Multi {
+		err = s.Group(ctx, p, what.Group, what.ID)
 	}
 	if err != nil {
 		_ = s.Loop.Do(context.WithoutCancel(ctx), func() { s.End(p) })

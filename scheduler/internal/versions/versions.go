@@ -60,8 +60,8 @@ func (s *Versions) versionsRPC(ctx context.Context, r *rpc.Request, in struct {
 		s.Log.Warn("the versions of Python's packages are not known", "error", err)
 		return ours, nil
 	}
-	theirs, err := helpers.Body(m)
-	if err != nil {
+	var theirs msgpack.Map
+	if err := helpers.Args(m, &theirs); err != nil {
 		return nil, err
 	}
 	packages, _ := theirs.Get("packages")

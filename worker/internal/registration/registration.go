@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -213,34 +214,23 @@ func readReply(m *wire.Message) (reply, error) {
 	if err := rpc.ReplyError("register-worker", "the scheduler", v); err != nil {
 		return r, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
-	d, ok := v.(wire.Dict)
-	if !ok {
-		return r, fmt.Errorf("%w: the answer to register-worker is a %T: is there a scheduler at this address?",
-			ErrRefused, v)
+	type answer struct {
+		Status, Message, Warning string
+		Interval                 time.Duration `rpc:"heartbeat-interval"`
+		Plugins                  wire.Dict     `rpc:"worker-plugins"`
 	}
-	r.status, r.message, r.warning = d.GetString("status"), d.GetString("message"), d.GetString("warning")
-	if x, ok := d.Get("heartbeat-interval"); ok {
-		r.interval = time.Duration(number(x) * float64(time.Second))
+	var in answer
+	if err := rpc.Assign(v, &in); err != nil {
+		return r, fmt.Errorf("%w: the answer to register-worker: %w: is there a scheduler at this address?", ErrRefused,
+			err)
 	}
-	x, _ := d.Get("worker-plugins")
-	list, _ := x.(wire.Dict)
-	for name, v := range list.All() {
+	r = reply{status: strings.Clone(in.Status), message: strings.Clone(in.Message), warning: strings.Clone(in.Warning),
+		interval: in.Interval}
+	for name, v := range in.Plugins.All() {
 		text, isText := name.(string)
 		if b, ok := v.([]byte); ok && isText {
 			r.plugins = append(r.plugins, Plugin{text, append([]byte(nil), b...)})
 		}
 	}
 	return r, nil
-}
-
-func number(v any) float64 {
-	switch v := v.(type) {
-	case int64:
-		return float64(v)
-	case uint64:
-		return float64(v)
-	case float64:
-		return v
-	}
-	return 0
 }

@@ -18,14 +18,12 @@ func (c *Client) checkRelease(ctx context.Context, conn comm.Comm) error {
 	if conn.Info().Millstream != nil {
 		return nil
 	}
-	var reply msgpack.Map
+	var reply struct{ Packages msgpack.Map }
 	if err := rpc.Call(ctx, conn, "versions", wire.Dict{}, &reply); err != nil {
 		return err
 	}
-	packages, _ := reply.Get("packages")
-	m, _ := packages.(msgpack.Map)
-	release := m.GetString("distributed")
-	theirs, _ := wire.Clone(m).(msgpack.Map)
+	release := reply.Packages.GetString("distributed")
+	theirs, _ := wire.Clone(reply.Packages).(msgpack.Map)
 	c.packages.Store(&theirs)
 	switch text := daskver.Worker.Message("the scheduler at "+c.cfg.Scheduler, release); daskver.Worker.Check(release) {
 	case daskver.Older:

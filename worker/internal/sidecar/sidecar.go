@@ -12,6 +12,7 @@ import (
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/engine/worker/store"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 )
@@ -310,13 +311,9 @@ func (s *Sidecar) Close(limit time.Duration) {
 // failedPlugins reads the answer to start.
 func failedPlugins(body []byte) string {
 	v, err := msgpack.Decode(body)
-	if err != nil {
+	var answer struct{ Failed []any }
+	if err != nil || rpc.Assign(v, &answer) != nil || len(answer.Failed) == 0 {
 		return ""
 	}
-	m, _ := v.(msgpack.Map)
-	list, _ := m.Get("failed")
-	if l, ok := list.([]any); !ok || len(l) == 0 {
-		return ""
-	}
-	return fmt.Sprint(list)
+	return fmt.Sprint(answer.Failed)
 }
