@@ -27,7 +27,8 @@ import (
 var closed = map[string]error{
 	"client.ErrClosed": client.ErrClosed, "clique.ErrClosed": clique.ErrClosed, "cluster.ErrClosed": cluster.ErrClosed,
 	"comm.ErrClosed": comm.ErrClosed, "cuda.ErrClosed": cuda.ErrClosed, "frame.ErrClosed": frame.ErrClosed,
-	"mem.ErrClosed": mem.ErrClosed, "nccl.ErrClosed": nccl.ErrClosed, "rpc.ErrClosed": rpc.ErrClosed,
+	"mem.ErrClosed": mem.ErrClosed, "nccl.ErrAborted": nccl.ErrAborted, "nccl.ErrClosed": nccl.ErrClosed,
+	"rpc.ErrClosed":      rpc.ErrClosed,
 	"task.ErrHostClosed": task.ErrHostClosed, "ucx.ErrClosed": ucx.ErrClosed, "ucx.ErrPeerClosed": ucx.ErrPeerClosed,
 	"worker.ErrClosed": worker.ErrClosed,
 }
