@@ -93,6 +93,8 @@ func TestCSVErrors(t *testing.T) {
 		{at("large.csv", "x\n1\n300\n"), CSVOptions{Schema: ints}, ErrCorrupt, []string{"line 3", "out of range"}},
 		{at("quote.csv", "x\n\"never ends\n"), CSVOptions{}, ErrCorrupt, []string{"quote.csv"}},
 		{at("empty.csv", ""), CSVOptions{}, ErrCorrupt, []string{"empty.csv", "not even a header"}},
+		{at("empty2.csv", ""), CSVOptions{Schema: ints}, ErrCorrupt, []string{"empty2.csv", "not even a header"}},
+		{at("empty3.csv", ""), CSVOptions{Schema: ints, NoHeader: true, Block: -1}, ErrCorrupt, []string{"empty3.csv"}},
 		{filepath.Join(dir, "two"), CSVOptions{}, ErrSchema, []string{"partition 1", "b.csv", `no column "x"`}},
 		{at("type.csv", "x\n1\n"), CSVOptions{Schema: arrow.NewSchema([]arrow.Field{{Name: "x",
 			Type: arrow.ListOf(arrow.PrimitiveTypes.Int8)}}, nil)}, ErrSchema, []string{"there is no list"}},

@@ -248,6 +248,24 @@ func TestCutEvenly(t *testing.T) {
 	}
 }
 
+// A cut begins with the first partition that it needs, and an empty one needs none of the rows.
+func TestCutsBegin(t *testing.T) {
+	for _, c := range []struct {
+		rows []int64
+		n    int
+		want string
+	}{
+		{[]int64{2, 2}, 2, "[{0 0 2} {1 0 2}]"}, {[]int64{2, 2}, 1, "[{0 0 4}]"}, {[]int64{4}, 2, "[{0 0 2} {0 2 4}]"},
+		{[]int64{0, 2, 0, 2}, 2, "[{1 0 2} {3 0 2}]"}, {[]int64{1, 1, 1}, 2, "[{0 0 1} {1 0 2}]"},
+		{[]int64{0}, 2, "[{0 0 0} {0 0 0}]"}, {[]int64{0, 0}, 1, "[{1 0 0}]"}, {[]int64{3, 0}, 1, "[{0 0 3}]"},
+		{[]int64{1}, 3, "[{0 0 0} {0 0 0} {0 0 1}]"},
+	} {
+		if got := fmt.Sprint(cutEvenly(c.rows, c.n)); got != c.want {
+			t.Errorf("%v into %d: got %s, want %s", c.rows, c.n, got, c.want)
+		}
+	}
+}
+
 // TestJoin: rows from and to, of any batches, are those of all batches joined; others are an error.
 func TestJoin(t *testing.T) {
 	whole := batchOf(0, 30)

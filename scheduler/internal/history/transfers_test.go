@@ -63,3 +63,58 @@ func TestTransferReports(t *testing.T) {
 		t.Errorf("%d lanes, want at most %d", len(l.lanes), maxLanes)
 	}
 }
+
+// A record has seven parts, of which the last three may be of any type; a shorter one is left out.
+func TestTransferRecords(t *testing.T) {
+	whole := []any{10.0, 12.0, int64(5), "tls", "tcp://b", "outgoing", int64(3), "more"}
+	for n := range len(whole) + 1 {
+		got := ReadTransfers(report([]any{whole[:n]}, nil)).list
+		if want := n >= 7; (len(got) == 1) != want {
+			t.Errorf("%d parts: got %+v, want it read: %v", n, got, want)
+		}
+	}
+	for i := range 7 {
+		bad := append([]any(nil), whole...)
+		bad[i] = []any{}
+		got := ReadTransfers(report([]any{bad}, nil)).list
+		if want := i >= 5; (len(got) == 1) != want {
+			t.Errorf("part %d is a list: got %+v, want it read: %v", i, got, want)
+		}
+		if i == 5 && !got[0].Incoming || i == 6 && got[0].Keys != 0 {
+			t.Errorf("part %d is a list: got %+v, want its default", i, got)
+		}
+	}
+	for n := range 4 {
+		more := ReadTransfers(report(nil, msgpack.MapOf("tls", []any{int64(1), int64(2), 3.0}[:n]))).more
+		if want := n == 3; (len(more) == 1) != want {
+			t.Errorf("a sum of %d parts: got %+v, want it read: %v", n, more, want)
+		}
+	}
+	if got, want := ReadTransfers(report([]any{whole}, nil)).list[0], (transfer{Peer: "tcp://b", Lane: "tls", Bytes: 5,
+		Keys:  3,
+		Start: 10, Duration: 2}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// The ring has the latest transfers, oldest first, whatever its length and their number.
+func TestTransferRing(t *testing.T) {
+	for limit := -1; limit < 5; limit++ {
+		l := NewTransfers(nil, limit)
+		for n := range 12 {
+			l.Add("w", transferReport{list: []transfer{{Bytes: int64(n), Incoming: n%2 == 0, Lane: "tls"}}})
+			list := l.list()
+			if want := min(max(limit, 0), n+1); len(list) != want {
+				t.Fatalf("limit %d: got %d after %d, want %d", limit, len(list), n+1, want)
+			}
+			for i, x := range list {
+				if want := int64(n - len(list) + 1 + i); x.Bytes != want || x.Worker != "w" {
+					t.Errorf("limit %d, after %d: transfer %d is %+v, want number %d", limit, n+1, i, x, want)
+				}
+			}
+			if got := l.Totals()["tls"].Transfers; got != int64(n/2+1) {
+				t.Errorf("limit %d: got %d in total after %d, want those of one end", limit, got, n+1)
+			}
+		}
+	}
+}

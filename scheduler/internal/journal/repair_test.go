@@ -198,3 +198,40 @@ func TestRotationWithoutDescriptors(t *testing.T) {
 		t.Errorf("got error %v and %d holds, want none and some", j.Err(), j.Stats().Held)
 	}
 }
+
+// The epoch of a journal is the highest of its files, in whichever it is: after a repair it goes on from there.
+func TestEpochOfDamagedJournals(t *testing.T) {
+	filled := func(least uint32) string {
+		dir := filepath.Join(t.TempDir(), "journal")
+		for range 3 { // a segment each
+			j, err := Open(dir, Options{MinEpoch: least}, func(Record) error { return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := j.Append(1, []byte("record")); err != nil {
+				t.Fatal(err)
+			}
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}
+	none := func(Record) error { return nil }
+	high, low := filled(10), filled(0)
+	for dir, want := range map[string]uint32{high: 12, low: 3} {
+		if r, err := Check(dir, Options{}, none); err != nil || r.Epoch != want || len(r.Problems) != 0 {
+			t.Errorf("got %+v, %v, want epoch %d and no problems", r, err, want)
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(low, fileName(logPrefix, 3)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(high, fileName(logPrefix, 3)), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Check(high, Options{}, none); err != nil || r.Epoch != 11 {
+		t.Errorf("with a file of an older copy: got %+v, %v, want epoch 11", r, err)
+	}
+}

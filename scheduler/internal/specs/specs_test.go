@@ -59,3 +59,60 @@ func TestSpecs(t *testing.T) {
 		t.Errorf("put together: %+v, %v", whole, err)
 	}
 }
+
+// Every spec is read as it was written: flags × shared part × buffers. One more or one less byte, and lengths that
+// say more than there is, are refused.
+func TestSpecsAreExact(t *testing.T) {
+	for _, flags := range []byte{0, Go, Producer, Go | Producer} {
+		for _, shared := range []bool{false, true} {
+			for _, buffers := range [][][]byte{nil, {{}}, {[]byte("a")}, {{}, []byte("bc"), {}},
+				{bytes.Repeat([]byte{7}, 300)}} {
+				pickle := []byte("\x80\x05N.")
+				if shared {
+					pickle = pickle[2:]
+				}
+				spec := Append([]byte("before"), flags, pickle, buffers, shared)
+				if string(spec[:6]) != "before" {
+					t.Fatalf("what was there is %q", spec[:6])
+				}
+				spec = spec[6:]
+				p, err := Read(spec)
+				if err != nil || p.flags != flags || p.N != len(buffers) || !bytes.Equal(p.Pickle, pickle) {
+					t.Errorf("flags %d, shared %v, %d buffers: got %+v, %v", flags, shared, len(buffers), p, err)
+				}
+				if whole := AppendWhole(nil, []byte("\x80\x05"), Append(nil, flags, []byte("N."), buffers,
+					true)); !bytes.Equal(whole,
+					Append(nil, flags, []byte("\x80\x05N."), buffers, false)) {
+					t.Errorf("flags %d, %d buffers: put together it is %q", flags, len(buffers), whole)
+				}
+				if spec[0] == Pickle {
+					continue // its end is the reader's concern
+				}
+				for _, bad := range [][]byte{append(bytes.Clone(spec), 0), append(bytes.Clone(spec), "tail"...),
+					spec[:len(spec)-1]} {
+					if p, err := Read(bad); err == nil {
+						t.Errorf("%q is read as %+v, want an error", bad, p)
+					}
+				}
+			}
+		}
+	}
+	huge := []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}
+	for _, spec := range [][]byte{nil, {}, {specMore}, {specMore, 0}, {specMore, 0, 0}, append([]byte{specMore, 0},
+		huge...),
+		append([]byte{specMore, 0, 0}, huge...), append([]byte{specMore, 0, 1, 0}, huge...), {specMore, 0, 2, 0, 0}, {2,
+			0, 0, 0},
+		{specMore, 0, 0, 1}, {specMore, 0, 1, 0, 5, 1}} {
+		if p, err := Read(spec); err == nil {
+			t.Errorf("% x is read as %+v, want an error", spec, p)
+		}
+		if got := AppendWhole(nil, []byte("shared"), spec); !bytes.Equal(got, spec) {
+			t.Errorf("% x with its shared part is % x, want it as it is", spec, got)
+		}
+	}
+	for _, spec := range [][]byte{nil, []byte("MS\x01\xa1f")} { // known already, and a call of a Go client
+		if needs, producer, err := Needs(spec); needs != 0 || producer || err != nil {
+			t.Errorf("%q: got %v, %v, %v, want no needs", spec, needs, producer, err)
+		}
+	}
+}
