@@ -8,7 +8,7 @@ import (
 	"go.millstream.dev/internal/device/hooks"
 )
 
-// Only addresses are handed over here; the driver is opened when somebody calls them.
+// Only addresses are handed over here; the driver is opened when they are called.
 func init() {
 	if set, query := cudrv.Hooks(); set != 0 {
 		hooks.Register(hooks.Hooks{SetCurrent: set, EventQuery: query, CopyIn: copyIn})

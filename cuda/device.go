@@ -110,7 +110,7 @@ func MemoryInfo(device int) (free, total int64, err error) {
 }
 
 // HasContext reports whether this process already has a primary context on the device,
-// whoever made it. It makes none.
+// by whichever library. It makes none.
 func HasContext(device int) (bool, error) {
 	active, r := cudrv.PrimaryActive(device)
 	return active, check("context state", device, r)

@@ -217,7 +217,7 @@ func (e *Event) Record(s *Stream) error {
 	return check("record event", e.device, cudrv.EventRecord(e.device, e.handle, s.handle))
 }
 
-// RecordedOn tells whether the event marks work of s (mem.Pool asks).
+// RecordedOn reports whether the event marks work of s (mem.Pool asks).
 func (e *Event) RecordedOn(s mem.Stream) bool {
 	own, ok := s.(*Stream)
 	return ok && own != nil && e.stream.Load() == own

@@ -13,7 +13,7 @@ import (
 
 // Work on a stream uses its buffers after the call that enqueued it has returned. So each
 // piece of work holds a reference to them, and Go memory pinned, until its event is done. The
-// first to see that lets go: whoever asks the event, or the watcher. Event.Wait returns only
+// first to see that lets go: the caller that asks the event, or the watcher. Event.Wait returns only
 // when everything that was enqueued before it has been let go, so that a caller who has waited
 // can close the pool that the buffers came from.
 
@@ -21,7 +21,7 @@ import (
 type holding struct {
 	bufs     []*mem.Buffer
 	pin      runtime.Pinner
-	taken    atomic.Bool   // somebody is letting go
+	taken    atomic.Bool   // a goroutine is letting go
 	finished chan struct{} // and is through
 }
 
@@ -38,7 +38,7 @@ func (e *Event) hold(bufs ...*mem.Buffer) {
 	e.held = h
 }
 
-// letGo releases what e holds, if nobody has begun to do so yet. Releasing may ask e again (a
+// letGo releases what e holds, if that has not begun yet. Releasing may ask e again (a
 // pool looks whether the memory is ready), so it must not wait for itself here.
 func (e *Event) letGo() {
 	h := e.held
@@ -90,7 +90,7 @@ func (s *Stream) reap(wait bool) (left bool) {
 	return i >= 0
 }
 
-// watcher looks after streams with work, so that buffers are let go although nobody waits.
+// watcher looks after streams with work, so that buffers are let go although no goroutine waits.
 // Its goroutine exists only while there is such a stream.
 var watcher struct {
 	sync.Mutex

@@ -44,7 +44,7 @@ func Pointer(addr uintptr) (PointerAttributes, error) {
 	return a, nil
 }
 
-// FromPointer wraps memory that somebody else allocated, such as another CUDA library, without
+// FromPointer wraps memory that was allocated elsewhere, such as another CUDA library, without
 // a copy. The driver says what kind it is and on which device; the range must lie within one
 // allocation. free, which may be nil, runs when the last reference is released and the ready
 // events of all views are done.

@@ -114,7 +114,7 @@ func opensCUDA(name string) bool {
 	return slices.ContainsFunc(opens, func(begin string) bool { return strings.HasPrefix(name, begin) })
 }
 
-// linkedWithCUDA tells whether a file wants libcuda or libcudart. One that cannot be read, or is
+// linkedWithCUDA reports whether a file wants libcuda or libcudart. One that cannot be read, or is
 // none of ELF's, does not.
 func linkedWithCUDA(root fs.FS, file string) bool {
 	f, err := root.Open(strings.TrimPrefix(file, "/"))

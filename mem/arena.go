@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Free memory of a pool stands in arenas. The common one has what anybody may use at once.
+// Free memory of a pool stands in arenas. The common one has what any caller may use at once.
 // Each stream that memory was allocated on has one too, with what was released in its order:
 // its own later work may use that memory although the device is not done with it, since the
 // device gets to it in the same order. Nothing is recorded for that, so the common case costs
@@ -30,7 +30,7 @@ type arena struct {
 	freed  int   // counts releases
 	closed bool  // the stream is
 	last   Event // then: the end of its work
-	// stranded memory is that of a stream that could not be marked: nobody knows when it is
+	// stranded memory is that of a stream that could not be marked: it is not known when it is
 	// done. It goes back to upstream with the pool.
 	stranded bool
 }
@@ -186,7 +186,7 @@ func (a *arena) released() {
 func (p *Pool) settle(list []*chunk, home *arena) {
 	p.checking -= len(list)
 	for _, c := range list {
-		if home.last != nil { // the stream was closed meanwhile: nobody looks there any more
+		if home.last != nil { // the stream was closed meanwhile: it is no longer looked at
 			p.quarantine(c, append(slices.Clone(c.after), home.last))
 			continue
 		}
@@ -276,7 +276,7 @@ func (p *Pool) evacuate() (moved bool) {
 	return moved
 }
 
-// streamsBusy tells that streams have memory that they may still work on. Stranded memory
+// streamsBusy reports whether streams have memory that they may still work on. Stranded memory
 // never ends: freeing it upstream waits for the device.
 func (p *Pool) streamsBusy() bool { return len(p.others(nil)) > 0 }
 
@@ -304,7 +304,7 @@ func (p *Pool) putInOrder(c *chunk, uses []Event) {
 	p.kick() // those of other streams may take it over
 }
 
-// streamClosed runs when a stream ends: the memory in its order becomes anybody's once its
+// streamClosed runs when a stream ends: the memory in its order becomes free for any use once its
 // work is done.
 func (p *Pool) streamClosed(s Stream) {
 	mark, err := s.Mark()

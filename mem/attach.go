@@ -99,7 +99,7 @@ func (r *Region) Attached(key any) (any, bool) {
 	return a.val, true
 }
 
-// Detach forgets the value cached under key, so that a later Attach makes it anew. It does
+// Detach forgets the value cached under key, so that a later Attach makes it again. It does
 // nothing when there is none.
 func (r *Region) Detach(key any) {
 	r.remove(func(x *attachment) bool { return x.key == key })

@@ -15,7 +15,7 @@ type block struct {
 	chunk  *chunk // the pool's bookkeeping; nil: the block is the region itself
 
 	mu   sync.Mutex
-	uses []Event  // ready events of released views, for whoever recycles the memory
+	uses []Event  // ready events of released views, for the next user of the memory
 	ends []func() // what adaptors want to run with the end of the allocation
 }
 

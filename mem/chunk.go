@@ -32,7 +32,7 @@ type chunk struct {
 	// home is the arena in which a free chunk stands, and to which one that is handed out
 	// returns. Only neighbours of one home are joined.
 	home *arena
-	// after are events that work on the memory must wait for, beside the order of home's
+	// after are events that work on the memory must wait for, in addition to the order of home's
 	// stream. Whoever has taken the chunk owns them.
 	after    []Event
 	view     *pooled // for the next owner, set when it is taken

@@ -13,7 +13,7 @@
 //	}
 //	defer b.Release()
 //
-// To give a buffer to somebody who will release it later, retain it. To give a part of it,
+// To give a buffer to code that releases it later, retain it. To give a part of it,
 // slice it; the slice has a reference of its own, and the two are released in any order:
 //
 //	go consume(b.Retain())

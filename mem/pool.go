@@ -44,7 +44,7 @@ type Pool struct {
 	cfg      PoolConfig
 
 	mu       sync.Mutex // guards all below; never held during a call of upstream or a device
-	common   arena      // free memory that anybody may use at once
+	common   arena      // free memory that any caller may use at once
 	streams  []*arena   // free memory in the order of a stream, in the order of their first use
 	slabs    []*slab
 	growing  int // slabs being asked for upstream
@@ -270,7 +270,7 @@ func (p *Pool) take(size int, from, home *arena) *chunk {
 	return c
 }
 
-// free enters a chunk that nobody has into its home.
+// free enters a chunk that is not in use into its home.
 func (p *Pool) free(c *chunk) {
 	c.home.bytes += int64(c.size)
 	c.home.free.give(c, &p.spare)
@@ -306,7 +306,7 @@ func (p *Pool) back(c *chunk) {
 	c.home.out--
 }
 
-// quarantine keeps a chunk until events have completed; then it is anybody's.
+// quarantine keeps a chunk until events have completed; then it is free for any use.
 func (p *Pool) quarantine(c *chunk, events []Event) {
 	c.home, c.after = &p.common, nil
 	p.stats.Quarantined += int64(c.size)

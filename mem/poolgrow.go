@@ -50,7 +50,7 @@ func (p *Pool) planGrow(size int) (want int, drop []*slab, ok bool) {
 	return want, drop, p.reserve(want)
 }
 
-// empty tells that nobody uses the slab, the devices included: what is free in the order of a
+// empty reports whether the slab is unused, the devices included: what is free in the order of a
 // stream may still be worked on.
 func (s *slab) empty() bool {
 	return s.head.free && s.head.next == nil && s.head.home == &s.pool.common
@@ -169,7 +169,7 @@ func (p *Pool) waitLocked(ctx context.Context, size int, home *arena) (*chunk, e
 	p.mu.Unlock()
 
 	var tick <-chan time.Time
-	if poll { // the device tells nobody when it is done
+	if poll { // the device does not notify when it is done
 		t := time.NewTimer(100 * time.Microsecond)
 		defer t.Stop()
 		tick = t.C

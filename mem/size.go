@@ -65,7 +65,7 @@ func ParseSize(text string) (Size, error) {
 	return SizeBytes(int64(n)), nil
 }
 
-// IsSet tells that there is a size at all.
+// IsSet reports whether there is a size.
 func (s Size) IsSet() bool { return s.set }
 
 // Of returns the bytes of a device that has total of them, rounded down to whole 256: the

@@ -29,7 +29,7 @@ type StreamResource interface {
 }
 
 // AllocOn allocates from r in the order of s. A resource without streams gives memory that
-// anybody may use at once, s among them.
+// any work may use at once, that of s as well.
 func AllocOn(ctx context.Context, r Resource, n int, s Stream) (*Buffer, error) {
 	if s != nil {
 		if sr, ok := r.(StreamResource); ok {
@@ -47,7 +47,7 @@ func streamHandle(s Stream) uintptr {
 	return s.Handle()
 }
 
-// recordedOn tells whether an event marks work of s itself, which needs no wait: what s does
+// recordedOn reports whether an event marks work of s itself, which needs no wait: what s does
 // later is behind it. Events that do not know are waited for.
 func recordedOn(e Event, s Stream) bool {
 	r, ok := e.(interface{ RecordedOn(Stream) bool })

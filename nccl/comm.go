@@ -166,7 +166,7 @@ func (c *Comm) abort(why error) error {
 // frees it. Operations of other ranks that wait for this one end when their contexts do, or when
 // NCCL notices. Close returns nil; closing again, or after Shutdown, does nothing.
 func (c *Comm) Close() error {
-	c.aborting.Store(true) // whoever waits with the turn sees it
+	c.aborting.Store(true) // the holder of the turn sees it
 	<-c.turn
 	if c.Err() == nil {
 		c.fail(c.abort(ErrAborted))

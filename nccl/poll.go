@@ -90,13 +90,13 @@ func (w *Work) Wait(ctx context.Context) error {
 
 // Check looks whether the communicator still works, and aborts it if NCCL has found that it does
 // not: who has put work on a stream and does not call Work.Wait calls it from time to time.
-func (c *Comm) Check() error { return c.check("an operation under way") }
+func (c *Comm) Check() error { return c.check("an operation in flight") }
 
 func (c *Comm) check(op string) error {
 	select {
 	case <-c.turn:
 	default:
-		return c.Err() // somebody else is with NCCL and looks
+		return c.Err() // another goroutine calls NCCL and looks
 	}
 	defer c.release()
 	if err := c.Err(); err != nil {

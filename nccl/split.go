@@ -18,7 +18,7 @@ func (c *Comm) Split(ctx context.Context, color, key int, cfg Config) (*Comm, er
 }
 
 // Shrink makes a communicator of all ranks but those given; only the ones that stay call it.
-// With abort, operations under way here (on a rank that is gone, say) are ended first; call it
+// With abort, operations in flight here (on a rank that is gone, say) are ended first; call it
 // then instead of waiting for them. It needs NCCL 2.27.
 func (c *Comm) Shrink(ctx context.Context, without []int, abort bool, cfg Config) (*Comm, error) {
 	list := make([]int32, len(without))
@@ -51,7 +51,7 @@ func (c *Comm) derive(ctx context.Context, op string, cfg Config, part bool,
 		err = c.appears(ctx, op, cell)
 	}
 	handle := ncclapi.Peek(cell)
-	// NCCL may still use the cell, and tells nobody when it no longer does: for a rank without a
+	// NCCL may still use the cell, and does not report when it no longer does: for a rank without a
 	// part it writes NULL into it some time later (seen with 2.28). It goes with this communicator.
 	c.cells = append(c.cells, cell)
 	c.release()

@@ -192,7 +192,7 @@ func ReadAddressFile(ctx context.Context, path string) (WorkerAddress, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("ucx: address file %s: nobody has written it: %w", path, context.Cause(ctx))
+			return nil, fmt.Errorf("ucx: address file %s: not written in time: %w", path, context.Cause(ctx))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

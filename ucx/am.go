@@ -263,7 +263,7 @@ func owned(ep *Endpoint) *Endpoint {
 
 func (m *AM) copyTo(ctx context.Context, v View, data []byte) error {
 	if v.buf != nil {
-		if err := v.buf.WaitReady(ctx); err != nil { // whoever had the memory before may still use it
+		if err := v.buf.WaitReady(ctx); err != nil { // the previous user of the memory may still use it
 			return &OpError{Op: ucp.OpAMRecv.String(), Peer: m.peer(), Err: err}
 		}
 	}

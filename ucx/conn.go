@@ -61,8 +61,8 @@ type Conn struct {
 	line          *lifeline
 	local, remote net.Addr
 
-	reading sync.Mutex // held by the one Read under way; taken before mu
-	writing sync.Mutex // held by the one Write under way; taken before mu
+	reading sync.Mutex // held by the Read in progress; taken before mu
+	writing sync.Mutex // held by the Write in progress; taken before mu
 
 	// mu guards everything below. It is taken with the progress token held, so it is
 	// never held across a call into UCX, nor while copying what a user handed in.
@@ -245,7 +245,7 @@ func (c *Conn) opError(op string, err error) error {
 
 // connWaiter is a place to wait for something that an arriving frame, a deadline or
 // a failure brings. Waiting drives progress as for any other operation. Its request
-// is reused: whoever wakes it does so once, under the connection's mu.
+// is reused: the waker does so once, under the connection's mu.
 type connWaiter struct {
 	req Request
 	on  bool // someone waits; guarded by Conn.mu
@@ -280,7 +280,7 @@ func (c *Conn) park(x *connWaiter) {
 // connDeadline is a deadline that can be moved while someone waits. Guarded by Conn.mu.
 type connDeadline struct {
 	timer   *time.Timer
-	serial  uint64 // tells a timer that lost the race with a change from the present one
+	serial  uint64 // distinguishes a timer that lost the race with a change from the present one
 	expired bool
 }
 
@@ -458,7 +458,7 @@ func (l *connListener) serve() {
 	}
 }
 
-// drain resets connections that nobody accepted.
+// drain resets connections that were not accepted.
 func (l *connListener) drain() {
 	for {
 		select {

@@ -32,7 +32,7 @@ type connReceiver struct {
 	end        uint64 // bytes in the whole stream, once the peer has said it
 	ended      bool
 	confirming bool // the confirmation is on its way
-	shut       bool // nobody reads any more: arriving data is dropped
+	shut       bool // the reader is gone: arriving data is dropped
 }
 
 // accept takes a data frame.
@@ -107,7 +107,7 @@ func (in *connReceiver) setEnd(total uint64) error {
 	return nil
 }
 
-// wake tells a waiting Read of the stream's end.
+// wake notifies a waiting Read of the stream's end.
 func (in *connReceiver) wake() {
 	if in.eof() {
 		in.wait.wake()
@@ -186,7 +186,7 @@ func (c *Conn) take(b []byte) int {
 	return n
 }
 
-// grantAndUnlock tells the peer of free room. mu is held on entry.
+// grantAndUnlock reports free room to the peer. mu is held on entry.
 func (c *Conn) grantAndUnlock() {
 	limit := c.in.grant()
 	if c.failure != nil {

@@ -37,7 +37,7 @@ const (
 	AllFeatures             = Tag | RMA | Atomic32 | Atomic64 | Wakeup | Stream | ActiveMessages
 )
 
-// Events hears of endpoints, registrations and drops; see [obs.Events].
+// Events are functions that are called for endpoints, registrations and drops; see [obs.Events].
 type Events = obs.Events
 
 // Config configures a [Context]. The zero value is useful.
@@ -341,8 +341,8 @@ type LibraryInfo struct {
 	Version    string   // "1.21.0"
 	Major      int      // API version
 	Minor      int      //
-	CUDA       bool     // CUDA transports lie beside it
-	RDMA       bool     // InfiniBand transports lie beside it
+	CUDA       bool     // CUDA transports are installed next to it
+	RDMA       bool     // InfiniBand transports are installed next to it
 	PassedOver []string // other libraries that were found, and why each was not taken
 }
 

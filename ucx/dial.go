@@ -284,7 +284,7 @@ func (w *Worker) hello(l *lifeline) (*hello, error) {
 }
 
 // exchange sends one handshake and reads the other. Both sides write first, so the
-// write runs beside the read: not every connection has a buffer that takes it.
+// write runs concurrently with the read: not every connection has a buffer that takes it.
 func exchange(ctx context.Context, conn net.Conn, mine *hello) (*hello, error) {
 	defer deadline(ctx, conn)()
 	b, err := mine.append()

@@ -18,7 +18,7 @@
 //	err = ep.Close()
 //
 // The address is only where the two meet. Data goes over shared memory here, and
-// over whatever UCX finds best elsewhere; [Endpoint.Transports] tells.
+// over whatever UCX finds best elsewhere; [Endpoint.Transports] lists what is used.
 //
 // A [Context] is a choice of transports, a [Worker] a set of connections that make
 // progress together, an [Endpoint] one connection. [Dial] and [Listen] use the worker of
@@ -38,7 +38,7 @@
 //   - [Worker.DialSocket] and [Worker.ListenSocket]: UCX's own client and server
 //     connections, for other UCX programs. [Listener.Next] shows who comes before
 //     anyone is let in. [Worker.DialUCXX] and [Worker.ListenUCXX] speak the protocol
-//     of Python's UCXX on top.
+//     of UCXX, the Python library, on top.
 //   - [Worker.Connect] with a [WorkerAddress], exchanged by file, DNS or anything else:
 //     no IP address at all. A peer's death is noticed by UCX's keepalive only.
 //
@@ -56,7 +56,7 @@
 //	info, err := w.Recv(ctx, ucx.Bytes(buf), 0, ucx.AnyTag)     // from anyone, with any tag
 //	data, info, err := w.RecvAlloc(ctx, 7, ucx.FullMask, 1<<20) // of unknown length, up to 1 MiB
 //
-// Active messages come to whoever opened their id, with a header and, for large ones,
+// Active messages come to the worker that opened their id, with a header and, for large ones,
 // the receiver's choice of memory. They can be gathered from several views and answered:
 //
 //	err := w.HandleAM(ctx, 1, func(ctx context.Context, m *ucx.AM) {
@@ -85,9 +85,8 @@
 // # Memory
 //
 // A [View] names memory for one operation: [Bytes] and [Of] view slices, [Buffer] views
-// counted memory of package mem (mapped, pinned, device memory, pools), [Holder],
-// [FromTensor] and [FromArrayInterface] what other libraries own. Nothing is copied but
-// small Go slices.
+// counted memory of package mem (mapped, pinned, device memory, pools), [FromTensor]
+// and [FromArrayInterface] what other libraries own. Nothing is copied but small Go slices.
 //
 // A slice is borrowed until a blocking call returns, or until the Request is done. A
 // mem.Buffer is retained by the operation itself. After a blocking call has returned,
@@ -148,7 +147,7 @@
 //
 //   - [Endpoint.Transports] says which lanes are used. tcp between two processes of one
 //     host means that something keeps shared memory away; `millstream doctor` says what.
-//   - Keep several operations under way: StartX, or more goroutines.
+//   - Keep several operations in flight: StartX, or more goroutines.
 //   - Take memory that is sent more than once from a mem.Pool, and large receives from
 //     [Endpoint.Recv], which receives in place ([Worker.Recv] copies).
 //   - [Worker.Stats] counts operations, spins and sleeps. Many SpinsLost with small

@@ -17,7 +17,7 @@ import (
 )
 
 // driver makes a worker's progress: it has the token, the slots of operations in flight, and the poller or thread that
-// looks after them when nobody waits. Package progress has the rules and their explanation.
+// looks after them when no goroutine waits. Package progress has the rules and their explanation.
 type driver struct {
 	w       *Worker     // whose events are delivered
 	c       *ucp.Worker // token and submission stack shared; the rest belongs to the token holder

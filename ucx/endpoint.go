@@ -25,7 +25,7 @@ import (
 type Endpoint struct {
 	w    *Worker
 	id   uint64
-	c    *ucp.EP        // owner: token holder; freed when nobody can name this Endpoint any more
+	c    *ucp.EP        // owner: token holder; freed when this Endpoint is unreachable
 	h    unsafe.Pointer // ucp_ep_h, the key in Worker.handles; guarded by Worker.mu
 	peer string
 	kind endpointKind
@@ -258,7 +258,7 @@ type endpointPart interface {
 	// ended says that nothing more will come, and why. What has arrived can still be
 	// taken. The token may be held: it must not block or call into UCX.
 	ended(reason error)
-	// discard gives back what nobody took. The token is not held.
+	// discard gives back what was not taken. The token is not held.
 	discard()
 }
 

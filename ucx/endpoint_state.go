@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// on tells the endpoint's state machine of an event and does what the transition asks for. err is why the endpoint
+// on reports an event to the endpoint's state machine and does what the transition asks for. err is why the endpoint
 // ends, for events that end it. It returns what was done, 0 if the event changed nothing.
 //
 // Events that may come with the token held (PeerFailed, PeerFarewell, Overflow, Connected) have only actions that

@@ -125,7 +125,7 @@ func fillBuffer(ctx context.Context, b *mem.Buffer, data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
-	if err := b.WaitReady(ctx); err != nil { // whoever had the memory before may still use it
+	if err := b.WaitReady(ctx); err != nil { // the previous user of the memory may still use it
 		return err
 	}
 	if b.Kind().HostAccessible() {
@@ -196,7 +196,7 @@ func (r *frameReceiver) takeSeparate(ctx context.Context, entries []wire.FrameEn
 // within a GPU, of some hundred megabytes between two.
 const deviceSpin = 4 * time.Millisecond
 
-// first waits for the oldest receive under way.
+// first waits for the oldest receive in flight.
 func (r *frameReceiver) first(ctx context.Context) error {
 	soon := time.Duration(0)
 	if r.device {
@@ -271,7 +271,7 @@ type frameConn struct {
 	shut   bool
 }
 
-// frameMessage is a message under way. Its fields are guarded by frameConn.mu.
+// frameMessage is a message in flight. Its fields are guarded by frameConn.mu.
 type frameMessage struct {
 	seq   uint64
 	count int
@@ -385,7 +385,7 @@ func (fc *frameConn) ended(reason error) {
 	fc.ready.fail(reason)
 }
 
-// discard gives back what nobody will take.
+// discard gives back what will not be taken.
 func (fc *frameConn) discard() {
 	fc.mu.Lock()
 	fc.shut = true

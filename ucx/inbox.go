@@ -187,7 +187,7 @@ func (t *amTable) dropped(e *ucp.Event) {
 	}
 }
 
-// report tells of a refused message: the hook of each, the log of the first and
+// report reports a refused message: the hook of each, the log of the first and
 // then of every doubling, as a peer could fill the disk otherwise. The token is held.
 func (t *amTable) report(id uint16, n int) {
 	w := t.w
@@ -225,7 +225,7 @@ type inbox struct {
 }
 
 // OpenAM opens the receiving side of an id, so that messages that arrive before
-// the first RecvAM are kept. UCX drops messages of ids that nobody opened.
+// the first RecvAM are kept. UCX drops messages of ids that are not open.
 func (w *Worker) OpenAM(id uint16) error {
 	if err := checkAMID(id); err != nil {
 		return &OpError{Op: ucp.OpAMRecv.String(), Err: err}
@@ -326,7 +326,7 @@ type mailbox[T any] struct {
 	queue   []T
 	waiting []*mailWait[T]
 	err     error // why nothing more will come
-	shut    bool  // nobody will take anything any more
+	shut    bool  // nothing is taken any more
 }
 
 type mailWait[T any] struct {
@@ -409,7 +409,7 @@ func (b *mailbox[T]) recvWithin(ctx context.Context, w *Worker, soon time.Durati
 			return none, m.req.err
 		}
 		if !b.unget(m.item) {
-			return m.item, nil // nobody else will give it back
+			return m.item, nil // only this call can give it back
 		}
 		return none, err
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // A lifeline is the Unix or TCP connection over which two Millstream workers found
-// each other. It stays open as long as their endpoints: its end tells of the peer's
+// each other. It stays open as long as their endpoints: its end reports the peer's
 // death at once (UCX's own keepalive takes 20 s, and never notices on shared memory
 // while a large send is pending), and it carries the notices below. Payload never
 // goes over it.
@@ -49,7 +49,7 @@ func (peerClosedError) Is(target error) bool {
 
 // Notices, one byte each.
 const (
-	noticeBye   = 'B' // the sender closes in peace
+	noticeBye   = 'B' // the sender closes cleanly
 	noticeAck   = 'K' // the in-band farewell has arrived: everything before it has, too
 	noticeAbort = 'A' // the sender force-closed its endpoint
 )
@@ -130,7 +130,7 @@ func (l *lifeline) close() { _ = l.conn.Close() }
 // hangupWait is how long a side that aborts waits for the other to hang up.
 const hangupWait = 100 * time.Millisecond
 
-// abort tells a live peer, which would wait for ever otherwise, and leaves the line to
+// abort notifies a live peer, which would wait for ever otherwise, and leaves the line to
 // its reader until the peer hangs up: from then on the peer reads no memory of ours.
 func (l *lifeline) abort() {
 	_ = l.write(noticeAbort)
@@ -185,10 +185,10 @@ func (t *endpointTable) control(m *AM) {
 // one of them is closed. So two workers take turns: for each lifeline both ends are
 // made before the next lifeline's are.
 //
-// The worker with the smaller number leads. It tells how many endpoints it has made
+// The worker with the smaller number leads. It announces how many endpoints it has made
 // so far, the other one makes its own and answers with its count before that, and the
 // leader follows. A side that is behind, since a handshake broke off or an endpoint
-// was made on one side only, catches up with endpoints that nobody uses.
+// was made on one side only, catches up with unused endpoints.
 type pairing struct {
 	turn chan struct{} // capacity 1: empty while someone makes endpoints
 	made uint64        // endpoints made so far; owner: who has the turn
@@ -230,7 +230,7 @@ func (p *pairing) makeOne(create func() (*Endpoint, error)) (*Endpoint, error) {
 	return ep, err
 }
 
-// catchUp makes endpoints that nobody uses until n have been made. They stay until
+// catchUp makes unused endpoints until n have been made. They stay until
 // the worker is closed: closing one would disturb what it is paired with.
 func (p *pairing) catchUp(w *Worker, n uint64, addr WorkerAddress) error {
 	if n > p.made+maxCatchUp {

@@ -28,7 +28,7 @@ type Listener struct {
 	done   chan struct{}   // closed when the listener has ended; also that of sock
 	ctx    context.Context // of handshakes: ends with the listener
 	cancel context.CancelFunc
-	slots  chan struct{} // bounds handshakes under way
+	slots  chan struct{} // bounds handshakes in progress
 }
 
 // maxHandshakes bounds connections that have not finished their handshake.

@@ -66,7 +66,7 @@ func (c *Context) registrable(v View) (*mem.Buffer, error) {
 	case v.buf != nil:
 		return v.buf.Slice(int(v.addr), v.n), nil
 	}
-	// Memory that somebody else owns and keeps, such as a foreign array.
+	// Memory that another owner keeps, such as a foreign array.
 	return mem.NewRegion(mem.RegionConfig{Addr: v.addr, Len: v.n, Kind: v.kind, Device: int(v.device),
 		ReadOnly: v.readOnly}).Buffer(), nil
 }
@@ -423,7 +423,7 @@ func (f *RemoteFile) Seek(offset int64, whence int) (int64, error) {
 	return pos, nil
 }
 
-// A long transfer is cut into chunks, of which several are under way at a time.
+// A long transfer is cut into chunks, of which several are in flight at a time.
 const (
 	fileChunk  = 1 << 20
 	fileWindow = 4

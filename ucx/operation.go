@@ -247,7 +247,7 @@ type Batch struct {
 	reqs    []Request
 	slots   []*ucp.Slot // Start's list, kept for its memory
 	n       int         // operations in reqs
-	started int         // of which are under way or done
+	started int         // of which are in flight or done
 }
 
 // NewBatch makes a batch for up to size operations.

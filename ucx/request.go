@@ -15,7 +15,7 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// Request is an operation under way, returned by the Start functions. It keeps its
+// Request is an operation in flight, returned by the Start functions. It keeps its
 // memory (a Go slice stays borrowed, a mem.Buffer retained) until it is done.
 // All methods are safe for any number of goroutines.
 type Request struct {
@@ -74,7 +74,7 @@ func (r *Request) Done() <-chan struct{} {
 	return r.done
 }
 
-// Err returns nil while the operation is under way or when it succeeded, otherwise
+// Err returns nil while the operation is in flight or when it succeeded, otherwise
 // why it failed.
 func (r *Request) Err() error {
 	if r.state.Load() != reqDone {
@@ -125,10 +125,10 @@ func (r *Request) Cancel() {
 	if r.state.Load() == reqDone || r.slot == nil {
 		return
 	}
-	r.w.drv.cancelSlot(r.slot, r.serial) // the slot may serve another operation by then: its serial tells
+	r.w.drv.cancelSlot(r.slot, r.serial) // the slot may serve another operation by then: its serial distinguishes them
 }
 
-// Debug returns UCX's description of a request under way (protocol, lanes, memory).
+// Debug returns UCX's description of a request in flight (protocol, lanes, memory).
 // It is empty for a finished one, and in UCX built without debug data.
 func (r *Request) Debug() string {
 	if r.w == nil || r.slot == nil {
@@ -238,7 +238,7 @@ func (r *Request) release() {
 	h.release()
 }
 
-// held is the memory of a finished operation that somebody has yet to let go.
+// held is the memory of a finished operation that is yet to be released.
 type held struct {
 	buf, staging *mem.Buffer
 	views        []View
@@ -258,7 +258,7 @@ func (h held) release() {
 	}
 }
 
-// finish marks the request done and wakes whoever waits.
+// finish marks the request done and wakes its waiters.
 func (r *Request) finish() {
 	r.mu.Lock()
 	r.state.Store(reqDone)

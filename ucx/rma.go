@@ -170,7 +170,7 @@ func (k *RemoteKey) Len() int64 { return int64(k.size) }
 // Kind returns where the peer's memory is.
 func (k *RemoteKey) Kind() mem.Kind { return k.kind }
 
-// Release gives the key back. Operations under way finish first; new ones are
+// Release gives the key back. Operations in flight finish first; new ones are
 // refused. Releasing again does nothing.
 func (k *RemoteKey) Release() {
 	k.ep.mu.Lock()
@@ -227,7 +227,7 @@ func (k *RemoteKey) aim(s *ucp.Slot, addr uint64) {
 	s.Tag, s.Mask, s.Hdr = addr, uint64(k.h), uintptr(k.serial)
 }
 
-// MemoryKey tells a peer how to reach registered memory: where it lies, how long it
+// MemoryKey describes to a peer how to reach registered memory: where it lies, how long it
 // is, and UCX's packed remote key. It comes from [Memory.Key], travels by any means
 // (MarshalBinary) and is opened at the peer with [Endpoint.Unpack].
 //

@@ -108,7 +108,7 @@ func (d *driver) growSlots(internal bool) error {
 	return nil
 }
 
-// putSlot gives a slot back. Its operation is finished and nobody refers to it.
+// putSlot gives a slot back. Its operation is finished and nothing refers to it.
 func (d *driver) putSlot(s *ucp.Slot) {
 	s.State = ucp.Free
 	s.Serial++
@@ -186,7 +186,7 @@ func (d *driver) cancelAll() {
 	}
 }
 
-// collectSlots takes all slots off the free list: when it has them all, nobody uses
+// collectSlots takes all slots off the free list: when it has them all, no operation uses
 // the worker any more. It returns how many did not come back in time.
 func (d *driver) collectSlots(deadline time.Time) int {
 	have := 0

@@ -18,7 +18,7 @@ import (
 // handshake, tags, multi-buffer messages and active messages. It is safe for any
 // number of goroutines.
 //
-// UCXX closes endpoints by force, whoever is still sending. On this side that looks
+// UCXX closes endpoints by force, even while the peer is sending. On this side that looks
 // like a reset connection, and operations report it as io.EOF for errors.Is; a peer
 // that died looks the same. See [Endpoint] for everything that UCXX adds nothing to.
 type UCXXEndpoint struct {
@@ -44,7 +44,7 @@ func NewUCXXEndpoint(ep *Endpoint) (*UCXXEndpoint, error) {
 	return &UCXXEndpoint{ep: ep}, nil
 }
 
-// DialUCXX connects to a listener of Python's UCXX, or of ListenUCXX, at "host:port"
+// DialUCXX connects to a listener of UCXX, or of ListenUCXX, at "host:port"
 // and exchanges peer infos. It takes ten seconds at most, or what ctx allows.
 //
 // UCX connects by socket address only where both ends choose the same lanes: make the
@@ -274,13 +274,13 @@ func (l *tagLocks) lock(ctx context.Context, tag uint64) (unlock func(), err err
 	}
 }
 
-// UCXXListener accepts connections of Python's UCXX and of DialUCXX.
+// UCXXListener accepts connections of UCXX and of DialUCXX.
 type UCXXListener struct {
 	l      *Listener
 	ctx    context.Context // ends with the listener
 	cancel context.CancelFunc
 	queue  chan *UCXXEndpoint
-	slots  chan struct{} // bounds connections whose handshake is under way or that wait for Accept
+	slots  chan struct{} // bounds connections whose handshake is in progress or that wait for Accept
 	wg     sync.WaitGroup
 }
 
@@ -360,7 +360,7 @@ func (l *UCXXListener) Accept(ctx context.Context) (*UCXXEndpoint, error) {
 // Addr returns the bound address.
 func (l *UCXXListener) Addr() net.Addr { return l.l.Addr() }
 
-// Close stops listening and ends handshakes under way. Accepted endpoints live on.
+// Close stops listening and ends handshakes in progress. Accepted endpoints live on.
 func (l *UCXXListener) Close() error {
 	l.cancel()
 	err := l.l.Close()

@@ -22,7 +22,7 @@ type UCXXOptions struct {
 	// Callback sends the message to a receiver callback. Default: to the queue that
 	// the peer's am_recv reads.
 	Callback *UCXXCallback
-	// User is a header of the application's own, which travels beside the data.
+	// User is a header of the application's own, which travels with the data.
 	// UCXX's C++ interface shows it to callbacks, Python's does not.
 	User []byte
 	// MustMatchMemory makes the receive fail when the receiver has no allocator for
@@ -183,7 +183,7 @@ func (st *ucxxMessages) arrived(am *AM) {
 		to = st.callbacks[UCXXCallback{h.Owner, h.ID}]
 		st.mu.Unlock()
 		if to == nil {
-			logf("active message of %d bytes dropped: nobody handles UCXX callback %q, %d (HandleUCXX)", am.Len,
+			logf("active message of %d bytes dropped: UCXX callback %q, %d has no handler (HandleUCXX)", am.Len,
 				h.Owner, h.ID)
 			st.w.ams.stray(am)
 			return

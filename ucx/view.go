@@ -167,7 +167,7 @@ func FromArrayInterface(a ArrayInterface, device int) (View, error) {
 	}
 	if device < 0 && v.Len > 0 {
 		return View{}, fmt.Errorf("ucx: CUDA array of %d bytes on device %d: give the ordinal of its GPU; "+
-			"cuda.Pointer tells", v.Len, device)
+			"cuda.Pointer reports it", v.Len, device)
 	}
 	v.Device = device
 	return fromArray(v)

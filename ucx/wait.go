@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// waiter is one wait: for an operation of its own, or for a request that nobody drives.
+// waiter is one wait: for an operation of its own, or for a request that no goroutine drives.
 type waiter struct {
 	policy progress.Policy
 	r      *Request

@@ -181,7 +181,7 @@ func (w *Worker) create(wakeup bool) error {
 	return nil
 }
 
-// deadWorkers are C structs of workers that nobody can name any more. A closed worker's
+// deadWorkers are C structs of unreachable workers. A closed worker's
 // struct must outlive every goroutine that might still look at its token, so only the
 // collector knows when it can go; it is freed when the next worker is made.
 var deadWorkers struct {
@@ -340,7 +340,7 @@ func (w *Worker) destroy(leaked int) {
 	runtime.KeepAlive(w.ctx)
 }
 
-// handleEvent tells Go what happened inside UCX's callbacks. The caller holds the
+// handleEvent takes in what happened inside UCX's callbacks. The caller holds the
 // token: nothing here may block or call into UCX other than to free the event.
 func (w *Worker) handleEvent(e *ucp.Event) {
 	switch e.Type {
@@ -433,7 +433,7 @@ type OpStats struct {
 }
 
 // WorkerStats is a snapshot of a worker's counters since its creation. Counting
-// costs nothing extra: whoever makes progress writes them anyway.
+// costs nothing extra: the goroutine that makes progress writes them anyway.
 type WorkerStats struct {
 	Ops       map[string]OpStats // by operation, "tag send"
 	Errors    uint64             // operations that failed
