@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -72,6 +73,9 @@ func startProcess(t testing.TB, name string, cmd *exec.Cmd, ready func(line stri
 	t.Cleanup(func() {
 		p.Kill()
 		if t.Failed() {
+			if death := p.log.death(); death != "" {
+				t.Logf("end of %s:\n%s", name, death)
+			}
 			t.Logf("log of %s (end):\n%s", name, p.log.end(16<<10))
 		}
 	})
@@ -182,6 +186,21 @@ func (l *logBuffer) end(n int) string {
 	}
 	return string(out[max(len(out)-n, 0):])
 }
+
+// death is what the process wrote when it crashed: from the first line that says so, as the stacks after it fill the
+// end of the log.
+func (l *logBuffer) death() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := crash.FindIndex(l.buf)
+	if at == nil {
+		return ""
+	}
+	from := bytes.LastIndexByte(l.buf[:at[0]], '\n') + 1
+	return string(l.buf[from:min(from+8<<10, len(l.buf))])
+}
+
+var crash = regexp.MustCompile(`(?m)Assertion|^(fatal error|panic|SIG[A-Z]+|unexpected fault): `)
 
 // until waits for a condition.
 func until(ctx context.Context, what string, reached func() bool) error {
