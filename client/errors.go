@@ -81,7 +81,7 @@ func newTaskError(key task.Key, exception, traceback any) *TaskError {
 	e := &TaskError{Key: key}
 	switch x := exception.(type) {
 	case []byte:
-		if exc, err := wire.UnpickleException(x, pickleLimits); err == nil {
+		if exc, err := pickle.LoadException(x, pickleLimits); err == nil {
 			e.Exception = exc
 		} else {
 			e.Text = "an error that cannot be read: " + err.Error()

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"go.millstream.dev/config"
-	"go.millstream.dev/internal/comm/compression"
+	"go.millstream.dev/internal/wire/compress"
 	"go.millstream.dev/secure"
 )
 
@@ -36,7 +36,9 @@ func FromSecurity(c *config.Config, s secure.Security, role secure.Role) (DialCo
 		}
 	case string:
 		d.Compression = v
-		_, errs[2] = compression.Parse(v)
+		if _, err := compress.Parse(v); err != nil {
+			errs[2] = fmt.Errorf("comm: %w", err)
+		}
 	default:
 		errs[2] = fmt.Errorf("comm: distributed.comm.compression is %v, which names none", v)
 	}

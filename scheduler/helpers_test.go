@@ -10,15 +10,15 @@ import (
 
 func unpickle(t testing.TB, b []byte) *wire.Exception {
 	t.Helper()
-	e, err := wire.UnpickleException(b, pickle.Limits{})
+	e, err := pickle.LoadException(b, pickle.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return e
 }
 
-// pickled is an expression as a Python client sends it.
-func pickled() *wire.Serialized {
+// pickledNone is an expression as a Python client sends it.
+func pickledNone() *wire.Serialized {
 	h, err := msgpack.Append(nil, msgpack.MapOf("serializer", "pickle", "writeable", []any{}, "num-sub-frames", 1))
 	if err != nil {
 		panic(err)

@@ -207,7 +207,7 @@ func TestHostileWorker(t *testing.T) {
 			"str", "stimulus_id", "x"),
 		msgpack.MapOf("op", "task-finished", "key", "unknown", "run_id", 1, "status", "OK", "nbytes", 1<<62,
 			"typename", strings.Repeat("t", 1<<16), "stimulus_id", "x"),
-		msgpack.MapOf("op", "task-erred", "key", "unknown", "run_id", 1, "exception", pickled(), "traceback", nil,
+		msgpack.MapOf("op", "task-erred", "key", "unknown", "run_id", 1, "exception", pickledNone(), "traceback", nil,
 			"stimulus_id", "x"),
 		msgpack.MapOf("op", "add-keys", "keys", names("x", "nothing"), "stimulus_id", "x"),
 		msgpack.MapOf("op", "release-worker-data", "key", "nothing", "stimulus_id", "x"),

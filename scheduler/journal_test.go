@@ -106,13 +106,13 @@ func TestPrimitivesFromJournal(t *testing.T) {
 	c.call("multi_lock_acquire", "locks", names("ml1", "ml2"), "id", "holder", "num_locks", 2)
 	c.call("multi_lock_acquire", "locks", names("ml3"), "id", "done", "num_locks", 1)
 	c.call("multi_lock_release", "id", "done")
-	c.call("register_worker_plugin", "plugin", pickled(), "name", "kept")
-	c.call("register_worker_plugin", "plugin", pickled(), "name", "dropped")
+	c.call("register_worker_plugin", "plugin", pickledNone(), "name", "kept")
+	c.call("register_worker_plugin", "plugin", pickledNone(), "name", "dropped")
 	c.call("unregister_worker_plugin", "name", "dropped")
-	c.call("register_nanny_plugin", "plugin", pickled(), "name", "of nannies")
+	c.call("register_nanny_plugin", "plugin", pickledNone(), "name", "of nannies")
 	c.call("set_metadata", "keys", []any{"a", "b"}, "value", 7)
-	c.call("set_metadata", "keys", []any{"a", "c"}, "value", pickled())
-	c.call("publish_put", "names", names("set"), "keys", []any{[]any{}}, "data", []any{pickled()})
+	c.call("set_metadata", "keys", []any{"a", "c"}, "value", pickledNone())
+	c.call("publish_put", "names", names("set"), "keys", []any{[]any{}}, "data", []any{pickledNone()})
 	until(t, "the variable is deleted", func() bool {
 		_,
 			err := c.try("variable_get", "name", "deleted", "timeout", 0.001)

@@ -7,6 +7,7 @@ import (
 
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
+	"go.millstream.dev/internal/wire/pickled"
 	"go.millstream.dev/wire"
 )
 
@@ -64,7 +65,7 @@ func (w *testWorker) expectPickled(key string) (*pickle.Task, msgpack.Map) {
 	switch v := spec.(type) {
 	case *wire.Pickled:
 		var err error
-		if tree, err = v.Tree(pickle.Limits{}); err != nil {
+		if tree, err = pickled.Tree(v, pickle.Limits{}); err != nil {
 			w.t.Fatal(err)
 		}
 	default:

@@ -245,7 +245,7 @@ func TestPublish(t *testing.T) {
 	put := func(override bool) (any, error) {
 		uid := []byte(fmt.Sprint("uid-", override))
 		c.send(msgpack.MapOf("op", "publish_flush_batched_send", "uid", uid))
-		return c.try("publish_put", "names", names("set"), "keys", []any{names("x")}, "data", []any{pickled()},
+		return c.try("publish_put", "names", names("set"), "keys", []any{names("x")}, "data", []any{pickledNone()},
 			"override", override, "client", "client-1", "uid", uid)
 	}
 	if _, err := put(false); err != nil {
@@ -282,7 +282,7 @@ func TestPublishOne(t *testing.T) {
 	for range 2 { // all that are published at once wait for the same point
 		c.call("publish_wait_flush", "uid", "u")
 	}
-	r, _ := c.call("publish_put", "keys", names("x"), "name", "set", "data", pickled(), "override", false, "client",
+	r, _ := c.call("publish_put", "keys", names("x"), "name", "set", "data", pickledNone(), "override", false, "client",
 		"client-1").(msgpack.Map)
 	if r.GetString("status") != "OK" || r.GetString("name") != "set" {
 		t.Errorf("put: %v", r)

@@ -80,7 +80,7 @@ func TestProgressFails(t *testing.T) {
 	_, look := watching(t, s, false, false, "b")
 	m := w.expectKey("compute-task", "a")
 	w.send(msgpack.MapOf("op", "task-erred", "key", "a", "run_id", val.Field(m, "run_id"), "status", "error",
-		"exception", pickled(), "traceback", nil,
+		"exception", pickledNone(), "traceback", nil,
 		"exception_text", "no", "traceback_text", "", "thread", 1, "startstops", []any{}, "stimulus_id", "x"))
 	c.expectKey("task-erred", "b")
 	answer := look()

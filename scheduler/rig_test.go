@@ -21,6 +21,7 @@ import (
 	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/scheduler/internal/data"
 	"go.millstream.dev/scheduler/internal/val"
 	"go.millstream.dev/wire"
@@ -513,7 +514,7 @@ func (w *testWorker) compute(m msgpack.Map) {
 	now := val.Seconds(time.Now())
 	times := []any{msgpack.MapOf("action", "compute", "start", now-0.001, "stop", now)}
 	if spec == "fail" {
-		exc, err := wire.PickleException(errors.New("it was told to fail"))
+		exc, err := pickle.DumpException(errors.New("it was told to fail"))
 		if err != nil {
 			w.t.Error(err)
 		}

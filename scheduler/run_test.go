@@ -169,10 +169,10 @@ func TestBadGraphs(t *testing.T) {
 		t.Errorf("a cycle is %v", exc)
 	}
 	// What Python's clients send is not opened.
-	c.send(msgpack.MapOf("op", "update-graph", "expr_ser", pickled(), "keys", names("p"), "span_metadata",
+	c.send(msgpack.MapOf("op", "update-graph", "expr_ser", pickledNone(), "keys", names("p"), "span_metadata",
 		msgpack.Map{}))
 	c.expectKey("task-erred", "p")
-	c.send(msgpack.MapOf("op", "update-graph", "expr_ser", pickled(), "keys", names("q"), "fifo_timeout", "soon"))
+	c.send(msgpack.MapOf("op", "update-graph", "expr_ser", pickledNone(), "keys", names("q"), "fifo_timeout", "soon"))
 	c.expectKey("task-erred", "q")
 	c.submit([]node{{key: "ok", spec: "ok"}})
 	c.expectKey("key-in-memory", "ok")

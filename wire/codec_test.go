@@ -11,6 +11,7 @@ import (
 	"go.millstream.dev/internal/testkit/wiretest"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
+	"go.millstream.dev/internal/wire/pickled"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )
@@ -91,7 +92,7 @@ func TestKeepAndPassOn(t *testing.T) {
 	data, _ := v.Get("data")
 	s := data.(*wire.Serialized)
 	spec, _ := v.Get("spec")
-	tree, err := spec.(*wire.Pickled).Tree(pickle.Limits{})
+	tree, err := pickled.Tree(spec.(*wire.Pickled), pickle.Limits{})
 	if err != nil || tree != "x" {
 		t.Errorf("got %v, %v", tree, err)
 	}
@@ -137,12 +138,12 @@ func TestReferences(t *testing.T) {
 			m := encode(t, v, opt)
 			got := decode(t, m, wire.DecodeOptions{})
 			if kept, ok := got.(*wire.Object); ok {
-				r := kept.Retain()
+				r := wire.Clone(kept).(*wire.Object)
 				m.Release()
 				if !bytes.Equal(r.Frames[0].Bytes(), buf.Bytes()) {
-					t.Error("a retained object changed")
+					t.Error("a cloned object changed")
 				}
-				r.Release()
+				r.Frames[0].Release()
 				continue
 			}
 			m.Release()
@@ -222,22 +223,22 @@ func TestErrors(t *testing.T) {
 }
 
 func TestExceptions(t *testing.T) {
-	b, err := wire.PickleException(errors.New("disk full"))
+	b, err := pickle.DumpException(errors.New("disk full"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := wire.UnpickleException(b, pickle.Limits{})
+	e, err := pickle.LoadException(b, pickle.Limits{})
 	if err != nil || e.Type != "RuntimeError" || e.Error() != "RuntimeError: disk full" {
 		t.Errorf("got %v, %v", e, err)
 	}
-	if b, err = wire.PickleException(pickle.NewException("builtins", "KeyError", "k")); err != nil {
+	if b, err = pickle.DumpException(pickle.NewException("builtins", "KeyError", "k")); err != nil {
 		t.Fatal(err)
 	}
-	if e, err = wire.UnpickleException(b, pickle.Limits{}); err != nil || e.Type != "KeyError" {
+	if e, err = pickle.LoadException(b, pickle.Limits{}); err != nil || e.Type != "KeyError" {
 		t.Errorf("got %v, %v", e, err)
 	}
 	for _, bad := range [][]byte{nil, []byte("N."), []byte("\x80\x04N.")} {
-		if e, err := wire.UnpickleException(bad, pickle.Limits{}); err == nil {
+		if e, err := pickle.LoadException(bad, pickle.Limits{}); err == nil {
 			t.Errorf("%q is the exception %v", bad, e)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.millstream.dev/internal/wire/bridge"
+	"go.millstream.dev/internal/wire/compress"
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
@@ -36,20 +38,26 @@ type decoder struct {
 	opt     DecodeOptions
 	frames  []Frame
 	used    []bool // frames that a group has, made when there is one
-	inflate inflater
+	inflate compress.Inflater
 
 	budgeted bool // inflate has its budget
 }
 
 func newDecoder(frames []Frame, opt DecodeOptions) (*decoder, error) {
-	if len(frames) > DefaultMaxFrames {
-		return nil, fmt.Errorf("wire: %d frames, the limit is %d", len(frames), DefaultMaxFrames)
+	if len(frames) > maxFrames {
+		return nil, fmt.Errorf("wire: %d frames, the limit is %d", len(frames), maxFrames)
 	}
 	return &decoder{opt: opt, frames: frames}, nil
 }
 
-// DecodePart decodes a value of the body of m, given as msgpack, with the frames that it refers to.
-func DecodePart(m *Message, raw []byte, opt DecodeOptions) (any, error) {
+func init() {
+	bridge.DecodePart = func(m any, raw []byte, opt any) (any, error) {
+		return decodePart(m.(*Message), raw, *opt.(*DecodeOptions))
+	}
+}
+
+// decodePart decodes a value of the body of m, given as msgpack, with the frames that it refers to.
+func decodePart(m *Message, raw []byte, opt DecodeOptions) (any, error) {
 	d, err := newDecoder(m.Frames, opt)
 	if err != nil {
 		return nil, err
@@ -288,7 +296,7 @@ func compressions(h Dict, frames []Frame) ([]string, error) {
 		if frames[i].OnDevice() {
 			return nil, fmt.Errorf("wire: a compressed frame is in memory of a GPU")
 		}
-		if !slices.Contains(Compressions(), s) {
+		if !slices.Contains(compress.Names(), s) {
 			return nil, fmt.Errorf("%w %.40q: there is no such compression", ErrDecompress, s)
 		}
 		if out == nil {
@@ -310,15 +318,14 @@ func (d *decoder) inflateFrames(names []string, frames []Frame) ([]Frame, error)
 	}
 	if !d.budgeted { // most messages have nothing that is compressed
 		d.budgeted = true
-		n := d.opt.budget(framesSize(d.frames))
-		d.inflate = inflater{left: n, limit: n}
+		d.inflate = compress.NewInflater(d.opt.budget(framesSize(d.frames)))
 	}
 	out := slices.Clone(frames)
 	for i, name := range names {
 		if name == "" {
 			continue
 		}
-		b, err := d.inflate.decompress(name, frames[i].Bytes())
+		b, err := d.inflate.Decompress(name, frames[i].Bytes())
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"go.millstream.dev/internal/wire/libcodec"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
 )
@@ -219,8 +220,12 @@ func (d *decoder) daskFamily(h Dict, frames []Frame) (any, error) {
 	case classCuPy, classNumba, classRMM:
 		return decodeDevice(g, "dask", sub, frames)
 	}
-	if c := codecOf(g); c != nil {
-		return c.Decode(g, frames)
+	if c := libcodec.Of(g); c != nil {
+		data, err := hostBuffers(frames)
+		if err != nil {
+			return nil, err
+		}
+		return c.Decode(g, data)
 	}
 	return object(h, frames), nil
 }

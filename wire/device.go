@@ -42,7 +42,7 @@ func NewDeviceArray[T Element](b *mem.Buffer, shape ...int) (*DeviceArray, error
 	if len(shape) == 0 {
 		shape = []int{b.Len() / int(unsafe.Sizeof(zero))}
 	}
-	d := &DeviceArray{DType: DTypeOf[T](), Shape: shape, Frame: BufferFrame(b).WithCUDA()}
+	d := &DeviceArray{DType: dtypeOf[T](), Shape: shape, Frame: BufferFrame(b).WithCUDA()}
 	if err := d.check(); err != nil {
 		return nil, err
 	}

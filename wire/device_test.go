@@ -20,7 +20,7 @@ func onDevice(t *testing.T, n int) (*mem.Buffer, *bool) {
 func TestDeviceMemoryIsNotTouched(t *testing.T) {
 	buf, freed := onDevice(t, 400_000)
 	in := &DeviceArray{DType: Float32, Shape: []int{100_000}, Frame: BufferFrame(buf)}
-	for _, opt := range []EncodeOptions{{}, {Compression: LZ4, ShardSize: 1000}} {
+	for _, opt := range []EncodeOptions{{}, {Compression: "lz4", ShardSize: 1000}} {
 		m, err := Encode(NewDict("data", Serialize{NewDict("x", in, "y", []byte("host"))}), opt)
 		if err != nil {
 			t.Fatal(err)
@@ -86,7 +86,7 @@ func TestDeviceMemoryWhereHostBelongs(t *testing.T) {
 		"pickle":     {body, header(NewDict("serializer", "pickle")), dev},
 		"msgpack":    {body, header(NewDict("serializer", "msgpack")), dev},
 		"error":      {body, header(NewDict("serializer", "error")), dev},
-		"compressed": {body, header(NewDict("serializer", "cuda", "compression", []any{LZ4})), dev},
+		"compressed": {body, header(NewDict("serializer", "cuda", "compression", []any{"lz4"})), dev},
 		"shards": {body, HeapFrame(mustPack(t, NewDict("serializer", "cuda", "num-sub-frames", 2,
 			"split-num-sub-frames", []int{2}, "split-offsets", []int{0}))), dev, dev},
 		"buffer of value": {pickled, header(NewDict("pickled-obj", []byte("\x80\x05N."))), dev},

@@ -22,7 +22,6 @@ const (
 	Uint16     DType = "<u2"
 	Uint32     DType = "<u4"
 	Uint64     DType = "<u8"
-	Float16    DType = "<f2"
 	Float32    DType = "<f4"
 	Float64    DType = "<f8"
 	Complex64  DType = "<c8"
@@ -33,19 +32,19 @@ const (
 // long.
 const maxItemSize = 1 << 30
 
-// Kind is numpy's letter for the sort of type: 'b' bool, 'i' int, 'u' uint, 'f' float,
+// kind is numpy's letter for the sort of type: 'b' bool, 'i' int, 'u' uint, 'f' float,
 // 'c' complex, 'm' timedelta, 'M' datetime, 'S' bytes, 'U' text (of 4 bytes each), 'V' raw.
-func (d DType) Kind() byte {
+func (d DType) kind() byte {
 	if len(d) < 2 {
 		return 0
 	}
 	return d[1]
 }
 
-// BigEndian reports whether elements are big-endian.
-func (d DType) BigEndian() bool { return len(d) > 0 && d[0] == '>' }
+// bigEndian reports whether elements are big-endian.
+func (d DType) bigEndian() bool { return len(d) > 0 && d[0] == '>' }
 
-// ItemSize is the length of an element in bytes; 0 if the type is not valid.
+// ItemSize returns the length of an element in bytes; 0 if the type is not valid.
 func (d DType) ItemSize() int {
 	n, err := d.parse()
 	if err != nil {
@@ -54,17 +53,7 @@ func (d DType) ItemSize() int {
 	return n
 }
 
-// Unit is the unit of a datetime or timedelta, such as "ns" or "25s"; "" without one.
-func (d DType) Unit() string {
-	if i := strings.IndexByte(string(d), '['); i >= 0 {
-		return strings.TrimSuffix(string(d[i+1:]), "]")
-	}
-	return ""
-}
-
-// Check reports whether the type is one of numpy's plain types.
-func (d DType) Check() error { _, err := d.parse(); return err }
-
+// parse returns the length of an element in bytes, or an error for what is none of numpy's plain types.
 func (d DType) parse() (size int, err error) {
 	bad := func(why string) (int, error) {
 		return 0, fmt.Errorf("wire: %.40q is no plain type of numpy: %s", string(d), why)

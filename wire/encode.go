@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 
+	"go.millstream.dev/internal/wire/compress"
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
@@ -50,17 +51,17 @@ func EncodeValue(v any, opt EncodeOptions) (*Serialized, error) {
 // encoder is one Encode.
 type encoder struct {
 	opt  EncodeOptions
-	comp compressor
+	comp compress.Compressor
 	m    Message // owns the references of its frames
 }
 
 func newEncoder(opt EncodeOptions) (*encoder, error) {
-	name, err := CompressionName(opt.Compression)
+	name, err := compress.Parse(opt.Compression)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("wire: %w", err)
 	}
 	if opt.ShardSize <= 0 {
-		opt.ShardSize = DefaultShardSize
+		opt.ShardSize = defaultShardSize
 	}
 	if opt.PickleProtocol <= 0 || opt.PickleProtocol > 5 {
 		opt.PickleProtocol = 5
@@ -68,7 +69,7 @@ func newEncoder(opt EncodeOptions) (*encoder, error) {
 	if opt.PickleProtocol < 4 {
 		return nil, fmt.Errorf("wire: pickle protocol %d is too old, want 4 or 5", opt.PickleProtocol)
 	}
-	return &encoder{opt: opt, comp: compressor{name, opt.ZstdLevel}}, nil
+	return &encoder{opt: opt, comp: compress.Compressor{Name: name, Level: opt.ZstdLevel}}, nil
 }
 
 // other says how the body shows a value that msgpack has no form for.
@@ -176,11 +177,11 @@ func (e *encoder) addShards(f Frame, compression []any) ([]any, error) {
 // compress compresses frames of the message where that pays and appends the names.
 func (e *encoder) compress(frames []Frame, names []any) ([]any, error) {
 	for i, f := range frames {
-		if e.comp.name == "" {
+		if e.comp.Name == "" {
 			names = append(names, nil)
 			continue
 		}
-		name, b, err := e.comp.maybe(f.Bytes())
+		name, b, err := e.comp.Maybe(f.Bytes())
 		if err != nil {
 			return nil, err
 		}

@@ -14,7 +14,7 @@ type Serialize struct {
 	Value any
 }
 
-// Serialized is a value in its frames that nobody has opened: what DecodeOptions.Keep makes
+// Serialized is a value in its frames that is not opened: what DecodeOptions.Keep makes
 // of what a peer sent as Serialize. Encoding it again sends the same bytes.
 //
 // It borrows its frames from the message; Retain makes it independent.
@@ -43,37 +43,6 @@ func (s *Serialized) Decode(opt DecodeOptions) (any, error) {
 		return nil, err
 	}
 	return d.group(s.Header, s.Frames)
-}
-
-// Pickle returns the pickle that a value of the family "pickle" is, with its buffers:
-// decompressed and whole, but not read. It borrows from s where nothing was compressed.
-func (s *Serialized) Pickle(opt DecodeOptions) (*Pickled, error) {
-	d, err := newDecoder(s.Frames, opt)
-	if err != nil {
-		return nil, err
-	}
-	h, err := decodeHeader(s.Header)
-	if err != nil {
-		return nil, err
-	}
-	if family := h.GetString("serializer"); family != "pickle" || h.Has("is-collection") {
-		return nil, fmt.Errorf("wire: data in family %.40q, not a pickle", family)
-	}
-	frames, err := d.decompress(h, s.Frames)
-	if err != nil {
-		return nil, err
-	}
-	if frames, err = rejoin(h, frames); err != nil {
-		return nil, err
-	}
-	if len(frames) == 0 {
-		return nil, fmt.Errorf("wire: family pickle without a frame")
-	}
-	data, err := hostBuffers(frames[:1])
-	if err != nil {
-		return nil, err
-	}
-	return &Pickled{Data: data[0], Buffers: frames[1:]}, nil
 }
 
 // Object is the value closed, whatever it is: its frames are merged and decompressed, and
@@ -105,7 +74,7 @@ type ToPickle struct {
 
 // Pickled is a pickle in a message that is not opened, because DecodeOptions.KeepPickled
 // says so or because it has objects that Go does not know. Encoding it again sends the
-// same pickle. It borrows from its message; Retain makes it independent.
+// same pickle. It borrows from its message; Clone makes it independent.
 type Pickled struct {
 	// Data is the pickle, protocol 5 or less.
 	Data []byte
@@ -115,14 +84,6 @@ type Pickled struct {
 	// compressed. Open decompresses them.
 	Compression []string
 }
-
-// Retain returns a Pickled with references of its own, which outlives the message.
-func (p *Pickled) Retain() *Pickled {
-	return &Pickled{Data: p.Data, Buffers: retainFrames(p.Buffers), Compression: p.Compression}
-}
-
-// Release gives the references of Retain back.
-func (p *Pickled) Release() { releaseFrames(p.Buffers) }
 
 // Open returns the pickle with its buffers decompressed, within the budget of opt. It
 // borrows from p and is p itself where nothing is compressed.
@@ -141,8 +102,8 @@ func (p *Pickled) Open(opt DecodeOptions) (*Pickled, error) {
 	return &Pickled{Data: p.Data, Buffers: frames}, nil
 }
 
-// Tree reads the pickle into an inert tree: nothing in it is executed.
-func (p *Pickled) Tree(lim pickle.Limits) (pickle.Value, error) {
+// tree reads the pickle into an inert tree: nothing in it is executed.
+func (p *Pickled) tree(lim pickle.Limits) (pickle.Value, error) {
 	p, err := p.Open(DecodeOptions{})
 	if err != nil {
 		return nil, err
@@ -155,7 +116,7 @@ func (p *Pickled) Tree(lim pickle.Limits) (pickle.Value, error) {
 }
 
 // Object is a Python object that Go knows nothing about, in the frames of its family. It
-// borrows from its message; Clone or Retain makes it independent.
+// borrows from its message; Clone makes it independent.
 type Object struct {
 	// Type is the class's name where the family tells it, such as
 	// "pandas.core.frame.DataFrame"; for debugging.
@@ -166,21 +127,10 @@ type Object struct {
 	Frames []Frame
 }
 
-// Serializer is the name of the object's family: "dask", "pickle", "cuda", ….
-func (o *Object) Serializer() string { return o.Header.GetString("serializer") }
-
-// Retain returns an Object with references of its own, which outlives the message.
-func (o *Object) Retain() *Object {
-	return &Object{Type: o.Type, Header: o.Header, Frames: retainFrames(o.Frames)}
-}
-
-// Release gives the references of Retain back.
-func (o *Object) Release() { releaseFrames(o.Frames) }
-
-// Tree reads an object of the pickle family into an inert tree: nothing in it is executed.
-func (o *Object) Tree(lim pickle.Limits) (pickle.Value, error) {
-	if o.Serializer() != "pickle" || len(o.Frames) == 0 {
-		return nil, fmt.Errorf("wire: the object is in family %q, only pickle has a tree", o.Serializer())
+// tree reads an object of the pickle family into an inert tree: nothing in it is executed.
+func (o *Object) tree(lim pickle.Limits) (pickle.Value, error) {
+	if family := o.Header.GetString("serializer"); family != "pickle" || len(o.Frames) == 0 {
+		return nil, fmt.Errorf("wire: the object is in family %q, only pickle has a tree", family)
 	}
 	bufs, err := hostBuffers(o.Frames)
 	if err != nil {
@@ -235,7 +185,7 @@ func ints(h msgpack.Map, key string) ([]int, bool, error) {
 	out := make([]int, len(list))
 	for i, x := range list {
 		n, ok := x.(int64)
-		if !ok || n < 0 || n > DefaultMaxFrames {
+		if !ok || n < 0 || n > maxFrames {
 			return nil, false, headerError(key, v, "a list of numbers of frames")
 		}
 		out[i] = int(n)

@@ -46,7 +46,7 @@ func ExampleSerialized() {
 // Frames larger than ShardSize are split, and compressed where that pays.
 func ExampleEncodeOptions() {
 	m, _ := wire.Encode(wire.Serialize{Value: make([]byte, 50_000)},
-		wire.EncodeOptions{Compression: wire.LZ4, ShardSize: 20_000})
+		wire.EncodeOptions{Compression: "lz4", ShardSize: 20_000})
 	fmt.Println(len(m.Frames), m.Size() < 1000)
 	v, err := wire.Decode(m, wire.DecodeOptions{})
 	fmt.Println(len(v.([]byte)), err)

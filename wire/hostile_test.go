@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"go.millstream.dev/internal/wire/compress"
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
@@ -155,8 +156,8 @@ func TestHostileSharing(t *testing.T) {
 
 func TestDecompressionBombs(t *testing.T) {
 	zeros := make([]byte, 16<<20)
-	for _, name := range Compressions() {
-		bomb, err := compressor{name: name}.compress(zeros)
+	for _, name := range compress.Names() {
+		bomb, err := compress.Compressor{Name: name}.Compress(zeros)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,9 +192,10 @@ func TestDecompressionLies(t *testing.T) {
 		name string
 		b    []byte
 	}{
-		{LZ4, lz4Lie}, {LZ4, []byte{1}}, {LZ4, []byte{10, 0, 0, 0, 0x10}}, {Zstd, zstdLie},
-		{Zstd, []byte("no zstd at all")}, {Zstd, nil},
-		{Snappy, snappyLie}, {Snappy, nil}, {Zlib, []byte("no zlib")}, {Zlib, nil}, {Zlib, []byte{0x78, 0x9c, 1}},
+		{compress.LZ4, lz4Lie}, {compress.LZ4, []byte{1}}, {compress.LZ4, []byte{10, 0, 0, 0, 0x10}},
+		{compress.Zstd, zstdLie}, {compress.Zstd, []byte("no zstd at all")}, {compress.Zstd, nil},
+		{compress.Snappy, snappyLie}, {compress.Snappy, nil},
+		{compress.Zlib, []byte("no zlib")}, {compress.Zlib, nil}, {compress.Zlib, []byte{0x78, 0x9c, 1}},
 	} {
 		var err error
 		m := group(t, bytesHeader(tc.name), tc.b)

@@ -36,8 +36,8 @@ type Element interface {
 		~float32 | ~float64 | ~complex64 | ~complex128
 }
 
-// DTypeOf is the numpy type of a Go type.
-func DTypeOf[T Element]() DType {
+// dtypeOf is the numpy type of a Go type.
+func dtypeOf[T Element]() DType {
 	t := reflect.TypeFor[T]()
 	switch t.Kind() {
 	case reflect.Bool:
@@ -74,7 +74,7 @@ func NewNDArray[T Element](data []T, shape ...int) *NDArray {
 	if len(shape) == 0 {
 		shape = []int{len(data)}
 	}
-	a := &NDArray{DType: DTypeOf[T](), Shape: shape}
+	a := &NDArray{DType: dtypeOf[T](), Shape: shape}
 	if n, err := a.count(); err != nil || n != len(data) {
 		panic(fmt.Sprintf("wire: %d elements have no shape %v", len(data), shape))
 	}
@@ -87,7 +87,7 @@ func NewNDArray[T Element](data []T, shape ...int) *NDArray {
 // Elements returns the elements in C order. It is the array's memory if that is in C order,
 // little-endian and aligned, and a copy otherwise.
 func Elements[T Element](a *NDArray) ([]T, error) {
-	if want := DTypeOf[T](); a.DType != want && !(a.DType.BigEndian() && a.DType[1:] == want[1:]) {
+	if want := dtypeOf[T](); a.DType != want && !(a.DType.bigEndian() && a.DType[1:] == want[1:]) {
 		return nil, fmt.Errorf("wire: the array has type %s, not %s", a.DType, want)
 	}
 	if err := a.Check(); err != nil {
@@ -108,15 +108,15 @@ func Elements[T Element](a *NDArray) ([]T, error) {
 	} else {
 		b = a.compact()
 	}
-	if p := unsafe.Pointer(&b[0]); !a.DType.BigEndian() && uintptr(p)%unsafe.Alignof(zero) == 0 {
+	if p := unsafe.Pointer(&b[0]); !a.DType.bigEndian() && uintptr(p)%unsafe.Alignof(zero) == 0 {
 		return unsafe.Slice((*T)(p), n), nil
 	}
 	out := make([]T, n)
 	raw := unsafe.Slice((*byte)(unsafe.Pointer(&out[0])), n*size)
 	copy(raw, b)
-	if a.DType.BigEndian() {
+	if a.DType.bigEndian() {
 		part := size
-		if a.DType.Kind() == 'c' {
+		if a.DType.kind() == 'c' {
 			part /= 2
 		}
 		for i := 0; i < len(raw); i += part {
@@ -292,9 +292,9 @@ func (a *NDArray) compact() []byte {
 	return out
 }
 
-// Clone copies the array so that it shares no memory. A broadcast stays one. The elements
+// clone copies the array so that it shares no memory. A broadcast stays one. The elements
 // of a view that leaves most of its memory out are copied in C order.
-func (a *NDArray) Clone() *NDArray {
+func (a *NDArray) clone() *NDArray {
 	c := *a
 	c.Shape = slices.Clone(a.Shape)
 	c.Strides = slices.Clone(a.Strides)

@@ -17,7 +17,8 @@ func decodeNDArray(h Dict, frames []Frame) (any, error) {
 		return nil, headerError("dtype", v, "a pair")
 	}
 	text, ok := pair[1].(string)
-	if custom := truthy(pair[0]); custom || !ok || DType(text).Check() != nil || matrix(h) {
+	_, bad := DType(text).parse()
+	if custom := truthy(pair[0]); custom || !ok || bad != nil || matrix(h) {
 		return nil, nil
 	}
 	if len(frames) != 1 || frames[0].OnDevice() {

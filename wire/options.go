@@ -4,13 +4,14 @@ import (
 	"slices"
 
 	"go.millstream.dev/internal/proc/sysmem"
+	"go.millstream.dev/internal/wire/compress"
 	"go.millstream.dev/internal/wire/pickle"
 )
 
 // EncodeOptions say how a message is written. The zero value suits every peer.
 type EncodeOptions struct {
-	// Compression of frames that the handshake agreed on: "", LZ4, Zstd, Snappy, Zlib or
-	// Auto (default none, distributed.comm.compression).
+	// Compression of frames that the handshake agreed on: "lz4", "zstd", "snappy" or "zlib";
+	// "auto" is lz4 (default none, distributed.comm.compression).
 	Compression string
 	// ZstdLevel is 1 to 22 (default 3, distributed.comm.zstd.level).
 	ZstdLevel int
@@ -27,8 +28,8 @@ type EncodeOptions struct {
 
 // Defaults of DecodeOptions.
 const (
-	// DefaultMaxDecompressed is what a message may become, in bytes, where memory allows.
-	DefaultMaxDecompressed = 4 << 30
+	// defaultMaxDecompressed is what a message may become, in bytes, where memory allows.
+	defaultMaxDecompressed = 4 << 30
 	// decompressedRatio lets honest large messages become more: lz4's best.
 	decompressedRatio = 256
 	// decompressedBase is what a message may become whatever its length, where the ratio is
@@ -37,7 +38,12 @@ const (
 	// maxCollectionDepth bounds collections in collections. Python's own recursion ends
 	// near it.
 	maxCollectionDepth = 256
+	// maxFrames is the largest number of frames of a message.
+	maxFrames = 1 << 20
 )
+
+// ErrDecompress is returned for frames that are compressed wrongly or become too large.
+var ErrDecompress = compress.Err
 
 // DecodeOptions say how a message is read. The zero value opens everything that Go knows.
 type DecodeOptions struct {
@@ -66,7 +72,7 @@ func (o DecodeOptions) budget(received int64) int64 {
 	if o.MaxDecompressed > 0 {
 		return o.MaxDecompressed
 	}
-	n := min(max(DefaultMaxDecompressed, decompressedRatio*received), sysmem.Limit()/2)
+	n := min(max(defaultMaxDecompressed, decompressedRatio*received), sysmem.Limit()/2)
 	if o.MaxRatio > 0 {
 		n = min(n, decompressedBase+o.MaxRatio*received)
 	}

@@ -13,7 +13,7 @@ func fromPickleArray(v any) (*NDArray, bool) {
 	}
 	out := &NDArray{DType: DType(a.DType.String()), Shape: a.Shape, Strides: a.Strides, Data: a.Data,
 		ReadOnly: a.ReadOnly}
-	return out, out.DType.Kind() != 'V' && out.Check() == nil
+	return out, out.DType.kind() != 'V' && out.Check() == nil
 }
 
 // toPickleArray is the other way round. Only arrays with gaps are copied.

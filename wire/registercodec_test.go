@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"go.millstream.dev/internal/wire/libcodec"
 	"go.millstream.dev/internal/wire/pickle"
 )
 
@@ -16,31 +17,29 @@ var (
 	classOther = pickle.Global{Module: "library", Name: "Other"}
 )
 
-var thingCodec = Codec{
+var thingCodec = &libcodec.Codec{
 	Classes: []pickle.Global{classOther, classThing},
 	ClassOf: func(v any) (pickle.Global, bool) {
 		_, ok := v.(thing)
 		return classThing, ok
 	},
-	Encode: func(v any) ([]Frame, error) {
+	Encode: func(v any) ([][]byte, error) {
 		if v.(thing).text == "" {
 			return nil, errors.New("library: empty")
 		}
-		return []Frame{HeapFrame([]byte(v.(thing).text))}, nil
+		return [][]byte{[]byte(v.(thing).text)}, nil
 	},
-	Decode: func(class pickle.Global, frames []Frame) (any, error) {
+	Decode: func(class pickle.Global, frames [][]byte) (any, error) {
 		if class != classThing || len(frames) != 1 {
 			return nil, errors.New("library: not a thing")
 		}
-		return thing{string(frames[0].Bytes())}, nil
+		return thing{string(frames[0])}, nil
 	},
 }
 
 func registerThings(t *testing.T) {
 	t.Helper()
-	before := codecs.Load()
-	t.Cleanup(func() { codecs.Store(before) })
-	RegisterCodec(thingCodec)
+	t.Cleanup(libcodec.Register(thingCodec))
 }
 
 // roundTrip sends a value and returns what arrives.

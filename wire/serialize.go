@@ -3,6 +3,9 @@ package wire
 import (
 	"fmt"
 	"slices"
+
+	"go.millstream.dev/internal/wire/libcodec"
+	"go.millstream.dev/internal/wire/pickle"
 )
 
 // serialize returns a value in the family that fits it: header and frames, which are
@@ -31,13 +34,26 @@ func (e *encoder) serialize(v any, iterate bool, depth int) (Dict, []Frame, erro
 	case *Object:
 		return slices.Clone(x.Header), x.Frames, nil
 	}
-	if c, class := codecFor(v); c != nil {
-		return c.encode(v, class)
+	if c, class := libcodec.For(v); c != nil {
+		return encodeCodec(c, v, class)
 	}
 	if name, n, ok := collectionOf(v); ok && (iterate || inMembers(v, depth)) && keysFit(v) {
 		return e.collection(v, name, n, depth)
 	}
 	return e.pickleFamily(v)
+}
+
+// encodeCodec returns a value that a codec writes.
+func encodeCodec(c *libcodec.Codec, v any, class pickle.Global) (Dict, []Frame, error) {
+	data, err := c.Encode(v)
+	if err != nil {
+		return nil, nil, err
+	}
+	frames := make([]Frame, len(data))
+	for i, b := range data {
+		frames[i] = HeapFrame(b)
+	}
+	return daskHeader(class, nil), frames, nil
 }
 
 // collectionOf names the Python type of a collection and counts its members.
@@ -112,7 +128,7 @@ func daskType(v any, depth int) bool {
 		members(v, func(_, x any) bool { found = daskType(x, depth-1); return false })
 		return found
 	}
-	return hasCodec(v)
+	return libcodec.Has(v)
 }
 
 // opaque reports whether a value, or a member of it, has no form in a pickle of ours.
@@ -123,8 +139,8 @@ func opaque(v any, depth int) bool {
 	case *NDArray:
 		return v.broadcast() // a pickle would spell it out
 	}
-	if depth <= 0 || hasCodec(v) {
-		return hasCodec(v)
+	if depth <= 0 || libcodec.Has(v) {
+		return libcodec.Has(v)
 	}
 	found := false
 	members(v, func(_, x any) bool { found = opaque(x, depth-1); return !found })

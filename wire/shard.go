@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// DefaultShardSize is the length in bytes above which a frame is split (Dask's default of
+// defaultShardSize is the length in bytes above which a frame is split (Dask's default of
 // distributed.comm.shard, 64 MiB).
-const DefaultShardSize = 64 << 20
+const defaultShardSize = 64 << 20
 
 // split appends the shards of a frame: views of it with at most size bytes each. An empty
 // frame is one shard.

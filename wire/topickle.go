@@ -78,9 +78,9 @@ func toTree(v any, depth int) (any, error) {
 		return pickle.Call(pickle.Global{Module: "builtins", Name: "getattr"},
 			pickle.Global{Module: v.Module, Name: v.Class}, v.Name), nil
 	case *Object:
-		return v.Tree(pickle.Limits{})
+		return v.tree(pickle.Limits{})
 	case *Pickled:
-		return v.Tree(pickle.Limits{})
+		return v.tree(pickle.Limits{})
 	case Serialize:
 		return toTree(v.Value, depth-1)
 	case ToPickle:
@@ -98,31 +98,4 @@ func toTrees(in []any, depth int) ([]any, error) {
 		}
 	}
 	return out, nil
-}
-
-// PickleException pickles an error as Dask's messages have them in "exception": bytes, to
-// be sent with Serialize. An *Exception stays what it is; other errors become RuntimeError.
-func PickleException(err error) ([]byte, error) {
-	e, ok := err.(*Exception)
-	if !ok {
-		e = pickle.NewException("builtins", "RuntimeError", err.Error())
-	}
-	return pickle.Append(nil, e, pickle.Options{Protocol: 4})
-}
-
-// UnpickleException reads what a message has in "exception". Nothing in it is executed: of
-// a class that Go does not know the name is kept.
-func UnpickleException(b []byte, lim pickle.Limits) (*Exception, error) {
-	tree, err := pickle.Load(b, nil, lim)
-	if err != nil {
-		return nil, err
-	}
-	v, err := pickle.Decode(tree)
-	if err != nil {
-		return nil, err
-	}
-	if e, ok := v.(*Exception); ok {
-		return e, nil
-	}
-	return nil, fmt.Errorf("wire: a %s is no exception", pickle.TypeName(tree))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unsafe"
 
+	"go.millstream.dev/internal/wire/bridge"
 	"go.millstream.dev/internal/wire/pickle"
 )
 
@@ -154,9 +155,10 @@ func (u *unpickler) leave(id sharedID, v any, n int) {
 // add adds without running over.
 func (u *unpickler) add(a, b int) int { return min(a+b, u.left+1) }
 
-// FromPickle turns what pickle.Decode made into a value of this package's types, and tells
-// whether it has one for everything in it. The values borrow from the pickle.
-func FromPickle(v any) (any, bool) {
+func init() { bridge.FromPickle = fromPickle }
+
+// fromPickle is bridge.FromPickle.
+func fromPickle(v any) (any, bool) {
 	u := unpickler{left: maxFromPickle, depth: maxPickleDepth}
 	out, n := u.value(v)
 	if u.unknown || n > u.left {

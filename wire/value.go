@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"go.millstream.dev/internal/wire/libcodec"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
 )
@@ -67,8 +68,7 @@ type Date = pickle.Date
 // TimeOfDay is Python's time.
 type TimeOfDay = pickle.TimeOfDay
 
-// Exception is a Python exception, and an error. To send one, use Serialize with it, or
-// PickleException for the fields "exception" of Dask's messages.
+// Exception is a Python exception, and an error. To send one, use Serialize with it.
 type Exception = pickle.Exception
 
 // Enum is a member of a Python enumeration, such as distributed.core.Status.running.
@@ -95,7 +95,7 @@ func serializedInBody(v any) bool {
 	case *NDArray, *DeviceArray, *Object:
 		return true
 	}
-	return hasCodec(v)
+	return libcodec.Has(v)
 }
 
 // Clone copies a decoded value so that it shares no memory with the message that it came
@@ -125,7 +125,7 @@ func Clone(v any) any {
 		}
 		return out
 	case *NDArray:
-		return v.Clone()
+		return v.clone()
 	case *DeviceArray:
 		c := *v
 		c.Frame = v.Frame.clone()
@@ -137,8 +137,8 @@ func Clone(v any) any {
 	case *Pickled:
 		return &Pickled{Data: bytes.Clone(v.Data), Buffers: cloneFrames(v.Buffers), Compression: v.Compression}
 	}
-	if c, class := codecFor(v); c != nil {
-		return c.clone(v, class)
+	if c, class := libcodec.For(v); c != nil {
+		return c.Clone(v, class)
 	}
 	return v
 }

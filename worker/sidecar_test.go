@@ -9,7 +9,6 @@ import (
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/wire"
 	"go.millstream.dev/worker"
 )
 
@@ -93,7 +92,7 @@ func TestSidecar(t *testing.T) {
 			t.Errorf("%v", m)
 		}
 		b, _ := x.([]byte)
-		e, err := wire.UnpickleException(b, pickle.Limits{})
+		e, err := pickle.LoadException(b, pickle.Limits{})
 		if err != nil || e.Type != "KeyError" {
 			t.Errorf("%v %v", e, err)
 		}

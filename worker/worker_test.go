@@ -8,6 +8,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
 	"go.millstream.dev/worker"
 )
@@ -187,7 +188,7 @@ func TestTaskErrors(t *testing.T) {
 		seen.tell(t, m)
 		e := seen.hear(t, "task-erred")
 		raw, _ := e.Get("exception")
-		x, err := wire.UnpickleException(raw.([]byte), wire.DecodeOptions{}.Pickle)
+		x, err := pickle.LoadException(raw.([]byte), wire.DecodeOptions{}.Pickle)
 		if err != nil {
 			t.Fatalf("%s: exception %v: %v", c.key, raw, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/comm/handshake"
+	"go.millstream.dev/internal/comm/limits"
 	"go.millstream.dev/mem"
 )
 
@@ -173,7 +174,7 @@ type greeting struct {
 
 // greet does Dask's handshake on a new connection, which it takes over.
 func greet(ctx context.Context, nc net.Conn, g greeting) (*conn, handshake.Hello, error) {
-	c, err := newConn(nc, g.limits.BeforeHandshake())
+	c, err := newConn(nc, limits.BeforeHandshake(g.limits))
 	if err != nil {
 		return nil, handshake.Hello{}, err
 	}
@@ -211,6 +212,6 @@ func greet(ctx context.Context, nc net.Conn, g greeting) (*conn, handshake.Hello
 	info.CUDA = c.flags
 	c.info = info
 	c.device, c.staged = g.device, g.staged
-	c.limits = g.limits.AfterHandshake()
+	c.limits = limits.AfterHandshake(g.limits)
 	return c, remote, nil
 }

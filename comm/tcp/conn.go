@@ -12,8 +12,8 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/commaddr"
+	"go.millstream.dev/internal/wire/framing"
 	"go.millstream.dev/mem"
-	"go.millstream.dev/wire"
 )
 
 // Causes of a comm's end.
@@ -33,9 +33,9 @@ type conn struct {
 	raw         *net.TCPConn
 	encrypted   bool
 	local, peer string
-	info        comm.Info        // set by the handshake, before anybody else has the comm
-	limits      wire.FrameLimits // of messages from the peer; changed by the handshake
-	hangup      uint64           // number in the table of watched connections
+	info        comm.Info      // set by the handshake, before anybody else has the comm
+	limits      framing.Limits // of messages from the peer; changed by the handshake
+	hangup      uint64         // number in the table of watched connections
 
 	rturn  turn // its holder owns rguard and in
 	rguard guard
@@ -61,7 +61,7 @@ type conn struct {
 }
 
 // newConn wraps a connected socket. It takes over nc, also if it fails.
-func newConn(nc net.Conn, limits wire.FrameLimits) (*conn, error) {
+func newConn(nc net.Conn, limits framing.Limits) (*conn, error) {
 	c := &conn{
 		nc: nc, limits: limits, rturn: newTurn(), wturn: newTurn(),
 		gone: make(chan struct{}), done: make(chan struct{}),

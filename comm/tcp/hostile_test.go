@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/limits"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/wire"
 )
@@ -175,7 +176,7 @@ func TestHostileHandshakes(t *testing.T) {
 		"a pickle behind it":       pickled,
 		"a pickle itself":          framed([]byte("\x80\x04cos\nsystem\n(S'true'\ntR.")),
 		"no pickle-protocol":       framed([]byte("\x80")),
-		"just above the limit":     framed(make([]byte, comm.Limits{}.WithDefaults().Handshake+1)),
+		"just above the limit":     framed(make([]byte, limits.Fill(comm.Limits{}).Handshake+1)),
 		"hello, then 2^63":         append(pythonHello(), u64(1<<63)...),
 		"hello, then 1 Mi+1":       append(pythonHello(), u64(8*(2+1<<20), 1+1<<20)...),
 		"hello, then garbage":      append(pythonHello(), bytes.Repeat([]byte{0xa5}, 1000)...),

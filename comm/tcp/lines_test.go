@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/limits"
 	"go.millstream.dev/internal/device/staging/stagetest"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/wire"
@@ -129,7 +130,7 @@ func TestLinesEndWithTheComm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := newConn(nc, comm.Limits{}.AfterHandshake())
+	c, err := newConn(nc, limits.AfterHandshake(comm.Limits{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func TestLineIsHeldUntilItHasJoined(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := newConn(nc, comm.Limits{}.AfterHandshake())
+		c, err := newConn(nc, limits.AfterHandshake(comm.Limits{}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/wire/block"
+	"go.millstream.dev/internal/wire/framing"
 	"go.millstream.dev/wire"
 )
 
@@ -121,18 +123,18 @@ func broken(err error) error { return &badMessage{fmt.Errorf("%w: %w", comm.ErrP
 // leaves everything as it was.
 func (c *conn) readMessage(ctx context.Context) (*wire.Message, error) {
 	in := &c.in
-	if err := c.need(wire.PreludeHead); err != nil {
+	if err := c.need(framing.HeadSize); err != nil {
 		return nil, err
 	}
 	// It may be refused before anything else has come.
-	first, err := wire.FirstRead(in.buf[in.r:in.w], c.limits)
+	first, err := framing.FirstRead(in.buf[in.r:in.w], c.limits)
 	if err != nil {
 		return nil, broken(err)
 	}
-	if err := c.need(wire.PreludeHead + 8); err != nil {
+	if err := c.need(framing.HeadSize + 8); err != nil {
 		return nil, err
 	}
-	n, err := wire.NumFrames(in.buf[in.r+wire.PreludeHead:in.w], c.limits)
+	n, err := framing.NumFrames(in.buf[in.r+framing.HeadSize:in.w], c.limits)
 	if err != nil {
 		return nil, broken(err)
 	}
@@ -146,7 +148,7 @@ func (c *conn) readMessage(ctx context.Context) (*wire.Message, error) {
 			return nil, broken(err)
 		}
 	}
-	p, err := wire.ParsePrelude(table, first, c.limits)
+	p, err := framing.Parse(table, first, c.limits)
 	if err != nil {
 		return nil, broken(err)
 	}
@@ -170,15 +172,15 @@ func (c *conn) readMessage(ctx context.Context) (*wire.Message, error) {
 // is valid until the next read.
 func (c *conn) prelude(size int) ([]byte, error) {
 	in := &c.in
-	if all := wire.PreludeHead + size; all <= largeBuffer {
+	if all := framing.HeadSize + size; all <= largeBuffer {
 		if err := c.need(all); err != nil {
 			return nil, err
 		}
-		table := in.buf[in.r+wire.PreludeHead : in.r+all]
+		table := in.buf[in.r+framing.HeadSize : in.r+all]
 		in.r += all
 		return table, nil
 	}
-	in.r += wire.PreludeHead
+	in.r += framing.HeadSize
 	return c.large(int64(size))
 }
 
@@ -263,7 +265,7 @@ func (c *conn) frames(ctx context.Context, lengths []int64, flags map[int]byte) 
 			sum += lengths[end]
 			end++
 		}
-		block := wire.Block(int(sum))
+		block := block.Get(int(sum))
 		if err := c.full(block); err != nil {
 			m.Release()
 			return nil, err

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/wire/framing"
 	"go.millstream.dev/wire"
 )
 
@@ -43,7 +44,7 @@ func reader(data []byte, piece func() int) (*conn, *source) {
 // stream is messages as they travel.
 func stream(joined int, messages ...*wire.Message) (b []byte) {
 	for _, m := range messages {
-		b = wire.AppendPrelude(b, m, min(joined, len(m.Frames)))
+		b = framing.Append(b, m, min(joined, len(m.Frames)))
 		for _, f := range m.Frames {
 			b = append(b, f.Bytes()...)
 		}
@@ -190,7 +191,7 @@ func TestReadOwnMemory(t *testing.T) {
 
 // Memory follows the bytes that came.
 func TestReadAllocates(t *testing.T) {
-	prelude := wire.AppendPrelude(nil, frames(0, 1), 1)
+	prelude := framing.Append(nil, frames(0, 1), 1)
 	promise := func(n uint64) []byte {
 		b := bytes.Clone(prelude)
 		for i := range 8 {
@@ -255,7 +256,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0xff}, 100), uint16(3))
 	f.Fuzz(func(t *testing.T, data []byte, piece uint16) {
 		c, _ := reader(bytes.Clone(data), func() int { return int(piece) })
-		c.limits = wire.FrameLimits{Message: 1 << 30}
+		c.limits = framing.Limits{Message: 1 << 30}
 		var list []*wire.Message
 		for {
 			m, err := c.readMessage(context.Background())

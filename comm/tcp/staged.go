@@ -9,6 +9,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/device/staging"
+	"go.millstream.dev/internal/wire/framing"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )
@@ -70,7 +71,7 @@ func flagFrames(prelude []byte, m *wire.Message, s *stage) {
 		if !f.CUDA() {
 			continue
 		}
-		at := prelude[wire.PreludeHead+8*(1+i):]
+		at := prelude[framing.HeadSize+8*(1+i):]
 		n := binary.LittleEndian.Uint64(at) | flagCUDA
 		if s != nil && s.spread(m, i) {
 			n |= flagSpread
@@ -105,7 +106,7 @@ func takeFlags(table []byte, n int) (flags map[int]byte, err error) {
 
 // sendStaged writes a message with frames on GPUs, and returns whether anything went out (1) or not.
 func (c *conn) sendStaged(ctx context.Context, m *wire.Message, s *stage) (int64, error) {
-	head := wire.AppendPrelude(nil, m, wire.JoinedFrames(m))
+	head := framing.Append(nil, m, framing.Joined(m))
 	if c.flags {
 		flagFrames(head, m, s)
 	}

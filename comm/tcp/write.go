@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 
+	"go.millstream.dev/internal/wire/framing"
 	"go.millstream.dev/wire"
 )
 
@@ -71,7 +72,7 @@ func (c *conn) Write(ctx context.Context, m *wire.Message) error {
 
 // send writes a message and returns how many bytes of it went out.
 func (o *output) send(nc net.Conn, m *wire.Message, flags bool) (int64, error) {
-	small := wire.PreludeHead + 8*(1+len(m.Frames))
+	small := framing.HeadSize + 8*(1+len(m.Frames))
 	large := 0
 	for _, f := range m.Frames {
 		if n := f.Len(); n < joinBelow {
@@ -84,7 +85,7 @@ func (o *output) send(nc net.Conn, m *wire.Message, flags bool) (int64, error) {
 		o.buf = make([]byte, 0, max(small, smallBuffer))
 	}
 	// The buffer has room for everything, so pieces of it stay where they are.
-	buf := wire.AppendPrelude(o.buf[:0], m, wire.JoinedFrames(m))
+	buf := framing.Append(o.buf[:0], m, framing.Joined(m))
 	if flags {
 		flagFrames(buf, m, nil)
 	}

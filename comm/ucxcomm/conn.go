@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/limits"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )
@@ -62,13 +63,13 @@ type conn struct {
 	abort context.CancelFunc
 }
 
-func newConn(e *engine, s Settings, m *meeting, local, peer string, limits comm.Limits, device mem.Resource) *conn {
+func newConn(e *engine, s Settings, m *meeting, local, peer string, lim comm.Limits, device mem.Resource) *conn {
 	c := &conn{
-		engine: e, settings: s, meeting: m, local: local, peer: peer, limits: limits.WithDefaults(), device: device,
+		engine: e, settings: s, meeting: m, local: local, peer: peer, limits: limits.Fill(lim), device: device,
 		link:    &pythonLink{ep: m, multi: s.MultiBuffer, host: s.host(), device: device},
 		reading: make(chan struct{}, 1), writing: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	c.account.host, c.account.perHost, c.account.late = peer, limits.Announced, c.late
+	c.account.host, c.account.perHost, c.account.late = peer, lim.Announced, c.late
 	if host, err := comm.AddressHost(peer); err == nil {
 		c.account.host = host
 	}
@@ -221,9 +222,9 @@ func (c *conn) readWithin(ctx context.Context, soon time.Duration) (*wire.Messag
 }
 
 func (c *conn) bounds() bounds {
-	l := c.limits.AfterHandshake()
+	l := limits.AfterHandshake(c.limits)
 	if !c.handshaken {
-		l = c.limits.BeforeHandshake()
+		l = limits.BeforeHandshake(c.limits)
 	}
 	return bounds{bytes: l.Message, frames: l.Frames, handshake: !c.handshaken, account: &c.account}
 }

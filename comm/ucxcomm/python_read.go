@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"go.millstream.dev/internal/wire/framing"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx"
 	"go.millstream.dev/wire"
@@ -47,7 +48,7 @@ func (l *pythonLink) read(ctx context.Context, b bounds) (*wire.Message, error) 
 	}
 	parts, total, err := decodeTable(table, int(first.frames), b.bytes)
 	if err == nil {
-		err = wire.CheckFrameCount(len(parts), total)
+		err = framing.CheckCount(len(parts), total)
 	}
 	if err != nil {
 		return nil, l.cut(err, nil)

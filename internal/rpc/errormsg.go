@@ -39,7 +39,7 @@ func ErrorMessage(err error, status string) (msgpack.Map, error) {
 	var data []byte
 	if errors.As(err, &python) {
 		typ, text = python.Type, clip(python.Text)
-		data, err = wire.PickleException(python)
+		data, err = pickle.DumpException(python)
 	} else {
 		data, err = pickleError(typ, text, trace)
 	}
@@ -151,7 +151,7 @@ func readException(x any) (typ, text string) {
 	if !ok {
 		return "", ""
 	}
-	e, err := wire.UnpickleException(data, pickle.Limits{})
+	e, err := pickle.LoadException(data, pickle.Limits{})
 	if err != nil {
 		return "", ""
 	}

@@ -296,7 +296,7 @@ func setAny(dst reflect.Value, x any) error {
 
 func describe(x any) string {
 	if o, ok := x.(*wire.Object); ok {
-		return fmt.Sprintf("an object of Python's (%s %s)", o.Serializer(), o.Type)
+		return fmt.Sprintf("an object of Python's (%s %s)", o.Header.GetString("serializer"), o.Type)
 	}
 	return fmt.Sprintf("a %T", x)
 }

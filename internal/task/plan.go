@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"go.millstream.dev/internal/wire/libcodec"
 	"go.millstream.dev/wire"
 )
 
@@ -224,5 +225,5 @@ func isWire(t reflect.Type) bool {
 		bigIntType:
 		return true
 	}
-	return slices.Contains(wire.CodecTypes(), t)
+	return slices.Contains(libcodec.Types(), t)
 }

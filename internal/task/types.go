@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"go.millstream.dev/internal/wire/libcodec"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
@@ -24,7 +25,7 @@ func hasCodec(t reflect.Type) bool {
 	if t == nil {
 		return false
 	}
-	for _, c := range wire.CodecTypes() {
+	for _, c := range libcodec.Types() {
 		if t.Implements(c) {
 			return true
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/testkit/wiretest"
+	"go.millstream.dev/internal/wire/compress"
 	"go.millstream.dev/wire"
 )
 
@@ -45,9 +46,9 @@ func TestWireGolden(t *testing.T) {
 			v = wire.Serialize{Value: v}
 		}
 		for _, opt := range []wire.EncodeOptions{
-			{}, {PickleProtocol: 4, ShardSize: 100}, {Compression: wire.LZ4},
-			{Compression: wire.Zstd, ShardSize: 15000},
-			{Compression: wire.Snappy}, {Compression: wire.Zlib},
+			{}, {PickleProtocol: 4, ShardSize: 100}, {Compression: compress.LZ4},
+			{Compression: compress.Zstd, ShardSize: 15000},
+			{Compression: compress.Snappy}, {Compression: compress.Zlib},
 		} {
 			m, err := wire.Encode(v, opt)
 			if err != nil {
@@ -117,7 +118,7 @@ func TestWireRandomMessages(t *testing.T) {
 			t.Fatalf("message %d: Go decoded\n%s, Python\n%s", i, got, c.Text)
 		}
 		back, err := wire.Encode(v, wire.EncodeOptions{ShardSize: 1000,
-			Compression: []string{"", wire.LZ4, wire.Zstd}[i%3]})
+			Compression: []string{"", compress.LZ4, compress.Zstd}[i%3]})
 		if err != nil {
 			t.Fatalf("message %d: %v", i, err)
 		}

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/testkit/wiretest"
+	"go.millstream.dev/internal/wire/framing"
 	"go.millstream.dev/internal/wire/msgpack"
-	"go.millstream.dev/wire"
 )
 
 func hasOpaque(s string) bool { return strings.Contains(s, "opaque") }
@@ -185,7 +185,7 @@ func TestWirePrelude(t *testing.T) {
 		}
 		b = append(b, make([]byte, r.IntN(total+2))...)
 		a, _ := p.ask("unpack", b)
-		pre, err := wire.ParsePrelude(b, int64(len(b)), wire.FrameLimits{})
+		pre, err := framing.Parse(b, int64(len(b)), framing.Limits{})
 		if (err != nil) != (a.Error != "") {
 			t.Fatalf("seed %d: %x: Go %v, Python %s", seed, b, err, a.Error)
 		}

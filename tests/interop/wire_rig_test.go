@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"go.millstream.dev/internal/wire/framing"
 	"go.millstream.dev/tests/interop/pypeer"
 	"go.millstream.dev/wire"
 )
@@ -77,18 +78,18 @@ func (p *wirePeer) ask(op string, frames ...[]byte) (wireAnswer, [][]byte) {
 	for _, f := range frames {
 		m.Frames = append(m.Frames, wire.HeapFrame(f))
 	}
-	b := wire.AppendPrelude(nil, m, len(m.Frames))
+	b := framing.Append(nil, m, len(m.Frames))
 	for _, f := range m.Frames {
 		b = append(b, f.Bytes()...)
 	}
 	if _, err := p.in.Write(b); err != nil {
 		p.t.Fatal(err)
 	}
-	head := make([]byte, wire.PreludeHead)
+	head := make([]byte, framing.HeadSize)
 	if _, err := io.ReadFull(p.out, head); err != nil {
 		p.t.Fatalf("%s: %v", op, err)
 	}
-	n, err := wire.FirstRead(head, wire.FrameLimits{})
+	n, err := framing.FirstRead(head, framing.Limits{})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func (p *wirePeer) ask(op string, frames ...[]byte) (wireAnswer, [][]byte) {
 	if _, err := io.ReadFull(p.out, first); err != nil {
 		p.t.Fatal(err)
 	}
-	pre, err := wire.ParsePrelude(first, n, wire.FrameLimits{})
+	pre, err := framing.Parse(first, n, framing.Limits{})
 	if err != nil {
 		p.t.Fatal(err)
 	}

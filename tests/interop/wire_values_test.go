@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"go.millstream.dev/internal/testkit/wiretest"
+	"go.millstream.dev/internal/wire/compress"
 	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
 )
@@ -88,7 +89,7 @@ func TestWireFromGo(t *testing.T) {
 	p := newWirePeer(t)
 	for name, v := range goValues(t) {
 		want := wiretest.Describe(normal(v), false)
-		for _, opt := range []wire.EncodeOptions{{}, {PickleProtocol: 4, ShardSize: 50}, {Compression: wire.Auto}} {
+		for _, opt := range []wire.EncodeOptions{{}, {PickleProtocol: 4, ShardSize: 50}, {Compression: "auto"}} {
 			m, err := wire.Encode(wire.Serialize{Value: v}, opt)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -171,7 +172,7 @@ func TestWireSampling(t *testing.T) {
 		nibbles[i] &= 15
 	}
 	text := bytes.Repeat([]byte("the quick brown fox "), 5000)
-	for _, name := range wire.Compressions() {
+	for _, name := range compress.Names() {
 		for what, b := range map[string][]byte{"noise": noise, "nibbles": nibbles, "text": text, "short": text[:9999],
 			"least": text[:10000], "zeros": make([]byte, 50_000)} {
 			a, _ := p.ask("sampled", []byte(name), b)

@@ -33,7 +33,7 @@ func empty(t testing.TB) *Tracker {
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Failure: func(key task.Key, exception, traceback any) error {
 			if b, ok := exception.([]byte); ok {
-				if e, err := wire.UnpickleException(b, pickle.Limits{}); err == nil {
+				if e, err := pickle.LoadException(b, pickle.Limits{}); err == nil {
 					exception = e
 				}
 			}

@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
 )
 
 func TestReceive(t *testing.T) {
 	c := offline(t)
-	exc, err := wire.PickleException(errors.New("no"))
+	exc, err := pickle.DumpException(errors.New("no"))
 	if err != nil {
 		t.Fatal(err)
 	}

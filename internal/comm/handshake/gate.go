@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/limits"
 )
 
 // Gate stands between a listening socket and Accept: it runs the handshakes of new
@@ -28,7 +29,7 @@ type Gate struct {
 
 // NewGate makes an open gate.
 func NewGate(l comm.Limits) *Gate {
-	g := &Gate{limits: l.WithDefaults(), pending: list.New()}
+	g := &Gate{limits: limits.Fill(l), pending: list.New()}
 	g.places = make(chan struct{}, 2*g.limits.Pending)
 	g.ready = make(chan comm.Comm, cap(g.places))
 	g.ctx, g.cancel = context.WithCancel(context.Background())

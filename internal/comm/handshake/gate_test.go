@@ -10,6 +10,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/handshake"
+	"go.millstream.dev/internal/comm/limits"
 )
 
 type abortable struct {
@@ -40,7 +41,7 @@ func TestGateAdmits(t *testing.T) {
 		if n := g.Pending(); n != 1 {
 			t.Errorf("%d handshakes are pending", n)
 		}
-		time.Sleep(comm.Limits{}.WithDefaults().HandshakeTime + time.Millisecond)
+		time.Sleep(limits.Fill(comm.Limits{}).HandshakeTime + time.Millisecond)
 		if n := g.Pending(); n != 0 {
 			t.Errorf("%d handshakes are pending after their time", n)
 		}

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/internal/comm/compression"
+	"go.millstream.dev/internal/wire/compress"
 	"go.millstream.dev/wire"
 )
 
@@ -46,9 +46,9 @@ type Hello struct {
 
 // New returns this process's hello. On one host nothing is compressed, as in Dask.
 func New(wanted string, sameHost bool, cookie []byte, features ...string) (Hello, error) {
-	use, err := compression.Parse(wanted)
+	use, err := compress.Parse(wanted)
 	if err != nil {
-		return Hello{}, err
+		return Hello{}, fmt.Errorf("comm: %w", err)
 	}
 	if sameHost {
 		use = ""
@@ -97,7 +97,7 @@ type ReadWriter interface {
 }
 
 // Do sends the hello and reads the peer's. Both sides send first, so neither waits
-// for the other. Before it, the comm must hold its peer to Limits.BeforeHandshake. A peer
+// for the other. Before it, the comm must hold its peer to limits.BeforeHandshake. A peer
 // that speaks something else is a *HandshakeError, marked as Permanent.
 func Do(ctx context.Context, c ReadWriter, local Hello) (comm.Info, Hello, error) {
 	out := &wire.Message{Frames: []wire.Frame{wire.HeapFrame(local.Append(nil))}}

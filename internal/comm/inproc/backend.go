@@ -13,6 +13,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/comm/handshake"
+	"go.millstream.dev/internal/comm/limits"
 )
 
 func init() { comm.Register("inproc", Backend{}) }
@@ -124,7 +125,7 @@ func (Backend) Listen(_ context.Context, loc string, cfg comm.ListenConfig) (com
 	}
 	l := &listener{
 		loc: loc, cfg: cfg, hello: hello,
-		ready: make(chan *conn, cfg.Limits.WithDefaults().Pending), ended: make(chan struct{}),
+		ready: make(chan *conn, limits.Fill(cfg.Limits).Pending), ended: make(chan struct{}),
 	}
 	registry.Lock()
 	defer registry.Unlock()

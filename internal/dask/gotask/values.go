@@ -6,6 +6,7 @@ import (
 	"math/big"
 
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/bridge"
 	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
 )
@@ -135,7 +136,7 @@ func (r *resolver) value(v pickle.Value, depth int) (any, error) {
 	case pickle.Global:
 		return nil, fmt.Errorf("%s is a class or function of Python's, which Go has no value for", x)
 	}
-	if y, ok := wire.FromPickle(v); ok {
+	if y, ok := bridge.FromPickle(v); ok {
 		return y, nil
 	}
 	return nil, fmt.Errorf("a %s has no value in Go", pickle.TypeName(v))
@@ -179,7 +180,7 @@ func (r *resolver) object(o *pickle.Object, depth int) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if y, ok := wire.FromPickle(v); ok {
+	if y, ok := bridge.FromPickle(v); ok {
 		return y, nil
 	}
 	return nil, fmt.Errorf("a %s has no value in Go: pass numbers, text, bytes, lists, dicts, dates, numpy arrays or "+

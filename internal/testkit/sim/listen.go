@@ -12,6 +12,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/handshake"
+	"go.millstream.dev/internal/comm/limits"
 )
 
 // listener is guarded by the network's mu.
@@ -60,7 +61,7 @@ func (h *Host) Listen(ctx context.Context, address string, cfg comm.ListenConfig
 	if err := check(cfg.Compression, cfg.RequireEncryption, address); err != nil {
 		return nil, err
 	}
-	cfg.Limits = cfg.Limits.WithDefaults()
+	cfg.Limits = limits.Fill(cfg.Limits)
 	n := h.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -187,7 +188,7 @@ func (h *Host) Dial(ctx context.Context, address string, cfg comm.DialConfig) (c
 	if err := check(cfg.Compression, cfg.RequireEncryption, address); err != nil {
 		return nil, err
 	}
-	cfg.Limits = cfg.Limits.WithDefaults()
+	cfg.Limits = limits.Fill(cfg.Limits)
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = comm.DefaultConnectTimeout
 	}

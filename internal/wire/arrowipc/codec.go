@@ -13,8 +13,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"go.millstream.dev/internal/wire/libcodec"
 	"go.millstream.dev/internal/wire/pickle"
-	"go.millstream.dev/wire"
 )
 
 // The Python classes of tables and record batches, which travel as one frame: an Arrow IPC stream.
@@ -24,7 +24,7 @@ var (
 )
 
 func init() {
-	wire.RegisterCodec(wire.Codec{
+	libcodec.Register(&libcodec.Codec{
 		Types:   []reflect.Type{reflect.TypeFor[arrow.Table](), reflect.TypeFor[arrow.RecordBatch]()},
 		Classes: []pickle.Global{classTable, classRecordBatch},
 		ClassOf: classOf,
@@ -44,7 +44,7 @@ func classOf(v any) (pickle.Global, bool) {
 }
 
 // encode writes the stream, which copies the data once.
-func encode(v any) ([]wire.Frame, error) {
+func encode(v any) ([][]byte, error) {
 	var out bytes.Buffer
 	var err error
 	switch v := v.(type) {
@@ -63,20 +63,20 @@ func encode(v any) ([]wire.Frame, error) {
 	if err != nil {
 		return nil, fmt.Errorf("arrowipc: %w", err)
 	}
-	return []wire.Frame{wire.HeapFrame(out.Bytes())}, nil
+	return [][]byte{out.Bytes()}, nil
 }
 
 // decode reads a stream. The arrays share the frame's memory.
-func decode(class pickle.Global, frames []wire.Frame) (any, error) {
+func decode(class pickle.Global, frames [][]byte) (any, error) {
 	table := class == classTable
-	if len(frames) == 0 || frames[0].OnDevice() {
-		return nil, errors.New("arrowipc: an Arrow stream needs a frame in host memory")
+	if len(frames) == 0 {
+		return nil, errors.New("arrowipc: an Arrow stream needs a frame")
 	}
 	most := 1
 	if table {
 		most = -1
 	}
-	schema, batches, err := read(frames[0].Bytes(), most)
+	schema, batches, err := read(frames[0], most)
 	if err != nil {
 		return nil, err
 	}

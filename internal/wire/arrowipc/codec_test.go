@@ -77,7 +77,7 @@ func TestArrowZeroCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	col := v.(arrow.RecordBatch).Column(0).Data().Buffers()[1].Bytes()
-	b := frames[0].Bytes()
+	b := frames[0]
 	at := bytes.Index(b, col[:24])
 	if at < 0 || &b[at] != &col[0] {
 		t.Error("the column was copied")
@@ -94,7 +94,7 @@ func TestArrowDamaged(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 1000 {
-		b := bytes.Clone(frames[0].Bytes())
+		b := bytes.Clone(frames[0])
 		b[r.IntN(len(b))] ^= 1 << r.IntN(8)
 		if r.IntN(4) == 0 {
 			b = b[:r.IntN(len(b))]
@@ -106,7 +106,7 @@ func TestArrowDamaged(t *testing.T) {
 // readAll decodes a stream and looks at every cell.
 func readAll(b []byte) {
 	for _, class := range []pickle.Global{classTable, classRecordBatch} {
-		v, err := decode(class, []wire.Frame{wire.HeapFrame(b)})
+		v, err := decode(class, [][]byte{b})
 		if err != nil {
 			continue
 		}
@@ -129,11 +129,11 @@ func FuzzArrow(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(frames[0].Bytes())
+	f.Add(frames[0])
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f})
 	f.Fuzz(func(_ *testing.T, b []byte) {
 		for _, class := range []pickle.Global{classTable, classRecordBatch} {
-			_, _ = decode(class, []wire.Frame{wire.HeapFrame(b)})
+			_, _ = decode(class, [][]byte{b})
 		}
 	})
 }

@@ -3,6 +3,7 @@ package message
 import (
 	"fmt"
 
+	"go.millstream.dev/internal/wire/framing"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -39,7 +40,7 @@ func (f *Object) read(r *msgpack.Reader) error {
 	if err != nil || name == "" {
 		return err
 	}
-	if at <= 0 || at > wire.DefaultMaxFrames {
+	if at <= 0 || at > framing.DefaultMaxFrames {
 		return fmt.Errorf("a marker of frame %d", at)
 	}
 	f.Frame, f.Pickled = int(at), name == msgpack.Pickled
@@ -63,5 +64,5 @@ func (f *Object) Decode(m *wire.Message, opt wire.DecodeOptions) (any, error) {
 	if f.IsNil() {
 		return nil, nil
 	}
-	return wire.DecodePart(m, f.Raw, opt)
+	return DecodePart(m, f.Raw, opt)
 }

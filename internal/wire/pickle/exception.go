@@ -244,3 +244,30 @@ func attribute(v Value, name string) Value {
 	a, _ := d.Get(name)
 	return a
 }
+
+// DumpException pickles an error as Dask's messages have them in "exception": bytes, to be sent with wire.Serialize. An
+// *Exception stays what it is; other errors become RuntimeError.
+func DumpException(err error) ([]byte, error) {
+	e, ok := err.(*Exception)
+	if !ok {
+		e = NewException("builtins", "RuntimeError", err.Error())
+	}
+	return Append(nil, e, Options{Protocol: 4})
+}
+
+// LoadException reads what a message has in "exception". Nothing in it is executed: of a class that Go does not know
+// the name is kept.
+func LoadException(b []byte, lim Limits) (*Exception, error) {
+	tree, err := Load(b, nil, lim)
+	if err != nil {
+		return nil, err
+	}
+	v, err := Decode(tree)
+	if err != nil {
+		return nil, err
+	}
+	if e, ok := v.(*Exception); ok {
+		return e, nil
+	}
+	return nil, fmt.Errorf("wire: a %s is no exception", TypeName(tree))
+}

@@ -204,7 +204,7 @@ func (s *Relay) send(ctx context.Context, b Broadcast, a *Answers) (msgpack.Map,
 			if e, ok := cause.(*rpc.Exception); ok {
 				cause = pickle.NewException("builtins", e.Type, e.Message)
 			}
-			data, err := wire.PickleException(cause)
+			data, err := pickle.DumpException(cause)
 			if err != nil {
 				return nil, err
 			}

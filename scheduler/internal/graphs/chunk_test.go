@@ -36,17 +36,17 @@ func note(t *testing.T, pairs ...any) []byte {
 	return b
 }
 
-var pickled = []byte("\x80\x05N.")
+var pickledNone = []byte("\x80\x05N.")
 
 // Tasks of several chunks are one graph: their keys, dependencies, specs and annotations, which may be of an earlier
 // chunk.
 func TestChunksOfOneGraph(t *testing.T) {
 	var c taskReader
 	first := chunkMessage(t, []any{note(t, "retries", 2), note(t, "priority", 5)}, []any{
-		[]any{"a", []any{}, pickled, []any{}, 0, 0, 0},
+		[]any{"a", []any{}, pickledNone, []any{}, 0, 0, 0},
 		[]any{[]any{"b", 1}, []any{"a", "x"}, 0, []any{1, []byte("in place")}, 1, nil, specs.Producer},
-	}, string(pickled), "frame")
-	second := chunkMessage(t, nil, []any{[]any{"c", []any{[]any{"b", 1}}, pickled, []any{}, 7, 1, specs.Go}})
+	}, string(pickledNone), "frame")
+	second := chunkMessage(t, nil, []any{[]any{"c", []any{[]any{"b", 1}}, pickledNone, []any{}, 7, 1, specs.Go}})
 	for _, m := range []*pyproc.Message{first, second} {
 		if err := c.chunk(m); err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func TestChunksOfOneGraph(t *testing.T) {
 		p, err := specs.Read(n.Spec)
 		var buffers []string
 		p.Buffers(func(b []byte) { buffers = append(buffers, string(b)) })
-		if err != nil || string(p.Pickle) != string(pickled) || fmt.Sprint(buffers) != w.buffers {
+		if err != nil || string(p.Pickle) != string(pickledNone) || fmt.Sprint(buffers) != w.buffers {
 			t.Errorf("task %d: got the spec %q with %q, %v, want %s", i, p.Pickle, buffers, err, w.buffers)
 		}
 		if n.Key.String() != w.key || fmt.Sprint(n.Deps) != w.deps || n.Needs != w.needs || n.Producer != w.producer ||
@@ -91,7 +91,7 @@ func TestChunksOfOneGraph(t *testing.T) {
 
 // What a materializer sends is not trusted: a chunk with a mistake is refused, and all after it.
 func TestBadChunks(t *testing.T) {
-	good := []any{"a", []any{}, pickled, []any{}, 0, nil, 0}
+	good := []any{"a", []any{}, pickledNone, []any{}, 0, nil, 0}
 	with := func(i int, v any) []any {
 		out := append([]any(nil), good...)
 		out[i] = v

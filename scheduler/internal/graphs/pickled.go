@@ -16,6 +16,7 @@ import (
 	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
+	"go.millstream.dev/internal/wire/pickled"
 	"go.millstream.dev/scheduler/internal/pygraph"
 	"go.millstream.dev/scheduler/internal/specs"
 	"go.millstream.dev/scheduler/internal/val"
@@ -185,7 +186,7 @@ func shortNotes(notes any) (*state.Annotations, bool, error) {
 		if string(v.Data) == emptyDict {
 			return nil, true, nil
 		}
-		tree, err := v.Tree(pickle.Limits{})
+		tree, err := pickled.Tree(v, pickle.Limits{})
 		if err != nil {
 			return nil, false, fmt.Errorf("annotations: %w", err)
 		}

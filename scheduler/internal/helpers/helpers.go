@@ -151,7 +151,7 @@ func Raised(err error) error {
 	if !errors.As(err, &raised) {
 		return err
 	}
-	if e, err := wire.UnpickleException(raised.Pickled, pickle.Limits{}); err == nil && raised.Pickled != nil {
+	if e, err := pickle.LoadException(raised.Pickled, pickle.Limits{}); err == nil && raised.Pickled != nil {
 		return e
 	}
 	return &rpc.Exception{Type: "RuntimeError", Message: raised.Error()}

@@ -44,7 +44,7 @@ func (s *Writer) Exception(f *state.Failure, ours bool) (exc, trace *wire.Serial
 		data, err = pickle.Dump(call)
 	} else {
 		class := failureClasses[f.Kind]
-		data, err = wire.PickleException(pickle.NewException(class[0], class[1], f.ExceptionText))
+		data, err = pickle.DumpException(pickle.NewException(class[0], class[1], f.ExceptionText))
 	}
 	if err == nil {
 		exc, err = wire.EncodeValue(data, wire.EncodeOptions{})

@@ -6,6 +6,7 @@ import (
 
 	"go.millstream.dev/internal/dask/gotask"
 	"go.millstream.dev/internal/wire/pickle"
+	"go.millstream.dev/internal/wire/pickled"
 	"go.millstream.dev/wire"
 )
 
@@ -21,12 +22,12 @@ var untrusted = wire.DecodeOptions{MaxRatio: 256}
 
 // Globals are the names that an expression imports, as in Graph.Globals.
 func Globals(expr *wire.Serialized, lim Limits) ([]string, error) {
-	p, err := expr.Pickle(untrusted)
+	p, err := pickled.Of(expr, untrusted)
 	if err != nil {
 		return nil, err
 	}
 	lim = lim.withDefaults()
-	tree, err := p.Tree(pickle.Limits{Nodes: lim.Values, Memo: lim.Values})
+	tree, err := pickled.Tree(p, pickle.Limits{Nodes: lim.Values, Memo: lim.Values})
 	if err != nil {
 		return nil, err
 	}

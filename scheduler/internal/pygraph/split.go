@@ -7,6 +7,7 @@ import (
 
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/pickle"
+	"go.millstream.dev/internal/wire/pickled"
 	"go.millstream.dev/wire"
 )
 
@@ -45,12 +46,12 @@ func Split(expr *wire.Serialized, keys []task.Key, lim Limits) (g *Graph, ok boo
 }
 
 func split(expr *wire.Serialized, keys []task.Key, lim Limits) (*Graph, error) {
-	p, err := expr.Pickle(untrusted)
+	p, err := pickled.Of(expr, untrusted)
 	if err != nil {
 		return nil, fmt.Errorf("the graph cannot be read: %w", err)
 	}
 	size := len(p.Data)
-	tree, err := p.Tree(pickle.Limits{Nodes: lim.Values, Memo: lim.Values})
+	tree, err := pickled.Tree(p, pickle.Limits{Nodes: lim.Values, Memo: lim.Values})
 	if err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil, fmt.Errorf("the graph is a pickle that ends too early: %w", err)

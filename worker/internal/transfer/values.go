@@ -5,6 +5,7 @@ import (
 
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -56,7 +57,7 @@ func ReadValue(m *wire.Message, raw []byte) (*task.Value, error) {
 		x, err := msgpack.Decode(raw)
 		return task.NewValue(x), err
 	}
-	x, err := wire.DecodePart(m, raw, wire.DecodeOptions{Keep: true})
+	x, err := message.DecodePart(m, raw, wire.DecodeOptions{Keep: true})
 	if err != nil {
 		return nil, err
 	}

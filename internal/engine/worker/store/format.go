@@ -13,6 +13,7 @@ import (
 	"github.com/pierrec/lz4/v4"
 
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/compress"
 	"go.millstream.dev/wire"
 )
 
@@ -55,13 +56,13 @@ func corrupt(format string, args ...any) error {
 // codecOf maps the name of distributed.worker.memory.spill-compression. The files are the
 // worker's own, so lz4 stands in for snappy and zlib.
 func codecOf(name string) (codec, error) {
-	name, err := wire.CompressionName(name)
+	name, err := compress.Parse(name)
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("worker/store: distributed.worker.memory.spill-compression: %w", err)
 	case name == "":
 		return codecNone, nil
-	case name == wire.Zstd:
+	case name == compress.Zstd:
 		return codecZstd, nil
 	}
 	return codecLZ4, nil

@@ -40,19 +40,23 @@ var layers = [][]string{
 	{"comm/tcp", "internal/comm/inproc", "comm/ucxcomm"},
 	{"internal/testkit/commtest"},
 	{"internal/comm/handshake"},
+	{"internal/comm/limits"},
 	{"comm"},
-	{"internal/comm/commaddr", "internal/comm/descriptors", "internal/comm/compression"},
+	{"internal/comm/commaddr", "internal/comm/descriptors"},
 	{"internal/device/staging/stagetest"}, // a device for tests of comms
 	{"secure"},
-	{"internal/wire/arrowipc"}, // the codec of Arrow, which it registers with wire
+	{"internal/wire/arrowipc"}, // the codec of Arrow, which it registers with internal/wire/libcodec
 	{"internal/wire/message"},  // the messages of streams
+	{"internal/wire/framing", "internal/wire/pickled"},
 	{"wire"},
+	{"internal/wire/libcodec"},
 	{"internal/dask/pyproc"},
 	{"internal/tools/states"},   // prints the tables of the engines
 	{"internal/tools/messages"}, // writes the codecs of internal/wire/message
 	{"internal/engine/scheduler/state", "internal/engine/worker/state"},
 	{"internal/task/taskid"}, // keys and hashes of registries, for the engines and task
-	{"internal/wire/msgpack", "internal/wire/pickle"},
+	{"internal/wire/msgpack", "internal/wire/pickle", "internal/wire/compress", "internal/wire/block",
+		"internal/wire/bridge"},
 	{"config"},
 	{"internal/device/topology"},
 	{"comm/ucxcomm/internal/ucxdoor"}, // byte lines by worker address alone, for comm/ucxcomm

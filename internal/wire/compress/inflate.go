@@ -1,4 +1,4 @@
-package wire
+package compress
 
 import (
 	"bytes"
@@ -23,8 +23,8 @@ const (
 	zstdRatio   = 128 << 10 / 4
 )
 
-// ErrDecompress is returned for frames that are compressed wrongly or become too large.
-var ErrDecompress = errors.New("wire: cannot decompress")
+// Err is wire.ErrDecompress.
+var Err = errors.New("wire: cannot decompress")
 
 // atOnce is how much is allocated for a compressed frame of so many bytes because it says
 // so. A frame that promises more is an unusual one, and has to show it first.
@@ -72,18 +72,21 @@ func lz4Length(b []byte, limit uint64) (total uint64) {
 	return total
 }
 
-// inflater decompresses the frames of one message within one budget.
-type inflater struct {
+// Inflater decompresses the frames of one message within one budget.
+type Inflater struct {
 	left  int64 // bytes that may still come out
 	limit int64 // of all, for messages
 }
 
-func (d *inflater) fail(name, format string, args ...any) error {
-	return fmt.Errorf("%w %s: %s", ErrDecompress, name, fmt.Sprintf(format, args...))
+// NewInflater returns an Inflater whose frames become at most so many bytes together.
+func NewInflater(limit int64) Inflater { return Inflater{left: limit, limit: limit} }
+
+func (d *Inflater) fail(name, format string, args ...any) error {
+	return fmt.Errorf("%w %s: %s", Err, name, fmt.Sprintf(format, args...))
 }
 
 // grant checks a promised length against what the bytes can hold and against the budget.
-func (d *inflater) grant(name string, size uint64, have int, ratio uint64) error {
+func (d *Inflater) grant(name string, size uint64, have int, ratio uint64) error {
 	if size > uint64(have)*ratio+64 {
 		return d.fail(name, "%d bytes cannot become %d", have, size)
 	}
@@ -94,8 +97,8 @@ func (d *inflater) grant(name string, size uint64, have int, ratio uint64) error
 	return nil
 }
 
-// decompress returns the payload of one frame.
-func (d *inflater) decompress(name string, b []byte) (out []byte, err error) {
+// Decompress returns the payload of one frame.
+func (d *Inflater) Decompress(name string, b []byte) (out []byte, err error) {
 	switch name {
 	case LZ4:
 		out, err = d.lz4(b)
@@ -115,7 +118,7 @@ func (d *inflater) decompress(name string, b []byte) (out []byte, err error) {
 	return out, nil
 }
 
-func (d *inflater) lz4(b []byte) ([]byte, error) {
+func (d *Inflater) lz4(b []byte) ([]byte, error) {
 	if len(b) < 4 {
 		return nil, d.fail(LZ4, "%d bytes have no length in front", len(b))
 	}
@@ -140,7 +143,7 @@ func (d *inflater) lz4(b []byte) ([]byte, error) {
 	return out, nil
 }
 
-func (d *inflater) snappy(b []byte) ([]byte, error) {
+func (d *Inflater) snappy(b []byte) ([]byte, error) {
 	n, err := snappy.DecodedLen(b)
 	if err != nil {
 		return nil, d.fail(Snappy, "%v", err)
@@ -162,7 +165,7 @@ var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 		zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(1<<33))
 })
 
-func (d *inflater) zstd(b []byte) ([]byte, error) {
+func (d *Inflater) zstd(b []byte) ([]byte, error) {
 	var h zstd.Header
 	if err := h.Decode(b); err != nil {
 		return nil, d.fail(Zstd, "%v", err)
@@ -195,7 +198,7 @@ const zstdAtOnce = 64 << 20
 const zstdWindow = 128 << 20
 
 // zstdGrowing decompresses a frame whose memory grows with what comes out.
-func (d *inflater) zstdGrowing(b []byte, size int) ([]byte, error) {
+func (d *Inflater) zstdGrowing(b []byte, size int) ([]byte, error) {
 	r, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderMaxMemory(1<<33))
 	if err != nil {
@@ -223,7 +226,7 @@ func (d *inflater) zstdGrowing(b []byte, size int) ([]byte, error) {
 	}
 }
 
-func (d *inflater) zlib(b []byte) ([]byte, error) {
+func (d *Inflater) zlib(b []byte) ([]byte, error) {
 	r, err := zlib.NewReader(bytes.NewReader(b))
 	if err != nil {
 		return nil, d.fail(Zlib, "%v", err)

@@ -1,4 +1,4 @@
-package wire
+package framing
 
 import (
 	"bytes"
@@ -7,19 +7,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"go.millstream.dev/wire"
 )
 
-func message(lens ...int) *Message {
-	m := new(Message)
+func message(lens ...int) *wire.Message {
+	m := new(wire.Message)
 	for i, n := range lens {
-		m.Frames = append(m.Frames, HeapFrame(bytes.Repeat([]byte{byte('a' + i)}, n)))
+		m.Frames = append(m.Frames, wire.HeapFrame(bytes.Repeat([]byte{byte('a' + i)}, n)))
 	}
 	return m
 }
 
 // stream is the message as it goes out.
-func stream(m *Message, joined int) []byte {
-	b := AppendPrelude(nil, m, joined)
+func stream(m *wire.Message, joined int) []byte {
+	b := Append(nil, m, joined)
 	for _, f := range m.Frames {
 		b = append(b, f.Bytes()...)
 	}
@@ -27,18 +29,18 @@ func stream(m *Message, joined int) []byte {
 }
 
 // unstream reads a message by the rules of a reader.
-func unstream(b []byte, lim FrameLimits) (*Message, error) {
+func unstream(b []byte, lim Limits) (*wire.Message, error) {
 	n, err := FirstRead(b, lim)
 	if err != nil {
 		return nil, err
 	}
-	b = b[PreludeHead:]
+	b = b[HeadSize:]
 	first := b[:min(int64(len(b)), n)]
-	p, err := ParsePrelude(first, n, lim)
+	p, err := Parse(first, n, lim)
 	if err != nil {
 		return nil, err
 	}
-	m := new(Message)
+	m := new(wire.Message)
 	if m.Frames, err = p.SplitFirst(nil, first); err != nil {
 		return nil, err
 	}
@@ -47,7 +49,7 @@ func unstream(b []byte, lim FrameLimits) (*Message, error) {
 		if k > int64(len(rest)) {
 			return nil, errShort
 		}
-		m.Frames = append(m.Frames, HeapFrame(rest[:k]))
+		m.Frames = append(m.Frames, wire.HeapFrame(rest[:k]))
 		rest = rest[k:]
 	}
 	return m, nil
@@ -59,11 +61,11 @@ func TestPreludeRoundTrip(t *testing.T) {
 	for _, lens := range [][]int{{1}, {0}, {5, 0}, {0, 0, 0}, {3, 7, 0, 0, 9}, {10, 1 << 17, 0, 1 << 17}} {
 		m := message(lens...)
 		for joined := range len(lens) + 1 {
-			got, err := unstream(stream(m, joined), FrameLimits{})
+			got, err := unstream(stream(m, joined), Limits{})
 			if err != nil {
 				t.Fatalf("%v joined %d: %v", lens, joined, err)
 			}
-			if !slices.EqualFunc(m.Frames, got.Frames, func(a, b Frame) bool {
+			if !slices.EqualFunc(m.Frames, got.Frames, func(a, b wire.Frame) bool {
 				return bytes.Equal(a.Bytes(), b.Bytes())
 			}) {
 				t.Errorf("%v joined %d: other frames", lens, joined)
@@ -76,8 +78,8 @@ func TestPreludeCapturedHandshake(t *testing.T) {
 	// As distributed 2026.7.1 writes it.
 	body := "\x83\xabcompression\xc0\xa6python\x93\x03\x0b\x07\xafpickle-protocol\x05"
 	want := "\x3a\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x2a\x00\x00\x00\x00\x00\x00\x00" + body
-	m := &Message{Frames: []Frame{HeapFrame([]byte(body))}}
-	if got := stream(m, JoinedFrames(m)); string(got) != want {
+	m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte(body))}}
+	if got := stream(m, Joined(m)); string(got) != want {
 		t.Errorf("got %x", got)
 	}
 }
@@ -96,7 +98,7 @@ func TestJoinedFrames(t *testing.T) {
 		{[]int{big / 2, big}, 1},
 		{[]int{100, big, big}, 2},
 	} {
-		if got := JoinedFrames(message(tc.lens...)); got != tc.want {
+		if got := Joined(message(tc.lens...)); got != tc.want {
 			t.Errorf("%v: %d frames joined, want %d", tc.lens, got, tc.want)
 		}
 	}
@@ -126,7 +128,7 @@ func TestPreludeHostile(t *testing.T) {
 		{"sum overflows", "larger", u64s(24, 2, 1<<63, 1<<63)},
 		{"sum over the limit", "larger", u64s(24, 2, 1<<19, 1<<20)},
 	} {
-		_, err := unstream(tc.b, FrameLimits{Message: 1 << 20, Frames: 1 << 16})
+		_, err := unstream(tc.b, Limits{Message: 1 << 20, Frames: 1 << 16})
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, want %q", tc.name, err, tc.want)
 		}
@@ -138,7 +140,7 @@ func FuzzPrelude(f *testing.F) {
 	f.Add(stream(message(3, 0, 5), 3))
 	f.Add(u64s(4<<30, 1<<40))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := unstream(b, FrameLimits{})
+		m, err := unstream(b, Limits{})
 		if err != nil {
 			return
 		}
@@ -149,7 +151,7 @@ func FuzzPrelude(f *testing.F) {
 		if n != m.Size() || n > int64(len(b)) {
 			t.Fatalf("%d bytes of frames out of %d", n, len(b))
 		}
-		again, err := unstream(stream(m, JoinedFrames(m)), FrameLimits{})
+		again, err := unstream(stream(m, Joined(m)), Limits{})
 		if err != nil || len(again.Frames) != len(m.Frames) {
 			t.Fatalf("re-encoded: %v", err)
 		}
@@ -174,7 +176,7 @@ func TestManyEmptyFrames(t *testing.T) {
 		{1 << 20, 16, true},
 	} {
 		b, total := announce(c.n, c.length)
-		if _, err := ParsePrelude(b, total, FrameLimits{}); (err == nil) != c.ok {
+		if _, err := Parse(b, total, Limits{}); (err == nil) != c.ok {
 			t.Errorf("%d frames of %d bytes: %v, want accepted: %t", c.n, c.length, err, c.ok)
 		}
 	}

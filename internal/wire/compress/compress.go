@@ -1,4 +1,5 @@
-package wire
+// Package compress has the compressions of frames in Dask's messages.
+package compress
 
 import (
 	"bytes"
@@ -23,69 +24,68 @@ const (
 	Snappy = "snappy"
 	// Zlib is a zlib stream.
 	Zlib = "zlib"
-	// Auto is the best of those that both ends have for sure: LZ4, Dask's choice where it
-	// is installed.
-	Auto = "auto"
 )
 
-// Compressions are the names of all compressions.
-func Compressions() []string { return []string{LZ4, Zstd, Snappy, Zlib} }
+// Names returns the names of all compressions.
+func Names() []string { return []string{LZ4, Zstd, Snappy, Zlib} }
 
-// CompressionName resolves "auto" and checks the name: "" and "false" mean none. It is for
-// distributed.comm.compression and for what a peer offers.
-func CompressionName(name string) (string, error) {
+// Parse returns the compression that a setting names, "" for none: "auto" is LZ4, Dask's choice where it is installed.
+// It is for distributed.comm.compression and for what a peer offers.
+func Parse(name string) (string, error) {
 	switch name {
 	case "", "false", "False", "none", "None":
 		return "", nil
-	case Auto:
+	case "auto":
 		return LZ4, nil
 	case LZ4, Zstd, Snappy, Zlib:
 		return name, nil
 	}
-	return "", fmt.Errorf("wire: unknown compression %.40q (distributed.comm.compression): use lz4, zstd, snappy, "+
-		"zlib, auto or false", name)
+	return "", fmt.Errorf("compression %.40q is not known: use auto, lz4, zstd, snappy, zlib or false "+
+		"(distributed.comm.compression)", name)
 }
 
 // Dask's figures: what is smaller or larger is not compressed, five samples decide whether
 // it is worth it, and it is if at most 70 % is left.
 const (
-	compressMin   = 10_000
-	compressMax   = 1 << 31
-	sampleSize    = 10_000
-	samples       = 5
-	compressRatio = 0.7
+	minSize    = 10_000
+	maxSize    = 1 << 31
+	sampleSize = 10_000
+	samples    = 5
+	worthRatio = 0.7
 )
 
 // zstdLevel is Dask's default of distributed.comm.zstd.level.
 const zstdLevel = 3
 
-// compressor compresses frames of one message.
-type compressor struct {
-	name  string // "" for none
-	level int    // of zstd
+// Compressor compresses the frames of a message.
+type Compressor struct {
+	// Name is one of Names, "" for none.
+	Name string
+	// Level is that of zstd (default 3).
+	Level int
 }
 
-// maybe compresses a payload if that pays, and returns the compression's name, or "" and
+// Maybe compresses a payload if that pays, and returns the compression's name, or "" and
 // the payload itself.
-func (c compressor) maybe(payload []byte) (string, []byte, error) {
-	if c.name == "" || len(payload) < compressMin || len(payload) > compressMax {
+func (c Compressor) Maybe(payload []byte) (string, []byte, error) {
+	if c.Name == "" || len(payload) < minSize || len(payload) > maxSize {
 		return "", payload, nil
 	}
 	sample := byteSample(payload, sampleSize, samples)
-	out, err := c.compress(sample)
+	out, err := c.Compress(sample)
 	if err != nil {
 		return "", nil, err
 	}
-	if float64(len(out)) > compressRatio*float64(len(sample)) {
+	if float64(len(out)) > worthRatio*float64(len(sample)) {
 		return "", payload, nil
 	}
-	if out, err = c.compress(payload); err != nil {
+	if out, err = c.Compress(payload); err != nil {
 		return "", nil, err
 	}
-	if float64(len(out)) > compressRatio*float64(len(payload)) {
+	if float64(len(out)) > worthRatio*float64(len(payload)) {
 		return "", payload, nil
 	}
-	return c.name, out, nil
+	return c.Name, out, nil
 }
 
 // byteSample joins n pieces of b from random places. A piece ends early where the next one
@@ -104,8 +104,9 @@ func byteSample(b []byte, size, n int) []byte {
 	return append(out, b[start:start+size]...)
 }
 
-func (c compressor) compress(b []byte) ([]byte, error) {
-	switch c.name {
+// Compress returns the compressed payload, whatever its length.
+func (c Compressor) Compress(b []byte) ([]byte, error) {
+	switch c.Name {
 	case LZ4:
 		out := make([]byte, 4+lz4.CompressBlockBound(len(b)))
 		binary.LittleEndian.PutUint32(out, uint32(len(b)))
@@ -118,7 +119,7 @@ func (c compressor) compress(b []byte) ([]byte, error) {
 		}
 		return out[:4+n], nil
 	case Zstd:
-		e, err := zstdEncoder(c.level)
+		e, err := zstdEncoder(c.Level)
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +135,7 @@ func (c compressor) compress(b []byte) ([]byte, error) {
 		}
 		return out.Bytes(), nil
 	}
-	return nil, fmt.Errorf("wire: unknown compression %.40q", c.name)
+	return nil, fmt.Errorf("wire: unknown compression %.40q", c.Name)
 }
 
 // zstdEncoders are shared by all messages: making one costs more than most frames, and

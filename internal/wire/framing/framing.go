@@ -1,26 +1,28 @@
-package wire
-
-import (
-	"encoding/binary"
-	"fmt"
-	"math"
-)
-
-// On a byte stream (tcp://, tls://) a message starts with the length of the "first read"
-// and the prelude, all of it little-endian 64-bit integers:
+// Package framing puts the messages of package wire on byte streams, as tcp:// and tls:// have them.
+//
+// A message starts with the length of the "first read" and the prelude, all of it little-endian 64-bit integers:
 //
 //	first      bytes that follow: the rest of the prelude and the joined frames
 //	nframes
 //	len[0] … len[nframes-1]
 //	frames, back to back
 //
-// The first read holds whole frames only, the leading ones. It exists so that a receiver
-// can give each large frame that is not in it memory of its own.
+// The first read holds whole frames only, the leading ones. It exists so that a receiver can give each large frame
+// that is not in it memory of its own.
+package framing
 
-// PreludeHead is the length in bytes of the integer in front of the first read.
-const PreludeHead = 8
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
 
-// Defaults of FrameLimits, the same as those of comm.Limits.
+	"go.millstream.dev/wire"
+)
+
+// HeadSize is the length in bytes of the integer in front of the first read.
+const HeadSize = 8
+
+// Defaults of Limits and of comm.Limits.
 const (
 	// DefaultMaxMessage is the largest message in bytes.
 	DefaultMaxMessage = 64 << 30
@@ -31,8 +33,8 @@ const (
 // joinBelow is the length under which a frame is worth no memory of its own.
 const joinBelow = 64 << 10
 
-// FrameLimits bound the messages that are accepted. The zero value is the default.
-type FrameLimits struct {
+// Limits bound the messages that are accepted. The zero value is the default.
+type Limits struct {
 	// Message bounds the sum of the frames' lengths in bytes (default 64 GiB: what
 	// is allocated follows the bytes that arrive).
 	Message int64
@@ -40,7 +42,7 @@ type FrameLimits struct {
 	Frames int
 }
 
-func (l FrameLimits) fill() FrameLimits {
+func (l Limits) fill() Limits {
 	if l.Message <= 0 {
 		l.Message = DefaultMaxMessage
 	}
@@ -50,10 +52,10 @@ func (l FrameLimits) fill() FrameLimits {
 	return l
 }
 
-// JoinedFrames says how many of a message's leading frames travel best in the first read:
-// small ones, and the first large one if the bytes before it are few beside it, which is
+// Joined returns how many of a message's leading frames travel best in the first read:
+// small ones, and the first large one if the bytes before it are few in comparison, which is
 // Dask's rule (memory that lives as long as a large frame should not hold much else).
-func JoinedFrames(m *Message) int {
+func Joined(m *wire.Message) int {
 	total, large := 0, false
 	for i, f := range m.Frames {
 		n := f.Len()
@@ -68,9 +70,9 @@ func JoinedFrames(m *Message) int {
 	return len(m.Frames)
 }
 
-// AppendPrelude appends what goes out in front of the message's frames on a byte stream.
+// Append appends what goes out in front of the message's frames on a byte stream.
 // The first joined frames belong to the first read; len(m.Frames) is always legal.
-func AppendPrelude(dst []byte, m *Message, joined int) []byte {
+func Append(dst []byte, m *wire.Message, joined int) []byte {
 	first := 8 * uint64(1+len(m.Frames))
 	for _, f := range m.Frames[:joined] {
 		first += uint64(f.Len())
@@ -85,10 +87,10 @@ func AppendPrelude(dst []byte, m *Message, joined int) []byte {
 
 // FirstRead returns how many bytes the first read has, from the 8 bytes in front of it.
 // They are a promise of the peer: read as many, and allocate as they arrive.
-func FirstRead(head []byte, lim FrameLimits) (int64, error) {
+func FirstRead(head []byte, lim Limits) (int64, error) {
 	lim = lim.fill()
-	if len(head) < PreludeHead {
-		return 0, fmt.Errorf("wire: a message starts with %d bytes, got %d", PreludeHead, len(head))
+	if len(head) < HeadSize {
+		return 0, fmt.Errorf("wire: a message starts with %d bytes, got %d", HeadSize, len(head))
 	}
 	n := binary.LittleEndian.Uint64(head)
 	if n < 16 {
@@ -114,10 +116,10 @@ type Prelude struct {
 // Missing are the lengths of the frames that follow the first read.
 func (p *Prelude) Missing() []int64 { return p.Lengths[p.Joined:] }
 
-// ParsePrelude reads the prelude at the start of a first read. It needs all bytes of the
+// Parse reads the prelude at the start of a first read. It needs all bytes of the
 // prelude, which are 8 and those that NumFrames tells; joined frames may still be missing
 // if total, the length of the whole first read, says so.
-func ParsePrelude(first []byte, total int64, lim FrameLimits) (Prelude, error) {
+func Parse(first []byte, total int64, lim Limits) (Prelude, error) {
 	var p Prelude
 	n, err := NumFrames(first, lim)
 	if err != nil {
@@ -159,7 +161,7 @@ func ParsePrelude(first []byte, total int64, lim FrameLimits) (Prelude, error) {
 	if p.Joined < 0 {
 		p.Joined = n
 	}
-	return p, CheckFrameCount(n, int64(sum))
+	return p, CheckCount(n, int64(sum))
 }
 
 // Frames beyond freeFrames must have frameBytes bytes on average: each costs this side
@@ -169,8 +171,8 @@ const (
 	frameBytes = 16
 )
 
-// CheckFrameCount returns an error for a message that has too many frames for its bytes.
-func CheckFrameCount(frames int, bytes int64) error {
+// CheckCount returns an error for a message that has too many frames for its bytes.
+func CheckCount(frames int, bytes int64) error {
 	if frames > freeFrames && int64(frames-freeFrames) > bytes/frameBytes {
 		return fmt.Errorf("wire: %d frames for %d bytes; beyond %d frames each must have %d bytes on average", frames,
 			bytes, freeFrames, frameBytes)
@@ -179,7 +181,7 @@ func CheckFrameCount(frames int, bytes int64) error {
 }
 
 // NumFrames returns the number of frames, from the first 8 bytes of a first read.
-func NumFrames(first []byte, lim FrameLimits) (int, error) {
+func NumFrames(first []byte, lim Limits) (int, error) {
 	lim = lim.fill()
 	if len(first) < 8 {
 		return 0, fmt.Errorf("wire: a prelude needs 8 bytes, the first read has %d", len(first))
@@ -196,14 +198,14 @@ func NumFrames(first []byte, lim FrameLimits) (int, error) {
 
 // SplitFirst makes the joined frames of a first read, all of which must be there. They
 // share its memory.
-func (p *Prelude) SplitFirst(dst []Frame, first []byte) ([]Frame, error) {
+func (p *Prelude) SplitFirst(dst []wire.Frame, first []byte) ([]wire.Frame, error) {
 	at := p.Size
 	for i, n := range p.Lengths[:p.Joined] {
 		if n > int64(len(first)-at) {
 			return dst, fmt.Errorf("wire: frame %d of %d bytes is not whole", i, n)
 		}
 		end := at + int(n)
-		dst = append(dst, HeapFrame(first[at:end])) // merge sees that they are neighbours
+		dst = append(dst, wire.HeapFrame(first[at:end])) // merge sees that they are neighbours
 		at = end
 	}
 	return dst, nil
