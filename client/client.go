@@ -17,6 +17,7 @@ import (
 	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/commaddr"
+	_ "go.millstream.dev/internal/comm/tcp" // tcp:// and tls://
 	"go.millstream.dev/internal/task"
 )
 

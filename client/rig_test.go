@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"go.millstream.dev/client"
-	_ "go.millstream.dev/comm/tcp"
 	"go.millstream.dev/internal/comm/commaddr"
 	_ "go.millstream.dev/internal/comm/inproc"
+	_ "go.millstream.dev/internal/comm/tcp"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/scheduler"
 	"go.millstream.dev/worker"

@@ -9,9 +9,7 @@ import (
 	"sync"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/tcp" // tcp:// and tls://
-	"go.millstream.dev/comm/ucxcomm"
-	_ "go.millstream.dev/comm/ucxcomm" // ucx:// and ucxx://
+	"go.millstream.dev/comm/ucxcomm" // tcp://, tls://, ucx:// and ucxx://
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/comm/closed"
 	_ "go.millstream.dev/internal/comm/inproc" // inproc://

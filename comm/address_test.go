@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/tcp"
+	_ "go.millstream.dev/internal/comm/tcp"
 )
 
 func TestAddressFunctions(t *testing.T) {
@@ -40,7 +40,7 @@ func TestAddressFunctions(t *testing.T) {
 		}
 	}
 	for address, want := range map[string]string{
-		"nope://x:1": "known: inproc, tcp, tls", "ucxx://x:1": "import go.millstream.dev/comm/ucxcomm",
+		"nope://x:1": "known: inproc, tcp, tls, ucx", "sim://x:1": "import go.millstream.dev/internal/testkit/sim",
 	} {
 		_, err := comm.Dial(ctx, address, comm.DialConfig{})
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -1,11 +1,12 @@
 // Package comm connects processes with whole messages, as Dask's distributed.comm does:
 // tcp://, tls://, inproc://, ucx:// and ucxx:// addresses behind one interface.
 //
-// A backend registers its schemes when its package is imported:
+// A backend registers its schemes when its package is imported. Packages client, scheduler and worker import that of
+// tcp:// and tls://; a program that has none of them imports comm/ucxcomm, which registers all schemes:
 //
 //	import (
 //		"go.millstream.dev/comm"
-//		_ "go.millstream.dev/comm/tcp" // tcp:// and tls://
+//		_ "go.millstream.dev/comm/ucxcomm" // tcp://, tls://, ucx:// and ucxx://
 //	)
 //
 //	l, err := comm.Listen(ctx, "tcp://0.0.0.0:8786", comm.ListenConfig{})

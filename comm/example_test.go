@@ -6,7 +6,7 @@ import (
 	"log"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/tcp"
+	_ "go.millstream.dev/comm/ucxcomm" // tcp:// and tls://
 	_ "go.millstream.dev/internal/comm/inproc"
 	"go.millstream.dev/wire"
 )

@@ -56,10 +56,10 @@ func Schemes() []string {
 	return slices.Sorted(maps.Keys(registry.backends))
 }
 
-// homes are the packages that register a scheme.
+// homes are the packages that register a scheme: packages client, scheduler, worker and cluster have tcp and tls, too.
 var homes = map[string]string{
-	"tcp": "tcp", "tls": "tcp", "inproc": "inproc", "ucx": "ucxcomm", "ucxx": "ucxcomm", "ucx-file": "ucxcomm",
-	"sim": "sim",
+	"tcp": "comm/ucxcomm", "tls": "comm/ucxcomm", "ucx": "comm/ucxcomm", "ucxx": "comm/ucxcomm",
+	"ucx-file": "comm/ucxcomm", "inproc": "cluster", "sim": "internal/testkit/sim",
 }
 
 func backendOf(address string) (Backend, error) {
@@ -72,7 +72,7 @@ func backendOf(address string) (Backend, error) {
 	}
 	reason := fmt.Sprintf("unknown scheme %q (known: %s)", scheme, strings.Join(Schemes(), ", "))
 	if home, ok := homes[scheme]; ok {
-		reason += fmt.Sprintf("; the program must import go.millstream.dev/comm/%s", home)
+		reason += fmt.Sprintf("; the program must import go.millstream.dev/%s", home)
 	}
 	return nil, &AddressError{Address: address, Reason: reason}
 }

@@ -11,6 +11,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/descriptors"
+	_ "go.millstream.dev/internal/comm/tcp" // tcp:// and tls://
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"

@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/tcp"
+	_ "go.millstream.dev/comm/ucxcomm" // tcp:// and tls://
 	"go.millstream.dev/secure"
 )
 

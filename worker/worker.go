@@ -17,6 +17,7 @@ import (
 	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/comm/descriptors"
 	"go.millstream.dev/internal/comm/peernet"
+	_ "go.millstream.dev/internal/comm/tcp" // tcp:// and tls://
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/proc/hostid"

@@ -8,6 +8,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/commaddr"
+	_ "go.millstream.dev/internal/comm/tcp" // tcp:// and tls://
 	"go.millstream.dev/ucx"
 )
 

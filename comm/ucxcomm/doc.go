@@ -1,5 +1,5 @@
 // Package ucxcomm is comms over UCX: the schemes ucx:// and ucxx://, which Python's
-// distributed-ucxx serves under the same names. Import it to register them:
+// distributed-ucxx serves under the same names. Import it to register them, and tcp:// and tls:// with them:
 //
 //	import _ "go.millstream.dev/comm/ucxcomm"
 //

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/tcp"
 	"go.millstream.dev/internal/collective/transport"
 	_ "go.millstream.dev/internal/comm/inproc"
+	_ "go.millstream.dev/internal/comm/tcp"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/ucx"
 )

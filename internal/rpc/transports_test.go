@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/tcp"
 	_ "go.millstream.dev/internal/comm/inproc"
+	_ "go.millstream.dev/internal/comm/tcp"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/internal/testkit/sim"

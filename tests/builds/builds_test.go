@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	_ "go.millstream.dev/comm/tcp" // tcp://
+	_ "go.millstream.dev/internal/comm/tcp" // tcp://
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/scheduler"
 )

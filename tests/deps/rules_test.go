@@ -32,7 +32,8 @@ var rules = []rule{
 	},
 	{
 		name: "no CUDA without a GPU",
-		roots: []string{"./task", "./internal/task", "./scheduler", "./worker", "./client", "./comm", "./comm/tcp",
+		roots: []string{"./task", "./internal/task", "./scheduler", "./worker", "./client", "./comm",
+			"./internal/comm/tcp",
 			"./comm/ucxcomm",
 			"./internal/comm/inproc", "./internal/rpc", "./ucx"},
 		without: []string{"./cuda", "./cuda/...", "./internal/device/cudrv"},
@@ -41,7 +42,7 @@ var rules = []rule{
 	},
 	{
 		name: "no Arrow without its codec",
-		roots: []string{"./cluster", "./client", "./wire", "./comm", "./comm/tcp", "./internal/comm/inproc",
+		roots: []string{"./cluster", "./client", "./wire", "./comm", "./internal/comm/tcp", "./internal/comm/inproc",
 			"./comm/ucxcomm", "./internal/rpc", "./task", "./internal/task"},
 		without: []string{"github.com/apache/arrow-go/...", "github.com/google/flatbuffers/...",
 			"./internal/wire/arrowipc"},

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/tcp" // tcp://
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/comm/commaddr"
+	_ "go.millstream.dev/internal/comm/tcp" // tcp://
 	"go.millstream.dev/internal/device/staging"
 	"go.millstream.dev/wire"
 )

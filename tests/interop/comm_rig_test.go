@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/tcp"
+	_ "go.millstream.dev/internal/comm/tcp"
 	"go.millstream.dev/tests/interop/pypeer"
 	"go.millstream.dev/wire"
 )

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	_ "go.millstream.dev/comm/tcp" // tcp://
 	"go.millstream.dev/internal/bench/benchpeer"
+	_ "go.millstream.dev/internal/comm/tcp" // tcp://
 )
 
 // python starts Dask's side of the benchmark.

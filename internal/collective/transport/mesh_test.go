@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/tcp"
 	_ "go.millstream.dev/internal/comm/inproc"
+	_ "go.millstream.dev/internal/comm/tcp"
 )
 
 func testContext(t testing.TB) context.Context {

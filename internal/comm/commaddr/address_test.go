@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/tcp"
 	"go.millstream.dev/internal/comm/commaddr"
+	_ "go.millstream.dev/internal/comm/tcp"
 )
 
 func TestParseAddress(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/tcp"     // tcp://
 	_ "go.millstream.dev/comm/ucxcomm" // ucxx://
 	"go.millstream.dev/internal/bench/benchpeer"
 	_ "go.millstream.dev/internal/comm/inproc" // inproc://
+	_ "go.millstream.dev/internal/comm/tcp"    // tcp://
 	"go.millstream.dev/wire"
 )
 

@@ -3,7 +3,7 @@ package access
 import (
 	"testing"
 
-	_ "go.millstream.dev/comm/tcp"
+	_ "go.millstream.dev/internal/comm/tcp"
 )
 
 func TestSameHost(t *testing.T) {

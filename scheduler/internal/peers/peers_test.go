@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/tcp"
 	_ "go.millstream.dev/internal/comm/inproc"
+	_ "go.millstream.dev/internal/comm/tcp"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"

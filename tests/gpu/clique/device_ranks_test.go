@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/tcp" // the ranks meet over it
 	"go.millstream.dev/internal/collective"
 	"go.millstream.dev/internal/collective/transport"
+	_ "go.millstream.dev/internal/comm/tcp" // the ranks meet over it
 	"go.millstream.dev/ucx"
 	"go.millstream.dev/wire"
 )

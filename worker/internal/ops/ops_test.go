@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/tcp"
 	"go.millstream.dev/internal/comm/peernet"
+	_ "go.millstream.dev/internal/comm/tcp"
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/rpc"

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
-	_ "go.millstream.dev/comm/tcp"
 	_ "go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/internal/comm/dataconn"
+	_ "go.millstream.dev/internal/comm/tcp"
 	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"

@@ -37,7 +37,8 @@ var layers = [][]string{
 	// Only tests import these: a comm backend, descriptions of values, and below the transports the cases for comms.
 	{"internal/testkit/sim", "internal/testkit/wiretest", "internal/testkit/pickletest"},
 	{"internal/dask/commpeer"}, // pairs of processes that exchange Dask messages, over every transport
-	{"comm/tcp", "internal/comm/inproc", "comm/ucxcomm"},
+	{"internal/comm/inproc", "comm/ucxcomm"},
+	{"internal/comm/tcp"}, // which comm/ucxcomm registers, too
 	{"internal/testkit/commtest"},
 	{"internal/comm/handshake"},
 	{"internal/comm/limits"},
@@ -65,7 +66,7 @@ var layers = [][]string{
 	{"internal/device/kernels"},          // device code, for collectives and algorithms
 	{"internal/device/devmem"},           // the GPU memory of a cluster's processes
 	{"cuda"},
-	{"internal/device/staging"}, // memory of GPUs over networks that cannot touch it, for comm/tcp and comm/ucxcomm
+	{"internal/device/staging"}, // memory of GPUs over networks that cannot touch it, for comms
 	{"internal/device/copier"},  // queues of copies and pinned memory of a device, which cuda registers
 	{"mem"},
 	{"internal/dask/python"},

@@ -3,7 +3,7 @@ package tcp_test
 import (
 	"testing"
 
-	_ "go.millstream.dev/comm/tcp"
+	_ "go.millstream.dev/internal/comm/tcp"
 	"go.millstream.dev/internal/testkit/commtest"
 )
 

@@ -1,3 +1,0 @@
-// Package tcp carries comms over TCP: the schemes tcp:// and tls://, byte for byte as
-// Dask's. Importing it registers both with package comm.
-package tcp
