@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -298,17 +297,15 @@ func demoPeerCommand() *cobra.Command {
 	}
 }
 
-// commScript is the Python process of a pair, relative to the repository.
-const commScript = "tests/interop/peers/bench_comm.py"
-
 // demoPython lets Go talk to a Python process over Dask's own comms, where there is one.
 func demoPython(ctx context.Context, out io.Writer) error {
-	python, script, err := benchpeer.FindPython(commpeer.PeerName, commScript, os.Environ())
+	program, err := benchpeer.FindProgram(commpeer.PeerName, benchpeer.ScriptComm, os.Environ())
 	var missing *benchpeer.MissingError
 	if err == nil {
+		defer program.Close()
 		// The interpreter that a scheduler would use, where there is one.
 		if in, err := pyproc.Find(ctx, ""); err == nil {
-			python = in.Path
+			program.Python = in.Path
 		}
 	}
 	if errors.As(err, &missing) {
@@ -318,9 +315,8 @@ func demoPython(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	start := func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, python, script) }
 	fmt.Fprintf(out, "Go talks to Python, in Dask's messages\n")
-	t, err := commpeer.Converse(ctx, start, "tcp://127.0.0.1:0", nil)
+	t, err := commpeer.Converse(ctx, program.Start, "tcp://127.0.0.1:0", nil)
 	if err != nil {
 		return fmt.Errorf("the conversation with Python: %w", err)
 	}

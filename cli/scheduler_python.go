@@ -125,7 +125,7 @@ func examinedPython(ctx context.Context, path string) *doctor.Python {
 	var missing *pyproc.NotFoundError
 	if errors.As(err, &missing) { // the finding has advice of its own
 		out.Error = errors.New("Tried: " + strings.Join(missing.Tried, "; ") + ".")
-		if python, _, err := benchpeer.FindPython(commpeer.PeerName, commScript, os.Environ()); err == nil {
+		if python, err := benchpeer.FindPython(commpeer.PeerName, os.Environ()); err == nil {
 			out.Candidate = python
 		}
 	}

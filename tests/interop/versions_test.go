@@ -24,7 +24,9 @@ func TestDaskVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, python, "peers/bench_comm.py") }
+	start := func(ctx context.Context) *exec.Cmd {
+		return exec.CommandContext(ctx, python, "../../internal/bench/benchpeer/peers/bench_comm.py")
+	}
 	seen := 0
 	for line := range strings.Lines(string(list)) {
 		version := strings.TrimSpace(line)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"go.millstream.dev/bench/internal/options"
 )
 
 // Names of the peers on the command line and in figures.
@@ -58,8 +60,8 @@ func (o *Options) OnDevice() bool {
 
 // Complete fills in defaults, and refuses what makes no sense.
 func (o *Options) Complete() error {
-	if len(o.Settings) == 0 {
-		o.Settings = []string{"shm"}
+	if err := options.Choose("setting", &o.Settings, SettingNames(), []string{"shm"}); err != nil {
+		return err
 	}
 	if o.Ranks == 0 {
 		o.Ranks = 4
@@ -73,20 +75,16 @@ func (o *Options) Complete() error {
 			o.Sizes = []int64{8, 4 << 10, 256 << 10, 8 << 20, 64 << 20, 256 << 20}
 		}
 	}
-	if o.Rounds == 0 {
-		o.Rounds = 5
-		if o.Quick {
-			o.Rounds = 2
-		}
-	}
-	if o.RoundTime == 0 {
-		o.RoundTime = 500 * time.Millisecond
-		if o.Quick {
-			o.RoundTime = 150 * time.Millisecond
-		}
-	}
 	if o.Ranks < 1 || o.Ranks > 64 {
 		return fmt.Errorf("%d ranks; want 1 to 64", o.Ranks)
+	}
+	rounds := options.Number[int]{What: "rounds", Value: &o.Rounds, Full: 5, Quick: 2}
+	if err := options.Positive(o.Quick, rounds); err != nil {
+		return err
+	}
+	if err := options.Positive(o.Quick, options.Number[time.Duration]{What: "length of a round", Value: &o.RoundTime,
+		Full: 500 * time.Millisecond, Quick: 150 * time.Millisecond}); err != nil {
+		return err
 	}
 	for _, n := range o.Sizes {
 		if n < 4 || n%4 != 0 || n > 1<<30 {
@@ -94,9 +92,6 @@ func (o *Options) Complete() error {
 		}
 	}
 	for _, s := range o.Settings {
-		if !slices.Contains(SettingNames(), s) {
-			return fmt.Errorf("unknown setting %q; there are %s", s, strings.Join(SettingNames(), ", "))
-		}
 		if o.OnDevice() != slices.Contains(DeviceSettings(), s) {
 			return fmt.Errorf("settings %s: those on device memory (%s) are measured apart from those on the host's",
 				strings.Join(o.Settings, ", "), strings.Join(DeviceSettings(), ", "))

@@ -39,24 +39,17 @@ func FindOpenMPI(root string) ([]Competitor, error) {
 	}, nil
 }
 
-// glooScript is the program of the peer, relative to the repository.
-const glooScript = "tests/interop/peers/bench_allreduce.py"
+// FindTorch returns the Python that has torch: MILLSTREAM_TORCH_PYTHON, or that of .local/torch of the repository.
+func FindTorch(environ []string) (string, error) {
+	return benchpeer.Interpreter{Peer: Gloo, Variable: "MILLSTREAM_TORCH_PYTHON", Path: ".local/torch/bin/python",
+		Setup: setupCommand}.Find(environ)
+}
 
-// FindGloo returns Gloo as torch has it. Its Python is MILLSTREAM_TORCH_PYTHON or that of .local/torch.
-func FindGloo(root string) (Competitor, error) {
-	python := os.Getenv("MILLSTREAM_TORCH_PYTHON")
-	if python == "" {
-		python = filepath.Join(root, ".local", "torch", "bin", "python")
-	}
-	script := filepath.Join(root, glooScript)
-	for _, p := range []string{python, script} {
-		if _, err := os.Stat(p); err != nil {
-			return Competitor{}, &benchpeer.MissingError{Peer: Gloo, Reason: "no " + p, Fix: setupCommand}
-		}
-	}
+// GlooOf returns Gloo as torch has it. script is benchpeer.ScriptAllReduce.
+func GlooOf(script *benchpeer.Program) Competitor {
 	return Competitor{Name: Gloo, measure: program(func(ctx context.Context, o Options) *exec.Cmd {
-		return exec.CommandContext(ctx, python, append([]string{script, strconv.Itoa(o.Ranks)}, arguments(o)...)...)
-	})}, nil
+		return script.Command(ctx, append([]string{strconv.Itoa(o.Ranks)}, arguments(o)...)...)
+	})}
 }
 
 // FindNCCL returns the loop in C around NCCL's all-reduce, in processes that share a GPU. It is MILLSTREAM_NCCL_BENCH

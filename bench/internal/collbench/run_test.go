@@ -3,48 +3,36 @@ package collbench
 import (
 	"context"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"go.millstream.dev/bench/internal/benchtest"
 	"go.millstream.dev/internal/bench/benchfmt"
 )
 
 // TestMain is also one of the ranks.
 func TestMain(m *testing.M) {
-	if os.Getenv("MILLSTREAM_COLLBENCH_RANK") != "" {
-		if err := Serve(context.Background(), os.Stdin, os.Stdout); err != nil {
-			_, _ = os.Stderr.WriteString(err.Error())
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	benchtest.Role(map[string]benchtest.Serve{"rank": Serve})
 	os.Exit(m.Run())
 }
 
-func rankStarter(ctx context.Context) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	cmd.Env = append(cmd.Environ(), "MILLSTREAM_COLLBENCH_RANK=1")
-	return cmd
+// figures runs the benchmark.
+func figures(t *testing.T, all []Competitor, o Options) benchfmt.Figures {
+	t.Helper()
+	return benchtest.Figures(t, &o, func(ctx context.Context, sink benchfmt.Sink) error {
+		return Run(ctx, all, o, sink, nil)
+	})
 }
 
 // TestRanks measures in real processes, in every setting, with small and large arrays.
 func TestRanks(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
 	o := Options{Ranks: 3, Sizes: []int64{4, 1 << 20}, Rounds: 1, RoundTime: time.Millisecond, Settings: HostSettings()}
-	if err := o.Complete(); err != nil {
-		t.Fatal(err)
-	}
 	var all []Competitor
 	for _, s := range o.Settings {
-		all = append(all, Ours(s, rankStarter))
+		all = append(all, Ours(s, benchtest.Self("rank")))
 	}
-	var got benchfmt.Figures
-	if err := Run(ctx, all, o, &got, nil); err != nil {
-		t.Fatal(err)
-	}
+	got := figures(t, all, o)
 	lanes := map[string]string{"shm": "shm+tcp", "ucx": "ucx", "tcp": "tcp"}
 	if len(got) != 6 {
 		t.Errorf("%d figures, want 6", len(got))
@@ -70,14 +58,8 @@ func fake(name, variant string, us float64) Competitor {
 // TestBestVariantHasTheBar: of a peer that runs in two ways the faster is compared with.
 func TestBestVariantHasTheBar(t *testing.T) {
 	o := Options{Sizes: []int64{8}, Rounds: 2}
-	if err := o.Complete(); err != nil {
-		t.Fatal(err)
-	}
-	var got benchfmt.Figures
 	all := []Competitor{fake("", "", 10), fake(OpenMPI, "default", 20), fake(OpenMPI, "yield", 12), fake(Gloo, "", 25)}
-	if err := Run(context.Background(), all, o, &got, nil); err != nil {
-		t.Fatal(err)
-	}
+	got := figures(t, all, o)
 	if len(got) != 3 || got[0].Bar != nil || got[1].Bar == nil || got[1].Mode != "yield" || got[2].Bar == nil {
 		t.Fatalf("%+v", got)
 	}
@@ -91,12 +73,8 @@ func TestBestVariantHasTheBar(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for _, o := range []Options{{Ranks: -1}, {Sizes: []int64{3}}, {Settings: []string{"carrier pigeon"}},
-		{Settings: []string{"shm", SettingNCCL}}} {
-		if err := o.Complete(); err == nil {
-			t.Errorf("%+v is accepted", o)
-		}
-	}
+	benchtest.Rejects(t, &Options{Ranks: -1}, &Options{Sizes: []int64{3}}, &Options{Rounds: -1},
+		&Options{Settings: []string{"carrier pigeon"}}, &Options{Settings: []string{"shm", SettingNCCL}})
 	quick := Options{Quick: true}
 	if err := quick.Complete(); err != nil || quick.Rounds != 2 || len(quick.Sizes) != 5 || quick.Ranks != 4 {
 		t.Errorf("%+v, %v", quick, err)
@@ -146,12 +124,12 @@ func TestParseLines(t *testing.T) {
 
 func TestMissingPeersAreNamed(t *testing.T) {
 	t.Setenv("MILLSTREAM_OPENMPI", "")
-	t.Setenv("MILLSTREAM_TORCH_PYTHON", "")
 	root := t.TempDir()
 	if _, err := FindOpenMPI(root); err == nil || !strings.Contains(err.Error(), "scripts/setup collectives") {
 		t.Error(err)
 	}
-	if _, err := FindGloo(root); err == nil || !strings.Contains(err.Error(), "scripts/setup collectives") {
+	if _, err := FindTorch([]string{"MILLSTREAM_TORCH_PYTHON=/nowhere/python"}); err == nil ||
+		!strings.Contains(err.Error(), "scripts/setup collectives") {
 		t.Error(err)
 	}
 }

@@ -2,35 +2,26 @@ package command
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"go.millstream.dev/bench/internal/collbench"
 	"go.millstream.dev/internal/bench/benchfmt"
 	"go.millstream.dev/internal/bench/benchpeer"
-	"go.millstream.dev/internal/proc/cmdline"
 )
 
-type allReduceFlags struct {
-	options collbench.Options
-	sizes   string
-	peers   []string
-	json    bool
-	svg     string
-}
-
 func allReduceCommand() *cobra.Command {
-	f := &allReduceFlags{}
-	o := &f.options
-	cmd := &cobra.Command{
-		Use:   "allreduce",
-		Short: "All-reduce of float32 among processes of this host",
-		Long: `Measures the sum of float32 arrays over processes of this host, the collective
+	o := &collbench.Options{}
+	return benchmark{
+		name:  "allreduce",
+		short: "All-reduce of float32 among processes of this host",
+		long: `Measures the sum of float32 arrays over processes of this host, the collective
 that cliques spend their time in. Each competitor runs in fresh processes, one
 after the other, in alternating rounds; results are checked.
 
@@ -50,69 +41,77 @@ Peers
             the figure "form" is forming a clique beside NCCL's own init
 
 The peers come with scripts/setup collectives. --peers fails when one is missing.`,
-		Example: `  millstream bench allreduce --quick
+		example: `  millstream bench allreduce --quick
   millstream bench allreduce --peers --svg allreduce.svg
   millstream bench allreduce --peers=openmpi --ranks 2 --size 4KiB-4MiB*8 --json
   millstream bench allreduce --peers=nccl`,
-		Args: cmdline.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		settings:  choice{chosen: &o.Settings, known: collbench.SettingNames(), help: "shm"},
+		sizes:     &o.Sizes,
+		sizesHelp: "sizes of the array (default 4KiB,64KiB,1MiB,8MiB,64MiB)",
+		flags: func(flags *pflag.FlagSet) {
+			flags.IntVar(&o.Ranks, "ranks", 0, "number of processes (default 4, on a GPU 2)")
 		},
+		peers:  collbench.PeerNames(),
+		bare:   []string{allPeers}, // those of the settings: see complete
+		rounds: &o.Rounds, roundsHelp: "5, quick 2",
+		roundTime: &o.RoundTime, roundTimeHelp: "500ms, quick 150ms, for each size",
+		quick: &o.Quick, quickHelp: "fewer and shorter rounds",
+		complete: func(s *session) error {
+			if len(o.Settings) == 0 && slices.Equal(s.peers, []string{collbench.NCCL}) {
+				o.Settings = collbench.DeviceSettings()
+			}
+			if err := o.Complete(); err != nil {
+				return err
+			}
+			return allReducePeers(o, s)
+		},
+		prepare: func(s *session) (measurement, error) {
+			all, err := competitors(o, s)
+			if err != nil {
+				return nil, err
+			}
+			return func(ctx context.Context, sink benchfmt.Sink, progress *benchfmt.Progress) error {
+				if slices.Contains(o.Settings, collbench.SettingNCCL) {
+					if err := collbench.RunForm(ctx, *o, sink, progress); err != nil {
+						return err
+					}
+				}
+				return collbench.Run(ctx, all, *o, sink, progress)
+			}, nil
+		},
+		plot: func(figures []benchfmt.Figure) io.WriterTo { return collbench.Plot(figures, o.Ranks) },
+	}.command()
+}
+
+// allReducePeers replaces all peers by those of the settings, and returns an error for one that is not of them.
+func allReducePeers(o *collbench.Options, s *session) error {
+	if s.wants(allPeers) {
+		if s.peers = collbench.HostPeers(); o.OnDevice() {
+			s.peers = []string{collbench.NCCL}
+		}
 	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
-	flags.IntVar(&o.Ranks, "ranks", 0, "number of processes (default 4, on a GPU 2)")
-	flags.StringSliceVar(&o.Settings, "setting", nil, "settings: "+strings.Join(collbench.SettingNames(), ", "))
-	flags.StringVar(&f.sizes, "size", "", "sizes of the array (default 4KiB,64KiB,1MiB,8MiB,64MiB)")
-	flags.StringSliceVar(&f.peers, "peers", nil, "compare with these programs; without a value, with all")
-	flags.Lookup("peers").NoOptDefVal = allPeers
-	flags.IntVar(&o.Rounds, "rounds", 0, "alternating rounds; the best counts (default 5, quick 2)")
-	flags.DurationVar(&o.RoundTime, "round-time", 0, "time for one size (default 500ms, quick 150ms)")
-	flags.BoolVar(&o.Quick, "quick", false, "fewer and shorter rounds")
-	flags.BoolVar(&f.json, "json", false, "one JSON object per figure and line, on standard output")
-	flags.StringVar(&f.svg, "svg", "", "write a plot to this file")
-	completeFlags(cmd, map[string][]string{"setting": collbench.SettingNames(), "peers": collbench.PeerNames()})
-	return cmd
+	for _, name := range s.peers {
+		if (name == collbench.NCCL) != o.OnDevice() {
+			return fmt.Errorf("peer %s and the settings %s: NCCL is measured with the settings on device memory (%s), "+
+				"the others with those on the host's", name, strings.Join(o.Settings, ", "),
+				strings.Join(collbench.DeviceSettings(), ", "))
+		}
+	}
+	return nil
 }
 
 // competitors are ours and the peers that were asked for.
-func (f *allReduceFlags) competitors() ([]collbench.Competitor, error) {
+func competitors(o *collbench.Options, s *session) ([]collbench.Competitor, error) {
 	var all []collbench.Competitor
-	for _, s := range f.options.Settings {
-		if f.options.OnDevice() {
-			all = append(all, collbench.OursOnDevice(s))
-			continue
-		}
-		all = append(all, collbench.Ours(s, func(ctx context.Context) *exec.Cmd {
-			return ownCommand(ctx, allReducePeerName)
-		}))
-	}
-	peers := f.peers
-	if slices.Contains(peers, allPeers) {
-		peers = collbench.HostPeers()
-		if f.options.OnDevice() {
-			peers = []string{collbench.NCCL}
+	for _, setting := range o.Settings {
+		if o.OnDevice() {
+			all = append(all, collbench.OursOnDevice(setting))
+		} else {
+			all = append(all, collbench.Ours(setting, own(allReducePeerName)))
 		}
 	}
-	if len(peers) == 0 {
-		return all, nil
-	}
-	for _, name := range peers {
-		if !slices.Contains(collbench.PeerNames(), name) {
-			return nil, cmdline.Usagef("unknown peer %q; there are %s", name, strings.Join(collbench.PeerNames(), ", "))
-		}
-		if (name == collbench.NCCL) != f.options.OnDevice() {
-			return nil, cmdline.Usagef("peer %s and the settings %s: NCCL is measured with the settings on device "+
-				"memory (%s), the others with those on the host's",
-				name, strings.Join(f.options.Settings, ", "), strings.Join(collbench.DeviceSettings(), ", "))
-		}
-	}
-	root, ok := benchpeer.Repository()
-	if !ok && !f.options.OnDevice() { // NCCL's loop may be anywhere
-		return nil, &benchpeer.MissingError{Peer: peers[0], Reason: "no sources of Millstream around the working " +
-			"folder or the program", Fix: "cd to the repository"}
-	}
-	for _, name := range peers {
+	root, _ := benchpeer.Repository()
+	for _, name := range s.peers {
 		switch name {
 		case collbench.NCCL:
 			found, err := collbench.FindNCCL(root)
@@ -127,72 +126,18 @@ func (f *allReduceFlags) competitors() ([]collbench.Competitor, error) {
 			}
 			all = append(all, found...)
 		case collbench.Gloo:
-			found, err := collbench.FindGloo(root)
+			python, err := collbench.FindTorch(os.Environ())
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, found)
+			program, err := s.keep(benchpeer.Unpack(python, benchpeer.ScriptAllReduce))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, collbench.GlooOf(program))
 		}
 	}
 	return all, nil
-}
-
-func (f *allReduceFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
-	if err := setSizes(&f.options.Sizes, f.sizes); err != nil {
-		return cmdline.Usage(err)
-	}
-	if len(f.options.Settings) == 0 && len(f.peers) == 1 && f.peers[0] == collbench.NCCL {
-		f.options.Settings = collbench.DeviceSettings()
-	}
-	if err := f.options.Complete(); err != nil {
-		return cmdline.Usage(err)
-	}
-	all, err := f.competitors()
-	if err != nil {
-		return err
-	}
-	return report{json: f.json, rounds: f.options.Rounds}.of(stdout, stderr,
-		func(sink benchfmt.Sink, progress *benchfmt.Progress) error {
-			if slices.Contains(f.options.Settings, collbench.SettingNCCL) {
-				if err := collbench.RunForm(ctx, f.options, sink, progress); err != nil {
-					return err
-				}
-			}
-			if f.svg == "" {
-				return collbench.Run(ctx, all, f.options, sink, progress)
-			}
-			kept := &keptFigures{sink: sink}
-			if err := collbench.Run(ctx, all, f.options, kept, progress); err != nil {
-				return err
-			}
-			return writeSVG(f.svg, collbench.Plot(kept.figures, f.options.Ranks))
-		})
-}
-
-// keptFigures passes figures on and keeps them for a plot.
-type keptFigures struct {
-	sink    benchfmt.Sink
-	figures []benchfmt.Figure
-}
-
-func (k *keptFigures) Add(f benchfmt.Figure) error {
-	k.figures = append(k.figures, f)
-	return k.sink.Add(f)
-}
-
-func (k *keptFigures) Close() error { return k.sink.Close() }
-
-// writeSVG writes a plot to a file.
-func writeSVG(path string, plot io.WriterTo) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if _, err := plot.WriteTo(file); err != nil {
-		_ = file.Close()
-		return err
-	}
-	return file.Close()
 }
 
 const allReducePeerName = "bench-allreduce-rank"

@@ -2,7 +2,9 @@ package command
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,8 @@ import (
 
 	"go.millstream.dev/cli"
 	"go.millstream.dev/cuda"
+	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/bench/ucxbench"
 	"go.millstream.dev/internal/proc/childproc"
 	"go.millstream.dev/internal/proc/cmdline"
 )
@@ -91,7 +95,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"ucx", "--case", "tag-latency"}, `unknown case "tag-latency"; known: tag-lat, `},
 		{[]string{"ucx", "--size", "1KiB-"}, "want a number of bytes"},
 		{[]string{"ucx", "--rounds", "-3"}, "at least 1"},
-		{[]string{"ucx", "--peers=mpi"}, `unknown peer "mpi"; known: ucx_perftest`},
+		{[]string{"ucx", "--peers=mpi"}, `unknown peer "mpi"; there are ucx_perftest, `},
 		{[]string{"ucx", "ucx_perftest"}, `unexpected argument "ucx_perftest"`},
 		{[]string{"ucx", "--peers", "nonsense"}, `unexpected argument "nonsense"`},
 	} {
@@ -119,17 +123,33 @@ func TestPeerArguments(t *testing.T) {
 		{args: []string{"ucx_perftest"}, bad: true},
 		{args: []string{"--peers", "ucx_perftest", "x"}, bad: true},
 	} {
-		var f ucxFlags
-		cmd := ucxFlagsCommand(&f)
-		err := cmd.ParseFlags(tc.args)
-		if err == nil {
-			err = f.peerArguments(cmd.Flags().Args())
+		var got []string
+		b := ucxBenchmark(&ucxbench.Options{})
+		b.prepare = func(s *session) (measurement, error) {
+			got = s.peers
+			return func(context.Context, benchfmt.Sink, *benchfmt.Progress) error { return nil }, nil
 		}
-		if err == nil {
-			err = f.complete()
+		cmd := b.command()
+		cmd.SetArgs(tc.args)
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		err := cmd.Execute()
+		if (err != nil) != tc.bad || err == nil && strings.Join(got, ",") != tc.want {
+			t.Errorf("%q: got peers %q, error %v; want %q, error %t", tc.args, got, err, tc.want, tc.bad)
 		}
-		if (err != nil) != tc.bad || err == nil && strings.Join(f.options.Peers, ",") != tc.want {
-			t.Errorf("%q: %q, %v", tc.args, f.options.Peers, err)
+	}
+}
+
+// Every benchmark has the flags that the runner gives to all.
+func TestSharedFlags(t *testing.T) {
+	for _, cmd := range Command().Commands() {
+		if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {
+			continue
+		}
+		for _, name := range []string{"peers", "rounds", "quick", "json"} {
+			if cmd.Flags().Lookup(name) == nil {
+				t.Errorf("%s: no flag --%s", cmd.CommandPath(), name)
+			}
 		}
 	}
 }

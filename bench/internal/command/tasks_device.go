@@ -45,6 +45,7 @@ func asyncDevice(ctx context.Context, size int64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	defer tool.Close()
 	n := int(deviceBytes / size / 4)
 	micros, err := tool.Run(ctx, benchpeer.UCXXRun{Case: "tag-lat", Size: size, Iterations: n, Warmup: n / 8, Window: 1,
 		Memory: "cuda"})

@@ -1,11 +1,9 @@
 package commbench
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
+	"go.millstream.dev/bench/internal/options"
 	"go.millstream.dev/internal/bench/benchfmt"
 	"go.millstream.dev/internal/dask/commpeer"
 )
@@ -33,13 +31,7 @@ func Cases() []Case {
 }
 
 // CaseNames are the names of the cases.
-func CaseNames() []string {
-	var names []string
-	for _, c := range Cases() {
-		names = append(names, c.Name)
-	}
-	return names
-}
+func CaseNames() []string { return options.Names(Cases(), func(c Case) string { return c.Name }) }
 
 // Setting is a kind of connection.
 type Setting struct {
@@ -66,11 +58,7 @@ func Settings() []Setting {
 
 // SettingNames are the names of the settings.
 func SettingNames() []string {
-	var names []string
-	for _, s := range Settings() {
-		names = append(names, s.Name)
-	}
-	return names
+	return options.Names(Settings(), func(s Setting) string { return s.Name })
 }
 
 // PeerName is Dask's name on the command line and in figures.
@@ -97,42 +85,19 @@ type Options struct {
 
 // Complete checks names and sets defaults.
 func (o *Options) Complete() error {
-	if err := known("case", o.Cases, CaseNames()); err != nil {
+	if err := options.Choose("case", &o.Cases, CaseNames(), CaseNames()); err != nil {
 		return err
 	}
-	if err := known("setting", o.Settings, SettingNames()); err != nil {
+	if err := options.Choose("setting", &o.Settings, SettingNames(), SettingNames()); err != nil {
 		return err
 	}
-	if len(o.Cases) == 0 {
-		o.Cases = CaseNames()
+	rounds := options.Number[int]{What: "rounds", Value: &o.Rounds, Full: 5, Quick: 2}
+	if err := options.Positive(o.Quick, rounds); err != nil {
+		return err
 	}
-	if len(o.Settings) == 0 {
-		o.Settings = SettingNames()
-	}
-	rounds, roundTime, idle := 5, 300*time.Millisecond, 5*time.Second
-	if o.Quick {
-		rounds, roundTime, idle = 2, 100*time.Millisecond, 2*time.Second
-	}
-	if o.Rounds == 0 {
-		o.Rounds = rounds
-	}
-	if o.RoundTime == 0 {
-		o.RoundTime = roundTime
-	}
-	if o.IdleTime == 0 {
-		o.IdleTime = idle
-	}
-	if o.Rounds < 0 || o.RoundTime < 0 || o.IdleTime < 0 {
-		return fmt.Errorf("rounds and times must not be negative")
-	}
-	return nil
-}
-
-func known(what string, names, valid []string) error {
-	for _, n := range names {
-		if !slices.Contains(valid, n) {
-			return fmt.Errorf("unknown %s %q; there are %s", what, n, strings.Join(valid, ", "))
-		}
-	}
-	return nil
+	return options.Positive(o.Quick,
+		options.Number[time.Duration]{What: "length of a round", Value: &o.RoundTime, Full: 300 * time.Millisecond,
+			Quick: 100 * time.Millisecond},
+		options.Number[time.Duration]{What: "length of idle-cpu", Value: &o.IdleTime, Full: 5 * time.Second,
+			Quick: 2 * time.Second})
 }

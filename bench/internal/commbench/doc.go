@@ -3,6 +3,6 @@
 // one, and what an idle listener with its comms costs.
 //
 // Every pair is a server and a client process, each of Go (Serve) or of Python
-// (tests/interop/peers/bench_comm.py). Both read commands as JSON lines from their
+// (bench_comm.py of benchpeer). Both read commands as JSON lines from their
 // standard input and answer on their standard output; they end with their input.
 package commbench

@@ -1,10 +1,7 @@
 package daskbench
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
+	"go.millstream.dev/bench/internal/options"
 	"go.millstream.dev/internal/bench/benchfmt"
 )
 
@@ -49,13 +46,7 @@ func Cases() []Case {
 }
 
 // CaseNames are the names of the cases.
-func CaseNames() []string {
-	var names []string
-	for _, c := range Cases() {
-		names = append(names, c.Name)
-	}
-	return names
-}
+func CaseNames() []string { return options.Names(Cases(), func(c Case) string { return c.Name }) }
 
 // Options choose what to measure. Complete fills the rest in.
 type Options struct {
@@ -77,33 +68,18 @@ type Options struct {
 
 // Complete checks names and sets defaults.
 func (o *Options) Complete() error {
-	for _, n := range o.Cases {
-		if !slices.Contains(CaseNames(), n) {
-			return fmt.Errorf("unknown case %q; there are %s", n, strings.Join(CaseNames(), ", "))
-		}
+	if err := options.Choose("case", &o.Cases, CaseNames(), CaseNames()); err != nil {
+		return err
 	}
-	if len(o.Cases) == 0 {
-		o.Cases = CaseNames()
-	}
-	for _, d := range []struct {
-		what        string
-		v           *int
-		full, quick int
-	}{
-		{"rounds", &o.Rounds, 7, 1}, {"workers", &o.Workers, 2, 2}, {"threads", &o.Threads, 1, 1},
-		{"tasks", &o.Tasks, 20_000, 2_000},
-		{"tasks of the graph", &o.DAG, 3_001, 501}, {"leaves", &o.Leaves, 2_048, 256},
-		{"rows", &o.Rows, 10_000_000, 200_000},
-		{"partitions", &o.Parts, 20, 4}, {"seed", &o.Seed, 1, 1},
-	} {
-		if *d.v == 0 {
-			if *d.v = d.full; o.Quick {
-				*d.v = d.quick
-			}
-		}
-		if *d.v < 1 {
-			return fmt.Errorf("%s: %d must be positive", d.what, *d.v)
-		}
-	}
-	return nil
+	return options.Positive(o.Quick, []options.Number[int]{
+		{What: "rounds", Value: &o.Rounds, Full: 7, Quick: 1},
+		{What: "workers", Value: &o.Workers, Full: 2, Quick: 2},
+		{What: "threads", Value: &o.Threads, Full: 1, Quick: 1},
+		{What: "tasks", Value: &o.Tasks, Full: 20_000, Quick: 2_000},
+		{What: "tasks of the graph", Value: &o.DAG, Full: 3_001, Quick: 501},
+		{What: "leaves", Value: &o.Leaves, Full: 2_048, Quick: 256},
+		{What: "rows", Value: &o.Rows, Full: 10_000_000, Quick: 200_000},
+		{What: "partitions", Value: &o.Parts, Full: 20, Quick: 4},
+		{What: "seed", Value: &o.Seed, Full: 1, Quick: 1},
+	}...)
 }

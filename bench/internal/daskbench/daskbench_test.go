@@ -7,9 +7,10 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
+	"go.millstream.dev/bench/internal/benchtest"
 	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/bench/benchpeer"
 )
 
 func TestComplete(t *testing.T) {
@@ -24,11 +25,7 @@ func TestComplete(t *testing.T) {
 	if err := quick.Complete(); err != nil || quick.Rounds != 1 || quick.Tasks != 2_000 || len(quick.Cases) != 1 {
 		t.Errorf("quick: %+v, %v", quick, err)
 	}
-	for _, bad := range []Options{{Cases: []string{"x"}}, {Rounds: -1}, {Rows: -5}} {
-		if err := bad.Complete(); err == nil {
-			t.Errorf("%+v was taken", bad)
-		}
-	}
+	benchtest.Rejects(t, &Options{Cases: []string{"x"}}, &Options{Rounds: -1}, &Options{Rows: -5})
 }
 
 func TestValue(t *testing.T) {
@@ -105,10 +102,13 @@ func TestStartProcessTellsWhy(t *testing.T) {
 	}
 }
 
-type figures []benchfmt.Figure
-
-func (f *figures) Add(one benchfmt.Figure) error { *f = append(*f, one); return one.Validate() }
-func (f *figures) Close() error                  { return nil }
+// measured runs the benchmark.
+func measured(t *testing.T, p Programs, o Options) (benchfmt.Figures, error) {
+	t.Helper()
+	return benchtest.Run(t, &o, func(ctx context.Context, sink benchfmt.Sink) error {
+		return Run(ctx, p, o, sink, nil)
+	})
+}
 
 // scripted are processes of shell scripts: schedulers and workers that are ready at once, and a client that answers
 // with what the file says.
@@ -134,7 +134,7 @@ read line
 if [ "$(cat %[1]s/side)" = ours ]; then echo '%[2]s'; else echo '%[3]s'; fi
 cat >/dev/null
 `, dir, ours, theirs))
-	return Programs{Python: python, Client: "client.py",
+	return Programs{Client: &benchpeer.Program{Python: python, Script: "client.py"},
 		Millstream: func(ctx context.Context, args ...string) *exec.Cmd {
 			return exec.CommandContext(ctx, "sh", "-c",
 				fmt.Sprintf(
@@ -143,15 +143,10 @@ cat >/dev/null
 }
 
 func TestRun(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	o := Options{Peer: true, Rounds: 2, Cases: []string{mapNoop, mergeTree}}
-	if err := o.Complete(); err != nil {
-		t.Fatal(err)
-	}
-	var got figures
 	p := scripted(t, `{"seconds": 2, "tasks": 1000, "check": "a"}`, `{"seconds": 4, "tasks": 1000, "check": "a"}`)
-	if err := Run(ctx, p, o, &got, nil); err != nil {
+	got, err := measured(t, p, o)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if len(got) != 2 || got[0].Ours != 500 || got[0].Theirs != 250 || got[1].Ours != 2 || got[1].Theirs != 4 ||
@@ -167,19 +162,13 @@ func TestRun(t *testing.T) {
 }
 
 func TestRunRefuses(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	o := Options{Peer: true, Rounds: 1, Cases: []string{mergeTree}}
-	if err := o.Complete(); err != nil {
-		t.Fatal(err)
-	}
 	for want, theirs := range map[string]string{
 		"different things": `{"seconds": 4, "tasks": 1000, "check": "b"}`,
 		"no luck":          `{"error": "no luck"}`,
 		"0 tasks":          `{"seconds": 4, "check": "a"}`,
 	} {
-		var got figures
-		err := Run(ctx, scripted(t, `{"seconds": 2, "tasks": 1000, "check": "a"}`, theirs), o, &got, nil)
+		_, err := measured(t, scripted(t, `{"seconds": 2, "tasks": 1000, "check": "a"}`, theirs), o)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}

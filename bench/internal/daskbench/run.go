@@ -5,17 +5,20 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 
 	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/bench/benchpeer"
+	"go.millstream.dev/internal/dask/python"
 )
 
 // Programs start the processes of a run.
 type Programs struct {
 	// Millstream is this program with some arguments.
 	Millstream func(ctx context.Context, args ...string) *exec.Cmd
-	// Python is the interpreter that has Dask, and Client the script of the Python client.
-	Python, Client string
+	// Client is the Python client; its interpreter, which has Dask, is that of all Python processes.
+	Client *benchpeer.Program
 }
 
 // bench is one run.
@@ -25,6 +28,9 @@ type bench struct {
 	dir      string // temporary: the processes' files
 }
 
+// modules is the folder with the Python package millstream, which the client imports.
+func (b *bench) modules() string { return filepath.Join(b.dir, "modules") }
+
 // Run measures what the options say and adds each figure to the sink as soon as it is there.
 func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink,
 	progress *benchfmt.Progress) (err error) {
@@ -33,6 +39,9 @@ func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink,
 		return err
 	}
 	defer os.RemoveAll(b.dir)
+	if err := os.CopyFS(b.modules(), python.Files()); err != nil {
+		return err
+	}
 	for i, c := range Cases() {
 		if !slices.Contains(o.Cases, c.Name) {
 			continue

@@ -3,7 +3,9 @@ package daskbench
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 
 	"go.millstream.dev/internal/bench/benchpeer"
@@ -81,9 +83,12 @@ func (b *bench) once(ctx context.Context, c Case, s side) (a answer, err error) 
 		}
 		running = append(running, w)
 	}
-	client, err := benchpeer.StartLines(ctx, func(ctx context.Context) *exec.Cmd {
-		return exec.CommandContext(ctx, b.programs.Python, b.programs.Client)
-	}, environment)
+	path := b.modules()
+	if given := os.Getenv("PYTHONPATH"); given != "" {
+		path += string(os.PathListSeparator) + given
+	}
+	client, err := benchpeer.StartLines(ctx, b.programs.Client.Start, append(slices.Clone(environment),
+		"PYTHONPATH="+path))
 	if err != nil {
 		return a, err
 	}
@@ -109,7 +114,7 @@ var environment = []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1",
 	"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=60s"}
 
 func (b *bench) python(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, b.programs.Python, args...)
+	cmd := exec.CommandContext(ctx, b.programs.Client.Python, args...)
 	cmd.Dir = b.dir
 	return cmd
 }
@@ -119,7 +124,7 @@ func (b *bench) scheduler(ctx context.Context, s side) (*process, string, error)
 	if s.ours {
 		return startProcess(s.name+" scheduler", b.programs.Millstream(ctx, "scheduler", "--host", "127.0.0.1",
 			"--port", "0",
-			"--dashboard-address", "127.0.0.1:0", "--python", b.programs.Python), "scheduler at ")
+			"--dashboard-address", "127.0.0.1:0", "--python", b.programs.Client.Python), "scheduler at ")
 	}
 	return startProcess(s.name+" scheduler", b.python(ctx, "-m", "distributed.cli.dask_scheduler", "--host",
 		"127.0.0.1", "--port", "0",
@@ -135,7 +140,7 @@ func (b *bench) worker(ctx context.Context, s side, address string, number int) 
 		p, _, err = startProcess(name, b.programs.Millstream(ctx, "worker", address, "--host", "127.0.0.1",
 			"--dashboard-address", "127.0.0.1:0",
 			"--nthreads", strconv.Itoa(b.o.Threads), "--no-nanny", "--memory-limit", "0", "--python",
-			b.programs.Python), "worker ")
+			b.programs.Client.Python), "worker ")
 	} else {
 		p, _, err = startProcess(name, b.python(ctx, "-m", "distributed.cli.dask_worker", address, "--host",
 			"127.0.0.1", "--dashboard-address", "127.0.0.1:0",

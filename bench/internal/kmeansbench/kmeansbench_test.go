@@ -4,8 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,56 +13,58 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"go.millstream.dev/bench/internal/benchtest"
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/frame"
 	"go.millstream.dev/frame/kmeans"
 	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/bench/benchpeer"
 	"go.millstream.dev/internal/proc/childproc"
 )
 
-// peerEnv makes the test binary the peer: one that answers as the variable says.
-const peerEnv = "KMEANSBENCH_TEST_PEER"
+// answerVariable is what the peer answers to every fit.
+const answerVariable = "KMEANSBENCH_TEST_ANSWER"
 
 func TestMain(m *testing.M) {
-	if inertia := os.Getenv(peerEnv); inertia != "" {
-		in := bufio.NewScanner(os.Stdin)
-		for in.Scan() {
-			var c command
-			if json.Unmarshal(in.Bytes(), &c) != nil {
-				os.Exit(1)
-			}
-			if c.Op == "load" {
-				_, _ = os.Stdout.WriteString("{\"rows\":1}\n")
-				continue
-			}
-			_, _ = os.Stdout.WriteString(inertia + "\n")
-		}
-		os.Exit(0)
-	}
+	benchtest.Role(map[string]benchtest.Serve{"peer": servePeer})
 	cluster.Main()
 	childproc.NoRaceSleep()
 	os.Exit(m.Run())
 }
 
-// peer answers every fit with the same line.
-func peer(answer string) func(ctx context.Context) *exec.Cmd {
-	return func(ctx context.Context) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, "/proc/self/exe")
-		cmd.Env = append(os.Environ(), peerEnv+"="+answer)
-		return cmd
+func servePeer(_ context.Context, in io.Reader, out io.Writer) error {
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		var c command
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			return err
+		}
+		answer := os.Getenv(answerVariable)
+		if c.Op == "load" {
+			answer = `{"rows":1}`
+		}
+		if _, err := io.WriteString(out, answer+"\n"); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// peer answers every fit with the same line.
+func peer(answer string) benchpeer.Starter { return benchtest.Self("peer", answerVariable+"="+answer) }
+
+// measured runs the benchmark.
+func measured(t *testing.T, p benchpeer.Starter, o Options) (benchfmt.Figures, error) {
+	t.Helper()
+	return benchtest.Run(t, &o, func(ctx context.Context, sink benchfmt.Sink) error {
+		return Run(ctx, p, o, sink, nil)
+	})
 }
 
 func TestRun(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
 	o := Options{Rows: 3000, Features: 3, K: []int{2, 4}, Types: []string{"float64"}, Iterations: 3, Rounds: 2}
-	if err := o.Complete(); err != nil {
-		t.Fatal(err)
-	}
-	var figures benchfmt.Figures
-	if err := Run(ctx, nil, o, &figures, nil); err != nil {
+	figures, err := measured(t, nil, o)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if len(figures) != 2 || figures[0].Case != "k=2" || figures[1].Setting != "float64" || figures[0].Ours <= 0 ||
@@ -71,11 +73,11 @@ func TestRun(t *testing.T) {
 	}
 	// A peer that finds something else is no peer.
 	o.K = []int{2}
-	err := Run(ctx, peer(`{"seconds":1,"inertia":5,"counts":[1,2999]}`), o, &figures, nil)
+	_, err = measured(t, peer(`{"seconds":1,"inertia":5,"counts":[1,2999]}`), o)
 	if err == nil || !strings.Contains(err.Error(), "different things") {
 		t.Errorf("a peer with another result: %v", err)
 	}
-	if err := Run(ctx, peer(`{"error":"no module named sklearn"}`), o, &figures, nil); err == nil ||
+	if _, err := measured(t, peer(`{"error":"no module named sklearn"}`), o); err == nil ||
 		!strings.Contains(err.Error(), "no module") {
 		t.Errorf("a peer that fails: %v", err)
 	}
@@ -132,10 +134,10 @@ func TestData(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for text, o := range map[string]Options{
-		"unknown type":  {Types: []string{"int8"}},
-		"groups":        {K: []int{5000}, Rows: 100},
-		"-1 rounds":     {Rounds: -1},
-		"-1 iterations": {Iterations: -1},
+		"unknown type":   {Types: []string{"int8"}},
+		"groups":         {K: []int{5000}, Rows: 100},
+		"rounds: -1":     {Rounds: -1},
+		"iterations: -1": {Iterations: -1},
 	} {
 		if err := o.Complete(); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v", text, err)

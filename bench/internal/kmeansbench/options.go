@@ -3,7 +3,8 @@ package kmeansbench
 import (
 	"fmt"
 	"slices"
-	"strings"
+
+	"go.millstream.dev/bench/internal/options"
 )
 
 // PeerName is scikit-learn's on the command line and in figures.
@@ -36,21 +37,6 @@ type Options struct {
 
 // Complete fills in the defaults and says what makes no sense.
 func (o *Options) Complete() error {
-	set := func(v *int, full, quick int) {
-		if *v != 0 {
-			return
-		}
-		if *v = full; o.Quick {
-			*v = quick
-		}
-	}
-	set(&o.Rows, 1_000_000, 100_000)
-	set(&o.Features, 32, 32)
-	set(&o.Iterations, 10, 10)
-	set(&o.Workers, 2, 2)
-	set(&o.Threads, 1, 1)
-	set(&o.GPUWorkers, 1, 1)
-	set(&o.Rounds, 5, 2)
 	if o.Device == "" {
 		o.Device = DeviceAuto
 	}
@@ -62,19 +48,19 @@ func (o *Options) Complete() error {
 			o.K = []int{8}
 		}
 	}
-	if len(o.Types) == 0 {
-		o.Types = Types
+	if err := options.Choose("type", &o.Types, Types, Types); err != nil {
+		return err
 	}
-	for _, t := range o.Types {
-		if !slices.Contains(Types, t) {
-			return fmt.Errorf("unknown type %q; there are %s", t, strings.Join(Types, " and "))
-		}
-	}
-	for name, v := range map[string]int{"rows": o.Rows, "features": o.Features, "iterations": o.Iterations,
-		"workers": o.Workers, "threads": o.Threads, "rounds": o.Rounds, "workers on the GPU": o.GPUWorkers} {
-		if v < 1 {
-			return fmt.Errorf("%d %s: there must be one at least", v, name)
-		}
+	if err := options.Positive(o.Quick, []options.Number[int]{
+		{What: "rows", Value: &o.Rows, Full: 1_000_000, Quick: 100_000},
+		{What: "features", Value: &o.Features, Full: 32, Quick: 32},
+		{What: "iterations", Value: &o.Iterations, Full: 10, Quick: 10},
+		{What: "workers", Value: &o.Workers, Full: 2, Quick: 2},
+		{What: "threads", Value: &o.Threads, Full: 1, Quick: 1},
+		{What: "workers on the GPU", Value: &o.GPUWorkers, Full: 1, Quick: 1},
+		{What: "rounds", Value: &o.Rounds, Full: 5, Quick: 2},
+	}...); err != nil {
+		return err
 	}
 	for _, k := range o.K {
 		if k < 1 || k > o.Rows {

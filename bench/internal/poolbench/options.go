@@ -1,13 +1,10 @@
 package poolbench
 
 import (
-	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
-	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/bench/internal/options"
 )
 
 // Bench is the name of these figures.
@@ -46,9 +43,11 @@ type Options struct {
 	Mem string
 	// Sizes of a buffer in bytes; default 1 MiB.
 	Sizes []int64
-	// Rounds of which the best counts; default 5.
+	// Quick is fewer and shorter rounds.
+	Quick bool
+	// Rounds of which the best counts; default 5, quick 2.
 	Rounds int
-	// RoundTime is how long one round takes; default 200 ms.
+	// RoundTime is how long one round takes; default 200 ms, quick 50 ms.
 	RoundTime time.Duration
 	// Device is the GPU's number; default 0.
 	Device int
@@ -56,38 +55,27 @@ type Options struct {
 
 // Complete fills in the defaults and checks every name.
 func (o *Options) Complete() error {
-	if len(o.Cases) == 0 {
-		o.Cases = CaseNames
+	if err := options.Choose("case", &o.Cases, CaseNames, CaseNames); err != nil {
+		return err
 	}
 	if o.Mem == "" {
 		o.Mem = MemCUDA
 	}
-	if len(o.Sizes) == 0 {
-		o.Sizes = []int64{1 << 20}
+	if err := options.Known("memory", []string{o.Mem}, MemNames); err != nil {
+		return err
 	}
-	if o.Rounds == 0 {
-		o.Rounds = 5
+	if err := options.Sizes(&o.Sizes, 1, maxSize, 1<<20); err != nil {
+		return err
 	}
-	if o.RoundTime == 0 {
-		o.RoundTime = 200 * time.Millisecond
+	rounds := options.Number[int]{What: "rounds", Value: &o.Rounds, Full: 5, Quick: 2}
+	if err := options.Positive(o.Quick, rounds); err != nil {
+		return err
 	}
-	for _, c := range o.Cases {
-		if !slices.Contains(CaseNames, c) {
-			return fmt.Errorf("unknown case %q; there are %s", c, strings.Join(CaseNames, ", "))
-		}
+	if o.Device < 0 {
+		return fmt.Errorf("device %d must not be negative", o.Device)
 	}
-	if !slices.Contains(MemNames, o.Mem) {
-		return fmt.Errorf("unknown memory %q; there are %s", o.Mem, strings.Join(MemNames, ", "))
-	}
-	if o.Rounds < 1 || o.RoundTime <= 0 || o.Device < 0 {
-		return errors.New("rounds, the time of a round and the device must be positive")
-	}
-	for _, n := range o.Sizes {
-		if n < 1 || n > maxSize {
-			return fmt.Errorf("size %s: want 1 B to %s", benchfmt.FormatSize(n), benchfmt.FormatSize(maxSize))
-		}
-	}
-	return nil
+	return options.Positive(o.Quick, options.Number[time.Duration]{What: "length of a round", Value: &o.RoundTime,
+		Full: 200 * time.Millisecond, Quick: 50 * time.Millisecond})
 }
 
 // maxSize keeps the pool, which is four buffers large, within a small GPU.

@@ -4,35 +4,22 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"go.millstream.dev/bench/internal/benchtest"
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/bench/benchfmt"
 	"go.millstream.dev/internal/bench/benchpeer"
 )
 
-const childVariable = "MILLSTREAM_TEST_POOL_CHILD"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(childVariable) != "" {
-		if err := Serve(context.Background(), os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	benchtest.Role(map[string]benchtest.Serve{"pool": Serve})
 	os.Exit(m.Run())
-}
-
-func own(ctx context.Context) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	cmd.Env = append(os.Environ(), childVariable+"=1")
-	return cmd
 }
 
 // peers answers for Python's process: a millisecond an operation.
@@ -43,11 +30,9 @@ func peers(ctx context.Context) *exec.Cmd {
 
 func run(t *testing.T, peers benchpeer.Starter, o Options) (benchfmt.Figures, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var figures benchfmt.Figures
-	err := Run(ctx, own, peers, o, &figures, benchfmt.NewProgress(&bytes.Buffer{}))
-	return figures, err
+	return benchtest.Run(t, &o, func(ctx context.Context, sink benchfmt.Sink) error {
+		return Run(ctx, benchtest.Self("pool"), peers, o, sink, benchfmt.NewProgress(io.Discard))
+	})
 }
 
 // A pool of host memory makes no driver call; sizes that do not fit a round are no trouble.

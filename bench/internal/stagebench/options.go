@@ -2,9 +2,10 @@ package stagebench
 
 import (
 	"fmt"
-	"slices"
-	"strings"
+	"math"
 	"time"
+
+	"go.millstream.dev/bench/internal/options"
 )
 
 // Case is how many messages are under way.
@@ -72,58 +73,39 @@ type Options struct {
 	Lines int
 	// Device is the GPU of both processes.
 	Device int
-	// Rounds per figure, of which the best counts (default 3).
+	// Quick is fewer and shorter rounds.
+	Quick bool
+	// Rounds per figure, of which the best counts (default 3, quick 2).
 	Rounds int
-	// RoundTime is the length of a round of ours (default 400 ms).
+	// RoundTime is the length of a round of ours (default 400 ms, quick 100 ms).
 	RoundTime time.Duration
 }
 
 // Names of all cases and settings.
 func Names() (cases, settings []string) {
-	for _, c := range Cases() {
-		cases = append(cases, c.Name)
-	}
-	for _, s := range Settings() {
-		settings = append(settings, s.Name)
-	}
-	return cases, settings
+	return options.Names(Cases(), func(c Case) string { return c.Name }),
+		options.Names(Settings(), func(s Setting) string { return s.Name })
 }
 
 // Complete checks names and sets defaults.
 func (o *Options) Complete() error {
 	cases, settings := Names()
-	for _, list := range []struct {
-		what         string
-		given, known []string
-	}{{"case", o.Cases, cases}, {"setting", o.Settings, settings}} {
-		for _, name := range list.given {
-			if !slices.Contains(list.known, name) {
-				return fmt.Errorf("unknown %s %q; there are %s", list.what, name, strings.Join(list.known, ", "))
-			}
-		}
+	if err := options.Choose("case", &o.Cases, cases, cases); err != nil {
+		return err
 	}
-	if len(o.Cases) == 0 {
-		o.Cases = cases
+	if err := options.Choose("setting", &o.Settings, settings, settings); err != nil {
+		return err
 	}
-	if len(o.Settings) == 0 {
-		o.Settings = settings
+	if err := options.Sizes(&o.Sizes, 1, math.MaxInt64, 64<<20, 256<<20); err != nil {
+		return err
 	}
-	if len(o.Sizes) == 0 {
-		o.Sizes = []int64{64 << 20, 256 << 20}
+	rounds := options.Number[int]{What: "rounds", Value: &o.Rounds, Full: 3, Quick: 2}
+	if err := options.Positive(o.Quick, rounds); err != nil {
+		return err
 	}
-	if o.Rounds == 0 {
-		o.Rounds = 3
+	if o.Device < 0 || o.Lines < 0 {
+		return fmt.Errorf("device %d and lines %d must not be negative", o.Device, o.Lines)
 	}
-	if o.RoundTime == 0 {
-		o.RoundTime = 400 * time.Millisecond
-	}
-	if o.Rounds < 0 || o.RoundTime < 0 || o.Device < 0 || o.Lines < 0 {
-		return fmt.Errorf("rounds, times, lines and the device must not be negative")
-	}
-	for _, n := range o.Sizes {
-		if n < 1 {
-			return fmt.Errorf("a size of %d bytes", n)
-		}
-	}
-	return nil
+	return options.Positive(o.Quick, options.Number[time.Duration]{What: "length of a round", Value: &o.RoundTime,
+		Full: 400 * time.Millisecond, Quick: 100 * time.Millisecond})
 }

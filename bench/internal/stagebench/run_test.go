@@ -3,13 +3,13 @@ package stagebench
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"go.millstream.dev/bench/internal/benchtest"
 	"go.millstream.dev/internal/bench/benchfmt"
 	"go.millstream.dev/internal/bench/benchpeer"
 	"go.millstream.dev/internal/device/staging"
@@ -19,17 +19,10 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// roleVariable makes the test binary a process of a pair.
-const roleVariable = "MILLSTREAM_STAGEBENCH_TEST_ROLE"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(roleVariable) != "" {
-		if err := Serve(context.Background(), os.Stdin, os.Stdout, fakeMemory); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
+	benchtest.Role(map[string]benchtest.Serve{"peer": func(ctx context.Context, in io.Reader, out io.Writer) error {
+		return Serve(ctx, in, out, fakeMemory)
+	}})
 	childproc.NoRaceSleep() // of the processes of pairs
 	os.Exit(leak.Main(m))
 }
@@ -55,10 +48,14 @@ func fakeMemory(int) (*Memory, error) {
 	}, nil
 }
 
-func self(ctx context.Context) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	cmd.Env = append(os.Environ(), roleVariable+"=peer")
-	return cmd
+var self = benchtest.Self("peer")
+
+// measured runs the benchmark.
+func measured(t *testing.T, p Programs, o Options) (benchfmt.Figures, error) {
+	t.Helper()
+	return benchtest.Run(t, &o, func(ctx context.Context, sink benchfmt.Sink) error {
+		return Run(ctx, p, o, sink, benchfmt.NewProgress(os.Stderr))
+	})
 }
 
 // slowUCX answers as ucx_perftest would, and remembers what it was asked.
@@ -78,25 +75,17 @@ func (u *slowUCX) Run(_ context.Context, r benchpeer.PerftestRun) (benchpeer.Per
 }
 
 func TestRun(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
 	o := Options{Sizes: []int64{1000, 9 << 20}, Settings: []string{"tcp"}, Rounds: 2, RoundTime: time.Millisecond,
 		Lines: 3}
-	if err := o.Complete(); err != nil {
-		t.Fatal(err)
-	}
-	var figures benchfmt.Figures
 	ucx := &slowUCX{}
-	if err := Run(ctx, Programs{Go: self, UCX: ucx}, o, &figures, benchfmt.NewProgress(os.Stderr)); err != nil {
+	figures, err := measured(t, Programs{Go: self, UCX: ucx}, o)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if len(figures) != 2*2*2 {
 		t.Fatalf("%d figures", len(figures))
 	}
 	for _, f := range figures {
-		if err := f.Validate(); err != nil {
-			t.Error(err)
-		}
 		want, bar := 100.0, barPlain
 		if f.Peer == PeerTuned {
 			want, bar = 200, barTuned
@@ -118,34 +107,24 @@ func TestRun(t *testing.T) {
 }
 
 func TestRunWithoutPeer(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
 	o := Options{Cases: []string{"window"}, Sizes: []int64{100_000}, Settings: []string{"tcp"}, Rounds: 1,
 		RoundTime: time.Millisecond}
-	if err := o.Complete(); err != nil {
-		t.Fatal(err)
-	}
-	var figures benchfmt.Figures
-	if err := Run(ctx, Programs{Go: self}, o, &figures, benchfmt.NewProgress(os.Stderr)); err != nil {
+	figures, err := measured(t, Programs{Go: self}, o)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if len(figures) != 1 || figures[0].Peer != "" || figures[0].Ours <= 0 {
 		t.Errorf("%+v", figures)
 	}
 	broken := errors.New("no such program")
-	if err := Run(ctx, Programs{Go: self, UCX: &slowUCX{err: broken}}, o, &figures,
-		benchfmt.NewProgress(os.Stderr)); !errors.Is(err, broken) {
+	if _, err := measured(t, Programs{Go: self, UCX: &slowUCX{err: broken}}, o); !errors.Is(err, broken) {
 		t.Errorf("a peer that fails: %v", err)
 	}
 }
 
 func TestOptions(t *testing.T) {
-	for _, o := range []Options{{Cases: []string{"none"}}, {Settings: []string{"ipc"}}, {Rounds: -1},
-		{Sizes: []int64{0}}, {Device: -1}} {
-		if err := o.Complete(); err == nil {
-			t.Errorf("%+v is good", o)
-		}
-	}
+	benchtest.Rejects(t, &Options{Cases: []string{"none"}}, &Options{Settings: []string{"ipc"}}, &Options{Rounds: -1},
+		&Options{Sizes: []int64{0}}, &Options{Device: -1})
 	var o Options
 	if err := o.Complete(); err != nil || len(o.Cases) != 2 || len(o.Settings) != 2 || len(o.Sizes) != 2 ||
 		o.Rounds == 0 {

@@ -3,8 +3,8 @@ package taskbench
 import (
 	"fmt"
 	"slices"
-	"strings"
 
+	"go.millstream.dev/bench/internal/options"
 	"go.millstream.dev/internal/bench/benchfmt"
 )
 
@@ -52,13 +52,7 @@ func Cases() []Case {
 }
 
 // CaseNames are the names of the cases.
-func CaseNames() []string {
-	var names []string
-	for _, c := range Cases() {
-		names = append(names, c.Name)
-	}
-	return names
-}
+func CaseNames() []string { return options.Names(Cases(), func(c Case) string { return c.Name }) }
 
 // PeerName is Dask's name on the command line and in figures.
 const PeerName = "dask"
@@ -102,58 +96,40 @@ type Options struct {
 	Profile string
 }
 
-// set is the value, or its default.
-func set[T int | int64 | uint64](v *T, full, quick T, isQuick bool) error {
-	if *v == 0 {
-		if *v = full; isQuick {
-			*v = quick
-		}
-	}
-	if *v < 0 {
-		return fmt.Errorf("%d is negative", *v)
-	}
-	return nil
-}
-
 // Complete checks names and sets defaults.
 func (o *Options) Complete() error {
-	for _, n := range o.Cases {
-		if !slices.Contains(CaseNames(), n) {
-			return fmt.Errorf("unknown case %q; there are %s", n, strings.Join(CaseNames(), ", "))
-		}
+	// All that run on any machine.
+	byDefault := slices.DeleteFunc(CaseNames(), func(n string) bool { return n == deviceFetch })
+	if err := options.Choose("case", &o.Cases, CaseNames(), byDefault); err != nil {
+		return err
 	}
-	if len(o.Cases) == 0 { // all that run on any machine
-		o.Cases = slices.DeleteFunc(CaseNames(), func(n string) bool { return n == deviceFetch })
+	if err := options.Positive(o.Quick, []options.Number[int]{
+		{What: "rounds", Value: &o.Rounds, Full: 3, Quick: 1},
+		{What: "workers", Value: &o.Workers, Full: 2, Quick: 2},
+		{What: "threads", Value: &o.Threads, Full: 1, Quick: 1},
+		{What: "workers of the shuffle", Value: &o.ShuffleWorkers, Full: 4, Quick: 4},
+		{What: "tasks", Value: &o.Tasks, Full: 100_000, Quick: 5_000},
+		{What: "leaves", Value: &o.Leaves, Full: 1 << 15, Quick: 1 << 10},
+		{What: "tasks of the graph", Value: &o.DAG, Full: 50_000, Quick: 2_000},
+		{What: "submits", Value: &o.Submits, Full: 300, Quick: 50},
+		{What: "fetches", Value: &o.Fetches, Full: 3, Quick: 1},
+		{What: "partitions", Value: &o.ShuffleParts, Full: 32, Quick: 16},
+		{What: "fetches of GPU memory", Value: &o.DeviceFetches, Full: 20, Quick: 5},
+	}...); err != nil {
+		return err
 	}
-	q := o.Quick
-	for _, d := range []struct {
-		what        string
-		v           *int
-		full, quick int
-	}{
-		{"rounds", &o.Rounds, 3, 1}, {"workers", &o.Workers, 2, 2}, {"threads", &o.Threads, 1, 1},
-		{"workers of the shuffle", &o.ShuffleWorkers, 4, 4},
-		{"tasks", &o.Tasks, 100_000, 5_000}, {"leaves", &o.Leaves, 1 << 15, 1 << 10},
-		{"tasks of the graph", &o.DAG, 50_000, 2_000},
-		{"submits", &o.Submits, 300, 50}, {"fetches", &o.Fetches, 3, 1}, {"partitions", &o.ShuffleParts, 32, 16},
-		{"fetches of GPU memory", &o.DeviceFetches, 20, 5},
-	} {
-		if err := set(d.v, d.full, d.quick, q); err != nil {
-			return fmt.Errorf("%s: %w", d.what, err)
-		}
-	}
-	if err := set(&o.FetchBytes, 64<<20, 64<<20, q); err != nil {
-		return fmt.Errorf("bytes of a fetch: %w", err)
-	}
-	if err := set(&o.ShuffleBytes, 2<<30, 128<<20, q); err != nil {
-		return fmt.Errorf("bytes of the shuffle: %w", err)
+	if err := options.Positive(o.Quick, []options.Number[int64]{
+		{What: "bytes of a fetch", Value: &o.FetchBytes, Full: 64 << 20, Quick: 64 << 20},
+		{What: "bytes of the shuffle", Value: &o.ShuffleBytes, Full: 2 << 30, Quick: 128 << 20},
+	}...); err != nil {
+		return err
 	}
 	if o.Seed == 0 {
 		o.Seed = 1
 	}
 	if len(o.Scheduler) == 0 {
 		o.Scheduler = []int{10_000, 100_000, 1_000_000}
-		if q {
+		if o.Quick {
 			o.Scheduler = []int{1_000, 10_000}
 		}
 	}

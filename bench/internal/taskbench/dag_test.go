@@ -41,19 +41,20 @@ func TestRandomGraph(t *testing.T) {
 
 // Python draws the same graph and computes the same values.
 func TestPythonDrawsTheSame(t *testing.T) {
-	python, script, err := benchpeer.FindPython(PeerName, "tests/interop/peers/bench_tasks.py", os.Environ())
+	program, err := benchpeer.FindProgram(PeerName, benchpeer.ScriptTasks, os.Environ())
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer program.Close()
 	const n, seed = 3000, 12345
-	cmd := exec.CommandContext(context.Background(), python, "-c", `
+	cmd := exec.CommandContext(context.Background(), program.Python, "-c", `
 import json, bench_tasks as b
 dag = b.random_dag(3000, 12345)
 v = []
 for i, deps in enumerate(dag):
     v.append(b.mix(i, *[v[d] for d in deps]))
 print(json.dumps({"dag": dag, "values": v}))`)
-	cmd.Dir = filepath.Dir(script)
+	cmd.Dir = filepath.Dir(program.Script)
 	cmd.Stderr = os.Stderr
 	text, err := cmd.Output()
 	if err != nil {

@@ -4,7 +4,7 @@
 //
 // Each side of a comparison is one process with a client and a scheduler, which starts its
 // workers as further processes: of Go (Serve) or of Python
-// (tests/interop/peers/bench_tasks.py). Both read commands as JSON lines from their standard
+// (bench_tasks.py of benchpeer). Both read commands as JSON lines from their standard
 // input and answer on their standard output; they end with their input. Every round has
 // a fresh process, and only one side runs at a time.
 package taskbench

@@ -8,11 +8,10 @@ import (
 	"io"
 	"math"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
+	"go.millstream.dev/bench/internal/benchtest"
 	"go.millstream.dev/internal/bench/benchfmt"
 	"go.millstream.dev/internal/bench/benchpeer"
 )
@@ -20,11 +19,11 @@ import (
 // script is what a scripted process answers to each command, in turns.
 type script map[string][]answer
 
-// scriptVariable makes the test binary such a process.
+// scriptVariable has the script of the test binary in the role "script".
 const scriptVariable = "MILLSTREAM_TASKBENCH_SCRIPT"
 
 // play answers commands from the script. What it has no answer for gets an empty one.
-func play(in io.Reader, out io.Writer) error {
+func play(_ context.Context, in io.Reader, out io.Writer) error {
 	var s script
 	if err := json.Unmarshal([]byte(os.Getenv(scriptVariable)), &s); err != nil {
 		return err
@@ -54,29 +53,20 @@ func (s script) starter(t *testing.T) benchpeer.Starter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(ctx context.Context) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, "/proc/self/exe")
-		cmd.Env = append(cmd.Environ(), scriptVariable+"="+string(text))
-		return cmd
-	}
+	return benchtest.Self("script", scriptVariable+"="+string(text))
 }
 
 var started = answer{Pid: 1, Pids: []int{2, 3}}
 
 func measure(t *testing.T, o Options, ours, theirs script) (benchfmt.Figures, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
 	p := Programs{Go: ours.starter(t)}
 	if theirs != nil {
 		o.Peer, p.Python = true, theirs.starter(t)
 	}
-	if err := o.Complete(); err != nil {
-		t.Fatal(err)
-	}
-	var got benchfmt.Figures
-	err := Run(ctx, p, o, &got, nil)
-	return got, err
+	return benchtest.Run(t, &o, func(ctx context.Context, sink benchfmt.Sink) error {
+		return Run(ctx, p, o, sink, nil)
+	})
 }
 
 // Figures are rates, ratios are ours to theirs, and bars are looked at.

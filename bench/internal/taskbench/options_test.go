@@ -1,16 +1,14 @@
 package taskbench
 
-import "testing"
+import (
+	"testing"
+
+	"go.millstream.dev/bench/internal/benchtest"
+)
 
 func TestOptions(t *testing.T) {
-	for _, o := range []Options{
-		{Cases: []string{"x"}}, {Rounds: -1}, {Leaves: 3}, {DAG: 2}, {Scheduler: []int{0}}, {Workers: 1},
-		{ShuffleBytes: -1},
-	} {
-		if err := o.Complete(); err == nil {
-			t.Errorf("%+v is accepted", o)
-		}
-	}
+	benchtest.Rejects(t, &Options{Cases: []string{"x"}}, &Options{Rounds: -1}, &Options{Leaves: 3}, &Options{DAG: 2},
+		&Options{Scheduler: []int{0}}, &Options{Workers: 1}, &Options{ShuffleBytes: -1})
 	o := Options{}
 	if err := o.Complete(); err != nil || o.Tasks != 100_000 || o.Leaves != 1<<15 || o.DAG != 50_000 ||
 		o.Scheduler[2] != 1_000_000 || o.ShuffleBytes != 2<<30 {

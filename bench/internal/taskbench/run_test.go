@@ -3,12 +3,12 @@ package taskbench
 import (
 	"context"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"go.millstream.dev/bench/internal/benchtest"
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/internal/bench/benchfmt"
 )
@@ -16,44 +16,20 @@ import (
 // TestMain is also a process of the benchmark, and a worker of its clusters.
 func TestMain(m *testing.M) {
 	cluster.Main()
-	if os.Getenv("MILLSTREAM_TASKBENCH_PEER") != "" {
-		if err := Serve(context.Background(), os.Stdin, os.Stdout); err != nil {
-			os.Stderr.WriteString(err.Error() + "\n")
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	if os.Getenv(scriptVariable) != "" {
-		if err := play(os.Stdin, os.Stdout); err != nil {
-			os.Stderr.WriteString(err.Error() + "\n")
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	benchtest.Role(map[string]benchtest.Serve{"peer": Serve, "script": play})
 	os.Exit(m.Run())
 }
 
-func goStarter(ctx context.Context) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	cmd.Env = append(cmd.Environ(), "MILLSTREAM_TASKBENCH_PEER=1")
-	return cmd
-}
+var goStarter = benchtest.Self("peer")
 
 // run measures with small graphs.
 func run(t *testing.T, p Programs, o Options) benchfmt.Figures {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
 	o.Quick, o.Rounds, o.Tasks, o.Leaves, o.DAG, o.Submits = true, 1, 500, 64, 200, 10
 	o.Scheduler, o.FetchBytes, o.ShuffleBytes, o.ShuffleParts, o.ShuffleWorkers = []int{200, 400}, 4<<20, 4<<20, 4, 3
-	if err := o.Complete(); err != nil {
-		t.Fatal(err)
-	}
-	var got benchfmt.Figures
-	if err := Run(ctx, p, o, &got, nil); err != nil {
-		t.Fatal(err)
-	}
-	return got
+	return benchtest.Figures(t, &o, func(ctx context.Context, sink benchfmt.Sink) error {
+		return Run(ctx, p, o, sink, nil)
+	})
 }
 
 // Every case gives its figures.

@@ -3,7 +3,6 @@ package taskbench
 import (
 	"context"
 	"os"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -14,11 +13,12 @@ import (
 // python starts Dask's side of the benchmark.
 func python(t *testing.T) side {
 	t.Helper()
-	py, script, err := benchpeer.FindPython(PeerName, "tests/interop/peers/bench_tasks.py", os.Environ())
+	program, err := benchpeer.FindProgram(PeerName, benchpeer.ScriptTasks, os.Environ())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return side{PeerName, func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, py, script) }}
+	t.Cleanup(func() { _ = program.Close() })
+	return side{PeerName, program.Start}
 }
 
 // Workers that do nothing satisfy Dask's own scheduler: what they say is the protocol.

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,75 +16,24 @@ const (
 	UCXXCoreName  = "ucxx-core"
 )
 
-// ucxxScript is the peer program, relative to the repository.
-const ucxxScript = "tests/interop/peers/bench_ucxx.py"
-
-// UCXX is an installed Python UCXX with the script that measures it.
+// UCXX is an installed Python UCXX with the program that measures it. Close removes the program.
 type UCXX struct {
 	name    string
-	python  string
-	script  string
+	program *Program
 	environ []string
 }
 
-// FindUCXX looks for the script and for a Python with UCXX; see FindPython.
+// FindUCXX unpacks the program and finds a Python with UCXX: see [FindPython].
 func FindUCXX(name string, environ []string) (*UCXX, error) {
-	python, script, err := FindPython(name, ucxxScript, environ)
+	program, err := FindProgram(name, ScriptUCXX, environ)
 	if err != nil {
 		return nil, err
 	}
-	return &UCXX{name: name, python: python, script: script, environ: environ}, nil
+	return &UCXX{name: name, program: program, environ: environ}, nil
 }
 
-// FindPython looks for a peer's script in the repository around the working folder or
-// the running program, and for the Python of the peers: MILLSTREAM_PEER_PYTHON, then the
-// repository's .local/venv. The error is a [*MissingError].
-func FindPython(name, script string, environ []string) (python, path string, err error) {
-	missing := &MissingError{Peer: name, Fix: "scripts/setup peers"}
-	root, ok := findRepository()
-	if !ok {
-		missing.Reason = "no " + script + " above the working folder or the program"
-		missing.Fix = "cd to the repository"
-		return "", "", missing
-	}
-	python = getenv(environ, "MILLSTREAM_PEER_PYTHON")
-	if python == "" {
-		python = filepath.Join(root, ".local/venv/bin/python")
-	}
-	if _, err := os.Stat(python); err != nil {
-		missing.Reason = fmt.Sprintf("no Python with its packages at %s", python)
-		return "", "", missing
-	}
-	return python, filepath.Join(root, script), nil
-}
-
-// Repository is the folder of Millstream's sources, where peers' programs are: around the working folder or the running
-// program.
-func Repository() (string, bool) { return findRepository() }
-
-// findRepository walks up from the working folder, then from the program.
-func findRepository() (string, bool) {
-	var starts []string
-	if dir, err := os.Getwd(); err == nil {
-		starts = append(starts, dir)
-	}
-	if exe, err := os.Executable(); err == nil {
-		starts = append(starts, filepath.Dir(exe))
-	}
-	for _, dir := range starts {
-		for {
-			if _, err := os.Stat(filepath.Join(dir, ucxxScript)); err == nil {
-				return dir, true
-			}
-			up := filepath.Dir(dir)
-			if up == dir {
-				break
-			}
-			dir = up
-		}
-	}
-	return "", false
-}
+// Close removes the files of the program. It may be called twice.
+func (u *UCXX) Close() error { return u.program.Close() }
 
 // Name is the peer's name.
 func (u *UCXX) Name() string { return u.name }
@@ -127,7 +74,7 @@ func (u *UCXX) Run(ctx context.Context, r UCXXRun) (float64, error) {
 	defer cancel()
 	iterations := min(r.Iterations, maxUCXXIterations)
 	args := []string{
-		u.script, "--api", strings.TrimPrefix(u.name, "ucxx-"), "--case", r.Case, "--size",
+		u.program.Script, "--api", strings.TrimPrefix(u.name, "ucxx-"), "--case", r.Case, "--size",
 		strconv.FormatInt(r.Size, 10),
 		"--iterations", strconv.Itoa(iterations), "--warmup", strconv.Itoa(min(r.Warmup, iterations/10+1)),
 		"--window", strconv.Itoa(max(r.Window, 1)), "--seconds", strconv.FormatFloat(r.Seconds, 'f', -1, 64), "--mem",
@@ -136,7 +83,7 @@ func (u *UCXX) Run(ctx context.Context, r UCXXRun) (float64, error) {
 	fail := func(err error) (float64, error) {
 		return 0, fmt.Errorf("%s %s of %d bytes: %w", u.name, r.Case, r.Size, err)
 	}
-	p, err := start(ctx, append(slices.Clone(u.environ), r.Env...), u.python, args...)
+	p, err := start(ctx, append(slices.Clone(u.environ), r.Env...), u.program.Python, args...)
 	if err != nil {
 		return fail(err)
 	}

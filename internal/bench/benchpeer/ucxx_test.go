@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -28,29 +29,59 @@ func TestParseUCXX(t *testing.T) {
 
 func TestFindUCXXMissing(t *testing.T) {
 	t.Chdir(t.TempDir())
-	var missing *MissingError
-	if _, err := FindUCXX(UCXXAsyncName, nil); !errors.As(err, &missing) ||
-		!strings.Contains(err.Error(), "cd to the repository") {
-		t.Errorf("outside the repository: %v", err)
+	find := func(want string, environ ...string) {
+		t.Helper()
+		var missing *MissingError
+		u, err := FindUCXX(UCXXAsyncName, environ)
+		if !errors.As(err, &missing) || !strings.Contains(err.Error(), want) {
+			t.Errorf("FindUCXX with %q = %v, %v; want a MissingError with %q", environ, u, err, want)
+		}
 	}
-	if err := os.MkdirAll(filepath.Dir(ucxxScript), 0o755); err != nil {
+	find("export MILLSTREAM_PEER_PYTHON=PYTHON")
+	find("no Python with its packages at /nowhere/python; run `scripts/setup peers`",
+		"MILLSTREAM_PEER_PYTHON=/nowhere/python")
+	if err := os.MkdirAll(filepath.Dir(marker), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(ucxxScript, nil, 0o644); err != nil {
+	if err := os.WriteFile(marker, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := FindUCXX(UCXXAsyncName, nil); !errors.As(err, &missing) ||
-		!strings.Contains(err.Error(), "scripts/setup peers") ||
-		!strings.Contains(err.Error(), ".local/venv/bin/python") {
-		t.Errorf("without a Python: %v", err)
+	find(".local/venv/bin/python; run `scripts/setup peers`")
+}
+
+// An installed program has its peers with it: no repository is needed.
+func TestProgramsAreCarried(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("TMPDIR", t.TempDir())
+	environ := []string{"MILLSTREAM_PEER_PYTHON=" + os.Args[0]}
+	for _, script := range []string{ScriptAllReduce, ScriptComm, ScriptDask, ScriptKMeans, ScriptPool, ScriptTasks,
+		ScriptUCXX} {
+		p, err := FindProgram("x", script, environ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := p.Start(t.Context()).Args, []string{os.Args[0], p.Script}; !slices.Equal(got, want) {
+			t.Errorf("%s: command %q, want %q", script, got, want)
+		}
+		for _, name := range []string{script, "benchlib.py"} {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(p.Script), name)); err != nil {
+				t.Errorf("%s: %v", script, err)
+			}
+		}
+		for range 2 {
+			if err := p.Close(); err != nil {
+				t.Errorf("%s: Close: %v", script, err)
+			}
+		}
 	}
-	if _, err := FindUCXX(UCXXCoreName, []string{"MILLSTREAM_PEER_PYTHON=/nowhere/python"}); !errors.As(err,
-		&missing) || !strings.Contains(err.Error(), "/nowhere/python") {
-		t.Errorf("named Python: %v", err)
+	if p, err := FindProgram("x", "none.py", environ); err == nil {
+		t.Errorf("none.py: got %v, want an error", p)
 	}
-	u, err := FindUCXX(UCXXCoreName, []string{"MILLSTREAM_PEER_PYTHON=" + os.Args[0]})
-	if err != nil || u.Name() != UCXXCoreName {
-		t.Errorf("%v, %v", u, err)
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v; want nothing", left, err)
+	}
+	if err := (*Program)(nil).Close(); err != nil {
+		t.Errorf("Close of nil: %v", err)
 	}
 }
 
@@ -70,6 +101,7 @@ func TestUCXXRealPeer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			defer u.Close()
 			tc.run.Iterations, tc.run.Warmup, tc.run.Window, tc.run.Memory = 50, 5, 4, "host"
 			tc.run.Env = []string{"UCX_TLS=self,tcp"}
 			v, err := u.Run(t.Context(), tc.run)
@@ -82,6 +114,7 @@ func TestUCXXRealPeer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer u.Close()
 	if _, err := u.Run(t.Context(), UCXXRun{Case: "no-such-case", Iterations: 1, Memory: "host"}); err == nil ||
 		!strings.Contains(err.Error(), "no-such-case") {
 		t.Errorf("error %v", err)

@@ -10,7 +10,7 @@ import (
 type ucxxPeer struct{ tool *benchpeer.UCXX }
 
 func (p ucxxPeer) name() string { return p.tool.Name() }
-func (p ucxxPeer) close()       {}
+func (p ucxxPeer) close()       { _ = p.tool.Close() } // temporary files
 
 // UCXX connects by socket address, which shared memory alone cannot do; its
 // core interface has no event loop to be idle in.

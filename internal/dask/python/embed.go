@@ -48,6 +48,9 @@ var Bundle = sync.OnceValue(func() []byte {
 	return b
 })
 
+// Files returns the source files: a folder millstream, for programs that want it on their PYTHONPATH.
+func Files() fs.FS { return files }
+
 // Text is the source of a module of the package, for workers that do not have it.
 func Text(module string) (string, error) {
 	b, err := files.ReadFile("millstream/" + module + ".py")

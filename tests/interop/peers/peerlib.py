@@ -27,22 +27,9 @@ import traceback
 
 import numpy as np
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../internal/bench/benchpeer/peers"))
 
-def take_stdout():
-    """Return a private stream to the parent and send everything else to stderr.
-
-    UCX logs to standard output, which would end up between the answers. Call it
-    before ucxx is imported.
-    """
-    out = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-    return out
-
-
-def pattern(size, seed):
-    """Return the test data of a seed: byte i is (seed + 7*i + (i >> 8)) mod 256."""
-    i = np.arange(size, dtype=np.uint64)
-    return ((seed + 7 * i + (i >> np.uint64(8))) & np.uint64(0xFF)).astype(np.uint8)
+from benchlib import pattern, take_stdout  # noqa: E402, F401
 
 
 def make_data(spec, kind="numpy"):

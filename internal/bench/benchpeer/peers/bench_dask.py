@@ -34,7 +34,6 @@ class Bench:
     def map_noop(self, n, go=None, **_):
         function = operator.index  # found by name everywhere, and returns what it gets
         if go:
-            sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "internal", "dask", "python"))
             import millstream
 
             function = millstream.go(go)

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 
-import peerlib
+import benchlib
 
 MASK = (1 << 64) - 1
 # Values of tasks stay in the range that both sides compute alike.
@@ -447,7 +447,7 @@ def funcs():
 
 
 def main():
-    out = peerlib.take_stdout()
+    out = benchlib.take_stdout()
     side = Side()
     try:
         for line in sys.stdin:

@@ -10,9 +10,9 @@ import sys
 import threading
 import time
 
-import peerlib
+import benchlib
 
-OUT = peerlib.take_stdout()
+OUT = benchlib.take_stdout()
 
 import distributed  # noqa: E402
 from distributed.comm import connect, listen  # noqa: E402

@@ -34,9 +34,9 @@ import threading
 import time
 
 import numpy as np
-import peerlib
+import benchlib
 
-OUT = peerlib.take_stdout()
+OUT = benchlib.take_stdout()
 
 UNITS = {"tag-lat": "us", "tag-bw": "GB/s", "idle-cpu": "%"}
 MODES = {
@@ -187,7 +187,7 @@ class AsyncSide:
         ep = await self.ucxx.create_endpoint(
             args.host, args.port, endpoint_error_handling=args.errors
         )
-        want = peerlib.pattern(args.size, SEED)
+        want = benchlib.pattern(args.size, SEED)
         data = memory.make(want)
         room = memory.make(np.zeros(args.size, dtype=np.uint8))
         await ep.send(data)
@@ -297,7 +297,7 @@ class CoreSide:
         ep = self.core.UCXEndpoint.create(
             self.worker, args.host, args.port, endpoint_error_handling=args.errors
         )
-        want = peerlib.pattern(args.size, SEED)
+        want = benchlib.pattern(args.size, SEED)
         data = memory.make(want)
         room = memory.make(np.zeros(args.size, dtype=np.uint8))
         self.wait(ep.tag_send(data, self.ping))

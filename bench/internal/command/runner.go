@@ -1,0 +1,307 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/bench/benchpeer"
+	"go.millstream.dev/internal/proc/cmdline"
+)
+
+// benchmark describes one benchmark to the runner, which gives all of them the same flags, peers, rounds and reports.
+// The pointers are to fields of the benchmark's options; a nil one means that it has no such flag.
+type benchmark struct {
+	name, short, long, example string
+
+	// cases and settings are chosen by name.
+	cases, settings choice
+	// sizes are those of messages, buffers or arrays; sizesHelp says of what, and the default.
+	sizes     *[]int64
+	sizesHelp string
+	// flags adds those that no other benchmark has; values are offered by the shell.
+	flags  func(*pflag.FlagSet)
+	values map[string][]string
+
+	// peers are the names that --peers takes. A bare --peers is bare, or all of them.
+	peers, bare []string
+	// rounds alternate between the sides; counts is which of them stands for all (default best), and roundsHelp the
+	// default.
+	rounds             *int
+	counts, roundsHelp string
+	roundTime          *time.Duration
+	roundTimeHelp      string
+	quick              *bool
+	quickHelp          string
+
+	// complete fills the options in and returns what is wrong with them. It comes first; what it returns is an error
+	// of usage.
+	complete func(*session) error
+	// prepare finds the programs of the peers and returns the measurement. Nothing has been printed yet.
+	prepare func(*session) (measurement, error)
+	// plot draws the figures, for --svg; nil without.
+	plot func([]benchfmt.Figure) io.WriterTo
+}
+
+// choice is a list of names, all of which are known.
+type choice struct {
+	chosen *[]string
+	known  []string
+	// help is what follows the name of the flag (default "all").
+	help string
+}
+
+// measurement measures and adds each figure to the sink as soon as it is there.
+type measurement func(ctx context.Context, sink benchfmt.Sink, progress *benchfmt.Progress) error
+
+// session is one run of a benchmark.
+type session struct {
+	// peers are those that were asked for, sorted and each once.
+	peers    []string
+	programs []*benchpeer.Program
+}
+
+// wants reports whether a peer was asked for.
+func (s *session) wants(peer string) bool { return slices.Contains(s.peers, peer) }
+
+// python unpacks a program of the peers for as long as the run lasts.
+func (s *session) python(peer, script string) (*benchpeer.Program, error) {
+	p, err := benchpeer.FindProgram(peer, script, os.Environ())
+	return s.keep(p, err)
+}
+
+// keep closes a program at the end of the run.
+func (s *session) keep(p *benchpeer.Program, err error) (*benchpeer.Program, error) {
+	if err == nil {
+		s.programs = append(s.programs, p)
+	}
+	return p, err
+}
+
+func (s *session) close() error {
+	var all []error
+	for _, p := range s.programs {
+		all = append(all, p.Close())
+	}
+	return errors.Join(all...)
+}
+
+// allPeers is the value of a bare --peers.
+const allPeers = "all"
+
+// runFlags are those that the runner reads itself.
+type runFlags struct {
+	sizes string
+	peers []string
+	json  bool
+	svg   string
+}
+
+// command returns the command of a benchmark.
+func (b benchmark) command() *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use: b.name, Short: b.short, Long: b.long, Example: b.example,
+		Args: func(_ *cobra.Command, args []string) error { return b.peerArguments(f, args) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return b.run(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	values := map[string][]string{"peers": b.peers}
+	for _, c := range []struct {
+		name string
+		choice
+	}{{"case", b.cases}, {"setting", b.settings}} {
+		if c.chosen != nil {
+			flags.StringSliceVar(c.chosen, c.name, nil, c.name+"s to run (default: "+cmp.Or(c.help, "all")+")")
+			values[c.name] = c.known
+		}
+	}
+	if b.sizes != nil {
+		flags.StringVar(&f.sizes, "size", "", b.sizesHelp)
+	}
+	if b.flags != nil {
+		b.flags(flags)
+	}
+	flags.StringSliceVar(&f.peers, "peers", nil, "compare with these programs: "+strings.Join(b.peers, ", ")+
+		"; without a value, with all")
+	flags.Lookup("peers").NoOptDefVal = allPeers
+	flags.IntVar(b.rounds, "rounds", 0, fmt.Sprintf("alternating rounds per figure; the %s counts (default %s)",
+		b.counted(), b.roundsHelp))
+	if b.roundTime != nil {
+		flags.DurationVar(b.roundTime, "round-time", 0, "length of one round (default "+b.roundTimeHelp+")")
+	}
+	if b.quick != nil {
+		flags.BoolVar(b.quick, "quick", false, b.quickHelp)
+	}
+	flags.BoolVar(&f.json, "json", false, "one JSON object per figure and line, on standard output")
+	if b.plot != nil {
+		flags.StringVar(&f.svg, "svg", "", "write a plot to this file")
+	}
+	for name, list := range b.values {
+		values[name] = list
+	}
+	for name, list := range values {
+		if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(list,
+			cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			panic(err) // only for a flag that does not exist
+		}
+	}
+	return cmd
+}
+
+// counted is which of the rounds stands for all.
+func (b benchmark) counted() string { return cmp.Or(b.counts, "best") }
+
+// peerArguments takes `--peers ucx_perftest` (with a blank) as meant: a flag that may stand alone cannot take the next
+// word, so the word arrives here.
+func (b benchmark) peerArguments(f *runFlags, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	bare := slices.Index(f.peers, allPeers)
+	var names []string
+	for _, arg := range args {
+		for name := range strings.SplitSeq(arg, ",") {
+			if bare < 0 || !slices.Contains(b.peers, name) {
+				return cmdline.Usagef("unexpected argument %q", arg)
+			}
+			names = append(names, name)
+		}
+	}
+	f.peers = slices.Replace(f.peers, bare, bare+1, names...)
+	return nil
+}
+
+// wanted returns the peers that --peers means.
+func (b benchmark) wanted(f *runFlags) ([]string, error) {
+	var names []string
+	for _, name := range f.peers {
+		switch {
+		case name == allPeers && b.bare != nil:
+			names = append(names, b.bare...)
+		case name == allPeers:
+			names = append(names, b.peers...)
+		case slices.Contains(b.peers, name):
+			names = append(names, name)
+		case len(b.peers) == 1:
+			return nil, fmt.Errorf("unknown peer %q; there is %s", name, b.peers[0])
+		default:
+			return nil, fmt.Errorf("unknown peer %q; there are %s", name, strings.Join(b.peers, ", "))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// start reads the flags and fills the options in. What is wrong is an error of usage.
+func (b benchmark) start(f *runFlags) (*session, error) {
+	s := &session{}
+	var err error
+	if s.peers, err = b.wanted(f); err != nil {
+		return nil, err
+	}
+	if f.sizes != "" {
+		if *b.sizes, err = benchfmt.ParseSizes(f.sizes); err != nil {
+			return nil, err
+		}
+	}
+	return s, b.complete(s)
+}
+
+// run runs the benchmark and reports what it measures: a table, or JSON lines.
+func (b benchmark) run(ctx context.Context, f *runFlags, stdout, stderr io.Writer) (err error) {
+	s, err := b.start(f)
+	if err != nil {
+		return cmdline.Usage(err)
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	measure, err := b.prepare(s)
+	if err != nil {
+		return err
+	}
+	var sink benchfmt.Sink = benchfmt.NewTable(stdout)
+	if f.json {
+		sink = benchfmt.NewJSONWriter(stdout)
+	}
+	kept := &keptFigures{Sink: sink}
+	progress := benchfmt.NewProgress(stderr)
+	begin := time.Now()
+	err = measure(ctx, kept, progress)
+	progress.Clear()
+	if err == nil && f.svg != "" {
+		err = writeSVG(f.svg, b.plot(kept.figures))
+	}
+	// What was measured before an error or Ctrl-C is worth having.
+	err = errors.Join(err, sink.Close())
+	if err == nil && !f.json {
+		fmt.Fprintf(stdout, "\n%s of %d rounds, %v in all\n", b.counted(), *b.rounds,
+			time.Since(begin).Round(100*time.Millisecond))
+	}
+	return err
+}
+
+// keptFigures passes figures on and keeps them for a plot.
+type keptFigures struct {
+	benchfmt.Sink
+	figures []benchfmt.Figure
+}
+
+// Add passes a figure on.
+func (k *keptFigures) Add(f benchfmt.Figure) error {
+	k.figures = append(k.figures, f)
+	return k.Sink.Add(f)
+}
+
+// writeSVG writes a plot to a file.
+func writeSVG(path string, plot io.WriterTo) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if _, err := plot.WriteTo(file); err != nil {
+		_ = file.Close()
+		return err
+	}
+	return file.Close()
+}
+
+// aboutList returns the lines of a help text: name and what it is.
+func aboutList[T any](list []T, about func(T) (name, text string)) string {
+	width := 0
+	for _, v := range list {
+		name, _ := about(v)
+		width = max(width, len(name))
+	}
+	var out strings.Builder
+	for _, v := range list {
+		name, text := about(v)
+		fmt.Fprintf(&out, "  %-*s %s\n", max(width, 11)+1, name, text)
+	}
+	return out.String()
+}
+
+// own returns a starter of another process of this program.
+func own(args ...string) benchpeer.Starter {
+	return func(ctx context.Context) *exec.Cmd { return ownCommand(ctx, args...) }
+}
+
+// ownCommand returns the command of another process of this program.
+func ownCommand(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
+	cmd.Args[0] = os.Args[0] // a binary of several commands goes by its name
+	return cmd
+}
