@@ -145,6 +145,26 @@ func (b *DeviceBatch) CopyToHost(ctx context.Context) (_ arrow.RecordBatch, err 
 	return array.NewRecordBatch(b.schema, columns, int64(b.rows)), nil
 }
 
+// throughHost runs a function on a copy of the batch in host memory and returns its result on the device of the task: b
+// itself if the function returns its argument.
+func (b *DeviceBatch) throughHost(ctx context.Context,
+	f func(arrow.RecordBatch) (arrow.RecordBatch, error)) (*DeviceBatch, error) {
+	host, err := b.CopyToHost(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer host.Release()
+	out, err := f(host)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Release()
+	if out == host {
+		return b, nil
+	}
+	return copyBatchToDevice(ctx, out)
+}
+
 func (l layout) download(ctx context.Context, t arrow.DataType, c column, rows int) (_ arrow.Array, err error) {
 	defer contain(&err)
 	bufs := []*memory.Buffer{nil}

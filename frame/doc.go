@@ -29,7 +29,8 @@
 //
 // The partitions of a frame are in host memory or in that of GPUs, its [Location]: [Frame.ToDevice] and [Frame.ToHost]
 // copy it. Functions and algorithms on devices are registered like others, with [*DeviceBatch] in place of
-// arrow.RecordBatch. Verbs that do not work where a frame is return [ErrLocation]; none copies by itself.
+// arrow.RecordBatch. [Frame.Filter] and [Frame.Repartition] of a frame on devices work on copies in the memory of its
+// workers. Verbs that do not work where a frame is return [ErrLocation]; no other copies by itself.
 //
 // # Memory
 //

@@ -10,25 +10,48 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"go.millstream.dev/client"
+	"go.millstream.dev/wire"
 )
 
-var filtered = client.Func3("millstream.frame.filter", func(_ context.Context, b arrow.RecordBatch, e Expr,
-	partition int) (arrow.RecordBatch, error) {
+var (
+	filtered = client.Func3("millstream.frame.filter", func(_ context.Context, b arrow.RecordBatch, e Expr,
+		partition int) (arrow.RecordBatch, error) {
+		return selected(b, e, partition)
+	})
+	deviceFiltered = client.Func3("millstream.frame.device_filter", func(ctx context.Context, d wire.Dict, e Expr,
+		partition int) (wire.Dict, error) {
+		return deviceCall(ctx, d, func(ctx context.Context, b *DeviceBatch) (*DeviceBatch, error) {
+			return b.throughHost(ctx, func(host arrow.RecordBatch) (arrow.RecordBatch, error) {
+				return selected(host, e, partition)
+			})
+		})
+	})
+)
+
+// selected is Select for a partition of a frame.
+func selected(b arrow.RecordBatch, e Expr, partition int) (arrow.RecordBatch, error) {
 	out, err := Select(b, e)
 	if err != nil {
 		return nil, fmt.Errorf("frame: partition %d: %w", partition, err)
 	}
 	return out, nil
-})
+}
 
-// Filter keeps the rows for which an expression is true. Partitions stay where they are, and
-// may become empty. The frame must be in host memory.
+// Filter keeps the rows for which an expression is true. Partitions stay where they are, and may become empty. Those of
+// a frame on devices are compared in the memory of their workers.
 func (f *Frame) Filter(ctx context.Context, e Expr) (*Frame, error) {
-	if err := f.onHost("Filter"); err != nil {
+	if err := f.usable(); err != nil {
 		return nil, err
 	}
 	if err := e.validate(f.schema); err != nil {
 		return nil, err
+	}
+	if f.loc == Device {
+		out := make([]*client.Future[wire.Dict], len(f.device))
+		for i, p := range f.device {
+			out[i] = deviceFiltered.Submit(ctx, f.c, p, client.Val(e), client.Val(i), client.WithWorkers(f.workers...))
+		}
+		return trustedDevice(f.c, f.schema, out, f.workers), nil
 	}
 	out := make([]*client.Future[arrow.RecordBatch], len(f.parts))
 	for i, p := range f.parts {

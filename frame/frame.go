@@ -17,8 +17,9 @@ import (
 // schema, in the memory of the workers or of their GPUs (see Location). It never changes: what is done to it makes
 // another, whose tasks run on the workers at once. Any number of goroutines may use it.
 //
-// Nothing is copied from one location to the other but by ToDevice, ToHost, and Collect and Table, which bring the rows
-// to the client. What does not work where a frame is returns ErrLocation.
+// Nothing is copied from one location to the other but by ToDevice, ToHost, Collect and Table, which bring the rows to
+// the client, and Filter and Repartition of a frame on devices, which work in the memory of its workers. What does not
+// work where a frame is returns ErrLocation.
 //
 // A frame owns its futures: Release, or the garbage collector, gives them up. A frame that was
 // made of others stays whole when those are released.

@@ -175,6 +175,25 @@ func TestLocations(t *testing.T) {
 				same(t, ctx, "ToHost of one that is there", here, whole)
 				two := must[*Frame](t)(f.Project(ctx, "score", "id"))
 				same(t, ctx, "Project", two, must[arrow.RecordBatch](t)(Project(whole, "score", "id")))
+				for _, e := range []Expr{Col("id").Gt(3), Col("id").Ge(0), Col("id").Lt(0), Col("score").IsNull(),
+					Col("name").Ne("").And(Col("ok").Eq(true))} {
+					some := must[*Frame](t)(f.Filter(ctx, e))
+					same(t, ctx, "Filter "+e.String(), some, must[arrow.RecordBatch](t)(Select(whole, e)))
+					if some.Location() != Device || some.NumPartitions() != len(parts) {
+						t.Errorf("Filter makes %v", some)
+					}
+					some.Release()
+				}
+				for _, n := range []int{1, 2, 5, 13} {
+					again := must[*Frame](t)(f.Repartition(ctx, n))
+					same(t, ctx, fmt.Sprint("Repartition into ", n), again, whole)
+					for i, r := range must[[]int64](t)(again.Rows(ctx)) {
+						if want := int64(12*(i+1)/n - 12*i/n); r != want || again.Location() != Device {
+							t.Errorf("%v: partition %d has %d rows, want %d", again, i, r, want)
+						}
+					}
+					again.Release()
+				}
 				ids := must[*Frame](t)(f.Map(ctx, testDeviceIDs, nil))
 				same(t, ctx, "Map", ids, idsOf(0, 12, 0))
 				more := must[*Frame](t)(ids.Map(ctx, testDevicePlus(client.Val(int64(100))), idSchema))
@@ -249,8 +268,6 @@ func TestWrongLocation(t *testing.T) {
 	_, _, deviceNative := testShare.Run(ctx, f, 1, NativeOptions{})
 	dir := t.TempDir()
 	for what, err := range map[string]error{
-		"Filter":             ignore(f.Filter(ctx, Col("id").Gt(3))),
-		"Repartition":        ignore(f.Repartition(ctx, 2)),
 		"WriteIPC":           ignore(f.WriteIPC(ctx, dir, WriteOptions{})),
 		"WriteCSV":           ignore(f.WriteCSV(ctx, dir, WriteOptions{})),
 		"Map on devices":     ignore(f.Map(ctx, testHead, nil)),

@@ -7,6 +7,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"go.millstream.dev/client"
+	"go.millstream.dev/wire"
 )
 
 // cut is the rows from From to To of partitions that follow each other.
@@ -15,10 +16,38 @@ type cut struct {
 	From, To int64
 }
 
-var joined = client.Func3("millstream.frame.join", func(_ context.Context, batches []arrow.RecordBatch, from,
-	to int64) (arrow.RecordBatch, error) {
-	return join(batches, from, to)
-})
+var (
+	joined = client.Func3("millstream.frame.join", func(_ context.Context, batches []arrow.RecordBatch, from,
+		to int64) (arrow.RecordBatch, error) {
+		return join(batches, from, to)
+	})
+	deviceJoined = client.Func3("millstream.frame.device_join", deviceJoin)
+)
+
+// deviceJoin is join of batches on devices, through host memory.
+func deviceJoin(ctx context.Context, parts []wire.Dict, from, to int64) (wire.Dict, error) {
+	batches := make([]arrow.RecordBatch, len(parts))
+	defer func() { releaseAll(batches) }()
+	for i, d := range parts {
+		b, err := deviceBatch(d)
+		if err != nil {
+			return nil, err
+		}
+		if batches[i], err = b.CopyToHost(ctx); err != nil {
+			return nil, err
+		}
+	}
+	host, err := join(batches, from, to)
+	if err != nil {
+		return nil, err
+	}
+	defer host.Release()
+	out, err := copyBatchToDevice(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	return out.value()
+}
 
 // join is the rows from and to, which count through all batches.
 func join(batches []arrow.RecordBatch, from, to int64) (arrow.RecordBatch, error) {
@@ -65,34 +94,43 @@ func detach(b arrow.RecordBatch) (arrow.RecordBatch, error) {
 	return concat(b.Schema(), []arrow.RecordBatch{lo, hi})
 }
 
-// Repartition returns the same rows in the same order in n partitions of equal length, but for a
-// row. It waits for the lengths of the partitions. The frame must be in host memory.
+// Repartition returns the same rows in the same order in n partitions of equal length, but for a row. It waits for the
+// lengths of the partitions. Those of a frame on devices are joined in the memory of their workers.
 func (f *Frame) Repartition(ctx context.Context, n int) (*Frame, error) {
 	if n < 1 {
 		return nil, fmt.Errorf("frame: Repartition into %d partitions: there must be one at least", n)
 	}
-	if err := f.onHost("Repartition"); err != nil {
+	if err := f.usable(); err != nil {
 		return nil, err
 	}
-	if len(f.parts) == 0 {
+	if f.NumPartitions() == 0 {
 		return nil, fmt.Errorf("frame: Repartition: the frame has no partition")
 	}
 	rows, err := f.Rows(ctx)
 	if err != nil {
 		return nil, err
 	}
-	cuts := cutEvenly(rows, n)
-	out := make([]*client.Future[arrow.RecordBatch], n)
-	for i, c := range cuts {
-		var args []client.Arg[arrow.RecordBatch]
-		for at, have := c.First, int64(0); at < len(f.parts) && (len(args) == 0 || have < c.To); at++ {
-			args = append(args, f.parts[at])
+	if f.loc == Device {
+		out := submitCuts(ctx, f.c, deviceJoined, f.device, rows, n, client.WithWorkers(f.workers...))
+		return trustedDevice(f.c, f.schema, out, f.workers), nil
+	}
+	return trusted(f.c, f.schema, submitCuts(ctx, f.c, joined, f.parts, rows, n)), nil
+}
+
+// submitCuts submits the join of each of n cuts of partitions of so many rows.
+func submitCuts[B any](ctx context.Context, c *client.Client, join *client.Fn3[[]B, int64, int64, B],
+	parts []*client.Future[B], rows []int64, n int, opts ...client.Option) []*client.Future[B] {
+	out := make([]*client.Future[B], n)
+	for i, x := range cutEvenly(rows, n) {
+		var args []client.Arg[B]
+		for at, have := x.First, int64(0); at < len(parts) && (len(args) == 0 || have < x.To); at++ {
+			args = append(args, parts[at])
 			have += rows[at]
 		}
 		// An empty partition has a key of its own too: keys are hashes of the arguments.
-		out[i] = joined.Submit(ctx, f.c, client.List(args...), client.Val(c.From), client.Val(c.To))
+		out[i] = join.Submit(ctx, c, client.List(args...), client.Val(x.From), client.Val(x.To), opts...)
 	}
-	return trusted(f.c, f.schema, out), nil
+	return out
 }
 
 // cutEvenly divides partitions of so many rows among n.

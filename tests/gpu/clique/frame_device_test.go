@@ -139,6 +139,26 @@ func TestGPUFrame(t *testing.T) {
 			t.Errorf("partition %d came back as %v\nwant %v", i, b, parts[i])
 		}
 	}
+	few, err := df.Filter(ctx, frame.Col("id").Between(330, 340))
+	must(t, err)
+	three, err := few.Repartition(ctx, 3)
+	must(t, err)
+	ids, err := three.Collect(ctx)
+	must(t, err)
+	at := int64(330)
+	for i, b := range ids {
+		for _, id := range b.Column(0).(*array.Int64).Int64Values() {
+			if id != at {
+				t.Errorf("partition %d of those that were filtered has id %d, want %d", i, id, at)
+			}
+			at++
+		}
+	}
+	if at != 341 || len(ids) != 3 || few.Location() != frame.Device || three.Location() != frame.Device {
+		t.Errorf("got %v and %v up to id %d, want three partitions on devices up to 340", few, three, at-1)
+	}
+	few.Release()
+	three.Release()
 	twice, err := df.Map(ctx, doubled, nil)
 	must(t, err)
 	if !twice.Schema().Equal(doubledSchema) {
