@@ -157,3 +157,14 @@ func TestDependencyKeys(t *testing.T) {
 		t.Errorf("the second node: got %+v, %v, want no dependencies and the end", n, g.Err())
 	}
 }
+
+// A dependency is one of the graph's nodes: the node behind the last is none.
+func TestDependencyIndexes(t *testing.T) {
+	for index, ok := range map[byte]bool{0: true, 1: true, 2: false, 0x7f: false, 0xff: false} {
+		node := []byte{0x95, 0xa1, 'a', 0xc0, 0x91, index, 0xc0, 0xc0}
+		other := []byte{0x95, 0xa1, 'b', 0xc0, 0x90, 0xc0, 0xc0}
+		if got, _, err := readAll(rawGraph(2, "\x90", append(node, other...))); (err == nil) != ok {
+			t.Errorf("dependency on node %d of 2: got %v, %v, want it read: %v", int8(index), got, err, ok)
+		}
+	}
+}
