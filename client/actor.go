@@ -117,9 +117,6 @@ func (a *Actor[S]) future() AnyFuture { return a.f }
 
 // AnyActor is an actor of any type, in Go or in Python.
 type AnyActor interface {
-	Key() task.Key
-	Wait(ctx context.Context) error
-	Release()
 	future() AnyFuture
 }
 

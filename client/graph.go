@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -55,21 +56,13 @@ func (n Node[T]) Ref() task.Ref[T] { return task.RefTo[T](n.key) }
 // scheduler knows.
 func RefTo[T any](key string) Ref[T] { return task.RefTo[T](task.NewKey(key)) }
 
-// CycleError is a graph whose nodes wait for each other.
-type CycleError struct {
-	// Keys are the cycle; the first needs the second and the last the first.
-	Keys []task.Key
-}
-
-func (e *CycleError) Error() string {
-	names := make([]string, 0, len(e.Keys)+1)
-	for _, k := range e.Keys {
+// cycleError returns the error of nodes that wait for each other: the first needs the second and the last the first.
+func cycleError(keys []task.Key) error {
+	names := make([]string, 0, len(keys)+1)
+	for _, k := range append(keys, keys[0]) {
 		names = append(names, k.String())
 	}
-	if len(e.Keys) > 0 {
-		names = append(names, e.Keys[0].String())
-	}
-	return "client: the graph has a cycle: " + strings.Join(names, " needs ")
+	return errors.New("client: the graph has a cycle: " + strings.Join(names, " needs "))
 }
 
 // Len is the number of nodes.
@@ -250,13 +243,13 @@ func (g *Graph) cycle() error {
 				continue
 			}
 			if color[next] == open {
-				e := new(CycleError)
+				var keys []task.Key
 				for i := range path {
-					if len(e.Keys) > 0 || path[i].node == next {
-						e.Keys = append(e.Keys, g.nodes[path[i].node].key)
+					if len(keys) > 0 || path[i].node == next {
+						keys = append(keys, g.nodes[path[i].node].key)
 					}
 				}
-				return e
+				return cycleError(keys)
 			}
 			color[next] = open
 			path = append(path, step{node: next})

@@ -107,6 +107,13 @@ func TestMapOfArguments(t *testing.T) {
 	if v := must[[]int](t)(client.Gather(r.ctx, f)); !slices.Equal(v, []int{10, 10}) {
 		t.Errorf("got %v", v)
 	}
+	at := r.workers[0].Address()
+	if got := must[map[string]string](t)(three.Run(r.ctx, r.c, 1, "b", 2.5)); got[at] != "1b2.5" {
+		t.Errorf("three arguments: got %q, want 1b2.5", got[at])
+	}
+	if got := must[map[string]int](t)(four.Run(r.ctx, r.c, 1, 2, 3, 4)); got[at] != 10 {
+		t.Errorf("four arguments: got %d, want 10", got[at])
+	}
 	if ran := must[map[string]int](t)(add.Run(r.ctx, r.c, 1, 2)); len(ran) != 1 {
 		t.Errorf("ran %v", ran)
 	}
@@ -167,11 +174,8 @@ func TestQueueOfFutures(t *testing.T) {
 	if _, err := v.GetFuture(r.ctx); err == nil {
 		t.Error("a value is a future")
 	}
-	if q.Name() != "q" || v.Name() != "v" {
-		t.Error("names")
-	}
 	s := client.NewSemaphore(r.c, "s", 1)
-	if err := errors.Join(s.Acquire(r.ctx), s.Release(r.ctx), s.Delete(r.ctx)); err != nil || s.Name() != "s" {
+	if err := errors.Join(s.Acquire(r.ctx), s.Release(r.ctx), s.Delete(r.ctx)); err != nil {
 		t.Error(err)
 	}
 	if err := client.NewSemaphore(r.c, "none", 0).Acquire(r.ctx); err == nil {

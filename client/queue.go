@@ -28,9 +28,6 @@ func NewQueue[T any](ctx context.Context, c *Client, name string, maxsize int) (
 	return &Queue[T]{c: c, name: name}, nil
 }
 
-// Name is its name.
-func (q *Queue[T]) Name() string { return q.name }
-
 // Put adds a value, when there is room.
 func (q *Queue[T]) Put(ctx context.Context, x T) error {
 	data, err := task.Plain(x)

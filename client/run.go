@@ -28,6 +28,21 @@ func (f *Fn2[A, B, R]) Run(ctx context.Context, c *Client, x A, y B, workers ...
 	return run[R](ctx, c, f.f, workers, func(b *task.Builder) error { return f.build(b, Val(x), Val(y)) })
 }
 
+// Run runs the function on workers, all or those named by address, outside of the task
+// system, and returns the results by address.
+func (f *Fn3[A, B, C, R]) Run(ctx context.Context, c *Client, x A, y B, z C, workers ...string) (map[string]R, error) {
+	return run[R](ctx, c, f.f, workers, func(b *task.Builder) error { return f.build(b, Val(x), Val(y), Val(z)) })
+}
+
+// Run runs the function on workers, all or those named by address, outside of the task
+// system, and returns the results by address.
+func (f *Fn4[A, B, C, D, R]) Run(ctx context.Context, c *Client, x A, y B, z C, u D, workers ...string) (map[string]R,
+	error) {
+	return run[R](ctx, c, f.f, workers, func(b *task.Builder) error {
+		return f.build(b, Val(x), Val(y), Val(z), Val(u))
+	})
+}
+
 func run[R any](ctx context.Context, c *Client, f *task.Func, workers []string,
 	build func(*task.Builder) error) (map[string]R, error) {
 	var b task.Builder

@@ -33,9 +33,6 @@ func NewSemaphore(c *Client, name string, limit int) *Semaphore {
 	return &Semaphore{c: c, name: name, max: limit}
 }
 
-// Name is its name.
-func (s *Semaphore) Name() string { return s.name }
-
 func (s *Semaphore) register(ctx context.Context) error {
 	s.mu.Lock()
 	done := s.registered

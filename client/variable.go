@@ -62,9 +62,6 @@ type Variable[T any] struct {
 // NewVariable is the variable of a name.
 func NewVariable[T any](c *Client, name string) *Variable[T] { return &Variable[T]{c, name} }
 
-// Name is its name.
-func (v *Variable[T]) Name() string { return v.name }
-
 // Set sets it to a value.
 func (v *Variable[T]) Set(ctx context.Context, x T) error {
 	data, err := task.Plain(x)
