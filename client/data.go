@@ -223,8 +223,12 @@ func (c *Client) Workers(ctx context.Context) (map[string]Worker, error) {
 	}
 	out := make(map[string]Worker, len(reply.Workers))
 	for address, w := range reply.Workers {
-		out[address] = Worker{Address: address, Name: fmt.Sprint(w.Name), Host: w.Host, Threads: w.Threads,
-			Memory: w.Memory, Status: w.Status, Resources: w.Resources}
+		info := Worker{Address: address, Host: w.Host, Threads: w.Threads, Memory: w.Memory, Status: w.Status,
+			Resources: w.Resources}
+		if w.Name != nil {
+			info.Name = fmt.Sprint(w.Name)
+		}
+		out[address] = info
 	}
 	return out, nil
 }
