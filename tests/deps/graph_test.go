@@ -70,6 +70,9 @@ func goList(folder string, args ...string) ([]byte, error) {
 
 // path returns the import path of a name in a rule.
 func (g *graph) path(name string) string {
+	if name == "." {
+		return g.module
+	}
 	if rest, ok := strings.CutPrefix(name, "./"); ok {
 		return g.module + "/" + rest
 	}

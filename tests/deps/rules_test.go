@@ -55,4 +55,10 @@ var rules = []rule{
 		without: []string{"./comm", "./comm/...", "./internal/rpc", "./secure", "./config", "net", "crypto/tls"},
 		why:     "the worker fills in how tasks reach other processes, see internal/comm/peernet",
 	},
+	{
+		name:    "programs without commands",
+		roots:   []string{"."},
+		without: []string{"./cli", "./cli/...", "./bench/...", "./internal/bench/...", "github.com/spf13/cobra"},
+		why:     "a program of users links no commands and no benchmarks unless it imports cli",
+	},
 }

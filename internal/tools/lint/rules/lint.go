@@ -74,6 +74,7 @@ func Check(root string) ([]Problem, error) {
 	}
 	inModule := tree.GoFiles(files, modules...)
 	var problems []Problem
+	counts := newShape()
 	for _, name := range files {
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 		if os.IsNotExist(err) {
@@ -97,6 +98,7 @@ func Check(root string) ([]Problem, error) {
 		for _, rule := range rules {
 			problems = append(problems, rule(s)...)
 		}
+		counts.add(s)
 	}
-	return problems, nil
+	return append(problems, counts.problems()...), nil
 }
