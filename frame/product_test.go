@@ -217,6 +217,38 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
+var (
+	testFirst = NewPart("test.first", func(_ context.Context, b arrow.RecordBatch) (string, error) {
+		return b.Column(0).ValueStr(0), nil
+	})
+	testPair = client.Func2("test.pair", func(_ context.Context, a, b string) (string, error) {
+		return "(" + a + " " + b + ")", nil
+	})
+)
+
+// Results are joined in the order of the partitions, neighbors first, whatever their number.
+func TestReduceOrder(t *testing.T) {
+	ctx, c := connect(t, cluster.Goroutines)
+	for n, want := range []string{1: "0", 2: "(0 1)", 3: "((0 1) 2)", 4: "((0 1) (2 3))", 5: "(((0 1) (2 3)) 4)",
+		7: "(((0 1) (2 3)) ((4 5) 6))"} {
+		if want == "" {
+			continue
+		}
+		var batches []arrow.RecordBatch
+		for i := range n {
+			batches = append(batches, batchOf(i, i+1))
+		}
+		f := must[*Frame](t)(FromBatches(ctx, c, batches))
+		r := Reduce(ctx, f, testFirst, testPair)
+		if got := must[string](t)(r.Get(ctx)); got != want || r.Future() == nil {
+			t.Errorf("%d partitions: got %s, want %s", n, got, want)
+		}
+		r.Release()
+		r.Release()
+		f.Release()
+	}
+}
+
 // TestCutEvenly: the cuts cover all rows once, in order, in partitions that differ by a row at most.
 func TestCutEvenly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))

@@ -28,6 +28,7 @@ type model struct {
 	labels []int32
 	far    []far
 	seed   *modelSeeds
+	sums   []float64 // what a pass comes to
 }
 
 func (m *model) partitions() []partition { return []partition{{0, len(m.rows)}} }
@@ -108,6 +109,31 @@ func TestRelocate(t *testing.T) {
 	if err := f.relocate(t.Context(), nil, sums, counts); err != nil || fmt.Sprint(sums) != "[0 0 -18 -4 18 4]" ||
 		fmt.Sprint(counts) != "[3 0 1]" {
 		t.Errorf("with a shift: got %v, %v, %v, want [0 0 -18 -4 18 4], [3 0 1]", sums, counts, err)
+	}
+}
+
+func (m *model) pass(_ context.Context, _, _, all []float64) error { copy(all, m.sums); return nil }
+
+// A center that has no row and gets none goes where the center of the most rows is.
+func TestEmptyCenters(t *testing.T) {
+	for _, c := range []struct {
+		sums []float64 // of three centers, then their counts and how many labels have changed
+		want string
+	}{
+		{[]float64{6, 8, 0, 3, 1, 0, 2}, "[2 8 2]"}, {[]float64{6, 8, 0, 1, 4, 0, 2}, "[6 2 2]"},
+		{[]float64{0, 8, 0, 0, 4, 0, 2}, "[2 2 2]"}, {[]float64{6, 8, 4, 3, 1, 2, 2}, "[2 8 2]"},
+	} {
+		m := &model{sums: c.sums}
+		f := &fitter{w: alone{}, e: m, d: 1, p: params{K: 3}, shift: []float64{0}, centres: []float64{0, 0, 0}}
+		changed, moved, err := f.iterate(t.Context(), true)
+		var want float64
+		for _, v := range f.centres {
+			want += v * v
+		}
+		if err != nil || changed != 2 || moved != want || fmt.Sprint(f.centres) != c.want {
+			t.Errorf("sums %v: got centers %v, moved %v, changed %v, %v, want %s", c.sums, f.centres, moved, changed,
+				err, c.want)
+		}
 	}
 }
 
