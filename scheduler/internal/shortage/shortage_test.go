@@ -134,6 +134,14 @@ func TestWarns(t *testing.T) {
 			if k.pause <= before || len(r.events) != 2 {
 				t.Errorf("pause %v after %v, published %v", k.pause, before, r.events)
 			}
+			for range 20 { // it doubles, up to a bound
+				before = k.pause
+				k.again, r.next = time.Time{}, time.Time{}
+				r.Tick()
+				if want := min(2*before, shortagePause); k.pause != want {
+					t.Errorf("pause %v after %v, want %v", k.pause, before, want)
+				}
+			}
 		}
 		r.worker("tcp://w", "", state.AddWorker{Can: state.Python | state.Go})
 		r.next = time.Time{}
