@@ -235,3 +235,42 @@ func TestEpochOfDamagedJournals(t *testing.T) {
 		t.Errorf("with a file of an older copy: got %+v, %v, want epoch 11", r, err)
 	}
 }
+
+// Records have the kinds that releases write: others are damage.
+func TestKindsOfRecords(t *testing.T) {
+	dir := fillFolder(t, "one")
+	file := filepath.Join(dir, fileName(logPrefix, 1))
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := decodeHeader(b[:headerSize])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, ok := range map[Kind]bool{0: false, 1: true, MaxKind: true, MaxKind + 1: false} {
+		if err := os.WriteFile(file, appendFrame(b[:headerSize:headerSize], h.salt, kind, []byte("x")),
+			0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Check(dir, Options{}, func(Record) error { return nil })
+		if err != nil || (len(r.Problems) == 0) != ok || (r.Records == 1) != ok {
+			t.Errorf("check of kind %d: got %+v, %v, want it accepted: %v", kind, r, err, ok)
+		}
+		var got []Kind
+		j, err := Open(dir, Options{}, func(r Record) error { got = append(got, r.Kind); return nil })
+		if (err == nil) != ok || errors.Is(err, ErrCorrupt) == ok || ok && (len(got) != 1 || got[0] != kind) {
+			t.Errorf("kind %d: got %v, %v, want it accepted: %v", kind, got, err, ok)
+		}
+		if err == nil {
+			if err := j.Close(); err != nil {
+				t.Error(err)
+			}
+			for n := uint64(2); ; n++ { // what Open has begun
+				if os.Remove(filepath.Join(dir, fileName(logPrefix, n))) != nil {
+					break
+				}
+			}
+		}
+	}
+}
