@@ -102,8 +102,9 @@ func TestReaderCredits(t *testing.T) {
 				if len(out) != 3 || script.reads != 4 {
 					t.Fatalf("%d batches are out after %d reads, want 3 after 4", len(out), script.reads)
 				}
-				r.Release(out[0])
-				r.Recycle(out[1])
+				first, second := out[0], out[1] // Run appends to out from the first credit on
+				r.Release(first)
+				r.Recycle(second)
 				synctest.Wait()
 				if len(out) != 5 || script.reads != 6 {
 					t.Errorf("%d batches were out after %d reads, want 5 after 6", len(out), script.reads)
