@@ -159,7 +159,7 @@ func TestPlacement(t *testing.T) {
 		{"not among these", []string{"a", "b", "c"}, []string{"b", "c"}, "[b c]", []string{"b", "c"},
 			"[{0 0} {0 1} {1 0}]"},
 		{"none of these", []string{"a"}, []string{"c", "x"}, "[c]", []string{"c"}, "[{0 0}]"},
-		{"nobody", []string{"a"}, []string{"x"}, "[]", []string{"a"}, "[{0 0}]"},
+		{"none known", []string{"a"}, []string{"x"}, "[]", []string{"a"}, "[{0 0}]"},
 	} {
 		where := map[task.Key][]string{}
 		for i, h := range x.has {

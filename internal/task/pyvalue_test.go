@@ -151,7 +151,7 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// Values of Python's own types pass as they are, times as Python's.
+// Values of Python types pass unchanged, and times become Python times.
 func TestPyLeaves(t *testing.T) {
 	for _, c := range []struct {
 		v    any

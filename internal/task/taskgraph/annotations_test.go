@@ -53,7 +53,7 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-// Annotations of Dask's clients: other forms, other names, and what cannot be.
+// Annotations in the forms of Dask clients, with unknown names and invalid values.
 func TestAnnotationForms(t *testing.T) {
 	for _, c := range []struct {
 		in   wire.Dict

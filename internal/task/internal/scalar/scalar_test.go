@@ -64,7 +64,7 @@ func TestInto(t *testing.T) {
 	}
 }
 
-// The opcodes of Python's own pickles, in each protocol.
+// TestOpcodes reads the opcodes that Python writes, in each protocol.
 func TestOpcodes(t *testing.T) {
 	for _, c := range []struct {
 		p    string
