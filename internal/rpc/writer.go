@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -200,12 +201,40 @@ func (w *Writer) flush(after uint64, urgent bool) error {
 	}
 	wake := len(w.queue) == 0 || urgent && !w.urgent
 	w.urgent = w.urgent || urgent
-	w.queue = append(w.queue, w.sealed...)
+	for _, b := range w.sealed {
+		w.enqueue(b)
+	}
 	w.mu.Unlock()
 	if wake {
 		w.poke()
 	}
 	return nil
+}
+
+const (
+	// smallBatch is up to how many bytes the owner copies into the batch before. A longer one waits for the goroutine.
+	smallBatch = 2 << 10
+	// gatherBytes is the capacity of a batch that small ones join.
+	gatherBytes = 16 << 10
+)
+
+// enqueue adds a batch to the queue. A small one joins the last of the queue while it is in the cache: an owner that
+// flushes every message would else leave thousands for take, which holds the lock that the owner needs. The caller
+// holds mu.
+func (w *Writer) enqueue(b *Batch) {
+	if n := len(w.queue); n > 0 && len(b.Body) <= smallBatch && len(b.Frames) == 0 {
+		last := w.queue[n-1]
+		if len(last.Body)+len(b.Body) <= batchBytes {
+			if cap(last.Body) < gatherBytes {
+				last.Body = slices.Grow(last.Body, gatherBytes)
+			}
+			last.merge(b)
+			w.bytes -= listHead // b has no head any more
+			w.cfg.Backlog.add(-listHead)
+			return
+		}
+	}
+	w.queue = append(w.queue, b)
 }
 
 func (w *Writer) poke() {

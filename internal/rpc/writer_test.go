@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -385,6 +386,51 @@ func TestWriterLingers(t *testing.T) {
 			t.Errorf("%v left, and the comm is %s", written, ended)
 		}
 	})
+}
+
+// Small batches that wait become few, each of at most batchBytes, also behind one with frames, and the accounts are
+// right at the end.
+func TestWriterGathers(t *testing.T) {
+	c := newRecorder("tcp://127.0.0.1:1")
+	backlog := &Backlog{Limit: 1 << 20}
+	w := NewWriter(c, WriterConfig{Linger: time.Hour, Backlog: backlog})
+	const n = 60_000
+	var want []any
+	for i := range n {
+		if i == n/2 {
+			w.Add(msgpack.AppendInt(nil, int64(i)), []wire.Frame{wire.HeapFrame([]byte("frame"))})
+		} else {
+			add(w, i)
+		}
+		if err := w.FlushLater(); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, int64(i))
+	}
+	var size int64
+	for i, b := range w.queue {
+		size += b.size()
+		if len(b.Body) > batchBytes {
+			t.Errorf("batch %d has %d bytes, want at most %d", i, len(b.Body), batchBytes)
+		}
+	}
+	if len(w.queue) > 6 || w.bytes != size || backlog.Bytes() != w.bytes {
+		t.Errorf("%d batches of %d bytes wait, %d counted, %d for all peers", len(w.queue), size, w.bytes, backlog.Bytes())
+	}
+	w.Start()
+	if err := w.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	written, frames, _ := c.state()
+	if got := slices.Concat(written...); !slices.Equal(got, want) {
+		t.Errorf("%d of %d messages arrived, or not in order", len(got), n)
+	}
+	if got := slices.Concat(frames...); len(got) != 1 || got[0] != "frame" {
+		t.Errorf("frames %q arrived, want one", got)
+	}
+	if w.bytes != 0 || backlog.Bytes() != 0 {
+		t.Errorf("%d bytes still counted, %d for all peers, want 0", w.bytes, backlog.Bytes())
+	}
 }
 
 // Messages with frames of their own keep them, whatever goes with them.

@@ -178,11 +178,10 @@ func encodeItems(items []Item) *wire.Message {
 	}
 	b := rpc.NewBatch(n)
 	for _, it := range items {
+		b.Begin()
 		if it.graph != nil {
-			b.Begin()
 			it.graph.append(&b.Buffer)
 		} else {
-			b.Begin()
 			b.Body = append(b.Body, it.raw...)
 		}
 	}
