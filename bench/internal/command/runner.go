@@ -50,7 +50,7 @@ type benchmark struct {
 	complete func(*session) error
 	// prepare finds the programs of the peers and returns the measurement. Nothing has been printed yet.
 	prepare func(*session) (measurement, error)
-	// plot draws the figures, for --svg; nil without.
+	// plot draws the figures, for --svg (default: a panel for each case).
 	plot func([]benchfmt.Figure) io.WriterTo
 }
 
@@ -148,9 +148,7 @@ func (b benchmark) command() *cobra.Command {
 		flags.BoolVar(b.quick, "quick", false, b.quickHelp)
 	}
 	flags.BoolVar(&f.json, "json", false, "one JSON object per figure and line, on standard output")
-	if b.plot != nil {
-		flags.StringVar(&f.svg, "svg", "", "write a plot to this file")
-	}
+	flags.StringVar(&f.svg, "svg", "", "write a plot to this file")
 	for name, list := range b.values {
 		values[name] = list
 	}
@@ -243,7 +241,11 @@ func (b benchmark) run(ctx context.Context, f *runFlags, stdout, stderr io.Write
 	err = measure(ctx, kept, progress)
 	progress.Clear()
 	if err == nil && f.svg != "" {
-		err = writeSVG(f.svg, b.plot(kept.figures))
+		draw := b.plot
+		if draw == nil {
+			draw = defaultPlot
+		}
+		err = writeSVG(f.svg, draw(kept.figures))
 	}
 	// What was measured before an error or Ctrl-C is worth having.
 	err = errors.Join(err, sink.Close())

@@ -1,5 +1,5 @@
-// Package svgplot draws the lines of benchmarks as SVG: a few series over common axes, linear or logarithmic, with a
-// legend. It writes plain shapes and text, readable on light and dark paper, and needs nothing.
+// Package svgplot draws benchmark results as SVG: lines over common axes (Plot), horizontal bars (Bars), or several of
+// them in one picture (Stack). It writes plain shapes and text on a white background and has no dependencies.
 package svgplot
 
 import (
@@ -37,8 +37,10 @@ const (
 	left, right, top, bottom = 90, 190, 50, 60
 )
 
-// Colours that those who see fewer of them can tell apart (Okabe and Ito).
-var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999"}
+// colors can be told apart with any color vision (Okabe and Ito).
+var colors = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999"}
+
+func color(i int) string { return colors[i%len(colors)] }
 
 // axis maps values to pixels.
 type axis struct {
@@ -112,13 +114,12 @@ func text(s string) string {
 }
 
 // WriteTo writes the picture.
-func (p Plot) WriteTo(w io.Writer) (int64, error) {
-	b := &bytes.Buffer{}
-	fmt.Fprintf(b,
-		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13">`+"\n",
-		width, height)
-	fmt.Fprintf(b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", width, height)
-	fmt.Fprintf(b, `<text x="%d" y="28" font-size="16" font-weight="bold">%s</text>`+"\n", left, text(p.Title))
+func (p Plot) WriteTo(w io.Writer) (int64, error) { return Stack{p}.WriteTo(w) }
+
+func (p Plot) height() int { return max(height, top+22*len(p.Series)+bottom) }
+
+func (p Plot) draw(b *bytes.Buffer) {
+	heading(b, p.Title)
 	var xs, ys []float64
 	for _, s := range p.Series {
 		for _, q := range s.Points {
@@ -131,8 +132,6 @@ func (p Plot) WriteTo(w io.Writer) (int64, error) {
 	for i, s := range p.Series {
 		p.series(b, i, s, x, y)
 	}
-	b.WriteString("</svg>\n")
-	return b.WriteTo(w)
 }
 
 func (p Plot) axes(b *bytes.Buffer, x, y *axis) {
@@ -177,7 +176,7 @@ func (p Plot) axes(b *bytes.Buffer, x, y *axis) {
 }
 
 func (p Plot) series(b *bytes.Buffer, i int, s Series, x, y *axis) {
-	colour := colours[i%len(colours)]
+	stroke := color(i)
 	path := ""
 	for _, q := range s.Points {
 		if !x.shows(q.X) || !y.shows(q.Y) {
@@ -188,13 +187,13 @@ func (p Plot) series(b *bytes.Buffer, i int, s Series, x, y *axis) {
 			verb = "M"
 		}
 		path += fmt.Sprintf("%s%.1f %.1f", verb, x.at(q.X), y.at(q.Y))
-		fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3.5" fill="%s"/>`, x.at(q.X), y.at(q.Y), colour)
+		fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3.5" fill="%s"/>`, x.at(q.X), y.at(q.Y), stroke)
 	}
 	if path != "" {
-		fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", path, colour)
+		fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", path, stroke)
 	}
 	at := top + 10 + 22*i
 	fmt.Fprintf(b, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="%s" stroke-width="3"/>`, width-right+16, at,
-		width-right+40, at, colour)
+		width-right+40, at, stroke)
 	fmt.Fprintf(b, `<text x="%d" y="%d">%s</text>`+"\n", width-right+48, at+5, text(s.Name))
 }

@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/bench/internal/svgplot"
 )
 
-func draw(t *testing.T, p svgplot.Plot) string {
+func draw(t *testing.T, p io.WriterTo) string {
 	t.Helper()
 	var b strings.Builder
 	if _, err := p.WriteTo(&b); err != nil {
@@ -60,6 +60,23 @@ func TestPlotOfLittle(t *testing.T) {
 				t.Error(svg)
 			}
 		})
+	}
+}
+
+func TestStack(t *testing.T) {
+	svg := draw(t, svgplot.Stack{
+		svgplot.Bars{Title: "x < y", Label: "s", Groups: []svgplot.Group{
+			{Name: "a & b", Bars: []svgplot.Bar{{Side: "<ours>", Value: 1}, {Side: "theirs", Value: 4}}},
+			{Name: "none", Bars: []svgplot.Bar{{Side: "theirs", Value: math.NaN()}, {Side: "<ours>", Value: 0}}},
+		}},
+		svgplot.Bars{},
+		svgplot.Plot{Title: "lines"},
+	})
+	for text, want := range map[string]int{"x &lt; y": 1, "a &amp; b": 1, "&lt;ours&gt;": 1, ">theirs<": 1, "NaN": 0,
+		`width="400.0"`: 1, `width="100.0"`: 1, `width="0.0"`: 2, "<g transform": 3, ">lines<": 1} {
+		if got := strings.Count(svg, text); got != want {
+			t.Errorf("%d times %q, want %d, in\n%s", got, text, want, svg)
+		}
 	}
 }
 
