@@ -31,8 +31,8 @@ type DialConfig struct {
 	Staged StagedConfig
 	// RequireEncryption refuses schemes that have none (distributed.comm.require-encryption).
 	RequireEncryption bool
-	// Cookie is shown to a Millstream listener that asks for one (see ListenConfig.Cookies).
-	Cookie []byte
+	// Invitation is shown to a Millstream listener that asks for one (see ListenConfig.Admit).
+	Invitation []byte
 	// PeerRoles, if any, are the roles of which the certificate of the listener must have one
 	// (default: every certificate of the CA). Certificates without roles, as Dask's are, hold
 	// all; without TLS nothing is checked.
@@ -68,9 +68,9 @@ type ListenConfig struct {
 	// Failed, when set, is called when connections cannot be accepted, mostly for want of
 	// descriptors; at most once a second. It must not block.
 	Failed func(err error)
-	// Cookies, when set, admits only peers that show a cookie for which it returns true. peer
+	// Admit, when set, admits only peers that show an invitation for which it returns true. peer
 	// is their address.
-	Cookies func(peer string, cookie []byte) bool
+	Admit func(peer string, invitation []byte) bool
 }
 
 // Limits bound what a peer can make this side hold. The zero value is the default.

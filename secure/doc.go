@@ -1,6 +1,6 @@
 // Package secure makes and checks what a cluster trusts: a certificate authority of its
 // own, certificates with roles, one-time tokens with which new processes get one, and
-// cookies that admit data lanes.
+// invitations that admit data connections.
 //
 // A cluster's certificates are files that Dask's Security reads:
 //

@@ -23,7 +23,7 @@
 //
 // Results stay live Go values in the process and are encoded only for a peer, a client or
 // the disk. A peer fetches them with Dask's get_data; Millstream workers on one host do so
-// over a data connection (shared memory through UCX), to which a cookie admits
+// over a data connection (shared memory through UCX), to which an invitation admits
 // that the peer hands out over the control connection.
 //
 // # Memory

@@ -59,13 +59,13 @@ func TestNoLane(t *testing.T) {
 	}
 }
 
-// The lane admits nobody without a cookie, each cookie once, and serves nothing but data.
+// The lane admits nobody without an invitation, each invitation once, and serves nothing but data.
 func TestLaneIsGuarded(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	w, _ := d.worker(t, worker.Config{Lanes: worker.Lanes{Listen: "tcp://127.0.0.1:0"}})
 	ctx := testContext(t)
-	dial := func(cookie []byte) (comm.Comm, error) {
-		c, err := comm.Dial(ctx, w.Lanes()[0], comm.DialConfig{Cookie: cookie, Timeout: 300e6})
+	dial := func(invitation []byte) (comm.Comm, error) {
+		c, err := comm.Dial(ctx, w.Lanes()[0], comm.DialConfig{Invitation: invitation, Timeout: 300e6})
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +78,7 @@ func TestLaneIsGuarded(t *testing.T) {
 		return c, err
 	}
 	if _, err := dial(nil); err == nil {
-		t.Error("admitted without a cookie")
+		t.Error("admitted without an invitation")
 	}
 	if _, err := dial([]byte("guess")); err == nil {
 		t.Error("admitted with a guess")
@@ -86,13 +86,13 @@ func TestLaneIsGuarded(t *testing.T) {
 	var reply msgpack.Map
 	d.call(t, w.Address(), "millstream-lanes", nil, &reply)
 	list, _ := reply.Get("lanes")
-	cookie, _ := list.([]any)[0].(msgpack.Map).Get("cookie")
-	c, err := dial(cookie.([]byte))
+	invitation, _ := list.([]any)[0].(msgpack.Map).Get("cookie")
+	c, err := dial(invitation.([]byte))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := dial(cookie.([]byte)); err == nil {
-		t.Error("admitted twice with one cookie")
+	if _, err := dial(invitation.([]byte)); err == nil {
+		t.Error("admitted twice with one invitation")
 	}
 	for _, op := range []string{"run", "terminate", "update_data", "free_keys", "identity", "echo", "dump_state",
 		"connection_stream"} {

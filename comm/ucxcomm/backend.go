@@ -63,7 +63,7 @@ func (b *backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (co
 	}
 	c := newConn(e, s, m, local, peer, cfg.Limits, cfg.Device)
 	c.staged, c.sockets = cfg.Staged, true
-	if err := c.handshake(ctx, cfg.Compression, cfg.Cookie, nil, true); err != nil {
+	if err := c.handshake(ctx, cfg.Compression, cfg.Invitation, nil, true); err != nil {
 		c.Abort()
 		return nil, err
 	}

@@ -11,5 +11,5 @@
 // milliseconds.
 //
 // UCX has no encryption: whoever reads the network reads the messages. Where that
-// matters, use tls:// for control and admit UCX comms with ListenConfig.Cookies.
+// matters, use tls:// for control and admit UCX comms with ListenConfig.Admit.
 package ucxcomm

@@ -77,7 +77,7 @@ func (b *fileBackend) Dial(ctx context.Context, loc string, cfg comm.DialConfig)
 		return nil, fmt.Errorf("ucxcomm: address file %s: %w", path, err)
 	}
 	c := newConn(e, s, m, local, peer, cfg.Limits, cfg.Device)
-	if err := c.handshake(ctx, cfg.Compression, cfg.Cookie, nil, true); err != nil {
+	if err := c.handshake(ctx, cfg.Compression, cfg.Invitation, nil, true); err != nil {
 		c.Abort()
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (l *fileListener) admit(ctx context.Context, line *ucxdoor.Line) (comm.Comm
 		return nil, err
 	}
 	c := newConn(l.engine.retain(), l.settings, m, l.address, line.Name(), l.cfg.Limits, l.cfg.Device)
-	if err := c.handshake(ctx, l.cfg.Compression, nil, l.cfg.Cookies, false); err != nil {
+	if err := c.handshake(ctx, l.cfg.Compression, nil, l.cfg.Admit, false); err != nil {
 		c.Abort()
 		return nil, err
 	}

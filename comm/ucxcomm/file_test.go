@@ -205,21 +205,21 @@ func TestFileBadAddresses(t *testing.T) {
 	}
 }
 
-// A cookie that does not fit is refused, and the dialling side hears of it.
-func TestFileCookies(t *testing.T) {
+// An invitation that does not fit is refused, and the dialling side hears of it.
+func TestFileInvitations(t *testing.T) {
 	ctx := testContext(t)
-	l, err := comm.Listen(ctx, "ucx-file://"+t.TempDir()+"/", comm.ListenConfig{Cookies: func(_ string, c []byte) bool {
+	l, err := comm.Listen(ctx, "ucx-file://"+t.TempDir()+"/", comm.ListenConfig{Admit: func(_ string, c []byte) bool {
 		return string(c) == "right"
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if c, err := comm.Dial(ctx, l.ContactAddr(), comm.DialConfig{Cookie: []byte("wrong")}); err == nil {
+	if c, err := comm.Dial(ctx, l.ContactAddr(), comm.DialConfig{Invitation: []byte("wrong")}); err == nil {
 		c.Abort()
 		t.Error("it was let in")
 	}
-	c, err := comm.Dial(ctx, l.ContactAddr(), comm.DialConfig{Cookie: []byte("right")})
+	c, err := comm.Dial(ctx, l.ContactAddr(), comm.DialConfig{Invitation: []byte("right")})
 	if err != nil {
 		t.Fatal(err)
 	}

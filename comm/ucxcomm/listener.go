@@ -74,7 +74,7 @@ func (l *listener) admit(ctx context.Context, r *ucx.ConnRequest) (comm.Comm, er
 	}
 	c := newConn(l.engine.retain(), l.settings, m, local, peer, l.cfg.Limits, l.cfg.Device)
 	c.staged, c.sockets, c.door = l.cfg.Staged, true, l.door
-	if err := c.handshake(ctx, l.cfg.Compression, nil, l.cfg.Cookies, false); err != nil {
+	if err := c.handshake(ctx, l.cfg.Compression, nil, l.cfg.Admit, false); err != nil {
 		c.Abort()
 		return nil, err
 	}

@@ -223,11 +223,11 @@ func TestDeviceFrames(t *testing.T) {
 	}
 }
 
-// Cookies are asked for before anything else: a peer without one, or with a wrong one, is
+// Invitations are asked for before anything else: a peer without one, or with a wrong one, is
 // hung up on; one with the right one is served, also over a lane.
-func TestCookies(t *testing.T) {
+func TestInvitations(t *testing.T) {
 	ctx := testContext(t)
-	cfg := comm.ListenConfig{Cookies: func(_ string, c []byte) bool { return string(c) == "secret" }}
+	cfg := comm.ListenConfig{Admit: func(_ string, c []byte) bool { return string(c) == "secret" }}
 	for name, b := range backends {
 		t.Run(name, func(t *testing.T) {
 			l, err := b.Listen(ctx, "127.0.0.1:0", cfg)
@@ -236,17 +236,17 @@ func TestCookies(t *testing.T) {
 			}
 			defer l.Close()
 			_, loc := commaddr.Parse(l.ContactAddr())
-			for _, cookie := range []string{"", "wrong"} {
-				c, err := b.Dial(ctx, loc, comm.DialConfig{Cookie: []byte(cookie)})
+			for _, invitation := range []string{"", "wrong"} {
+				c, err := b.Dial(ctx, loc, comm.DialConfig{Invitation: []byte(invitation)})
 				if err == nil { // in Python's format the dialler learns of it from its first read
 					_, err = c.Read(ctx)
 					c.Abort()
 				}
 				if err == nil {
-					t.Errorf("cookie %q was let in", cookie)
+					t.Errorf("invitation %q was let in", invitation)
 				}
 			}
-			c, err := b.Dial(ctx, loc, comm.DialConfig{Cookie: []byte("secret")})
+			c, err := b.Dial(ctx, loc, comm.DialConfig{Invitation: []byte("secret")})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -271,7 +271,7 @@ func TestCookies(t *testing.T) {
 		select {
 		case <-s.ep.Done():
 		case <-ctx.Done():
-			t.Fatal("a peer without a cookie is still connected")
+			t.Fatal("a peer without an invitation is still connected")
 		}
 	})
 }

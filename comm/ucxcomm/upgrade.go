@@ -15,8 +15,8 @@ import (
 // lane, as upgrade does it.
 const laneFeature = "ucx-lane-1"
 
-// handshake is Dask's, then the lane's between Millstream peers. cookies may be nil.
-func (c *conn) handshake(ctx context.Context, compression string, cookie []byte, cookies func(string, []byte) bool,
+// handshake is Dask's, then the lane's between Millstream peers. admit may be nil.
+func (c *conn) handshake(ctx context.Context, compression string, invitation []byte, admit func(string, []byte) bool,
 	dialer bool) error {
 	same := sameHost(c.local, c.peer)
 	var features []string
@@ -29,7 +29,7 @@ func (c *conn) handshake(ctx context.Context, compression string, cookie []byte,
 	if c.takesDevice() {
 		features = append(features, deviceFeature)
 	}
-	hello, err := handshake.New(compression, same, cookie, features...)
+	hello, err := handshake.New(compression, same, invitation, features...)
 	if err != nil {
 		return comm.Permanent(err)
 	}
@@ -40,8 +40,8 @@ func (c *conn) handshake(ctx context.Context, compression string, cookie []byte,
 		}
 		return err
 	}
-	if cookies != nil && !cookies(c.peer, remote.Cookie) {
-		return comm.Permanent(fmt.Errorf("ucxcomm: %s showed no valid cookie", c.peer))
+	if admit != nil && !admit(c.peer, remote.Invitation) {
+		return comm.Permanent(fmt.Errorf("ucxcomm: %s showed no valid invitation", c.peer))
 	}
 	info.SameHost = same
 	info.CUDA = true
@@ -51,8 +51,8 @@ func (c *conn) handshake(ctx context.Context, compression string, cookie []byte,
 	}
 	if err := c.upgrade(ctx, dialer); err != nil {
 		if c.Err() != nil {
-			err = comm.Permanent(fmt.Errorf("ucxcomm: %s closed after the handshake; does it ask for a cookie "+
-				"(DialConfig.Cookie)?: %w", c.peer, err))
+			err = comm.Permanent(fmt.Errorf("ucxcomm: %s closed after the handshake; does it ask for an invitation "+
+				"(DialConfig.Invitation)?: %w", c.peer, err))
 		}
 		return err
 	}

@@ -99,7 +99,7 @@ func (r *Rig) attackInvitations(ctx context.Context, one, two string) error {
 		return err
 	}
 	show := func(invitation []byte, timeout time.Duration) error {
-		c, err := comm.Default.Dial(ctx, a.Address, comm.DialConfig{Cookie: invitation, Timeout: timeout})
+		c, err := comm.Default.Dial(ctx, a.Address, comm.DialConfig{Invitation: invitation, Timeout: timeout})
 		if err != nil {
 			return err
 		}
@@ -113,13 +113,13 @@ func (r *Rig) attackInvitations(ctx context.Context, one, two string) error {
 		}
 		return err
 	}
-	if err := show(a.Cookie, time.Minute); err != nil {
+	if err := show(a.Invitation, time.Minute); err != nil {
 		return fmt.Errorf("an invitation: %w", err)
 	}
-	forged := slices.Clone(b.Cookie)
+	forged := slices.Clone(b.Invitation)
 	forged[len(forged)-1] ^= 1
-	for name, invitation := range map[string][]byte{"used": a.Cookie, "of another worker": b.Cookie, "forged": forged,
-		"empty": nil} {
+	for name, invitation := range map[string][]byte{"used": a.Invitation, "of another worker": b.Invitation,
+		"forged": forged, "empty": nil} {
 		if err := show(invitation, time.Second); err == nil { // refusals are tried again until then
 			return fmt.Errorf("admitted with an invitation that is %s", name)
 		}

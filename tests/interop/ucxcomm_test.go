@@ -340,11 +340,11 @@ func echo(ctx context.Context, c comm.Comm) error {
 	}
 }
 
-// A listener that asks for cookies refuses Python, which has none, and says so to nobody
+// A listener that asks for invitations refuses Python, which has none, and says so to nobody
 // but Python's connect.
-func TestUCXCommCookies(t *testing.T) {
+func TestUCXCommInvitations(t *testing.T) {
 	r := newUCXRig(t, "ucxx", ucxcomm.Settings{})
-	l, err := r.b.Listen(r.ctx, "127.0.0.1:0", comm.ListenConfig{Cookies: func(string, []byte) bool { return false }})
+	l, err := r.b.Listen(r.ctx, "127.0.0.1:0", comm.ListenConfig{Admit: func(string, []byte) bool { return false }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +355,7 @@ func TestUCXCommCookies(t *testing.T) {
 	}
 	var failed *pypeer.Failed
 	if !errors.As(err, &failed) {
-		t.Errorf("a peer without a cookie was let in: %v", err)
+		t.Errorf("a peer without an invitation was let in: %v", err)
 	}
 }
 

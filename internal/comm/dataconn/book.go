@@ -15,7 +15,7 @@ import (
 
 // Config says how a book asks and dials.
 type Config struct {
-	// Network and Dial are how lanes are dialled. Encryption is not required of them, since a cookie admits and they do
+	// Network and Dial are how lanes are dialed. Encryption is not required of them: an invitation admits, and they do
 	// not leave the machine unless they are trusted.
 	Network comm.Network
 	Dial    comm.DialConfig
@@ -41,7 +41,7 @@ type Book struct {
 // entry is what is known about the lane of one peer. The book's lock owns it.
 type entry struct {
 	address string    // "" for none
-	spare   []byte    // a cookie that nobody has used yet
+	spare   []byte    // an invitation that nobody has used yet
 	retry   time.Time // of one that failed: when it is asked for again
 }
 
@@ -74,7 +74,7 @@ func (b *Book) Find(ctx context.Context, peer string) (string, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.peers[peer] = &entry{address: o.Address, spare: o.Cookie}
+	b.peers[peer] = &entry{address: o.Address, spare: o.Invitation}
 	if o.Address != "" {
 		b.owner[o.Address] = peer
 	}
@@ -87,8 +87,8 @@ func (b *Book) ask(ctx context.Context, peer string) (Offer, error) {
 		return Offer{}, err
 	}
 	o := r.usable(b.boot, b.cfg.Trusted)
-	if o.Address != "" && len(o.Cookie) == 0 {
-		return Offer{}, fmt.Errorf("the lane of %s comes without a cookie", peer)
+	if o.Address != "" && len(o.Invitation) == 0 {
+		return Offer{}, fmt.Errorf("the lane of %s comes without an invitation", peer)
 	}
 	return o, nil
 }
@@ -128,27 +128,27 @@ func (b *Book) Forget(peer string) {
 // Close ends all connections.
 func (b *Book) Close() error { return b.pool.Close() }
 
-// take is the peer whose lane is at an address, and a cookie of it if one is left.
-func (b *Book) take(address string) (peer string, cookie []byte) {
+// take is the peer whose lane is at an address, and an invitation of it if one is left.
+func (b *Book) take(address string) (peer string, invitation []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	peer = b.owner[address]
 	if e := b.peers[peer]; e != nil {
-		cookie, e.spare = e.spare, nil
+		invitation, e.spare = e.spare, nil
 	}
-	return peer, cookie
+	return peer, invitation
 }
 
-// network dials lanes, with a cookie of the peer for each connection.
+// network dials lanes, with an invitation of the peer for each connection.
 type network struct{ b *Book }
 
 // Dial connects to a lane that was found.
 func (n network) Dial(ctx context.Context, address string, cfg comm.DialConfig) (comm.Comm, error) {
-	peer, cookie := n.b.take(address)
+	peer, invitation := n.b.take(address)
 	if peer == "" {
 		return nil, fmt.Errorf("nobody has a lane at %s", address)
 	}
-	if cookie == nil {
+	if invitation == nil {
 		o, err := n.b.ask(ctx, peer)
 		if err != nil {
 			return nil, err
@@ -156,9 +156,9 @@ func (n network) Dial(ctx context.Context, address string, cfg comm.DialConfig) 
 		if o.Address != address {
 			return nil, fmt.Errorf("the lane of %s is at %q now", peer, o.Address)
 		}
-		cookie = o.Cookie
+		invitation = o.Invitation
 	}
-	cfg.Cookie = cookie
+	cfg.Invitation = invitation
 	return n.b.cfg.Network.Dial(ctx, address, cfg)
 }
 

@@ -20,11 +20,11 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-// server is a peer with a lane that admits each cookie once.
+// server is a peer with a lane that admits each invitation once.
 type server struct {
 	address string
 	mu      sync.Mutex
-	left    map[string]bool // cookies that nobody has used; guarded by mu
+	left    map[string]bool // invitations that nobody has used; guarded by mu
 	asked   int
 	err     error            // of the next question
 	reply   []dataconn.Offer // instead of its own lane
@@ -34,11 +34,11 @@ func newServer(t *testing.T) *server {
 	t.Helper()
 	s := &server{left: map[string]bool{}}
 	l, err := comm.Default.Listen(t.Context(), "inproc://",
-		comm.ListenConfig{Cookies: func(_ string, cookie []byte) bool {
+		comm.ListenConfig{Admit: func(_ string, invitation []byte) bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			ok := s.left[string(cookie)]
-			delete(s.left, string(cookie))
+			ok := s.left[string(invitation)]
+			delete(s.left, string(invitation))
 			return ok
 		}})
 	if err != nil {
@@ -61,11 +61,11 @@ func (s *server) ask(context.Context, string) (dataconn.Reply, error) {
 	if s.reply != nil {
 		return dataconn.Reply{Lanes: s.reply}, nil
 	}
-	cookie := fmt.Sprint("cookie ", s.asked)
+	invitation := fmt.Sprint("invitation ", s.asked)
 	s.mu.Lock()
-	s.left[cookie] = true
+	s.left[invitation] = true
 	s.mu.Unlock()
-	offer := dataconn.Offer{Address: s.address, Cookie: []byte(cookie), Boot: hostid.Boot()}
+	offer := dataconn.Offer{Address: s.address, Invitation: []byte(invitation), Boot: hostid.Boot()}
 	return dataconn.Reply{Lanes: []dataconn.Offer{offer}}, nil
 }
 
@@ -77,7 +77,7 @@ func newBook(t *testing.T, s *server, cfg dataconn.Config) *dataconn.Book {
 }
 
 // A peer is asked once for its lane, and once more for each further connection.
-func TestEachConnectionHasItsCookie(t *testing.T) {
+func TestEachConnectionHasItsInvitation(t *testing.T) {
 	s := newServer(t)
 	b := newBook(t, s, dataconn.Config{})
 	for range 3 {
@@ -93,7 +93,7 @@ func TestEachConnectionHasItsCookie(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.asked != 1 {
-		t.Error("the cookie that came with the lane was not used")
+		t.Error("the invitation that came with the lane was not used")
 	}
 	two, err := b.Acquire(t.Context(), s.address)
 	if err != nil || s.asked != 2 {
@@ -111,8 +111,8 @@ func TestEachConnectionHasItsCookie(t *testing.T) {
 // Lanes of other machines are for those who trust them, and what is no lane is none.
 func TestWhichLanesAreUsed(t *testing.T) {
 	here := hostid.Boot()
-	far, near := dataconn.Offer{Address: "inproc://far", Cookie: []byte("c"), Boot: "elsewhere"},
-		dataconn.Offer{Address: "inproc://near", Cookie: []byte("c"), Boot: here}
+	far, near := dataconn.Offer{Address: "inproc://far", Invitation: []byte("c"), Boot: "elsewhere"},
+		dataconn.Offer{Address: "inproc://near", Invitation: []byte("c"), Boot: here}
 	for _, tc := range []struct {
 		about   string
 		trusted bool
@@ -125,8 +125,8 @@ func TestWhichLanesAreUsed(t *testing.T) {
 		{"another machine's, trusted", true, []dataconn.Offer{far}, far.Address, false},
 		{"the one on this machine", false, []dataconn.Offer{far, near}, near.Address, false},
 		{"without an address", true, []dataconn.Offer{{Boot: here}}, "", false},
-		{"without a cookie", true, []dataconn.Offer{{Address: "inproc://x", Boot: here}}, "", true},
-		{"of no known machine", false, []dataconn.Offer{{Address: "inproc://x", Cookie: []byte("c")}}, "", false},
+		{"without an invitation", true, []dataconn.Offer{{Address: "inproc://x", Boot: here}}, "", true},
+		{"of no known machine", false, []dataconn.Offer{{Address: "inproc://x", Invitation: []byte("c")}}, "", false},
 	} {
 		s := &server{reply: tc.offers}
 		got, err := newBook(t, s, dataconn.Config{Trusted: tc.trusted}).Find(t.Context(), "peer")
@@ -166,7 +166,7 @@ func TestFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.reply = []dataconn.Offer{{Address: "inproc://moved", Cookie: []byte("c"), Boot: hostid.Boot()}}
+	s.reply = []dataconn.Offer{{Address: "inproc://moved", Invitation: []byte("c"), Boot: hostid.Boot()}}
 	if _, err := soon.Acquire(t.Context(), s.address); err == nil || !strings.Contains(err.Error(), "inproc://moved") {
 		t.Errorf("a lane that has moved: %v", err)
 	}

@@ -13,8 +13,8 @@ const Op = "millstream-lanes"
 type Offer struct {
 	// Address is what to dial, "" for no lane.
 	Address string `rpc:"address"`
-	// Cookie admits one connection.
-	Cookie []byte `rpc:"cookie"`
+	// Invitation admits one connection.
+	Invitation []byte `rpc:"cookie"`
 	// Boot is hostid.Boot of the worker's machine: a lane leaves it only if it is trusted.
 	Boot string `rpc:"boot,optional"`
 }
@@ -28,7 +28,7 @@ type Reply struct {
 func (r Reply) Body() msgpack.Map {
 	list := make([]any, len(r.Lanes))
 	for i, o := range r.Lanes {
-		list[i] = msgpack.MapOf("address", o.Address, "cookie", o.Cookie, "boot", o.Boot)
+		list[i] = msgpack.MapOf("address", o.Address, "cookie", o.Invitation, "boot", o.Boot)
 	}
 	return msgpack.MapOf("lanes", list)
 }
@@ -37,7 +37,7 @@ func (r Reply) Body() msgpack.Map {
 func (r Reply) usable(boot string, trusted bool) Offer {
 	for _, o := range r.Lanes {
 		if o.Address != "" && (trusted || boot != "" && o.Boot == boot) {
-			o.Cookie = slices.Clone(o.Cookie)
+			o.Invitation = slices.Clone(o.Invitation)
 			return o
 		}
 	}

@@ -35,7 +35,7 @@ func (h Hello) Append(b []byte) []byte {
 	}
 	b = msgpack.AppendString(b, "millstream")
 	n = 3
-	for _, v := range [][]byte{h.Cookie, h.Lines, h.Join} {
+	for _, v := range [][]byte{h.Invitation, h.Lines, h.Join} {
 		if v != nil {
 			n++
 		}
@@ -47,8 +47,8 @@ func (h Hello) Append(b []byte) []byte {
 	for _, f := range h.Millstream.Features {
 		b = msgpack.AppendString(b, f)
 	}
-	if h.Cookie != nil {
-		b = msgpack.AppendBytes(msgpack.AppendString(b, "cookie"), h.Cookie)
+	if h.Invitation != nil {
+		b = msgpack.AppendBytes(msgpack.AppendString(b, "cookie"), h.Invitation)
 	}
 	if h.Lines != nil {
 		b = msgpack.AppendBytes(msgpack.AppendString(b, "lines"), h.Lines)
@@ -129,7 +129,7 @@ func (d *helloReader) millstream(h *Hello) error {
 				return err
 			})
 		case "cookie":
-			return d.bytes(&h.Cookie)
+			return d.bytes(&h.Invitation)
 		case "lines":
 			return d.bytes(&h.Lines)
 		case "join":

@@ -34,8 +34,8 @@ type Hello struct {
 	Python []int
 	// Millstream is set by Millstream peers.
 	Millstream *comm.PeerInfo
-	// Cookie admits the dialling side to a listener that asks for one.
-	Cookie []byte
+	// Invitation admits the dialling side to a listener that asks for one.
+	Invitation []byte
 	// Lines, of a listening side, admits further connections to the comm, which carry parts of large frames beside it;
 	// empty for none.
 	Lines []byte
@@ -45,7 +45,7 @@ type Hello struct {
 }
 
 // New returns this process's hello. On one host nothing is compressed, as in Dask.
-func New(wanted string, sameHost bool, cookie []byte, features ...string) (Hello, error) {
+func New(wanted string, sameHost bool, invitation []byte, features ...string) (Hello, error) {
 	use, err := compress.Parse(wanted)
 	if err != nil {
 		return Hello{}, fmt.Errorf("comm: %w", err)
@@ -54,7 +54,7 @@ func New(wanted string, sameHost bool, cookie []byte, features ...string) (Hello
 		use = ""
 	}
 	return Hello{
-		Compression: use, PickleProtocol: highestPickle, Cookie: cookie,
+		Compression: use, PickleProtocol: highestPickle, Invitation: invitation,
 		Millstream: &comm.PeerInfo{Version: Version, Min: minVersion, Features: features},
 	}, nil
 }

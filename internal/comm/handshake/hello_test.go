@@ -45,9 +45,9 @@ func TestHelloOfPython(t *testing.T) {
 
 func TestHelloRoundTrip(t *testing.T) {
 	for _, features := range [][]string{nil, {"am", "credits"}} {
-		for _, cookie := range [][]byte{nil, {}, bytes.Repeat([]byte{7}, 600)} {
+		for _, invitation := range [][]byte{nil, {}, bytes.Repeat([]byte{7}, 600)} {
 			for _, compression := range []string{"", "lz4", "auto"} {
-				h, err := handshake.New(compression, false, cookie, features...)
+				h, err := handshake.New(compression, false, invitation, features...)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -77,12 +77,12 @@ func (Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (comm.
 	if l == nil {
 		return nil, fmt.Errorf("comm: nobody listens at inproc://%s", loc)
 	}
-	ours, err := handshake.New(cfg.Compression, true, cfg.Cookie)
+	ours, err := handshake.New(cfg.Compression, true, cfg.Invitation)
 	if err != nil {
 		return nil, comm.Permanent(err)
 	}
-	if l.cfg.Cookies != nil && !l.cfg.Cookies("inproc://", cfg.Cookie) {
-		return nil, comm.Permanent(errors.New("comm: the listener does not accept the cookie"))
+	if l.cfg.Admit != nil && !l.cfg.Admit("inproc://", cfg.Invitation) {
+		return nil, comm.Permanent(errors.New("comm: the listener does not accept the invitation"))
 	}
 	info, err := handshake.Negotiate(ours, l.hello)
 	if err != nil {

@@ -80,18 +80,18 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-func TestCookies(t *testing.T) {
-	l, err := comm.Listen(t.Context(), "inproc://", comm.ListenConfig{Cookies: func(_ string, c []byte) bool {
+func TestInvitations(t *testing.T) {
+	l, err := comm.Listen(t.Context(), "inproc://", comm.ListenConfig{Admit: func(_ string, c []byte) bool {
 		return string(c) == "yes"
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := comm.Dial(t.Context(), l.ContactAddr(), comm.DialConfig{Cookie: []byte("no")}); err == nil {
-		t.Error("a wrong cookie was accepted")
+	if _, err := comm.Dial(t.Context(), l.ContactAddr(), comm.DialConfig{Invitation: []byte("no")}); err == nil {
+		t.Error("a wrong invitation was accepted")
 	}
-	c, err := comm.Dial(t.Context(), l.ContactAddr(), comm.DialConfig{Cookie: []byte("yes")})
+	c, err := comm.Dial(t.Context(), l.ContactAddr(), comm.DialConfig{Invitation: []byte("yes")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func (b backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (com
 	if err != nil {
 		return nil, err
 	}
-	c, remote, err := greet(ctx, nc, greeting{limits: cfg.Limits, compression: cfg.Compression, cookie: cfg.Cookie,
+	c, remote, err := greet(ctx, nc, greeting{limits: cfg.Limits, compression: cfg.Compression, invitation: cfg.Invitation,
 		device: cfg.Device, staged: cfg.Staged})
 	if err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ const stagedFeature = "staged-1"
 type greeting struct {
 	limits      comm.Limits
 	compression string
-	cookie      []byte
+	invitation  []byte
 	device      mem.Resource
 	staged      comm.StagedConfig
 	lines, join []byte // of the hello
@@ -182,7 +182,7 @@ func greet(ctx context.Context, nc net.Conn, g greeting) (*conn, handshake.Hello
 	if g.staged.Mode != comm.StagedOff {
 		features = append(features, stagedFeature)
 	}
-	local, err := handshake.New(g.compression, c.sameHost(), g.cookie, features...)
+	local, err := handshake.New(g.compression, c.sameHost(), g.invitation, features...)
 	if err != nil {
 		c.Abort()
 		return nil, handshake.Hello{}, comm.Permanent(err)

@@ -182,9 +182,9 @@ func (l *listener) greet(ctx context.Context, raw *net.TCPConn) (comm.Comm, erro
 		}
 		return nil, errJoined
 	}
-	if err == nil && l.cfg.Cookies != nil && !l.cfg.Cookies(c.PeerAddr(), hello.Cookie) {
+	if err == nil && l.cfg.Admit != nil && !l.cfg.Admit(c.PeerAddr(), hello.Invitation) {
 		_ = c.Close() // the peer sees our hello and the end, no reset that looks like an accident
-		err = errors.New("comm: the peer's cookie is not valid")
+		err = errors.New("comm: the peer's invitation is not valid")
 	}
 	if err != nil {
 		entry.withdraw()

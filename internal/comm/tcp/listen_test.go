@@ -144,25 +144,25 @@ func TestDialAddresses(t *testing.T) {
 	}
 }
 
-func TestCookies(t *testing.T) {
+func TestInvitations(t *testing.T) {
 	leak.Check(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	l, err := comm.Listen(ctx, "tcp://127.0.0.1:0", comm.ListenConfig{Cookies: func(_ string, c []byte) bool {
+	l, err := comm.Listen(ctx, "tcp://127.0.0.1:0", comm.ListenConfig{Admit: func(_ string, c []byte) bool {
 		return string(c) == "yes"
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	for _, cookie := range []string{"", "no", "yes"} {
-		c, err := comm.Dial(ctx, l.ContactAddr(), comm.DialConfig{Cookie: []byte(cookie)})
+	for _, invitation := range []string{"", "no", "yes"} {
+		c, err := comm.Dial(ctx, l.ContactAddr(), comm.DialConfig{Invitation: []byte(invitation)})
 		if err != nil {
-			t.Fatalf("%q: %v", cookie, err)
+			t.Fatalf("%q: %v", invitation, err)
 		}
-		if cookie != "yes" { // the refusal comes as an end
+		if invitation != "yes" { // the refusal comes as an end
 			if _, err := c.Read(ctx); !errors.Is(err, comm.ErrClosed) {
-				t.Errorf("%q: %v", cookie, err)
+				t.Errorf("%q: %v", invitation, err)
 			}
 		} else if b, err := l.Accept(ctx); err != nil || b.PeerAddr() != c.LocalAddr() {
 			t.Errorf("%v, %v", b, err)
@@ -182,7 +182,7 @@ func TestRefused(t *testing.T) {
 	refused := make(chan refusal, 10)
 	cfg := comm.ListenConfig{
 		Refused: func(peer string, err error) { refused <- refusal{peer, err} },
-		Cookies: func(_ string, c []byte) bool { return false },
+		Admit:   func(_ string, c []byte) bool { return false },
 		Limits:  comm.Limits{HandshakeTime: 100 * time.Millisecond},
 	}
 	l, err := comm.Listen(t.Context(), "tcp://127.0.0.1:0", cfg)
@@ -192,7 +192,7 @@ func TestRefused(t *testing.T) {
 	defer l.Close()
 	for text, want := range map[string]string{
 		"GET / HTTP/1.1\r\n\r\n": "the limit is", string(framed([]byte("\x80"))): "pickle-protocol",
-		string(pythonHello()): "cookie", "": "deadline",
+		string(pythonHello()): "invitation", "": "deadline",
 	} {
 		nc, err := net.Dial("tcp", strings.TrimPrefix(l.ContactAddr(), "tcp://"))
 		if err != nil {

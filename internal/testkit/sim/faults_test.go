@@ -244,19 +244,19 @@ func TestHalfOpenPeersPushOutEachOther(t *testing.T) {
 	})
 }
 
-func TestCookieAndCompression(t *testing.T) {
+func TestInvitationAndCompression(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, n *Network) {
-		l := listen(t, n, "b", comm.ListenConfig{Compression: "lz4", Cookies: func(_ string, c []byte) bool {
+		l := listen(t, n, "b", comm.ListenConfig{Compression: "lz4", Admit: func(_ string, c []byte) bool {
 			return string(c) == "let me in"
 		}})
 		defer l.Close()
 		var bad *comm.HandshakeError
 		if _, err := n.Host("a").Dial(t.Context(), l.ContactAddr(),
-			comm.DialConfig{Cookie: []byte("guess")}); !errors.As(err, &bad) {
-			t.Errorf("dial with a wrong cookie: %v", err)
+			comm.DialConfig{Invitation: []byte("guess")}); !errors.As(err, &bad) {
+			t.Errorf("dial with a wrong invitation: %v", err)
 		}
 		c, err := n.Host("a").Dial(t.Context(), l.ContactAddr(),
-			comm.DialConfig{Cookie: []byte("let me in"), Compression: "auto"})
+			comm.DialConfig{Invitation: []byte("let me in"), Compression: "auto"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +265,7 @@ func TestCookieAndCompression(t *testing.T) {
 		}
 		c.Abort()
 		n.Host("snake").Python(3, 11, 7)
-		c, err = n.Host("snake").Dial(t.Context(), l.ContactAddr(), comm.DialConfig{Cookie: []byte("let me in")})
+		c, err = n.Host("snake").Dial(t.Context(), l.ContactAddr(), comm.DialConfig{Invitation: []byte("let me in")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -278,8 +278,8 @@ func (n *Network) knock(h *Host, address string, cfg comm.DialConfig, mute bool)
 			case to.dead && to.silent:
 			case l == nil || to.refusing || to.dead:
 				a.refuse(errRefused)
-			case l.cfg.Cookies != nil && !l.cfg.Cookies("sim://"+h.name, cfg.Cookie):
-				a.refuse(&comm.HandshakeError{Reason: "the listener does not know the cookie"})
+			case l.cfg.Admit != nil && !l.cfg.Admit("sim://"+h.name, cfg.Invitation):
+				a.refuse(&comm.HandshakeError{Reason: "the listener does not know the invitation"})
 			default:
 				l.greet(a, e)
 			}

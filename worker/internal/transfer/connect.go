@@ -108,23 +108,23 @@ func (m *Manager) Forget(peer string) {
 	})
 }
 
-// TellLanes answers millstream-lanes: the worker's own data connection, with a cookie for the caller.
+// TellLanes answers millstream-lanes: the worker's own data connection, with an invitation for the caller.
 func (m *Manager) TellLanes(_ context.Context, r *rpc.Request) (any, error) {
 	var reply dataconn.Reply
 	if m.own != "" {
-		cookie, err := m.cookies.Issue(cookiePeer(r.Comm.PeerAddr(), r.Comm.LocalAddr(), m.own))
+		invitation, err := m.invitations.Issue(invitedPeer(r.Comm.PeerAddr(), r.Comm.LocalAddr(), m.own))
 		if err != nil {
 			return nil, err
 		}
-		reply.Lanes = []dataconn.Offer{{Address: m.own, Cookie: cookie, Boot: hostid.Boot()}}
+		reply.Lanes = []dataconn.Offer{{Address: m.own, Invitation: invitation, Boot: hostid.Boot()}}
 	}
 	return reply.Body(), nil
 }
 
-// cookiePeer returns the address that a cookie for the data connection is bound to. A peer that reaches the data
+// invitedPeer returns the address that an invitation for the data connection is bound to. A peer that reaches the data
 // connection by another interface than the control connection, as between machines with several networks, may
 // come from an address that is not known yet: "" binds to none.
-func cookiePeer(peer, local, laneAddress string) string {
+func invitedPeer(peer, local, laneAddress string) string {
 	host, err := comm.AddressHost(local)
 	laneHost, err2 := comm.AddressHost(laneAddress)
 	if err == nil && err2 == nil && host != laneHost && !commaddr.IsLoopback(laneHost) {
@@ -141,12 +141,12 @@ func (m *Manager) Listen(ctx context.Context, control string) error {
 		return nil
 	}
 	var err error
-	if m.cookies, err = secure.NewCookies(0); err != nil {
+	if m.invitations, err = secure.NewInvitations(0); err != nil {
 		return err
 	}
 	cfg := m.cfg.Accept
-	cfg.RequireEncryption = false // the cookie admits, and data does not leave the machine unless that is trusted
-	cfg.Cookies = m.cookies.Admit
+	cfg.RequireEncryption = false // the invitation admits, and data does not leave the machine unless that is trusted
+	cfg.Admit = m.invitations.Admit
 	address := m.listenAddress()
 	if m.exposes(address) {
 		m.log.Warn("no data connection: it would be open to the network without encryption; allow that with --lanes "+

@@ -68,11 +68,11 @@ type Manager struct {
 	data    *store.Store
 	address string // of the worker; set by Listen
 
-	peers   *rpc.Pool      // control connections
-	lanes   *dataconn.Book // data connections; nil without an own one
-	server  *rpc.Server
-	own     string // address of the own data connection
-	cookies *secure.Cookies
+	peers       *rpc.Pool      // control connections
+	lanes       *dataconn.Book // data connections; nil without an own one
+	server      *rpc.Server
+	own         string // address of the own data connection
+	invitations *secure.Invitations
 
 	outgoing, outgoingTotal, outgoingBytes, outgoingBytesTotal atomic.Int64
 

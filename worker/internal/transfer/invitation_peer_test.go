@@ -6,10 +6,10 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// Between machines with several networks a peer shows its cookie from another address than that of its control
-// connection. On one network the cookie is bound to the address.
-func TestCookiePeer(t *testing.T) {
-	cookies, err := secure.NewCookies(0)
+// Between machines with several networks a peer shows its invitation from another address than that of its control
+// connection. On one network the invitation is bound to the address.
+func TestInvitedPeer(t *testing.T) {
+	invitations, err := secure.NewInvitations(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,11 +24,11 @@ func TestCookiePeer(t *testing.T) {
 		{"tls://192.0.2.7:1", "tls://192.0.2.1:9", "ucx://127.0.0.1:5", "ucx://127.0.0.1:2", false},
 		{"tls://127.0.0.1:1", "tls://127.0.0.1:9", "ucx://127.0.0.1:5", "ucx://127.0.0.1:2", true},
 	} {
-		cookie, err := cookies.Issue(cookiePeer(c.peer, c.local, c.lane))
+		invitation, err := invitations.Issue(invitedPeer(c.peer, c.local, c.lane))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := cookies.Admit(c.from, cookie); got != c.want {
+		if got := invitations.Admit(c.from, invitation); got != c.want {
 			t.Errorf("control %s to %s, data %s to %s: admitted %t, want %t", c.peer, c.local, c.from, c.lane, got,
 				c.want)
 		}
