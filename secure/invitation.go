@@ -104,7 +104,8 @@ func (c *Invitations) Use(invitation []byte) (peer string, err error) {
 			}
 		}
 		if len(c.used) >= maxInvitations {
-			return "", fmt.Errorf("secure: more than %d invitations within %v: %w", maxInvitations, c.valid, ErrInvitation)
+			return "", fmt.Errorf("secure: more than %d invitations within %v: %w", maxInvitations, c.valid,
+				ErrInvitation)
 		}
 	}
 	c.used[nonce] = until

@@ -415,7 +415,8 @@ func TestWriterGathers(t *testing.T) {
 		}
 	}
 	if len(w.queue) > 6 || w.bytes != size || backlog.Bytes() != w.bytes {
-		t.Errorf("%d batches of %d bytes wait, %d counted, %d for all peers", len(w.queue), size, w.bytes, backlog.Bytes())
+		t.Errorf("%d batches of %d bytes wait, %d counted, %d for all peers", len(w.queue), size, w.bytes,
+			backlog.Bytes())
 	}
 	w.Start()
 	if err := w.Shutdown(t.Context()); err != nil {

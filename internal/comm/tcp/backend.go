@@ -103,8 +103,8 @@ func (b backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (com
 	if err != nil {
 		return nil, err
 	}
-	c, remote, err := greet(ctx, nc, greeting{limits: cfg.Limits, compression: cfg.Compression, invitation: cfg.Invitation,
-		device: cfg.Device, staged: cfg.Staged})
+	c, remote, err := greet(ctx, nc, greeting{limits: cfg.Limits, compression: cfg.Compression,
+		invitation: cfg.Invitation, device: cfg.Device, staged: cfg.Staged})
 	if err != nil {
 		return nil, err
 	}
