@@ -140,3 +140,40 @@ func write(t *testing.T, path, text string) {
 		t.Fatal(err)
 	}
 }
+
+// Every program of the tutorial runs and prints the text block that follows it.
+func TestTutorial(t *testing.T) {
+	leak.Check(t)
+	text, err := os.ReadFile(filepath.Join(repository(), "docs", "guide", "tutorial.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := newModule("tutorial")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(string(text), "\n```go\n")[1:]
+	if len(parts) < 5 {
+		t.Fatalf("got %d programs, want at least 5", len(parts))
+	}
+	for i, part := range parts {
+		program, rest, _ := strings.Cut(part, "\n```")
+		_, output, ok := strings.Cut(rest, "\n```text\n")
+		want, _, closed := strings.Cut(output, "\n```")
+		if !ok || !closed {
+			t.Fatalf("program %d has no output:\n%s", i+1, program)
+		}
+		name := fmt.Sprintf("step%d", i+1)
+		t.Run(name, func(t *testing.T) {
+			write(t, filepath.Join(dir, name, "main.go"), program+"\n")
+			path := filepath.Join(work, "tutorial-"+name)
+			if err := goBuild(dir, "-mod=mod", "-o", path, "./"+name); err != nil {
+				t.Fatal(err)
+			}
+			got := run(t, func() (string, error) { return path, nil })
+			if got.code != 0 || strings.TrimSpace(got.stdout) != want {
+				t.Errorf("got %q and exit code %d, want %q and 0", got.text, got.code, want)
+			}
+		})
+	}
+}

@@ -29,7 +29,7 @@ func checkPython(h *Host) []Finding {
 	case p.Error != nil:
 		return one(Warn, "Python "+p.Path+" cannot be started for the graphs of Python clients", p.Error.Error(),
 			"run it by hand: "+p.Path+" -c 'import distributed'; for the sandbox see "+
-				"docs/guide/scheduler.md, Sandboxing")
+				"docs/guide/security.md, Sandboxing")
 	}
 	title := "Python " + p.Version + " with distributed " + p.Distributed + " (" + p.Path + ")"
 	if len(p.Missing) > 0 {
