@@ -21,7 +21,7 @@ import (
 
 // Two Millstream programs with GPUs and no lane that can touch them, neither cuda_ipc nor RDMA, have TCP connections
 // beside the lane, and frames on GPUs go over these through pinned memory. UCX would do it by cuda_copy, slowly: over a
-// lane made by worker address it copies fragments through one connection (docs/adr/0019). The listening side opens a
+// lane made by worker address it copies fragments through one connection (docs/adr/0018). The listening side opens a
 // port for them when it first needs one. Where that cannot be reached, UCX does it.
 
 const (

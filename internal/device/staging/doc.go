@@ -13,5 +13,5 @@
 //
 // Memory is given back only when nobody uses it any more: a copy that is enqueued holds both its buffers, also if the
 // transfer has failed in between. The package is used by the comms (tcp://, tls://, and ucxx:// between processes that
-// have no lane for GPUs); docs/adr/0019 says why it exists.
+// have no lane for GPUs); docs/adr/0018 says why it exists.
 package staging
