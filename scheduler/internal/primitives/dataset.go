@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sort"
 
 	"go.millstream.dev/internal/rpc"
@@ -177,7 +178,8 @@ func (s *datasets) waitRPC(ctx context.Context, _ *rpc.Request, in struct {
 	return nil, s.flushed(ctx, fmt.Sprint(in.UID), func(f *flush) bool { return f.received })
 }
 
-// publish runs in the loop.
+// publish publishes a dataset, in place of one that has its name. It runs in the loop. The record of it replaces the old
+// one at a replay too: a refused record leaves the old dataset published, and keys that both have are never released.
 func (s *datasets) publish(name string, d *dataset) error {
 	var err error
 	if d.bytes, err = val.CheckSize("dataset", d.data); err != nil {
@@ -190,12 +192,20 @@ func (s *datasets) publish(name string, d *dataset) error {
 	if err := s.Budget.Reserve("dataset", d.bytes); err != nil {
 		return err
 	}
-	s.unpublish(name)
 	if err := s.Journal.Change("publish_put", d.args(name)); err != nil {
 		return err
 	}
 	s.Budget.Add(d.bytes)
-	s.Clients.Desire("published-"+val.Label(name), d.keys...)
+	holder := "published-" + val.Label(name)
+	s.Clients.Desire(holder, d.keys...)
+	if old := s.byName[name]; old != nil {
+		s.Budget.Add(-old.bytes)
+		kept := make(map[task.Key]bool, len(d.keys))
+		for _, k := range d.keys {
+			kept[k] = true
+		}
+		s.Clients.Release(holder, slices.DeleteFunc(slices.Clone(old.keys), func(k task.Key) bool { return kept[k] })...)
+	}
 	s.byName[name] = d
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
@@ -66,6 +67,57 @@ func TestDatasets(t *testing.T) {
 	r.Journal.Refuse(nil)
 	if c, n := r.counts(), r.bytes(); c.Datasets != 0 || n != 0 {
 		t.Errorf("left of what was refused: %d datasets, %d bytes", c.Datasets, n)
+	}
+}
+
+// releases notes which keys are released.
+type releases struct {
+	Clients
+	keys *[]task.Key
+}
+
+func (r *releases) Release(name string, keys ...task.Key) {
+	*r.keys = append(*r.keys, keys...)
+	r.Clients.Release(name, keys...)
+}
+
+func (r *releases) Forget(name string) {
+	*r.keys = append(*r.keys, "all of "+task.Key(name))
+	r.Clients.Forget(name)
+}
+
+// A dataset that replaces another keeps the keys that both have; one whose record is refused changes nothing.
+func TestDatasetOverride(t *testing.T) {
+	r := start(t)
+	put := func(data string, keys ...any) {
+		t.Helper()
+		r.Call("publish_put", "name", "d", "keys", keys, "data", data, "override", true)
+	}
+	wanted := func() (keys string) {
+		r.Do(func() { keys = r.Wants.Of("published-d") })
+		return keys
+	}
+	put("one", "x", "y")
+	var released []task.Key
+	r.Do(func() { r.datasets.Clients = &releases{r.Wants, &released} })
+	put("two", "y", "z")
+	r.Do(func() {
+		if len(released) != 1 || released[0] != task.NewKey("x") {
+			t.Errorf("replacing released %q, want x alone", released)
+		}
+	})
+	before, keys := r.bytes(), wanted()
+	r.Journal.Refuse(errors.New("disk full"))
+	r.Fails("disk full", "publish_put", "name", "d", "keys", []any{"w"}, "data", "three", "override", true)
+	r.Journal.Refuse(nil)
+	if v := r.Call("publish_get", "name", "d"); get(v, "data") != "two" {
+		t.Errorf("after a refused record the dataset is %v, want the one before", v)
+	}
+	if got := wanted(); got != keys || r.bytes() != before {
+		t.Errorf("after a refused record: keys %s, want %s; %d bytes, want %d", got, keys, r.bytes(), before)
+	}
+	if v := r.again(t).Call("publish_get", "name", "d"); get(v, "data") != "two" {
+		t.Errorf("after a restart: got %v", v)
 	}
 }
 
