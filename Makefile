@@ -42,8 +42,8 @@ demo: build ## a cluster on this machine computes, memory moves over every lane:
 	@$(RUN) bin/millstream demo
 
 test: ## lint, then the whole test suite under the race detector; prints and checks every skip
-	@scripts/setup test
-	@$(RUN) scripts/lint
+	@scripts/setup lint
+	@scripts/setup test & $(RUN) scripts/lint; lint=$$?; wait $$! && exit $$lint # one downloads while the other computes
 	@$(RUN) scripts/build
 	@$(RUN) go run ./internal/tools/testrun -timeout $(TEST_TIMEOUT) -also invariants=./mem/... -also nvml=./cli/internal/nvml ./... ./bench/...
 	@echo 'without cgo: build and vet'

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -38,6 +40,8 @@ type results struct {
 	// failures are the tests that failed, crashed the packages of which some did not end or that failed without a test.
 	failures []*failure
 	crashed  map[string]bool
+	// took are the times of the tests that ended, in seconds, without those of subtests.
+	took map[[2]string]float64
 
 	mu      sync.Mutex // held for each event; the heartbeat reads running
 	running map[[2]string]bool
@@ -53,6 +57,7 @@ func newResults(out io.Writer) *results {
 	return &results{
 		started: map[[2]string]bool{}, running: map[[2]string]bool{}, output: map[[2]string][]string{},
 		builds: map[string][]string{}, tally: map[string]*tally{}, out: out, crashed: map[string]bool{},
+		took: map[[2]string]float64{},
 	}
 }
 
@@ -118,8 +123,23 @@ func (r *results) endTest(e event) {
 		t.skipped++
 		r.skipped = append(r.skipped, skip{e.Package, e.Test, reason(r.output[key])})
 	}
+	if !strings.Contains(e.Test, "/") {
+		r.took[key] = max(r.took[key], e.Elapsed)
+	}
 	delete(r.running, key)
 	delete(r.output, key)
+}
+
+// slowest returns a line for each of the n tests that took longest.
+func (r *results) slowest(n int) []string {
+	keys := slices.SortedFunc(maps.Keys(r.took), func(a, b [2]string) int {
+		return cmp.Or(cmp.Compare(r.took[b], r.took[a]), slices.Compare(a[:], b[:]))
+	})
+	var lines []string
+	for _, k := range keys[:min(n, len(keys))] {
+		lines = append(lines, fmt.Sprintf("%6.1fs %s %s", r.took[k], k[0], k[1]))
+	}
+	return lines
 }
 
 func (r *results) endPackage(e event) {

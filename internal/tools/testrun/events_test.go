@@ -117,3 +117,24 @@ func TestHeartbeat(t *testing.T) {
 	stop()
 	w.Close()
 }
+
+// The slowest tests are listed, longest first and without their subtests.
+func TestSlowest(t *testing.T) {
+	r := newResults(io.Discard)
+	err := r.read(strings.NewReader(`{"Action":"pass","Package":"m/a","Test":"TestA","Elapsed":2}
+{"Action":"pass","Package":"m/a","Test":"TestB/part","Elapsed":9}
+{"Action":"fail","Package":"m/a","Test":"TestB","Elapsed":9.5}
+{"Action":"pass","Package":"m/b","Test":"TestA","Elapsed":2}
+{"Action":"pass","Package":"m/b","Test":"TestC","Elapsed":1}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "   9.5s m/a TestB|   2.0s m/a TestA|   2.0s m/b TestA"
+	if got := strings.Join(r.slowest(3), "|"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := r.slowest(9); len(got) != 4 {
+		t.Errorf("got %d lines, want 4: %q", len(got), got)
+	}
+}

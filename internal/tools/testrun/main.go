@@ -36,6 +36,7 @@ type options struct {
 	gpu      string
 	shuffle  string // seed of the order of the tests
 	ledger   string // file of the last runs of the whole suite; empty: none
+	slow     int    // how many of the slowest tests are listed
 }
 
 func main() {
@@ -55,6 +56,7 @@ func main() {
 	seed := strconv.FormatInt(time.Now().UnixNano(), 10)
 	flag.StringVar(&o.shuffle, "shuffle", seed, "seed of the order of the tests in each package, or off; "+
 		"default the time")
+	flag.IntVar(&o.slow, "slow", 20, "how many of the slowest tests are listed")
 	flag.StringVar(&o.ledger, "ledger", ".local/test-runs.json", "record of the last runs of the whole suite; "+
 		"empty: none")
 	flag.Parse()
@@ -119,6 +121,9 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	for _, s := range r.skipped {
 		fmt.Fprintf(locked, "skip  %s %s: %s\n", s.Package, s.Test, s.Reason)
 	}
+	for _, line := range r.slowest(o.slow) {
+		fmt.Fprintln(locked, "slow ", line)
+	}
 	problems = append(problems, skips.check(r)...)
 	if len(r.started) == 0 {
 		problems = append(problems, "no test ran at all")
@@ -149,6 +154,10 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	return len(problems) == 0 && r.failed == 0, nil
 }
 
+// noDebugInfo is a flag of go test. Nearly two hundred test binaries are linked, a third faster without DWARF tables,
+// which only a debugger needs.
+const noDebugInfo = "-ldflags=-w"
+
 // packageFailed follows the name of a package that failed.
 const packageFailed = " failed; "
 
@@ -164,6 +173,7 @@ func pass(ctx context.Context, r *results, out io.Writer, o options, packages, e
 	if o.shuffle != "" {
 		args = append(args, "-shuffle", o.shuffle)
 	}
+	args = append(args, noDebugInfo)
 	if len(extra) == 0 {
 		// make lint has vetted this build, with more checks; not so those with a tag.
 		args = append(args, "-vet=off")

@@ -31,7 +31,7 @@ func stress(ctx context.Context, out io.Writer, o options, f *failure) error {
 	}
 	defer os.RemoveAll(tmp)
 	binary := filepath.Join(tmp, "again.test")
-	args := []string{"test", "-c", "-o", binary}
+	args := []string{"test", "-c", "-o", binary, noDebugInfo}
 	if o.race {
 		args = append(args, "-race")
 	}
