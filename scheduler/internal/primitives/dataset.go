@@ -178,8 +178,9 @@ func (s *datasets) waitRPC(ctx context.Context, _ *rpc.Request, in struct {
 	return nil, s.flushed(ctx, fmt.Sprint(in.UID), func(f *flush) bool { return f.received })
 }
 
-// publish publishes a dataset, in place of one that has its name. It runs in the loop. The record of it replaces the old
-// one at a replay too: a refused record leaves the old dataset published, and keys that both have are never released.
+// publish publishes a dataset, in place of one that has its name. It runs in the loop. The record of it replaces the
+// old one at a replay too: a refused record leaves the old dataset published, and keys that both have are never
+// released.
 func (s *datasets) publish(name string, d *dataset) error {
 	var err error
 	if d.bytes, err = val.CheckSize("dataset", d.data); err != nil {
@@ -204,7 +205,8 @@ func (s *datasets) publish(name string, d *dataset) error {
 		for _, k := range d.keys {
 			kept[k] = true
 		}
-		s.Clients.Release(holder, slices.DeleteFunc(slices.Clone(old.keys), func(k task.Key) bool { return kept[k] })...)
+		gone := slices.DeleteFunc(slices.Clone(old.keys), func(k task.Key) bool { return kept[k] })
+		s.Clients.Release(holder, gone...)
 	}
 	s.byName[name] = d
 	return nil
