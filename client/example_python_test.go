@@ -71,3 +71,41 @@ func ExamplePyFn_Run() {
 	pids, err := client.Python[int]("os:getpid").Run(ctx, c)
 	fmt.Println(len(pids), err)
 }
+
+// Attributes and methods with keyword arguments of a Python actor.
+func ExampleAttribute() {
+	var ctx context.Context
+	var c *client.Client // of a Dask cluster
+
+	day := client.Python[any]("datetime:date").Start(ctx, c, 2026, 1, 31)
+	defer day.Release()
+	year, err := client.Attribute[int](ctx, day, "year")
+	fmt.Println(year, err) // 2026 <nil>
+	other, err := client.PythonMethod[*client.Opaque]("replace").Kw("year", 2027).Call(ctx, day)
+	fmt.Println(other != nil, err) // true <nil>
+}
+
+// Calls of Python functions as nodes of a graph.
+func ExamplePyFn_Node() {
+	var ctx context.Context
+	var c *client.Client // of a Dask cluster
+
+	g := client.NewGraph()
+	root := client.Python[float64]("math:sqrt").Node(g, "root", 16)
+	rounded := client.Python[int]("builtins:round").Node(g, "rounded", root)
+	futures, err := client.Compute(ctx, c, g, rounded)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(futures[0].Result(ctx)) // 4 <nil>
+}
+
+// The scheduler of a Dask cluster runs Python functions too.
+func ExamplePyFn_RunOnScheduler() {
+	var ctx context.Context
+	var c *client.Client // of a Dask cluster
+
+	pid, err := client.Python[int]("os:getpid").RunOnScheduler(ctx, c)
+	fmt.Println(pid > 0, err) // true <nil>
+}

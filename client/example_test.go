@@ -286,31 +286,6 @@ func ExampleMethod_Call() {
 	// Output: 115 <nil>
 }
 
-// fib submits tasks from within a task.
-var fib *client.Fn1[int, int]
-
-func init() {
-	fib = client.Func("fib", func(ctx context.Context, n int) (int, error) {
-		if n < 2 {
-			return n, nil
-		}
-		var v int
-		err := client.Inside(ctx, func(c *client.Client) error {
-			xs, err := client.Gather(ctx, fib.Map(ctx, c, []int{n - 1, n - 2}))
-			v = total(xs)
-			return err
-		})
-		return v, err
-	})
-}
-
-func ExampleInside() {
-	ctx, c, stop := demo()
-	defer stop()
-	fmt.Println(fib.Submit(ctx, c, client.Val(7)).Result(ctx))
-	// Output: 13 <nil>
-}
-
 func ExampleWithWorkers() {
 	ctx, c, stop := demo()
 	defer stop()
