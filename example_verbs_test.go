@@ -116,13 +116,125 @@ func ExampleProgressBar() {
 	// Output:
 }
 
-// A client of a cluster with certificates: the folder of `scheduler --tls-dir certs`.
-func ExampleConnectWith() {
+// A scheduler of another program, by its address: "" is DASK_SCHEDULER_ADDRESS.
+func ExampleConnect() {
 	ctx := context.Background()
-	c, err := millstream.ConnectWith(ctx, millstream.ConnectOptions{Address: "tls://10.0.0.1:8786", TLSDir: "certs"})
+	cluster, err := millstream.Local(ctx, millstream.LocalConfig{Mode: millstream.Goroutines, Workers: 1, Threads: 1,
+		Protocol: "tcp"})
 	if err != nil {
-		fmt.Println(err) // cluster: certificates: …
+		fmt.Println(err)
+		return
+	}
+	defer cluster.Close()
+	c, err := millstream.Connect(ctx, cluster.Address())
+	if err != nil {
+		fmt.Println(err)
 		return
 	}
 	defer c.Close(ctx)
+	fmt.Println(square.Submit(ctx, c, millstream.Val(5)).Result(ctx))
+	// Output: 25 <nil>
+}
+
+// A client of a cluster with certificates: those that the cluster writes, or the folder of `scheduler --tls-dir`.
+func ExampleConnectWith() {
+	ctx := context.Background()
+	cluster, err := millstream.Local(ctx, millstream.LocalConfig{Mode: millstream.Goroutines, Workers: 1, Threads: 1,
+		Protocol: "tls"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer cluster.Close()
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	if _, err := cluster.WriteCredentials(dir); err != nil {
+		fmt.Println(err)
+		return
+	}
+	c, err := millstream.ConnectWith(ctx, millstream.ConnectOptions{Address: cluster.Address(), TLSDir: dir})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close(ctx)
+	fmt.Println(square.Submit(ctx, c, millstream.Val(6)).Result(ctx))
+	// Output: 36 <nil>
+}
+
+var (
+	origin  = millstream.Func0("example.origin", func(context.Context) (int, error) { return 1970, nil })
+	between = millstream.Func3("example.between", func(_ context.Context, x, low, high int) (bool, error) {
+		return low <= x && x <= high, nil
+	})
+	linear = millstream.Func4("example.linear", func(_ context.Context, a, x, b, y int) (int, error) {
+		return a*x + b*y, nil
+	})
+	// longest returns the key of the largest value.
+	longest = millstream.Func("example.longest", func(_ context.Context, m map[string]int) (string, error) {
+		best := ""
+		for name, n := range m {
+			if best == "" || n > m[best] {
+				best = name
+			}
+		}
+		return best, nil
+	})
+)
+
+// Main is the first line of main, or of TestMain: worker processes are this program again.
+func ExampleMain() {
+	millstream.Main()
+
+	ctx := context.Background()
+	cluster, err := millstream.Local(ctx, millstream.LocalConfig{Workers: 1, Threads: 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer cluster.Close()
+	fmt.Println(len(cluster.Workers()), "worker")
+	// Output: 1 worker
+}
+
+// Functions of no parameter up to four.
+func ExampleFunc() {
+	withClient(func(ctx context.Context, c *millstream.Client) error {
+		year := origin.Submit(ctx, c)
+		fmt.Println(between.Submit(ctx, c, year, millstream.Val(1900), millstream.Val(2000)).Result(ctx))
+		fmt.Println(linear.Submit(ctx, c, millstream.Val(2), year, millstream.Val(1), millstream.Val(60)).Result(ctx))
+		return nil
+	})
+	// Output:
+	// true <nil>
+	// 4000 <nil>
+}
+
+// Lists and maps of values and futures.
+func ExampleDict() {
+	withClient(func(ctx context.Context, c *millstream.Client) error {
+		three := sum.Submit(ctx, c, millstream.List(millstream.Val(1), millstream.Val(2)))
+		fmt.Println(longest.Submit(ctx, c, millstream.Dict(map[string]millstream.Arg[int]{
+			"a": three, "b": millstream.Val(2)})).Result(ctx))
+		return nil
+	})
+	// Output: a <nil>
+}
+
+// Python functions run on workers that have Python: Dask's, and Millstream's with Python.
+func ExamplePython() {
+	ctx := context.Background()
+	c, err := millstream.Connect(ctx, "tcp://10.0.0.1:8786")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close(ctx)
+	roots := millstream.Python[float64]("math:sqrt").Map(ctx, c, []int{1, 4, 9})
+	total := millstream.PythonSource[float64]("lambda xs: sum(xs)").Submit(ctx, c, roots)
+	fmt.Println(total.Result(ctx)) // 6 <nil>
 }

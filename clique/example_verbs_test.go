@@ -365,3 +365,74 @@ func ExampleFn_Submit() {
 	})
 	// Output: [7 7 7] <nil>
 }
+
+// Wait returns one error for the ranks of a round, and does not wait for those whose workers are gone.
+func ExampleClique_Wait() {
+	threeWorkers(func(ctx context.Context, c *client.Client) {
+		q, err := clique.Form(ctx, c, clique.Options{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer q.Dissolve(ctx)
+		parts := []client.Arg[[]float64]{client.Val([]float64{2}), client.Val([]float64{3}), client.Val([]float64{6})}
+		futures, err := norm.Submit(ctx, q, parts)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(q.Wait(ctx, norm.Name(), client.Futures(futures)))
+	})
+	// Output: <nil>
+}
+
+func ExampleClique_Workers() {
+	threeWorkers(func(ctx context.Context, c *client.Client) {
+		q, err := clique.Form(ctx, c, clique.Options{Backend: clique.Comm})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer q.Dissolve(ctx)
+		fmt.Println(len(q.Workers()), q.Workers()[2] == q.Members()[2].Worker)
+		backend, why := q.Devices() // what carries the memory of GPUs
+		fmt.Println(backend, why != "")
+	})
+	// Output:
+	// 3 true
+	// comm true
+}
+
+func ExampleRank_Worker() {
+	threeRanks("worker", func(ctx context.Context, r *clique.Rank) (any, error) {
+		return r.Worker(0) != r.Worker(1) && r.Worker(3) == "", nil
+	})
+	// Output: true, true, true
+}
+
+// Flush returns when all that the rank has begun is done, on its GPU too.
+func ExampleRank_Flush() {
+	threeRanks("flush", func(ctx context.Context, r *clique.Rank) (any, error) {
+		x := []int{1}
+		request := r.Start(ctx, clique.AllReduce(clique.Of(x), clique.Of(x), clique.Sum))
+		if err := r.Flush(ctx); err != nil {
+			return nil, err
+		}
+		return x, request.Wait(ctx)
+	})
+	// Output: [3], [3], [3]
+}
+
+// The communicator and the stream of a rank, on workers with GPUs.
+func ExampleRank_NCCL() {
+	threeRanks("nccl", func(ctx context.Context, r *clique.Rank) (any, error) {
+		comm, stream, err := r.NCCL(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return comm.Size(), stream.Wait(ctx)
+	})
+}
+
+func ExampleKindOf() {
+	k := clique.KindOf[float32]()
+	fmt.Println(k, k.Size())
+	// Output: float32 4
+}

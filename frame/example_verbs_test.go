@@ -14,6 +14,7 @@ import (
 	"go.millstream.dev/clique"
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/frame"
+	"go.millstream.dev/mem"
 )
 
 var ageSchema = arrow.NewSchema([]arrow.Field{
@@ -322,4 +323,99 @@ func ExampleFromDask() {
 		f, err := frame.FromDask(ctx, people.Client(), "people", frame.Host)
 		show(ctx, f, err)
 	})
+}
+
+func ExampleColumn() {
+	age, name := frame.Col("age"), frame.Col("name")
+	for _, e := range []frame.Expr{age.Eq(18), age.Ne(18), age.Lt(18), age.Le(18), age.Gt(18), age.Ge(18),
+		name.In("Ann", "Bob"), age.Between(13, 19), name.IsNull(), name.NotNull()} {
+		fmt.Println(e)
+	}
+	// Output:
+	// age == 18
+	// age != 18
+	// age < 18
+	// age <= 18
+	// age > 18
+	// age >= 18
+	// (name == "Ann" or name == "Bob")
+	// (age >= 13 and age <= 19)
+	// name is null
+	// name is not null
+}
+
+// Select and Project do in a function of the user's what Filter and Project do with frames.
+func ExampleProject() {
+	b := ages("Ann", 41, "Bob", 12)
+	defer b.Release()
+	adults, err := frame.Select(b, frame.Col("age").Ge(18))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer adults.Release()
+	names, err := frame.Project(adults, "name")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer names.Release()
+	fmt.Println(names.NumCols(), names.Column(0))
+	// Output: 1 ["Ann"]
+}
+
+// Persist waits for the partitions, which stay on the workers.
+func ExampleFrame_Persist() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		fmt.Println(people.Persist(ctx), people.Partitions()[1].Status())
+	})
+	// Output: <nil> finished
+}
+
+// The result of a reduction as an argument of a task.
+func ExampleResult_Future() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		sum := frame.Reduce(ctx, people, total, exampleAdd)
+		defer sum.Release()
+		fmt.Println(exampleAdd.Submit(ctx, people.Client(), sum.Future(), client.Val(int64(12))).Result(ctx))
+	})
+	// Output: 100 <nil>
+}
+
+// Columns are buffers of a GPU; those of this example are in host memory.
+func ExampleNewDeviceBatch() {
+	ctx := context.Background()
+	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int64},
+		{Name: "y", Type: arrow.PrimitiveTypes.Float64}}, nil)
+	b, err := frame.NewDeviceBatch(schema, 3, []frame.DeviceColumn{{Values: mem.FromSlice([]int64{1, 2, 3})},
+		{Values: mem.FromSlice([]float64{0.5, 1.5, 2.5})}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	y, err := b.Named("y")
+	if err != nil {
+		log.Fatal(err)
+	}
+	nulls, err := y.Nulls(ctx, b.NumRows())
+	fmt.Println(b.Column(1).Values == y.Values, nulls, err)
+
+	projected, err := b.Project("y")
+	if err != nil {
+		log.Fatal(err)
+	}
+	columns, release, err := projected.Native() // for an algorithm of a shared library
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(columns), columns[0].Len())
+	release()
+
+	host, err := projected.CopyToHost(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer host.Release()
+	fmt.Println(host.Column(0))
+	// Output:
+	// true 0 <nil>
+	// 1 3
+	// [0.5 1.5 2.5]
 }

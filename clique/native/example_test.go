@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"go.millstream.dev/client"
 	"go.millstream.dev/clique"
 	"go.millstream.dev/clique/native"
 	"go.millstream.dev/cluster"
@@ -80,7 +81,26 @@ func Example() {
 	}
 	fmt.Println("rank 0:", results[0])
 	fmt.Println("rank 1:", len(results[1]), "columns")
+
+	// The same without a function of one's own, from the folders that the environment of workers names.
+	if err := os.Setenv(native.PathVariable, dir); err != nil {
+		log.Fatal(err)
+	}
+	defer os.Unsetenv(native.PathVariable)
+	parts := []client.Arg[[][]float64]{client.Val([][]float64{{4}}), client.Val([][]float64{{5, 6}})}
+	futures, err := native.Submit(ctx, q, "libsums.so:sums", "", parts)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(client.Gather(ctx, futures))
 	// Output:
 	// rank 0: [36]
 	// rank 1: 0 columns
+	// [[[15]] []] <nil>
+}
+
+func ExampleColumnOf() {
+	c := native.ColumnOf([]float32{1, 2, 3})
+	fmt.Println(c.Len(), c.Kind, c.Data.Len(), "bytes")
+	// Output: 3 float32 12 bytes
 }
