@@ -20,13 +20,12 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// WorkerAddress is the address of a worker as UCX makes it: opaque bytes that let a
-// peer connect without any IP address. It travels by file, message, DNS record: see
-// MarshalText and MarshalBinary.
+// WorkerAddress is the address of a worker in UCX's own form: opaque bytes with which a peer connects without an IP
+// address. It can be exchanged by file, message or DNS record; see MarshalText and MarshalBinary.
 type WorkerAddress []byte
 
-// maxWorkerAddress bounds what is accepted from outside. Real ones have tens to a
-// few hundred bytes; many rails make a few kilobytes.
+// maxWorkerAddress bounds addresses received from peers. Typical addresses have tens to a few hundred bytes; many rails
+// make a few kilobytes.
 const maxWorkerAddress = 64 << 10
 
 // textPrefix marks the text form and its version.
@@ -59,8 +58,8 @@ func (w *Worker) address(netOnly bool) (WorkerAddress, error) {
 	}
 }
 
-// MarshalBinary returns the bytes with a checksum in front, so that a damaged
-// address is refused instead of being handed to UCX, which trusts it.
+// MarshalBinary returns the bytes with a checksum in front, so that a damaged address is rejected instead of being
+// passed to UCX, which does not validate it.
 func (a WorkerAddress) MarshalBinary() ([]byte, error) {
 	if err := a.check(); err != nil {
 		return nil, err
@@ -68,7 +67,7 @@ func (a WorkerAddress) MarshalBinary() ([]byte, error) {
 	return append(checksum(a), a...), nil
 }
 
-// UnmarshalBinary is the reverse of MarshalBinary.
+// UnmarshalBinary reverses MarshalBinary.
 func (a *WorkerAddress) UnmarshalBinary(b []byte) error {
 	if len(b) < 8 {
 		return fmt.Errorf("ucx: worker address of %d bytes is too short", len(b))
@@ -84,8 +83,8 @@ func (a *WorkerAddress) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// MarshalText returns "ucx1:" and base64: one word, fit for files, environment
-// variables and DNS TXT records.
+// MarshalText returns "ucx1:" followed by base64: one word, suitable for files, environment variables and DNS TXT
+// records.
 func (a WorkerAddress) MarshalText() ([]byte, error) {
 	b, err := a.MarshalBinary()
 	if err != nil {
@@ -94,7 +93,7 @@ func (a WorkerAddress) MarshalText() ([]byte, error) {
 	return base64.RawURLEncoding.AppendEncode([]byte(textPrefix), b), nil
 }
 
-// UnmarshalText is the reverse of MarshalText.
+// UnmarshalText reverses MarshalText.
 func (a *WorkerAddress) UnmarshalText(t []byte) error {
 	if len(t) < len(textPrefix) || string(t[:len(textPrefix)]) != textPrefix {
 		return fmt.Errorf("ucx: worker address text must start with %q", textPrefix)
@@ -125,7 +124,7 @@ func checksum(b []byte) []byte {
 	return h.Sum(nil)
 }
 
-// short is a fingerprint for errors.
+// short returns a fingerprint for error messages.
 func (a WorkerAddress) short() string { return fmt.Sprintf("%x", checksum(a)[:4]) }
 
 // String returns the text form.
@@ -137,33 +136,30 @@ func (a WorkerAddress) String() string {
 	return string(t)
 }
 
-// Address returns the IP address of a network interface, for a listener to bind
-// to or to tell to a peer. It is UCX-Py's and UCXX's get_address.
+// Address returns the IP address of a network interface, for a listener to bind to or to announce to a peer. It
+// corresponds to get_address of UCX-Py and UCXX.
 //
-// An empty ifname means the environment variable MILLSTREAM_IFNAME, then
-// UCXPY_IFNAME, and if both are empty the first interface that is up and has an
-// address, in the order InfiniBand (ib*), Ethernet (eth*, en*), then all others
-// by name, without those that only reach containers of this host (docker*, veth*,
-// …). The loopback interface is the last resort. Both variables are read at each
-// call.
+// An empty ifname means the environment variable MILLSTREAM_IFNAME, then UCXPY_IFNAME, and if both are empty the first
+// interface that is up and has an address, in the order InfiniBand (ib*), Ethernet (eth*, en*), then all others by
+// name, without those that only reach containers of this host (docker*, veth*, …). The loopback interface is the last
+// resort. Both variables are read at each call.
 //
-// An IPv4 address is preferred to IPv6, and a global IPv6 address to a link-local
-// one, which comes with its zone. The error names the interfaces that exist.
+// IPv4 addresses are preferred to IPv6, and global IPv6 addresses to link-local ones, which are returned with their
+// zone. The error names the existing interfaces.
 func Address(ifname string) (netip.Addr, error) { return netif.Address(ifname) }
 
-// maxAddressFile bounds what is read of a file; addresses have a few hundred bytes for each
-// network device.
+// maxAddressFile bounds the bytes read from a file; addresses have a few hundred bytes for each network device.
 const maxAddressFile = 1 << 20
 
-// WriteFile writes the address, as text, to a file that [ReadAddressFile] of another process
-// waits for: connections without any IP address, over a shared folder. The file appears whole
-// or not at all. Whoever can read it can send to the worker.
+// WriteFile writes the address, as text, to a file that [ReadAddressFile] of another process waits for. It connects
+// processes over a shared directory, without IP addresses. The file is created atomically. Any process that can read it
+// can send to the worker.
 func (a WorkerAddress) WriteFile(path string) error {
 	text, err := a.MarshalText()
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".ucx-address-*") // readable by its user alone
+	f, err := os.CreateTemp(filepath.Dir(path), ".ucx-address-*") // readable by its owner only
 	if err != nil {
 		return fmt.Errorf("ucx: address file: %w", err)
 	}
@@ -204,7 +200,7 @@ func parseAddressFile(path string, r io.Reader) (WorkerAddress, error) {
 		return nil, fmt.Errorf("ucx: address file: %w", err)
 	}
 	if len(text) > maxAddressFile {
-		return nil, fmt.Errorf("ucx: address file %s is longer than %d bytes: it holds something else", path,
+		return nil, fmt.Errorf("ucx: address file %s is longer than %d bytes: not a worker address", path,
 			maxAddressFile)
 	}
 	for len(text) > 0 && (text[len(text)-1] == '\n' || text[len(text)-1] == '\r' || text[len(text)-1] == ' ') {
@@ -217,21 +213,21 @@ func parseAddressFile(path string, r io.Reader) (WorkerAddress, error) {
 	return a, nil
 }
 
-// Contact is what another process needs to reach a worker by address, and to choose the address that works between
-// the two. It is exchanged out of band, by [Worker.Dial] over the lifeline, say.
+// Contact has what another process needs to connect to a worker by address and to choose the address that works between
+// the two. It is exchanged out of band, for example by [Worker.Dial] over the lifeline.
 type Contact struct {
-	// Address is the worker's whole address.
+	// Address is the worker's full address.
 	Address WorkerAddress `json:"address,omitempty"`
-	// Net is the part of it that goes over the network, without shared memory; empty where there is no network.
+	// Net is the part of Address that uses the network, without shared memory; empty without a network.
 	Net WorkerAddress `json:"net,omitempty"`
-	// Major and Minor are the release of UCX.
+	// Major and Minor are the UCX release.
 	Major uint16 `json:"major,omitempty"`
 	Minor uint16 `json:"minor,omitempty"`
-	// Home identifies the machine since its start and the network namespace in it; 0 if that is not known.
+	// Home identifies the machine since its boot and the network namespace; 0 if unknown.
 	Home uint64 `json:"home,omitempty"`
 }
 
-// Contact describes this worker.
+// Contact returns the contact of this worker.
 func (w *Worker) Contact() (Contact, error) {
 	address, err := w.Address()
 	if err != nil {
@@ -245,12 +241,12 @@ func (w *Worker) Contact() (Contact, error) {
 	return Contact{Address: address, Net: net, Major: uint16(lib.Major), Minor: uint16(lib.Minor), Home: home()}, nil
 }
 
-// Route picks the address to [Worker.Connect] with. Shared memory is left out of it in two cases, in which processes
-// that meet over it hang:
+// Route returns the address to pass to [Worker.Connect]. It leaves out shared memory in two cases in which the
+// processes would hang:
 //
-//   - That of UCX up to 1.15 and that from 1.16 on do not understand each other.
-//   - A process that sleeps is woken through a Unix socket without a file, and such a socket is not seen from another
-//     network namespace, that of another container say, even where the memory itself is shared.
+//   - UCX up to 1.15 and UCX from 1.16 on have incompatible shared-memory formats.
+//   - A sleeping process is woken through an abstract Unix socket, which is not visible from another network
+//     namespace, such as that of another container, even where the memory itself is shared.
 func (w *Worker) Route(c Contact) WorkerAddress { return c.route(w.ctx.lib, home()) }
 
 func (c Contact) route(mine *LibraryInfo, at uint64) WorkerAddress {
@@ -262,7 +258,7 @@ func (c Contact) route(mine *LibraryInfo, at uint64) WorkerAddress {
 	return c.Address
 }
 
-// home identifies this machine since its start and this process' network namespace.
+// home identifies this machine since its boot and the network namespace of this process.
 var home = sync.OnceValue(func() uint64 {
 	id := hostid.In("net")
 	if id == "" {

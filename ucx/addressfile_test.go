@@ -67,7 +67,7 @@ func TestAddressFileRefused(t *testing.T) {
 	for _, c := range []struct{ path, want string }{
 		{file("text", "hello\n"), "address file"},
 		{file("empty", ""), "address file"},
-		{file("long", strings.Repeat("x", maxAddressFile+1)), "it holds something else"},
+		{file("long", strings.Repeat("x", maxAddressFile+1)), "not a worker address"},
 		{dir, "address file"},
 	} {
 		if _, err := ReadAddressFile(t.Context(), c.path); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -10,14 +10,14 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// AMOptions are the choices of one active message.
+// AMOptions are the options of one active message.
 type AMOptions struct {
-	Reply      bool // let the receiver answer through AM.ReplyTo
+	Reply      bool // lets the receiver reply through AM.ReplyTo
 	Eager      bool // never use rendezvous
 	Rendezvous bool // never send eagerly: the receiver chooses where the data goes
 }
 
-// reservedAM is where Millstream's own message ids begin; see the doc of SendAM.
+// reservedAM is the first of Millstream's own message ids; see SendAM.
 const (
 	reservedAM = 1024
 	amControl  = reservedAM
@@ -26,17 +26,16 @@ const (
 	reservedTo = reservedAM + 15
 
 	// Ids of messages whose data the sender has in device or managed memory, between Millstream peers: one of these
-	// plus the id. They tell the receiver what UCX does not.
+	// plus the id. They carry the kind of memory, which UCX does not.
 	maxKindAM = 1024
 	deviceAM  = 2048
 	managedAM = deviceAM + maxKindAM
 	kindAMEnd = managedAM + maxKindAM
 )
 
-// SendAM sends an active message: it arrives at the peer's handler or RecvAM for id,
-// with a header (up to WorkerInfo.MaxHeader bytes, copied) and data. Several views are
-// gathered into one message. Ids 1024 to 1039 and 2048 to 4095 are
-// Millstream's own; UCXX uses 0.
+// SendAM sends an active message. It is delivered to the peer's handler or RecvAM for id, with a header (up to
+// WorkerInfo.MaxHeader bytes, copied) and data. Several views are gathered into one message. Ids 1024 to 1039 and 2048
+// to 4095 are reserved for Millstream; UCXX uses 0.
 func (ep *Endpoint) SendAM(ctx context.Context, id uint16, header []byte, opts AMOptions, data ...View) error {
 	if err := checkAMID(id); err != nil {
 		return &OpError{Op: ucp.OpAMSend.String(), Peer: ep.peer, Err: err}
@@ -56,7 +55,7 @@ func (ep *Endpoint) sendAM(ctx context.Context, id uint16, header []byte, opts A
 	return r.finishBlocking(ctx, s)
 }
 
-// StartSendAM is SendAM as a Request.
+// StartSendAM is the non-blocking form of SendAM.
 func (ep *Endpoint) StartSendAM(id uint16, header []byte, opts AMOptions, data ...View) *Request {
 	if err := checkAMID(id); err != nil {
 		return failedRequest(ucp.OpAMSend, ep, err)
@@ -84,9 +83,9 @@ func checkAMID(id uint16) error {
 	return nil
 }
 
-// kindID is the id under which a message travels to a peer that knows kinds of memory.
+// kindID returns the id under which a message is sent to a peer that supports kinds of memory.
 func kindID(ep *Endpoint, id uint16, data []View) uint16 {
-	if id >= maxKindAM || len(data) == 0 || ep.line == nil || ep.line.features&featureKinds == 0 {
+	if id >= maxKindAM || len(data) == 0 || ep.lifeline == nil || ep.lifeline.features&featureKinds == 0 {
 		return id
 	}
 	switch data[0].kind {
@@ -98,7 +97,7 @@ func kindID(ep *Endpoint, id uint16, data []View) uint16 {
 	return id
 }
 
-// kindOf is the reverse of kindID.
+// kindOf reverses kindID.
 func kindOf(id uint16) (uint16, mem.Kind) {
 	switch {
 	case id >= deviceAM && id < managedAM:
@@ -109,29 +108,30 @@ func kindOf(id uint16) (uint16, mem.Kind) {
 	return id, mem.Host
 }
 
-// AM is a received active message. Receive its data once, or Release it.
+// AM is a received active message. Its data must be received once, or released with Release.
 type AM struct {
 	ID     uint16
-	Header []byte // copied; the receiver's
+	Header []byte // copied; owned by the receiver
 	Len    int    // length of the data in bytes
-	// Kind is the memory that the sender has the data in. Only Millstream peers that met by Dial, Attach or a Listener
-	// tell, for ids below 1024; it is Host otherwise.
+	// Kind is the kind of memory that the sender has the data in. It is known only for ids below 1024 and for
+	// Millstream peers connected by Dial, Attach or a Listener; otherwise it is Host.
 	Kind mem.Kind
-	// set if the sender asked for replies, and for messages above 1 KiB from Millstream; valid while the sender lives
+	// ReplyTo is set if the sender asked for replies, and for messages above 1 KiB from Millstream. It is valid while
+	// the sender is connected.
 	ReplyTo *Endpoint
 
 	w     *Worker
 	mu    sync.Mutex
-	data  []byte     // eager and short: in Go memory already
+	data  []byte     // eager and short messages: already in Go memory
 	event *ucp.Event // lent by UCX, or a rendezvous descriptor
 	rndv  bool
 }
 
-// Rendezvous reports that the data is still at the sender, so that it can be received
-// in place; otherwise it has arrived in host memory and receiving copies it.
+// Rendezvous reports whether the data is still at the sender, so that it can be received in place. Otherwise it has
+// arrived in host memory, and receiving copies it.
 func (m *AM) Rendezvous() bool { return m.rndv }
 
-// take gives the message's content to one caller.
+// take transfers the content of the message to one caller.
 func (m *AM) take() ([]byte, *ucp.Event, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -146,11 +146,11 @@ func (m *AM) take() ([]byte, *ucp.Event, error) {
 
 // Recv receives the data into v, which must be long enough.
 //
-// When ctx ends while data still comes from the sender, the sender's endpoint is
-// closed by force, as with other operations. Where it is not known (the sender's UCX
-// did not say) host memory goes through a staging copy instead.
+// When ctx ends while data is still being transferred, the sender's endpoint is closed by force, as with other
+// operations. If the endpoint is unknown because the sender's UCX did not report it, host memory is received through a
+// staging copy instead.
 func (m *AM) Recv(ctx context.Context, v View) error {
-	if err := m.refuses(v); err != nil {
+	if err := m.checkReceive(v); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -170,8 +170,8 @@ func (m *AM) Recv(ctx context.Context, v View) error {
 	return m.copyTo(ctx, v, data)
 }
 
-// refuses says why v cannot take the data; the message is untouched then.
-func (m *AM) refuses(v View) error {
+// checkReceive returns why v cannot take the data. It leaves the message untouched.
+func (m *AM) checkReceive(v View) error {
 	var err error
 	switch {
 	case v.bad != nil:
@@ -193,9 +193,9 @@ func (m *AM) peer() string {
 	return m.ReplyTo.peer
 }
 
-// StartRecv is Recv as a Request. Data that has arrived already is copied at once.
+// StartRecv is the non-blocking form of Recv. Data that has already arrived is copied immediately.
 func (m *AM) StartRecv(v View) *Request {
-	if err := m.refuses(v); err != nil {
+	if err := m.checkReceive(v); err != nil {
 		return failedRequest(ucp.OpAMRecv, nil, err)
 	}
 	if m.rndv && m.Len > 0 {
@@ -214,7 +214,7 @@ func (m *AM) StartRecv(v View) *Request {
 }
 
 func (m *AM) recvRndv(ctx context.Context, v View, e *ucp.Event) error {
-	w, ep := m.w, owned(m.ReplyTo)
+	w, ep := m.w, trackedEndpoint(m.ReplyTo)
 	s, r, err := w.prepare(ucp.OpAMRecv, ep)
 	if err != nil {
 		m.free(e)
@@ -225,13 +225,13 @@ func (m *AM) recvRndv(ctx context.Context, v View, e *ucp.Event) error {
 		m.free(e)
 		return r.unbind(s, err)
 	}
-	m.hand(s, e)
+	m.bindDescriptor(s, e)
 	return r.finishSubmitted(ctx, s)
 }
 
 func (m *AM) startRndv(v View, e *ucp.Event) *Request {
 	w := m.w
-	s, r, err := w.startOn(ucp.OpAMRecv, owned(m.ReplyTo))
+	s, r, err := w.startOn(ucp.OpAMRecv, trackedEndpoint(m.ReplyTo))
 	if err != nil {
 		m.free(e)
 		return failedRequest(ucp.OpAMRecv, nil, err)
@@ -241,20 +241,20 @@ func (m *AM) startRndv(v View, e *ucp.Event) *Request {
 		m.free(e)
 		return failedRequest(ucp.OpAMRecv, nil, r.unbind(s, err))
 	}
-	m.hand(s, e)
+	m.bindDescriptor(s, e)
 	w.drv.launch(s, r)
 	return r
 }
 
-// hand gives the rendezvous descriptor to a receive, which consumes it in any case.
-func (m *AM) hand(s *ucp.Slot, e *ucp.Event) {
+// bindDescriptor passes the rendezvous descriptor to a receive, which always consumes it.
+func (m *AM) bindDescriptor(s *ucp.Slot, e *ucp.Event) {
 	s.Hdr = uintptr(e.Ptr)
 	e.Ptr = nil
 	m.free(e)
 }
 
-// owned returns the endpoint if its failure is known to Millstream.
-func owned(ep *Endpoint) *Endpoint {
+// trackedEndpoint returns ep if Millstream tracks its failure, else nil.
+func trackedEndpoint(ep *Endpoint) *Endpoint {
 	if ep == nil || ep.kind == borrowed {
 		return nil
 	}
@@ -274,8 +274,7 @@ func (m *AM) copyTo(ctx context.Context, v View, data []byte) error {
 	return copyToDevice(ctx, v, data)
 }
 
-// Bytes receives the data into a new slice. limit bounds what a peer can make this
-// side allocate.
+// Bytes receives the data into a new slice of at most limit bytes, so that a peer cannot make this side allocate more.
 func (m *AM) Bytes(ctx context.Context, limit int) ([]byte, error) {
 	if m.Len > limit {
 		return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: &TruncatedError{Message: m.Len, Buffer: limit}}
@@ -291,9 +290,8 @@ func (m *AM) Bytes(ctx context.Context, limit int) ([]byte, error) {
 	return b, m.Recv(ctx, Bytes(b))
 }
 
-// Buffer receives the data into memory from the given resource, which may be device
-// memory: the receiver chooses. nil means the worker's allocator for the kind of memory that
-// the sender has the data in, see [Worker.SetAllocator]. The caller releases the buffer.
+// Buffer receives the data into memory from res, which may be device memory. A nil res means the worker's allocator for
+// the sender's kind of memory, see [Worker.SetAllocator]. The caller releases the buffer.
 func (m *AM) Buffer(ctx context.Context, res mem.Resource) (*mem.Buffer, error) {
 	if res == nil {
 		res = m.w.allocs.resource(m.Kind)
@@ -309,7 +307,7 @@ func (m *AM) Buffer(ctx context.Context, res mem.Resource) (*mem.Buffer, error) 
 	return b, nil
 }
 
-// Release gives back a message that is not wanted. Releasing again does nothing.
+// Release discards a message that is not received. Releasing again does nothing.
 func (m *AM) Release() {
 	if _, e, err := m.take(); err == nil {
 		m.free(e)

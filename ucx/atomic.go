@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// word is what atomic operations work on.
+// word is an operand of atomic operations.
 type word interface{ uint32 | uint64 }
 
 // Atomic is a word in a peer's memory on which atomic operations work, as those of
@@ -20,23 +20,22 @@ type word interface{ uint32 | uint64 }
 //	counter := ucx.AtomicAt[uint64](rk, 0)
 //	old, err := counter.FetchAdd(ctx, 1)
 //
-// Operations are atomic against other UCX operations on the same word, of all peers.
-// The peer's own accesses are atomic against them only where UCX_ATOMIC_MODE is cpu.
-// Words are in the peer's byte order.
+// Operations are atomic with respect to other UCX operations on the same word, by all peers. The peer's own accesses
+// are atomic with respect to them only where UCX_ATOMIC_MODE is cpu. Words are in the peer's byte order.
 //
-// Add, And, Or and Xor return when they were handed over; they have taken effect
-// after [Endpoint.Flush]. The others return the value from before, and have taken effect.
+// Add, And, Or and Xor return when they are submitted; they have taken effect after [Endpoint.Flush]. The others return
+// the previous value and have taken effect.
 //
-// UCX 1.16 to 1.22 have atomics only on endpoints that do not watch for their peer's
-// failure: connect with [EndpointConfig].NoErrorHandling, or give the context
-// the option PROTO_ENABLE=n, with which they use the protocols of older releases.
+// UCX 1.16 to 1.22 support atomics only on endpoints without error handling: connect with
+// [EndpointConfig].NoErrorHandling, or set the option PROTO_ENABLE=n on the context, which selects the protocols of
+// older releases.
 type Atomic[T uint32 | uint64] struct {
 	rk  *RemoteKey
 	off int64
 }
 
-// AtomicAt names the word at byte offset off, which must leave the word aligned in
-// the peer's memory. Mistakes show when an operation is used.
+// AtomicAt returns the word at byte offset off, which must be aligned in the peer's memory. Invalid offsets are
+// reported by the operations.
 func AtomicAt[T uint32 | uint64](rk *RemoteKey, off int64) Atomic[T] { return Atomic[T]{rk, off} }
 
 // UCX's numbers of the operations.
@@ -61,33 +60,33 @@ func (a Atomic[T]) Or(ctx context.Context, v T) error { return a.postBits(ctx, a
 // Xor flips the bits that are set in v.
 func (a Atomic[T]) Xor(ctx context.Context, v T) error { return a.postBits(ctx, atomicXor, v) }
 
-// FetchAdd adds v and returns the value from before.
+// FetchAdd adds v and returns the previous value.
 func (a Atomic[T]) FetchAdd(ctx context.Context, v T) (old T, err error) {
 	return a.fetch(ctx, atomicAdd, v, 0)
 }
 
-// FetchAnd clears the bits that are not set in v and returns the value from before.
+// FetchAnd clears the bits that are not set in v and returns the previous value.
 func (a Atomic[T]) FetchAnd(ctx context.Context, v T) (old T, err error) {
 	return a.fetchBits(ctx, atomicAnd, v)
 }
 
-// FetchOr sets the bits that are set in v and returns the value from before.
+// FetchOr sets the bits that are set in v and returns the previous value.
 func (a Atomic[T]) FetchOr(ctx context.Context, v T) (old T, err error) {
 	return a.fetchBits(ctx, atomicOr, v)
 }
 
-// FetchXor flips the bits that are set in v and returns the value from before.
+// FetchXor flips the bits that are set in v and returns the previous value.
 func (a Atomic[T]) FetchXor(ctx context.Context, v T) (old T, err error) {
 	return a.fetchBits(ctx, atomicXor, v)
 }
 
-// Swap stores v and returns the value from before.
+// Swap stores v and returns the previous value.
 func (a Atomic[T]) Swap(ctx context.Context, v T) (old T, err error) {
 	return a.fetch(ctx, atomicSwap, v, 0)
 }
 
-// CompareSwap stores v if the word is equal to expected. It returns the value from
-// before: the swap was done if that is expected.
+// CompareSwap stores v if the word is equal to expected. It returns the previous value: the swap took place if that
+// equals expected.
 func (a Atomic[T]) CompareSwap(ctx context.Context, expected, v T) (old T, err error) {
 	return a.fetch(ctx, atomicCompareSwap, expected, v)
 }
@@ -100,7 +99,7 @@ func (a Atomic[T]) size() int {
 	return int(unsafe.Sizeof(v))
 }
 
-// wordOf reads a word of either size where UCX put it: at the start of the eight bytes.
+// wordOf reads a word of either size from the start of the eight bytes, where UCX stores it.
 func wordOf[T word](p *uint64) T { return *(*T)(unsafe.Pointer(p)) }
 
 func setWord[T word](p *uint64, v T) {
@@ -172,9 +171,9 @@ func (a Atomic[T]) do(ctx context.Context, op uint64, fetch bool, v, reply T) (T
 		return 0, r.unbind(s, err)
 	}
 	if err := w.drv.run(ctx, s, r); err != nil {
-		return 0, err // operand and result lie in the slot, so nothing of the caller's is in use
+		return 0, err // operand and result are in the slot: no memory of the caller is in use
 	}
-	r.settle(s)
+	r.takeResult(s)
 	old, err := r.arg, r.err
 	w.drv.putSlot(s)
 	if err != nil {
@@ -191,27 +190,25 @@ func (a Atomic[T]) refusal(err error) error {
 	return &OpError{Op: ucp.OpAtomic.String(), Peer: peer, Err: err}
 }
 
-// Debian 12 ships a UCX 1.13.1 whose compiler dropped the operand of fetching and, or
-// and xor on shared memory: they return the right value and store a wrong one. So the
-// library is tried once, before the first use, and where it fails the operation is
-// made of CompareSwap.
+// Debian 12 ships a UCX 1.13.1 whose compiler dropped the operand of fetching and, or and xor on shared memory: they
+// return the right value and store a wrong one. The library is therefore tested once, before the first use, and if the
+// test fails the operations are implemented with CompareSwap.
 
-// wrongForms says which sort of bitwise operation the library gets wrong.
+// wrongForms reports which forms of bitwise operations the library gets wrong.
 type wrongForms struct{ fetch, post bool }
 
 var wrongBits = sync.OnceValue(func() wrongForms {
 	b, err := tryBits()
-	if err != nil { // not to be known: the long way is right in any case
+	if err != nil { // unknown: CompareSwap is always correct
 		return wrongForms{fetch: true, post: true}
 	}
 	return b
 })
 
-// tryBits does each bitwise operation on memory of this process, through the code that
-// serves shared memory.
+// tryBits performs each bitwise operation on memory of this process, through the code that serves shared memory.
 func tryBits() (wrong wrongForms, err error) {
 	cfg := Config{Name: "millstream-check", Features: RMA | Atomic32 | Atomic64}
-	if _, set := os.LookupEnv("UCX_TLS"); !set { // else the check goes the way of the user's choice
+	if _, set := os.LookupEnv("UCX_TLS"); !set { // otherwise the check uses the user's transports
 		cfg.Options = map[string]string{"TLS": "self,posix,sysv"}
 	}
 	c, err := NewContext(cfg)
@@ -287,7 +284,7 @@ func bitwise[T word](op uint64, x, y T) T {
 	return x ^ y
 }
 
-// swapBits is a bitwise operation made of CompareSwap.
+// swapBits implements a bitwise operation with CompareSwap.
 func (a Atomic[T]) swapBits(ctx context.Context, op uint64, v T) (T, error) {
 	old, err := a.Load(ctx)
 	for err == nil {

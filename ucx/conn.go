@@ -16,12 +16,11 @@ import (
 
 // ConnConfig configures a [Conn]. The zero value, and a nil pointer, are useful.
 type ConnConfig struct {
-	// Window is how many bytes the peer may send ahead of this side's Read: what a
-	// connection whose reader has stopped costs in memory, at each end. Default
-	// 1 MiB, at least 64 KiB.
+	// Window is how many bytes the peer may send ahead of this side's Read. It bounds the memory that a connection with
+	// a stalled reader uses at each end. Default 1 MiB, at least 64 KiB.
 	Window int
-	// Linger is how long Close waits for the peer to confirm that everything has
-	// arrived, before it gives up and resets. Default 5 s.
+	// Linger is how long Close waits for the peer to confirm that all data has arrived, before it resets the
+	// connection. Default 5 s.
 	Linger time.Duration
 }
 
@@ -47,40 +46,39 @@ func (c *ConnConfig) filled() (out ConnConfig, err error) {
 	return out, nil
 }
 
-// Conn is a byte stream between two workers: a [net.Conn] whose bytes travel over
-// UCX's fastest lanes. Unlike UCX's own streams it has back-pressure: a writer stops
-// when the reader is a window behind. A killed peer is noticed at once through the
-// endpoint's lifeline.
+// Conn is a byte stream between two workers: a [net.Conn] whose bytes travel over UCX's fastest transports. Unlike
+// UCX's own streams it has back-pressure: a writer blocks when the reader is a window behind. The death of the peer is
+// detected immediately through the endpoint's lifeline.
 //
-// Write returns when the bytes are copied, as with a kernel socket; the memory may
-// be reused. Close waits until the peer has what was written. Errors of Read and
-// Write are *[net.OpError]; io.EOF is returned bare. Concurrent use is safe.
+// Write returns when the bytes are copied, as with a kernel socket; the memory may be reused. Close waits until the
+// peer has received all written data. Errors of Read and Write are *[net.OpError]; io.EOF is returned unwrapped. A Conn
+// is safe for concurrent use.
 type Conn struct {
 	w             *Worker
 	ep            *Endpoint
-	line          *lifeline
+	lifeline      *lifeline
 	local, remote net.Addr
 
 	reading sync.Mutex // held by the Read in progress; taken before mu
 	writing sync.Mutex // held by the Write in progress; taken before mu
 
-	// mu guards everything below. It is taken with the progress token held, so it is
-	// never held across a call into UCX, nor while copying what a user handed in.
-	mu      sync.Mutex
-	cfg     ConnConfig
-	adopted bool  // a user has it; before, it only holds what arrived early
-	opened  bool  // the peer has one, too
-	closed  bool  // Close was called
-	failure error // why the connection broke; nil while it works
-	told    bool  // the user has heard of it
-	linger  time.Duration
+	// mu guards everything below. It is acquired with the progress token held, so it must not be held across a call
+	// into UCX, nor while copying a user's memory.
+	mu       sync.Mutex
+	cfg      ConnConfig
+	adopted  bool  // returned to a user; before, it only queues early data
+	opened   bool  // the peer's open frame has arrived
+	closed   bool  // Close was called
+	failure  error // why the connection broke; nil while it works
+	reported bool  // the failure was returned to the user
+	linger   time.Duration
 
 	in  connReceiver
 	out connSender
 
-	onSent, onDataSent func(*Request) // sent and dataSent, made once
+	onSent, onDataSent func(*Request) // finishSend and finishDataSend, bound once
 
-	opening connWaiter // DialConn, for the peer's greeting
+	opening connWaiter // DialConn, for the peer's open frame
 	ending  connWaiter // Close, for the peer's confirmation
 
 	closeOnce sync.Once
@@ -92,13 +90,12 @@ var (
 	_ net.Listener = (*connListener)(nil)
 )
 
-// NewConn makes a byte stream of an endpoint that was made by [Worker.Dial],
-// [Listener.Accept] or [Worker.Attach]; both sides must do so. The stream takes over
-// the endpoint: closing it closes the endpoint. It waits for the peer's side, at
-// most ten seconds. On failure the endpoint stays as it is.
+// NewConn returns a byte stream over an endpoint that was made by [Worker.Dial], [Listener.Accept] or [Worker.Attach];
+// both sides must call it. The stream takes ownership of the endpoint: closing the stream closes the endpoint. NewConn
+// waits for the peer's side for at most ten seconds. On failure the endpoint is left unchanged.
 //
-// The endpoint may be used for tag messages and the like meanwhile; only data of
-// the stream itself is confirmed before Close returns.
+// The endpoint may be used for tag messages and the like at the same time; only the data of the stream itself is
+// confirmed before Close returns.
 func NewConn(ctx context.Context, ep *Endpoint, cfg *ConnConfig) (*Conn, error) {
 	if err := ep.w.openConns(); err != nil {
 		return nil, err
@@ -113,13 +110,13 @@ func NewConn(ctx context.Context, ep *Endpoint, cfg *ConnConfig) (*Conn, error) 
 	return c, nil
 }
 
-// adoptConn gives the user the connection of an endpoint, and greets the peer.
+// adoptConn hands the connection of an endpoint to the user and sends the open frame to the peer.
 func (w *Worker) adoptConn(ep *Endpoint, cfg *ConnConfig) (*Conn, error) {
 	filled, err := cfg.filled()
 	if err != nil {
 		return nil, err
 	}
-	l := ep.line
+	l := ep.lifeline
 	if l == nil {
 		return nil, errors.New("ucx: a net.Conn needs an endpoint with a lifeline; make it with Worker.Dial, " +
 			"Listener.Accept or Worker.Attach")
@@ -149,7 +146,7 @@ func (w *Worker) adoptConn(ep *Endpoint, cfg *ConnConfig) (*Conn, error) {
 	return c, c.send(connOpen, uint64(filled.Window), nil)
 }
 
-// awaitOpen waits for the peer's greeting.
+// awaitOpen waits for the peer's open frame.
 func (c *Conn) awaitOpen(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
@@ -162,18 +159,18 @@ func (c *Conn) awaitOpen(ctx context.Context) error {
 		c.opening.on = false
 		if err != nil && !c.opened && c.failure == nil {
 			c.mu.Unlock()
-			return fmt.Errorf("ucx: the peer made no net.Conn of its end in time; it must listen with "+
+			return fmt.Errorf("ucx: no net.Conn at the peer in time; the peer must listen with "+
 				"Worker.ListenConn or call NewConn: %w", err)
 		}
 	}
 	defer c.mu.Unlock()
 	if c.opened {
-		return nil // a peer that has said all and left meanwhile is for Read to tell, after what it said
+		return nil // if the peer has closed meanwhile, Read reports it after the data
 	}
 	return c.failure
 }
 
-// Endpoint returns the endpoint underneath, to ask for its lanes for example.
+// Endpoint returns the underlying endpoint, for example to query its transports.
 func (c *Conn) Endpoint() *Endpoint { return c.ep }
 
 // LocalAddr returns the local socket address of the lifeline.
@@ -182,26 +179,24 @@ func (c *Conn) LocalAddr() net.Addr { return c.local }
 // RemoteAddr returns the peer's socket address of the lifeline.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// buffered returns how many bytes have arrived and were not read yet.
+// buffered returns how many bytes have arrived and have not been read.
 func (c *Conn) buffered() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.in.queue.n + c.in.earlyBytes
 }
 
-// ended is told that the endpoint is over. It makes the Conn a part of the endpoint,
-// see endpointPart. The token may be held.
-func (c *Conn) ended(reason error) {
+// end is called when the endpoint has ended; it implements endpointPart. The token may be held.
+func (c *Conn) end(reason error) {
 	c.mu.Lock()
 	c.fail(reason)
 	c.mu.Unlock()
 }
 
-// discard has nothing to do: what has arrived is in Go's memory, and can be read
-// after the endpoint is gone.
+// discard does nothing: received data is in Go memory and can be read after the endpoint has ended.
 func (c *Conn) discard() {}
 
-// fail records why the connection broke and wakes everybody. mu is held.
+// fail records why the connection broke and wakes all waiters. mu is held.
 func (c *Conn) fail(reason error) {
 	if c.failure == nil {
 		c.failure = reason
@@ -212,16 +207,16 @@ func (c *Conn) fail(reason error) {
 	c.ending.wake()
 }
 
-// violation ends a connection whose peer does not keep to the protocol. mu is held.
+// violation ends a connection whose peer violates the protocol. mu is held.
 func (c *Conn) violation(format string, args ...any) {
-	err := fmt.Errorf("ucx: the peer broke the connection's protocol: "+format, args...)
+	err := fmt.Errorf("ucx: protocol violation by the peer:  "+format, args...)
 	c.fail(err)
 	go c.ep.abort(err) // needs the token, which the caller may hold
 }
 
-// broken turns the reason of a failure into what programs expect of a socket. mu is held.
-func (c *Conn) broken(op string) error {
-	c.told = true
+// socketError converts the cause of a failure into the error that programs expect from a socket. mu is held.
+func (c *Conn) socketError(op string) error {
+	c.reported = true
 	var s Status
 	switch {
 	case errors.Is(c.failure, ErrPeerClosed) && op == "write":
@@ -243,18 +238,17 @@ func (c *Conn) opError(op string, err error) error {
 	return &net.OpError{Op: op, Net: "ucx", Source: c.local, Addr: c.remote, Err: err}
 }
 
-// connWaiter is a place to wait for something that an arriving frame, a deadline or
-// a failure brings. Waiting drives progress as for any other operation. Its request
-// is reused: the waker does so once, under the connection's mu.
+// connWaiter waits for an event that an arriving frame, a deadline or a failure signals. Waiting drives progress as for
+// any other operation. Its request is reused: it is completed once per wait, under the connection's mu.
 type connWaiter struct {
 	req Request
-	on  bool // someone waits; guarded by Conn.mu
+	on  bool // a wait is in progress; guarded by Conn.mu
 }
 
 // arm prepares a wait. Conn.mu is held.
 func (x *connWaiter) arm(w *Worker) {
 	r := &x.req
-	r.mu.Lock() // the last waker may not have left it yet
+	r.mu.Lock() // the previous waker may still hold it
 	r.w, r.op, r.done = w, ucp.OpAMRecv, nil
 	r.state.Store(reqPending)
 	r.mu.Unlock()
@@ -277,10 +271,10 @@ func (c *Conn) park(x *connWaiter) {
 	c.mu.Lock()
 }
 
-// connDeadline is a deadline that can be moved while someone waits. Guarded by Conn.mu.
+// connDeadline is a deadline that can be changed during a wait. Guarded by Conn.mu.
 type connDeadline struct {
 	timer   *time.Timer
-	serial  uint64 // distinguishes a timer that lost the race with a change from the present one
+	serial  uint64 // distinguishes the current timer from one that lost the race with a change
 	expired bool
 }
 
@@ -292,7 +286,7 @@ func (d *connDeadline) stop() {
 	d.serial++
 }
 
-// set moves a deadline. Conn.mu is held.
+// setDeadline changes a deadline. Conn.mu is held.
 func (c *Conn) setDeadline(d *connDeadline, x *connWaiter, t time.Time) {
 	d.stop()
 	d.expired = false
@@ -316,15 +310,15 @@ func (c *Conn) setDeadline(d *connDeadline, x *connWaiter, t time.Time) {
 	})
 }
 
-// SetDeadline sets both deadlines, see [net.Conn]. A deadline that has passed ends
-// waiting calls with [os.ErrDeadlineExceeded]; the connection stays usable.
+// SetDeadline sets both deadlines, see [net.Conn]. When a deadline passes, blocked calls return
+// [os.ErrDeadlineExceeded]; the connection stays usable.
 func (c *Conn) SetDeadline(t time.Time) error { return c.setDeadlines(t, true, true) }
 
 // SetReadDeadline sets the deadline of Read; the zero time means none.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadlines(t, true, false) }
 
-// SetWriteDeadline sets the deadline of Write; the zero time means none. A Write that
-// timed out may have sent a part, as its count says.
+// SetWriteDeadline sets the deadline of Write; the zero time means none. A Write that timed out may have sent some of
+// the data, as reported by its count.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadlines(t, false, true) }
 
 func (c *Conn) setDeadlines(t time.Time, read, write bool) error {
@@ -342,9 +336,8 @@ func (c *Conn) setDeadlines(t time.Time, read, write bool) error {
 	return nil
 }
 
-// DialConn connects to a listener of [Worker.ListenConn] of another worker and returns a byte stream.
-// addr is as in [Worker.Dial]; cfg may be nil. For programs that want a dial
-// function, see [Worker.DialContext].
+// DialConn connects to a listener of [Worker.ListenConn] of another worker and returns a byte stream. addr is as in
+// [Worker.Dial]; cfg may be nil. For use as a dial function, see [Worker.DialContext].
 func (w *Worker) DialConn(ctx context.Context, addr string, cfg *ConnConfig) (*Conn, error) {
 	if err := w.openConns(); err != nil {
 		return nil, err
@@ -365,10 +358,9 @@ func (w *Worker) DialConn(ctx context.Context, addr string, cfg *ConnConfig) (*C
 	return c, nil
 }
 
-// DialContext is DialConn in the form that programs take as a dial function, such as
-// http.Transport's DialContext. network is "tcp" (or "tcp4", "tcp6"), "unix", or
-// "ucx" for an address as in [Worker.Dial]; it only says where the peers meet. For
-// gRPC's WithContextDialer wrap it: func(ctx, addr) { return w.DialContext(ctx, "ucx", addr) }.
+// DialContext is DialConn with the signature of a dial function, such as http.Transport's DialContext. network is "tcp"
+// (or "tcp4", "tcp6"), "unix", or "ucx" for an address as in [Worker.Dial]; it only selects the socket on which the
+// peers connect. For gRPC's WithContextDialer wrap it: func(ctx, addr) { return w.DialContext(ctx, "ucx", addr) }.
 func (w *Worker) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	switch network {
 	case "tcp", "tcp4", "tcp6":
@@ -395,12 +387,12 @@ type connListener struct {
 	done  chan struct{} // closed when no more connections come
 }
 
-// connBacklog bounds connections that are ready and not accepted yet.
+// connBacklog bounds connections that are ready and have not been accepted.
 const connBacklog = 128
 
-// ListenConn listens for [Worker.DialConn] at an address as in [Worker.Dial]; cfg
-// applies to accepted connections, which are of type *[Conn], and may be nil. "host:0"
-// picks a port; see Addr. Close of the listener resets connections that were not accepted.
+// ListenConn listens for [Worker.DialConn] at an address as in [Worker.Dial]; cfg applies to accepted connections,
+// which are of type *[Conn], and may be nil. "host:0" picks a port; see Addr. Closing the listener resets connections
+// that were not accepted.
 func (w *Worker) ListenConn(ctx context.Context, addr string, cfg *ConnConfig) (net.Listener, error) {
 	l, err := w.Listen(ctx, addr)
 	if err != nil {
@@ -413,8 +405,8 @@ func (w *Worker) ListenConn(ctx context.Context, addr string, cfg *ConnConfig) (
 	return c, nil
 }
 
-// conns turns the listener into a [net.Listener] and takes it over: Accept is not to
-// be called any more. On failure the listener is closed.
+// conns converts the listener into a [net.Listener] and takes ownership: Accept must not be called afterwards. On
+// failure the listener is closed.
 func (l *Listener) conns(cfg *ConnConfig) (*connListener, error) {
 	filled, err := cfg.filled()
 	if err == nil {
@@ -433,8 +425,8 @@ func (l *Listener) conns(cfg *ConnConfig) (*connListener, error) {
 	return c, nil
 }
 
-// serve makes connections as soon as endpoints are there, so that a client may write
-// before Accept is called, as with a kernel socket.
+// serve makes connections as soon as endpoints are available, so that a client may write before Accept is called, as
+// with a kernel socket.
 func (l *connListener) serve() {
 	defer l.drain()
 	defer close(l.done)
@@ -444,7 +436,7 @@ func (l *connListener) serve() {
 			return
 		}
 		c, err := l.l.w.adoptConn(ep, &l.cfg)
-		if err != nil { // the peer is gone already
+		if err != nil { // the peer has disconnected
 			ep.abort(ErrRejected)
 			_ = ep.Close()
 			continue
@@ -508,7 +500,7 @@ func (l *connListener) opError(err error) error {
 // Addr returns the bound address.
 func (l *connListener) Addr() net.Addr { return l.l.Addr() }
 
-// Close stops listening. Accepted connections live on; others are reset.
+// Close stops listening. Accepted connections stay open; others are reset.
 func (l *connListener) Close() error {
 	err := l.l.Close()
 	<-l.done

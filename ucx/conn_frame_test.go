@@ -171,11 +171,11 @@ func TestConnHostileFrames(t *testing.T) {
 				t.Fatal(err)
 			}
 			var h [connHeaderSize]byte
-			putConnHeader(&h, frame.kind, a.line.remote, frame.value)
+			putConnHeader(&h, frame.kind, a.lifeline.remote, frame.value)
 			opts := AMOptions{Rendezvous: name == "rendezvous"} // its data would have no place
 			_ = a.ep.startAM(amConn, h[:], opts, []View{Bytes(make([]byte, frame.data))})
 			_, err := io.ReadAll(b)
-			if err == nil || !strings.Contains(err.Error(), "broke the connection's protocol") {
+			if err == nil || !strings.Contains(err.Error(), "protocol violation by the peer") {
 				t.Errorf("receiver: %v", err)
 			}
 			if _, err := io.ReadAll(a); !errors.Is(err, syscall.ECONNRESET) {

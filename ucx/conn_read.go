@@ -9,13 +9,13 @@ import (
 	"sync"
 )
 
-// connReceiver is the receiving half of a connection, guarded by Conn.mu. Bytes go
-// straight into the slice of a waiting Read, otherwise into the queue.
+// connReceiver is the receiving half of a connection, guarded by Conn.mu. Bytes are copied directly into the slice of a
+// waiting Read, otherwise into the queue.
 type connReceiver struct {
 	wait     connWaiter
 	deadline connDeadline
-	dst      []byte // of the Read that waits
-	n        int    // bytes that it has got
+	dst      []byte // of the waiting Read
+	n        int    // bytes copied to dst
 
 	queue connQueue
 	next  uint64 // offset of the next byte to arrive in order
@@ -25,28 +25,28 @@ type connReceiver struct {
 
 	// Credit is counted in bytes and connFrameCost per frame, since the start.
 	window  uint64
-	granted uint64 // what the peer may send
-	got     uint64 // what it has sent
-	used    uint64 // what of it has left this side's memory
+	granted uint64 // credit granted to the peer
+	got     uint64 // credit used by the peer
+	used    uint64 // credit whose data has left this side's memory
 
-	end        uint64 // bytes in the whole stream, once the peer has said it
+	end        uint64 // bytes in the whole stream, once the peer has sent the end
 	ended      bool
-	confirming bool // the confirmation is on its way
-	shut       bool // the reader is gone: arriving data is dropped
+	confirming bool // the confirmation is being sent
+	shut       bool // reading has ended: arriving data is dropped
 }
 
-// accept takes a data frame.
+// accept processes a data frame.
 func (in *connReceiver) accept(offset uint64, data []byte) error {
 	n := uint64(len(data))
 	in.got += n + connFrameCost
 	switch {
 	case in.got > in.granted:
-		return fmt.Errorf("it sent %d bytes more than it was allowed to", in.got-in.granted)
+		return fmt.Errorf("%d bytes beyond the credit limit", in.got-in.granted)
 	case offset < in.next || offset > math.MaxUint64-n || in.ended && offset+n > in.end:
-		return fmt.Errorf("data for offset %d, %d bytes, where the stream is at %d", offset, n, in.next)
+		return fmt.Errorf("data at offset %d, %d bytes, outside the window at %d", offset, n, in.next)
 	case offset > in.next:
 		if _, twice := in.early[offset]; twice {
-			return fmt.Errorf("data for offset %d came twice", offset)
+			return fmt.Errorf("duplicate data at offset %d", offset)
 		}
 		if in.early == nil {
 			in.early = map[uint64][]byte{}
@@ -68,7 +68,7 @@ func (in *connReceiver) accept(offset uint64, data []byte) error {
 	return nil
 }
 
-// deliver takes the next bytes of the stream.
+// deliver appends the next bytes of the stream.
 func (in *connReceiver) deliver(data []byte) {
 	in.next += uint64(len(data))
 	in.used += connFrameCost
@@ -88,7 +88,7 @@ func (in *connReceiver) deliver(data []byte) {
 	in.wait.wake()
 }
 
-// grant returns a new limit for the peer when a good part of the window is free, or 0.
+// grant returns a new credit limit for the peer when enough of the window is free, or 0.
 func (in *connReceiver) grant() uint64 {
 	limit := in.used + in.window
 	if in.ended || in.shut || limit-in.granted < in.window/4 {
@@ -100,7 +100,7 @@ func (in *connReceiver) grant() uint64 {
 
 func (in *connReceiver) setEnd(total uint64) error {
 	if in.ended && in.end != total || total < in.next {
-		return fmt.Errorf("it ended a stream at %d that is at %d", total, in.next)
+		return fmt.Errorf("stream ended at offset %d, before the received offset %d", total, in.next)
 	}
 	in.ended, in.end = true, total
 	in.wake()
@@ -116,7 +116,7 @@ func (in *connReceiver) wake() {
 
 func (in *connReceiver) eof() bool { return in.ended && in.next == in.end }
 
-// confirm reports, once, that everything up to the end has arrived.
+// confirm reports, once, whether everything up to the end has arrived.
 func (in *connReceiver) confirm() bool {
 	if in.confirming || !in.eof() {
 		return false
@@ -126,7 +126,7 @@ func (in *connReceiver) confirm() bool {
 	return true
 }
 
-// Read reads what has arrived, or waits. It returns [io.EOF] after the peer's last byte.
+// Read returns available data, or waits for some. It returns [io.EOF] after the peer's last byte.
 func (c *Conn) Read(b []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -155,7 +155,7 @@ func (c *Conn) read(b []byte) (int, error) {
 			return 0, io.EOF
 		case c.failure != nil:
 			defer c.mu.Unlock()
-			return 0, c.broken("read")
+			return 0, c.socketError("read")
 		}
 		in.dst, in.n = b, 0
 		c.park(&in.wait)
@@ -167,9 +167,8 @@ func (c *Conn) read(b []byte) (int, error) {
 	}
 }
 
-// take copies from the queue. mu is held on entry and not on return. The copy is
-// made without it: only the holder of reading takes blocks out, and what arrives
-// meanwhile goes behind the bytes that are being copied.
+// take copies from the queue. mu is held on entry and not on return. The copy is made without it: only the holder of
+// reading removes blocks, and newly arriving data is appended after the bytes being copied.
 func (c *Conn) take(b []byte) int {
 	in := &c.in
 	n := 0
@@ -186,7 +185,7 @@ func (c *Conn) take(b []byte) int {
 	return n
 }
 
-// grantAndUnlock reports free room to the peer. mu is held on entry.
+// grantAndUnlock reports free window space to the peer. mu is held on entry.
 func (c *Conn) grantAndUnlock() {
 	limit := c.in.grant()
 	if c.failure != nil {
@@ -198,8 +197,8 @@ func (c *Conn) grantAndUnlock() {
 	}
 }
 
-// CloseRead ends reading: Read returns io.EOF, what has arrived or still arrives is
-// dropped, and the peer's Write fails with EPIPE, as with a Unix socket.
+// CloseRead ends reading: Read returns io.EOF, received data is dropped, and the peer's Write fails with EPIPE, as with
+// a Unix socket.
 func (c *Conn) CloseRead() error {
 	c.mu.Lock()
 	if c.closed {
@@ -217,7 +216,7 @@ func (c *Conn) CloseRead() error {
 	return nil
 }
 
-// dropReceived empties the queue. shut is set, so that no more comes.
+// dropReceived empties the queue. shut is set, so that no more data is queued.
 func (c *Conn) dropReceived() {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -228,8 +227,7 @@ func (c *Conn) dropReceived() {
 	}
 }
 
-// connQueue holds received bytes in blocks from a common pool, so that an idle
-// connection holds none.
+// connQueue holds received bytes in blocks from a shared pool, so that an idle connection holds none.
 type connQueue struct {
 	head, tail *connBlock
 	n          int

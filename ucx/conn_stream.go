@@ -15,29 +15,27 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// A connection's frames are active messages of id amConn. The header is version,
-// kind, six bytes of zero, the receiver's number (its end of the lifeline) and a
-// value, little endian. UCX may deliver messages out of order, so nothing depends on
-// it: data frames carry their place in the stream, limits are totals since the start.
+// A connection's frames are active messages of id amConn. The header is version, kind, six bytes of zero, the
+// receiver's number (its end of the lifeline) and a value, little endian. UCX may deliver messages out of order, so the
+// protocol does not depend on order: data frames carry their offset in the stream, limits are totals since the start.
 const (
 	connVersion    = 1
 	connHeaderSize = 24
 
-	// connFrameCost is what a data frame counts for against the window besides its
-	// bytes: what a frame costs that waits for an earlier one. It bounds memory also
-	// for a peer that sends single bytes.
+	// connFrameCost is what a data frame counts against the window in addition to its bytes: the overhead of a frame
+	// that is queued until an earlier one arrives. It bounds memory also for a peer that sends single bytes.
 	connFrameCost = 128
 )
 
 type connKind byte
 
 const (
-	connOpen   connKind = 1 + iota // the sender has a Conn now; value: first credit limit
+	connOpen   connKind = 1 + iota // the sender has opened a Conn; value: first credit limit
 	connData                       // value: offset of the first byte
 	connCredit                     // value: new credit limit
 	connEnd                        // no more data; value: bytes in the whole stream
 	connEndAck                     // everything up to the end has arrived
-	connStop                       // the sender reads no more
+	connStop                       // the sender has stopped reading
 )
 
 func (k connKind) String() string {
@@ -54,7 +52,7 @@ func putConnHeader(b *[connHeaderSize]byte, kind connKind, number, value uint64)
 	binary.LittleEndian.PutUint64(b[16:], value)
 }
 
-// parseConnHeader reads a header that anyone may have written.
+// parseConnHeader parses a header from an untrusted peer.
 func parseConnHeader(b []byte) (kind connKind, number, value uint64, ok bool) {
 	if len(b) != connHeaderSize || b[0] != connVersion {
 		return 0, 0, 0, false
@@ -62,7 +60,7 @@ func parseConnHeader(b []byte) (kind connKind, number, value uint64, ok bool) {
 	return connKind(b[1]), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:]), true
 }
 
-// openConns makes the worker receive frames.
+// openConns enables reception of frames on the worker.
 func (w *Worker) openConns() error {
 	if w.ctx.cfg.Features&ActiveMessages == 0 {
 		return &OpError{Op: "connect", Err: fmt.Errorf("ucx: a net.Conn needs active messages; add ActiveMessages to "+
@@ -72,10 +70,10 @@ func (w *Worker) openConns() error {
 	return err
 }
 
-// connEvent takes a frame off UCX's hands. The token is held.
+// connEvent processes a frame event of UCX. The token is held.
 func (w *Worker) connEvent(e *ucp.Event) {
 	kind, number, value, ok := parseConnHeader(unsafe.Slice(e.Hdr, e.HdrLen))
-	if ok { // else it is not even known whose it is
+	if ok { // otherwise the connection is unknown
 		if c := w.peers.conn(number); c != nil {
 			var data []byte
 			if e.AMKind != ucp.AMRndv && e.Len > 0 {
@@ -116,7 +114,7 @@ func (c *Conn) frame(kind connKind, value uint64, data []byte, whole bool) {
 		ack = c.in.confirm()
 	case kind == connEndAck:
 		if !c.out.ended || value != c.out.offset {
-			c.violation("it confirmed %d bytes of %d", value, c.out.offset)
+			c.violation("%d bytes confirmed of %d sent", value, c.out.offset)
 			break
 		}
 		c.out.confirmed = true
@@ -137,9 +135,9 @@ func (c *Conn) frame(kind connKind, value uint64, data []byte, whole bool) {
 	}
 }
 
-// send starts a frame and returns. Data is copied. It may be called with the token
-// held (the frame is then left to the holder), never with mu. If the frame cannot be
-// sent the connection ends: the stream would have a hole.
+// send starts sending a frame and returns. Data is copied. It may be called with the token held (the frame is then
+// submitted by the holder), never with mu. If the frame cannot be sent the connection ends: the stream would have a
+// gap.
 func (c *Conn) send(kind connKind, value uint64, data []byte) error {
 	err := c.submit(kind, value, data)
 	if err != nil {
@@ -151,7 +149,7 @@ func (c *Conn) send(kind connKind, value uint64, data []byte) error {
 func (c *Conn) submit(kind connKind, value uint64, data []byte) error {
 	w := c.w
 	v := Bytes(data)
-	if len(data) > ucp.InlineSize { // up to there the slot keeps a copy
+	if len(data) > ucp.InlineSize { // shorter data is copied into the slot
 		b, err := w.mem.stagingBuffer(len(data))
 		if err != nil {
 			return err
@@ -168,11 +166,11 @@ func (c *Conn) submit(kind connKind, value uint64, data []byte) error {
 	if kind == connData {
 		r.onDone = c.onDataSent
 	}
-	// As bindAM does, without its slices: a frame costs one allocation, the request.
-	// Reply lets a worker that has to refuse the frame find whom to tell.
+	// Like bindAM, without its slices: a frame costs one allocation, the request. Reply lets a worker that rejects the
+	// frame identify the sender.
 	s.Tag = amConn
 	s.Flags |= ucp.FlagEager | ucp.FlagReply
-	putConnHeader((*[connHeaderSize]byte)(s.HdrBuf[:]), kind, c.line.remote, value)
+	putConnHeader((*[connHeaderSize]byte)(s.HdrBuf[:]), kind, c.lifeline.remote, value)
 	s.Hdr, s.HdrLen = uintptr(unsafe.Pointer(&s.HdrBuf)), connHeaderSize
 	if err := w.mem.bind(s, r, v, false, false); err != nil {
 		return r.unbind(s, err)
@@ -182,23 +180,23 @@ func (c *Conn) submit(kind connKind, value uint64, data []byte) error {
 	return nil
 }
 
-// sent is called when UCX is done with a frame, mostly with the token held.
-func (c *Conn) sent(r *Request) {
+// finishSend is called when UCX has completed a frame, usually with the token held.
+func (c *Conn) finishSend(r *Request) {
 	if r.err != nil {
 		c.sendFailed(r.err)
 	}
 }
 
-// dataSent is sent for a data frame. A Write that waits for others to go out goes on
-// when half of them have.
-func (c *Conn) dataSent(r *Request) {
+// finishDataSend is finishSend for a data frame. It resumes a Write that waits for frames in flight when half of them
+// have completed.
+func (c *Conn) finishDataSend(r *Request) {
 	c.mu.Lock()
 	c.out.flight--
 	if c.out.flight <= connFlight/2 {
 		c.out.wait.wake()
 	}
 	c.mu.Unlock()
-	c.sent(r)
+	c.finishSend(r)
 }
 
 func (c *Conn) sendFailed(err error) {
@@ -218,27 +216,27 @@ type connSender struct {
 	wait     connWaiter
 	deadline connDeadline
 
-	flight    int    // data frames that UCX has not taken yet
+	flight    int    // data frames in flight in UCX
 	offset    uint64 // of the next byte to send
 	spent     uint64 // credit used so far
 	limit     uint64 // credit given so far
 	ended     bool   // the end was sent, or is about to be
 	confirmed bool   // the peer has everything
-	stopped   bool   // the peer reads no more
+	stopped   bool   // the peer has stopped reading
 }
 
-// connChunk is the most that one frame carries. Longer frames make UCX put fragments
-// together, shorter ones cost more calls.
+// connChunk is the maximum payload of one frame. UCX reassembles longer frames from fragments; shorter ones cost more
+// calls.
 const connChunk = 64 << 10
 
-// connFlight is the most data frames of a connection that may wait inside UCX, each
-// with a slot and its copy of the bytes. Enough for a window of full frames.
+// connFlight is the maximum number of data frames of a connection in flight in UCX, each with a slot and its copy of
+// the bytes. It is enough for a window of full frames.
 const connFlight = 64
 
-// connWorth is the least room a Write goes on with, unless less is left to write.
+// connWorth is the smallest part of a longer Write that is sent.
 const connWorth = 4 << 10
 
-// raise takes a credit limit from the peer; an older one that was overtaken changes nothing.
+// raise sets the credit limit from the peer, ignoring limits that arrive out of order.
 func (out *connSender) raise(limit uint64) {
 	if limit > out.limit {
 		out.limit = limit
@@ -256,8 +254,7 @@ func (out *connSender) room(n int) int {
 	return int(min(left, int64(n)))
 }
 
-// Write sends b. It returns when all of it is copied, waiting for the peer's Read as
-// far as the window is used up.
+// Write sends b. It returns when all of it is copied, and waits for the peer's Read when the window is full.
 func (c *Conn) Write(b []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -291,7 +288,7 @@ func (c *Conn) reserve(n int) (int, uint64, error) {
 		case out.ended, out.stopped:
 			return 0, 0, os.NewSyscallError("write", syscall.EPIPE)
 		case c.failure != nil:
-			return 0, 0, c.broken("write")
+			return 0, 0, c.socketError("write")
 		case n == 0:
 			return 0, 0, nil
 		}
@@ -306,7 +303,7 @@ func (c *Conn) reserve(n int) (int, uint64, error) {
 	}
 }
 
-// CloseWrite ends writing: the peer reads what was written, then io.EOF. Reading goes on.
+// CloseWrite ends writing: the peer reads all written data, then io.EOF. Reading is not affected.
 func (c *Conn) CloseWrite() error {
 	c.mu.Lock()
 	if c.closed {
@@ -315,7 +312,7 @@ func (c *Conn) CloseWrite() error {
 	}
 	if c.failure != nil {
 		defer c.mu.Unlock()
-		return c.opError("close", c.broken("close"))
+		return c.opError("close", c.socketError("close"))
 	}
 	done := c.out.ended
 	c.out.ended = true
@@ -328,10 +325,9 @@ func (c *Conn) CloseWrite() error {
 	return c.opError("close", c.send(connEnd, total, nil))
 }
 
-// SetLinger sets what Close does, as [net.TCPConn.SetLinger]: with 0 it resets the
-// connection at once and drops what the peer has not received; with sec > 0 it waits
-// that long for the peer's confirmation; with sec < 0, the initial state, for
-// ConnConfig.Linger.
+// SetLinger sets the behavior of Close, as [net.TCPConn.SetLinger] does: with 0 Close resets the connection immediately
+// and drops data that the peer has not received; with sec > 0 it waits that long for the peer's confirmation; with sec
+// < 0, the default, for ConnConfig.Linger.
 func (c *Conn) SetLinger(sec int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -344,12 +340,10 @@ func (c *Conn) SetLinger(sec int) error {
 	return nil
 }
 
-// Close ends waiting calls with [net.ErrClosed], sends the end of the stream, waits
-// until the peer has everything that was written (not until it has read it), and
-// closes the endpoint. If that takes longer than the linger time, the connection is
-// reset and the error says that data may be lost; so does the error of a connection
-// that broke before the confirmation, unless Read or Write has returned it. Closing
-// again returns the first result.
+// Close ends blocked calls with [net.ErrClosed], sends the end of the stream, waits until the peer has received (not
+// necessarily read) all written data, and closes the endpoint. If that takes longer than the linger time, the
+// connection is reset and the error says that data may be lost; so does the error of a connection that broke before the
+// confirmation, unless Read or Write has returned it. Closing again returns the first result.
 func (c *Conn) Close() error {
 	c.closeOnce.Do(func() { c.closeErr = c.opError("close", c.close()) })
 	return c.closeErr
@@ -373,7 +367,7 @@ func (c *Conn) close() error {
 		_ = c.ep.Shutdown(ctx)
 		return nil
 	}
-	err := c.farewell(ctx, linger)
+	err := c.finish(ctx, linger)
 	if err != nil {
 		c.ep.abort(errCanceled)
 	}
@@ -389,15 +383,15 @@ func (c *Conn) confirmed() bool {
 	return c.out.confirmed || c.failure != nil
 }
 
-// farewell sends the end and waits for its confirmation.
-func (c *Conn) farewell(ctx context.Context, linger time.Duration) error {
+// finish sends the end of the stream and waits for its confirmation.
+func (c *Conn) finish(ctx context.Context, linger time.Duration) error {
 	total, err := c.sendEnd()
 	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.out.confirmed && c.failure == nil && c.opened { // without the peer's greeting nothing could be sent
+	if !c.out.confirmed && c.failure == nil && c.opened { // nothing can be sent before the peer's open frame
 		c.ending.arm(c.w)
 		c.mu.Unlock()
 		err = c.w.drv.await(ctx, &c.ending.req, 1)
@@ -408,19 +402,19 @@ func (c *Conn) farewell(ctx context.Context, linger time.Duration) error {
 	case c.out.confirmed, total == 0 && c.failure != nil, !c.opened:
 		return nil
 	case c.out.stopped || errors.Is(c.failure, ErrPeerClosed):
-		return nil // the peer closed as well, and wants nothing more
-	case c.told:
+		return nil // the peer closed too and expects no more data
+	case c.reported:
 		return nil // Read or Write has reported it
 	case c.failure != nil:
-		return c.broken("close")
+		return c.socketError("close")
 	}
 	return fmt.Errorf("ucx: the peer did not confirm %d bytes within %v; data may be lost: %w", total, linger,
 		timeoutOf(err))
 }
 
-// sendEnd sends what ends both directions and returns the length of the stream.
+// sendEnd ends both directions and returns the length of the stream.
 func (c *Conn) sendEnd() (uint64, error) {
-	c.writing.Lock() // a Write that was on its way hands over its last frame before
+	c.writing.Lock() // waits until a concurrent Write has submitted its last frame
 	defer c.writing.Unlock()
 	c.mu.Lock()
 	total, ended, broken := c.out.offset, c.out.ended, c.failure != nil

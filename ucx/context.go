@@ -22,10 +22,10 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// Features a context can have. The zero value of Config.Features means all.
+// Features are the features of a context. The zero value of Config.Features means all.
 type Features uint64
 
-// The features of UCX. Wakeup gives workers a descriptor to sleep on.
+// Features of UCX. Wakeup gives workers a file descriptor to sleep on.
 const (
 	Tag            Features = ucp.FeatureTag
 	RMA            Features = ucp.FeatureRMA
@@ -37,7 +37,7 @@ const (
 	AllFeatures             = Tag | RMA | Atomic32 | Atomic64 | Wakeup | Stream | ActiveMessages
 )
 
-// Events are functions that are called for endpoints, registrations and drops; see [obs.Events].
+// Events has callbacks for endpoints, registrations and dropped messages; see [obs.Events].
 type Events = obs.Events
 
 // Config configures a [Context]. The zero value is useful.
@@ -46,26 +46,24 @@ type Config struct {
 	Name string
 	// Library is the path of a libucp.so.0. Default: searched for, see [Library].
 	Library string
-	// Features to ask for. Default: all. Asking for less can be faster and lets
-	// UCX use transports that cannot wake a sleeper.
+	// Features are the requested features. Default: all. Requesting fewer can be faster and lets UCX use transports
+	// that do not support wakeup.
 	Features Features
-	// Options are UCX settings without the UCX_ prefix, such as {"TLS": "tcp,self"}.
-	// A UCX_* variable in the environment wins over an option of the same name, and
-	// the difference is logged.
+	// Options are UCX settings without the UCX_ prefix, such as {"TLS": "tcp,self"}. A UCX_* environment variable takes
+	// precedence over an option of the same name; the conflict is logged.
 	Options map[string]string
-	// PlainLanes leaves the choice of lanes to UCX as any UCX program does. Without it
-	// Millstream adds shared memory to endpoints that report errors, and programs that
-	// do not, such as Python's UCXX, refuse to be connected to by DialSocket and
-	// DialUCXX. With it, such endpoints use tcp between processes of one host.
+	// PlainLanes leaves the choice of transports to UCX, as in other UCX programs. Without it Millstream adds shared
+	// memory to endpoints with error handling, and programs that do not, such as Python's UCXX, cannot be reached with
+	// DialSocket and DialUCXX. With it, such endpoints use tcp between processes of one host.
 	PlainLanes bool
-	// EstimatedEndpoints helps UCX choose transports for large meshes. Default: UCX's.
+	// EstimatedEndpoints helps UCX choose transports for large meshes. Default: UCX's own.
 	EstimatedEndpoints int
-	// Events hears of what happens. Default: nothing.
+	// Events receives events. Default: none.
 	Events Events
 }
 
-// Context is a UCX context: a choice of transports and the memory registered with
-// them. It is safe for any number of goroutines. Close it after its workers.
+// Context is a UCX context: a set of transports and the memory registered with them. It is safe for concurrent use.
+// Close it after its workers.
 type Context struct {
 	lib      *LibraryInfo
 	cfg      Config
@@ -74,18 +72,18 @@ type Context struct {
 	pinOK    bool   // Go memory may be handed to UCX for the length of an operation
 	amoOK    bool   // endpoints in peer error mode have atomic operations
 	lanes    []string
-	sockaddr error // why socket addresses cannot be used; UCX would end the process
+	sockaddr error // why socket addresses cannot be used; UCX would abort the process
 
 	calls   sync.WaitGroup // calls into UCX's memory functions; added to under mu while not closed
 	mu      sync.Mutex     // guards the fields below; never held across a C call that can block
 	workers map[*Worker]struct{}
 	regs    map[*registration]struct{}
-	allocs  int // buffers from Alloc: their memory goes with the context
+	allocs  int // live buffers from Alloc: their memory is freed with the context
 	closed  bool
 }
 
-// NewContext makes a context. Settings come from, in falling order: UCX_* variables,
-// cfg.Options, Millstream's defaults, UCX's defaults.
+// NewContext returns a new context. Settings come, in order of precedence, from UCX_* environment variables,
+// cfg.Options, Millstream's defaults and UCX's defaults.
 func NewContext(cfg Config) (*Context, error) {
 	lib, err := loadLibrary(cfg.Library)
 	if err != nil {
@@ -154,7 +152,7 @@ func applyOption(uc *ucp.Config, lib *LibraryInfo, names []string, name, value s
 	case statusOK:
 		return nil
 	default:
-		return &OpError{Op: "configure", Err: fmt.Errorf("ucx: %q is no valid value for option %s: %w", value, name,
+		return &OpError{Op: "configure", Err: fmt.Errorf("ucx: invalid value %q for option %s: %w", value, name,
 			st)}
 	}
 }
@@ -215,9 +213,8 @@ func (c *Context) supports(k mem.Kind) bool {
 	return !c.closed && slices.Contains(c.memory(), k)
 }
 
-// Close frees the context. Its workers must be closed and the buffers from Alloc
-// released before; otherwise Close returns an error that counts them and changes
-// nothing.
+// Close frees the context. Its workers must be closed and the buffers from Alloc released before; otherwise Close
+// returns an error with their number and leaves the context open.
 func (c *Context) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -246,15 +243,15 @@ func (c *Context) Close() error {
 	return nil
 }
 
-// checkFamily says why UCX must not be given a socket address to listen on, or to connect
-// to, coming from the address local if that is valid.
+// checkFamily returns why UCX must not be given a socket address to listen on, or to connect to from the address local
+// if that is valid.
 func (c *Context) checkFamily(ctx context.Context, a netip.AddrPort, local netip.Addr, listen bool) error {
 	switch {
 	case listen:
 		local = a.Addr()
 	case !local.IsValid():
 		if local = netif.RouteTo(ctx, a); !local.IsValid() {
-			return nil // UCX will not find a way either, and say so
+			return nil // UCX will report it
 		}
 	}
 	err := netif.FamilyError(a.Addr(), netif.InterfaceWith(local), c.familyOrder(), c.lanes, c.lib.Version)
@@ -264,15 +261,15 @@ func (c *Context) checkFamily(ctx context.Context, a netip.AddrPort, local netip
 	return nil
 }
 
-// familyOrder is the order in which UCX looks for addresses of a device; only "inet" for
-// releases whose IPv6 connections do not come about whatever is set.
+// familyOrder returns the order in which UCX looks for addresses of a device; only "inet" for releases that cannot
+// connect over IPv6.
 func (c *Context) familyOrder() []string {
 	if !c.lib.AtLeast(1, 14) {
 		return []string{"inet"}
 	}
 	order, set := os.LookupEnv("UCX_TCP_AF_PRIO")
 	for _, name := range []string{"TCP_AF_PRIO", "UCX_TCP_AF_PRIO"} {
-		if v, ok := c.cfg.Options[name]; ok && !set && c.lib.AtLeast(1, 18) { // older ones look at the variable only
+		if v, ok := c.cfg.Options[name]; ok && !set && c.lib.AtLeast(1, 18) { // older releases read the variable only
 			order = v
 		}
 	}
@@ -288,11 +285,11 @@ func (c *Context) familyOrder() []string {
 	return out
 }
 
-// background is the context of internal steps that end by themselves.
+// background is the context of internal steps of bounded duration.
 var background = context.Background()
 
-// featureOf is what an operation needs of its context; 0 where any will do. Atomics
-// look at the width of their word instead, remote memory at more than one feature.
+// featureOf is the feature that an operation requires; 0 if none. Atomics require a feature by the width of their word,
+// remote memory one of several.
 var featureOf = [ucp.OpCount]Features{
 	ucp.OpTagSend: Tag, ucp.OpTagSendSync: Tag, ucp.OpTagRecv: Tag, ucp.OpTagMsgRecv: Tag,
 	ucp.OpStreamSend: Stream, ucp.OpStreamRecv: Stream,
@@ -300,8 +297,8 @@ var featureOf = [ucp.OpCount]Features{
 	ucp.OpPut: RMA, ucp.OpGet: RMA,
 }
 
-// allows says whether the context was made for an operation. Release builds of UCX do
-// not look: a tag message sent without the feature vanishes and reports success.
+// allows returns an error if the context lacks the feature of an operation. Release builds of UCX do not check: a tag
+// message sent without the feature is lost and reports success.
 func (c *Context) allows(op ucp.Op) error { return c.has(featureOf[op]) }
 
 func (c *Context) has(f Features) error {
@@ -343,7 +340,7 @@ type LibraryInfo struct {
 	Minor      int      //
 	CUDA       bool     // CUDA transports are installed next to it
 	RDMA       bool     // InfiniBand transports are installed next to it
-	PassedOver []string // other libraries that were found, and why each was not taken
+	PassedOver []string // other libraries that were found, and why each was not used
 }
 
 // AtLeast reports whether the library is version major.minor or newer.
@@ -357,17 +354,16 @@ var library struct {
 	err  error
 }
 
-// Available loads libucp if that was not done yet and says why it cannot be used,
-// or nil. UCX is loaded at the first use, never when the program starts.
+// Available loads libucp on first use and returns an error if it cannot be used. UCX is never loaded when the program
+// starts.
 func Available() error {
 	_, err := Library()
 	return err
 }
 
-// Library loads libucp, once per process, and describes it. The search order is:
-// MILLSTREAM_UCX_LIBRARY, a libucp that is in the process already, then the
-// system's and Python environments' libraries. With a GPU in the machine one with
-// CUDA support is preferred. A path given in [Config].Library comes before all.
+// Library loads libucp, once per process, and describes it. The search order is: MILLSTREAM_UCX_LIBRARY, a libucp
+// already loaded in the process, then the libraries of the system and of Python environments. On a machine with a GPU
+// one with CUDA support is preferred. [Config].Library takes precedence over all.
 func Library() (*LibraryInfo, error) { return loadLibrary("") }
 
 func loadLibrary(explicit string) (*LibraryInfo, error) {
@@ -375,8 +371,8 @@ func loadLibrary(explicit string) (*LibraryInfo, error) {
 	defer library.Unlock()
 	if library.info != nil {
 		if explicit != "" && !libfind.SamePath(explicit, library.info.Path) {
-			return nil, fmt.Errorf("ucx: %s was asked for, but this process already uses %s; one libucp serves a "+
-				"whole process", explicit, library.info.Path)
+			return nil, fmt.Errorf("ucx: cannot load %s: this process already uses %s; there is one libucp per "+
+				"process", explicit, library.info.Path)
 		}
 		return library.info, nil
 	}
@@ -386,7 +382,7 @@ func loadLibrary(explicit string) (*LibraryInfo, error) {
 	guardSignals()
 	info, err := openFirst(explicit)
 	if err != nil {
-		return nil, err // not kept: the user may install the library and try again
+		return nil, err // not cached: the user may install the library and try again
 	}
 	ucp.MarkCloseOnExec()
 	installDeviceHooks()
@@ -394,8 +390,8 @@ func loadLibrary(explicit string) (*LibraryInfo, error) {
 	return info, nil
 }
 
-// guardSignals keeps UCX 1.13 from taking SIGSEGV away from Go, which would turn
-// every nil dereference into a crash. It must be in C's environment before dlopen.
+// guardSignals keeps UCX 1.13 from replacing Go's SIGSEGV handler, which would turn every nil dereference into a crash.
+// The variable must be set in C's environment before dlopen.
 func guardSignals() {
 	if v, set := os.LookupEnv("UCX_ERROR_SIGNALS"); set && v != "" {
 		logf("overriding UCX_ERROR_SIGNALS=%q with an empty value: UCX's handlers would replace Go's, and a nil "+

@@ -16,15 +16,15 @@ import (
 	"go.millstream.dev/ucx/internal/wire"
 )
 
-// Network dials and listens on one context and one worker, which it makes when they are first needed. The zero value is
-// useful; do not change or copy a Network after its first use. It is safe for any number of goroutines.
+// Network dials and listens with one context and one worker, created on first use. The zero value is ready to use; do
+// not change or copy a Network after its first use. It is safe for concurrent use.
 //
-// Programs that need one worker only are done with a Network; those with several, or with memory to register, use
+// A Network is sufficient for programs with one worker; those with several, or with memory to register, use
 // [NewContext] and [Context.NewWorker].
 type Network struct {
-	// Config is that of the context.
+	// Config configures the context.
 	Config Config
-	// WorkerConfig is that of the worker.
+	// WorkerConfig configures the worker.
 	WorkerConfig WorkerConfig
 
 	mu     sync.Mutex // guards the fields below; never held across a C call
@@ -32,14 +32,14 @@ type Network struct {
 	making chan struct{} // set while the worker is made, closed after it; nil otherwise
 }
 
-// Default is the Network of [Dial] and [Listen]. Programs that want other settings replace it before the first call, or
+// Default is the Network of [Dial] and [Listen]. Programs that need other settings replace it before the first call, or
 // use a Network of their own.
 var Default = &Network{}
 
-// Dial connects to a [Listener] of another worker by the worker of [Default]. addr is as in [Worker.Dial].
+// Dial connects to a [Listener] of another worker with the worker of [Default]. addr is as in [Worker.Dial].
 func Dial(ctx context.Context, addr string) (*Endpoint, error) { return Default.Dial(ctx, addr) }
 
-// Listen listens for other Millstream workers by the worker of [Default]. addr is as in [Worker.Dial].
+// Listen listens for other Millstream workers with the worker of [Default]. addr is as in [Worker.Dial].
 func Listen(ctx context.Context, addr string) (*Listener, error) { return Default.Listen(ctx, addr) }
 
 // Dial connects to a [Listener] of another worker; see [Worker.Dial].
@@ -60,7 +60,7 @@ func (n *Network) Listen(ctx context.Context, addr string) (*Listener, error) {
 	return w.Listen(ctx, addr)
 }
 
-// Worker returns the worker, which it makes if there is none. A failure is not kept: the next call tries again.
+// Worker returns the worker and creates it if there is none. Failures are not cached: the next call tries again.
 // [Worker.Context] is the context. Close the Network, not the worker.
 func (n *Network) Worker() (*Worker, error) {
 	for {
@@ -81,8 +81,8 @@ func (n *Network) Worker() (*Worker, error) {
 	}
 }
 
-// claim returns the worker, or the right to make it, or a channel that is closed when the one who has that right is
-// through. The lock is not held while it is made: that takes long, and calls into C.
+// claim returns the worker, or the right to create it, or a channel that is closed when another caller has finished
+// creating it. The lock is not held during creation, which is slow and calls into C.
 func (n *Network) claim() (w *Worker, turn, making chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -105,8 +105,8 @@ func (n *Network) make() (*Worker, error) {
 	return w, nil
 }
 
-// Close closes the worker, with its endpoints and listeners, and the context. The worker of a Network is kept until
-// then, idle, so that the next Dial is fast; an idle worker takes no CPU. A Network can be used again after Close.
+// Close closes the worker, with its endpoints and listeners, and the context. Until then the worker is kept, idle, so
+// that the next Dial is fast; an idle worker uses no CPU. A Network can be used again after Close.
 func (n *Network) Close() error {
 	n.mu.Lock()
 	for n.making != nil {
@@ -142,10 +142,9 @@ func splitNetwork(addr string) (network, address string, err error) {
 // handshakeTimeout bounds a handshake whose context has no deadline.
 const handshakeTimeout = 10 * time.Second
 
-// Dial connects to a [Listener] of another Millstream worker at "unix:///path",
-// "unix:@abstract-name", "tcp://host:port" or "host:port". The socket is only the
-// place to meet and the lifeline; data goes over the fastest lanes UCX finds, shared
-// memory on one host. The endpoint is usable, and its lanes are set up, on return.
+// Dial connects to a [Listener] of another Millstream worker at "unix:///path", "unix:@abstract-name",
+// "tcp://host:port" or "host:port". The socket is only used for the handshake and as the lifeline; data is sent over
+// the fastest transports that UCX finds, shared memory on one host. The endpoint is connected when Dial returns.
 func (w *Worker) Dial(ctx context.Context, addr string) (*Endpoint, error) {
 	network, address, err := splitNetwork(addr)
 	if err != nil {
@@ -160,7 +159,7 @@ func (w *Worker) Dial(ctx context.Context, addr string) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := ep.Flush(ctx); err != nil { // sets up the lanes
+	if err := ep.Flush(ctx); err != nil { // sets up the transports
 		ep.abort(errCanceled)
 		_ = ep.Close()
 		return nil, &OpError{Op: "connect", Peer: addr, Err: err}
@@ -168,9 +167,9 @@ func (w *Worker) Dial(ctx context.Context, addr string) (*Endpoint, error) {
 	return ep, nil
 }
 
-// Attach makes an endpoint with the Millstream worker at the other end of a
-// connection, which becomes the lifeline; both sides call it. The connection is
-// closed with the endpoint, or when Attach fails. peer is how errors name the other.
+// Attach makes an endpoint with the Millstream worker at the other end of a connection, which becomes the lifeline;
+// both sides call it. The connection is closed with the endpoint, or when Attach fails. peer names the other side in
+// errors.
 func (w *Worker) Attach(ctx context.Context, conn net.Conn, peer string) (*Endpoint, error) {
 	ep, err := w.attach(ctx, conn, peer)
 	if err != nil {
@@ -194,11 +193,11 @@ func (w *Worker) attach(ctx context.Context, conn net.Conn, peer string) (*Endpo
 	if l.features&featureFarewell != 0 {
 		l.remote = theirs.number
 	}
-	if err := w.peers.addLine(l); err != nil {
+	if err := w.peers.addLifeline(l); err != nil {
 		return nil, err
 	}
 	addr := w.Route(theirs.contact)
-	ep, err := w.paired(ctx, conn, mine, theirs, addr, func() (*Endpoint, error) {
+	ep, err := w.createPaired(ctx, conn, mine, theirs, addr, func() (*Endpoint, error) {
 		return w.peers.connect(addr, peer, true, l)
 	})
 	if err != nil {
@@ -207,7 +206,7 @@ func (w *Worker) attach(ctx context.Context, conn net.Conn, peer string) (*Endpo
 	}
 	if err := barrier(ctx, conn); err != nil {
 		if reason := ep.reason(); reason != nil {
-			err = reason // the worker was closed meanwhile, which hung up
+			err = reason // the worker was closed meanwhile, which closed conn
 		}
 		w.peers.dropLine(l)
 		ep.abort(errCanceled)
@@ -238,7 +237,7 @@ func (h *hello) append() ([]byte, error) {
 		}
 	}
 	return (&wire.Hello{
-		Version: wire.LineVersion, Min: wire.LineMinVersion, Features: h.features, Number: h.number, Name: h.name,
+		Version: wire.HandshakeVersion, Min: wire.HandshakeMinVersion, Features: h.features, Number: h.number, Name: h.name,
 		Major: h.contact.Major, Minor: h.contact.Minor, Home: h.contact.Home, Address: addr, Net: netAddr,
 	}).Append(nil), nil
 }
@@ -272,10 +271,10 @@ func (w *Worker) hello(l *lifeline) (*hello, error) {
 		if _, err := w.ams.open(amControl, w.peers.control); err != nil {
 			return nil, err
 		}
-		if err := w.openConns(); err != nil { // a peer's greeting may come before this side asks for a Conn
+		if err := w.openConns(); err != nil { // the peer's open frame may arrive before NewConn is called
 			return nil, err
 		}
-		if _, err := w.ams.open(amMulti, w.framesArrived); err != nil {
+		if _, err := w.ams.open(amMulti, w.receiveFrames); err != nil {
 			return nil, err
 		}
 		h.features |= featureFarewell | featureFrames | featureKinds
@@ -283,8 +282,8 @@ func (w *Worker) hello(l *lifeline) (*hello, error) {
 	return h, nil
 }
 
-// exchange sends one handshake and reads the other. Both sides write first, so the
-// write runs concurrently with the read: not every connection has a buffer that takes it.
+// exchange sends one handshake and reads the other. Both sides write first, so the write runs concurrently with the
+// read: not every connection has a buffer that can hold it.
 func exchange(ctx context.Context, conn net.Conn, mine *hello) (*hello, error) {
 	defer deadline(ctx, conn)()
 	b, err := mine.append()
@@ -317,8 +316,8 @@ func handshakeError(ctx context.Context, err error) error {
 	return err
 }
 
-// barrier waits until both sides have made their endpoints, so that neither hears
-// of the other through UCX before it is ready.
+// barrier waits until both sides have made their endpoints, so that neither receives UCX messages of the other before
+// it is ready.
 func barrier(ctx context.Context, conn net.Conn) error {
 	defer deadline(ctx, conn)()
 	written := writeBeside(conn, []byte{'R'})
@@ -331,10 +330,10 @@ func barrier(ctx context.Context, conn net.Conn) error {
 		err = werr
 	}
 	if err != nil {
-		return fmt.Errorf("ucx: the peer hung up during the handshake: %w", handshakeError(ctx, err))
+		return fmt.Errorf("ucx: connection closed during the handshake: %w", handshakeError(ctx, err))
 	}
 	if b[0] != 'R' {
-		return fmt.Errorf("ucx: the peer broke the handshake with %q", b[0])
+		return fmt.Errorf("ucx: unexpected byte %q in the handshake", b[0])
 	}
 	return nil
 }
@@ -362,7 +361,7 @@ func deadline(ctx context.Context, conn net.Conn) (undo func()) {
 	})
 	return func() {
 		if !stop() {
-			<-ended // or it would strike a connection that is already in use
+			<-ended // otherwise it could set the deadline of a connection already in use
 		}
 		_ = conn.SetDeadline(time.Time{})
 	}

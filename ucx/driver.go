@@ -17,7 +17,7 @@ import (
 )
 
 // driver makes a worker's progress: it has the token, the slots of operations in flight, and the poller or thread that
-// looks after them when no goroutine waits. Package progress has the rules and their explanation.
+// drives them when no goroutine waits. Package progress documents the rules.
 type driver struct {
 	w       *Worker     // whose events are delivered
 	c       *ucp.Worker // token and submission stack shared; the rest belongs to the token holder
@@ -47,7 +47,7 @@ type driver struct {
 
 // States of the poller; see package progress.
 const (
-	napping = iota
+	pausing = iota
 	polled
 )
 
@@ -87,17 +87,17 @@ func (d *driver) put(slots ...*ucp.Slot) {
 // push is put for a caller that does not wait.
 func (d *driver) push(slots ...*ucp.Slot) {
 	d.put(slots...)
-	d.nudge() // the holder may have left without seeing the push
+	d.nudge() // the holder may have returned the token without seeing the push
 }
 
-// nudge makes one pass of progress unless someone is at it already.
+// nudge makes one pass of progress unless another goroutine holds the token.
 func (d *driver) nudge() {
 	if d.wakeFile == nil && d.tryToken() {
 		d.service()
 	}
 }
 
-// service does one pass as holder and leaves.
+// service makes one pass as holder and returns the token.
 func (d *driver) service() {
 	if ucp.Drive(d.c, nil, 0)&ucp.ResultWork != 0 {
 		d.dispatch()
@@ -105,7 +105,7 @@ func (d *driver) service() {
 	d.leave(false)
 }
 
-// leave gives the token back. sleeps says that the holder then sleeps until something completes.
+// leave returns the token. sleeps reports whether the holder then sleeps until a completion.
 func (d *driver) leave(sleeps bool) {
 	c := d.c
 	for {
@@ -120,8 +120,8 @@ func (d *driver) leave(sleeps bool) {
 			Waits: c.WaitHead != nil || c.Failed != nil, Sleeps: sleeps,
 		}
 		if left.Arm() {
-			if left.Rouse(d.leaveArmed()) {
-				d.rousePoller()
+			if left.Wake(d.leaveArmed()) {
+				d.wakePoller()
 			}
 			return
 		}
@@ -131,8 +131,8 @@ func (d *driver) leave(sleeps bool) {
 		atomic.StoreUint32(&c.Token, 0)
 		releaseAll(rel)
 		if atomic.LoadPointer(&c.Submissions) == nil || !d.tryToken() {
-			if left.Rouse(false) {
-				d.rousePoller()
+			if left.Wake(false) {
+				d.wakePoller()
 			}
 			return
 		}
@@ -140,10 +140,10 @@ func (d *driver) leave(sleeps bool) {
 	}
 }
 
-// leaveArmed drains, arms and gives the token back. It reports whether UCX is armed.
+// leaveArmed drains, arms and returns the token. It reports whether UCX is armed.
 func (d *driver) leaveArmed() bool {
 	for {
-		d.releaseBeside()
+		d.releaseAsync()
 		d.order.Release()
 		res := ucp.Leave(d.c)
 		if res&ucp.ResultWork == 0 {
@@ -153,9 +153,9 @@ func (d *driver) leaveArmed() bool {
 	}
 }
 
-// releaseBeside lets go of the memory of finished operations on a goroutine of its own: the token is held, and owners'
-// code must not run under it.
-func (d *driver) releaseBeside() {
+// releaseAsync releases the memory of finished operations on a separate goroutine: the token is held, and code of the
+// memory's owners must not run under it.
+func (d *driver) releaseAsync() {
 	if rel := d.released; len(rel) > 0 {
 		d.released = nil
 		go releaseAll(rel)
@@ -175,12 +175,12 @@ func (d *driver) kickPoller() {
 	}
 }
 
-// rousePoller makes the poller look now, wherever it waits. It is for a holder that left while UCX could not be armed:
-// no event would wake a poller that sleeps.
-func (d *driver) rousePoller() {
+// wakePoller makes the poller look immediately, wherever it waits. It is called by a holder that returned the token
+// while UCX could not be armed: no event would wake a sleeping poller.
+func (d *driver) wakePoller() {
 	d.kickPoller()
 	if d.pollFile != nil && d.pollState.Load() == polled {
-		_ = d.pollFile.SetReadDeadline(time.Unix(1, 0)) // ends the sleep; poll takes it back
+		_ = d.pollFile.SetReadDeadline(time.Unix(1, 0)) // ends the sleep; poll clears it
 	}
 }
 
@@ -216,21 +216,21 @@ func (d *driver) deliverBlocking(r *Request, s *ucp.Slot) {
 		r.ch <- struct{}{} // capacity 1 and empty: never blocks
 		return
 	}
-	// Its goroutine has gone: clean up for it.
-	r.settle(s)
+	// The waiting goroutine has returned: clean up for it.
+	r.takeResult(s)
 	d.drop(r)
 	d.putSlot(s)
 }
 
 func (d *driver) deliverStarted(r *Request, s *ucp.Slot) {
-	r.settle(s)
+	r.takeResult(s)
 	d.putSlot(s)
 	d.drop(r)
 	r.finish()
 }
 
-// drop lets go of what a finished request held. The caller holds the token, so the last reference to a buffer, which
-// may run its owner's code, is left to be dropped later.
+// drop releases what a finished request held. The caller holds the token, so the last reference to a buffer, which may
+// run code of its owner, is queued to be released later.
 func (d *driver) drop(r *Request) {
 	if b := r.view.buf; b != nil && b.ReleaseShared() {
 		r.view.buf = nil
@@ -241,7 +241,7 @@ func (d *driver) drop(r *Request) {
 	r.view, r.staging, r.views, r.event = View{}, nil, nil, nil
 }
 
-// halt ends poller or thread and frees the UCX worker. Nobody else uses it.
+// halt stops the poller or thread and frees the UCX worker. The caller has exclusive use of it.
 func (d *driver) halt() {
 	d.stop.Store(true)
 	if d.wakeFile != nil {
@@ -265,11 +265,11 @@ func (d *driver) freeNative() {
 	releaseAll(d.released)
 }
 
-// Nap lengths: with sleepers the poller looks often, as someone's latency depends on it.
+// Pauses of the poller: short while goroutines are parked, as their latency depends on it.
 const (
-	napSleepers = 50 * time.Microsecond
-	napQuiet    = 200 * time.Microsecond
-	napNoFD     = time.Millisecond // cap without a descriptor to sleep on
+	pauseSleepers = 50 * time.Microsecond
+	pauseQuiet    = 200 * time.Microsecond
+	pauseNoFD     = time.Millisecond // cap without a descriptor to sleep on
 )
 
 // startPoller starts the goroutine that drives an otherwise idle worker.
@@ -300,7 +300,7 @@ func (d *driver) poll() {
 	defer close(d.pollDone)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	refused := 0 // looks in a row at which UCX could not be armed
+	refused := 0 // consecutive passes in which UCX could not be armed
 	for {
 		again := false
 		err := d.raw.Read(func(fd uintptr) bool {
@@ -311,7 +311,7 @@ func (d *driver) poll() {
 			if token {
 				d.watch(fd, true)
 				d.pollState.Store(polled)
-				ucp.MarkCloseOnExec() // connections that peers opened have brought descriptors
+				ucp.MarkCloseOnExec() // connections opened by peers have added descriptors
 				if armed = d.leaveArmed(); armed {
 					refused = 0
 				} else {
@@ -321,24 +321,24 @@ func (d *driver) poll() {
 			again = !progress.Poller(token, armed)
 			return again
 		})
-		d.pollState.Store(napping)
+		d.pollState.Store(pausing)
 		_ = d.raw.Control(func(fd uintptr) { d.watch(fd, false) })
 		switch {
 		case d.stop.Load():
 			return
-		case errors.Is(err, os.ErrDeadlineExceeded): // roused
+		case errors.Is(err, os.ErrDeadlineExceeded): // by wakePoller
 			_ = d.pollFile.SetReadDeadline(time.Time{})
 		case err != nil:
 			return
 		case again:
-			d.nap(timer, refused)
+			d.pause(timer, refused)
 		}
 	}
 }
 
-// watch makes UCX's descriptor wake the poller, or not. Go's network poller waits for a
-// descriptor of ours that holds UCX's only while the poller sleeps: UCX's tcp transport
-// signals every arrival, and each would wake a thread for nothing while others drive.
+// watch adds UCX's descriptor to the poller's epoll descriptor, or removes it. Go's network poller waits for a
+// descriptor that contains UCX's only while the poller sleeps: UCX's tcp transport signals every arrival, and each
+// would wake a thread needlessly while other goroutines drive progress.
 func (d *driver) watch(fd uintptr, on bool) {
 	if on == d.watching {
 		return
@@ -351,19 +351,19 @@ func (d *driver) watch(fd uintptr, on bool) {
 	_ = unix.EpollCtl(int(fd), op, int(d.c.EFD), &unix.EpollEvent{Events: unix.EPOLLIN})
 }
 
-// nap waits while others are active, at most until a kick. A send that has been
-// waiting for room at the peer for long is looked after less often.
-func (d *driver) nap(timer *time.Timer, refused int) {
-	quiet := napQuiet
+// pause waits while other goroutines are active, at most until a kick. A send that has been blocked on the peer for
+// long is polled less often.
+func (d *driver) pause(timer *time.Timer, refused int) {
+	quiet := pauseQuiet
 	for !d.stop.Load() {
 		before := atomic.LoadUint64(&d.c.Activity)
 		pause := quiet
 		if d.parked.Load() > 0 || refused > 0 {
-			pause = napSleepers
+			pause = pauseSleepers
 		} else {
-			quiet = min(2*quiet, napNoFD) // each look takes a core from those who are active
+			quiet = min(2*quiet, pauseNoFD) // each pass takes a core from active goroutines
 		}
-		timer.Reset(min(pause<<(refused/64), napNoFD))
+		timer.Reset(min(pause<<(refused/64), pauseNoFD))
 		select {
 		case <-d.kick:
 			return
@@ -375,17 +375,16 @@ func (d *driver) nap(timer *time.Timer, refused int) {
 	}
 }
 
-// pollWithoutFD serves a context without the Wakeup feature: it looks at growing
-// intervals, up to a millisecond.
+// pollWithoutFD serves a context without the Wakeup feature: it polls at growing intervals, up to a millisecond.
 func (d *driver) pollWithoutFD() {
 	defer close(d.pollDone)
-	pause := napSleepers
+	pause := pauseSleepers
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for !d.stop.Load() {
 		select {
 		case <-d.kick:
-			pause = napSleepers
+			pause = pauseSleepers
 		case <-timer.C:
 		}
 		before := atomic.LoadUint64(&d.c.Activity)
@@ -393,17 +392,17 @@ func (d *driver) pollWithoutFD() {
 			d.service()
 		}
 		if atomic.LoadUint64(&d.c.Activity) != before {
-			pause = napSleepers
+			pause = pauseSleepers
 		} else {
-			pause = min(pause*2, napNoFD)
+			pause = min(pause*2, pauseNoFD)
 		}
 		timer.Reset(pause)
 	}
 }
 
-// In thread mode one OS thread makes the worker, holds its token for life and
-// frees it: what a library wants that grants only single-threaded workers. Others
-// only push operations and write to an eventfd when the thread sleeps.
+// In thread mode one OS thread creates the worker, holds its token for life and frees it, as required by libraries that
+// grant only single-threaded workers. Other goroutines only push operations and write to an eventfd when the thread
+// sleeps.
 
 func (d *driver) startThread(wakeup bool) error {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
@@ -445,8 +444,8 @@ func (d *driver) threadLoop() {
 			continue
 		}
 		d.asleep.Store(1)
-		// A push between the last turn and here has either been seen by Block's own
-		// turn or finds asleep set and writes to the eventfd.
+		// A push between the last turn and here is either seen by Block's own turn or finds asleep set and writes to
+		// the eventfd.
 		ucp.MarkCloseOnExec()
 		res = ucp.Block(d.c, -1)
 		d.asleep.Store(0)
@@ -459,7 +458,7 @@ func (d *driver) threadLoop() {
 
 func (d *driver) deliver() {
 	d.dispatch()
-	d.releaseBeside()
+	d.releaseAsync()
 }
 
 func (d *driver) wakeThread() {

@@ -21,15 +21,15 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// Endpoint is a connection to one peer. It is safe for any number of goroutines.
+// Endpoint is a connection to one peer. It is safe for concurrent use.
 type Endpoint struct {
-	w    *Worker
-	id   uint64
-	c    *ucp.EP        // owner: token holder; freed when this Endpoint is unreachable
-	h    unsafe.Pointer // ucp_ep_h, the key in Worker.handles; guarded by Worker.mu
-	peer string
-	kind endpointKind
-	line *lifeline // nil for endpoints that rely on UCX to notice death
+	w        *Worker
+	id       uint64
+	c        *ucp.EP        // owner: token holder; freed when this Endpoint is unreachable
+	h        unsafe.Pointer // ucp_ep_h, the key in Worker.handles; guarded by Worker.mu
+	peer     string
+	kind     endpointKind
+	lifeline *lifeline // nil for endpoints whose peer's death only UCX detects
 
 	handshake atomic.Pointer[Request] // first flush of an endpoint with a socket address: done when it is connected
 	born      time.Time
@@ -66,27 +66,26 @@ func (ep *Endpoint) native() *ucp.EP {
 	return ep.c
 }
 
-// EndpointConfig configures an endpoint made from worker address bytes or a socket address.
+// EndpointConfig configures an endpoint that is connected by worker address or socket address.
 type EndpointConfig struct {
 	Name  string // how errors name the peer; default: its address
 	Local string // local IP address to connect from (socket addresses only)
-	// NoErrorHandling is UCX's error mode "none": the endpoint does not notice the failure of its peer. It is slightly
-	// cheaper, and atomics need it with newer releases of UCX. Default: as WorkerConfig.NoErrorHandling.
+	// NoErrorHandling selects UCX's error mode "none": the endpoint does not detect the failure of its peer. It is
+	// slightly cheaper, and atomics require it with newer releases of UCX. Default: WorkerConfig.NoErrorHandling.
 	NoErrorHandling bool
 }
 
-// handlesErrors reports whether the endpoint notices the failure of its peer.
+// handlesErrors reports whether the endpoint detects the failure of its peer.
 func (c *EndpointConfig) handlesErrors(w *Worker) bool {
 	return !w.cfg.NoErrorHandling && (c == nil || !c.NoErrorHandling)
 }
 
-// Connect makes an endpoint from the bytes of a peer's worker address: no IP
-// address, no listener. Exchange addresses by any means (see [WorkerAddress]).
-// Creation does not wait for the peer; the first operations do. Such an endpoint
-// notices a dead peer by UCX's keepalive only; [Worker.Dial] notices at once.
+// Connect makes an endpoint from the bytes of a peer's worker address, without an IP address or a listener. Addresses
+// can be exchanged by any means (see [WorkerAddress]). Connect does not wait for the peer; the first operations do.
+// Such an endpoint detects a dead peer by UCX's keepalive only; one of [Worker.Dial] detects it immediately.
 func (w *Worker) Connect(addr WorkerAddress, cfg *EndpointConfig) (*Endpoint, error) {
 	p := w.peers.pairing(addr.owner())
-	if err := p.take(background); err != nil { // at most one handshake long
+	if err := p.take(background); err != nil { // waits for one handshake at most
 		return nil, err
 	}
 	defer p.give()
@@ -104,14 +103,14 @@ func describe(ep *Endpoint) obs.Endpoint {
 // Worker returns the endpoint's worker.
 func (ep *Endpoint) Worker() *Worker { return ep.w }
 
-// Peer returns how errors name the peer.
+// Peer returns the name of the peer in errors.
 func (ep *Endpoint) Peer() string { return ep.peer }
 
 // Done returns a channel that is closed when the endpoint has failed or was closed.
 func (ep *Endpoint) Done() <-chan struct{} { return ep.done }
 
-// Err returns why the endpoint failed. It is nil while the endpoint is open, and after a Close of this side that ended
-// without an error: Done reports the end of an endpoint, whatever the cause.
+// Err returns why the endpoint failed. It is nil while the endpoint is open, and after a Close of this side that
+// succeeded. Done reports the end of an endpoint, whatever the cause.
 func (ep *Endpoint) Err() error {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
@@ -127,10 +126,10 @@ func (ep *Endpoint) Flush(ctx context.Context) error {
 	return r.finishBlocking(ctx, s)
 }
 
-// StartFlush is Flush as a Request.
+// StartFlush is the non-blocking form of Flush.
 func (ep *Endpoint) StartFlush() *Request { return ep.w.startPlain(ucp.OpEPFlush, ep) }
 
-// Transport is what UCX moves an endpoint's bytes with: one of its transports on one device.
+// Transport is a UCX transport on a device, over which an endpoint moves data.
 type Transport struct {
 	Name   string // posix, sysv, cma, tcp, rc_mlx5, cuda_ipc, …
 	Device string // memory, eth0, mlx5_0:1, …
@@ -139,9 +138,8 @@ type Transport struct {
 // String returns "name/device".
 func (t Transport) String() string { return t.Name + "/" + t.Device }
 
-// Transports returns the transports that the endpoint uses. Before the first message has gone
-// through UCX may still list those of its wire-up. With UCX before 1.14, which cannot be
-// asked, the answer is read from its printed description.
+// Transports returns the transports that the endpoint uses. Until the first message has been delivered UCX may list
+// those of its wire-up. UCX before 1.14 has no query, so the result is parsed from its printed description.
 func (ep *Endpoint) Transports() ([]Transport, error) {
 	lanes, _, _, err := ep.query()
 	return lanes, err
@@ -171,7 +169,7 @@ func (ep *Endpoint) query() (lanes []Transport, local, remote netip.AddrPort, er
 	}
 	if can == 0 {
 		text, err := ep.Info()
-		return parseLanes(text), local, remote, err
+		return parseTransports(text), local, remote, err
 	}
 	for line := range strings.Lines(cString(unsafe.Slice((*byte)(buf), room))) {
 		tl, dev, _ := strings.Cut(strings.TrimSpace(line), "/")
@@ -180,8 +178,8 @@ func (ep *Endpoint) query() (lanes []Transport, local, remote netip.AddrPort, er
 	return lanes, local, remote, nil
 }
 
-// parseLanes reads lanes from UCX's description: "lane[0]:  2:posix/memory.0 md[1] …".
-func parseLanes(text string) []Transport {
+// parseTransports parses transports from UCX's description: "lane[0]:  2:posix/memory.0 md[1] …".
+func parseTransports(text string) []Transport {
 	var lanes []Transport
 	for line := range strings.Lines(text) {
 		_, rest, ok := strings.Cut(line, "lane[")
@@ -214,19 +212,19 @@ func (ep *Endpoint) Info() (string, error) {
 	return text, err
 }
 
-// LocalAddr returns the local socket address of an endpoint that was made with one.
+// LocalAddr returns the local socket address of an endpoint that was connected by one.
 func (ep *Endpoint) LocalAddr() net.Addr {
-	if ep.line != nil {
-		return ep.line.conn.LocalAddr()
+	if ep.lifeline != nil {
+		return ep.lifeline.conn.LocalAddr()
 	}
 	_, local, _, _ := ep.query()
 	return tcpAddr(local)
 }
 
-// RemoteAddr returns the peer's socket address of an endpoint that was made with one.
+// RemoteAddr returns the peer's socket address of an endpoint that was connected by one.
 func (ep *Endpoint) RemoteAddr() net.Addr {
-	if ep.line != nil {
-		return ep.line.conn.RemoteAddr()
+	if ep.lifeline != nil {
+		return ep.lifeline.conn.RemoteAddr()
 	}
 	_, _, remote, _ := ep.query()
 	return tcpAddr(remote)
@@ -253,23 +251,23 @@ func (ep *Endpoint) EstimateTime(n int) (time.Duration, error) {
 
 func (ep *Endpoint) String() string { return fmt.Sprintf("endpoint %d to %s", ep.id, ep.peer) }
 
-// endpointPart is what the layers above hang on an endpoint: queues of arrived messages.
+// endpointPart is a queue of arrived messages that a higher layer attaches to an endpoint.
 type endpointPart interface {
-	// ended says that nothing more will come, and why. What has arrived can still be
-	// taken. The token may be held: it must not block or call into UCX.
-	ended(reason error)
-	// discard gives back what was not taken. The token is not held.
+	// end is called when no more messages will arrive, with the reason. Queued messages can still be received. The
+	// token may be held: end must not block or call into UCX.
+	end(reason error)
+	// discard releases messages that were not received. The token is not held.
 	discard()
 }
 
-// addPart hangs a part on the endpoint. If it has ended, the part hears of it at once.
+// addPart attaches a part to the endpoint. If the endpoint has ended, end is called immediately.
 func (ep *Endpoint) addPart(p endpointPart) {
 	ep.mu.Lock()
 	ep.parts = append(ep.parts, p)
 	over := ep.state.Ended()
 	ep.mu.Unlock()
 	if over {
-		p.ended(ep.reason())
+		p.end(ep.reason())
 	}
 }
 
@@ -283,27 +281,27 @@ func (ep *Endpoint) discardParts() {
 	}
 }
 
-// endpointTable knows the endpoints of a worker, by UCX's handles and by the numbers that travel in messages.
+// endpointTable holds the endpoints of a worker, by UCX handle and by the numbers that messages carry.
 type endpointTable struct {
 	w *Worker
 
-	mu       sync.Mutex // guards the fields below; never held across a C call
-	eps      map[uint64]*Endpoint
-	handles  map[unsafe.Pointer]*Endpoint // by ucp_ep_h, for reply endpoints
-	dead     []*ucp.EP                    // C halves of endpoints that have gone, to be freed
-	lines    map[uint64]*lifeline         // by this end's number
-	pairings map[uint64]*pairing          // by the other worker's number
-	nextID   uint64
-	closed   bool
+	mu        sync.Mutex // guards the fields below; never held across a C call
+	eps       map[uint64]*Endpoint
+	handles   map[unsafe.Pointer]*Endpoint // by ucp_ep_h, for reply endpoints
+	dead      []*ucp.EP                    // C halves of unreachable endpoints, to be freed
+	lifelines map[uint64]*lifeline         // by this end's number
+	pairings  map[uint64]*pairing          // by the other worker's number
+	nextID    uint64
+	closed    bool
 }
 
 func (t *endpointTable) init(w *Worker) {
 	t.w = w
 	t.eps, t.handles = map[uint64]*Endpoint{}, map[unsafe.Pointer]*Endpoint{}
-	t.lines, t.pairings = map[uint64]*lifeline{}, map[uint64]*pairing{}
+	t.lifelines, t.pairings = map[uint64]*lifeline{}, map[uint64]*pairing{}
 }
 
-// shut lets no more endpoints in, and returns those there are.
+// shut rejects further endpoints and returns the existing ones.
 func (t *endpointTable) shut() []*Endpoint {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -311,77 +309,76 @@ func (t *endpointTable) shut() []*Endpoint {
 	return slices.Collect(maps.Values(t.eps))
 }
 
-// discard gives back what arrived for endpoints and was never taken.
+// discard releases messages that arrived for endpoints and were never received.
 func (t *endpointTable) discard() {
 	t.mu.Lock()
 	eps := slices.Collect(maps.Values(t.eps))
-	eps = slices.AppendSeq(eps, maps.Values(t.handles)) // among them those that only UCX made
+	eps = slices.AppendSeq(eps, maps.Values(t.handles)) // includes those that UCX created
 	t.mu.Unlock()
 	for _, ep := range eps {
 		ep.discardParts()
 	}
 }
 
-// byID returns an endpoint by its number, or nil.
+// byID returns the endpoint with a number, or nil.
 func (t *endpointTable) byID(id uint64) *Endpoint {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.eps[id]
 }
 
-// byHandle returns an endpoint by UCX's handle, or nil.
+// byHandle returns the endpoint with a UCX handle, or nil.
 func (t *endpointTable) byHandle(h unsafe.Pointer) *Endpoint {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.handles[h]
 }
 
-// count returns how many endpoints are open.
+// count returns the number of open endpoints.
 func (t *endpointTable) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.eps)
 }
 
-// addLine makes a lifeline known, before the peer can send anything that names it.
-func (t *endpointTable) addLine(l *lifeline) error {
+// addLifeline registers a lifeline, before the peer can send a message that refers to it.
+func (t *endpointTable) addLifeline(l *lifeline) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return ErrClosed
 	}
-	t.lines[l.local] = l
+	t.lifelines[l.local] = l
 	return nil
 }
 
 func (t *endpointTable) dropLine(l *lifeline) {
 	t.mu.Lock()
-	delete(t.lines, l.local)
+	delete(t.lifelines, l.local)
 	t.mu.Unlock()
 }
 
-// line returns a lifeline and its endpoint by this end's number, or nil.
-func (t *endpointTable) line(number uint64) (*lifeline, *Endpoint) {
+// lifeline returns a lifeline and its endpoint by this end's number, or nil.
+func (t *endpointTable) lifeline(number uint64) (*lifeline, *Endpoint) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l := t.lines[number]; l != nil {
+	if l := t.lifelines[number]; l != nil {
 		return l, l.ep
 	}
 	return nil, nil
 }
 
-// conn returns the connection that belongs to a lifeline, made at the first
-// mention: frames may arrive before the user has asked for it.
+// conn returns the connection of a lifeline and creates it on first use: frames may arrive before NewConn is called.
 func (t *endpointTable) conn(number uint64) *Conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := t.lines[number]
+	l := t.lifelines[number]
 	if l == nil || l.ep == nil {
 		return nil
 	}
 	if l.stream == nil {
-		c := &Conn{w: t.w, ep: l.ep, line: l, local: l.conn.LocalAddr(), remote: l.conn.RemoteAddr()}
-		c.onSent, c.onDataSent = c.sent, c.dataSent
+		c := &Conn{w: t.w, ep: l.ep, lifeline: l, local: l.conn.LocalAddr(), remote: l.conn.RemoteAddr()}
+		c.onSent, c.onDataSent = c.finishSend, c.finishDataSend
 		l.stream = c
 	}
 	return l.stream
@@ -404,8 +401,7 @@ func (t *endpointTable) connect(addr WorkerAddress, name string, handleErrors bo
 	if err := addr.check(); err != nil {
 		return nil, &OpError{Op: "connect", Err: err}
 	}
-	// UCX reads the address without a length; a padded copy keeps a cut-off one from
-	// being read past its end.
+	// UCX reads the address without a length; a padded copy keeps it from reading past the end of a truncated one.
 	buf := ucp.Malloc(len(addr) + addressPadding)
 	defer ucp.FreeMemory(buf)
 	b := unsafe.Slice((*byte)(buf), len(addr)+addressPadding)
@@ -415,7 +411,7 @@ func (t *endpointTable) connect(addr WorkerAddress, name string, handleErrors bo
 
 const addressPadding = 4096
 
-// create makes the UCX endpoint and enters it.
+// create makes the UCX endpoint and registers it.
 func (t *endpointTable) create(kind endpointKind, peer string, handleErrors bool, line *lifeline,
 	set func(*ucp.Slot)) (*Endpoint, error) {
 	t.freeDead()
@@ -425,12 +421,12 @@ func (t *endpointTable) create(kind endpointKind, peer string, handleErrors bool
 		return nil, &OpError{Op: "connect", Peer: peer, Err: ErrClosed}
 	}
 	t.nextID++
-	ep := &Endpoint{w: t.w, id: t.nextID, peer: peer, kind: kind, line: line, born: time.Now(),
+	ep := &Endpoint{w: t.w, id: t.nextID, peer: peer, kind: kind, lifeline: line, born: time.Now(),
 		done: make(chan struct{})}
 	if line != nil {
 		line.ep = ep
 	}
-	t.eps[ep.id] = ep // before creation: its error event may come first
+	t.eps[ep.id] = ep // before creation: an error event may arrive first
 	t.mu.Unlock()
 	var c *ucp.EP
 	var h unsafe.Pointer
@@ -445,11 +441,11 @@ func (t *endpointTable) create(kind endpointKind, peer string, handleErrors bool
 		t.forget(ep)
 		return nil, &OpError{Op: "connect", Peer: peer, Err: errors.Unwrap(err)}
 	}
-	runtime.AddCleanup(ep, t.bury, c)
+	runtime.AddCleanup(ep, t.retire, c)
 	ep.mu.Lock()
 	ep.c = c
 	ep.mu.Unlock()
-	ep.on(epstate.Create, errCanceled) // the worker's Close or the peer's may have ended it while it was made
+	ep.on(epstate.Create, errCanceled) // Close of the worker or the peer may have ended it meanwhile
 	t.mu.Lock()
 	closed := t.closed
 	ep.h = h
@@ -459,11 +455,11 @@ func (t *endpointTable) create(kind endpointKind, peer string, handleErrors bool
 		t.dropHandle(ep)
 	}
 	if closed {
-		ep.abort(ErrClosed) // Close may have passed before it was entered
+		ep.abort(ErrClosed) // Close may have run before it was registered
 		return nil, &OpError{Op: "connect", Peer: peer, Err: ErrClosed}
 	}
-	// A peer that came, sent and left again gets an endpoint all the same, which says
-	// so: what it sent is there to be received.
+	// A peer that connected, sent and disconnected still gets an endpoint, which has ended: its messages can be
+	// received.
 	if f := t.w.ctx.cfg.Events.EndpointOpened; f != nil {
 		f(describe(ep))
 	}
@@ -477,8 +473,8 @@ func (t *endpointTable) forget(ep *Endpoint) {
 	t.mu.Unlock()
 }
 
-// dropHandle makes sure that a message with UCX's handle of a dead endpoint, which UCX
-// gives to others, is not taken for this one's.
+// dropHandle removes the UCX handle of a dead endpoint, which UCX reuses, so that messages of its next user are not
+// attributed to this endpoint.
 func (t *endpointTable) dropHandle(ep *Endpoint) {
 	t.mu.Lock()
 	t.dropHandleLocked(ep)
@@ -491,9 +487,9 @@ func (t *endpointTable) dropHandleLocked(ep *Endpoint) {
 	}
 }
 
-// bury takes the C half of an endpoint that no goroutine and no operation can
-// name any more. It is freed with the next endpoint's creation or with the worker.
-func (t *endpointTable) bury(c *ucp.EP) {
+// retire queues the C half of an endpoint that no goroutine and no operation references. It is freed when the next
+// endpoint is created or with the worker.
+func (t *endpointTable) retire(c *ucp.EP) {
 	t.mu.Lock()
 	t.dead = append(t.dead, c)
 	t.mu.Unlock()
@@ -511,8 +507,8 @@ func (t *endpointTable) freeDead() {
 	}
 }
 
-// reply finds the endpoint behind a handle that is not entered: one that is just
-// being made, or one of UCX's own. The token is held.
+// reply returns the endpoint of a handle that is not registered: one that is being created, or one of UCX's own. The
+// token is held.
 func (t *endpointTable) reply(h unsafe.Pointer) *Endpoint {
 	if id := ucp.EPNumber(t.w.drv.c, h); id != 0 {
 		if ep := t.byID(id); ep != nil {
@@ -522,12 +518,12 @@ func (t *endpointTable) reply(h unsafe.Pointer) *Endpoint {
 	return t.borrow(h)
 }
 
-// borrow wraps a reply endpoint that UCX made for a peer Millstream has no endpoint
-// for. UCX keeps it as long as the worker, so it is remembered. The token is held.
+// borrow wraps a reply endpoint that UCX created for a peer without a Millstream endpoint. UCX keeps it for the life of
+// the worker, so it is cached. The token is held.
 func (t *endpointTable) borrow(h unsafe.Pointer) *Endpoint {
 	ep := &Endpoint{w: t.w, c: ucp.BorrowEP(t.w.drv.c, h), peer: "sender of an active message", kind: borrowed,
 		state: epstate.Open, done: make(chan struct{})}
-	runtime.AddCleanup(ep, t.bury, ep.c)
+	runtime.AddCleanup(ep, t.retire, ep.c)
 	t.mu.Lock()
 	ep.h = h
 	t.handles[h] = ep

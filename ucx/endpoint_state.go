@@ -12,10 +12,10 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// on reports an event to the endpoint's state machine and does what the transition asks for. err is why the endpoint
-// ends, for events that end it. It returns what was done, 0 if the event changed nothing.
+// on applies an event to the endpoint's state machine and performs the actions of the transition. err is why the
+// endpoint ends, for events that end it. It returns the actions, 0 if the event changed nothing.
 //
-// Events that may come with the token held (PeerFailed, PeerFarewell, Overflow, Connected) have only actions that
+// Events that may occur with the token held (PeerFailed, PeerClose, Overflow, Connected) have only actions that
 // neither block nor call into UCX.
 func (ep *Endpoint) on(e epstate.Event, err error) epstate.Action {
 	ep.mu.Lock()
@@ -40,31 +40,31 @@ func (ep *Endpoint) on(e epstate.Event, err error) epstate.Action {
 		return 0
 	}
 	for _, p := range parts {
-		p.ended(ep.reason())
+		p.end(ep.reason())
 	}
 	ep.perform(t.Do, err)
 	return t.Do
 }
 
-// perform does the actions of a transition, but those that on and close have done.
+// perform performs the actions of a transition, except those that on and close have performed.
 func (ep *Endpoint) perform(do epstate.Action, err error) {
 	if do&epstate.StartAbort != 0 {
 		go ep.abort(err) // needs the token, which the caller holds
 	}
-	if ep.line != nil {
+	if ep.lifeline != nil {
 		switch {
 		case do&epstate.HangUp == 0:
 		case do&epstate.GiveBack != 0:
-			ep.line.close()
+			ep.lifeline.close()
 		default:
-			go ep.line.close() // closing a socket may block, and the token may be held
+			go ep.lifeline.close() // closing a socket may block, and the token may be held
 		}
-		if do&epstate.AbortLine != 0 {
-			ep.line.abort()
+		if do&epstate.AbortLifeline != 0 {
+			ep.lifeline.abort()
 		}
 	}
 	if do&epstate.ForceClose != 0 && ep.kind != borrowed {
-		settle(ep)
+		awaitConnected(ep)
 		ep.destroyKeys()
 		ep.failNative(statusOf(err))
 	}
@@ -84,7 +84,7 @@ func (ep *Endpoint) perform(do epstate.Action, err error) {
 	}
 }
 
-// statusOf is the status with which the operations of an endpoint end that ends for a reason.
+// statusOf returns the status with which the operations of an endpoint end.
 func statusOf(reason error) Status {
 	var s Status
 	if errors.As(reason, &s) && s < 0 {
@@ -93,7 +93,7 @@ func statusOf(reason error) Status {
 	return errCanceled
 }
 
-// reason is what operations report that ended with the endpoint.
+// reason returns the error of operations that ended with the endpoint.
 func (ep *Endpoint) reason() error {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
@@ -119,15 +119,15 @@ func (ep *Endpoint) ending() error {
 	return nil
 }
 
-// abort ends the endpoint now, from any goroutine that does not hold the token: pending operations complete with the
-// reason, a live peer is told.
+// abort ends the endpoint immediately, from any goroutine that does not hold the token: pending operations complete
+// with the reason, and a live peer is notified.
 func (ep *Endpoint) abort(reason error) { ep.on(epstate.Abort, reason) }
 
-// How long a forced close waits for a connection that is being made: until the endpoint has this age, and for an
-// endpoint by worker address at least settleWait.
+// A forced close waits for a connection attempt to finish until the endpoint has this age, and for an endpoint by
+// worker address at least connectWait.
 const (
 	connectGrace = time.Second
-	settleWait   = 250 * time.Millisecond
+	connectWait  = 250 * time.Millisecond
 )
 
 // connect starts the first flush of an endpoint with a socket address.
@@ -141,29 +141,30 @@ func (ep *Endpoint) connect() *Request {
 		return r
 	}
 	r.onDone = func(*Request) { ep.on(epstate.Connected, nil) }
-	ep.handshake.Store(r) // the worker may be closing, and looks at it
+	ep.handshake.Store(r) // a closing worker reads it
 	ep.w.drv.launch(s, r)
 	return r
 }
 
-// settle waits, for a short time, until the endpoint is connected or has failed. UCX does not survive every force close
-// in the middle of its handshakes.
-func settle(ep *Endpoint) {
+// awaitConnected waits, for a short time, until the endpoint is connected or has failed. UCX does not survive every
+// forced close during its handshakes.
+func awaitConnected(ep *Endpoint) {
 	switch ep.kind {
 	case byAddress:
-		settleAddress(ep)
+		awaitAddressConnected(ep)
 	case bySockaddr, accepted:
-		settleSocket(ep)
+		awaitSocketConnected(ep)
 	}
 }
 
-// settleAddress flushes the endpoint: UCX ends a flush when the connection request that it has sent, if any, is
-// answered. Two workers may have sent requests to each other at the same moment, each of which names its endpoint. If
-// one of these endpoints is gone when the peer's request arrives, UCX answers with another endpoint, and a UCX that was
-// built with assertions aborts the peer's process since the answer does not name the endpoint of the request.
-func settleAddress(ep *Endpoint) {
-	wait := max(settleWait, time.Until(ep.born.Add(connectGrace)))
-	if ep.line != nil && ep.line.ended.Load() {
+// awaitAddressConnected flushes the endpoint: UCX completes a flush when the connection request that it has sent, if
+// any, is answered. Two workers may have sent requests to each other at the same time, each of which names its
+// endpoint. If one of these endpoints is gone when the peer's request arrives, UCX answers with another endpoint, and a
+// UCX that was built with assertions aborts the peer's process since the answer does not name the endpoint of the
+// request.
+func awaitAddressConnected(ep *Endpoint) {
+	wait := max(connectWait, time.Until(ep.born.Add(connectGrace)))
+	if ep.lifeline != nil && ep.lifeline.ended.Load() {
 		// The peer has closed its endpoint, or has died.
 		if wait = time.Until(ep.born.Add(connectGrace)); wait <= 0 || !assertsWireup() {
 			return
@@ -182,7 +183,7 @@ func settleAddress(ep *Endpoint) {
 	ep.w.drv.launch(s, r)
 	ctx, cancel := context.WithTimeout(background, wait)
 	defer cancel()
-	_ = r.Wait(ctx) // a flush that goes on ends with the endpoint
+	_ = r.Wait(ctx) // an unfinished flush ends with the endpoint
 }
 
 // assertsWireup reports whether this UCX may abort the process when an endpoint is closed by force before its answer to
@@ -192,9 +193,9 @@ func assertsWireup() bool {
 	return major == 1 && minor < 14
 }
 
-// settleSocket waits for the first flush. Late events of a closed socket of UCX's connection manager strike whoever
-// gets its number next.
-func settleSocket(ep *Endpoint) {
+// awaitSocketConnected waits for the first flush. Late events of a closed socket of UCX's connection manager would
+// affect the next user of its descriptor number.
+func awaitSocketConnected(ep *Endpoint) {
 	handshake := ep.handshake.Load()
 	if handshake == nil {
 		return
@@ -212,7 +213,7 @@ func settleSocket(ep *Endpoint) {
 	}
 }
 
-// failNative force-closes the UCX endpoint, if it exists yet: newEndpoint looks again.
+// failNative force-closes the UCX endpoint if it exists already: newEndpoint checks again.
 func (ep *Endpoint) failNative(st Status) {
 	ep.mu.Lock()
 	c := ep.c
@@ -237,9 +238,8 @@ func (ep *Endpoint) Close() error {
 	return ep.Shutdown(ctx)
 }
 
-// Shutdown closes the endpoint: what was sent is flushed and, between Millstream
-// peers, known to have arrived; when ctx ends before, the rest is cut off. The
-// endpoint is gone in any case when it returns; the error says whether data may be
+// Shutdown closes the endpoint: sent data is flushed and, between Millstream peers, confirmed; when ctx ends before
+// that, the rest is dropped. The endpoint is closed in any case when it returns; the error says whether data may be
 // lost. Closing again returns the first result.
 func (ep *Endpoint) Shutdown(ctx context.Context) error {
 	ep.closeOnce.Do(func() { ep.closeErr = ep.close(ctx) })
@@ -254,8 +254,8 @@ func (ep *Endpoint) close(ctx context.Context) error {
 			err = ep.Flush(ctx)
 		}
 		ep.flushed = err == nil
-		if err == nil && ep.line != nil {
-			err = ep.line.farewell(ctx, ep)
+		if err == nil && ep.lifeline != nil {
+			err = ep.lifeline.confirmDelivery(ctx, ep)
 		}
 	}
 	ep.on(epstate.Release, nil)
@@ -263,14 +263,13 @@ func (ep *Endpoint) close(ctx context.Context) error {
 		err = ep.giveBackErr
 	}
 	if errors.Is(err, ErrConnectionReset) || errors.Is(err, errNotConnected) && !alive {
-		err = nil // the peer left first: nothing of ours was pending
+		err = nil // the peer closed first and no operation was pending
 	}
 	return err
 }
 
-// drain waits until no operation that was started on the endpoint waits for the peer
-// any more. UCX's flush does not: a rendezvous send that the peer has not received yet
-// would be cut off.
+// drain waits until no operation that was started on the endpoint depends on the peer. UCX's flush does not: it would
+// cut off a rendezvous send that the peer has not received yet.
 func (ep *Endpoint) drain(ctx context.Context) error {
 	for pause := 20 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
 		n := uint64(0)
@@ -294,7 +293,7 @@ func (ep *Endpoint) drain(ctx context.Context) error {
 	}
 }
 
-// closeNative closes the UCX endpoint by force (it has been flushed).
+// closeNative closes the UCX endpoint by force, after a flush.
 func (ep *Endpoint) closeNative() error {
 	w := ep.w
 	s, r, err := w.drv.takeSlot()
@@ -305,7 +304,7 @@ func (ep *Endpoint) closeNative() error {
 		return &OpError{Op: "endpoint close", Peer: ep.peer, Err: err}
 	}
 	if !ep.flushed {
-		settle(ep)
+		awaitConnected(ep)
 	}
 	r.reset(ucp.OpEPClose, ep)
 	resetSlot(s, ucp.OpEPClose, ep.c)

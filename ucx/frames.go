@@ -12,16 +12,15 @@ import (
 	"go.millstream.dev/ucx/internal/wire"
 )
 
-// A message of frames travels as one active message with the frame table and all
-// small frames, and one contiguous active message for each other frame, which the
-// receiver fetches into memory of its choice. Each part carries the receiver's number
-// of the connection and the message's sequence number, so that parts of concurrent
-// messages never mix, in whatever order they arrive.
+// A message of frames is sent as one active message with the frame table and all small frames, and one contiguous
+// active message for each other frame, which the receiver fetches into memory of its choice. Each part carries the
+// receiver's number of the connection and the message's sequence number, so that parts of concurrent messages do not
+// mix, in whatever order they arrive.
 const (
-	// frameInline is the longest frame that travels with the table.
+	// frameInline is the length of the longest frame that is sent with the table.
 	frameInline = 8 << 10
-	// frameInlineTotal bounds the frames that travel with the table together: above,
-	// copying them twice costs more than messages of their own.
+	// frameInlineTotal bounds the total length of the frames sent with the table: above it, copying them twice costs
+	// more than separate messages.
 	frameInlineTotal = 64 << 10
 	// frameWindow is how many frames of one message are in flight at once.
 	frameWindow = 64
@@ -41,30 +40,27 @@ func (f Frames) Release() {
 	}
 }
 
-// Allocators says where received frames go: the receiver chooses, by the kind of
-// memory that the sender has them in. What it leaves out is up to the worker, see
-// [Worker.SetAllocator]; without that everything goes to Go's heap.
+// Allocators specifies where received frames are allocated, by the kind of memory that the sender has them in. For
+// fields left out the worker decides, see [Worker.SetAllocator]; without that everything is allocated on Go's heap.
 type Allocators struct {
-	// Host gives memory for frames in host memory. Default: mem.Heap.
+	// Host allocates frames that the sender has in host memory. Default: mem.Heap.
 	Host mem.Resource
-	// Device gives memory for frames that the sender has in device or managed memory.
-	// Default: they go to host memory too.
+	// Device allocates frames that the sender has in device or managed memory. Default: they are allocated in host
+	// memory too.
 	Device mem.Resource
 	// MaxFrames bounds the frames of one message. Default 65536.
 	MaxFrames int
 	// MaxBytes bounds the bytes of one message. Default 64 GiB.
 	MaxBytes int64
-	// Spin is how long to look for the message before the wait may sleep: for one that is
-	// expected at once, such as an answer. Default: as recent waits make sensible, see
-	// WorkerConfig.MaxSpin.
+	// Spin is how long to spin for the message before the wait may sleep, for a message that is expected soon, such as
+	// a reply. Default: learned from recent waits, see WorkerConfig.MaxSpin.
 	Spin time.Duration
-	// Reserve, when set, is called before memory is allocated for a frame in host memory
-	// that the sender has announced and not sent yet, with its length in bytes. Its error
-	// ends the receive.
+	// Reserve, if not nil, is called before memory is allocated for a frame in host memory that the sender has
+	// announced and not sent yet, with its length in bytes. An error ends the receive.
 	Reserve func(ctx context.Context, n int) error
 }
 
-// reserve calls Reserve for a frame that goes to host memory.
+// reserve calls Reserve for a frame in host memory.
 func (a *Allocators) reserve(ctx context.Context, res mem.Resource, n int) error {
 	if a.Reserve == nil || a.Device != nil && res == a.Device || res.Kind() == mem.Device {
 		return nil
@@ -72,7 +68,7 @@ func (a *Allocators) reserve(ctx context.Context, res mem.Resource, n int) error
 	return a.Reserve(ctx, n)
 }
 
-// resource returns where a frame of a kind goes: to this receive's allocator, or to the worker's.
+// resource returns the allocator for frames of a kind: that of this receive, or that of the worker.
 func (a *Allocators) resource(w *Worker, k mem.Kind) mem.Resource {
 	switch {
 	case (k == mem.Device || k == mem.Managed) && a.Device != nil:
@@ -89,7 +85,7 @@ func (a *Allocators) resource(w *Worker, k mem.Kind) mem.Resource {
 	return w.allocs.resource(mem.Host)
 }
 
-// limits checks a message against the receiver's bounds, before anything is allocated.
+// limits checks a message against the receiver's limits, before anything is allocated.
 func (a *Allocators) limits(frames int, bytes int64) error {
 	limit := a.MaxFrames
 	if limit == 0 {
@@ -110,15 +106,13 @@ func (a *Allocators) limits(frames int, bytes int64) error {
 
 const opSendFrames, opRecvFrames = "frames send", "frames receive"
 
-// SendFrames sends frames as one message, which the peer takes with RecvFrames. It
-// keeps each frame's length and kind of memory; frames may be empty and there may be
-// none. Frames of device memory are sent from where they are. Messages of concurrent
-// calls do not mix and arrive in the order in which their sending began.
+// SendFrames sends frames as one message, which the peer receives with RecvFrames. It preserves each frame's length and
+// kind of memory; frames may be empty and there may be none. Frames in device memory are sent from there. Messages of
+// concurrent calls do not mix and arrive in the order in which sending began.
 //
-// It returns when the memory may be used again, which for frames above 8 KiB usually
-// means that the peer has them. When ctx ends while such a frame is on its way the
-// endpoint is force-closed, as with other operations. The endpoint must have been
-// made by Dial, Attach or a Listener.
+// It returns when the memory may be reused, which for frames above 8 KiB usually means that the peer has them. When ctx
+// ends while such a frame is in flight the endpoint is force-closed, as with other operations. The endpoint must have
+// been made by Dial, Attach or a Listener.
 func (ep *Endpoint) SendFrames(ctx context.Context, frames ...View) error {
 	err := ep.sendFrames(ctx, frames)
 	var oe *OpError
@@ -170,14 +164,14 @@ func (ep *Endpoint) sendFrames(ctx context.Context, frames []View) error {
 	return fc.sendSeparate(ctx, r, seq, plan, frames)
 }
 
-// bindTable fills a slot with the table message. With the sequence number assigned
-// the message must be submitted: a gap would stop the receiver.
+// bindTable fills a slot with the table message. Once the sequence number is assigned the message must be submitted: a
+// gap would block the receiver.
 func (fc *frameConn) bindTable(s *ucp.Slot, r *Request, plan framePlan, frames []View) (seq uint64, err error) {
 	ep := fc.ep
-	h := wire.FrameHeader{Kind: wire.FrameTable, Number: ep.line.remote, N: uint32(len(frames))}
+	h := wire.FrameHeader{Kind: wire.FrameTable, Number: ep.lifeline.remote, N: uint32(len(frames))}
 	var hdr [wire.FrameHeaderSize]byte
 	h.Put(hdr[:])
-	// With a reply endpoint the peer can tell whose message it was if it must refuse it.
+	// A reply endpoint lets the peer identify the sender if it must reject the message.
 	if err := ep.w.mem.bindAM(s, r, amMulti, hdr[:], AMOptions{Eager: true, Reply: true}, nil); err != nil {
 		return 0, r.unbind(s, err)
 	}
@@ -190,7 +184,7 @@ func (fc *frameConn) bindTable(s *ucp.Slot, r *Request, plan framePlan, frames [
 			return 0, r.unbind(s, err)
 		}
 		plan.write(b.Bytes(), frames)
-		r.staging = b // goes back with the request; the caller's memory is not involved
+		r.staging = b // released with the request; the caller's memory is not involved
 		s.Buf = b.Addr()
 	}
 	s.Len, s.MemType = uint64(plan.size), 0
@@ -199,7 +193,7 @@ func (fc *frameConn) bindTable(s *ucp.Slot, r *Request, plan framePlan, frames [
 	return seq, nil
 }
 
-// sendSeparate sends the frames that do not travel with the table, a window at a time.
+// sendSeparate sends the frames that are not sent with the table, a window at a time.
 func (fc *frameConn) sendSeparate(ctx context.Context, table *Request, seq uint64, plan framePlan,
 	frames []View) error {
 	ep := fc.ep
@@ -215,9 +209,9 @@ func (fc *frameConn) sendSeparate(ctx context.Context, table *Request, seq uint6
 			}
 			open = open[1:]
 		}
-		h := wire.FrameHeader{Kind: wire.FrameData, Number: ep.line.remote, Seq: seq, N: uint32(i)}
+		h := wire.FrameHeader{Kind: wire.FrameData, Number: ep.lifeline.remote, Seq: seq, N: uint32(i)}
 		h.Put(hdr[:])
-		// An eager message arrives in host memory; device memory is fetched from device to device.
+		// Eager messages arrive in host memory; device memory is fetched from device to device.
 		r := ep.startAM(amMulti, hdr[:], AMOptions{Rendezvous: v.onDevice(), Reply: true}, []View{v})
 		open = append(open, r)
 	}
@@ -229,8 +223,8 @@ func (fc *frameConn) sendSeparate(ctx context.Context, table *Request, seq uint6
 	return nil
 }
 
-// breakOff ends an endpoint on which a message was cut off in the middle, and returns
-// err when UCX has given back the memory of the requests.
+// breakOff ends an endpoint on which a message was cut off, and returns err when UCX has released the memory of the
+// requests.
 func (ep *Endpoint) breakOff(err error, open []*Request) error {
 	ep.abort(&abortError{err})
 	ctx, cancel := context.WithTimeout(background, forceWait)
@@ -245,18 +239,18 @@ func (ep *Endpoint) breakOff(err error, open []*Request) error {
 
 // frameState returns the endpoint's state for messages of frames.
 func (ep *Endpoint) frameState() (*frameConn, error) {
-	if ep.line == nil {
+	if ep.lifeline == nil {
 		return nil, fmt.Errorf("ucx: messages of frames need an endpoint made by Dial, Attach or Listen; this one is " +
 			"of another kind (UCXX peers: see DialUCXX)")
 	}
-	if ep.line.remote == 0 || ep.line.features&featureFrames == 0 {
+	if ep.lifeline.remote == 0 || ep.lifeline.features&featureFrames == 0 {
 		return nil, fmt.Errorf("ucx: one side's context lacks active messages (Config.Features) or its release knows " +
 			"no messages of frames")
 	}
 	return ep.frameConn(), nil
 }
 
-// frameConn returns the state, making it if needed. The token may be held.
+// frameConn returns the state and creates it if needed. The token may be held.
 func (ep *Endpoint) frameConn() *frameConn {
 	if fc := ep.frames.Load(); fc != nil {
 		return fc
@@ -269,7 +263,7 @@ func (ep *Endpoint) frameConn() *frameConn {
 	return fc
 }
 
-// framePlan says which frames travel with the table.
+// framePlan specifies which frames are sent with the table.
 type framePlan struct {
 	inline   []bool
 	separate int

@@ -13,14 +13,12 @@ import (
 	"go.millstream.dev/ucx/internal/wire"
 )
 
-// RecvFrames receives the next message that the peer sent with SendFrames, into
-// memory of the given allocators. The caller releases the frames. The small frames of
-// a message share one piece of memory when they go to Go's heap.
+// RecvFrames receives the next message that the peer sent with SendFrames, into memory of the given allocators. The
+// caller releases the frames. The small frames of a message share one allocation on Go's heap.
 //
-// A message beyond the allocators' limits, or one there is no memory for, is dropped
-// with an error and the next one can be received. When ctx ends after a message has
-// begun to arrive the endpoint is force-closed; before, nothing is lost. After the
-// peer has closed and everything was received the error is io.EOF for errors.Is.
+// A message beyond the allocators' limits, or for which there is no memory, is dropped with an error and the next one
+// can be received. When ctx ends after a message has begun to arrive the endpoint is force-closed; before that, nothing
+// is lost. After the peer has closed and all messages were received the error matches io.EOF with errors.Is.
 func (ep *Endpoint) RecvFrames(ctx context.Context, alloc Allocators) (Frames, error) {
 	fc, err := ep.frameState()
 	if err == nil {
@@ -35,7 +33,7 @@ func (ep *Endpoint) RecvFrames(ctx context.Context, alloc Allocators) (Frames, e
 	return nil, &OpError{Op: opRecvFrames, Peer: ep.peer, Err: inner(err)}
 }
 
-// inner takes off an OpError whose place another one takes.
+// inner unwraps an OpError that is replaced by another one.
 func inner(err error) error {
 	var oe *OpError
 	if errors.As(err, &oe) {
@@ -46,13 +44,13 @@ func inner(err error) error {
 
 func (fc *frameConn) receive(ctx context.Context, msg *frameMessage, alloc *Allocators) (Frames, error) {
 	table := msg.table
-	fc.paid(table)
+	fc.uncount(table)
 	reading := ctx
 	if !table.rndv {
-		reading = background // it is here: reading it does not wait
+		reading = background // the message has arrived: reading does not wait
 	}
 	data, err := table.Bytes(reading, wire.MaxFrames*(wire.FrameEntrySize+wire.FrameAlign)+frameInlineTotal)
-	if err != nil { // only of a peer that does not keep to the format, or is gone
+	if err != nil { // a malformed message, or the peer has disconnected
 		table.Release()
 		return nil, fc.violation(err)
 	}
@@ -68,7 +66,7 @@ func (fc *frameConn) receive(ctx context.Context, msg *frameMessage, alloc *Allo
 		err = r.takeSeparate(ctx, entries, alloc)
 	}
 	if err != nil {
-		if ctx.Err() != nil { // an allocator gave up: the message is lost, and the peer must know
+		if ctx.Err() != nil { // an allocator failed: the message is lost, and the peer must be notified
 			err = fc.ep.breakOff(err, r.open)
 		}
 		r.frames.Release()
@@ -91,7 +89,7 @@ type frameReceiver struct {
 	device bool // some of them are received into device memory
 }
 
-// takeInline makes buffers of the frames that came with the table.
+// takeInline makes buffers of the frames that were sent with the table.
 func (r *frameReceiver) takeInline(ctx context.Context, entries []wire.FrameEntry, data []byte,
 	alloc *Allocators) error {
 	var shared *mem.Buffer
@@ -135,8 +133,8 @@ func fillBuffer(ctx context.Context, b *mem.Buffer, data []byte) error {
 	return copyToDevice(ctx, Buffer(b), data)
 }
 
-// takeSeparate receives the frames that travel alone. Memory is allocated when a frame
-// has come, not when it is promised.
+// takeSeparate receives the frames that are sent separately. Memory is allocated when a frame has arrived, not when it
+// is announced.
 func (r *frameReceiver) takeSeparate(ctx context.Context, entries []wire.FrameEntry, alloc *Allocators) error {
 	for i, e := range entries {
 		if e.Offset >= 0 {
@@ -172,8 +170,8 @@ func (r *frameReceiver) takeSeparate(ctx context.Context, entries []wire.FrameEn
 		}
 		if err != nil {
 			if ctx.Err() != nil {
-				// First the end of the endpoint: for UCX, giving a frame back is the same as
-				// receiving it, and the sender would believe that it has arrived.
+				// The endpoint ends first: for UCX, releasing a frame is the same as receiving it, and the sender would
+				// assume that it has arrived.
 				err = r.fc.ep.breakOff(err, r.open)
 			}
 			m.Release()
@@ -192,8 +190,8 @@ func (r *frameReceiver) takeSeparate(ctx context.Context, entries []wire.FrameEn
 	return nil
 }
 
-// deviceSpin is how long a receive into device memory is looked for before the wait sleeps: the copy of some gigabytes
-// within a GPU, of some hundred megabytes between two.
+// deviceSpin is how long a receive into device memory spins before it sleeps: the time to copy some gigabytes within a
+// GPU, or some hundred megabytes between two.
 const deviceSpin = 4 * time.Millisecond
 
 // first waits for the oldest receive in flight.
@@ -209,7 +207,7 @@ func (r *frameReceiver) first(ctx context.Context) error {
 	return nil
 }
 
-// finish waits for receives of a message that is dropped for another reason.
+// finish waits for the receives of a message that is dropped for another reason.
 func (r *frameReceiver) finish(ctx context.Context) {
 	for len(r.open) > 0 {
 		if r.first(ctx) != nil {
@@ -218,7 +216,7 @@ func (r *frameReceiver) finish(ctx context.Context) {
 	}
 }
 
-// part waits for a frame to come.
+// part waits for a frame to arrive.
 func (r *frameReceiver) part(ctx context.Context, i uint32) (*AM, error) {
 	fc, msg := r.fc, r.msg
 	for {
@@ -231,7 +229,7 @@ func (r *frameReceiver) part(ctx context.Context, i uint32) (*AM, error) {
 			fc.mu.Unlock()
 			return m, nil
 		}
-		if over != nil { // and with it what was still at the sender
+		if over != nil { // data still at the sender is lost
 			fc.mu.Unlock()
 			if errors.Is(over, io.EOF) {
 				return nil, fmt.Errorf("%w: frame %d of a message is missing: %v", io.ErrUnexpectedEOF, i, over)
@@ -241,7 +239,7 @@ func (r *frameReceiver) part(ctx context.Context, i uint32) (*AM, error) {
 		wait := &Request{w: fc.ep.w}
 		msg.want, msg.wait = i, wait
 		fc.mu.Unlock()
-		// Its table is here: it follows at once, as a rule.
+		// The table has arrived, so the frame usually follows soon.
 		if err := fc.ep.w.drv.awaitSoon(ctx, wait, fc.ep.w.cfg.MaxSpin); err != nil {
 			fc.mu.Lock()
 			msg.wait = nil
@@ -251,7 +249,7 @@ func (r *frameReceiver) part(ctx context.Context, i uint32) (*AM, error) {
 	}
 }
 
-// violation ends the endpoint of a peer that breaks the protocol.
+// violation ends the endpoint of a peer that violates the protocol.
 func (fc *frameConn) violation(err error) error {
 	fc.ep.abort(inner(err))
 	return err
@@ -261,13 +259,13 @@ func (fc *frameConn) violation(err error) error {
 type frameConn struct {
 	ep      *Endpoint
 	sendSeq atomic.Uint64
-	ready   mailbox[*frameMessage] // whose tables have come, in sequence
+	ready   mailbox[*frameMessage] // messages whose tables have arrived, in sequence
 
 	mu     sync.Mutex
-	next   uint64 // the first sequence number whose table has not come
+	next   uint64 // the first sequence number whose table has not arrived
 	msgs   map[uint64]*frameMessage
-	queued int64 // what waits, as frameCost counts it
-	over   error // why nothing more comes
+	queued int64 // queued bytes, as counted by frameCost
+	over   error // why no more messages arrive
 	shut   bool
 }
 
@@ -279,12 +277,12 @@ type frameMessage struct {
 	parts map[uint32]*AM
 	want  uint32   // the frame that the receiver waits for
 	wait  *Request // its wait
-	drop  bool     // the receiver gave up: frames that still come are released
-	left  int      // how many that are
+	drop  bool     // the receiver gave up: later frames are released
+	left  int      // number of frames still to arrive
 }
 
-// frameCost is what an arrived part counts for against WorkerConfig.MaxQueuedMessages.
-// The data of a rendezvous is still at the sender.
+// frameCost is what an arrived part counts against WorkerConfig.MaxQueuedMessages. The data of a rendezvous is still at
+// the sender.
 func frameCost(m *AM) int64 {
 	if m.rndv {
 		return 512
@@ -292,20 +290,20 @@ func frameCost(m *AM) int64 {
 	return 128 + int64(m.Len)
 }
 
-// framesArrived takes in a part of a message. The token is held.
-func (w *Worker) framesArrived(m *AM) {
+// receiveFrames processes a part of a message. The token is held.
+func (w *Worker) receiveFrames(m *AM) {
 	h, err := wire.DecodeFrameHeader(m.Header)
 	if err != nil {
 		w.ams.stray(m)
 		return
 	}
-	_, ep := w.peers.line(h.Number)
+	_, ep := w.peers.lifeline(h.Number)
 	if ep == nil {
-		w.ams.stray(m) // its connection has ended, or never was
+		w.ams.stray(m) // its connection has ended or never existed
 		return
 	}
 	m.ReplyTo = ep // a rendezvous ends with the connection
-	if release, err := ep.frameConn().arrived(h, m); release || err != nil {
+	if release, err := ep.frameConn().receivePart(h, m); release || err != nil {
 		go func() { // both need the token, which the caller holds
 			m.Release()
 			if err != nil {
@@ -315,9 +313,9 @@ func (w *Worker) framesArrived(m *AM) {
 	}
 }
 
-// arrived enters a part. It reports whether the part is not wanted, and an error when
-// the peer breaks the protocol.
-func (fc *frameConn) arrived(h wire.FrameHeader, m *AM) (release bool, err error) {
+// receivePart adds a part. It reports whether to release the part, and returns an error if the peer violates the
+// protocol.
+func (fc *frameConn) receivePart(h wire.FrameHeader, m *AM) (release bool, err error) {
 	fc.mu.Lock()
 	defer fc.mu.Unlock()
 	if fc.shut {
@@ -326,7 +324,7 @@ func (fc *frameConn) arrived(h wire.FrameHeader, m *AM) (release bool, err error
 	msg := fc.msgs[h.Seq]
 	if msg == nil {
 		if h.Seq < fc.next {
-			return true, fmt.Errorf("ucx: the peer sent more of frame message %d, which is complete", h.Seq)
+			return true, fmt.Errorf("ucx: the peer sent more of frame message %d, which was complete", h.Seq)
 		}
 		msg = &frameMessage{seq: h.Seq}
 		fc.msgs[h.Seq] = msg
@@ -371,8 +369,8 @@ func (fc *frameConn) arrived(h wire.FrameHeader, m *AM) (release bool, err error
 	return false, nil
 }
 
-// ended is called when the endpoint is over; the token may be held.
-func (fc *frameConn) ended(reason error) {
+// end is called when the endpoint has ended; the token may be held.
+func (fc *frameConn) end(reason error) {
 	fc.mu.Lock()
 	fc.over = reason
 	for _, msg := range fc.msgs {
@@ -385,7 +383,7 @@ func (fc *frameConn) ended(reason error) {
 	fc.ready.fail(reason)
 }
 
-// discard gives back what will not be taken.
+// discard releases parts that were not received.
 func (fc *frameConn) discard() {
 	fc.mu.Lock()
 	fc.shut = true
@@ -408,14 +406,14 @@ func (fc *frameConn) discard() {
 	}
 }
 
-// paid takes a part off the account of what waits.
-func (fc *frameConn) paid(m *AM) {
+// uncount subtracts a part from the queued bytes.
+func (fc *frameConn) uncount(m *AM) {
 	fc.mu.Lock()
 	fc.queued -= frameCost(m)
 	fc.mu.Unlock()
 }
 
-// giveUp drops a message of which some frames, left in number, were not taken.
+// giveUp drops a message of which some frames, left in number, were not received.
 func (fc *frameConn) giveUp(msg *frameMessage, left int) {
 	fc.mu.Lock()
 	var ams []*AM

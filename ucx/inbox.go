@@ -14,12 +14,12 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// amTable is a worker's side of active messages: who receives those of which id.
+// amTable is a worker's side of active messages: the receivers by id.
 type amTable struct {
 	w     *Worker
-	drops uint64 // messages refused for want of room; owner: token holder
+	drops uint64 // messages refused because the queue was full; owner: token holder
 
-	inboxes atomic.Pointer[map[uint16]*inbox] // replaced, never changed: looked at for every message
+	inboxes atomic.Pointer[map[uint16]*inbox] // replaced, never modified: read for every message
 
 	mu     sync.Mutex // guards the replacement of inboxes, and closed; never held across a C call
 	closed bool
@@ -30,10 +30,10 @@ func (t *amTable) init(w *Worker) {
 	t.inboxes.Store(&map[uint16]*inbox{})
 }
 
-// find returns the receiving side of an id, or nil.
+// find returns the receiver of an id, or nil.
 func (t *amTable) find(id uint16) *inbox { return (*t.inboxes.Load())[id] }
 
-// set replaces the receiving side of an id; nil removes it. mu is held.
+// set replaces the receiver of an id; nil removes it. mu is held.
 func (t *amTable) set(id uint16, b *inbox) {
 	next := maps.Clone(*t.inboxes.Load())
 	if next[id] = b; b == nil {
@@ -42,7 +42,7 @@ func (t *amTable) set(id uint16, b *inbox) {
 	t.inboxes.Store(&next)
 }
 
-// shut lets no more ids be opened, and returns the receiving sides there are.
+// shut prevents further ids from being opened and returns the existing receivers.
 func (t *amTable) shut() []*inbox {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -50,12 +50,12 @@ func (t *amTable) shut() []*inbox {
 	return slices.Collect(maps.Values(*t.inboxes.Load()))
 }
 
-// open installs the receiving side of an id once.
+// open installs the receiver of an id once.
 func (t *amTable) open(id uint16, sink func(*AM)) (*inbox, error) {
 	return t.openFor(id, &inbox{sink: sink})
 }
 
-// openFor is open with a receiving side that is used if there is none yet.
+// openFor is open with a receiver that is used if there is none yet.
 func (t *amTable) openFor(id uint16, side *inbox) (*inbox, error) {
 	w := t.w
 	if err := w.ctx.allows(ucp.OpAMRecv); err != nil {
@@ -67,7 +67,7 @@ func (t *amTable) openFor(id uint16, side *inbox) (*inbox, error) {
 	var ids []uint16
 	if fresh {
 		b, ids = side, []uint16{id}
-		if id < maxKindAM && side.sink == nil && side.raw == nil { // a user's
+		if id < maxKindAM && side.sink == nil && side.raw == nil { // opened by a user
 			ids = append(ids, deviceAM+id, managedAM+id)
 		}
 		for _, i := range ids {
@@ -122,7 +122,7 @@ func (t *amTable) recv(ctx context.Context, b *inbox) (*AM, error) {
 			b.mu.Unlock()
 			return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: err}
 		}
-		b.mu.Unlock() // a message came in the same moment: it is not lost
+		b.mu.Unlock() // a message arrived at the same time: keep it
 		<-r.Done()
 	}
 	if r.err != nil {
@@ -131,7 +131,7 @@ func (t *amTable) recv(ctx context.Context, b *inbox) (*AM, error) {
 	return r.message, nil
 }
 
-// deliver turns an arrived message into an AM. The token is held.
+// deliver converts an arrived message into an AM. The token is held.
 func (t *amTable) deliver(e *ucp.Event) {
 	w := t.w
 	b := t.find(uint16(e.ID))
@@ -165,21 +165,21 @@ func (t *amTable) deliver(e *ucp.Event) {
 	b.put(w, m)
 }
 
-// refuse drops a message for want of room, with the sender's endpoint. The token is held.
+// refuse drops a message for lack of queue space and fails the sender's endpoint. The token is held.
 func (t *amTable) refuse(m *AM) {
 	t.report(m.ID, m.Len)
 	if m.event != nil {
 		go m.Release() // needs the token, which the caller holds
 	}
-	if ep := owned(m.ReplyTo); ep != nil {
+	if ep := trackedEndpoint(m.ReplyTo); ep != nil {
 		ep.on(epstate.Overflow, ErrExceedsLimit)
 	}
 }
 func dropOf(w *Worker, m *AM) obs.Drop { return obs.Drop{Worker: w.name(), ID: m.ID, Bytes: m.Len} }
 
-// dropped reports a message that exceeded the worker's limit and fails its sender's
-// endpoint, so that neither side believes it was delivered.
-func (t *amTable) dropped(e *ucp.Event) {
+// reportDropped reports a message that exceeded the worker's limit and fails its sender's endpoint, so that neither
+// side assumes it was delivered.
+func (t *amTable) reportDropped(e *ucp.Event) {
 	w := t.w
 	t.report(uint16(e.ID), int(e.Len))
 	if ep := w.peers.byHandle(e.ReplyEP); ep != nil {
@@ -187,8 +187,8 @@ func (t *amTable) dropped(e *ucp.Event) {
 	}
 }
 
-// report reports a refused message: the hook of each, the log of the first and
-// then of every doubling, as a peer could fill the disk otherwise. The token is held.
+// report reports a refused message: the hook for each one, the log for the first and then at every doubling, since a
+// peer could otherwise fill the disk. The token is held.
 func (t *amTable) report(id uint16, n int) {
 	w := t.w
 	if f := w.ctx.cfg.Events.MessageDropped; f != nil {
@@ -211,21 +211,21 @@ func (t *amTable) stray(m *AM) {
 	}
 }
 
-// inbox queues the active messages of one id. Messages enter with the token held;
-// the queue has its own lock, never held across a call into UCX.
+// inbox queues the active messages of one id. Messages are added with the token held; the queue has its own lock, never
+// held across a call into UCX.
 type inbox struct {
 	sink func(*AM)        // internal receivers: called with the token held, must not block
 	raw  func(*ucp.Event) // the same before anything is copied or allocated; frees the event
 
 	mu      sync.Mutex
 	queue   []*AM
-	waiting []*Request // receivers that came before their message
+	waiting []*Request // receivers waiting for a message
 	bytes   int64
 	closed  bool
 }
 
-// OpenAM opens the receiving side of an id, so that messages that arrive before
-// the first RecvAM are kept. UCX drops messages of ids that are not open.
+// OpenAM opens an id for receiving, so that messages that arrive before the first RecvAM are kept. UCX drops messages
+// of ids that are not open.
 func (w *Worker) OpenAM(id uint16) error {
 	if err := checkAMID(id); err != nil {
 		return &OpError{Op: ucp.OpAMRecv.String(), Err: err}
@@ -274,9 +274,8 @@ func (b *inbox) close() {
 	}
 }
 
-// HandleAM calls h for each message of an id, one after the other in the order of
-// arrival, on a goroutine of its own, until ctx ends or the worker is closed. h may
-// block and may use the worker. It returns after the id is open.
+// HandleAM calls h for each message of an id, sequentially in the order of arrival, on a separate goroutine, until ctx
+// ends or the worker is closed. h may block and may use the worker. HandleAM returns after the id is open.
 func (w *Worker) HandleAM(ctx context.Context, id uint16, h func(context.Context, *AM)) error {
 	if err := w.OpenAM(id); err != nil {
 		return err
@@ -318,15 +317,14 @@ func (b *inbox) put(w *Worker, m *AM) {
 	b.mu.Unlock()
 }
 
-// mailbox is a first-in first-out queue between arriving messages and receivers that
-// drive the worker's progress while they wait. put and fail may be called with the
-// token held. Whoever fills it bounds it.
+// mailbox is a first-in first-out queue between arriving messages and receivers that drive the worker's progress while
+// they wait. put and fail may be called with the token held. The producer bounds its length.
 type mailbox[T any] struct {
 	mu      sync.Mutex
 	queue   []T
 	waiting []*mailWait[T]
-	err     error // why nothing more will come
-	shut    bool  // nothing is taken any more
+	err     error // why no more items arrive
+	shut    bool  // no more items are accepted
 }
 
 type mailWait[T any] struct {
@@ -334,8 +332,8 @@ type mailWait[T any] struct {
 	item T
 }
 
-// put hands an item to the first receiver or queues it. It reports false, and the
-// item stays the caller's, when the box is shut.
+// put passes an item to the first receiver or queues it. It returns false, and the caller keeps the item, if the
+// mailbox is closed.
 func (b *mailbox[T]) put(item T) bool {
 	b.mu.Lock()
 	if b.shut {
@@ -355,8 +353,8 @@ func (b *mailbox[T]) put(item T) bool {
 	return true
 }
 
-// unget returns an item that was taken and is not wanted now: it comes out next. It
-// reports false, and the item stays the caller's, when the box is shut.
+// unget returns an item to the front of the queue. It returns false, and the caller keeps the item, if the mailbox is
+// closed.
 func (b *mailbox[T]) unget(item T) bool {
 	b.mu.Lock()
 	if b.shut || len(b.waiting) > 0 {
@@ -368,11 +366,11 @@ func (b *mailbox[T]) unget(item T) bool {
 	return true
 }
 
-// recv takes the next item. What is queued comes out also after fail. When it returns
-// an error of ctx nothing was taken.
+// recv returns the next item. Queued items can be received also after fail. When it returns an error of ctx no item was
+// removed.
 func (b *mailbox[T]) recv(ctx context.Context, w *Worker) (T, error) { return b.recvWithin(ctx, w, 0) }
 
-// recvWithin is recv of an item that is expected within a time, for which the wait does not sleep.
+// recvWithin is recv for an item that is expected within a time, during which the wait does not sleep.
 func (b *mailbox[T]) recvWithin(ctx context.Context, w *Worker, soon time.Duration) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
@@ -404,19 +402,19 @@ func (b *mailbox[T]) recvWithin(ctx context.Context, w *Worker, soon time.Durati
 			return none, err
 		}
 		b.mu.Unlock()
-		<-m.req.Done() // an item, or the end, came in the same moment
+		<-m.req.Done() // an item, or the end, arrived at the same time
 		if m.req.err != nil {
 			return none, m.req.err
 		}
 		if !b.unget(m.item) {
-			return m.item, nil // only this call can give it back
+			return m.item, nil // only this call can return it
 		}
 		return none, err
 	}
 	return m.item, m.req.err
 }
 
-// fail ends the waits, now and later, of receivers that find nothing queued.
+// fail ends current and future waits of receivers that find the queue empty.
 func (b *mailbox[T]) fail(err error) {
 	b.mu.Lock()
 	if b.err == nil {
@@ -431,8 +429,7 @@ func (b *mailbox[T]) fail(err error) {
 	}
 }
 
-// close is fail that also empties the box for good. The caller gives back what it
-// returns.
+// close is fail that also empties the queue for good. The caller releases the returned items.
 func (b *mailbox[T]) close(err error) []T {
 	b.fail(err)
 	b.mu.Lock()

@@ -15,24 +15,22 @@ import (
 	"go.millstream.dev/ucx/internal/wire"
 )
 
-// A lifeline is the Unix or TCP connection over which two Millstream workers found
-// each other. It stays open as long as their endpoints: its end reports the peer's
-// death at once (UCX's own keepalive takes 20 s, and never notices on shared memory
-// while a large send is pending), and it carries the notices below. Payload never
-// goes over it.
+// A lifeline is the Unix or TCP connection over which two Millstream workers made their handshake. It stays open as
+// long as their endpoints: its end reports the peer's death immediately (UCX's own keepalive takes 20 s, and never
+// detects it on shared memory while a large send is pending), and it carries the notices below. It carries no payload.
 type lifeline struct {
 	conn   net.Conn
 	ep     *Endpoint
 	local  uint64 // this end's number; the peer's control messages carry it
 	remote uint64 // the peer's
 
-	features uint32 // that both sides have
+	features uint32 // supported by both sides
 	stream   *Conn  // net.Conn over the endpoint; guarded by Worker.mu
 
 	mu      sync.Mutex // serialises writes; held across a write with a deadline only
 	acked   chan struct{}
 	over    chan struct{} // closed by the reader at its end
-	ended   atomic.Bool   // the peer has hung up
+	ended   atomic.Bool   // the peer has closed the lifeline
 	ackOnce sync.Once
 }
 
@@ -50,18 +48,18 @@ func (peerClosedError) Is(target error) bool {
 // Notices, one byte each.
 const (
 	noticeBye   = 'B' // the sender closes cleanly
-	noticeAck   = 'K' // the in-band farewell has arrived: everything before it has, too
+	noticeAck   = 'K' // the in-band close message has arrived, and everything before it
 	noticeAbort = 'A' // the sender force-closed its endpoint
 )
 
-// writeTimeout bounds a notice: a peer that does not read 64 one-byte notices is as good as dead.
+// writeTimeout bounds the write of a notice: a peer that does not read 64 one-byte notices is considered dead.
 const writeTimeout = time.Second
 
-// Features a side announces in its handshake.
+// Features that a side announces in its handshake.
 const (
-	featureFarewell = 1 // answers an in-band farewell (active messages are on)
-	featureFrames   = 2 // takes messages of frames
-	featureKinds    = 4 // takes the ids that tell of the memory of a message
+	featureFarewell = 1 // acknowledges in-band close messages (active messages are enabled)
+	featureFrames   = 2 // accepts messages of frames
+	featureKinds    = 4 // accepts the ids that carry the kind of memory
 )
 
 // run reads notices until the connection ends.
@@ -77,7 +75,7 @@ func (l *lifeline) run() {
 		}
 		l.ackOnce.Do(func() { close(l.acked) })
 		l.ended.Store(true)
-		l.ep.on(epstate.LineEnded, ErrConnectionReset)
+		l.ep.on(epstate.LifelineEnded, ErrConnectionReset)
 		_ = l.conn.Close()
 		l.ep.w.peers.dropLine(l)
 		close(l.over)
@@ -88,7 +86,7 @@ func (l *lifeline) run() {
 func (l *lifeline) notice(c byte) {
 	switch c {
 	case noticeBye:
-		l.ep.on(epstate.PeerFarewell, nil)
+		l.ep.on(epstate.PeerClose, nil)
 	case noticeAck:
 		l.ackOnce.Do(func() { close(l.acked) })
 	case noticeAbort:
@@ -104,10 +102,9 @@ func (l *lifeline) write(c byte) error {
 	return err
 }
 
-// farewell makes sure that what was sent on the endpoint has arrived: an in-band
-// message behind everything else is acknowledged by the peer's worker. Without it a
-// closing socket could discard what the peer has not read yet.
-func (l *lifeline) farewell(ctx context.Context, ep *Endpoint) error {
+// confirmDelivery makes sure that everything sent on the endpoint has arrived: an in-band message behind all others is
+// acknowledged by the peer's worker. Without it a closing socket could discard data that the peer has not read yet.
+func (l *lifeline) confirmDelivery(ctx context.Context, ep *Endpoint) error {
 	if l.remote != 0 {
 		if err := ep.sendAM(ctx, amControl, controlHeader(controlBye, l.remote), AMOptions{Eager: true},
 			nil); err != nil {
@@ -124,14 +121,14 @@ func (l *lifeline) farewell(ctx context.Context, ep *Endpoint) error {
 	return nil
 }
 
-// close ends the lifeline of an endpoint that was closed here, or whose peer failed.
+// close closes the lifeline of an endpoint that was closed here, or whose peer failed.
 func (l *lifeline) close() { _ = l.conn.Close() }
 
-// hangupWait is how long a side that aborts waits for the other to hang up.
+// hangupWait is how long a side that aborts waits for the other to close the connection.
 const hangupWait = 100 * time.Millisecond
 
-// abort notifies a live peer, which would wait for ever otherwise, and leaves the line to
-// its reader until the peer hangs up: from then on the peer reads no memory of ours.
+// abort notifies a live peer, which would otherwise wait forever, and leaves the lifeline to its reader until the peer
+// closes it: from then on the peer reads no memory of this process.
 func (l *lifeline) abort() {
 	_ = l.write(noticeAbort)
 	if c, ok := l.conn.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
@@ -141,8 +138,8 @@ func (l *lifeline) abort() {
 	_ = l.conn.Close()
 }
 
-// awaitHangup waits for the end of an aborted line. A peer that is stopped does not
-// hang up; it does not read memory either.
+// awaitHangup waits for the end of an aborted lifeline. A stopped peer does not close it, but does not read memory
+// either.
 func (l *lifeline) awaitHangup() {
 	t := time.NewTimer(2 * hangupWait)
 	defer t.Stop()
@@ -167,8 +164,8 @@ func controlHeader(kind byte, number uint64) []byte {
 // control handles an arrived control message. The token is held.
 func (t *endpointTable) control(m *AM) {
 	if len(m.Header) == controlSize && m.Header[0] == controlBye {
-		if l, ep := t.line(binary.LittleEndian.Uint64(m.Header[1:])); ep != nil {
-			ep.on(epstate.PeerFarewell, nil)
+		if l, ep := t.lifeline(binary.LittleEndian.Uint64(m.Header[1:])); ep != nil {
+			ep.on(epstate.PeerClose, nil)
 			go l.write(noticeAck)
 		}
 	}
@@ -177,28 +174,25 @@ func (t *endpointTable) control(m *AM) {
 	}
 }
 
-// UCX pairs the endpoints that two workers make from each other's addresses by the
-// order of their creation: the third that A makes to B belongs to the third that B
-// makes to A, whatever they were made for. Messages that name the sender's endpoint
-// and lanes that connect endpoints (tcp among them) then depend on the other one of
-// the pair: handshakes that run side by side and end up crosswise lose messages when
-// one of them is closed. So two workers take turns: for each lifeline both ends are
-// made before the next lifeline's are.
+// UCX pairs the endpoints that two workers make from each other's addresses by the order of their creation: the third
+// that A makes to B belongs to the third that B makes to A, whatever their purpose. Messages that name the sender's
+// endpoint and transports that connect endpoints (tcp among them) then depend on the other endpoint of the pair: if
+// concurrent handshakes are paired crosswise, messages are lost when one endpoint is closed. So two workers take turns:
+// for each lifeline both ends are made before the next lifeline's are.
 //
-// The worker with the smaller number leads. It announces how many endpoints it has made
-// so far, the other one makes its own and answers with its count before that, and the
-// leader follows. A side that is behind, since a handshake broke off or an endpoint
-// was made on one side only, catches up with unused endpoints.
+// The worker with the smaller number leads. It announces how many endpoints it has made so far, the other one makes its
+// own and answers with its previous count, and the leader follows. A side that is behind, because a handshake failed or
+// an endpoint was made on one side only, catches up with unused endpoints.
 type pairing struct {
-	turn chan struct{} // capacity 1: empty while someone makes endpoints
-	made uint64        // endpoints made so far; owner: who has the turn
+	turn chan struct{} // capacity 1: empty while endpoints are being made
+	made uint64        // endpoints made so far; owner: the goroutine that has the turn
 }
 
-// maxCatchUp bounds what a peer's count can make this side create.
+// maxCatchUp bounds the endpoints that a peer's count can make this side create.
 const maxCatchUp = 1024
 
-// owner returns the number of the worker that an address belongs to, which UCX puts
-// behind the first byte of every kind of address; 0 if it is too short to be one.
+// owner returns the number of the worker that an address belongs to, which UCX stores after the first byte of every
+// kind of address; 0 if the address is too short.
 func (a WorkerAddress) owner() uint64 {
 	if len(a) < 9 {
 		return 0
@@ -217,21 +211,21 @@ func (p *pairing) take(ctx context.Context) error {
 
 func (p *pairing) give() { p.turn <- struct{}{} }
 
-// makeOne runs create and counts. The turn is taken.
+// makeOne runs create and counts. The caller has the turn.
 func (p *pairing) makeOne(create func() (*Endpoint, error)) (*Endpoint, error) {
 	ep, err := create()
 	switch {
 	case err == nil:
 		p.made++
 	case errors.Is(err, ErrExceedsLimit):
-		err = fmt.Errorf("%w: UCX lets two workers make 65535 endpoints with each other in their lives while streams "+
-			"are on; make a new worker, or leave Stream out of Config.Features", err)
+		err = fmt.Errorf("%w: UCX limits two workers to 65535 endpoints with each other over their lifetime when streams "+
+			"are enabled; create a new worker, or leave Stream out of Config.Features", err)
 	}
 	return ep, err
 }
 
-// catchUp makes unused endpoints until n have been made. They stay until
-// the worker is closed: closing one would disturb what it is paired with.
+// catchUp makes unused endpoints until n have been made. They are kept until the worker is closed: closing one would
+// disturb the endpoint that it is paired with.
 func (p *pairing) catchUp(w *Worker, n uint64, addr WorkerAddress) error {
 	if n > p.made+maxCatchUp {
 		return fmt.Errorf("ucx: the peer has made %d endpoints to this worker, which has made %d to the peer", n,
@@ -248,12 +242,12 @@ func (p *pairing) catchUp(w *Worker, n uint64, addr WorkerAddress) error {
 	return nil
 }
 
-// paired makes this side's endpoint of a handshake when it is its turn.
-func (w *Worker) paired(ctx context.Context, conn net.Conn, mine, theirs *hello, addr WorkerAddress,
+// createPaired makes this side's endpoint of a handshake in its turn.
+func (w *Worker) createPaired(ctx context.Context, conn net.Conn, mine, theirs *hello, addr WorkerAddress,
 	create func() (*Endpoint, error)) (*Endpoint, error) {
 	me, other := mine.contact.Address.owner(), theirs.contact.Address.owner()
 	if me == other {
-		return create() // UCX connects an endpoint to the own worker with itself
+		return create() // UCX connects an endpoint to its own worker with itself
 	}
 	p := w.peers.pairing(other)
 	defer deadline(ctx, conn)()

@@ -16,8 +16,8 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// Listener accepts connections: those of other Millstream workers, see [Worker.Listen], or
-// those of UCX's own kind, see [Worker.ListenSocket].
+// Listener accepts connections: from other Millstream workers, see [Worker.Listen], or from other UCX programs, see
+// [Worker.ListenSocket].
 type Listener struct {
 	w    *Worker
 	sock *sockListener // of ListenSocket; nil for Millstream's own connections, which the other fields serve
@@ -34,8 +34,7 @@ type Listener struct {
 // maxHandshakes bounds connections that have not finished their handshake.
 const maxHandshakes = 256
 
-// Listen listens for other Millstream workers at an address as in Dial. "host:0"
-// picks a port; see Addr.
+// Listen listens for other Millstream workers at an address as in Dial. "host:0" picks a port; see Addr.
 func (w *Worker) Listen(ctx context.Context, addr string) (*Listener, error) {
 	network, address, err := splitNetwork(addr)
 	if err != nil {
@@ -49,7 +48,7 @@ func (w *Worker) Listen(ctx context.Context, addr string) (*Listener, error) {
 	return w.ListenOn(ln)
 }
 
-// ListenOn serves handshakes on a listener of the caller's, of any kind, which Close closes.
+// ListenOn serves handshakes on an existing listener of any kind, which Close closes.
 func (w *Worker) ListenOn(ln net.Listener) (*Listener, error) {
 	l := &Listener{w: w, ln: ln, queue: make(chan *Endpoint), done: make(chan struct{}),
 		slots: make(chan struct{}, maxHandshakes)}
@@ -83,8 +82,8 @@ func (l *Listener) serve() {
 	}
 }
 
-// retry waits after an Accept that failed for want of descriptors or memory, or
-// because the peer left at once: the listener is fine then. Others end it.
+// retry waits after an Accept that failed for lack of descriptors or memory, or because the peer disconnected early:
+// the listener is still usable. Other errors end it.
 func (l *Listener) retry(err error) bool {
 	for _, passing := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
 		syscall.ECONNABORTED, syscall.EINTR} {
@@ -112,7 +111,7 @@ func (l *Listener) handshake(conn net.Conn) {
 	}
 	ep, err := l.w.Attach(ctx, conn, peer)
 	if err != nil {
-		return // the peer sees the connection end; a stranger's bytes are not worth a log line each
+		return // not logged: any client could fill the log
 	}
 	select {
 	case l.queue <- ep:
@@ -122,8 +121,8 @@ func (l *Listener) handshake(conn net.Conn) {
 	}
 }
 
-// Accept waits for the next connection. A listener of ListenSocket logs and passes over a
-// peer with which no connection can be made: it must not end a server's loop.
+// Accept waits for the next connection. A listener of ListenSocket logs and skips peers to which no connection can be
+// made, so that they do not end a server's loop.
 func (l *Listener) Accept(ctx context.Context) (*Endpoint, error) {
 	if l.sock != nil {
 		return l.sock.accept(ctx)
@@ -138,12 +137,12 @@ func (l *Listener) Accept(ctx context.Context) (*Endpoint, error) {
 	}
 }
 
-// Done returns a channel that is closed when the listener has ended: by Close, by that of its worker, or because the
+// Done returns a channel that is closed when the listener has ended: by Close, by Close of its worker, or because the
 // socket failed.
 func (l *Listener) Done() <-chan struct{} { return l.done }
 
-// Next waits for a connection request, to look at before Accept or Reject. Only listeners
-// of ListenSocket have requests; the others return an error that matches [errors.ErrUnsupported].
+// Next waits for a connection request, to inspect before Accept or Reject. Only listeners of ListenSocket have
+// requests; the others return an error that matches [errors.ErrUnsupported].
 func (l *Listener) Next(ctx context.Context) (*ConnRequest, error) {
 	if l.sock == nil {
 		return nil, &OpError{Op: "accept", Peer: l.Addr().String(), Err: fmt.Errorf("ucx: only listeners of "+
@@ -160,8 +159,8 @@ func (l *Listener) Addr() net.Addr {
 	return l.ln.Addr()
 }
 
-// Close stops listening, and rejects connection requests that wait, also those that Next has returned and that were
-// not decided. Accepted endpoints live on.
+// Close stops listening, and rejects pending connection requests, also those that Next has returned and that were
+// neither accepted nor rejected. Accepted endpoints stay open.
 func (l *Listener) Close() error {
 	if l.sock != nil {
 		return l.sock.close()
@@ -175,10 +174,9 @@ func (l *Listener) Close() error {
 	return nil
 }
 
-// DialSocket connects to a UCX listener at "host:port" (IPv4, IPv6 or a name): how
-// UCX-Py, UCXX and other UCX programs listen. All addresses of a name are tried.
-// The endpoint is returned when UCX has exchanged a first flush with the peer.
-// UCX notices the peer's death by itself on such an endpoint.
+// DialSocket connects to a UCX listener at "host:port" (IPv4, IPv6 or a name), as UCX-Py, UCXX and other UCX programs
+// provide. All addresses of a name are tried. It returns when UCX has exchanged a first flush with the peer. UCX itself
+// detects the peer's death on such an endpoint.
 func (w *Worker) DialSocket(ctx context.Context, hostport string, cfg *EndpointConfig) (*Endpoint, error) {
 	if err := w.ctx.sockaddr; err != nil {
 		return nil, &OpError{Op: "connect", Peer: hostport, Err: err}
@@ -232,7 +230,7 @@ func (w *Worker) dialSockaddr(ctx context.Context, name string, a netip.AddrPort
 		return nil, err
 	}
 	if err := ep.connect().Wait(ctx); err != nil {
-		go func() { // the handshake is not cut off at once, see settle
+		go func() { // the handshake is not cut off at once, see awaitConnected
 			ep.abort(errCanceled)
 			_ = ep.Close()
 		}()
@@ -241,7 +239,7 @@ func (w *Worker) dialSockaddr(ctx context.Context, name string, a netip.AddrPort
 	return ep, nil
 }
 
-// sockListener is the part of a [Listener] that accepts connections of UCX's own kind.
+// sockListener is the part of a [Listener] that accepts UCX's own connections.
 type sockListener struct {
 	w    *Worker
 	id   uint64
@@ -254,11 +252,10 @@ type sockListener struct {
 	done   chan struct{}
 }
 
-// defaultBacklog is how many connection requests wait; more are rejected.
+// defaultBacklog is how many connection requests may be pending; more are rejected.
 const defaultBacklog = 1024
 
-// ListenSocket listens on "host:port" (port 0: any) the way UCX programs do, for UCXX and other UCX
-// programs as well as for DialSocket.
+// ListenSocket listens on "host:port" (port 0: any) for UCXX and other UCX programs as well as for DialSocket.
 func (w *Worker) ListenSocket(ctx context.Context, hostport string) (*Listener, error) {
 	if err := w.ctx.sockaddr; err != nil {
 		return nil, &OpError{Op: "listen", Peer: hostport, Err: err}
@@ -292,7 +289,7 @@ func (w *Worker) ListenSocket(ctx context.Context, hostport string) (*Listener, 
 	return &Listener{w: w, sock: l, done: l.done}, nil
 }
 
-// listenAddress picks the first address of a name that UCX can listen on.
+// listenAddress returns the first address of a name that UCX can listen on.
 func (c *Context) listenAddress(ctx context.Context, addrs []netip.AddrPort) (netip.AddrPort, error) {
 	var first error
 	for _, a := range addrs {
@@ -393,7 +390,7 @@ func (l *sockListener) close() error {
 	return err
 }
 
-// ConnRequest is a peer that wants to connect. Accept or Reject it, once.
+// ConnRequest is a peer's request to connect. It must be accepted or rejected once.
 type ConnRequest struct {
 	l      *sockListener
 	number uint64
@@ -404,10 +401,10 @@ type ConnRequest struct {
 // RemoteAddr returns the peer's address.
 func (r *ConnRequest) RemoteAddr() net.Addr { return tcpAddr(r.peer) }
 
-// Accept makes the endpoint.
+// Accept accepts the request and makes the endpoint.
 func (r *ConnRequest) Accept(cfg *EndpointConfig) (*Endpoint, error) {
 	if r.used.Swap(true) {
-		return nil, r.late("accept")
+		return nil, r.decidedError("accept")
 	}
 	name := r.peer.String()
 	if cfg != nil && cfg.Name != "" {
@@ -418,7 +415,7 @@ func (r *ConnRequest) Accept(cfg *EndpointConfig) (*Endpoint, error) {
 		s.Arg[0], s.Len, s.Mask = 2, r.l.id, r.number
 	})
 	if errors.Is(err, errNotConnected) {
-		return nil, r.late("accept")
+		return nil, r.decidedError("accept")
 	}
 	if err != nil {
 		return nil, err
@@ -427,14 +424,13 @@ func (r *ConnRequest) Accept(cfg *EndpointConfig) (*Endpoint, error) {
 	return ep, nil
 }
 
-// Reject refuses the peer, whose endpoint fails with ErrRejected or ErrUnreachable.
+// Reject rejects the peer, whose endpoint fails with ErrRejected or ErrUnreachable.
 //
-// In UCX before 1.18 a refusal leaves events behind that end the process when they meet
-// the worker's next connection. There the peer is let in and hung up on instead: its
-// endpoint fails with ErrConnectionReset, shortly after it was made.
+// In UCX before 1.18 a rejection leaves events behind that abort the process at the worker's next connection. There the
+// peer is accepted and disconnected instead: its endpoint fails with ErrConnectionReset, shortly after it was made.
 func (r *ConnRequest) Reject() error {
 	if r.used.Swap(true) {
-		return r.late("reject")
+		return r.decidedError("reject")
 	}
 	if !r.l.w.ctx.lib.AtLeast(1, 18) {
 		return r.hangUp()
@@ -444,19 +440,19 @@ func (r *ConnRequest) Reject() error {
 			r.number
 	}, nil)
 	if errors.Is(err, errNotConnected) {
-		return r.late("reject")
+		return r.decidedError("reject")
 	}
 	return err
 }
 
-// hangUp accepts the peer and closes the connection once it has come about.
+// hangUp accepts the peer and closes the connection once it is established.
 func (r *ConnRequest) hangUp() error {
 	w := r.l.w
 	ep, err := w.peers.create(accepted, r.peer.String(), true, nil, func(s *ucp.Slot) {
 		s.Arg[0], s.Len, s.Mask = 2, r.l.id, r.number
 	})
 	if errors.Is(err, errNotConnected) {
-		return r.late("reject")
+		return r.decidedError("reject")
 	}
 	if err == nil {
 		go ep.Close()
@@ -464,9 +460,9 @@ func (r *ConnRequest) hangUp() error {
 	return err
 }
 
-// late is the error of a request that was decided before, by its owner or by the
-// listener's end.
-func (r *ConnRequest) late(op string) error {
-	return &OpError{Op: op, Peer: r.peer.String(), Err: fmt.Errorf("%w: the connection request was decided before, or "+
-		"its listener is closed", ErrClosed)}
+// decidedError returns the error of a request that was already accepted or rejected, by its owner or by the listener's
+// Close.
+func (r *ConnRequest) decidedError(op string) error {
+	return &OpError{Op: op, Peer: r.peer.String(), Err: fmt.Errorf("%w: connection request already accepted or rejected, or "+
+		"listener closed", ErrClosed)}
 }

@@ -16,27 +16,24 @@ import (
 	"go.millstream.dev/ucx/internal/obs"
 )
 
-// Memory is memory that peers reach by themselves, with Put, Get and atomics, once
-// they have its key. It holds a reference to the memory until Release.
+// Memory is registered memory that peers access with Put, Get and atomics once they have its key. It holds a reference
+// to the memory until Release.
 //
-// UCX checks nothing on the owner's side: a peer with the key is trusted. Over
-// transports without hardware for it, this process carries the accesses out, and one
-// to memory that has been unmapped ends the process. So release only when the peers
-// are known to be done.
+// UCX checks nothing on the owner's side: a peer with the key is trusted. Over transports without hardware support this
+// process performs the accesses, and an access to unmapped memory crashes the process. So release only when the peers
+// are known to be finished.
 type Memory struct {
 	c        *Context
-	buf      *mem.Buffer // a reference of its own
+	buf      *mem.Buffer // holds a reference
 	key      MemoryKey
 	released atomic.Bool
 }
 
-// Register makes memory reachable for peers. Go's own memory is refused, as the
-// garbage collector cannot be told of such a use: take [Context.Alloc],
-// [mem.NewMmap], a [mem.Pool] on it, or device memory.
+// Register makes memory accessible to peers. Go memory is rejected because the garbage collector cannot track such a
+// use: use [Context.Alloc], [mem.NewMmap], a [mem.Pool] on it, or device memory.
 //
-// The whole region around v is registered with UCX, once, and stays so until it is
-// freed or the context is closed; this package keeps peers within v. Memory from
-// Alloc is the fastest between processes of one host.
+// The whole region around v is registered with UCX, once, and stays registered until it is freed or the context is
+// closed; this package keeps peers within v. Memory from Alloc is the fastest between processes of one host.
 func (c *Context) Register(v View) (*Memory, error) {
 	buf, err := c.registrable(v)
 	if err != nil {
@@ -59,19 +56,19 @@ func (c *Context) registrable(v View) (*mem.Buffer, error) {
 		return nil, fmt.Errorf("ucx: the context has none of the features RMA, Atomic32, Atomic64; add them to " +
 			"Config.Features")
 	case v.n == 0:
-		return nil, fmt.Errorf("ucx: there is nothing to register in an empty view: %w", ErrInvalidParam)
+		return nil, fmt.Errorf("ucx: cannot register an empty view: %w", ErrInvalidParam)
 	case v.goHeap():
 		return nil, fmt.Errorf("ucx: Go memory cannot be registered for remote access, the garbage collector may free "+
 			"it: use Context.Alloc, mem.NewMmap or a mem.Pool on it (%d bytes): %w", v.n, ErrInvalidParam)
 	case v.buf != nil:
 		return v.buf.Slice(int(v.addr), v.n), nil
 	}
-	// Memory that another owner keeps, such as a foreign array.
+	// Memory of another owner, such as a foreign array.
 	return mem.NewRegion(mem.RegionConfig{Addr: v.addr, Len: v.n, Kind: v.kind, Device: int(v.device),
 		ReadOnly: v.readOnly}).Buffer(), nil
 }
 
-// registerBuffer takes over the caller's reference if it succeeds.
+// registerBuffer takes ownership of the caller's reference if it succeeds.
 func (c *Context) registerBuffer(buf *mem.Buffer) (*Memory, error) {
 	reg, err := c.register(buf.Region())
 	if err != nil {
@@ -93,30 +90,29 @@ func (c *Context) registerBuffer(buf *mem.Buffer) (*Memory, error) {
 	return &Memory{c: c, buf: buf, key: key}, nil
 }
 
-// Key returns what a peer needs to reach the memory.
+// Key returns the key with which a peer accesses the memory.
 func (m *Memory) Key() MemoryKey { return m.key }
 
 // Buffer returns the memory itself. It is valid until Release; Retain it to keep it.
 func (m *Memory) Buffer() *mem.Buffer { return m.buf }
 
-// Release drops the reference to the memory. What else refers to it keeps it, and
-// its registration, alive. Releasing again does nothing.
+// Release drops the reference to the memory. Other references keep it, and its registration, alive. Releasing again
+// does nothing.
 func (m *Memory) Release() {
 	if !m.released.Swap(true) {
 		m.buf.Release()
 	}
 }
 
-// Alloc returns memory that UCX allocated and registered: shared memory where it can,
-// which peers on the same host then write and read without a copy by the kernel. It
-// is the caller's to release, before the context closes. Device and managed memory
-// is taken on device 0; see Resource for others.
+// Alloc returns memory allocated and registered by UCX: shared memory where possible, which peers on the same host then
+// write and read without a copy by the kernel. The caller releases it before the context is closed. Device and managed
+// memory is allocated on device 0; see Resource for others.
 func (c *Context) Alloc(n int, kind mem.Kind) (*mem.Buffer, error) {
 	return c.Resource(kind, 0).Alloc(background, n)
 }
 
-// Resource returns the context's allocator as a [mem.Resource], so that a [mem.Pool]
-// can stand on it. device is the GPU for Device and Managed memory, else ignored.
+// Resource returns the context's allocator as a [mem.Resource], to use as the upstream of a [mem.Pool]. device is the
+// GPU for Device and Managed memory, otherwise it is ignored.
 func (c *Context) Resource(kind mem.Kind, device int) mem.Resource {
 	if !(View{kind: kind}).onDevice() {
 		device = -1
@@ -133,7 +129,7 @@ type allocator struct {
 func (a *allocator) Kind() mem.Kind { return a.kind }
 func (a *allocator) Device() int    { return a.device }
 
-// maxAlloc is beyond every address space, so that a wrong length does not reach UCX.
+// maxAlloc is larger than every address space, so that an invalid length does not reach UCX.
 const maxAlloc = 1 << 46
 
 func (a *allocator) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
@@ -149,11 +145,11 @@ func (a *allocator) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
 		return mem.NewRegion(mem.RegionConfig{Kind: a.kind, Device: a.device}).Buffer(), nil
 	}
 	if a.kind == mem.Pinned {
-		return fail(fmt.Errorf("ucx: UCX does not allocate pinned memory: take mem.NewMmap with Lock or package "+
+		return fail(fmt.Errorf("ucx: UCX does not allocate pinned memory: use mem.NewMmap with Lock or package "+
 			"cuda, and Register it: %w", errUnsupported))
 	}
 	if _, hooked := hooks.Get(); a.device >= 0 && (!hooked || !c.supports(a.kind)) {
-		return fail(fmt.Errorf("ucx: no %s memory here: it needs package go.millstream.dev/cuda imported and a libucp "+
+		return fail(fmt.Errorf("ucx: no %s memory: import package go.millstream.dev/cuda and use a libucp "+
 			"with CUDA support (%s has %v): %w", a.kind, c.lib.Path, c.lib.CUDA, errUnsupported))
 	}
 	if err := c.enter(); err != nil {
@@ -167,7 +163,7 @@ func (a *allocator) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
 		return fail(fmt.Errorf("%w (%d bytes of %s memory)", Status(st), n, a.kind))
 	}
 	c.mu.Lock()
-	if c.closed { // Close came after enter, saw no allocation, and waits for this call
+	if c.closed { // Close ran after enter, saw no allocation, and waits for this call
 		c.mu.Unlock()
 		c.h.MemUnmap(memh, a.device)
 		return fail(ErrClosed)
@@ -176,7 +172,7 @@ func (a *allocator) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
 	c.mu.Unlock()
 	info := obs.Registration{Bytes: n, Kind: a.kind.String(), Took: time.Since(start)}
 	r := mem.NewRegion(mem.RegionConfig{Addr: addr, Len: n, Kind: a.kind, Device: a.device, Free: func() {
-		c.h.MemUnmap(memh, a.device) // the context waits for this one: see Close
+		c.h.MemUnmap(memh, a.device) // the context waits for this call: see Close
 		c.mu.Lock()
 		c.allocs--
 		c.mu.Unlock()
@@ -197,15 +193,15 @@ func (a *allocator) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
 	return r.Buffer(), nil
 }
 
-// registration is one region registered with one context. It is made at the first
-// use of the region and ended by the region's end or the context's, whichever comes first.
+// registration is one region registered with one context. It is made at the first use of the region and ends with the
+// region or the context, whichever ends first.
 type registration struct {
 	region *mem.Region
 	memh   unsafe.Pointer
 	took   time.Duration
 }
 
-// register returns the registration of a region, making it if needed.
+// register returns the registration of a region and creates it if needed.
 func (c *Context) register(r *mem.Region) (*registration, error) {
 	v, err := r.Attach(c, func() (any, error) { return c.newRegistration(r) })
 	if err != nil {
@@ -242,8 +238,7 @@ func (c *Context) newRegistration(r *mem.Region) (any, error) {
 	return reg, nil
 }
 
-// enter begins a call into UCX's memory functions, which Close waits for. The caller
-// ends it with calls.Done.
+// enter starts a call into UCX's memory functions, which Close waits for. The caller ends it with calls.Done.
 func (c *Context) enter() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -263,7 +258,7 @@ func (c *Context) unregister(reg *registration) {
 	}
 	c.mu.Unlock()
 	if !mine {
-		return // the context has closed and ended it
+		return // ended by Close of the context
 	}
 	defer c.calls.Done()
 	c.h.MemUnmap(reg.memh, reg.region.Device())
@@ -272,12 +267,11 @@ func (c *Context) unregister(reg *registration) {
 	}
 }
 
-// RemoteFile shows a peer's memory as a file of fixed length: an [io.ReaderAt],
-// [io.WriterAt], [io.Reader], [io.Writer] and [io.Seeker]. Reads are Gets, writes are
-// Puts that have arrived in the peer's memory when the call returns. ReadAt and
-// WriteAt may be used by any number of goroutines; the peer's program takes no part.
+// RemoteFile presents a peer's memory as a file of fixed length: an [io.ReaderAt], [io.WriterAt], [io.Reader],
+// [io.Writer] and [io.Seeker]. Reads are Gets; writes are Puts that have arrived in the peer's memory when the call
+// returns. ReadAt and WriteAt are safe for concurrent use; the peer's program is not involved.
 //
-// It owns neither endpoint nor key, so there is no Close.
+// A RemoteFile owns neither endpoint nor key, so there is no Close.
 type RemoteFile struct {
 	ctx context.Context
 	ep  *Endpoint
@@ -287,9 +281,8 @@ type RemoteFile struct {
 	pos int64
 }
 
-// NewRemoteFile returns a file on the peer's memory. The methods of package io have no
-// context: those of the file end when ctx does. A transfer that is cut off so closes the
-// endpoint by force, as [Endpoint.Get] does.
+// NewRemoteFile returns a file on the peer's memory. The methods of package io have no context: those of the file end
+// when ctx ends. A transfer cut off this way closes the endpoint by force, as [Endpoint.Get] does.
 func NewRemoteFile(ctx context.Context, ep *Endpoint, rk *RemoteKey) *RemoteFile {
 	return &RemoteFile{ctx: ctx, ep: ep, rk: rk}
 }
@@ -313,8 +306,8 @@ func (f *RemoteFile) readAt(ctx context.Context, p []byte, off int64) (int, erro
 	return done, err
 }
 
-// WriteAt implements [io.WriterAt]. The memory does not grow: what lies beyond its
-// end is not written and reported as [io.ErrShortWrite].
+// WriteAt implements [io.WriterAt]. The memory does not grow: bytes beyond its end are not written and reported as
+// [io.ErrShortWrite].
 func (f *RemoteFile) WriteAt(p []byte, off int64) (int, error) {
 	return f.writeAt(f.ctx, p, off)
 }
@@ -328,11 +321,11 @@ func (f *RemoteFile) writeAt(ctx context.Context, p []byte, off int64) (int, err
 	done, err := f.move(ctx, p[:n], off, f.ep.Put, f.ep.StartPut)
 	if err == nil && n > 0 {
 		if err = f.ep.Flush(ctx); err != nil {
-			done = 0 // what has arrived is not known
+			done = 0 // it is unknown how much has arrived
 		}
 	}
 	if err == nil && n < len(p) {
-		err = fmt.Errorf("ucx: write of %d bytes at offset %d goes beyond the remote memory of %d bytes: %w", len(p),
+		err = fmt.Errorf("ucx: write of %d bytes at offset %d exceeds the remote memory of %d bytes: %w", len(p),
 			off, f.Size(), io.ErrShortWrite)
 	}
 	return done, err
@@ -373,7 +366,7 @@ func (f *RemoteFile) Write(p []byte) (int, error) {
 	return done, err
 }
 
-// reserve takes the next bytes, so that no lock is held while they travel.
+// reserve advances the position, so that no lock is held during the transfer.
 func (f *RemoteFile) reserve(n int) (off int64, got int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -383,7 +376,7 @@ func (f *RemoteFile) reserve(n int) (off int64, got int) {
 	return off, got
 }
 
-// unreserve takes the position back over what did not travel, unless it was moved.
+// unreserve moves the position back over bytes that were not transferred, unless it was changed.
 func (f *RemoteFile) unreserve(off int64, n, done int) {
 	if done == n {
 		return
@@ -395,8 +388,7 @@ func (f *RemoteFile) unreserve(off int64, n, done int) {
 	}
 }
 
-// Seek implements [io.Seeker]. Positions beyond the end are allowed, as in a file:
-// reads there return io.EOF.
+// Seek implements [io.Seeker]. Positions beyond the end are allowed, as in a file: reads there return io.EOF.
 func (f *RemoteFile) Seek(offset int64, whence int) (int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -423,7 +415,7 @@ func (f *RemoteFile) Seek(offset int64, whence int) (int64, error) {
 	return pos, nil
 }
 
-// A long transfer is cut into chunks, of which several are in flight at a time.
+// A long transfer is split into chunks, several of which are in flight at a time.
 const (
 	fileChunk  = 1 << 20
 	fileWindow = 4
@@ -434,7 +426,7 @@ type (
 	startedTransfer  func(View, *RemoteKey, int64) *Request
 )
 
-// move transfers p and returns how much of its beginning is through.
+// move transfers p and returns how much of its beginning was transferred.
 func (f *RemoteFile) move(ctx context.Context, p []byte, off int64, whole blockingTransfer,
 	start startedTransfer) (int, error) {
 	if len(p) == 0 {
@@ -464,8 +456,8 @@ func (f *RemoteFile) move(ctx context.Context, p []byte, off int64, whole blocki
 	return len(p), nil
 }
 
-// reclaim returns when UCX has given back the memory of all requests: after a failed
-// one the others end by themselves or with the context, then with the endpoint.
+// reclaim returns when UCX has released the memory of all requests: after a failed one the others complete, or end with
+// the context and then with the endpoint.
 func (f *RemoteFile) reclaim(ctx context.Context, window []*Request) {
 	for _, r := range window {
 		if r != nil && r.Wait(ctx) != nil && ctx.Err() != nil && r.state.Load() != reqDone {

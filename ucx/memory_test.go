@@ -173,7 +173,7 @@ func TestRegisterRefuses(t *testing.T) {
 		"numbers":         {Of([]float64{1, 2}), "mem.Pool"},
 		"a heap buffer":   {Buffer(mem.FromBytes(make([]byte, 8))), "Go memory"},
 		"a heap region":   {Buffer(ro), "Context.Alloc"},
-		"nothing":         {Bytes(nil), "nothing to register"},
+		"nothing":         {Bytes(nil), "cannot register an empty view"},
 		"no buffer":       {Buffer(nil), "nil *mem.Buffer"},
 		"a part too long": {Bytes(make([]byte, 8)).Slice(4, 5), "slice"},
 	} {

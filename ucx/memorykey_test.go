@@ -98,7 +98,7 @@ func TestCorruptedSerializedData(t *testing.T) {
 		t.Error("a byte more is not noticed")
 	}
 	if err := k.UnmarshalBinary(append([]byte("GARB"), good[4:]...)); err == nil ||
-		!strings.Contains(err.Error(), "no memory key") {
+		!strings.Contains(err.Error(), "not a memory key") {
 		t.Errorf("other magic: %v", err)
 	}
 	newer := slices.Clone(good)

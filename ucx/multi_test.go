@@ -337,7 +337,7 @@ func TestFramesReceiveCutOff(t *testing.T) {
 	}
 	data := make([]byte, plan.size)
 	plan.write(data, []View{Bytes(make([]byte, 9000))})
-	h := wire.FrameHeader{Kind: wire.FrameTable, Number: a.line.remote, Seq: 1, N: 1}
+	h := wire.FrameHeader{Kind: wire.FrameTable, Number: a.lifeline.remote, Seq: 1, N: 1}
 	hdr := make([]byte, wire.FrameHeaderSize)
 	h.Put(hdr)
 	if err := a.sendAM(ctx, amMulti, hdr, AMOptions{}, []View{Bytes(data)}); err != nil {

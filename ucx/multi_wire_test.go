@@ -70,17 +70,17 @@ func TestFrameTableRefuses(t *testing.T) {
 		"count over data":  {good, 400, "table of 400"},
 		"count over limit": {make([]byte, 16*(wire.MaxFrames+1)), wire.MaxFrames + 1, "table of"},
 		"no data":          {nil, 1, "table of 1"},
-		"cut":              {good[:len(good)-1], 3, "beyond the message"},
-		"bytes behind":     {append(bytes.Clone(good), 0), 3, "behind the last"},
+		"cut":              {good[:len(good)-1], 3, "exceeds the message"},
+		"bytes behind":     {append(bytes.Clone(good), 0), 3, "after the last"},
 		"huge inline": {change(func(b []byte) { binary.LittleEndian.PutUint64(b, 1<<62) }), 3,
-			"beyond the message"},
+			"exceeds the message"},
 		"wrapping length": {change(func(b []byte) { binary.LittleEndian.PutUint64(b, 1<<63) }), 3, "frame 0 of"},
 		"sum wraps": {change(func(b []byte) { binary.LittleEndian.PutUint64(b[16:], 1<<63-1) }), 3,
 			"frame 1 of"},
 		"unknown kind":       {change(func(b []byte) { b[8] = 9 }), 3, "kind 9"},
 		"unknown flag":       {change(func(b []byte) { b[9] |= 2 }), 3, "unknown flags"},
 		"reserved byte":      {change(func(b []byte) { b[15] = 1 }), 3, "unknown flags"},
-		"empty but separate": {change(func(b []byte) { b[2*16+9] = 0 }), 3, "is empty"},
+		"empty but separate": {change(func(b []byte) { b[2*16+9] = 0 }), 3, "empty frame"},
 	} {
 		if _, _, _, err := wire.DecodeFrameTable(c.data, c.count); err == nil ||
 			!strings.Contains(err.Error(), c.says) {
@@ -215,7 +215,7 @@ func TestFramesHostilePeer(t *testing.T) {
 			ctx := testContext(t)
 			a, b := pair(t, Config{}, WorkerConfig{})
 			for i, p := range parts {
-				rawPart(t, ctx, a, wire.FrameHeader{Kind: p.kind, Number: a.line.remote, Seq: p.seq, N: p.n}, p.data)
+				rawPart(t, ctx, a, wire.FrameHeader{Kind: p.kind, Number: a.lifeline.remote, Seq: p.seq, N: p.n}, p.data)
 				if name == "more of an old message" && i == 0 {
 					if _, err := b.RecvFrames(ctx, Allocators{}); err != nil {
 						t.Fatal(err)
@@ -240,7 +240,7 @@ func TestFramesStray(t *testing.T) {
 	// room for all: a hook must not block
 	cfg := Config{Events: Events{MessageDropped: func(d obs.Drop) { drops <- d.Bytes }}}
 	a, b := pair(t, cfg, WorkerConfig{})
-	rawPart(t, ctx, a, wire.FrameHeader{Kind: wire.FrameTable, Number: a.line.remote + 2, Seq: 1}, nil)
+	rawPart(t, ctx, a, wire.FrameHeader{Kind: wire.FrameTable, Number: a.lifeline.remote + 2, Seq: 1}, nil)
 	if err := a.sendAM(ctx, amMulti, []byte("no header"), AMOptions{},
 		[]View{Bytes(make([]byte, 100_000))}); err != nil {
 		t.Fatal(err)
@@ -268,7 +268,7 @@ func TestFramesOutOfOrder(t *testing.T) {
 	big := testBytes(8, 9001)
 	first := encodeTable(t, Bytes([]byte("abc")), Bytes(big))
 	second := encodeTable(t, Bytes([]byte("second")))
-	to := a.line.remote
+	to := a.lifeline.remote
 	rawPart(t, ctx, a, wire.FrameHeader{Kind: wire.FrameTable, Number: to, Seq: 2, N: 1}, second)
 	rawPart(t, ctx, a, wire.FrameHeader{Kind: wire.FrameData, Number: to, Seq: 1, N: 1}, big)
 	rawPart(t, ctx, a, wire.FrameHeader{Kind: wire.FrameTable, Number: to, Seq: 1, N: 2}, first)

@@ -30,7 +30,7 @@ func peerOf(ep *Endpoint) string {
 	return ep.peer
 }
 
-// startOn makes a Request for a started operation and takes its slot.
+// startOn returns a Request for a started operation with its slot.
 func (w *Worker) startOn(op ucp.Op, ep *Endpoint) (*ucp.Slot, *Request, error) {
 	r := &Request{w: w, op: op, ep: ep}
 	s, err := w.slotFor(r)
@@ -50,7 +50,7 @@ func (w *Worker) slotFor(r *Request) (*ucp.Slot, error) {
 	return s, nil
 }
 
-// launch hands a started operation over. The request finishes by itself.
+// launch submits a started operation. The request completes without further calls.
 func (d *driver) launch(s *ucp.Slot, r *Request) {
 	d.entrust(s, r)
 	if !d.tryToken() {
@@ -63,7 +63,7 @@ func (d *driver) launch(s *ucp.Slot, r *Request) {
 	d.leave(false)
 }
 
-// entrust makes a slot's completion the request's.
+// entrust assigns a slot's completion to the request.
 func (d *driver) entrust(s *ucp.Slot, r *Request) {
 	c, k := d.slots.at(s.Index)
 	c.cur[k] = r
@@ -81,8 +81,8 @@ func (w *Worker) startPlain(op ucp.Op, ep *Endpoint) *Request {
 	return r
 }
 
-// startView is the common form of a started operation on one view. A request that
-// is refused comes back finished, with its error.
+// startView is the common form of a started operation on one view. A rejected request is returned finished, with its
+// error.
 func (w *Worker) startView(op ucp.Op, ep *Endpoint, v View, recv bool, set func(*ucp.Slot)) *Request {
 	s, r, err := w.startOn(op, ep)
 	if err != nil {
@@ -114,7 +114,7 @@ func (r *Request) unbind(s *ucp.Slot, err error) error {
 	return &OpError{Op: op, Peer: peer, Err: err}
 }
 
-// finishBlocking runs a prepared operation to its end.
+// finishBlocking runs a prepared operation until it completes.
 func (r *Request) finishBlocking(ctx context.Context, s *ucp.Slot) error {
 	_, err := r.finishInfo(ctx, s)
 	return err
@@ -127,8 +127,8 @@ func (r *Request) finishInfo(ctx context.Context, s *ucp.Slot) (RecvInfo, error)
 	return r.finishRun(ctx, s)
 }
 
-// finishSubmitted is finishBlocking for an operation that consumes something even when
-// ctx has ended: it is submitted in any case.
+// finishSubmitted is finishBlocking for an operation that consumes something even when ctx has ended: it is submitted
+// in any case.
 func (r *Request) finishSubmitted(ctx context.Context, s *ucp.Slot) error {
 	_, err := r.finishRun(ctx, s)
 	return err
@@ -141,9 +141,9 @@ func (r *Request) finishRun(ctx context.Context, s *ucp.Slot) (RecvInfo, error) 
 	return r.conclude(s)
 }
 
-// conclude takes the result of a finished blocking operation and gives its slot back.
+// conclude takes the result of a finished blocking operation and returns its slot.
 func (r *Request) conclude(s *ucp.Slot) (RecvInfo, error) {
-	r.settle(s)
+	r.takeResult(s)
 	info, err := RecvInfo{Tag: r.tag, Len: r.n}, r.err
 	if r.view.buf != nil || r.staging != nil || r.views != nil {
 		r.release()
@@ -154,14 +154,12 @@ func (r *Request) conclude(s *ucp.Slot) (RecvInfo, error) {
 	return info, err
 }
 
-// hotTag is the short way of a blocking tag operation that finds the token free and
-// whose memory needs no preparation: it uses the slot that belongs to the token and
-// touches no other shared state. done is false if the long way must be taken; then
-// nothing has happened.
+// hotTag is the fast path of a blocking tag operation that finds the token free and whose memory needs no preparation:
+// it uses the slot that belongs to the token and touches no other shared state. done is false if the slow path must be
+// taken; then nothing has happened.
 //
-// Go memory is lent to C for the length of one call, in which nothing moves; only an
-// operation that outlives its first call is pinned. Small sends are copied, so that
-// one that has to wait can be given up without its endpoint.
+// Go memory is passed to C for the duration of one call, in which nothing moves; only an operation that outlives its
+// first call is pinned. Small sends are copied, so that one that has to wait can be abandoned without its endpoint.
 //
 //nolint:revive // the error is not last: done decides whether the others mean anything
 func (w *Worker) hotTag(ctx context.Context, op ucp.Op, ep *Endpoint, v View, tag, mask uint64) (info RecvInfo,
@@ -171,7 +169,7 @@ func (w *Worker) hotTag(ctx context.Context, op ucp.Op, ep *Endpoint, v View, ta
 		return info, nil, false
 	}
 	s := w.drv.takeHot()
-	if s == nil || ended(ctx) {
+	if s == nil || contextEnded(ctx) {
 		w.drv.putHot(s)
 		w.drv.leave(false)
 		return info, nil, false
@@ -200,7 +198,7 @@ func (w *Worker) hotTag(ctx context.Context, op ucp.Op, ep *Endpoint, v View, ta
 		runtime.KeepAlive(v.ptr)
 		return info, nil, true
 	}
-	// It takes longer or failed: from here on it is an operation like any other.
+	// The operation takes longer or failed: continue on the slow path.
 	c, k := w.drv.slots.at(s.Index)
 	r := &c.own[k]
 	r.reset(op, ep)
@@ -218,8 +216,8 @@ func (w *Worker) hotTag(ctx context.Context, op ucp.Op, ep *Endpoint, v View, ta
 	return info, err, true
 }
 
-// ended reports whether a context has ended, at the price of a look at its channel.
-func ended(ctx context.Context) bool {
+// contextEnded reports whether a context has ended, at the cost of a read of its channel.
+func contextEnded(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
 		return true
@@ -228,10 +226,9 @@ func ended(ctx context.Context) bool {
 	}
 }
 
-// Batch is a number of tag operations that are handed to UCX together and waited for
-// together. An operation of a batch costs a fraction of one that is started alone: one
-// call into C submits them all, one collects what has completed, and nothing is allocated
-// when the batch is used again. Two batches that take turns keep a connection busy:
+// Batch is a set of tag operations that are submitted to UCX together and waited for together. An operation of a batch
+// costs a fraction of one that is started alone: one call into C submits them all, one collects the completions, and
+// nothing is allocated when the batch is used again. Two alternating batches keep a connection busy:
 //
 //	for i := 0; ; i++ {
 //		b := batches[i%2]
@@ -241,7 +238,7 @@ func ended(ctx context.Context) bool {
 //		b.Start()
 //	}
 //
-// One goroutine uses a batch at a time.
+// A batch must be used by one goroutine at a time.
 type Batch struct {
 	w       *Worker
 	reqs    []Request
@@ -250,7 +247,7 @@ type Batch struct {
 	started int         // of which are in flight or done
 }
 
-// NewBatch makes a batch for up to size operations.
+// NewBatch returns a batch for up to size operations.
 func (w *Worker) NewBatch(size int) *Batch {
 	return &Batch{w: w, reqs: make([]Request, size), slots: make([]*ucp.Slot, 0, size)}
 }
@@ -263,7 +260,7 @@ func (b *Batch) Recv(ep *Endpoint, v View, tag, mask uint64) { b.add(ucp.OpTagRe
 
 func (b *Batch) add(op ucp.Op, ep *Endpoint, v View, tag, mask uint64) {
 	if b.n == len(b.reqs) {
-		panic(fmt.Sprintf("ucx: a batch of %d operations is full: Start it, Wait and Reset, or make a larger one", b.n))
+		panic(fmt.Sprintf("ucx: batch of %d operations is full: Start it, Wait and Reset, or create a larger one", b.n))
 	}
 	r := &b.reqs[b.n]
 	b.n++
@@ -271,8 +268,8 @@ func (b *Batch) add(op ucp.Op, ep *Endpoint, v View, tag, mask uint64) {
 	r.view, r.tag, r.arg = v, tag, mask
 }
 
-// Start hands what was added since the last Start to UCX, in order. One that is refused has
-// ended then, with its error.
+// Start submits the operations added since the last Start to UCX, in order. An operation that is rejected is finished,
+// with its error.
 func (b *Batch) Start() {
 	for ; b.started < b.n; b.started++ {
 		r := &b.reqs[b.started]
@@ -292,7 +289,7 @@ func (b *Batch) prepare(r *Request) (*ucp.Slot, error) {
 	v := r.view
 	r.view = View{}
 	if r.ep != nil && r.ep.w != b.w {
-		return nil, fmt.Errorf("ucx: the endpoint is of another worker than the batch")
+		return nil, fmt.Errorf("ucx: endpoint and batch belong to different workers")
 	}
 	s, err := b.w.slotFor(r)
 	if err != nil {
@@ -306,9 +303,8 @@ func (b *Batch) prepare(r *Request) (*ucp.Slot, error) {
 	return s, nil
 }
 
-// Wait waits until all started operations have ended and returns the first error among
-// them. When ctx ends first, Wait returns its error and the operations go on, keeping
-// their memory.
+// Wait waits until all started operations have ended and returns the first error among them. When ctx ends first, Wait
+// returns its error and the operations continue, keeping their memory.
 func (b *Batch) Wait(ctx context.Context) error {
 	var first error
 	for i := range b.started {
@@ -325,12 +321,11 @@ func (b *Batch) Wait(ctx context.Context) error {
 	return first
 }
 
-// Request returns an operation by its place in the batch, for its error, its Info or to
-// cancel it. It is valid until Reset.
+// Request returns an operation by its index in the batch, for its error, its Info or to cancel it. It is valid until
+// Reset.
 func (b *Batch) Request(i int) *Request { return &b.reqs[:b.n][i] }
 
-// Reset empties the batch for its next use. All its operations must have ended: it panics
-// if one has not, or was added and not started.
+// Reset empties the batch for its next use. It panics if an operation has not ended, or was added and not started.
 func (b *Batch) Reset() {
 	for i := range b.n {
 		r := &b.reqs[i]

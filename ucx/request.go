@@ -15,9 +15,8 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// Request is an operation in flight, returned by the Start functions. It keeps its
-// memory (a Go slice stays borrowed, a mem.Buffer retained) until it is done.
-// All methods are safe for any number of goroutines.
+// Request is an operation in flight, returned by the Start functions. It keeps its memory (a Go slice stays borrowed, a
+// mem.Buffer retained) until it is done. All methods are safe for concurrent use.
 type Request struct {
 	w      *Worker
 	ep     *Endpoint // whose failure ends the operation; nil for worker-level ones
@@ -31,13 +30,13 @@ type Request struct {
 	done  chan struct{}
 
 	view    View
-	copied  bool           // the payload was copied: UCX does not see the caller's memory
-	copyOut bool           // the slot's inline area or staging holds what was received
-	staging *mem.Buffer    // C memory that stands in for Go memory
-	malloc  unsafe.Pointer // header or vector that did not fit the slot
+	copied  bool           // the payload was copied: UCX does not access the caller's memory
+	copyOut bool           // received data is in the slot's inline area or in staging
+	staging *mem.Buffer    // C memory used in place of Go memory
+	malloc  unsafe.Pointer // header or vector too long for the slot
 	pinner  runtime.Pinner
 	pinned  bool
-	event   any    // mem.Event or a slice of them, kept while the shim may ask for handles
+	event   any    // mem.Event or a slice of them, kept while the shim may need their handles
 	views   []View // vector operations keep all their memory
 	onDone  func(*Request)
 
@@ -74,8 +73,7 @@ func (r *Request) Done() <-chan struct{} {
 	return r.done
 }
 
-// Err returns nil while the operation is in flight or when it succeeded, otherwise
-// why it failed.
+// Err returns nil while the operation is in flight or if it succeeded, otherwise why it failed.
 func (r *Request) Err() error {
 	if r.state.Load() != reqDone {
 		return nil
@@ -91,8 +89,8 @@ func (r *Request) Info() RecvInfo {
 	return RecvInfo{Tag: r.tag, Len: r.n}
 }
 
-// Wait waits until the operation has ended and returns its error. When ctx ends
-// first, Wait returns its error and the operation goes on, keeping its memory.
+// Wait waits until the operation has ended and returns its error. When ctx ends first, Wait returns its error and the
+// operation continues, keeping its memory.
 func (r *Request) Wait(ctx context.Context) error {
 	if r.state.Load() == reqDone {
 		return r.err
@@ -107,7 +105,7 @@ func (r *Request) await(ctx context.Context, several int) error {
 	return r.err
 }
 
-// waitSoon is Wait for an operation whose end is near: it is looked for without sleep for that time.
+// waitSoon is Wait for an operation that is expected to end within a time, during which the wait does not sleep.
 func (r *Request) waitSoon(ctx context.Context, soon time.Duration) error {
 	if r.state.Load() == reqDone {
 		return r.err
@@ -118,18 +116,18 @@ func (r *Request) waitSoon(ctx context.Context, soon time.Duration) error {
 	return r.err
 }
 
-// Cancel asks UCX to end the operation. Only a receive that no message has matched
-// yet ends at once, with an error that matches [context.Canceled]; anything else goes on until it completes or
-// its endpoint is closed. Cancel returns without waiting; watch Done.
+// Cancel asks UCX to cancel the operation. Only a receive that no message has matched ends immediately, with an error
+// that matches [context.Canceled]; any other operation continues until it completes or its endpoint is closed. Cancel
+// does not wait; see Done.
 func (r *Request) Cancel() {
 	if r.state.Load() == reqDone || r.slot == nil {
 		return
 	}
-	r.w.drv.cancelSlot(r.slot, r.serial) // the slot may serve another operation by then: its serial distinguishes them
+	r.w.drv.cancelSlot(r.slot, r.serial) // the slot may be reused by then: the serial distinguishes its uses
 }
 
-// Debug returns UCX's description of a request in flight (protocol, lanes, memory).
-// It is empty for a finished one, and in UCX built without debug data.
+// Debug returns UCX's description of a request in flight (protocol, transports, memory). It is empty for a finished
+// request, and if UCX was built without debug data.
 func (r *Request) Debug() string {
 	if r.w == nil || r.slot == nil {
 		return ""
@@ -169,9 +167,9 @@ func (r *Request) reset(op ucp.Op, ep *Endpoint) {
 	r.state.Store(reqPending)
 }
 
-// settle takes the result out of the slot. The slot's operation is finished; the
-// caller owns the slot or holds the token.
-func (r *Request) settle(s *ucp.Slot) {
+// takeResult copies the result from the slot. The slot's operation is finished; the caller owns the slot or holds the
+// token.
+func (r *Request) takeResult(s *ucp.Slot) {
 	r.status, r.n, r.tag, r.arg = Status(s.Status), int(s.RLen), s.RTag, s.Arg[2]
 	if r.copyOut && r.state.Load() != reqAbandoned {
 		r.copyReceived(s)
@@ -202,8 +200,8 @@ func (r *Request) copyReceived(s *ucp.Slot) {
 	copy(dst, s.Inline[:n])
 }
 
-// failure turns a status into the error the user gets. An operation that ended
-// because its endpoint failed reports the endpoint's reason.
+// failure converts a status into the error for the user. An operation that ended because its endpoint failed reports
+// the endpoint's reason.
 func (r *Request) failure(s *ucp.Slot) error {
 	var err error = r.status
 	switch r.status {
@@ -221,8 +219,8 @@ func (r *Request) failure(s *ucp.Slot) error {
 	return &OpError{Op: r.op.String(), Peer: r.peer(), Err: err}
 }
 
-// truncatedLength is the length of the message as far as UCX says it: some releases
-// report the bytes that fitted instead.
+// truncatedLength returns the length of the message if UCX reports it: some releases report the bytes that fitted
+// instead.
 func truncatedLength(r *Request, s *ucp.Slot) int {
 	if n := int(s.RLen); n > r.view.n {
 		return n
@@ -230,15 +228,15 @@ func truncatedLength(r *Request, s *ucp.Slot) int {
 	return 0
 }
 
-// release drops what the request held for the operation. Run without the token:
-// the last reference to a buffer may run the owner's code.
+// release releases what the request held for the operation. It runs without the token: the last reference to a buffer
+// may run code of its owner.
 func (r *Request) release() {
 	h := held{r.view.buf, r.staging, r.views}
 	r.view, r.staging, r.views, r.event = View{}, nil, nil, nil
 	h.release()
 }
 
-// held is the memory of a finished operation that is yet to be released.
+// held is the memory of a finished operation that has not been released yet.
 type held struct {
 	buf, staging *mem.Buffer
 	views        []View
@@ -271,14 +269,14 @@ func (r *Request) finish() {
 	}
 }
 
-// failedRequest is a request that was refused before it reached UCX.
+// failedRequest returns a request that was rejected before it reached UCX.
 func failedRequest(op ucp.Op, ep *Endpoint, err error) *Request {
 	r := &Request{op: op, ep: ep}
 	r.refuse(err)
 	return r
 }
 
-// refuse ends a request that never reached UCX.
+// refuse ends a request that was rejected before it reached UCX.
 func (r *Request) refuse(err error) {
 	var oe *OpError
 	if !errors.As(err, &oe) {
@@ -288,7 +286,7 @@ func (r *Request) refuse(err error) {
 	r.state.Store(reqDone)
 }
 
-// reuse makes an ended request of a batch ready for the next operation.
+// reuse resets a finished request of a batch for the next operation.
 func (r *Request) reuse() {
 	r.mu.Lock()
 	r.done = nil
@@ -298,12 +296,11 @@ func (r *Request) reuse() {
 	r.reset(0, nil)
 }
 
-// forceWait is how long a cancelled operation may take to give its memory back
-// after its endpoint was force-closed. UCX needs well under a millisecond; reaching
-// this means a fault in the library, and the memory is then kept for ever.
+// forceWait is how long a canceled operation may take to release its memory after its endpoint was force-closed. UCX
+// needs well under a millisecond; exceeding it indicates a fault in the library, and the memory is then never reused.
 const forceWait = 10 * time.Second
 
 func errMemoryKept(op string) error {
-	return fmt.Errorf("ucx: %s was cancelled but UCX did not give its memory back within %v; the memory is kept", op,
+	return fmt.Errorf("ucx: %s was canceled but UCX did not release its memory within %v; the memory is leaked", op,
 		forceWait)
 }

@@ -13,30 +13,29 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// Put writes v to the peer's memory at off and returns when v may be used again. The
-// peer's side may see the bytes later: they are there after [Endpoint.Flush], and a
-// [Worker.Fence] orders what follows after them.
+// Put writes v to the peer's memory at off and returns when v may be reused. The bytes may become visible at the peer
+// later: at the latest after [Endpoint.Flush]; [Worker.Fence] orders later operations after them.
 //
-// When ctx ends first and UCX still reads v, the endpoint is closed by force to get
-// v back, as for every blocking operation.
+// When ctx ends first and UCX still reads v, the endpoint is closed by force to release v, as for every blocking
+// operation.
 func (ep *Endpoint) Put(ctx context.Context, v View, rk *RemoteKey, off int64) error {
 	return ep.transfer(ctx, ucp.OpPut, v, rk, off)
 }
 
-// StartPut is Put as a Request. v stays borrowed until it is done.
+// StartPut is the non-blocking form of Put. v stays borrowed until the request is done.
 func (ep *Endpoint) StartPut(v View, rk *RemoteKey, off int64) *Request {
 	return ep.startTransfer(ucp.OpPut, v, rk, off)
 }
 
-// Get reads the peer's memory at off into v. v is filled when it returns.
+// Get reads the peer's memory at off into v. v is filled when Get returns.
 //
-// When ctx ends first and UCX still writes v, the endpoint is closed by force to get
-// v back, as for every blocking operation.
+// When ctx ends first and UCX still writes v, the endpoint is closed by force to release v, as for every blocking
+// operation.
 func (ep *Endpoint) Get(ctx context.Context, v View, rk *RemoteKey, off int64) error {
 	return ep.transfer(ctx, ucp.OpGet, v, rk, off)
 }
 
-// StartGet is Get as a Request. v stays borrowed until it is done.
+// StartGet is the non-blocking form of Get. v stays borrowed until the request is done.
 func (ep *Endpoint) StartGet(v View, rk *RemoteKey, off int64) *Request {
 	return ep.startTransfer(ucp.OpGet, v, rk, off)
 }
@@ -77,9 +76,8 @@ func (ep *Endpoint) target(op ucp.Op, v View, rk *RemoteKey, off int64) (uint64,
 	return rk.reach(ep, off, v.n, op == ucp.OpPut)
 }
 
-// RemoteKey lets operations of one endpoint reach memory that the peer registered.
-// It is made by [Endpoint.Unpack], ends with its endpoint at the latest, and is safe
-// for any number of goroutines.
+// RemoteKey gives operations of one endpoint access to memory that the peer registered. It is returned by
+// [Endpoint.Unpack], becomes invalid with its endpoint at the latest, and is safe for concurrent use.
 type RemoteKey struct {
 	ep       *Endpoint
 	addr     uint64 // start of the peer's memory
@@ -87,22 +85,21 @@ type RemoteKey struct {
 	kind     mem.Kind
 	readOnly bool
 	h        uintptr // ms_rkey
-	serial   uint64  // which use of the ms_rkey this is
+	serial   uint64  // distinguishes the uses of the ms_rkey
 	peerErrs bool    // the endpoint handles errors
 	released atomic.Bool
 }
 
-// keyPadding follows the packed key in memory. UCX gets no length: what a damaged key
-// makes it read beyond lies in here. All ones end the list of device distances that
-// newer releases look for, and are the longest entry of the memory domains.
+// keyPadding follows the packed key in memory. UCX gets no length: what it reads past the end of a damaged key is in
+// this padding. All ones end the list of device distances that newer releases look for, and are the longest entry of
+// the memory domains.
 const keyPadding = 64*256 + 256
 
-// Unpack opens a peer's memory for the operations of this endpoint. The key must be
-// of memory that this endpoint's peer registered. A key to device memory makes
-// UCX look at the worker's device, or device 0 if it has used none yet.
+// Unpack opens a peer's memory for the operations of this endpoint. The key must be of memory that this endpoint's peer
+// registered. A key to device memory makes UCX use the worker's device, or device 0 if it has used none yet.
 //
-// Where the peer uses another UCX release whose key this one does not understand, the
-// peer's worker carries the accesses out, instead of hardware or shared memory.
+// If the peer uses another UCX release whose key this one does not support, the peer's worker performs the accesses,
+// instead of hardware or shared memory.
 func (ep *Endpoint) Unpack(key MemoryKey) (*RemoteKey, error) {
 	fail := func(err error) (*RemoteKey, error) {
 		return nil, &OpError{Op: "unpack remote key", Peer: ep.peer, Err: err}
@@ -117,7 +114,7 @@ func (ep *Endpoint) Unpack(key MemoryKey) (*RemoteKey, error) {
 	lib := ep.w.ctx.lib
 	foreign := key.lib != lib.api()
 	err := errForeignKey
-	if !foreign || lib.AtLeast(1, 19) { // before, UCX crashed after a key that it refused
+	if !foreign || lib.AtLeast(1, 19) { // older releases crash after rejecting a key
 		err = k.unpack(key.packed)
 	}
 	if err != nil && foreign && ep.reason() == nil {
@@ -130,7 +127,7 @@ func (ep *Endpoint) Unpack(key MemoryKey) (*RemoteKey, error) {
 		return fail(err)
 	}
 	ep.mu.Lock()
-	if ep.state.Ended() { // its keys were released already
+	if ep.state.Ended() { // its keys are already released
 		ep.mu.Unlock()
 		k.destroy()
 		return fail(ep.reason())
@@ -167,11 +164,10 @@ func (k *RemoteKey) unpack(packed []byte) error {
 // Len returns the length of the peer's memory in bytes.
 func (k *RemoteKey) Len() int64 { return int64(k.size) }
 
-// Kind returns where the peer's memory is.
+// Kind returns the kind of the peer's memory.
 func (k *RemoteKey) Kind() mem.Kind { return k.kind }
 
-// Release gives the key back. Operations in flight finish first; new ones are
-// refused. Releasing again does nothing.
+// Release releases the key. Operations in flight finish first; new ones are rejected. Releasing again does nothing.
 func (k *RemoteKey) Release() {
 	k.ep.mu.Lock()
 	delete(k.ep.rkeys, k)
@@ -187,8 +183,7 @@ func (k *RemoteKey) destroy() {
 		func(s *ucp.Slot) { s.Buf, s.Arg[0] = k.h, k.serial }, nil)
 }
 
-// destroyKeys releases all keys of an endpoint. Those that operations still use end
-// with the last of them.
+// destroyKeys releases all keys of an endpoint. Keys in use are released with the last operation that uses them.
 func (ep *Endpoint) destroyKeys() {
 	ep.mu.Lock()
 	keys := ep.rkeys
@@ -199,17 +194,16 @@ func (ep *Endpoint) destroyKeys() {
 	}
 }
 
-// reach returns the remote address of n bytes at off, or why an operation of ep must
-// not go there.
+// reach returns the remote address of n bytes at off, or why an operation of ep must not access it.
 func (k *RemoteKey) reach(ep *Endpoint, off int64, n int, write bool) (uint64, error) {
 	switch {
 	case k == nil:
 		return 0, fmt.Errorf("ucx: nil *RemoteKey: %w", ErrInvalidParam)
 	case k.ep != ep:
-		return 0, fmt.Errorf("ucx: the remote key belongs to %v, not to %v: Unpack it there: %w", k.ep, ep,
+		return 0, fmt.Errorf("ucx: remote key belongs to %v, not to %v: Unpack the key on that endpoint: %w", k.ep, ep,
 			ErrInvalidParam)
 	case off < 0 || uint64(off) > k.size || uint64(n) > k.size-uint64(off):
-		return 0, fmt.Errorf("ucx: %d bytes at offset %d do not lie within the remote memory of %d bytes: %w", n,
+		return 0, fmt.Errorf("ucx: %d bytes at offset %d are outside the remote memory of %d bytes: %w", n,
 			off, k.size, ErrOutOfRange)
 	case write && k.readOnly:
 		return 0, fmt.Errorf("ucx: the remote memory of %d bytes is read-only: %w", k.size, ErrInvalidParam)
@@ -227,13 +221,12 @@ func (k *RemoteKey) aim(s *ucp.Slot, addr uint64) {
 	s.Tag, s.Mask, s.Hdr = addr, uint64(k.h), uintptr(k.serial)
 }
 
-// MemoryKey describes to a peer how to reach registered memory: where it lies, how long it
-// is, and UCX's packed remote key. It comes from [Memory.Key], travels by any means
-// (MarshalBinary) and is opened at the peer with [Endpoint.Unpack].
+// MemoryKey describes to a peer how to access registered memory: its address, its length, and UCX's packed remote key.
+// It is returned by [Memory.Key], exchanged by any means (MarshalBinary) and opened at the peer with [Endpoint.Unpack].
 //
-// UCX trusts the bytes of a key and can crash on wrong ones, so that a MemoryKey is
-// only ever made whole: UnmarshalBinary refuses what is cut off, damaged or of
-// another version. The checksum guards against accidents, not against enemies.
+// UCX trusts the bytes of a key and can crash on invalid ones, so a MemoryKey is always complete: UnmarshalBinary
+// rejects keys that are truncated, damaged or of another version. The checksum protects against accidents, not against
+// attacks.
 type MemoryKey struct {
 	addr, size uint64
 	kind       mem.Kind
@@ -245,10 +238,10 @@ type MemoryKey struct {
 // Len returns the length of the memory in bytes; 0 for the zero MemoryKey.
 func (k MemoryKey) Len() int64 { return int64(k.size) }
 
-// Kind returns where the memory is.
+// Kind returns the kind of the memory.
 func (k MemoryKey) Kind() mem.Kind { return k.kind }
 
-// String describes the key for errors and logs.
+// String returns a description of the key for errors and logs.
 func (k MemoryKey) String() string {
 	return fmt.Sprintf("key to %d bytes of %s memory at %#x", k.size, k.kind, k.addr)
 }
@@ -285,21 +278,21 @@ func (k MemoryKey) MarshalBinary() ([]byte, error) {
 	return append(b, checksum(b)...), nil
 }
 
-// UnmarshalBinary is the reverse of MarshalBinary.
+// UnmarshalBinary reverses MarshalBinary.
 func (k *MemoryKey) UnmarshalBinary(b []byte) error {
 	if len(b) < keyHeader+8 {
-		return fmt.Errorf("ucx: memory key is truncated: %d bytes, at least %d are needed", len(b), keyHeader+8)
+		return fmt.Errorf("ucx: memory key is truncated: %d bytes, want at least %d", len(b), keyHeader+8)
 	}
 	if string(b[:4]) != keyMagic {
-		return fmt.Errorf("ucx: these %d bytes are no memory key (they begin with %q, not %q)", len(b), b[:4], keyMagic)
+		return fmt.Errorf("ucx: %d bytes are not a memory key: prefix %q, want %q", len(b), b[:4], keyMagic)
 	}
 	if b[4] != keyVersion {
-		return fmt.Errorf("ucx: memory key of version %d; this side knows version %d: use the same Millstream release "+
+		return fmt.Errorf("ucx: memory key has version %d, want %d: use the same Millstream release "+
 			"on both", b[4], keyVersion)
 	}
 	n := binary.LittleEndian.Uint16(b[26:])
 	if n > maxPacked {
-		return fmt.Errorf("ucx: memory key is damaged: it claims %d bytes of key, more than %d", n, maxPacked)
+		return fmt.Errorf("ucx: memory key is damaged: key length %d exceeds %d", n, maxPacked)
 	}
 	if want := keyHeader + int(n) + 8; len(b) != want {
 		return fmt.Errorf("ucx: memory key is truncated or damaged: %d bytes instead of %d", len(b), want)
@@ -309,7 +302,7 @@ func (k *MemoryKey) UnmarshalBinary(b []byte) error {
 		return fmt.Errorf("ucx: memory key is damaged: checksum does not match its %d bytes", len(b))
 	}
 	if b[5]&^keyReadOnly != 0 || b[7] != 0 {
-		return fmt.Errorf("ucx: memory key has flags %#x that this side does not know", b[5])
+		return fmt.Errorf("ucx: memory key has unknown flags %#x", b[5])
 	}
 	u := MemoryKey{
 		addr: binary.LittleEndian.Uint64(b[8:]), size: binary.LittleEndian.Uint64(b[16:]),
@@ -323,7 +316,7 @@ func (k *MemoryKey) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// check refuses keys that cannot be right.
+// check rejects keys that cannot be valid.
 func (k MemoryKey) check() error {
 	switch {
 	case k.packed == nil:
@@ -331,26 +324,26 @@ func (k MemoryKey) check() error {
 	case k.kind > mem.Managed:
 		return fmt.Errorf("ucx: memory key of unknown memory kind %d: %w", k.kind, ErrInvalidParam)
 	case k.size == 0 || k.size > 1<<62 || k.addr+k.size < k.addr:
-		return fmt.Errorf("ucx: memory key names the impossible range of %d bytes at %#x: %w", k.size, k.addr,
+		return fmt.Errorf("ucx: memory key has an invalid range of %d bytes at %#x: %w", k.size, k.addr,
 			ErrInvalidParam)
 	}
 	return checkPacked(k.packed)
 }
 
-// bare returns the packed key of the same memory without any transport's part, with
-// which UCX lets the peer's worker carry the accesses out.
+// bare returns the packed key of the same memory without the parts of transports, with which UCX lets the peer's worker
+// perform the accesses.
 func (k MemoryKey) bare() []byte {
 	b := make([]byte, mapAndType)
 	b[mapAndType-1] = k.packed[mapAndType-1]
 	return b
 }
 
-// mapAndType is the length of what comes first in a packed key.
+// mapAndType is the length of the first part of a packed key.
 const mapAndType = 9
 
-// checkPacked walks over UCX's packed remote key as UCX will, which gets no length:
-// a map of memory domains, a memory type, then for each domain a length byte and as
-// many bytes. The form is the same from UCX 1.13 to 1.22; newer releases append.
+// checkPacked parses UCX's packed remote key as UCX does, which gets no length: a map of memory domains, a memory type,
+// then for each domain a length byte and as many bytes. The format is the same from UCX 1.13 to 1.22; newer releases
+// append to it.
 func checkPacked(b []byte) error {
 	if len(b) > maxPacked {
 		return fmt.Errorf("ucx: remote key of %d bytes exceeds %d: %w", len(b), maxPacked, ErrInvalidParam)
@@ -367,7 +360,7 @@ func checkPacked(b []byte) error {
 	at := mapAndType
 	for i := range bits.OnesCount64(binary.NativeEndian.Uint64(b)) {
 		if at >= len(b) || at+1+int(b[at]) > len(b) {
-			return bad(fmt.Sprintf("it ends inside memory domain %d", i))
+			return bad(fmt.Sprintf("truncated in memory domain %d", i))
 		}
 		at += 1 + int(b[at])
 	}

@@ -363,7 +363,7 @@ func settled(t *testing.T, ws ...*Worker) {
 		var eps, handles, lines int
 		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 			w.peers.mu.Lock()
-			eps, handles, lines = len(w.peers.eps), len(w.peers.handles), len(w.peers.lines)
+			eps, handles, lines = len(w.peers.eps), len(w.peers.handles), len(w.peers.lifelines)
 			w.peers.mu.Unlock()
 			if eps+handles+lines == 0 {
 				break

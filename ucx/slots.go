@@ -21,11 +21,11 @@ type chunk struct {
 	slots []ucp.Slot
 	next  [chunkSlots]atomic.Uint32 // free list: index+1 of the next free slot
 	own   [chunkSlots]Request       // the request of a blocking operation, reused
-	cur   [chunkSlots]*Request      // whom a completion belongs to; owner: the slot's owner
+	cur   [chunkSlots]*Request      // the request that a completion belongs to; owner: the slot's owner
 }
 
-// slotTable hands out slots. The free list is a lock-free stack of indices with a
-// version in the upper half against ABA; taking a slot costs one compare-and-swap.
+// slotTable allocates slots. The free list is a lock-free stack of indices with a version in the upper half against
+// ABA; taking a slot costs one compare-and-swap.
 type slotTable struct {
 	head   atomic.Uint64
 	chunks [maxChunks]atomic.Pointer[chunk]
@@ -77,8 +77,7 @@ func (d *driver) takeSlot() (*ucp.Slot, *Request, error) {
 	}
 }
 
-// growSlots adds a chunk. Operations of users are refused while the worker closes;
-// the calls that close it are not.
+// growSlots adds a chunk. User operations are rejected while the worker closes; the calls that close it are not.
 func (d *driver) growSlots(internal bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -86,7 +85,7 @@ func (d *driver) growSlots(internal bool) error {
 		return ErrClosed
 	}
 	if uint32(d.slots.head.Load()) != 0 {
-		return nil // someone gave one back meanwhile
+		return nil // one was returned meanwhile
 	}
 	n := d.slots.count.Load()
 	if n == maxChunks {
@@ -108,7 +107,7 @@ func (d *driver) growSlots(internal bool) error {
 	return nil
 }
 
-// putSlot gives a slot back. Its operation is finished and nothing refers to it.
+// putSlot returns a slot. Its operation is finished and nothing refers to it.
 func (d *driver) putSlot(s *ucp.Slot) {
 	s.State = ucp.Free
 	s.Serial++
@@ -123,8 +122,8 @@ var callPointers = sync.OnceValue(func() (p [64]unsafe.Pointer) {
 	return p
 })
 
-// call runs one of the shim's rare functions under the token. It ends by itself, at
-// the latest one spin of the present holder later. set fills the slot, get reads it.
+// call runs one of the shim's infrequent functions under the token. It is bounded by one spin of the current holder.
+// set fills the slot, get reads it.
 func (d *driver) call(op string, fn ucp.Call, set, get func(*ucp.Slot)) error {
 	s, r, err := d.takeSlot()
 	if err != nil {
@@ -153,7 +152,7 @@ func (d *driver) callWith(op string, fn ucp.Call, s *ucp.Slot, r *Request, set, 
 	return nil
 }
 
-// internalCall is call for the closing side: it works while the worker closes.
+// internalCall is call for closing: it works while the worker closes.
 func (d *driver) internalCall(op string, fn ucp.Call, set, get func(*ucp.Slot)) error {
 	i, ok := d.slots.pop()
 	for ; !ok; i, ok = d.slots.pop() {
@@ -173,7 +172,7 @@ func resetSlot(s *ucp.Slot, op ucp.Op, ep *ucp.EP) {
 	s.RTag, s.RLen = 0, 0
 }
 
-// cancelAll asks every unfinished receive to end.
+// cancelAll asks UCX to cancel every unfinished receive.
 func (d *driver) cancelAll() {
 	for n := range d.slots.count.Load() {
 		c := d.slots.chunks[n].Load()
@@ -186,8 +185,8 @@ func (d *driver) cancelAll() {
 	}
 }
 
-// collectSlots takes all slots off the free list: when it has them all, no operation uses
-// the worker any more. It returns how many did not come back in time.
+// collectSlots takes all slots off the free list: when it has all of them, no operation uses the worker. It returns how
+// many were not returned in time.
 func (d *driver) collectSlots(deadline time.Time) int {
 	have := 0
 	for pause := time.Microsecond; ; {
@@ -234,7 +233,7 @@ func (d *driver) takeHot() *ucp.Slot {
 	return nil
 }
 
-// putHot gives the token its slot back. The caller holds the token.
+// putHot returns the token's slot. The caller holds the token.
 func (d *driver) putHot(s *ucp.Slot) {
 	if s == nil {
 		return

@@ -11,9 +11,8 @@ import (
 	"go.millstream.dev/internal/comm/closed"
 )
 
-// Status is one of UCX's status codes (ucs_status_t). Negative values are errors.
-// errors.Is relates them to the standard library: see [Status.Is]. Those that programs
-// react to have names.
+// Status is a UCX status code (ucs_status_t). Negative values are errors. errors.Is relates them to the standard
+// library: see [Status.Is]. Only the codes that programs handle have exported names.
 type Status int32
 
 // UCX's status codes.
@@ -121,10 +120,9 @@ var (
 var errTooManyRequests = errors.New("ucx: too many operations in flight on this worker (65536); wait for some to " +
 	"finish")
 
-// TruncatedError reports a message that did not fit its buffer. Nothing was lost
-// of other messages; this one is gone.
+// TruncatedError reports a message that did not fit its buffer. The message is lost; other messages are not affected.
 type TruncatedError struct {
-	Message int // bytes that were sent; 0 when the peer's library did not say
+	Message int // bytes that were sent; 0 if the peer's library did not report it
 	Buffer  int // bytes that the receive offered
 }
 
@@ -140,7 +138,7 @@ func (e *TruncatedError) Is(target error) bool {
 	return target == ErrTruncated || target == errMessageTruncated
 }
 
-// OpError is what operations return: which operation failed, towards whom, and why.
+// OpError is the error type returned by operations: the operation, the peer and the cause.
 type OpError struct {
 	Op   string // "tag send", "connect", …
 	Peer string // address or name of the peer; empty for worker-level operations
@@ -165,9 +163,8 @@ func (e *OpError) Timeout() bool {
 // Temporary is part of [net.Error]; nothing here is temporary.
 func (e *OpError) Temporary() bool { return false }
 
-// logf reports the few things that a program cannot learn from an error: an
-// overridden variable, a leak, a dropped message. It goes to slog's default logger
-// at level WARN, so that the program decides where it ends up.
+// logf logs conditions that a program cannot learn from an error: an overridden variable, a leak, a dropped message. It
+// uses slog's default logger at level WARN.
 func logf(format string, args ...any) {
 	slog.Warn("ucx: " + fmt.Sprintf(format, args...))
 }

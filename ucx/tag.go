@@ -9,20 +9,19 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// FullMask makes a receive match only its exact tag; AnyTag, used as mask, makes it
-// match every tag.
+// FullMask makes a receive match only its exact tag; AnyTag, used as a mask, makes it match every tag.
 const (
 	FullMask uint64 = ^uint64(0)
 	AnyTag   uint64 = 0
 )
 
-// Send sends a message with a tag and returns when the memory may be used again.
-// That the peer has received it is not implied: see SendSync and Flush.
+// Send sends a message with a tag and returns when the memory may be reused. It does not imply that the peer has
+// received the message: see SendSync and Flush.
 func (ep *Endpoint) Send(ctx context.Context, v View, tag uint64) error {
 	return ep.sendTag(ctx, ucp.OpTagSend, v, tag)
 }
 
-// SendSync is Send that returns only after the peer has matched the message with a receive.
+// SendSync is like Send but returns after the peer has matched the message with a receive.
 func (ep *Endpoint) SendSync(ctx context.Context, v View, tag uint64) error {
 	return ep.sendTag(ctx, ucp.OpTagSendSync, v, tag)
 }
@@ -43,39 +42,37 @@ func (ep *Endpoint) sendTag(ctx context.Context, op ucp.Op, v View, tag uint64) 
 	return r.finishBlocking(ctx, s)
 }
 
-// StartSend is Send as a Request.
+// StartSend is the non-blocking form of Send.
 func (ep *Endpoint) StartSend(v View, tag uint64) *Request {
 	return ep.w.startView(ucp.OpTagSend, ep, v, false, func(s *ucp.Slot) { s.Tag = tag })
 }
 
-// StartSendSync is SendSync as a Request.
+// StartSendSync is the non-blocking form of SendSync.
 func (ep *Endpoint) StartSendSync(v View, tag uint64) *Request {
 	return ep.w.startView(ucp.OpTagSendSync, ep, v, false, func(s *ucp.Slot) { s.Tag = tag })
 }
 
-// Recv receives a message whose tag equals tag in the bits of mask, from any peer of
-// the worker, and fails when this endpoint fails: UCX matches tags per worker, so
-// give each connection tags of its own where that matters. A message longer than v
-// is lost and reported as ErrTruncated.
+// Recv receives a message whose tag equals tag in the bits of mask, from any peer of the worker, and fails when this
+// endpoint fails: UCX matches tags per worker, so give each connection distinct tags where that matters. A message
+// longer than v is lost and reported as ErrTruncated.
 func (ep *Endpoint) Recv(ctx context.Context, v View, tag, mask uint64) (RecvInfo, error) {
 	return ep.w.recvTag(ctx, ep, v, tag, mask)
 }
 
-// StartRecv is Recv as a Request; see Request.Info for tag and length.
+// StartRecv is the non-blocking form of Recv; see Request.Info for tag and length.
 func (ep *Endpoint) StartRecv(v View, tag, mask uint64) *Request {
 	return ep.w.startView(ucp.OpTagRecv, ep, v, true, func(s *ucp.Slot) { s.Tag, s.Mask = tag, mask })
 }
 
 // Recv receives a message from any endpoint of the worker; no endpoint's failure ends it.
 //
-// Host memory above 1 KiB goes through a staging copy here: a message that has been
-// matched cannot be taken back from UCX without closing its endpoint, which this
-// call does not know. Use Endpoint.Recv or StartRecv to receive in place.
+// Host memory above 1 KiB is received through a staging copy: a matched message cannot be canceled without closing its
+// endpoint, which is unknown to this call. Use Endpoint.Recv or StartRecv to receive in place.
 func (w *Worker) Recv(ctx context.Context, v View, tag, mask uint64) (RecvInfo, error) {
 	return w.recvTag(ctx, nil, v, tag, mask)
 }
 
-// StartRecv is Recv as a Request, received in place.
+// StartRecv is the non-blocking form of Recv; it receives in place.
 func (w *Worker) StartRecv(v View, tag, mask uint64) *Request {
 	return w.startView(ucp.OpTagRecv, nil, v, true, func(s *ucp.Slot) { s.Tag, s.Mask = tag, mask })
 }
@@ -95,8 +92,8 @@ func (w *Worker) recvTag(ctx context.Context, ep *Endpoint, v View, tag, mask ui
 	return r.finishInfo(ctx, s)
 }
 
-// Probe reports whether a message has arrived that a receive with this tag and mask
-// would match, without taking it. It makes progress first.
+// Probe reports whether a message has arrived that a receive with this tag and mask would match, without receiving it.
+// It makes progress first.
 func (w *Worker) Probe(tag, mask uint64) (RecvInfo, bool, error) {
 	if err := w.ctx.allows(ucp.OpTagRecv); err != nil {
 		return RecvInfo{}, false, &OpError{Op: "tag probe", Err: err}
@@ -116,8 +113,7 @@ func (w *Worker) Probe(tag, mask uint64) (RecvInfo, bool, error) {
 	return info, found, err
 }
 
-// Message is an arrived tag message that was removed from matching by ProbeRemove.
-// It must be received, once.
+// Message is an arrived tag message that ProbeRemove removed from matching. It must be received once.
 type Message struct {
 	w    *Worker
 	h    uintptr
@@ -127,9 +123,8 @@ type Message struct {
 // Info returns tag and length of the message.
 func (m *Message) Info() RecvInfo { return m.info }
 
-// ProbeRemove takes an arrived message out of matching, or returns nil. The message
-// holds UCX's memory until it is received: this is how to receive what has a length
-// not known before.
+// ProbeRemove removes an arrived message from matching and returns it, or nil if there is none. The message holds UCX's
+// memory until it is received. Use it to receive messages of unknown length.
 func (w *Worker) ProbeRemove(tag, mask uint64) (*Message, error) {
 	if err := w.ctx.allows(ucp.OpTagRecv); err != nil {
 		return nil, &OpError{Op: "tag probe", Err: err}
@@ -147,7 +142,7 @@ func (w *Worker) ProbeRemove(tag, mask uint64) (*Message, error) {
 	return m, err
 }
 
-// StartRecv receives the message. A second receive of the same message is refused.
+// StartRecv receives the message. A second receive of the same message returns an error.
 func (m *Message) StartRecv(v View) *Request {
 	h := m.h
 	if h == 0 {
@@ -157,8 +152,7 @@ func (m *Message) StartRecv(v View) *Request {
 	return m.w.startView(ucp.OpTagMsgRecv, nil, v, true, func(s *ucp.Slot) { s.Hdr = h })
 }
 
-// Recv receives the message into v. When ctx ends first the receive goes on in the
-// background into memory of its own.
+// Recv receives the message into v. When ctx ends first the receive continues in the background into other memory.
 func (m *Message) Recv(ctx context.Context, v View) (RecvInfo, error) {
 	h := m.h
 	if h == 0 {
@@ -180,8 +174,8 @@ func (m *Message) Recv(ctx context.Context, v View) (RecvInfo, error) {
 	return r.finishInfo(ctx, s)
 }
 
-// RecvAlloc receives a message of unknown length: it waits for one that matches, then
-// takes it into a new slice. limit bounds what a peer can make this side allocate.
+// RecvAlloc receives a message of unknown length into a new slice. limit bounds its length, so that a peer cannot make
+// this side allocate more.
 func (w *Worker) RecvAlloc(ctx context.Context, tag, mask uint64, limit int) ([]byte, RecvInfo, error) {
 	var pause time.Duration
 	for {
@@ -200,7 +194,7 @@ func (w *Worker) RecvAlloc(ctx context.Context, tag, mask uint64, limit int) ([]
 
 func (m *Message) alloc(ctx context.Context, limit int) ([]byte, RecvInfo, error) {
 	if m.info.Len > limit {
-		// Taken out of matching, it must be received: into nothing, so that UCX drops it.
+		// A message removed from matching must be received: receive no bytes, so that UCX drops it.
 		r := m.StartRecv(View{device: -1})
 		_ = r.Wait(ctx)
 		return nil, m.info, &OpError{Op: "tag receive", Err: &TruncatedError{Message: m.info.Len, Buffer: limit}}
@@ -208,13 +202,13 @@ func (m *Message) alloc(ctx context.Context, limit int) ([]byte, RecvInfo, error
 	b := make([]byte, m.info.Len)
 	r := m.StartRecv(Bytes(b))
 	if err := r.Wait(ctx); err != nil {
-		return nil, m.info, err // b stays with the request until it is done
+		return nil, m.info, err // the request keeps b until it is done
 	}
 	return b, r.Info(), nil
 }
 
-// waitActivity waits a little for something to arrive. UCX has no event for a message
-// that matches no receive, so this looks at growing intervals up to a millisecond.
+// waitActivity waits briefly for a message to arrive. UCX has no event for a message that matches no receive, so this
+// polls at growing intervals up to a millisecond.
 func waitActivity(ctx context.Context, maxSpin time.Duration, pause *time.Duration) error {
 	if *pause == 0 {
 		*pause = time.Microsecond
@@ -237,11 +231,10 @@ func waitActivity(ctx context.Context, maxSpin time.Duration, pause *time.Durati
 	}
 }
 
-// SendStream appends v to the byte stream of the endpoint and returns when the
-// memory may be used again. The stream keeps the order of calls and no boundaries;
-// it is not mixed with tag or active messages. UCX's streams have no back-pressure:
-// what the peer does not read piles up in its memory. For a net.Conn with a bounded
-// window see Conn; raw streams are for peers that expect them, such as UCXX.
+// SendStream appends v to the byte stream of the endpoint and returns when the memory may be reused. The stream
+// preserves the order of calls and no boundaries; it is separate from tag and active messages. UCX's streams have no
+// back-pressure: data that the peer does not read accumulates in its memory. For a net.Conn with a bounded window see
+// Conn; raw streams are for peers that expect them, such as UCXX.
 func (ep *Endpoint) SendStream(ctx context.Context, v View) error {
 	if v.n == 0 {
 		return ep.emptyStream(ctx, ucp.OpStreamSend, v, false)
@@ -257,7 +250,7 @@ func (ep *Endpoint) SendStream(ctx context.Context, v View) error {
 	return r.finishBlocking(ctx, s)
 }
 
-// StartSendStream is SendStream as a Request.
+// StartSendStream is the non-blocking form of SendStream.
 func (ep *Endpoint) StartSendStream(v View) *Request {
 	if v.n == 0 {
 		return startEmptyStream(ep, ucp.OpStreamSend, v, false)
@@ -265,14 +258,12 @@ func (ep *Endpoint) StartSendStream(v View) *Request {
 	return ep.w.startView(ucp.OpStreamSend, ep, v, false, nil)
 }
 
-// RecvStream reads from the endpoint's byte stream into v and returns the number of
-// bytes. With waitAll it returns when v is full, otherwise with what is there, at
-// least one byte.
+// RecvStream reads from the endpoint's byte stream into v and returns the number of bytes. With waitAll it returns when
+// v is full, otherwise when at least one byte is available.
 //
-// Bytes that UCX has put into v cannot be given back to the stream, so when ctx ends
-// during a receive the endpoint is force-closed, whatever the size of v: a receive
-// left behind would take what the next one should get. Bytes that have arrived but
-// were not received when the endpoint ends are lost with it.
+// Bytes that UCX has stored in v cannot be returned to the stream, so when ctx ends during a receive the endpoint is
+// force-closed, whatever the size of v: an abandoned receive would consume the bytes of the next one. Bytes that have
+// arrived but were not received when the endpoint ends are lost.
 func (ep *Endpoint) RecvStream(ctx context.Context, v View, waitAll bool) (int, error) {
 	if v.n == 0 {
 		return 0, ep.emptyStream(ctx, ucp.OpStreamRecv, v, true)
@@ -295,9 +286,9 @@ func (ep *Endpoint) RecvStream(ctx context.Context, v View, waitAll bool) (int, 
 	return info.Len, nil
 }
 
-// StartRecvStream is RecvStream as a Request; Request.Info has the number of bytes.
-// Receives of one endpoint are filled in the order in which they were started. UCX
-// cannot cancel them: Request.Cancel does nothing, only closing the endpoint ends one.
+// StartRecvStream is the non-blocking form of RecvStream; Request.Info has the number of bytes. Receives of one
+// endpoint are filled in the order in which they were started. UCX cannot cancel them: Request.Cancel does nothing,
+// only closing the endpoint ends one.
 func (ep *Endpoint) StartRecvStream(v View, waitAll bool) *Request {
 	if v.n == 0 {
 		return startEmptyStream(ep, ucp.OpStreamRecv, v, true)
@@ -309,8 +300,8 @@ func (ep *Endpoint) StartRecvStream(v View, waitAll bool) *Request {
 	})
 }
 
-// emptyStream is an operation on no bytes: nothing to move, but a dead endpoint, a
-// bad view or an ended context are still told.
+// emptyStream is an operation on no bytes. It transfers nothing but reports an ended endpoint, an invalid view or an
+// ended context.
 func (ep *Endpoint) emptyStream(ctx context.Context, op ucp.Op, v View, recv bool) error {
 	err := v.bad
 	if err == nil && recv && v.readOnly {

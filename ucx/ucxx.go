@@ -14,17 +14,16 @@ import (
 	"go.millstream.dev/internal/wire/ucxxwire"
 )
 
-// UCXXEndpoint is a connection that speaks Python UCXX's protocol (version 0.52): its
-// handshake, tags, multi-buffer messages and active messages. It is safe for any
-// number of goroutines.
+// UCXXEndpoint is a connection with the protocol of Python's UCXX (version 0.52): its handshake, tags, multi-buffer
+// messages and active messages. It is safe for concurrent use.
 //
-// UCXX closes endpoints by force, even while the peer is sending. On this side that looks
-// like a reset connection, and operations report it as io.EOF for errors.Is; a peer
-// that died looks the same. See [Endpoint] for everything that UCXX adds nothing to.
+// UCXX closes endpoints by force, even while the peer is sending. This side sees a reset connection, and operations
+// report it as an error that matches io.EOF with errors.Is; a peer that died looks the same. See [Endpoint] for
+// everything that UCXX does not change.
 type UCXXEndpoint struct {
 	ep      *Endpoint
 	tagged  bool   // made by a handshake
-	sendTag uint64 // on which the peer receives
+	sendTag uint64 // the tag on which the peer receives
 	recvTag uint64
 
 	sending, receiving tagLocks
@@ -34,9 +33,9 @@ type UCXXEndpoint struct {
 	closeAfter int64 // number of receives after which to close; 0: not set
 }
 
-// NewUCXXEndpoint speaks UCXX's protocol on an endpoint that made no handshake: one
-// from a worker address, as UCXX's create_endpoint_from_worker_address makes them, or
-// one that answers an active message. There are no tags then but those of ForceTag.
+// NewUCXXEndpoint returns a UCXXEndpoint on an endpoint without a handshake: one from a worker address, as made by
+// UCXX's create_endpoint_from_worker_address, or one that replies to an active message. It has no tags other than those
+// of ForceTag.
 func NewUCXXEndpoint(ep *Endpoint) (*UCXXEndpoint, error) {
 	if err := ep.w.openUCXXPlain(); err != nil {
 		return nil, &OpError{Op: "connect", Peer: ep.peer, Err: inner(err)}
@@ -44,13 +43,12 @@ func NewUCXXEndpoint(ep *Endpoint) (*UCXXEndpoint, error) {
 	return &UCXXEndpoint{ep: ep}, nil
 }
 
-// DialUCXX connects to a listener of UCXX, or of ListenUCXX, at "host:port"
-// and exchanges peer infos. It takes ten seconds at most, or what ctx allows.
+// DialUCXX connects to a listener of UCXX, or of ListenUCXX, at "host:port" and exchanges peer infos. It takes at most
+// ten seconds, or until ctx ends.
 //
-// UCX connects by socket address only where both ends choose the same lanes: make the
-// context with Config.PlainLanes, and use the release of UCX that the peer uses (give
-// Config.Library the libucp.so.0 of its Python environment). Releases that differ
-// meet or not: 1.21 meets 1.19, but neither 1.20 nor 1.22 nor 1.18.
+// UCX connects by socket address only if both ends choose the same transports: set Config.PlainLanes on the context,
+// and use the UCX release of the peer (set Config.Library to the libucp.so.0 of its Python environment). Compatibility
+// of different releases varies: 1.21 connects to 1.19, but not to 1.18, 1.20 or 1.22.
 func (w *Worker) DialUCXX(ctx context.Context, hostport string) (*UCXXEndpoint, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
@@ -59,22 +57,22 @@ func (w *Worker) DialUCXX(ctx context.Context, hostport string) (*UCXXEndpoint, 
 	}
 	ep, err := w.DialSocket(ctx, hostport, nil)
 	if err != nil {
-		return nil, w.ctx.lanesHint(err)
+		return nil, w.ctx.connectHint(err)
 	}
 	e, err := newTagged(ctx, ep, false)
 	if err != nil {
-		return nil, w.ctx.lanesHint(err)
+		return nil, w.ctx.connectHint(err)
 	}
 	return e, nil
 }
 
-// lanesHint adds what most often keeps two UCX programs apart.
-func (c *Context) lanesHint(err error) error {
+// connectHint adds the most frequent reason why two UCX programs fail to connect.
+func (c *Context) connectHint(err error) error {
 	for _, st := range []Status{ErrConnectionReset, ErrUnreachable, ErrRejected, ErrInvalidParam} {
 		if !errors.Is(err, st) {
 			continue
 		}
-		hint := fmt.Sprintf("this side uses UCX %s; UCX connects only like releases", c.lib.Version)
+		hint := fmt.Sprintf("this side uses UCX %s; both sides need compatible releases", c.lib.Version)
 		if !c.cfg.PlainLanes {
 			hint += ", and needs Config.PlainLanes to reach other programs"
 		}
@@ -86,19 +84,19 @@ func (c *Context) lanesHint(err error) error {
 	return err
 }
 
-// openUCXX makes a worker ready for UCXX's messages, before any can come.
+// openUCXX prepares a worker for UCXX's messages, before any can arrive.
 func (w *Worker) openUCXX() error {
 	if f := w.ctx.cfg.Features; f&Stream == 0 || f&Tag == 0 {
-		return fmt.Errorf("ucx: UCXX's protocol needs the features Stream and Tag (Config.Features)")
+		return fmt.Errorf("ucx: UCXX's protocol needs the features Stream and Tag; add them to Config.Features")
 	}
 	return w.openUCXXPlain()
 }
 
-// openUCXXPlain is openUCXX for endpoints without a handshake, which goes over the stream.
+// openUCXXPlain is openUCXX for endpoints without a handshake, which uses the stream.
 func (w *Worker) openUCXXPlain() error {
 	f := w.ctx.cfg.Features
 	if f&Tag == 0 {
-		return fmt.Errorf("ucx: UCXX's messages need the feature Tag (Config.Features)")
+		return fmt.Errorf("ucx: UCXX's messages need the feature Tag; add it to Config.Features")
 	}
 	if f&ActiveMessages == 0 {
 		return nil
@@ -106,7 +104,7 @@ func (w *Worker) openUCXXPlain() error {
 	return w.openUCXXMessages()
 }
 
-// newTagged makes the handshake on a new connection, which it closes on failure.
+// newTagged performs the handshake on a new connection, which it closes on failure.
 func newTagged(ctx context.Context, ep *Endpoint, listener bool) (*UCXXEndpoint, error) {
 	e := &UCXXEndpoint{ep: ep, tagged: true}
 	if err := e.handshake(ctx, listener); err != nil {
@@ -143,32 +141,31 @@ func (e *UCXXEndpoint) handshake(ctx context.Context, listener bool) error {
 	return e.ep.SendStream(ctx, Bytes(mine))
 }
 
-// Endpoint returns the endpoint underneath.
+// Endpoint returns the underlying endpoint.
 func (e *UCXXEndpoint) Endpoint() *Endpoint { return e.ep }
 
-// Tags returns the tags of the handshake: those with which messages to the peer and
-// to this side are sent. Both are 0 without a handshake.
+// Tags returns the tags of the handshake: those of messages to the peer and to this side. Both are 0 without a
+// handshake.
 func (e *UCXXEndpoint) Tags() (send, recv uint64) { return e.sendTag, e.recvTag }
 
 // Done returns a channel that is closed when the endpoint has failed or was closed.
 func (e *UCXXEndpoint) Done() <-chan struct{} { return e.ep.Done() }
 
-// Err returns why the endpoint failed: io.EOF for errors.Is when the peer closed or
-// died; nil while it is alive and after a Close of this side.
+// Err returns why the endpoint failed: an error that matches io.EOF when the peer closed or died; nil while the
+// endpoint is open and after a Close of this side.
 func (e *UCXXEndpoint) Err() error { return resetAsEOF(e.ep.Err()) }
 
-// Close flushes what was sent, within five seconds, and closes the endpoint. UCXX's
-// side learns of it as of a closed or reset connection. UCX does not say when the peer
-// has taken in what was flushed, and a peer that hears of the end first may drop it:
-// where the last message matters, wait for an answer before closing, as with UCXX.
+// Close flushes sent data, within five seconds, and closes the endpoint. A UCXX peer sees a closed or reset connection.
+// UCX does not report when the peer has received flushed data, and a peer that detects the end first may drop it: where
+// the last message matters, wait for a reply before closing, as with UCXX.
 func (e *UCXXEndpoint) Close() error { return e.ep.Close() }
 
 // Shutdown is Close with the caller's deadline.
 func (e *UCXXEndpoint) Shutdown(ctx context.Context) error { return e.ep.Shutdown(ctx) }
 
-// CloseAfter closes the endpoint when n more messages have been received, or n since
-// its beginning with fromStart: UCXX's close_after_n_recv. It can be set once; n
-// must not be less than what was received. A number already reached closes at once.
+// CloseAfter closes the endpoint when n more messages have been received, or n since its creation with fromStart:
+// UCXX's close_after_n_recv. It can be set once; n must not be less than the number of received messages. A number
+// already reached closes immediately.
 func (e *UCXXEndpoint) CloseAfter(n int, fromStart bool) error {
 	have := e.received.Load()
 	at := int64(n)
@@ -179,9 +176,9 @@ func (e *UCXXEndpoint) CloseAfter(n int, fromStart bool) error {
 	var err error
 	switch {
 	case e.closeAfter != 0:
-		err = fmt.Errorf("ucx: the endpoint closes already after %d receives", e.closeAfter)
+		err = fmt.Errorf("ucx: CloseAfter is already set to %d receives", e.closeAfter)
 	case n < 0 || at < have:
-		err = fmt.Errorf("ucx: cannot close after %d receives, %d have happened", at, have)
+		err = fmt.Errorf("ucx: cannot close after %d receives: %d messages have been received", at, have)
 	default:
 		e.closeAfter = max(at, 1)
 	}
@@ -195,7 +192,7 @@ func (e *UCXXEndpoint) CloseAfter(n int, fromStart bool) error {
 	return nil
 }
 
-// count notes a finished receive.
+// count counts a finished receive.
 func (e *UCXXEndpoint) count() {
 	n := e.received.Add(1)
 	e.mu.Lock()
@@ -206,7 +203,7 @@ func (e *UCXXEndpoint) count() {
 	}
 }
 
-// resetError is a reset connection that means a closed one.
+// resetError is a connection reset that means a closed connection.
 type resetError struct{ cause error }
 
 func (e resetError) Error() string { return "ucx: closed by the peer: " + e.cause.Error() }
@@ -234,7 +231,7 @@ func eofOf(err error) error {
 	return &OpError{Op: oe.Op, Peer: oe.Peer, Err: resetAsEOF(oe.Err)}
 }
 
-// tagLocks serialise messages of several parts that share one tag.
+// tagLocks serialize messages of several parts that share one tag.
 type tagLocks struct {
 	mu   sync.Mutex
 	held map[uint64]*tagLock
@@ -245,7 +242,7 @@ type tagLock struct {
 	users int
 }
 
-// lock waits for a tag's turn and returns how to end it.
+// lock waits for exclusive use of a tag and returns the function that ends it.
 func (l *tagLocks) lock(ctx context.Context, tag uint64) (unlock func(), err error) {
 	l.mu.Lock()
 	t := l.held[tag]
@@ -360,7 +357,7 @@ func (l *UCXXListener) Accept(ctx context.Context) (*UCXXEndpoint, error) {
 // Addr returns the bound address.
 func (l *UCXXListener) Addr() net.Addr { return l.l.Addr() }
 
-// Close stops listening and ends handshakes in progress. Accepted endpoints live on.
+// Close stops listening and ends handshakes in progress. Accepted endpoints stay open.
 func (l *UCXXListener) Close() error {
 	l.cancel()
 	err := l.l.Close()

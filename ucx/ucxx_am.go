@@ -11,26 +11,25 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// UCXXCallback names a receiver callback of the peer's program.
+// UCXXCallback identifies a receiver callback of the peer's program.
 type UCXXCallback struct {
 	Owner string // the application, at most 63 bytes; UCXX keeps "ucxx" for itself
 	ID    uint64
 }
 
-// UCXXOptions are the choices of one active message in UCXX's format.
+// UCXXOptions are the options of one active message in UCXX's format.
 type UCXXOptions struct {
-	// Callback sends the message to a receiver callback. Default: to the queue that
-	// the peer's am_recv reads.
+	// Callback is the receiver callback that the message is sent to. Default: the queue that the peer's am_recv reads.
 	Callback *UCXXCallback
-	// User is a header of the application's own, which travels with the data.
-	// UCXX's C++ interface shows it to callbacks, Python's does not.
+	// User is an application-defined header that is sent with the data. UCXX's C++ interface passes it to callbacks,
+	// Python's does not.
 	User []byte
 	// MustMatchMemory makes the receive fail when the receiver has no allocator for
 	// the data's kind of memory. Default: it falls back to host memory.
 	MustMatchMemory bool
 }
 
-// SendAM sends an active message as UCXX's Endpoint.am_send.
+// SendAM sends an active message like UCXX's Endpoint.am_send.
 func (e *UCXXEndpoint) SendAM(ctx context.Context, v View, opts UCXXOptions) error {
 	h, err := e.amHeader(v, opts)
 	if err != nil {
@@ -39,7 +38,7 @@ func (e *UCXXEndpoint) SendAM(ctx context.Context, v View, opts UCXXOptions) err
 	return eofOf(e.ep.sendAM(ctx, ucxxwire.AMID, h, AMOptions{Reply: true}, []View{v}))
 }
 
-// StartSendAM is SendAM as a Request.
+// StartSendAM is the non-blocking form of SendAM.
 func (e *UCXXEndpoint) StartSendAM(v View, opts UCXXOptions) *Request {
 	h, err := e.amHeader(v, opts)
 	if err != nil {
@@ -59,8 +58,7 @@ func (e *UCXXEndpoint) amHeader(v View, opts UCXXOptions) ([]byte, error) {
 	return h.Append(make([]byte, 0, h.Size()))
 }
 
-// UCXXMessage is a received active message in UCXX's format. Receive its data once,
-// or Release it.
+// UCXXMessage is a received active message in UCXX's format. Its data must be received once, or released with Release.
 type UCXXMessage struct {
 	Len  int       // bytes of data
 	Kind mem.Kind  // memory that the sender has the data in
@@ -72,18 +70,17 @@ type UCXXMessage struct {
 	policy ucxxwire.AMPolicy
 }
 
-// Rendezvous reports that the data is still at the sender.
+// Rendezvous reports whether the data is still at the sender.
 func (m *UCXXMessage) Rendezvous() bool { return m.am.rndv }
 
-// Buffer receives the data into memory of the given allocators, by the sender's kind
-// of memory. The caller releases the buffer. A message beyond the limits, or one whose
-// sender insists on a kind of memory that there is no allocator for, is dropped with
-// an error.
+// Buffer receives the data into memory of the given allocators, by the sender's kind of memory. The caller releases the
+// buffer. A message beyond the limits, or one whose sender requires a kind of memory for which there is no allocator,
+// is dropped with an error.
 func (m *UCXXMessage) Buffer(ctx context.Context, alloc Allocators) (*mem.Buffer, error) {
 	err := alloc.limits(1, int64(m.Len))
 	matches := m.ctype == 0 || (m.Kind == mem.Device || m.Kind == mem.Managed) && alloc.Device != nil
 	if err == nil && !matches && m.policy == ucxxwire.AMErrorOnUnsupported {
-		err = fmt.Errorf("%w: the sender wants the data in memory of its own kind (UCX memory type %d), for which "+
+		err = fmt.Errorf("%w: the sender requires memory of its own kind (UCX memory type %d), for which "+
 			"there is no allocator (Allocators.Device)", errUnsupported, m.ctype)
 	}
 	if err != nil {
@@ -107,13 +104,13 @@ func (m *UCXXMessage) Bytes(ctx context.Context, limit int) ([]byte, error) {
 	return b, eofOf(err)
 }
 
-// Release gives back a message that is not wanted. Releasing again does nothing.
+// Release discards a message that is not received. Releasing again does nothing.
 func (m *UCXXMessage) Release() { m.am.Release() }
 
 // ucxxMessages is a worker's side of UCXX's active messages.
 type ucxxMessages struct {
 	w      *Worker
-	queued atomic.Int64 // what waits, as frameCost counts it
+	queued atomic.Int64 // queued bytes, as counted by frameCost
 
 	mu        sync.Mutex
 	callbacks map[UCXXCallback]*mailbox[*UCXXMessage]
@@ -125,7 +122,7 @@ type ucxxBox struct {
 	st *ucxxMessages
 }
 
-func (b *ucxxBox) ended(reason error) { b.fail(reason) }
+func (b *ucxxBox) end(reason error) { b.fail(reason) }
 
 func (b *ucxxBox) discard() {
 	for _, m := range b.close(ErrClosed) {
@@ -138,15 +135,15 @@ func (w *Worker) openUCXXMessages() error {
 	if w.ucxx.Load() == nil {
 		w.ucxx.CompareAndSwap(nil, &ucxxMessages{w: w, callbacks: map[UCXXCallback]*mailbox[*UCXXMessage]{}})
 	}
-	b, err := w.ams.open(ucxxwire.AMID, w.ucxx.Load().arrived)
+	b, err := w.ams.open(ucxxwire.AMID, w.ucxx.Load().receive)
 	if err == nil && b.sink == nil {
-		err = fmt.Errorf("ucx: active messages with id %d are received by RecvAM already, which UCXX's protocol needs "+
+		err = fmt.Errorf("ucx: active-message id %d is already open for RecvAM; UCXX's protocol needs that id "+
 			"for itself", ucxxwire.AMID)
 	}
 	return err
 }
 
-// box returns a sender's queue, making it if needed. The token may be held.
+// box returns a sender's queue and creates it if needed. The token may be held.
 func (st *ucxxMessages) box(ep *Endpoint) *ucxxBox {
 	if b := ep.ucxx.Load(); b != nil {
 		return b
@@ -159,11 +156,11 @@ func (st *ucxxMessages) box(ep *Endpoint) *ucxxBox {
 	return b
 }
 
-// arrived takes in a message. The token is held.
-func (st *ucxxMessages) arrived(am *AM) {
+// receive processes a message. The token is held.
+func (st *ucxxMessages) receive(am *AM) {
 	h, err := ucxxwire.DecodeAMHeader(am.Header)
 	if err == nil && am.ReplyTo == nil && !h.HasCallback {
-		err = fmt.Errorf("it names no reply endpoint, whose queue it belongs to")
+		err = fmt.Errorf("message without a reply endpoint")
 	}
 	if err != nil {
 		logf("active message %d of %d bytes dropped: %v", am.ID, am.Len, err)
@@ -203,8 +200,8 @@ func (st *ucxxMessages) arrived(am *AM) {
 	}
 }
 
-// RecvAM waits for the next active message of the peer, as UCXX's Endpoint.am_recv.
-// Messages that arrived before the connection ended can still be received.
+// RecvAM waits for the next active message of the peer, like UCXX's Endpoint.am_recv. Messages that arrived before the
+// connection ended can still be received.
 func (e *UCXXEndpoint) RecvAM(ctx context.Context) (*UCXXMessage, error) {
 	st := e.ep.w.ucxx.Load()
 	if st == nil {
@@ -220,7 +217,7 @@ func (e *UCXXEndpoint) RecvAM(ctx context.Context) (*UCXXMessage, error) {
 	return m, nil
 }
 
-// ProbeAM reports whether RecvAM would return at once.
+// ProbeAM reports whether RecvAM would return immediately.
 func (e *UCXXEndpoint) ProbeAM() bool {
 	st := e.ep.w.ucxx.Load()
 	if st == nil {
@@ -230,10 +227,9 @@ func (e *UCXXEndpoint) ProbeAM() bool {
 	return st.box(e.ep).len() > 0
 }
 
-// HandleUCXX calls h for each active message to a callback of this program, one after
-// the other on a goroutine of its own, until ctx ends or the worker is closed. It is
-// the other side of UCXXOptions.Callback and of UCXX's registerAmReceiverCallback. h
-// must receive or release each message.
+// HandleUCXX calls h for each active message to a callback of this program, sequentially on a separate goroutine, until
+// ctx ends or the worker is closed. It is the counterpart of UCXXOptions.Callback and of UCXX's
+// registerAmReceiverCallback. h must receive or release each message.
 func (w *Worker) HandleUCXX(ctx context.Context, c UCXXCallback, h func(context.Context, *UCXXMessage)) error {
 	fail := func(err error) error { return &OpError{Op: "am receive", Err: inner(err)} }
 	if _, err := (&ucxxwire.AMHeader{HasCallback: true, Owner: c.Owner, ID: c.ID}).Append(nil); err != nil {
@@ -274,7 +270,7 @@ func (w *Worker) HandleUCXX(ctx context.Context, c UCXXCallback, h func(context.
 	return nil
 }
 
-// closeHandlers ends the handlers of a closing worker and gives back what waits.
+// closeHandlers ends the handlers of a closing worker and releases queued messages.
 func (st *ucxxMessages) closeHandlers() {
 	st.mu.Lock()
 	boxes := make([]*mailbox[*UCXXMessage], 0, len(st.callbacks))

@@ -26,12 +26,11 @@ const (
 	tagForced
 )
 
-// DefaultTag is UCXX's tag=None: the tag of the connection itself.
+// DefaultTag is UCXX's tag=None: the tag of the connection.
 var DefaultTag UCXXTag
 
-// UserTag is UCXX's tag=n: hashed together with the connection's tag, so that equal
-// tags of different connections do not meet. (Python's str and bytes tags hash
-// differently in every process, so no other program can match those.)
+// UserTag returns UCXX's tag=n: hashed together with the connection's tag, so that equal tags of different connections
+// are distinct. (Python's str and bytes tags hash differently in every process, so no other program can match them.)
 func UserTag[T ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64](n T) UCXXTag {
 	if n < 0 {
 		return UCXXTag{tagUser, uint64(ucxxwire.PyHash(int64(n)))}
@@ -39,7 +38,7 @@ func UserTag[T ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint1
 	return UCXXTag{tagUser, uint64(ucxxwire.PyHashUint(uint64(n)))}
 }
 
-// ForceTag is UCXX's tag=t, force_tag=True: the tag as it is, for the whole worker.
+// ForceTag returns UCXX's tag=t, force_tag=True: an unmodified tag, for the whole worker.
 func ForceTag(t uint64) UCXXTag { return UCXXTag{tagForced, t} }
 
 // on returns the UCX tag for a connection's tag of one direction.
@@ -48,14 +47,14 @@ func (t UCXXTag) on(e *UCXXEndpoint, connection uint64) (uint64, error) {
 	case t.kind == tagForced:
 		return t.n, nil
 	case !e.tagged:
-		return 0, fmt.Errorf("ucx: an endpoint without UCXX's handshake has no tags of its own; use ForceTag")
+		return 0, fmt.Errorf("ucx: endpoint without UCXX's handshake has no tags; use ForceTag")
 	case t.kind == tagUser:
 		return ucxxwire.UserTag(connection, int64(t.n)), nil
 	}
 	return connection, nil
 }
 
-// Send sends a message, as UCXX's Endpoint.send.
+// Send sends a message like UCXX's Endpoint.send.
 func (e *UCXXEndpoint) Send(ctx context.Context, v View, tag UCXXTag) error {
 	t, err := tag.on(e, e.sendTag)
 	if err != nil {
@@ -64,7 +63,7 @@ func (e *UCXXEndpoint) Send(ctx context.Context, v View, tag UCXXTag) error {
 	return eofOf(e.ep.Send(ctx, v, t))
 }
 
-// StartSend is Send as a Request.
+// StartSend is the non-blocking form of Send.
 func (e *UCXXEndpoint) StartSend(v View, tag UCXXTag) *Request {
 	t, err := tag.on(e, e.sendTag)
 	if err != nil {
@@ -73,8 +72,8 @@ func (e *UCXXEndpoint) StartSend(v View, tag UCXXTag) *Request {
 	return e.ep.StartSend(v, t)
 }
 
-// Recv receives a message, as UCXX's Endpoint.recv, and returns its length. What had
-// arrived when the endpoint ended can still be received.
+// Recv receives a message like UCXX's Endpoint.recv, and returns its length. Messages that had arrived when the
+// endpoint ended can still be received.
 func (e *UCXXEndpoint) Recv(ctx context.Context, v View, tag UCXXTag) (int, error) {
 	t, err := tag.on(e, e.recvTag)
 	if err != nil {
@@ -88,8 +87,8 @@ func (e *UCXXEndpoint) Recv(ctx context.Context, v View, tag UCXXTag) (int, erro
 	return info.Len, nil
 }
 
-// StartRecv is Recv as a Request. It does not count for CloseAfter, and the reset of
-// a peer that closed is not turned into io.EOF.
+// StartRecv is the non-blocking form of Recv. It is not counted by CloseAfter, and the reset of a peer that closed is
+// not converted to io.EOF.
 func (e *UCXXEndpoint) StartRecv(v View, tag UCXXTag) *Request {
 	t, err := tag.on(e, e.recvTag)
 	if err != nil {
@@ -108,8 +107,8 @@ func (e *UCXXEndpoint) Probe(tag UCXXTag) (n int, found bool, err error) {
 	return info.Len, found, err
 }
 
-// SendObject sends a message of a length that the receiver does not know, as UCXX's
-// send_obj: the length, then the bytes, on one tag.
+// SendObject sends a message whose length the receiver does not know, like UCXX's send_obj: the length, then the bytes,
+// on one tag.
 func (e *UCXXEndpoint) SendObject(ctx context.Context, v View, tag UCXXTag) error {
 	t, err := tag.on(e, e.sendTag)
 	if err != nil {
@@ -124,9 +123,8 @@ func (e *UCXXEndpoint) SendObject(ctx context.Context, v View, tag UCXXTag) erro
 	return e.sendParts(ctx, t, []View{Bytes(length), v})
 }
 
-// RecvObject receives what UCXX's send_obj sent, into memory of the resource (nil:
-// mem.Heap). limit bounds what a peer can make this side allocate; a longer message
-// ends the endpoint, as there is no way to skip it.
+// RecvObject receives a message of UCXX's send_obj, into memory of the resource (nil: mem.Heap). limit bounds its
+// length; a longer message ends the endpoint, as it cannot be skipped.
 func (e *UCXXEndpoint) RecvObject(ctx context.Context, tag UCXXTag, res mem.Resource, limit int) (*mem.Buffer, error) {
 	const op = "tag receive"
 	t, err := tag.on(e, e.recvTag)
@@ -145,7 +143,7 @@ func (e *UCXXEndpoint) RecvObject(ctx context.Context, tag UCXXTag, res mem.Reso
 	}
 	n := binary.NativeEndian.Uint64(length[:])
 	if info.Len != len(length) || n > math.MaxInt64 || int64(n) > int64(limit) {
-		err := fmt.Errorf("%w: the peer announces an object of %d bytes in %d bytes, at most %d", ErrExceedsLimit, n,
+		err := fmt.Errorf("%w: object of %d bytes announced in %d bytes, at most %d", ErrExceedsLimit, n,
 			info.Len, limit)
 		return nil, &OpError{Op: op, Peer: e.ep.peer, Err: e.ep.breakOff(err, nil)}
 	}
@@ -165,12 +163,11 @@ const multiWindow = 256
 
 const opSendMulti, opRecvMulti = "UCXX multi-buffer send", "UCXX multi-buffer receive"
 
-// SendMulti sends frames as UCXX's Endpoint.send_multi: headers that describe up to
-// 100 frames each, then every frame as a message, all on one tag. UCXX cannot send or
-// receive a message of no frames, and neither does this.
+// SendMulti sends frames like UCXX's Endpoint.send_multi: headers that describe up to 100 frames each, then every frame
+// as a message, all on one tag. Like UCXX it rejects a message without frames.
 //
-// When ctx ends after the first header has gone out, the endpoint is force-closed: the
-// receiver could not find the next message any more.
+// When ctx ends after the first header has been sent, the endpoint is force-closed: the receiver could not find the
+// next message.
 func (e *UCXXEndpoint) SendMulti(ctx context.Context, tag UCXXTag, frames ...View) error {
 	err := e.sendMulti(ctx, tag, frames)
 	if err != nil {
@@ -239,13 +236,12 @@ func (e *UCXXEndpoint) sendParts(ctx context.Context, tag uint64, parts []View) 
 	return nil
 }
 
-// RecvMulti receives what UCXX's send_multi sent, into memory of the given allocators,
-// by the kind of memory the sender has each frame in. The caller releases the frames.
+// RecvMulti receives a message of UCXX's send_multi, into memory of the given allocators, by the sender's kind of
+// memory of each frame. The caller releases the frames.
 //
-// The format has no way to find the next message once one could not be read, so a
-// header that is wrong or beyond the limits, a lack of memory, and a context that
-// ends within a message, end the endpoint. A connection that ends within a message
-// gives io.ErrUnexpectedEOF, one that ends before gives io.EOF, for errors.Is.
+// The format has no way to find the next message after one that could not be read, so an invalid header, one beyond the
+// limits, a lack of memory, and a context that ends within a message, end the endpoint. A connection that ends within a
+// message returns an error that matches io.ErrUnexpectedEOF, one that ends before a message io.EOF.
 func (e *UCXXEndpoint) RecvMulti(ctx context.Context, tag UCXXTag, alloc Allocators) (Frames, error) {
 	f, err := e.recvMulti(ctx, tag, &alloc)
 	if err != nil {
@@ -285,7 +281,7 @@ func (e *UCXXEndpoint) recvMulti(ctx context.Context, tag UCXXTag, alloc *Alloca
 	return e.recvParts(ctx, t, d.Frames(), alloc)
 }
 
-// recvParts receives messages that come in order, all on one tag.
+// recvParts receives messages that arrive in order, all on one tag.
 func (e *UCXXEndpoint) recvParts(ctx context.Context, tag uint64, list []ucxxwire.Frame, alloc *Allocators) (Frames,
 	error) {
 	frames := make(Frames, len(list))
@@ -340,7 +336,7 @@ func (e *UCXXEndpoint) recvParts(ctx context.Context, tag uint64, list []ucxxwir
 	return frames, nil
 }
 
-// cutOff ends the endpoint within a message and says so.
+// cutOff ends the endpoint within a message and returns the error.
 func (e *UCXXEndpoint) cutOff(err error, open []*Request) error {
 	over := e.ep.reason()
 	err = e.ep.breakOff(inner(err), open)

@@ -12,8 +12,8 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// View names memory for one operation: where it is, how long, of which kind. It is
-// a small value that owns nothing; make one where it is used:
+// View names memory for one operation: its address, length and kind. It is a small value that owns nothing; create one
+// where it is used:
 //
 //	ep.Send(ctx, ucx.Bytes(b), tag)
 //	ep.Send(ctx, ucx.Of(floats), tag)
@@ -22,7 +22,7 @@ import (
 // Go memory is borrowed until a blocking call returns, or until the Request of a
 // Start call is done. A [mem.Buffer] is retained by the operation itself.
 type View struct {
-	ptr      unsafe.Pointer // Go memory; nil when buf is set
+	ptr      unsafe.Pointer // Go memory; nil if buf is set
 	buf      *mem.Buffer
 	addr     uintptr // memory that neither Go nor a Buffer owns (descriptors)
 	n        int
@@ -32,7 +32,7 @@ type View struct {
 	bad      error
 }
 
-// Bytes views a byte slice.
+// Bytes returns a view of a byte slice.
 func Bytes(b []byte) View {
 	if len(b) == 0 {
 		return View{device: -1}
@@ -40,8 +40,8 @@ func Bytes(b []byte) View {
 	return View{ptr: unsafe.Pointer(unsafe.SliceData(b)), n: len(b), device: -1}
 }
 
-// Of views a slice of numbers without copying, in the machine's byte order. Types
-// that carry pointers do not satisfy mem.Numeric and are refused by the compiler.
+// Of returns a view of a slice of numbers without copying, in the machine's byte order. Types with pointers do not
+// satisfy mem.Numeric and are rejected by the compiler.
 func Of[T mem.Numeric](s []T) View {
 	if len(s) == 0 {
 		return View{device: -1}
@@ -49,8 +49,8 @@ func Of[T mem.Numeric](s []T) View {
 	return View{ptr: unsafe.Pointer(unsafe.SliceData(s)), n: len(s) * int(unsafe.Sizeof(s[0])), device: -1}
 }
 
-// Buffer views counted memory: pools, device memory, mapped memory. The operation
-// holds a reference until it is finished.
+// Buffer returns a view of reference-counted memory: pools, device memory, mapped memory. The operation holds a
+// reference until it is finished.
 func Buffer(b *mem.Buffer) View {
 	if b == nil {
 		return View{device: -1, bad: fmt.Errorf("ucx: nil *mem.Buffer")}
@@ -65,7 +65,7 @@ func Buffer(b *mem.Buffer) View {
 // Len returns the length in bytes.
 func (v View) Len() int { return v.n }
 
-// Kind returns where the memory is.
+// Kind returns the kind of the memory.
 func (v View) Kind() mem.Kind { return v.kind }
 
 // Slice returns the part [off, off+n) of the view.
@@ -83,12 +83,12 @@ func (v View) Slice(off, n int) View {
 
 func (v View) onDevice() bool { return v.kind == mem.Device || v.kind == mem.Managed }
 
-// goHeap reports memory that Go's allocator owns: it must be copied or pinned.
+// goHeap reports whether Go's allocator owns the memory: it must be copied or pinned.
 func (v View) goHeap() bool {
 	return v.ptr != nil || v.buf != nil && v.buf.Region().GoHeap()
 }
 
-// base returns the address. For Go memory it is only meaningful while pinned.
+// base returns the address. For Go memory it is only valid while pinned.
 func (v View) base() uintptr {
 	switch {
 	case v.ptr != nil:
@@ -120,10 +120,10 @@ func (v View) bytes() []byte {
 	return unsafe.Slice((*byte)(foreign(v.addr)), v.n)
 }
 
-// foreign turns the address of memory outside Go's heap into a pointer.
+// foreign converts the address of memory outside Go's heap into a pointer.
 func foreign(addr uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&addr)) }
 
-// memType is UCX's memory type: host 0, CUDA 1, CUDA managed 2.
+// memType returns UCX's memory type: host 0, CUDA 1, CUDA managed 2.
 func (v View) memType() int32 {
 	switch v.kind {
 	case mem.Device:
@@ -142,24 +142,22 @@ type ArrayInterface = arrayif.CUDAArray
 // Tensor is DLPack's DLTensor: an array in host or GPU memory that another library owns.
 type Tensor = arrayif.Tensor
 
-// Reasons for which the description of an array is refused, for errors.Is.
+// Errors of array descriptions, for errors.Is.
 var (
-	// ErrNotContiguous is returned for an array with gaps between its elements. Copy it to a
-	// contiguous one first; both C and Fortran order will do.
+	// ErrNotContiguous is returned for an array with gaps between its elements. Copy it to a contiguous array first;
+	// both C and Fortran order are accepted.
 	ErrNotContiguous = arrayif.ErrNotContiguous
-	// ErrElementType is returned for an array of objects, pointers or parts of bytes.
+	// ErrElementType is returned for an array of objects, pointers or elements smaller than a byte.
 	ErrElementType = arrayif.ErrType
 )
 
-// FromArrayInterface views the memory of a CUDA array without copying it. device is the
-// GPU's ordinal, which the interface does not tell; cuda.Pointer does. Arrays with
-// gaps, masks or elements that are no plain bytes are refused. A read-only one can be
-// sent but not received into.
+// FromArrayInterface returns a view of the memory of a CUDA array without copying it. device is the GPU's ordinal,
+// which the interface does not contain; cuda.Pointer returns it. Arrays with gaps, masks or elements that are not plain
+// bytes are rejected. A read-only array can be sent but not received into.
 //
-// The owner keeps the memory until the operation is finished. The interface may name a
-// stream on which the data becomes ready; wait for it first, then set Stream to 0: an
-// array that may not be ready yet is refused. For memory that is sent more than once,
-// cuda.FromPointer makes a [mem.Buffer], which is registered only once.
+// The owner keeps the memory until the operation is finished. The interface may name a stream on which the data becomes
+// ready; wait for it first, then set Stream to 0: an array that may not be ready is rejected. For memory that is sent
+// more than once, cuda.FromPointer returns a [mem.Buffer], which is registered only once.
 func FromArrayInterface(a ArrayInterface, device int) (View, error) {
 	v, err := a.View()
 	if err != nil {
@@ -173,9 +171,8 @@ func FromArrayInterface(a ArrayInterface, device int) (View, error) {
 	return fromArray(v)
 }
 
-// FromTensor views the memory of a DLPack tensor without copying it, with the same
-// refusals and duties as [FromArrayInterface]. Host memory must not be Go's own: for
-// that there are [Of] and [Bytes].
+// FromTensor returns a view of the memory of a DLPack tensor without copying it, with the restrictions of
+// [FromArrayInterface]. Host memory must not be Go memory: use [Of] and [Bytes] for that.
 func FromTensor(t Tensor) (View, error) {
 	v, err := t.View()
 	if err != nil {
@@ -211,16 +208,16 @@ type binder struct {
 	maxHeader int // longest active-message header
 
 	mu   sync.Mutex // guards pool
-	pool *mem.Pool  // staging for Go memory that must not be handed to UCX
+	pool *mem.Pool  // staging for Go memory that must not be passed to UCX
 }
 
 // registerAbove is the region size from which memory is registered explicitly. For
 // smaller regions UCX's own handling is cheaper than keeping a registration.
 const registerAbove = 64 << 10
 
-// bind points a slot at the memory of a view. recv says that UCX will write it.
+// bind points a slot at the memory of a view. recv reports whether UCX will write to it.
 //
-// Go memory up to the slot's inline size is copied. Above, it is pinned where no
+// Go memory up to the slot's inline size is copied. Longer memory is pinned where no
 // transport of the context caches registrations, and staged otherwise. stage asks
 // for staging in any case: for blocking receives that no endpoint's closing can end.
 func (m *binder) bind(s *ucp.Slot, r *Request, v View, recv, stage bool) error {
@@ -255,8 +252,8 @@ func (m *binder) bind(s *ucp.Slot, r *Request, v View, recv, stage bool) error {
 	return m.bindRegistered(s, v)
 }
 
-// pendingHandle is what the shim waits for before it touches memory: the handle of an event, or 0 for one that has
-// completed. An event that is not asked for its handle can give its native event back when it completes.
+// pendingHandle returns what the shim waits for before it accesses memory: the handle of an event, or 0 if it has
+// completed. An event whose handle was not requested can release its native event when it completes.
 func pendingHandle(ev mem.Event) uintptr {
 	if ev == nil {
 		return 0
@@ -310,8 +307,8 @@ func (m *binder) bindRegistered(s *ucp.Slot, v View) error {
 	return nil
 }
 
-// registers reports whether a region is handed to UCX with a registration of its own.
-// Protocols before 1.16 ignore user handles and register by themselves.
+// registers reports whether a region is passed to UCX with its own registration. Protocols before 1.16 ignore user
+// handles and register memory themselves.
 func (m *binder) registers(r *mem.Region) bool {
 	return r.Len() >= registerAbove && m.ctx.lib.AtLeast(1, 16)
 }
@@ -330,8 +327,8 @@ func (m *binder) stagingBuffer(n int) (*mem.Buffer, error) {
 	return m.pool.Alloc(background, n)
 }
 
-// hotView reports memory that needs no preparation. A receive above the inline size
-// that no endpoint's closing can end is staged instead, and so takes the long way.
+// hotView reports whether memory needs no preparation. A receive above the inline size that no endpoint's closing can
+// end is staged instead, and so takes the slow path.
 func (m *binder) hotView(ep *Endpoint, v View, recv bool) bool {
 	switch {
 	case v.n == 0 || v.bad != nil || recv && v.readOnly:
@@ -342,7 +339,7 @@ func (m *binder) hotView(ep *Endpoint, v View, recv bool) bool {
 	return m.hotBuffer(ep, v)
 }
 
-// hotBuffer reports counted host memory that can be handed to UCX as it is.
+// hotBuffer reports whether counted host memory can be passed to UCX as it is.
 func (m *binder) hotBuffer(ep *Endpoint, v View) bool {
 	if v.buf == nil || ep == nil || v.onDevice() || v.buf.Ready() != nil {
 		return false
@@ -361,14 +358,14 @@ func (m *binder) hotBuffer(ep *Endpoint, v View) bool {
 func (m *binder) bindAM(s *ucp.Slot, r *Request, id uint16, header []byte, opts AMOptions, data []View) error {
 	s.Tag = uint64(id)
 	n := totalLen(data)
-	// A receiver that wants to give up a transfer has to know whose it is.
+	// A receiver that gives up a transfer has to identify the sender.
 	if opts.Reply || n > ucp.InlineSize {
 		s.Flags |= ucp.FlagReply
 	}
 	if opts.Eager {
 		s.Flags |= ucp.FlagEager
 	}
-	if opts.Rendezvous && n > 0 { // nothing to meet for
+	if opts.Rendezvous && n > 0 { // rendezvous needs data
 		s.Flags |= ucp.FlagRndv
 	}
 	if len(header) > m.maxHeader {
@@ -404,7 +401,7 @@ type iov struct {
 	n    uint64
 }
 
-// bindHeader copies the header into the slot, or with a vector behind it into C memory.
+// bindHeader copies the header into the slot, or with a vector after it into C memory.
 func (m *binder) bindHeader(s *ucp.Slot, r *Request, header []byte, vector int) error {
 	if len(header) <= ucp.HeaderSize && vector == 0 {
 		copy(s.HdrBuf[:], header)
@@ -418,7 +415,7 @@ func (m *binder) bindHeader(s *ucp.Slot, r *Request, header []byte, vector int) 
 	return nil
 }
 
-// bindVector gathers views. UCX wants all parts of one memory type.
+// bindVector gathers views. UCX requires all parts to have one memory type.
 func (m *binder) bindVector(s *ucp.Slot, r *Request, data []View, at unsafe.Pointer) error {
 	parts := unsafe.Slice((*iov)(at), len(data))
 	handles := unsafe.Slice((*uintptr)(unsafe.Add(at, len(data)*int(unsafe.Sizeof(iov{})))), len(data)+1)
@@ -429,8 +426,8 @@ func (m *binder) bindVector(s *ucp.Slot, r *Request, data []View, at unsafe.Poin
 			return v.bad
 		}
 		if v.memType() != data[0].memType() {
-			return fmt.Errorf("ucx: parts 0 and %d lie in different kinds of memory (%s, %s); send them as messages "+
-				"of their own", i, data[0].kind, v.kind)
+			return fmt.Errorf("ucx: parts 0 and %d are in different kinds of memory (%s, %s); send them as separate "+
+				"messages", i, data[0].kind, v.kind)
 		}
 		if v.buf != nil {
 			v.buf.Retain()
@@ -485,8 +482,8 @@ func (m *binder) close() {
 	}
 }
 
-// copyToDevice puts host bytes into device memory: eager active messages arrive on
-// the host, whatever memory their sender used.
+// copyToDevice copies host bytes into device memory: eager active messages arrive on the host, whatever memory their
+// sender used.
 func copyToDevice(ctx context.Context, v View, data []byte) error {
 	h, ok := hooks.Get()
 	if !ok || h.CopyIn == nil {

@@ -11,38 +11,38 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// waiter is one wait: for an operation of its own, or for a request that no goroutine drives.
+// waiter is one wait: for a blocking operation, or for a request that no goroutine drives.
 type waiter struct {
 	policy progress.Policy
 	r      *Request
 	s      *ucp.Slot // the own operation; nil for a request
-	gather int       // how many requests the caller wants, which are better collected together
-	until  time.Time // how long to look for one that is to end soon
+	gather int       // how many requests the caller waits for, better collected together
+	until  time.Time // how long to spin for one that is expected to end soon
 }
 
-// run carries out one blocking operation whose slot is filled. When it returns nil the operation is finished and the
-// slot is the caller's. Otherwise ctx ended, and the slot is the caller's too unless the operation had to be
-// abandoned (slot kept).
+// run performs one blocking operation whose slot is filled. When it returns nil the operation is finished and the
+// caller owns the slot. Otherwise ctx ended, and the caller owns the slot too unless the operation had to be abandoned
+// (slot kept).
 func (d *driver) run(ctx context.Context, s *ucp.Slot, r *Request) error {
 	s.State, s.Notify = ucp.Queued, 0
 	x := waiter{policy: progress.Policy{Own: true, Polling: d.polling, Thread: d.wakeFile != nil}, r: r, s: s}
 	return d.wait(ctx, &x, x.policy.First(0))
 }
 
-// resume goes on with a blocking operation after its first pass, whose result is res. The caller holds the token.
+// resume continues a blocking operation after its first pass, whose result is res. The caller holds the token.
 func (d *driver) resume(ctx context.Context, s *ucp.Slot, r *Request, res int) error {
 	x := waiter{policy: progress.Policy{Own: true, Polling: d.polling}, r: r, s: s}
 	return d.wait(ctx, &x, x.policy.Next(progress.Drive, d.judge(ctx, &x, res)))
 }
 
-// await waits for a request that is not tied to a goroutine of its own. It is one of several that the caller wants.
+// await waits for a request that is not tied to a goroutine, one of several that the caller waits for.
 func (d *driver) await(ctx context.Context, r *Request, several int) error {
 	x := waiter{policy: progress.Policy{Polling: d.polling, Thread: d.wakeFile != nil}, r: r, gather: several}
 	return d.wait(ctx, &x, x.policy.First(x.seen(ctx)))
 }
 
-// awaitSoon is await for a request whose end is near: it is looked for without sleep for that time, whatever recent
-// waits were like. That does not teach the worker's budget, as others wait for other things.
+// awaitSoon is await for a request that is expected to end soon: it spins for that time, whatever recent waits were
+// like. The worker's spin budget does not learn from it.
 func (d *driver) awaitSoon(ctx context.Context, r *Request, soon time.Duration) error {
 	if soon <= 0 || d.polling || d.wakeFile != nil || runtime.NumCPU() == 1 {
 		return d.await(ctx, r, 1)
@@ -51,7 +51,7 @@ func (d *driver) awaitSoon(ctx context.Context, r *Request, soon time.Duration) 
 	return d.wait(ctx, &x, x.policy.First(x.seen(ctx)))
 }
 
-// wait is the loop of everything that waits. Package progress decides on its steps.
+// wait is the loop of all waits. Package progress decides on its steps.
 func (d *driver) wait(ctx context.Context, x *waiter, step progress.Step) error {
 	for {
 		var saw progress.Seen
@@ -66,7 +66,7 @@ func (d *driver) wait(ctx context.Context, x *waiter, step progress.Step) error 
 		case progress.Serve:
 			d.service()
 		case progress.Yield:
-			runtime.Gosched() // who has the token drives for us too
+			runtime.Gosched() // the token holder drives progress
 			saw = x.seen(ctx)
 		case progress.Drive:
 			saw = d.judge(ctx, x, d.pass(x))
@@ -112,7 +112,7 @@ func (d *driver) pass(x *waiter) int {
 	return res
 }
 
-// judge delivers what a pass has brought, and says what the waiter has seen. The caller holds the token.
+// judge delivers the completions of a pass and returns what the waiter has seen. The caller holds the token.
 func (d *driver) judge(ctx context.Context, x *waiter, res int) progress.Seen {
 	if res&ucp.ResultOwn != 0 {
 		d.spin.Won(d.c.LastSpin)
@@ -130,7 +130,7 @@ func (d *driver) judge(ctx context.Context, x *waiter, res int) progress.Seen {
 	}
 	switch {
 	case x.policy.Soon:
-		d.releaseBeside()
+		d.releaseAsync()
 		return saw | x.seen(ctx)
 	case saw&progress.Done != 0:
 		d.spin.Won(d.c.LastSpin)
@@ -142,12 +142,12 @@ func (d *driver) judge(ctx context.Context, x *waiter, res int) progress.Seen {
 		saw |= progress.Ended
 	}
 	if x.policy.Polling {
-		d.releaseBeside()
+		d.releaseAsync()
 	}
 	return saw
 }
 
-// seen looks at the request, the context and the clock.
+// seen checks the request, the context and the clock.
 func (x *waiter) seen(ctx context.Context) (saw progress.Seen) {
 	if x.r.state.Load() == reqDone {
 		saw = progress.Done
@@ -161,7 +161,7 @@ func (x *waiter) seen(ctx context.Context) (saw progress.Seen) {
 	return saw
 }
 
-// park sleeps until what is waited for has ended or ctx has.
+// park sleeps until the awaited operation or ctx has ended.
 func (d *driver) park(ctx context.Context, x *waiter) progress.Seen {
 	done := (<-chan struct{})(x.r.ch)
 	if x.s == nil {
@@ -184,27 +184,24 @@ func (d *driver) park(ctx context.Context, x *waiter) progress.Seen {
 	}
 }
 
-// abandon ends the wait of a blocking operation whose context has ended. UCX can
-// cancel only a receive that nothing matched; what else happens depends on whose
-// memory UCX holds:
+// abandon ends the wait of a blocking operation whose context has ended. UCX can cancel only a receive that nothing
+// matched; what else happens depends on whose memory UCX holds:
 //
-//   - the slot's or staging memory: the operation is left to the worker, which
-//     cleans up when it completes. The endpoint stays usable.
-//   - the caller's memory: the endpoint is force-closed, which makes UCX give the
-//     memory back at once, and the call returns then.
-//   - a stream receive ends its endpoint in any case: left behind, it would take the
-//     bytes that the next receive should get.
+//   - memory of the slot or staging: the operation is left to the worker, which cleans up when it completes. The
+//     endpoint stays usable.
+//   - the caller's memory: the endpoint is force-closed, which makes UCX release the memory immediately, and the call
+//     returns then.
+//   - a stream receive ends its endpoint in any case: an abandoned one would consume the bytes of the next receive.
 //
-// A peer that reads memory by itself (cma, RDMA) may go on reading what a cancelled send
-// has given back, until it hears of the close: what it receives then is of no value, and
-// its endpoint fails.
+// A peer that reads memory itself (cma, RDMA) may continue to read the memory of a canceled send until it is notified
+// of the close: the data that it receives is invalid, and its endpoint fails.
 //
 // It returns nil if the operation finished after all.
 func (r *Request) abandon(ctx context.Context, s *ucp.Slot) error {
 	cause := contextError(ctx)
 	r.w.drv.cancelSlot(s, s.Serial)
 	if r.state.Load() == reqDone {
-		return r.cancelled(s, cause)
+		return r.awaitCanceled(s, cause)
 	}
 	ep := r.ep
 	op, peer := r.op.String(), r.peer()
@@ -212,7 +209,7 @@ func (r *Request) abandon(ctx context.Context, s *ucp.Slot) error {
 		if r.state.CompareAndSwap(reqPending, reqAbandoned) {
 			return &OpError{Op: op, Peer: peer, Err: cause}
 		}
-		return r.cancelled(s, cause)
+		return r.awaitCanceled(s, cause)
 	}
 	if ep != nil {
 		ep.abort(&abortError{cause})
@@ -221,17 +218,17 @@ func (r *Request) abandon(ctx context.Context, s *ucp.Slot) error {
 	defer timer.Stop()
 	select {
 	case <-r.ch:
-		if ep != nil && ep.line != nil {
-			ep.line.awaitHangup() // UCX lets go at once, but the peer may be reading
+		if ep != nil && ep.lifeline != nil {
+			ep.lifeline.awaitHangup() // UCX releases the memory at once, but the peer may be reading it
 		}
-		return r.cancelledTaken(s, cause)
+		return r.cancelResult(s, cause)
 	case <-timer.C:
 	}
 	if r.state.CompareAndSwap(reqPending, reqAbandoned) {
 		logf("%v", errMemoryKept(op))
 		return &OpError{Op: op, Peer: peer, Err: cause}
 	}
-	return r.cancelled(s, cause)
+	return r.awaitCanceled(s, cause)
 }
 
 // borrows reports whether UCX may still touch the caller's memory.
@@ -240,26 +237,25 @@ func (r *Request) borrows() bool {
 		(r.view.buf != nil || r.view.addr != 0)) || len(r.views) > 0
 }
 
-// cancelled takes the wake-up of a finished operation and its result.
-func (r *Request) cancelled(s *ucp.Slot, cause error) error {
+// awaitCanceled waits for a finished operation and returns its result.
+func (r *Request) awaitCanceled(s *ucp.Slot, cause error) error {
 	<-r.ch
-	return r.cancelledTaken(s, cause)
+	return r.cancelResult(s, cause)
 }
 
-// cancelledTaken decides what the caller hears: success if the operation completed
-// before the cancel reached it, otherwise why the context ended.
-func (r *Request) cancelledTaken(s *ucp.Slot, cause error) error {
+// cancelResult returns nil if the operation completed before the cancel reached it, otherwise why the context ended.
+func (r *Request) cancelResult(s *ucp.Slot, cause error) error {
 	if Status(s.Status) == statusOK {
 		return nil
 	}
-	r.settle(s)
+	r.takeResult(s)
 	op, peer := r.op.String(), r.peer()
 	r.release()
 	r.w.drv.putSlot(s)
 	return &OpError{Op: op, Peer: peer, Err: cause}
 }
 
-// contextError is why a context ended: its error, and the cause that was given for it.
+// contextError returns why a context ended: its error and its cause.
 func contextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if cause == nil || errors.Is(cause, err) {
@@ -268,10 +264,10 @@ func contextError(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// abortError is why an endpoint failed whose operation was cancelled.
+// abortError is the failure of an endpoint whose operation was canceled.
 type abortError struct{ cause error }
 
 func (e *abortError) Error() string {
-	return "ucx: an operation in flight was cancelled: " + e.cause.Error()
+	return "ucx: operation in flight was canceled: " + e.cause.Error()
 }
 func (e *abortError) Unwrap() error { return e.cause }

@@ -15,19 +15,17 @@ import (
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
-// ProgressMode says who makes a worker's progress.
+// ProgressMode selects how a worker makes progress.
 type ProgressMode int
 
 const (
-	// Adaptive is the default: a waiting goroutine drives progress itself, spins for
-	// a time learned from recent waits, then sleeps on UCX's descriptor through
-	// Go's poller. An idle worker costs nothing.
+	// Adaptive is the default: a waiting goroutine drives progress itself, spins for a time learned from recent waits,
+	// then sleeps on UCX's descriptor in Go's poller. An idle worker uses no CPU.
 	Adaptive ProgressMode = iota
-	// Polling never sleeps while an operation is waited for: lowest latency, one
-	// core per waiting worker.
+	// Polling never sleeps during a wait: lowest latency, one core per waiting worker.
 	Polling
-	// Thread gives the worker an OS thread of its own. It is chosen by itself when
-	// the library grants only single-threaded workers.
+	// Thread gives the worker a dedicated OS thread. It is selected automatically if the library grants only
+	// single-threaded workers.
 	Thread
 )
 
@@ -59,15 +57,14 @@ const (
 type WorkerConfig struct {
 	Name     string       // appears in UCX's output and in errors; default: UCX's own
 	Progress ProgressMode // default Adaptive
-	// MaxSpin bounds how long an adaptive wait spins before it sleeps.
-	// Default 200 µs, of which a wait uses as much as recent waits make sensible; on a
-	// machine with one CPU there is no spinning.
+	// MaxSpin bounds how long an adaptive wait spins before it sleeps. Default 200 µs, of which a wait uses as much as
+	// recent waits suggest; on a machine with one CPU waits do not spin.
 	MaxSpin time.Duration
-	// MaxQueuedMessages bounds the bytes of active messages that arrived and were
-	// not taken yet. Beyond it the sender's endpoint is failed. Default 256 MiB.
+	// MaxQueuedMessages bounds the bytes of active messages that arrived and were not received. Beyond it the sender's
+	// endpoint is failed. Default 256 MiB.
 	MaxQueuedMessages int64
-	// NoErrorHandling is UCX's error mode "none" for all endpoints of the worker but those of Dial, Attach and
-	// Listeners. Default: a dead peer fails its endpoint and the operations of it.
+	// NoErrorHandling selects UCX's error mode "none" for all endpoints of the worker except those of Dial, Attach and
+	// Listeners. Default: a dead peer fails its endpoint and the operations on it.
 	NoErrorHandling bool
 
 	threads threadMode // default threadSerialized; threadSingle forces Progress to Thread; set by tests
@@ -78,9 +75,8 @@ const (
 	defaultMaxQueued = 256 << 20
 )
 
-// Worker is a UCX worker: a set of connections that make progress together. It is
-// safe for any number of goroutines, whatever the library's thread mode. A context
-// may have several; more workers mean less contention, not more correctness.
+// Worker is a UCX worker: a set of connections that make progress together. It is safe for concurrent use, whatever the
+// library's thread mode. A context may have several workers to reduce contention.
 type Worker struct {
 	ctx  *Context
 	cfg  WorkerConfig
@@ -99,7 +95,7 @@ type Worker struct {
 	closeErr  error
 }
 
-// NewWorker makes a worker.
+// NewWorker returns a new worker.
 func (c *Context) NewWorker(cfg WorkerConfig) (*Worker, error) {
 	if cfg.MaxSpin == 0 {
 		cfg.MaxSpin = defaultMaxSpin
@@ -129,7 +125,7 @@ func (c *Context) NewWorker(cfg WorkerConfig) (*Worker, error) {
 	} else if err := w.create(wakeup); err != nil {
 		return nil, err
 	} else if w.mode == threadSingle {
-		// The library serialises nothing and wants one thread: start over with one.
+		// The library requires a single thread: start again with one.
 		ucp.DestroyWorker(w.drv.c, false)
 		ucp.FreeWorker(w.drv.c)
 		if err := w.drv.startThread(wakeup); err != nil {
@@ -181,9 +177,9 @@ func (w *Worker) create(wakeup bool) error {
 	return nil
 }
 
-// deadWorkers are C structs of unreachable workers. A closed worker's
-// struct must outlive every goroutine that might still look at its token, so only the
-// collector knows when it can go; it is freed when the next worker is made.
+// deadWorkers are C structs of unreachable workers. A closed worker's struct must outlive every goroutine that might
+// still read its token, so only the garbage collector knows when it can be freed; it is freed when the next worker is
+// created.
 var deadWorkers struct {
 	sync.Mutex
 	list []*ucp.Worker
@@ -208,7 +204,7 @@ func freeDeadWorkers() {
 // Context returns the worker's context.
 func (w *Worker) Context() *Context { return w.ctx }
 
-// progress returns the progress mode in force.
+// progress returns the effective progress mode.
 func (w *Worker) progress() ProgressMode {
 	if w.drv.wakeFile != nil {
 		return Thread
@@ -218,10 +214,10 @@ func (w *Worker) progress() ProgressMode {
 
 func (w *Worker) name() string { return w.cfg.Name }
 
-// SetAllocator sets where the data of messages goes that senders have in memory of a kind, for receives that name no
-// memory themselves: [AM.Buffer] with a nil resource, [Endpoint.RecvFrames] and UCXX's receives with fields of
-// Allocators left out. nil takes it back: device and managed memory then goes where host memory goes, host and pinned
-// memory to Go's heap. It applies to receives that begin later.
+// SetAllocator sets the allocator of message data that senders have in memory of a kind, for receives without an
+// explicit destination: [AM.Buffer] with a nil resource, [Endpoint.RecvFrames] and UCXX's receives with unset fields of
+// Allocators. nil removes it: device and managed memory is then allocated like host memory, host and pinned memory on
+// Go's heap. It applies to later receives.
 func (w *Worker) SetAllocator(kind mem.Kind, res mem.Resource) {
 	if res == nil {
 		w.allocs[kind].Store(nil)
@@ -230,10 +226,10 @@ func (w *Worker) SetAllocator(kind mem.Kind, res mem.Resource) {
 	w.allocs[kind].Store(&res)
 }
 
-// allocTable has the allocators of a worker by kind of memory.
+// allocTable holds the allocators of a worker by kind of memory.
 type allocTable [mem.Managed + 1]atomic.Pointer[mem.Resource]
 
-// get returns what SetAllocator has set for a kind, or nil.
+// get returns the allocator that SetAllocator has set for a kind, or nil.
 func (t *allocTable) get(kind mem.Kind) mem.Resource {
 	if p := t[kind].Load(); p != nil {
 		return *p
@@ -241,7 +237,7 @@ func (t *allocTable) get(kind mem.Kind) mem.Resource {
 	return nil
 }
 
-// resource returns where data of a kind goes.
+// resource returns the allocator for data of a kind.
 func (t *allocTable) resource(kind mem.Kind) mem.Resource {
 	for _, k := range []mem.Kind{kind, mem.Host} {
 		if res := t.get(k); res != nil {
@@ -265,8 +261,7 @@ func (w *Worker) Info() (WorkerInfo, error) {
 	return WorkerInfo{Text: text, Progress: w.progress(), MaxHeader: w.mem.maxHeader}, err
 }
 
-// Flush waits until all operations of the worker that were started before are
-// complete at their targets.
+// Flush waits until all operations of the worker that were started before are complete at their targets.
 func (w *Worker) Flush(ctx context.Context) error {
 	s, r, err := w.prepare(ucp.OpWorkerFlush, nil)
 	if err != nil {
@@ -275,20 +270,19 @@ func (w *Worker) Flush(ctx context.Context) error {
 	return r.finishBlocking(ctx, s)
 }
 
-// StartFlush is Flush as a Request.
+// StartFlush is the non-blocking form of Flush.
 func (w *Worker) StartFlush() *Request {
 	return w.startPlain(ucp.OpWorkerFlush, nil)
 }
 
-// Fence orders: RMA and atomic operations started after it take effect after those
-// started before it, per endpoint.
+// Fence orders RMA and atomic operations: those started after it take effect after those started before it, per
+// endpoint.
 func (w *Worker) Fence() error {
 	return w.drv.call("fence", ucp.CallFence, func(s *ucp.Slot) { s.Flags |= ucp.FlagOrdered }, nil)
 }
 
-// Close closes listeners and endpoints (by force: close endpoints yourself to flush
-// them), ends every operation with an error that matches [context.Canceled] or
-// ErrClosed, and frees the worker.
+// Close closes listeners and endpoints by force (close endpoints first to flush them), ends every operation with an
+// error that matches [context.Canceled] or ErrClosed, and frees the worker.
 func (w *Worker) Close() error {
 	w.closeOnce.Do(func() { w.closeErr = w.close() })
 	return w.closeErr
@@ -304,7 +298,7 @@ func (w *Worker) close() error {
 		_ = l.close()
 	}
 	var aborts sync.WaitGroup
-	for _, ep := range eps { // together, as each may wait for a handshake
+	for _, ep := range eps { // concurrently, as each may wait for a handshake
 		aborts.Go(func() { ep.abort(ErrClosed) })
 	}
 	aborts.Wait()
@@ -323,14 +317,14 @@ func (w *Worker) close() error {
 	delete(w.ctx.workers, w)
 	w.ctx.mu.Unlock()
 	if leaked > 0 {
-		err := fmt.Errorf("ucx: %d operations did not end within %v; their memory is kept", leaked, forceWait)
+		err := fmt.Errorf("ucx: %d operations did not end within %v; their memory is leaked", leaked, forceWait)
 		return &OpError{Op: "close worker", Err: err}
 	}
 	return nil
 }
 
 func (w *Worker) destroy(leaked int) {
-	w.drv.halt() // takes the token for good; thread mode frees the worker on its thread
+	w.drv.halt() // takes the token permanently; thread mode frees the worker on its thread
 	if leaked == 0 {
 		for n := range w.drv.slots.count.Load() {
 			ucp.FreeSlots(w.drv.slots.chunks[n].Load().slots)
@@ -340,8 +334,8 @@ func (w *Worker) destroy(leaked int) {
 	runtime.KeepAlive(w.ctx)
 }
 
-// handleEvent takes in what happened inside UCX's callbacks. The caller holds the
-// token: nothing here may block or call into UCX other than to free the event.
+// handleEvent processes an event of UCX's callbacks. The caller holds the token: nothing here may block or call into
+// UCX other than to free the event.
 func (w *Worker) handleEvent(e *ucp.Event) {
 	switch e.Type {
 	case ucp.EventEPError:
@@ -358,30 +352,30 @@ func (w *Worker) handleEvent(e *ucp.Event) {
 	case ucp.EventAM:
 		w.ams.deliver(e)
 	case ucp.EventAMOverflow:
-		w.ams.dropped(e)
+		w.ams.reportDropped(e)
 		ucp.FreeEvent(w.drv.c, e)
 	}
 }
 
-// listenerTable knows the listeners of a worker.
+// listenerTable holds the listeners of a worker.
 type listenerTable struct {
-	mu     sync.Mutex // guards the fields below; never held across a C call
-	lines  map[*Listener]struct{}
-	socks  map[uint64]*sockListener
-	nextID uint64
-	closed bool
+	mu        sync.Mutex // guards the fields below; never held across a C call
+	listeners map[*Listener]struct{}
+	socks     map[uint64]*sockListener
+	nextID    uint64
+	closed    bool
 }
 
 func (t *listenerTable) init() {
-	t.lines, t.socks = map[*Listener]struct{}{}, map[uint64]*sockListener{}
+	t.listeners, t.socks = map[*Listener]struct{}{}, map[uint64]*sockListener{}
 }
 
-// shut lets no more listeners in, and returns those there are.
+// shut rejects further listeners and returns the existing ones.
 func (t *listenerTable) shut() ([]*Listener, []*sockListener) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
-	return slices.Collect(maps.Keys(t.lines)), slices.Collect(maps.Values(t.socks))
+	return slices.Collect(maps.Keys(t.listeners)), slices.Collect(maps.Values(t.socks))
 }
 
 func (t *listenerTable) add(l *Listener) error {
@@ -390,17 +384,17 @@ func (t *listenerTable) add(l *Listener) error {
 	if t.closed {
 		return ErrClosed
 	}
-	t.lines[l] = struct{}{}
+	t.listeners[l] = struct{}{}
 	return nil
 }
 
 func (t *listenerTable) remove(l *Listener) {
 	t.mu.Lock()
-	delete(t.lines, l)
+	delete(t.listeners, l)
 	t.mu.Unlock()
 }
 
-// addSock gives a listener its number and enters it.
+// addSock assigns a listener its number and registers it.
 func (t *listenerTable) addSock(l *sockListener) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -419,7 +413,7 @@ func (t *listenerTable) removeSock(l *sockListener) {
 	t.mu.Unlock()
 }
 
-// sock returns a listener by its number, or nil.
+// sock returns the listener with a number, or nil.
 func (t *listenerTable) sock(id uint64) *sockListener {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -429,11 +423,11 @@ func (t *listenerTable) sock(id uint64) *sockListener {
 // OpStats counts one kind of operation of a worker.
 type OpStats struct {
 	Count uint64 // operations submitted to UCX
-	Bytes uint64 // bytes they named (vectors are not counted)
+	Bytes uint64 // bytes of their views (vectors are not counted)
 }
 
-// WorkerStats is a snapshot of a worker's counters since its creation. Counting
-// costs nothing extra: the goroutine that makes progress writes them anyway.
+// WorkerStats is a snapshot of a worker's counters since its creation. The counters add no cost: they are written by
+// the goroutine that makes progress.
 type WorkerStats struct {
 	Ops       map[string]OpStats // by operation, "tag send"
 	Errors    uint64             // operations that failed
@@ -450,15 +444,14 @@ type WorkerStats struct {
 
 	Messages        uint64 // active messages that arrived
 	MessageBytes    uint64
-	MessagesDropped uint64 // refused for want of room, their endpoints failed
+	MessagesDropped uint64 // refused because the queue was full; their endpoints failed
 	EndpointErrors  uint64
 }
 
-// Stats returns the worker's counters. It may be called at any time from any
-// goroutine; the numbers of one snapshot are not taken at one instant. After Close
-// it returns the zero value.
+// Stats returns the worker's counters. It may be called at any time; the numbers of one snapshot are not taken at the
+// same instant. After Close it returns the zero value.
 func (w *Worker) Stats() WorkerStats {
-	// The slot keeps the worker's memory from being freed under the reads.
+	// The slot keeps the worker's memory from being freed during the reads.
 	s, _, err := w.drv.takeSlot()
 	if err != nil {
 		return WorkerStats{}

@@ -19,7 +19,7 @@ type CUDAArray struct {
 	TypeStr string
 	// Ptr is the device address of the first element, 0 for an empty array.
 	Ptr uint64
-	// ReadOnly tells that the data must not be written.
+	// ReadOnly reports whether the data must not be written.
 	ReadOnly bool
 	// Version is the version of the interface.
 	Version int
@@ -27,16 +27,15 @@ type CUDAArray struct {
 	// legacy default stream, 2 for the per-thread default stream, else a
 	// cudaStream_t. Version 3 only.
 	Stream uint64
-	// Masked tells that the array has a mask.
+	// Masked reports whether the array has a mask.
 	Masked bool
 }
 
-// maxJSON bounds the text of a description: 64 dimensions take a few KiB.
+// maxJSON bounds the length of a description: 64 dimensions take a few KiB.
 const maxJSON = 1 << 20
 
-// UnmarshalJSON reads what Python's json.dumps makes of a
-// __cuda_array_interface__ dictionary. An unknown key is skipped, as the interface
-// demands; a missing or wrong one is an error that names it.
+// UnmarshalJSON parses a __cuda_array_interface__ dictionary as written by Python's json.dumps. Unknown keys are
+// skipped, as the interface requires; a missing or invalid key is an error that names it.
 func (a *CUDAArray) UnmarshalJSON(text []byte) error {
 	if len(text) > maxJSON {
 		return refuse(ErrMalformed, "description of %d bytes, at most %d", len(text), maxJSON)
@@ -57,7 +56,7 @@ func (a *CUDAArray) UnmarshalJSON(text []byte) error {
 		return refuse(ErrMalformed, "cuda array interface: %v", err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return refuse(ErrMalformed, "cuda array interface: text behind the description")
+		return refuse(ErrMalformed, "cuda array interface: trailing data after the description")
 	}
 	switch {
 	case raw.Shape == nil:
@@ -92,7 +91,7 @@ func (a *CUDAArray) UnmarshalJSON(text []byte) error {
 			return refuse(ErrMalformed, "stream is %s", *raw.Stream)
 		}
 		if out.Stream == 0 {
-			return refuse(ErrMalformed, "stream is 0, which the interface forbids: say 1 (legacy default), 2 "+
+			return refuse(ErrMalformed, "stream is 0, which the interface forbids: use 1 (legacy default), 2 "+
 				"(per-thread default) or null")
 		}
 	}
@@ -126,7 +125,7 @@ func dataPair(in []any) (ptr uint64, readOnly bool, err error) {
 	}
 	switch p := in[0].(type) {
 	case nil:
-		// Some libraries say None for an empty array.
+		// Some libraries use None for an empty array.
 	case json.Number:
 		if ptr, err = strconv.ParseUint(p.String(), 10, 64); err != nil {
 			return 0, false, refuse(ErrMalformed, "data[0] is %.32s, want an address", p)
@@ -141,12 +140,11 @@ func dataPair(in []any) (ptr uint64, readOnly bool, err error) {
 	return ptr, readOnly, nil
 }
 
-// View checks the array and returns it as one run of bytes. It refuses masked and
-// non-contiguous arrays, types without a fixed size and sizes beyond the address
-// space.
+// View checks the array and returns it as a contiguous range of bytes. It rejects masked and non-contiguous arrays,
+// types without a fixed size and sizes beyond the address space.
 func (a *CUDAArray) View() (View, error) {
 	if a.Version < 2 || a.Version > 3 {
-		return View{}, refuse(ErrMalformed, "version %d of the cuda array interface, know 2 and 3", a.Version)
+		return View{}, refuse(ErrMalformed, "version %d of the cuda array interface, want 2 or 3", a.Version)
 	}
 	if a.Masked {
 		return View{}, refuse(ErrMasked, "send data and mask as two arrays")

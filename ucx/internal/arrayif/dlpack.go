@@ -4,7 +4,7 @@ import (
 	"math"
 )
 
-// DLPack's device types that have a Kind here.
+// DLPack's device types that are supported.
 const (
 	DLCPU         int32 = 1
 	DLCUDA        int32 = 2
@@ -28,8 +28,7 @@ const (
 	dlFloat8z uint8 = 14
 )
 
-// Tensor is DLPack's DLTensor, with the parts of the versioned managed tensor that
-// matter to a transport.
+// Tensor is DLPack's DLTensor, with the fields of the versioned managed tensor that matter to a transport.
 type Tensor struct {
 	// Data is the address of the allocation.
 	Data uint64
@@ -55,11 +54,10 @@ type Tensor struct {
 	Major uint32
 }
 
-// View checks the tensor and returns it as one run of bytes, with the same
-// refusals as CUDAArray.View.
+// View checks the tensor and returns it as a contiguous range of bytes, with the restrictions of CUDAArray.View.
 func (t *Tensor) View() (View, error) {
 	if t.Major > 1 {
-		return View{}, refuse(ErrMalformed, "DLPack %d, know 0 and 1", t.Major)
+		return View{}, refuse(ErrMalformed, "DLPack version %d, want 0 or 1", t.Major)
 	}
 	kind, device, err := t.place()
 	if err != nil {
@@ -90,7 +88,7 @@ func (t *Tensor) View() (View, error) {
 	}
 	v.Ptr = t.Data + t.ByteOffset
 	if v.Ptr < t.Data {
-		return View{}, refuse(ErrTooLarge, "byte offset %d from %#x goes beyond the address space", t.ByteOffset,
+		return View{}, refuse(ErrTooLarge, "byte offset %d from %#x exceeds the address space", t.ByteOffset,
 			t.Data)
 	}
 	if err := span(v.Ptr, length); err != nil {
@@ -115,7 +113,7 @@ func (t *Tensor) place() (Kind, int, error) {
 	case DLROCm:
 		return ROCm, int(t.DeviceID), nil
 	}
-	return 0, 0, refuse(ErrMalformed, "DLPack device type %d; know CPU (1), CUDA (2), CUDA host (3), ROCm (10), ROCm "+
+	return 0, 0, refuse(ErrMalformed, "DLPack device type %d; supported are CPU (1), CUDA (2), CUDA host (3), ROCm (10), ROCm "+
 		"host (11) and CUDA managed (13)", t.DeviceType)
 }
 
@@ -127,11 +125,11 @@ func (t *Tensor) itemSize() (int64, error) {
 		t.Code == DLBool:
 	case t.Code >= dlFloat8a && t.Code <= dlFloat8z:
 	default:
-		// Codes from 15 on are floats of 6 and 4 bits, whose packing is the owner's.
+		// Codes from 15 on are floats of 6 and 4 bits, whose packing is not specified.
 		return 0, refuse(ErrType, "DLPack type code %d", t.Code)
 	}
 	if t.Bits == 0 || t.Bits%8 != 0 {
-		return 0, refuse(ErrType, "elements of %d bits are no whole bytes", t.Bits)
+		return 0, refuse(ErrType, "elements of %d bits are not whole bytes", t.Bits)
 	}
 	if t.Lanes == 0 {
 		return 0, refuse(ErrType, "0 lanes")
@@ -139,7 +137,7 @@ func (t *Tensor) itemSize() (int64, error) {
 	return int64(t.Bits/8) * int64(t.Lanes), nil
 }
 
-// byteStrides turns strides in elements into strides in bytes.
+// byteStrides converts strides in elements to strides in bytes.
 func byteStrides(strides []int64, item int64) ([]int64, error) {
 	if strides == nil {
 		return nil, nil

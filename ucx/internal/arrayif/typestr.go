@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// itemSizes are the element sizes that NumPy's type letters have, in bytes. Nil is
-// any size.
+// itemSizes are the valid element sizes of NumPy's type letters, in bytes. Nil means any size.
 var itemSizes = map[byte][]int64{
 	'b': {1},              // bool
 	'i': {1, 2, 4, 8, 16}, // signed
@@ -20,7 +19,7 @@ var itemSizes = map[byte][]int64{
 	'V': nil, // structure or raw bytes
 }
 
-// maxItem bounds the size of an element of the letters with any size.
+// maxItem bounds the element size of letters with any size.
 const maxItem = 1 << 31
 
 // typeSize returns the size in bytes of an element of NumPy's array-interface type
@@ -47,7 +46,7 @@ func typeSize(typestr string) (int64, error) {
 		return 0, bad("unknown type letter " + strconv.QuoteRune(rune(letter)))
 	}
 	if letter == 'm' || letter == 'M' {
-		// The unit follows in brackets and changes nothing about the bytes.
+		// The unit follows in brackets and does not affect the size.
 		if at := strings.IndexByte(digits, '['); at >= 0 {
 			if !strings.HasSuffix(digits, "]") {
 				return 0, bad("unit without closing bracket")
@@ -71,5 +70,5 @@ func typeSize(typestr string) (int64, error) {
 			return n, nil
 		}
 	}
-	return 0, bad("no type of this letter has that size")
+	return 0, bad("invalid size for this type letter")
 }

@@ -8,17 +8,17 @@ import (
 	"slices"
 )
 
-// Reasons for which an array is refused, for errors.Is.
+// Errors of array descriptions, for errors.Is.
 var (
-	// ErrNotContiguous is an array with gaps or with a mixed order of dimensions.
+	// ErrNotContiguous is returned for an array with gaps or with a mixed order of dimensions.
 	ErrNotContiguous = errors.New("ucx: array is not contiguous")
-	// ErrMasked is an array with a validity mask: its data alone is not its value.
+	// ErrMasked is returned for an array with a validity mask: its data alone is not its value.
 	ErrMasked = errors.New("ucx: array has a mask")
-	// ErrType is an element type that is unknown or holds pointers.
+	// ErrType is returned for an element type that is unknown or holds pointers.
 	ErrType = errors.New("ucx: element type cannot be sent as bytes")
-	// ErrTooLarge is an array beyond the address space.
+	// ErrTooLarge is returned for an array beyond the address space.
 	ErrTooLarge = errors.New("ucx: array is too large")
-	// ErrMalformed is a description that contradicts itself or its standard.
+	// ErrMalformed is returned for a description that contradicts itself or its standard.
 	ErrMalformed = errors.New("ucx: malformed array description")
 )
 
@@ -26,10 +26,10 @@ func refuse(class error, format string, args ...any) error {
 	return fmt.Errorf("%w: %s", class, fmt.Sprintf(format, args...))
 }
 
-// maxDims is the largest number of dimensions. NumPy and CuPy end at 64.
+// maxDims is the largest number of dimensions. NumPy and CuPy have the limit 64.
 const maxDims = 64
 
-// Kind is where the memory of an array is.
+// Kind is the kind of memory of an array.
 type Kind uint8
 
 const (
@@ -81,11 +81,10 @@ func (o Order) String() string {
 	return "C"
 }
 
-// UnknownDevice is the device of a View whose description does not name one; the
-// driver knows it by the pointer.
+// UnknownDevice is the device of a View whose description does not name one; the driver can find it by the pointer.
 const UnknownDevice = -1
 
-// View is an array as one run of bytes.
+// View is an array as a contiguous range of bytes.
 type View struct {
 	// Ptr is the address of the first byte; 0 for an empty array.
 	Ptr uint64
@@ -93,12 +92,11 @@ type View struct {
 	Len int64
 	// ItemSize is the size of an element in bytes.
 	ItemSize int64
-	// Order is the order of the elements; the receiver needs it to make an array of
-	// them again.
+	// Order is the order of the elements; the receiver needs it to reconstruct the array.
 	Order Order
-	// ReadOnly tells that the memory must not be written.
+	// ReadOnly reports whether the memory must not be written.
 	ReadOnly bool
-	// Kind is where the memory is.
+	// Kind is the kind of memory.
 	Kind Kind
 	// Device is the index of the GPU, or UnknownDevice.
 	Device int
@@ -121,7 +119,7 @@ func byteLength(shape []int64, itemSize int64) (int64, error) {
 		empty = empty || n == 0
 	}
 	if empty {
-		// Before multiplying: (2^40, 2^40, 0) is a fine empty array.
+		// Check before multiplying: (2^40, 2^40, 0) is a valid empty array.
 		return 0, nil
 	}
 	total := uint64(itemSize)
@@ -135,8 +133,8 @@ func byteLength(shape []int64, itemSize int64) (int64, error) {
 	return int64(total), nil
 }
 
-// contiguity returns the order of an array whose strides are in bytes. Strides of
-// dimensions with at most one element say nothing, as in NumPy.
+// contiguity returns the order of an array whose strides are in bytes. As in NumPy, strides of dimensions with at most
+// one element are ignored.
 func contiguity(shape, strides []int64, itemSize int64) (Order, error) {
 	if strides == nil {
 		return OrderC, nil
@@ -157,7 +155,7 @@ func contiguity(shape, strides []int64, itemSize int64) (Order, error) {
 			if strides[d] != want {
 				return false
 			}
-			want *= shape[d] // cannot overflow: byteLength was asked first
+			want *= shape[d] // cannot overflow: byteLength was checked first
 		}
 		return true
 	}
@@ -167,11 +165,11 @@ func contiguity(shape, strides []int64, itemSize int64) (Order, error) {
 	case packed(func(i int) int { return i }):
 		return OrderF, nil
 	}
-	return 0, refuse(ErrNotContiguous, "shape %v, strides %v bytes, elements of %d bytes; copy it to a contiguous "+
+	return 0, refuse(ErrNotContiguous, "shape %v, strides %v bytes, elements of %d bytes; copy them to a contiguous "+
 		"array first", shape, strides, itemSize)
 }
 
-// span checks that length bytes at ptr are a possible piece of memory.
+// span checks that length bytes at ptr are a possible range of memory.
 func span(ptr uint64, length int64) error {
 	if length == 0 {
 		return nil
@@ -180,7 +178,7 @@ func span(ptr uint64, length int64) error {
 		return refuse(ErrMalformed, "null pointer for %d bytes", length)
 	}
 	if ptr+uint64(length)-1 < ptr {
-		return refuse(ErrTooLarge, "%d bytes at %#x go beyond the address space", length, ptr)
+		return refuse(ErrTooLarge, "%d bytes at %#x exceed the address space", length, ptr)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 // TestPairs goes through every pair of a state and an event: want lists the state that it leads to, "" where the event
 // changes nothing. A pair that nobody thought of cannot appear unseen.
 func TestPairs(t *testing.T) {
-	order := []Event{Create, Connect, Connected, PeerFarewell, Overflow, PeerFailed, LineEnded, Abort, Close, Release}
+	order := []Event{Create, Connect, Connected, PeerClose, Overflow, PeerFailed, LifelineEnded, Abort, Close, Release}
 	want := map[State][]string{
 		Creating:    {"open", "", "", "", "", "failed", "failed", "failed", "", ""},
 		Connecting:  {"", "", "open", "", "failing", "failed", "failed", "failed", "closing", ""},
@@ -161,7 +161,7 @@ func TestEveryPath(t *testing.T) {
 // TestReasons: an end that the peer announced is reported as the peer's close, any other with the error that came.
 func TestReasons(t *testing.T) {
 	for s := range States {
-		for _, e := range []Event{PeerFailed, LineEnded, Abort} {
+		for _, e := range []Event{PeerFailed, LifelineEnded, Abort} {
 			tr, ok := s.On(e)
 			if !ok {
 				continue

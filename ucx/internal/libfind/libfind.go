@@ -1,4 +1,4 @@
-// Package libfind looks for the libucp of this machine.
+// Package libfind searches for the libucp of this machine.
 package libfind
 
 import (
@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// BareName is tried last: ld.so may know places that are not listed here.
+// BareName is tried last: ld.so may search directories that are not listed here.
 const BareName = "libucp.so.0"
 
-// Later says of each library behind the chosen one why it was not taken.
+// Later returns for each library after the chosen one why it was not used.
 func Later(chosen string, rest []string) []string {
 	var out []string
 	for _, r := range rest {
@@ -26,8 +26,7 @@ func Later(chosen string, rest []string) []string {
 	return out
 }
 
-// Candidates lists the libraries to try, best first. With a GPU, those with CUDA
-// transports come before the system's.
+// Candidates returns the libraries to try, best first. With a GPU, those with CUDA transports come before the system's.
 func Candidates() []string {
 	var found []string
 	for _, pattern := range searchPatterns() {
@@ -87,7 +86,7 @@ func haveGPU() bool {
 	return err == nil
 }
 
-// HasModule looks for UCX's transport module beside the library.
+// HasModule reports whether UCX's transport module is next to the library.
 func HasModule(libucp, name string) bool {
 	if real, err := filepath.EvalSymlinks(libucp); err == nil {
 		libucp = real
@@ -96,7 +95,7 @@ func HasModule(libucp, name string) bool {
 	return len(m) > 0
 }
 
-// SamePath reports whether two paths name one file.
+// SamePath reports whether two paths name the same file.
 func SamePath(a, b string) bool {
 	ra, err1 := filepath.EvalSymlinks(a)
 	rb, err2 := filepath.EvalSymlinks(b)

@@ -1,5 +1,5 @@
-// Package netif knows the network interfaces of the host: which address to listen on, which family UCX uses on an
-// interface, and socket addresses as C has them.
+// Package netif has functions for network interfaces: the address to listen on, the family that UCX uses on an
+// interface, and socket addresses in C layout.
 package netif
 
 import (
@@ -13,30 +13,18 @@ import (
 	"strings"
 )
 
-// Environment variables that name the interface of Address when its argument is
-// empty, in the order in which they are asked.
+// Environment variables that name the interface of Address when its argument is empty, in order of precedence.
 const (
 	envIfname      = "MILLSTREAM_IFNAME"
 	envIfnameUCXPy = "UCXPY_IFNAME"
 )
 
-// Address returns the IP address of a network interface, for a listener to bind
-// to or to tell to a peer. It is UCX-Py's and UCXX's get_address.
-//
-// An empty ifname means the environment variable MILLSTREAM_IFNAME, then
-// UCXPY_IFNAME, and if both are empty the first interface that is up and has an
-// address, in the order InfiniBand (ib*), Ethernet (eth*, en*), then all others
-// by name, without those that only reach containers of this host (docker*, veth*,
-// …). The loopback interface is the last resort. Both variables are read at each
-// call.
-//
-// An IPv4 address is preferred to IPv6, and a global IPv6 address to a link-local
-// one, which comes with its zone. The error names the interfaces that exist.
+// Address returns the IP address of a network interface; see ucx.Address.
 func Address(ifname string) (netip.Addr, error) {
 	return chooseAddress(ifname, os.Getenv, systemInterfaces)
 }
 
-// netInterface is what chooseAddress knows about an interface.
+// netInterface is the description of an interface for chooseAddress.
 type netInterface struct {
 	name     string
 	up       bool // administratively up
@@ -60,7 +48,7 @@ func systemInterfaces() ([]netInterface, error) {
 		}
 		addrs, err := i.Addrs()
 		if err != nil {
-			// The interface went away between the two calls.
+			// The interface disappeared between the two calls.
 			continue
 		}
 		for _, a := range addrs {
@@ -100,12 +88,12 @@ func namedAddress(ifname, source string, ifs []netInterface) (netip.Addr, error)
 	}
 	i := ifs[at]
 	if !i.up {
-		return netip.Addr{}, fmt.Errorf("ucx: address: interface %q (from %s) is down; bring it up or take another "+
+		return netip.Addr{}, fmt.Errorf("ucx: address: interface %q (from %s) is down; bring it up or choose another "+
 			"of %s", ifname, source, describe(ifs))
 	}
 	ip, _ := i.best()
 	if !ip.IsValid() {
-		return netip.Addr{}, fmt.Errorf("ucx: address: interface %q (from %s) has no IP address; give it one or take "+
+		return netip.Addr{}, fmt.Errorf("ucx: address: interface %q (from %s) has no IP address; assign one or choose "+
 			"another of %s", ifname, source, describe(ifs))
 	}
 	return ip, nil
@@ -130,8 +118,8 @@ func firstAddress(ifs []netInterface) (netip.Addr, error) {
 			return ip, nil
 		}
 		if !linkLocal.IsValid() {
-			// An interface that nobody configured still has a link-local address; it
-			// must not win over a configured one, only over the loopback.
+			// An unconfigured interface still has a link-local address; it must not be preferred to a configured one,
+			// only to the loopback.
 			linkLocal = ip
 		}
 	}
@@ -142,14 +130,14 @@ func firstAddress(ifs []netInterface) (netip.Addr, error) {
 		describe(ifs))
 }
 
-// Classes of interfaces in the order in which firstAddress takes them.
+// Classes of interfaces in the order of preference of firstAddress.
 const (
 	classInfiniBand = iota
 	classEth
 	classEn
 	classOther
 	classLoopback
-	classContainer // never taken: its addresses mean nothing to another host
+	classContainer // never chosen: other hosts cannot reach its addresses
 )
 
 func (i netInterface) class() int {
@@ -172,8 +160,7 @@ func (i netInterface) class() int {
 	return classOther
 }
 
-// best returns the preferred address of the interface, or the zero Addr, and
-// whether it is more than a link-local one.
+// best returns the preferred address of the interface, or the zero Addr, and whether it is more than a link-local one.
 func (i netInterface) best() (ip netip.Addr, routable bool) {
 	rank := func(a netip.Addr) int {
 		switch {

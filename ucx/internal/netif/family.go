@@ -8,22 +8,21 @@ import (
 	"slices"
 )
 
-// UCX's tcp devices speak one address family each: the first of UCX_TCP_AF_PRIO that the
-// network interface has an address of. A connection that comes by a socket address of the
-// other family makes UCX copy an IPv6 address into the room of an IPv4 one, over its own
-// heap, or wait for ever. So such addresses are refused here.
+// Each of UCX's tcp devices uses one address family: the first of UCX_TCP_AF_PRIO for which the network interface has
+// an address. A connection by a socket address of the other family makes UCX copy an IPv6 address into the space of an
+// IPv4 one, overwriting its heap, or wait forever. So such addresses are rejected here.
 
-// Interface is what decides the family of UCX's device on a network interface.
+// Interface has the properties that determine the family of UCX's device on a network interface.
 type Interface struct {
 	Name       string
 	Has4, Has6 bool // it has an address of the family
 }
 
-// FamilyError compares the family of a with the one that UCX uses on the interface. An
-// interface without a name is one that is not known, such as that of a wildcard address.
+// FamilyError compares the family of a with the one that UCX uses on the interface. An interface without a name is
+// unknown, such as that of a wildcard address.
 func FamilyError(a netip.Addr, ifc Interface, order, lanes []string, version string) error {
 	if ifc.Name != "" && !slices.Contains(lanes, "tcp/"+ifc.Name) {
-		return nil // not a device of UCX's tcp: another transport makes the connection, or UCX says that none does
+		return nil // not a device of UCX's tcp: another transport connects, or UCX reports an error
 	}
 	want := "inet6"
 	if a.Unmap().Is4() {
@@ -52,10 +51,10 @@ func FamilyError(a netip.Addr, ifc Interface, order, lanes []string, version str
 		fix = "use UCX 1.14 or newer (this is " + version + ") with UCX_TCP_AF_PRIO=inet6,inet"
 	}
 	return fmt.Errorf("ucx: UCX's tcp transport uses IPv4%s and cannot connect by the IPv6 address %s: give an IPv4 "+
-		"address, meet with Dial and Listen instead, or %s", where, a, fix)
+		"address, use Dial and Listen instead, or %s", where, a, fix)
 }
 
-// RouteTo returns the local address that packets to a leave from; none are sent.
+// RouteTo returns the local address from which packets to a are sent; it sends none.
 func RouteTo(ctx context.Context, a netip.AddrPort) netip.Addr {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "udp", a.String())
@@ -69,7 +68,7 @@ func RouteTo(ctx context.Context, a netip.AddrPort) netip.Addr {
 	return netip.Addr{}
 }
 
-// InterfaceWith finds the network interface that has an address.
+// InterfaceWith returns the network interface that has an address.
 func InterfaceWith(a netip.Addr) Interface {
 	ifs, err := net.Interfaces()
 	if err != nil || !a.IsValid() || a.IsUnspecified() {
@@ -97,7 +96,7 @@ func InterfaceWith(a netip.Addr) Interface {
 			return out
 		}
 	}
-	// 127.0.0.0/8 is the loopback's as a whole.
+	// 127.0.0.0/8 belongs to the loopback interface as a whole.
 	if a.IsLoopback() && a.Is4() && a != netip.AddrFrom4([4]byte{127, 0, 0, 1}) {
 		return InterfaceWith(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	}

@@ -32,7 +32,7 @@ func PutSockaddr(b []byte, a netip.AddrPort) int {
 	return 28
 }
 
-// ParseSockaddr reads a sockaddr_storage.
+// ParseSockaddr parses a sockaddr_storage.
 func ParseSockaddr(b []byte) (netip.AddrPort, error) {
 	if len(b) < 28 {
 		return netip.AddrPort{}, fmt.Errorf("ucx: socket address of %d bytes", len(b))
@@ -48,11 +48,11 @@ func ParseSockaddr(b []byte) (netip.AddrPort, error) {
 	}
 }
 
-// Resolve turns "host:port" into addresses, IPv4 first.
+// Resolve resolves "host:port" to addresses, IPv4 first.
 func Resolve(ctx context.Context, hostport string) ([]netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(hostport)
 	if err != nil {
-		return nil, fmt.Errorf("ucx: %q is no host:port: %w", hostport, err)
+		return nil, fmt.Errorf("ucx: %q is not host:port: %w", hostport, err)
 	}
 	p, err := net.DefaultResolver.LookupPort(ctx, "tcp", port)
 	if err != nil {
@@ -61,7 +61,7 @@ func Resolve(ctx context.Context, hostport string) ([]netip.AddrPort, error) {
 	if host == "" {
 		return []netip.AddrPort{netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(p))}, nil
 	}
-	if ip, err := netip.ParseAddr(host); err == nil { // the resolver makes two of "::"
+	if ip, err := netip.ParseAddr(host); err == nil { // the resolver returns two addresses for "::"
 		return []netip.AddrPort{netip.AddrPortFrom(ip.Unmap(), uint16(p))}, nil
 	}
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)

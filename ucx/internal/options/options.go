@@ -1,4 +1,4 @@
-// Package options reads and chooses UCX's settings: which of them Millstream sets by itself, and what the texts say
+// Package options reads and chooses UCX's settings: which of them Millstream sets by default, and how to parse the text
 // that UCX prints.
 package options
 
@@ -11,25 +11,25 @@ import (
 	"go.millstream.dev/internal/comm/ucxenv"
 )
 
-// defaultOptions are set unless the user set the variable. With them, endpoints that
-// report peer errors still use shared memory; UCX leaves it out otherwise and falls
-// to tcp on one host. See the package comment about how death is noticed.
+// defaultOptions are set unless the user set the variable. With them, endpoints with error handling still use shared
+// memory; otherwise UCX leaves it out and falls back to tcp on one host. The package comment of ucx describes how a
+// peer's death is detected.
 //
-// UCX before 1.17 takes only the common name, newer ones only the transports' own;
-// the other kind is a warning on the user's terminal.
+// UCX before 1.17 accepts only the common name, newer releases only the names of the transports; the other kind causes
+// a warning on the user's terminal.
 var defaultOptions = []struct {
 	name, value string
-	releases    releases // which releases of UCX take it by that name
-	transports  []string // any of them takes the option
-	unlessSet   []string // variables whose presence means that the user has decided
+	releases    releases // UCX releases that accept this name
+	transports  []string // any of them accepts the option
+	unlessSet   []string // variables with which the user overrides the default
 }{
 	{"POSIX_ERROR_HANDLING", "y", from117, []string{"posix"}, []string{"UCX_POSIX_ERROR_HANDLING",
 		"UCX_MM_ERROR_HANDLING"}},
 	{"SYSV_ERROR_HANDLING", "y", from117, []string{"sysv"}, []string{"UCX_SYSV_ERROR_HANDLING",
 		"UCX_MM_ERROR_HANDLING"}},
-	// One copy instead of two for large messages. UCX offers this transport in peer error
-	// mode only to those who promise that memory is not touched after an error; here both
-	// sides close on any error, and the one that cancels waits for the other to do so.
+	// One copy instead of two for large messages. UCX offers this transport in peer error mode only if memory is not
+	// accessed after an error; here both sides close on any error, and the one that cancels waits for the other to do
+	// so.
 	{"CMA_MEMORY_INVALIDATE", "y", from117, []string{"cma"}, []string{"UCX_CMA_MEMORY_INVALIDATE"}},
 	{"MEMORY_INVALIDATE", "y", before117, []string{"cma"}, []string{"UCX_CMA_MEMORY_INVALIDATE"}},
 	{"MM_ERROR_HANDLING", "y", before117, []string{"posix", "sysv"}, []string{"UCX_POSIX_ERROR_HANDLING",
@@ -43,29 +43,29 @@ const (
 	from117
 )
 
-// Config is UCX's configuration as far as it is changed here.
+// Config is the part of UCX's configuration that is changed here.
 type Config interface {
 	Modify(name, value string) int
 }
 
-// ApplyDefaults sets what makes endpoints that report peer errors use shared memory, unless the user has decided. is117
-// says that the library is UCX 1.17 or newer, tls is the value of UCX_TLS that it will see.
+// ApplyDefaults sets the options that make endpoints with error handling use shared memory, unless the user set them.
+// is117 reports whether the library is UCX 1.17 or newer, tls is the value of UCX_TLS that it will see.
 func ApplyDefaults(uc Config, is117 bool, tls string) {
 	for _, o := range defaultOptions {
 		if is117 != (o.releases == from117) {
 			continue
 		}
 		if !slices.ContainsFunc(o.transports, func(t string) bool { return selects(tls, t) }) {
-			continue // UCX warns of options that no transport of the context takes
+			continue // UCX warns about options that no transport of the context accepts
 		}
 		isSet := func(name string) bool { _, set := os.LookupEnv(name); return set }
 		if !slices.ContainsFunc(o.unlessSet, isSet) {
-			uc.Modify(o.name, o.value) // a library without that transport has no such option
+			uc.Modify(o.name, o.value) // fails harmlessly in a library without that transport
 		}
 	}
 }
 
-// EffectiveTLS is the value of UCX_TLS that the context will see.
+// EffectiveTLS returns the value of UCX_TLS that the context will see.
 func EffectiveTLS(set map[string]string) string {
 	if v, ok := os.LookupEnv("UCX_TLS"); ok {
 		return v
@@ -78,7 +78,7 @@ func EffectiveTLS(set map[string]string) string {
 	return "all"
 }
 
-// selects reports whether a UCX_TLS value lets a shared-memory transport in.
+// selects reports whether a UCX_TLS value admits a shared-memory transport.
 func selects(tls, transport string) bool {
 	list, negated := strings.CutPrefix(strings.TrimSpace(tls), "^")
 	named := false
@@ -91,8 +91,8 @@ func selects(tls, transport string) bool {
 	return named != negated
 }
 
-// CheckSockaddr finds settings with which UCX's socket connections end the process
-// instead of failing: no connection manager is left.
+// CheckSockaddr returns an error for settings without any connection manager, with which UCX's socket connections abort
+// the process instead of failing.
 func CheckSockaddr(list []Option) error {
 	for _, o := range list {
 		if o.Name == "UCX_SOCKADDR_TLS_PRIORITY" {
@@ -109,7 +109,7 @@ type Option struct {
 	Value string
 }
 
-// Parse reads settings as UCX prints them, sorted by name.
+// Parse parses settings as UCX prints them, sorted by name.
 func Parse(text string) []Option {
 	var out []Option
 	for line := range strings.Lines(text) {
@@ -124,7 +124,7 @@ func Parse(text string) []Option {
 
 var resourceLine = regexp.MustCompile(`(?m)^#\s+resource\s+\d+\s*:\s+md\s+\d+\s+dev\s+\d+\s+flags\s+\S+\s+(\S+)\s*$`)
 
-// Transports reads "tl/device" from UCX's context description.
+// Transports parses "tl/device" from UCX's context description.
 func Transports(text string) []string {
 	var out []string
 	for _, m := range resourceLine.FindAllStringSubmatch(text, -1) {
@@ -133,12 +133,11 @@ func Transports(text string) []string {
 	return out
 }
 
-// PinSafe reports whether no transport of the context caches registrations of
-// ordinary memory: UCX does not see Go's own munmap and madvise, so a cached
-// registration of Go memory could outlive the pages.
+// PinSafe reports whether no transport of the context caches registrations of ordinary memory: UCX does not see Go's
+// own munmap and madvise, so a cached registration of Go memory could outlive the pages.
 func PinSafe(lanes []string) bool {
 	if len(lanes) == 0 {
-		return false // unknown format: stay on the safe side
+		return false // unknown format: assume caching
 	}
 	for _, l := range lanes {
 		tl, _, _ := strings.Cut(l, "/")

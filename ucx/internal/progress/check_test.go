@@ -161,10 +161,10 @@ func TestBrokenRules(t *testing.T) {
 		}, 0, errLostWakeup},
 		{"a waiter that goes to sleep does not arm", func(r *rules) {
 			r.arm = func(Left) bool { return false }
-			r.rouse = func(Left, bool) bool { return false }
+			r.wake = func(Left, bool) bool { return false }
 		}, 0, errLostWakeup},
-		{"nobody rouses the poller when UCX cannot be armed", func(r *rules) {
-			r.rouse = func(Left, bool) bool { return false }
+		{"no goroutine wakes the poller when UCX cannot be armed", func(r *rules) {
+			r.wake = func(Left, bool) bool { return false }
 		}, 1, errLostWakeup},
 		{"the poller sleeps although UCX is not armed", func(r *rules) {
 			r.poller = func(token, _ bool) bool { return token }

@@ -12,12 +12,12 @@ import (
 type rules struct {
 	next   func(Policy, Step, Seen) Step
 	arm    func(Left) bool
-	rouse  func(l Left, armed bool) bool
+	wake   func(l Left, armed bool) bool
 	poller func(token, armed bool) bool
 	look   bool // a holder that has left looks for operations that were pushed meanwhile
 }
 
-var realRules = rules{next: Policy.Next, arm: Left.Arm, rouse: Left.Rouse, poller: Poller, look: true}
+var realRules = rules{next: Policy.Next, arm: Left.Arm, wake: Left.Wake, poller: Poller, look: true}
 
 const maxWaiters = 3
 
@@ -50,7 +50,7 @@ const (
 	atArmed                 // about to give the token back after arming
 	atArmLook               // about to look for pushed operations
 	atArmAgain              // about to try for the token again
-	atRouse                 // about to kick the poller
+	atWake                  // about to kick the poller
 	atDeadline              // about to end its sleep
 	atLaunch                // about to start an operation without waiting for it
 	atLaunched              // the same, after the push
@@ -312,7 +312,7 @@ func (m *model) process(w *world, i int, out []transition) []transition {
 			}
 			w.token, q.at = int8(i), atArmTurn
 		})
-	case atRouse:
+	case atWake:
 		add("kicks the poller", func(_ *world, q *process) { q.at = atDeadline }) // a nap can end at any time
 	case atDeadline:
 		add("ends the poller's sleep", func(w *world, q *process) {
@@ -371,8 +371,8 @@ func (m *model) process(w *world, i int, out []transition) []transition {
 func (m *model) leftNow(q *process, armed bool) {
 	q.armed = armed && q.back == atAsleep
 	q.at = q.back
-	if q.back != atAsleep && m.rules.rouse(q.left, armed) {
-		q.at = atRouse
+	if q.back != atAsleep && m.rules.wake(q.left, armed) {
+		q.at = atWake
 		return
 	}
 	q.left = Left{}

@@ -2,17 +2,17 @@
 
 package progress
 
-// Order stands for the token of a worker in the race detector's eyes; it is empty without the detector.
+// Order models the token of a worker for the race detector; it is empty without the detector.
 type Order struct{}
 
-// Acquire tells the detector that everything before a Release happens before what follows.
+// Acquire orders everything before a Release before what follows.
 func (*Order) Acquire() {}
 
-// Release comes before giving the token back and before pushing an operation.
+// Release must be called before returning the token and before pushing an operation.
 func (*Order) Release() {}
 
-// Sent comes before data is handed to UCX.
+// Sent must be called before data is passed to UCX.
 func Sent() {}
 
-// Received comes after data was received.
+// Received must be called after data was received.
 func Received() {}

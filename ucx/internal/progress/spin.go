@@ -5,16 +5,15 @@ import (
 	"time"
 )
 
-// Budget learns how long a wait should spin before it sleeps. A wait that ended
-// while spinning sets the budget to a few times what it took; one that did not
-// halves it. After a row of losses one in sixteen tries the full budget again: two
-// sides that both went to sleep answer each other slowly, and would stay asleep for
-// ever if neither looked longer. Owner: the token holder.
+// Budget learns how long a wait should spin before it sleeps. A wait that ended while spinning sets the budget to a few
+// times its duration; one that did not halves it. After consecutive losses one in sixteen tries the full budget again:
+// two sides that both sleep answer each other slowly, and would keep sleeping if neither spun longer. Owner: the token
+// holder.
 type Budget struct {
 	max, cur int64
 	typical  int64 // moving average of spins that were won
 	losses   uint32
-	fixed    bool // a polling worker: always spin, the value only says how often to look at the context
+	fixed    bool // a polling worker: always spin; the value is the interval of checking the context
 }
 
 const (
@@ -23,10 +22,10 @@ const (
 	probeEach = 16
 )
 
-// PollSlice is how long a waiter that never sleeps drives before it looks at its context, in nanoseconds.
+// PollSlice is how long a waiter that never sleeps drives before it checks its context, in nanoseconds.
 const PollSlice = int64(100 * time.Microsecond)
 
-// Init sets the longest spin. A polling worker always spins that of PollSlice.
+// Init sets the longest spin. A polling worker always spins for PollSlice.
 func (b *Budget) Init(limit time.Duration, polling bool) {
 	b.max, b.fixed = int64(limit), polling
 	if polling {
@@ -45,10 +44,10 @@ func (b *Budget) Next() int64 {
 	return b.cur
 }
 
-// Won is told of a wait that ended after spinning for took nanoseconds.
+// Won records a wait that ended after spinning for took nanoseconds.
 func (b *Budget) Won(took int64) {
 	if b.fixed || took < 0 {
-		return // took < 0: it was finished when it was submitted, and says nothing of waits
+		return // took < 0: it was finished when it was submitted, so there was no wait
 	}
 	if b.losses != 0 {
 		b.losses, b.typical = 0, took
@@ -58,7 +57,7 @@ func (b *Budget) Won(took int64) {
 	b.cur = min(4*b.typical+spinSlack, b.max)
 }
 
-// Lost is told of a wait that spun in vain.
+// Lost records a wait that spun without success.
 func (b *Budget) Lost() {
 	if b.fixed {
 		return

@@ -1,27 +1,28 @@
-// Package progress decides who drives a UCX worker and who sleeps. It has no state of its own and calls nothing:
-// package ucx tells it what happened and does what it says. That makes the decisions small enough for a test that
-// explores every order of them (model_test.go).
+// Package progress decides which goroutine drives a UCX worker and which sleep. It has no state and calls nothing:
+// package ucx reports events to it and performs the steps that it returns. The decisions are therefore small enough for
+// a test that explores every order of them (model_test.go).
 //
-// The right to call UCX is a token, one atomic word in the worker; it is tried for, never waited for.
+// The right to call UCX is a token, one atomic word in the worker; goroutines try to acquire it but never wait for it.
 //
-//   - A goroutine that gets it submits its operation, drives progress and delivers completions, for itself and for
-//     everybody else.
+//   - A goroutine that acquires it submits its operation, drives progress and delivers completions, for itself and for
+//     all others.
 //   - One that does not pushes its operation on a lock-free stack, which the holder empties at every turn and once more
-//     after giving the token back, and sleeps.
-//   - When nobody drives, the poller goroutine sleeps on UCX's descriptor.
+//     after returning the token, and sleeps.
+//   - When no goroutine drives, the poller goroutine sleeps on UCX's descriptor.
 //
-// The poller is in one of two states. Polled: UCX was armed while the token was held and the poller is on its way into,
-// or inside, Go's network poller; the next event wakes it. Napping: it found the token taken and looks again shortly. A
-// holder that leaves operations behind which were started after the last arming arms again if the poller is polled, and
-// otherwise leaves it to the nap's end. A goroutine that goes to sleep cuts the nap short.
+// The poller is in one of two states. Polled: UCX was armed while the token was held and the poller is about to enter,
+// or inside, Go's network poller; the next event wakes it. Pausing: it found the token taken and tries again shortly. A
+// holder that returns the token with operations in flight that were started after the last arming arms again if the
+// poller is polled, and otherwise leaves them to the end of the pause. A goroutine that goes to sleep cuts the pause
+// short.
 package progress
 
 // Policy is how a waiter behaves between its steps.
 type Policy struct {
-	Own     bool // it has an operation of its own that is not submitted yet; otherwise it waits for a request
+	Own     bool // it has an operation that is not submitted yet; otherwise it waits for a request
 	Polling bool // it never sleeps
 	Thread  bool // the worker has a thread that holds the token for life
-	Soon    bool // what it waits for is near: it looks for it without sleep until Late is seen
+	Soon    bool // it waits for something expected soon: it does not sleep until Late is seen
 }
 
 // Step is what a waiter does next.
@@ -30,14 +31,14 @@ type Step uint8
 // The steps of a waiter.
 const (
 	Take    Step = iota // try for the token
-	Push                // leave the own operation to the holder
-	Retry               // try for the token once more: the holder may have left without seeing the push
-	Serve               // make one pass as holder, and leave
+	Push                // pass the operation to the holder
+	Retry               // try for the token again: the holder may have returned it without seeing the push
+	Serve               // make one pass as holder and return the token
 	Yield               // let others run
 	Drive               // submit, make progress and deliver, within the spin
-	Release             // give the token back and go on
-	Leave               // give the token back: the wait is over
-	Sleep               // give the token back and make sure that somebody looks after what is in flight
+	Release             // return the token and continue
+	Leave               // return the token: the wait is over
+	Sleep               // return the token and make sure that operations in flight are driven
 	Park                // sleep until it is done or the context ends
 	Return              // the wait is over
 	Cancel              // the wait is over: the context ended first
@@ -46,13 +47,13 @@ const (
 // Seen is what a waiter has seen at its last step.
 type Seen uint8
 
-// What can be seen.
+// Observations.
 const (
-	Done    Seen = 1 << iota // what it waits for has ended
+	Done    Seen = 1 << iota // the awaited operation has ended
 	Token                    // it got the token
 	Timeout                  // it drove for the whole spin, and nothing happened
 	Ended                    // its context has ended
-	Late                     // the time of a waiter that is to look Soon is over
+	Late                     // the time of a Soon waiter is over
 )
 
 // First returns a waiter's first step.
@@ -70,7 +71,7 @@ func (p Policy) First(saw Seen) Step {
 	return Take
 }
 
-// Next returns the step after one at which the waiter has seen something.
+// Next returns the step after the step at, given what the waiter has seen.
 func (p Policy) Next(at Step, saw Seen) Step {
 	switch at {
 	case Drive:
@@ -114,8 +115,8 @@ func (p Policy) Next(at Step, saw Seen) Step {
 	return Return // after Leave
 }
 
-// driven is Next of a holder. One with an operation of its own keeps the token as long as it drives; others let it go
-// in between, unless what they wait for is near.
+// driven is Next of a holder. One with an operation of its own keeps the token as long as it drives; others return it
+// in between, unless they wait Soon.
 func (p Policy) driven(saw Seen) Step {
 	sleeps := saw&Timeout != 0 && !p.Polling
 	switch {
@@ -135,21 +136,21 @@ func (p Policy) driven(saw Seen) Step {
 	return Release
 }
 
-// Left is what a holder leaves behind when it gives the token back.
+// Left is the state that a holder leaves when it returns the token.
 type Left struct {
 	Polled  bool // the poller sleeps, or is about to
 	Unarmed bool // operations are in flight that were started after UCX was armed
-	Waits   bool // something waits of which UCX does not tell: a device, a failed endpoint
+	Waits   bool // waits for which UCX has no event: a device, a failed endpoint
 	Sleeps  bool // the holder itself goes to sleep
 }
 
-// Arm reports whether the holder has to arm UCX before it leaves.
+// Arm reports whether the holder has to arm UCX before it returns the token.
 func (l Left) Arm() bool { return l.Polled && (l.Unarmed || l.Waits || l.Sleeps) }
 
-// Rouse reports whether the holder that has left has to make the poller look: it goes to sleep, or had to arm UCX, and
-// UCX is not armed, so that no event would wake a poller that sleeps.
-func (l Left) Rouse(armed bool) bool { return !armed && (l.Sleeps || l.Arm()) }
+// Wake reports whether the holder that has returned the token has to wake the poller: it goes to sleep, or had to arm
+// UCX, and UCX is not armed, so that no event would wake a sleeping poller.
+func (l Left) Wake(armed bool) bool { return !armed && (l.Sleeps || l.Arm()) }
 
 // Poller reports whether the poller, which tried for the token and armed UCX if it got it, may sleep until an event.
-// Otherwise it naps and looks again.
+// Otherwise it pauses and tries again.
 func Poller(token, armed bool) bool { return token && armed }

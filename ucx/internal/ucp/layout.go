@@ -53,7 +53,7 @@ const (
 	Submitting
 	Pending
 	Done
-	Waiting // for its device event; not with UCX yet
+	Waiting // for its device event; not submitted to UCX yet
 )
 
 // Flags of a slot.
@@ -123,8 +123,8 @@ const (
 // How the data of an active message is held.
 const (
 	AMCopy = iota // in the event's own allocation
-	AMDesc        // lent by UCX until released
-	AMRndv        // not here yet: a descriptor to receive with
+	AMDesc        // owned by UCX, valid until released
+	AMRndv        // not received yet: a rendezvous descriptor
 )
 
 // Event mirrors ms_event.
@@ -198,7 +198,7 @@ type Worker struct {
 	Stats       Stats
 }
 
-// What Drive and Leave return, as bits.
+// Result bits of Drive and Leave.
 const (
 	ResultOwn = 1 << iota
 	ResultWork
@@ -207,8 +207,8 @@ const (
 	ResultNoArm
 )
 
-// Call numbers a rare operation that runs under the token. Same order as the
-// table at the end of endpoint.c, which also says which slot fields each uses.
+// Call numbers an infrequent operation that runs under the token. Same order as the table at the end of endpoint.c,
+// which also documents the slot fields that each uses.
 type Call int
 
 // The calls.

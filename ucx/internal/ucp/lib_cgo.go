@@ -32,14 +32,14 @@ import (
 	"unsafe"
 )
 
-// Cgo says whether native code was compiled in.
+// Cgo reports whether native code was compiled in.
 const Cgo = true
 
 var loadMu sync.Mutex
 
-// Load opens libucp at path ("" is not allowed; a bare name goes through the
-// system's search). With onlyLoaded it finds a library that is in the process
-// already and fails otherwise. The first success wins for the process's life.
+// Load opens libucp at path ("" is not allowed; a bare name uses the system's search path). With onlyLoaded it finds a
+// library that is already loaded in the process and fails otherwise. The first success is used for the life of the
+// process.
 func Load(path string, onlyLoaded bool) error {
 	loadMu.Lock()
 	defer loadMu.Unlock()
@@ -56,8 +56,8 @@ func Load(path string, onlyLoaded bool) error {
 	return nil
 }
 
-// Setenv sets a variable in C's environment, which libraries read. Go's own
-// os.Setenv does so too, but a variable that was set before main is seen here as C sees it.
+// Setenv sets a variable in C's environment, which libraries read. Go's own os.Setenv does so too, but a variable that
+// was set before main is seen here as C sees it.
 func Setenv(name, value string) {
 	n, v := C.CString(name), C.CString(value)
 	C.setenv(n, v, 1)
@@ -74,8 +74,8 @@ func LoadedPath() string {
 	return C.GoString(&buf[0])
 }
 
-// Quarantined returns how many of UCX's ways to free were led through quarantine.c; 0
-// means that the library works as it came.
+// Quarantined returns how many of UCX's functions that free memory were redirected through quarantine.c; 0 means that
+// the library is unmodified.
 func Quarantined() int { return int(C.ms_quarantined()) }
 
 // Version returns the loaded library's version.
@@ -85,7 +85,7 @@ func Version() (major, minor, release int) {
 	return int(a), int(b), int(c)
 }
 
-// DeviceHooks hands C function pointers of package cuda to the shim.
+// DeviceHooks passes C function pointers of package cuda to the shim.
 func DeviceHooks(setCurrent, eventQuery uintptr) {
 	C.ms_device_hooks(cptr(setCurrent), cptr(eventQuery))
 }
@@ -93,7 +93,7 @@ func DeviceHooks(setCurrent, eventQuery uintptr) {
 // MarkCloseOnExec marks every descriptor above stderr close-on-exec.
 func MarkCloseOnExec() { C.ms_mark_cloexec() }
 
-// cptr turns a C address that Go holds as an integer into a C pointer.
+// cptr converts a C address that Go holds as an integer into a C pointer.
 func cptr(p uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
 
 // Config is a ucp_config_t.
@@ -116,7 +116,7 @@ func (c *Config) Modify(name, value string) int {
 	return int(C.ms_config_modify(c.h, n, v))
 }
 
-// Text prints the options as UCX does, one NAME=value per line.
+// Text returns the options as UCX prints them, one NAME=value per line.
 func (c *Config) Text() string { return takeText(C.ms_config_text(c.h)) }
 
 // Release frees the configuration.
@@ -136,7 +136,7 @@ func TakeText(addr uint64) string { return takeText((*C.char)(cptr(uintptr(addr)
 // Context is a ucp_context_h.
 type Context struct{ h unsafe.Pointer }
 
-// NewContext makes a context; status is a ucs_status_t.
+// NewContext creates a context; status is a ucs_status_t.
 func NewContext(cfg *Config, features uint64, name string, numEPs int) (*Context, int) {
 	var cname *C.char
 	if name != "" {
@@ -155,7 +155,7 @@ func NewContext(cfg *Config, features uint64, name string, numEPs int) (*Context
 // Free destroys the context; its workers must be gone.
 func (c *Context) Free() { C.ms_context_free(c.h) }
 
-// Text prints the context's memory domains and transports.
+// Text returns UCX's description of the context's memory domains and transports.
 func (c *Context) Text() string { return takeText(C.ms_context_text(c.h)) }
 
 // Query returns the memory types as a bit set, the thread mode and the name.
@@ -167,8 +167,8 @@ func (c *Context) Query() (memoryTypes uint64, threadMode int, name string, stat
 	return uint64(mt), int(tm), C.GoString(&n[0]), int(s)
 }
 
-// MemMap registers [addr, addr+n), or allocates n bytes when allocate is set.
-// memType -1 lets UCX find out; device -1 is host memory.
+// MemMap registers [addr, addr+n), or allocates n bytes when allocate is set. memType -1 lets UCX detect it; device -1
+// is host memory.
 func (c *Context) MemMap(addr uintptr, n uint64, memType, device int, allocate bool) (memh unsafe.Pointer,
 	base uintptr, status int) {
 	var flags C.uint32_t
@@ -186,7 +186,7 @@ func (c *Context) MemUnmap(memh unsafe.Pointer, device int) int {
 	return int(C.ms_mem_unmap(c.h, memh, C.int32_t(device)))
 }
 
-// RkeyPack returns the bytes that let a peer reach the registered memory.
+// RkeyPack returns the key with which a peer accesses the registered memory.
 func (c *Context) RkeyPack(memh unsafe.Pointer, device int) ([]byte, int) {
 	var buf unsafe.Pointer
 	var n C.size_t
@@ -197,7 +197,7 @@ func (c *Context) RkeyPack(memh unsafe.Pointer, device int) ([]byte, int) {
 	return C.GoBytes(buf, C.int(n)), 0
 }
 
-// NewWorker makes a worker in the given thread mode; wakeup asks for its event descriptor.
+// NewWorker creates a worker in the given thread mode; wakeup requests its event descriptor.
 func NewWorker(c *Context, threadMode int, name string, wakeup bool) (*Worker, int) {
 	var cname *C.char
 	if name != "" {
@@ -217,9 +217,9 @@ func NewWorker(c *Context, threadMode int, name string, wakeup bool) (*Worker, i
 	return (*Worker)(unsafe.Pointer(w)), 0
 }
 
-// DestroyWorker destroys the UCX worker. The caller holds the token for ever; the
-// struct stays until FreeWorker, so that latecomers find the token taken. With tags, which
-// its context must have, messages that nobody has received are dropped without a word.
+// DestroyWorker destroys the UCX worker. The caller holds the token permanently; the struct stays until FreeWorker, so
+// that late callers find the token taken. With tags, which its context must have, messages that were not received are
+// dropped silently.
 func DestroyWorker(w *Worker, tags bool) {
 	drop := C.int(0)
 	if tags {
@@ -228,7 +228,7 @@ func DestroyWorker(w *Worker, tags bool) {
 	C.ms_worker_destroy((*C.ms_worker)(unsafe.Pointer(w)), drop)
 }
 
-// FreeWorker frees the struct of a destroyed worker that nobody knows any more.
+// FreeWorker frees the struct of a destroyed worker that is no longer referenced.
 func FreeWorker(w *Worker) { C.ms_worker_free((*C.ms_worker)(unsafe.Pointer(w))) }
 
 // QueryWorker returns the granted thread mode and the longest active-message header.
@@ -239,11 +239,11 @@ func QueryWorker(w *Worker) (threadMode int, maxAMHeader uint64, status int) {
 	return int(tm), uint64(h), int(s)
 }
 
-// ShutAMIDs is ms_am_shut_ids; for a worker that nobody else knows yet.
+// ShutAMIDs is ms_am_shut_ids; the worker must not be shared yet.
 func ShutAMIDs(w *Worker) int { return int(C.ms_am_shut_ids((*C.ms_worker)(unsafe.Pointer(w)))) }
 
-// The worker and its slots are C memory. The hot calls take them as integers: cgo
-// examines every pointer argument, which costs as much as the whole rest of a call.
+// The worker and its slots are C memory. The frequent calls pass them as integers: cgo examines every pointer argument,
+// which costs as much as the rest of the call.
 
 // Drive is ms_drive.
 func Drive(w *Worker, own *Slot, spinNS int64) int {

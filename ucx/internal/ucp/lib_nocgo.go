@@ -4,11 +4,11 @@ package ucp
 
 import "unsafe"
 
-// Cgo says whether native code was compiled in.
+// Cgo reports whether native code was compiled in.
 const Cgo = false
 
-// unsupported is UCS_ERR_UNSUPPORTED. Nothing below Load is reachable without a
-// library, so these bodies only satisfy the compiler.
+// unsupported is UCS_ERR_UNSUPPORTED. Nothing below Load is reachable without a library, so these bodies only satisfy
+// the compiler.
 const unsupported = -22
 
 func Load(string, bool) error                              { return ErrNoCgo }

@@ -1,4 +1,4 @@
-// Package wire has the formats of what Millstream workers say to each other over UCX and their lifelines.
+// Package wire has the formats of the messages that Millstream workers exchange over UCX and their lifelines.
 package wire
 
 import (
@@ -55,13 +55,13 @@ func (h *FrameHeader) Put(b []byte) {
 // PutFrameSequence sets the sequence number in a header.
 func PutFrameSequence(b []byte, seq uint64) { binary.LittleEndian.PutUint64(b[frameSeqOffset:], seq) }
 
-// DecodeFrameHeader reads a header that anyone may have written.
+// DecodeFrameHeader parses a header from an untrusted peer.
 func DecodeFrameHeader(b []byte) (FrameHeader, error) {
 	if len(b) != FrameHeaderSize || string(b[:4]) != frameMagic {
-		return FrameHeader{}, fmt.Errorf("ucx: no header of a message of frames (%d bytes)", len(b))
+		return FrameHeader{}, fmt.Errorf("ucx: message of frames: invalid header (%d bytes)", len(b))
 	}
 	if b[4] != frameVersion {
-		return FrameHeader{}, fmt.Errorf("ucx: message of frames in version %d, this side knows %d; upgrade the "+
+		return FrameHeader{}, fmt.Errorf("ucx: message of frames: version %d, want %d; upgrade the "+
 			"older one", b[4], frameVersion)
 	}
 	h := FrameHeader{
@@ -70,7 +70,7 @@ func DecodeFrameHeader(b []byte) (FrameHeader, error) {
 	}
 	switch {
 	case h.Kind != FrameTable && h.Kind != FrameData:
-		return FrameHeader{}, fmt.Errorf("ucx: message of frames: part of kind %d", h.Kind)
+		return FrameHeader{}, fmt.Errorf("ucx: message of frames: unknown kind %d of part", h.Kind)
 	case b[6] != 0 || b[7] != 0:
 		return FrameHeader{}, fmt.Errorf("ucx: message of frames: reserved bytes are set")
 	case h.N > MaxFrames || h.Kind == FrameData && h.N == MaxFrames:
@@ -81,18 +81,18 @@ func DecodeFrameHeader(b []byte) (FrameHeader, error) {
 	return h, nil
 }
 
-// AlignFrame returns the room that a frame of n bytes takes behind the table.
+// AlignFrame returns the space that a frame of n bytes occupies after the table.
 func AlignFrame(n int) int { return (n + FrameAlign - 1) &^ (FrameAlign - 1) }
 
 // FrameEntry describes one frame of a received table.
 type FrameEntry struct {
 	N      int
 	Kind   mem.Kind
-	Offset int // in the table's data; -1 for a frame of its own
+	Offset int // in the table's data; -1 for a frame that is sent separately
 }
 
-// DecodeFrameTable reads a table of count frames from data. What it allocates is in
-// proportion to data, which has arrived. The sum of lengths fits an int64.
+// DecodeFrameTable parses a table of count frames from data. Its allocations are proportional to the length of data.
+// The sum of lengths fits an int64.
 func DecodeFrameTable(data []byte, count int) (entries []FrameEntry, separate int, total int64, err error) {
 	if count < 0 || count > MaxFrames || len(data) < count*FrameEntrySize {
 		return nil, 0, 0, fmt.Errorf("ucx: message of frames: table of %d frames in %d bytes", count, len(data))
@@ -115,21 +115,21 @@ func DecodeFrameTable(data []byte, count int) (entries []FrameEntry, separate in
 		}
 		if b[9]&frameFlagInline == 0 {
 			if n == 0 {
-				return nil, 0, 0, fmt.Errorf("ucx: message of frames: frame %d is empty and yet of its own", i)
+				return nil, 0, 0, fmt.Errorf("ucx: message of frames: empty frame %d is sent separately", i)
 			}
 			separate++
 			entries[i] = e
 			continue
 		}
 		if n > uint64(len(data)-at) || AlignFrame(int(n)) > len(data)-at {
-			return nil, 0, 0, fmt.Errorf("ucx: message of frames: frame %d of %d bytes ends beyond the message", i, n)
+			return nil, 0, 0, fmt.Errorf("ucx: message of frames: frame %d of %d bytes exceeds the message", i, n)
 		}
 		e.Offset = at
 		at += AlignFrame(int(n))
 		entries[i] = e
 	}
 	if at != len(data) {
-		return nil, 0, 0, fmt.Errorf("ucx: message of frames: %d bytes behind the last frame", len(data)-at)
+		return nil, 0, 0, fmt.Errorf("ucx: message of frames: %d bytes after the last frame", len(data)-at)
 	}
 	return entries, separate, total, nil
 }

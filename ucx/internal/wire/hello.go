@@ -6,22 +6,21 @@ import (
 	"io"
 )
 
-// Handshake: magic, version, oldest version understood, features, number of this end,
-// release of UCX (major, minor), home (see Contact), lengths of name, address and
-// network-only address, and those three.
+// Handshake: magic, version, oldest version supported, features, number of this end, release of UCX (major, minor),
+// home (see Contact), lengths of name, address and network-only address, and those three.
 const (
-	lineMagic      = "MSUX"
-	LineVersion    = 2
-	LineMinVersion = 2
-	maxPeerName    = 256
-	helloFixed     = 4 + 2 + 2 + 4 + 8 + 2 + 2 + 8 + 2 + 4 + 4
+	lineMagic           = "MSUX"
+	HandshakeVersion    = 2
+	HandshakeMinVersion = 2
+	maxPeerName         = 256
+	helloFixed          = 4 + 2 + 2 + 4 + 8 + 2 + 2 + 8 + 2 + 4 + 4
 )
 
-// Hello is what a side says of itself when two workers meet.
+// Hello is the handshake message of one side.
 type Hello struct {
 	Version, Min uint16
 	Features     uint32
-	Number       uint64 // of this end
+	Number       uint64 // number of this end
 	Name         string
 	Major, Minor uint16 // release of UCX
 	Home         uint64
@@ -47,14 +46,14 @@ func (h *Hello) Append(b []byte) []byte {
 	return append(b, h.Net...)
 }
 
-// ReadHello reads a handshake from a peer that may be anyone. Addresses have at most maxAddress bytes.
+// ReadHello reads a handshake from an untrusted peer. Addresses have at most maxAddress bytes.
 func ReadHello(r io.Reader, maxAddress int) (*Hello, error) {
 	var fixed [helloFixed]byte
 	if _, err := io.ReadFull(r, fixed[:]); err != nil {
 		return nil, fmt.Errorf("ucx: handshake cut off: %w", err)
 	}
 	if string(fixed[:4]) != lineMagic {
-		return nil, fmt.Errorf("ucx: the peer does not speak Millstream's handshake (starts with %q); UCX listeners "+
+		return nil, fmt.Errorf("ucx: no Millstream handshake from the peer (prefix %q); UCX listeners "+
 			"are dialed with DialSocket", fixed[:4])
 	}
 	h := &Hello{
@@ -65,12 +64,12 @@ func ReadHello(r io.Reader, maxAddress int) (*Hello, error) {
 	}
 	nameLen := int(binary.LittleEndian.Uint16(fixed[32:]))
 	addrLen, netLen := int(binary.LittleEndian.Uint32(fixed[34:])), int(binary.LittleEndian.Uint32(fixed[38:]))
-	if h.Min > LineVersion || h.Version < LineMinVersion {
-		return nil, fmt.Errorf("ucx: the peer speaks handshake versions %d to %d, this side %d to %d; upgrade the "+
-			"older one", h.Min, h.Version, LineMinVersion, LineVersion)
+	if h.Min > HandshakeVersion || h.Version < HandshakeMinVersion {
+		return nil, fmt.Errorf("ucx: the peer supports handshake versions %d to %d, this side %d to %d; upgrade the "+
+			"older one", h.Min, h.Version, HandshakeMinVersion, HandshakeVersion)
 	}
 	if nameLen > maxPeerName || addrLen > maxAddress || netLen > maxAddress {
-		return nil, fmt.Errorf("ucx: handshake promises a name of %d and addresses of %d and %d bytes (at most "+
+		return nil, fmt.Errorf("ucx: handshake announces a name of %d and addresses of %d and %d bytes (at most "+
 			"%d, %d)", nameLen, addrLen, netLen, maxPeerName, maxAddress)
 	}
 	rest := make([]byte, nameLen+addrLen+netLen)
@@ -81,20 +80,20 @@ func ReadHello(r io.Reader, maxAddress int) (*Hello, error) {
 	return h, nil
 }
 
-// WriteCount tells the other side of a handshake how many endpoints there are.
+// WriteCount sends the number of endpoints to the other side of a handshake.
 func WriteCount(w io.Writer, kind byte, n uint64) error {
 	_, err := w.Write(binary.LittleEndian.AppendUint64([]byte{kind}, n))
 	return err
 }
 
-// ReadCount reads what WriteCount of the other side has written.
+// ReadCount reads the count written by WriteCount of the other side.
 func ReadCount(r io.Reader, kind byte) (uint64, error) {
 	var b [9]byte
 	if _, err := io.ReadFull(r, b[:]); err != nil {
-		return 0, fmt.Errorf("ucx: the peer hung up during the handshake: %w", err)
+		return 0, fmt.Errorf("ucx: connection closed during the handshake: %w", err)
 	}
 	if b[0] != kind {
-		return 0, fmt.Errorf("ucx: the peer broke the handshake with %q", b[0])
+		return 0, fmt.Errorf("ucx: unexpected byte %q in the handshake", b[0])
 	}
 	return binary.LittleEndian.Uint64(b[1:]), nil
 }

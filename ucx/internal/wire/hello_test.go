@@ -11,7 +11,7 @@ import (
 
 func TestHello(t *testing.T) {
 	want := &Hello{
-		Version: LineVersion, Min: LineMinVersion, Features: 3, Number: 0x1122334455667788, Name: "worker 7",
+		Version: HandshakeVersion, Min: HandshakeMinVersion, Features: 3, Number: 0x1122334455667788, Name: "worker 7",
 		Major: 1, Minor: 21, Home: 42, Address: []byte("address"), Net: []byte("net"),
 	}
 	b := want.Append([]byte("x"))[1:]
@@ -33,24 +33,24 @@ func TestHello(t *testing.T) {
 }
 
 func TestHelloRefused(t *testing.T) {
-	good := Hello{Version: LineVersion, Min: LineMinVersion, Address: []byte("address")}
+	good := Hello{Version: HandshakeVersion, Min: HandshakeMinVersion, Address: []byte("address")}
 	for _, tc := range []struct {
 		about, says string
 		change      func(b []byte) []byte
 		limit       int
 	}{
-		{"another program", "does not speak", func(b []byte) []byte { return append([]byte("HTTP"), b[4:]...) }, 100},
+		{"another program", "no Millstream handshake", func(b []byte) []byte { return append([]byte("HTTP"), b[4:]...) }, 100},
 		{"too new", "upgrade the older one", func([]byte) []byte {
 			h := good
-			h.Version, h.Min = LineVersion+2, LineVersion+1
+			h.Version, h.Min = HandshakeVersion+2, HandshakeVersion+1
 			return h.Append(nil)
 		}, 100},
 		{"too old", "upgrade the older one", func([]byte) []byte {
 			h := good
-			h.Version, h.Min = LineMinVersion-1, 0
+			h.Version, h.Min = HandshakeMinVersion-1, 0
 			return h.Append(nil)
 		}, 100},
-		{"address beyond the limit", "promises", func(b []byte) []byte { return b }, 3},
+		{"address beyond the limit", "announces", func(b []byte) []byte { return b }, 3},
 	} {
 		b := tc.change(good.Append(nil))
 		if _, err := ReadHello(bytes.NewReader(b), tc.limit); err == nil || !strings.Contains(err.Error(), tc.says) {
