@@ -1,9 +1,9 @@
 package mem
 
-// adaptor is what the resources on top of another one have in common.
+// adaptor is the common part of resources on top of another one.
 type adaptor struct{ upstream Resource }
 
-// Kind returns the sort of memory of the upstream resource.
+// Kind returns the kind of memory of the upstream resource.
 func (a adaptor) Kind() Kind { return a.upstream.Kind() }
 
 // Device returns the GPU ordinal of the upstream resource, or -1.

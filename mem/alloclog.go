@@ -11,34 +11,34 @@ import (
 	"time"
 )
 
-// AllocLog is a Resource that writes a line for every allocation, failure and release (RMM's
-// LoggingResourceAdaptor). The lines are RMM's, so that its tools replay them:
+// AllocLog is a Resource that writes a line for every allocation, failure and release (RMM's LoggingResourceAdaptor).
+// The format is that of RMM, so that its tools can replay the log:
 //
 //	Thread,Time,Action,Pointer,Size,Stream
 //	0,12:04:03.000152,allocate,0x7f0100000000,1048576,0x0
 //
-// Go has no thread to name, so that the column is constant: the order is that of the lines.
-// Stream is the handle of the stream of AllocOn, 0x0 for Alloc, of a release that of its
-// allocation. A failure has RMM's action "allocate failure".
+// Go has no thread ids, so the Thread column is constant: the order is that of the lines. Stream is the handle of the
+// stream of AllocOn, 0x0 for Alloc; a release has the stream of its allocation. A failure has RMM's action "allocate
+// failure".
 type AllocLog struct {
 	adaptor
 	flush bool
 
 	mu  sync.Mutex
 	w   *bufio.Writer
-	err error // the first of the writer; lines are dropped after it
+	err error // first error of the writer; later lines are dropped
 }
 
-// AllocLogConfig sets up an AllocLog.
+// AllocLogConfig configures an AllocLog.
 type AllocLogConfig struct {
-	// Flush writes each line at once. Default: in pieces of 64 KiB and by AllocLog.Flush.
+	// Flush writes each line immediately. Default: in blocks of 64 KiB and by AllocLog.Flush.
 	Flush bool
 }
 
-// NewAllocLog logs the allocations of upstream to w.
+// NewAllocLog returns a Resource that logs the allocations of upstream to w.
 func NewAllocLog(upstream Resource, w io.Writer, cfg AllocLogConfig) (*AllocLog, error) {
 	if upstream == nil || w == nil {
-		return nil, errors.New("mem: NewAllocLog: give an upstream resource and a writer")
+		return nil, errors.New("mem: NewAllocLog: upstream resource and writer are required")
 	}
 	l := &AllocLog{adaptor: adaptor{upstream}, flush: cfg.Flush, w: bufio.NewWriterSize(w, 64<<10)}
 	_, l.err = l.w.WriteString("Thread,Time,Action,Pointer,Size,Stream\n")
@@ -48,7 +48,7 @@ func NewAllocLog(upstream Resource, w io.Writer, cfg AllocLogConfig) (*AllocLog,
 // Alloc returns a buffer of n bytes of the upstream resource.
 func (l *AllocLog) Alloc(ctx context.Context, n int) (*Buffer, error) { return l.AllocOn(ctx, n, nil) }
 
-// AllocOn is Alloc in the order of a stream, see StreamResource.
+// AllocOn is Alloc in stream order, see StreamResource.
 func (l *AllocLog) AllocOn(ctx context.Context, n int, st Stream) (*Buffer, error) {
 	stream := streamHandle(st)
 	b, err := AllocOn(ctx, l.upstream, n, st)
@@ -80,7 +80,7 @@ func (l *AllocLog) line(action string, addr uintptr, n int, stream uintptr) {
 	}
 }
 
-// Flush writes what is kept back and returns the first error of the writer.
+// Flush writes buffered lines and returns the first error of the writer.
 func (l *AllocLog) Flush() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

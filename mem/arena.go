@@ -5,15 +5,13 @@ import (
 	"slices"
 )
 
-// Free memory of a pool stands in arenas. The common one has what any caller may use at once.
-// Each stream that memory was allocated on has one too, with what was released in its order:
-// its own later work may use that memory although the device is not done with it, since the
-// device gets to it in the same order. Nothing is recorded for that, so the common case costs
-// no driver call. Only when another stream needs the memory, its owner is marked, and the other
-// made to wait for the mark on the device. This is RMM's stream-ordered pool, but for the
-// moment of marking.
+// Free memory of a pool is kept in arenas. The common arena has memory that any caller may use immediately. Each stream
+// that memory was allocated on has an arena too, with the memory released in its order: later work of the stream may
+// use that memory although the device is not done with it, since the device runs it in the same order. This needs no
+// event, so the common case costs no driver call. Only when another stream needs the memory, its owner is marked, and
+// the other stream waits for the mark on the device. This is RMM's stream-ordered pool, except for the time of marking.
 //
-// A chunk changes hands in these ways, cheapest first:
+// A chunk changes arenas in these ways, cheapest first:
 //
 //	find         own arena, then the common one     no driver call
 //	borrow       one chunk of another stream        mark, wait on the device
@@ -21,22 +19,21 @@ import (
 //	reclaimIdle  streams that are done → common     mark, query
 //	evacuate     all streams → quarantine → common  mark, wait on the host
 type arena struct {
-	stream Stream // nil: the common one
+	stream Stream // nil: the common arena
 	free   freeList
 	bytes  int64 // in free
-	out    int   // chunks handed out that return here
-	// mark is an event behind which all of free is, or nil if something was released since.
+	out    int   // allocated chunks that return here
+	// mark is an event that completes after all uses of free, or nil if memory was released since.
 	mark   Event
 	freed  int   // counts releases
-	closed bool  // the stream is
-	last   Event // then: the end of its work
-	// stranded memory is that of a stream that could not be marked: it is not known when it is
-	// done. It goes back to upstream with the pool.
+	closed bool  // the stream is closed
+	last   Event // the end of the work of a closed stream
+	// stranded reports that the stream could not be marked, so that it is unknown when its work is done. The memory is
+	// returned to upstream with the pool.
 	stranded bool
 }
 
-// arenaOf returns the arena of a stream, and false if it was made for that. The caller holds
-// the lock.
+// arenaOf returns the arena of a stream, and false if it was just created. The caller holds the lock.
 func (p *Pool) arenaOf(s Stream) (a *arena, known bool) {
 	if s == nil {
 		return &p.common, true
@@ -51,8 +48,8 @@ func (p *Pool) arenaOf(s Stream) (a *arena, known bool) {
 	return a, false
 }
 
-// fromStreams finds memory that is free in the order of other streams. It is called with the
-// lock held, which it gives up while it talks to the device.
+// fromStreams finds memory that is free in the order of other streams. It is called with the lock held and releases it
+// while it calls the device.
 func (p *Pool) fromStreams(size int, home *arena) *chunk {
 	if home == &p.common {
 		p.reclaimIdle()
@@ -64,7 +61,7 @@ func (p *Pool) fromStreams(size int, home *arena) *chunk {
 	return p.merge(size, home)
 }
 
-// others are the streams whose memory home could have.
+// others returns the streams whose memory home could use.
 func (p *Pool) others(home *arena) []*arena {
 	return slices.DeleteFunc(slices.Clone(p.streams), func(a *arena) bool {
 		return a == home || a.stranded || a.bytes == 0
@@ -86,8 +83,8 @@ func (p *Pool) borrow(size int, home *arena) *chunk {
 	return nil
 }
 
-// markOf returns an event behind which all is that was free in an arena when it was called. It
-// is called with the lock held, which it gives up to record one if there is none.
+// markOf returns an event that completes after all uses of memory that was free in an arena at the time of the call. It
+// is called with the lock held and releases it to record an event if there is none.
 func (p *Pool) markOf(a *arena) (Event, error) {
 	if a.mark != nil {
 		return a.mark, nil
@@ -96,7 +93,7 @@ func (p *Pool) markOf(a *arena) (Event, error) {
 	p.mu.Unlock()
 	e, err := a.stream.Mark()
 	p.mu.Lock()
-	if a.last != nil { // it was closed meanwhile, or before
+	if a.last != nil { // the stream has been closed
 		return a.last, nil
 	}
 	if err != nil {
@@ -109,8 +106,8 @@ func (p *Pool) markOf(a *arena) (Event, error) {
 	return e, nil
 }
 
-// follow makes later work of one stream wait for what is enqueued on another. It is called with
-// the lock held, which it gives up.
+// follow makes later work of one stream wait for work enqueued on another. It is called with the lock held and releases
+// it.
 func (p *Pool) follow(a, before *arena) error {
 	e, err := p.markOf(before)
 	if err != nil {
@@ -138,11 +135,11 @@ func (p *Pool) merge(size int, home *arena) *chunk {
 	for _, a := range others {
 		list := p.detach(a)
 		if err := p.follow(home, a); err != nil {
-			p.settle(list, a)
+			p.attach(list, a)
 			continue
 		}
-		home.released()
-		p.settle(list, home)
+		home.invalidateMark()
+		p.attach(list, home)
 		if c := p.absorb(size, home); c != nil {
 			return c
 		}
@@ -150,18 +147,18 @@ func (p *Pool) merge(size int, home *arena) *chunk {
 	return nil
 }
 
-// absorb joins the common memory with that of home, if home has any: else there is nothing to
-// join, and what was tried in vain would be tried again for ever.
+// absorb joins the common memory with that of home, if home has any: otherwise there is nothing to join, and a failed
+// attempt would be repeated forever.
 func (p *Pool) absorb(size int, home *arena) *chunk {
 	if home.bytes > 0 && p.common.bytes > 0 {
-		home.released()
-		p.settle(p.detach(&p.common), home)
+		home.invalidateMark()
+		p.attach(p.detach(&p.common), home)
 	}
 	return p.find(size, home)
 }
 
-// detach takes all free chunks out of an arena. Until settle or quarantine has them others
-// know that there is something to wait for.
+// detach removes all free chunks from an arena. Until attach or quarantine has them other callers can see that there is
+// memory to wait for.
 func (p *Pool) detach(a *arena) (list []*chunk) {
 	for t := range a.free.list {
 		for s := range a.free.list[t] {
@@ -176,17 +173,17 @@ func (p *Pool) detach(a *arena) (list []*chunk) {
 	return list
 }
 
-// released notes that the arena has memory that its mark does not cover.
-func (a *arena) released() {
+// invalidateMark records that the arena has memory that its mark does not cover.
+func (a *arena) invalidateMark() {
 	a.mark = nil
 	a.freed++
 }
 
-// settle enters detached chunks into an arena.
-func (p *Pool) settle(list []*chunk, home *arena) {
+// attach adds detached chunks to an arena.
+func (p *Pool) attach(list []*chunk, home *arena) {
 	p.checking -= len(list)
 	for _, c := range list {
-		if home.last != nil { // the stream was closed meanwhile: it is no longer looked at
+		if home.last != nil { // the stream has been closed: its arena is no longer searched
 			p.quarantine(c, append(slices.Clone(c.after), home.last))
 			continue
 		}
@@ -199,7 +196,7 @@ func (p *Pool) settle(list []*chunk, home *arena) {
 	p.serve()
 }
 
-// untake gives a chunk back that was taken out of an arena but cannot be used.
+// untake returns a chunk that was taken from an arena but cannot be used.
 func (p *Pool) untake(c *chunk, from *arena) {
 	c.home.out--
 	p.stats.InUse -= int64(c.size)
@@ -221,17 +218,17 @@ func (p *Pool) inOrder(c *chunk, s Stream) (*chunk, error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			c.after = c.after[i:]
-			c.home.released()
+			c.home.invalidateMark()
 			p.untake(c, c.home)
-			return nil, fmt.Errorf("mem: pool: the stream cannot wait for the last user of %d bytes: %w", c.size, err)
+			return nil, fmt.Errorf("mem: pool: stream cannot wait for the last user of %d bytes: %w", c.size, err)
 		}
 	}
 	c.after = nil
 	return c, nil
 }
 
-// reclaimIdle makes the memory of streams that have nothing to do common. It is called with the
-// lock held, which it gives up while it asks them.
+// reclaimIdle moves the memory of idle streams to the common arena. It is called with the lock held and releases it
+// while it queries them.
 func (p *Pool) reclaimIdle() {
 	for _, a := range p.others(nil) {
 		list := p.detach(a)
@@ -243,25 +240,24 @@ func (p *Pool) reclaimIdle() {
 		}
 		p.mu.Lock()
 		if !idle {
-			p.settle(list, a)
+			p.attach(list, a)
 			continue
 		}
 		for _, c := range list {
 			c.after = nil
 		}
-		p.settle(list, &p.common)
+		p.attach(list, &p.common)
 	}
 }
 
-// evacuate puts the memory of all streams into quarantine, from where it becomes common when
-// they are done with it, and reports whether there was any. It is called with the lock held,
-// which it gives up while it marks them.
+// evacuate moves the memory of all streams into quarantine, from where it becomes common when they are done with it,
+// and reports whether there was any. It is called with the lock held and releases it while it marks them.
 func (p *Pool) evacuate() (moved bool) {
 	for _, a := range p.others(nil) {
 		list := p.detach(a)
 		mark, err := p.markOf(a)
 		if err != nil {
-			p.settle(list, a)
+			p.attach(list, a)
 			continue
 		}
 		p.checking -= len(list)
@@ -271,16 +267,16 @@ func (p *Pool) evacuate() (moved bool) {
 		moved = moved || len(list) > 0
 	}
 	if moved {
-		p.kick() // who waited for a release has to poll now
+		p.kick() // waiters for a release have to poll now
 	}
 	return moved
 }
 
-// streamsBusy reports whether streams have memory that they may still work on. Stranded memory
-// never ends: freeing it upstream waits for the device.
+// streamsBusy reports whether streams have memory that they may still use. Stranded memory is not counted: freeing it
+// upstream waits for the device.
 func (p *Pool) streamsBusy() bool { return len(p.others(nil)) > 0 }
 
-// putInOrder takes back an allocation of a stream: its later work may have it at once.
+// putInOrder returns an allocation of a stream: later work of the stream may use it immediately.
 func (p *Pool) putInOrder(c *chunk, uses []Event) {
 	a := c.home
 	var events []Event
@@ -291,21 +287,20 @@ func (p *Pool) putInOrder(c *chunk, uses []Event) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.back(c)
+	p.uncount(c)
 	if a.closed && a.last != nil {
 		p.quarantine(c, append(events, a.last))
 		p.forget(a)
 	} else {
 		c.after = events
-		a.released()
+		a.invalidateMark()
 		p.free(c)
 		p.serve()
 	}
-	p.kick() // those of other streams may take it over
+	p.kick() // waiters on other streams may take it
 }
 
-// streamClosed runs when a stream ends: the memory in its order becomes free for any use once its
-// work is done.
+// streamClosed runs when a stream is closed: memory in its order becomes free for any use once its work is done.
 func (p *Pool) streamClosed(s Stream) {
 	mark, err := s.Mark()
 	p.mu.Lock()
@@ -330,7 +325,7 @@ func (p *Pool) streamClosed(s Stream) {
 	p.kick()
 }
 
-// forget drops the arena of a closed stream when nothing is left of it.
+// forget removes the arena of a closed stream when it is empty.
 func (p *Pool) forget(a *arena) {
 	if a.closed && a.bytes == 0 && a.out == 0 {
 		p.streams = slices.DeleteFunc(p.streams, func(x *arena) bool { return x == a })

@@ -8,15 +8,14 @@ import (
 	"unsafe"
 )
 
-// ArrowAllocator gives Arrow memory of any resource that the CPU may touch. It has the methods
-// of memory.Allocator of Arrow for Go:
+// ArrowAllocator allocates memory for Arrow from any host-accessible resource. It implements memory.Allocator of Arrow
+// for Go:
 //
 //	alloc, err := mem.NewArrowAllocator(pool)
 //	builder := array.NewInt64Builder(alloc)
 //
-// Arrow's interface has no errors, so that running out of memory panics with one that wraps
-// ErrOutOfMemory, as Arrow's own allocators do. Buffer finds the Buffer behind Arrow's bytes
-// again, for a transport.
+// Arrow's interface has no errors, so an allocation that fails panics with an error that wraps ErrOutOfMemory, as
+// Arrow's own allocators do. Buffer returns the Buffer of Arrow's bytes, for a transport.
 type ArrowAllocator struct {
 	upstream Resource
 
@@ -24,17 +23,17 @@ type ArrowAllocator struct {
 	out map[uintptr]*Buffer // by address of the first byte
 }
 
-// arrowAlign is what Arrow asks of buffers: it reads whole cache lines.
+// arrowAlign is the alignment that Arrow requires: it reads whole cache lines.
 const arrowAlign = 64
 
-// NewArrowAllocator allocates from upstream, whose memory must be accessible to the CPU.
+// NewArrowAllocator returns an allocator on upstream, whose memory must be accessible to the CPU.
 func NewArrowAllocator(upstream Resource) (*ArrowAllocator, error) {
 	if upstream == nil {
 		return nil, errors.New("mem: NewArrowAllocator: no upstream resource")
 	}
 	if !upstream.Kind().HostAccessible() {
-		return nil, fmt.Errorf("mem: NewArrowAllocator: Arrow for Go reads and writes its memory by the CPU, and %v "+
-			"memory is out of its reach: use a pinned or managed resource", upstream.Kind())
+		return nil, fmt.Errorf("mem: NewArrowAllocator: Arrow for Go needs memory that the CPU can access, not %v "+
+			"memory: use a pinned or managed resource", upstream.Kind())
 	}
 	return &ArrowAllocator{upstream: upstream, out: map[uintptr]*Buffer{}}, nil
 }
@@ -44,7 +43,7 @@ func (a *ArrowAllocator) Allocate(size int) []byte {
 	if size < 0 {
 		panic(fmt.Errorf("mem: Arrow: negative size %d", size))
 	}
-	// The room before an aligned beginning: resources other than pools promise no alignment.
+	// Reserve space for the alignment: resources other than pools guarantee none.
 	b, err := a.upstream.Alloc(context.Background(), size+arrowAlign)
 	if err != nil {
 		panic(fmt.Errorf("mem: Arrow: %w", err))
@@ -52,7 +51,7 @@ func (a *ArrowAllocator) Allocate(size int) []byte {
 	pad := int(-b.Addr() & (arrowAlign - 1))
 	view := b.Slice(pad, size)
 	b.Release()
-	// One byte more of capacity keeps an empty slice's address inside of this allocation.
+	// An extra byte of capacity keeps an empty slice's address within this allocation.
 	bytes := view.blk.region.bytes(view.off, size+1)[:size]
 	clear(bytes)
 	a.mu.Lock()
@@ -74,7 +73,7 @@ func (a *ArrowAllocator) Reallocate(size int, b []byte) []byte {
 	return bytes
 }
 
-// Free gives b back, which Allocate or Reallocate has returned. Bytes that are not out panic.
+// Free frees b, which was returned by Allocate or Reallocate. It panics for other memory.
 func (a *ArrowAllocator) Free(b []byte) {
 	addr := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	a.mu.Lock()
@@ -82,13 +81,12 @@ func (a *ArrowAllocator) Free(b []byte) {
 	delete(a.out, addr)
 	a.mu.Unlock()
 	if !ok {
-		panic(fmt.Sprintf("mem: Arrow: free of %d bytes at %#x, which are not out", len(b), addr))
+		panic(fmt.Sprintf("mem: Arrow: free of %d bytes at %#x, which are not allocated", len(b), addr))
 	}
 	view.Release()
 }
 
-// Buffer returns the Buffer whose memory b is, with a reference for the caller, or false if b
-// does not begin an allocation that is out.
+// Buffer returns the Buffer of b with a reference for the caller, or false if b does not begin an allocation of a.
 func (a *ArrowAllocator) Buffer(b []byte) (*Buffer, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -99,7 +97,7 @@ func (a *ArrowAllocator) Buffer(b []byte) (*Buffer, bool) {
 	return view.Retain(), true
 }
 
-// Outstanding is how many allocations are out.
+// Outstanding returns the number of allocations that have not been freed.
 func (a *ArrowAllocator) Outstanding() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -7,9 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// attachment is one cached value of a region. val and err are written before done is closed
-// and, for a value, before ok is set: readers look at ok, since receiving from a closed
-// channel takes the channel's lock.
+// attachment is one cached value of a region. val and err are written before done is closed and, for a value, before ok
+// is set: readers load ok, since receiving from a closed channel takes the channel's lock.
 type attachment struct {
 	key  any
 	ok   atomic.Bool
@@ -29,12 +28,11 @@ func (r *Region) find(key any) *attachment {
 	return nil
 }
 
-// Attach returns the value cached under key, making it on first use: this is how a transport
-// registers a region once and finds the registration again in a few nanoseconds. create runs
-// once per key however many goroutines ask, and no lock is held while it runs; the others
-// wait for it. An error is given to all who waited and is not cached. key must be comparable
-// (a pointer is best). The caller holds a reference to the region. create must not call Attach
-// with the same key.
+// Attach returns the value cached under key and creates it on first use. A transport uses it to register a region once
+// and to find the registration again in a few nanoseconds. create runs once per key however many goroutines call
+// Attach, and no lock is held while it runs; the other callers wait for it. An error is returned to all waiting callers
+// and is not cached. key must be comparable (a pointer is best). The caller holds a reference to the region. create
+// must not call Attach with the same key.
 //
 // The value is dropped, not closed, when the region is freed; use OnFree for that.
 func (r *Region) Attach(key any, create func() (any, error)) (any, error) {
@@ -52,7 +50,7 @@ func (r *Region) Attach(key any, create func() (any, error)) (any, error) {
 	return a.val, a.err
 }
 
-// claim finds the attachment, or adds an empty one which the caller must fill.
+// claim returns the attachment, or adds an empty one which the caller must fill.
 func (r *Region) claim(key any) (a *attachment, mine bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,8 +75,8 @@ func (r *Region) claim(key any) (a *attachment, mine bool) {
 func (r *Region) fill(a *attachment, mk func() (any, error)) {
 	finished := false
 	defer func() {
-		if !finished { // mk panicked: let the waiters go, the panic travels on
-			a.err = errors.New("mem: the function that makes an attachment panicked")
+		if !finished { // create panicked: release the waiters while the panic propagates
+			a.err = errors.New("mem: create function of Attach panicked")
 		}
 		if a.err != nil {
 			r.remove(func(x *attachment) bool { return x == a })
@@ -90,7 +88,7 @@ func (r *Region) fill(a *attachment, mk func() (any, error)) {
 	a.ok.Store(a.err == nil)
 }
 
-// Attached returns the value cached under key, if it is there and finished.
+// Attached returns the value cached under key, if it exists and is complete.
 func (r *Region) Attached(key any) (any, bool) {
 	a := r.find(key)
 	if a == nil || !a.ok.Load() {
@@ -99,8 +97,7 @@ func (r *Region) Attached(key any) (any, bool) {
 	return a.val, true
 }
 
-// Detach forgets the value cached under key, so that a later Attach makes it again. It does
-// nothing when there is none.
+// Detach removes the value cached under key, so that a later Attach creates it again. It does nothing if there is none.
 func (r *Region) Detach(key any) {
 	r.remove(func(x *attachment) bool { return x.key == key })
 }

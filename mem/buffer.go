@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// block is what views hold references to: a whole region, or one allocation of a pool.
+// block is the unit that views hold references to: a whole region, or one allocation of a pool.
 type block struct {
 	refs   atomic.Int64
 	region *Region
@@ -16,7 +16,7 @@ type block struct {
 
 	mu   sync.Mutex
 	uses []Event  // ready events of released views, for the next user of the memory
-	ends []func() // what adaptors want to run with the end of the allocation
+	ends []func() // callbacks of adaptors for the end of the allocation
 }
 
 func (k *block) retain() {
@@ -38,7 +38,7 @@ func (k *block) release() {
 		return
 	}
 	if n < 0 {
-		// Buffer counts its own references, so only a broken invariant gets here.
+		// Buffer counts its own references, so this is only reached if an invariant is violated.
 		k.refs.Add(1)
 		panic("mem: reference count of a " + k.region.String() + " fell below zero")
 	}
@@ -47,18 +47,18 @@ func (k *block) release() {
 	}
 	if c := k.chunk; c != nil {
 		uses := k.uses
-		k.chunk, k.uses, k.ends = nil, nil, nil // its neighbours may keep it in memory
+		k.chunk, k.uses, k.ends = nil, nil, nil // its neighbors may keep it in memory
 		c.slab.pool.put(c, uses)
 		return
 	}
 	k.region.release(k.uses)
 }
 
-// Buffer is a counted view of a Region: a range, the kind and device of its memory, and the
-// event of its last write. Its methods are safe for concurrent use; the bytes are not.
+// Buffer is a reference-counted view of a Region: a range, the kind and device of its memory, and the event of its last
+// write. Its methods are safe for concurrent use; access to the bytes is not synchronized.
 //
-// Whoever gets a *Buffer from Alloc, Slice, Retain or a receive owns one reference and
-// releases it once. The memory is given back when no view of the allocation is left.
+// A caller that gets a *Buffer from Alloc, Slice, Retain or a receive owns one reference and releases it once. The
+// memory is freed when no view of the allocation is left.
 type Buffer struct {
 	refs  atomic.Int64
 	blk   *block
@@ -68,7 +68,7 @@ type Buffer struct {
 	dbg   debugState
 }
 
-// newBuffer makes a view that takes over one reference of blk.
+// newBuffer returns a view that takes over one reference of blk.
 func newBuffer(blk *block, off, n int) *Buffer {
 	b := new(Buffer)
 	b.init(blk, off, n)
@@ -90,8 +90,8 @@ func (b *Buffer) Retain() *Buffer {
 	return b
 }
 
-// Release drops one reference. The memory goes back to where it came from with the last
-// reference to the last view. One Release too many panics, and never frees anything twice.
+// Release drops one reference. The memory returns to its resource with the last reference to the last view. Releasing
+// too often panics, and never frees anything twice.
 func (b *Buffer) Release() {
 	n := b.refs.Add(-1)
 	if n > 0 {
@@ -109,8 +109,8 @@ func (b *Buffer) Release() {
 	b.blk.release()
 }
 
-// ReleaseShared drops one reference unless it is the last, and reports whether it did. It
-// never runs an owner's code, so it may be called where that must not run.
+// ReleaseShared drops one reference unless it is the last, and reports whether it did. It never runs callbacks of the
+// memory's owner, so it may be called where those must not run.
 func (b *Buffer) ReleaseShared() bool {
 	for {
 		n := b.refs.Load()
@@ -129,9 +129,9 @@ func (b *Buffer) check(op string) {
 	}
 }
 
-// Slice returns a new view of n bytes from off, with a reference of its own: b and the slice
-// are released independently, in any order. The slice starts with b's ready event; later
-// SetReady calls on one are not seen by the other. It panics if the range is not within b.
+// Slice returns a new view of n bytes from off, with its own reference: b and the slice are released independently, in
+// any order. The slice starts with b's ready event; later SetReady calls on one do not affect the other. It panics if
+// the range is not within b.
 func (b *Buffer) Slice(off, n int) *Buffer {
 	b.check("Slice")
 	if off < 0 || n < 0 || off > b.n-n {
@@ -143,37 +143,37 @@ func (b *Buffer) Slice(off, n int) *Buffer {
 	return s
 }
 
-// Len is the length of the view in bytes.
+// Len returns the length of the view in bytes.
 func (b *Buffer) Len() int { b.check("Len"); return b.n }
 
-// Addr is the address of the view's first byte.
+// Addr returns the address of the view's first byte.
 func (b *Buffer) Addr() uintptr { b.check("Addr"); return b.blk.region.addr + uintptr(b.off) }
 
-// Kind is the sort of memory.
+// Kind returns the kind of memory.
 func (b *Buffer) Kind() Kind { b.check("Kind"); return b.blk.region.kind }
 
-// Device is the GPU ordinal, or -1 for host memory.
+// Device returns the GPU ordinal, or -1 for host memory.
 func (b *Buffer) Device() int { b.check("Device"); return b.blk.region.device }
 
-// Region is the allocation that the view lies in. All buffers of one pool slab share it.
+// Region returns the allocation that contains the view. All buffers of one pool slab share it.
 func (b *Buffer) Region() *Region { b.check("Region"); return b.blk.region }
 
 // ReadOnly reports whether the memory must not be written.
 func (b *Buffer) ReadOnly() bool { b.check("ReadOnly"); return b.blk.region.readOnly }
 
-// Bytes returns the view's memory without a copy. The slice is valid until b is released,
-// and must not be written when ReadOnly. It panics for Device memory.
+// Bytes returns the view's memory without a copy. The slice is valid until b is released, and must not be written if
+// ReadOnly. It panics for Device memory.
 func (b *Buffer) Bytes() []byte {
 	b.check("Bytes")
 	if r := b.blk.region; !r.kind.HostAccessible() {
-		panic(fmt.Sprintf("mem: Bytes of %v memory on device %d: the CPU cannot touch it; copy it to the host with "+
+		panic(fmt.Sprintf("mem: Bytes of %v memory on device %d: not accessible to the CPU; copy it to the host with "+
 			"package cuda first", r.kind, r.device))
 	}
 	return b.blk.region.bytes(b.off, b.n)
 }
 
-// Ready is the event of the last write to the view, or nil when nothing is outstanding.
-// Readers wait for it, see WaitReady.
+// Ready returns the event of the last write to the view, or nil if no write is outstanding. Readers wait for it, see
+// WaitReady.
 func (b *Buffer) Ready() Event {
 	b.check("Ready")
 	if e := b.ready.Load(); e != nil {
@@ -182,8 +182,8 @@ func (b *Buffer) Ready() Event {
 	return nil
 }
 
-// SetReady says that the view's memory is being written until e completes; nil says that it
-// is ready now. A pool does not hand the memory out again before e has completed.
+// SetReady sets the event that completes when the current write to the view's memory is done; nil means that the memory
+// is ready. A pool does not reuse the memory before e has completed.
 func (b *Buffer) SetReady(e Event) {
 	b.check("SetReady")
 	if e == nil {
@@ -193,7 +193,7 @@ func (b *Buffer) SetReady(e Event) {
 	b.ready.Store(&e)
 }
 
-// WaitReady waits until the last write has finished. It returns at once when there is none.
+// WaitReady waits until the last write has finished. It returns immediately if there is none.
 func (b *Buffer) WaitReady(ctx context.Context) error {
 	if e := b.Ready(); e != nil {
 		return e.Wait(ctx)
@@ -201,10 +201,9 @@ func (b *Buffer) WaitReady(ctx context.Context) error {
 	return nil
 }
 
-// OnFree registers a function that runs when the last view of the allocation is released,
-// before its memory goes back to where it came from. A buffer of a pool has an end of its own
-// here; Region.OnFree waits for the end of the whole slab. Functions run in reverse order of
-// registration on the goroutine of the last Release, so they must not block.
+// OnFree registers a function that runs when the last view of the allocation is released, before its memory is
+// returned. For a buffer of a pool that is the end of the allocation; Region.OnFree waits for the end of the whole
+// slab. Functions run in reverse order of registration on the goroutine of the last Release, so they must not block.
 func (b *Buffer) OnFree(f func()) {
 	b.check("OnFree")
 	b.blk.mu.Lock()
@@ -212,7 +211,7 @@ func (b *Buffer) OnFree(f func()) {
 	b.blk.mu.Unlock()
 }
 
-// String describes the view for error messages and logs.
+// String returns a description of the view for error messages and logs.
 func (b *Buffer) String() string {
 	return fmt.Sprintf("buffer [%d:%d] of %v", b.off, b.off+b.n, b.blk.region)
 }

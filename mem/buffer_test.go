@@ -68,7 +68,7 @@ func TestBufferBytesOfDevice(t *testing.T) {
 	if b.Kind() != mem.Device || b.Device() != 3 || b.ReadOnly() {
 		t.Errorf("%v", b)
 	}
-	mustPanic(t, "the CPU cannot touch it", func() { b.Bytes() })
+	mustPanic(t, "not accessible to the CPU", func() { b.Bytes() })
 }
 
 func TestBufferCounts(t *testing.T) {

@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// The pool's bookkeeping is a two-level segregated fit: free chunks are listed by size class
-// (eight classes per power of two) with bitmaps over the lists, so that allocating, freeing
-// and coalescing take constant time however fragmented the pool is. All of it lives in Go
-// memory: a slab may be device memory, which the CPU cannot write headers into.
+// The pool uses a two-level segregated fit: free chunks are listed by size class (eight classes per power of two) with
+// bitmaps over the lists, so that allocating, freeing and coalescing take constant time however fragmented the pool is.
+// All of it is in Go memory: a slab may be device memory, in which the CPU cannot store headers.
 
 const (
 	subBits  = 3 // 1<<subBits size classes per power of two
@@ -23,17 +22,17 @@ type slab struct {
 	head *chunk // the chunk at the lowest address
 }
 
-// chunk is a range of a slab, free or handed out. Neighbours in address order are linked for
-// coalescing, free ones of one size class for finding.
+// chunk is a range of a slab, free or allocated. Neighbors in address order are linked for coalescing, free chunks of
+// one size class for finding.
 type chunk struct {
 	slab      *slab
 	off, size int // off from the start of the slab's Region
 	free      bool
-	// home is the arena in which a free chunk stands, and to which one that is handed out
-	// returns. Only neighbours of one home are joined.
+	// home is the arena of a free chunk, and to which an allocated chunk returns. Only neighbors of one home are
+	// joined.
 	home *arena
-	// after are events that work on the memory must wait for, in addition to the order of home's
-	// stream. Whoever has taken the chunk owns them.
+	// after are events that work on the memory must wait for, in addition to the order of home's stream. They belong to
+	// the goroutine that has taken the chunk.
 	after    []Event
 	view     *pooled // for the next owner, set when it is taken
 	prev     *chunk
@@ -42,7 +41,7 @@ type chunk struct {
 	nextFree *chunk
 }
 
-// chunks are spare ones, linked by nextFree: cutting and joining makes no garbage.
+// chunks are unused chunk structs, linked by nextFree: splitting and joining produces no garbage.
 type chunks struct{ first *chunk }
 
 func (s *chunks) get() *chunk {
@@ -105,9 +104,8 @@ func (f *freeList) remove(c *chunk) {
 	c.free, c.prevFree, c.nextFree = false, nil, nil
 }
 
-// find returns a free chunk of at least size bytes, or nil. It looks first in the class above
-// size, where every chunk fits, and only then walks the class of size itself, so that a
-// request that could be served never fails.
+// find returns a free chunk of at least size bytes, or nil. It searches first the class above size, where every chunk
+// fits, and then the class of size itself, so that a request that can be served never fails.
 func (f *freeList) find(size int) *chunk {
 	t, s := class(size)
 	if m := f.sub[t] >> (s + 1) << (s + 1); m != 0 {
@@ -145,7 +143,7 @@ func (f *freeList) take(size int, spare *chunks) *chunk {
 	return c
 }
 
-// give returns a chunk to its home, whose list f is, and joins it with free neighbours there.
+// give returns a chunk to its home, whose list is f, and joins it with free neighbors there.
 func (f *freeList) give(c *chunk, spare *chunks) {
 	if n := c.next; n != nil && n.free && n.home == c.home {
 		f.remove(n)

@@ -4,7 +4,7 @@ package mem
 
 const invariants = false
 
-// viewBatch is how many views of pool buffers are made at a time.
+// viewBatch is how many views of pool buffers are allocated at a time.
 const viewBatch = 32
 
 // debugState is empty without the build tag invariants.

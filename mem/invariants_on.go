@@ -12,10 +12,10 @@ import (
 
 const invariants = true
 
-// viewBatch is 1: each view is watched by itself, and a batch lives as long as one of it.
+// viewBatch is 1: each view is tracked separately, and a batch lives as long as any of its views.
 const viewBatch = 1
 
-// debugState remembers where a Buffer was made and released.
+// debugState records where a Buffer was created and released.
 type debugState struct {
 	life *lifeRecord
 }
@@ -32,9 +32,9 @@ var leakReport atomic.Pointer[func(msg string)]
 func (d *debugState) born(b *Buffer) {
 	d.life = &lifeRecord{what: b.String(), born: string(debug.Stack())}
 	if b.blk.region.heap != nil && b.blk.chunk == nil {
-		return // the collector frees it: forgetting it loses nothing
+		return // freed by the garbage collector: not a leak
 	}
-	// Only a report: C memory is never freed from here, its user may still be running.
+	// Report only: C memory is never freed from here, since it may still be in use.
 	runtime.AddCleanup(b, func(l *lifeRecord) {
 		if l.released.Load() != nil {
 			return

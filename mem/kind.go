@@ -2,7 +2,7 @@ package mem
 
 import "strconv"
 
-// Kind says what sort of memory a Region is, which decides who may touch it.
+// Kind is the kind of memory of a Region, which determines who may access it.
 type Kind uint8
 
 const (
@@ -11,7 +11,7 @@ const (
 	// Pinned is page-locked host memory. Memory pinned by package cuda is also known to
 	// the CUDA driver; memory from NewMmap with Lock is locked for the kernel only.
 	Pinned
-	// Device is memory of one GPU. The CPU must not touch it.
+	// Device is memory of one GPU. The CPU must not access it.
 	Device
 	// Managed is CUDA unified memory: the driver moves its pages between CPU and GPU.
 	Managed

@@ -6,23 +6,22 @@ import (
 	"sync/atomic"
 )
 
-// limit is a Resource that hands out at most a number of bytes at a time.
+// limit is a Resource that bounds the bytes in use.
 type limit struct {
 	adaptor
 	max   int64
 	inUse atomic.Int64
 }
 
-// limitAlign is what each allocation is rounded up to.
+// limitAlign is the unit to which each allocation is rounded up.
 const limitAlign = 256
 
-// NewLimit returns a Resource that hands out at most max bytes of upstream at a time (RMM's
-// LimitingResourceAdaptor); Alloc returns an error that wraps ErrOutOfMemory when more would be
-// out. Buffers count with their length rounded up to 256 bytes, as a pool of CUDA memory
-// rounds them.
+// NewLimit returns a Resource that bounds the bytes of upstream in use to max (RMM's LimitingResourceAdaptor); Alloc
+// returns an error that wraps ErrOutOfMemory beyond it. The length of each buffer is rounded up to 256 bytes, as by a
+// pool of CUDA memory.
 func NewLimit(upstream Resource, max int64) (Resource, error) {
 	if upstream == nil || max <= 0 {
-		return nil, fmt.Errorf("mem: NewLimit: a limit of %d bytes on %T: give a resource and a number above 0", max,
+		return nil, fmt.Errorf("mem: NewLimit: limit of %d bytes on %T: want a resource and a limit above 0", max,
 			upstream)
 	}
 	return &limit{adaptor: adaptor{upstream}, max: max}, nil
@@ -30,7 +29,7 @@ func NewLimit(upstream Resource, max int64) (Resource, error) {
 
 func (l *limit) Alloc(ctx context.Context, n int) (*Buffer, error) { return l.AllocOn(ctx, n, nil) }
 
-// AllocOn is Alloc in the order of a stream, see StreamResource.
+// AllocOn is Alloc in stream order, see StreamResource.
 func (l *limit) AllocOn(ctx context.Context, n int, st Stream) (*Buffer, error) {
 	if err := checkSize("limit", n); err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 
 // MmapConfig configures NewMmap. The zero value is useful.
 type MmapConfig struct {
-	// Populate faults every page in at once. Default: pages come with the first touch.
+	// Populate faults in every page immediately. Default: pages are faulted in on first access.
 	Populate bool
 	// HugePages asks for transparent huge pages (madvise). It is a hint and never fails.
 	HugePages bool
@@ -19,8 +19,8 @@ type MmapConfig struct {
 	Lock bool
 }
 
-// NewMmap allocates anonymous private mappings: zeroed, page aligned, outside the Go heap and
-// unmapped with the last reference. A transport may register it for as long as it lives.
+// NewMmap returns a Resource of anonymous private mappings: zeroed, page aligned, outside the Go heap and unmapped with
+// the last reference. A transport may register the memory for its whole lifetime.
 func NewMmap(cfg MmapConfig) Resource { return &mmapResource{cfg: cfg} }
 
 type mmapResource struct{ cfg MmapConfig }
@@ -41,7 +41,7 @@ func (m *mmapResource) Alloc(ctx context.Context, n int) (*Buffer, error) {
 	if err := checkSize("mmap", n); err != nil {
 		return nil, err
 	}
-	if n == 0 { // mmap refuses 0
+	if n == 0 { // mmap rejects length 0
 		return NewRegion(RegionConfig{Kind: m.Kind(), Device: -1}).Buffer(), nil
 	}
 	flags := syscall.MAP_ANON | syscall.MAP_PRIVATE

@@ -8,49 +8,44 @@ import (
 	"sync"
 )
 
-// PoolConfig sets up a Pool. The zero value is an unbounded pool with 64 MiB slabs.
+// PoolConfig configures a Pool. The zero value is an unbounded pool with 64 MiB slabs.
 type PoolConfig struct {
-	// SlabBytes is how much is taken from upstream at a time; a larger request gets a slab
-	// of its own. Default 64 MiB.
+	// SlabBytes is how much is allocated from upstream at a time; a larger request gets its own slab. Default 64 MiB.
 	SlabBytes int
-	// MaxBytes bounds what is taken from upstream in all. Default 0: no bound.
-	// (rmm.maximum-pool-size)
+	// MaxBytes bounds the total allocated from upstream. Default 0: no bound. (rmm.maximum-pool-size)
 	MaxBytes int64
-	// Align is the alignment of every buffer, a power of two. Sizes are rounded up to it.
-	// Default 256, what CUDA guarantees for its allocations.
+	// Align is the alignment of every buffer, a power of two. Sizes are rounded up to it. Default 256, the alignment of
+	// CUDA's allocations.
 	Align int
 	// Wait makes Alloc wait for memory, until its context is done, when the pool is at
 	// MaxBytes. Default: Alloc fails with ErrOutOfMemory.
 	Wait bool
-	// InitialBytes is taken from upstream by NewPool, as one slab: one region, which a
-	// transport registers once. Default 0: the first slab comes with the first Alloc, so that
-	// an unused pool costs nothing. (rmm.pool-size)
+	// InitialBytes is allocated from upstream by NewPool, as one slab: one region, which a transport registers once.
+	// Default 0: the first slab is allocated by the first Alloc, so that an unused pool costs nothing. (rmm.pool-size)
 	InitialBytes int
-	// Double makes the pool grow as RMM's does, so that it has few regions however large it
-	// gets: a new slab is as large as all before it or, with MaxBytes, half of what is left.
-	// SlabBytes is then the least. Default: slabs of SlabBytes.
+	// Double makes the pool grow as RMM's does, so that it has few regions however large it is: a new slab is as large
+	// as all before it or, with MaxBytes, half of the remainder. SlabBytes is then the minimum. Default: slabs of
+	// SlabBytes.
 	Double bool
 }
 
-// Pool carves buffers out of large regions of an upstream resource, so that a transport
-// registers each region once and an allocation costs no system or driver call. It is a
-// Resource. Its memory is not zeroed.
+// Pool allocates buffers within large regions of an upstream resource, so that a transport registers each region once
+// and an allocation costs no system or driver call. It is a Resource. Its memory is not zeroed.
 //
-// Memory returns to the pool with the last reference to the last view of a buffer, and not
-// before the ready events of those views have completed. Memory of AllocOn is handed on in
-// the order of its stream instead, without waiting; see arena.go.
+// Memory returns to the pool with the last reference to the last view of a buffer, and not before the ready events of
+// those views have completed. Memory of AllocOn is reused in the order of its stream instead, without waiting.
 type Pool struct {
 	upstream Resource
 	cfg      PoolConfig
 
 	mu       sync.Mutex // guards all below; never held during a call of upstream or a device
-	common   arena      // free memory that any caller may use at once
+	common   arena      // free memory that any caller may use immediately
 	streams  []*arena   // free memory in the order of a stream, in the order of their first use
 	slabs    []*slab
-	growing  int // slabs being asked for upstream
+	growing  int // slabs being allocated from upstream
 	waiters  []*waiter
 	quaran   []quarantined
-	checking int // chunks that a goroutine has taken out to ask a device about them
+	checking int // chunks taken out by a goroutine that queries a device about them
 	closed   bool
 	spare    chunks
 	views    []pooled // not yet used
@@ -59,18 +54,18 @@ type Pool struct {
 
 // PoolStats is a snapshot of a Pool. Sizes are in bytes.
 type PoolStats struct {
-	Slabs       int   // regions taken from upstream
+	Slabs       int   // regions allocated from upstream
 	Reserved    int64 // bytes in those regions
-	InUse       int64 // bytes handed out, rounded up to the alignment
+	InUse       int64 // bytes in use, rounded up to the alignment
 	Peak        int64 // largest InUse so far
 	Quarantined int64 // bytes released but still being written by a device
 	Streams     int   // streams that memory was allocated on and that are not closed
 	StreamFree  int64 // bytes free in the order of those streams
-	Outstanding int   // buffers handed out
-	LargestFree int   // largest request that needs no growth
-	Waiting     int   // Alloc calls that wait for memory
+	Outstanding int   // buffers in use
+	LargestFree int   // largest request that can be served without growth
+	Waiting     int   // Alloc calls waiting for memory
 	Allocs      int64 // successful Alloc calls
-	Frees       int64 // allocations that came back
+	Frees       int64 // allocations that were released
 }
 
 type waiter struct {
@@ -84,15 +79,14 @@ type quarantined struct {
 	events []Event
 }
 
-// pooled is one allocation: its block and the first view in one piece of Go memory. It is
-// never used again, so a stale *Buffer can never reach another owner's memory. They are made
-// viewBatch at a time: an allocation costs a slice of one.
+// pooled is one allocation: its block and the first view in one Go allocation. It is never reused, so a stale *Buffer
+// can never access another owner's memory. viewBatch of them are allocated at a time.
 type pooled struct {
 	buf Buffer
 	blk block
 }
 
-// NewPool makes a pool on upstream, which must outlive it.
+// NewPool returns a pool on upstream, which must outlive it.
 func NewPool(upstream Resource, cfg PoolConfig) (*Pool, error) {
 	if upstream == nil {
 		return nil, errors.New("mem: NewPool: no upstream resource; use mem.Heap or mem.NewMmap")
@@ -122,17 +116,16 @@ func NewPool(upstream Resource, cfg PoolConfig) (*Pool, error) {
 	return p, nil
 }
 
-// Kind is the sort of memory of the upstream resource.
+// Kind returns the kind of memory of the upstream resource.
 func (p *Pool) Kind() Kind { return p.upstream.Kind() }
 
-// Device is the GPU ordinal of the upstream resource, or -1.
+// Device returns the GPU ordinal of the upstream resource, or -1.
 func (p *Pool) Device() int { return p.upstream.Device() }
 
-// Alloc returns a buffer of n bytes. When no free memory is large enough it takes another
-// slab from upstream; at MaxBytes it fails with ErrOutOfMemory or, with PoolConfig.Wait,
-// waits for memory. Released memory that a device is still writing is waited for in both
-// cases. Among waiters, those that fit are served in order of arrival; a small request may
-// overtake a large one, since making it wait could make both wait for ever.
+// Alloc returns a buffer of n bytes. When no free memory is large enough it allocates another slab from upstream; at
+// MaxBytes it fails with ErrOutOfMemory or, with PoolConfig.Wait, waits for memory. In both cases it waits for released
+// memory that a device is still writing. Waiting calls are served in order of arrival if the memory fits; a small
+// request may overtake a large one, since otherwise both could wait forever.
 func (p *Pool) Alloc(ctx context.Context, n int) (*Buffer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -143,10 +136,9 @@ func (p *Pool) Alloc(ctx context.Context, n int) (*Buffer, error) {
 	return p.alloc(ctx, n, nil)
 }
 
-// AllocOn returns a buffer of n bytes for work of s, see StreamResource. Memory that was
-// released by work of the same stream is used again without a driver call and without
-// waiting. What other streams have released is taken over by making s wait for them on the
-// device, before the pool takes more from upstream.
+// AllocOn returns a buffer of n bytes for work of s, see StreamResource. Memory that was released by work of the same
+// stream is reused without a driver call and without waiting. Memory released by other streams is reused by making s
+// wait for them on the device, before the pool allocates more from upstream.
 func (p *Pool) AllocOn(ctx context.Context, n int, s Stream) (*Buffer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -170,14 +162,14 @@ func (p *Pool) alloc(ctx context.Context, n int, s Stream) (*Buffer, error) {
 	return &x.buf, nil
 }
 
-// round gives every buffer, also an empty one, a range of its own.
+// round rounds up a size so that every buffer, also an empty one, has a distinct range.
 func (p *Pool) round(n int) int { return max(n+p.cfg.Align-1, p.cfg.Align) &^ (p.cfg.Align - 1) }
 
-// get finds memory: what is free for the caller, what a device has finished with, what other
-// streams have, more from upstream, and in the end what others give back.
+// get finds memory, in this order: free for the caller, finished by a device, free in other streams, newly allocated
+// from upstream, and released by others.
 func (p *Pool) get(ctx context.Context, size int, s Stream) (*chunk, error) {
 	if m := p.cfg.MaxBytes; m > 0 && int64(size) > m {
-		return nil, fmt.Errorf("%w: pool: %d bytes is more than the pool's MaxBytes of %d", ErrOutOfMemory, size, m)
+		return nil, fmt.Errorf("%w: pool: %d bytes exceeds the pool's MaxBytes of %d", ErrOutOfMemory, size, m)
 	}
 	for {
 		p.mu.Lock()
@@ -186,7 +178,7 @@ func (p *Pool) get(ctx context.Context, size int, s Stream) (*chunk, error) {
 			return nil, fmt.Errorf("%w: pool: alloc of %d bytes", ErrClosed, size)
 		}
 		home, known := p.arenaOf(s)
-		if !known { // the stream's own code runs outside of the lock
+		if !known { // callbacks of the stream run without the lock
 			p.mu.Unlock()
 			s.OnClose(func() { p.streamClosed(s) })
 			continue
@@ -203,7 +195,7 @@ func (p *Pool) get(ctx context.Context, size int, s Stream) (*chunk, error) {
 			p.mu.Unlock()
 			return p.inOrder(c, s)
 		}
-		if p.closed { // while a device was asked
+		if p.closed { // closed during the query of a device
 			p.mu.Unlock()
 			continue
 		}
@@ -225,7 +217,7 @@ func (p *Pool) get(ctx context.Context, size int, s Stream) (*chunk, error) {
 			}
 		}
 		if !p.cfg.Wait && p.growing == 0 && len(p.quaran)+p.checking == 0 {
-			err := fmt.Errorf("%w: pool: %d bytes: %d of at most %d bytes are in use, largest free piece %d",
+			err := fmt.Errorf("%w: pool: %d bytes: %d of at most %d bytes are in use, largest free chunk is %d bytes",
 				ErrOutOfMemory, size, p.stats.InUse, p.cfg.MaxBytes, p.largest())
 			p.mu.Unlock()
 			return nil, err
@@ -240,7 +232,7 @@ func (p *Pool) get(ctx context.Context, size int, s Stream) (*chunk, error) {
 	}
 }
 
-// find hands out a chunk that the owner of home may use at once.
+// find returns a chunk that the owner of home may use immediately.
 func (p *Pool) find(size int, home *arena) *chunk {
 	c := p.take(size, home, home)
 	if c == nil && home != &p.common {
@@ -249,8 +241,7 @@ func (p *Pool) find(size int, home *arena) *chunk {
 	return c
 }
 
-// take hands out a chunk of exactly size bytes of one arena, if one is free, which returns to
-// another.
+// take returns a chunk of exactly size bytes of one arena, if one is free, which returns to another.
 func (p *Pool) take(size int, from, home *arena) *chunk {
 	c := from.free.take(size, &p.spare)
 	if c == nil {
@@ -270,13 +261,13 @@ func (p *Pool) take(size int, from, home *arena) *chunk {
 	return c
 }
 
-// free enters a chunk that is not in use into its home.
+// free adds an unused chunk to its home.
 func (p *Pool) free(c *chunk) {
 	c.home.bytes += int64(c.size)
 	c.home.free.give(c, &p.spare)
 }
 
-// put takes back an allocation whose last view was released.
+// put returns an allocation whose last view was released.
 func (p *Pool) put(c *chunk, uses []Event) {
 	if c.home != &p.common {
 		p.putInOrder(c, uses)
@@ -288,7 +279,7 @@ func (p *Pool) put(c *chunk, uses []Event) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.back(c)
+	p.uncount(c)
 	if len(events) > 0 {
 		p.quarantine(c, events)
 		p.kick() // a waiter has to poll for it
@@ -298,8 +289,8 @@ func (p *Pool) put(c *chunk, uses []Event) {
 	p.serve()
 }
 
-// back notes that an allocation has come back.
-func (p *Pool) back(c *chunk) {
+// uncount subtracts a returned allocation from the statistics.
+func (p *Pool) uncount(c *chunk) {
 	p.stats.InUse -= int64(c.size)
 	p.stats.Outstanding--
 	p.stats.Frees++
@@ -313,7 +304,7 @@ func (p *Pool) quarantine(c *chunk, events []Event) {
 	p.quaran = append(p.quaran, quarantined{c, events})
 }
 
-// largest is the largest free piece of all arenas.
+// largest returns the size of the largest free chunk of all arenas.
 func (p *Pool) largest() int {
 	n := p.common.free.largest()
 	for _, a := range p.streams {
@@ -337,8 +328,8 @@ func (p *Pool) Stats() PoolStats {
 	return s
 }
 
-// Trim gives slabs without a buffer back to upstream and returns the number of bytes. What a
-// stream has not finished with stays.
+// Trim returns slabs without buffers to upstream and reports their size in bytes. Memory still in use by a stream is
+// kept.
 func (p *Pool) Trim() int64 {
 	p.mu.Lock()
 	if len(p.quaran) > 0 {
@@ -353,9 +344,8 @@ func (p *Pool) Trim() int64 {
 	return n
 }
 
-// Close gives all memory back to upstream. While buffers are out, or a device still works on
-// released ones, it changes nothing and returns an error that wraps ErrBusy; call it again
-// then. Closing a closed pool does nothing.
+// Close returns all memory to upstream. While buffers are in use, or a device still works on released ones, it changes
+// nothing and returns an error that wraps ErrBusy; it may then be called again. Closing a closed pool does nothing.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	if len(p.quaran) > 0 {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// No lock is held over a call to the upstream resource or to an Event: both may be driver
-// calls. The pool's counters are changed first, the call is made, the result is entered.
+// No lock is held during a call of the upstream resource or of an Event: both may be driver calls. The pool's counters
+// are changed first, then the call is made and its result recorded.
 
-// errMisaligned: the slab begins at an address that leaves too little of it.
-var errMisaligned = errors.New("upstream is aligned to less than the pool")
+// errMisaligned is returned for a slab whose alignment leaves too little of it.
+var errMisaligned = errors.New("upstream alignment is less than that of the pool")
 
-// reserve enters a slab of n bytes in the counters, if MaxBytes allows it.
+// reserve adds a slab of n bytes to the counters, if MaxBytes allows it.
 func (p *Pool) reserve(n int) bool {
 	if m := p.cfg.MaxBytes; m > 0 && p.stats.Reserved+int64(n) > m {
 		return false
@@ -24,8 +24,8 @@ func (p *Pool) reserve(n int) bool {
 	return true
 }
 
-// planGrow decides how large a slab to ask for, and which empty slabs to give back first to
-// stay within MaxBytes. On success it has entered the new slab in the counters.
+// planGrow decides how large a slab to request, and which empty slabs to return first to stay within MaxBytes. On
+// success it has added the new slab to the counters.
 func (p *Pool) planGrow(size int) (want int, drop []*slab, ok bool) {
 	want = max(p.cfg.SlabBytes, size)
 	if p.cfg.Double {
@@ -39,7 +39,7 @@ func (p *Pool) planGrow(size int) (want int, drop []*slab, ok bool) {
 		if room := m - p.stats.Reserved; int64(want) > room {
 			want = max(size, int(min(room, int64(want))))
 			if int64(want) > room {
-				// Empty slabs that are each too small may make room together.
+				// Several empty slabs that are each too small may make room together.
 				if p.emptyBytes()+room < int64(want) {
 					return 0, nil, false
 				}
@@ -50,8 +50,8 @@ func (p *Pool) planGrow(size int) (want int, drop []*slab, ok bool) {
 	return want, drop, p.reserve(want)
 }
 
-// empty reports whether the slab is unused, the devices included: what is free in the order of a
-// stream may still be worked on.
+// empty reports whether the slab is unused, also by devices: memory that is free in the order of a stream may still be
+// in use.
 func (s *slab) empty() bool {
 	return s.head.free && s.head.next == nil && s.head.home == &s.pool.common
 }
@@ -65,8 +65,7 @@ func (p *Pool) emptyBytes() (n int64) {
 	return n
 }
 
-// dropEmpty takes empty slabs out of the pool for as long as more says so. The caller
-// releases them after unlocking.
+// dropEmpty removes empty slabs from the pool while more returns true. The caller releases them after unlocking.
 func (p *Pool) dropEmpty(more func(freed int64) bool) (drop []*slab, n int64) {
 	p.slabs = slices.DeleteFunc(p.slabs, func(s *slab) bool {
 		if !s.empty() || !more(n) {
@@ -82,9 +81,8 @@ func (p *Pool) dropEmpty(more func(freed int64) bool) (drop []*slab, n int64) {
 	return drop, n
 }
 
-// growOrLess adds a slab of want bytes, already reserved, with room for need. If upstream is
-// nearly full it tries with half as much, down to what is needed now, if it is badly aligned
-// with a little more.
+// growOrLess adds a slab of want bytes, already reserved, with room for need. If upstream is nearly full it tries half
+// as much, down to need; if the slab is misaligned it tries a little more.
 func (p *Pool) growOrLess(ctx context.Context, want, need int) error {
 	for aligned := false; ; {
 		err := p.grow(ctx, want, need)
@@ -140,7 +138,7 @@ func (p *Pool) grow(ctx context.Context, n, need int) error {
 	return nil
 }
 
-// serve hands free memory to the waiters that it fits, in order of arrival.
+// serve gives free memory to waiters, in order of arrival.
 func (p *Pool) serve() {
 	p.waiters = slices.DeleteFunc(p.waiters, func(w *waiter) bool {
 		c := p.find(w.size, w.home)
@@ -152,7 +150,7 @@ func (p *Pool) serve() {
 	})
 }
 
-// kick makes every waiter look again at the state of the pool.
+// kick makes every waiter check the state of the pool again.
 func (p *Pool) kick() {
 	for _, w := range p.waiters {
 		w.ch <- nil
@@ -160,8 +158,8 @@ func (p *Pool) kick() {
 	p.waiters = nil
 }
 
-// waitLocked waits for a chunk; nil without an error means: try again. It is called with the
-// lock held and returns without it.
+// waitLocked waits for a chunk; nil without an error means: try again. It is called with the lock held and returns
+// without it.
 func (p *Pool) waitLocked(ctx context.Context, size int, home *arena) (*chunk, error) {
 	w := &waiter{size: size, home: home, ch: make(chan *chunk, 1)}
 	p.waiters = append(p.waiters, w)
@@ -169,7 +167,7 @@ func (p *Pool) waitLocked(ctx context.Context, size int, home *arena) (*chunk, e
 	p.mu.Unlock()
 
 	var tick <-chan time.Time
-	if poll { // the device does not notify when it is done
+	if poll { // the device does not notify about completion
 		t := time.NewTimer(100 * time.Microsecond)
 		defer t.Stop()
 		tick = t.C
@@ -187,7 +185,7 @@ func (p *Pool) waitLocked(ctx context.Context, size int, home *arena) (*chunk, e
 	}
 	p.mu.Unlock()
 	if i < 0 {
-		if c := <-w.ch; c != nil { // served at the same moment
+		if c := <-w.ch; c != nil { // served at the same time
 			return c, nil
 		}
 	}
@@ -197,8 +195,8 @@ func (p *Pool) waitLocked(ctx context.Context, size int, home *arena) (*chunk, e
 	return nil, nil
 }
 
-// stillPending returns the events that have not completed. One that reports an error counts
-// as completed: its context is broken, and with it whatever was writing.
+// stillPending returns the events that have not completed. An event that reports an error counts as completed: its
+// context is broken, and no work runs in it.
 func stillPending(events []Event) []Event {
 	var out []Event
 	for _, e := range events {
@@ -209,8 +207,8 @@ func stillPending(events []Event) []Event {
 	return out
 }
 
-// sweepLocked returns quarantined memory whose events have completed. It unlocks while it
-// asks the device.
+// sweepLocked returns quarantined memory whose events have completed to the free lists. It unlocks while it queries the
+// device.
 func (p *Pool) sweepLocked() {
 	work := p.quaran
 	p.quaran = nil

@@ -10,30 +10,29 @@ import (
 
 // RegionConfig describes one allocation to NewRegion.
 type RegionConfig struct {
-	// Addr is the first byte, Len the length in bytes. Both are ignored when Heap is set.
+	// Addr is the address of the first byte, Len the length in bytes. Both are ignored if Heap is set.
 	Addr uintptr
 	Len  int
-	// Kind is the sort of memory; the zero value is Host.
+	// Kind is the kind of memory; the zero value is Host.
 	Kind Kind
-	// Device is the GPU ordinal, -1 for host memory. For Host and Pinned memory it is
-	// always taken as -1, so that the zero value does no harm.
+	// Device is the GPU ordinal, -1 for host memory. It is ignored for Host and Pinned memory, so that the zero value
+	// is valid.
 	Device int
 	// Heap, when not nil, is Go memory: the Region keeps it alive and takes Addr and Len
 	// from it. Kind must be Host.
 	Heap []byte
 	// ReadOnly memory may be sent but never received into.
 	ReadOnly bool
-	// Free gives the memory back. It runs once, after the OnFree functions, when the last
-	// reference is released. It may be nil.
+	// Free frees the memory. It runs once, after the OnFree functions, when the last reference is released. It may be
+	// nil.
 	Free func()
-	// FreeAfter, when set, is called instead of Free. It gets the ready events of views
-	// that had not finished when those views were released, so that a stream-ordered
-	// allocator can order its free behind them.
+	// FreeAfter, if set, is called instead of Free. It gets the ready events of views that had not completed when those
+	// views were released, so that a stream-ordered allocator can order its free after them.
 	FreeAfter func(pending []Event)
 }
 
-// Region is one allocation: the unit that transports register, once. It is freed when the
-// last Buffer on it is released.
+// Region is one allocation: the unit that transports register, once. It is freed when the last Buffer on it is
+// released.
 type Region struct {
 	addr     uintptr
 	length   int
@@ -56,17 +55,16 @@ type Region struct {
 
 type freeHook struct{ f func() }
 
-// live counts the regions that are not Go heap, and their bytes.
+// liveRegions counts the regions outside the Go heap, liveBytes their bytes.
 var liveRegions, liveBytes atomic.Int64
 
 // Live returns how many regions outside the Go heap exist in the process, and their total
 // length in bytes. Leak checks compare it before and after.
 func Live() (regions, bytes int64) { return liveRegions.Load(), liveBytes.Load() }
 
-// NewRegion wraps one allocation. The Region starts with one reference, which the first
-// Buffer call hands to the caller: a Region whose Buffer is never asked for is never freed.
-// It panics on a configuration that cannot be right (negative length, heap memory that is
-// not Host): those are programming errors.
+// NewRegion wraps one allocation. The Region starts with one reference, which the first Buffer call passes to the
+// caller: a Region without a call of Buffer is never freed. It panics on an invalid configuration (negative length,
+// heap memory that is not Host), which is a programming error.
 func NewRegion(cfg RegionConfig) *Region {
 	r := &Region{
 		addr: cfg.Addr, length: cfg.Len, kind: cfg.Kind, device: cfg.Device,
@@ -96,23 +94,23 @@ func NewRegion(cfg RegionConfig) *Region {
 	return r
 }
 
-// Addr is the address of the first byte; a device address for Device memory.
+// Addr returns the address of the first byte; a device address for Device memory.
 func (r *Region) Addr() uintptr { return r.addr }
 
-// Len is the length in bytes.
+// Len returns the length in bytes.
 func (r *Region) Len() int { return r.length }
 
-// Kind is the sort of memory.
+// Kind returns the kind of memory.
 func (r *Region) Kind() Kind { return r.kind }
 
-// Device is the GPU ordinal, or -1 for host memory.
+// Device returns the GPU ordinal, or -1 for host memory.
 func (r *Region) Device() int { return r.device }
 
 // GoHeap reports whether the memory belongs to the Go garbage collector. Such memory must be
 // pinned or copied for the time C code uses it, and must not be registered for longer.
 func (r *Region) GoHeap() bool { return r.heap != nil }
 
-// String describes the region for error messages and logs.
+// String returns a description of the region for error messages and logs.
 func (r *Region) String() string {
 	if r.device >= 0 {
 		return fmt.Sprintf("%v region of %d bytes at %#x on device %d", r.kind, r.length, r.addr, r.device)
@@ -120,11 +118,10 @@ func (r *Region) String() string {
 	return fmt.Sprintf("%v region of %d bytes at %#x", r.kind, r.length, r.addr)
 }
 
-// OnFree registers a function that runs before the memory is freed, for example to
-// deregister it from a transport. Functions run in reverse order of registration, on the
-// goroutine that releases the last reference, so they must not block. The returned stop
-// removes the function again and reports whether it did so before it ran. OnFree panics if
-// the region is already freed: the caller must hold a reference.
+// OnFree registers a function that runs before the memory is freed, for example to deregister it from a transport.
+// Functions run in reverse order of registration, on the goroutine that releases the last reference, so they must not
+// block. The returned stop removes the function and reports whether it did so before it ran. OnFree panics if the
+// region is already freed: the caller must hold a reference.
 func (r *Region) OnFree(f func()) (stop func() bool) {
 	h := &freeHook{f}
 	r.mu.Lock()
@@ -145,8 +142,8 @@ func (r *Region) OnFree(f func()) (stop func() bool) {
 	}
 }
 
-// Buffer returns a view of the whole region. The first call hands over the reference that
-// NewRegion made; each later call takes a reference of its own and needs the region alive.
+// Buffer returns a view of the whole region. The first call passes on the reference of NewRegion; each later call adds
+// a reference and requires a live region.
 func (r *Region) Buffer() *Buffer {
 	if r.firstView.Swap(true) {
 		r.blk.retain()
@@ -163,11 +160,11 @@ func (r *Region) bytes(off, n int) []byte {
 		return []byte{}
 	}
 	a := r.addr + uintptr(off)
-	// Not Go memory, so the collector neither moves nor frees it; the reference does.
+	// This is not Go memory: the garbage collector neither moves nor frees it.
 	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&a))), n)
 }
 
-// release runs once, when the last reference is gone.
+// release runs once, when the last reference is dropped.
 func (r *Region) release(pending []Event) {
 	r.mu.Lock()
 	hooks := r.onFree

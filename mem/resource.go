@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	// ErrOutOfMemory is returned by allocations that a resource cannot serve (now).
+	// ErrOutOfMemory is returned by allocations that a resource cannot (currently) serve.
 	ErrOutOfMemory = errors.New("mem: out of memory")
 	// ErrClosed is returned by operations on a closed Pool. It matches net.ErrClosed with errors.Is.
 	ErrClosed = closed.New("mem: pool is closed")
@@ -24,9 +24,9 @@ var (
 // with one reference, which the caller releases. Alloc is safe for concurrent use.
 type Resource interface {
 	Alloc(ctx context.Context, n int) (*Buffer, error)
-	// Kind is the sort of memory that Alloc returns.
+	// Kind returns the kind of memory that Alloc returns.
 	Kind() Kind
-	// Device is the GPU ordinal, or -1 for host memory.
+	// Device returns the GPU ordinal, or -1 for host memory.
 	Device() int
 }
 
@@ -35,17 +35,16 @@ var Heap Resource = heap{}
 
 type heap struct{}
 
-// maxAlloc is larger than any address space in use and smaller than what makes the Go runtime
-// panic instead of reporting.
+// maxAlloc is larger than any address space in use and smaller than sizes for which the Go runtime panics.
 const maxAlloc = 1 << 46
 
-// checkSize refuses sizes that no resource can serve.
+// checkSize rejects sizes that no resource can serve.
 func checkSize(what string, n int) error {
 	if n < 0 {
 		return fmt.Errorf("mem: %s: negative size %d", what, n)
 	}
 	if n > maxAlloc {
-		return fmt.Errorf("%w: %s: %d bytes is beyond the address space", ErrOutOfMemory, what, n)
+		return fmt.Errorf("%w: %s: %d bytes exceeds the address space", ErrOutOfMemory, what, n)
 	}
 	return nil
 }
@@ -63,8 +62,8 @@ func (heap) Alloc(ctx context.Context, n int) (*Buffer, error) {
 func (heap) Kind() Kind  { return Host }
 func (heap) Device() int { return -1 }
 
-// FromBytes wraps Go memory without a copy and keeps it alive. The buffer need not be
-// released. b must be memory of the Go heap; C or mmapped memory goes through NewRegion.
+// FromBytes wraps Go memory without a copy and keeps it alive. The buffer need not be released. b must be memory of the
+// Go heap; use NewRegion for C or mmapped memory.
 func FromBytes(b []byte) *Buffer {
 	if b == nil {
 		b = []byte{}

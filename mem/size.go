@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Size is an amount of memory as users write it: a number of bytes, or a part of the device
-// that it is for. The zero value is "not set".
+// Size is an amount of memory in a configuration: a number of bytes, or a fraction of a device. The zero value is "not
+// set".
 type Size struct {
 	bytes    int64
 	fraction float64
 	set      bool
 }
 
-// SizeBytes is a Size of n bytes.
+// SizeBytes returns a Size of n bytes.
 func SizeBytes(n int64) Size { return Size{bytes: n, set: true} }
 
-// SizeFraction is a Size of a part of the device: 0.8 is four fifths of it.
+// SizeFraction returns a Size that is a fraction of the device: 0.8 is four fifths of it.
 func SizeFraction(f float64) Size { return Size{fraction: f, set: true} }
 
 var sizeUnits = map[string]float64{
@@ -28,9 +28,9 @@ var sizeUnits = map[string]float64{
 	"ti": 1 << 40, "tib": 1 << 40, "pi": 1 << 50, "pib": 1 << 50,
 }
 
-// ParseSize reads a size as Dask-CUDA does: "12GB" and "1.5 GiB" are bytes (GB are powers of
-// ten, GiB of two), a number without a unit is bytes if it is above 1 and a fraction of the
-// device up to it, "auto" is the whole device. "", "0" and "none" are not set.
+// ParseSize parses a size like Dask-CUDA: "12GB" and "1.5 GiB" are bytes (GB are powers of ten, GiB of two), a number
+// without a unit is bytes if it is above 1 and otherwise a fraction of the device, "auto" is the whole device. "", "0"
+// and "none" are not set.
 func ParseSize(text string) (Size, error) {
 	const hint = `write a number of bytes such as 12GB or 1.5GiB, a fraction of the device such as 0.8, or "auto"`
 	word := strings.ToLower(strings.ReplaceAll(strings.TrimSpace(text), " ", ""))
@@ -44,33 +44,32 @@ func ParseSize(text string) (Size, error) {
 	number, unit := word[:end], word[end:]
 	factor, ok := sizeUnits[unit]
 	if !ok {
-		return Size{}, fmt.Errorf("mem: %.60q is no size: unknown unit %.20q; %s", text, unit, hint)
+		return Size{}, fmt.Errorf("mem: invalid size %.60q: unknown unit %.20q; %s", text, unit, hint)
 	}
 	n, err := strconv.ParseFloat(number, 64)
 	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) || strings.ContainsAny(number, "xp_") {
-		return Size{}, fmt.Errorf("mem: %.60q is no size; %s", text, hint)
+		return Size{}, fmt.Errorf("mem: invalid size %.60q; %s", text, hint)
 	}
 	switch n *= factor; {
 	case n < 0:
-		return Size{}, fmt.Errorf("mem: %.60q: a size is not below 0; %s", text, hint)
+		return Size{}, fmt.Errorf("mem: invalid size %.60q: negative; %s", text, hint)
 	case n == 0:
 		return Size{}, nil
 	case unit == "" && n <= 1:
 		return SizeFraction(n), nil
 	case n >= math.MaxInt64:
-		return Size{}, fmt.Errorf("mem: %.60q is more bytes than there are; %s", text, hint)
+		return Size{}, fmt.Errorf("mem: invalid size %.60q: too large; %s", text, hint)
 	case n < 1:
-		return Size{}, fmt.Errorf("mem: %.60q is less than a byte; %s", text, hint)
+		return Size{}, fmt.Errorf("mem: invalid size %.60q: less than a byte; %s", text, hint)
 	}
 	return SizeBytes(int64(n)), nil
 }
 
-// IsSet reports whether there is a size.
+// IsSet reports whether a size is set.
 func (s Size) IsSet() bool { return s.set }
 
-// Of returns the bytes of a device that has total of them, rounded down to whole 256: the
-// size of a pool. It is an error if they are more than the device has, or fewer than 256. A
-// size that is not set is 0.
+// Of returns the size in bytes for a device of total bytes, rounded down to a multiple of 256: the size of a pool. It
+// returns an error if the size exceeds the device, or is less than 256 bytes. A size that is not set is 0.
 func (s Size) Of(total int64) (int64, error) {
 	if !s.set {
 		return 0, nil
@@ -78,21 +77,21 @@ func (s Size) Of(total int64) (int64, error) {
 	n := s.bytes
 	if s.fraction != 0 {
 		if !(s.fraction > 0 && s.fraction <= 1) {
-			return 0, fmt.Errorf("mem: a fraction of a device is above 0 and at most 1, not %v", s.fraction)
+			return 0, fmt.Errorf("mem: invalid fraction %v of a device: want above 0 and at most 1", s.fraction)
 		}
 		n = int64(s.fraction * float64(total))
 	}
 	if n > total {
-		return 0, fmt.Errorf("%w: %v is more than the %d bytes that the device has: give less, or a fraction "+
+		return 0, fmt.Errorf("%w: %v exceeds the %d bytes of the device: use less, or a fraction "+
 			"such as 0.9", ErrOutOfMemory, s, total)
 	}
 	if n &^= 255; n <= 0 {
-		return 0, fmt.Errorf("mem: %v of a device of %d bytes is less than 256 bytes: give more", s, total)
+		return 0, fmt.Errorf("mem: %v of a device of %d bytes is less than 256 bytes: use more", s, total)
 	}
 	return n, nil
 }
 
-// String is the size in words.
+// String returns the size as text.
 func (s Size) String() string {
 	switch {
 	case !s.set:

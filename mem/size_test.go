@@ -37,7 +37,7 @@ func TestParseSize(t *testing.T) {
 				t.Errorf("%q: %d, %v", text, n, err)
 			}
 		case want == -2:
-			if !errors.Is(err, mem.ErrOutOfMemory) || !strings.Contains(err.Error(), "that the device has") {
+			if !errors.Is(err, mem.ErrOutOfMemory) || !strings.Contains(err.Error(), "bytes of the device") {
 				t.Errorf("%q: %d, %v", text, n, err)
 			}
 		case err != nil || n != want&^255 || s.IsSet() != (want != 0):

@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// Counters are a Statistics' figures. Bytes are those asked for, without rounding.
+// Counters are the counters of a Statistics. Bytes are requested sizes, without rounding.
 type Counters struct {
-	Bytes, PeakBytes, TotalBytes int64 // handed out now, at most at one time, in all
-	Count, PeakCount, TotalCount int64 // the same of allocations
+	Bytes, PeakBytes, TotalBytes int64 // current, peak, total
+	Count, PeakCount, TotalCount int64 // the same for allocations
 }
 
 func (c *Counters) add(n int64) {
@@ -25,16 +25,15 @@ func (c *Counters) drop(n int64) {
 	c.Count--
 }
 
-// Statistics is a Resource that counts what passes through it (RMM's
-// StatisticsResourceAdaptor).
+// Statistics is a Resource that counts its allocations (RMM's StatisticsResourceAdaptor).
 type Statistics struct {
 	adaptor
 
 	mu    sync.Mutex
-	stack []Counters // the first counts everything, each later one since its Push
+	stack []Counters // the first counts since the creation, each later one since its Push
 }
 
-// NewStatistics counts the allocations of upstream.
+// NewStatistics returns a Resource that counts the allocations of upstream.
 func NewStatistics(upstream Resource) (*Statistics, error) {
 	if upstream == nil {
 		return nil, errors.New("mem: NewStatistics: no upstream resource")
@@ -47,7 +46,7 @@ func (s *Statistics) Alloc(ctx context.Context, n int) (*Buffer, error) {
 	return s.AllocOn(ctx, n, nil)
 }
 
-// AllocOn is Alloc in the order of a stream, see StreamResource.
+// AllocOn is Alloc in stream order, see StreamResource.
 func (s *Statistics) AllocOn(ctx context.Context, n int, st Stream) (*Buffer, error) {
 	b, err := AllocOn(ctx, s.upstream, n, st)
 	if err != nil {
@@ -68,16 +67,15 @@ func (s *Statistics) AllocOn(ctx context.Context, n int, st Stream) (*Buffer, er
 	return b, nil
 }
 
-// Counters returns the figures since the last Push, or since the beginning.
+// Counters returns the counters since the last Push, or since the creation.
 func (s *Statistics) Counters() Counters {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stack[len(s.stack)-1]
 }
 
-// Push begins a count of its own, for a part of a program, and returns the figures of the one
-// it stands on. What was allocated before and is released within the part makes its Bytes and
-// Count fall below zero.
+// Push starts a nested set of counters, for a part of a program, and returns the current ones. Memory allocated before
+// and released within the part makes its Bytes and Count negative.
 func (s *Statistics) Push() Counters {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +84,7 @@ func (s *Statistics) Push() Counters {
 	return c
 }
 
-// Pop ends the count that the last Push began and returns its figures. Without a Push it
-// returns those of the whole and changes nothing.
+// Pop ends the counters of the last Push and returns them. Without a Push it returns the total and changes nothing.
 func (s *Statistics) Pop() Counters {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,23 +11,22 @@ import (
 	"time"
 )
 
-// Allocation is one that a Tracking has seen and that is not released.
+// Allocation is an allocation of a Tracking that has not been released.
 type Allocation struct {
 	Addr   uintptr
 	Bytes  int
-	Stream uintptr // handle of the stream in whose order it is, or 0
+	Stream uintptr // handle of the stream of AllocOn, or 0
 	When   time.Time
 	Stack  string // of the Alloc call; empty without TrackingConfig.Stacks
 }
 
-// TrackingConfig sets up a Tracking.
+// TrackingConfig configures a Tracking.
 type TrackingConfig struct {
-	// Stacks keeps the stack of every Alloc, which costs about a microsecond each.
+	// Stacks records the stack of every Alloc, which costs about a microsecond each.
 	Stacks bool
 }
 
-// Tracking is a Resource that knows every allocation that is still out (RMM's
-// TrackingResourceAdaptor).
+// Tracking is a Resource that records every allocation until its release (RMM's TrackingResourceAdaptor).
 type Tracking struct {
 	adaptor
 	cfg TrackingConfig
@@ -45,7 +44,7 @@ type tracked struct {
 	pcs    []uintptr
 }
 
-// NewTracking tracks the allocations of upstream.
+// NewTracking returns a Resource that tracks the allocations of upstream.
 func NewTracking(upstream Resource, cfg TrackingConfig) (*Tracking, error) {
 	if upstream == nil {
 		return nil, errors.New("mem: NewTracking: no upstream resource")
@@ -58,7 +57,7 @@ func (t *Tracking) Alloc(ctx context.Context, n int) (*Buffer, error) {
 	return t.alloc(ctx, n, nil)
 }
 
-// AllocOn is Alloc in the order of a stream, see StreamResource.
+// AllocOn is Alloc in stream order, see StreamResource.
 func (t *Tracking) AllocOn(ctx context.Context, n int, st Stream) (*Buffer, error) {
 	return t.alloc(ctx, n, st)
 }
@@ -86,7 +85,7 @@ func (t *Tracking) alloc(ctx context.Context, n int, st Stream) (*Buffer, error)
 	return b, nil
 }
 
-// Outstanding returns the allocations that are out, oldest first.
+// Outstanding returns the allocations that have not been released, oldest first.
 func (t *Tracking) Outstanding() []Allocation {
 	t.mu.Lock()
 	ids := make([]uint64, 0, len(t.out))
@@ -106,7 +105,7 @@ func (t *Tracking) Outstanding() []Allocation {
 	return list
 }
 
-// Report describes the allocations that are out, one line each and its stack below.
+// Report describes the outstanding allocations, one line each followed by its stack.
 func (t *Tracking) Report() string {
 	var text strings.Builder
 	for _, a := range t.Outstanding() {
