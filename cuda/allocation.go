@@ -8,29 +8,29 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// Allocation names the whole allocation that a buffer lies in, for processes that open an
-// allocation once and reach many buffers in it.
+// Allocation identifies the whole allocation that contains a buffer, for processes that open an allocation once and use
+// many buffers in it.
 type Allocation struct {
-	// ID is a number that no other allocation of this process has, or will have.
+	// ID is a number that is unique among all allocations of this process, past and future.
 	ID uint64
-	// Handle is what OpenMem takes in another process: all of the allocation.
+	// Handle is the handle of the whole allocation, for OpenMem in another process.
 	Handle MemHandle
-	// Offset is where the buffer begins in it, in bytes.
+	// Offset is the offset of the buffer in the allocation, in bytes.
 	Offset int
 }
 
-// exported remembers the handles of allocations, which cost several calls of the driver each.
+// exported caches the handles of allocations, which cost several driver calls each.
 var exported struct {
 	sync.Mutex
 	m map[uint64]Allocation // by ID, with Offset 0
 }
 
-// ExportAllocation is ExportMem for all of the allocation that b lies in. It is fast when the
-// allocation was exported before.
+// ExportAllocation is ExportMem for the whole allocation that contains b. It is fast if the allocation was exported
+// before.
 func ExportAllocation(b *mem.Buffer) (Allocation, error) {
 	addr := uint64(b.Addr())
 	if b.Kind() != mem.Device {
-		_, err := ExportMem(b) // it says what is wrong
+		_, err := ExportMem(b) // returns the reason
 		return Allocation{}, err
 	}
 	id, r := cudrv.BufferID(b.Device(), addr)
@@ -54,14 +54,14 @@ func ExportAllocation(b *mem.Buffer) (Allocation, error) {
 		}
 		a = Allocation{ID: id, Handle: h}
 		exported.Lock()
-		if len(exported.m) >= 1024 || exported.m == nil { // of allocations that are no more, mostly
+		if len(exported.m) >= 1024 || exported.m == nil { // mostly of freed allocations
 			exported.m = map[uint64]Allocation{}
 		}
 		exported.m[id] = a
 		exported.Unlock()
 	}
 	if a.Offset = int(addr - base); a.Handle.length != size {
-		return Allocation{}, fmt.Errorf("cuda: export: allocation %d has %d bytes, had %d: %w", id, size,
+		return Allocation{}, fmt.Errorf("cuda: export: size of allocation %d changed to %d bytes from %d: %w", id, size,
 			a.Handle.length, ErrInvalidValue)
 	}
 	return a, nil

@@ -8,16 +8,16 @@ import (
 	"go.millstream.dev/internal/device/hooks"
 )
 
-// Only addresses are handed over here; the driver is opened when they are called.
+// Only addresses are registered here; the driver is opened when they are called.
 func init() {
 	if set, query := cudrv.Hooks(); set != 0 {
 		hooks.Register(hooks.Hooks{SetCurrent: set, EventQuery: query, CopyIn: copyIn})
 	}
 }
 
-// Available returns nil when CUDA can be used: the driver library is there, is not too old,
-// and shows at least one device. Otherwise the error says what is missing and what to do; it
-// wraps ErrUnavailable. The first call opens the library; no call makes a context.
+// Available returns nil if CUDA can be used: the driver library exists, is recent enough, and has at least one device.
+// Otherwise the error says what is missing and how to fix it; it wraps ErrUnavailable. The first call opens the
+// library; no call creates a context.
 func Available() error {
 	if err := cudrv.Load(); err != nil {
 		return unavailable(err)
@@ -36,7 +36,7 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: %w: %s", ErrUnavailable, err, fix(err))
 }
 
-// fix says what to do about an error of cudrv.Load.
+// fix returns how to fix an error of cudrv.Load.
 func fix(err error) string {
 	var le *cudrv.LoadError
 	if !errors.As(err, &le) {
@@ -55,16 +55,16 @@ func fix(err error) string {
 	case cudrv.NoDevice:
 		return "no GPU is visible to this process: check nvidia-smi, /dev/nvidia* and CUDA_VISIBLE_DEVICES" + visible()
 	case cudrv.StubLibrary:
-		return "this is the linker stub of the CUDA toolkit: take its stubs folder out of LD_LIBRARY_PATH"
+		return "this is the linker stub of the CUDA toolkit: remove its stubs directory from LD_LIBRARY_PATH"
 	case cudrv.SystemDriverMismatch:
-		return "kernel module and library are of different driver versions: reboot, or reload the nvidia module"
+		return "kernel module and library have different driver versions: reboot, or reload the nvidia module"
 	case cudrv.SystemNotReady:
-		return "start the services that the machine needs, such as nvidia-fabricmanager"
+		return "start the services that the GPUs need, such as nvidia-fabricmanager"
 	}
 	return "check the NVIDIA driver with nvidia-smi"
 }
 
-// Library returns the path of the driver library in use, or "" when there is none.
+// Library returns the path of the loaded driver library, or "" if there is none.
 func Library() string {
 	if cudrv.Load() != nil {
 		return ""
@@ -72,7 +72,7 @@ func Library() string {
 	return cudrv.Path()
 }
 
-// Version is a CUDA version as the driver counts: 1000*major + 10*minor.
+// Version is a CUDA version in the driver's encoding: 1000*major + 10*minor.
 type Version int
 
 // String returns "12.4" for 12040.

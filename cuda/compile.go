@@ -9,18 +9,18 @@ import (
 
 // CompileOptions specifies how a source is compiled. The zero value is PTX for compute_70.
 type CompileOptions struct {
-	// Name is what messages call the source. Default "kernel.cu".
+	// Name is the name of the source in messages. Default "kernel.cu".
 	Name string
-	// Arch is what to compile for: a virtual architecture (compute_70) gives PTX, a real one
-	// (sm_90) a cubin. Default compute_70, which every GPU from Volta on can run.
+	// Arch is the target architecture: a virtual one (compute_70) produces PTX, a real one (sm_90) a cubin. Default
+	// compute_70, which every GPU from Volta on can run.
 	Arch string
 	// Flags are further options of the compiler, such as "--std=c++17" or "-DN=4".
 	Flags []string
-	// Headers are what #include finds, by name. There is no file system behind it.
+	// Headers are the files for #include, by name. The file system is not searched.
 	Headers map[string]string
 }
 
-// Code is compiled CUDA C++, which LoadModule takes.
+// Code is compiled CUDA C++ for LoadModule.
 type Code struct {
 	// Image is PTX text, without its zero byte, or a cubin.
 	Image []byte
@@ -43,10 +43,10 @@ func (e *CompileError) Error() string { return (*nvrtc.Error)(e).Error() }
 // ErrNoCompiler is returned by Compile and CompilerLibrary when NVRTC cannot be used in this process.
 var ErrNoCompiler = nvrtc.ErrUnavailable
 
-// Compile compiles CUDA C++ with NVRTC, the compiler that is a library. No GPU and no CUDA toolkit is needed, only
-// libnvrtc, which is opened at first use (`pip install nvidia-cuda-nvrtc` brings it): see CompilerLibrary. Kernels that
-// Module.Function shall find by their own name are extern "C". A compilation takes milliseconds to seconds and cannot
-// be interrupted: ctx is checked before it.
+// Compile compiles CUDA C++ with the NVRTC library. It needs no GPU and no CUDA toolkit, only libnvrtc, which is loaded
+// at first use (`pip install nvidia-cuda-nvrtc` installs it): see CompilerLibrary. Kernels that Module.Function is to
+// find by their own name must be extern "C". A compilation takes milliseconds to seconds and cannot be interrupted: ctx
+// is checked before it.
 //
 // The code is PTX for a virtual architecture (compute_…), which every later GPU and a driver at least as new as the
 // library can load, or a cubin for a real one (sm_…).
@@ -59,9 +59,9 @@ func Compile(ctx context.Context, source string, o CompileOptions) (*Code, error
 	return (*Code)(code), err
 }
 
-// CompilerLibrary opens libnvrtc, once per process, and returns its path and version ("12.4"). It looks at
-// MILLSTREAM_NVRTC_LIBRARY, which is final; then for one that is in the process already, in LD_LIBRARY_PATH and the
-// system's places, in CUDA_HOME and CUDA_PATH, and in Python environments.
+// CompilerLibrary loads libnvrtc, once per process, and returns its path and version ("12.4"). It uses
+// MILLSTREAM_NVRTC_LIBRARY if set; otherwise it searches for one already loaded in the process, in LD_LIBRARY_PATH and
+// the system's directories, in CUDA_HOME and CUDA_PATH, and in Python environments.
 func CompilerLibrary() (path, version string, err error) {
 	lib, err := nvrtc.Library()
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// Nothing of the driver is opened here; comms that stage memory of a GPU ask for its queues.
+// The driver is not opened here; comms that stage GPU memory request its streams.
 func init() {
 	copier.Register(openCopier)
 	copier.RegisterToHost(CopyToHost)
 }
 
-// copyStream is a Stream as a copier.Copier, whose events are interfaces.
+// copyStream adapts a Stream to copier.Copier, whose events are interfaces.
 type copyStream struct{ *Stream }
 
 func (s copyStream) Copy(dst, src *mem.Buffer) (mem.Event, error) {
@@ -22,7 +22,7 @@ func (s copyStream) Copy(dst, src *mem.Buffer) (mem.Event, error) {
 	return e, nil
 }
 
-// openCopier makes two streams on a device.
+// openCopier creates two streams on a device.
 func openCopier(device int) (copier.Device, error) {
 	down, err := NewStream(device, StreamConfig{})
 	if err != nil {

@@ -10,11 +10,10 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// Copy enqueues a copy of src to dst, which must be of equal length: host to device, device to
-// host, device to device (also of another GPU), or host to host. It waits on the device for
-// the ready events of both, makes the returned event dst's ready event, and holds both
-// buffers until it is done; the caller may release them at once. Host memory that is not
-// pinned makes the call itself take as long as the copy.
+// Copy enqueues a copy of src to dst, which must have equal length: host to device, device to host, device to device
+// (also of another GPU), or host to host. It waits on the device for the ready events of both, sets the returned event
+// as dst's ready event, and holds both buffers until it is done; the caller may release them immediately. If host
+// memory is not pinned the call blocks for the duration of the copy.
 //
 // src must not be written before the event is done.
 func (s *Stream) Copy(dst, src *mem.Buffer) (*Event, error) {
@@ -42,8 +41,8 @@ func (s *Stream) Copy(dst, src *mem.Buffer) (*Event, error) {
 	return e, nil
 }
 
-// Fill enqueues setting every byte of dst to value, like Copy. dst must be memory that CUDA
-// knows: device, managed or pinned by this package.
+// Fill enqueues setting every byte of dst to value, like Copy. dst must be CUDA memory: device, managed or pinned by
+// this package.
 func (s *Stream) Fill(dst *mem.Buffer, value byte) (*Event, error) {
 	if err := checkWrite("fill", dst); err != nil {
 		return nil, err
@@ -78,7 +77,7 @@ func (s *Stream) enqueue(op string, submit func(*Event) cudrv.Result, bufs ...*m
 	e.hold(bufs...)
 	r := submit(e)
 	if r != cudrv.Success && cudrv.EventRecord(s.device, e.handle, s.handle) != cudrv.Success {
-		e.letGo() // the context is broken, nothing runs in it
+		e.letGo() // the context is broken, no work runs in it
 		return nil, check(op, s.device, r)
 	}
 	s.keepWork(e) // also after an error: part of the work may be running
@@ -97,14 +96,13 @@ func checkWrite(op string, dst *mem.Buffer) error {
 
 func checkCopy(dst, src *mem.Buffer) error {
 	if dst.Len() != src.Len() {
-		return fmt.Errorf("cuda: copy of %d bytes into %d bytes: slice one of the buffers", src.Len(), dst.Len())
+		return fmt.Errorf("cuda: copy of %d bytes into %d bytes: lengths must be equal; slice one of the buffers", src.Len(), dst.Len())
 	}
 	return checkWrite("copy", dst)
 }
 
-// Copy copies src to dst, of equal length, and waits for it. It waits for the ready events of
-// both first. When ctx ends earlier it returns at once; the copy then goes on, and holds both
-// buffers until it is done.
+// Copy copies src to dst, of equal length, and waits for completion. It waits for the ready events of both first. When
+// ctx ends earlier it returns immediately; the copy continues, and holds both buffers until it is done.
 func Copy(ctx context.Context, dst, src *mem.Buffer) error {
 	if err := checkCopy(dst, src); err != nil {
 		return err
@@ -113,7 +111,7 @@ func Copy(ctx context.Context, dst, src *mem.Buffer) error {
 	if dst.Device() >= 0 {
 		device = dst.Device()
 	}
-	if device < 0 { // no device takes part
+	if device < 0 { // no device is involved
 		if err := src.WaitReady(ctx); err != nil {
 			return err
 		}
@@ -126,7 +124,7 @@ func Copy(ctx context.Context, dst, src *mem.Buffer) error {
 	return onSpareStream(ctx, device, dst, func(s *Stream) (*Event, error) { return s.Copy(dst, src) })
 }
 
-// Fill sets every byte of dst to value and waits for it, like Copy.
+// Fill sets every byte of dst to value and waits for completion, like Copy.
 func Fill(ctx context.Context, dst *mem.Buffer, value byte) error {
 	if err := checkWrite("fill", dst); err != nil {
 		return err
@@ -144,19 +142,18 @@ func Fill(ctx context.Context, dst *mem.Buffer, value byte) error {
 	return onSpareStream(ctx, dst.Device(), dst, func(s *Stream) (*Event, error) { return s.Fill(dst, value) })
 }
 
-// CopyToHost copies device memory into a Go slice of equal length and waits for it.
+// CopyToHost copies device memory into a Go slice of equal length and waits for completion.
 func CopyToHost(ctx context.Context, dst []byte, src *mem.Buffer) error {
 	return Copy(ctx, mem.FromBytes(dst), src)
 }
 
-// CopyFromHost copies a Go slice into device memory of equal length and waits for it.
+// CopyFromHost copies a Go slice into device memory of equal length and waits for completion.
 func CopyFromHost(ctx context.Context, dst *mem.Buffer, src []byte) error {
 	return Copy(ctx, dst, mem.FromBytes(src))
 }
 
-// copyIn is the hook for bindings that hold host bytes for device memory they know only
-// by its address. Once begun it ends with the copy, not with ctx: the caller owns the memory
-// again when it returns.
+// copyIn is the hook for bindings that copy host bytes to device memory given by its address. Once started it returns
+// after the copy, even if ctx ends: the caller owns the memory again when it returns.
 func copyIn(ctx context.Context, device int, dst uintptr, src []byte) error {
 	if err := ctx.Err(); err != nil || len(src) == 0 {
 		return err
@@ -166,7 +163,7 @@ func copyIn(ctx context.Context, device int, dst uintptr, src []byte) error {
 	return CopyFromHost(context.WithoutCancel(ctx), b, src)
 }
 
-// spareStreams are for waiting calls: one each, so that they do not queue behind each other.
+// spareStreams are for blocking calls, one stream each, so that calls do not queue behind each other.
 var spareStreams struct {
 	sync.Mutex
 	free map[int][]*Stream
@@ -204,7 +201,7 @@ func onSpareStream(ctx context.Context, device int, dst *mem.Buffer, submit func
 		return err
 	}
 	if dst.Ready() == mem.Event(e) {
-		dst.SetReady(nil) // spare later readers the question
+		dst.SetReady(nil) // saves later readers a query
 	}
 	return nil
 }

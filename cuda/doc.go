@@ -1,19 +1,16 @@
-// Package cuda is the part of the CUDA driver interface that moves memory needs: devices,
-// contexts, streams, events, allocation, copies, kernels and sharing between processes. It gives
-// its memory out as buffers of package mem.
+// Package cuda provides the parts of the CUDA driver API that are needed to move memory: devices, contexts, streams,
+// events, allocation, copies, kernels and sharing between processes. Its memory is allocated as buffers of package mem.
 //
-// The driver library, libcuda.so.1, is opened at first use; nothing of CUDA is needed to build.
-// On a machine without a GPU, and in a binary built without cgo, every call returns an error
-// that says what is missing and wraps [ErrUnavailable]; ask [Available] first. The variable
-// MILLSTREAM_CUDA_LIBRARY names another library file.
+// The driver library, libcuda.so.1, is loaded at first use; building needs no part of CUDA. On a machine without a GPU,
+// and in a binary built without cgo, every call returns an error that says what is missing and wraps [ErrUnavailable];
+// check [Available] first. The environment variable MILLSTREAM_CUDA_LIBRARY specifies another library file.
 //
 // # Contexts
 //
-// A device is named by its ordinal, as CUDA_VISIBLE_DEVICES numbers them. Each has one primary
-// context in a process, which this package shares with other CUDA libraries. It is made by the
-// first call that needs it (an allocation, a stream, an event), never by looking at devices or
-// pointers, and stays until the process ends. CUDA's current context belongs to an OS thread
-// and goroutines change threads, so each call sets it for itself; callers need not care.
+// A device is identified by its ordinal, as numbered by CUDA_VISIBLE_DEVICES. Each has one primary context in a
+// process, which this package shares with other CUDA libraries. It is created by the first call that needs it (an
+// allocation, a stream, an event), never by queries of devices or pointers, and lasts until the process ends. CUDA's
+// current context belongs to an OS thread and goroutines change threads, so each call sets it; callers need not do so.
 //
 // # Tutorial
 //
@@ -32,20 +29,18 @@
 //	}
 //	err = cuda.CopyToHost(ctx, result, b)
 //
-// For many buffers put a pool on top, so that transports register and other processes map one
-// region instead of many:
+// For many buffers use a pool on top, so that transports register and other processes map one region instead of many:
 //
 //	pool, err := mem.NewPool(cuda.NewDeviceResource(0), mem.PoolConfig{SlabBytes: 1 << 30})
 //
-// Work on a stream goes on after the call. The buffer that is written carries the event, and
-// everything that uses the buffer next waits for it: other streams on the device, package ucx
-// before it sends, the CPU with WaitReady:
+// Work on a stream continues after the call. The buffer that is written carries the event, and everything that uses the
+// buffer next waits for it: other streams on the device, package ucx before it sends, the CPU with WaitReady:
 //
 //	s, err := cuda.NewStream(0, cuda.StreamConfig{})
 //	...
 //	host, err := cuda.NewPinnedResource(0).Alloc(ctx, b.Len())
 //	...
-//	if _, err := s.Copy(host, b); err != nil { // returns at once
+//	if _, err := s.Copy(host, b); err != nil { // returns immediately
 //		log.Fatal(err)
 //	}
 //	b.Release() // the copy holds its own reference
@@ -54,16 +49,16 @@
 //	}
 //	use(host.Bytes())
 //
-// A kernel comes from PTX or a cubin: that of nvcc -ptx, or of Compile, which compiles CUDA
-// C++ at run time. [Stream.Launch] waits on the device for what its buffers are written by, holds
-// them until it is done, and leaves its event with those that it writes:
+// A kernel is loaded from PTX or a cubin: of nvcc -ptx, or of Compile, which compiles CUDA C++ at run time.
+// [Stream.Launch] waits on the device for pending writes to its buffers, holds them until it is done, and sets its
+// event on those that it writes:
 //
 //	code, err := cuda.Compile(ctx, `extern "C" __global__ void twice(float *y, const float *x, int n) {
 //		int i = blockIdx.x * blockDim.x + threadIdx.x;
 //		if (i < n) y[i] = 2 * x[i];
 //	}`, cuda.CompileOptions{})
 //	...
-//	m, err := cuda.LoadModule(0, code.Image) // once: it takes milliseconds
+//	m, err := cuda.LoadModule(0, code.Image) // once: loading takes milliseconds
 //	...
 //	twice, err := m.Function("twice")
 //	...
@@ -74,14 +69,13 @@
 //
 // To write to a buffer with another library, use [Stream.Enqueue].
 //
-// Another process of the same host gets at device memory by a handle, which it may be sent in
-// any way:
+// Another process of the same host accesses device memory by a handle, which can be sent by any means:
 //
-//	h, err := cuda.ExportMem(b)       // here
-//	b, err := cuda.OpenMem(-1, h)     // there
+//	h, err := cuda.ExportMem(b)       // in the exporting process
+//	b, err := cuda.OpenMem(-1, h)     // in the other process
 //
 // # Waiting
 //
-// No call synchronises a device or a stream. Waiting asks an event again and again, so it ends
-// with its context; the work itself cannot be cancelled and keeps its buffers until it is done.
+// No call synchronizes a device or a stream. Waiting polls an event, so it ends with its context; the work itself
+// cannot be canceled and keeps its buffers until it is done.
 package cuda

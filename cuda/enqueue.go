@@ -8,14 +8,13 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// Enqueue lets another library put work on the stream: kernels, collectives. It makes the
-// stream wait for the ready events of all buffers, calls submit with the stream's handle, and
-// records an event behind what submit has enqueued. The event becomes the ready event of the
-// buffers in writes; all buffers are held until it is done, so that the caller may release
-// them at once.
+// Enqueue lets another library enqueue work on the stream, such as kernels or collectives. It makes the stream wait for
+// the ready events of all buffers, calls submit with the stream's handle, and records an event after the work of
+// submit. The event becomes the ready event of the buffers in writes; all buffers are held until it is done, so that
+// the caller may release them immediately.
 //
-// Several goroutines may call it; each of their submits runs alone with respect to Close, and
-// the order of work is that of their calls into the driver.
+// Enqueue may be called concurrently; Close waits for a running submit, and the order of work is that of the calls into
+// the driver.
 func (s *Stream) Enqueue(ctx context.Context, submit func(stream uintptr) error, reads, writes []*mem.Buffer) (*Event,
 	error) {
 	if err := ctx.Err(); err != nil {
@@ -40,7 +39,7 @@ func (s *Stream) Enqueue(ctx context.Context, submit func(stream uintptr) error,
 	}, all...)
 	runtime.KeepAlive(all)
 	if failed != nil {
-		return nil, failed // what was enqueued before still holds the buffers
+		return nil, failed // work enqueued before still holds the buffers
 	}
 	if err != nil {
 		return nil, err

@@ -11,24 +11,24 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// Error is a CUresult: an error code of the CUDA driver. Errors of this package wrap one, so
-// errors.Is(err, cuda.ErrOutOfMemory) works. ErrOutOfMemory is also mem.ErrOutOfMemory.
+// Error is a CUresult: an error code of the CUDA driver. Errors of this package wrap one, so errors.Is(err,
+// cuda.ErrOutOfMemory) works. ErrOutOfMemory also matches mem.ErrOutOfMemory.
 type Error int32
 
-// Errors on which programs act. Any other code of <cuda.h> may be compared as Error(n).
+// Errors that programs handle. Any other code of <cuda.h> may be compared as Error(n).
 const (
 	ErrInvalidValue  = Error(cudrv.InvalidValue)
 	ErrOutOfMemory   = Error(cudrv.OutOfMemory)
 	ErrNoDevice      = Error(cudrv.NoDevice)
 	ErrInvalidDevice = Error(cudrv.InvalidDevice)
 	ErrInvalidPTX    = Error(cudrv.InvalidPTX)
-	ErrNotFound      = Error(cudrv.NotFound) // a module has no kernel of that name
+	ErrNotFound      = Error(cudrv.NotFound) // a module has no kernel with that name
 	ErrInvalidHandle = Error(cudrv.InvalidHandle)
 	ErrNotSupported  = Error(cudrv.NotSupported)
 )
 
 var (
-	// ErrUnavailable is returned where CUDA cannot be used, by this machine or this build; see Available.
+	// ErrUnavailable is returned if CUDA cannot be used on this machine or in this build; see Available.
 	ErrUnavailable = errors.New("cuda: CUDA is not available")
 	// ErrClosed is returned by operations on a closed stream, event or module. It matches net.ErrClosed with errors.Is.
 	ErrClosed = closed.New("cuda: use of closed object")
@@ -60,12 +60,12 @@ func (e Error) Is(target error) bool {
 	return false
 }
 
-// check turns a result into an error that names the operation and the device (-1: none).
+// check converts a result into an error that names the operation and the device (-1: none).
 func check(op string, device int, r cudrv.Result) error {
 	if r == cudrv.Success {
 		return nil
 	}
-	if cudrv.Load() != nil { // the reason matters more than what the call returned
+	if cudrv.Load() != nil { // report why the driver was not loaded
 		return fmt.Errorf("cuda: %s: %w", op, strip(Available()))
 	}
 	if r == cudrv.InvalidDevice {
@@ -78,7 +78,7 @@ func check(op string, device int, r cudrv.Result) error {
 	return fmt.Errorf("cuda: %s on device %d: %w", op, device, Error(r))
 }
 
-// visible names the variable that hides devices, when it is set.
+// visible returns the value of the variable that hides devices, if it is set.
 func visible() string {
 	if v, ok := os.LookupEnv("CUDA_VISIBLE_DEVICES"); ok {
 		return fmt.Sprintf(" (CUDA_VISIBLE_DEVICES=%q)", v)
@@ -86,7 +86,7 @@ func visible() string {
 	return ""
 }
 
-// prefixed is an error whose text repeats the package's name.
+// prefixed is an error whose text repeats the package name.
 type prefixed struct{ error }
 
 func (p prefixed) Error() string { return strings.TrimPrefix(p.error.Error(), "cuda: ") }

@@ -12,22 +12,21 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// EventConfig says what an event is for. The zero value is right for ordering work.
+// EventConfig configures an event. The zero value is suitable for ordering work.
 type EventConfig struct {
-	// Timing makes Elapsed work, at some cost.
+	// Timing enables Elapsed, at some cost.
 	Timing bool
-	// IPC makes Export work. It excludes Timing.
+	// IPC enables Export. It excludes Timing.
 	IPC bool
 }
 
-// Event marks a point in a stream. It implements mem.Event: as the ready event of a buffer it
-// stands for the buffer's last write. An Event need not be closed: its native event is used again
-// for another one as soon as it is seen to have completed, or when the Event is no longer reachable
-// if its Handle was asked for.
+// Event marks a point in a stream. It implements mem.Event: as the ready event of a buffer it represents the buffer's
+// last write. An Event need not be closed: its native event is reused as soon as it is known to have completed, or when
+// the Event is no longer reachable if its Handle was requested.
 type Event struct {
 	mu     sync.RWMutex // held for reading while the driver uses handle; guards it and shown
-	handle uint64       // 0: completed, and the native event was given back
-	shown  bool         // Handle was called: others may use the native event as long as the Event exists
+	handle uint64       // 0: completed, and the native event is reused
+	shown  bool         // Handle was called: the native event must exist as long as the Event
 
 	device  int
 	flags   uint
@@ -46,9 +45,8 @@ type native struct {
 	flags  uint
 }
 
-// spare holds native events for reuse, by device, and others to destroy. The garbage
-// collector's cleanups only append to it: destroying is a driver call, and waits for the next
-// NewEvent.
+// spare holds native events for reuse, by device, and others to destroy. The garbage collector's cleanups only append
+// to it: destroying is a driver call, which is deferred to the next NewEvent.
 var spare struct {
 	sync.Mutex
 	plain map[int][]uint64
@@ -75,7 +73,7 @@ func reuse(device int) (uint64, bool) {
 	spare.dead = nil
 	var h uint64
 	list := spare.plain[device]
-	if len(list) > 0 { // the oldest: the likeliest to be done
+	if len(list) > 0 { // the oldest is the most likely to be done
 		h, spare.plain[device] = list[0], list[1:]
 	}
 	spare.Unlock()
@@ -92,7 +90,7 @@ func reuse(device int) (uint64, bool) {
 	return h, true
 }
 
-// NewEvent makes an event on a device. Until it is recorded it counts as completed.
+// NewEvent creates an event on a device. Until it is recorded it counts as completed.
 func NewEvent(device int, cfg EventConfig) (*Event, error) {
 	if cfg.IPC && cfg.Timing {
 		return nil, fmt.Errorf("cuda: event on device %d: IPC and Timing exclude each other", device)
@@ -111,7 +109,7 @@ func NewEvent(device int, cfg EventConfig) (*Event, error) {
 	return e, nil
 }
 
-// take gives the event a native event that counts as completed. No other goroutine uses e, or mu is held.
+// take assigns a native event that counts as completed. No other goroutine uses e, or mu is held.
 func (e *Event) take() error {
 	n := native{device: e.device, flags: e.flags}
 	ok := false
@@ -129,7 +127,7 @@ func (e *Event) take() error {
 	return nil
 }
 
-// own makes a native event that of e, for as long as e exists or until it gives it back.
+// own assigns a native event to e, for as long as e exists or until it is given back.
 func (e *Event) own(n native) {
 	e.handle = n.handle
 	e.cleanup = runtime.AddCleanup(e, native.keep, n)
@@ -141,8 +139,8 @@ func wrapEvent(n native) *Event {
 	return e
 }
 
-// giveBack lets another event use the native event of one that has completed. It does nothing while the driver uses it,
-// and never takes one whose handle was shown to others.
+// giveBack lets another event reuse the native event of a completed one. It does nothing while the driver uses it, or
+// if its handle was requested.
 func (e *Event) giveBack() {
 	if e.flags != cudrv.EventDisableTiming || !e.mu.TryLock() {
 		return
@@ -156,7 +154,7 @@ func (e *Event) giveBack() {
 	e.handle = 0
 }
 
-// query asks the driver. An event that has given its native event back has completed.
+// query queries the driver. An event that has given its native event back has completed.
 func (e *Event) query() (done bool, r cudrv.Result) {
 	e.mu.RLock()
 	if e.handle == 0 {
@@ -171,16 +169,16 @@ func (e *Event) query() (done bool, r cudrv.Result) {
 	return done, r
 }
 
-// Device is the ordinal of the event's device.
+// Device returns the ordinal of the event's device.
 func (e *Event) Device() int { return e.device }
 
-// Handle is the CUevent. Keep e reachable while it is used. The native event then stays with e: where no other library
-// needs it, do not ask for it.
+// Handle returns the CUevent. e must stay reachable while it is used. The native event is then not reused before e is
+// unreachable: request it only for use by another library.
 func (e *Event) Handle() uintptr {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.handle == 0 && !e.closed.Load() && e.take() != nil {
-		return 0 // as good as completed
+		return 0 // counts as completed
 	}
 	e.shown = true
 	return uintptr(e.handle)
@@ -199,7 +197,7 @@ func (e *Event) Record(s *Stream) error {
 		return err
 	}
 	if e.device != s.device {
-		return fmt.Errorf("cuda: record event: the event is of device %d, the stream of device %d: %w", e.device,
+		return fmt.Errorf("cuda: record event: event on device %d, stream on device %d: %w", e.device,
 			s.device, ErrInvalidHandle)
 	}
 	if err := s.acquire(); err != nil {
@@ -217,7 +215,7 @@ func (e *Event) Record(s *Stream) error {
 	return check("record event", e.device, cudrv.EventRecord(e.device, e.handle, s.handle))
 }
 
-// RecordedOn reports whether the event marks work of s (mem.Pool asks).
+// RecordedOn reports whether the event marks work of s. It is used by mem.Pool.
 func (e *Event) RecordedOn(s mem.Stream) bool {
 	own, ok := s.(*Stream)
 	return ok && own != nil && e.stream.Load() == own
@@ -235,10 +233,9 @@ func (e *Event) Query() (bool, error) {
 	return done, check("query event", e.device, r)
 }
 
-// Wait waits until the marked work has finished. It asks again and again, first in a short
-// spin, then with pauses of up to a millisecond, so ctx is honoured and no stream or device
-// is synchronised. When it returns nil, all copies and fills of that work have let go of
-// their buffers.
+// Wait waits until the marked work has finished. It polls, first in a short spin, then with pauses of up to a
+// millisecond, so that ctx is respected and no stream or device is synchronized. When it returns nil, all copies and
+// fills of that work have released their buffers.
 func (e *Event) Wait(ctx context.Context) error {
 	if err := poll(ctx, e.Query); err != nil {
 		return err
@@ -287,8 +284,8 @@ func poll(ctx context.Context, query func() (bool, error)) error {
 	}
 }
 
-// Close gives the native event up early. The caller must be the only holder: an event that is
-// some buffer's Ready must not be closed. Closing twice does nothing.
+// Close destroys the native event early. The caller must be the only holder: an event that is the Ready event of a
+// buffer must not be closed. Closing twice does nothing.
 func (e *Event) Close() error {
 	if e.closed.Swap(true) {
 		return nil
@@ -304,14 +301,14 @@ func (e *Event) Close() error {
 	return check("destroy event", e.device, r)
 }
 
-// Elapsed returns the device's time between two completed events made with Timing.
+// Elapsed returns the device time between two completed events created with Timing.
 func Elapsed(start, end *Event) (time.Duration, error) {
 	for _, e := range []*Event{start, end} {
 		if err := e.open("elapsed time"); err != nil {
 			return 0, err
 		}
 		if e.flags&cudrv.EventDisableTiming != 0 {
-			return 0, fmt.Errorf("cuda: elapsed time: the event was not made with EventConfig.Timing: %w",
+			return 0, fmt.Errorf("cuda: elapsed time: event created without EventConfig.Timing: %w",
 				ErrInvalidHandle)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// MemHandle names device memory of one process to another process of the same host. It is a
-// value that may be sent as bytes or text. Whoever has it can read and write the memory.
+// MemHandle identifies device memory of one process to another process of the same host. It is a value that can be sent
+// as bytes or text. A process with the handle can read and write the memory.
 type MemHandle struct {
 	native [64]byte // CUipcMemHandle: names the whole allocation
 	uuid   [16]byte // of the device or MIG instance
@@ -27,13 +27,13 @@ const (
 	handleLen     = 4 + 1 + 3 + 16 + 8 + 8 + 64
 )
 
-// Len is the length of the exported buffer in bytes.
+// Len returns the length of the exported buffer in bytes.
 func (h MemHandle) Len() int { return int(h.length) }
 
-// UUID is the identity of the device that the memory is on, without the prefix "GPU-" or "MIG-".
+// UUID returns the identity of the memory's device, without the prefix "GPU-" or "MIG-".
 func (h MemHandle) UUID() string { return uuidText("", h.uuid) }
 
-// MarshalBinary returns 104 bytes that UnmarshalBinary reads.
+// MarshalBinary returns the handle as 104 bytes for UnmarshalBinary.
 func (h MemHandle) MarshalBinary() ([]byte, error) {
 	b := make([]byte, 0, handleLen)
 	b = append(b, handleMagic...)
@@ -44,7 +44,7 @@ func (h MemHandle) MarshalBinary() ([]byte, error) {
 	return append(b, h.native[:]...), nil
 }
 
-// UnmarshalBinary reads what MarshalBinary wrote. Whether the handle is valid shows in OpenMem.
+// UnmarshalBinary parses the output of MarshalBinary. OpenMem checks whether the handle is valid.
 func (h *MemHandle) UnmarshalBinary(b []byte) error {
 	if len(b) != handleLen {
 		return fmt.Errorf("cuda: memory handle of %d bytes, want %d", len(b), handleLen)
@@ -74,7 +74,7 @@ func (h MemHandle) MarshalText() ([]byte, error) {
 	return base64.StdEncoding.AppendEncode(nil, b), err
 }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText parses the output of MarshalText.
 func (h *MemHandle) UnmarshalText(text []byte) error {
 	b, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil {
@@ -83,16 +83,16 @@ func (h *MemHandle) UnmarshalText(text []byte) error {
 	return h.UnmarshalBinary(b)
 }
 
-// ExportMem returns a handle to b's memory, which must be device memory of NewDeviceResource
-// or a pool on it. The caller keeps a reference to b until the other process has released
-// what OpenMem gave it, and waits for b.Ready (or shares an event) before the other reads.
+// ExportMem returns a handle to b's memory, which must be device memory of NewDeviceResource or a pool on it. The
+// caller keeps a reference to b until the other process has released the buffer of OpenMem, and waits for b.Ready (or
+// shares an event) before the other process reads.
 func ExportMem(b *mem.Buffer) (MemHandle, error) {
 	if b.Kind() != mem.Device {
 		return MemHandle{}, fmt.Errorf("cuda: export: %v memory cannot be shared between processes: use "+
 			"NewDeviceResource: %w", b.Kind(), ErrNotSupported)
 	}
 	if b.Len() == 0 {
-		return MemHandle{}, errors.New("cuda: export: the buffer is empty")
+		return MemHandle{}, errors.New("cuda: export: empty buffer")
 	}
 	dev := b.Device()
 	info, r := cudrv.DeviceQuery(dev)
@@ -112,12 +112,12 @@ func ExportMem(b *mem.Buffer) (MemHandle, error) {
 		nil
 }
 
-// OpenMem maps memory that another process exported. device is the ordinal of the GPU that
-// will use it, or -1 for the GPU that it is on, which this process must then see. The mapping
-// lasts until the last reference is released; the memory itself belongs to the exporter.
+// OpenMem maps memory that another process exported. device is the ordinal of the GPU that will use it, or -1 for the
+// GPU of the memory, which must then be visible to this process. The mapping lasts until the last reference is
+// released; the exporter owns the memory.
 func OpenMem(device int, h MemHandle) (*mem.Buffer, error) {
 	if h.length == 0 {
-		return nil, errors.New("cuda: open: the handle is empty")
+		return nil, errors.New("cuda: open: empty handle")
 	}
 	if device < 0 {
 		var err error
@@ -133,7 +133,7 @@ func OpenMem(device int, h MemHandle) (*mem.Buffer, error) {
 		return nil, err
 	}
 	closeMem := func() { logFailure("close exported memory", device, cudrv.IPCCloseMem(device, base)) }
-	// The range comes from another process: believe only the driver.
+	// The range was sent by another process: use only the driver's values.
 	start, size, r := cudrv.AddressRange(device, base)
 	if err := check("open exported memory: address range", device, r); err != nil {
 		closeMem()
@@ -141,7 +141,7 @@ func OpenMem(device int, h MemHandle) (*mem.Buffer, error) {
 	}
 	if room := start + size - base; h.offset > room || h.length > room-h.offset {
 		closeMem()
-		return nil, fmt.Errorf("cuda: open exported memory: the handle says %d bytes at offset %d, the "+
+		return nil, fmt.Errorf("cuda: open exported memory: handle has %d bytes at offset %d, the "+
 			"allocation has %d: %w", h.length, h.offset, room, ErrInvalidValue)
 	}
 	return mem.NewRegion(mem.RegionConfig{
@@ -150,7 +150,7 @@ func OpenMem(device int, h MemHandle) (*mem.Buffer, error) {
 	}).Buffer(), nil
 }
 
-// ordinalOf finds the device with that identity in this process.
+// ordinalOf returns the ordinal of the device with a UUID in this process.
 func ordinalOf(uuid [16]byte) (int, error) {
 	n, r := cudrv.DeviceCount()
 	if err := check("open exported memory", -1, r); err != nil {
@@ -161,21 +161,21 @@ func ordinalOf(uuid [16]byte) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, fmt.Errorf("cuda: open exported memory: it is on GPU %s, which this process does not see%s: make it "+
-		"visible, or give OpenMem a device that can reach it: %w", uuidText("", uuid), visible(), ErrInvalidDevice)
+	return 0, fmt.Errorf("cuda: open exported memory: GPU %s is not visible to this process%s: make it "+
+		"visible, or pass OpenMem a device that can access it: %w", uuidText("", uuid), visible(), ErrInvalidDevice)
 }
 
-// EventHandle names an event of one process to another process of the same host.
+// EventHandle identifies an event of one process to another process of the same host.
 type EventHandle [64]byte
 
-// Export returns a handle to an event made with EventConfig.IPC. The caller keeps e reachable
-// and open while another process uses it.
+// Export returns a handle to an event created with EventConfig.IPC. The caller keeps e reachable and open while another
+// process uses it.
 func (e *Event) Export() (EventHandle, error) {
 	if err := e.open("export event"); err != nil {
 		return EventHandle{}, err
 	}
 	if e.flags&cudrv.EventInterprocess == 0 {
-		return EventHandle{}, fmt.Errorf("cuda: export event: the event was not made with EventConfig.IPC: %w",
+		return EventHandle{}, fmt.Errorf("cuda: export event: event created without EventConfig.IPC: %w",
 			ErrInvalidHandle)
 	}
 	h, r := cudrv.IPCGetEvent(e.device, e.handle)
@@ -183,7 +183,7 @@ func (e *Event) Export() (EventHandle, error) {
 	return h, check("export event", e.device, r)
 }
 
-// OpenEvent opens an event that another process exported. device is the GPU it was made on.
+// OpenEvent opens an event that another process exported. device is the GPU it was created on.
 func OpenEvent(device int, h EventHandle) (*Event, error) {
 	n, r := cudrv.IPCOpenEvent(device, h)
 	if err := check("open exported event", device, r); err != nil {

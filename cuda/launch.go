@@ -10,10 +10,10 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// Dim is the extent of a grid or a block. A field that is 0 counts as 1.
+// Dim is the extent of a grid or a block. A zero field counts as 1.
 type Dim struct{ X, Y, Z int }
 
-// LaunchConfig says how many threads run a kernel.
+// LaunchConfig specifies the number of threads of a kernel launch.
 type LaunchConfig struct {
 	// Grid is in blocks, Block in threads.
 	Grid, Block Dim
@@ -21,15 +21,15 @@ type LaunchConfig struct {
 	SharedBytes int
 }
 
-// Arg is one parameter of a kernel, made by In, Out, Val or Struct, or a buffer that the kernel
-// reaches in another way, by AlsoIn or AlsoOut.
+// Arg is one parameter of a kernel, returned by In, Out, Val or Struct, or a buffer that the kernel accesses in another
+// way, returned by AlsoIn or AlsoOut.
 type Arg struct {
 	bits   uint64
 	bytes  []byte // of Struct
 	buf    *mem.Buffer
 	size   uint8
 	write  bool
-	hidden bool // no parameter
+	hidden bool // not a parameter
 }
 
 // In passes the address of a buffer that the kernel only reads.
@@ -38,8 +38,8 @@ func In(b *mem.Buffer) Arg { return Arg{buf: b, bits: uint64(b.Addr()), size: 8}
 // Out passes the address of a buffer that the kernel writes, or reads and writes.
 func Out(b *mem.Buffer) Arg { return Arg{buf: b, bits: uint64(b.Addr()), size: 8, write: true} }
 
-// Val passes a value, which must have the size of the kernel's parameter: int is not taken, as
-// CUDA's has 32 bits and Go's 64. A uintptr passes an address that the caller keeps alive.
+// Val passes a value, which must have the size of the kernel's parameter: int is not accepted, as CUDA's has 32 bits
+// and Go's 64. A uintptr passes an address that the caller keeps alive.
 func Val[T ~bool | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr | ~float32 |
 	~float64](v T) Arg {
 	a := Arg{size: uint8(unsafe.Sizeof(v))}
@@ -47,12 +47,12 @@ func Val[T ~bool | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32
 	return a
 }
 
-// Struct passes a structure by value, as its bytes; the kernel's must have the same size and
-// layout. The bytes are copied by Launch.
+// Struct passes a structure by value, as its bytes; the kernel's structure must have the same size and layout. The
+// bytes are copied by Launch.
 func Struct(b []byte) Arg { return Arg{bytes: b} }
 
-// AlsoIn names a buffer that the kernel reads although none of its parameters is its address:
-// one whose address is in a Struct or in device memory. It is no parameter.
+// AlsoIn declares a buffer that the kernel reads although its address is not a parameter: it is in a Struct or in
+// device memory. It is not passed to the kernel.
 func AlsoIn(b *mem.Buffer) Arg { return Arg{buf: b, hidden: true} }
 
 // AlsoOut is AlsoIn for a buffer that the kernel writes.
@@ -61,7 +61,7 @@ func AlsoOut(b *mem.Buffer) Arg { return Arg{buf: b, hidden: true, write: true} 
 // maxParameterBytes is CUDA's limit for all parameters of a kernel together.
 const maxParameterBytes = 4096
 
-// launcher is what one call of Launch needs besides the event. Pooled.
+// launcher is the memory of one call of Launch besides the event. Pooled.
 type launcher struct {
 	l      cudrv.Launch
 	values [maxParameterBytes]byte // aligned: behind uint64s
@@ -77,17 +77,15 @@ func (l *launcher) put() {
 	launchers.Put(l)
 }
 
-// Launch enqueues a kernel. The stream waits on the device for the ready events of all buffers
-// among args; the returned event becomes the ready event of those that are written, and holds
-// all of them until it is done, so that the caller may release them at once. Buffers that are
-// only read must not be written before the event is done.
+// Launch enqueues a kernel. The stream waits on the device for the ready events of all buffers among args; the returned
+// event becomes the ready event of those that are written, and holds all of them until it is done, so that the caller
+// may release them immediately. Buffers that are only read must not be written before the event is done.
 //
-// The number, order and sizes of the parameters are not checked: a mistake there corrupts
-// memory or fails with ErrIllegalAddress at some later call, after which the device cannot be
-// used by this process any more.
+// The number, order and sizes of the parameters are not checked: a mismatch corrupts memory or makes a later call fail
+// with ErrIllegalAddress, after which this process cannot use the device any more.
 func (s *Stream) Launch(f *Function, cfg LaunchConfig, args ...Arg) (*Event, error) {
 	if f.module.device != s.device {
-		return nil, fmt.Errorf("cuda: launch %s: the kernel is on device %d, the stream on device %d: %w", f.name,
+		return nil, fmt.Errorf("cuda: launch %s: kernel on device %d, stream on device %d: %w", f.name,
 			f.module.device, s.device, ErrInvalidHandle)
 	}
 	l := launchers.Get().(*launcher)
@@ -112,7 +110,7 @@ func (s *Stream) Launch(f *Function, cfg LaunchConfig, args ...Arg) (*Event, err
 	return e, nil
 }
 
-// fill describes the launch and returns the buffers to hold.
+// fill fills in the launch and returns the buffers to hold.
 func (l *launcher) fill(s *Stream, f *Function, cfg LaunchConfig, args []Arg) ([]*mem.Buffer, error) {
 	bad := func(format string, values ...any) error {
 		return fmt.Errorf("cuda: launch %s: %s: %w", f.name, fmt.Sprintf(format, values...), ErrInvalidValue)
@@ -124,7 +122,7 @@ func (l *launcher) fill(s *Stream, f *Function, cfg LaunchConfig, args []Arg) ([
 	}
 	if n := uint64(block[0]) * uint64(block[1]) * uint64(block[2]); f.info.MaxThreads > 0 &&
 		n > uint64(f.info.MaxThreads) {
-		return nil, bad("%d threads in a block, the kernel can have %d", n, f.info.MaxThreads)
+		return nil, bad("%d threads in a block, at most %d for this kernel", n, f.info.MaxThreads)
 	}
 	l.l.Grid, l.l.Block, l.l.Shared, l.l.Function = grid, block, uint32(cfg.SharedBytes), f.handle
 	count, at, held := 0, 0, 0
@@ -186,7 +184,7 @@ func (l *launcher) await(s *Stream, a *Arg) error {
 	return nil
 }
 
-// native is the extent as the driver takes it. Its own limits are checked by it.
+// native returns the extent in the driver's form. The driver checks its own limits.
 func (d Dim) native() (n [3]uint32, ok bool) {
 	for i, v := range [3]int{d.X, d.Y, d.Z} {
 		if v < 0 || v > 1<<31-1 {

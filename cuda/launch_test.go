@@ -79,15 +79,15 @@ func TestLaunchRefuses(t *testing.T) {
 		cfg  LaunchConfig
 		args []Arg
 	}{
-		"grid {-1 0 0}":            {cfg: LaunchConfig{Grid: Dim{X: -1}}},
-		"shared memory":            {cfg: LaunchConfig{SharedBytes: -1}},
-		"257 threads in a block":   {cfg: LaunchConfig{Block: Dim{X: 257}}},
-		"at most 64 parameters":    {args: many},
-		"argument 0":               {args: []Arg{Struct(make([]byte, maxParameterBytes+1))}},
-		"argument 1":               {args: []Arg{Val(int32(1)), Struct(nil)}},
-		"into read-only memory":    {args: []Arg{Out(ro)}},
-		"event cuda.handleless":    {args: []Arg{In(fakeBuffer(8192, handleless{}))}},
-		"the kernel is on device ": {cfg: LaunchConfig{Grid: Dim{X: 77}}},
+		"grid {-1 0 0}":          {cfg: LaunchConfig{Grid: Dim{X: -1}}},
+		"shared memory":          {cfg: LaunchConfig{SharedBytes: -1}},
+		"257 threads in a block": {cfg: LaunchConfig{Block: Dim{X: 257}}},
+		"at most 64 parameters":  {args: many},
+		"argument 0":             {args: []Arg{Struct(make([]byte, maxParameterBytes+1))}},
+		"argument 1":             {args: []Arg{Val(int32(1)), Struct(nil)}},
+		"into read-only memory":  {args: []Arg{Out(ro)}},
+		"event cuda.handleless":  {args: []Arg{In(fakeBuffer(8192, handleless{}))}},
+		"kernel on device ":      {cfg: LaunchConfig{Grid: Dim{X: 77}}},
 	} {
 		var err error
 		if c.cfg.Grid.X == 77 {

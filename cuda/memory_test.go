@@ -131,7 +131,7 @@ func TestGPUPointerAttributes(t *testing.T) {
 		t.Errorf("Go heap: %+v", a)
 	}
 	_, err := cuda.FromPointer(h.Addr(), 100, nil)
-	wantError(t, err, cuda.ErrInvalidValue, "does not know")
+	wantError(t, err, cuda.ErrInvalidValue, "unknown to CUDA")
 }
 
 func TestGPUFromPointer(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"go.millstream.dev/internal/device/cudrv"
 )
 
-// Module is compiled device code loaded on one device: kernels to be found by Function. It
-// stays loaded until Close. Its methods are safe for concurrent use.
+// Module is compiled device code loaded on one device; Function returns its kernels. It stays loaded until Close. Its
+// methods are safe for concurrent use.
 type Module struct {
 	device int
 	handle uint64
@@ -20,14 +20,13 @@ type Module struct {
 	closed    bool
 }
 
-// LoadModule loads PTX text, a cubin or a fatbin on a device, and makes the device's context if
-// there is none. PTX is compiled by the driver for the device at hand; what its compiler
-// complains of is in the error. Loading takes milliseconds (PTX the first time more, the driver
-// keeps a cache in the user's home) and may wait for work on the device: load before, not
-// between, launches.
+// LoadModule loads PTX text, a cubin or a fatbin on a device, and creates the device's context if there is none. The
+// driver compiles PTX for the device; the error has the messages of its compiler. Loading takes milliseconds (PTX
+// longer the first time; the driver caches it in the user's home directory) and may wait for work on the device: load
+// modules before the first launch.
 func LoadModule(device int, image []byte) (*Module, error) {
 	if len(image) == 0 {
-		return nil, fmt.Errorf("cuda: load module on device %d: the image is empty: %w", device, ErrInvalidValue)
+		return nil, fmt.Errorf("cuda: load module on device %d: empty image: %w", device, ErrInvalidValue)
 	}
 	// The driver reads PTX up to a zero byte.
 	if image[len(image)-1] != 0 {
@@ -40,10 +39,10 @@ func LoadModule(device int, image []byte) (*Module, error) {
 		}
 		switch r {
 		case cudrv.UnsupportedPTX:
-			err = fmt.Errorf("%w: the PTX is of a newer CUDA than the driver: update the driver or compile with an "+
+			err = fmt.Errorf("%w: PTX requires a newer driver: update the driver or compile with an "+
 				"older toolkit", err)
 		case cudrv.NoBinaryForGPU:
-			err = fmt.Errorf("%w: the image holds no code for this GPU: compile to PTX or for its compute capability",
+			err = fmt.Errorf("%w: no code for this GPU in the image: compile to PTX or for its compute capability",
 				err)
 		}
 		return nil, err
@@ -51,8 +50,8 @@ func LoadModule(device int, image []byte) (*Module, error) {
 	return &Module{device: device, handle: h, functions: map[string]*Function{}}, nil
 }
 
-// Function finds a kernel by its name in the image: that of extern "C" functions is their own,
-// others have their C++ name mangled. Asking again gives the same Function.
+// Function returns a kernel by its name in the image: extern "C" functions have their own name, others their mangled
+// C++ name. Repeated calls return the same Function.
 func (m *Module) Function(name string) (*Function, error) {
 	m.mu.Lock()
 	f, closed := m.functions[name], m.closed
@@ -84,8 +83,8 @@ func (m *Module) Function(name string) (*Function, error) {
 	return f, nil
 }
 
-// Close unloads the module. Wait for the events of its launches first; its functions must not
-// be used any more. Closing twice does nothing.
+// Close unloads the module. Wait for the events of its launches first; its functions must not be used afterwards.
+// Closing twice does nothing.
 func (m *Module) Close() error {
 	m.mu.Lock()
 	closed := m.closed
@@ -105,14 +104,14 @@ type Function struct {
 	info   cudrv.FunctionInfo
 }
 
-// MaxThreads is how many threads a block of this kernel may have.
+// MaxThreads returns how many threads a block of this kernel may have.
 func (f *Function) MaxThreads() int { return f.info.MaxThreads }
 
-// Registers is how many registers each thread uses.
+// Registers returns how many registers each thread uses.
 func (f *Function) Registers() int { return f.info.Registers }
 
-// Blocks is how many blocks of so many threads, with so many bytes of dynamic shared memory,
-// the whole device runs at once: a good grid for kernels that loop over their data.
+// Blocks returns how many blocks of threads threads, with sharedBytes bytes of dynamic shared memory, the whole device
+// runs at once: a good grid size for kernels that loop over their data.
 func (f *Function) Blocks(threads, sharedBytes int) (int, error) {
 	op := fmt.Sprintf("occupancy of %q", f.name)
 	per, r := cudrv.FunctionBlocks(f.module.device, f.handle, threads, sharedBytes)

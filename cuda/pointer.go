@@ -7,23 +7,22 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// PointerAttributes is what the driver knows about an address.
+// PointerAttributes are the driver's attributes of an address.
 type PointerAttributes struct {
-	// Known is false for memory that CUDA did not allocate or register: ordinary host
-	// memory, as far as the driver can tell.
+	// Known is false for memory that CUDA did not allocate or register, such as ordinary host memory.
 	Known bool
-	// Kind is the sort of memory; Host if not Known.
+	// Kind is the kind of memory; Host if not Known.
 	Kind mem.Kind
 	// Device is the GPU that the memory is on or was registered with, -1 if not Known.
 	Device int
-	// Base and Size are the allocation that the address lies in; 0 if the driver does not say.
+	// Base and Size are the allocation that contains the address; 0 if unknown.
 	Base uintptr
 	Size int
-	// IPC: ExportMem can export it.
+	// IPC reports whether ExportMem can export the memory.
 	IPC bool
 }
 
-// Pointer asks the driver about an address. It makes no context.
+// Pointer returns the driver's attributes of an address. It creates no context.
 func Pointer(addr uintptr) (PointerAttributes, error) {
 	i, r := cudrv.PointerQuery(uint64(addr))
 	if err := check(fmt.Sprintf("attributes of %#x", addr), -1, r); err != nil {
@@ -44,10 +43,9 @@ func Pointer(addr uintptr) (PointerAttributes, error) {
 	return a, nil
 }
 
-// FromPointer wraps memory that was allocated elsewhere, such as another CUDA library, without
-// a copy. The driver says what kind it is and on which device; the range must lie within one
-// allocation. free, which may be nil, runs when the last reference is released and the ready
-// events of all views are done.
+// FromPointer wraps memory that was allocated elsewhere, such as by another CUDA library, without a copy. Its kind and
+// device are queried from the driver; the range must be within one allocation. free, which may be nil, runs when the
+// last reference is released and the ready events of all views are done.
 func FromPointer(addr uintptr, n int, free func()) (*mem.Buffer, error) {
 	if n < 0 || addr == 0 && n > 0 {
 		return nil, fmt.Errorf("cuda: wrap %d bytes at %#x: not a range of memory", n, addr)
@@ -57,7 +55,7 @@ func FromPointer(addr uintptr, n int, free func()) (*mem.Buffer, error) {
 		return nil, err
 	}
 	if !a.Known {
-		return nil, fmt.Errorf("cuda: wrap %d bytes at %#x: CUDA does not know this address: %w", n, addr,
+		return nil, fmt.Errorf("cuda: wrap %d bytes at %#x: unknown to CUDA: %w", n, addr,
 			ErrInvalidValue)
 	}
 	if a.Size > 0 && (addr < a.Base || uint64(n) > uint64(a.Base)+uint64(a.Size)-uint64(addr)) {

@@ -10,30 +10,29 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// resource allocates one kind of memory with the driver's plain calls.
+// resource allocates one kind of memory with the driver's synchronous calls.
 type resource struct {
 	kind   mem.Kind
-	device int // whose context makes the call
+	device int // device whose context is used
 	alloc  func(device, n int) (uint64, cudrv.Result)
 	free   func(device int, addr uint64) cudrv.Result
 }
 
-// NewDeviceResource allocates memory of a GPU (cuMemAlloc). Each allocation is a driver call,
-// and each region is exported and registered by itself: put a mem.Pool on top for anything
-// but a few large buffers. The device's context is made by the first Alloc.
+// NewDeviceResource returns a Resource of GPU memory (cuMemAlloc). Each allocation is a driver call, and each region is
+// exported and registered separately: use a mem.Pool on top for more than a few large buffers. The device's context is
+// created by the first Alloc.
 func NewDeviceResource(device int) mem.Resource {
 	return &resource{mem.Device, device, cudrv.MemAlloc, cudrv.MemFree}
 }
 
-// NewManagedResource allocates unified memory (cuMemAllocManaged), whose pages the driver
-// moves between CPU and GPU. Unless Device.ConcurrentManagedAccess, the CPU must not touch it
-// while the GPU works.
+// NewManagedResource returns a Resource of unified memory (cuMemAllocManaged), whose pages the driver moves between CPU
+// and GPU. Unless Device.ConcurrentManagedAccess is set, the CPU must not access it while the GPU works.
 func NewManagedResource(device int) mem.Resource {
 	return &resource{mem.Managed, device, cudrv.MemAllocManaged, cudrv.MemFree}
 }
 
-// NewPinnedResource allocates page-locked host memory (cuMemHostAlloc), which every device can
-// copy from and to at full speed. The device's context makes the allocation.
+// NewPinnedResource returns a Resource of page-locked host memory (cuMemHostAlloc), which every device can copy from
+// and to at full speed. It is allocated in the device's context.
 func NewPinnedResource(device int) mem.Resource {
 	return &resource{mem.Pinned, device, cudrv.MemAllocHost, cudrv.MemFreeHost}
 }
@@ -51,7 +50,7 @@ func (m *resource) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
 	if err := checkAlloc(ctx, m.kind, n); err != nil {
 		return nil, err
 	}
-	if n == 0 { // the driver refuses 0
+	if n == 0 { // the driver rejects size 0
 		return mem.NewRegion(mem.RegionConfig{Kind: m.kind, Device: m.device}).Buffer(), nil
 	}
 	addr, r := m.alloc(m.device, n)
@@ -85,14 +84,14 @@ func allocError(kind mem.Kind, device, n int, r cudrv.Result) error {
 	return err
 }
 
-// freeAfter frees when the events are done: at once if they are, else from a goroutine of its
-// own, because releasing must not block.
+// freeAfter frees when the events are done: immediately if they are, otherwise from a separate goroutine, because
+// releasing must not block.
 func freeAfter(pending []mem.Event, free func()) {
 	for i, e := range pending {
 		if done, err := e.Query(); !done && err == nil {
 			go func() {
 				for _, e := range pending[i:] {
-					// A broken context ends the wait too: nothing runs in it any more.
+					// A broken context ends the wait too: no work runs in it.
 					_ = poll(context.Background(), e.Query)
 				}
 				free()
@@ -103,9 +102,9 @@ func freeAfter(pending []mem.Event, free func()) {
 	free()
 }
 
-// logFailure reports what no caller is there to hear: releasing has no error to return.
+// logFailure logs a failure to release, for which there is no error to return.
 func logFailure(op string, device int, r cudrv.Result) {
-	if r == cudrv.Success || r == cudrv.Deinitialized { // the process is exiting: all is freed
+	if r == cudrv.Success || r == cudrv.Deinitialized { // the process is exiting: everything is freed
 		return
 	}
 	slog.Warn("cuda: release failed", "op", op, "device", device, "err", Error(r))
@@ -114,13 +113,13 @@ func logFailure(op string, device int, r cudrv.Result) {
 // asyncResource allocates in the order of a stream.
 type asyncResource struct{ s *Stream }
 
-// NewAsyncResource allocates device memory from the device's default memory pool in the order
-// of a stream (cuMemAllocAsync). A buffer's ready event says when the stream has reached the
-// allocation; releasing frees in stream order, behind the ready events of all views, and never
-// waits. The stream may be closed before the buffers are released.
+// NewAsyncResource returns a Resource of device memory from the device's default memory pool in the order of a stream
+// (cuMemAllocAsync). A buffer's ready event completes when the stream has reached the allocation; releasing frees in
+// stream order, after the ready events of all views, and never waits. The stream may be closed before the buffers are
+// released.
 //
-// Such memory cannot be exported with ExportMem, and transports may need a copy to send it: for
-// communication prefer a mem.Pool on NewDeviceResource.
+// Such memory cannot be exported with ExportMem, and transports may need a copy to send it: for communication prefer a
+// mem.Pool on NewDeviceResource.
 func NewAsyncResource(s *Stream) mem.Resource { return &asyncResource{s} }
 
 func (a *asyncResource) Kind() mem.Kind { return mem.Device }
@@ -155,16 +154,16 @@ func (a *asyncResource) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
 	return b, nil
 }
 
-// free orders the free behind what is still pending, on the device.
+// free orders the free after pending events, on the device.
 func (s *Stream) free(addr uint64, n int, pending []mem.Event) {
 	defer s.release()
 	for _, e := range pending {
 		h, err := pendingHandle(e)
 		if err != nil && !errors.Is(err, ErrClosed) {
-			slog.Warn("cuda: free behind an event", "device", s.device, "err", err)
+			slog.Warn("cuda: free after an event failed", "device", s.device, "err", err)
 		}
 		if h != 0 {
-			logFailure("order free behind an event", s.device, cudrv.StreamWait(s.device, s.handle, h))
+			logFailure("order free after an event", s.device, cudrv.StreamWait(s.device, s.handle, h))
 		}
 	}
 	logFailure(fmt.Sprintf("free %d bytes in stream order", n), s.device, cudrv.MemFreeAsync(s.device, addr, s.handle))

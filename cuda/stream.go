@@ -12,17 +12,16 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// StreamConfig says how a stream behaves. The zero value is good.
+// StreamConfig configures a stream.
 type StreamConfig struct {
-	// Priority: lower numbers are served first. Default 0.
+	// Priority is the stream's priority: lower numbers are served first. Default 0.
 	Priority int
-	// WithDefaultStream makes the stream wait for, and be waited for by, CUDA's legacy
-	// default stream. Default: the two are independent.
+	// WithDefaultStream synchronizes the stream with CUDA's legacy default stream. Default: the two are independent.
 	WithDefaultStream bool
 }
 
-// Stream is a queue of work on one device. Its methods are safe for concurrent use; work runs
-// in the order of the calls.
+// Stream is a queue of work on one device. Its methods are safe for concurrent use; work runs in the order of the
+// calls.
 type Stream struct {
 	handle uint64
 	device int
@@ -31,7 +30,7 @@ type Stream struct {
 	mu      sync.Mutex
 	work    []*Event // enqueued work that holds buffers, in order
 	ends    []func() // of OnClose
-	ended   bool     // they have run
+	ended   bool     // ends have run
 	watched bool     // guarded by the watcher
 }
 
@@ -40,7 +39,7 @@ var _ mem.Stream = (*Stream)(nil)
 // closedBit marks a closed stream; the last call in progress then destroys it.
 const closedBit = math.MinInt64
 
-// NewStream makes a stream, and the device's context if there is none.
+// NewStream creates a stream, and the device's context if there is none.
 func NewStream(device int, cfg StreamConfig) (*Stream, error) {
 	var flags uint = cudrv.StreamNonBlocking
 	if cfg.WithDefaultStream {
@@ -53,8 +52,7 @@ func NewStream(device int, cfg StreamConfig) (*Stream, error) {
 	return &Stream{handle: h, device: device}, nil
 }
 
-// StreamOf returns a stream of this package that is held as a mem.Stream, such as that of task.Device, and nil for any
-// other.
+// StreamOf returns s as a Stream of this package, such as that of task.Device, or nil if it is of another type.
 func StreamOf(s mem.Stream) *Stream {
 	c, _ := s.(*Stream)
 	return c
@@ -83,8 +81,8 @@ func (s *Stream) destroy() {
 	logFailure("destroy stream", s.device, cudrv.StreamDestroy(s.device, s.handle))
 }
 
-// Close gives the stream up. Work that is enqueued still runs, and memory of NewAsyncResource
-// can still be released. Closing twice does nothing.
+// Close closes the stream. Enqueued work still runs, and memory of NewAsyncResource can still be released. Closing
+// twice does nothing.
 func (s *Stream) Close() error {
 	s.end()
 	for {
@@ -101,10 +99,10 @@ func (s *Stream) Close() error {
 	}
 }
 
-// Device is the ordinal of the stream's device.
+// Device returns the ordinal of the stream's device.
 func (s *Stream) Device() int { return s.device }
 
-// Handle is the CUstream, for other CUDA libraries. It is valid until Close.
+// Handle returns the CUstream, for other CUDA libraries. It is valid until Close.
 func (s *Stream) Handle() uintptr { return uintptr(s.handle) }
 
 // Record returns a new event that marks the work enqueued so far.
@@ -116,7 +114,7 @@ func (s *Stream) Record() (*Event, error) {
 	return e, e.Record(s)
 }
 
-// Mark is Record for pools (mem.Stream).
+// Mark is Record with the signature of mem.Stream, for pools.
 func (s *Stream) Mark() (mem.Event, error) {
 	e, err := s.Record()
 	if err != nil {
@@ -125,8 +123,8 @@ func (s *Stream) Mark() (mem.Event, error) {
 	return e, nil
 }
 
-// OnClose registers a function that Close calls while the stream still takes work: pools mark
-// the end of theirs. On a closed stream it is called at once.
+// OnClose registers a function that Close calls while the stream still accepts work, for pools. On a closed stream it
+// is called immediately.
 func (s *Stream) OnClose(f func()) {
 	s.mu.Lock()
 	ended := s.ended
@@ -149,15 +147,15 @@ func (s *Stream) end() {
 	}
 }
 
-// WaitEvent makes later work of the stream wait for e on the device; the call itself returns
-// at once. A nil or completed event is nothing to wait for.
+// WaitEvent makes later work of the stream wait for e on the device; the call itself returns immediately. A nil or
+// completed event needs no wait.
 func (s *Stream) WaitEvent(e mem.Event) error {
 	h, err := pendingHandle(e)
 	if err != nil || h == 0 {
 		return err
 	}
 	if o, ok := e.(interface{ RecordedOn(mem.Stream) bool }); ok && o.RecordedOn(s) {
-		return nil // the stream does its work in order
+		return nil // the stream runs its work in order
 	}
 	if err := s.acquire(); err != nil {
 		return err
@@ -177,7 +175,7 @@ func (s *Stream) Wait(ctx context.Context) error {
 	return e.Wait(ctx)
 }
 
-// pendingHandle returns the native event to wait for, or 0 when there is nothing to wait for.
+// pendingHandle returns the native event to wait for, or 0 if there is none.
 func pendingHandle(e mem.Event) (uint64, error) {
 	if e == nil {
 		return 0, nil
@@ -188,7 +186,7 @@ func pendingHandle(e mem.Event) (uint64, error) {
 	}
 	h := e.Handle()
 	if h == 0 {
-		return 0, fmt.Errorf("cuda: event %T has no CUDA handle that a stream could wait for: wait for it before", e)
+		return 0, fmt.Errorf("cuda: event %T has no CUDA handle that a stream can wait for: wait for the event first", e)
 	}
 	return uint64(h), nil
 }

@@ -9,37 +9,37 @@ import (
 	"go.millstream.dev/cuda/internal/nvrtcapi"
 )
 
-// Options say how a source is compiled. The zero value is PTX for compute_70.
+// Options specify how a source is compiled. The zero value is PTX for compute_70.
 type Options struct {
-	// Name is what messages call the source. Default "kernel.cu".
+	// Name is the name of the source in messages. Default "kernel.cu".
 	Name string
-	// Arch is what to compile for: a virtual architecture (compute_70) gives PTX, a real one
-	// (sm_90) a cubin. Default compute_70, which every GPU from Volta on can run.
+	// Arch is the target architecture: a virtual one (compute_70) produces PTX, a real one (sm_90) a cubin. Default
+	// compute_70, which every GPU from Volta on can run.
 	Arch string
 	// Flags are further options of the compiler, such as "--std=c++17" or "-DN=4".
 	Flags []string
-	// Headers are what #include finds, by name. There is no file system behind it.
+	// Headers are the files for #include, by name. The file system is not searched.
 	Headers map[string]string
 }
 
-// Code is what cuda.LoadModule takes.
+// Code is compiled code for cuda.LoadModule.
 type Code struct {
 	// Image is PTX text, without its zero byte, or a cubin.
 	Image []byte
-	// PTX says which.
+	// PTX reports whether Image is PTX.
 	PTX bool
-	// Log is what the compiler had to say: warnings.
+	// Log holds the warnings of the compiler.
 	Log string
 }
 
-// Error is a source that does not compile, with the compiler's words.
+// Error is returned for a source that does not compile, with the messages of the compiler.
 type Error struct {
 	Name   string // of the source
 	Result string // such as NVRTC_ERROR_COMPILATION
 	Log    string
 }
 
-// Error returns all of it.
+// Error returns the name, the result and the messages of the compiler.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("nvrtc: %s: %s", e.Name, e.Result)
 	if log := strings.TrimSpace(e.Log); log != "" {
@@ -48,9 +48,8 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Compile compiles one source. Kernels that Module.Function shall find by their own name are
-// extern "C". A compilation takes milliseconds to seconds and cannot be interrupted: ctx is
-// looked at before it.
+// Compile compiles one source. Kernels that Module.Function is to find by their own name must be extern "C". A
+// compilation takes milliseconds to seconds and cannot be interrupted: ctx is checked before it.
 func Compile(ctx context.Context, source string, o Options) (*Code, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -66,14 +65,14 @@ func Compile(ctx context.Context, source string, o Options) (*Code, error) {
 	}
 	virtual := strings.HasPrefix(o.Arch, "compute_")
 	if !virtual && !strings.HasPrefix(o.Arch, "sm_") {
-		return nil, fmt.Errorf("nvrtc: %s: no architecture is called %q: give compute_NN for PTX or sm_NN for a cubin",
+		return nil, fmt.Errorf("nvrtc: %s: unknown architecture %q: use compute_NN for PTX or sm_NN for a cubin",
 			o.Name, o.Arch)
 	}
 	var names, bodies []string
 	for name := range o.Headers {
 		names = append(names, name)
 	}
-	slices.Sort(names) // the same input gives the same output
+	slices.Sort(names) // deterministic output
 	for _, name := range names {
 		bodies = append(bodies, o.Headers[name])
 	}
@@ -87,7 +86,7 @@ func Compile(ctx context.Context, source string, o Options) (*Code, error) {
 	switch r {
 	case 0:
 	case nvrtcapi.NoSymbol:
-		return nil, fmt.Errorf("nvrtc: %s: %s makes no cubin: compile to PTX (compute_…), or use NVRTC 11.1 or newer",
+		return nil, fmt.Errorf("nvrtc: %s: %s cannot produce a cubin: compile to PTX (compute_…), or use NVRTC 11.1 or newer",
 			o.Name, nvrtcapi.Path())
 	case nvrtcapi.NoMemory:
 		return nil, fmt.Errorf("nvrtc: %s: out of memory", o.Name)

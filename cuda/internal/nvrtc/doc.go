@@ -1,2 +1,2 @@
-// Package nvrtc finds NVRTC, the CUDA C++ compiler that is a library, and compiles with it. Package cuda shows it.
+// Package nvrtc finds NVRTC, the run-time compiler of CUDA C++, and compiles with it. Package cuda exports its API.
 package nvrtc

@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/cuda/internal/nvrtcapi"
 )
 
-// ErrUnavailable is returned where NVRTC cannot be used in this process; the error that wraps it says why.
+// ErrUnavailable is returned if NVRTC cannot be used in this process; the error that wraps it has the reason.
 var ErrUnavailable = errors.New("nvrtc: NVRTC is not available")
 
 // LibraryInfo describes the libnvrtc that this process uses.
@@ -19,27 +19,27 @@ type LibraryInfo struct {
 	Version Version
 }
 
-// Version is NVRTC's: that of the CUDA toolkit it is part of.
+// Version is the version of NVRTC: that of the CUDA toolkit it is part of.
 type Version struct{ Major, Minor int }
 
 // String returns "12.4".
 func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
 
-// library is opened once; who holds the lock opens it.
+// library is loaded once, by the holder of the lock.
 var library struct {
 	sync.Mutex
 	info *LibraryInfo
 }
 
-// Available returns nil when NVRTC can be used, or why not, with what to do about it.
+// Available returns nil if NVRTC can be used, otherwise an error with the reason and a fix.
 func Available() error {
 	_, err := Library()
 	return err
 }
 
-// Library opens libnvrtc, once per process, and describes it. It looks at
-// MILLSTREAM_NVRTC_LIBRARY, which is final; then for one that is in the process already, in
-// LD_LIBRARY_PATH and the system's places, in CUDA_HOME and CUDA_PATH, and in Python environments.
+// Library loads libnvrtc, once per process, and describes it. It uses MILLSTREAM_NVRTC_LIBRARY if set; otherwise it
+// searches for one already loaded in the process, in LD_LIBRARY_PATH and the system's directories, in CUDA_HOME and
+// CUDA_PATH, and in Python environments.
 func Library() (*LibraryInfo, error) {
 	library.Lock()
 	defer library.Unlock()
@@ -51,7 +51,7 @@ func Library() (*LibraryInfo, error) {
 			ErrUnavailable)
 	}
 	if err := open(); err != nil {
-		return nil, err // not kept: the user may install the library and try again
+		return nil, err // not cached: the user may install the library and try again
 	}
 	path := nvrtcapi.Path()
 	if abs, err := filepath.Abs(path); err == nil {
@@ -62,7 +62,7 @@ func Library() (*LibraryInfo, error) {
 	return library.info, nil
 }
 
-// sonames are those of the releases that this package works with, the newest first.
+// sonames are those of the supported releases, newest first.
 var sonames = []string{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"}
 
 func open() error {
@@ -94,13 +94,13 @@ func open() error {
 		}
 	}
 	if len(errs) == 0 {
-		errs = append(errs, errors.New("none was found"))
+		errs = append(errs, errors.New("not found"))
 	}
 	return fmt.Errorf("%w: no usable libnvrtc.so: install it with `pip install nvidia-cuda-nvrtc-cu12`, or set "+
 		"MILLSTREAM_NVRTC_LIBRARY to its path (%w)", ErrUnavailable, errors.Join(errs...))
 }
 
-// places are folders where the dynamic linker does not look, as patterns.
+// places returns directories that the dynamic linker does not search, as patterns.
 func places() []string {
 	var list []string
 	for _, v := range []string{"CUDA_HOME", "CUDA_PATH"} {

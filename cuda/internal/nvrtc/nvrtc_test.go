@@ -125,7 +125,7 @@ func TestCompileHandsOver(t *testing.T) {
 		!strings.Contains(err.Error(), "nvrtc: a.cu: NVRTC_ERROR_COMPILATION:\nline 1: it is bad") {
 		t.Errorf("%v", err)
 	}
-	for text, o := range map[string]Options{"no architecture is called \"volta\"": {Arch: "volta"},
+	for text, o := range map[string]Options{"unknown architecture \"volta\"": {Arch: "volta"},
 		"zero byte": {Flags: []string{"a\x00b"}}} {
 		if _, err := Compile(ctx, "source", o); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v does not say %q", err, text)

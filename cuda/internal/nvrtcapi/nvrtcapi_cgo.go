@@ -15,10 +15,10 @@ import (
 	"unsafe"
 )
 
-// Cgo says whether this binary can open native libraries.
+// Cgo reports whether this binary can load native libraries.
 const Cgo = true
 
-// Load opens a library; with onlyIfLoaded only one that is in the process already.
+// Load loads a library; with onlyIfLoaded only one that is already loaded in the process.
 func Load(path string, onlyIfLoaded bool) error {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
@@ -35,10 +35,10 @@ func Load(path string, onlyIfLoaded bool) error {
 	return nil
 }
 
-// Path is the library that was loaded, or "".
+// Path returns the path of the loaded library, or "".
 func Path() string { return C.GoString(C.nvrtcapi_path()) }
 
-// Version is the library's.
+// Version returns the version of the library.
 func Version() (major, minor int) {
 	var a, b C.int
 	if C.nvrtcapi_version(&a, &b) != 0 {
@@ -47,7 +47,7 @@ func Version() (major, minor int) {
 	return int(a), int(b)
 }
 
-// Text is the library's name of a result.
+// Text returns the library's name of a result.
 func (r Result) Text() string { return C.GoString(C.nvrtcapi_error_text(C.int(r))) }
 
 // texts is a C array of C strings.

@@ -4,7 +4,7 @@ package nvrtcapi
 
 import "errors"
 
-// Cgo says whether this binary can open native libraries.
+// Cgo reports whether this binary can load native libraries.
 const Cgo = false
 
 // Load fails.

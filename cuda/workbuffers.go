@@ -11,22 +11,21 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// Work on a stream uses its buffers after the call that enqueued it has returned. So each
-// piece of work holds a reference to them, and Go memory pinned, until its event is done. The
-// first to see that lets go: the caller that asks the event, or the watcher. Event.Wait returns only
-// when everything that was enqueued before it has been let go, so that a caller who has waited
-// can close the pool that the buffers came from.
+// Work on a stream uses its buffers after the call that enqueued it has returned. So each piece of work holds a
+// reference to them, and pins Go memory, until its event is done. The first goroutine to see that releases them: a
+// caller that queries the event, or the watcher. Event.Wait returns only when all work enqueued before it has released
+// its buffers, so that a caller that has waited can close the pool of the buffers.
 
-// holding is what a piece of work needs to stay alive.
+// holding is the memory that a piece of work keeps alive.
 type holding struct {
 	bufs     []*mem.Buffer
 	pin      runtime.Pinner
-	taken    atomic.Bool   // a goroutine is letting go
-	finished chan struct{} // and is through
+	taken    atomic.Bool   // a goroutine is releasing
+	finished chan struct{} // closed when released
 }
 
-// hold retains buffers until e is done. It is called before the work is enqueued, so that a
-// failure in between cannot lose them.
+// hold retains buffers until e is done. It is called before the work is enqueued, so that a failure in between cannot
+// lose them.
 func (e *Event) hold(bufs ...*mem.Buffer) {
 	h := &holding{bufs: bufs, finished: make(chan struct{})}
 	for _, b := range bufs {
@@ -38,8 +37,8 @@ func (e *Event) hold(bufs ...*mem.Buffer) {
 	e.held = h
 }
 
-// letGo releases what e holds, if that has not begun yet. Releasing may ask e again (a
-// pool looks whether the memory is ready), so it must not wait for itself here.
+// letGo releases the buffers of e, unless a goroutine does so already. Releasing may query e (a pool checks whether the
+// memory is ready), so it must not wait for itself.
 func (e *Event) letGo() {
 	h := e.held
 	if h == nil || h.taken.Swap(true) {
@@ -53,7 +52,7 @@ func (e *Event) letGo() {
 	close(h.finished)
 }
 
-// keepWork remembers a piece of work until it is done.
+// keepWork records a piece of work until it is done.
 func (s *Stream) keepWork(e *Event) {
 	s.mu.Lock()
 	s.work = append(s.work, e)
@@ -61,16 +60,16 @@ func (s *Stream) keepWork(e *Event) {
 	watch(s)
 }
 
-// reap lets go of the work that is done, and reports whether some is left. With wait it
-// returns only when other goroutines that are letting go are through as well.
+// reap releases the buffers of completed work, and reports whether some is left. With wait it returns only when other
+// goroutines that are releasing have finished too.
 func (s *Stream) reap(wait bool) (left bool) {
 	s.mu.Lock()
-	list := s.work // never changed in place
+	list := s.work // never modified in place
 	s.mu.Unlock()
 	for _, e := range list {
 		if !e.held.taken.Load() {
 			if done, r := e.query(); !done && r == cudrv.Success {
-				break // the stream works in order
+				break // the stream runs work in order
 			}
 			e.letGo()
 		}
@@ -90,8 +89,8 @@ func (s *Stream) reap(wait bool) (left bool) {
 	return i >= 0
 }
 
-// watcher looks after streams with work, so that buffers are let go although no goroutine waits.
-// Its goroutine exists only while there is such a stream.
+// watcher polls streams with work, so that buffers are released even if no goroutine waits. Its goroutine exists only
+// while there is such a stream.
 var watcher struct {
 	sync.Mutex
 	streams []*Stream
@@ -138,7 +137,7 @@ func watchLoop() {
 	}
 }
 
-// hasWork is asked with the watcher locked: work that comes later finds the stream unwatched.
+// hasWork is called with the watcher locked: work enqueued later finds the stream unwatched.
 func (s *Stream) hasWork() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,31 +10,31 @@ import (
 	"strings"
 )
 
-// WrongContext is a primary context of this process on a device that it was not to use.
+// WrongContext describes a primary context of this process on a device that it should not use.
 type WrongContext struct {
 	Device Device
-	// Libraries are the files in the process that use CUDA by themselves, of which one has made
-	// the context unless the program asked this package for that device.
+	// Libraries are the files in the process that use CUDA themselves. One of them has created the context unless the
+	// program used that device with this package.
 	Libraries []string
 }
 
-// String says what is wrong, who may have done it, and what to do.
+// String describes the problem, its possible causes and the fix.
 func (w WrongContext) String() string {
-	who := "no library in the process is linked with CUDA: code that calls the driver by itself made it"
+	who := "created by code that calls the driver directly: no library in the process is linked with CUDA"
 	switch len(w.Libraries) {
 	case 0:
 	case 1:
-		who = w.Libraries[0] + " made it"
+		who = "created by " + w.Libraries[0]
 	default:
-		who = "one of these made it: " + strings.Join(w.Libraries, ", ")
+		who = "created by one of " + strings.Join(w.Libraries, ", ")
 	}
-	return fmt.Sprintf("this process has a CUDA context on %s, which is not its GPU, and takes memory there; %s; "+
-		"have it use device 0, or hide other GPUs from the process with CUDA_VISIBLE_DEVICES", w.Device, who)
+	return fmt.Sprintf("this process has a CUDA context on %s, which is not its GPU, and uses memory there; %s; "+
+		"make that code use device 0, or hide other GPUs from the process with CUDA_VISIBLE_DEVICES", w.Device, who)
 }
 
-// WrongContexts looks for primary contexts of this process on other devices than the one that
-// it is to use, as a library makes them that takes whichever device it likes. It makes none. A
-// context that is not a device's primary one cannot be seen. With -1 every context is one too many.
+// WrongContexts returns the primary contexts of this process on devices other than the given one, as created by
+// libraries that choose a device themselves. It creates none. Contexts that are not the primary one of a device cannot
+// be detected. With -1 every context is returned.
 func WrongContexts(device int) ([]WrongContext, error) {
 	devices, err := Devices()
 	if err != nil {
@@ -66,9 +66,8 @@ func wrongContexts(device int, devices []Device, has func(int) (bool, error),
 	return wrong, nil
 }
 
-// cudaUsers returns the files that are loaded into this process and use CUDA: those that are linked
-// with the driver or the runtime, and those that are known to open it. Parts of the driver, and
-// this program, which asks before it makes a context, are left out.
+// cudaUsers returns the files loaded into this process that use CUDA: those linked with the driver or the runtime, and
+// those known to open it. Parts of the driver, and this program, are left out.
 func cudaUsers() []string {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -78,12 +77,11 @@ func cudaUsers() []string {
 	return users(string(maps), self, os.DirFS("/"))
 }
 
-// opens are beginnings of the names of libraries that open the driver without being linked
-// with it.
+// opens are name prefixes of libraries that open the driver without being linked with it.
 var opens = []string{"libcudart.", "libcublas.", "libcudnn", "libtorch_cuda.", "libnccl.", "librmm.", "libcudf.",
 	"libtensorflow", "libonnxruntime_providers_cuda", "libnvshmem"}
 
-// users reads the text of /proc/PID/maps.
+// users parses the text of /proc/PID/maps.
 func users(maps, self string, root fs.FS) []string {
 	seen := map[string]bool{}
 	var found []string
@@ -114,8 +112,8 @@ func opensCUDA(name string) bool {
 	return slices.ContainsFunc(opens, func(begin string) bool { return strings.HasPrefix(name, begin) })
 }
 
-// linkedWithCUDA reports whether a file wants libcuda or libcudart. One that cannot be read, or is
-// none of ELF's, does not.
+// linkedWithCUDA reports whether a file depends on libcuda or libcudart. It is false for files that cannot be read or
+// are not ELF files.
 func linkedWithCUDA(root fs.FS, file string) bool {
 	f, err := root.Open(strings.TrimPrefix(file, "/"))
 	if err != nil {

@@ -77,12 +77,12 @@ func TestWrongContexts(t *testing.T) {
 		t.Fatalf("%v, %v", wrong, err)
 	}
 	if text := wrong[0].String(); !strings.Contains(text, "device 1: B (GPU-1") ||
-		!strings.Contains(text, "/x/libone.so made it") || !strings.Contains(text, "CUDA_VISIBLE_DEVICES") {
+		!strings.Contains(text, "created by /x/libone.so") || !strings.Contains(text, "CUDA_VISIBLE_DEVICES") {
 		t.Error(text)
 	}
 	libraries = []string{"/x/a.so", "/x/b.so"}
 	wrong, _ = wrongContexts(2, devices, has(1), who)
-	if text := wrong[0].String(); !strings.Contains(text, "one of these made it: /x/a.so, /x/b.so") {
+	if text := wrong[0].String(); !strings.Contains(text, "created by one of /x/a.so, /x/b.so") {
 		t.Error(text)
 	}
 	libraries = nil
