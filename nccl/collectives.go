@@ -13,19 +13,19 @@ import (
 func count(op string, b *mem.Buffer, t DataType) (uint64, error) {
 	size := t.Size()
 	if size == 0 {
-		return 0, fmt.Errorf("nccl: %s: there is no data type %d", op, int32(t))
+		return 0, fmt.Errorf("nccl: %s: invalid data type %d", op, int32(t))
 	}
 	if b == nil {
-		return 0, fmt.Errorf("nccl: %s: a buffer is missing", op)
+		return 0, fmt.Errorf("nccl: %s: nil buffer", op)
 	}
 	if b.Len()%size != 0 {
-		return 0, fmt.Errorf("nccl: %s: %d bytes are no whole number of %v", op, b.Len(), t)
+		return 0, fmt.Errorf("nccl: %s: %d bytes are not a multiple of the size of %v", op, b.Len(), t)
 	}
 	return uint64(b.Len() / size), nil
 }
 
-// pair checks that recv is times as long as send (or, negative, send as long as -times recvs)
-// and returns the elements of the shorter.
+// pair checks that recv is times as long as send (or, if negative, send -times as long as recv) and returns the
+// elements of the shorter.
 func pair(op string, send, recv *mem.Buffer, t DataType, times int) (uint64, error) {
 	n, err := count(op, send, t)
 	if err != nil {
@@ -41,10 +41,10 @@ func pair(op string, send, recv *mem.Buffer, t DataType, times int) (uint64, err
 	case times < 0 && n == m*uint64(-times):
 		return m, nil
 	case times < 0:
-		return 0, fmt.Errorf("nccl: %s: %d elements are sent and %d received: the first must be %d times the second",
+		return 0, fmt.Errorf("nccl: %s: %d elements to send, %d to receive: want %d times as many to send",
 			op, n, m, -times)
 	}
-	return 0, fmt.Errorf("nccl: %s: %d elements are sent and %d received: the second must be %d times the first", op, n,
+	return 0, fmt.Errorf("nccl: %s: %d elements to send, %d to receive: want %d times as many to receive", op, n,
 		m, times)
 }
 
@@ -105,7 +105,7 @@ func (c *Comm) Broadcast(ctx context.Context, s *cuda.Stream, send, recv *mem.Bu
 		n, err = pair("broadcast", send, recv, t, 1)
 		reads = []*mem.Buffer{send}
 	} else {
-		send = recv // NCCL does not look at it
+		send = recv // ignored by NCCL
 	}
 	if err != nil {
 		return nil, err
@@ -114,8 +114,8 @@ func (c *Comm) Broadcast(ctx context.Context, s *cuda.Stream, send, recv *mem.Bu
 		Send: addr(send), Recv: addr(recv), Count: n}}, reads, []*mem.Buffer{recv})
 }
 
-// AllGather puts the send buffers of all ranks behind each other, in order of ranks, into every
-// rank's recv, which is Size times as long.
+// AllGather concatenates the send buffers of all ranks, in order of ranks, in every rank's recv, which is Size times as
+// long.
 func (c *Comm) AllGather(ctx context.Context, s *cuda.Stream, send, recv *mem.Buffer, t DataType) (*Work, error) {
 	n, err := pair("all-gather", send, recv, t, c.size)
 	if err != nil {
@@ -125,8 +125,8 @@ func (c *Comm) AllGather(ctx context.Context, s *cuda.Stream, send, recv *mem.Bu
 		Recv: addr(recv), Count: n}}, []*mem.Buffer{send}, []*mem.Buffer{recv})
 }
 
-// ReduceScatter reduces the send buffers of all ranks and leaves part i of the result in rank
-// i's recv; send is Size times as long.
+// ReduceScatter reduces the send buffers of all ranks and stores part i of the result in rank i's recv; send is Size
+// times as long.
 func (c *Comm) ReduceScatter(ctx context.Context, s *cuda.Stream, send, recv *mem.Buffer, t DataType, o Op) (*Work,
 	error) {
 	n, err := pair("reduce-scatter", send, recv, t, -c.size)

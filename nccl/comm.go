@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/nccl/internal/ncclapi"
 )
 
-// Config says how a communicator is made. The zero value is device 0 with NCCL's defaults.
+// Config configures a communicator. The zero value is device 0 with NCCL's defaults.
 type Config struct {
 	// Device is the GPU of this rank.
 	Device int
@@ -22,7 +22,7 @@ type Config struct {
 	// NetName is the network plugin to use, such as "IB" or "Socket" (NCCL_NET). Default:
 	// NCCL chooses.
 	NetName string
-	// SplitShare lets communicators of Split and Shrink use this one's resources. Default off.
+	// SplitShare lets communicators of Split and Shrink share resources with this one. Default off.
 	SplitShare bool
 }
 
@@ -35,26 +35,25 @@ func (cfg *Config) settings() *ncclapi.Settings {
 	return s
 }
 
-// Comm is one rank of a communicator. Its methods are safe for concurrent use, and take turns.
+// Comm is one rank of a communicator. Its methods are safe for concurrent use and run one at a time.
 type Comm struct {
 	cfg        Config
 	rank, size int
 	setCurrent uintptr
 
-	// turn holds one token: who has it may call NCCL for this communicator. It is a channel
-	// so that waiting for it ends with a context.
+	// turn holds one token: its holder may call NCCL for this communicator. It is a channel so that waiting for it ends
+	// with a context.
 	turn     chan struct{}
 	handle   uint64   // owned by the holder of turn; 0 when it is closed or aborted
 	cells    []uint64 // of Split and Shrink; owned by the holder of turn
 	aborting atomic.Bool
 
 	mu  sync.Mutex
-	err error // why it is of no use any more
+	err error // why it failed or was closed
 }
 
-// Init joins a communicator of size ranks as rank. All ranks call it with the same id, in any
-// order; it returns when all have joined. When ctx ends earlier this rank gives up and the
-// others do not get through either, until their own contexts end.
+// Init joins a communicator of size ranks as rank. All ranks call it with the same id, in any order; it returns when
+// all have joined. When ctx ends earlier this rank gives up and the others fail when their own contexts end.
 func Init(ctx context.Context, cfg Config, id UniqueID, rank, size int) (*Comm, error) {
 	if size < 1 || rank < 0 || rank >= size {
 		return nil, fmt.Errorf("nccl: rank %d of %d: ranks are 0 to size-1", rank, size)
@@ -72,7 +71,7 @@ func Init(ctx context.Context, cfg Config, id UniqueID, rank, size int) (*Comm, 
 	raw := [128]byte(id)
 	var r ncclapi.Result
 	c.handle, r = ncclapi.Init(c.setCurrent, cfg.Device, size, &raw, rank, cfg.settings())
-	return c.started(ctx, fmt.Sprintf("init of rank %d of %d", rank, size), r)
+	return c.awaitInit(ctx, fmt.Sprintf("init of rank %d of %d", rank, size), r)
 }
 
 func newComm(cfg Config, rank, size int) (*Comm, error) {
@@ -81,32 +80,32 @@ func newComm(cfg Config, rank, size int) (*Comm, error) {
 	}
 	device, ok := hooks.Get()
 	if !ok {
-		return nil, errors.New("nccl: package cuda has no hooks: it was built without cgo")
+		return nil, errors.New("nccl: built without cgo: build with CGO_ENABLED=1 and a C compiler")
 	}
 	c := &Comm{cfg: cfg, rank: rank, size: size, setCurrent: device.SetCurrent, turn: make(chan struct{}, 1)}
 	c.turn <- struct{}{}
 	return c, nil
 }
 
-// started waits for a communicator that is being made.
-func (c *Comm) started(ctx context.Context, op string, r ncclapi.Result) (*Comm, error) {
+// awaitInit waits for a communicator that is being created.
+func (c *Comm) awaitInit(ctx context.Context, op string, r ncclapi.Result) (*Comm, error) {
 	<-c.turn
 	defer func() { c.turn <- struct{}{} }()
-	if err := c.settle(ctx, op, r); err != nil {
+	if err := c.await(ctx, op, r); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// Rank is this process's number in the communicator, from 0.
+// Rank returns this process's number in the communicator, from 0.
 func (c *Comm) Rank() int { return c.rank }
 
-// Size is the number of ranks.
+// Size returns the number of ranks.
 func (c *Comm) Size() int { return c.size }
 
-// Handle is the ncclComm_t, for other libraries that call NCCL. It is a non-blocking one: a call
-// that returns ncclInProgress is done when ncclCommGetAsyncError no longer says so. Nobody else may
-// use the communicator meanwhile. It is valid until Close or Shutdown, so call neither meanwhile.
+// Handle returns the ncclComm_t, for other libraries that call NCCL. It is non-blocking: a call that returns
+// ncclInProgress is complete when ncclCommGetAsyncError returns another result. The communicator must not be used
+// otherwise at the same time. The handle is valid until Close or Shutdown.
 func (c *Comm) Handle(ctx context.Context) (uintptr, error) {
 	if err := c.acquire(ctx); err != nil {
 		return 0, err
@@ -115,14 +114,14 @@ func (c *Comm) Handle(ctx context.Context) (uintptr, error) {
 	return uintptr(c.handle), nil
 }
 
-// Err is why the communicator is of no use any more, or nil.
+// Err returns why the communicator has failed or was closed, or nil.
 func (c *Comm) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// fail keeps the first reason and returns it.
+// fail stores the first reason and returns it.
 func (c *Comm) fail(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,7 +131,7 @@ func (c *Comm) fail(err error) error {
 	return c.err
 }
 
-// acquire takes the right to call NCCL; the caller gives it back by release.
+// acquire acquires the right to call NCCL; the caller returns it with release.
 func (c *Comm) acquire(ctx context.Context) error {
 	select {
 	case <-c.turn:
@@ -153,7 +152,7 @@ func (c *Comm) acquire(ctx context.Context) error {
 
 func (c *Comm) release() { c.turn <- struct{}{} }
 
-// abort frees the communicator, with the turn, and returns why.
+// abort frees the communicator, with the turn held, and returns why.
 func (c *Comm) abort(why error) error {
 	if c.handle != 0 {
 		ncclapi.Abort(c.setCurrent, c.cfg.Device, c.handle)
@@ -162,9 +161,9 @@ func (c *Comm) abort(why error) error {
 	return c.fail(why)
 }
 
-// Close ends the communicator at once, with whatever is in flight on this rank (ncclCommAbort), and
-// frees it. Operations of other ranks that wait for this one end when their contexts do, or when
-// NCCL notices. Close returns nil; closing again, or after Shutdown, does nothing.
+// Close aborts the communicator, with all operations in flight on this rank (ncclCommAbort), and frees it. Operations
+// of other ranks that wait for this one end when their contexts end, or when NCCL detects it. Close returns nil;
+// closing again, or after Shutdown, does nothing.
 func (c *Comm) Close() error {
 	c.aborting.Store(true) // the holder of the turn sees it
 	<-c.turn
@@ -175,9 +174,9 @@ func (c *Comm) Close() error {
 	return nil
 }
 
-// Shutdown waits for what this rank has enqueued, ends the communicator and frees it. All ranks
-// should call it. When ctx ends earlier it closes the communicator as Close does. Calling it
-// again, or on what has failed or was closed, does nothing and returns nil.
+// Shutdown waits for all operations enqueued by this rank, then closes and frees the communicator. All ranks should
+// call it. When ctx ends earlier it aborts the communicator as Close does. Calling it again, or after a failure or
+// Close, does nothing and returns nil.
 func (c *Comm) Shutdown(ctx context.Context) error {
 	if c.Err() != nil {
 		return nil
@@ -190,7 +189,7 @@ func (c *Comm) Shutdown(ctx context.Context) error {
 		return err
 	}
 	defer c.release()
-	if err := c.settle(ctx, "close", ncclapi.Finalize(c.setCurrent, c.cfg.Device, c.handle)); err != nil {
+	if err := c.await(ctx, "close", ncclapi.Finalize(c.setCurrent, c.cfg.Device, c.handle)); err != nil {
 		return err
 	}
 	r := ncclapi.Destroy(c.setCurrent, c.cfg.Device, c.handle)

@@ -8,10 +8,10 @@ import (
 	"go.millstream.dev/nccl/internal/ncclapi"
 )
 
-// Result is NCCL's answer to a call. It is an error to compare with by errors.Is.
+// Result is an NCCL result code. It is an error for use with errors.Is.
 type Result int32
 
-// Results on which programs act. Any other ncclResult_t may be compared as Result(n).
+// Results that programs handle. Any other ncclResult_t may be compared as Result(n).
 const (
 	SystemError Result = Result(ncclapi.SystemError)
 	RemoteError Result = Result(ncclapi.RemoteError)
@@ -19,14 +19,14 @@ const (
 	notSupported Result = Result(ncclapi.NoSymbol) // the loaded release lacks it
 )
 
-// Error is NCCL's text of the result.
+// Error returns NCCL's text of the result.
 func (r Result) Error() string { return ncclapi.Result(r).Text() }
 
-// Error is a failed operation of a communicator.
+// Error is returned by failed operations of a communicator.
 type Error struct {
-	Op     string // what was to be done
+	Op     string // the operation that failed
 	Result Result
-	Detail string // NCCL's own words, if it has some
+	Detail string // NCCL's message, if any
 }
 
 // Error describes the failure; with NCCL_DEBUG=WARN the library writes more to its log.
@@ -35,7 +35,7 @@ func (e *Error) Error() string {
 	if detail := strings.TrimSpace(e.Detail); detail != "" {
 		text += ": " + detail
 	} else if e.Result != notSupported {
-		text += " (NCCL_DEBUG=WARN makes NCCL say more)"
+		text += " (set NCCL_DEBUG=WARN for details)"
 	}
 	return text
 }

@@ -9,8 +9,8 @@ import (
 	"go.millstream.dev/nccl/internal/ncclapi"
 )
 
-// Group is a list of sends and receives that run as one: none waits for another, so that ranks
-// may exchange in any pattern. It is used once.
+// Group is a list of sends and receives that run as one operation: none waits for another, so that ranks may exchange
+// data in any pattern. It is used once.
 type Group struct {
 	c             *Comm
 	ops           []ncclapi.Op
@@ -18,7 +18,7 @@ type Group struct {
 	err           error
 }
 
-// Group begins a group.
+// Group returns an empty group.
 func (c *Comm) Group() *Group { return &Group{c: c} }
 
 // Send adds sending a buffer to a rank, which must receive as many elements.
@@ -60,7 +60,7 @@ func (g *Group) Run(ctx context.Context, s *cuda.Stream) (*Work, error) {
 		return nil, g.err
 	}
 	if len(g.ops) == 0 {
-		return nil, fmt.Errorf("nccl: a group without an operation")
+		return nil, fmt.Errorf("nccl: group without operations")
 	}
 	return g.c.run(ctx, s, "group", g.ops, g.reads, g.writes)
 }
@@ -75,8 +75,8 @@ func (c *Comm) Recv(ctx context.Context, s *cuda.Stream, b *mem.Buffer, t DataTy
 	return c.Group().Recv(b, t, from).Run(ctx, s)
 }
 
-// Gather puts the send buffers of all ranks behind each other into root's recv, which is Size
-// times as long; recv of others may be nil.
+// Gather concatenates the send buffers of all ranks in root's recv, which is Size times as long; recv of others may be
+// nil.
 func (c *Comm) Gather(ctx context.Context, s *cuda.Stream, send, recv *mem.Buffer, t DataType, root int) (*Work,
 	error) {
 	if err := c.checkRank("gather", "root", root); err != nil {
@@ -104,8 +104,7 @@ func (c *Comm) Gather(ctx context.Context, s *cuda.Stream, send, recv *mem.Buffe
 	return g.runInto(ctx, s, recv)
 }
 
-// Scatter leaves part i of root's send in rank i's recv; send is Size times as long, that of
-// others may be nil.
+// Scatter copies part i of root's send to rank i's recv; send is Size times as long, that of others may be nil.
 func (c *Comm) Scatter(ctx context.Context, s *cuda.Stream, send, recv *mem.Buffer, t DataType, root int) (*Work,
 	error) {
 	if err := c.checkRank("scatter", "root", root); err != nil {
@@ -133,15 +132,14 @@ func (c *Comm) Scatter(ctx context.Context, s *cuda.Stream, send, recv *mem.Buff
 	return g.Run(ctx, s)
 }
 
-// AllToAll sends part i of send to rank i and receives part j of recv from rank j. Both are of
-// equal length.
+// AllToAll sends part i of send to rank i and receives part j of recv from rank j. Both have equal length.
 func (c *Comm) AllToAll(ctx context.Context, s *cuda.Stream, send, recv *mem.Buffer, t DataType) (*Work, error) {
 	n, err := pair("all-to-all", send, recv, t, 1)
 	if err != nil {
 		return nil, err
 	}
 	if n%uint64(c.size) != 0 {
-		return nil, fmt.Errorf("nccl: all-to-all: %d elements are no multiple of %d ranks", n, c.size)
+		return nil, fmt.Errorf("nccl: all-to-all: %d elements are not a multiple of %d ranks", n, c.size)
 	}
 	if ncclapi.Has(ncclapi.AllToAll) {
 		op := ncclapi.Op{Kind: ncclapi.AllToAll, Type: int32(t), Send: addr(send), Recv: addr(recv),
@@ -157,8 +155,8 @@ func (c *Comm) AllToAll(ctx context.Context, s *cuda.Stream, send, recv *mem.Buf
 	return g.runInto(ctx, s, recv)
 }
 
-// rooted is NCCL's own gather or scatter of n elements a rank. What only root looks at is left out
-// elsewhere.
+// rooted is NCCL's own gather or scatter of n elements per rank. Buffers that only root uses are left out on other
+// ranks.
 func (c *Comm) rooted(ctx context.Context, s *cuda.Stream, op string, kind int, send, recv *mem.Buffer, t DataType,
 	n uint64, root int) (*Work, error) {
 	reads, writes := []*mem.Buffer{send}, []*mem.Buffer{recv}

@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/nccl/internal/ncclapi"
 )
 
-// ErrUnavailable is returned where NCCL cannot be used in this process; the error that wraps it says why.
+// ErrUnavailable is returned if NCCL cannot be used in this process; the error that wraps it has the reason.
 var ErrUnavailable = errors.New("nccl: NCCL is not available")
 
 // LibraryInfo describes the libnccl that this process uses.
@@ -20,7 +20,7 @@ type LibraryInfo struct {
 	Version Version
 }
 
-// Version is NCCL's: 10000*major + 100*minor + patch.
+// Version is an NCCL version: 10000*major + 100*minor + patch.
 type Version int
 
 // String returns "2.28.3" for 22803.
@@ -31,7 +31,7 @@ var library struct {
 	info *LibraryInfo
 }
 
-// Available returns nil when NCCL and a GPU can be used, or why not, with what to do about it.
+// Available returns nil if NCCL and a GPU can be used, otherwise an error with the reason and a fix.
 func Available() error {
 	if _, err := Library(); err != nil {
 		return err
@@ -42,9 +42,9 @@ func Available() error {
 	return nil
 }
 
-// Library opens libnccl, once per process, and describes it. It looks at
-// MILLSTREAM_NCCL_LIBRARY, which is final; then for one that is in the process already (PyTorch
-// brings its own), in LD_LIBRARY_PATH and the system's places, and in Python environments.
+// Library loads libnccl, once per process, and describes it. It uses MILLSTREAM_NCCL_LIBRARY if set; otherwise it
+// searches for one already loaded in the process (such as PyTorch's), in LD_LIBRARY_PATH and the system's directories,
+// and in Python environments.
 func Library() (*LibraryInfo, error) {
 	library.Lock()
 	defer library.Unlock()
@@ -56,7 +56,7 @@ func Library() (*LibraryInfo, error) {
 			ErrUnavailable)
 	}
 	if err := open(); err != nil {
-		return nil, err // not kept: the user may install the library and try again
+		return nil, err // not cached: the user may install the library and try again
 	}
 	path := ncclapi.Path()
 	if abs, err := filepath.Abs(path); err == nil {
@@ -94,7 +94,7 @@ func open() error {
 		errors.Join(errs...))
 }
 
-// places are where the dynamic linker does not look.
+// places returns directories that the dynamic linker does not search.
 func places() []string {
 	list := []string{"/usr/lib/*-linux-gnu/" + soname, "/usr/lib64/" + soname, "/usr/local/lib/" + soname,
 		"/usr/local/cuda*/lib64/" + soname, "/opt/nccl/lib/" + soname}

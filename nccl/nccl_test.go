@@ -66,22 +66,22 @@ func TestArguments(t *testing.T) {
 	c := rankOf(0, 2)
 	ctx := t.Context()
 	for what, call := range map[string]func() (*Work, error){
-		"no whole number of float32": func() (*Work, error) {
+		"not a multiple of the size of float32": func() (*Work, error) {
 			return c.AllReduce(ctx, nil, host(7), host(7), Float32, Sum)
 		},
-		"the second must be 1 times": func() (*Work, error) {
+		"want 1 times as many to receive": func() (*Work, error) {
 			return c.AllReduce(ctx, nil, host(8), host(4), Float32, Sum)
 		},
-		"there is no data type 99": func() (*Work, error) {
+		"invalid data type 99": func() (*Work, error) {
 			return c.AllReduce(ctx, nil, host(8), host(8), 99, Sum)
 		},
-		"a buffer is missing": func() (*Work, error) {
+		"nil buffer": func() (*Work, error) {
 			return c.AllReduce(ctx, nil, host(8), nil, Int8, Sum)
 		},
-		"the second must be 2 times": func() (*Work, error) {
+		"want 2 times as many to receive": func() (*Work, error) {
 			return c.AllGather(ctx, nil, host(8), host(8), Int8)
 		},
-		"the first must be 2 times": func() (*Work, error) {
+		"want 2 times as many to send": func() (*Work, error) {
 			return c.ReduceScatter(ctx, nil, host(8), host(8), Int8, Sum)
 		},
 		"broadcast: root 2: ranks are 0 to 1": func() (*Work, error) {
@@ -99,24 +99,24 @@ func TestArguments(t *testing.T) {
 		"scatter: root 9": func() (*Work, error) {
 			return c.Scatter(ctx, nil, host(8), host(8), Int8, 9)
 		},
-		"3 elements are no multiple of 2 ranks": func() (*Work, error) {
+		"3 elements are not a multiple of 2 ranks": func() (*Work, error) {
 			return c.AllToAll(ctx, nil, host(3), host(3), Int8)
 		},
-		"send: peer 7":                 func() (*Work, error) { return c.Send(ctx, nil, host(3), Int8, 7) },
-		"receive: peer -2":             func() (*Work, error) { return c.Recv(ctx, nil, host(3), Int8, -2) },
-		"a group without an operation": func() (*Work, error) { return c.Group().Run(ctx, nil) },
-		"give a stream of device 0":    func() (*Work, error) { return c.Send(ctx, nil, host(3), Int8, 1) },
+		"send: peer 7":              func() (*Work, error) { return c.Send(ctx, nil, host(3), Int8, 7) },
+		"receive: peer -2":          func() (*Work, error) { return c.Recv(ctx, nil, host(3), Int8, -2) },
+		"group without operations":  func() (*Work, error) { return c.Group().Run(ctx, nil) },
+		"want a stream of device 0": func() (*Work, error) { return c.Send(ctx, nil, host(3), Int8, 1) },
 	} {
 		if w, err := call(); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%q: %v, %v", what, w, err)
 		}
 	}
 	for what, call := range map[string]func() (*Comm, error){
-		"name some, not all":      func() (*Comm, error) { return c.Shrink(ctx, nil, false, Config{}) },
-		"which is this one":       func() (*Comm, error) { return c.Shrink(ctx, []int{0}, false, Config{}) },
-		"rank 3: ranks are":       func() (*Comm, error) { return c.Shrink(ctx, []int{3}, false, Config{}) },
-		"rank 2 of 2: ranks are":  func() (*Comm, error) { return Init(ctx, Config{}, UniqueID{}, 2, 2) },
-		"rank 0 of 0: ranks are ": func() (*Comm, error) { return Init(ctx, Config{}, UniqueID{}, 0, 0) },
+		"exclude at least one rank": func() (*Comm, error) { return c.Shrink(ctx, nil, false, Config{}) },
+		"called by that rank":       func() (*Comm, error) { return c.Shrink(ctx, []int{0}, false, Config{}) },
+		"rank 3: ranks are":         func() (*Comm, error) { return c.Shrink(ctx, []int{3}, false, Config{}) },
+		"rank 2 of 2: ranks are":    func() (*Comm, error) { return Init(ctx, Config{}, UniqueID{}, 2, 2) },
+		"rank 0 of 0: ranks are ":   func() (*Comm, error) { return Init(ctx, Config{}, UniqueID{}, 0, 0) },
 	} {
 		if _, err := call(); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%q: %v", what, err)
@@ -125,7 +125,7 @@ func TestArguments(t *testing.T) {
 	if _, err := c.Register(ctx, host(8)); err == nil || !strings.Contains(err.Error(), "only device memory") {
 		t.Errorf("host memory was registered: %v", err)
 	}
-	if err := c.FreeOp(ctx, Sum); err == nil || !strings.Contains(err.Error(), "NCCL's own") {
+	if err := c.FreeOp(ctx, Sum); err == nil || !strings.Contains(err.Error(), "predefined operation") {
 		t.Errorf("sum was freed: %v", err)
 	}
 }
@@ -139,7 +139,7 @@ func TestScalar(t *testing.T) {
 		{Int8, -2, "\xfe"}, {Uint8, 200, "\xc8"}, {Int32, -1, "\xff\xff\xff\xff"}, {Uint32, 1, "\x01\x00\x00\x00"},
 		{Uint64, 2, "\x02\x00\x00\x00\x00\x00\x00\x00"}, {Int64, -1, strings.Repeat("\xff", 8)},
 		{Float32, 0.5, "\x00\x00\x00\x3f"}, {Float64, 0.5, "\x00\x00\x00\x00\x00\x00\xe0\x3f"},
-		{Int8, 0.5, "no int8"}, {Uint8, -1, "no uint8"}, {Uint32, 1e12, "no uint32"},
+		{Int8, 0.5, "not a valid int8"}, {Uint8, -1, "not a valid uint8"}, {Uint32, 1e12, "not a valid uint32"},
 		{Float16, 1, "use an integer type"},
 	} {
 		raw, err := scalarBytes(c.t, c.v)

@@ -54,7 +54,7 @@ func TestPoll(t *testing.T) {
 func TestTold(t *testing.T) {
 	c := &Comm{turn: make(chan struct{}, 1)}
 	c.turn <- struct{}{}
-	if err := c.told(); err != nil {
+	if err := c.checkAborted(); err != nil {
 		t.Error(err)
 	}
 	c.aborting.Store(true)
@@ -77,7 +77,7 @@ func TestPreMulSumOf(t *testing.T) {
 		element []byte
 	}{{Float32, make([]byte, 8)}, {Float64, nil}, {DataType(99), nil}} {
 		if _, err := c.PreMulSumOf(t.Context(), tc.t, tc.element); err == nil ||
-			!strings.Contains(err.Error(), "give one element") {
+			!strings.Contains(err.Error(), "want one element") {
 			t.Errorf("%v: %v", tc, err)
 		}
 	}

@@ -8,11 +8,10 @@ import (
 	"go.millstream.dev/nccl/internal/ncclapi"
 )
 
-// Register makes a buffer's region known to the communicator, so that NCCL can skip copies
-// through buffers of its own (it does so for memory that the network or NVLink SHARP can reach;
-// elsewhere it changes nothing). All ranks should register theirs. The returned function undoes
-// it, and must be called before the memory is freed or the communicator closed. It needs NCCL
-// 2.19.
+// Register registers a buffer's region with the communicator, so that NCCL can skip copies through its own buffers (it
+// does so for memory that the network or NVLink SHARP can access; otherwise it has no effect). All ranks should
+// register their buffers. The returned function undoes it, and must be called before the memory is freed or the
+// communicator closed. Register requires NCCL 2.19.
 func (c *Comm) Register(ctx context.Context, b *mem.Buffer) (undo func(context.Context) error, err error) {
 	if b == nil || b.Kind() != mem.Device {
 		return nil, fmt.Errorf("nccl: register %v: only device memory can be registered", b)
@@ -23,7 +22,7 @@ func (c *Comm) Register(ctx context.Context, b *mem.Buffer) (undo func(context.C
 	defer c.release()
 	held := b.Retain()
 	handle, r := ncclapi.Register(c.setCurrent, c.cfg.Device, c.handle, b.Region().Addr(), b.Region().Len())
-	if err := c.settle(ctx, "register memory", r); err != nil {
+	if err := c.await(ctx, "register memory", r); err != nil {
 		held.Release()
 		return nil, err
 	}
@@ -32,25 +31,24 @@ func (c *Comm) Register(ctx context.Context, b *mem.Buffer) (undo func(context.C
 			return nil
 		}
 		if err := c.acquire(ctx); err != nil {
-			if c.Err() != nil { // the registration went with the communicator
+			if c.Err() != nil { // the registration ended with the communicator
 				held.Release()
 				held = nil
 			}
 			return err
 		}
 		defer c.release()
-		err := c.settle(ctx, "deregister memory", ncclapi.Deregister(c.setCurrent, c.cfg.Device, c.handle, handle))
+		err := c.await(ctx, "deregister memory", ncclapi.Deregister(c.setCurrent, c.cfg.Device, c.handle, handle))
 		held.Release()
 		held = nil
 		return err
 	}, nil
 }
 
-// RegisterWindow makes a buffer's region, and those of the same length that the other ranks give,
-// a window: memory that NCCL's kernels may read and write on all ranks (symmetric memory). All
-// ranks call it, and undo, which must be called before the memory is freed or the communicator
-// closed. ok is false where NCCL has no use for the memory: nothing is registered then, and
-// nothing changes. It needs NCCL 2.27.
+// RegisterWindow registers a buffer's region, and those of the same length of the other ranks, as a window: memory that
+// NCCL's kernels may read and write on all ranks (symmetric memory). All ranks call it, and undo, which must be called
+// before the memory is freed or the communicator closed. ok is false if NCCL cannot use the memory as a window: then
+// nothing is registered. RegisterWindow requires NCCL 2.27.
 func (c *Comm) RegisterWindow(ctx context.Context, b *mem.Buffer) (undo func(context.Context) error, ok bool,
 	err error) {
 	if b == nil || b.Kind() != mem.Device {
@@ -63,9 +61,9 @@ func (c *Comm) RegisterWindow(ctx context.Context, b *mem.Buffer) (undo func(con
 	held := b.Retain()
 	cell, r := ncclapi.RegisterWindow(c.setCurrent, c.cfg.Device, c.handle, b.Region().Addr(), b.Region().Len())
 	if cell != 0 {
-		c.cells = append(c.cells, cell) // it goes with the communicator, as those of Split
+		c.cells = append(c.cells, cell) // freed with the communicator, like those of Split
 	}
-	if err := c.settle(ctx, "register a window", began(r)); err != nil {
+	if err := c.await(ctx, "register a window", inProgress(r)); err != nil {
 		held.Release()
 		return nil, false, err
 	}
@@ -76,11 +74,11 @@ func (c *Comm) RegisterWindow(ctx context.Context, b *mem.Buffer) (undo func(con
 		}
 		err := c.acquire(ctx)
 		if err == nil {
-			err = c.settle(ctx, "deregister a window", began(ncclapi.DeregisterWindow(c.setCurrent, c.cfg.Device,
+			err = c.await(ctx, "deregister a window", inProgress(ncclapi.DeregisterWindow(c.setCurrent, c.cfg.Device,
 				c.handle, cell)))
 			c.release()
 		} else if c.Err() == nil {
-			return err // it is still registered
+			return err // the window is still registered
 		}
 		held.Release()
 		held = nil
@@ -88,9 +86,9 @@ func (c *Comm) RegisterWindow(ctx context.Context, b *mem.Buffer) (undo func(con
 	}, ok, nil
 }
 
-// began is the result of a call that NCCL may go on with after it has called it a success (seen
-// with 2.28): its state is asked for in any case.
-func began(r ncclapi.Result) ncclapi.Result {
+// inProgress converts the success of a call that NCCL may continue in the background (seen with 2.28) to InProgress, so
+// that its state is always polled.
+func inProgress(r ncclapi.Result) ncclapi.Result {
 	if r == ncclapi.Success {
 		return ncclapi.InProgress
 	}

@@ -9,18 +9,18 @@ import (
 	"go.millstream.dev/nccl/internal/ncclapi"
 )
 
-// Work is an operation that is on its way on a stream.
+// Work is an operation in flight on a stream.
 type Work struct {
 	c     *Comm
 	op    string
 	event *cuda.Event
 }
 
-// Event is done when the operation is, for other streams to wait on. It is the ready event of
-// the buffers that the operation writes.
+// Event returns an event that is done when the operation is, for other streams to wait on. It is the ready event of the
+// buffers that the operation writes.
 func (w *Work) Event() *cuda.Event { return w.event }
 
-// giveUp aborts from outside of a turn.
+// giveUp aborts without holding the turn.
 func (c *Comm) giveUp(why error) error {
 	c.aborting.Store(true)
 	<-c.turn
@@ -35,7 +35,7 @@ func (c *Comm) giveUp(why error) error {
 func (c *Comm) run(ctx context.Context, s *cuda.Stream, op string, ops []ncclapi.Op, reads,
 	writes []*mem.Buffer) (*Work, error) {
 	if s == nil || s.Device() != c.cfg.Device {
-		return nil, fmt.Errorf("nccl: %s: give a stream of device %d, the communicator's", op, c.cfg.Device)
+		return nil, fmt.Errorf("nccl: %s: want a stream of device %d, the communicator's", op, c.cfg.Device)
 	}
 	for _, b := range append(append([]*mem.Buffer{}, reads...), writes...) {
 		if b.Kind() == mem.Host || b.Kind() == mem.Pinned {
@@ -47,7 +47,7 @@ func (c *Comm) run(ctx context.Context, s *cuda.Stream, op string, ops []ncclapi
 	}
 	defer c.release()
 	e, err := s.Enqueue(ctx, func(stream uintptr) error {
-		return c.settle(ctx, op, ncclapi.Run(c.setCurrent, c.cfg.Device, c.handle, stream, ops))
+		return c.await(ctx, op, ncclapi.Run(c.setCurrent, c.cfg.Device, c.handle, stream, ops))
 	}, reads, writes)
 	if err != nil {
 		return nil, err

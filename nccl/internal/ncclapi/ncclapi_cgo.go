@@ -8,7 +8,7 @@ package ncclapi
 #include "ncclapi.h"
 #include <stdlib.h>
 
-// No function here calls back into Go or keeps a pointer that it is given.
+// No function here calls back into Go or keeps a pointer argument.
 #cgo noescape ncclapi_load
 #cgo nocallback ncclapi_load
 #cgo noescape ncclapi_unique_id
@@ -42,8 +42,8 @@ import (
 // Cgo reports whether this binary can load NCCL.
 const Cgo = true
 
-// Load opens a library and looks its functions up. With onlyLoaded it takes one that is in the
-// process already, or fails. Call it until it succeeds once, from one goroutine.
+// Load loads a library and looks up its functions. With onlyLoaded it uses one that is already loaded in the process,
+// or fails. Call it until it succeeds once, from one goroutine.
 func Load(path string, onlyLoaded bool) error {
 	p := C.CString(path)
 	defer C.free(unsafe.Pointer(p))
@@ -58,18 +58,18 @@ func Load(path string, onlyLoaded bool) error {
 	return nil
 }
 
-// Path is the loaded library's.
+// Path returns the path of the loaded library.
 func Path() string { return C.GoString(C.ncclapi_path()) }
 
-// Version is 10000*major + 100*minor + patch, or less than 1.
+// Version returns 10000*major + 100*minor + patch, or less than 1.
 func Version() int { return int(C.ncclapi_version()) }
 
 func libraryText(r Result) string { return C.GoString(C.ncclapi_error_text(C.int(r))) }
 
-// LastError is NCCL's own words on the last error of the process.
+// LastError returns NCCL's message of the last error of the process.
 func LastError(comm uint64) string { return C.GoString(C.ncclapi_last_error(C.uint64_t(comm))) }
 
-// UniqueID makes the id of a new communicator; it opens a socket that ranks connect to.
+// UniqueID creates the id of a new communicator; it opens a socket that ranks connect to.
 func UniqueID(id *[128]byte) Result { return Result(C.ncclapi_unique_id(unsafe.Pointer(id))) }
 
 func (s *Settings) c() (c C.ncclapi_settings, free func()) {
@@ -84,7 +84,7 @@ func (s *Settings) c() (c C.ncclapi_settings, free func()) {
 	return c, func() { C.free(unsafe.Pointer(c.net_name)) }
 }
 
-// Init begins to make a communicator; AsyncError tells when it is made.
+// Init starts the creation of a communicator; AsyncError reports its completion.
 func Init(setCurrent uintptr, device, ranks int, id *[128]byte, rank int, s *Settings) (comm uint64, r Result) {
 	c, free := s.c()
 	defer free()
@@ -94,8 +94,8 @@ func Init(setCurrent uintptr, device, ranks int, id *[128]byte, rank int, s *Set
 	return uint64(out), r
 }
 
-// Split begins to make a communicator of the ranks with the same color; negative: none. Peek
-// tells when it is there.
+// Split starts the creation of a communicator of the ranks with the same color; negative: none. Peek returns it when it
+// is complete.
 func Split(setCurrent uintptr, device int, comm uint64, color, key int, s *Settings) (cell uint64, r Result) {
 	c, free := s.c()
 	defer free()
@@ -105,7 +105,7 @@ func Split(setCurrent uintptr, device int, comm uint64, color, key int, s *Setti
 	return uint64(out), r
 }
 
-// Shrink begins to make a communicator without some ranks, like Split.
+// Shrink starts the creation of a communicator without some ranks, like Split.
 func Shrink(setCurrent uintptr, device int, comm uint64, without []int32, abort bool, s *Settings) (cell uint64,
 	r Result) {
 	c, free := s.c()
@@ -120,20 +120,20 @@ func Shrink(setCurrent uintptr, device int, comm uint64, without []int32, abort 
 	return uint64(out), r
 }
 
-// Peek returns the communicator of a cell, or 0 as long as there is none.
+// Peek returns the communicator of a cell, or 0 while there is none.
 func Peek(cell uint64) (comm uint64) { return uint64(C.ncclapi_peek(C.uint64_t(cell))) }
 
-// Free frees a cell, once NCCL has no use for it any more.
+// Free frees a cell that NCCL no longer uses.
 func Free(cell uint64) { C.ncclapi_free(C.uint64_t(cell)) }
 
-// Place is which rank of how many a communicator is.
+// Place returns the rank and the number of ranks of a communicator.
 func Place(comm uint64) (rank, ranks int, r Result) {
 	var a, b C.int
 	r = Result(C.ncclapi_place(C.uint64_t(comm), &a, &b))
 	return int(a), int(b), r
 }
 
-// AsyncError is the state of a communicator: Success, InProgress, or what has gone wrong.
+// AsyncError returns the state of a communicator: Success, InProgress, or its error.
 func AsyncError(comm uint64) Result {
 	var state C.int
 	if r := C.ncclapi_async_error(C.uint64_t(comm), &state); r != 0 {
@@ -142,7 +142,7 @@ func AsyncError(comm uint64) Result {
 	return Result(state)
 }
 
-// Finalize begins to end a communicator; AsyncError tells when it is ended.
+// Finalize starts the end of a communicator; AsyncError reports its completion.
 func Finalize(setCurrent uintptr, device int, comm uint64) Result {
 	return Result(C.ncclapi_finalize(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm)))
 }
@@ -152,12 +152,12 @@ func Destroy(setCurrent uintptr, device int, comm uint64) Result {
 	return Result(C.ncclapi_destroy(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm)))
 }
 
-// Abort ends what a communicator is doing and frees it.
+// Abort ends all operations of a communicator and frees it.
 func Abort(setCurrent uintptr, device int, comm uint64) Result {
 	return Result(C.ncclapi_abort(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm)))
 }
 
-// Register makes memory known to a communicator.
+// Register registers memory with a communicator.
 func Register(setCurrent uintptr, device int, comm uint64, addr uintptr, n int) (handle uint64, r Result) {
 	var out C.uint64_t
 	r = Result(C.ncclapi_register(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), C.uint64_t(addr),
@@ -170,8 +170,8 @@ func Deregister(setCurrent uintptr, device int, comm, handle uint64) Result {
 	return Result(C.ncclapi_deregister(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), C.uint64_t(handle)))
 }
 
-// RegisterWindow begins to make memory of all ranks a window. What it is goes into a cell, which
-// Free frees when NCCL has no use for it any more; it stays empty where NCCL has none for the memory.
+// RegisterWindow starts the registration of memory of all ranks as a window. The result is stored in a cell, which Free
+// frees when NCCL no longer uses it; it stays empty if NCCL cannot use the memory.
 func RegisterWindow(setCurrent uintptr, device int, comm uint64, addr uintptr, n int) (cell uint64, r Result) {
 	var out C.uint64_t
 	r = Result(C.ncclapi_window_register(C.uintptr_t(setCurrent), C.int(device), C.uint64_t(comm), C.uint64_t(addr),
@@ -179,7 +179,7 @@ func RegisterWindow(setCurrent uintptr, device int, comm uint64, addr uintptr, n
 	return uint64(out), r
 }
 
-// PeekWindow is what is in a cell of RegisterWindow.
+// PeekWindow returns the content of a cell of RegisterWindow.
 func PeekWindow(cell uint64) uint64 { return uint64(C.ncclapi_window_peek(C.uint64_t(cell))) }
 
 // DeregisterWindow undoes RegisterWindow.
@@ -188,10 +188,10 @@ func DeregisterWindow(setCurrent uintptr, device int, comm, cell uint64) Result 
 		C.uint64_t(cell)))
 }
 
-// Has tells whether the library has a kind of operation.
+// Has reports whether the library has a kind of operation.
 func Has(kind int) bool { return C.ncclapi_has(C.int(kind)) != 0 }
 
-// PreMulSum makes an operation that multiplies by the scalar, of the type's size, and adds.
+// PreMulSum creates an operation that multiplies by the scalar, of the type's size, and adds.
 func PreMulSum(comm uint64, scalar []byte, dataType int) (op int, r Result) {
 	var out C.int
 	p := C.CBytes(scalar)
@@ -205,7 +205,7 @@ func RedOpDestroy(comm uint64, op int) Result {
 	return Result(C.ncclapi_redop_destroy(C.uint64_t(comm), C.int(op)))
 }
 
-// Run enqueues operations on a stream in one call: one as it is, several as a group.
+// Run enqueues operations on a stream in one call: one directly, several as a group.
 func Run(setCurrent uintptr, device int, comm uint64, stream uintptr, ops []Op) Result {
 	if len(ops) == 0 {
 		return Success
@@ -214,5 +214,5 @@ func Run(setCurrent uintptr, device int, comm uint64, stream uintptr, ops []Op) 
 		(*C.ncclapi_op)(unsafe.Pointer(&ops[0])), C.int(len(ops))))
 }
 
-// opSize is compared with Go's by a test.
+// opSize is compared with the size of the Go struct by a test.
 const opSize = C.sizeof_ncclapi_op

@@ -1,13 +1,13 @@
-// Package ncclapi is the shim over libnccl: its functions, looked up at run time, in Go's terms.
-// Everything with meaning is in package nccl.
+// Package ncclapi is the shim over libnccl: its functions, looked up at run time, with Go types. All logic is in
+// package nccl.
 package ncclapi
 
 import "fmt"
 
-// Result is NCCL's ncclResult_t, or one of this package's below zero.
+// Result is NCCL's ncclResult_t, or a negative code of this package.
 type Result int32
 
-// Results that callers tell apart.
+// Results that callers distinguish.
 const (
 	Success            Result = 0
 	UnhandledCUDAError Result = 1
@@ -24,11 +24,11 @@ const (
 var texts = map[Result]string{
 	UnhandledCUDAError: "a CUDA call failed", SystemError: "a system call failed", InternalError: "internal error",
 	InvalidArgument: "invalid argument", InvalidUsage: "invalid usage",
-	RemoteError: "another rank failed or is gone", InProgress: "in progress", NoSymbol: "this release of NCCL lacks " +
+	RemoteError: "another rank failed or has exited", InProgress: "in progress", NoSymbol: "this release of NCCL lacks " +
 		"the function", NotLoaded: "NCCL is not loaded",
 }
 
-// Text describes the result in NCCL's words, or in ours without it.
+// Text returns NCCL's description of the result, or that of this package if NCCL is not loaded.
 func (r Result) Text() string {
 	if t := libraryText(r); t != "" {
 		return t
@@ -39,7 +39,7 @@ func (r Result) Text() string {
 	return fmt.Sprintf("result %d", int32(r))
 }
 
-// Settings are members of ncclConfig_t; 0 and "" leave NCCL's default.
+// Settings are members of ncclConfig_t; 0 and "" select NCCL's default.
 type Settings struct {
 	CGAClusterSize, MinCTAs, MaxCTAs, SplitShare int
 	NetName                                      string
@@ -61,6 +61,6 @@ const (
 
 // Op is one operation of a group, laid out as the shim's struct.
 type Op struct {
-	Kind, Type, RedOp, Peer int32 // Peer: of Send and Recv; the root of those that have one
+	Kind, Type, RedOp, Peer int32 // Peer: of Send and Recv; the root of rooted operations
 	Send, Recv, Count       uint64
 }
