@@ -71,7 +71,7 @@ func TestArrowReallocate(t *testing.T) {
 		t.Errorf("%d are out", alloc.Outstanding())
 	}
 	for what, f := range map[string]func(){
-		"not allocated":       func() { alloc.Free(make([]byte, 5)) },
+		"not allocated": func() { alloc.Free(make([]byte, 5)) },
 		"negative size": func() { alloc.Allocate(-1) },
 		"out of memory": func() { must(mem.NewArrowAllocator(must(mem.NewLimit(mem.Heap, 256)))).Allocate(500) },
 	} {
