@@ -96,7 +96,8 @@ func checkWrite(op string, dst *mem.Buffer) error {
 
 func checkCopy(dst, src *mem.Buffer) error {
 	if dst.Len() != src.Len() {
-		return fmt.Errorf("cuda: copy of %d bytes into %d bytes: lengths must be equal; slice one of the buffers", src.Len(), dst.Len())
+		return fmt.Errorf("cuda: copy of %d bytes into %d bytes: lengths must be equal; slice one of the buffers",
+			src.Len(), dst.Len())
 	}
 	return checkWrite("copy", dst)
 }

@@ -186,7 +186,8 @@ func pendingHandle(e mem.Event) (uint64, error) {
 	}
 	h := e.Handle()
 	if h == 0 {
-		return 0, fmt.Errorf("cuda: event %T has no CUDA handle that a stream can wait for: wait for the event first", e)
+		return 0, fmt.Errorf("cuda: event %T has no CUDA handle that a stream can wait for: wait for the event first",
+			e)
 	}
 	return uint64(h), nil
 }

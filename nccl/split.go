@@ -32,7 +32,8 @@ func (c *Comm) Shrink(ctx context.Context, without []int, abort bool, cfg Config
 		list[i] = int32(rank)
 	}
 	if len(list) == 0 || len(list) >= c.size {
-		return nil, fmt.Errorf("nccl: shrink of %d ranks without %d: exclude at least one rank and not all", c.size, len(list))
+		return nil, fmt.Errorf("nccl: shrink of %d ranks without %d: exclude at least one rank and not all", c.size,
+			len(list))
 	}
 	return c.derive(ctx, "shrink", cfg, true, func() (uint64, ncclapi.Result) {
 		return ncclapi.Shrink(c.setCurrent, c.cfg.Device, c.handle, list, abort, cfg.settings())

@@ -237,7 +237,8 @@ func (h *hello) append() ([]byte, error) {
 		}
 	}
 	return (&wire.Hello{
-		Version: wire.HandshakeVersion, Min: wire.HandshakeMinVersion, Features: h.features, Number: h.number, Name: h.name,
+		Version: wire.HandshakeVersion, Min: wire.HandshakeMinVersion, Features: h.features, Number: h.number,
+		Name:  h.name,
 		Major: h.contact.Major, Minor: h.contact.Minor, Home: h.contact.Home, Address: addr, Net: netAddr,
 	}).Append(nil), nil
 }

@@ -218,7 +218,7 @@ func (p *pairing) makeOne(create func() (*Endpoint, error)) (*Endpoint, error) {
 	case err == nil:
 		p.made++
 	case errors.Is(err, ErrExceedsLimit):
-		err = fmt.Errorf("%w: UCX limits two workers to 65535 endpoints with each other over their lifetime when streams "+
+		err = fmt.Errorf("%w: UCX limits two workers to 65535 endpoints with each other when streams "+
 			"are enabled; create a new worker, or leave Stream out of Config.Features", err)
 	}
 	return ep, err

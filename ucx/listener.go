@@ -463,6 +463,6 @@ func (r *ConnRequest) hangUp() error {
 // decidedError returns the error of a request that was already accepted or rejected, by its owner or by the listener's
 // Close.
 func (r *ConnRequest) decidedError(op string) error {
-	return &OpError{Op: op, Peer: r.peer.String(), Err: fmt.Errorf("%w: connection request already accepted or rejected, or "+
+	return &OpError{Op: op, Peer: r.peer.String(), Err: fmt.Errorf("%w: connection request already decided, or "+
 		"listener closed", ErrClosed)}
 }

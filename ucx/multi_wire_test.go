@@ -215,7 +215,8 @@ func TestFramesHostilePeer(t *testing.T) {
 			ctx := testContext(t)
 			a, b := pair(t, Config{}, WorkerConfig{})
 			for i, p := range parts {
-				rawPart(t, ctx, a, wire.FrameHeader{Kind: p.kind, Number: a.lifeline.remote, Seq: p.seq, N: p.n}, p.data)
+				rawPart(t, ctx, a, wire.FrameHeader{Kind: p.kind, Number: a.lifeline.remote, Seq: p.seq, N: p.n},
+					p.data)
 				if name == "more of an old message" && i == 0 {
 					if _, err := b.RecvFrames(ctx, Allocators{}); err != nil {
 						t.Fatal(err)

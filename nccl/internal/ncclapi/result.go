@@ -24,7 +24,7 @@ const (
 var texts = map[Result]string{
 	UnhandledCUDAError: "a CUDA call failed", SystemError: "a system call failed", InternalError: "internal error",
 	InvalidArgument: "invalid argument", InvalidUsage: "invalid usage",
-	RemoteError: "another rank failed or has exited", InProgress: "in progress", NoSymbol: "this release of NCCL lacks " +
+	RemoteError: "another rank failed or exited", InProgress: "in progress", NoSymbol: "this release of NCCL lacks " +
 		"the function", NotLoaded: "NCCL is not loaded",
 }
 

@@ -39,7 +39,7 @@ func TestHelloRefused(t *testing.T) {
 		change      func(b []byte) []byte
 		limit       int
 	}{
-		{"another program", "no Millstream handshake", func(b []byte) []byte { return append([]byte("HTTP"), b[4:]...) }, 100},
+		{"another program", "no Millstream", func(b []byte) []byte { return append([]byte("HTTP"), b[4:]...) }, 100},
 		{"too new", "upgrade the older one", func([]byte) []byte {
 			h := good
 			h.Version, h.Min = HandshakeVersion+2, HandshakeVersion+1
