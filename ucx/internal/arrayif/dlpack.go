@@ -113,8 +113,8 @@ func (t *Tensor) place() (Kind, int, error) {
 	case DLROCm:
 		return ROCm, int(t.DeviceID), nil
 	}
-	return 0, 0, refuse(ErrMalformed, "DLPack device type %d; supported are CPU (1), CUDA (2), CUDA host (3), ROCm (10), "+
-		"ROCm host (11) and CUDA managed (13)", t.DeviceType)
+	return 0, 0, refuse(ErrMalformed, "DLPack device type %d; supported are CPU (1), CUDA (2), CUDA host (3), "+
+		"ROCm (10), ROCm host (11) and CUDA managed (13)", t.DeviceType)
 }
 
 func (t *Tensor) itemSize() (int64, error) {
