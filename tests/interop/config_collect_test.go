@@ -75,7 +75,7 @@ func TestConfigCollectAsDask(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	root := t.TempDir()
 	var cases []daskCase
-	for i := range 600 {
+	for i := range 200 {
 		var paths []string
 		for j := range r.IntN(4) {
 			dir := filepath.Join(root, fmt.Sprintf("%d-%d", i, j))
