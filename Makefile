@@ -28,7 +28,7 @@ SUITE_ARGS ?=
 # Further arguments of the runner of `make downstream`, such as --package ml.
 DOWNSTREAM_ARGS ?=
 
-.PHONY: help build demo test lint api fuzz bench kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
+.PHONY: help build demo test lint api prose-sample fuzz bench kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
 
 help: ## this list
 	@echo 'Millstream: make TARGET'
@@ -56,6 +56,9 @@ lint: ## gofmt, vet, staticcheck, go mod tidy, layers, file sizes, words, listin
 
 api: ## print the size of the public API and write its listing, api/*.txt
 	@$(RUN) go run ./internal/tools/api
+
+prose-sample: ## 200 doc comments and 200 error strings at random, to be read; SEED=1 PROSE_UNDER=folder/
+	@$(RUN) go run ./internal/tools/prose -seed $(or $(SEED),1) -under '$(PROSE_UNDER)'
 
 fuzz: ## every fuzz target for FUZZ_TIME=30s each; FUZZ=regexp picks some
 	@scripts/setup
