@@ -239,6 +239,11 @@ func TestSecede(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 	<-long.entered
+	r.do(nil, func() {
+		if r.Full() {
+			t.Error("a task that has seceded takes a thread")
+		}
+	})
 	r.compute("hold", spec(t, deaf, val(t.Name()+"-hold")), nil)
 	<-hold.entered
 	r.do(nil, func() {

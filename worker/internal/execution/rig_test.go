@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,6 +59,19 @@ var (
 		close(g.rejoined)
 		return name, nil
 	})
+	// lingers secedes and ignores its context until the gate opens. With rejoin it then wants its thread back.
+	lingers = task.Register2("execution.lingers", func(ctx context.Context, name string, rejoin bool) (string, error) {
+		g, info := gateOf(name), task.FromContext(ctx)
+		if err := info.Secede(ctx); err != nil {
+			return "", err
+		}
+		close(g.entered)
+		<-g.open
+		if rejoin {
+			return name, info.Rejoin(context.WithoutCancel(ctx))
+		}
+		return name, nil
+	})
 	counter = task.Register1("execution.counter", func(_ context.Context, n int) (*int, error) { return &n, nil })
 	grow    = task.RegisterMethod("execution.grow", func(_ context.Context, n *int, by int) (int, error) {
 		old := *n // not safe for two at once
@@ -91,6 +105,7 @@ type rig struct {
 	s       *state.State
 	logs    logText
 	all     sync.WaitGroup
+	live    atomic.Int64 // goroutines of the pool
 	stopped chan struct{}
 	stop    context.CancelCauseFunc
 
@@ -143,7 +158,14 @@ func newRig(t *testing.T, cfg Config) *rig {
 	ctx, stop := context.WithCancelCause(context.Background())
 	r.stop = stop
 	cfg.Records, cfg.Host = 100, &task.Host{}
-	cfg.Worker = Worker{Tasks: ctx, Stopped: r.stopped, Go: r.all.Go, Closed: errClosed,
+	cfg.Worker = Worker{Tasks: ctx, Stopped: r.stopped, Closed: errClosed,
+		Go: func(f func()) {
+			r.live.Add(1)
+			r.all.Go(func() {
+				defer r.live.Add(-1)
+				f()
+			})
+		},
 		NoPython: func() error { return errors.New("no Python here") },
 		Do: func(f func()) bool {
 			select {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.millstream.dev/comm"
@@ -360,4 +361,39 @@ func TestUnknown(t *testing.T) {
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "does not know this worker") {
 		t.Errorf("the session ended with %v", err)
 	}
+}
+
+// deadNetwork is a network in which no scheduler listens. It notes when it was asked.
+type deadNetwork struct {
+	comm.Network
+	at []time.Time
+}
+
+func (n *deadNetwork) Dial(context.Context, string, comm.DialConfig) (comm.Comm, error) {
+	n.at = append(n.at, time.Now())
+	return nil, &comm.ConnectError{}
+}
+
+// The pauses between attempts to connect grow up to a second: a scheduler that comes late is found soon.
+func TestConnectPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n deadNetwork
+		c := New(Config{Scheduler: "tcp://127.0.0.1:1", Network: &n, DeathTimeout: 20 * time.Second,
+			Logger: slog.New(slog.DiscardHandler), Worker: Worker{Context: t.Context()}})
+		defer c.Close()
+		if _, err := c.Connect(t.Context()); !errors.Is(err, ErrLost) {
+			t.Fatalf("got %v, want %v", err, ErrLost)
+		}
+		var last time.Duration
+		for i := range n.at[1:] {
+			pause := n.at[i+1].Sub(n.at[i])
+			if pause < last || pause > time.Second || pause <= 0 {
+				t.Errorf("pause %d is %v after one of %v, want it to grow up to 1s", i, pause, last)
+			}
+			last = pause
+		}
+		if last != time.Second {
+			t.Errorf("the last pause is %v, want 1s", last)
+		}
+	})
 }

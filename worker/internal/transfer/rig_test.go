@@ -43,7 +43,10 @@ func start(t *testing.T, cfg Config) *node {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
-	cfg.Data, cfg.Network, cfg.Records = data, comm.Default, 100
+	cfg.Data, cfg.Records = data, 100
+	if cfg.Network == nil {
+		cfg.Network = comm.Default
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}

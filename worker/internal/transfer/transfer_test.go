@@ -72,6 +72,40 @@ func TestFetchAgain(t *testing.T) {
 	}
 }
 
+// mute is a network whose comms break after the first message that they send.
+type mute struct{ comm.Network }
+
+func (m mute) Dial(ctx context.Context, address string, cfg comm.DialConfig) (comm.Comm, error) {
+	c, err := m.Network.Dial(ctx, address, cfg)
+	return &muteComm{Comm: c}, err
+}
+
+type muteComm struct {
+	comm.Comm
+	sent bool
+}
+
+func (c *muteComm) Write(ctx context.Context, m *wire.Message) error {
+	if c.sent {
+		c.Abort()
+		return comm.ErrClosed
+	}
+	c.sent = true
+	return c.Comm.Write(ctx, m)
+}
+
+// Data that has arrived counts, also when its acknowledgement gets lost.
+func TestFetchAckLost(t *testing.T) {
+	a, b := start(t, Config{}), start(t, Config{Network: mute{comm.Default}})
+	f := b.get(t, a.address, a.put("n", 5))
+	if got := live(t, f); fmt.Sprint(got["n"]) != "5" {
+		t.Errorf("got %v, want 5", got)
+	}
+	if r := b.Records(); len(r) != 1 || r[0].Error != "" || r[0].Keys != 1 {
+		t.Errorf("the record is %+v, want one key and no error", r)
+	}
+}
+
 func TestFetchUnreachable(t *testing.T) {
 	b := start(t, Config{Dial: comm.DialConfig{Timeout: 200 * time.Millisecond}})
 	f := b.get(t, "tcp://127.0.0.1:1", task.NewKey("n"))
