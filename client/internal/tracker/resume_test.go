@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/wire"
 )
@@ -62,6 +63,25 @@ func TestResumeWithoutCanceled(t *testing.T) {
 	if got := sent(t, c); got != nil {
 		t.Errorf("sent %v, want nothing", opsOf(got))
 	}
+}
+
+// A graph is kept for the next scheduler while one of its tasks runs, not for results that were there before it.
+func TestResumeWithoutEnded(t *testing.T) {
+	c := empty(t)
+	submit(t, c, "a")
+	sent(t, c)
+	receive(t, c, wire.NewDict("op", "key-in-memory", "key", "a", "workers", []any{"w"}))
+	g := NewGraph(Options{}, false)
+	g.Writer().Spec(k("a"), []byte("s"), nil, taskgraph.None, taskgraph.None)
+	if err := c.SubmitGraph(g, []task.Key{k("a")}, make([]Handle, 1)); err != nil {
+		t.Fatal(err)
+	}
+	wantOps(t, sent(t, c), "update-graph")
+	if n := len(c.graphs); n != 0 {
+		t.Errorf("%d graphs are kept, want none", n)
+	}
+	c.Resume(Identity{ID: "S2"}, nil)
+	wantOps(t, sent(t, c), "client-desires-keys")
 }
 
 // Dask's scheduler forgets a client whose connection ends.

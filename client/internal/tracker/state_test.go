@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/task/taskgraph"
@@ -281,16 +283,35 @@ func TestEndFreesSpace(t *testing.T) {
 	for name, end := range map[string]func(*Tracker){"Close": (*Tracker).Close,
 		"Fail": func(c *Tracker) { c.Fail(ErrClosed) }} {
 		t.Run(name, func(t *testing.T) {
-			c := empty(t)
-			c.queued = maxQueued
-			done := make(chan error, 1)
-			go func() { done <- c.WaitForSpace(context.Background()) }()
-			end(c)
-			if err := <-done; !errors.Is(err, ErrClosed) {
-				t.Errorf("the wait for space ends with %v, want ErrClosed", err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				c := empty(t)
+				c.queued = maxQueued
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				done := make(chan error, 1)
+				go func() { done <- c.WaitForSpace(ctx) }()
+				synctest.Wait() // it waits
+				end(c)
+				if err := <-done; !errors.Is(err, ErrClosed) {
+					t.Errorf("the wait for space ends with %v, want ErrClosed", err)
+				}
+			})
 		})
 	}
+}
+
+// A result is lost that was there, not the end of a task that failed or was canceled.
+func TestLostDataOfEnded(t *testing.T) {
+	c := empty(t)
+	failed, canceled, pending := submit(t, c, "failed"), submit(t, c, "canceled"), submit(t, c, "pending")
+	receive(t, c, wire.NewDict("op", "task-erred", "key", "failed", "exception", "no", "traceback", nil),
+		wire.NewDict("op", "cancelled-keys", "keys", []any{"canceled"}, "reason", "", "msg", ""))
+	for _, key := range []string{"failed", "canceled", "pending", "stranger"} {
+		receive(t, c, wire.NewDict("op", "lost-data", "key", key))
+	}
+	wantStatus(t, c, failed, Failed)
+	wantStatus(t, c, canceled, Canceled)
+	wantStatus(t, c, pending, Pending)
 }
 
 func TestOutcomes(t *testing.T) {
