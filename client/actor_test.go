@@ -220,9 +220,12 @@ func TestScatterMistakes(t *testing.T) {
 		!strings.Contains(err.Error(), "value 1") {
 		t.Errorf("a value without a form: %v, want value 1", err)
 	}
-	opts := client.ScatterOptions{Direct: true, Timeout: 20 * time.Millisecond}
-	if _, err := client.Scatter(r.ctx, r.c, []int{1}, opts); err == nil || !strings.Contains(err.Error(), "no worker") {
-		t.Errorf("a cluster without workers: %v, want that there is no worker", err)
+	opts := client.ScatterOptions{Direct: true}
+	for _, opts.Timeout = range []time.Duration{time.Nanosecond, 20 * time.Millisecond} {
+		if _, err := client.Scatter(r.ctx, r.c, []int{1}, opts); err == nil ||
+			!strings.Contains(err.Error(), "no worker") {
+			t.Errorf("a cluster without workers after %v: %v, want that there is no worker", opts.Timeout, err)
+		}
 	}
 	r.addWorker(worker.Config{})
 	opts.Workers = []string{"absent"}

@@ -25,7 +25,7 @@ type fakeDask struct {
 	graphs  chan wire.Dict
 }
 
-func newFakeDask(t *testing.T, release string) *fakeDask {
+func newFakeDask(t *testing.T, release string, handle ...func(*rpc.Server)) *fakeDask {
 	t.Helper()
 	leak.Check(t)
 	f := &fakeDask{graphs: make(chan wire.Dict, 10)}
@@ -50,6 +50,9 @@ func newFakeDask(t *testing.T, release string) *fakeDask {
 		f.listen(ctx, r.Comm)
 		return rpc.NoReply, nil
 	})
+	for _, f := range handle {
+		f(s)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = s.Serve(ctx, l) })

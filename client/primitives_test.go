@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.millstream.dev/client"
+	"go.millstream.dev/internal/rpc"
 )
 
 var flaky atomic.Int32
@@ -209,6 +210,33 @@ func TestFlag(t *testing.T) {
 	defer cancel()
 	if err := other.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("cleared: %v", err)
+	}
+}
+
+// A scheduler that gives a wait up answers so a little before the context ends: that is the end of the wait, too.
+func TestWaitsGivenUp(t *testing.T) {
+	f := newFakeDask(t, "2026.7.1", func(s *rpc.Server) {
+		for _, op := range []string{"event_wait", "semaphore_acquire", "multi_lock_acquire"} {
+			s.Handle(op, func(context.Context, *rpc.Request) (any, error) { return false, nil })
+		}
+		s.Handle("semaphore_register", func(context.Context, *rpc.Request) (any, error) { return nil, nil })
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c := must[*client.Client](t)(client.Connect(ctx, f.address, client.Config{Logger: quiet}))
+	defer c.Close(ctx)
+	for name, err := range map[string]error{
+		"Flag.Wait":         client.NewFlag(c, "f").Wait(ctx),
+		"Semaphore.Acquire": client.NewSemaphore(c, "s", 1).Acquire(ctx),
+		"Lock.Lock":         client.NewLock(c, "l").Lock(ctx),
+		"MultiLock.Lock":    client.NewMultiLock(c, "a", "b").Lock(ctx),
+	} {
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			t.Errorf("%s: got %v, want %v before the context ends", name, err, context.DeadlineExceeded)
+		}
+	}
+	if ok, err := client.NewLock(c, "l").TryLock(ctx); ok || err != nil {
+		t.Errorf("TryLock: got %v, %v, want false", ok, err)
 	}
 }
 

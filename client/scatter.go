@@ -152,6 +152,9 @@ func (c *Client) targets(ctx context.Context, opts ScatterOptions) ([]string, er
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		all, err := c.Workers(ctx)
 		if err != nil {
+			if ctx.Err() != nil { // the time was over during the request
+				err = context.Cause(ctx)
+			}
 			return nil, err
 		}
 		var out []string

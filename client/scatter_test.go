@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,6 +35,34 @@ func TestScatterPastPaused(t *testing.T) {
 	for _, f := range futures {
 		if got, want := where[f.Key()], []string{r.workers[0].Address()}; !slices.Equal(got, want) {
 			t.Errorf("%s is at %v, want %v", f.Key(), got, want)
+		}
+	}
+}
+
+// Futures of two clients have no common wait: the error names the one that is another client's.
+func TestFuturesOfTwoClients(t *testing.T) {
+	r := newRig(t, "inproc://", 1)
+	mine, other := inc.Submit(r.ctx, r.c, client.Val(1)), inc.Submit(r.ctx, r.connect(), client.Val(2))
+	futures := []*client.Future[int]{mine, other}
+	_, gathered := client.Gather(r.ctx, futures)
+	for what, err := range map[string]error{"Gather": gathered, "Wait": client.Wait(r.ctx, futures)} {
+		if err == nil || !strings.Contains(err.Error(), other.Key().String()+" is another client's") {
+			t.Errorf("%s: got %v, want an error that names %s", what, err, other.Key())
+		}
+	}
+}
+
+// As holds the task like the future that it is made of: either may be released.
+func TestAsHolds(t *testing.T) {
+	r := newRig(t, "inproc://", 1)
+	for name, release := range map[string]func(f, as *client.Future[int]) *client.Future[int]{
+		"the first":  func(f, as *client.Future[int]) *client.Future[int] { f.Release(); return as },
+		"the second": func(f, as *client.Future[int]) *client.Future[int] { as.Release(); return f },
+	} {
+		f := inc.Submit(r.ctx, r.c, client.Val(len(name)), client.WithImpure())
+		left := release(f, client.As[int](f))
+		if got, err := left.Result(r.ctx); err != nil || got != len(name)+1 {
+			t.Errorf("%s is released: got %d, %v, want %d", name, got, err, len(name)+1)
 		}
 	}
 }
