@@ -206,6 +206,27 @@ func TestRestrict(t *testing.T) {
 	})
 }
 
+// A shuffle whose barrier has failed does not begin anew, also when no task needs the barrier.
+func TestRestartFailed(t *testing.T) {
+	r := start(t)
+	r.Do(func() {
+		r.Submit(r.AddClient("d", nil), []string{"u1"}, []string{"u2"}, []string{"shuffle-barrier-y", "u1", "u2"})
+		first := r.Host.State.Task(task.NewKey("u1"))
+		r.Host.Apply(&state.TaskErred{Worker: first.ProcessingOn().ID(), Key: first.Key(), RunID: first.RunID(),
+			ExceptionText: "boom"})
+		barrier, other := r.Host.State.Task(task.NewKey("shuffle-barrier-y")), r.Host.State.Task(task.NewKey("u2"))
+		if barrier.State() != state.Erred || barrier.NumDependents() != 0 {
+			t.Fatalf("the barrier is %v with %d dependents, want erred without any", barrier.State(),
+				barrier.NumDependents())
+		}
+		before := other.RunID()
+		r.Restart(&Run{ID: "y", Barrier: barrier.Key(), Number: 1})
+		if got := other.RunID(); got != before || barrier.State() != state.Erred {
+			t.Errorf("u2 is at run %d after %d and the barrier is %v, want no other run", got, before, barrier.State())
+		}
+	})
+}
+
 // A barrier that is released, failed or forgotten ends its run.
 func TestMoved(t *testing.T) {
 	for _, to := range []state.TaskState{state.Released, state.Erred, state.Forgotten} {
