@@ -256,6 +256,21 @@ func TestSessionRead(t *testing.T) {
 	<-session.Over().Done()
 }
 
+// Of several failures the first is why a session ended.
+func TestSessionFails(t *testing.T) {
+	s := startScheduler(t)
+	session, err := newRig(t, s.address, 0).Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := errors.New("first")
+	session.Fail(first)
+	session.Fail(errors.New("second"))
+	if err := session.Read(t.Context(), func(*wire.Message) {}); !errors.Is(err, first) {
+		t.Errorf("got %v, want %v", err, first)
+	}
+}
+
 // A worker that takes no batches keeps its scheduler from sending more.
 func TestSessionCredit(t *testing.T) {
 	s := startScheduler(t)
