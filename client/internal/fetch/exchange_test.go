@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -162,41 +163,45 @@ func holder(t *testing.T, key string, value any, before <-chan struct{}, after c
 // The error of one worker is that of the whole, whichever worker answers first.
 func TestFetchFailsOnOneWorker(t *testing.T) {
 	for _, badFirst := range []bool{true, false} {
-		leak.Check(t)
-		now, goodDone, badDone := make(chan struct{}), make(chan struct{}), make(chan struct{})
-		close(now)
-		sunk := make(chan struct{})
-		var good, bad string
-		if badFirst {
-			good, bad = holder(t, "good", 1, sunk, goodDone), holder(t, "bad", 2, now, badDone)
-		} else {
-			good, bad = holder(t, "good", 1, now, goodDone), holder(t, "bad", 2, sunk, badDone)
-		}
-		f := newFetcher(t)
-		states, err := f.cfg.Tracker.Hold([]task.Key{task.NewKey("good"), task.NewKey("bad")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		places, err := msgpack.Append(nil, wire.NewDict("good", []any{good}, "bad", []any{bad}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.cfg.Tracker.SetPlaces(places); err != nil {
-			t.Fatal(err)
-		}
-		no := errors.New("no")
-		var once sync.Once
-		missing, err := f.fetchOnce(t.Context(), states, []int{0, 1}, func(i int, _ Value) error {
-			defer once.Do(func() { close(sunk) })
-			if i == 1 {
-				return no
-			}
-			return nil
-		})
-		if !errors.Is(err, no) || len(missing) != 0 {
-			t.Errorf("bad first %v: missing %v, %v; want %v", badFirst, missing, err, no)
-		}
-		<-goodDone
-		<-badDone
+		t.Run(fmt.Sprint("bad first ", badFirst), func(t *testing.T) { testFailsOnOneWorker(t, badFirst) })
 	}
+}
+
+func testFailsOnOneWorker(t *testing.T, badFirst bool) {
+	leak.Check(t)
+	now, goodDone, badDone := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	close(now)
+	sunk := make(chan struct{})
+	var good, bad string
+	if badFirst {
+		good, bad = holder(t, "good", 1, sunk, goodDone), holder(t, "bad", 2, now, badDone)
+	} else {
+		good, bad = holder(t, "good", 1, now, goodDone), holder(t, "bad", 2, sunk, badDone)
+	}
+	f := newFetcher(t)
+	states, err := f.cfg.Tracker.Hold([]task.Key{task.NewKey("good"), task.NewKey("bad")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	places, err := msgpack.Append(nil, wire.NewDict("good", []any{good}, "bad", []any{bad}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.cfg.Tracker.SetPlaces(places); err != nil {
+		t.Fatal(err)
+	}
+	no := errors.New("no")
+	var once sync.Once
+	missing, err := f.fetchOnce(t.Context(), states, []int{0, 1}, func(i int, _ Value) error {
+		defer once.Do(func() { close(sunk) })
+		if i == 1 {
+			return no
+		}
+		return nil
+	})
+	if !errors.Is(err, no) || len(missing) != 0 {
+		t.Errorf("got missing %v, %v; want %v", missing, err, no)
+	}
+	<-goodDone
+	<-badDone
 }

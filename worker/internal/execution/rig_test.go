@@ -141,6 +141,9 @@ func (l *logText) String() string {
 
 func newRig(t *testing.T, cfg Config) *rig {
 	t.Helper()
+	gateMu.Lock()
+	clear(gates) // of an earlier run of the test
+	gateMu.Unlock()
 	r := &rig{t: t, stopped: make(chan struct{}), ends: make(chan end, 1000)}
 	if cfg.Threads == 0 {
 		cfg.Threads = 1
