@@ -183,6 +183,22 @@ func TestCancelReleaseRetry(t *testing.T) {
 	}
 }
 
+// The last event of a progress counts each future once, by what it came to.
+func TestProgressCounts(t *testing.T) {
+	r := newRig(t, "inproc://", 1)
+	good, bad := inc.Submit(r.ctx, r.c, client.Val(1)), fail.Submit(r.ctx, r.c, client.Val("no"))
+	gone := nap.Submit(r.ctx, r.c, client.Val(time.Hour))
+	if err := gone.Cancel(); err != nil {
+		t.Fatal(err)
+	}
+	var last client.ProgressEvent
+	for last = range client.Progress(r.ctx, good, bad, gone) {
+	}
+	if last.Finished != 1 || last.Failed != 1 || last.Canceled != 1 || !last.IsDone() || last.Ended() != 3 {
+		t.Errorf("got %+v, want one finished, one failed, one canceled", last)
+	}
+}
+
 func TestAsCompletedAndProgress(t *testing.T) {
 	r := newRig(t, "inproc://", 2)
 	futures := inc.Map(r.ctx, r.c, []int{1, 2, 3, 4})

@@ -143,15 +143,33 @@ func TestGoResource(t *testing.T) {
 	}
 }
 
-func TestDifferentAnnotations(t *testing.T) {
-	var w taskgraph.Writer
-	a := w.Annotations(&taskgraph.Annotations{Workers: []string{"w1"}, AllowOtherWorkers: true, Timeout: 2.5})
-	b := w.Annotations(&taskgraph.Annotations{Priority: -1, HasPriority: true})
-	w.Spec(task.NewKey("a"), python(t, "a"), nil, a, 0)
-	w.Spec(task.NewKey("b"), python(t, "b"), nil, b, 1)
-	g, err := New(w.SerializedFor(""), true)
-	if err != nil || g.Pickled == nil || g.Annotations != nil {
-		t.Fatalf("annotations that differ are %x, pickled %x, %v", g.Annotations, g.Pickled, err)
+// Only the tasks of Go functions need such a worker, whatever else is in their graph.
+func TestGoResourceAmongPython(t *testing.T) {
+	spec, deps := call(t, "x")
+	for _, names := range [][]string{{"go", "py"}, {"py", "go"}} {
+		var w taskgraph.Writer
+		for i, name := range names {
+			if name == "go" {
+				w.Spec(task.NewKey(name), spec, deps, taskgraph.None, int64(i))
+			} else {
+				w.Spec(task.NewKey(name), python(t, name), nil, taskgraph.None, int64(i))
+			}
+		}
+		g, err := New(w.SerializedFor(""), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := annotations(t, g); !strings.Contains(text, "'go': {'go': 0") || !strings.Contains(text, "'py': {}") {
+			t.Errorf("%v: the annotations are %s, want the resource of go alone", names, text)
+		}
+	}
+}
+
+// annotations prints annotations that differ between tasks.
+func annotations(t *testing.T, g *Graph) string {
+	t.Helper()
+	if g.Pickled == nil || g.Annotations != nil {
+		t.Fatalf("annotations that differ are %x, pickled %x", g.Annotations, g.Pickled)
 	}
 	header, err := msgpack.Decode(g.Pickled)
 	if err != nil {
@@ -162,7 +180,20 @@ func TestDifferentAnnotations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := pickle.Repr(tree)
+	return pickle.Repr(tree)
+}
+
+func TestDifferentAnnotations(t *testing.T) {
+	var w taskgraph.Writer
+	a := w.Annotations(&taskgraph.Annotations{Workers: []string{"w1"}, AllowOtherWorkers: true, Timeout: 2.5})
+	b := w.Annotations(&taskgraph.Annotations{Priority: -1, HasPriority: true})
+	w.Spec(task.NewKey("a"), python(t, "a"), nil, a, 0)
+	w.Spec(task.NewKey("b"), python(t, "b"), nil, b, 1)
+	g, err := New(w.SerializedFor(""), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := annotations(t, g)
 	for _, part := range []string{"'workers'", "'allow_other_workers'", "'timeout'", "'priority'", "'w1'",
 		"__getitem__"} {
 		if !strings.Contains(text, part) {

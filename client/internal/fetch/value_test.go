@@ -94,6 +94,25 @@ func TestTakeDataOfEqualKeys(t *testing.T) {
 	}
 }
 
+// Of two values for a key in one answer the first counts, in whatever order the answer is.
+func TestTakeDataTwice(t *testing.T) {
+	keys := []*tracker.State{state(t, "a"), state(t, "b")}
+	for name, data := range map[string]wire.Dict{
+		"in order":    {{Key: "a", Value: 1}, {Key: "a", Value: 3}, {Key: "b", Value: 2}},
+		"other order": {{Key: "b", Value: 2}, {Key: "b", Value: 3}, {Key: "a", Value: 1}, {Key: "b", Value: 4}},
+	} {
+		var got [2][]int
+		missing, err := takeData(encoded(t, wire.NewDict("data", data)), keys, []int{0, 1}, func(i int, v Value) error {
+			x, err := As[int](v)
+			got[i] = append(got[i], x)
+			return err
+		})
+		if err != nil || len(missing) != 0 || !slices.Equal(got[0], []int{1}) || !slices.Equal(got[1], []int{2}) {
+			t.Errorf("%s: got %v, missing %v, %v; want 1 and 2 once each", name, got, missing, err)
+		}
+	}
+}
+
 func TestTakeDataMistakes(t *testing.T) {
 	keys := []*tracker.State{state(t, "a")}
 	no := errors.New("no")
