@@ -48,7 +48,8 @@ func TestPausedAndOrdered(t *testing.T) {
 // for dead.
 func TestClosedForRestart(t *testing.T) {
 	d := direct(t, "inproc://")
-	for reason, want := range map[string]bool{"restart": true, "worker-ttl of 300 s": true, "retired": false, "": false} {
+	for reason, want := range map[string]bool{"restart": true, "worker-ttl of 300 s": true, "retired": false,
+		"": false} {
 		w, seen := d.worker(t, worker.Config{})
 		seen.tell(t, msgpack.MapOf("op", "close", "reason", reason))
 		<-w.Done()

@@ -51,6 +51,7 @@ func (s *script) Abort() { s.aborted = true }
 // A conversation that was not brought to its end must not go on with the next request: its connection is aborted.
 func TestExchange(t *testing.T) {
 	good := wire.NewDict("status", "OK", "data", wire.NewDict("a", 1))
+	bad := wire.NewDict("status", "uncaught-error", "exception_text", "ValueError")
 	for name, c := range map[string]struct {
 		reply any
 		fail  int
@@ -62,7 +63,7 @@ func TestExchange(t *testing.T) {
 		"no request":         {reply: good, fail: 1, want: "broken"},
 		"no reply":           {reply: good, fail: 2, want: "broken"},
 		"no acknowledgement": {reply: good, fail: 3, want: "broken"},
-		"an error":           {reply: wire.NewDict("status", "uncaught-error", "exception_text", "ValueError"), want: "get_data"},
+		"an error":           {reply: bad, want: "get_data"},
 		"no map":             {reply: "text", want: "map"},
 	} {
 		s := &script{reply: encoded(t, c.reply), fail: c.fail}
