@@ -12,8 +12,11 @@ import (
 func main() {
 	root, err := tree.Root(".")
 	if err == nil {
-		var problems []rules.Problem
-		if problems, err = rules.Check(root); err == nil && len(problems) > 0 {
+		var problems, more []rules.Problem
+		if problems, err = rules.Check(root); err == nil {
+			more, err = rules.CheckExamples(root)
+		}
+		if problems = append(problems, more...); err == nil && len(problems) > 0 {
 			for _, p := range problems {
 				fmt.Println(p)
 			}
