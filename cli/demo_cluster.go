@@ -102,7 +102,7 @@ func (d *demoRun) run() ([]int64, error) {
 	}
 	var parsed []*client.Future[[]int32]
 	err = d.step("parse", w.parts, d.text, total, func() []client.AnyFuture {
-		parsed = demoParse.MapFutures(d.ctx, d.c, texts)
+		parsed = demoParse.MapArgs(d.ctx, d.c, client.Args(texts))
 		return client.Futures(parsed)
 	})
 	if err != nil {

@@ -93,11 +93,11 @@ func ExampleFn1_MapArgs() {
 }
 
 // A second step over the results of a first one, which stay on the workers.
-func ExampleFn1_MapFutures() {
+func ExampleArgs() {
 	ctx, c, stop := demo()
 	defer stop()
 	squares := square.Map(ctx, c, []int{1, 2, 3})
-	fmt.Println(client.Gather(ctx, square.MapFutures(ctx, c, squares)))
+	fmt.Println(client.Gather(ctx, square.MapArgs(ctx, c, client.Args(squares))))
 	// Output: [1 16 81] <nil>
 }
 
@@ -115,6 +115,44 @@ func ExampleFn2_MapArgs() {
 	futures := plus.MapArgs(ctx, c, []client.Arg[int]{base, base}, []client.Arg[int]{client.Val(1), client.Val(2)})
 	fmt.Println(client.Gather(ctx, futures))
 	// Output: [101 102] <nil>
+}
+
+// As many calls as the shortest of the slices has elements.
+func ExampleFn3_Map() {
+	ctx, c, stop := demo()
+	defer stop()
+	futures := clamp.Map(ctx, c, []int{-1, 5, 99, 7}, []int{0, 0, 0}, []int{10, 10, 10})
+	fmt.Println(client.Gather(ctx, futures))
+	// Output: [0 5 10] <nil>
+}
+
+func ExampleFn3_MapArgs() {
+	ctx, c, stop := demo()
+	defer stop()
+	squares := square.Map(ctx, c, []int{1, 2})
+	low, high := client.Val(2), client.Val(3)
+	futures := clamp.MapArgs(ctx, c, client.Args(squares), []client.Arg[int]{low, low}, []client.Arg[int]{high, high})
+	fmt.Println(client.Gather(ctx, futures))
+	// Output: [2 3] <nil>
+}
+
+func ExampleFn4_Map() {
+	ctx, c, stop := demo()
+	defer stop()
+	futures := rescale.Map(ctx, c, []int{5, 50}, []int{0, 0}, []int{10, 10}, []int{1, 2})
+	fmt.Println(client.Gather(ctx, futures))
+	// Output: [5 20] <nil>
+}
+
+func ExampleFn4_MapArgs() {
+	ctx, c, stop := demo()
+	defer stop()
+	squares := square.Map(ctx, c, []int{1, 2})
+	zero, ten := client.Val(0), client.Val(10)
+	futures := rescale.MapArgs(ctx, c, client.Args(squares), []client.Arg[int]{zero, zero},
+		[]client.Arg[int]{ten, ten}, client.Args(squares))
+	fmt.Println(client.Gather(ctx, futures))
+	// Output: [1 16] <nil>
 }
 
 // One call of each arity in a graph. Results of inner nodes are not kept.

@@ -22,12 +22,15 @@ func Val[T any](v T) Arg[T] { return task.Val(v) }
 func List[T any](args ...Arg[T]) Arg[[]T] { return task.List(args...) }
 
 // ListOf is a slice of futures, for a parameter of type []T.
-func ListOf[T any](futures []*Future[T]) Arg[[]T] {
+func ListOf[T any](futures []*Future[T]) Arg[[]T] { return task.List(Args(futures)...) }
+
+// Args returns futures as arguments of MapArgs.
+func Args[T any](futures []*Future[T]) []Arg[T] {
 	args := make([]Arg[T], len(futures))
 	for i, f := range futures {
 		args[i] = f
 	}
-	return task.List(args...)
+	return args
 }
 
 // Dict is a map with futures in it, for a parameter of type map[string]T.
@@ -190,15 +193,8 @@ func (f *Fn1[A, R]) Map(ctx context.Context, c *Client, inputs []A, opts ...Opti
 	})
 }
 
-// MapArgs is Map for arguments such as futures.
+// MapArgs is Map for arguments such as futures: see Args.
 func (f *Fn1[A, R]) MapArgs(ctx context.Context, c *Client, inputs []Arg[A], opts ...Option) []*Future[R] {
-	return mapCalls[R](ctx, c, f.f, len(inputs), opts, func(b *task.Builder, i int) error {
-		return f.build(b, inputs[i])
-	})
-}
-
-// MapFutures is Map over the results of other tasks.
-func (f *Fn1[A, R]) MapFutures(ctx context.Context, c *Client, inputs []*Future[A], opts ...Option) []*Future[R] {
 	return mapCalls[R](ctx, c, f.f, len(inputs), opts, func(b *task.Builder, i int) error {
 		return f.build(b, inputs[i])
 	})
@@ -215,9 +211,59 @@ func (f *Fn2[A, B, R]) Map(ctx context.Context, c *Client, as []A, bs []B, opts 
 	})
 }
 
-// MapArgs is Map for arguments such as futures.
+// MapArgs is Map for arguments such as futures: see Args.
 func (f *Fn2[A, B, R]) MapArgs(ctx context.Context, c *Client, as []Arg[A], bs []Arg[B], opts ...Option) []*Future[R] {
 	return mapCalls[R](ctx, c, f.f, min(len(as), len(bs)), opts, func(b *task.Builder, i int) error {
 		return f.build(b, as[i], bs[i])
+	})
+}
+
+// Map runs the function once for each three of inputs, as many as all have.
+func (f *Fn3[A, B, C, R]) Map(ctx context.Context, c *Client, as []A, bs []B, cs []C, opts ...Option) []*Future[R] {
+	return mapCalls[R](ctx, c, f.f, min(len(as), len(bs), len(cs)), opts, func(b *task.Builder, i int) error {
+		b.Begin(f.f)
+		if err := f.a.Val(b, as[i]); err != nil {
+			return err
+		}
+		if err := f.b.Val(b, bs[i]); err != nil {
+			return err
+		}
+		return f.c.Val(b, cs[i])
+	})
+}
+
+// MapArgs is Map for arguments such as futures: see Args.
+func (f *Fn3[A, B, C, R]) MapArgs(ctx context.Context, c *Client, as []Arg[A], bs []Arg[B], cs []Arg[C],
+	opts ...Option) []*Future[R] {
+	return mapCalls[R](ctx, c, f.f, min(len(as), len(bs), len(cs)), opts, func(b *task.Builder, i int) error {
+		return f.build(b, as[i], bs[i], cs[i])
+	})
+}
+
+// Map runs the function once for each four of inputs, as many as all have.
+func (f *Fn4[A, B, C, D, R]) Map(ctx context.Context, c *Client, as []A, bs []B, cs []C, ds []D,
+	opts ...Option) []*Future[R] {
+	n := min(len(as), len(bs), len(cs), len(ds))
+	return mapCalls[R](ctx, c, f.f, n, opts, func(b *task.Builder, i int) error {
+		b.Begin(f.f)
+		if err := f.a.Val(b, as[i]); err != nil {
+			return err
+		}
+		if err := f.b.Val(b, bs[i]); err != nil {
+			return err
+		}
+		if err := f.c.Val(b, cs[i]); err != nil {
+			return err
+		}
+		return f.d.Val(b, ds[i])
+	})
+}
+
+// MapArgs is Map for arguments such as futures: see Args.
+func (f *Fn4[A, B, C, D, R]) MapArgs(ctx context.Context, c *Client, as []Arg[A], bs []Arg[B], cs []Arg[C],
+	ds []Arg[D], opts ...Option) []*Future[R] {
+	n := min(len(as), len(bs), len(cs), len(ds))
+	return mapCalls[R](ctx, c, f.f, n, opts, func(b *task.Builder, i int) error {
+		return f.build(b, as[i], bs[i], cs[i], ds[i])
 	})
 }

@@ -221,7 +221,7 @@ func TestMapMistakes(t *testing.T) {
 	if v := must[[]int](t)(client.Gather(r.ctx, pairs)); !slices.Equal(v, []int{11, 22}) {
 		t.Errorf("pairs %v", v)
 	}
-	again := inc.MapFutures(r.ctx, r.c, pairs)
+	again := inc.MapArgs(r.ctx, r.c, client.Args(pairs))
 	if v := must[[]int](t)(client.Gather(r.ctx, again)); !slices.Equal(v, []int{12, 23}) {
 		t.Errorf("of futures %v", v)
 	}

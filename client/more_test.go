@@ -92,6 +92,21 @@ func TestMapOfArguments(t *testing.T) {
 	if v := must[[]int](t)(client.Gather(r.ctx, append(a, b...))); !slices.Equal(v, []int{2, 6, 3, 7}) {
 		t.Errorf("got %v", v)
 	}
+	c := add.MapArgs(r.ctx, r.c, client.Args(a), client.Args(b))
+	d := four.Map(r.ctx, r.c, []int{1, 2}, []int{10, 20}, []int{100, 200, 300}, []int{1000, 2000})
+	e := four.MapArgs(r.ctx, r.c, client.Args(a), client.Args(b), client.Args(c), client.Args(d[:1]))
+	want := []int{5, 13, 1111, 2222, 1121}
+	if v := must[[]int](t)(client.Gather(r.ctx, slices.Concat(c, d, e))); !slices.Equal(v, want) {
+		t.Errorf("got %v, want %v", v, want)
+	}
+	text := client.Val("x")
+	x := three.Map(r.ctx, r.c, []int{1, 2}, []string{"a", "b", "c"}, []float64{0.5, 1.5})
+	y := three.MapArgs(r.ctx, r.c, client.Args(a), []client.Arg[string]{text, text},
+		[]client.Arg[float64]{client.Val(2.5)})
+	texts := []string{"1a0.5", "2b1.5", "2x2.5"}
+	if v := must[[]string](t)(client.Gather(r.ctx, append(x, y...))); !slices.Equal(v, texts) {
+		t.Errorf("got %q, want %q", v, texts)
+	}
 	g := client.NewGraph()
 	n := three.Node(g, "t", client.Val(1), client.Val("b"), client.Val(2.5))
 	m := four.Node(g, "f", client.Val(1), client.Val(2), client.Val(3), client.Val(4))
@@ -202,8 +217,16 @@ func TestClosedClient(t *testing.T) {
 	if err := f.Wait(r.ctx); err != nil {
 		t.Fatal(err)
 	}
+	q := must[*client.Queue[int]](t)(client.NewQueue[int](r.ctx, c, "q", 0))
+	left := must[*client.Queue[int]](t)(client.NewQueue[int](r.ctx, c, "left", 0))
+	if err := errors.Join(q.Close(), q.Close()); err != nil {
+		t.Errorf("closing a queue twice: got %v, want nil", err)
+	}
 	if err := errors.Join(c.Close(r.ctx), c.Close(r.ctx)); err != nil {
 		t.Fatal(err)
+	}
+	if err := left.Close(); err != nil {
+		t.Errorf("closing a queue after its client: got %v, want nil", err)
 	}
 	for what, err := range map[string]error{
 		"submit":  inc.Submit(r.ctx, c, client.Val(2)).Err(),

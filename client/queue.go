@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -138,9 +139,12 @@ func (q *Queue[T]) Len(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// Close gives the queue up. It is idempotent.
-func (q *Queue[T]) Close() {
-	q.once.Do(func() {
-		_ = q.c.tracker.Queue(&message.QueueRelease{Name: task.NewKey(q.name)}) // the end of the client releases it too
-	})
+// Close gives the queue up. A Close of the client has done so already. It is idempotent.
+func (q *Queue[T]) Close() error {
+	var err error
+	q.once.Do(func() { err = q.c.tracker.Queue(&message.QueueRelease{Name: task.NewKey(q.name)}) })
+	if errors.Is(err, ErrClosed) {
+		return nil
+	}
+	return err
 }

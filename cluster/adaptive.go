@@ -112,10 +112,11 @@ func startAdaptive(on scaler, cfg AdaptiveConfig) *Adaptive {
 	return a
 }
 
-// Close stops following the load. Workers stay as they are.
-func (a *Adaptive) Close() {
+// Close stops following the load. Workers stay as they are. It is idempotent.
+func (a *Adaptive) Close() error {
 	a.once.Do(a.cancel)
 	<-a.done
+	return nil
 }
 
 func (a *Adaptive) run(ctx context.Context) {

@@ -118,6 +118,9 @@ func TestAdaptiveRuns(t *testing.T) {
 	f.failing = nil
 	f.Unlock()
 	until(t, "two workers", func() bool { return len(f.plan()) == 2 })
-	a.Close()
-	a.Close()
+	for range 2 {
+		if err := a.Close(); err != nil {
+			t.Errorf("Close: got %v, want nil", err)
+		}
+	}
 }

@@ -204,7 +204,7 @@ func (c *Cluster) Close() error {
 		c.members = map[string]member{}
 		c.mu.Unlock()
 		if adaptive != nil {
-			adaptive.Close()
+			_ = adaptive.Close()
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), c.opts.CloseTimeout)
 		defer cancel()

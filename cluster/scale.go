@@ -235,7 +235,9 @@ func (c *Cluster) Adapt(cfg AdaptiveConfig) (*Adaptive, error) {
 	c.adaptive = nil
 	c.mu.Unlock()
 	if before != nil {
-		before.Close()
+		if err := before.Close(); err != nil {
+			return nil, err
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -51,7 +51,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	inSmall, inLarge := onDisk(small), onDisk(large)
-	digests := digest.MapFutures(ctx, cl, blocks)
+	digests := digest.MapArgs(ctx, cl, client.Args(blocks))
 	got, err := client.Gather(ctx, digests)
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func TestLittleMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	spilled := onDisk(dir)
-	digests := digest.MapFutures(ctx, cl, blocks)
+	digests := digest.MapArgs(ctx, cl, client.Args(blocks))
 	got, err := client.Gather(ctx, digests)
 	if err != nil {
 		t.Fatal(err)
