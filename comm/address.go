@@ -30,13 +30,12 @@ func AddressHostPort(address string) (host string, port int, err error) {
 		HostPort(loc string) (string, int, error)
 	})
 	if !ok {
-		return "", 0, &AddressError{Address: address, Reason: "its scheme has no host and port"}
+		return "", 0, &AddressError{Address: address, Reason: "scheme without host and port"}
 	}
 	return hp.HostPort(loc)
 }
 
-// ResolveAddress replaces the names in an address by what they stand for, such as a host
-// name by its IP address.
+// ResolveAddress resolves the names in an address, such as a host name to its IP address.
 func ResolveAddress(ctx context.Context, address string) (string, error) {
 	scheme, loc := commaddr.Parse(address)
 	b, err := backendOf(address)
@@ -50,8 +49,7 @@ func ResolveAddress(ctx context.Context, address string) (string, error) {
 	return commaddr.Unparse(scheme, loc), nil
 }
 
-// LocalAddressFor returns an address to listen on, without a port, at which a process
-// that is reached by address can reach this one.
+// LocalAddressFor returns an address to listen on, without a port, at which the process at address can reach this one.
 func LocalAddressFor(ctx context.Context, address string) (string, error) {
 	scheme, loc := commaddr.Parse(address)
 	b, err := backendOf(address)

@@ -8,53 +8,52 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Comm is one connection that carries whole messages in order, both ways. Read and Write
-// may run at the same time; two Reads, or two Writes, take turns.
+// Comm is a connection that carries whole messages in order, in both directions. Read and Write may run concurrently;
+// concurrent Reads, or Writes, are serialized.
 type Comm interface {
-	// Write sends one message. It borrows the frames until it returns and leaves the
-	// message the caller's. If ctx ends in the middle of a message the comm is aborted.
+	// Write sends one message. It borrows the frames until it returns; the caller keeps the message. If ctx ends in the
+	// middle of a message the comm is aborted.
 	Write(ctx context.Context, m *wire.Message) error
-	// Read returns the next message, which the caller releases. If ctx ends while nothing
-	// has arrived yet the comm lives on, otherwise it is aborted.
+	// Read returns the next message, which the caller releases. If ctx ends before data of a message has arrived the
+	// comm stays usable, otherwise it is aborted.
 	Read(ctx context.Context) (*wire.Message, error)
-	// Close sends what was written, tells the peer and frees the comm. It is idempotent
-	// and takes a second at most.
+	// Close sends pending data, notifies the peer and frees the comm. It is idempotent and takes at most a second.
 	Close() error
-	// Abort ends the comm at once.
+	// Abort closes the comm immediately.
 	Abort()
-	// Done is closed when the comm has ended on either side; Err says why.
+	// Done returns a channel that is closed when the comm has ended on either side; Err returns why.
 	Done() <-chan struct{}
-	// Err is nil while the comm lives, and then wraps ErrClosed.
+	// Err returns nil while the comm is open, and then an error that wraps ErrClosed.
 	Err() error
-	// LocalAddr and PeerAddr are addresses such as tcp://10.0.0.1:8786.
+	// LocalAddr and PeerAddr return addresses such as tcp://10.0.0.1:8786.
 	LocalAddr() string
 	PeerAddr() string
-	// Info is what the handshake agreed on.
+	// Info returns the result of the handshake.
 	Info() Info
 }
 
-// Listener accepts comms on an address. What it returns has done its handshake: slow or
-// hostile peers keep nobody waiting.
+// Listener accepts comms on an address. Accepted comms have completed their handshake: slow or hostile peers do not
+// delay others.
 type Listener interface {
 	// Accept waits for the next comm.
 	Accept(ctx context.Context) (Comm, error)
-	// ListenAddr is what the listener is bound to, such as tcp://0.0.0.0:8786.
+	// ListenAddr returns the bound address, such as tcp://0.0.0.0:8786.
 	ListenAddr() string
-	// ContactAddr is what others use to reach it, such as tcp://10.0.0.1:8786.
+	// ContactAddr returns the address at which peers reach the listener, such as tcp://10.0.0.1:8786.
 	ContactAddr() string
-	// Close stops listening. Accepted comms live on. It is idempotent.
+	// Close stops listening. Accepted comms stay open. It is idempotent.
 	Close() error
 }
 
-// Network makes comms: the one of the machine (Default), or one of a test (sim).
+// Network dials and listens: that of the machine (Default), or a simulated one.
 type Network interface {
-	// Dial connects to an address and does the handshake.
+	// Dial connects to an address and performs the handshake.
 	Dial(ctx context.Context, address string, cfg DialConfig) (Comm, error)
-	// Listen serves an address; port 0 lets the system choose.
+	// Listen listens on an address; port 0 lets the system choose.
 	Listen(ctx context.Context, address string, cfg ListenConfig) (Listener, error)
 }
 
-// ErrProtocol is returned by operations on a comm whose peer has sent what is no message, after a good handshake.
+// ErrProtocol is returned by operations on a comm whose peer has sent an invalid message after a valid handshake.
 var ErrProtocol = errors.New("comm: protocol error")
 
 // ErrClosed is returned by operations on a comm or listener that has ended, on either side. It matches net.ErrClosed

@@ -13,26 +13,25 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// DefaultConnectTimeout is DialConfig.Timeout where it is not set
-// (distributed.comm.timeouts.connect).
+// DefaultConnectTimeout is the default of DialConfig.Timeout (distributed.comm.timeouts.connect).
 const DefaultConnectTimeout = 30 * time.Second
 
-// ConnectError is a Dial that did not succeed in its time. errors.Is finds
-// os.ErrDeadlineExceeded in it, and the cause of the last attempt.
+// ConnectError is returned by a Dial that did not succeed in time. It matches os.ErrDeadlineExceeded, and the cause of
+// the last attempt, with errors.Is.
 type ConnectError struct {
-	// Address that was dialled.
+	// Address is the dialed address.
 	Address string
-	// After is the time that was spent.
+	// After is the elapsed time.
 	After time.Duration
-	// Attempts is how often it was tried.
+	// Attempts is the number of attempts.
 	Attempts int
-	// Last is what the last attempt failed with, nil if none ended.
+	// Last is the error of the last attempt, nil if none has finished.
 	Last error
 
-	ctx error // context.DeadlineExceeded if it was the context's time that was over
+	ctx error // context.DeadlineExceeded if the deadline of the context passed
 }
 
-// Error is Dask's text with the cause.
+// Error returns Dask's text with the cause.
 func (e *ConnectError) Error() string {
 	s := fmt.Sprintf("Timed out trying to connect to %s after %.3g s", e.Address, e.After.Seconds())
 	if e.Last != nil {
@@ -41,7 +40,7 @@ func (e *ConnectError) Error() string {
 	return s
 }
 
-// Unwrap makes both the time-out and the cause visible to errors.Is and errors.As.
+// Unwrap returns the timeout and the cause for errors.Is and errors.As.
 func (e *ConnectError) Unwrap() []error {
 	list := []error{os.ErrDeadlineExceeded}
 	for _, err := range []error{e.ctx, e.Last} {
@@ -52,13 +51,13 @@ func (e *ConnectError) Unwrap() []error {
 	return list
 }
 
-// permanent marks an error that another attempt cannot mend.
+// permanent marks an error that a retry cannot fix.
 type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
 
-// Permanent marks an error of a Backend's Dial that another attempt cannot mend: a wrong
-// address, a certificate that does not match, a peer that speaks something else.
+// Permanent marks an error of a Backend's Dial that a retry cannot fix: an invalid address, a certificate that does not
+// match, a peer with another protocol.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -66,8 +65,8 @@ func Permanent(err error) error {
 	return permanent{err}
 }
 
-// checkRole aborts a comm whose listener has shown a certificate without the wanted roles:
-// any certificate of the CA is good for TLS, also that of a worker that poses as scheduler.
+// checkRole aborts a comm whose listener has a certificate without the required roles: TLS accepts any certificate of
+// the CA, also that of a worker that poses as scheduler.
 func checkRole(c Comm, wanted []secure.Role) error {
 	if len(wanted) == 0 {
 		return nil
@@ -85,11 +84,10 @@ func checkRole(c Comm, wanted []secure.Role) error {
 		c.PeerAddr(), has, wanted))
 }
 
-// Connect calls dial until it succeeds, with Dask's pauses between attempts: random ones
-// below a limit that starts at 10 ms and doubles. It ends with a permanent error (see
-// Permanent), with ctx, or with a *ConnectError when cfg.Timeout is over. The first
-// attempt has a fifth of the time, as what helps against a lost packet or a slow name
-// server is a second attempt.
+// Connect calls dial until it succeeds, with Dask's pauses between attempts: random below a limit that starts at 10 ms
+// and doubles. It ends with a permanent error (see Permanent), with ctx, or with a *ConnectError when cfg.Timeout has
+// elapsed. The first attempt has a fifth of the time, since a second attempt helps against a lost packet or a slow name
+// server.
 func Connect(ctx context.Context, address string, cfg DialConfig, dial func(context.Context) (Comm, error)) (Comm,
 	error) {
 	timeout := cfg.Timeout
@@ -111,14 +109,14 @@ func Connect(ctx context.Context, address string, cfg DialConfig, dial func(cont
 		if err == nil {
 			err = checkRole(c, cfg.PeerRoles)
 		}
-		var timed net.Error // a dialler may look at the clock a moment before the context does
+		var timed net.Error // a dialer may time out just before the context does
 		late := attempt.Err() != nil || errors.As(err, &timed) && timed.Timeout()
 		cancel()
 		if err == nil {
 			return c, nil
 		}
 		fail.Attempts++
-		// The last attempt often has no time left; what one before it met says more.
+		// The last attempt often has no time left; the error of an earlier one is more useful.
 		if fail.Last == nil || !late {
 			fail.Last = err
 		}

@@ -1,8 +1,8 @@
-// Package comm connects processes with whole messages, as Dask's distributed.comm does:
-// tcp://, tls://, inproc://, ucx:// and ucxx:// addresses behind one interface.
+// Package comm connects processes with whole messages, like Dask's distributed.comm: tcp://, tls://, inproc://, ucx://
+// and ucxx:// addresses behind one interface.
 //
 // A backend registers its schemes when its package is imported. Packages client, scheduler and worker import that of
-// tcp:// and tls://; a program that has none of them imports comm/ucxcomm, which registers all schemes:
+// tcp:// and tls://; a program without them imports comm/ucxcomm, which registers all schemes:
 //
 //	import (
 //		"go.millstream.dev/comm"
@@ -21,10 +21,9 @@
 //	reply, err := c.Read(ctx)
 //	defer reply.Release()
 //
-// Dial tries again, with pauses, until its time is over; errors.Is(err,
-// os.ErrDeadlineExceeded) tells that, and the error carries what the attempts met. Every
-// operation on a comm that has ended, on either side, returns an error in which errors.Is
-// finds ErrClosed. Done tells of the end also to those who neither read nor write.
+// Dial retries, with pauses, until its timeout; then errors.Is(err, os.ErrDeadlineExceeded) is true, and the error has
+// the cause of the last attempts. Every operation on a comm that has ended, on either side, returns an error that
+// matches ErrClosed with errors.Is. Done reports the end also without a Read or Write.
 //
-// What a peer sends is bounded before it is believed: see Limits.
+// Messages of a peer are bounded before memory is allocated for them: see Limits.
 package comm

@@ -2,27 +2,27 @@ package comm
 
 import "fmt"
 
-// ClosedError is why a comm has ended. errors.Is finds ErrClosed in it, and its cause.
+// ClosedError is returned by operations on a comm that has ended. It matches ErrClosed and its cause with errors.Is.
 type ClosedError struct {
 	// Local and Peer are the addresses of the two ends.
 	Local, Peer string
-	// Cause says what ended it.
+	// Cause is why the comm ended.
 	Cause error
 }
 
-// Error names the comm and the cause.
+// Error returns the addresses and the cause.
 func (e *ClosedError) Error() string {
 	return fmt.Sprintf("comm from %s to %s is closed: %v", e.Local, e.Peer, e.Cause)
 }
 
-// Unwrap makes ErrClosed and the cause visible to errors.Is and errors.As.
+// Unwrap returns ErrClosed and the cause for errors.Is and errors.As.
 func (e *ClosedError) Unwrap() []error { return []error{ErrClosed, e.Cause} }
 
-// HandshakeError is a handshake that cannot succeed however often it is tried.
+// HandshakeError is returned for a handshake that cannot succeed by a retry.
 type HandshakeError struct {
-	// Reason says what the peer did.
+	// Reason describes what the peer did wrong.
 	Reason string
 }
 
-// Error says that it was the handshake.
+// Error returns the reason.
 func (e *HandshakeError) Error() string { return "comm: handshake: " + e.Reason }

@@ -11,32 +11,31 @@ import (
 	"go.millstream.dev/internal/comm/commaddr"
 )
 
-// Backend is one transport: what stands behind a scheme. It gets addresses without their
-// scheme.
+// Backend is the transport of a scheme. Its addresses have no scheme.
 type Backend interface {
-	// Dial connects once, without retry, and does the handshake (see Handshake). An error
-	// that no retry can mend is made with Permanent.
+	// Dial connects once, without retry, and performs the handshake (see Handshake). An error that a retry cannot fix
+	// is marked with Permanent.
 	Dial(ctx context.Context, loc string, cfg DialConfig) (Comm, error)
-	// Listen serves an address.
+	// Listen listens on an address.
 	Listen(ctx context.Context, loc string, cfg ListenConfig) (Listener, error)
-	// Host is the host on which an address is located.
+	// Host returns the host on which an address is located.
 	Host(loc string) (string, error)
-	// Resolve replaces names by what they stand for.
+	// Resolve resolves the names in an address.
 	Resolve(ctx context.Context, loc string) (string, error)
-	// LocalFor is an address, without a port, to listen on for who is reached by loc.
+	// LocalFor returns an address to listen on, without a port, at which the process at loc can reach this one.
 	LocalFor(ctx context.Context, loc string) (string, error)
-	// Encrypted reports whether what it carries cannot be read on the way.
+	// Encrypted reports whether the transport is encrypted.
 	Encrypted() bool
 }
 
-// registry owns the table of backends; packages fill it when they are initialised.
+// registry is the table of backends; packages fill it when they are initialized.
 var registry struct {
 	sync.RWMutex
 	backends map[string]Backend
 }
 
-// Register makes a backend known under a scheme. It is called by the init function of the
-// backend's package, and panics if the scheme is taken.
+// Register registers a backend for a scheme. It is called by the init function of the backend's package, and panics if
+// the scheme is already registered.
 func Register(scheme string, b Backend) {
 	registry.Lock()
 	defer registry.Unlock()
@@ -49,14 +48,15 @@ func Register(scheme string, b Backend) {
 	registry.backends[scheme] = b
 }
 
-// Schemes lists the schemes that have a backend, sorted.
+// Schemes returns the registered schemes, sorted.
 func Schemes() []string {
 	registry.RLock()
 	defer registry.RUnlock()
 	return slices.Sorted(maps.Keys(registry.backends))
 }
 
-// homes are the packages that register a scheme: packages client, scheduler, worker and cluster have tcp and tls, too.
+// homes are the packages that register a scheme: packages client, scheduler, worker and cluster register tcp and tls,
+// too.
 var homes = map[string]string{
 	"tcp": "comm/ucxcomm", "tls": "comm/ucxcomm", "ucx": "comm/ucxcomm", "ucxx": "comm/ucxcomm",
 	"ucx-file": "comm/ucxcomm", "inproc": "cluster", "sim": "internal/testkit/sim",
@@ -85,7 +85,7 @@ func Dial(ctx context.Context, address string, cfg DialConfig) (Comm, error) {
 	return Default.Dial(ctx, address, cfg)
 }
 
-// Listen serves an address on the Default network.
+// Listen listens on an address on the Default network.
 func Listen(ctx context.Context, address string, cfg ListenConfig) (Listener, error) {
 	return Default.Listen(ctx, address, cfg)
 }
@@ -105,7 +105,7 @@ func (machine) Dial(ctx context.Context, address string, cfg DialConfig) (Comm, 
 }
 
 func (machine) Listen(ctx context.Context, address string, cfg ListenConfig) (Listener, error) {
-	// Like Dask, a listener with certificates and no scheme is an encrypted one.
+	// Like in Dask, a listener with certificates and no scheme is encrypted.
 	if cfg.TLS != nil && !strings.Contains(address, "://") {
 		address = "tls://" + address
 	}
@@ -125,6 +125,6 @@ func checkEncryption(b Backend, address string, required bool) error {
 		return nil
 	}
 	return &AddressError{Address: address, Reason: "encryption is required (distributed.comm.require-encryption), " +
-		"and its scheme has " +
+		"but the scheme has " +
 		"none: use tls://"}
 }

@@ -9,10 +9,9 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// FromConfig makes both configurations for a role of what Dask's settings say:
-// distributed.comm.timeouts.connect and .tcp, distributed.comm.compression,
-// distributed.comm.require-encryption and distributed.comm.tls.*. Without certificates
-// for the role, TLS stays nil. Of Millstream's own it reads millstream.comm.staged and .staged-lines.
+// FromConfig returns both configurations for a role from Dask's settings: distributed.comm.timeouts.connect and .tcp,
+// distributed.comm.compression, distributed.comm.require-encryption and distributed.comm.tls.*. Without certificates
+// for the role, TLS is nil. Of Millstream's own settings it reads millstream.comm.staged and .staged-lines.
 func FromConfig(c *config.Config, role secure.Role) (DialConfig, ListenConfig, error) {
 	s, err := secure.FromConfig(c)
 	if err != nil {
@@ -21,8 +20,7 @@ func FromConfig(c *config.Config, role secure.Role) (DialConfig, ListenConfig, e
 	return FromSecurity(c, s, role)
 }
 
-// FromSecurity is FromConfig with certificates that the caller names, in place of those of
-// the configuration.
+// FromSecurity is FromConfig with the certificates of s in place of those of the configuration.
 func FromSecurity(c *config.Config, s secure.Security, role secure.Role) (DialConfig, ListenConfig, error) {
 	var d DialConfig
 	var errs [4]error
@@ -32,7 +30,7 @@ func FromSecurity(c *config.Config, s secure.Security, role secure.Role) (DialCo
 	case nil:
 	case bool:
 		if v {
-			errs[2] = errors.New("comm: distributed.comm.compression is true: name one, such as lz4, or auto")
+			errs[2] = errors.New("comm: distributed.comm.compression is true: use a name, such as lz4, or auto")
 		}
 	case string:
 		d.Compression = v
@@ -40,7 +38,7 @@ func FromSecurity(c *config.Config, s secure.Security, role secure.Role) (DialCo
 			errs[2] = fmt.Errorf("comm: %w", err)
 		}
 	default:
-		errs[2] = fmt.Errorf("comm: distributed.comm.compression is %v, which names none", v)
+		errs[2] = fmt.Errorf("comm: distributed.comm.compression is %v: use a name, such as lz4, or auto", v)
 	}
 	d.Staged, errs[3] = stagedFromConfig(c)
 	var err error
@@ -68,7 +66,7 @@ func stagedFromConfig(c *config.Config) (s StagedConfig, err error) {
 	const mode, lines = "millstream.comm.staged", "millstream.comm.staged-lines"
 	switch v := c.Get(mode, nil).(type) {
 	case nil:
-	case bool: // YAML's on and off
+	case bool: // on and off in YAML
 		s.Mode = StagedOff
 		if v {
 			s.Mode = StagedOn

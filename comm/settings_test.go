@@ -47,7 +47,7 @@ func TestFromConfig(t *testing.T) {
 	}
 	for want, env := range map[string]string{
 		"compression":        key + "COMPRESSION=rar",
-		"name one":           key + "COMPRESSION=True",
+		"use a name":         key + "COMPRESSION=True",
 		"timeouts.connect":   key + "TIMEOUTS__CONNECT=soon",
 		"min-version":        key + "TLS__MIN_VERSION=1.1",
 		"tls.worker.cert":    key + "REQUIRE_ENCRYPTION=True",

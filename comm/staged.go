@@ -6,50 +6,51 @@ import (
 	"strings"
 )
 
-// StagedMode says when frames on a GPU go through pinned host memory in chunks of our own.
+// StagedMode specifies when frames on a GPU are sent through pinned host memory in chunks.
 type StagedMode uint8
 
 const (
-	// StagedAuto stages where nothing better exists: tcp:// and tls:// always, ucxx:// between Millstream programs that
-	// have neither cuda_ipc nor RDMA between them.
+	// StagedAuto stages if there is no better transport: always with tcp:// and tls://, with ucxx:// between Millstream
+	// programs that have neither cuda_ipc nor RDMA between them.
 	StagedAuto StagedMode = iota
-	// StagedOff never does: tcp:// and tls:// then refuse frames on a GPU, ucxx:// leaves them to UCX.
+	// StagedOff never stages: tcp:// and tls:// then reject frames on a GPU, ucxx:// leaves them to UCX.
 	StagedOff
-	// StagedOn always does between Millstream programs, also where UCX has a lane for GPUs.
+	// StagedOn always stages between Millstream programs, even if UCX has a transport for GPUs.
 	StagedOn
 )
 
-// StagedConfig says how frames on GPUs travel where no transport can touch them: in chunks through pinned host memory,
-// the copy engine and the network at work at the same time, over several connections.
+// StagedConfig specifies how frames on GPUs are sent where no transport can access them: in chunks through pinned host
+// memory, overlapping the copy engine and the network, over several connections.
 type StagedConfig struct {
-	// Mode says when (default auto, millstream.comm.staged).
+	// Mode specifies when frames are staged (default auto, millstream.comm.staged).
 	Mode StagedMode
-	// Lines is how many connections a large frame is spread over, with the comm's own (default half as many as there
-	// are cores, 2 to 8; at most 16; millstream.comm.staged-lines). The dialling side decides; further ones are made
-	// only between processes that both have a Device, with the comm. 1 makes none, on either side.
+	// Lines is the number of connections (stripes) that carry a large frame, including the comm's own (default half the
+	// number of cores, 2 to 8; at most 16; millstream.comm.staged-lines). The dialing side decides; the further
+	// connections are made with the comm, and only between processes that both have a Device. 1 makes none, on either
+	// side.
 	Lines int
 }
 
-// Numbers of lines.
+// Numbers of stripes.
 const (
-	// defaultStagedLines is the most that StagedConfig.Lines is where it is not set.
+	// defaultStagedLines is the largest default of StagedConfig.Lines.
 	defaultStagedLines = 8
-	// MaxStagedLines bounds it, and what a peer may ask for.
+	// MaxStagedLines bounds StagedConfig.Lines, and the number that a peer may request.
 	MaxStagedLines = 16
 )
 
-// LineCount is Lines with its default and its bounds.
+// LineCount returns Lines with its default and bounds applied.
 func (c StagedConfig) LineCount() int {
 	switch {
 	case c.Mode == StagedOff:
 		return 1
 	case c.Lines <= 0:
-		return min(defaultStagedLines, max(2, runtime.GOMAXPROCS(0)/2)) // each is a core's work on both sides
+		return min(defaultStagedLines, max(2, runtime.GOMAXPROCS(0)/2)) // each uses a core on both sides
 	}
 	return min(c.Lines, MaxStagedLines)
 }
 
-// parseStagedMode reads auto, on or off; true and false will do.
+// parseStagedMode parses auto, on or off; true and false are accepted.
 func parseStagedMode(text string) (StagedMode, error) {
 	switch strings.ToLower(text) {
 	case "", "auto":
@@ -62,7 +63,7 @@ func parseStagedMode(text string) (StagedMode, error) {
 	return 0, fmt.Errorf("comm: millstream.comm.staged is %q: use auto, on or off", text)
 }
 
-// String is what parseStagedMode reads.
+// String returns the text that parseStagedMode parses.
 func (m StagedMode) String() string {
 	switch m {
 	case StagedOff:

@@ -10,19 +10,17 @@ import (
 	"go.millstream.dev/internal/proc/sysmem"
 )
 
-// UCX receives a frame into memory of its full length, which is allocated when the peer
-// announces it. What peers have announced and not sent is counted here, for each host and
-// in all, so that a promise of 60 GiB costs its peer the connection and not this process.
+// UCX receives a frame into memory of its full length, which is allocated when the peer announces it. Announced bytes
+// that have not arrived are counted here, per host and in total, so that a peer that announces 60 GiB loses its
+// connection instead of exhausting the memory of this process.
 
 const (
-	// countedFrom is the length from which frames are counted: fewer bytes are bounded by
-	// the number of comms.
+	// countedFrom is the length from which frames are counted: shorter ones are bounded by the number of comms.
 	countedFrom = 64 << 10
-	// reserveTime is how long a frame waits for others to arrive where its host, or all
-	// together, have announced too much.
+	// reserveTime is how long a frame waits for others to arrive if its host, or all hosts together, have announced too
+	// much.
 	reserveTime = 30 * time.Second
-	// What has been announced must arrive within arrivalTime and a second for each
-	// arrivalRate bytes.
+	// Announced data must arrive within arrivalTime plus a second per arrivalRate bytes.
 	arrivalTime = time.Minute
 	arrivalRate = 16 << 20
 )
@@ -32,17 +30,17 @@ type ledger struct {
 	mu      sync.Mutex
 	total   int64            // guarded by mu
 	hosts   map[string]int64 // guarded by mu
-	changed chan struct{}    // closed when bytes are given back; guarded by mu
+	changed chan struct{}    // closed when bytes are returned; guarded by mu
 }
 
-// announced is the ledger of the process: its memory is one, whatever comms use it.
+// announced is the ledger of the process: all comms share its memory.
 var announced = ledger{hosts: map[string]int64{}, changed: make(chan struct{})}
 
-// most returns the bound of what is announced in all.
+// most returns the bound of announced bytes in total.
 func (*ledger) most() int64 { return sysmem.Limit() / 4 * 3 }
 
-// take counts n bytes of a host if they are within the bounds; otherwise it returns a
-// channel that is closed when there may be room.
+// take counts n bytes of a host if they are within the bounds; otherwise it returns a channel that is closed when bytes
+// are returned.
 func (l *ledger) take(host string, n, perHost int64) (wait <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,19 +63,18 @@ func (l *ledger) give(host string, n int64) {
 	l.changed = make(chan struct{})
 }
 
-// account is what one comm's peer has announced of the message that is being read. Owner:
-// who has the comm's turn to read.
+// account counts the announced bytes of one comm's peer for the message being read. Owner: the current reader of the
+// comm.
 type account struct {
 	host    string
 	perHost int64  // Limits.Announced, 0 for the default
-	late    func() // called when what was announced does not arrive
+	late    func() // called when announced data does not arrive in time
 	held    int64
 	timer   *time.Timer
-	counted atomic.Int64 // bytes of all frames that were announced; any goroutine may read it
+	counted atomic.Int64 // bytes of all announced frames; any goroutine may read it
 }
 
-// reserve counts a frame before memory is allocated for it. It waits where too much is
-// announced.
+// reserve counts a frame before memory is allocated for it. It waits while too much is announced.
 func (a *account) reserve(ctx context.Context, size int64) error {
 	if size < countedFrom || a == nil {
 		return nil
@@ -97,7 +94,7 @@ func (a *account) reserve(ctx context.Context, size int64) error {
 			select {
 			case <-wait:
 			case <-limit.C:
-				return fmt.Errorf("a frame of %d bytes is announced while other frames, announced before, have not "+
+				return fmt.Errorf("frame of %d bytes announced while earlier announced frames have not "+
 					"arrived for %v (Limits.Announced)", size, reserveTime)
 			case <-ctx.Done():
 				return context.Cause(ctx)
@@ -115,8 +112,8 @@ func (a *account) reserve(ctx context.Context, size int64) error {
 	return nil
 }
 
-// arrived gives back what was counted for a frame.
-func (a *account) arrived(size int64) {
+// deliver subtracts the bytes of a frame that has arrived.
+func (a *account) deliver(size int64) {
 	if size < countedFrom || a == nil {
 		return
 	}
@@ -127,7 +124,7 @@ func (a *account) arrived(size int64) {
 	}
 }
 
-// release gives back all that is left, at the end of a read.
+// release subtracts all remaining bytes, at the end of a read.
 func (a *account) release() {
 	if a.held != 0 {
 		announced.give(a.host, a.held)

@@ -13,7 +13,7 @@ import (
 )
 
 // backend serves one scheme. Those of ucx and ucxx are registered with package comm, with the zero Settings; New
-// makes others, with settings of their own.
+// returns others, with their own settings.
 type backend struct {
 	scheme   string
 	settings Settings
@@ -27,13 +27,13 @@ func init() {
 	}
 }
 
-// New makes a backend for the scheme ucx or ucxx, which are the same but for the
-// addresses' prefix, with its own settings.
+// New returns a backend for the scheme ucx or ucxx, which differ only in the prefix of addresses, with its own
+// settings.
 func New(scheme string, s Settings) comm.Backend { return newBackend(scheme, s) }
 
 func newBackend(scheme string, s Settings) *backend { return &backend{scheme: scheme, settings: s} }
 
-// Dial connects once, without retry; comm.Dial is what retries.
+// Dial connects once, without retry; comm.Dial retries.
 func (b *backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (comm.Comm, error) {
 	host, port, err := commaddr.ParseHostPort(loc, commaddr.NoPort)
 	if err != nil {
@@ -47,11 +47,11 @@ func (b *backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (co
 	e, err := openEngine(ctx, s)
 	if err != nil {
 		if ctx.Err() == nil {
-			err = comm.Permanent(err) // no UCX, or settings that it refuses
+			err = comm.Permanent(err) // no UCX, or invalid settings
 		}
 		return nil, err
 	}
-	m, err := meet(ctx, e.meet, net.JoinHostPort(ip, fmt.Sprint(port)))
+	m, err := dialTagged(ctx, e.meet, net.JoinHostPort(ip, fmt.Sprint(port)))
 	if err != nil {
 		e.release()
 		return nil, err
@@ -70,7 +70,7 @@ func (b *backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (co
 	return c, nil
 }
 
-// address makes an address of what UCX tells.
+// address returns the address of a UCX endpoint.
 func (b *backend) address(a net.Addr) string {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -80,7 +80,7 @@ func (b *backend) address(a net.Addr) string {
 	return commaddr.Unparse(b.scheme, commaddr.UnparseHostPort(ap.Addr().Unmap().String(), int(ap.Port())))
 }
 
-// Host is the host of host:port.
+// Host returns the host of host:port.
 func (b *backend) Host(loc string) (string, error) {
 	host, _, err := commaddr.ParseHostPort(loc, 0)
 	return host, err
@@ -104,7 +104,7 @@ func (b *backend) Resolve(ctx context.Context, loc string) (string, error) {
 	return commaddr.UnparseHostPort(ip, port), nil
 }
 
-// LocalFor is the address of this host on the way to loc.
+// LocalFor returns the address of this host on the route to loc.
 func (b *backend) LocalFor(ctx context.Context, loc string) (string, error) {
 	host, _, err := commaddr.ParseHostPort(loc, 0)
 	if err != nil {
@@ -117,11 +117,10 @@ func (b *backend) LocalFor(ctx context.Context, loc string) (string, error) {
 	return commaddr.UnparseHostPort(commaddr.LocalIP(ip), commaddr.NoPort), nil
 }
 
-// Encrypted is false: UCX has no encryption.
+// Encrypted returns false: UCX has no encryption.
 func (b *backend) Encrypted() bool { return false }
 
-// Listen serves an address: the host given and no other, any free port for port 0, the
-// first free one of a range.
+// Listen listens on an address: only on the given host, on any free port for port 0, on the first free one of a range.
 func (b *backend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig) (comm.Listener, error) {
 	host, ports, err := commaddr.ParsePortRange(loc, commaddr.Ports{})
 	if err != nil {

@@ -17,15 +17,14 @@ import (
 // closeTime bounds Close.
 const closeTime = time.Second
 
-// lateTime is how long after its close UCX may still deliver what was on its way to an
-// endpoint.
+// lateTime is how long after its close UCX may still deliver messages that were in flight to an endpoint.
 const lateTime = 200 * time.Millisecond
 
-// link moves whole messages. An error that is not an *idleError means that the comm is over.
+// link moves whole messages. An error that is not an *idleError means that the comm has ended.
 type link interface {
 	write(ctx context.Context, m *wire.Message) error
 	read(ctx context.Context, b bounds) (*wire.Message, error)
-	// shutdown sends what was written and tells the peer.
+	// shutdown sends pending data and notifies the peer.
 	shutdown(ctx context.Context) error
 }
 
@@ -33,24 +32,24 @@ type link interface {
 type conn struct {
 	engine      *engine
 	settings    Settings
-	meeting     *meeting
+	tagged      *taggedEndpoint
 	local, peer string
 	limits      comm.Limits
 	device      mem.Resource
 
-	// Of frames on GPUs, see staged.go; set before the handshake.
+	// For frames on GPUs, see staged.go; set before the handshake.
 	staged  comm.StagedConfig
-	sockets bool      // the backend may use sockets for them
-	door    *lineDoor // of the listening side
+	sockets bool            // the backend may use sockets for them
+	door    *stripeListener // of the listening side
 
-	// Set by the handshake, before anybody else sees the conn.
+	// Set by the handshake, before the conn is shared.
 	info       comm.Info
 	handshaken bool
 	link       link
-	lane       *laneLink // the same as link between Millstream peers, else nil
+	data       *dataLink // the same as link between Millstream peers, otherwise nil
 
 	reading, writing chan struct{} // turns: capacity 1, full while taken
-	account          account       // of who has the turn to read
+	account          account       // owner: the current reader
 
 	done   chan struct{}
 	mu     sync.Mutex
@@ -59,13 +58,13 @@ type conn struct {
 	closed atomic.Bool // by this side
 	once   sync.Once   // of Close and Abort
 
-	peace context.Context // ends with Abort: a Close under way hurries
+	peace context.Context // ends with Abort, which cuts a running Close short
 	abort context.CancelFunc
 }
 
-func newConn(e *engine, s Settings, m *meeting, local, peer string, lim comm.Limits, device mem.Resource) *conn {
+func newConn(e *engine, s Settings, m *taggedEndpoint, local, peer string, lim comm.Limits, device mem.Resource) *conn {
 	c := &conn{
-		engine: e, settings: s, meeting: m, local: local, peer: peer, limits: limits.Fill(lim), device: device,
+		engine: e, settings: s, tagged: m, local: local, peer: peer, limits: limits.Fill(lim), device: device,
 		link:    &pythonLink{ep: m, multi: s.MultiBuffer, host: s.host(), device: device},
 		reading: make(chan struct{}, 1), writing: make(chan struct{}, 1), done: make(chan struct{}),
 	}
@@ -80,18 +79,18 @@ func newConn(e *engine, s Settings, m *meeting, local, peer string, lim comm.Lim
 
 // watch ends the comm with its connection.
 func (c *conn) watch() {
-	<-c.meeting.Done()
-	c.end(orClosed(c.meeting.Err()))
+	<-c.tagged.Done()
+	c.end(orClosed(c.tagged.Err()))
 }
 
-// watchLane ends the comm with its lane, which learns more of a peer's end.
-func (c *conn) watchLane(l *laneLink) {
+// watchData ends the comm with its data connection, which has a better reason for the peer's end.
+func (c *conn) watchData(l *dataLink) {
 	<-l.ep.Done()
 	c.end(orClosed(l.ep.Err()))
-	l.lines.end()
+	l.stripes.end()
 }
 
-// end marks the comm as over, for the first reason that is told.
+// end marks the comm as ended, with the first reason that is reported.
 func (c *conn) end(reason error) {
 	c.mu.Lock()
 	var after func()
@@ -154,15 +153,15 @@ func (c *conn) take(ctx context.Context, turn chan struct{}) error {
 	return nil
 }
 
-// closing is the error of calls that this side's Close or Abort has met.
+// closing returns the error of calls that are interrupted by Close or Abort of this side.
 func (c *conn) closing() error {
 	if err := c.Err(); err != nil {
 		return err
 	}
-	return c.ended(errClosedHere) // Close is still telling the peer
+	return c.ended(errClosedHere) // Close is still notifying the peer
 }
 
-// failed is what a caller hears of an error of the link.
+// failed returns the error for a caller of an error of the link.
 func (c *conn) failed(err error) error {
 	var idle *idleError
 	if errors.As(err, &idle) {
@@ -182,7 +181,7 @@ func (c *conn) Write(ctx context.Context, m *wire.Message) error {
 	if err := c.take(ctx, c.writing); err != nil {
 		return err
 	}
-	err := c.Err() // a peer that left reads nothing more; what it sent can still be read
+	err := c.Err() // a closed peer reads nothing more, but its data can still be read
 	if err != nil {
 		<-c.writing
 		return err
@@ -197,13 +196,13 @@ func (c *conn) Write(ctx context.Context, m *wire.Message) error {
 
 func (c *conn) Read(ctx context.Context) (*wire.Message, error) { return c.readWithin(ctx, 0) }
 
-// ReadSoon is Read of an answer that is expected at once: it looks for it a while before it sleeps. Callers find it by
-// an interface, as comms of other schemes have no use for it.
+// ReadSoon is Read for a reply that is expected soon: it spins before it sleeps. Callers find it by a type assertion,
+// since comms of other schemes do not have it.
 func (c *conn) ReadSoon(ctx context.Context) (*wire.Message, error) {
 	return c.readWithin(ctx, soonTime)
 }
 
-// soonTime is how long ReadSoon does not sleep: a peer that has to wake up answers within it.
+// soonTime is how long ReadSoon does not sleep: a peer that has to wake up replies within it.
 const soonTime = 500 * time.Microsecond
 
 func (c *conn) readWithin(ctx context.Context, soon time.Duration) (*wire.Message, error) {
@@ -229,8 +228,8 @@ func (c *conn) bounds() bounds {
 	return bounds{bytes: l.Message, frames: l.Frames, handshake: !c.handshaken, account: &c.account}
 }
 
-// Received implements hooks.Receiver. Large frames count when they are announced: account bounds
-// the time until they arrive.
+// Received implements hooks.Receiver. Large frames count when they are announced: account bounds the time until they
+// arrive.
 func (c *conn) Received() int64 { return c.account.counted.Load() }
 
 // late ends a comm whose peer has announced frames and does not send them.
@@ -239,7 +238,7 @@ func (c *conn) late() {
 	go c.Abort()
 }
 
-var errLate = errors.New("the peer has announced frames and not sent them")
+var errLate = errors.New("the peer has announced frames and did not send them in time")
 
 func (c *conn) Close() error {
 	var err error
@@ -249,23 +248,23 @@ func (c *conn) Close() error {
 		defer cancel()
 		alive := c.Err() == nil
 		select {
-		case c.writing <- struct{}{}: // after the write that is under way
+		case c.writing <- struct{}{}: // after the write in progress
 			if err = c.link.shutdown(ctx); !alive || errors.Is(err, comm.ErrClosed) || c.Err() != nil {
-				err = nil // the peer has left: nothing of ours is lost that it wanted
+				err = nil // the peer has closed: it does not want the data
 			}
 			c.end(errClosedHere)
 			<-c.writing
 		case <-ctx.Done():
-			err = errors.New("a write is still waiting for the peer")
+			err = errors.New("a write is still in progress")
 			c.end(errClosedHere)
 		}
-		aborted := c.peace.Err() != nil // on purpose: nobody asks what is lost
+		aborted := c.peace.Err() != nil // aborted: data may be lost
 		c.free(ctx)
 		if aborted {
 			err = nil
 		}
 		if err != nil {
-			err = fmt.Errorf("ucxcomm: close the comm with %s: what was written last may be lost: %w", c.peer, err)
+			err = fmt.Errorf("ucxcomm: close of the comm with %s: data may be lost: %w", c.peer, err)
 		}
 	})
 	return err
@@ -280,20 +279,20 @@ func (c *conn) Abort() {
 	})
 }
 
-// free closes what the comm owns, as peacefully as ctx allows.
+// free closes the resources of the comm, cleanly if ctx allows.
 func (c *conn) free(ctx context.Context) {
-	defer c.abort() // gives the context's memory back
-	if c.lane != nil {
-		_ = c.lane.ep.Shutdown(ctx)
-		c.lane.lines.end()
-		c.lane.t.finish(ctx)
-		_ = c.meeting.Shutdown(ctx)
+	defer c.abort() // releases the context
+	if c.data != nil {
+		_ = c.data.ep.Shutdown(ctx)
+		c.data.stripes.end()
+		c.data.t.finish(ctx)
+		_ = c.tagged.Shutdown(ctx)
 	} else {
-		abortEndpoint(c.meeting.raw()) // the link has flushed it, and may have left more to the peer
+		abortEndpoint(c.tagged.raw()) // the link has flushed it
 	}
-	c.meeting.drain()
+	c.tagged.drain()
 	time.AfterFunc(lateTime, func() {
-		c.meeting.drain()
+		c.tagged.drain()
 		c.engine.release()
 	})
 }

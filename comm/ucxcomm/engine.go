@@ -6,16 +6,16 @@ import (
 	"sync"
 	"time"
 
+	"go.millstream.dev/comm/ucxcomm/internal/ucxmux"
 	"go.millstream.dev/ucx"
 )
 
-// engine is a process's UCX for one choice of settings: a context and a worker that
-// meet other UCX programs (UCX's own choice of lanes), and, once two Millstream
-// programs have met, a context and a worker with Millstream's lanes.
+// engine is the UCX of a process for one set of settings: a context and a worker that connect to other UCX programs
+// (with UCX's own choice of transports), and, once two Millstream programs are connected, a context and a worker with
+// Millstream's choice of transports.
 //
-// Comms and listeners hold references. The engine ends engineLinger after the last is
-// given back, so that programs that dial one comm after the other do not start UCX
-// each time.
+// Comms and listeners hold references. The engine ends engineLinger after the last one is released, so that programs
+// that dial one comm after the other do not start UCX each time.
 type engine struct {
 	key     string
 	library string
@@ -27,10 +27,10 @@ type engine struct {
 	ctx  *ucx.Context
 	meet *ucx.Worker
 
-	lanes laneWorker
+	lanes dataWorker
 
-	byFile bool   // meets by worker address: one worker does everything
-	porch  *porch // of those; nil otherwise
+	byFile bool        // connects by worker address: one worker does everything
+	mux    *ucxmux.Mux // of those; nil otherwise
 
 	refs  int         // guarded by engines.mu
 	timer *time.Timer // ends it; guarded by engines.mu
@@ -44,7 +44,7 @@ var engines struct {
 	m  map[string]*engine
 }
 
-// openEngine returns the engine for the settings with a reference of the caller's.
+// openEngine returns the engine for the settings with a reference for the caller.
 func openEngine(ctx context.Context, s Settings) (*engine, error) {
 	key := s.key()
 	engines.mu.Lock()
@@ -85,7 +85,7 @@ func openEngine(ctx context.Context, s Settings) (*engine, error) {
 	return e, nil
 }
 
-// retain takes another reference; the caller has one.
+// retain adds a reference; the caller has one.
 func (e *engine) retain() *engine {
 	engines.mu.Lock()
 	e.refs++
@@ -93,7 +93,7 @@ func (e *engine) retain() *engine {
 	return e
 }
 
-// start makes a context and a worker.
+// start creates a context and a worker.
 func (e *engine) start(plain bool, features ucx.Features) (*ucx.Context, *ucx.Worker, error) {
 	c, err := ucx.NewContext(ucx.Config{
 		Name: "millstream-comm", Library: e.library, Options: e.options,
@@ -104,7 +104,7 @@ func (e *engine) start(plain bool, features ucx.Features) (*ucx.Context, *ucx.Wo
 	}
 	cfg := ucx.WorkerConfig{}
 	if e.polling && (!plain || e.byFile) {
-		cfg.Progress = ucx.Polling // where others meet it nothing is urgent
+		cfg.Progress = ucx.Polling // only data connections are urgent
 	}
 	w, err := c.NewWorker(cfg)
 	if err != nil {
@@ -114,7 +114,7 @@ func (e *engine) start(plain bool, features ucx.Features) (*ucx.Context, *ucx.Wo
 	return c, w, nil
 }
 
-// release gives a reference back.
+// release drops a reference.
 func (e *engine) release() {
 	engines.mu.Lock()
 	defer engines.mu.Unlock()
@@ -122,7 +122,7 @@ func (e *engine) release() {
 	if e.refs > 0 {
 		return
 	}
-	if e.failed() { // not kept: the next one tries again
+	if e.failed() { // not cached: the next caller tries again
 		delete(engines.m, e.key)
 		return
 	}
@@ -134,11 +134,11 @@ func (e *engine) failed() bool {
 	case <-e.made:
 		return e.err != nil
 	default:
-		return false // its maker holds a reference
+		return false // its creator holds a reference
 	}
 }
 
-// expire ends the engine unless somebody has come back.
+// expire ends the engine unless it is in use again.
 func (e *engine) expire() {
 	engines.mu.Lock()
 	if e.refs > 0 || engines.m[e.key] != e {
@@ -148,35 +148,35 @@ func (e *engine) expire() {
 	delete(engines.m, e.key)
 	engines.mu.Unlock()
 	e.lanes.close()
-	if e.porch != nil {
-		e.porch.door.Close()
+	if e.mux != nil {
+		e.mux.Close()
 	}
 	_ = e.meet.Close()
 	_ = e.ctx.Close()
 }
 
-// laneWorker is the engine's second half, made when it is first needed.
-type laneWorker struct {
+// dataWorker is the worker of data connections, created on first use.
+type dataWorker struct {
 	once sync.Once
 	ctx  *ucx.Context
 	w    *ucx.Worker
 	err  error
 }
 
-// lane returns the worker of Millstream's lanes.
-func (e *engine) lane() (*ucx.Worker, error) {
+// dataUCX returns the worker of data connections.
+func (e *engine) dataUCX() (*ucx.Worker, error) {
 	if e.byFile {
 		return e.meet, nil
 	}
 	l := &e.lanes
 	l.once.Do(func() {
-		// Without streams UCX does not bound how many endpoints two workers may make.
+		// Without streams UCX does not limit the number of endpoints between two workers.
 		l.ctx, l.w, l.err = e.start(false, ucx.AllFeatures&^ucx.Stream)
 	})
 	return l.w, l.err
 }
 
-func (l *laneWorker) close() {
+func (l *dataWorker) close() {
 	if l.w != nil {
 		_ = l.w.Close()
 		_ = l.ctx.Close()

@@ -139,16 +139,16 @@ func TestEngineFails(t *testing.T) {
 	engines.mu.Unlock()
 }
 
-// What a peer says on the tether that no Millstream program says ends it.
+// What a peer says on the control that no Millstream program says ends it.
 func TestTetherRefuses(t *testing.T) {
 	for _, b := range [][]byte{{}, {'?'}, {tetherReady}, {tetherReady, 1, 2}, {tetherFinal}, {tetherFinal, 1, 1},
 		{tetherCredit, 1}} {
-		w := &tether{ready: make(chan readiness, 1), final: make(chan bool, 1), ended: make(chan struct{})}
+		w := &controlChannel{ready: make(chan readiness, 1), final: make(chan bool, 1), ended: make(chan struct{})}
 		if w.take(b) == nil {
 			t.Errorf("%q was taken", b)
 		}
 	}
-	w := &tether{ready: make(chan readiness, 1), final: make(chan bool, 1), ended: make(chan struct{})}
+	w := &controlChannel{ready: make(chan readiness, 1), final: make(chan bool, 1), ended: make(chan struct{})}
 	for _, twice := range [][]byte{{tetherReady, 1, 0, 0, 1, 0}, {tetherFinal, 1}} {
 		if w.take(twice) != nil || w.take(twice) == nil {
 			t.Errorf("%q can be said once", twice)
@@ -158,13 +158,13 @@ func TestTetherRefuses(t *testing.T) {
 		t.Errorf("ready: %+v", r)
 	}
 	// Credit for what was never sent opens no window.
-	l := &laneLink{sent: 100, taken: 50, grown: make(chan struct{}, 1)}
+	l := &dataLink{sent: 100, taken: 50, grown: make(chan struct{}, 1)}
 	for _, n := range []uint64{101, 49, 1 << 63} {
-		if l.credited(n); l.taken != 50 {
+		if l.addCredit(n); l.taken != 50 {
 			t.Errorf("credit %d was taken", n)
 		}
 	}
-	if l.credited(80); l.taken != 80 {
+	if l.addCredit(80); l.taken != 80 {
 		t.Error("honest credit was not taken")
 	}
 }
@@ -177,9 +177,9 @@ func FuzzTether(f *testing.F) {
 		if len(b) > 0 && b[0] == tetherData || len(b) > 0 && b[0] == tetherEnd {
 			return // goes to the lifeline of package ucx, which has tests of its own
 		}
-		l := &laneLink{sent: 100, grown: make(chan struct{}, 1)}
-		w := &tether{ready: make(chan readiness, 1), final: make(chan bool, 1), ended: make(chan struct{}),
-			credit: l.credited}
+		l := &dataLink{sent: 100, grown: make(chan struct{}, 1)}
+		w := &controlChannel{ready: make(chan readiness, 1), final: make(chan bool, 1), ended: make(chan struct{}),
+			credit: l.addCredit}
 		_ = w.take(b)
 		if l.taken > l.sent {
 			panic("credit for what was never sent")

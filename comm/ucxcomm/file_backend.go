@@ -10,15 +10,16 @@ import (
 	"strings"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/comm/ucxcomm/internal/ucxdoor"
+	"go.millstream.dev/comm/ucxcomm/internal/ucxmux"
 	"go.millstream.dev/internal/comm/commaddr"
 )
 
-// FileScheme is the scheme of addresses that are files: ucx-file:///run/me/scheduler. Who listens leaves its UCX worker
-// address in the file; who dials reads it there. No IP address and no socket is used, so they work where there is no
-// network at all, and over fabrics that speak no IP where the file is on a shared file system.
+// FileScheme is the scheme of addresses that are files: ucx-file:///run/me/scheduler. A listener writes its UCX worker
+// address to the file; a dialer reads it. No IP address and no socket is used, so it works without a network, and over
+// fabrics without IP if the file is on a shared file system.
 //
-// Who can read the file can connect: it is made for its user alone. Only Millstream programs meet so.
+// Any process that can read the file can connect: it is only readable by its owner. Only Millstream programs support
+// it.
 const FileScheme = "ucx-file"
 
 // fileBackend serves [FileScheme].
@@ -28,7 +29,7 @@ type fileBackend struct {
 
 var _ comm.Backend = (*fileBackend)(nil)
 
-// newFile makes a backend with settings of its own. Without a choice of UCX_TLS all transports but tcp are used.
+// newFile returns a backend with its own settings. If UCX_TLS is not set all transports except tcp are used.
 func newFile(s Settings) *fileBackend {
 	return &fileBackend{settings: s}
 }
@@ -40,22 +41,22 @@ func (b *fileBackend) engine(ctx context.Context) (*engine, Settings, error) {
 	return e, s, err
 }
 
-// place is the file of an address. An absolute one: the processes of a cluster run in different folders.
+// place returns the file of an address. It must be absolute: the processes of a cluster run in different directories.
 func place(loc string) (string, error) {
 	if !strings.HasPrefix(loc, "/") {
-		return "", &comm.AddressError{Address: FileScheme + "://" + loc, Reason: "want the path of a file from the " +
-			"root, such as " + FileScheme + ":///run/user/1000/scheduler"}
+		return "", &comm.AddressError{Address: FileScheme + "://" + loc, Reason: "want an absolute path " +
+			"of a file, such as " + FileScheme + ":///run/user/1000/scheduler"}
 	}
 	return filepath.Clean(loc), nil
 }
 
-// Dial connects once, without retry; comm.Dial is what retries.
+// Dial connects once, without retry; comm.Dial retries.
 func (b *fileBackend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (comm.Comm, error) {
 	path, err := place(loc)
 	if err != nil {
 		return nil, comm.Permanent(err)
 	}
-	card, err := ucxdoor.ReadCard(path)
+	invitation, err := ucxmux.ReadInvitation(path)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			err = comm.Permanent(err)
@@ -65,13 +66,13 @@ func (b *fileBackend) Dial(ctx context.Context, loc string, cfg comm.DialConfig)
 	e, s, err := b.engine(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			err = comm.Permanent(err) // no UCX, or settings that it refuses
+			err = comm.Permanent(err) // no UCX, or invalid settings
 		}
 		return nil, err
 	}
 	peer := commaddr.Unparse(FileScheme, path)
-	local := commaddr.Unparse(FileScheme, fmt.Sprintf("%s/.%s", filepath.Dir(path), ucxdoor.NewName()))
-	m, err := e.knock(ctx, card, peer, local)
+	local := commaddr.Unparse(FileScheme, fmt.Sprintf("%s/.%s", filepath.Dir(path), ucxmux.NewName()))
+	m, err := e.connectTo(ctx, invitation, peer, local)
 	if err != nil {
 		e.release()
 		return nil, fmt.Errorf("ucxcomm: address file %s: %w", path, err)
@@ -84,17 +85,19 @@ func (b *fileBackend) Dial(ctx context.Context, loc string, cfg comm.DialConfig)
 	return c, nil
 }
 
-// knock meets the process that a card is of.
-func (e *engine) knock(ctx context.Context, card ucxdoor.Card, peer, local string) (*meeting, error) {
-	l, err := e.porch.door.Dial(ctx, card, local)
+// connectTo connects to the process of an invitation.
+func (e *engine) connectTo(ctx context.Context, invitation ucxmux.Invitation, peer, local string) (
+	*taggedEndpoint, error,
+) {
+	l, err := e.mux.Dial(ctx, invitation, local)
 	if err != nil {
 		return nil, err
 	}
-	return meetOver(ctx, e.meet, l, peer)
+	return attachTagged(ctx, e.meet, l, peer)
 }
 
-// Listen serves a file, which is made, or replaces one that was left behind. A path that ends with a slash is a folder,
-// in which a file with a name of its own is made, and those of processes that were killed are removed. Close removes
+// Listen serves a file, which is created, or replaces one that was left behind. A path that ends with a slash is a
+// directory, in which a file with a unique name is created, and files of killed processes are removed. Close removes
 // the file.
 func (b *fileBackend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig) (comm.Listener, error) {
 	path, err := place(loc)
@@ -103,11 +106,11 @@ func (b *fileBackend) Listen(ctx context.Context, loc string, cfg comm.ListenCon
 	}
 	if cfg.Interface != "" {
 		return nil, &comm.AddressError{Address: FileScheme + "://" + loc,
-			Reason: fmt.Sprintf("it has no interface (%s)", cfg.Interface)}
+			Reason: fmt.Sprintf("files have no interface (%s)", cfg.Interface)}
 	}
 	if strings.HasSuffix(loc, "/") {
-		ucxdoor.Sweep(path)
-		path = filepath.Join(path, ucxdoor.NewName())
+		ucxmux.Sweep(path)
+		path = filepath.Join(path, ucxmux.NewName())
 	}
 	if err := free(path); err != nil {
 		return nil, fmt.Errorf("ucxcomm: listen on %s://%s: %w", FileScheme, path, err)
@@ -124,39 +127,39 @@ func (b *fileBackend) Listen(ctx context.Context, loc string, cfg comm.ListenCon
 	return l, nil
 }
 
-// free tells whether a file may be written: it is none, or the card of a process that has ended.
+// free returns nil if a file may be written: it does not exist, or is the invitation of a process that has ended.
 func free(path string) error {
 	_, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	card, err := ucxdoor.ReadCard(path)
+	invitation, err := ucxmux.ReadInvitation(path)
 	if err != nil {
-		return fmt.Errorf("there is a file that is something else; name another one: %w", err)
+		return fmt.Errorf("the file exists and is not an address file; use another name: %w", err)
 	}
-	if card.Listening() {
-		return errors.New("another process serves it; name another file, or remove this one if that process is on a " +
-			"machine that is off")
+	if invitation.Listening() {
+		return errors.New("another process serves the file; use another name, or remove the file if that process is " +
+			"on a machine that is off")
 	}
 	return nil
 }
 
-// Host is the machine on which the process is that left the file, this one where that is not known.
+// Host returns the machine of the process that wrote the file, or this machine if that is unknown.
 func (b *fileBackend) Host(loc string) (string, error) {
 	path, err := place(loc)
 	if err != nil {
 		return "", err
 	}
-	if card, err := ucxdoor.ReadCard(path); err == nil && card.Host != "" {
-		return card.Host, nil
+	if invitation, err := ucxmux.ReadInvitation(path); err == nil && invitation.Host != "" {
+		return invitation.Host, nil
 	}
 	return os.Hostname()
 }
 
-// Resolve changes nothing.
+// Resolve returns loc unchanged.
 func (b *fileBackend) Resolve(_ context.Context, loc string) (string, error) { return place(loc) }
 
-// LocalFor is the folder of the file.
+// LocalFor returns the directory of the file.
 func (b *fileBackend) LocalFor(_ context.Context, loc string) (string, error) {
 	path, err := place(loc)
 	if err != nil {
@@ -165,5 +168,5 @@ func (b *fileBackend) LocalFor(_ context.Context, loc string) (string, error) {
 	return strings.TrimSuffix(filepath.Dir(path), "/") + "/", nil
 }
 
-// Encrypted is false: UCX has no encryption.
+// Encrypted returns false: UCX has no encryption.
 func (b *fileBackend) Encrypted() bool { return false }

@@ -6,12 +6,12 @@ import (
 	"sync"
 
 	"go.millstream.dev/comm"
-	"go.millstream.dev/comm/ucxcomm/internal/ucxdoor"
+	"go.millstream.dev/comm/ucxcomm/internal/ucxmux"
 	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/comm/handshake"
 )
 
-// fileListener accepts comms of those who have read its file. It owns the file and a reference to the engine.
+// fileListener accepts comms of processes that have read its file. It owns the file and a reference to the engine.
 type fileListener struct {
 	engine   *engine
 	settings Settings
@@ -27,9 +27,9 @@ type fileListener struct {
 func newFileListener(e *engine, s Settings, path string, cfg comm.ListenConfig) (*fileListener, error) {
 	l := &fileListener{engine: e, settings: s, path: path, address: commaddr.Unparse(FileScheme, path), cfg: cfg,
 		gate: handshake.NewGate(cfg.Limits)}
-	card, stop := e.porch.door.Listen(l.serve)
-	l.secret, l.stop = card.Secret, stop
-	if err := card.Write(path); err != nil {
+	invitation, stop := e.mux.Listen(l.serve)
+	l.secret, l.stop = invitation.Secret, stop
+	if err := invitation.Write(path); err != nil {
 		stop()
 		l.gate.Close()
 		return nil, err
@@ -37,16 +37,16 @@ func newFileListener(e *engine, s Settings, path string, cfg comm.ListenConfig) 
 	return l, nil
 }
 
-// serve takes a line of somebody who has the file.
-func (l *fileListener) serve(line *ucxdoor.Line) {
+// serve serves a control connection of a process that has read the file.
+func (l *fileListener) serve(line *ucxmux.Conn) {
 	l.gate.Admit(
 		func(ctx context.Context) (comm.Comm, error) { return l.admit(ctx, line) },
 		func() { _ = line.Close() },
 	)
 }
 
-func (l *fileListener) admit(ctx context.Context, line *ucxdoor.Line) (comm.Comm, error) {
-	m, err := meetOver(ctx, l.engine.meet, line, line.Name())
+func (l *fileListener) admit(ctx context.Context, line *ucxmux.Conn) (comm.Comm, error) {
+	m, err := attachTagged(ctx, l.engine.meet, line, line.Name())
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +66,8 @@ func (l *fileListener) ContactAddr() string { return l.address }
 func (l *fileListener) Close() error {
 	l.once.Do(func() {
 		l.stop()
-		// not one that has replaced it
-		if card, err := ucxdoor.ReadCard(l.path); err == nil && card.Secret == l.secret {
+		// not a file that has replaced it
+		if invitation, err := ucxmux.ReadInvitation(l.path); err == nil && invitation.Secret == l.secret {
 			_ = os.Remove(l.path)
 		}
 		l.gate.Close()

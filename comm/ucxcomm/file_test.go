@@ -81,7 +81,7 @@ func TestFileDeath(t *testing.T) {
 	b := newFile(Settings{})
 	p := startFileEcho(t, path)
 	if _, err := b.Listen(ctx, path, comm.ListenConfig{}); err == nil ||
-		!strings.Contains(err.Error(), "another process serves it") {
+		!strings.Contains(err.Error(), "another process serves the file") {
 		t.Errorf("two processes with one file: %v", err)
 	}
 	var comms []comm.Comm
@@ -178,11 +178,11 @@ func TestFileBadAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct{ address, want string }{
-		{"ucx-file://scheduler", "from the root"},
-		{"ucx-file://", "from the root"},
-		{"ucx-file://" + junk, "no card"},
-		{"ucx-file://" + dir, "no file"},
-		{"ucx-file:///dev/zero", "no file"},
+		{"ucx-file://scheduler", "absolute path"},
+		{"ucx-file://", "absolute path"},
+		{"ucx-file://" + junk, "not the address of a UCX worker"},
+		{"ucx-file://" + dir, "not a regular file"},
+		{"ucx-file:///dev/zero", "not a regular file"},
 	} {
 		cfg := comm.DialConfig{Timeout: time.Minute} // none of them waits for it
 		if _, err := comm.Dial(t.Context(), tc.address, cfg); err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -190,7 +190,7 @@ func TestFileBadAddresses(t *testing.T) {
 		}
 	}
 	if _, err := comm.Listen(t.Context(), "ucx-file://"+junk, comm.ListenConfig{}); err == nil ||
-		!strings.Contains(err.Error(), "something else") {
+		!strings.Contains(err.Error(), "not an address file") {
 		t.Errorf("a file that is something else: %v", err)
 	}
 	if got, _ := os.ReadFile(junk); string(got) != "something of value" {

@@ -6,8 +6,7 @@ import (
 	"go.millstream.dev/config"
 )
 
-// FromConfig takes the settings of UCX comms out of those that package config has read from
-// Dask's files and variables:
+// FromConfig returns the settings of UCX comms from those that package config has read from Dask's files and variables:
 //
 //	cfg, err := config.Default()
 //	s, err := cfg.Settings(config.Overrides{})

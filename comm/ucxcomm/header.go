@@ -6,14 +6,14 @@ import (
 	"math"
 )
 
-// What distributed-ucxx puts in front of a message's frames, in the layout of Python's
-// struct on a 64-bit machine. Each of the two is a UCX message of its own:
+// The header that distributed-ucxx sends before a message's frames, in the layout of Python's struct on a 64-bit
+// machine. Each of the two parts is a separate UCX message:
 //
 //	bool shutdown | 7 bytes 0 | u64 number of frames
 //	n bytes: is frame i in GPU memory | padding to 8 | n u64: length of frame i
 const leadSize = 16
 
-// lead is the first of them.
+// lead is the first part.
 type lead struct {
 	shutdown bool
 	frames   uint64
@@ -27,22 +27,22 @@ func (l lead) put(b *[leadSize]byte) {
 	binary.NativeEndian.PutUint64(b[8:], l.frames)
 }
 
-// decodeLead reads a lead. Python writes whatever was in memory into the padding of a
-// struct's native layout, so it is not looked at.
+// decodeLead decodes a lead. Python writes uninitialized memory into the padding of a struct's native layout, so
+// padding is ignored.
 func decodeLead(b []byte) (lead, error) {
 	if len(b) != leadSize {
-		return lead{}, fmt.Errorf("%w (it begins with %d bytes instead of %d)", errForm, len(b), leadSize)
+		return lead{}, fmt.Errorf("%w (first part of %d bytes, want %d)", errForm, len(b), leadSize)
 	}
 	return lead{shutdown: b[0] != 0, frames: binary.NativeEndian.Uint64(b[8:])}, nil
 }
 
-// part describes a frame: part of the table.
+// part describes a frame: an entry of the table.
 type part struct {
 	size   int64
 	device bool
 }
 
-// tableSize is the length of the table of n frames; n is at most math.MaxInt32.
+// tableSize returns the length of the table of n frames; n is at most math.MaxInt32.
 func tableSize(n int) int { return (n+7)&^7 + 8*n }
 
 // appendTable appends the table of the frames.
@@ -60,12 +60,11 @@ func appendTable(b []byte, parts []part) []byte {
 	return b
 }
 
-// decodeTable reads the table of n frames and holds their sum against the limit before
-// anybody allocates memory for them. What it allocates itself is in proportion to b,
-// which has arrived.
+// decodeTable decodes the table of n frames and checks their sum against the limit before memory is allocated for them.
+// Its own allocations are proportional to len(b).
 func decodeTable(b []byte, n int, limit int64) (parts []part, total int64, err error) {
 	if n < 0 || n > math.MaxInt32 || len(b) != tableSize(n) {
-		return nil, 0, fmt.Errorf("the table of %d frames has %d bytes", n, len(b))
+		return nil, 0, fmt.Errorf("table of %d frames has %d bytes", n, len(b))
 	}
 	sizes := b[(n+7)&^7:]
 	parts = make([]part, n)
@@ -88,7 +87,7 @@ func satAdd(a int64, b uint64) int64 {
 	return a + int64(b)
 }
 
-// limitError is a message beyond what this side takes from its peer.
+// limitError is returned for a message beyond the limits of this side.
 type limitError struct {
 	what       string
 	got, limit int64
@@ -96,5 +95,5 @@ type limitError struct {
 }
 
 func (e *limitError) Error() string {
-	return fmt.Sprintf("the peer announces a message of %d %s, this side takes %d (%s)", e.got, e.what, e.limit, e.key)
+	return fmt.Sprintf("message of %d %s announced, at most %d allowed (%s)", e.got, e.what, e.limit, e.key)
 }

@@ -21,9 +21,9 @@ type listener struct {
 	gate     *handshake.Gate
 	listen   string
 	contact  string
-	door     *lineDoor
+	door     *stripeListener
 	cancel   context.CancelFunc
-	finished chan struct{} // closed when no request is taken any more
+	finished chan struct{} // closed when no more requests are accepted
 	once     sync.Once
 }
 
@@ -40,7 +40,7 @@ func newListener(b *backend, e *engine, s Settings, sock *ucx.Listener, host, an
 	}
 	l.listen = commaddr.Unparse(b.scheme, commaddr.UnparseHostPort(host, port))
 	l.contact = commaddr.Unparse(b.scheme, commaddr.UnparseHostPort(announced, port))
-	l.door = &lineDoor{host: host}
+	l.door = &stripeListener{host: host}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	go l.serve(ctx)
@@ -61,7 +61,7 @@ func (l *listener) serve(ctx context.Context) {
 	}
 }
 
-// admit makes a comm of a connection request, from nobody knows whom.
+// admit makes a comm of a connection request of an untrusted peer.
 func (l *listener) admit(ctx context.Context, r *ucx.ConnRequest) (comm.Comm, error) {
 	peer := l.b.address(r.RemoteAddr())
 	m, err := receive(ctx, r)
@@ -91,7 +91,7 @@ func (l *listener) Close() error {
 	l.once.Do(func() {
 		l.cancel()
 		err = l.sock.Close()
-		l.gate.Close() // ends a serve that waits for a place
+		l.gate.Close() // ends a serve that waits for admission
 		<-l.finished
 		l.door.close()
 		l.engine.release()

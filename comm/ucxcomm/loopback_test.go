@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/internal/testkit/leak"
 )
 
-// A listener on the loopback interface does not have UCX listen on others, neither for meeting nor for data.
+// A listener on the loopback interface does not have UCX listen on others, neither for tagged nor for data.
 func TestLoopbackListensNowhereElse(t *testing.T) {
 	leak.Check(t)
 	l, err := newBackend("ucxx", Settings{}).Listen(t.Context(), "127.0.0.1:0", comm.ListenConfig{})
@@ -19,12 +19,12 @@ func TestLoopbackListensNowhereElse(t *testing.T) {
 	}
 	defer l.Close()
 	e := l.(*listener).engine
-	w, err := e.lane()
+	w, err := e.dataUCX()
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := "tcp/" + ucxenv.LoopbackDevice()
-	for name, got := range map[string][]string{"meeting": e.ctx.Info().Transports,
+	for name, got := range map[string][]string{"tagged": e.ctx.Info().Transports,
 		"data": w.Context().Info().Transports} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s: transports %v, want %s among them", name, got, want)

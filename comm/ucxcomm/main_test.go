@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	engineLinger = 20 * time.Millisecond // each test checks that nothing is left
 	// What UCX sets up once per process is no leak of a test.
 	if e, err := openEngine(context.Background(), Settings{}); err == nil {
-		_, _ = e.lane()
+		_, _ = e.dataUCX()
 		e.release()
 		e.expire()
 	}

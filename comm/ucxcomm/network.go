@@ -8,9 +8,9 @@ import (
 	"go.millstream.dev/internal/comm/commaddr"
 )
 
-// NewNetwork returns the network of this machine, comm.Default, with settings of its own for ucx, ucxx and ucx-file
-// addresses. It holds nothing that must be closed: what UCX needs is opened by the first comm or listener with such
-// settings and closed with the last.
+// NewNetwork returns the network of this machine, comm.Default, with its own settings for ucx, ucxx and ucx-file
+// addresses. It needs no Close: UCX is started by the first comm or listener with these settings and closed with the
+// last.
 func NewNetwork(s Settings) comm.Network {
 	s.Options = maps.Clone(s.Options)
 	return ownNetwork{backendsOf(s)}
@@ -26,7 +26,7 @@ type ownNetwork struct{ backends map[string]comm.Backend }
 func (n ownNetwork) Dial(ctx context.Context, address string, cfg comm.DialConfig) (comm.Comm, error) {
 	scheme, loc := commaddr.Parse(address)
 	b, ok := n.backends[scheme]
-	if !ok || cfg.RequireEncryption { // comm.Default refuses the second
+	if !ok || cfg.RequireEncryption { // comm.Default rejects the second
 		return comm.Default.Dial(ctx, address, cfg)
 	}
 	return comm.Connect(ctx, address, cfg, func(ctx context.Context) (comm.Comm, error) {

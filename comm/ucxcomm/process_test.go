@@ -163,7 +163,7 @@ func TestLaneTransports(t *testing.T) {
 		if _, err := c.Read(ctx); err != nil {
 			t.Fatal(err)
 		}
-		lane := c.(*conn).lane
+		lane := c.(*conn).data
 		if lane == nil {
 			t.Fatalf("%s: no lane", name)
 		}
@@ -198,7 +198,7 @@ func TestIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.release()
-	w, err := e.lane()
+	w, err := e.dataUCX()
 	if err != nil {
 		t.Fatal(err)
 	}

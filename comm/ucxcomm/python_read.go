@@ -66,8 +66,7 @@ func (l *pythonLink) readTable(ctx context.Context, n int) ([]byte, error) {
 	return table[:r.Info().Len], nil
 }
 
-// readFrames receives the frames of a table, allocating a bounded piece ahead of what
-// has arrived.
+// readFrames receives the frames of a table, with bounded allocation ahead of received data.
 func (l *pythonLink) readFrames(ctx context.Context, parts []part, acct *account) (*wire.Message, error) {
 	m := &wire.Message{Frames: make([]wire.Frame, len(parts))}
 	type waiting struct {
@@ -92,11 +91,11 @@ func (l *pythonLink) readFrames(ctx context.Context, parts []part, acct *account
 			return err
 		}
 		if n := w.r.Info().Len; int64(n) != w.size {
-			return fmt.Errorf("a frame has %d bytes, its table says %d", n, w.size)
+			return fmt.Errorf("frame of %d bytes, table says %d", n, w.size)
 		}
 		open = open[1:]
 		ahead -= w.size
-		w.acct.arrived(w.size)
+		w.acct.deliver(w.size)
 		return nil
 	}
 	for i, p := range parts {
@@ -107,7 +106,7 @@ func (l *pythonLink) readFrames(ctx context.Context, parts []part, acct *account
 		}
 		of := acct
 		if p.device && l.device != nil {
-			of = nil // host memory is counted; that of the GPU has its own bound
+			of = nil // only host memory is counted; GPU memory has its own bound
 		}
 		f, err := l.frame(ctx, p, of)
 		if err != nil {
@@ -143,7 +142,7 @@ func (l *pythonLink) frame(ctx context.Context, p part, acct *account) (wire.Fra
 	if err != nil {
 		return wire.Frame{}, err
 	}
-	if err := b.WaitReady(ctx); err != nil { // whoever had the memory before may still use it
+	if err := b.WaitReady(ctx); err != nil { // the previous user of the memory may still use it
 		b.Release()
 		return wire.Frame{}, err
 	}
@@ -165,8 +164,8 @@ func (l *pythonLink) readMulti(ctx context.Context, b bounds) (*wire.Message, er
 	}
 	if frames[0].Len() != 1 || len(frames) == 1 && frames[0].Bytes()[0] == 0 {
 		frames.Release()
-		return nil, l.cut(errors.New("a multi-buffer message begins with one byte that tells whether the peer "+
-			"closes, and has more frames unless it does"), nil)
+		return nil, l.cut(errors.New("invalid multi-buffer message: want one byte that says whether the peer "+
+			"closes, and further frames unless it does"), nil)
 	}
 	if frames[0].Bytes()[0] != 0 {
 		frames.Release()
@@ -176,7 +175,7 @@ func (l *pythonLink) readMulti(ctx context.Context, b bounds) (*wire.Message, er
 	return message(frames[1:]), nil
 }
 
-// message makes a message of received buffers and takes their references over.
+// message makes a message of received buffers and takes over their references.
 func message(frames []*mem.Buffer) *wire.Message {
 	m := &wire.Message{Frames: make([]wire.Frame, len(frames))}
 	for i, b := range frames {

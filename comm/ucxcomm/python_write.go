@@ -29,8 +29,8 @@ func (l *pythonLink) write(ctx context.Context, m *wire.Message) error {
 	var first [leadSize]byte
 	lead{frames: uint64(len(parts))}.put(&first)
 	table := appendTable(nil, parts)
-	// The lead is done when the peer has begun to receive the message, the others when
-	// their memory is the caller's again.
+	// The lead completes when the peer has begun to receive the message, the others when the caller owns their memory
+	// again.
 	matched := l.ep.raw().StartSendSync(ucx.Bytes(first[:]), l.ep.send)
 	open := []*ucx.Request{l.ep.startSend(ucx.Bytes(table))}
 	for _, f := range m.Frames {
@@ -68,7 +68,7 @@ func (l *pythonLink) room(ctx context.Context, n int) error {
 	for len(l.unmatched) > n {
 		if err := l.unmatched[0].Wait(ctx); err != nil {
 			if ctx.Err() != nil {
-				return &idleError{err} // nothing of the next message has gone out
+				return &idleError{err} // no part of the next message has been sent
 			}
 			return err
 		}
@@ -77,12 +77,11 @@ func (l *pythonLink) room(ctx context.Context, n int) error {
 	return nil
 }
 
-// matchTime is how long a close waits for a peer that has not begun to read what was
-// written. UCX does not tell when it has arrived, only when a receive has met it, and a
-// peer that hears of the end first may drop it.
+// matchTime is how long a close waits for a peer that has not begun to read the written messages. UCX does not report
+// when a message has arrived, only when it was matched by a receive, and a peer that detects the end first may drop it.
 const matchTime = 250 * time.Millisecond
 
-// shutdown tells the peer that nothing more comes.
+// shutdown notifies the peer that no more messages follow.
 func (l *pythonLink) shutdown(ctx context.Context) error {
 	if l.multi {
 		if err := l.ep.SendMulti(ctx, ucx.ForceTag(l.ep.send), ucx.Bytes([]byte{1})); err != nil {
@@ -94,7 +93,7 @@ func (l *pythonLink) shutdown(ctx context.Context) error {
 	defer cancel()
 	err := l.room(matched, 0)
 	if matched.Err() != nil {
-		err = nil // it reads later, or never
+		err = nil // the peer reads later, or never
 	}
 	var b [leadSize]byte
 	lead{shutdown: true}.put(&b)
@@ -107,8 +106,8 @@ func (l *pythonLink) shutdown(ctx context.Context) error {
 	return err
 }
 
-// flush waits until the peer has the farewell. A peer that has it may close its endpoint before UCX has confirmed the
-// flush: a reset is then its answer, and not a loss.
+// flush waits until the peer has the shutdown message. A peer that has it may close its endpoint before UCX has
+// confirmed the flush: a reset then means success.
 func (l *pythonLink) flush(ctx context.Context) error {
 	err := l.ep.raw().Flush(ctx)
 	if errors.Is(err, ucx.ErrConnectionReset) {

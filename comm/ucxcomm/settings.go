@@ -12,38 +12,37 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// Settings specify UCX comms. The zero value is useful: UCX chooses the lanes. FromConfig reads them from Dask's
-// configuration, New and NewNetwork make comms with them, and as JSON they travel to the processes of a cluster.
+// Settings configure UCX comms. The zero value is useful: UCX chooses the transports. FromConfig reads them from Dask's
+// configuration, New and NewNetwork make comms with them, and they are sent as JSON to the processes of a cluster.
 //
 // Comms and listeners with equal settings share one UCX context in the process.
 type Settings struct {
-	// Options are UCX settings, with or without the prefix UCX_, such as
-	// {"TLS": "tcp,cuda_copy"} (distributed-ucxx.tcp, .nvlink, .environment, …, as
-	// package config translates them). UCX_* variables of the environment win.
+	// Options are UCX settings, with or without the prefix UCX_, such as {"TLS": "tcp,cuda_copy"}
+	// (distributed-ucxx.tcp, .nvlink, .environment, …, as package config translates them). UCX_* environment variables
+	// take precedence.
 	Options map[string]string `json:"options,omitempty"`
-	// Library is the path of a libucp.so.0; default: searched for, see ucx.Library. To
-	// talk to Python it must be of the release that Python's side uses: UCX connects
-	// only like releases by socket address. MILLSTREAM_UCX_LIBRARY works too.
+	// Library is the path of a libucp.so.0; default: searched for, see ucx.Library. To connect to Python it must be the
+	// release that Python uses: UCX connects by socket address only between compatible releases. MILLSTREAM_UCX_LIBRARY
+	// has the same effect.
 	Library string `json:"library,omitempty"`
-	// MultiBuffer sends and expects messages in distributed-ucxx's multi-buffer form
-	// (distributed-ucxx.multi-buffer, default false). Both ends must agree: the form is
-	// not negotiated, as it is that of the handshake already.
+	// MultiBuffer sends and expects messages in distributed-ucxx's multi-buffer form (distributed-ucxx.multi-buffer,
+	// default false). Both ends must have the same setting: the form is not negotiated, as the handshake already uses
+	// it.
 	MultiBuffer bool `json:"multi_buffer,omitempty"`
-	// Host gives the memory that frames of 64 KiB and more arrive in, such as a mem.Pool
-	// of mapped memory: a pool's pages are there already, and messages must then be
-	// released, or the pool grows. Default: Go's heap.
+	// Host allocates frames of 64 KiB and more in host memory, such as a mem.Pool of mapped memory, whose pages are
+	// already populated. Messages must then be released, or the pool grows. Default: Go's heap.
 	Host mem.Resource `json:"-"`
-	// PlainLanes keeps comms between Millstream programs on distributed-ucxx's format and
-	// on UCX's socket connection, as if the peer were Python (millstream.ucx.plain-lanes).
+	// PlainLanes keeps comms between Millstream programs on distributed-ucxx's format and on UCX's socket connection,
+	// as if the peer were Python (millstream.ucx.plain-lanes).
 	PlainLanes bool `json:"plain_lanes,omitempty"`
-	// Polling has waits for messages on lanes between Millstream programs take a processor
-	// (millstream.ucx.polling, default false). Otherwise they sleep soon.
+	// Polling makes waits for messages on data connections between Millstream programs spin instead of sleeping
+	// (millstream.ucx.polling, default false).
 	Polling bool `json:"polling,omitempty"`
 
 	byFile bool // set by fileBackend: no sockets, one worker for everything
 }
 
-// options returns the options as UCX spells them, without prefix. Dask's YAML has hyphens.
+// options returns the options in UCX's spelling, without prefix. Dask's YAML uses hyphens.
 func (s *Settings) options() map[string]string {
 	out := make(map[string]string, len(s.Options))
 	for k, v := range s.Options {
@@ -52,9 +51,9 @@ func (s *Settings) options() map[string]string {
 	return out
 }
 
-// forHost adds what UCX needs for a host. On the loopback interface that is the device: otherwise UCX listens on the
-// others too. For IPv6 addresses it is the family: its tcp devices speak one each, IPv4 where there is a choice. The
-// peer needs the same (UCX_TCP_AF_PRIO), unless it is a Millstream program, which sets it by itself.
+// forHost adds the options that UCX needs for a host. On the loopback interface that is the device: otherwise UCX
+// listens on the others too. For IPv6 addresses it is the family: each of its tcp devices uses one, IPv4 if there is a
+// choice. The peer needs the same (UCX_TCP_AF_PRIO), unless it is a Millstream program, which sets it automatically.
 func (s Settings) forHost(host string) Settings {
 	if commaddr.IsLoopback(host) {
 		s.Options = ucxenv.OnLoopback(s.options())
@@ -70,7 +69,7 @@ func (s Settings) forHost(host string) Settings {
 	return s
 }
 
-// key tells apart settings that need UCX contexts of their own.
+// key returns a key that distinguishes settings that need separate UCX contexts.
 func (s *Settings) key() string {
 	var b strings.Builder
 	b.WriteString(s.Library)
@@ -87,10 +86,10 @@ func (s *Settings) key() string {
 	return b.String()
 }
 
-// pooledFrom is the length from which frames go to Settings.Host.
+// pooledFrom is the length from which frames are allocated from Settings.Host.
 const pooledFrom = 64 << 10
 
-// hostMemory puts large frames into a resource and small ones on the heap.
+// hostMemory allocates large frames from a resource and small ones on the heap.
 type hostMemory struct{ mem.Resource }
 
 func (h hostMemory) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
@@ -100,7 +99,7 @@ func (h hostMemory) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
 	return h.Resource.Alloc(ctx, n)
 }
 
-// host is where frames of host memory go; nil is Go's heap.
+// host returns the resource for frames in host memory; nil is Go's heap.
 func (s *Settings) host() mem.Resource {
 	if s.Host == nil {
 		return nil

@@ -19,31 +19,31 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Two Millstream programs with GPUs and no lane that can touch them, neither cuda_ipc nor RDMA, have TCP connections
-// beside the lane, and frames on GPUs go over these through pinned memory. UCX would do it by cuda_copy, slowly: over a
-// lane made by worker address it copies fragments through one connection (docs/adr/0018). The listening side opens a
-// port for them when it first needs one. Where that cannot be reached, UCX does it.
+// Two Millstream programs with GPUs and no transport that can access them, neither cuda_ipc nor RDMA, have further TCP
+// connections (stripes), over which frames on GPUs are sent through pinned memory. UCX would use cuda_copy, slowly:
+// with endpoints made by worker address it copies fragments through one connection (docs/adr/0019). The listening side
+// opens a port for them on first use. If the port cannot be reached, UCX is used.
 
 const (
-	// stagedFeature in a hello says that its sender can have such connections.
+	// stagedFeature in a hello announces that its sender supports such connections.
 	stagedFeature = "ucx-staged-1"
-	// joinTime bounds the dialling of the connections: a firewall that drops packets must not hold up the comm.
+	// joinTime bounds dialing the connections: a firewall that drops packets must not delay the comm.
 	joinTime = 3 * time.Second
-	// stagedMark is the byte behind the empty frame of a message whose frames on GPUs travel beside it. Behind it is
-	// the table of these: u32 index in the message, u64 length of each, little-endian.
+	// stagedMark is the byte after the empty frame of a message whose frames on GPUs are sent over stripes. It is
+	// followed by the table of these: u32 index in the message, u64 length of each, little-endian.
 	stagedMark = 2
 	stagedItem = 12
 )
 
-// stagedLines are a comm's connections for frames on GPUs, in order.
-type stagedLines struct {
+// stripes are the stripes of a comm for frames on GPUs, in order.
+type stripes struct {
 	conns   []net.Conn
 	writers []staging.Writer
 	readers []staging.Reader
 }
 
-func newStagedLines(conns []net.Conn) *stagedLines {
-	l := &stagedLines{conns: conns}
+func newStripes(conns []net.Conn) *stripes {
+	l := &stripes{conns: conns}
 	for _, c := range conns {
 		l.writers = append(l.writers, staging.ToWriter(c))
 		l.readers = append(l.readers, staging.FromReader(c))
@@ -51,8 +51,8 @@ func newStagedLines(conns []net.Conn) *stagedLines {
 	return l
 }
 
-// end closes them. A nil one has none.
-func (l *stagedLines) end() {
+// end closes the stripes. A nil receiver has none.
+func (l *stripes) end() {
 	if l == nil {
 		return
 	}
@@ -61,8 +61,8 @@ func (l *stagedLines) end() {
 	}
 }
 
-// lineDoor opens a listener's door for lines once.
-type lineDoor struct {
+// stripeListener opens a listener's port for stripes once.
+type stripeListener struct {
 	host string
 
 	mu     sync.Mutex
@@ -70,7 +70,7 @@ type lineDoor struct {
 	closed bool          // guarded by mu
 }
 
-func (d *lineDoor) open(ctx context.Context) (*staging.Door, error) {
+func (d *stripeListener) open(ctx context.Context) (*staging.Door, error) {
 	d.mu.Lock()
 	made, closed := d.door, d.closed
 	d.mu.Unlock()
@@ -86,7 +86,7 @@ func (d *lineDoor) open(ctx context.Context) (*staging.Door, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.door != nil || d.closed { // somebody was faster
+	if d.door != nil || d.closed { // another goroutine was faster
 		go door.Close()
 		if d.closed {
 			return nil, net.ErrClosed
@@ -97,7 +97,7 @@ func (d *lineDoor) open(ctx context.Context) (*staging.Door, error) {
 	return door, nil
 }
 
-func (d *lineDoor) close() {
+func (d *stripeListener) close() {
 	d.mu.Lock()
 	d.closed = true
 	door := d.door
@@ -107,13 +107,13 @@ func (d *lineDoor) close() {
 	}
 }
 
-// canStage reports whether this side may have lines: it has a GPU, and its backend sockets.
+// canStage reports whether this side may have stripes: it has a GPU, and its backend sockets.
 func (c *conn) canStage() bool {
 	return c.sockets && c.device != nil && c.device.Kind() == mem.Device && c.staged.Mode != comm.StagedOff &&
 		!c.settings.PlainLanes
 }
 
-// forDevices reports whether one of the lanes can touch memory of GPUs.
+// forDevices reports whether one of the transports can access memory of GPUs.
 func forDevices(lanes []ucx.Transport) bool {
 	return slices.ContainsFunc(lanes, func(l ucx.Transport) bool {
 		return slices.ContainsFunc([]string{"cuda_ipc", "rc", "dc", "ud", "srd", "gdr"}, func(prefix string) bool {
@@ -122,8 +122,8 @@ func forDevices(lanes []ucx.Transport) bool {
 	})
 }
 
-// stage makes the lines of a comm on a lane if they are wanted. Both sides call it. An error means that the comm cannot
-// be used; lines that cannot be made are none.
+// stage makes the stripes of a comm if they are wanted. Both sides call it. An error means that the comm cannot be
+// used; if the stripes cannot be made there are none.
 func (c *conn) stage(ctx context.Context, dialer bool) error {
 	if dialer {
 		return c.dialLines(ctx)
@@ -132,21 +132,21 @@ func (c *conn) stage(ctx context.Context, dialer bool) error {
 }
 
 func (c *conn) offerLines(ctx context.Context) error {
-	t := c.lane.t
+	t := c.data.t
 	door, err := c.door.open(ctx)
 	if err != nil {
-		if err := t.sendLines(ctx, lineWord{}); err != nil {
+		if err := t.sendLines(ctx, stripeOffer{}); err != nil {
 			return err
 		}
-		_, err = await(ctx, c, t.lines)
+		_, err = await(ctx, c, t.stripes)
 		return err
 	}
 	offer := door.Offer()
-	if err := t.sendLines(ctx, lineWord{ok: true, port: uint16(door.Port()), token: offer.Token()}); err != nil {
+	if err := t.sendLines(ctx, stripeOffer{ok: true, port: uint16(door.Port()), token: offer.Token()}); err != nil {
 		offer.Withdraw()
 		return err
 	}
-	theirs, err := await(ctx, c, t.lines)
+	theirs, err := await(ctx, c, t.stripes)
 	if err != nil || !theirs.ok {
 		offer.Withdraw()
 		return err
@@ -155,18 +155,18 @@ func (c *conn) offerLines(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.lane.lines = newStagedLines(conns)
+	c.data.stripes = newStripes(conns)
 	return nil
 }
 
 func (c *conn) dialLines(ctx context.Context) error {
-	t := c.lane.t
-	theirs, err := await(ctx, c, t.lines)
+	t := c.data.t
+	theirs, err := await(ctx, c, t.stripes)
 	if err != nil {
 		return err
 	}
 	var conns []net.Conn
-	if theirs.ok && c.wantsLines() {
+	if theirs.ok && c.wantsStripes() {
 		if host, err := comm.AddressHost(c.peer); err == nil {
 			short, cancel := context.WithTimeout(ctx, joinTime)
 			conns, _ = staging.Join(short, net.JoinHostPort(host, strconv.Itoa(int(theirs.port))), theirs.token,
@@ -175,25 +175,25 @@ func (c *conn) dialLines(ctx context.Context) error {
 		}
 	}
 	if conns != nil {
-		c.lane.lines = newStagedLines(conns)
+		c.data.stripes = newStripes(conns)
 	}
-	return t.sendLines(ctx, lineWord{ok: conns != nil})
+	return t.sendLines(ctx, stripeOffer{ok: conns != nil})
 }
 
-// wantsLines is the dialling side's decision: only it knows the lanes for sure.
-func (c *conn) wantsLines() bool {
+// wantsStripes is the decision of the dialing side: only it knows the transports for certain.
+func (c *conn) wantsStripes() bool {
 	if c.staged.Mode == comm.StagedOn {
 		return true
 	}
-	lanes, err := c.lane.ep.Transports()
+	lanes, err := c.data.ep.Transports()
 	return err == nil && !forDevices(lanes)
 }
 
-// onDevice reports whether a message has frames that go beside the lane.
+// onDevice reports whether a message has frames that are sent over stripes.
 func onDevice(m *wire.Message) bool { return slices.ContainsFunc(m.Frames, wire.Frame.OnDevice) }
 
-// writeStaged sends a message whose frames on GPUs go over the lines.
-func (l *laneLink) writeStaged(ctx context.Context, m *wire.Message) error {
+// writeStaged sends a message whose frames on GPUs are sent over stripes.
+func (l *dataLink) writeStaged(ctx context.Context, m *wire.Message) error {
 	engines := make([]*staging.Engine, len(m.Frames))
 	var table []byte
 	views := []ucx.View{ucx.Bytes(nil), ucx.Bytes([]byte{stagedMark}), {}}
@@ -217,7 +217,7 @@ func (l *laneLink) writeStaged(ctx context.Context, m *wire.Message) error {
 		if e == nil {
 			continue
 		}
-		if err := e.Send(ctx, m.Frames[i].Buffer(), l.lines.writers, l.lines.end); err != nil {
+		if err := e.Send(ctx, m.Frames[i].Buffer(), l.stripes.writers, l.stripes.end); err != nil {
 			abortEndpoint(l.ep)
 			return err
 		}
@@ -231,11 +231,11 @@ type stagedFrame struct {
 	size  int64
 }
 
-// parseStaged reads the table of a message of which host frames have come as they are: hostBytes in all.
+// parseStaged parses the table of a message whose host frames, of hostBytes bytes in total, have arrived directly.
 func parseStaged(table []byte, host int, hostBytes int64, b bounds) ([]stagedFrame, error) {
 	n := len(table) / stagedItem
 	if n == 0 || len(table)%stagedItem != 0 {
-		return nil, fmt.Errorf("the table of frames on GPUs has %d bytes", len(table))
+		return nil, fmt.Errorf("table of frames on GPUs has %d bytes", len(table))
 	}
 	if host+n > b.frames {
 		return nil, b.framesError(uint64(host + n))
@@ -251,19 +251,19 @@ func parseStaged(table []byte, host int, hostBytes int64, b bounds) ([]stagedFra
 		}
 		left -= int64(size)
 		if int(index) >= host+n || i > 0 && int(index) <= list[i-1].index {
-			return nil, fmt.Errorf("frame %d on a GPU is said to be number %d of %d", i, index, host+n)
+			return nil, fmt.Errorf("frame %d on a GPU has invalid index %d of %d", i, index, host+n)
 		}
 		list[i] = stagedFrame{int(index), int64(size)}
 	}
 	return list, nil
 }
 
-// readStaged makes the message of which frames are what came over the lane, and takes these over. After an error the
-// comm is of no use.
-func (l *laneLink) readStaged(ctx context.Context, frames ucx.Frames, b bounds) (*wire.Message, error) {
-	if l.lines == nil {
+// readStaged returns the message whose other frames arrived over the data connection, and takes ownership of these.
+// After an error the comm cannot be used.
+func (l *dataLink) readStaged(ctx context.Context, frames ucx.Frames, b bounds) (*wire.Message, error) {
+	if l.stripes == nil {
 		frames.Release()
-		return nil, errors.New("the peer sends frames on GPUs over connections that do not exist")
+		return nil, errors.New("frames on GPUs announced over connections that do not exist")
 	}
 	host := message(frames[3:])
 	list, err := parseStaged(frames[2].Bytes(), len(host.Frames), host.Size(), b)
@@ -290,16 +290,16 @@ func (l *laneLink) readStaged(ctx context.Context, frames ucx.Frames, b bounds) 
 	return m, nil
 }
 
-// stagedFrame receives one frame into the GPU's memory, or the host's where that is full.
-func (l *laneLink) stagedFrame(ctx context.Context, size int64) (wire.Frame, error) {
+// stagedFrame receives one frame into GPU memory, or host memory if that is full.
+func (l *dataLink) stagedFrame(ctx context.Context, size int64) (wire.Frame, error) {
 	buf, err := l.device.Alloc(ctx, int(size))
 	if err != nil {
-		data, err := staging.ToHost(size, l.lines.conns)
+		data, err := staging.ToHost(size, l.stripes.conns)
 		return wire.HeapFrame(data).WithCUDA(), err
 	}
 	e, err := staging.ForDevice(l.device.Device())
 	if err == nil {
-		err = e.Recv(ctx, buf, l.lines.readers, l.lines.end)
+		err = e.Recv(ctx, buf, l.stripes.readers, l.stripes.end)
 	}
 	if err != nil {
 		buf.Release()
@@ -308,10 +308,10 @@ func (l *laneLink) stagedFrame(ctx context.Context, size int64) (wire.Frame, err
 	return wire.BufferFrame(buf), nil
 }
 
-// tableRoom is how many bytes more than its frames a message may have for its table.
-func (l *laneLink) tableRoom(b bounds) int {
-	if l.lines == nil {
+// tableRoom returns how many bytes a message may have for its table in addition to its frames.
+func (l *dataLink) tableRoom(b bounds) int {
+	if l.stripes == nil {
 		return 0
 	}
-	return stagedItem * min(b.frames, laneFrames)
+	return stagedItem * min(b.frames, dataFrames)
 }

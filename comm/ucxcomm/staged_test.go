@@ -60,8 +60,8 @@ func TestStaged(t *testing.T) {
 	da, dz := stagetest.Install(t), stagetest.Install(t)
 	a, z := stagedPair(t, comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Lines: 3}},
 		comm.ListenConfig{Device: dz.Memory()})
-	if a.lane.lines == nil || z.lane.lines == nil || len(z.lane.lines.conns) != 3 || !a.Info().CUDA {
-		t.Fatalf("lines: %v and %v", a.lane.lines, z.lane.lines)
+	if a.data.stripes == nil || z.data.stripes == nil || len(z.data.stripes.conns) != 3 || !a.Info().CUDA {
+		t.Fatalf("lines: %v and %v", a.data.stripes, z.data.stripes)
 	}
 	for _, n := range []int{0, 1, 9000, staging.Unit, 5*staging.Unit + 3} {
 		data, host := stagetest.Random(n), stagetest.Random(n/2+1)
@@ -120,7 +120,7 @@ func TestNoLines(t *testing.T) {
 			comm.ListenConfig{Device: with, Staged: off}},
 	} {
 		a, z := stagedPair(t, tc.dial, tc.listen)
-		if a.lane.lines != nil || z.lane.lines != nil {
+		if a.data.stripes != nil || z.data.stripes != nil {
 			t.Errorf("%s: there are lines", tc.about)
 		}
 		carried(t, a, z, msg([]byte("body"))).Release()
@@ -131,7 +131,7 @@ func TestNoLines(t *testing.T) {
 func TestStagedEnds(t *testing.T) {
 	for about, end := range map[string]func(z *conn, cancel func()){
 		"the peer aborts":  func(z *conn, _ func()) { z.Abort() },
-		"a line ends":      func(z *conn, _ func()) { z.lane.lines.conns[1].Close() },
+		"a line ends":      func(z *conn, _ func()) { z.data.stripes.conns[1].Close() },
 		"the context ends": func(_ *conn, cancel func()) { cancel() },
 	} {
 		t.Run(about, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestStagedEnds(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- a.Write(ctx, m) }()
 			var first [1]byte // the transfer is under way
-			if _, err := z.lane.lines.conns[1].Read(first[:]); err != nil {
+			if _, err := z.data.stripes.conns[1].Read(first[:]); err != nil {
 				t.Fatal(err)
 			}
 			end(z, cancel)
@@ -186,7 +186,7 @@ func TestDoorThatNobodyReaches(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer z.Close()
-	if a.(*conn).lane.lines != nil || z.(*conn).lane.lines != nil {
+	if a.(*conn).data.stripes != nil || z.(*conn).data.stripes != nil {
 		t.Error("there are lines")
 	}
 	carried(t, a, z, msg([]byte("body"))).Release()

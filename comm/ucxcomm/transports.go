@@ -2,14 +2,14 @@ package ucxcomm
 
 import "slices"
 
-// Transports names what UCX moves the comm's data with, each transport once and in order: cuda_ipc, posix, tcp, …
-// It is for records and diagnosis, found by an interface that comms of other schemes lack. Before the first message
-// has gone through, and after the comm's end, it may be incomplete or empty. "staged" is among them where memory of
-// GPUs goes beside the lane, through pinned memory.
+// Transports returns the names of the transports of the comm, each once and in order: cuda_ipc, posix, tcp, … It is for
+// diagnosis, found by a type assertion, since comms of other schemes do not have it. Before the first message has been
+// delivered, and after the comm's end, it may be incomplete or empty. It contains "staged" if GPU memory is sent over
+// stripes through pinned memory.
 func (c *conn) Transports() []string {
-	ep := c.meeting.raw()
-	if c.lane != nil {
-		ep = c.lane.ep
+	ep := c.tagged.raw()
+	if c.data != nil {
+		ep = c.data.ep
 	}
 	lanes, err := ep.Transports()
 	if err != nil {
@@ -19,7 +19,7 @@ func (c *conn) Transports() []string {
 	for _, l := range lanes {
 		names = append(names, l.Name)
 	}
-	if c.lane != nil && c.lane.lines != nil {
+	if c.data != nil && c.data.stripes != nil {
 		names = append(names, "staged")
 	}
 	slices.Sort(names)

@@ -11,17 +11,16 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// laneFeature in a hello says that its sender can leave distributed-ucxx's format for a
-// lane, as upgrade does it.
-const laneFeature = "ucx-lane-1"
+// dataFeature in a hello announces that its sender supports data connections instead of distributed-ucxx's format.
+const dataFeature = "ucx-lane-1"
 
-// handshake is Dask's, then the lane's between Millstream peers. admit may be nil.
+// handshake performs Dask's handshake, then that of the data connection between Millstream peers. cookies may be nil.
 func (c *conn) handshake(ctx context.Context, compression string, invitation []byte, admit func(string, []byte) bool,
 	dialer bool) error {
 	same := sameHost(c.local, c.peer)
 	var features []string
 	if !c.settings.PlainLanes {
-		features = []string{laneFeature}
+		features = []string{dataFeature}
 	}
 	if c.canStage() {
 		features = append(features, stagedFeature)
@@ -41,17 +40,17 @@ func (c *conn) handshake(ctx context.Context, compression string, invitation []b
 		return err
 	}
 	if admit != nil && !admit(c.peer, remote.Invitation) {
-		return comm.Permanent(fmt.Errorf("ucxcomm: %s showed no valid invitation", c.peer))
+		return comm.Permanent(fmt.Errorf("ucxcomm: no valid invitation from %s", c.peer))
 	}
 	info.SameHost = same
 	info.CUDA = true
 	c.info, c.handshaken = info, true
-	if info.Millstream == nil || !slices.Contains(info.Millstream.Features, laneFeature) {
+	if info.Millstream == nil || !slices.Contains(info.Millstream.Features, dataFeature) {
 		return nil
 	}
 	if err := c.upgrade(ctx, dialer); err != nil {
 		if c.Err() != nil {
-			err = comm.Permanent(fmt.Errorf("ucxcomm: %s closed after the handshake; does it ask for an invitation "+
+			err = comm.Permanent(fmt.Errorf("ucxcomm: %s closed after the handshake; does it require an invitation "+
 				"(DialConfig.Invitation)?: %w", c.peer, err))
 		}
 		return err
@@ -59,14 +58,13 @@ func (c *conn) handshake(ctx context.Context, compression string, invitation []b
 	return nil
 }
 
-// upgrade makes a lane beside the connection, if both sides can, and moves the comm to
-// it. Both sides call it. An error means that the comm cannot be used; one side that
-// cannot have a lane is none: then everything stays as it is.
+// upgrade makes a data connection, if both sides can, and moves the comm to it. Both sides call it. An error means that
+// the comm cannot be used; if one side cannot have a data connection the comm stays as it is.
 func (c *conn) upgrade(ctx context.Context, dialer bool) error {
-	w, laneErr := c.engine.lane()
-	l := &laneLink{host: c.settings.host(), device: c.device, grown: make(chan struct{}, 1)}
-	l.t = newTether(c.meeting, l.credited)
-	err := c.agree(ctx, l, w, laneErr, dialer)
+	w, dataErr := c.engine.dataUCX()
+	l := &dataLink{host: c.settings.host(), device: c.device, grown: make(chan struct{}, 1)}
+	l.t = newControlChannel(c.tagged, l.addCredit)
+	err := c.agree(ctx, l, w, dataErr, dialer)
 	if err != nil || l.ep == nil {
 		if l.ep != nil {
 			abortEndpoint(l.ep)
@@ -74,30 +72,30 @@ func (c *conn) upgrade(ctx context.Context, dialer bool) error {
 		l.t.close()
 		return err
 	}
-	c.lane, c.link = l, l
+	c.data, c.link = l, l
 	if slices.Contains(c.info.Millstream.Features, stagedFeature) {
 		err = c.stage(ctx, dialer)
 	}
 	if c.takesDevice() && !slices.Contains(c.info.Millstream.Features, deviceFeature) {
 		c.link = &hostLink{l}
 	}
-	go c.watchLane(l)
+	go c.watchData(l)
 	return err
 }
 
-// agree leaves the lane's endpoint in l if there is to be one.
-func (c *conn) agree(ctx context.Context, l *laneLink, w *ucx.Worker, laneErr error, dialer bool) error {
-	if err := l.t.sendReady(ctx, readiness{ok: laneErr == nil, window: laneWindow}); err != nil {
+// agree stores the endpoint of the data connection in l if there is one.
+func (c *conn) agree(ctx context.Context, l *dataLink, w *ucx.Worker, dataErr error, dialer bool) error {
+	if err := l.t.sendReady(ctx, readiness{ok: dataErr == nil, window: dataWindow}); err != nil {
 		return err
 	}
 	theirs, err := await(ctx, c, l.t.ready)
-	if err != nil || !theirs.ok || laneErr != nil {
+	if err != nil || !theirs.ok || dataErr != nil {
 		return err
 	}
 	l.window = uint64(max(theirs.window, minWindow))
 	ep, err := w.Attach(ctx, l.t.line, c.peer)
 	if err == nil && dialer {
-		err = ep.Flush(ctx) // sets up the lanes
+		err = ep.Flush(ctx) // sets up the transports
 	}
 	if serr := l.t.sendFinal(ctx, err == nil); serr != nil {
 		l.ep = ep
@@ -114,7 +112,7 @@ func (c *conn) agree(ctx context.Context, l *laneLink, w *ucx.Worker, laneErr er
 	return nil
 }
 
-// await waits for the peer's next word.
+// await waits for the peer's next message.
 func await[T any](ctx context.Context, c *conn, ch <-chan T) (v T, err error) {
 	select {
 	case v = <-ch:

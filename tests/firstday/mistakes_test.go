@@ -67,7 +67,7 @@ func TestMistakes(t *testing.T) {
 		{"wrong port", []string{"connect", "tcp://127.0.0.1:1"}, 1, []string{"scheduler not reachable; still trying",
 			"connection refused"}},
 		{"folder without certificates", []string{"connect-with", "tls://127.0.0.1:1", "nowhere", ""}, 1,
-			[]string{"nowhere/ca.pem", "no certificates of a cluster"}},
+			[]string{"nowhere/ca.pem", "no cluster certificates"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "4s")

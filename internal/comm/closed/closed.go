@@ -1,9 +1,9 @@
-// Package closed makes the sentinel errors for the use of closed things. All of them match net.ErrClosed with
+// Package closed creates the sentinel errors for the use of closed objects. All of them match net.ErrClosed with
 // errors.Is, so that callers can treat every layer alike. The package does not import net: memory and device packages
-// stay free of it, and programs that use only those link neither resolver nor sockets.
+// do not depend on it, and programs that use only those link neither resolver nor sockets.
 package closed
 
-// text is what net.ErrClosed says. Go keeps it as it is, because programs compare it.
+// text is the text of net.ErrClosed, which Go keeps because programs compare it.
 const text = "use of closed network connection"
 
 // Error is the text of a sentinel, "package: what is closed".

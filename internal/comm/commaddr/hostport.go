@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// NoPort is the port of an address that must have one of its own.
+// NoPort means that an address must have a port.
 const NoPort = -1
 
-// ParseHostPort splits host:port, [ipv6]:port, host or [ipv6]. A scheme in front is left
-// out. Without a port it is defaultPort; NoPort makes that an error.
+// ParseHostPort splits host:port, [ipv6]:port, host or [ipv6]. A scheme is ignored. The default port is defaultPort;
+// NoPort makes a missing port an error.
 func ParseHostPort(address string, defaultPort int) (host string, port int, err error) {
 	host, ports, err := splitHostPort(address)
 	if err != nil {
@@ -34,7 +34,7 @@ func ParseHostPort(address string, defaultPort int) (host string, port int, err 
 	return host, port, nil
 }
 
-// UnparseHostPort undoes ParseHostPort; NoPort leaves the port out.
+// UnparseHostPort reverses ParseHostPort; NoPort leaves the port out.
 func UnparseHostPort(host string, port int) string {
 	if strings.Contains(host, ":") && !strings.HasPrefix(host, "[") {
 		host = "[" + host + "]"
@@ -50,7 +50,7 @@ type Ports struct {
 	First, Last int
 }
 
-// String writes the range as ParsePortRange reads it: 8000 or 8000:8100.
+// String returns the range in the form of ParsePortRange: 8000 or 8000:8100.
 func (p Ports) String() string {
 	if p.First == p.Last {
 		return strconv.Itoa(p.First)
@@ -58,8 +58,8 @@ func (p Ports) String() string {
 	return strconv.Itoa(p.First) + ":" + strconv.Itoa(p.Last)
 }
 
-// ParsePortRange is ParseHostPort for listeners, which may have a range to choose from:
-// host:8000:8100, [ipv6]:8000:8100.
+// ParsePortRange is ParseHostPort for listeners, which may have a range to choose from: host:8000:8100,
+// [ipv6]:8000:8100.
 func ParsePortRange(address string, defaultPorts Ports) (host string, ports Ports, err error) {
 	host, text, err := splitHostPort(address)
 	if err != nil {
@@ -75,13 +75,13 @@ func ParsePortRange(address string, defaultPorts Ports) (host string, ports Port
 	return host, ports, nil
 }
 
-// splitHostPort leaves the ports as they are written: "", "8786" or "8000:8100".
+// splitHostPort returns the ports as written: "", "8786" or "8000:8100".
 func splitHostPort(address string) (host, ports string, err error) {
 	loc := address
 	if strings.Contains(loc, "://") {
 		_, loc = Parse(loc)
 	}
-	brackets := &Error{address, "it is not host:port; an IPv6 address needs brackets like [::1]"}
+	brackets := &Error{address, "not host:port; an IPv6 address needs brackets like [::1]"}
 	if rest, ok := strings.CutPrefix(loc, "["); ok {
 		host, tail, ok := strings.Cut(rest, "]")
 		if !ok {
@@ -138,7 +138,7 @@ func parsePorts(text string) (Ports, error) {
 		return Ports{}, err
 	}
 	if b <= a {
-		return Ports{}, fmt.Errorf("the range of ports %s must end above its start", text)
+		return Ports{}, fmt.Errorf("port range %s must end above its start", text)
 	}
 	return Ports{a, b}, nil
 }

@@ -51,16 +51,14 @@ func InterfaceIP(name string) (string, error) {
 	return v6, nil
 }
 
-// Where no host is named, routes are asked for a well-known public address, as Dask does.
-// Nothing is sent to it.
+// Without a host, the route to a well-known public address is looked up, as in Dask. Nothing is sent to it.
 const (
 	anyHost4 = "8.8.8.8"
 	anyHost6 = "2001:4860:4860::8888"
 )
 
-// LocalIP returns the address by which this host is known on the way to an IP address, or
-// in general if it is empty. Nothing is sent, except that without a route the host's own
-// name is looked up, for two seconds at most.
+// LocalIP returns the local address on the route to an IP address, or on the default route if it is empty. Nothing is
+// sent, except that without a route the host's own name is looked up, for two seconds at most.
 func LocalIP(ip string) string {
 	if ip == "" {
 		ip = anyHost4
@@ -69,14 +67,14 @@ func LocalIP(ip string) string {
 	if a, err := netip.ParseAddr(ip); err == nil && a.Unmap().Is6() {
 		network, fallback = "udp6", "::1"
 	}
-	// Connecting a UDP socket only picks the route.
+	// Connecting a UDP socket only selects the route.
 	if c, err := net.Dial(network, net.JoinHostPort(ip, "80")); err == nil {
 		defer c.Close()
 		if a, ok := c.LocalAddr().(*net.UDPAddr); ok && !a.IP.IsUnspecified() {
 			return a.AddrPort().Addr().Unmap().String()
 		}
 	}
-	// No route, as on a machine without a network: the host's own name may say more.
+	// No route, as on a machine without a network: try the host's own name.
 	if name, err := os.Hostname(); err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
@@ -90,7 +88,7 @@ func LocalIP(ip string) string {
 	return fallback
 }
 
-// ConcreteHost returns host, or this host's own address if it stands for all of them.
+// ConcreteHost returns host, or this host's own address if host is a wildcard.
 func ConcreteHost(host string) string {
 	switch host {
 	case "", "0.0.0.0":

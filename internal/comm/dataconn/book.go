@@ -13,21 +13,22 @@ import (
 	"go.millstream.dev/internal/rpc"
 )
 
-// Config says how a book asks and dials.
+// Config configures a Book.
 type Config struct {
-	// Network and Dial are how lanes are dialed. Encryption is not required of them: an invitation admits, and they do
-	// not leave the machine unless they are trusted.
+	// Network and Dial are used to dial data connections. They are not required to be encrypted: an invitation admits
+	// them, and they do not leave the machine unless they are trusted.
 	Network comm.Network
 	Dial    comm.DialConfig
-	// Ask asks a peer over its own address; the zero Reply is that of one without lanes, a Python worker say.
+	// Ask queries a peer over its own address; the zero Reply is that of a peer without data connections, such as a
+	// Python worker.
 	Ask func(ctx context.Context, peer string) (Reply, error)
-	// Trusted uses lanes of other machines too.
+	// Trusted allows data connections of other machines too.
 	Trusted bool
-	// Retry is how long a lane that failed is left alone (default 1 min).
+	// Retry is how long a data connection that failed is not used (default 1 min).
 	Retry time.Duration
 }
 
-// Book is what is known about the lanes of peers, by the address that a peer is known by. Any goroutine may use it.
+// Book caches the data connections of peers, by the address that a peer is known by. It is safe for concurrent use.
 type Book struct {
 	cfg  Config
 	boot string
@@ -35,17 +36,17 @@ type Book struct {
 
 	mu    sync.Mutex
 	peers map[string]*entry // guarded by mu
-	owner map[string]string // address of a lane to its peer's; guarded by mu
+	owner map[string]string // address of a data connection to its peer's; guarded by mu
 }
 
-// entry is what is known about the lane of one peer. The book's lock owns it.
+// entry is the state of the data connection of one peer. Guarded by the lock of the book.
 type entry struct {
 	address string    // "" for none
-	spare   []byte    // an invitation that nobody has used yet
-	retry   time.Time // of one that failed: when it is asked for again
+	spare   []byte    // an unused invitation
+	retry   time.Time // after a failure: when the peer is queried again
 }
 
-// NewBook asks nobody yet.
+// NewBook returns an empty book.
 func NewBook(cfg Config) *Book {
 	cfg.Retry = cmp.Or(cfg.Retry, time.Minute)
 	cfg.Dial.RequireEncryption = false
@@ -54,8 +55,8 @@ func NewBook(cfg Config) *Book {
 	return b
 }
 
-// Find is the address of a peer's lane, "" if it has none or none that can be used now. The peer is asked the first
-// time; an error is its.
+// Find returns the address of a peer's data connection, "" if it has none or none that can be used now. The peer is
+// queried the first time; the error is that of the query.
 func (b *Book) Find(ctx context.Context, peer string) (string, error) {
 	b.mu.Lock()
 	e := b.peers[peer]
@@ -88,20 +89,20 @@ func (b *Book) ask(ctx context.Context, peer string) (Offer, error) {
 	}
 	o := r.usable(b.boot, b.cfg.Trusted)
 	if o.Address != "" && len(o.Invitation) == 0 {
-		return Offer{}, fmt.Errorf("the lane of %s comes without an invitation", peer)
+		return Offer{}, fmt.Errorf("no invitation with the data connection of %s", peer)
 	}
 	return o, nil
 }
 
-// Acquire returns a connection over a lane that was found. Release gives it back.
+// Acquire returns a connection to an address of Find. Release returns it.
 func (b *Book) Acquire(ctx context.Context, address string) (comm.Comm, error) {
 	return b.pool.Acquire(ctx, address)
 }
 
-// Release gives a connection back.
+// Release returns a connection.
 func (b *Book) Release(address string, c comm.Comm) { b.pool.Release(address, c) }
 
-// Failed leaves a peer's lane alone for a while. Then the peer is asked again: it may have been replaced.
+// Failed disables a peer's data connection for a while. Then the peer is queried again: it may have been replaced.
 func (b *Book) Failed(peer string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,7 +112,7 @@ func (b *Book) Failed(peer string) {
 	b.peers[peer] = &entry{retry: time.Now().Add(b.cfg.Retry)}
 }
 
-// Forget drops what is known of a peer that is gone, and its connections.
+// Forget removes a peer that is gone, and its connections.
 func (b *Book) Forget(peer string) {
 	b.mu.Lock()
 	e := b.peers[peer]
@@ -128,7 +129,7 @@ func (b *Book) Forget(peer string) {
 // Close ends all connections.
 func (b *Book) Close() error { return b.pool.Close() }
 
-// take is the peer whose lane is at an address, and an invitation of it if one is left.
+// take returns the peer whose data connection is at an address, and an invitation if one is left.
 func (b *Book) take(address string) (peer string, invitation []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -139,14 +140,14 @@ func (b *Book) take(address string) (peer string, invitation []byte) {
 	return peer, invitation
 }
 
-// network dials lanes, with an invitation of the peer for each connection.
+// network dials data connections, with an invitation of the peer for each.
 type network struct{ b *Book }
 
-// Dial connects to a lane that was found.
+// Dial connects to an address of Find.
 func (n network) Dial(ctx context.Context, address string, cfg comm.DialConfig) (comm.Comm, error) {
 	peer, invitation := n.b.take(address)
 	if peer == "" {
-		return nil, fmt.Errorf("nobody has a lane at %s", address)
+		return nil, fmt.Errorf("no data connection at %s", address)
 	}
 	if invitation == nil {
 		o, err := n.b.ask(ctx, peer)
@@ -154,7 +155,7 @@ func (n network) Dial(ctx context.Context, address string, cfg comm.DialConfig) 
 			return nil, err
 		}
 		if o.Address != address {
-			return nil, fmt.Errorf("the lane of %s is at %q now", peer, o.Address)
+			return nil, fmt.Errorf("data connection of %s has moved to %q", peer, o.Address)
 		}
 		invitation = o.Invitation
 	}
@@ -162,7 +163,7 @@ func (n network) Dial(ctx context.Context, address string, cfg comm.DialConfig) 
 	return n.b.cfg.Network.Dial(ctx, address, cfg)
 }
 
-// Listen is not for lanes.
+// Listen is not supported.
 func (n network) Listen(context.Context, string, comm.ListenConfig) (comm.Listener, error) {
 	return nil, errors.ErrUnsupported
 }

@@ -153,7 +153,8 @@ func TestFailures(t *testing.T) {
 	if got := find(b); got != "" || s.asked != 1 {
 		t.Errorf("a lane that failed was found at %q, the peer asked %d times", got, s.asked)
 	}
-	if _, err := b.Acquire(t.Context(), s.address); err == nil || !strings.Contains(err.Error(), "nobody has a lane") {
+	if _, err := b.Acquire(t.Context(), s.address); err == nil ||
+		!strings.Contains(err.Error(), "no data connection at") {
 		t.Errorf("it was dialled: %v", err)
 	}
 	soon := newBook(t, s, dataconn.Config{Retry: time.Nanosecond})

@@ -6,16 +6,16 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// Op asks a worker for its lanes. It has no arguments, and is answered with a [Reply].
+// Op requests the data connections of a worker. It has no arguments, and is answered with a [Reply].
 const Op = "millstream-lanes"
 
-// Offer is a lane as its worker tells of it.
+// Offer is a data connection as announced by its worker.
 type Offer struct {
-	// Address is what to dial, "" for no lane.
+	// Address is the address to dial, "" for none.
 	Address string `rpc:"address"`
 	// Invitation admits one connection.
 	Invitation []byte `rpc:"cookie"`
-	// Boot is hostid.Boot of the worker's machine: a lane leaves it only if it is trusted.
+	// Boot is hostid.Boot of the worker's machine: a data connection leaves it only if it is trusted.
 	Boot string `rpc:"boot,optional"`
 }
 
@@ -24,7 +24,7 @@ type Reply struct {
 	Lanes []Offer `rpc:"lanes"`
 }
 
-// Body is the reply as a message.
+// Body returns the reply as a message.
 func (r Reply) Body() msgpack.Map {
 	list := make([]any, len(r.Lanes))
 	for i, o := range r.Lanes {
@@ -33,7 +33,8 @@ func (r Reply) Body() msgpack.Map {
 	return msgpack.MapOf("lanes", list)
 }
 
-// usable is the first lane that may be used: one on this machine, or any where they are trusted. It borrows nothing.
+// usable returns the first data connection that may be used: one on this machine, or any if they are trusted. It
+// borrows nothing.
 func (r Reply) usable(boot string, trusted bool) Offer {
 	for _, o := range r.Lanes {
 		if o.Address != "" && (trusted || boot != "" && o.Boot == boot) {

@@ -59,17 +59,16 @@ func (h Hello) Append(b []byte) []byte {
 	return b
 }
 
-// maxHelloList bounds the lists that are kept of a hello: Python's version, features.
+// maxHelloList bounds the lists of a hello: Python's version, features.
 const maxHelloList = 64
 
-// Parse reads a peer's hello, the one message that comes from nobody knows whom. It
-// keeps the few values of Hello, passes over the rest without memory, and refuses what
-// Dask would unpickle here.
+// Parse parses the hello of a peer that is not authenticated yet. It keeps the few values of Hello, skips the rest
+// without allocating, and rejects values that Dask would unpickle here.
 func Parse(m *wire.Message) (Hello, error) {
 	if len(m.Frames) != 1 {
-		// Further frames carry what msgpack cannot, that is pickles. Dask would run them
-		// before it knows the peer; no real peer sends any.
-		return Hello{}, &comm.HandshakeError{Reason: fmt.Sprintf("the peer's hello has %d frames: it must have one, "+
+		// Further frames carry values that msgpack cannot, that is pickles. Dask would run them before it knows the
+		// peer; no real peer sends any.
+		return Hello{}, &comm.HandshakeError{Reason: fmt.Sprintf("hello of the peer has %d frames, want one "+
 			"and no pickles",
 			len(m.Frames))}
 	}
@@ -79,7 +78,7 @@ func Parse(m *wire.Message) (Hello, error) {
 		err = d.End()
 	}
 	if err != nil {
-		return Hello{}, &comm.HandshakeError{Reason: "the peer's hello is not Dask's: " + err.Error()}
+		return Hello{}, &comm.HandshakeError{Reason: "hello of the peer is not Dask's: " + err.Error()}
 	}
 	return h, nil
 }
@@ -105,7 +104,7 @@ func (d *helloReader) hello() (h Hello, err error) {
 			h.Millstream = new(comm.PeerInfo)
 			return d.millstream(&h)
 		case msgpack.Pickled, msgpack.Serialized:
-			return errors.New("it wants something unpickled")
+			return errors.New("contains a pickle")
 		default:
 			return d.Skip()
 		}
@@ -163,7 +162,7 @@ func (d *helloReader) each(f func(key string) error) error {
 func (d *helloReader) list(f func() error) error {
 	n, err := d.ReadArrayLen()
 	if n > maxHelloList {
-		return fmt.Errorf("a list of %d items, the limit is %d", n, maxHelloList)
+		return fmt.Errorf("list of %d items exceeds %d", n, maxHelloList)
 	}
 	for ; n > 0 && err == nil; n-- {
 		err = f()
@@ -174,7 +173,7 @@ func (d *helloReader) list(f func() error) error {
 func (d *helloReader) number() (int, error) {
 	n, err := d.ReadInt()
 	if err == nil && (n < 0 || n > math.MaxInt32) {
-		err = fmt.Errorf("the number %d makes no sense here", n)
+		err = fmt.Errorf("number %d is out of range", n)
 	}
 	return int(n), err
 }

@@ -10,10 +10,9 @@ import (
 	"go.millstream.dev/internal/comm/limits"
 )
 
-// Gate stands between a listening socket and Accept: it runs the handshakes of new
-// connections beside each other, each within Limits.HandshakeTime, at most Limits.Pending
-// of them. One connection too many ends the oldest unfinished one: an honest peer is done
-// in milliseconds, so those who only hold connections push out each other, not it.
+// Gate runs the handshakes of new connections between a listening socket and Accept: concurrently, each within
+// Limits.HandshakeTime, at most Limits.Pending of them. One connection too many ends the oldest unfinished one: an
+// honest peer finishes in milliseconds, so peers that only hold connections evict each other.
 type Gate struct {
 	limits comm.Limits
 	ctx    context.Context
@@ -27,7 +26,7 @@ type Gate struct {
 	running sync.WaitGroup
 }
 
-// NewGate makes an open gate.
+// NewGate returns an open gate.
 func NewGate(l comm.Limits) *Gate {
 	g := &Gate{limits: limits.Fill(l), pending: list.New()}
 	g.places = make(chan struct{}, 2*g.limits.Pending)
@@ -36,13 +35,11 @@ func NewGate(l comm.Limits) *Gate {
 	return g
 }
 
-// Admit runs the handshake of a new connection in a goroutine of its own; its comm then
-// comes out of Accept. handshake must end when its context ends, and free the connection
-// itself if it fails. refuse frees the connection if the gate is closed. Admit waits while
-// Accept is too far behind.
+// Admit runs the handshake of a new connection on a separate goroutine; its comm is then returned by Accept. handshake
+// must end when its context ends, and close the connection itself if it fails. refuse closes the connection if the gate
+// is closed. Admit waits while Accept is too far behind.
 func (g *Gate) Admit(handshake func(context.Context) (comm.Comm, error), refuse func()) {
-	// Connections that nobody accepts must not pile up without bound: the socket's own
-	// backlog holds back the rest.
+	// Connections that are not accepted must not accumulate without bound: the socket's own backlog holds the rest.
 	select {
 	case g.places <- struct{}{}:
 	case <-g.ctx.Done():
@@ -55,7 +52,7 @@ func (g *Gate) Admit(handshake func(context.Context) (comm.Comm, error), refuse 
 		g.mu.Unlock()
 		cancel()
 		refuse()
-		return // Close has ended the gate: places do not matter any more
+		return // the gate is closed: places are not needed any more
 	}
 	for g.pending.Len() >= g.limits.Pending {
 		oldest := g.pending.Front()
@@ -101,7 +98,7 @@ func (g *Gate) Accept(ctx context.Context) (comm.Comm, error) {
 	}
 }
 
-// Close ends all handshakes and the comms that nobody has accepted, and waits for them.
+// Close ends all handshakes and the comms that were not accepted, and waits for them.
 func (g *Gate) Close() {
 	g.mu.Lock()
 	g.closed = true

@@ -1,4 +1,4 @@
-// Package handshake is the first exchange of a new comm, in Dask's form, and the gate in front of Accept.
+// Package handshake implements the first exchange of a new comm, in Dask's form, and the gate before Accept.
 package handshake
 
 import (
@@ -12,35 +12,35 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Versions of what Millstream peers speak among themselves, told in the handshake.
+// Versions of the protocol between Millstream peers, sent in the handshake.
 const (
-	// Version is this release's.
+	// Version is the version of this release.
 	Version = 1
-	// minVersion is the oldest that it still speaks.
+	// minVersion is the oldest supported version.
 	minVersion = 1
 )
 
-// highestPickle is the newest pickle protocol that Go reads and writes.
+// highestPickle is the newest supported pickle protocol.
 const highestPickle = 5
 
-// Hello is what each side of a new comm sends first. Dask's keys are compression, python
-// and pickle-protocol; the rest is in a key of its own, which Python ignores.
+// Hello is the first message of each side of a new comm. Dask's keys are compression, python and pickle-protocol; the
+// rest is in a separate key, which Python ignores.
 type Hello struct {
-	// Compression that this side would like for frames, "" for none.
+	// Compression is the compression of frames that this side prefers, "" for none.
 	Compression string
-	// PickleProtocol is the highest that it reads.
+	// PickleProtocol is the highest supported version.
 	PickleProtocol int
 	// Python is the version of a Python peer.
 	Python []int
 	// Millstream is set by Millstream peers.
 	Millstream *comm.PeerInfo
-	// Invitation admits the dialling side to a listener that asks for one.
+	// Invitation admits the dialing side to a listener that requires one.
 	Invitation []byte
-	// Lines, of a listening side, admits further connections to the comm, which carry parts of large frames beside it;
-	// empty for none.
+	// Lines, of a listening side, is the token that admits stripes to the comm, further connections that carry parts of
+	// large frames; empty for none.
 	Lines []byte
-	// Join makes the connection such a further line: what the other side's Lines was, which line it is, and of how
-	// many in all (a byte each).
+	// Join makes the connection a stripe: the other side's Lines, the number of the stripe, and the total number (a
+	// byte each).
 	Join []byte
 }
 
@@ -59,13 +59,13 @@ func New(wanted string, sameHost bool, invitation []byte, features ...string) (H
 	}, nil
 }
 
-// Negotiate combines both hellos: the lower pickle protocol, the compression if both want
-// the same, of Millstream's features those that both have.
+// Negotiate combines both hellos: the lower pickle protocol, the compression if both prefer the same, and the features
+// of Millstream that both have.
 func Negotiate(local, remote Hello) (comm.Info, error) {
 	if remote.PickleProtocol <= 0 {
-		return comm.Info{}, &comm.HandshakeError{Reason: "the peer named no pickle-protocol: its version of Dask is " +
-			"older than this " +
-			"one speaks (2025.3.1)"}
+		return comm.Info{}, &comm.HandshakeError{Reason: "no pickle-protocol from the peer: its version of Dask is " +
+			"older than the oldest " +
+			"supported one (2025.3.1)"}
 	}
 	info := comm.Info{
 		PickleProtocol: min(local.PickleProtocol, remote.PickleProtocol),
@@ -76,7 +76,7 @@ func Negotiate(local, remote Hello) (comm.Info, error) {
 	}
 	if l, r := local.Millstream, remote.Millstream; l != nil && r != nil {
 		if l.Version < r.Min || r.Version < l.Min {
-			return comm.Info{}, &comm.HandshakeError{Reason: fmt.Sprintf("the peer speaks Millstream's protocol %d "+
+			return comm.Info{}, &comm.HandshakeError{Reason: fmt.Sprintf("the peer supports Millstream's protocol %d "+
 				"to %d, this side %d "+
 				"to %d: update the older one", r.Min, r.Version, l.Min, l.Version)}
 		}
@@ -96,13 +96,13 @@ type ReadWriter interface {
 	Write(ctx context.Context, m *wire.Message) error
 }
 
-// Do sends the hello and reads the peer's. Both sides send first, so neither waits
-// for the other. Before it, the comm must hold its peer to limits.BeforeHandshake. A peer
-// that speaks something else is a *HandshakeError, marked as Permanent.
+// Do sends the hello and reads the peer's. Both sides send first, so neither waits for the other. Before it, the comm
+// must apply limits.BeforeHandshake. A peer with another protocol is reported as a *HandshakeError, marked as
+// Permanent.
 func Do(ctx context.Context, c ReadWriter, local Hello) (comm.Info, Hello, error) {
 	out := &wire.Message{Frames: []wire.Frame{wire.HeapFrame(local.Append(nil))}}
-	// A peer that has refused us may already have closed; what it sent before says more
-	// than the error of the write.
+	// A peer that has rejected the connection may already have closed it; its last message is more useful than the
+	// error of the write.
 	werr := c.Write(ctx, out)
 	if werr != nil && ctx.Err() != nil {
 		return comm.Info{}, Hello{}, werr

@@ -1,5 +1,5 @@
-// Package httpguard has what the HTTP servers of schedulers and workers share: where they
-// listen, which names they answer to, and the page at "/".
+// Package httpguard has the common parts of the HTTP servers of schedulers and workers: the address they listen on, the
+// host names they accept, and the page at "/".
 package httpguard
 
 import (
@@ -14,12 +14,11 @@ import (
 	"strings"
 )
 
-// Loopback is where an HTTP server listens that is given no host.
+// Loopback is the default host of an HTTP server.
 const Loopback = "127.0.0.1"
 
-// Address returns the host:port to listen on for an address such as "8787", ":8787" or
-// "10.0.0.1:8787". Without a host it is otherwise, or the loopback interface if that is
-// empty too. All interfaces are "0.0.0.0:8787".
+// Address returns the host:port to listen on for an address such as "8787", ":8787" or "10.0.0.1:8787". The default
+// host is otherwise, or the loopback interface if that is empty too. All interfaces are "0.0.0.0:8787".
 func Address(address, otherwise string) (string, error) {
 	if _, err := strconv.Atoi(address); err == nil {
 		address = ":" + address
@@ -37,8 +36,8 @@ func Address(address, otherwise string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// Reachable returns an address that a browser can open for one that a server listens on: a
-// host that stands for all interfaces is replaced.
+// Reachable returns an address that a browser can open for the listening address of a server: a wildcard host is
+// replaced.
 func Reachable(listening, host string) string {
 	ap, err := netip.ParseAddrPort(listening)
 	if err != nil || !ap.Addr().IsUnspecified() {
@@ -50,9 +49,9 @@ func Reachable(listening, host string) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(ap.Port())))
 }
 
-// Guard answers requests whose Host header names this server: an IP address, localhost, the
-// name of the machine or one of hosts. A page of the Internet whose name is made to resolve
-// to this machine (DNS rebinding) has another name, and gets 403.
+// Guard passes on requests whose Host header names this server: an IP address, localhost, the name of the machine or
+// one of hosts. A web page whose name is made to resolve to this machine (DNS rebinding) has another name, and gets
+// 403.
 func Guard(next http.Handler, hosts ...string) http.Handler {
 	allowed := []string{"localhost"}
 	if name, err := os.Hostname(); err == nil {
@@ -70,7 +69,7 @@ func Guard(next http.Handler, hosts ...string) http.Handler {
 		}
 		host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 		if _, err := netip.ParseAddr(host); err != nil && !slices.Contains(allowed, host) {
-			http.Error(w, "this server does not answer to the name in the Host header; use its IP address, or allow "+
+			http.Error(w, "host name in the Host header is not allowed; use the IP address of the server, or allow "+
 				"the name with --dashboard-hosts", http.StatusForbidden)
 			return
 		}

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Limit returns a listener that has at most n connections open. One more closes the oldest of them: requests to these
-// servers are short, so what is oldest is idle, half a request, or the reader of a page that is asked for again.
+// Limit returns a listener with at most n open connections. One more closes the oldest of them: requests to these
+// servers are short, so the oldest is idle, incomplete, or the reader of a page that is requested again.
 func Limit(l net.Listener, n int) net.Listener { return &limited{Listener: l, most: n} }
 
 type limited struct {
@@ -44,10 +44,10 @@ type limitedConn struct {
 	at   *list.Element // guarded by from.mu
 }
 
-// Close closes the connection and gives its place back.
+// Close closes the connection and removes it from the count.
 func (c *limitedConn) Close() error {
 	c.from.mu.Lock()
-	c.from.open.Remove(c.at) // does nothing for one that was removed
+	c.from.open.Remove(c.at) // does nothing if it was removed
 	c.from.mu.Unlock()
 	return c.Conn.Close()
 }

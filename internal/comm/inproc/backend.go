@@ -18,7 +18,7 @@ import (
 
 func init() { comm.Register("inproc", Backend{}) }
 
-// Backend is the transport of inproc://. Its addresses are Dask's: ip/pid/number.
+// Backend is the transport of inproc://. Its addresses have Dask's form: ip/pid/number.
 type Backend struct{}
 
 // registry owns the listeners of this process.
@@ -36,29 +36,29 @@ func newLoc() string {
 	return hostIP() + "/" + strconv.Itoa(os.Getpid()) + "/" + strconv.FormatUint(lastNumber.Add(1), 10)
 }
 
-// validate refuses addresses of other hosts and processes.
+// validate rejects addresses of other hosts and processes.
 func validate(loc string) error {
 	parts := strings.Split(loc, "/")
 	if len(parts) != 3 {
-		return &comm.AddressError{Address: "inproc://" + loc, Reason: "it must look like inproc://ip/pid/number"}
+		return &comm.AddressError{Address: "inproc://" + loc, Reason: "want the form inproc://ip/pid/number"}
 	}
 	if parts[0] != hostIP() || parts[1] != strconv.Itoa(os.Getpid()) {
-		return &comm.AddressError{Address: "inproc://" + loc, Reason: fmt.Sprintf("it is of another process; this "+
+		return &comm.AddressError{Address: "inproc://" + loc, Reason: fmt.Sprintf("address of another process; this "+
 			"one is inproc://%s/%d", hostIP(), os.Getpid())}
 	}
 	return nil
 }
 
-// Encrypted is true: nothing leaves the process.
+// Encrypted returns true: no data leaves the process.
 func (Backend) Encrypted() bool { return true }
 
-// Host is this host's address.
+// Host returns this host's address.
 func (Backend) Host(loc string) (string, error) { return hostIP(), validate(loc) }
 
-// Resolve returns the address as it is.
+// Resolve returns the address unchanged.
 func (Backend) Resolve(_ context.Context, loc string) (string, error) { return loc, nil }
 
-// LocalFor is a new address.
+// LocalFor returns a new address.
 func (Backend) LocalFor(_ context.Context, loc string) (string, error) {
 	if err := validate(loc); err != nil {
 		return "", err
@@ -75,14 +75,14 @@ func (Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (comm.
 	l := registry.listeners[loc]
 	registry.Unlock()
 	if l == nil {
-		return nil, fmt.Errorf("comm: nobody listens at inproc://%s", loc)
+		return nil, fmt.Errorf("comm: no listener at inproc://%s", loc)
 	}
 	ours, err := handshake.New(cfg.Compression, true, cfg.Invitation)
 	if err != nil {
 		return nil, comm.Permanent(err)
 	}
 	if l.cfg.Admit != nil && !l.cfg.Admit("inproc://", cfg.Invitation) {
-		return nil, comm.Permanent(errors.New("comm: the listener does not accept the invitation"))
+		return nil, comm.Permanent(errors.New("comm: invitation rejected by the listener"))
 	}
 	info, err := handshake.Negotiate(ours, l.hello)
 	if err != nil {
@@ -93,26 +93,26 @@ func (Backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (comm.
 	a.info, b.info = info, info
 	select {
 	case <-l.ended:
-		return nil, fmt.Errorf("comm: inproc://%s: the listener is closed", loc)
+		return nil, fmt.Errorf("comm: inproc://%s: listener is closed", loc)
 	default:
 	}
 	select {
 	case l.ready <- b:
 		select {
-		case <-l.ended: // it was closed meanwhile, and may have looked through ready before
+		case <-l.ended: // closed meanwhile, and may have drained ready before
 			l.refuse()
-			return nil, fmt.Errorf("comm: inproc://%s: the listener is closed", loc)
+			return nil, fmt.Errorf("comm: inproc://%s: listener is closed", loc)
 		default:
 			return a, nil
 		}
 	case <-l.ended:
-		return nil, fmt.Errorf("comm: inproc://%s: the listener is closed", loc)
+		return nil, fmt.Errorf("comm: inproc://%s: listener is closed", loc)
 	case <-ctx.Done():
-		return nil, fmt.Errorf("comm: inproc://%s: the listener does not accept: %w", loc, context.Cause(ctx))
+		return nil, fmt.Errorf("comm: inproc://%s: not accepted in time: %w", loc, context.Cause(ctx))
 	}
 }
 
-// Listen makes a listener; without an address it gets a new one.
+// Listen returns a listener; without an address it gets a new one.
 func (Backend) Listen(_ context.Context, loc string, cfg comm.ListenConfig) (comm.Listener, error) {
 	if loc == "" {
 		loc = newLoc()
@@ -130,7 +130,7 @@ func (Backend) Listen(_ context.Context, loc string, cfg comm.ListenConfig) (com
 	registry.Lock()
 	defer registry.Unlock()
 	if registry.listeners[loc] != nil {
-		return nil, &comm.AddressError{Address: "inproc://" + loc, Reason: "somebody listens there already"}
+		return nil, &comm.AddressError{Address: "inproc://" + loc, Reason: "address already in use"}
 	}
 	if registry.listeners == nil {
 		registry.listeners = make(map[string]*listener)
@@ -168,7 +168,7 @@ func (l *listener) Accept(ctx context.Context) (comm.Comm, error) {
 	return nil, fmt.Errorf("%w: accept on inproc://%s: the listener is closed", comm.ErrClosed, l.loc)
 }
 
-// refuse ends the comms that nobody will accept.
+// refuse ends the comms that will not be accepted.
 func (l *listener) refuse() {
 	for {
 		select {
@@ -180,7 +180,7 @@ func (l *listener) refuse() {
 	}
 }
 
-// Close stops listening. Comms that nobody has accepted end.
+// Close stops listening. Comms that were not accepted end.
 func (l *listener) Close() error {
 	l.once.Do(func() {
 		registry.Lock()

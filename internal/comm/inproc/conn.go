@@ -81,10 +81,10 @@ func (c *conn) AfterDone(f func()) {
 	}
 }
 
-// Write hands the message's frames to the peer, with references of their own.
+// Write passes the message's frames to the peer, with their own references.
 func (c *conn) Write(ctx context.Context, m *wire.Message) error {
 	if len(m.Frames) == 0 {
-		return errors.New("comm: write: a message needs at least one frame, its body")
+		return errors.New("comm: write: message without a body")
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -108,17 +108,17 @@ func (c *conn) Read(ctx context.Context) (*wire.Message, error) {
 	return m, err
 }
 
-// Close ends the comm. The peer can still read what was written.
+// Close ends the comm. The peer can still read written messages.
 func (c *conn) Close() error {
 	c.leave(false)
 	return nil
 }
 
-// Abort ends the comm, and what the peer has not read is lost.
+// Abort ends the comm; messages that the peer has not read are lost.
 func (c *conn) Abort() { c.leave(true) }
 
 func (c *conn) leave(drop bool) {
-	// The ends know before the queues do: who is woken by a queue finds the reason.
+	// The ends are marked before the queues are closed: a woken waiter finds the reason.
 	c.end(errGone)
 	c.other.end(errPeerClosed)
 	c.in.close(true)

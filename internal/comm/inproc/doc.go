@@ -1,3 +1,3 @@
-// Package inproc carries comms between goroutines of one process: the scheme inproc://.
-// Messages are handed over, not copied. Importing it registers it with package comm.
+// Package inproc carries comms between goroutines of one process: the scheme inproc://. Messages are passed, not
+// copied. Importing it registers it with package comm.
 package inproc

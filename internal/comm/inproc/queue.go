@@ -8,8 +8,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// window bounds the messages, and windowBytes roughly the bytes, that wait in one
-// direction: a writer then waits for the reader.
+// window bounds the messages, and windowBytes roughly the bytes, that are queued in one direction: a writer then waits
+// for the reader.
 const (
 	window      = 256
 	windowBytes = 64 << 20
@@ -22,9 +22,9 @@ type queue struct {
 	head   int // of the oldest
 	count  int
 	bytes  int64
-	closed bool // no push succeeds any more
-	takers int  // readers that wait, or are about to
-	givers int  // writers that do
+	closed bool // pushes fail
+	takers int  // waiting readers
+	givers int  // waiting writers
 
 	filled chan struct{} // holds a token when a reader may find something
 	freed  chan struct{} // holds a token when a writer may find room
@@ -42,8 +42,8 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// push adds a message with references of its own. It waits for room; it returns false if
-// the queue is closed, and ctx's cause if that ends first.
+// push adds a message with its own references. It waits for room; it returns false if the queue is closed, and ctx's
+// cause if that ends first.
 func (q *queue) push(ctx context.Context, m *wire.Message) (bool, error) {
 	size := m.Size()
 	for waited := false; ; waited = true {
@@ -59,7 +59,7 @@ func (q *queue) push(ctx context.Context, m *wire.Message) (bool, error) {
 			q.append(retain(m))
 			q.bytes += size
 			wake := q.takers > 0
-			// A token may have been given for more room than one message takes.
+			// A token may stand for more room than one message takes.
 			next := q.givers > 0 && q.count < window && q.bytes < windowBytes
 			q.mu.Unlock()
 			if wake {
@@ -78,7 +78,7 @@ func (q *queue) push(ctx context.Context, m *wire.Message) (bool, error) {
 		case <-ctx.Done():
 			q.mu.Lock()
 			q.givers--
-			// A token that was meant for this writer is good for another.
+			// A token meant for this writer can be used by another.
 			next := q.givers > 0
 			q.mu.Unlock()
 			if next {
@@ -89,7 +89,7 @@ func (q *queue) push(ctx context.Context, m *wire.Message) (bool, error) {
 	}
 }
 
-// handed is a message with room for the frames of most.
+// handed is a message with inline space for the frames of most messages.
 type handed struct {
 	wire.Message
 	room [2]wire.Frame
@@ -116,12 +116,12 @@ func (q *queue) append(m *wire.Message) {
 	q.count++
 }
 
-// yields is how often a reader lets others run before it waits: an answer is often made by
-// the goroutine that runs next, and parking costs more than the message.
+// yields is how often a reader yields before it waits: an answer is often produced by the goroutine that runs next, and
+// parking costs more than the message.
 const yields = 2
 
-// pop takes the oldest message, and waits for one. It returns nil if the queue is closed
-// and empty, or when gone is closed.
+// pop removes the oldest message, and waits for one. It returns nil if the queue is closed and empty, or when gone is
+// closed.
 func (q *queue) pop(ctx context.Context, gone <-chan struct{}) (*wire.Message, error) {
 	waited := false
 	for spin := 0; ; spin++ {
@@ -168,7 +168,7 @@ func (q *queue) pop(ctx context.Context, gone <-chan struct{}) (*wire.Message, e
 		q.takers--
 		next := q.takers > 0 && q.count > 0
 		q.mu.Unlock()
-		if next { // a token that was meant for this reader is good for another
+		if next { // a token meant for this reader can be used by another
 			signal(q.filled)
 		}
 		return nil, err
@@ -184,7 +184,7 @@ func (q *queue) take() *wire.Message {
 	return m
 }
 
-// close ends pushes. What is queued can still be popped, unless drop releases it.
+// close ends pushes. Queued messages can still be popped, unless drop releases them.
 func (q *queue) close(drop bool) {
 	q.mu.Lock()
 	if !q.closed {

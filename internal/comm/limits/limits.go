@@ -1,4 +1,4 @@
-// Package limits has what transports need of comm.Limits: its defaults, and the limits of messages before and after the
+// Package limits applies comm.Limits in transports: its defaults, and the limits of messages before and after the
 // handshake.
 package limits
 
@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// handshakeBytes bounds a message before the handshake is done.
+	// handshakeBytes bounds a message before the handshake is complete.
 	handshakeBytes = 64 << 10
 	// handshakeTime bounds the handshake of listeners.
 	handshakeTime = 10 * time.Second
-	// pending bounds the unfinished handshakes of a listener, where the limit of open files leaves room for as many.
+	// pending bounds the unfinished handshakes of a listener, if the limit of open files allows as many.
 	pending = 1024
 )
 
-// Fill returns l with the defaults of what is not set.
+// Fill returns l with defaults for unset fields.
 func Fill(l comm.Limits) comm.Limits {
 	if l.Message <= 0 {
 		l.Message = framing.DefaultMaxMessage
@@ -39,10 +39,10 @@ func Fill(l comm.Limits) comm.Limits {
 	return l
 }
 
-// BeforeHandshake returns the limits of the messages of a peer that nothing is known of yet.
+// BeforeHandshake returns the limits of messages of a peer that is not authenticated yet.
 func BeforeHandshake(l comm.Limits) framing.Limits {
-	// A hello is one frame. Python's may have more if a value had to be pickled, which ParseHello then refuses by its
-	// name.
+	// A hello is one frame. Python's may have more if a value had to be pickled, which Parse then rejects with an
+	// error.
 	return framing.Limits{Message: int64(Fill(l).Handshake), Frames: 16}
 }
 

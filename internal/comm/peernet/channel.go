@@ -15,19 +15,19 @@ import (
 // ChannelOp is the op by which a worker opens a channel with another.
 const ChannelOp = "millstream-channel"
 
-// MaxHello bounds the first words on a channel, in bytes.
+// MaxHello bounds the hello of a channel, in bytes.
 const MaxHello = 4 << 10
 
 // ErrNoChannels is returned for a channel of a kind that the worker does not serve.
-var ErrNoChannels = errors.New("peernet: the worker serves no channels of this kind")
+var ErrNoChannels = errors.New("peernet: channels of this kind are not served")
 
 // Acceptor decides about a channel that a peer opens, by the hello of the peer. The function that it returns gets the
-// comm, in a goroutine of the server, and has it for as long as it runs: the comm ends with it, and ctx ends with the
-// worker. An Acceptor may wait for a while.
+// comm, on a goroutine of the server, and owns it while it runs: the comm is closed when it returns, and ctx ends with
+// the worker. An Acceptor may block for a while.
 type Acceptor func(ctx context.Context, hello []byte) (serve func(ctx context.Context, c comm.Comm), err error)
 
 // Serve lets other workers open channels of a kind: comms next to those of the tasks, under the worker's own address
-// and certificates. It returns an error if the kind is taken. stop ends it; channels that are open stay.
+// and certificates. It returns an error if the kind is already served. stop ends it; open channels stay open.
 func (p *Peers) Serve(kind string, accept Acceptor) (stop func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -35,7 +35,7 @@ func (p *Peers) Serve(kind string, accept Acceptor) (stop func(), err error) {
 		return nil, task.ErrHostClosed
 	}
 	if p.channels[kind] != nil {
-		return nil, fmt.Errorf("peernet: channels of kind %q are served already", kind)
+		return nil, fmt.Errorf("peernet: channels of kind %q are already served", kind)
 	}
 	if p.channels == nil {
 		p.channels = map[string]Acceptor{}
@@ -48,7 +48,7 @@ func (p *Peers) Serve(kind string, accept Acceptor) (stop func(), err error) {
 	}, nil
 }
 
-// Acceptor returns the acceptor of channels of a kind, for the worker, which has got ChannelOp.
+// Acceptor returns the acceptor of channels of a kind, for a worker that has received ChannelOp.
 func (p *Peers) Acceptor(kind string) (Acceptor, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,11 +58,11 @@ func (p *Peers) Acceptor(kind string) (Acceptor, error) {
 	return nil, fmt.Errorf("%w: %.100q", ErrNoChannels, kind)
 }
 
-// Open connects to another worker and opens a channel of a kind with it; its acceptor decides by hello. The caller
-// closes the comm.
+// Open connects to another worker and opens a channel of a kind; its acceptor decides by hello. The caller closes the
+// comm.
 func (p *Peers) Open(ctx context.Context, peer, kind string, hello []byte) (comm.Comm, error) {
 	if len(hello) > MaxHello {
-		return nil, fmt.Errorf("peernet: the hello of a channel has %d bytes, %d are allowed", len(hello), MaxHello)
+		return nil, fmt.Errorf("peernet: hello of %d bytes exceeds %d", len(hello), MaxHello)
 	}
 	c, err := p.Network.Dial(ctx, peer, p.Dial.To(secure.Worker))
 	if err != nil {

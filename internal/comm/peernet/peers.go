@@ -9,10 +9,10 @@ import (
 )
 
 // ErrNoPeers is returned by Of for a host without connections.
-var ErrNoPeers = errors.New("peernet: the worker of this task has no connections to other processes")
+var ErrNoPeers = errors.New("peernet: worker has no connections to other processes")
 
-// Peers has the connections of a worker's tasks. A worker sets Network and Dial before it is used; any goroutine may
-// call its methods. It must not be copied.
+// Peers has the connections of a worker's tasks. A worker sets Network and Dial before its first use; its methods are
+// safe for concurrent use. It must not be copied.
 type Peers struct {
 	// Network and Dial specify how to connect to the scheduler and to other workers.
 	Network comm.Network
@@ -23,7 +23,7 @@ type Peers struct {
 	closed   bool                // guarded by mu
 }
 
-// Of returns the connections of a host, which the worker has put there. The error is ErrNoPeers if there are none.
+// Of returns the connections of a host, which the worker has stored there. The error is ErrNoPeers if there are none.
 func Of(h *task.Host) (*Peers, error) {
 	if p, ok := h.Peers.(*Peers); ok && p != nil {
 		return p, nil
@@ -31,7 +31,7 @@ func Of(h *task.Host) (*Peers, error) {
 	return nil, ErrNoPeers
 }
 
-// Close ends the serving of channels; those that are open stay. It may be called twice. The host calls it.
+// Close stops serving channels; open ones stay open. It may be called twice. The host calls it.
 func (p *Peers) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,7 +23,7 @@ func init() {
 
 // backend is the transport of tcp://, or of tls://.
 type backend struct {
-	// TLS makes it that of tls://.
+	// TLS selects tls://.
 	TLS bool
 }
 
@@ -34,16 +34,16 @@ func (b backend) scheme() string {
 	return "tcp"
 }
 
-// Encrypted is true for tls://.
+// Encrypted reports whether the scheme is tls://.
 func (b backend) Encrypted() bool { return b.TLS }
 
-// Host is the host in an address.
+// Host returns the host of an address.
 func (b backend) Host(loc string) (string, error) {
 	host, _, err := b.HostPort(loc)
 	return host, err
 }
 
-// HostPort is the host and the port in an address.
+// HostPort returns the host and the port of an address.
 func (backend) HostPort(loc string) (string, int, error) {
 	return commaddr.ParseHostPort(loc, commaddr.NoPort)
 }
@@ -61,7 +61,7 @@ func (b backend) Resolve(ctx context.Context, loc string) (string, error) {
 	return commaddr.UnparseHostPort(ip, port), nil
 }
 
-// LocalFor is this host's IP address on the way to loc.
+// LocalFor returns this host's IP address on the route to loc.
 func (b backend) LocalFor(ctx context.Context, loc string) (string, error) {
 	host, _, err := b.HostPort(loc)
 	if err != nil {
@@ -74,7 +74,7 @@ func (b backend) LocalFor(ctx context.Context, loc string) (string, error) {
 	return commaddr.UnparseHostPort(commaddr.LocalIP(ip), commaddr.NoPort), nil
 }
 
-// Dial connects once and does the handshakes, TLS's and Dask's.
+// Dial connects once and performs the handshakes of TLS and Dask.
 func (b backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (comm.Comm, error) {
 	host, port, err := b.HostPort(loc)
 	if err != nil {
@@ -82,7 +82,7 @@ func (b backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (com
 	}
 	if port == 0 || host == "" {
 		return nil, comm.Permanent(&comm.AddressError{Address: commaddr.Unparse(b.scheme(), loc),
-			Reason: "a host and a port other than 0 are needed to connect"})
+			Reason: "want a host and a port other than 0"})
 	}
 	if b.TLS && cfg.TLS == nil {
 		return nil, comm.Permanent(needTLS("DialConfig", loc))
@@ -97,19 +97,19 @@ func (b backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (com
 		if err != nil || !b.TLS {
 			return nc, err
 		}
-		return secured(ctx, tls.Client(&transport{TCPConn: nc.(*net.TCPConn)}, clientConfig(cfg.TLS, host)))
+		return startTLS(ctx, tls.Client(&transport{TCPConn: nc.(*net.TCPConn)}, clientConfig(cfg.TLS, host)))
 	}
 	nc, err := connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c, remote, err := greet(ctx, nc, greeting{limits: cfg.Limits, compression: cfg.Compression,
+	c, remote, err := shakeHands(ctx, nc, greeting{limits: cfg.Limits, compression: cfg.Compression,
 		invitation: cfg.Invitation, device: cfg.Device, staged: cfg.Staged})
 	if err != nil {
 		return nil, err
 	}
 	if c.flags && cfg.Device != nil && len(remote.Lines) > 0 {
-		if err := c.addLines(ctx, connect, cfg.Limits, remote.Lines); err != nil {
+		if err := c.addStripes(ctx, connect, cfg.Limits, remote.Lines); err != nil {
 			c.Abort()
 			return nil, err
 		}
@@ -118,13 +118,12 @@ func (b backend) Dial(ctx context.Context, loc string, cfg comm.DialConfig) (com
 }
 
 func needTLS(where, loc string) error {
-	return fmt.Errorf("comm: tls://%s: no certificates: name their folder (millstream.ConnectOptions.TLSDir, "+
+	return fmt.Errorf("comm: tls://%s: no certificates: set their directory (millstream.ConnectOptions.TLSDir, "+
 		"--tls-dir), "+
 		"or set distributed.comm.tls.ca-file and the cert and key of the role, or %s.TLS in code", loc, where)
 }
 
-// clientConfig fills in a server name, which crypto/tls wants, where the chain is checked
-// by a function of its own it has no meaning.
+// clientConfig sets a server name, which crypto/tls requires; it has no effect if the chain is checked by a function.
 func clientConfig(cfg *tls.Config, host string) *tls.Config {
 	if cfg.ServerName != "" || cfg.InsecureSkipVerify {
 		return cfg
@@ -134,8 +133,8 @@ func clientConfig(cfg *tls.Config, host string) *tls.Config {
 	return cfg
 }
 
-// secured does TLS's handshake. A certificate that does not match will not match later.
-func secured(ctx context.Context, t *tls.Conn) (net.Conn, error) {
+// startTLS performs the TLS handshake. A certificate that does not match is a permanent error.
+func startTLS(ctx context.Context, t *tls.Conn) (net.Conn, error) {
 	err := t.HandshakeContext(ctx)
 	if err == nil {
 		return t, nil
@@ -149,8 +148,8 @@ func secured(ctx context.Context, t *tls.Conn) (net.Conn, error) {
 	var alert tls.AlertError
 	switch {
 	case errors.As(err, &notTLS):
-		err = comm.Permanent(fmt.Errorf("TLS with %s: %w: the peer does not speak TLS; use a tcp:// address, or give "+
-			"the peer certificates",
+		err = comm.Permanent(fmt.Errorf("TLS with %s: %w: no TLS at the peer; use a tcp:// address, or configure "+
+			"certificates at the peer",
 			t.RemoteAddr(), err))
 	case errors.As(err, &bad) || errors.As(err, &alert):
 		err = comm.Permanent(fmt.Errorf("TLS with %s: %w (do both sides have certificates of one CA? see "+
@@ -159,10 +158,10 @@ func secured(ctx context.Context, t *tls.Conn) (net.Conn, error) {
 	return nil, err
 }
 
-// stagedFeature in a hello says that its sender reads lengths with flags: see flagCUDA.
+// stagedFeature in a hello announces that its sender accepts lengths with flags: see flagCUDA.
 const stagedFeature = "staged-1"
 
-// greeting is what one side brings to a handshake.
+// greeting has the parameters of one side of a handshake.
 type greeting struct {
 	limits      comm.Limits
 	compression string
@@ -172,8 +171,8 @@ type greeting struct {
 	lines, join []byte // of the hello
 }
 
-// greet does Dask's handshake on a new connection, which it takes over.
-func greet(ctx context.Context, nc net.Conn, g greeting) (*conn, handshake.Hello, error) {
+// shakeHands performs Dask's handshake on a new connection, which it takes over.
+func shakeHands(ctx context.Context, nc net.Conn, g greeting) (*conn, handshake.Hello, error) {
 	c, err := newConn(nc, limits.BeforeHandshake(g.limits))
 	if err != nil {
 		return nil, handshake.Hello{}, err
@@ -192,7 +191,7 @@ func greet(ctx context.Context, nc net.Conn, g greeting) (*conn, handshake.Hello
 	if t, ok := nc.(*tls.Conn); ok && err == nil {
 		state := t.ConnectionState()
 		info.TLS = &state
-		// Only Python's side may have a reason for an older TLS.
+		// Only Python may need an older TLS.
 		if info.Millstream != nil && state.Version < tls.VersionTLS13 {
 			err = comm.Permanent(&comm.HandshakeError{Reason: "Millstream peers use TLS 1.3, this connection has " +
 				tls.VersionName(state.Version)})

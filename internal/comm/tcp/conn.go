@@ -33,7 +33,7 @@ type conn struct {
 	raw         *net.TCPConn
 	encrypted   bool
 	local, peer string
-	info        comm.Info      // set by the handshake, before anybody else has the comm
+	info        comm.Info      // set by the handshake, before the comm is shared
 	limits      framing.Limits // of messages from the peer; changed by the handshake
 	hangup      uint64         // number in the table of watched connections
 
@@ -45,10 +45,10 @@ type conn struct {
 	wguard guard
 	out    output
 
-	device mem.Resource      // for frames on GPUs; nil: they arrive in host memory
-	staged comm.StagedConfig // how they are sent
-	flags  bool              // lengths carry flags; set by the handshake like info
-	lines  lines
+	device  mem.Resource      // for frames on GPUs; nil: they arrive in host memory
+	staged  comm.StagedConfig // how they are sent
+	flags   bool              // lengths carry flags; set by the handshake like info
+	stripes stripes
 
 	gone     chan struct{} // closed when this side has ended the comm
 	goneOnce sync.Once
@@ -89,7 +89,7 @@ func addressOf(scheme string, a net.Addr) string {
 	return commaddr.Unparse(scheme, netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port()).String())
 }
 
-// sameHost is Dask's rule: both ends have one address.
+// sameHost implements Dask's rule: both ends have the same address.
 func (c *conn) sameHost() bool {
 	l, r := c.raw.LocalAddr().(*net.TCPAddr), c.raw.RemoteAddr().(*net.TCPAddr)
 	return l.IP.Equal(r.IP)
@@ -106,7 +106,7 @@ func (c *conn) Err() error {
 	return c.err
 }
 
-// end records why the comm has ended, and returns the reason that was first.
+// end records why the comm has ended, and returns the first reason.
 func (c *conn) end(cause error) error {
 	c.mu.Lock()
 	var after func()
@@ -151,23 +151,23 @@ func (c *conn) free(before func()) {
 	before()
 	hangups.remove(c)
 	_ = c.raw.Close()
-	c.lines.end()
+	c.stripes.end()
 	c.forget()
 }
 
-// leave tells our own waiters that this side ends the comm.
+// leave notifies waiters of this side that it ends the comm.
 func (c *conn) leave(cause error) {
 	c.end(cause)
 	c.goneOnce.Do(func() { close(c.gone) })
 }
 
-// Abort ends the comm at once: the peer sees a reset, what is on the way is lost.
+// Abort ends the comm immediately: the peer sees a reset, data in flight is lost.
 func (c *conn) Abort() {
 	c.leave(errAborted)
 	c.free(func() { _ = c.raw.SetLinger(0) })
 }
 
-// Close lets a Write that is under way finish, for a second at most.
+// Close lets a Write in progress finish, for at most a second.
 func (c *conn) Close() error {
 	if c.freed.Load() {
 		c.leave(errGone)
@@ -179,23 +179,22 @@ func (c *conn) Close() error {
 	case c.wturn <- struct{}{}:
 		c.leave(errGone)
 		c.wguard.disarm()
-		c.sayGoodbye()
+		c.closeWrite()
 		c.wturn.give()
 	case <-deadline.C: // the peer does not read
 		c.leave(errGone)
 	}
-	for _, l := range c.lines.get() {
+	for _, l := range c.stripes.get() {
 		_ = l.Close()
 	}
-	// A Read that is under way ends by the socket's closing; it then has nothing left.
+	// A Read in progress ends when the socket is closed.
 	c.free(func() {})
 	return nil
 }
 
-// sayGoodbye ends our direction. What the peer has sent and nobody has read is read away:
-// closing a socket that holds unread bytes sends a reset, which would overtake the last
-// message on its way to the peer.
-func (c *conn) sayGoodbye() {
+// closeWrite ends the sending direction. Unread data of the peer is read and dropped: closing a socket with unread
+// bytes sends a reset, which could overtake the last message to the peer.
+func (c *conn) closeWrite() {
 	if t, ok := c.nc.(*tls.Conn); ok {
 		t.NetConn().(*transport).closing.Store(true)
 		_ = t.CloseWrite()
@@ -206,11 +205,11 @@ func (c *conn) sayGoodbye() {
 	case c.rturn <- struct{}{}:
 		drain(c.raw)
 		c.rturn.give()
-	default: // its Read takes what there is
+	default: // its Read consumes the data
 	}
 }
 
-// forget lets go of the contexts that the guards are armed with.
+// forget releases the contexts that the guards are armed with.
 func (c *conn) forget() {
 	for _, d := range []struct {
 		turn
@@ -220,12 +219,12 @@ func (c *conn) forget() {
 		case d.turn <- struct{}{}:
 			d.disarm()
 			d.give()
-		default: // its holder does it when it sees the end
+		default: // its holder does so when it sees the end
 		}
 	}
 }
 
-// transport is the socket under TLS. TLS gives its goodbye five seconds; Close has one.
+// transport is the socket under TLS. TLS allows five seconds for its close alert; Close has one.
 type transport struct {
 	*net.TCPConn
 	closing atomic.Bool
@@ -238,8 +237,8 @@ func (t *transport) SetWriteDeadline(d time.Time) error {
 	return t.TCPConn.SetWriteDeadline(d)
 }
 
-// ended turns an error of the socket into the comm's end.
-func (c *conn) ended(err error, inMessage bool) error {
+// endWith ends the comm with an error of the socket.
+func (c *conn) endWith(err error, inMessage bool) error {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		err = errPeerClosed

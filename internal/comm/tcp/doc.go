@@ -1,4 +1,3 @@
-// Package tcp carries comms over TCP: the schemes tcp:// and tls://, byte for byte as
-// Dask's. Importing it registers both with package comm; packages client, scheduler, worker
-// and comm/ucxcomm do.
+// Package tcp carries comms over TCP: the schemes tcp:// and tls://, byte for byte like Dask. Importing it registers
+// both with package comm; packages client, scheduler, worker and comm/ucxcomm do.
 package tcp

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// past is a deadline that ends every wait at once.
+// past is a deadline that ends every wait immediately.
 var past = time.Unix(1, 0)
 
-// guard ends the waits of one direction of a connection when a context ends. It stays
-// armed from one call to the next: a loop that reads with one context pays for it once.
+// guard ends the waits of one direction of a connection when a context ends. It stays armed from one call to the next:
+// a loop that reads with one context pays for it once.
 //
-// The holder of the direction's turn owns done, stop and gen; mu protects fired and the
-// deadline against the context's goroutine.
+// The holder of the direction's turn owns done, stop and gen; mu protects fired and the deadline against the context's
+// goroutine.
 type guard struct {
 	set  func(time.Time) error // SetReadDeadline or SetWriteDeadline
 	done <-chan struct{}
@@ -31,7 +31,7 @@ func (g *guard) arm(ctx context.Context) error {
 	}
 	d := ctx.Done()
 	if d == g.done {
-		return nil // still armed, or never to end
+		return nil // still armed, or ctx never ends
 	}
 	g.disarm()
 	g.done = d
@@ -50,7 +50,7 @@ func (g *guard) arm(ctx context.Context) error {
 	return nil
 }
 
-// disarm forgets the context.
+// disarm releases the context.
 func (g *guard) disarm() {
 	if g.stop != nil {
 		g.stop()
@@ -65,7 +65,7 @@ func (g *guard) disarm() {
 	g.done, g.stop = nil, nil
 }
 
-// turn lets one goroutine at a time have a direction of a comm.
+// turn gives one goroutine at a time the use of one direction of a comm.
 type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }

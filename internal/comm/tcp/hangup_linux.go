@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hangups notices that peers have gone, also on comms that nobody reads from: the idle
-// ones of a pool. One epoll set for the whole process, read by one goroutine that Go's
-// poller wakes, asks the kernel for nothing but that; it costs no descriptor and no
+// hangups detects that peers have closed, also on comms without a reader: the idle ones of a pool. One epoll set for
+// the whole process, read by one goroutine that Go's poller wakes, watches only for that; it costs no descriptor and no
 // goroutine per comm. It exists while there are comms.
 var hangups watcher
 
@@ -41,7 +40,7 @@ func (w *watcher) add(c *conn) error {
 	err = rc.Control(func(fd uintptr) {
 		ev := unix.EpollEvent{
 			Events: unix.EPOLLRDHUP | unix.EPOLLET | unix.EPOLLONESHOT,
-			Fd:     int32(uint32(id)), Pad: int32(uint32(id >> 32)), // no descriptor: those are used again
+			Fd:     int32(uint32(id)), Pad: int32(uint32(id >> 32)), // not a descriptor: those are reused
 		}
 		failed = unix.EpollCtl(w.fd, unix.EPOLL_CTL_ADD, int(fd), &ev)
 	})
@@ -57,7 +56,7 @@ func (w *watcher) add(c *conn) error {
 	return nil
 }
 
-// remove forgets a comm whose socket is closed next, which takes it out of the set.
+// remove removes a comm whose socket is closed next, which removes it from the set.
 func (w *watcher) remove(c *conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,7 +90,7 @@ func (w *watcher) stopIfIdle() {
 func (w *watcher) run(set *os.File) {
 	rc, err := set.SyscallConn()
 	if err != nil {
-		return // closed already
+		return // already closed
 	}
 	events := make([]unix.EpollEvent, 64)
 	for {
@@ -109,7 +108,7 @@ func (w *watcher) run(set *os.File) {
 			c := w.conns[id]
 			w.mu.Unlock()
 			if c != nil {
-				// What the peer sent before can still be read.
+				// Data that the peer sent before can still be read.
 				c.end(errPeerClosed)
 			}
 		}

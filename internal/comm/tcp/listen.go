@@ -16,7 +16,7 @@ import (
 	"go.millstream.dev/internal/comm/handshake"
 )
 
-// listener accepts connections and hands them to its gate.
+// listener accepts connections and passes them to its gate.
 type listener struct {
 	ln              *net.TCPListener
 	scheme          string
@@ -24,13 +24,13 @@ type listener struct {
 	cfg             comm.ListenConfig
 	gate            *handshake.Gate
 	listen, contact string
-	desk            desk
+	table           stripeTable
 	once            sync.Once
 	ended           chan struct{} // closed when the accepting goroutine has ended
 }
 
-// Listen serves an address. Its port may be left out or 0, for one that is free, or a
-// range (8000:8100), of which the first free one is taken.
+// Listen listens on an address. Its port may be omitted or 0, for any free port, or a range (8000:8100), of which the
+// first free one is used.
 func (b backend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig) (comm.Listener, error) {
 	host, ports, err := commaddr.ParsePortRange(loc, commaddr.Ports{})
 	if err != nil {
@@ -56,7 +56,7 @@ func (b backend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig) 
 	}
 	port := ln.Addr().(*net.TCPAddr).Port
 	if bind == "" {
-		bind = "0.0.0.0" // and all of IPv6
+		bind = "0.0.0.0" // includes IPv6
 	}
 	l := &listener{
 		ln: ln, scheme: b.scheme(), cfg: cfg, gate: handshake.NewGate(cfg.Limits), ended: make(chan struct{}),
@@ -70,7 +70,7 @@ func (b backend) Listen(ctx context.Context, loc string, cfg comm.ListenConfig) 
 	return l, nil
 }
 
-// hosts decides which host a listener binds and which one it announces.
+// hosts returns the host that a listener binds and the one that it announces.
 func hosts(host, iface string) (bind, announce string, err error) {
 	if iface == "" {
 		return host, commaddr.ConcreteHost(host), nil
@@ -85,18 +85,18 @@ func hosts(host, iface string) (bind, announce string, err error) {
 	case "0.0.0.0", "::":
 		return host, ip, nil
 	}
-	return "", "", &comm.AddressError{Address: host, Reason: fmt.Sprintf("give a host or an interface (%s, which is "+
+	return "", "", &comm.AddressError{Address: host, Reason: fmt.Sprintf("use a host or an interface (%s, which is "+
 		"%s), not both", iface, ip)}
 }
 
-// bindFirst takes the first port of a range that is free.
+// bindFirst binds the first free port of a range.
 func bindFirst(ctx context.Context, lc *net.ListenConfig, host string, ports commaddr.Ports) (*net.TCPListener, error) {
 	network := "tcp"
 	switch host {
 	case "0.0.0.0":
 		network = "tcp4"
 	case "::":
-		network = "tcp6" // of IPv6 only, as Python binds it
+		network = "tcp6" // IPv6 only, as in Python
 	}
 	for port := ports.First; ; port++ {
 		ln, err := lc.Listen(ctx, network, net.JoinHostPort(host, strconv.Itoa(port)))
@@ -105,7 +105,7 @@ func bindFirst(ctx context.Context, lc *net.ListenConfig, host string, ports com
 		}
 		if !errors.Is(err, syscall.EADDRINUSE) || port >= ports.Last {
 			if ports.First != ports.Last {
-				err = fmt.Errorf("none of the ports %s is free: %w", ports, err)
+				err = fmt.Errorf("no free port in %s: %w", ports, err)
 			}
 			return nil, fmt.Errorf("comm: listen on %s: %w", commaddr.UnparseHostPort(host, commaddr.NoPort), err)
 		}
@@ -134,7 +134,7 @@ func (l *listener) run() {
 			return
 		}
 		if err != nil {
-			// Out of descriptors or memory, mostly: it passes when connections end.
+			// Mostly out of descriptors or memory: it ends when connections are closed.
 			if l.cfg.Failed != nil && time.Since(reported) >= time.Second {
 				reported = time.Now()
 				l.cfg.Failed(fmt.Errorf("comm: accept on %s: %w", l.listen, err))
@@ -146,7 +146,7 @@ func (l *listener) run() {
 		pause = 0
 		l.gate.Admit(
 			func(ctx context.Context) (comm.Comm, error) {
-				c, err := l.greet(ctx, nc)
+				c, err := l.admit(ctx, nc)
 				if err != nil && !errors.Is(err, errJoined) && l.cfg.Refused != nil {
 					l.cfg.Refused(addressOf(l.scheme, nc.RemoteAddr()), err)
 				}
@@ -157,10 +157,10 @@ func (l *listener) run() {
 	}
 }
 
-func (l *listener) greet(ctx context.Context, raw *net.TCPConn) (comm.Comm, error) {
+func (l *listener) admit(ctx context.Context, raw *net.TCPConn) (comm.Comm, error) {
 	var nc net.Conn = raw
 	if l.tls != nil {
-		t, err := secured(ctx, tls.Server(&transport{TCPConn: raw}, l.tls))
+		t, err := startTLS(ctx, tls.Server(&transport{TCPConn: raw}, l.tls))
 		if err != nil {
 			reset(raw)
 			return nil, err
@@ -168,23 +168,23 @@ func (l *listener) greet(ctx context.Context, raw *net.TCPConn) (comm.Comm, erro
 		nc = t
 	}
 	g := greeting{limits: l.cfg.Limits, compression: l.cfg.Compression, device: l.cfg.Device, staged: l.cfg.Staged}
-	var entry *deskEntry
+	var entry *stripeEntry
 	if l.cfg.Device != nil && l.cfg.Staged.LineCount() > 1 {
-		entry = l.desk.open()
+		entry = l.table.open()
 		g.lines = entry.token[:]
 	}
-	c, hello, err := greet(ctx, nc, g)
+	c, hello, err := shakeHands(ctx, nc, g)
 	if err == nil && hello.Join != nil {
 		entry.withdraw()
-		if err := l.desk.join(ctx, c, hello.Join); err != nil {
+		if err := l.table.join(ctx, c, hello.Join); err != nil {
 			c.Abort()
 			return nil, err
 		}
 		return nil, errJoined
 	}
 	if err == nil && l.cfg.Admit != nil && !l.cfg.Admit(c.PeerAddr(), hello.Invitation) {
-		_ = c.Close() // the peer sees our hello and the end, no reset that looks like an accident
-		err = errors.New("comm: the peer's invitation is not valid")
+		_ = c.Close() // the peer sees the hello and a clean close instead of a reset
+		err = errors.New("comm: invitation is not valid")
 	}
 	if err != nil {
 		entry.withdraw()
@@ -194,10 +194,10 @@ func (l *listener) greet(ctx context.Context, raw *net.TCPConn) (comm.Comm, erro
 	return c, nil
 }
 
-// errJoined is no failure: the connection has become a line of another comm.
-var errJoined = errors.New("comm: the connection is a line of another comm")
+// errJoined is not a failure: the connection has become a stripe of another comm.
+var errJoined = errors.New("comm: connection is a stripe of another comm")
 
-// reset frees a connection with all that the kernel holds for it.
+// reset closes a connection and frees its kernel buffers.
 func reset(nc *net.TCPConn) {
 	_ = nc.SetLinger(0)
 	_ = nc.Close()

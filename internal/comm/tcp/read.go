@@ -15,19 +15,18 @@ import (
 )
 
 const (
-	// smallBuffer is the read buffer of a comm that has had small messages only: thousands
-	// of idle comms must be cheap. It grows to largeBuffer when reads fill it.
+	// smallBuffer is the read buffer of a comm that has had small messages only: thousands of idle comms must be cheap.
+	// It grows to largeBuffer when reads fill it.
 	smallBuffer = 4 << 10
 	largeBuffer = 64 << 10
-	// blockSize bounds the memory that neighbouring small frames of a message share. A
-	// larger frame has memory of its own.
+	// blockSize bounds the memory that adjacent small frames of a message share. A larger frame has its own memory.
 	blockSize = 64 << 10
-	// openStep is what a frame may have before any byte of it has arrived, growth the factor
-	// by which its memory then grows, as the bytes come.
+	// openStep is the memory of a frame before any byte of it has arrived, growth the factor by which it then grows as
+	// bytes arrive.
 	openStep = 1 << 20
 	growth   = 4
-	// A comm that has received much may promise as much: its large frames are then read
-	// into their final memory without a copy. maxCredit bounds that.
+	// A comm that has received much is trusted to announce as much: its large frames are then read into their final
+	// memory without a copy. maxCredit bounds that.
 	maxCredit = 128 << 20
 )
 
@@ -42,7 +41,7 @@ type input struct {
 // Received implements hooks.Receiver.
 func (c *conn) Received() int64 {
 	n := c.in.got.Load()
-	for _, l := range c.lines.get() {
+	for _, l := range c.stripes.get() {
 		n += l.in.got.Load()
 	}
 	return n
@@ -73,7 +72,7 @@ func (c *conn) Read(ctx context.Context) (*wire.Message, error) {
 	return nil, c.readFailed(ctx, err)
 }
 
-// readFailed decides what an error means for the comm.
+// readFailed determines the effect of an error on the comm.
 func (c *conn) readFailed(ctx context.Context, err error) error {
 	var bad *badMessage
 	started := c.in.r < c.in.w
@@ -82,7 +81,7 @@ func (c *conn) readFailed(ctx context.Context, err error) error {
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		select {
-		case <-c.gone: // Close has ended the wait
+		case <-c.gone: // ended by Close
 			c.rguard.disarm()
 			return c.Err()
 		default:
@@ -90,12 +89,12 @@ func (c *conn) readFailed(ctx context.Context, err error) error {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 			if !started {
-				return err // nothing was lost: the comm lives on
+				return err // nothing was lost: the comm stays usable
 			}
-			err = fmt.Errorf("the context of a read ended in the middle of a message: %w", err)
+			err = fmt.Errorf("context of a read ended in the middle of a message: %w", err)
 		}
 	}
-	err = c.ended(err, started)
+	err = c.endWith(err, started)
 	c.rguard.disarm()
 	return err
 }
@@ -107,7 +106,7 @@ func (c *conn) refused(ctx context.Context, err error) error {
 	return err
 }
 
-// badMessage is an error after which the place in the stream is lost.
+// badMessage is an error after which the position in the stream is lost.
 type badMessage struct{ err error }
 
 func (b *badMessage) Error() string { return b.err.Error() }
@@ -116,17 +115,16 @@ func (b *badMessage) Unwrap() error { return b.err }
 // lost marks an error in the middle of a message.
 func lost(err error) error { return &badMessage{err} }
 
-// broken marks an error of a peer that does not keep to the protocol.
+// broken marks an error caused by a protocol violation of the peer.
 func broken(err error) error { return &badMessage{fmt.Errorf("%w: %w", comm.ErrProtocol, err)} }
 
-// readMessage reads one message. Until its head has been taken from the buffer, an error
-// leaves everything as it was.
+// readMessage reads one message. Until its head has been consumed from the buffer, an error has no effect.
 func (c *conn) readMessage(ctx context.Context) (*wire.Message, error) {
 	in := &c.in
 	if err := c.need(framing.HeadSize); err != nil {
 		return nil, err
 	}
-	// It may be refused before anything else has come.
+	// The message may be rejected before more data has arrived.
 	first, err := framing.FirstRead(in.buf[in.r:in.w], c.limits)
 	if err != nil {
 		return nil, broken(err)
@@ -158,7 +156,7 @@ func (c *conn) readMessage(ctx context.Context) (*wire.Message, error) {
 			sum += k
 		}
 		if sum != first {
-			return nil, broken(fmt.Errorf("wire: the first read has %d bytes, its frames %d", first, sum))
+			return nil, broken(fmt.Errorf("wire: first read of %d bytes, frames of %d", first, sum))
 		}
 	}
 	m, err := c.frames(ctx, p.Lengths, flags)
@@ -168,8 +166,7 @@ func (c *conn) readMessage(ctx context.Context) (*wire.Message, error) {
 	return m, nil
 }
 
-// prelude takes the head and the prelude of size bytes from the stream. What it returns
-// is valid until the next read.
+// prelude consumes the head and the prelude of size bytes from the stream. The result is valid until the next read.
 func (c *conn) prelude(size int) ([]byte, error) {
 	in := &c.in
 	if all := framing.HeadSize + size; all <= largeBuffer {
@@ -195,7 +192,7 @@ func (c *conn) need(n int) error {
 	return nil
 }
 
-// fill reads once into the buffer, which gets room for n bytes in all.
+// fill reads once into the buffer, which gets capacity for n bytes in total.
 func (c *conn) fill(n int) error {
 	in := &c.in
 	if in.r == in.w {
@@ -220,7 +217,7 @@ func (c *conn) fill(n int) error {
 		in.grow = true
 	}
 	if k > 0 {
-		return nil // an error comes again
+		return nil // an error is returned again
 	}
 	if err == nil {
 		err = io.ErrNoProgress
@@ -228,13 +225,13 @@ func (c *conn) fill(n int) error {
 	return err
 }
 
-// message with room for the frames of most.
+// message is a message with inline space for the frames of most messages.
 type message struct {
 	wire.Message
 	room [2]wire.Frame
 }
 
-// frames reads the frames of a message. flags are those of frames that have any.
+// frames reads the frames of a message. flags are the flags of flagged frames.
 func (c *conn) frames(ctx context.Context, lengths []int64, flags map[int]byte) (*wire.Message, error) {
 	m := new(message)
 	m.Frames = m.room[:0]
@@ -259,7 +256,7 @@ func (c *conn) frames(ctx context.Context, lengths []int64, flags map[int]byte) 
 			i++
 			continue
 		}
-		// Neighbouring small frames share a block.
+		// Adjacent small frames share a block.
 		end, sum := i, int64(0)
 		for end < len(lengths) && flags[end] == 0 && sum+lengths[end] <= blockSize {
 			sum += lengths[end]
@@ -279,8 +276,8 @@ func (c *conn) frames(ctx context.Context, lengths []int64, flags map[int]byte) 
 	return &m.Message, nil
 }
 
-// full fills b from the stream. Short rests go through the buffer, as the next message may
-// come with them; long ones are read in place.
+// full fills b from the stream. Short remainders are read through the buffer, as the next message may arrive with them;
+// long ones are read in place.
 func (c *conn) full(b []byte) error {
 	in := &c.in
 	for {

@@ -12,17 +12,17 @@ import (
 // defaultTimeout is distributed.comm.timeouts.tcp.
 const defaultTimeout = 30 * time.Second
 
-// probes is how many keepalive probes may stay without answer, as in Dask.
+// probes is how many keepalive probes may remain unanswered, as in Dask.
 const probes = 10
 
-// keepAlive spreads a time-out over idle time and probes, as Dask's set_tcp_timeout does.
+// keepAlive divides a timeout into idle time and probes, like Dask's set_tcp_timeout.
 func keepAlive(timeout time.Duration) (net.KeepAliveConfig, error) {
 	if timeout == 0 {
 		timeout = defaultTimeout
 	}
 	s := int(timeout / time.Second)
 	if s < probes+1 {
-		return net.KeepAliveConfig{}, fmt.Errorf("comm: a tcp timeout of %v is too low: it must be %d s at least "+
+		return net.KeepAliveConfig{}, fmt.Errorf("comm: tcp timeout of %v is too low: want at least %d s "+
 			"(distributed.comm.timeouts.tcp)", timeout, probes+1)
 	}
 	interval := max(1, (s-max(2, s/4))/probes)
@@ -32,8 +32,8 @@ func keepAlive(timeout time.Duration) (net.KeepAliveConfig, error) {
 	}, nil
 }
 
-// control returns what sets TCP_USER_TIMEOUT on a new socket; accepted ones inherit it
-// from the listening one.
+// control returns a function that sets TCP_USER_TIMEOUT on a new socket; accepted ones inherit it from the listening
+// one.
 func control(timeout time.Duration) func(network, address string, rc syscall.RawConn) error {
 	if timeout == 0 {
 		timeout = defaultTimeout
@@ -50,7 +50,7 @@ func control(timeout time.Duration) func(network, address string, rc syscall.Raw
 	}
 }
 
-// drain throws away what has arrived and was not read.
+// drain discards received data that was not read.
 func drain(c *net.TCPConn) {
 	rc, err := c.SyscallConn()
 	if err != nil {
@@ -58,7 +58,7 @@ func drain(c *net.TCPConn) {
 	}
 	_ = rc.Control(func(fd uintptr) {
 		scratch := make([]byte, 64<<10)
-		for range 64 { // a peer that floods is not worth more
+		for range 64 { // bounded, for a peer that floods
 			n, _, err := unix.Recvfrom(int(fd), scratch, unix.MSG_DONTWAIT)
 			if n <= 0 || err != nil {
 				return

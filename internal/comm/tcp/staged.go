@@ -14,36 +14,35 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Between Millstream peers that both say staged-1, the length of a frame in the prelude carries two flags in its
+// Between Millstream peers that both support staged-1, the length of a frame in the prelude carries two flags in its
 // highest bits, which no length needs.
 const (
 	flagCUDA   = 1 << 63 // the frame is, or was, memory of a GPU
-	flagSpread = 1 << 62 // its chunks are spread over the comm's lines
+	flagSpread = 1 << 62 // its chunks are spread over the comm's stripes
 
-	// The same as they are kept for a frame.
+	// The same flags as stored per frame.
 	isCUDA   = 1
 	isSpread = 2
 )
 
-// spreadFrom is the length from which a frame is worth more than one connection.
+// spreadFrom is the length from which a frame is spread over several connections.
 const spreadFrom = 2 * staging.Unit
 
-// stage is how the frames on GPUs of a message are sent.
+// stage specifies how the frames on GPUs of a message are sent.
 type stage struct {
 	engines []*staging.Engine // by frame; nil for those in host memory
-	lines   []*conn           // nil: the comm's own connection alone
+	lines   []*conn           // nil: only the comm's own connection
 }
 
-// spread reports whether frame i goes over all lines.
+// spread reports whether frame i is sent over all stripes.
 func (s *stage) spread(m *wire.Message, i int) bool {
 	return s.engines[i] != nil && s.lines != nil && m.Frames[i].Len() >= spreadFrom
 }
 
-// plan checks a message before anything of it goes out, and returns how its frames on GPUs are sent, nil if it has
-// none.
+// plan checks a message before anything of it is sent, and returns how its frames on GPUs are sent, nil if it has none.
 func (c *conn) plan(m *wire.Message) (*stage, error) {
 	if len(m.Frames) == 0 {
-		return nil, errors.New("comm: write: a message needs at least one frame, its body")
+		return nil, errors.New("comm: write: message without a body")
 	}
 	var s *stage
 	for i, f := range m.Frames {
@@ -51,21 +50,21 @@ func (c *conn) plan(m *wire.Message) (*stage, error) {
 			continue
 		}
 		if c.staged.Mode == comm.StagedOff {
-			return nil, fmt.Errorf("comm: write: frame %d is memory of a GPU, and sending that through host memory "+
-				"is switched off (millstream.comm.staged): copy it to the host, or use ucxx://", i)
+			return nil, fmt.Errorf("comm: write: frame %d is GPU memory, and sending it through host memory "+
+				"is disabled (millstream.comm.staged): copy it to the host, or use ucxx://", i)
 		}
 		if s == nil {
-			s = &stage{engines: make([]*staging.Engine, len(m.Frames)), lines: c.lines.get()}
+			s = &stage{engines: make([]*staging.Engine, len(m.Frames)), lines: c.stripes.get()}
 		}
 		var err error
 		if s.engines[i], err = staging.ForDevice(f.Buffer().Device()); err != nil {
-			return nil, fmt.Errorf("comm: write: frame %d is memory of a GPU: %w", i, err)
+			return nil, fmt.Errorf("comm: write: frame %d is GPU memory: %w", i, err)
 		}
 	}
 	return s, nil
 }
 
-// flagFrames flags lengths in a prelude.
+// flagFrames sets the flags of lengths in a prelude.
 func flagFrames(prelude []byte, m *wire.Message, s *stage) {
 	for i, f := range m.Frames {
 		if !f.CUDA() {
@@ -80,8 +79,8 @@ func flagFrames(prelude []byte, m *wire.Message, s *stage) {
 	}
 }
 
-// takeFlags removes the flags from the lengths of a prelude of n frames, without its head, and returns those that were
-// set. A frame that is spread is one on a GPU.
+// takeFlags removes the flags from the lengths of a prelude of n frames, without its head, and returns them. A frame
+// that is spread is one on a GPU.
 func takeFlags(table []byte, n int) (flags map[int]byte, err error) {
 	for i := range n {
 		at := table[8*(1+i):]
@@ -90,7 +89,7 @@ func takeFlags(table []byte, n int) (flags map[int]byte, err error) {
 			continue
 		}
 		if k&flagCUDA == 0 {
-			return nil, fmt.Errorf("comm: the length of frame %d has flags that make no sense", i)
+			return nil, fmt.Errorf("comm: length of frame %d has invalid flags", i)
 		}
 		if flags == nil {
 			flags = map[int]byte{}
@@ -104,7 +103,7 @@ func takeFlags(table []byte, n int) (flags map[int]byte, err error) {
 	return flags, nil
 }
 
-// sendStaged writes a message with frames on GPUs, and returns whether anything went out (1) or not.
+// sendStaged writes a message with frames on GPUs, and returns whether anything was sent (1) or not.
 func (c *conn) sendStaged(ctx context.Context, m *wire.Message, s *stage) (int64, error) {
 	head := framing.Append(nil, m, framing.Joined(m))
 	if c.flags {
@@ -115,7 +114,7 @@ func (c *conn) sendStaged(ctx context.Context, m *wire.Message, s *stage) (int64
 	for _, l := range s.lines {
 		all = append(all, staging.ToWriter(l.nc))
 	}
-	pieces := net.Buffers{head} // of host memory, on their way
+	pieces := net.Buffers{head} // of host memory, to be written
 	for i, f := range m.Frames {
 		if s.engines[i] == nil {
 			pieces = append(pieces, f.Bytes())
@@ -140,19 +139,18 @@ func (c *conn) sendStaged(ctx context.Context, m *wire.Message, s *stage) (int64
 	return 1, err
 }
 
-// cut ends what waits for the comm's connections: the message in the middle of which it happens is lost, and the comm
-// with it.
+// cut ends waits for the comm's connections: the message in progress is lost, and the comm with it.
 func (c *conn) cut() {
-	abortAll(c.lines.get())
+	abortAll(c.stripes.get())
 	_ = c.nc.SetDeadline(past)
 }
 
-// flagged reads a frame whose length has flags: into memory of the GPU if there is any for it.
+// flagged reads a frame whose length has flags: into GPU memory if available.
 func (c *conn) flagged(ctx context.Context, size int64, flags byte) (wire.Frame, error) {
 	var over []*conn
 	if flags&isSpread != 0 {
-		if over = c.lines.get(); over == nil {
-			return wire.Frame{}, errors.New("comm: the peer spreads a frame over lines that do not exist")
+		if over = c.stripes.get(); over == nil {
+			return wire.Frame{}, errors.New("comm: frame spread over stripes that do not exist")
 		}
 	}
 	b, e := c.roomFor(ctx, size)
@@ -160,9 +158,9 @@ func (c *conn) flagged(ctx context.Context, size int64, flags byte) (wire.Frame,
 		data, err := c.spreadToHost(size, over)
 		return wire.HeapFrame(data).WithCUDA(), err
 	}
-	readers := []staging.Reader{lineReader{c}}
+	readers := []staging.Reader{stripeReader{c}}
 	for _, l := range over {
-		readers = append(readers, lineReader{l})
+		readers = append(readers, stripeReader{l})
 	}
 	if err := e.Recv(ctx, b, readers, c.cut); err != nil {
 		b.Release()
@@ -171,8 +169,7 @@ func (c *conn) flagged(ctx context.Context, size int64, flags byte) (wire.Frame,
 	return wire.BufferFrame(b), nil
 }
 
-// roomFor allocates memory of the GPU for a frame, nil where it goes to the host: there is no GPU, or it is full, in
-// which case the value is at least not lost.
+// roomFor allocates GPU memory for a frame, nil if it is to be stored on the host: there is no GPU, or it is full.
 func (c *conn) roomFor(ctx context.Context, size int64) (*mem.Buffer, *staging.Engine) {
 	if c.device == nil || c.device.Kind() != mem.Device {
 		return nil, nil
@@ -188,14 +185,14 @@ func (c *conn) roomFor(ctx context.Context, size int64) (*mem.Buffer, *staging.E
 	return b, e
 }
 
-// lineReader fills chunks from a connection, first with what its buffer has.
-type lineReader struct{ c *conn }
+// stripeReader fills chunks from a connection, first from its buffer.
+type stripeReader struct{ c *conn }
 
-func (l lineReader) Recv(_ context.Context, chunk *mem.Buffer) (staging.Pending, error) {
+func (l stripeReader) Recv(_ context.Context, chunk *mem.Buffer) (staging.Pending, error) {
 	return nil, l.c.full(chunk.Bytes())
 }
 
-// spreadToHost reads a frame into host memory, which grows with what arrives.
+// spreadToHost reads a frame into host memory, which grows with the received data.
 func (c *conn) spreadToHost(size int64, over []*conn) ([]byte, error) {
 	if over == nil {
 		return c.large(size)

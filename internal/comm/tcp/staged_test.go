@@ -89,8 +89,9 @@ func TestStagedFrames(t *testing.T) {
 				a, b := stagedPair(t, scheme,
 					comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Lines: lines}},
 					comm.ListenConfig{Device: db.Memory()})
-				if len(a.lines.get()) != lines-1 || len(b.lines.get()) != lines-1 || !a.Info().CUDA || !b.Info().CUDA {
-					t.Fatalf("%d and %d further lines", len(a.lines.get()), len(b.lines.get()))
+				if len(a.stripes.get()) != lines-1 ||
+					len(b.stripes.get()) != lines-1 || !a.Info().CUDA || !b.Info().CUDA {
+					t.Fatalf("%d and %d further lines", len(a.stripes.get()), len(b.stripes.get()))
 				}
 				for i, n := range stagedSizes {
 					if scheme == "tls" && i%3 != 2 {
@@ -148,7 +149,7 @@ func TestStagedToHost(t *testing.T) {
 		t.Run(tc.about, func(t *testing.T) {
 			a, b := stagedPair(t, "tcp", comm.DialConfig{Device: d.Memory(), Staged: comm.StagedConfig{Lines: 3}},
 				tc.listen)
-			if n := len(a.lines.get()); n != tc.lines {
+			if n := len(a.stripes.get()); n != tc.lines {
 				t.Errorf("%d further lines", n)
 			}
 			for _, n := range stagedSizes {
@@ -190,7 +191,7 @@ func TestOneLine(t *testing.T) {
 	for _, s := range [][2]comm.StagedConfig{{one, more}, {more, one}} {
 		a, b := stagedPair(t, "tcp", comm.DialConfig{Device: d.Memory(), Staged: s[0]},
 			comm.ListenConfig{Device: d.Memory(), Staged: s[1]})
-		if a.lines.get() != nil || b.lines.get() != nil {
+		if a.stripes.get() != nil || b.stripes.get() != nil {
 			t.Errorf("%+v: there are lines", s)
 		}
 		data := stagetest.Random(spreadFrom)
@@ -215,7 +216,7 @@ func TestStagedEnds(t *testing.T) {
 	}{
 		{"peer aborts", func(_, b *conn, _, _ *stagetest.Device, _ func()) { b.Abort() }, comm.ErrClosed},
 		{"a line ends", func(_, b *conn, _, _ *stagetest.Device, _ func()) {
-			b.lines.get()[0].Abort()
+			b.stripes.get()[0].Abort()
 		}, comm.ErrClosed},
 		{"context", func(_, _ *conn, _, _ *stagetest.Device, cancel func()) { cancel() }, context.Canceled},
 		{"copy", func(_, b *conn, da, _ *stagetest.Device, _ func()) {
@@ -242,7 +243,7 @@ func TestStagedEnds(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- a.Write(ctx, m) }()
 			if tc.want != gone {
-				for b.lines.get()[0].waiting() == 0 { // the transfer is under way
+				for b.stripes.get()[0].waiting() == 0 { // the transfer is under way
 					time.Sleep(time.Millisecond)
 				}
 				tc.do(a, b, da, db, cancel)

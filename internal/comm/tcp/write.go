@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// joinBelow is the length of frames that are copied beside their neighbours, so that
-	// a message of small frames goes out in one write of one piece.
+	// joinBelow is the length of frames that are copied next to each other, so that a message of small frames is sent
+	// in one write of one piece.
 	joinBelow = 16 << 10
-	// keepBuffer is the largest write buffer that stays for the next message.
+	// keepBuffer is the largest write buffer that is kept for the next message.
 	keepBuffer = 256 << 10
 )
 
@@ -23,7 +23,7 @@ const (
 type output struct {
 	buf  []byte      // prelude and small frames
 	vec  [][]byte    // pieces: of buf, and large frames
-	bufs net.Buffers // what WriteTo uses up; here so that it is not allocated
+	bufs net.Buffers // consumed by WriteTo; a field to avoid an allocation
 }
 
 // Write sends one message.
@@ -57,20 +57,20 @@ func (c *conn) Write(ctx context.Context, m *wire.Message) error {
 	if ctx.Err() != nil && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.Cause(ctx))) {
 		err = context.Cause(ctx)
 		if n == 0 && !c.encrypted {
-			return err // the peer has seen nothing of it
+			return err // nothing was sent
 		}
-		err = fmt.Errorf("the context of a write ended in the middle of a message: %w", err)
+		err = fmt.Errorf("context of a write ended in the middle of a message: %w", err)
 	}
-	ended := c.ended(err, true)
+	ended := c.endWith(err, true)
 	c.wguard.disarm()
 	if st != nil && !errors.Is(ended, err) {
-		// A device that failed here has ended the lines, and the peer's leaving was noticed first.
+		// A device that failed here has ended the stripes, and the peer's close was detected first.
 		return fmt.Errorf("%w: %w", ended, err)
 	}
 	return ended
 }
 
-// send writes a message and returns how many bytes of it went out.
+// send writes a message and returns how many bytes of it were sent.
 func (o *output) send(nc net.Conn, m *wire.Message, flags bool) (int64, error) {
 	small := framing.HeadSize + 8*(1+len(m.Frames))
 	large := 0
@@ -84,7 +84,7 @@ func (o *output) send(nc net.Conn, m *wire.Message, flags bool) (int64, error) {
 	if cap(o.buf) < small {
 		o.buf = make([]byte, 0, max(small, smallBuffer))
 	}
-	// The buffer has room for everything, so pieces of it stay where they are.
+	// The buffer has capacity for everything, so pieces of it do not move.
 	buf := framing.Append(o.buf[:0], m, framing.Joined(m))
 	if flags {
 		flagFrames(buf, m, nil)
@@ -118,7 +118,7 @@ func (o *output) send(nc net.Conn, m *wire.Message, flags bool) (int64, error) {
 	}
 	o.bufs = vec
 	n, err := o.bufs.WriteTo(nc)
-	clear(vec) // the frames are the caller's again
+	clear(vec) // the caller owns the frames again
 	o.bufs = nil
 	if cap(vec) <= 1024 {
 		o.vec = vec

@@ -11,19 +11,18 @@ import (
 type Option struct {
 	// Name is the variable with its prefix, for example "UCX_TLS".
 	Name string
-	// Value is the effective value as UCX prints it. UCX cuts it after 126 bytes.
+	// Value is the effective value as UCX prints it. UCX truncates it after 126 bytes.
 	Value string
-	// Doc is UCX's description, lines separated by newlines. Empty where it was not
-	// printed.
+	// Doc is UCX's description, lines separated by newlines. Empty if it was not printed.
 	Doc string
-	// Syntax is UCX's description of the values. Empty where it was not printed.
+	// Syntax is UCX's description of the values. Empty if it was not printed.
 	Syntax string
 	// Inherits are the variables that set this one too, the nearest first.
 	Inherits []string
-	// Deprecated tells that UCX ignores the variable; it has no value.
+	// Deprecated reports whether UCX ignores the variable; it has no value.
 	Deprecated bool
-	// Default tells that UCX printed the line as a comment, because the variable has
-	// its default value (UCS_CONFIG_PRINT_COMMENT_DEFAULT).
+	// Default reports whether UCX printed the line as a comment, because the variable has its default value
+	// (UCS_CONFIG_PRINT_COMMENT_DEFAULT).
 	Default bool
 }
 
@@ -32,9 +31,8 @@ const (
 	maxOptions    = 1 << 16
 )
 
-// ParseConfig reads what ucp_config_print and `ucx_info -c` print, in any of their
-// forms (with or without title and descriptions, defaults commented out), and
-// returns the options in order.
+// ParseConfig parses the output of ucp_config_print and `ucx_info -c`, in any of their forms (with or without title and
+// descriptions, defaults commented out), and returns the options in order.
 func ParseConfig(r io.Reader) ([]Option, error) {
 	var (
 		out  []Option
@@ -81,7 +79,7 @@ func ParseConfig(r io.Reader) ([]Option, error) {
 	return out, nil
 }
 
-// parseOption reads "NAME=value" or "NAME (deprecated)".
+// parseOption parses "NAME=value" or "NAME (deprecated)".
 func parseOption(s string) (Option, bool) {
 	if name, ok := strings.CutSuffix(s, " (deprecated)"); ok && isName(name) {
 		return Option{Name: name, Deprecated: true}, true
@@ -103,7 +101,7 @@ func isName(s string) bool {
 	return s != ""
 }
 
-// describe sorts the comment lines before an option into its fields.
+// describe sets the fields of an option from the comment lines before it.
 func (o *Option) describe(lines []string) {
 	var doc []string
 	for _, l := range lines {

@@ -10,11 +10,10 @@ import (
 
 const varNetDevices = "UCX_NET_DEVICES"
 
-// ReadNetDevices lists the network devices of a host as UCX names them, from its
-// sysfs (os.DirFS("/sys")): interfaces ("eth0") for tcp, and ports of RDMA devices
-// ("mlx5_0:1"). rdma tells whether there is one of the latter.
+// ReadNetDevices returns the network devices of a host as UCX names them, from its sysfs (os.DirFS("/sys")): interfaces
+// ("eth0") for tcp, and ports of RDMA devices ("mlx5_0:1"). rdma reports whether there is one of the latter.
 func ReadNetDevices(sys fs.FS) (devices []string, rdma bool) {
-	// Missing folders mean no devices; a container without sysfs has none to show.
+	// Missing directories mean no devices; a container without sysfs has none.
 	interfaces, _ := fs.ReadDir(sys, "class/net")
 	for _, e := range interfaces {
 		if e.Name() != "bonding_masters" {
@@ -40,7 +39,7 @@ var rangesSince = version{1, 22}
 
 var rangePattern = regexp.MustCompile(`^([^][]*)\[([0-9]{1,9})-([0-9]{1,9})\]([^][]*)$`)
 
-// expandRange returns the names that UCX makes of "mlx5_[0-3]:1".
+// expandRange returns the names to which UCX expands "mlx5_[0-3]:1".
 func expandRange(item string, loaded version) []string {
 	m := rangePattern.FindStringSubmatch(item)
 	if m == nil || loaded != (version{}) && loaded.before(rangesSince) {
@@ -108,9 +107,8 @@ func lintNetDevices(value string, h Host) []Finding {
 	return found
 }
 
-// withPort finds the RDMA device that a name means whose port was left out, the
-// usual slip. Other near names are only suggested: another interface is another
-// network.
+// withPort returns the RDMA device that a name without a port means, a common mistake. Other similar names are only
+// suggested: another interface is another network.
 func withPort(item string, devices []string) string {
 	for _, d := range devices {
 		if strings.HasPrefix(d, item+":") {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// distance is the number of insertions, deletions, replacements and swaps of
-// neighbours that turn a into b (optimal string alignment).
+// distance returns the number of insertions, deletions, replacements and swaps of neighbors that turn a into b (optimal
+// string alignment).
 func distance(a, b string) int {
 	// Three rows are enough: a swap looks two rows back.
 	before, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
@@ -30,11 +30,9 @@ func distance(a, b string) int {
 	return prev[len(b)]
 }
 
-// nearest returns up to three of names that are so near to name that it may be a
-// misspelling of them, nearest first.
+// nearest returns up to three of names that are so close to name that it may be a misspelling of them, closest first.
 func nearest(name string, names []string) []string {
-	// One slip in a short name, three in a long one: more would suggest names that
-	// have nothing to do with what was written.
+	// One edit in a short name, three in a long one: more would suggest unrelated names.
 	limit := 3
 	switch {
 	case len(name) <= 4:
@@ -60,8 +58,7 @@ func nearest(name string, names []string) []string {
 	})
 	var out []string
 	for _, c := range near {
-		// Only as near as the nearest: a name two slips away is no help when another
-		// is one slip away.
+		// Only the closest: a name two edits away does not help if another is one edit away.
 		if c.d == near[0].d && len(out) < 3 && !slices.Contains(out, c.name) {
 			out = append(out, c.name)
 		}

@@ -1,7 +1,5 @@
-// Package ucxenv reads UCX's configuration as text: it parses what
-// ucp_config_print prints, and it looks through UCX_* environment variables for
-// what would make UCX fail, crash or silently ignore the user.
+// Package ucxenv handles UCX's configuration as text: it parses the output of ucp_config_print, and checks UCX_*
+// environment variables for settings with which UCX fails, crashes or silently ignores the user.
 //
-// It is pure Go and loads no library; what the loaded libucx and the host offer is
-// passed in as a [Host].
+// It is pure Go and loads no library; the capabilities of the loaded libucx and the host are passed in as a [Host].
 package ucxenv

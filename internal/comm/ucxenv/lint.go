@@ -7,17 +7,15 @@ import (
 	"strings"
 )
 
-// Level says how bad a Finding is.
+// Level is the severity of a Finding.
 type Level int
 
 const (
-	// Note is something that the user may want to know; everything works.
+	// Note is information for the user; everything works.
 	Note Level = iota
-	// Warn is a setting that UCX ignores or that takes away what the user probably
-	// wants.
+	// Warn is a setting that UCX ignores or that disables something the user probably wants.
 	Warn
-	// Fail is a setting with which UCX refuses to start, cannot connect, or ends
-	// the process.
+	// Fail is a setting with which UCX does not start, cannot connect, or aborts the process.
 	Fail
 )
 
@@ -39,7 +37,7 @@ type Setting struct {
 	Name string
 	// Value is the new value.
 	Value string
-	// Unset tells to remove the variable; Value is then empty.
+	// Unset reports whether to remove the variable; Value is then empty.
 	Unset bool
 }
 
@@ -53,18 +51,18 @@ func (s Setting) String() string {
 
 // Finding is something wrong with one environment variable.
 type Finding struct {
-	// Level says how bad it is.
+	// Level is the severity.
 	Level Level
 	// Var is the variable's name as it is in the environment.
 	Var string
 	// Value is the variable's value.
 	Value string
-	// Problem says what is wrong and what UCX does with it.
+	// Problem describes what is wrong and how UCX reacts.
 	Problem string
-	// Fix says what to do, in words.
+	// Fix describes what to do.
 	Fix string
-	// Set are the settings that repair it; all findings on one variable carry the
-	// same ones. Empty where only the user can know.
+	// Set are the settings that fix it; all findings on one variable have the same ones. Empty if only the user can
+	// know.
 	Set []Setting
 }
 
@@ -77,13 +75,13 @@ func (f Finding) String() string {
 	return s
 }
 
-// Host is what Lint may know about the library and the machine. The zero value
-// knows nothing: findings that need the knowledge are then left out.
+// Host describes the library and the machine for Lint. The zero value is unknown: findings that need the information
+// are left out.
 type Host struct {
 	// Version is the version of the loaded libucx, for example "1.13.1".
 	Version string
-	// Options are the names that the loaded libucx knows, with their prefix, as
-	// ParseConfig gives them. They add to the built-in list of names.
+	// Options are the names that the loaded libucx supports, with their prefix, as returned by ParseConfig. They add to
+	// the built-in list of names.
 	Options []string
 	// Transports are the transports that the loaded libucx has on this machine
 	// ("tcp", "posix", "rc_mlx5", …). Nil means not known.
@@ -91,17 +89,17 @@ type Host struct {
 	// NetDevices are the network devices as UCX names them ("eth0", "mlx5_0:1").
 	// Nil means not known. See ReadNetDevices.
 	NetDevices []string
-	// RDMA tells that the machine has an RDMA device. False means that it has none
-	// only where Transports or NetDevices are known.
+	// RDMA reports whether the machine has an RDMA device. False means that it has none only if Transports or
+	// NetDevices are known.
 	RDMA bool
-	// GPU tells that device memory will be sent or received.
+	// GPU reports whether device memory will be sent or received.
 	GPU bool
 }
 
 func (h Host) noRDMA() bool { return !h.RDMA && (h.Transports != nil || h.NetDevices != nil) }
 
-// Lint looks through an environment (entries "NAME=value", as os.Environ returns
-// them) and returns what is wrong with its UCX variables, sorted by variable.
+// Lint checks an environment (entries "NAME=value", as returned by os.Environ) and returns the problems of its UCX
+// variables, sorted by variable.
 func Lint(environ []string, h Host) []Finding {
 	env := make(map[string]string)
 	for _, e := range environ {

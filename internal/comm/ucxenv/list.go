@@ -2,15 +2,15 @@ package ucxenv
 
 import "strings"
 
-// allowList is the value of UCX_TLS, UCX_NET_DEVICES and their like: names that
-// are allowed, or, with a leading ^, names that are not.
+// allowList is the value of UCX_TLS, UCX_NET_DEVICES and similar variables: allowed names, or, with a leading ^,
+// excluded names.
 type allowList struct {
 	negate bool
 	items  []string
 }
 
-// parseList splits a value as UCX does: only a ^ at the very start negates, and it
-// negates the whole list; empty items are dropped.
+// parseList splits a value like UCX: only a ^ at the start negates, and it negates the whole list; empty items are
+// dropped.
 func parseList(value string) allowList {
 	var l allowList
 	value = strings.TrimSpace(value)
@@ -32,7 +32,7 @@ func (l allowList) String() string {
 	return s
 }
 
-// add appends an item that is not there yet.
+// add appends an item that is not in the list.
 func (l *allowList) add(item string) {
 	for _, have := range l.items {
 		if have == item {

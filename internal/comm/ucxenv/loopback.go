@@ -19,9 +19,9 @@ func LoopbackDevice() string {
 }
 
 // OnLoopback returns UCX options (without UCX_) for a context that serves this host only. The tcp transport listens on
-// the address of each device that it may use, and its ports take connections without any authentication, so the only
+// the address of each device that it may use, and its ports accept connections without authentication, so the only
 // device is the loopback interface. UCX_NET_DEVICES, the option NET_DEVICES and lists of transports without tcp are
-// left as they are.
+// left unchanged.
 func OnLoopback(options map[string]string) map[string]string {
 	_, inEnv := os.LookupEnv(varNetDevices)
 	_, set := options["NET_DEVICES"]
@@ -37,7 +37,7 @@ func OnLoopback(options map[string]string) map[string]string {
 	return out
 }
 
-// tcpAllowed reports whether UCX_TLS, or the option where that is not set, lets tcp in.
+// tcpAllowed reports whether UCX_TLS, or the option if that is not set, allows tcp.
 func tcpAllowed(option string) bool {
 	tls, set := os.LookupEnv("UCX_TLS")
 	if !set {

@@ -14,7 +14,7 @@ const prefix = "UCX_"
 //go:embed known.txt
 var knownText string
 
-// span is the range of UCX versions that know a name; a zero end is open.
+// span is the range of UCX versions that support a name; a zero end is open.
 type span struct{ since, until version }
 
 // version is a release of UCX without its patch level.
@@ -26,7 +26,7 @@ func (v version) before(w version) bool {
 
 func (v version) String() string { return strconv.Itoa(v.major) + "." + strconv.Itoa(v.minor) }
 
-// parseVersion reads "1.21" or "1.21.0"; anything else is the zero version.
+// parseVersion parses "1.21" or "1.21.0"; anything else is the zero version.
 func parseVersion(s string) version {
 	major, rest, _ := strings.Cut(s, ".")
 	minor, _, _ := strings.Cut(rest, ".")
@@ -38,8 +38,7 @@ func parseVersion(s string) version {
 	return version{a, b}
 }
 
-// known returns the built-in names with their prefix. The text is read once, at
-// the first call.
+// known returns the built-in names with their prefix. The text is parsed once, at the first call.
 var known = sync.OnceValue(func() map[string]span {
 	names := make(map[string]span)
 	for line := range strings.Lines(knownText) {
@@ -66,8 +65,7 @@ var known = sync.OnceValue(func() map[string]span {
 	return names
 })
 
-// bystanders are set by environment modules and vendors' scripts to say where UCX
-// lies. UCX reads none of them.
+// bystanders are set by environment modules and vendors' scripts to the location of UCX. UCX reads none of them.
 var bystanders = []string{
 	"UCX_HOME", "UCX_ROOT", "UCX_DIR", "UCX_PATH", "UCX_BASE", "UCX_PREFIX", "UCX_VERSION",
 	"UCX_INSTALL_DIR", "UCX_LIB", "UCX_LIBRARY_PATH", "UCX_INCLUDE", "UCX_BIN",
@@ -117,8 +115,8 @@ func lintNames(env map[string]string, h Host) []Finding {
 	return found
 }
 
-// CheckName looks at one option by its name with prefix. Nil means that the library
-// knows it; UCX itself accepts any name and ignores what it does not know.
+// CheckName checks one option by its name with prefix. Nil means that the library supports it; UCX itself accepts any
+// name and ignores unknown ones.
 func CheckName(name, value string, h Host) *Finding {
 	found := lintNames(map[string]string{name: value}, h)
 	if len(found) == 0 || found[0].Level == Note {
@@ -127,8 +125,7 @@ func CheckName(name, value string, h Host) *Finding {
 	return &found[0]
 }
 
-// nearestName compares without the prefix: it is right already, and would make a
-// short name look longer than it is.
+// nearestName compares without the prefix, which is correct and would make a short name look longer than it is.
 func nearestName(name string, options []string) []string {
 	var names []string
 	for n := range known() {

@@ -8,11 +8,10 @@ import (
 
 const varSockaddr = "UCX_SOCKADDR_TLS_PRIORITY"
 
-// CheckSockaddr returns an error if a value of UCX_SOCKADDR_TLS_PRIORITY leaves no
-// connection manager that works on this host. It must be asked before a listener
-// or an endpoint by socket address is made: UCX then fails an assertion or
-// dereferences a nil pointer and takes the process with it (seen with 1.13.1 and
-// 1.21.0). rdma tells that the host has an RDMA device.
+// CheckSockaddr returns an error if a value of UCX_SOCKADDR_TLS_PRIORITY leaves no connection manager that works on
+// this host. It must be called before a listener or an endpoint by socket address is created: otherwise UCX fails an
+// assertion or dereferences a nil pointer and aborts the process (seen with 1.13.1 and 1.21.0). rdma reports whether
+// the host has an RDMA device.
 func CheckSockaddr(value string, rdma bool) error {
 	for _, f := range lintSockaddr(value, Host{RDMA: rdma, NetDevices: []string{}}) {
 		if f.Level == Fail {
@@ -31,7 +30,7 @@ func lintSockaddr(value string, h Host) []Finding {
 	for _, item := range parseList(value).items {
 		switch {
 		case item == retired:
-			// Harmless beside others: UCX's own default still names it.
+			// Harmless next to others: UCX's own default still contains it.
 		case item == "tcp" || item == "rdmacm":
 			fixed = append(fixed, item)
 			if item == "tcp" || !h.noRDMA() {
@@ -47,7 +46,7 @@ func lintSockaddr(value string, h Host) []Finding {
 		}
 	}
 	if strings.HasPrefix(strings.TrimSpace(value), "^") {
-		// The list has an order, so UCX takes ^ as a part of the first name.
+		// The list is ordered, so UCX reads ^ as a part of the first name.
 		works, fixed = nil, nil
 		add(Warn, "^ does not negate this list", "name those to use")
 	}

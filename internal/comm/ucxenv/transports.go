@@ -8,12 +8,11 @@ import (
 
 const varTLS = "UCX_TLS"
 
-// retired is the transport that UCX-Py's first guide told everyone to set. UCX 1.11
-// removed it; connections are since set up by tcp or rdmacm without being asked.
+// retired is the transport that UCX-Py's first guide recommended. UCX 1.11 removed it; tcp or rdmacm set up connections
+// without it.
 const retired = "sockcm"
 
-// transports are the names that UCX_TLS takes, with the aliases that stand for
-// several of them.
+// transports are the names that UCX_TLS accepts, with the aliases of several of them.
 var transports = map[string][]string{
 	"self": {"self"}, "tcp": {"tcp"},
 	"posix": {"posix"}, "sysv": {"sysv"}, "xpmem": {"xpmem"}, "knem": {"knem"}, "cma": {"cma"},
@@ -39,8 +38,8 @@ var transports = map[string][]string{
 	"gaudi_gdr": {"gaudi_gdr"}, "gaudi": {"gaudi_gdr"},
 }
 
-// rdmaTransports are those that need an RDMA device. GGA and GDA only copy within
-// a host or from a kernel and reach nobody by themselves.
+// rdmaTransports are those that need an RDMA device. GGA and GDA only copy within a host or from a kernel and cannot
+// connect on their own.
 var rdmaTransports = []string{"rc_verbs", "ud_verbs", "rc_mlx5", "ud_mlx5", "dc_mlx5", "srd"}
 
 // networkTransports reach another host.
@@ -49,7 +48,7 @@ var networkTransports = append([]string{"tcp", "ugni_smsg", "ugni_udt", "ugni_rd
 // processTransports reach another process.
 var processTransports = append([]string{"posix", "sysv", "xpmem"}, networkTransports...)
 
-// tlsLint is the work of lintTLS on one value.
+// tlsLint is the state of lintTLS for one value.
 type tlsLint struct {
 	value string
 	host  Host
@@ -78,8 +77,7 @@ func lintTLS(value string, h Host) []Finding {
 		set = Setting{Name: varTLS, Unset: true}
 	}
 	for i := range t.found {
-		// A transport that is only missing here stays in the value, so there is
-		// nothing to set.
+		// A transport that is only missing here stays in the value, so there is nothing to set.
 		if set.Unset || set.Value != t.list.String() {
 			t.found[i].Set = []Setting{set}
 			t.found[i].Fix += "; " + set.String()
@@ -92,7 +90,7 @@ func (t *tlsLint) add(level Level, problem, fix string) {
 	t.found = append(t.found, Finding{Level: level, Var: varTLS, Value: t.value, Problem: problem, Fix: fix})
 }
 
-// all handles the word that must stand alone.
+// all handles the word that must be the only item.
 func (t *tlsLint) all() {
 	switch {
 	case t.list.negate:
@@ -110,8 +108,8 @@ func (t *tlsLint) all() {
 // items checks each name and builds the corrected list.
 func (t *tlsLint) items() {
 	for _, item := range t.list.items {
-		// A leading backslash asks for the transport and not the alias of that name,
-		// ":aux" for a transport that only sets up connections.
+		// A leading backslash selects the transport and not the alias of that name, ":aux" a transport that only sets
+		// up connections.
 		name, _ := strings.CutPrefix(item, `\`)
 		name, _, _ = strings.Cut(name, ":")
 		switch lower := strings.ToLower(name); {
@@ -141,7 +139,7 @@ func (t *tlsLint) items() {
 	}
 }
 
-// available tells of a transport that exists but not here.
+// available reports a transport that exists but not on this host.
 func (t *tlsLint) available(name string) {
 	if t.host.Transports == nil || t.list.negate || overlap(transports[name], t.host.Transports) {
 		return
@@ -177,7 +175,7 @@ func allowed(l allowList) []string {
 	return out
 }
 
-// usable drops from names what this host is known not to have.
+// usable removes names that this host is known not to have.
 func (t *tlsLint) usable(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool {
 		if slices.Contains(rdmaTransports, n) && t.host.noRDMA() {
@@ -187,8 +185,7 @@ func (t *tlsLint) usable(names []string) []string {
 	})
 }
 
-// reach checks that other processes and hosts can be reached at all, with the
-// names as UCX reads them now.
+// reach checks that other processes and hosts can be reached at all, with the names as UCX reads them now.
 func (t *tlsLint) reach() {
 	now := t.usable(allowed(t.list))
 	switch {
@@ -211,8 +208,8 @@ func (t *tlsLint) reach() {
 	t.network()
 }
 
-// network puts a network transport into the repair: the fast one first, where
-// there is an RDMA device, and tcp, which connects everything else.
+// network adds a network transport to the fix: the fast one first, if there is an RDMA device, and tcp, which connects
+// everything else.
 func (t *tlsLint) network() {
 	if t.fixed.negate {
 		t.fixed.items = slices.DeleteFunc(t.fixed.items, func(item string) bool {

@@ -60,7 +60,7 @@ var layers = [][]string{
 		"internal/wire/bridge"},
 	{"config"},
 	{"internal/device/topology"},
-	{"comm/ucxcomm/internal/ucxdoor"}, // byte lines by worker address alone, for comm/ucxcomm
+	{"comm/ucxcomm/internal/ucxmux"}, // byte lines by worker address alone, for comm/ucxcomm
 	{"ucx", "nccl"},
 	{"internal/device/kernels/gpulloyd"}, // k-means on a GPU, for frames
 	{"internal/device/kernels"},          // device code, for collectives and algorithms

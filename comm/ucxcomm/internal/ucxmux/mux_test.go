@@ -1,6 +1,6 @@
 //go:build cgo
 
-package ucxdoor
+package ucxmux
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// newDoor is a worker with a door, without a network.
-func newDoor(t *testing.T) *Door {
+// newDoor is a worker with a mux, without a network.
+func newDoor(t *testing.T) *Mux {
 	t.Helper()
 	c, err := ucx.NewContext(ucx.Config{Options: map[string]string{"TLS": "self,sm"},
 		Features: ucx.AllFeatures &^ ucx.Stream})
@@ -46,11 +46,11 @@ func limited(t *testing.T) context.Context {
 	return ctx
 }
 
-// listen gives the lines of a door to a channel.
-func listen(d *Door) (Card, chan *Line, func()) {
-	lines := make(chan *Line, 100)
-	card, stop := d.Listen(func(l *Line) { lines <- l })
-	return card, lines, stop
+// listen gives the conns of a mux to a channel.
+func listen(d *Mux) (Invitation, chan *Conn, func()) {
+	conns := make(chan *Conn, 100)
+	invitation, stop := d.Listen(func(l *Conn) { conns <- l })
+	return invitation, conns, stop
 }
 
 // Lines carry bytes both ways, end on both sides, and are many; a process can have one with itself.
@@ -58,17 +58,17 @@ func TestLines(t *testing.T) {
 	leak.Check(t)
 	ctx := limited(t)
 	a, b := newDoor(t), newDoor(t)
-	card, lines, _ := listen(b)
-	for _, from := range []*Door{a, b} {
+	invitation, conns, _ := listen(b)
+	for _, from := range []*Mux{a, b} {
 		var all sync.WaitGroup
 		for range 20 {
 			all.Go(func() {
-				out, err := from.Dial(ctx, card, "caller")
+				out, err := from.Dial(ctx, invitation, "caller")
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				in := <-lines
+				in := <-conns
 				if in.Name() != "caller" {
 					t.Errorf("the caller is %q", in.Name())
 				}
@@ -77,11 +77,11 @@ func TestLines(t *testing.T) {
 		}
 		all.Wait()
 	}
-	out, err := a.Dial(ctx, card, "caller")
+	out, err := a.Dial(ctx, invitation, "caller")
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := <-lines
+	in := <-conns
 	x, y := out.Numbers()
 	if p, q := in.Numbers(); p != y || q != x {
 		t.Errorf("the ends have the numbers %x %x and %x %x", x, y, p, q)
@@ -105,71 +105,71 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Who has no right card, or knocks where nobody listens any more, gets no line.
+// Who has no right invitation, or requests where nobody listens any more, gets no conn.
 func TestRefusals(t *testing.T) {
 	leak.Check(t)
 	ctx := limited(t)
 	a, b := newDoor(t), newDoor(t)
-	card, lines, stop := listen(b)
+	invitation, conns, stop := listen(b)
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
-	guess := card
+	guess := invitation
 	guess.Secret = newSecret()
 	if _, err := a.Dial(short, guess, ""); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a stranger: %v", err)
 	}
 	guess.Secret = "?"
 	if _, err := a.Dial(ctx, guess, ""); err == nil || !strings.Contains(err.Error(), "secret") {
-		t.Errorf("a card without a secret: %v", err)
+		t.Errorf("an invitation without a secret: %v", err)
 	}
-	l, err := a.Dial(ctx, card, "")
+	l, err := a.Dial(ctx, invitation, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	<-lines
+	<-conns
 	stop()
-	if _, err := a.Dial(ctx, card, ""); err == nil || !strings.Contains(err.Error(), "nobody listens") {
+	if _, err := a.Dial(ctx, invitation, ""); err == nil || !strings.Contains(err.Error(), "no listener") {
 		t.Errorf("when nobody listens: %v", err)
 	}
 }
 
-// A door that is closed ends the lines of others, and what knocks there.
+// A mux that is closed ends the conns of others, and what requests there.
 func TestClosedDoor(t *testing.T) {
 	leak.Check(t)
 	ctx := limited(t)
 	a, b := newDoor(t), newDoor(t)
-	card, lines, _ := listen(b)
-	l, err := a.Dial(ctx, card, "")
+	invitation, conns, _ := listen(b)
+	l, err := a.Dial(ctx, invitation, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-lines
+	<-conns
 	b.Close()
 	if _, err := l.Read(make([]byte, 1)); err != io.EOF {
-		t.Errorf("a line with a closed door: %v", err)
+		t.Errorf("a conn with a closed mux: %v", err)
 	}
 	a.Close()
-	if _, err := a.Dial(ctx, card, ""); !errors.Is(err, errPeerGone) {
-		t.Errorf("from a closed door: %v", err)
+	if _, err := a.Dial(ctx, invitation, ""); !errors.Is(err, errPeerGone) {
+		t.Errorf("from a closed mux: %v", err)
 	}
 }
 
-// Whatever comes, the door stands: messages of no line, knocks that are none, floods.
+// Whatever comes, the mux stands: messages of no conn, requests that are none, floods.
 func TestHostileMessages(t *testing.T) {
 	leak.Check(t)
 	ctx := limited(t)
 	a, b := newDoor(t), newDoor(t)
-	card, lines, _ := listen(b)
-	l, err := a.Dial(ctx, card, "")
+	invitation, conns, _ := listen(b)
+	l, err := a.Dial(ctx, invitation, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := <-lines
+	in := <-conns
 	p := l.peer
-	secret, _ := card.secret()
-	knock := binary.LittleEndian.AppendUint64(append([]byte{kindKnock}, secret[:]...), 7)
-	for _, header := range [][]byte{nil, {0}, {kindData}, {kindKnock},
+	secret, _ := invitation.secret()
+	knock := binary.LittleEndian.AppendUint64(append([]byte{kindConnect}, secret[:]...), 7)
+	for _, header := range [][]byte{nil, {0}, {kindData}, {kindConnect},
 		append([]byte{kindAccept}, make([]byte, 8)...), append([]byte{kindQuit},
 			make([]byte, 8)...), append([]byte{kindEnd}, make([]byte, 8)...), knock} {
 		for _, data := range [][]byte{nil, make([]byte, chunk), make([]byte, 20*chunk),
@@ -179,7 +179,7 @@ func TestHostileMessages(t *testing.T) {
 			}
 		}
 	}
-	// More than anybody sends on a line ends the line, and nothing else.
+	// More than anybody sends on a conn ends the conn, and nothing else.
 	_, remote := l.Numbers()
 	for range maxQueue/chunk + 10 {
 		if err := p.send(ctx, kindData, remote, make([]byte, chunk)); err != nil {
@@ -191,13 +191,13 @@ func TestHostileMessages(t *testing.T) {
 		over = in.over
 		in.mu.Unlock()
 		if ctx.Err() != nil {
-			t.Fatal("a line takes whatever comes")
+			t.Fatal("a conn takes whatever comes")
 		}
 	}
 	if n, err := io.Copy(io.Discard, in); err != nil || n > maxQueue+chunk {
 		t.Errorf("%d bytes of a flood were kept: %v", n, err)
 	}
-	again, err := a.Dial(ctx, card, "")
+	again, err := a.Dial(ctx, invitation, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func TestStrangersAreNoLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, hello, err := greet(ctx, nc, greeting{device: d.Memory()})
+	a, hello, err := shakeHands(ctx, nc, greeting{device: d.Memory()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,34 +65,34 @@ func TestStrangersAreNoLines(t *testing.T) {
 	other := append(make([]byte, tokenSize), 1, 3)
 	for _, bad := range [][]byte{{}, {1}, hello.Lines, other, join(0, 3), join(3, 3), join(1, 1),
 		join(1, comm.MaxStagedLines+1), append(join(1, 3), 0)} {
-		if c, err := dialLine(ctx, connect, comm.Limits{}, bad); err == nil {
+		if c, err := dialStripe(ctx, connect, comm.Limits{}, bad); err == nil {
 			c.Abort()
 			t.Errorf("%x became a line", bad)
 		}
 	}
-	one, err := dialLine(ctx, connect, comm.Limits{}, join(1, 3))
+	one, err := dialStripe(ctx, connect, comm.Limits{}, join(1, 3))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer one.Abort()
 	for _, bad := range [][]byte{join(1, 3), join(2, 4), join(1, 2)} { // taken, and of another number
-		if c, err := dialLine(ctx, connect, comm.Limits{}, bad); err == nil {
+		if c, err := dialStripe(ctx, connect, comm.Limits{}, bad); err == nil {
 			c.Abort()
 			t.Errorf("%x became a line beside the first", bad)
 		}
 	}
-	if b.lines.get() != nil {
+	if b.stripes.get() != nil {
 		t.Error("the comm uses lines before all are there")
 	}
-	two, err := dialLine(ctx, connect, comm.Limits{}, join(2, 3))
+	two, err := dialStripe(ctx, connect, comm.Limits{}, join(2, 3))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer two.Abort()
-	if len(b.lines.get()) != 2 {
-		t.Errorf("the comm has %d lines", len(b.lines.get()))
+	if len(b.stripes.get()) != 2 {
+		t.Errorf("the comm has %d lines", len(b.stripes.get()))
 	}
-	a.lines.set([]*conn{one, two})
+	a.stripes.set([]*conn{one, two})
 	data := stagetest.Random(spreadFrom)
 	m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("body")), d.Frame(t, data)}}
 	got := exchange(t, a, b, m)
@@ -102,11 +102,11 @@ func TestStrangersAreNoLines(t *testing.T) {
 	}
 	got.Release()
 	_ = b.Close() // ends the lines: the token is worth nothing any more
-	if c, err := dialLine(ctx, connect, comm.Limits{}, join(1, 3)); err == nil {
+	if c, err := dialStripe(ctx, connect, comm.Limits{}, join(1, 3)); err == nil {
 		c.Abort()
 		t.Error("a comm that has ended got a line")
 	}
-	if n := len(l.(*listener).desk.entries); n != 0 {
+	if n := len(l.(*listener).table.entries); n != 0 {
 		t.Errorf("%d comms are remembered", n)
 	}
 }
@@ -114,7 +114,7 @@ func TestStrangersAreNoLines(t *testing.T) {
 // TestLinesEndWithTheComm: those that came before their comm failed go with it.
 func TestLinesEndWithTheComm(t *testing.T) {
 	leak.Check(t, leak.Wait(30*time.Second))
-	var k desk
+	var k stripeTable
 	e := k.open()
 	x, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -160,7 +160,7 @@ func (c hookedConn) Write(p []byte) (int, error) {
 // TestLineIsHeldUntilItHasJoined: a comm that has all its lines does not use one that still ends its handshake.
 func TestLineIsHeldUntilItHasJoined(t *testing.T) {
 	leak.Check(t, leak.Wait(30*time.Second))
-	var k desk
+	var k stripeTable
 	e := k.open()
 	defer e.withdraw()
 	x, err := net.Listen("tcp", "127.0.0.1:0")
@@ -190,7 +190,7 @@ func TestLineIsHeldUntilItHasJoined(t *testing.T) {
 	asked := false
 	line.nc = hookedConn{line.nc, func() {
 		asked = true
-		if n := len(of.lines.get()); n != 1 {
+		if n := len(of.stripes.get()); n != 1 {
 			t.Errorf("lines of the comm during the answer: %d, want 1", n)
 		}
 		for name, turn := range map[string]turn{"read": line.rturn, "write": line.wturn} {

@@ -1,4 +1,4 @@
-package ucxdoor
+package ucxmux
 
 import (
 	"bytes"
@@ -14,46 +14,46 @@ import (
 	"go.millstream.dev/internal/proc/hostid"
 )
 
-// Process identifies a process for those who can see it.
+// Process identifies a process for those that can see it.
 type Process struct {
-	// Space is the machine and the namespace in which PID is its number; "" if that is not known.
+	// Space identifies the machine and the PID namespace; "" if unknown.
 	Space string `json:"space,omitempty"`
-	// PID is the number.
+	// PID is the process id.
 	PID int `json:"pid,omitempty"`
-	// Start is when it started, in ticks since the machine did: numbers are used again.
+	// Start is the start time of the process, in ticks since boot: process ids are reused.
 	Start uint64 `json:"start,omitempty"`
 }
 
-// self is this process.
+// self returns this process.
 var self = sync.OnceValue(func() Process {
 	p := Process{Space: hostid.In("pid"), PID: os.Getpid()}
 	p.Start, _ = startOf(p.PID)
 	return p
 })
 
-// startOf is field 22 of /proc/PID/stat. The name in field 2 may contain anything.
+// startOf returns field 22 of /proc/PID/stat. The name in field 2 may contain any character.
 func startOf(pid int) (uint64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
 	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	const after = 22 - 3 // the first one behind the name is field 3
+	const after = 22 - 3 // the first one after the name is field 3
 	if len(fields) <= after {
 		return 0, errors.New("no start time")
 	}
 	return strconv.ParseUint(string(fields[after]), 10, 64)
 }
 
-// seen tells whether the process is one that this one can look at.
-func (p Process) seen() bool {
+// visible reports whether this process can observe the process.
+func (p Process) visible() bool {
 	return p.Space != "" && p.Space == self().Space && p.PID > 0 && p.Start > 0
 }
 
-// errGone is a process that has ended.
-var errGone = errors.New("the process that wrote it has ended")
+// errGone is returned for a process that has ended.
+var errGone = errors.New("process has ended")
 
-// watch opens a descriptor that becomes readable when the process ends; errGone if it has.
+// watch opens a descriptor that becomes readable when the process ends; it returns errGone if it has.
 func (p Process) watch() (*os.File, error) {
 	fd, err := unix.PidfdOpen(p.PID, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) {
@@ -63,7 +63,7 @@ func (p Process) watch() (*os.File, error) {
 		return nil, err // a kernel before 5.10, or a sandbox
 	}
 	f := os.NewFile(uintptr(fd), "pidfd")
-	// Only now: the number cannot go to another process any more while the start is read.
+	// Checked after opening: the process id cannot be reused while the descriptor is open.
 	if start, err := startOf(p.PID); err != nil || start != p.Start {
 		_ = f.Close()
 		return nil, errGone
@@ -77,19 +77,19 @@ func awaitEnd(f *os.File) error {
 	if err != nil {
 		return err
 	}
-	return raw.Read(ended)
+	return raw.Read(hasEnded)
 }
 
-// ended tells whether the process of a descriptor has ended; a zombie has.
-func ended(fd uintptr) bool {
+// hasEnded reports whether the process of a descriptor has ended; a zombie has.
+func hasEnded(fd uintptr) bool {
 	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(p, 0)
 	return err == nil && n > 0
 }
 
-// alive is errGone for a process that can be looked at and has ended.
+// alive returns errGone for a visible process that has ended.
 func (p Process) alive() error {
-	if !p.seen() {
+	if !p.visible() {
 		return nil
 	}
 	f, err := p.watch()
@@ -97,7 +97,7 @@ func (p Process) alive() error {
 		raw, rerr := f.SyscallConn()
 		if rerr == nil {
 			_ = raw.Control(func(fd uintptr) {
-				if ended(fd) {
+				if hasEnded(fd) {
 					err = errGone
 				}
 			})
@@ -107,13 +107,13 @@ func (p Process) alive() error {
 	if errors.Is(err, errGone) {
 		return err
 	}
-	return nil // or it cannot be told
+	return nil // or it is unknown
 }
 
-// whenGone runs do when the process has ended, unless ctx ends first. It does nothing for one that cannot be seen, and
-// waits for nobody.
+// whenGone calls do when the process has ended, unless ctx ends first. It does nothing for a process that is not
+// visible, and does not block.
 func (p Process) whenGone(ctx context.Context, do func()) {
-	if !p.seen() || p.PID == self().PID {
+	if !p.visible() || p.PID == self().PID {
 		return
 	}
 	f, err := p.watch()

@@ -10,42 +10,45 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// meeting is a socket connection of UCX on which both ends know each other's tags: what
-// UCXX calls an endpoint.
-type meeting struct {
+// tagged is a socket connection of UCX whose ends have exchanged tags: an endpoint in UCXX's terms.
+type taggedEndpoint struct {
 	*ucx.UCXXEndpoint
 	send, recv         uint64 // tags of messages
-	sideSend, sideRecv uint64 // tags beside them that distributed-ucxx does not use
+	sideSend, sideRecv uint64 // further tags that distributed-ucxx does not use
 }
 
-// sideHash is the number of the tags of a tether.
+// sideHash is the number of the tags of a control.
 const sideHash = 0x4d73
 
-func newMeeting(ep *ucx.UCXXEndpoint, send, recv uint64) *meeting {
-	return &meeting{
+func newTaggedEndpoint(ep *ucx.UCXXEndpoint, send, recv uint64) *taggedEndpoint {
+	return &taggedEndpoint{
 		UCXXEndpoint: ep, send: send, recv: recv,
 		sideSend: ucxxwire.UserTag(send, sideHash), sideRecv: ucxxwire.UserTag(recv, sideHash),
 	}
 }
 
-func (m *meeting) raw() *ucx.Endpoint { return m.Endpoint() }
+func (m *taggedEndpoint) raw() *ucx.Endpoint { return m.Endpoint() }
 
-func (m *meeting) startSend(v ucx.View) *ucx.Request { return m.StartSend(v, ucx.ForceTag(m.send)) }
-func (m *meeting) startRecv(v ucx.View) *ucx.Request { return m.StartRecv(v, ucx.ForceTag(m.recv)) }
+func (m *taggedEndpoint) startSend(v ucx.View) *ucx.Request {
+	return m.StartSend(v, ucx.ForceTag(m.send))
+}
+func (m *taggedEndpoint) startRecv(v ucx.View) *ucx.Request {
+	return m.StartRecv(v, ucx.ForceTag(m.recv))
+}
 
 // meet dials.
-func meet(ctx context.Context, w *ucx.Worker, hostport string) (*meeting, error) {
+func dialTagged(ctx context.Context, w *ucx.Worker, hostport string) (*taggedEndpoint, error) {
 	ep, err := w.DialUCXX(ctx, hostport)
 	if err != nil {
 		return nil, err
 	}
 	send, recv := ep.Tags()
-	return newMeeting(ep, send, recv), nil
+	return newTaggedEndpoint(ep, send, recv), nil
 }
 
-// receive lets a peer in and exchanges tags. It is ucx.ListenUCXX's handshake, beside
-// which a gate of package comm could not push out those who only hold connections.
-func receive(ctx context.Context, r *ucx.ConnRequest) (*meeting, error) {
+// receive accepts a peer and exchanges tags. It is the handshake of ucx.ListenUCXX, with which a gate of package comm
+// could not evict peers that only hold connections.
+func receive(ctx context.Context, r *ucx.ConnRequest) (*taggedEndpoint, error) {
 	ep, err := r.Accept(nil)
 	if err != nil {
 		return nil, err
@@ -58,7 +61,7 @@ func receive(ctx context.Context, r *ucx.ConnRequest) (*meeting, error) {
 	return m, nil
 }
 
-func exchangeTags(ctx context.Context, ep *ucx.Endpoint) (*meeting, error) {
+func exchangeTags(ctx context.Context, ep *ucx.Endpoint) (*taggedEndpoint, error) {
 	var seed [8]byte
 	_, _ = rand.Read(seed[:])
 	mine := ucxxwire.PeerInfo{Tag: binary.NativeEndian.Uint64(seed[:])}
@@ -77,13 +80,12 @@ func exchangeTags(ctx context.Context, ep *ucx.Endpoint) (*meeting, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newMeeting(u, theirs.Tag, mine.Tag), nil
+	return newTaggedEndpoint(u, theirs.Tag, mine.Tag), nil
 }
 
-// drain drops what has arrived for a closed connection and was not read: its last words,
-// mostly, and announcements of large frames, which a receive that is too short refuses.
-// UCX would keep them until the worker ends.
-func (m *meeting) drain() {
+// drain drops messages of a closed connection that were not read: mostly its last messages, and announcements of large
+// frames, which a receive that is too short rejects. UCX would keep them until the worker ends.
+func (m *taggedEndpoint) drain() {
 	w := m.raw().Worker()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()

@@ -1,4 +1,4 @@
-package ucxdoor
+package ucxmux
 
 import (
 	"context"
@@ -13,18 +13,19 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-func card() Card {
-	return Card{Version: cardVersion, Contact: ucx.Contact{Address: ucx.WorkerAddress("not a real address")},
-		Secret: newSecret(), Process: self(), Host: "here"}
+func invitation() Invitation {
+	return Invitation{Version: invitationVersion,
+		Contact: ucx.Contact{Address: ucx.WorkerAddress("not a real address")},
+		Secret:  newSecret(), Process: self(), Host: "here"}
 }
 
 func TestCardsInFiles(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "card")
-	want := card()
+	path := filepath.Join(t.TempDir(), "invitation")
+	want := invitation()
 	if err := want.Write(path); err != nil {
 		t.Fatal(err)
 	}
-	got, err := ReadCard(path)
+	got, err := ReadInvitation(path)
 	if err != nil || string(got.Contact.Address) != string(want.Contact.Address) || got.Secret != want.Secret ||
 		got.Process != want.Process {
 		t.Fatalf("read back %+v, %v", got, err)
@@ -42,25 +43,25 @@ func TestCardsInFiles(t *testing.T) {
 		"empty": "", "not JSON": "ucx1:abc", "another version": `{"millstream-ucx":2}`,
 		"no address":        `{"millstream-ucx":1}`,
 		"a damaged address": `{"millstream-ucx":1,"contact":{"address":"ucx1:AAAA"}}`,
-		"endless":           strings.Repeat(" ", maxCard+1),
+		"endless":           strings.Repeat(" ", maxInvitation+1),
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadCard(path); err == nil {
-			t.Errorf("%s: it is a card", name)
+		if _, err := ReadInvitation(path); err == nil {
+			t.Errorf("%s: it is an invitation", name)
 		}
 	}
 	for _, secret := range []string{"", "00", strings.Repeat("x", 32), strings.Repeat("0", 34)} {
-		if _, err := (&Card{Secret: secret}).secret(); err == nil {
+		if _, err := (&Invitation{Secret: secret}).secret(); err == nil {
 			t.Errorf("the secret %q is one", secret)
 		}
 	}
 }
 
 func FuzzParseCard(f *testing.F) {
-	c := card()
-	path := filepath.Join(f.TempDir(), "card")
+	c := invitation()
+	path := filepath.Join(f.TempDir(), "invitation")
 	if err := c.Write(path); err != nil {
 		f.Fatal(err)
 	}
@@ -68,12 +69,12 @@ func FuzzParseCard(f *testing.F) {
 	f.Add(text)
 	f.Add([]byte(`{"millstream-ucx":1,"contact":{"address":"ucx1:AAAAAAAAAAA"},"process":{"pid":-1}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		c, err := ParseCard(text)
+		c, err := ParseInvitation(text)
 		if err != nil {
 			return
 		}
-		if len(c.Contact.Address) == 0 || c.Version != cardVersion {
-			t.Errorf("%q is the card %+v", text, c)
+		if len(c.Contact.Address) == 0 || c.Version != invitationVersion {
+			t.Errorf("%q is the invitation %+v", text, c)
 		}
 		_, _ = c.secret()
 		_, _ = c.mark(), c.Listening()
@@ -125,11 +126,11 @@ func TestProcesses(t *testing.T) {
 		t.Errorf("a process that cannot be seen: %v", err)
 	}
 	folder := t.TempDir()
-	c := card()
+	c := invitation()
 	c.Process = p
 	dead, alive, other := filepath.Join(folder, NewName()), filepath.Join(folder, NewName()),
 		filepath.Join(folder, namePrefix+"something else")
-	mine := card()
+	mine := invitation()
 	if err := errors.Join(c.Write(dead), mine.Write(alive), os.WriteFile(other, []byte("of value"),
 		0o600)); err != nil {
 		t.Fatal(err)

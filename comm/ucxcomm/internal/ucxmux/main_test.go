@@ -1,4 +1,4 @@
-package ucxdoor
+package ucxmux
 
 import (
 	"fmt"

@@ -31,23 +31,23 @@ func TestCredits(t *testing.T) {
 			}
 			break
 		}
-		if written++; written*5000 > laneWindow {
+		if written++; written*5000 > dataWindow {
 			t.Fatalf("%d bytes were written and nothing was read", written*5000)
 		}
 	}
-	if written*5000 < laneWindow/2 {
+	if written*5000 < dataWindow/2 {
 		t.Errorf("the writer stopped after %d bytes", written*5000)
 	}
 	// A message longer than the window waits for half of it.
 	large := make(chan error, 1)
-	go func() { large <- a.Write(ctx, msg(make([]byte, 2*laneWindow))) }()
+	go func() { large <- a.Write(ctx, msg(make([]byte, 2*dataWindow))) }()
 	for i := range written {
 		r, err := z.Read(ctx)
 		if err != nil || r.Size() != 5000 {
 			t.Fatalf("message %d of %d: %v", i, written, err)
 		}
 	}
-	if r, err := z.Read(ctx); err != nil || r.Size() != 2*laneWindow {
+	if r, err := z.Read(ctx); err != nil || r.Size() != 2*dataWindow {
 		t.Fatalf("the large message: %v", err)
 	}
 	if err := <-large; err != nil {
@@ -59,7 +59,7 @@ func TestCredits(t *testing.T) {
 func TestCreditsBothWays(t *testing.T) {
 	a, z := pair(t, backends["lane"])
 	ctx := testContext(t)
-	const n = 3 * laneWindow / 100_000
+	const n = 3 * dataWindow / 100_000
 	done := make(chan error, 4)
 	for _, c := range []comm.Comm{a, z} {
 		go func() {
@@ -94,7 +94,7 @@ func TestCreditsBothWays(t *testing.T) {
 func TestPieces(t *testing.T) {
 	a, z := pair(t, backends["lane"])
 	ctx := testContext(t)
-	for _, n := range []int{laneFrames - 2, laneFrames - 1, laneFrames, laneFrames + 1, 2*laneFrames + 17} {
+	for _, n := range []int{dataFrames - 2, dataFrames - 1, dataFrames, dataFrames + 1, 2*dataFrames + 17} {
 		for _, first := range []int{0, 1} {
 			frames := make([][]byte, n)
 			for i := range frames {
@@ -124,12 +124,12 @@ func TestPieces(t *testing.T) {
 
 // Limits hold on a lane as well, for whole messages and for those in pieces.
 func TestLaneLimits(t *testing.T) {
-	for name, frames := range map[string]int{"one frame too many": 11, "pieces": laneFrames + 5, "bytes": 2} {
+	for name, frames := range map[string]int{"one frame too many": 11, "pieces": dataFrames + 5, "bytes": 2} {
 		t.Run(name, func(t *testing.T) {
 			ctx := testContext(t)
 			limits := comm.Limits{Frames: 10, Message: 1000}
 			if name == "pieces" {
-				limits = comm.Limits{Frames: laneFrames + 2}
+				limits = comm.Limits{Frames: dataFrames + 2}
 			}
 			b := backends["lane"]
 			l, err := b.Listen(ctx, "127.0.0.1:0", comm.ListenConfig{Limits: limits})
@@ -193,7 +193,7 @@ func TestFallback(t *testing.T) {
 		}
 		defer z.Close()
 		for _, x := range []comm.Comm{c, z} {
-			if got := x.(*conn).lane != nil; got != lane {
+			if got := x.(*conn).data != nil; got != lane {
 				t.Errorf("there is a lane: %v", got)
 			}
 		}
@@ -218,7 +218,7 @@ func TestFallback(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.release()
-	w, err := e.lane()
+	w, err := e.dataUCX()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestPolling(t *testing.T) {
 	engines.mu.Lock()
 	e := engines.m[used.key()]
 	engines.mu.Unlock()
-	lanes, err := e.lane()
+	lanes, err := e.dataUCX()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,18 +6,13 @@ import (
 	"net"
 	"slices"
 
-	"go.millstream.dev/comm/ucxcomm/internal/ucxdoor"
+	"go.millstream.dev/comm/ucxcomm/internal/ucxmux"
 	"go.millstream.dev/internal/wire/ucxxwire"
 	"go.millstream.dev/ucx"
 )
 
-// porch is where an engine without sockets meets others: by worker address.
-type porch struct {
-	door *ucxdoor.Door
-}
-
-// startByFile makes the one worker of an engine without sockets. Without streams UCX does not bound how many endpoints
-// two workers may make.
+// startByFile creates the only worker of an engine without sockets. Without streams UCX does not limit the number of
+// endpoints between two workers.
 func (e *engine) startByFile() {
 	if _, set := e.options["TLS"]; !set && networked() {
 		e.options["TLS"] = "^tcp" // which opens a port for each interface
@@ -26,26 +21,25 @@ func (e *engine) startByFile() {
 	if e.err != nil {
 		return
 	}
-	door, err := ucxdoor.Open(e.meet)
+	mux, err := ucxmux.Open(e.meet)
 	if err != nil {
 		_ = e.meet.Close()
 		_ = e.ctx.Close()
 		e.err = fmt.Errorf("ucxcomm: no UCX: %w", err)
 		return
 	}
-	e.porch = &porch{door: door}
+	e.mux = mux
 }
 
-// networked tells whether there is an interface that UCX's tcp could use; where there is none UCX warns of who names
-// it.
+// networked reports whether there is an interface that UCX's tcp could use; without one UCX warns if tcp is requested.
 func networked() bool {
 	list, err := net.Interfaces()
 	return err != nil || slices.ContainsFunc(list, func(i net.Interface) bool { return i.Flags&net.FlagUp != 0 })
 }
 
-// meetOver makes the connection of two processes that have a line. Both call it. The line becomes the lifeline: who
-// dies, closes or gives up is noticed through it.
-func meetOver(ctx context.Context, w *ucx.Worker, l *ucxdoor.Line, peer string) (*meeting, error) {
+// attachTagged makes the connection of two processes that have a control connection. Both call it. The control
+// connection becomes the lifeline, through which the end of either process is detected.
+func attachTagged(ctx context.Context, w *ucx.Worker, l *ucxmux.Conn, peer string) (*taggedEndpoint, error) {
 	ep, err := w.Attach(ctx, l, peer)
 	if err != nil {
 		return nil, err
@@ -56,5 +50,5 @@ func meetOver(ctx context.Context, w *ucx.Worker, l *ucxdoor.Line, peer string) 
 		return nil, err
 	}
 	local, remote := l.Numbers()
-	return newMeeting(u, ucxxwire.UserTag(remote, sideHash+1), ucxxwire.UserTag(local, sideHash+1)), nil
+	return newTaggedEndpoint(u, ucxxwire.UserTag(remote, sideHash+1), ucxxwire.UserTag(local, sideHash+1)), nil
 }

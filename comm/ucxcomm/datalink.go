@@ -12,43 +12,40 @@ import (
 )
 
 const (
-	// laneWindow is how many bytes of messages the peer may be ahead of this side's
-	// reads; see laneLink.room.
-	laneWindow = 16 << 20
-	// minWindow is the least that a peer may offer: below, every message would wait.
+	// dataWindow is how many bytes of messages the peer may be ahead of this side's reads; see dataLink.room.
+	dataWindow = 16 << 20
+	// minWindow is the smallest window that a peer may offer: with less, every message would wait.
 	minWindow = 64 << 10
-	// laneFrames is the most frames that ucx sends as one message. Messages with more,
-	// and those that begin with an empty frame, travel in pieces: an empty frame, a frame
-	// of one byte, 1 if more pieces follow, and frames of the message.
-	laneFrames = 1 << 16
+	// dataFrames is the maximum number of frames that ucx sends as one message. Messages with more, and those that
+	// begin with an empty frame, are sent in pieces: an empty frame, a frame of one byte, 1 if more pieces follow, and
+	// frames of the message.
+	dataFrames = 1 << 16
 )
 
-// laneLink moves messages between Millstream programs: over shared memory, NVLink,
-// InfiniBand or whatever UCX finds, one active message for all small frames of a
-// message and one for each large frame.
-type laneLink struct {
+// dataLink is a data connection between Millstream programs: over shared memory, NVLink, InfiniBand or any transport
+// that UCX finds, one active message for all small frames of a message and one for each large frame.
+type dataLink struct {
 	ep     *ucx.Endpoint
-	t      *tether
+	t      *controlChannel
 	window uint64 // the peer's
 
 	host, device mem.Resource // nil: Go's heap
-	lines        *stagedLines // for frames on GPUs; nil: UCX moves them. Set before anybody else has the comm
+	stripes      *stripes     // for frames on GPUs; nil: UCX moves them. Set before the comm is shared
 
 	mu    sync.Mutex
-	sent  uint64        // cost of what was written
-	taken uint64        // cost of what the peer's reads have taken, as far as it told
+	sent  uint64        // cost of all written messages
+	taken uint64        // cost of the messages that the peer has read, as last reported
 	grown chan struct{} // capacity 1: taken has grown
 
-	// Owner: who has the comm's turn to read.
+	// Owner: the current reader of the comm.
 	consumed, told uint64
 }
 
-// messageCost is what a message counts for against the window: what it makes the peer
-// keep at most.
+// messageCost is what a message counts against the window: the most that it makes the peer keep.
 func messageCost(m *wire.Message) uint64 { return uint64(m.Size()) + 128*uint64(1+len(m.Frames)) }
 
-// credited is the tether's news.
-func (l *laneLink) credited(taken uint64) {
+// addCredit processes a credit from the control connection.
+func (l *dataLink) addCredit(taken uint64) {
 	l.mu.Lock()
 	if taken > l.taken && taken <= l.sent {
 		l.taken = taken
@@ -60,10 +57,9 @@ func (l *laneLink) credited(taken uint64) {
 	}
 }
 
-// room waits until the peer can take a message. A reader tells what it took when that is
-// a quarter of the window, so a message that is longer than the window goes out when
-// less than half of it is used.
-func (l *laneLink) room(ctx context.Context, cost uint64) error {
+// room waits until the peer can receive a message. A reader reports its progress in units of a quarter of the window,
+// so a message longer than the window is sent when less than half of it is used.
+func (l *dataLink) room(ctx context.Context, cost uint64) error {
 	for {
 		l.mu.Lock()
 		ahead := l.sent - l.taken
@@ -76,7 +72,7 @@ func (l *laneLink) room(ctx context.Context, cost uint64) error {
 		select {
 		case <-l.grown:
 		case <-l.ep.Done():
-			return fmt.Errorf("the lane has ended: %w", orClosed(l.ep.Err()))
+			return fmt.Errorf("data connection has ended: %w", orClosed(l.ep.Err()))
 		case <-ctx.Done():
 			return &idleError{context.Cause(ctx)}
 		}
@@ -90,7 +86,7 @@ func orClosed(err error) error {
 	return err
 }
 
-func (l *laneLink) write(ctx context.Context, m *wire.Message) error {
+func (l *dataLink) write(ctx context.Context, m *wire.Message) error {
 	if len(m.Frames) == 0 {
 		return &idleError{errNoFrames}
 	}
@@ -100,10 +96,10 @@ func (l *laneLink) write(ctx context.Context, m *wire.Message) error {
 	if err := l.room(ctx, messageCost(m)); err != nil {
 		return err
 	}
-	if l.lines != nil && onDevice(m) && len(m.Frames) <= laneFrames-3 {
+	if l.stripes != nil && onDevice(m) && len(m.Frames) <= dataFrames-3 {
 		return l.writeStaged(ctx, m)
 	}
-	if len(m.Frames) <= laneFrames && m.Frames[0].Len() > 0 {
+	if len(m.Frames) <= dataFrames && m.Frames[0].Len() > 0 {
 		var few [8]ucx.View
 		views := few[:0]
 		for _, f := range m.Frames {
@@ -112,7 +108,7 @@ func (l *laneLink) write(ctx context.Context, m *wire.Message) error {
 		return l.send(ctx, views)
 	}
 	for rest := m.Frames; len(rest) > 0; {
-		n := min(len(rest), laneFrames-2)
+		n := min(len(rest), dataFrames-2)
 		views := []ucx.View{ucx.Bytes(nil), ucx.Bytes([]byte{flag(n < len(rest))})}
 		for _, f := range rest[:n] {
 			views = append(views, view(f))
@@ -125,15 +121,15 @@ func (l *laneLink) write(ctx context.Context, m *wire.Message) error {
 	return nil
 }
 
-func (l *laneLink) send(ctx context.Context, views []ucx.View) error {
+func (l *dataLink) send(ctx context.Context, views []ucx.View) error {
 	err := l.ep.SendFrames(ctx, views...)
 	if err != nil {
-		abortEndpoint(l.ep) // whatever has gone out of the message, the rest will not
+		abortEndpoint(l.ep) // the rest of the message will not be sent
 	}
 	return err
 }
 
-func (l *laneLink) read(ctx context.Context, b bounds) (*wire.Message, error) {
+func (l *dataLink) read(ctx context.Context, b bounds) (*wire.Message, error) {
 	m, more, err := l.piece(ctx, b)
 	for err == nil && more {
 		b.frames -= len(m.Frames)
@@ -154,24 +150,24 @@ func (l *laneLink) read(ctx context.Context, b bounds) (*wire.Message, error) {
 		return nil, err
 	}
 	l.consumed += messageCost(m)
-	if l.consumed-l.told >= laneWindow/4 {
+	if l.consumed-l.told >= dataWindow/4 {
 		l.told = l.consumed
 		l.t.sendCredit(l.told)
 	}
 	return m, nil
 }
 
-// piece receives what was sent as one, and tells whether the message goes on.
-func (l *laneLink) piece(ctx context.Context, b bounds) (m *wire.Message, more bool, err error) {
+// piece receives one piece, and reports whether the message continues.
+func (l *dataLink) piece(ctx context.Context, b bounds) (m *wire.Message, more bool, err error) {
 	frames, err := l.ep.RecvFrames(ctx, ucx.Allocators{Host: l.host, Device: l.device,
-		MaxFrames: min(b.frames+3, laneFrames), MaxBytes: b.bytes + 1 +
+		MaxFrames: min(b.frames+3, dataFrames), MaxBytes: b.bytes + 1 +
 			int64(l.tableRoom(b)), Spin: b.soon, Reserve: b.reserve})
 	switch {
 	case err == nil:
 	case ctx.Err() != nil && l.ep.Err() == nil:
 		return nil, false, &idleError{err}
 	default:
-		abortEndpoint(l.ep) // what is beyond the limits is dropped, and the peer should know
+		abortEndpoint(l.ep) // a message beyond the limits is dropped, and the peer must be notified
 		return nil, false, err
 	}
 	switch {
@@ -190,12 +186,12 @@ func (l *laneLink) piece(ctx context.Context, b bounds) (m *wire.Message, more b
 		frames[:2].Release()
 		return message(frames[2:]), more, nil
 	default:
-		err = fmt.Errorf("the peer sent a message of %d frames without a body", len(frames))
+		err = fmt.Errorf("message of %d frames without a body", len(frames))
 	}
 	frames.Release()
 	abortEndpoint(l.ep)
 	return nil, false, err
 }
 
-// shutdown closes the lane: what was written is known to have arrived.
-func (l *laneLink) shutdown(ctx context.Context) error { return l.ep.Shutdown(ctx) }
+// shutdown closes the data connection: all written data is known to have arrived.
+func (l *dataLink) shutdown(ctx context.Context) error { return l.ep.Shutdown(ctx) }
