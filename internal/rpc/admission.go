@@ -19,7 +19,7 @@ const (
 	defaultFirstRequest = time.Minute
 )
 
-// boundComms fills the bounds of comms and of waiting requests.
+// boundComms sets the default bounds of comms and of waiting requests.
 func (c *Config) boundComms() {
 	if c.MaxComms <= 0 {
 		c.MaxComms = min(defaultMaxComms, descriptors.ForComms())
@@ -38,7 +38,7 @@ func (c *Config) boundComms() {
 	}
 }
 
-// hostOf returns the host of a comm's peer, or its whole address where there is none.
+// hostOf returns the host of a comm's peer, or its whole address if it has none.
 func hostOf(c comm.Comm) string {
 	if host, err := comm.AddressHost(c.PeerAddr()); err == nil && host != "" {
 		return host
@@ -47,9 +47,8 @@ func hostOf(c comm.Comm) string {
 	return scheme
 }
 
-// room finds place for one more comm of a host. Where all places are taken it is that of an
-// idle comm, which the caller stops: of the same host if that has too many, otherwise of
-// the host that has the most. It is called with s.life locked.
+// room makes room for one more comm of a host. If there is none it returns an idle comm, which the caller stops: of the
+// same host if that has too many, otherwise of the host that has the most. It is called with s.life locked.
 func (s *Server) room(host string) (idlest *session, err error) {
 	from, limit, name := host, s.cfg.MaxCommsPerHost, "MaxCommsPerHost"
 	switch {
@@ -76,7 +75,7 @@ func (s *Server) room(host string) (idlest *session, err error) {
 	return idlest, nil
 }
 
-// forget gives the place of a comm back. It is called with s.life locked, and may be twice.
+// forget removes a comm from the counts. It is called with s.life locked, and may be called twice.
 func (s *Server) forget(n *session) {
 	if _, ok := s.life.comms[n]; !ok {
 		return
@@ -87,13 +86,12 @@ func (s *Server) forget(n *session) {
 	}
 }
 
-// awaitFirst stops a session whose first request does not come: nothing has arrived for
-// Config.FirstRequest. A large request may take any time. The caller calls received when the
-// request is there.
+// awaitFirst stops a session whose first request does not arrive: no data has arrived for Config.FirstRequest. A large
+// request may take any time. The caller calls received when the request has arrived.
 func (n *session) awaitFirst() (received func()) {
 	limit, have := n.server.cfg.FirstRequest, hooks.Received(n.comm)
 	var mu sync.Mutex
-	var timer *time.Timer // guarded by mu; nil when the request is there
+	var timer *time.Timer // guarded by mu; nil when the request has arrived
 	mu.Lock()
 	defer mu.Unlock()
 	timer = time.AfterFunc(limit, func() {
@@ -119,13 +117,13 @@ func (n *session) awaitFirst() (received func()) {
 	}
 }
 
-// commFailed logs how a comm has ended. A peer that breaks the protocol is named; one that
-// has left in the middle of a message is not worth a line.
+// commFailed logs how a comm has ended. A peer that violates the protocol is logged as a warning; one that disconnected
+// in the middle of a message is not.
 func (s *Server) commFailed(peer string, err error) {
 	level, msg := slog.LevelDebug, "comm ended"
 	var protocol *ProtocolError
 	if errors.As(err, &protocol) || errors.Is(err, comm.ErrProtocol) {
-		level, msg = slog.LevelWarn, "peer broke the protocol"
+		level, msg = slog.LevelWarn, "protocol violation by peer"
 	}
 	s.noisy.protocol.Log(s.cfg.Logger, level, msg, "server", s.id, "peer", peer, "error", err)
 }

@@ -356,7 +356,7 @@ func TestPeersAreNamed(t *testing.T) {
 		r.say(d, []any{1, 2, 3})
 		<-d.Done()
 		time.Sleep(time.Second)
-		for _, want := range []string{"request refused", "peer=sim://thief:", "peer broke the protocol",
+		for _, want := range []string{"request refused", "peer=sim://thief:", "protocol violation by peer",
 			"peer=sim://babbler:"} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log lacks %q:\n%s", want, log)

@@ -13,11 +13,11 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// ArgumentError is an argument that a handler cannot take. Python peers see a TypeError.
+// ArgumentError is returned for an argument that a handler cannot accept. Python peers see a TypeError.
 type ArgumentError struct {
-	// Op and Name say where.
+	// Op and Name are the op and the argument.
 	Op, Name string
-	// Reason says what is wrong.
+	// Reason describes the problem.
 	Reason string
 }
 
@@ -37,8 +37,8 @@ type param struct {
 
 var paramsOf sync.Map // of reflect.Type to []param
 
-// params reads the tags of a struct: `rpc:"name"` or `rpc:"name,optional"`; without a tag
-// the field's name in snake case; `rpc:"-"` leaves it out. Pointers are optional.
+// params parses the tags of a struct: `rpc:"name"` or `rpc:"name,optional"`; without a tag the field's name in snake
+// case; `rpc:"-"` leaves it out. Pointers are optional.
 func params(t reflect.Type) []param {
 	if p, ok := paramsOf.Load(t); ok {
 		return p.([]param)
@@ -75,14 +75,13 @@ func snake(s string) string {
 	return b.String()
 }
 
-// control are the keys of a request that are not arguments of its handler.
+// control reports whether a key of a request is not an argument of its handler.
 func control(name string) bool {
 	return name == "op" || name == "reply" || name == "close" || name == "serializers"
 }
 
-// Args decodes the arguments into a struct: see Handle for its tags. As in Python a
-// missing argument is an error unless it is optional, and so is one that the struct does
-// not know. A msgpack.Map takes all of them.
+// Args decodes the arguments into a struct: see Handle for its tags. As in Python a missing argument is an error unless
+// it is optional, and so is an unknown one. A msgpack.Map receives all of them.
 func (b *Body) Args(v any) error {
 	target := reflect.ValueOf(v)
 	if target.Kind() != reflect.Pointer || target.IsNil() {
@@ -129,7 +128,7 @@ func indexOf(list []param, name string) int {
 	return -1
 }
 
-// Arg decodes one argument. It reports whether it was there.
+// Arg decodes one argument. It reports whether it is present.
 func (b *Body) Arg(name string, v any) (bool, error) {
 	raw, ok := b.Field(name)
 	if !ok {
@@ -160,9 +159,9 @@ func (b *Body) field(name string, raw []byte, target reflect.Value) error {
 	return assign(v, target)
 }
 
-// Assign sets what to points to from a decoded value, as Call does with a reply. A map becomes a struct, see Handle for
-// its tags: keys that the struct does not know are skipped, and fields that the map does not have stay as they are.
-// What is set borrows from v.
+// Assign sets what to points to from a decoded value, as Call does with a reply. A map is decoded into a struct, see
+// Handle for its tags: unknown keys are skipped, and fields without a key are left unchanged. Decoded values borrow
+// from v.
 func Assign(v, to any) error {
 	target := reflect.ValueOf(to)
 	if target.Kind() != reflect.Pointer || target.IsNil() {
@@ -173,7 +172,7 @@ func Assign(v, to any) error {
 
 var durationType = reflect.TypeFor[time.Duration]()
 
-// assign puts a decoded value into a Go variable.
+// assign stores a decoded value in a Go variable.
 func assign(v any, target reflect.Value) error {
 	if v == nil {
 		target.SetZero()
@@ -260,7 +259,7 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// assignSeconds takes a time as Dask sends it: a number of seconds.
+// assignSeconds converts a time in Dask's form: a number of seconds.
 func assignSeconds(v any, target reflect.Value) error {
 	x, ok := number(v)
 	if !ok {
@@ -293,7 +292,7 @@ func assignSlice(v any, target reflect.Value, mismatch func() error) error {
 	return nil
 }
 
-// listOf is what Python would iterate over.
+// listOf returns the elements that Python would iterate over.
 func listOf(v any) ([]any, bool) {
 	switch v := v.(type) {
 	case []any:
@@ -321,7 +320,7 @@ func assignMap(v any, target reflect.Value, mismatch func() error) error {
 			return fmt.Errorf("key %s: %w", brief(p.Key), err)
 		}
 		if !key.Comparable() {
-			return fmt.Errorf("key %s: it cannot be the key of a %v", brief(p.Key), t)
+			return fmt.Errorf("key %s cannot be the key of a %v", brief(p.Key), t)
 		}
 		if err := assign(p.Value, value); err != nil {
 			return fmt.Errorf("value of %s: %w", brief(p.Key), err)
@@ -332,10 +331,10 @@ func assignMap(v any, target reflect.Value, mismatch func() error) error {
 	return nil
 }
 
-// brief shows a peer's value in a message without letting it grow.
+// brief formats a value of a peer for a message, with bounded length.
 func brief(v any) string { return fmt.Sprintf("%.40s", fmt.Sprint(v)) }
 
-// assignStruct is generous where Args is strict: replies grow new keys with every release.
+// assignStruct is lenient where Args is strict: replies get new keys with every release.
 func assignStruct(v any, target reflect.Value, mismatch func() error) error {
 	m, ok := v.(msgpack.Map)
 	if !ok {
@@ -373,8 +372,8 @@ func kindOf(v any) string {
 	return fmt.Sprintf("a %T", v)
 }
 
-// outgoing is a value as it travels: times are seconds in Dask, and structs with rpc tags
-// are maps. What is in lists and maps is left as it is.
+// outgoing converts a value to its form on the wire: times are seconds in Dask, and structs with rpc tags are maps.
+// Elements of lists and maps are not converted.
 func outgoing(v any) any {
 	x := reflect.ValueOf(v)
 	for x.Kind() == reflect.Pointer {
@@ -382,7 +381,7 @@ func outgoing(v any) any {
 			return nil
 		}
 		if e := x.Elem(); e.Kind() == reflect.Struct && !tagged(e.Type()) {
-			return v // a value of package wire, or nothing that travels
+			return v // a value of package wire, or one that cannot be sent
 		}
 		x = x.Elem()
 	}
@@ -397,7 +396,7 @@ func outgoing(v any) any {
 	return x.Interface()
 }
 
-// structMap makes a map of a struct. Optional fields that are zero are left out.
+// structMap converts a struct to a map. Optional fields that are zero are left out.
 func structMap(x reflect.Value) msgpack.Map {
 	var m msgpack.Map
 	for _, p := range params(x.Type()) {

@@ -8,30 +8,30 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// listHead is the length in bytes of a msgpack list's head of the longest form, which every batch begins with: how many
-// messages follow is known only at its end.
+// listHead is the length in bytes of the longest form of a msgpack list header, with which every batch begins: the
+// number of messages is known only at its end.
 const listHead = 5
 
-// Batch is one message of a stream: a list of maps, and the frames that they refer to. A Writer makes it, or NewBatch.
-// After each Begin the caller appends one map to Body.
+// Batch is one message of a stream: a list of maps, and the frames that they refer to. It is made by a Writer or
+// NewBatch. After each Begin the caller appends one map to Body.
 type Batch struct {
-	// Body is the list, one map behind the other. Frames are what its markers refer to.
+	// Body is the concatenation of the maps. Frames are the frames that its markers refer to.
 	message.Buffer
 
 	n     int
-	own   bool   // it has markers that Merge does not know: its frames must be the first
-	after uint64 // the position that must be committed before it leaves
+	own   bool   // it has markers that merge cannot renumber: its frames must be the first
+	after uint64 // the position that must be committed before it is sent
 }
 
-// NewBatch returns an empty batch with room for so many bytes.
+// NewBatch returns an empty batch with capacity for size bytes.
 func NewBatch(size int) *Batch {
 	return &Batch{Buffer: message.Buffer{Body: make([]byte, listHead, listHead+size)}}
 }
 
-// Begin notes that another message follows.
+// Begin counts another message.
 func (b *Batch) Begin() { b.n++ }
 
-// merge appends the messages of next, which is of no use afterwards.
+// merge appends the messages of next, which must not be used afterwards.
 func (b *Batch) merge(next *Batch) {
 	b.Merge(&next.Buffer, listHead)
 	b.n += next.n
@@ -41,13 +41,13 @@ func (b *Batch) merge(next *Batch) {
 }
 
 const (
-	// mergeBytes is up to where batches that wait are sent as one.
+	// mergeBytes is the size up to which queued batches are sent as one.
 	mergeBytes = 2 * batchBytes
-	// mergeFrames and mergeFrameBytes bound the frames of what is sent as one.
+	// mergeFrames and mergeFrameBytes bound the frames of merged batches.
 	mergeFrames, mergeFrameBytes = 2048, 4 << 20
 )
 
-// joins reports whether next, of a size, may be sent together with b, of another.
+// joins reports whether next, of size more, may be sent together with b, of the given size.
 func (b *Batch) joins(size int64, next *Batch, more int64) bool {
 	switch {
 	case len(b.Body)+len(next.Body) > mergeBytes, len(b.Frames)+len(next.Frames) > mergeFrames:
@@ -58,7 +58,7 @@ func (b *Batch) joins(size int64, next *Batch, more int64) bool {
 	return len(next.Frames) == 0 || size+more <= mergeFrameBytes
 }
 
-// size returns what it takes in memory, in bytes.
+// size returns the memory of the batch, in bytes.
 func (b *Batch) size() int64 {
 	n := int64(len(b.Body))
 	for _, f := range b.Frames {
@@ -67,9 +67,9 @@ func (b *Batch) size() int64 {
 	return n
 }
 
-// Message returns the batch as it goes over the wire. It has the frames of the batch, and its memory.
+// Message returns the batch as it is sent. It takes over the frames and the memory of the batch.
 func (b *Batch) Message() *wire.Message {
-	b.Body[0] = 0xdd // a list whose length has four bytes
+	b.Body[0] = 0xdd // a list with a length of four bytes
 	binary.BigEndian.PutUint32(b.Body[1:listHead], uint32(b.n))
 	return &wire.Message{Frames: append([]wire.Frame{wire.HeapFrame(b.Body)}, b.Frames...)}
 }
@@ -80,7 +80,7 @@ func (b *Batch) release() {
 	}
 }
 
-// spareBatches are batches that have been sent, of all writers: what the collector does not see does not make it run.
+// spareBatches are sent batches of all writers, for reuse: this saves garbage collections.
 var spareBatches sync.Pool
 
 func freshBatch() *Batch {
@@ -90,7 +90,7 @@ func freshBatch() *Batch {
 	return NewBatch(512)
 }
 
-// recycle keeps a batch's memory for another one.
+// recycle keeps a batch's memory for reuse.
 func (b *Batch) recycle() {
 	if cap(b.Body) <= 4*batchBytes {
 		b.Reset(listHead)

@@ -8,47 +8,46 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Bounds of what a peer may put into one message map, before anything is made of it.
+// Limits of one message map, checked before it is decoded.
 const (
-	// MaxOp is the longest name of an op in bytes.
+	// MaxOp is the maximum length of the name of an op in bytes.
 	MaxOp = 256
-	// MaxArgs is the largest number of arguments of a request.
+	// MaxArgs is the maximum number of arguments of a request.
 	MaxArgs = 4096
 )
 
-// Body is one message map: a request, or one message of a stream. It is a view of the
-// message that it arrived in and lives as long as that.
+// Body is one message map: a request, or one message of a stream. It is a view of its message and valid as long as
+// that.
 type Body struct {
-	// Op names what the peer wants.
+	// Op is the requested operation.
 	Op string
 
 	raw  []byte        // the whole map, encoded
 	n    int           // its entries
 	at   int           // where the first of them begins
-	msg  *wire.Message // whose frames it refers to
+	msg  *wire.Message // the message with its frames
 	opts wire.DecodeOptions
-	all  msgpack.Map // decoded, once it was asked for
+	all  msgpack.Map // decoded on first use
 
-	reply, close, serializers []byte // encoded; nil if they are not there
+	reply, close, serializers []byte // encoded; nil if absent
 }
 
-// ProtocolError is a message that is none of Dask's: whoever sent it speaks something else.
+// ProtocolError is returned for a message that is not valid in Dask's protocol.
 type ProtocolError struct {
-	// Reason says what is wrong with it.
+	// Reason describes the problem.
 	Reason string
 }
 
 func (e *ProtocolError) Error() string { return "rpc: bad message: " + e.Reason }
 
-// Raw is the whole map, encoded.
+// Raw returns the whole map, encoded.
 func (b *Body) Raw() []byte { return b.raw }
 
-// Message is what the map arrived in. It belongs to the loop that reads: retain it to keep
-// it beyond the handler.
+// Message returns the message of the map. It belongs to the loop that reads: retain it to keep it beyond the handler.
 func (b *Body) Message() *wire.Message { return b.msg }
 
-// parseBody finds the op of the map that raw is. known turns names into strings that exist
-// already, so that the messages of a stream cost no allocation; it may be nil.
+// parseBody finds the op of the encoded map raw. known returns existing strings for names, so that the messages of a
+// stream cost no allocation; it may be nil.
 func parseBody(raw []byte, msg *wire.Message, known func([]byte) (string, bool)) (Body, error) {
 	b := Body{raw: raw, msg: msg}
 	r := msgpack.NewReader(raw)
@@ -95,7 +94,7 @@ func parseBody(raw []byte, msg *wire.Message, known func([]byte) (string, bool))
 			return b, err
 		}
 		if len(op) > MaxOp {
-			return b, &ProtocolError{fmt.Sprintf("the name of the op has %d bytes, more than %d (rpc.MaxOp): %.40q…",
+			return b, &ProtocolError{fmt.Sprintf("op name of %d bytes, more than %d (rpc.MaxOp): %.40q…",
 				len(op), MaxOp, op)}
 		}
 		found = true
@@ -108,19 +107,19 @@ func parseBody(raw []byte, msg *wire.Message, known func([]byte) (string, bool))
 		b.Op = string(op)
 	}
 	if !found {
-		return b, &ProtocolError{"it has no 'op' key"}
+		return b, &ProtocolError{"missing 'op' key"}
 	}
 	return b, nil
 }
 
-// Fields goes over the names and the encoded values of the map, in order.
+// Fields iterates over the names and the encoded values of the map, in order.
 func (b *Body) Fields() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		r := msgpack.NewReader(b.raw[b.at:])
 		for range b.n {
 			key, err := r.ReadString()
 			if err != nil {
-				return // parseBody has been here
+				return // validated by parseBody
 			}
 			value, err := r.ReadRaw()
 			if err != nil || !yield(key, value) {
@@ -130,8 +129,7 @@ func (b *Body) Fields() iter.Seq2[string, []byte] {
 	}
 }
 
-// Field is the encoded value of one name; of two with the same name the last counts, as in
-// Python.
+// Field returns the encoded value of one name; of two with the same name the last counts, as in Python.
 func (b *Body) Field(name string) (raw []byte, ok bool) {
 	r := msgpack.NewReader(b.raw[b.at:])
 	for range b.n {
@@ -150,7 +148,7 @@ func (b *Body) Field(name string) (raw []byte, ok bool) {
 	return raw, ok
 }
 
-// truth reads a bool, with Python's idea of what is true.
+// truth decodes a bool with Python's truth rules.
 func truth(raw []byte, otherwise bool) bool {
 	if raw == nil {
 		return otherwise

@@ -30,7 +30,7 @@ func TestParseBody(t *testing.T) {
 	}{
 		"list":           {[]any{"op"}, "expected a map, got an array"},
 		"nil":            {nil, "expected a map, got nil"},
-		"no op":          {obj{"reply": true}, "no 'op' key"},
+		"no op":          {obj{"reply": true}, "missing 'op' key"},
 		"op is a number": {obj{"op": 7}, "'op' must be a string, got an int"},
 		"int key": {msgpack.Map{{Key: 1, Value: 2}, {Key: "op", Value: "x"}},
 			"keywords must be strings, got an int"},

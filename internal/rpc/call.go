@@ -12,24 +12,23 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Unsent is an error of Comm.Write that knows whether anything of the message has left.
-// Transports whose errors have this method let the pool try again on a fresh comm.
+// Unsent is implemented by errors of Comm.Write that know whether any part of the message was sent. Transports with
+// such errors let the pool retry on a fresh comm.
 type Unsent interface {
 	error
-	// Unsent reports that nothing was sent.
+	// Unsent reports whether nothing was sent.
 	Unsent() bool
 }
 
 // Call calls an op at an address and decodes its answer into reply, a pointer.
 //
-// args is nil, a msgpack.Map, a map with string keys or a struct (see Handle for its
-// tags; zero optional fields are left out). reply may be nil if the answer does not
-// matter; *any and *msgpack.Map take whatever comes, a struct the keys that it has fields
-// for. What is decoded is the caller's.
+// args is nil, a msgpack.Map, a map with string keys or a struct (see Handle for its tags; zero optional fields are
+// left out). reply may be nil if the answer is ignored; *any and *msgpack.Map accept any answer, a struct the keys that
+// it has fields for. The caller owns decoded values.
 //
-// An error of the handler is a *RemoteError. One on the way is a *CallError. A comm that
-// was kept from an earlier call and turns out to have ended before anything was sent is
-// replaced by a fresh one, once; a request that may have been sent is never sent again.
+// An error of the handler is a *RemoteError, an error of the connection a *CallError. A comm of an earlier call that
+// has ended before anything was sent is replaced by a fresh one, once; a request that may have been sent is never
+// repeated.
 func (p *Pool) Call(ctx context.Context, address, op string, args, reply any) error {
 	request, err := request(op, args, true)
 	if err != nil {
@@ -53,9 +52,8 @@ func (p *Pool) Notify(ctx context.Context, address, op string, args any) error {
 	return err
 }
 
-// Do sends a request that is made already, a map with op and reply or a *wire.Message, and
-// returns the answer, which the caller releases and looks into for errors (ReplyError). op
-// is for messages.
+// Do sends an encoded request, a map with op and reply or a *wire.Message, and returns the answer, which the caller
+// releases and checks for errors (ReplyError). op is for error messages.
 func (p *Pool) Do(ctx context.Context, address, op string, request any) (*wire.Message, error) {
 	return p.do(ctx, address, op, request, true)
 }
@@ -69,7 +67,7 @@ func (p *Pool) do(ctx context.Context, address, op string, request any, reply bo
 		}
 		m, sent, err := roundTrip(ctx, t.c, request, reply)
 		if err != nil {
-			t.c.Abort() // it may be in the middle of a conversation
+			t.c.Abort() // it may be in the middle of an exchange
 		}
 		p.Release(address, t.c)
 		if err == nil {
@@ -82,7 +80,7 @@ func (p *Pool) do(ctx context.Context, address, op string, request any, reply bo
 	}
 }
 
-// roundTrip does one call on a comm. sent tells that the peer may have got the request.
+// roundTrip performs one call on a comm. sent reports whether the peer may have received the request.
 func roundTrip(ctx context.Context, c comm.Comm, request any, reply bool) (m *wire.Message, sent bool, err error) {
 	out, err := encode(request, c.Info())
 	if err != nil {
@@ -105,8 +103,8 @@ func roundTrip(ctx context.Context, c comm.Comm, request any, reply bool) (m *wi
 	return m, true, err
 }
 
-// Call does one call on a comm that the caller has: see Pool.Call. If it fails with
-// anything but a *RemoteError the comm cannot be used any more, and is aborted.
+// Call performs one call on a comm of the caller: see Pool.Call. If it fails with anything but a *RemoteError the comm
+// cannot be used afterwards, and is aborted.
 func Call(ctx context.Context, c comm.Comm, op string, args, reply any) error {
 	request, err := request(op, args, true)
 	if err != nil {
@@ -121,8 +119,8 @@ func Call(ctx context.Context, c comm.Comm, op string, args, reply any) error {
 	return decodeReply(op, c.PeerAddr(), m, reply)
 }
 
-// Notify sends one request on a comm and asks for no answer: the way that streams begin,
-// with connection_stream, register-client and the like. If it fails the comm is aborted.
+// Notify sends one request on a comm without an answer, as streams begin: with connection_stream, register-client and
+// the like. If it fails the comm is aborted.
 func Notify(ctx context.Context, c comm.Comm, op string, args any) error {
 	request, err := request(op, args, false)
 	if err != nil {
@@ -135,7 +133,7 @@ func Notify(ctx context.Context, c comm.Comm, op string, args any) error {
 	return nil
 }
 
-// request makes the map of a request, in Dask's order: op, arguments, reply.
+// request returns the map of a request, in Dask's order: op, arguments, reply.
 func request(op string, args any, reply bool) (msgpack.Map, error) {
 	m := msgpack.Map{{Key: "op", Value: op}}
 	add := func(k string, v any) error {
@@ -184,11 +182,11 @@ func request(op string, args any, reply bool) (msgpack.Map, error) {
 	return append(m, msgpack.Pair{Key: "reply", Value: reply}), nil
 }
 
-// decodeReply puts an answer where the caller wants it.
+// decodeReply decodes an answer into the caller's variable.
 func decodeReply(op, peer string, m *wire.Message, reply any) error {
 	v, err := wire.Decode(m, wire.DecodeOptions{})
 	if err != nil {
-		return &CallError{Op: op, Peer: peer, Sent: true, Err: fmt.Errorf("the answer cannot be read: %w", err)}
+		return &CallError{Op: op, Peer: peer, Sent: true, Err: fmt.Errorf("invalid answer: %w", err)}
 	}
 	if err := ReplyError(op, peer, v); err != nil {
 		return err
@@ -207,19 +205,19 @@ func decodeReply(op, peer string, m *wire.Message, reply any) error {
 			target.SetZero()
 			return nil
 		}
-		return &CallError{Op: op, Peer: peer, Sent: true, Err: fmt.Errorf("%w, as Dask's servers do to an op that "+
+		return &CallError{Op: op, Peer: peer, Sent: true, Err: fmt.Errorf("%w, as Dask's servers do for an op that "+
 			"they do not know; wanted %v", ErrNilReply, target.Type())}
 	}
 	if counted(m) {
-		v = wire.Clone(v) // the memory goes back with the message
+		v = wire.Clone(v) // the memory is reused with the message
 	}
 	if err := assign(v, target); err != nil {
-		return &CallError{Op: op, Peer: peer, Sent: true, Err: fmt.Errorf("the answer does not fit: %w", err)}
+		return &CallError{Op: op, Peer: peer, Sent: true, Err: fmt.Errorf("unexpected answer: %w", err)}
 	}
 	return nil
 }
 
-// counted reports whether a message has memory that is given back when it is released.
+// counted reports whether a message has memory that is reused when it is released.
 func counted(m *wire.Message) bool {
 	return slices.ContainsFunc(m.Frames, func(f wire.Frame) bool { return f.Buffer() != nil })
 }

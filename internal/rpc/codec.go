@@ -6,8 +6,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// encode makes a message of a value, in the way that the comm's handshake agreed on. What
-// is a *wire.Message already is sent as it is. The caller releases the result.
+// encode encodes a value as negotiated in the comm's handshake. A *wire.Message is sent as it is. The caller releases
+// the result.
 func encode(v any, info comm.Info) (*wire.Message, error) {
 	if m, ok := v.(*wire.Message); ok {
 		return m, nil
@@ -15,8 +15,8 @@ func encode(v any, info comm.Info) (*wire.Message, error) {
 	return wire.Encode(outgoing(v), info.EncodeOptions())
 }
 
-// Values decodes the whole map, without the keys that are the protocol's own: op, reply,
-// close and serializers. What it returns borrows from the message.
+// Values decodes the whole map, without the keys of the protocol itself: op, reply, close and serializers. The result
+// borrows from the message.
 func (b *Body) Values() (msgpack.Map, error) {
 	all, err := b.decode()
 	if err != nil {
@@ -31,8 +31,8 @@ func (b *Body) Values() (msgpack.Map, error) {
 	return out, nil
 }
 
-// decode decodes the map once, all of it: argument by argument, a frame that several of
-// them name would be decompressed several times.
+// decode decodes the whole map once: argument by argument, a frame that several of them refer to would be decompressed
+// several times.
 func (b *Body) decode() (msgpack.Map, error) {
 	if b.all != nil {
 		return b.all, nil

@@ -19,7 +19,7 @@ import (
 
 // States of a session.
 const (
-	idle  int32 = iota // waits for a request
+	idle  int32 = iota // waiting for a request
 	busy               // a handler runs
 	taken              // a handler has taken the comm over
 )
@@ -28,22 +28,22 @@ const (
 type session struct {
 	server *Server
 	comm   comm.Comm
-	host   string // of the peer, "" where the address has none
+	host   string // of the peer, "" if the address has none
 	state  atomic.Int32
-	active atomic.Int64    // when the last request came, or the comm: Unix nanoseconds
+	active atomic.Int64    // time of the last request, or of the comm: Unix nanoseconds
 	ctx    context.Context // of detached handlers and of the reading
 	cancel context.CancelFunc
 	caller context.Context // of other handlers: ends with the comm as well
 	left   context.CancelCauseFunc
-	served bool // a request has come
+	served bool // a request has arrived
 
 	mu       sync.Mutex
 	stopping bool               // guarded by mu
 	reading  context.CancelFunc // ends the wait for the next request; guarded by mu
 }
 
-// ServeComm answers the requests of one comm until it ends, and closes it. It returns nil
-// when the peer closed it between two requests.
+// ServeComm serves the requests of one comm until it ends, and closes it. It returns nil if the peer closed it between
+// two requests.
 func (s *Server) ServeComm(ctx context.Context, c comm.Comm) error {
 	n := &session{server: s, comm: c, host: hostOf(c)}
 	n.active.Store(time.Now().UnixNano())
@@ -88,18 +88,18 @@ func (s *Server) ServeComm(ctx context.Context, c comm.Comm) error {
 	return c.Close()
 }
 
-// errHungUp is the cause of the contexts of handlers whose callers have left.
-var errHungUp = fmt.Errorf("rpc: caller hung up: %w", context.Canceled)
+// errHungUp is the cause of the contexts of handlers whose callers have disconnected.
+var errHungUp = fmt.Errorf("rpc: caller disconnected: %w", context.Canceled)
 
-// hungUp ends the context of a handler whose comm has ended. One that has taken the comm
-// over sees the end by itself, after it has read what was sent before.
+// hungUp ends the context of a handler whose comm has ended. A handler that has taken over the comm sees the end
+// itself, after it has read earlier data.
 func (n *session) hungUp() {
 	if n.state.Load() != taken {
 		n.left(errHungUp)
 	}
 }
 
-// stop ends the session when its handler is done; at once if there is none.
+// stop ends the session when its handler is done; immediately if there is none.
 func (n *session) stop() {
 	n.mu.Lock()
 	n.stopping = true
@@ -112,8 +112,7 @@ func (n *session) stop() {
 	}
 }
 
-// read waits for the next request. It returns nil without an error when the session is to
-// end.
+// read waits for the next request. It returns nil without an error when the session is to end.
 func (n *session) read() (*wire.Message, error) {
 	ctx, cancel := context.WithCancel(n.ctx)
 	defer cancel()
@@ -153,19 +152,19 @@ func (n *session) loop() error {
 	}
 }
 
-// one answers one request, and reports whether the comm is to be read on.
+// one serves one request, and reports whether to continue reading.
 func (n *session) one(m *wire.Message) (more bool, err error) {
 	s := n.server
 	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
-		return false, &ProtocolError{"it has no body in host memory"}
+		return false, &ProtocolError{"no body in host memory"}
 	}
 	body, err := parseBody(m.Body(), m, nil)
 	var protocol *ProtocolError
 	if errors.As(err, &protocol) {
-		return false, err // as Dask: whoever sends this does not speak the protocol
+		return false, err // as in Dask: the peer does not speak the protocol
 	}
 	if err != nil {
-		// Dask answers what it cannot read with the error.
+		// Dask answers a message that it cannot read with the error.
 		_, err = n.answer(nil, err)
 		return true, err
 	}
@@ -198,7 +197,7 @@ func (n *session) one(m *wire.Message) (more bool, err error) {
 	if (err != nil || tracked) && n.comm.Err() != nil {
 		releaseResult(result)
 		delivery.lose()
-		return false, nil // no caller is left
+		return false, nil // the caller has disconnected
 	}
 	if _, none := result.(noReply); err == nil && none || !r.Reply {
 		releaseResult(result)
@@ -276,14 +275,14 @@ func (n *session) run(r *Request) (result any, err error) {
 	return result, err
 }
 
-// answer sends a result or an error, and reports whether the result left this side.
+// answer sends a result or an error, and reports whether the result was sent.
 func (n *session) answer(result any, failure error) (sent bool, err error) {
 	var m *wire.Message
 	good := failure == nil
 	if good {
 		m, err = encode(result, n.comm.Info())
 		if err != nil {
-			failure = fmt.Errorf("the result cannot be sent: %w", err)
+			failure = fmt.Errorf("cannot encode the result: %w", err)
 		}
 	}
 	if failure != nil {
@@ -306,19 +305,19 @@ func (n *session) answer(result any, failure error) (sent bool, err error) {
 	}
 	err = n.comm.Write(ctx, m)
 	if errors.Is(err, comm.ErrClosed) {
-		return false, nil // the peer did not wait; the loop sees the end
+		return false, nil // the peer has disconnected; the loop sees the end
 	}
 	return good && err == nil, err
 }
 
-// releaseResult gives back what a handler made and nobody sends.
+// releaseResult releases the result of a handler that is not sent.
 func releaseResult(result any) {
 	if m, ok := result.(*wire.Message); ok && m != nil {
 		m.Release()
 	}
 }
 
-// stringList reads a list of strings; anything else is none.
+// stringList decodes a list of strings; anything else is nil.
 func stringList(raw []byte) []string {
 	v, err := msgpack.Decode(raw)
 	if err != nil {
@@ -334,8 +333,8 @@ func stringList(raw []byte) []string {
 	return out
 }
 
-// isTimeout reports whether a request ended with a timeout that its caller chose, such as that of a queue's
-// get. It is an answer, not a failure of the server.
+// isTimeout reports whether a request ended with a timeout that its caller chose, such as that of a queue's get. It is
+// an answer, not a failure of the server.
 func isTimeout(err error) bool {
 	var e *Exception
 	return errors.As(err, &e) && e.Type == "TimeoutError"

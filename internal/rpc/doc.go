@@ -1,8 +1,7 @@
-// Package rpc calls functions in other processes as Dask's processes do: requests with an
-// op and named arguments, answers, errors that carry the remote traceback, and streams of
-// messages in batches.
+// Package rpc calls functions in other processes with Dask's protocol: requests with an op and named arguments,
+// answers, errors that carry the remote traceback, and streams of messages in batches.
 //
-// A Server answers:
+// A Server serves requests:
 //
 //	s := rpc.NewServer(rpc.Config{Type: "Adder"})
 //	type pair struct {
@@ -13,7 +12,7 @@
 //	})
 //	go s.Serve(ctx, listener)
 //
-// A Pool calls, Go servers and Python ones alike:
+// A Pool calls servers in Go and in Python:
 //
 //	pool := rpc.NewPool(comm.Default, rpc.PoolConfig{})
 //	var sum int
@@ -21,9 +20,9 @@
 //
 // Writer and Reader are the two ends of a stream; ServeStream reads one with a handler for each op.
 //
-// # Unlike Dask
+// # Differences from Dask
 //
-// A Dask server answers None to an op that it does not know. Ours does so to Python peers,
-// which may count on it; Millstream peers get an error for which errors.Is finds
-// ErrUnknownOp. Requests are bounded (MaxOp, MaxArgs, Config.MaxRunning, Config.MaxComms).
+// A Dask server answers None to an unknown op. This one does so to Python peers, which may rely on it; Millstream peers
+// get an error that matches ErrUnknownOp with errors.Is. Requests are bounded (MaxOp, MaxArgs, Config.MaxRunning,
+// Config.MaxComms).
 package rpc

@@ -13,11 +13,10 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// MaxErrorText is how much of an error's text and of its traceback is sent and kept, in
-// bytes each (distributed.admin.max-error-length).
+// MaxErrorText bounds the text of an error and its traceback, in bytes each (distributed.admin.max-error-length).
 const MaxErrorText = 10000
 
-// builtin are the exceptions that every Python has and that can be made of one text.
+// builtin are the exceptions of every Python that can be constructed from one text.
 var builtin = map[string]bool{
 	"ArithmeticError": true, "AssertionError": true, "AttributeError": true, "BufferError": true,
 	"ConnectionError": true,
@@ -28,9 +27,9 @@ var builtin = map[string]bool{
 	"TimeoutError": true, "TypeError": true, "ValueError": true, "ZeroDivisionError": true,
 }
 
-// ErrorMessage is an error as Dask's error_message makes it: the reply to a request that
-// failed (status "uncaught-error"), or part of other messages (status "error"). Python
-// peers raise its exception, with the Go stack, where there is one, as a note.
+// ErrorMessage returns an error in the form of Dask's error_message: the reply to a request that failed (status
+// "uncaught-error"), or part of other messages (status "error"). Python peers raise its exception, with the Go stack,
+// if any, as a note.
 //
 // A *wire.Exception in err is sent as it is, whatever its class; see Exception for others.
 func ErrorMessage(err error, status string) (msgpack.Map, error) {
@@ -59,7 +58,7 @@ func ErrorMessage(err error, status string) (msgpack.Map, error) {
 	return m, nil
 }
 
-// pickleError makes a Python exception of one of the built-in classes.
+// pickleError returns a pickled Python exception of one of the built-in classes.
 func pickleError(typ, text, trace string) ([]byte, error) {
 	exception := pickle.Call(pickle.Global{Module: "builtins", Name: typ}, text)
 	if trace != "" {
@@ -70,7 +69,7 @@ func pickleError(typ, text, trace string) ([]byte, error) {
 	return pickle.Append(nil, exception, pickle.Options{Protocol: 4})
 }
 
-// describe finds the exception that says the same as a Go error.
+// describe returns the exception that corresponds to a Go error.
 func describe(err error) (typ, text, trace, code string) {
 	text = err.Error()
 	var exc *Exception
@@ -80,7 +79,7 @@ func describe(err error) (typ, text, trace, code string) {
 	switch {
 	case errors.As(err, &exc):
 		typ, text = exc.Type, exc.Message
-	case errors.As(err, &remote): // passed on by a server that called another
+	case errors.As(err, &remote): // forwarded by a server that called another
 		typ, text, trace, code = remote.Type, remote.Message, remote.Traceback, remote.code
 	case errors.As(err, &panicked):
 		typ, trace = "RuntimeError", string(panicked.Stack)
@@ -104,7 +103,7 @@ func describe(err error) (typ, text, trace, code string) {
 	return typ, clip(text), clip(trace), code
 }
 
-// clip bounds a text and makes it UTF-8, which msgpack insists on.
+// clip bounds a text and makes it valid UTF-8, as msgpack requires.
 func clip(s string) string {
 	if len(s) > MaxErrorText {
 		s = s[:MaxErrorText] + "…"
@@ -112,7 +111,7 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// pythonRepr quotes a text as Python's repr does, for people to read.
+// pythonRepr quotes a text like Python's repr, for display.
 func pythonRepr(s string) string {
 	q := "'"
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
@@ -121,8 +120,8 @@ func pythonRepr(s string) string {
 	return q + strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`, "\t", `\t`, q, `\`+q).Replace(s) + q
 }
 
-// ReplyError makes a *RemoteError of an answer whose status says that it is one, and nil of
-// others. It is for answers that Pool.Do returned, decoded.
+// ReplyError returns a *RemoteError for an answer whose status is an error, and nil for others. It is for decoded
+// answers of Pool.Do.
 func ReplyError(op, peer string, v any) error {
 	m, ok := v.(msgpack.Map)
 	if !ok || m.GetString("status") != "uncaught-error" {
@@ -145,7 +144,7 @@ func ReplyError(op, peer string, v any) error {
 	return e
 }
 
-// readException looks into a pickled exception without making it.
+// readException reads the class and text of a pickled exception without constructing it.
 func readException(x any) (typ, text string) {
 	data, ok := x.([]byte)
 	if !ok {
@@ -161,7 +160,7 @@ func readException(x any) (typ, text string) {
 	return e.Module + "." + e.Type, e.Text
 }
 
-// splitRepr reads the repr of an exception: ValueError('no such key').
+// splitRepr parses the repr of an exception: ValueError('no such key').
 func splitRepr(s string) (typ, text string) {
 	typ, text, ok := strings.Cut(s, "(")
 	if !ok || typ == "" || strings.ContainsAny(typ, " '\"") {

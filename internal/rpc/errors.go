@@ -14,11 +14,11 @@ import (
 )
 
 var (
-	// ErrUnknownOp is returned by calls of an op that the server has no handler for. Dask's servers answer None
-	// to it, and so do ours to Python peers: only Millstream peers get this error.
+	// ErrUnknownOp is returned by calls of an op without a handler at the server. Dask's servers answer None to it, and
+	// so do servers of this package to Python peers: only Millstream peers get this error.
 	ErrUnknownOp = errors.New("rpc: unknown op")
-	// ErrNilReply is returned by calls that expect a value and are answered with None. A Dask server answers
-	// so to an op that it does not know.
+	// ErrNilReply is returned by calls that expect a value and are answered with None, which is the answer of a Dask
+	// server to an unknown op.
 	ErrNilReply = errors.New("rpc: the peer answered None")
 	// ErrClosed is returned by operations on a closed pool, server or batched stream. It matches net.ErrClosed with
 	// errors.Is.
@@ -32,16 +32,16 @@ type RemoteError struct {
 	Type string
 	// Message is its text.
 	Message string
-	// Traceback is the remote stack as text, Python's or Go's, "" if the peer sent none.
+	// Traceback is the remote stack as text, of Python or Go, "" if the peer sent none.
 	Traceback string
-	// Op and Peer say what was called where.
+	// Op and Peer are the op and the peer of the call.
 	Op, Peer string
 
-	code string // what a Millstream peer says about it
+	code string // error code of a Millstream peer
 	repr string // exception_text
 }
 
-// Error is one line, without the traceback.
+// Error returns one line, without the traceback.
 func (e *RemoteError) Error() string {
 	return fmt.Sprintf("%s at %s: %s: %s", e.Op, e.Peer, e.Type, e.Message)
 }
@@ -66,9 +66,8 @@ func (e *RemoteError) Format(s fmt.State, verb rune) {
 	}
 }
 
-// Is finds Go's own errors in the remote one where both languages have the same: time-outs,
-// permissions, files. A CommClosedError of the peer is about its connections, not about
-// this one, and so is not comm.ErrClosed.
+// Is matches Go's errors that correspond to the remote one: timeouts, permissions, files. A CommClosedError of the peer
+// is about its connections, not about this one, and so does not match comm.ErrClosed.
 func (e *RemoteError) Is(target error) bool {
 	short := e.Type[strings.LastIndexByte(e.Type, '.')+1:]
 	switch target {
@@ -94,13 +93,13 @@ const (
 	codeCancelled = "cancelled"
 )
 
-// CallError is a call that failed on the way.
+// CallError is returned by a call that failed in the connection.
 type CallError struct {
-	// Op and Peer say what was called where.
+	// Op and Peer are the op and the peer of the call.
 	Op, Peer string
-	// Sent tells that the peer may have got the request, and so may have acted on it.
+	// Sent reports whether the peer may have received the request, and so may have acted on it.
 	Sent bool
-	// Err is the cause; of a connection that broke it wraps comm.ErrClosed.
+	// Err is the cause; for a broken connection it wraps comm.ErrClosed.
 	Err error
 }
 
@@ -114,9 +113,8 @@ func (e *CallError) Error() string {
 
 func (e *CallError) Unwrap() error { return e.Err }
 
-// Exception is an error that Python peers get as an exception of a certain class. What
-// handlers return otherwise becomes a RuntimeError, a TimeoutError for a deadline, a
-// PermissionError for fs.ErrPermission.
+// Exception is an error that Python peers get as an exception of a given class. Other errors of handlers become a
+// RuntimeError, a TimeoutError for a deadline, a PermissionError for fs.ErrPermission.
 type Exception struct {
 	// Type is the name of one of Python's built-in exceptions.
 	Type string
@@ -126,9 +124,9 @@ type Exception struct {
 
 func (e *Exception) Error() string { return e.Type + ": " + e.Message }
 
-// PanicError is the panic of a handler.
+// PanicError is returned for a panic of a handler.
 type PanicError struct {
-	// Value is what it panicked with, Stack the stack of its goroutine then.
+	// Value is the value of the panic, Stack the stack of its goroutine.
 	Value any
 	Stack []byte
 }
@@ -141,7 +139,7 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// protect runs f and turns its panic into an error.
+// protect runs f and converts a panic to an error.
 func protect(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

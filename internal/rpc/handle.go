@@ -20,10 +20,9 @@ import (
 //	}
 //	rpc.Handle(s, "get_data", func(ctx context.Context, r *rpc.Request, in get) (msgpack.Map, error) { … })
 //
-// A field without a tag has its own name in snake case. Pointers are optional too, and
-// msgpack.Raw gets the encoded bytes. As in Python an argument that is missing or unknown
-// is an error, a TypeError there. What is decoded borrows from the request's message:
-// wire.Clone what outlives the handler.
+// A field without a tag has its own name in snake case. Pointers are optional too, and msgpack.Raw gets the encoded
+// bytes. As in Python an argument that is missing or unknown is an error, a TypeError there. Decoded values borrow from
+// the request's message: wire.Clone those that outlive the handler.
 func Handle[In, Out any](s *Server, op string, f func(ctx context.Context, r *Request, in In) (Out, error)) {
 	s.Handle(op, func(ctx context.Context, r *Request) (any, error) {
 		var in In
@@ -34,8 +33,8 @@ func Handle[In, Out any](s *Server, op string, f func(ctx context.Context, r *Re
 	})
 }
 
-// HandleStream sets the handler of an op on streams that begin with connection_stream.
-// Handlers that take a comm over with an op of their own call ServeStream themselves.
+// HandleStream sets the handler of an op on streams that begin with connection_stream. Handlers that take over a comm
+// with another op call ServeStream themselves.
 func (s *Server) HandleStream(op string, h StreamHandler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,13 +58,13 @@ func (s *Server) addCommon() {
 	}
 }
 
-// echo sends its argument back unopened, frames and all.
+// echo returns its argument undecoded, including frames.
 func echo(_ context.Context, r *Request) (any, error) {
 	reply := &wire.Message{Frames: []wire.Frame{wire.HeapFrame(msgpack.AppendNil(nil))}}
 	for name, raw := range r.Fields() {
 		switch {
 		case name == "data":
-			// The body's memory goes back with the request; its other frames are counted.
+			// The body's memory is reused with the request; its other frames are reference-counted.
 			reply.Frames[0] = wire.HeapFrame(bytes.Clone(raw))
 		case !control(name):
 			return nil, &ArgumentError{r.Op, name, "unexpected keyword argument"}
@@ -77,7 +76,7 @@ func echo(_ context.Context, r *Request) (any, error) {
 	return reply, nil
 }
 
-// Identity is the answer to identity: type, id and what Config.Identity adds.
+// Identity returns the answer to identity: type, id and the fields of Config.Identity.
 func (s *Server) Identity() msgpack.Map {
 	m := msgpack.Map{{Key: "type", Value: s.cfg.Type}, {Key: "id", Value: s.id}}
 	if s.cfg.Identity != nil {
@@ -92,7 +91,7 @@ func (s *Server) Identity() msgpack.Map {
 	return m
 }
 
-// dumpState is for debugging, as Dask's is: identity, addresses, counts.
+// dumpState returns the state for debugging, like Dask's: identity, addresses, counts.
 func (s *Server) dumpState(r *Request) (any, error) {
 	var in struct {
 		Exclude []string `rpc:"exclude,optional"`

@@ -12,30 +12,28 @@ import (
 	"go.millstream.dev/comm"
 )
 
-// PoolConfig describes a pool. Its zero value is Dask's.
+// PoolConfig configures a pool. Its zero value has Dask's defaults.
 type PoolConfig struct {
-	// Limit is how many comms may be open at once, to all addresses together (default
-	// 512).
+	// Limit is the maximum number of open comms, to all addresses together (default 512).
 	Limit int
-	// Idle is how long a comm is kept that nobody uses (default for ever, as Dask does).
-	// Unused comms are also closed when others need their place, and within half a minute
-	// when the peer has ended them.
+	// Idle is how long an unused comm is kept (default forever, as in Dask). Unused comms are also closed when others
+	// need their place, and within half a minute after the peer has closed them.
 	Idle time.Duration
-	// Dial says how to connect.
+	// Dial configures the connections.
 	Dial comm.DialConfig
 }
 
-// Pool keeps comms to any number of addresses and calls ops over them. A comm carries one
-// call at a time; calls at the same time have a comm each.
+// Pool keeps comms to any number of addresses and calls ops over them. A comm carries one call at a time; concurrent
+// calls have a comm each.
 //
-// All state is guarded by mu; dials, reads and writes happen outside of it.
+// All state is guarded by mu; dials, reads and writes happen without it.
 type Pool struct {
 	net comm.Network
 	cfg PoolConfig
 
 	mu      sync.Mutex
 	peers   map[string]*peer
-	open    int       // comms in use or idle, and dials under way
+	open    int       // comms in use or idle, and dials in progress
 	waiting []*waiter // for a comm, oldest first, of all addresses
 	closed  bool
 	timer   *time.Timer // closes idle comms; nil when none is set
@@ -44,12 +42,12 @@ type Pool struct {
 	closing sync.WaitGroup
 }
 
-// peer is what the pool has with one address.
+// peer is the state of the pool for one address.
 type peer struct {
 	address string
 	idle    []idleComm             // the one that was used last is at the end
 	busy    map[comm.Comm]struct{} // in use
-	dials   map[*dialling]struct{} // attempts under way
+	dials   map[*dialling]struct{} // attempts in progress
 	wanted  int                    // waiters of this address
 }
 
@@ -58,10 +56,10 @@ type idleComm struct {
 	since time.Time
 }
 
-// dialling is one attempt to connect. It is nobody's: whoever waits first gets its comm.
+// dialling is one attempt to connect. It belongs to no call: the first waiter gets its comm.
 type dialling struct{ cancel context.CancelCauseFunc }
 
-// waiter is a call that has no comm yet. got is filled once, by whoever serves it.
+// waiter is a call without a comm. got is filled once, when it is served.
 type waiter struct {
 	peer *peer
 	got  chan taking // buffered
@@ -69,20 +67,20 @@ type waiter struct {
 
 type taking struct {
 	c     comm.Comm
-	reuse bool // it has carried calls before
+	reuse bool // it has been used before
 	err   error
 }
 
-// PoolStats are counts of a pool.
+// PoolStats are statistics of a pool.
 type PoolStats struct {
-	// Open comms and dials, Active in use, Idle, Dialling and Waiting are of now.
+	// Open (comms and dials), Active (in use), Idle, Dialling and Waiting are current numbers.
 	Open, Active, Idle, Dialling, Waiting int
-	// Dials and Reuses are of the pool's life, and so are Collected, comms that were
-	// closed to make place or for age.
+	// Dials and Reuses are totals, and so is Collected, the number of comms closed to make room or because of their
+	// age.
 	Dials, Reuses, Collected int64
 }
 
-// NewPool makes a pool on a network: comm.Default, or a host of a simulated one.
+// NewPool returns a pool on a network: comm.Default, or a host of a simulated one.
 func NewPool(n comm.Network, cfg PoolConfig) *Pool {
 	cfg.Limit = cmp.Or(max(cfg.Limit, 0), 512)
 	return &Pool{net: n, cfg: cfg, peers: map[string]*peer{}}
@@ -97,16 +95,14 @@ func (p *Pool) peer(address string) *peer {
 	return x
 }
 
-// forget drops a peer that the pool has nothing with, so that the table does not grow with
-// every address ever called.
+// forget removes a peer without state, so that the table does not grow with every address ever called.
 func (p *Pool) forget(x *peer) {
 	if len(x.idle) == 0 && len(x.busy) == 0 && len(x.dials) == 0 && x.wanted == 0 && p.peers[x.address] == x {
 		delete(p.peers, x.address)
 	}
 }
 
-// Acquire returns a comm of the pool for the use of the caller alone, who gives it back
-// with Release.
+// Acquire returns a comm of the pool for exclusive use by the caller, who returns it with Release.
 func (p *Pool) Acquire(ctx context.Context, address string) (comm.Comm, error) {
 	t, err := p.acquire(ctx, address, false)
 	return t.c, err
@@ -123,11 +119,11 @@ func (p *Pool) acquire(ctx context.Context, address string, fresh bool) (taking,
 	}
 	x := p.peer(address)
 	if fresh {
-		// What is left of the idle ones is as old as the one that failed.
+		// The remaining idle comms are as old as the one that failed.
 		for len(x.idle) > 0 {
 			p.closeIdle(x, 0)
 		}
-		x = p.peer(address) // which closeIdle may have forgotten
+		x = p.peer(address) // closeIdle may have removed it
 	}
 	for len(x.idle) > 0 {
 		last := len(x.idle) - 1
@@ -157,13 +153,13 @@ func (p *Pool) acquire(ctx context.Context, address string, fresh bool) (taking,
 	if i := slices.Index(p.waiting, w); i >= 0 {
 		p.waiting = slices.Delete(p.waiting, i, i+1)
 		x.wanted--
-		// Nobody has a use for more dials than there are waiters.
+		// More dials than waiters are not needed.
 		for d := range x.dials {
 			if len(x.dials) <= x.wanted {
 				break
 			}
 			delete(x.dials, d)
-			d.cancel(fmt.Errorf("rpc: the call was given up: %w", context.Cause(ctx)))
+			d.cancel(fmt.Errorf("rpc: call canceled: %w", context.Cause(ctx)))
 			p.open--
 		}
 		p.forget(x)
@@ -172,15 +168,14 @@ func (p *Pool) acquire(ctx context.Context, address string, fresh bool) (taking,
 		return taking{}, ctx.Err()
 	}
 	p.mu.Unlock()
-	// It was served at the same moment.
+	// The waiter was served at the same time.
 	if t := <-w.got; t.err == nil {
 		p.Release(address, t.c)
 	}
 	return taking{}, ctx.Err()
 }
 
-// serve begins dials for those who wait, as far as the limit allows, and makes place by
-// closing idle comms. The caller holds mu.
+// serve starts dials for waiters, up to the limit, and makes room by closing idle comms. The caller holds mu.
 func (p *Pool) serve() {
 	if p.closed {
 		return
@@ -189,7 +184,7 @@ func (p *Pool) serve() {
 	for _, w := range p.waiting {
 		need[w.peer]++
 		if need[w.peer] <= len(w.peer.dials) {
-			continue // a dial of this address is under way for it
+			continue // a dial of this address is in progress
 		}
 		if p.open >= p.cfg.Limit && !p.collectOne() {
 			return
@@ -221,18 +216,18 @@ func (p *Pool) closeIdle(x *peer, i int) {
 	p.forget(x)
 }
 
-// discard frees a comm that the pool has no more use for, also one that has ended: its
-// socket stays open until this side closes it. The caller holds mu.
+// discard closes a comm that the pool no longer uses, also one that has ended: its socket stays open until this side
+// closes it. The caller holds mu.
 func (p *Pool) discard(c comm.Comm) {
 	p.open--
 	p.closing.Add(1)
 	go func() {
 		defer p.closing.Done()
-		_ = c.Close() // which may take a second
+		_ = c.Close() // may take a second
 	}()
 }
 
-// dial begins one attempt. The caller holds mu.
+// dial starts one attempt. The caller holds mu.
 func (p *Pool) dial(x *peer) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	d := &dialling{cancel}
@@ -249,7 +244,7 @@ func (p *Pool) dial(x *peer) {
 		cancel(nil)
 		p.mu.Lock()
 		_, live := x.dials[d]
-		if !live { // Remove, Close or its waiter has given it up, and counted it out
+		if !live { // canceled and uncounted by Remove, Close or its waiter
 			p.mu.Unlock()
 			if err == nil {
 				c.Abort()
@@ -272,7 +267,7 @@ func (p *Pool) dial(x *peer) {
 	}()
 }
 
-// first takes the oldest waiter of an address out of the queue.
+// first removes the oldest waiter of an address from the queue.
 func (p *Pool) first(x *peer) *waiter {
 	for i, w := range p.waiting {
 		if w.peer == x {
@@ -284,8 +279,7 @@ func (p *Pool) first(x *peer) *waiter {
 	return nil
 }
 
-// put hands a comm that counts as open to who waits for it, else to the idle ones. The
-// caller holds mu.
+// put passes a comm that counts as open to a waiter, or adds it to the idle ones. The caller holds mu.
 func (p *Pool) put(x *peer, c comm.Comm, used bool) {
 	if w := p.first(x); w != nil {
 		x.busy[c] = struct{}{}
@@ -296,12 +290,12 @@ func (p *Pool) put(x *peer, c comm.Comm, used bool) {
 		return
 	}
 	x.idle = append(x.idle, idleComm{c, time.Now()})
-	p.serve() // others may wait for a place
+	p.serve() // others may wait for room
 	p.watch()
 }
 
-// Release gives a comm back that Acquire returned. One that has ended, or that the pool no
-// longer wants, is closed. A comm in the middle of a conversation must be aborted first.
+// Release returns a comm of Acquire. It is closed if it has ended, or if the pool no longer needs it. A comm in the
+// middle of an exchange must be aborted first.
 func (p *Pool) Release(address string, c comm.Comm) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -323,8 +317,8 @@ func (p *Pool) Release(address string, c comm.Comm) {
 	p.put(x, c, true)
 }
 
-// Remove closes all comms to an address, those in use too, and gives up its dials: who
-// waits for them gets an error that wraps comm.ErrClosed.
+// Remove closes all comms to an address, also those in use, and cancels its dials: their waiters get an error that
+// wraps comm.ErrClosed.
 func (p *Pool) Remove(address string) {
 	p.mu.Lock()
 	x := p.peers[address]
@@ -339,8 +333,7 @@ func (p *Pool) Remove(address string) {
 	closeAll(comms)
 }
 
-// drop takes everything of a peer out of the pool and returns its comms. The caller holds
-// mu.
+// drop removes a peer from the pool and returns its comms. The caller holds mu.
 func (p *Pool) drop(x *peer, err error) []comm.Comm {
 	var comms []comm.Comm
 	for _, i := range x.idle {
@@ -371,7 +364,7 @@ func closeAll(comms []comm.Comm) {
 	all.Wait()
 }
 
-// Collect closes all comms that nobody uses.
+// Collect closes all unused comms.
 func (p *Pool) Collect() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -379,11 +372,11 @@ func (p *Pool) Collect() {
 	}
 }
 
-// endedTime is how often idle comms are looked at that the peer may have ended.
+// endedTime is the interval at which idle comms are checked for a close by the peer.
 const endedTime = 30 * time.Second
 
-// watch sets the timer that closes idle comms, for age or because the peer has ended them.
-// The caller holds mu.
+// watch sets the timer that closes idle comms, because of their age or because the peer has closed them. The caller
+// holds mu.
 func (p *Pool) watch() {
 	if p.timer != nil || p.closed {
 		return
@@ -418,7 +411,7 @@ func (p *Pool) sweep() {
 	}
 }
 
-// Stats returns the counts.
+// Stats returns the statistics.
 func (p *Pool) Stats() PoolStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -432,7 +425,7 @@ func (p *Pool) Stats() PoolStats {
 	return s
 }
 
-// Close closes all comms, those in use too, and waits for dials to end. It is idempotent.
+// Close closes all comms, also those in use, and waits for dials to end. It is idempotent.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	p.closed = true

@@ -363,7 +363,7 @@ func TestCallArguments(t *testing.T) {
 		}
 		var s string
 		if err := r.pool.Call(r.Context(), r.addr, "echo", obj{"data": 7}, &s); err == nil ||
-			!strings.Contains(err.Error(), "does not fit") {
+			!strings.Contains(err.Error(), "unexpected answer") {
 			t.Errorf("an int into a string: %v", err)
 		}
 		if err := r.pool.Call(r.Context(), r.addr, "echo", nil, 7); err == nil {

@@ -10,30 +10,30 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// ReaderConfig describes a Reader. The zero value hands out batches without a limit.
+// ReaderConfig configures a Reader. The zero value delivers batches without a limit.
 type ReaderConfig struct {
-	// Credits is how many batches may be handed out and not given back: beyond it the stream is not read, and the
-	// peer notices. 0 is without a limit.
+	// Credits is the maximum number of delivered batches that have not been released: beyond it the stream is not read,
+	// which applies back-pressure to the peer. 0 is without a limit.
 	Credits int
-	// Owner, when set, is who gives the batches back. Its end ends Run.
+	// Owner, if not nil, releases the batches. Its end ends Run.
 	Owner interface {
-		// Done is closed when the owner has ended, and ClosedError returns the error of Run then.
+		// Done returns a channel that is closed when the owner has ended; ClosedError returns the error of Run then.
 		Done() <-chan struct{}
 		ClosedError() error
 	}
 }
 
-// Reader reads a stream of messages from one peer in batches. It is the other end of a Writer.
+// Reader reads a stream of messages from one peer in batches. It is the counterpart of a Writer.
 type Reader struct {
 	comm    comm.Comm
 	cfg     ReaderConfig
-	credits chan struct{} // holds a token for each batch that is handed out; nil without a limit
+	credits chan struct{} // holds a token for each batch that is not released; nil without a limit
 	ended   <-chan struct{}
 	ahead   []readAhead
 	closed  bool // the comm ended Run
 }
 
-// readAhead is the result of a Read of the comm that Run has not seen yet.
+// readAhead is the result of a Read of the comm that Run has not processed yet.
 type readAhead struct {
 	m   *wire.Message
 	err error
@@ -51,10 +51,10 @@ func NewReader(c comm.Comm, cfg ReaderConfig) *Reader {
 	return r
 }
 
-// Run hands each batch of the stream to deliver, in order, until the comm or ctx ends, or deliver returns an error. It
-// returns what ended it; see PeerClosed. A batch has a body in host memory, of which nothing is known; message.ReadOps
-// walks over it. deliver owns the batch until it gives it back with Release or Recycle, which it does also where it
-// returns an error. One goroutine calls Run, once.
+// Run passes each batch of the stream to deliver, in order, until the comm or ctx ends, or deliver returns an error. It
+// returns the error that ended it; see PeerClosed. A batch has a body in host memory, which is not validated;
+// message.ReadOps iterates over it. deliver owns the batch until it is released with Release or Recycle, also if it
+// returns an error. Run must be called once, by one goroutine.
 func (r *Reader) Run(ctx context.Context, deliver func(*wire.Message) error) error {
 	defer r.releaseAhead()
 	for {
@@ -76,7 +76,7 @@ func (r *Reader) Run(ctx context.Context, deliver func(*wire.Message) error) err
 	}
 }
 
-// PeerClosed reports, after Run, whether it was the end of the comm that ended it: there was nothing more to read.
+// PeerClosed reports, after Run, whether the end of the comm ended it.
 func (r *Reader) PeerClosed() bool { return r.closed }
 
 // next returns the next batch of the peer.
@@ -106,14 +106,14 @@ func (r *Reader) take(ctx context.Context) error {
 	}
 }
 
-// Release gives a batch back. Any goroutine may call it.
+// Release releases a batch. It is safe for concurrent use.
 func (r *Reader) Release(m *wire.Message) {
 	m.Release()
 	r.giveBack()
 }
 
-// Recycle gives back a batch of which nothing was kept, so that its memory may be used again. Any goroutine may call
-// it.
+// Recycle releases a batch that is not referenced any more, so that its memory may be reused. It is safe for concurrent
+// use.
 func (r *Reader) Recycle(m *wire.Message) {
 	m.Recycle()
 	r.giveBack()
@@ -126,8 +126,8 @@ func (r *Reader) giveBack() {
 }
 
 // Ahead calls f for each batch that the peer has sent after the one that was delivered last, until the comm ends or
-// there are limit of them. Run delivers them later. f may get a batch without a body. Only the goroutine of Run, or
-// one that it waits for, calls Ahead.
+// there are limit of them. Run delivers them later. f may get a batch without a body. Ahead must be called by the
+// goroutine of Run, or one that it waits for.
 func (r *Reader) Ahead(ctx context.Context, limit int, f func(*wire.Message)) {
 	for _, a := range r.ahead {
 		if a.err == nil {
@@ -143,7 +143,7 @@ func (r *Reader) Ahead(ctx context.Context, limit int, f func(*wire.Message)) {
 	}
 }
 
-// releaseAhead frees what was read ahead and not delivered.
+// releaseAhead releases batches that were read ahead and not delivered.
 func (r *Reader) releaseAhead() {
 	for _, a := range r.ahead {
 		if a.m != nil {

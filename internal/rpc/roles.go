@@ -9,10 +9,9 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// Roles says which roles may call which op: the peer must hold one of them. The entry ""
-// is for ops that have none of their own; without it those are open to everybody who has
-// got through the handshake. On comms without TLS nobody is known and everything is
-// allowed, as in Dask; a certificate that names no role holds all.
+// Roles specifies which roles may call which op: the peer must have one of them. The entry "" is for ops without an
+// entry; without it those are open to every peer that has completed the handshake. On comms without TLS peers are not
+// identified and everything is allowed, as in Dask; a certificate without roles has all.
 //
 //	rpc.Config{Authorize: rpc.Roles{
 //		"register-worker": {secure.Worker},
@@ -21,7 +20,7 @@ import (
 //	}.Authorize}
 type Roles map[string][]secure.Role
 
-// Authorize is for Config.Authorize.
+// Authorize implements Config.Authorize.
 func (t Roles) Authorize(_ context.Context, r *Request) error {
 	wanted, ok := t[r.Op]
 	if !ok {
@@ -34,8 +33,8 @@ func (t Roles) Authorize(_ context.Context, r *Request) error {
 		return nil
 	}
 	if state == nil {
-		return nil // an op that nobody may call is what Config.Blocked is for
+		return nil // use Config.Blocked for ops that no peer may call
 	}
-	return fmt.Errorf("op %q wants one of the roles %v, which the certificate of %s does not name: %w", r.Op, wanted,
+	return fmt.Errorf("op %q requires one of the roles %v, which the certificate of %s does not have: %w", r.Op, wanted,
 		r.Comm.PeerAddr(), fs.ErrPermission)
 }

@@ -20,74 +20,66 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Config describes a server. Its zero value is useful.
+// Config configures a server. Its zero value is useful.
 type Config struct {
-	// Type is the server's kind in answers to identity (default "Server").
+	// Type is the server's type in answers to identity (default "Server").
 	Type string
-	// ID names the server (default Type and a random part, as Dask's do).
+	// ID identifies the server (default Type and a random part, as in Dask).
 	ID string
-	// Identity adds to the answer to identity; it may be nil.
+	// Identity returns further fields of the answer to identity; it may be nil.
 	Identity func() msgpack.Map
-	// Authorize, when set, is asked before each handler runs. Its error is the answer;
-	// make it fs.ErrPermission so that Python raises a PermissionError. This is the place
-	// of a table of roles.
+	// Authorize, if not nil, is called before each handler. Its error is the answer; use fs.ErrPermission so that
+	// Python raises a PermissionError. See Roles.
 	Authorize func(ctx context.Context, r *Request) error
-	// Blocked are ops that are refused to everybody (distributed.scheduler.blocked-handlers
-	// and the worker's).
+	// Blocked are ops that are rejected for all peers (distributed.scheduler.blocked-handlers and the worker's).
 	Blocked []string
-	// MaxRunning is how many handlers run at once in the server (default 4096). Others
-	// wait, and their comms are not read meanwhile. A handler that has taken its comm over
-	// (see Request.Takeover) and the ops of Waiting do not count.
+	// MaxRunning is the maximum number of handlers that run at once (default 4096). Others wait, and their comms are
+	// not read meanwhile. A handler that has taken over its comm (see Request.Takeover) and the ops of Waiting do not
+	// count.
 	MaxRunning int
-	// Waiting are ops whose handlers may wait for other peers: for an event, a lock, an
-	// answer of a worker. They do not count as running, so that any number of them leaves
-	// the server able to serve what they wait for.
+	// Waiting are ops whose handlers may wait for other peers: for an event, a lock, an answer of a worker. They do not
+	// count as running, so that any number of them leaves the server able to serve the requests that they wait for.
 	Waiting []string
-	// MaxWaiting and MaxWaitingPerHost bound the requests of Waiting that are in progress,
-	// in all and of one host (default three quarters and half of MaxComms). More are
-	// answered with ErrTooManyWaiting.
+	// MaxWaiting and MaxWaitingPerHost bound the requests of Waiting in progress, in total and of one host (default
+	// three quarters and half of MaxComms). More are answered with ErrTooManyWaiting.
 	MaxWaiting, MaxWaitingPerHost int
-	// Detached are ops whose handlers run to their end when the caller hangs up, because
-	// they change something in several steps. The context of all others ends with the
-	// comm, unless the caller wants no answer.
+	// Detached are ops whose handlers run to completion when the caller disconnects, because they change something in
+	// several steps. The context of all others ends with the comm, unless the caller wants no answer.
 	Detached []string
-	// MaxComms is how many comms are served at once (default 65536, less where the limit of
-	// open files is lower). MaxCommsPerHost bounds those of one host (default three
-	// quarters of MaxComms). One comm too many closes the one that has been idle for the
-	// longest time; without an idle one the new comm is closed.
+	// MaxComms is the maximum number of comms (default 65536, less if the limit of open files is lower).
+	// MaxCommsPerHost bounds those of one host (default three quarters of MaxComms). One comm too many closes the one
+	// that has been idle for the longest time; without an idle one the new comm is closed.
 	MaxComms, MaxCommsPerHost int
-	// FirstRequest bounds how long nothing may arrive on a comm before its first request is
-	// there (default 1 min). A comm that has had one may stay idle, as those of pools are.
+	// FirstRequest bounds how long no data may arrive on a comm before its first request is complete (default 1 min). A
+	// comm that has had a request may stay idle, as those of pools do.
 	FirstRequest time.Duration
-	// WriteTimeout bounds the sending of one reply, to peers that do not read (default
-	// none: Dask waits for ever, and large results over slow links take their time).
+	// WriteTimeout bounds the sending of one reply, to peers that do not read (default none: Dask waits forever, and
+	// large results over slow links take long).
 	WriteTimeout time.Duration
-	// Decode says how arguments are opened: a scheduler keeps values closed (Keep).
+	// Decode specifies how arguments are decoded: a scheduler keeps values encoded (Keep).
 	Decode wire.DecodeOptions
-	// Observe, when set, is called after each request, by the goroutine that served it: it
-	// must return quickly. A request that took its comm over is over when its stream is.
+	// Observe, if not nil, is called after each request, by the goroutine that served it: it must return quickly. A
+	// request that took over its comm ends with its stream.
 	Observe func(Observation)
-	// Logger gets what Dask's server logs (default slog.Default).
+	// Logger receives the log messages of the server (default slog.Default).
 	Logger *slog.Logger
 }
 
-// Observation is one request that was served.
+// Observation describes a served request.
 type Observation struct {
-	// Op and Peer say what was called by whom.
+	// Op and Peer are the op and the caller.
 	Op, Peer string
-	// Took is the time from its arrival to the end of its handler.
+	// Took is the time from the arrival of the request to the end of its handler.
 	Took time.Duration
-	// Err is the handler's, ErrUnknownOp without one.
+	// Err is the handler's error, ErrUnknownOp without a handler.
 	Err error
 }
 
-// Handler answers a request: with a value that wire.Encode takes or a struct with rpc tags
-// (see Handle), a *wire.Message that is sent as it is and then released, or NoReply. Its
-// error is sent as an exception (see Exception).
+// Handler serves a request. It returns a value that wire.Encode accepts or a struct with rpc tags (see Handle), a
+// *wire.Message that is sent as it is and then released, or NoReply. Its error is sent as an exception (see Exception).
 type Handler func(ctx context.Context, r *Request) (any, error)
 
-// NoReply is the result of a handler that has answered itself, or takes no answer: Dask's
-// Status.dont_reply.
+// NoReply is the result of a handler that has answered itself, or needs no answer: Dask's Status.dont_reply.
 var NoReply = noReply{}
 
 type noReply struct{}
@@ -95,29 +87,25 @@ type noReply struct{}
 // Request is one call.
 type Request struct {
 	Body
-	// Reply tells that the peer waits for an answer, Close that it wants the comm closed
-	// after it.
+	// Reply reports whether the peer waits for an answer, Close whether it wants the comm closed after it.
 	Reply, Close bool
-	// Serializers are the families that the peer asks for, in the order of its liking; nil
-	// is all. It is for handlers that choose the family of what they send: the server
-	// itself does not.
+	// Serializers are the serialization families that the peer requests, in order of preference; nil means all. They
+	// are for handlers that choose the family of their results: the server itself ignores them.
 	Serializers []string
-	// Comm is where it came from. A handler may read and write on it as its op demands;
-	// the server does not, while the handler runs.
+	// Comm is the comm of the request. A handler may read and write on it as its op requires; the server does not use
+	// it while the handler runs.
 	Comm comm.Comm
-	// Server is who got it.
+	// Server is the server of the request.
 	Server *Server
 
 	takeover func()
 }
 
-// Takeover tells that the handler keeps the comm for as long as it runs, which may be the
-// life of a stream: it no longer counts as a running request, and shutdown does not wait
-// for it but ends its context.
+// Takeover declares that the handler keeps the comm for as long as it runs, which may be the life of a stream: it no
+// longer counts as a running request, and shutdown does not wait for it but ends its context.
 func (r *Request) Takeover() { r.takeover() }
 
-// Server answers requests on comms, as Dask's Server does: one request at a time on each
-// comm, in order.
+// Server serves requests on comms, like Dask's Server: one request at a time on each comm, in order.
 type Server struct {
 	cfg     Config
 	id      string
@@ -149,18 +137,18 @@ type serverStats struct {
 	runningNow                         atomic.Int64
 }
 
-// Stats are counts since the server was made, but for the first four.
+// Stats are totals since the creation of the server, except for the first four.
 type Stats struct {
-	// Comms are served now, Running handlers run now, Waiting ones of ops that may wait are
-	// in progress, Streams are taken over.
+	// Comms are open comms, Running running handlers, Waiting requests of ops that may wait, Streams comms that are
+	// taken over.
 	Comms, Running, Waiting, Streams int64
-	// Requests were begun; Errors of them failed; Unknown named no handler; Refused were
-	// not allowed.
+	// Requests counts started requests; Errors those that failed; Unknown those without a handler; Refused those not
+	// allowed.
 	Requests, Errors, Unknown, Refused int64
 }
 
-// NewServer makes a server that has the handlers that every Dask server has: identity,
-// echo, dump_state and connection_stream.
+// NewServer returns a server with the handlers that every Dask server has: identity, echo, dump_state and
+// connection_stream.
 func NewServer(cfg Config) *Server {
 	cfg.Type = cmp.Or(cfg.Type, "Server")
 	if cfg.MaxRunning <= 0 {
@@ -186,7 +174,7 @@ func NewServer(cfg Config) *Server {
 	return s
 }
 
-// ID names the server.
+// ID returns the id of the server.
 func (s *Server) ID() string { return s.id }
 
 // Handle sets the handler of an op. It replaces an earlier one; nil removes it.
@@ -200,7 +188,7 @@ func (s *Server) Handle(op string, h Handler) {
 	}
 }
 
-// Ops lists the ops that have a handler, sorted.
+// Ops returns the ops that have a handler, sorted.
 func (s *Server) Ops() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -213,7 +201,7 @@ func (s *Server) handler(op string) Handler {
 	return s.handlers[op]
 }
 
-// Stats returns the counts.
+// Stats returns the statistics.
 func (s *Server) Stats() Stats {
 	out := Stats{
 		Requests: s.stats.requests.Load(), Errors: s.stats.errors.Load(),
@@ -231,8 +219,8 @@ func (s *Server) Stats() Stats {
 	return out
 }
 
-// Serve accepts comms until the listener or ctx ends or the server is shut down, when it
-// returns ErrClosed. It closes the listener.
+// Serve accepts comms until the listener or ctx ends or the server is shut down, in which case it returns ErrClosed. It
+// closes the listener.
 func (s *Server) Serve(ctx context.Context, l comm.Listener) error {
 	defer l.Close()
 	if !s.enter(func() { s.life.listeners[l] = struct{}{} }) {
@@ -278,10 +266,9 @@ func (s *Server) stopping() bool {
 	return s.life.stopping
 }
 
-// Shutdown stops accepting, closes idle comms, and lets running handlers finish and
-// answer. Comms that were taken over are ended at once. When ctx ends before all is done,
-// the contexts of the handlers are cancelled and the comms aborted, and Shutdown returns
-// ctx's error; it waits a second at most for handlers that do not heed theirs.
+// Shutdown stops accepting, closes idle comms, and lets running handlers finish and answer. Comms that were taken over
+// are ended immediately. When ctx ends before that, the contexts of the handlers are canceled and the comms aborted,
+// and Shutdown returns ctx's error; it waits at most a second for handlers that ignore their context.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.life.Lock()
 	s.life.stopping = true
@@ -319,7 +306,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return fmt.Errorf("rpc: shutdown: %w: %d handlers were still running", context.Cause(ctx), left)
 }
 
-// Close ends the server at once: contexts of handlers are cancelled, comms aborted.
+// Close ends the server immediately: contexts of handlers are canceled, comms aborted.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -128,7 +128,7 @@ func TestErrorsCarryOver(t *testing.T) {
 			"python_error": {"my.module.OddError", "seen in a task", "", nil},
 			"timeout":      {"TimeoutError", "i/o timeout", "", os.ErrDeadlineExceeded},
 			"panic":        {"RuntimeError", "panic: out of cheese", "addHandlers", nil},
-			"unsendable":   {"RuntimeError", "the result cannot be sent", "", nil},
+			"unsendable":   {"RuntimeError", "cannot encode the result", "", nil},
 			"nonsense":     {"LookupError", `rpc: unknown op "nonsense"`, "", ErrUnknownOp},
 		} {
 			err := r.pool.Call(r.Context(), r.addr, op, nil, nil)

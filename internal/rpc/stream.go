@@ -11,30 +11,28 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// StreamHandler takes one message of a stream. Messages are handled one after the other,
-// in the order in which they were sent. The body, and what is decoded from it, is valid
-// until the handler returns. An error ends the stream, as an exception does in Dask.
+// StreamHandler handles one message of a stream. Messages are handled sequentially in the order in which they were
+// sent. The body, and values decoded from it, are valid until the handler returns. An error ends the stream, as an
+// exception does in Dask.
 type StreamHandler func(ctx context.Context, b *Body) error
 
-// StreamConfig describes the reading side of a stream.
+// StreamConfig configures the reading side of a stream.
 type StreamConfig struct {
-	// Handlers by op.
+	// Handlers are the handlers by op.
 	Handlers map[string]StreamHandler
-	// Default takes ops that have none. Without it such an op ends the stream with
-	// ErrUnknownOp: the peers do not agree on what is said, and messages would be lost.
+	// Default handles ops without a handler. Without it such an op ends the stream with ErrUnknownOp, since messages
+	// would be lost otherwise.
 	Default StreamHandler
-	// Decode says how values are opened: a scheduler keeps them closed (Keep).
+	// Decode specifies how values are decoded: a scheduler keeps them encoded (Keep).
 	Decode wire.DecodeOptions
-	// Batch, when set, is called after the messages that arrived together were handled.
+	// Batch, if not nil, is called after the messages that arrived together were handled.
 	Batch func()
 }
 
-// ServeStream reads a stream and hands its messages to their handlers, until the comm or
-// ctx ends or the peer says close-stream. It then closes the comm. It returns nil when the
-// peer ended the stream, politely or not: Comm.Err tells which.
+// ServeStream reads a stream and passes its messages to their handlers, until the comm or ctx ends or the peer sends
+// close-stream. It then closes the comm. It returns nil if the peer ended the stream, cleanly or not: see Comm.Err.
 //
-// A message on the wire is a list of maps, or one map. As in Dask, the string "OK" in a
-// list ends the list.
+// A message on the wire is a list of maps, or one map. As in Dask, the string "OK" in a list ends the list.
 func ServeStream(ctx context.Context, c comm.Comm, cfg StreamConfig) error {
 	err := serveStream(ctx, c, &cfg)
 	if err != nil {
@@ -90,7 +88,7 @@ func (cfg *StreamConfig) handle(ctx context.Context, b *Body) error {
 	return nil
 }
 
-// eachMessage goes over the maps of one message of a stream. It uses one Body for all.
+// eachMessage iterates over the maps of one message of a stream. It uses one Body for all.
 func eachMessage(m *wire.Message, known func([]byte) (string, bool), f func(*Body) error) error {
 	body, err := message.Body(m)
 	if err != nil {

@@ -28,7 +28,7 @@ func TestStreamLoop(t *testing.T) {
 		"a bare OK":           {[]any{"OK", n(1), stop}, "[1]", 2, ""},
 		"unknown op": {[]any{[]any{n(1), msgpack.Map{{Key: "op", Value: "what"}}, n(2)}}, "[1]", 0,
 			`unknown op "what"`},
-		"no op":    {[]any{[]any{msgpack.Map{{Key: "n", Value: 1}}}}, "[]", 0, "no 'op' key"},
+		"no op":    {[]any{[]any{msgpack.Map{{Key: "n", Value: 1}}}}, "[]", 0, "missing 'op' key"},
 		"a string": {[]any{[]any{"hello"}}, "[]", 0, "not strings"},
 		"a number": {[]any{7}, "[]", 0, "expected a map"},
 		"a failing handler": {[]any{[]any{n(1), msgpack.Map{{Key: "op", Value: "fail"}}, n(2)}}, "[1]", 0,

@@ -7,13 +7,12 @@ import (
 	"sync"
 )
 
-// ErrTooManyWaiting is returned to requests that would wait when too many do already; see Config.MaxWaiting.
+// ErrTooManyWaiting is returned to requests that would wait when too many already do; see Config.MaxWaiting.
 var ErrTooManyWaiting = errors.New("rpc: too many waiting requests")
 
-// Delivery is the result of a handler that must know whether its answer has left: an item
-// taken out of a queue, a lock that was given. Lost is called, in the goroutine of the
-// handler, if the answer could not be sent or none was wanted. An answer that was sent may
-// still be lost with the network.
+// Delivery is the result of a handler that must know whether its answer was sent: an item taken out of a queue, a lock
+// that was acquired. Lost is called, on the goroutine of the handler, if the answer could not be sent or was not
+// wanted. An answer that was sent may still be lost in the network.
 type Delivery struct {
 	Value any
 	Lost  func()
@@ -25,7 +24,7 @@ func (d Delivery) lose() {
 	}
 }
 
-// trait is how requests of an op are run.
+// trait specifies how requests of an op are run.
 type trait struct{ waits, detached bool }
 
 func (c *Config) traits() map[string]trait {
@@ -85,8 +84,7 @@ func (w *waiting) leave(host string) {
 	}
 }
 
-// admit waits until a request may run. leave, which may be called twice, says that it is
-// over or no longer counts.
+// admit waits until a request may run. leave, which may be called twice, marks it as finished or no longer counted.
 func (s *Server) admit(ctx context.Context, host string, t trait) (leave func(), err error) {
 	if t.waits {
 		if err := s.waiting.enter(host, s.cfg.MaxWaiting, s.cfg.MaxWaitingPerHost); err != nil {
@@ -96,7 +94,7 @@ func (s *Server) admit(ctx context.Context, host string, t trait) (leave func(),
 		return sync.OnceFunc(func() { s.waiting.leave(host) }), nil
 	}
 	select {
-	case s.slots <- struct{}{}: // also if ctx has ended: the handler decides what that means
+	case s.slots <- struct{}{}: // also if ctx has ended: the handler handles it
 	default:
 		select {
 		case s.slots <- struct{}{}:

@@ -14,41 +14,41 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// WriterConfig describes a Writer. The zero value sends everything at once and never drops a peer.
+// WriterConfig configures a Writer. The zero value sends everything immediately and never drops a peer.
 type WriterConfig struct {
-	// Limit is how many bytes may wait for the peer before it is dropped, 0 without a limit.
+	// Limit is how many bytes may be queued for the peer before it is dropped, 0 without a limit.
 	Limit int64
-	// Backlog is what waits for all peers, nil for none.
+	// Backlog counts the bytes queued for all peers, nil for none.
 	Backlog *Backlog
-	// Commit, when set, waits until a position is on disk: see Flush.
+	// Commit, if not nil, waits until a position is on disk: see Flush.
 	Commit func(ctx context.Context, position uint64) error
-	// Interval is the least time from one message to the next. What is sent after a pause always leaves at once.
+	// Interval is the minimum time between messages. A message after a pause is always sent immediately.
 	Interval time.Duration
-	// Linger is how long what is not urgent waits for more: see FlushLater.
+	// Linger is how long non-urgent data is held back to be merged with more: see FlushLater.
 	Linger time.Duration
 }
 
-// Writer writes a stream of messages to one peer in batches, as Dask's BatchedSend does. Its owner, one goroutine at a
-// time, appends to the open batch and hands it over with Flush; a goroutine of the Writer merges what has gathered
-// meanwhile and writes it. A Reader is its other end.
+// Writer writes a stream of messages to one peer in batches, like Dask's BatchedSend. Its owner, one goroutine at a
+// time, appends to the open batch and submits it with Flush; a goroutine of the Writer merges queued batches and writes
+// them. A Reader is its counterpart.
 type Writer struct {
 	cfg   WriterConfig
 	comm  comm.Comm
-	reuse bool // the transport has copied what it wrote when Write returns
+	reuse bool // the transport has copied the data when Write returns
 
-	// The owner's:
+	// Owned by the owner:
 	open   *Batch
-	sealed []*Batch // large enough to go, before open
+	sealed []*Batch // full batches, before open
 
 	mu      sync.Mutex // owns all below
 	queue   []*Batch
 	bytes   int64
 	closing bool
-	urgent  bool // something in the queue does not wait for more
+	urgent  bool // the queue must be sent without lingering
 
-	last time.Time // of the goroutine: when it last wrote
+	last time.Time // time of the last write; owner: the goroutine
 
-	wake   chan struct{} // holds a token: there is something, or it became urgent
+	wake   chan struct{} // holds a token if the queue is not empty or became urgent
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	done   chan struct{}
@@ -57,34 +57,35 @@ type Writer struct {
 // NewWriter returns a Writer on a comm, which sends nothing before Start.
 func NewWriter(c comm.Comm, cfg WriterConfig) *Writer {
 	scheme, _ := commaddr.Parse(c.LocalAddr())
-	// Elsewhere a receiver may still hold what was written: in this process, or UCX.
+	// With other transports a receiver may still hold written memory: in this process, or UCX.
 	w := &Writer{cfg: cfg, comm: c, reuse: scheme == "tcp" || scheme == "tls", wake: make(chan struct{}, 1),
 		done: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
 	return w
 }
 
-// Start starts to send. What was flushed before waits for it: a stream begins with a reply that others send.
+// Start starts sending. Batches flushed before are kept until then: a stream begins with a reply that is sent
+// otherwise.
 func (w *Writer) Start() {
 	w.cfg.Backlog.join(1)
 	go w.run()
 }
 
-// Done is closed when nothing more is sent.
+// Done returns a channel that is closed when sending has ended.
 func (w *Writer) Done() <-chan struct{} { return w.done }
 
-// Copies reports whether the transport has copied a message when it is written, so that its memory may be used again.
+// Copies reports whether the transport has copied a message when it is written, so that its memory may be reused.
 func (w *Writer) Copies() bool { return w.reuse }
 
-// Backlog is what waits for all peers of a process. Set Limit before its first use.
+// Backlog counts the bytes queued for all peers of a process. Set Limit before its first use.
 type Backlog struct {
-	// Limit is how many bytes may wait for all peers, 0 without a limit.
+	// Limit is how many bytes may be queued for all peers, 0 without a limit.
 	Limit int64
 
 	bytes, peers atomic.Int64
 }
 
-// Bytes returns how many bytes wait.
+// Bytes returns the number of queued bytes.
 func (b *Backlog) Bytes() int64 { return b.bytes.Load() }
 
 func (b *Backlog) add(n int64) {
@@ -99,7 +100,7 @@ func (b *Backlog) join(n int64) {
 	}
 }
 
-// over reports whether too much waits for all peers, and for this one no less than for others.
+// over reports whether too much is queued for all peers, and for this one at least the average.
 func (b *Backlog) over(own int64) bool {
 	if b == nil {
 		return false
@@ -108,12 +109,12 @@ func (b *Backlog) over(own int64) bool {
 	return b.Limit > 0 && all > b.Limit && own >= all/max(b.peers.Load(), 1)
 }
 
-// batchBytes is from where on a batch is left as it is and another one begun. Long messages save nothing any more, and
-// memory of one length is easily used again.
+// batchBytes is the size from which a batch is closed and another one started. Longer messages are not cheaper, and
+// memory of equal size is easily reused.
 const batchBytes = 48 << 10
 
-// Begin returns the open batch with one more message in it, whose map the caller appends to its Body. Only the owner
-// calls it.
+// Begin returns the open batch with one more message, whose map the caller appends to its Body. Only the owner may call
+// it.
 func (w *Writer) Begin() *Batch {
 	if w.open != nil && (len(w.open.Body) >= batchBytes || w.open.own) {
 		w.seal()
@@ -125,11 +126,11 @@ func (w *Writer) Begin() *Batch {
 	return w.open
 }
 
-// Add adds a message that is encoded already: its body, a map, and the frames that its markers count from 1, which the
-// Writer releases. Only the owner calls it.
+// Add adds an encoded message: its body, a map, and the frames that its markers count from 1, which the Writer
+// releases. Only the owner may call it.
 func (w *Writer) Add(body []byte, frames []wire.Frame) {
 	if len(frames) > 0 {
-		w.seal() // the markers are right in a batch whose first frames these are
+		w.seal() // the markers are only valid if these are the first frames of a batch
 	}
 	b := w.Begin()
 	b.Body = append(b.Body, body...)
@@ -137,8 +138,8 @@ func (w *Writer) Add(body []byte, frames []wire.Frame) {
 	b.own = len(frames) > 0
 }
 
-// SendValue adds a message, a map or whatever else wire.Encode takes, and flushes it. An error means that it has no
-// form on the wire, or ErrSlowPeer. Only the owner calls it.
+// SendValue adds a message, a map or any value that wire.Encode accepts, and flushes it. An error means that it cannot
+// be encoded, or is ErrSlowPeer. Only the owner may call it.
 func (w *Writer) SendValue(v any) error {
 	m, err := encode(v, w.comm.Info())
 	if err != nil {
@@ -148,7 +149,7 @@ func (w *Writer) SendValue(v any) error {
 	return w.Flush(0)
 }
 
-// seal ends the open batch.
+// seal closes the open batch.
 func (w *Writer) seal() {
 	if w.open != nil {
 		w.sealed = append(w.sealed, w.open)
@@ -156,15 +157,15 @@ func (w *Writer) seal() {
 	}
 }
 
-// ErrSlowPeer is returned by Flush when the peer was dropped because too much waits for it.
-var ErrSlowPeer = errors.New("the peer does not read what it is sent")
+// ErrSlowPeer is returned by Flush when the peer was dropped because too much is queued for it.
+var ErrSlowPeer = errors.New("rpc: peer does not read its messages")
 
-// Flush hands what was begun over, to be sent when Commit has returned for a position; 0 does not wait. Only the owner
-// calls it.
+// Flush submits the open batch, to be sent when Commit has returned for a position; 0 does not wait. Only the owner may
+// call it.
 func (w *Writer) Flush(after uint64) error { return w.flush(after, true) }
 
-// FlushLater hands what was begun over, to be sent together with what follows within WriterConfig.Linger. Only the
-// owner calls it.
+// FlushLater submits the open batch, to be sent together with what follows within WriterConfig.Linger. Only the owner
+// may call it.
 func (w *Writer) FlushLater() error { return w.flush(0, false) }
 
 func (w *Writer) flush(after uint64, urgent bool) error {
@@ -194,7 +195,8 @@ func (w *Writer) flush(after uint64, urgent bool) error {
 		}
 		if full {
 			w.Abort(ErrSlowPeer)
-			return fmt.Errorf("%w: more than %d bytes wait for %s, or too many for all peers", ErrSlowPeer, w.cfg.Limit,
+			return fmt.Errorf("%w: more than %d bytes queued for %s, or too many for all peers", ErrSlowPeer,
+				w.cfg.Limit,
 				w.comm.PeerAddr())
 		}
 		return nil
@@ -212,15 +214,16 @@ func (w *Writer) flush(after uint64, urgent bool) error {
 }
 
 const (
-	// smallBatch is up to how many bytes the owner copies into the batch before. A longer one waits for the goroutine.
+	// smallBatch is the size up to which the owner copies a batch into the previous one. A longer one is left to the
+	// goroutine.
 	smallBatch = 2 << 10
-	// gatherBytes is the capacity of a batch that small ones join.
+	// gatherBytes is the capacity of a batch that small ones are copied into.
 	gatherBytes = 16 << 10
 )
 
-// enqueue adds a batch to the queue. A small one joins the last of the queue while it is in the cache: an owner that
-// flushes every message would else leave thousands for take, which holds the lock that the owner needs. The caller
-// holds mu.
+// enqueue adds a batch to the queue. A small one is copied into the last of the queue while it is in the cache: an
+// owner that flushes every message would otherwise leave thousands for take, which holds the lock that the owner needs.
+// The caller holds mu.
 func (w *Writer) enqueue(b *Batch) {
 	if n := len(w.queue); n > 0 && len(b.Body) <= smallBatch && len(b.Frames) == 0 {
 		last := w.queue[n-1]
@@ -229,7 +232,7 @@ func (w *Writer) enqueue(b *Batch) {
 				last.Body = slices.Grow(last.Body, gatherBytes)
 			}
 			last.merge(b)
-			w.bytes -= listHead // b has no head any more
+			w.bytes -= listHead // b has no header any more
 			w.cfg.Backlog.add(-listHead)
 			return
 		}
@@ -281,7 +284,7 @@ func (w *Writer) run() {
 // over reports whether the stream has ended: nothing more can be sent.
 func (w *Writer) over() bool { return w.ctx.Err() != nil || w.comm.Err() != nil }
 
-// wait waits for something to do, for so long if d is positive. It reports whether that time is over.
+// wait waits for work, at most for d if it is positive. It reports whether that time has passed.
 func (w *Writer) wait(d time.Duration) bool {
 	var late <-chan time.Time
 	if d > 0 {
@@ -299,7 +302,7 @@ func (w *Writer) wait(d time.Duration) bool {
 	return false
 }
 
-// pace waits until the interval since the last message is over, or the stream is to end.
+// pace waits until the interval since the last message has passed, or the stream is to end.
 func (w *Writer) pace() {
 	rest := w.cfg.Interval - time.Since(w.last)
 	if w.cfg.Interval == 0 || rest <= 0 {
@@ -315,7 +318,7 @@ func (w *Writer) pace() {
 			return
 		case <-w.ctx.Done():
 			return
-		case <-w.wake: // what has come is found by take
+		case <-w.wake: // take finds new data
 		}
 	}
 }
@@ -326,7 +329,7 @@ func (w *Writer) isClosing() bool {
 	return w.closing
 }
 
-// take returns the next batch, with what else waits merged into it; none if it is to linger.
+// take returns the next batch, merged with other queued ones; none if it is to linger.
 func (w *Writer) take(lingered bool) (b *Batch, linger, closing bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -376,7 +379,7 @@ func (w *Writer) write(b *Batch) error {
 	return err
 }
 
-// drop forgets what will not be sent.
+// drop discards queued data that will not be sent.
 func (w *Writer) drop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -388,7 +391,7 @@ func (w *Writer) drop() {
 	w.queue, w.bytes = nil, 0
 }
 
-// Finish lets the stream end when all is sent. It does not wait: see Done.
+// Finish ends the stream when everything is sent. It does not wait: see Done.
 func (w *Writer) Finish() {
 	w.mu.Lock()
 	w.closing = true
@@ -396,7 +399,7 @@ func (w *Writer) Finish() {
 	w.poke()
 }
 
-// Shutdown sends what was flushed and closes the comm. When ctx ends before, it aborts the comm and returns the reason.
+// Shutdown sends flushed data and closes the comm. When ctx ends before, it aborts the comm and returns the reason.
 func (w *Writer) Shutdown(ctx context.Context) error {
 	w.Finish()
 	select {
@@ -409,7 +412,7 @@ func (w *Writer) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Abort ends the stream and the comm at once.
+// Abort ends the stream and the comm immediately.
 func (w *Writer) Abort(why error) {
 	w.cancel(why)
 	w.comm.Abort()

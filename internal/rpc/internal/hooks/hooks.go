@@ -1,13 +1,13 @@
-// Package hooks calls optional methods of comms: what the backends of this module have beyond the interface comm.Comm.
+// Package hooks calls optional methods of comms: those that the backends of this module have beyond comm.Comm.
 package hooks
 
 import "go.millstream.dev/comm"
 
-// Notifier is implemented by comms that call a function at their end. It saves a goroutine
-// per comm where thousands are open.
+// Notifier is implemented by comms that call a function at their end. It saves a goroutine per comm if thousands are
+// open.
 type Notifier interface {
-	// AfterDone calls f once, when Done is closed, or at once if it already is. f must
-	// return quickly. A second call replaces f.
+	// AfterDone calls f once, when Done is closed, or immediately if it already is. f must return quickly. A second
+	// call replaces f.
 	AfterDone(f func())
 }
 
@@ -24,10 +24,10 @@ func AfterDone(c comm.Comm, f func()) {
 	}()
 }
 
-// Receiver is implemented by comms that count the bytes that arrive.
+// Receiver is implemented by comms that count received bytes.
 type Receiver interface {
-	// Received returns the number of bytes that the peer has sent so far, including those of a
-	// message that is still being read. Any goroutine may call it.
+	// Received returns the number of bytes that the peer has sent so far, including those of a message that is still
+	// being read. It is safe for concurrent use.
 	Received() int64
 }
 
