@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// Defaults of validity.
+// Default validity periods.
 const (
 	// DefaultCAValid is how long a CA is valid.
 	DefaultCAValid = 10 * 365 * 24 * time.Hour
@@ -27,21 +27,21 @@ const (
 	DefaultCertValid = 365 * 24 * time.Hour
 )
 
-// skew is how far clocks may differ.
+// skew is the tolerated difference of clocks.
 const skew = 10 * time.Minute
 
-// CAConfig says what CA to make. Its zero value makes one for a new cluster.
+// CAConfig configures a new CA. Its zero value is for a new cluster.
 type CAConfig struct {
-	// Cluster is the cluster's name, which stands in the URIs of roles (default: random).
+	// Cluster is the cluster's name, which is part of the URIs of roles (default: random).
 	Cluster string
-	// Ed25519 makes keys of that kind. The default, ECDSA on P-256, is what every build of
-	// Python and every tool of an operator reads.
+	// Ed25519 selects Ed25519 keys. The default, ECDSA on P-256, is supported by every build of Python and all common
+	// tools.
 	Ed25519 bool
-	// Valid is how long (default 10 years).
+	// Valid is the validity period (default 10 years).
 	Valid time.Duration
 }
 
-// CA issues the certificates of one cluster. Any goroutine may use it.
+// CA issues the certificates of one cluster. It is safe for concurrent use.
 type CA struct {
 	cluster string
 	ed25519 bool
@@ -58,11 +58,11 @@ func newKey(ed bool) (crypto.Signer, error) {
 }
 
 func newSerial() (*big.Int, error) {
-	// 127 bits: positive in the 16 bytes that most tools expect at most.
+	// 127 bits: positive in 16 bytes, the maximum of many tools.
 	return rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 }
 
-// NewCA makes a CA with a new key.
+// NewCA returns a CA with a new key.
 func NewCA(cfg CAConfig) (*CA, error) {
 	if cfg.Cluster == "" {
 		var id [8]byte
@@ -72,7 +72,7 @@ func NewCA(cfg CAConfig) (*CA, error) {
 		cfg.Cluster = hex.EncodeToString(id[:])
 	}
 	if u, err := url.Parse(roleURI(cfg.Cluster, Worker).String()); err != nil || u.Host != cfg.Cluster {
-		return nil, fmt.Errorf("secure: the cluster's name %q is none that fits into a URI: use letters, digits, "+
+		return nil, fmt.Errorf("secure: invalid cluster name %q: use letters, digits, "+
 			"dots and hyphens", cfg.Cluster)
 	}
 	if cfg.Valid <= 0 {
@@ -96,7 +96,7 @@ func NewCA(cfg CAConfig) (*CA, error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, fmt.Errorf("secure: make a CA: %w", err)
+		return nil, fmt.Errorf("secure: create a CA: %w", err)
 	}
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
@@ -105,25 +105,25 @@ func NewCA(cfg CAConfig) (*CA, error) {
 	return &CA{cluster: cfg.Cluster, ed25519: cfg.Ed25519, cert: cert, key: key}, nil
 }
 
-// LoadCA reads a CA from PEM: its certificate, and its key in the same or another text.
+// LoadCA parses a CA from PEM: its certificate, and its key in the same or another text.
 func LoadCA(certPEM, keyPEM []byte) (*CA, error) {
 	block, _ := pem.Decode(certPEM)
 	if block == nil || block.Type != "CERTIFICATE" {
-		return nil, errors.New("secure: the CA's certificate is not in PEM form")
+		return nil, errors.New("secure: CA certificate is not in PEM form")
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("secure: the CA's certificate: %w", err)
+		return nil, fmt.Errorf("secure: CA certificate: %w", err)
 	}
 	if !cert.IsCA {
-		return nil, errors.New("secure: the certificate is not that of a CA")
+		return nil, errors.New("secure: certificate is not a CA certificate")
 	}
 	key, err := parseKey(keyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("secure: the CA's key: %w", err)
+		return nil, fmt.Errorf("secure: CA key: %w", err)
 	}
 	if pub, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool }); !ok || !pub.Equal(cert.PublicKey) {
-		return nil, errors.New("secure: the CA's key is not that of its certificate")
+		return nil, errors.New("secure: CA key does not match the certificate")
 	}
 	_, ed := key.(ed25519.PrivateKey)
 	cluster := cert.Subject.CommonName
@@ -133,34 +133,33 @@ func LoadCA(certPEM, keyPEM []byte) (*CA, error) {
 	return &CA{cluster: cluster, ed25519: ed, cert: cert, key: key}, nil
 }
 
-// Cluster is the cluster's name.
+// Cluster returns the cluster's name.
 func (ca *CA) Cluster() string { return ca.cluster }
 
-// PEM is the CA's certificate, which everybody may have.
+// PEM returns the CA's certificate, which is public.
 func (ca *CA) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw})
 }
 
-// KeyPEM is the CA's key. Who has it can issue certificates.
+// KeyPEM returns the CA's key. A process with the key can issue certificates.
 func (ca *CA) KeyPEM() ([]byte, error) { return marshalKey(ca.key) }
 
-// Fingerprint is the SHA-256 of the CA's certificate.
+// Fingerprint returns the SHA-256 of the CA's certificate.
 func (ca *CA) Fingerprint() [32]byte { return sha256.Sum256(ca.cert.Raw) }
 
-// Request says what certificate to issue.
+// Request specifies the certificate to issue.
 type Request struct {
 	// Name is the common name (default: the roles).
 	Name string
-	// Roles that the certificate is for. None means that it names none and so holds all.
+	// Roles are the roles of the certificate. A certificate without roles has all.
 	Roles []Role
-	// Hosts are host names and IP addresses. Nobody in a cluster checks them, but browsers
-	// and other clients do.
+	// Hosts are host names and IP addresses. They are not checked within a cluster, but by browsers and other clients.
 	Hosts []string
-	// Valid is how long (default a year, at most as long as the CA).
+	// Valid is the validity period (default a year, at most that of the CA).
 	Valid time.Duration
 }
 
-// Issue makes a new key and its certificate.
+// Issue creates a new key and its certificate.
 func (ca *CA) Issue(req Request) (*Identity, error) {
 	key, err := newKey(ca.ed25519)
 	if err != nil {
@@ -177,8 +176,8 @@ func (ca *CA) Issue(req Request) (*Identity, error) {
 	return &Identity{Cert: cert, Key: keyPEM, CA: ca.PEM()}, nil
 }
 
-// Sign issues a certificate for the key of a PKCS #10 request in DER form, whose owner has
-// proved that the key is theirs by signing it. Nothing else is taken from it.
+// Sign issues a certificate for the key of a PKCS #10 request in DER form, whose signature proves the possession of the
+// key. The other fields of the request are ignored.
 func (ca *CA) Sign(csr []byte, req Request) ([]byte, error) {
 	r, err := x509.ParseCertificateRequest(csr)
 	if err != nil {
@@ -208,7 +207,7 @@ func (ca *CA) sign(pub crypto.PublicKey, req Request) ([]byte, error) {
 		Subject:      pkix.Name{CommonName: name},
 		NotBefore:    now.Add(-skew), NotAfter: now.Add(req.Valid),
 		KeyUsage: x509.KeyUsageDigitalSignature,
-		// Everybody in a cluster both listens and connects.
+		// Every process of a cluster both listens and connects.
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		BasicConstraintsValid: true,
 	}

@@ -204,7 +204,7 @@ func TestLoadCA(t *testing.T) {
 	key, _ := b.KeyPEM()
 	for _, c := range []struct{ cert, key []byte }{{a.PEM(), key}, {nil, key}, {a.PEM(), nil}, {key, a.PEM()},
 		{a.PEM(), a.PEM()}} {
-		if _, err := LoadCA(c.cert, c.key); err == nil || !strings.HasPrefix(err.Error(), "secure: the ") {
+		if _, err := LoadCA(c.cert, c.key); err == nil || !strings.HasPrefix(err.Error(), "secure: CA ") {
 			t.Errorf("a CA of parts that do not belong together: %v", err)
 		}
 	}

@@ -1,6 +1,5 @@
-// Package secure makes and checks what a cluster trusts: a certificate authority of its
-// own, certificates with roles, one-time tokens with which new processes get one, and
-// invitations that admit data connections.
+// Package secure issues and checks the credentials of a cluster: a certificate authority, certificates with roles,
+// one-time tokens with which new processes get a certificate, and invitations that admit data connections.
 //
 // A cluster's certificates are files that Dask's Security reads:
 //
@@ -10,6 +9,6 @@
 //	dial, err := files.Dial(secure.Client)
 //	listen, err := files.Listen(secure.Scheduler)
 //
-// The two last are for comm.DialConfig.TLS and comm.ListenConfig.TLS. As in Dask, both
-// sides show a certificate, the chain to the CA is checked and host names are not.
+// The last two are for comm.DialConfig.TLS and comm.ListenConfig.TLS. As in Dask, both sides present a certificate, the
+// chain to the CA is checked and host names are not.
 package secure

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// WriteFiles issues a certificate for each of Dask's roles and writes them with the CA's
-// certificate into a folder, which it makes: ca.pem, client-cert.pem, client-key.pem and
-// so on. Keys are readable for their owner only, the CA's own key is not written.
+// WriteFiles issues a certificate for each of Dask's roles and writes them with the CA's certificate into a directory,
+// which it creates: ca.pem, client-cert.pem, client-key.pem and so on. Keys are readable by their owner only; the CA's
+// own key is not written.
 func (ca *CA) WriteFiles(dir string, hosts ...string) (*Security, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("secure: %w", err)
@@ -39,8 +39,8 @@ func (ca *CA) WriteFiles(dir string, hosts ...string) (*Security, error) {
 	return s, nil
 }
 
-// FilesIn is what WriteFiles has returned for a folder: the files that are there, of roles
-// whose key may have been left out on this machine.
+// FilesIn returns the Security of a directory of WriteFiles: the existing files; keys of some roles may be missing on
+// this machine.
 func FilesIn(dir string) (*Security, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -48,7 +48,7 @@ func FilesIn(dir string) (*Security, error) {
 	}
 	s := &Security{RequireEncryption: true, CAFile: filepath.Join(dir, "ca.pem")}
 	if _, err := os.Stat(s.CAFile); err != nil {
-		return nil, fmt.Errorf("secure: %w: the folder has no certificates of a cluster", err)
+		return nil, fmt.Errorf("secure: %w: no cluster certificates in the directory", err)
 	}
 	for _, r := range []Role{Client, Scheduler, Worker} {
 		cert, key := filepath.Join(dir, string(r)+"-cert.pem"), filepath.Join(dir, string(r)+"-key.pem")
@@ -60,8 +60,7 @@ func FilesIn(dir string) (*Security, error) {
 	return s, nil
 }
 
-// writeFile replaces a file at once: nobody sees half of it, and its mode holds from its
-// first byte on.
+// writeFile replaces a file atomically, with its mode set from the first byte on.
 func writeFile(name string, data []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".new-*") // 0600
 	if err != nil {
@@ -84,7 +83,7 @@ func writeFile(name string, data []byte, mode os.FileMode) error {
 	return nil
 }
 
-// field is one setting: Python's argument, Dask's key behind distributed.comm., the value.
+// field is one setting: Python's argument, Dask's key after distributed.comm., the value.
 type field struct{ arg, key, value string }
 
 func (s *Security) fields() []field {
@@ -100,7 +99,7 @@ func (s *Security) fields() []field {
 	}
 }
 
-// Python is the expression that makes the same in Python, for Client(security=…).
+// Python returns the equivalent Python expression, for Client(security=…).
 func (s *Security) Python() string {
 	args := []string{"require_encryption=" + map[bool]string{false: "False", true: "True"}[s.RequireEncryption]}
 	for _, f := range s.fields() {
@@ -115,7 +114,7 @@ func pythonString(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`).Replace(s) + "'"
 }
 
-// Env is the environment, NAME=value, in which Dask's processes, and ours, do the same.
+// Env returns the equivalent environment, NAME=value, for processes of Dask and Millstream.
 func (s *Security) Env() []string {
 	env := []string{"DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=" +
 		map[bool]string{false: "False", true: "True"}[s.RequireEncryption]}

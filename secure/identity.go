@@ -15,18 +15,18 @@ type Identity struct {
 	Cert, Key, CA []byte
 }
 
-// Dial is the TLS configuration with which this identity connects, for comm.DialConfig.
+// Dial returns the TLS configuration for connections of this identity, for comm.DialConfig.
 func (id *Identity) Dial() (*tls.Config, error) { return id.options().dial() }
 
-// Listen is the TLS configuration with which it listens, for comm.ListenConfig.
+// Listen returns the TLS configuration for listeners of this identity, for comm.ListenConfig.
 func (id *Identity) Listen() (*tls.Config, error) { return id.options().listen() }
 
 func (id *Identity) options() tlsOptions {
 	return tlsOptions{ca: id.CA, cert: id.Cert, key: id.Key, min: tls.VersionTLS12}
 }
 
-// NewRequest makes a key, in PEM form, and a certificate request for it, in DER form: what
-// a process needs that joins a cluster with a token.
+// NewRequest returns a new key, in PEM form, and a certificate request for it, in DER form, for a process that joins a
+// cluster with a token.
 func NewRequest(name string) (csr, keyPEM []byte, err error) {
 	key, err := newKey(false)
 	if err != nil {
@@ -49,12 +49,12 @@ func marshalKey(key crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// parseKey finds the first private key in a text, which may have certificates before it.
+// parseKey returns the first private key in a text, which may have certificates before it.
 func parseKey(text []byte) (crypto.Signer, error) {
 	for {
 		block, rest := pem.Decode(text)
 		if block == nil {
-			return nil, errors.New("there is no private key in the text")
+			return nil, errors.New("no private key found")
 		}
 		text = rest
 		var key any
@@ -75,6 +75,6 @@ func parseKey(text []byte) (crypto.Signer, error) {
 		if s, ok := key.(crypto.Signer); ok {
 			return s, nil
 		}
-		return nil, fmt.Errorf("a key of type %T cannot sign", key)
+		return nil, fmt.Errorf("key of type %T cannot sign", key)
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// DefaultInvitationValid is how long an invitation can be used.
+// DefaultInvitationValid is how long an invitation is valid.
 const DefaultInvitationValid = time.Minute
 
-// maxInvitations is how many used invitations are remembered, and so how many are valid at once.
+// maxInvitations bounds the number of used invitations that are remembered, and so of those valid at once.
 const maxInvitations = 100_000
 
 // An invitation is version, expiry (ns since 1970, big-endian), nonce, the peer's address, and an HMAC-SHA256
@@ -34,7 +34,7 @@ const (
 var ErrInvitation = errors.New("secure: invitation not valid (each is good for one use, one peer and a limited time)")
 
 // Invitations issues and checks the invitations that admit data connections. They are sent over the control connection,
-// whose peer is known, and shown once on the new data connection. Any goroutine may use it.
+// whose peer is authenticated, and presented once on the new data connection. It is safe for concurrent use.
 type Invitations struct {
 	key   [32]byte
 	valid time.Duration
@@ -45,7 +45,7 @@ type Invitations struct {
 	last time.Time // of the last clean-up
 }
 
-// NewInvitations makes an issuer with a new key. Zero means DefaultInvitationValid.
+// NewInvitations returns an issuer with a new key. Zero means DefaultInvitationValid.
 func NewInvitations(valid time.Duration) (*Invitations, error) {
 	if valid <= 0 {
 		valid = DefaultInvitationValid
@@ -55,10 +55,10 @@ func NewInvitations(valid time.Duration) (*Invitations, error) {
 	return c, err
 }
 
-// Issue makes an invitation for a peer, named by its address on the control comm.
+// Issue returns an invitation for a peer, identified by its address on the control comm.
 func (c *Invitations) Issue(peer string) ([]byte, error) {
 	if len(peer) > maxPeer {
-		return nil, fmt.Errorf("secure: the peer's address has %d bytes, the limit is %d", len(peer), maxPeer)
+		return nil, fmt.Errorf("secure: peer address of %d bytes exceeds %d", len(peer), maxPeer)
 	}
 	b := make([]byte, peerAt, peerAt+len(peer)+macSize)
 	b[0] = invitationVersion
@@ -76,7 +76,7 @@ func (c *Invitations) mac(b []byte) []byte {
 	return h.Sum(nil)
 }
 
-// Use checks an invitation and returns the peer that it was issued to. It works once.
+// Use checks an invitation and returns the peer that it was issued to. It succeeds once.
 func (c *Invitations) Use(invitation []byte) (peer string, err error) {
 	if n := len(invitation); n < peerAt+macSize || n > peerAt+maxPeer+macSize || invitation[0] != invitationVersion {
 		return "", ErrInvitation
@@ -112,8 +112,8 @@ func (c *Invitations) Use(invitation []byte) (peer string, err error) {
 	return string(text[peerAt:]), nil
 }
 
-// Admit is Use for comm.ListenConfig.Admit: the peer that shows the invitation must be on the
-// host that it was issued to. An invitation that was stolen is of no use elsewhere.
+// Admit is Use for comm.ListenConfig.Admit: the peer that presents the invitation must be on the host that it was
+// issued to, so that a stolen invitation is useless elsewhere.
 func (c *Invitations) Admit(peer string, invitation []byte) bool {
 	to, err := c.Use(invitation)
 	return err == nil && sameMachine(hostOf(to), hostOf(peer))
@@ -132,7 +132,7 @@ func hostOf(address string) string {
 	return host
 }
 
-// sameMachine reports whether two hosts are one machine. All addresses of this machine count as one: the control
+// sameMachine reports whether two hosts are the same machine. All addresses of this machine count as one: the control
 // connection may use another interface than the data connection. Addresses without a host are those of one process or
 // one file system.
 func sameMachine(a, b string) bool {

@@ -9,33 +9,32 @@ import (
 	"strings"
 )
 
-// Role is what a process may do in a cluster.
+// Role is the role of a process in a cluster, which determines what it may do.
 type Role string
 
-// The roles. Dask knows the first three.
+// The roles. The first three are those of Dask.
 const (
 	// Client submits work.
 	Client Role = "client"
-	// Scheduler directs.
+	// Scheduler assigns tasks to workers.
 	Scheduler Role = "scheduler"
-	// Worker computes.
+	// Worker runs tasks.
 	Worker Role = "worker"
-	// Viewer only looks: dashboards, metrics.
+	// Viewer has read-only access: dashboards, metrics.
 	Viewer Role = "viewer"
 )
 
-// Roles lists all roles.
+// Roles returns all roles.
 func Roles() []Role { return []Role{Client, Scheduler, Worker, Viewer} }
 
 func (r Role) check() error {
 	if !slices.Contains(Roles(), r) {
-		return fmt.Errorf("secure: there is no role %q: use one of %v", string(r), Roles())
+		return fmt.Errorf("secure: unknown role %q: use one of %v", string(r), Roles())
 	}
 	return nil
 }
 
-// A role is in a certificate as the URI millstream://CLUSTER/role/NAME among its
-// alternative names.
+// A role is encoded in a certificate as the URI millstream://CLUSTER/role/NAME among its alternative names.
 const (
 	uriScheme = "millstream"
 	uriPath   = "/role/"
@@ -45,8 +44,8 @@ func roleURI(cluster string, r Role) *url.URL {
 	return &url.URL{Scheme: uriScheme, Host: cluster, Path: uriPath + string(r)}
 }
 
-// RolesOf returns the roles that a certificate was issued for. One that names none holds
-// every role: it was made for Dask, where a certificate is a certificate.
+// RolesOf returns the roles of a certificate. A certificate without roles has every role, since Dask's certificates
+// have none.
 func RolesOf(cert *x509.Certificate) []Role {
 	var roles []Role
 	named := false
@@ -54,7 +53,7 @@ func RolesOf(cert *x509.Certificate) []Role {
 		if u.Scheme != uriScheme {
 			continue
 		}
-		named = true // a role that this version does not know is no reason to give all
+		named = true // an unknown role must not grant all
 		if r := Role(strings.TrimPrefix(u.Path, uriPath)); r.check() == nil {
 			roles = append(roles, r)
 		}
@@ -65,8 +64,8 @@ func RolesOf(cert *x509.Certificate) []Role {
 	return roles
 }
 
-// Allows reports whether the peer of a connection holds a role. Without TLS nobody is
-// known, and everybody may do everything, as in Dask.
+// Allows reports whether the peer of a connection has a role. Without TLS peers are not identified and everything is
+// allowed, as in Dask.
 func Allows(state *tls.ConnectionState, r Role) bool {
 	if state == nil {
 		return true

@@ -10,18 +10,18 @@ import (
 	"go.millstream.dev/config"
 )
 
-// Security is Dask's class of the same name: where the certificates are, and how they are
-// used. Files are named by their paths; a text with a newline is the PEM itself.
+// Security corresponds to Dask's class of the same name: the certificates and how they are used. Files are given by
+// their paths; a text with a newline is the PEM itself.
 type Security struct {
-	// RequireEncryption refuses everything but tls:// (distributed.comm.require-encryption).
+	// RequireEncryption rejects everything except tls:// (distributed.comm.require-encryption).
 	RequireEncryption bool
 	// CAFile is the CA's certificate (distributed.comm.tls.ca-file).
 	CAFile string
 	// Ciphers are OpenSSL's names of suites of TLS 1.2 (distributed.comm.tls.ciphers;
 	// default: all safe ones).
 	Ciphers string
-	// MinVersion and MaxVersion are 1.2 or 1.3 (distributed.comm.tls.min-version, default
-	// 1.2, and max-version, default the newest). Millstream peers insist on 1.3.
+	// MinVersion and MaxVersion are 1.2 or 1.3 (distributed.comm.tls.min-version, default 1.2, and max-version, default
+	// the newest). Millstream peers require 1.3.
 	MinVersion, MaxVersion string
 	// Client, Scheduler and Worker are the files of each role
 	// (distributed.comm.tls.client.cert and .key, and so on).
@@ -33,7 +33,7 @@ type KeyPair struct {
 	Cert, Key string
 }
 
-// FromConfig reads Dask's settings.
+// FromConfig returns the Security of Dask's settings.
 func FromConfig(c *config.Config) (Security, error) {
 	var s Security
 	var errs []error
@@ -64,7 +64,7 @@ func FromConfig(c *config.Config) (Security, error) {
 	return s, errors.Join(append(errs, err)...)
 }
 
-// pair is the place of a role's files; viewers connect like clients.
+// pair returns the files of a role; viewers connect like clients.
 func (s *Security) pair(r Role) *KeyPair {
 	switch r {
 	case Scheduler:
@@ -78,7 +78,7 @@ func (s *Security) pair(r Role) *KeyPair {
 // Available reports whether there are certificates for a role.
 func (s *Security) Available(r Role) bool { return s.CAFile != "" && s.pair(r).Cert != "" }
 
-// Dial is the TLS configuration with which a role connects, for comm.DialConfig.
+// Dial returns the TLS configuration for connections of a role, for comm.DialConfig.
 func (s *Security) Dial(r Role) (*tls.Config, error) {
 	o, err := s.load(r)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Security) Dial(r Role) (*tls.Config, error) {
 	return o.dial()
 }
 
-// Listen is the TLS configuration with which a role listens, for comm.ListenConfig.
+// Listen returns the TLS configuration for listeners of a role, for comm.ListenConfig.
 func (s *Security) Listen(r Role) (*tls.Config, error) {
 	o, err := s.load(r)
 	if err != nil {

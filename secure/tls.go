@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// tlsOptions is what both sides of TLS are made of.
+// tlsOptions are the options of both sides of TLS.
 type tlsOptions struct {
 	ca, cert, key []byte // PEM; key may be part of cert
 	min, max      uint16
@@ -19,11 +19,11 @@ type tlsOptions struct {
 func (o tlsOptions) base() (*tls.Config, *x509.CertPool, error) {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(o.ca) {
-		return nil, nil, errors.New("secure: there is no certificate in the CA's text (distributed.comm.tls.ca-file)")
+		return nil, nil, errors.New("secure: no certificate in the CA file (distributed.comm.tls.ca-file)")
 	}
 	key := o.key
 	if len(key) == 0 {
-		key = o.cert // Dask allows the key behind the certificate
+		key = o.cert // Dask allows the key after the certificate
 	}
 	pair, err := tls.X509KeyPair(o.cert, key)
 	if err != nil {
@@ -35,14 +35,14 @@ func (o tlsOptions) base() (*tls.Config, *x509.CertPool, error) {
 	}, roots, nil
 }
 
-// dial checks the listener's chain and not its name: addresses in a cluster are those of
-// machines that come and go, and the CA issues to nobody else.
+// dial checks the listener's chain and not its name: the machines of a cluster change, and the CA only issues
+// certificates to the cluster.
 func (o tlsOptions) dial() (*tls.Config, error) {
 	cfg, roots, err := o.base()
 	if err != nil {
 		return nil, err
 	}
-	cfg.InsecureSkipVerify = true // the check is VerifyConnection's, which always runs
+	cfg.InsecureSkipVerify = true // VerifyConnection checks the chain, and always runs
 	cfg.VerifyConnection = func(s tls.ConnectionState) error {
 		return verify(s, roots, x509.ExtKeyUsageServerAuth)
 	}
@@ -56,17 +56,16 @@ func (o tlsOptions) listen() (*tls.Config, error) {
 	}
 	cfg.ClientAuth, cfg.ClientCAs = tls.RequireAndVerifyClientCert, roots
 	cfg.VerifyConnection = func(s tls.ConnectionState) error {
-		// Again, as a resumed session is not verified by crypto/tls itself.
+		// Again, since crypto/tls does not verify a resumed session.
 		return verify(s, roots, x509.ExtKeyUsageClientAuth)
 	}
 	return cfg, nil
 }
 
-// verify checks the peer's chain up to the roots. A certificate that names no usage is
-// good for every one, as with OpenSSL.
+// verify checks the peer's chain up to the roots. A certificate without usages is valid for all, as with OpenSSL.
 func verify(s tls.ConnectionState, roots *x509.CertPool, usage x509.ExtKeyUsage) error {
 	if len(s.PeerCertificates) == 0 {
-		return errors.New("secure: the peer shows no certificate")
+		return errors.New("secure: no certificate from the peer")
 	}
 	between := x509.NewCertPool()
 	for _, c := range s.PeerCertificates[1:] {
@@ -80,7 +79,7 @@ func verify(s tls.ConnectionState, roots *x509.CertPool, usage x509.ExtKeyUsage)
 	return nil
 }
 
-// parseVersion reads distributed.comm.tls.min-version and max-version: 1.2 or 1.3.
+// parseVersion parses distributed.comm.tls.min-version and max-version: 1.2 or 1.3.
 func parseVersion(key, text string, otherwise uint16) (uint16, error) {
 	switch text {
 	case "":
@@ -90,11 +89,11 @@ func parseVersion(key, text string, otherwise uint16) (uint16, error) {
 	case "1.3":
 		return tls.VersionTLS13, nil
 	}
-	return 0, fmt.Errorf("secure: %s is %q: it must be 1.2, 1.3 or nothing", key, text)
+	return 0, fmt.Errorf("secure: %s is %q: want 1.2, 1.3 or empty", key, text)
 }
 
-// parseCiphers reads a list of cipher suites of TLS 1.2 in OpenSSL's spelling, with : or ,
-// between them. Those of TLS 1.3 are all good and cannot be chosen.
+// parseCiphers parses a list of cipher suites of TLS 1.2 in OpenSSL's spelling, separated by : or ,. Those of TLS 1.3
+// are all secure and cannot be selected.
 func parseCiphers(text string) ([]uint16, error) {
 	var ids []uint16
 	for _, name := range strings.FieldsFunc(text, func(r rune) bool { return r == ':' || r == ',' || r == ' ' }) {
@@ -111,7 +110,7 @@ func parseCiphers(text string) ([]uint16, error) {
 					known = append(known, opensslName(c.Name))
 				}
 			}
-			return nil, fmt.Errorf("secure: distributed.comm.tls.ciphers: %q is not one of the safe suites: %s", name,
+			return nil, fmt.Errorf("secure: distributed.comm.tls.ciphers: %q is not one of the secure suites: %s", name,
 				strings.Join(known, ":"))
 		}
 		ids = append(ids, tls.CipherSuites()[at].ID)
@@ -119,8 +118,7 @@ func parseCiphers(text string) ([]uint16, error) {
 	return ids, nil
 }
 
-// opensslName turns TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 into
-// ECDHE-RSA-AES128-GCM-SHA256.
+// opensslName converts TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 to ECDHE-RSA-AES128-GCM-SHA256.
 func opensslName(name string) string {
 	name = strings.TrimPrefix(name, "TLS_")
 	name = strings.Replace(name, "_WITH_", "_", 1)

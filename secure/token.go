@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// DefaultTokenValid is how long a join token can be used.
+// DefaultTokenValid is how long a join token is valid.
 const DefaultTokenValid = time.Hour
 
-// maxTokens bounds the tokens that wait for their use.
+// maxTokens bounds the number of unused tokens.
 const maxTokens = 10_000
 
-// ErrToken is returned for every token that is not valid: unknown, used or too old. The error does not say which, so
-// that guessing yields nothing.
+// ErrToken is returned for every token that is not valid: unknown, used or expired. The error does not say which, to
+// give no hint for guessing.
 var ErrToken = errors.New("secure: the join token is not valid (each is good for one use and for a limited time)")
 
-// Tokens issues and redeems one-time join tokens: who shows one gets a certificate. Only
-// hashes are kept. Any goroutine may use it.
+// Tokens issues and redeems one-time join tokens, each for one certificate. Only hashes are kept. It is safe for
+// concurrent use.
 type Tokens struct {
 	ca  *CA
 	now func() time.Time
@@ -38,18 +38,18 @@ type token struct {
 	until time.Time
 }
 
-// NewTokens makes an issuer for a CA.
+// NewTokens returns an issuer for a CA.
 func NewTokens(ca *CA) *Tokens {
 	return &Tokens{ca: ca, now: time.Now, pending: make(map[string]*token)}
 }
 
-// A token is ms1.ID.SECRET.FINGERPRINT, the parts in URL-safe base64. The fingerprint of
-// the CA lets the one who joins check whom it talks to before it shows the rest.
+// A token is ms1.ID.SECRET.FINGERPRINT, the parts in URL-safe base64. With the fingerprint of the CA the joining
+// process can authenticate the issuer before it sends the rest.
 const tokenVersion = "ms1"
 
 var b64 = base64.RawURLEncoding
 
-// Issue makes a token for a certificate with the given roles. Zero means DefaultTokenValid.
+// Issue returns a token for a certificate with the given roles. Zero means DefaultTokenValid.
 func (t *Tokens) Issue(valid time.Duration, roles ...Role) (string, error) {
 	if len(roles) == 0 {
 		return "", errors.New("secure: a join token needs a role")
@@ -71,7 +71,7 @@ func (t *Tokens) Issue(valid time.Duration, roles ...Role) (string, error) {
 	defer t.mu.Unlock()
 	t.expire()
 	if len(t.pending) >= maxTokens {
-		return "", fmt.Errorf("secure: %d join tokens are waiting for their use: let some expire", len(t.pending))
+		return "", fmt.Errorf("secure: %d unused join tokens: let some expire", len(t.pending))
 	}
 	t.pending[id] = &token{hash: sha256.Sum256(secret), roles: roles, until: t.now().Add(valid)}
 	fp := t.ca.Fingerprint()
@@ -87,8 +87,8 @@ func (t *Tokens) expire() {
 	}
 }
 
-// Redeem exchanges a token and a certificate request (see NewRequest) for a certificate in
-// PEM form. The token is used up when it is right, even if the request is not.
+// Redeem exchanges a token and a certificate request (see NewRequest) for a certificate in PEM form. A valid token is
+// used up even if the request is invalid.
 func (t *Tokens) Redeem(text string, csr []byte) (cert []byte, err error) {
 	roles, err := t.use(text)
 	if err != nil {
@@ -121,11 +121,11 @@ func (t *Tokens) use(text string) ([]Role, error) {
 func TokenFingerprint(text string) (fp [32]byte, err error) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 4 || parts[0] != tokenVersion {
-		return fp, errors.New("secure: this is not a join token: it looks like ms1.….….…")
+		return fp, errors.New("secure: not a join token: want the form ms1.….….…")
 	}
 	b, err := b64.DecodeString(parts[3])
 	if err != nil || len(b) != len(fp) {
-		return fp, errors.New("secure: the join token is damaged: copy it again, whole")
+		return fp, errors.New("secure: join token is damaged: copy all of it again")
 	}
 	return [32]byte(b), nil
 }
