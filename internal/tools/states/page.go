@@ -101,7 +101,7 @@ func (m *machine) page() string {
 	for _, s := range m.steps {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", s.from, s.wanted, s.name, strings.Join(s.to, ", "))
 	}
-	b.WriteString("\n## Transitions by events\n\nEvents change the state of a task by themselves in these cases.\n\n" +
+	b.WriteString("\n## Transitions by events\n\nEvents change the state of a task directly in these cases.\n\n" +
 		"| from | to | when |\n|---|---|---|\n")
 	for _, v := range m.moves {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", v.from, v.to, v.name)

@@ -184,7 +184,7 @@ var taskRules = []Rule{
 		t *Task) {
 		c.of(t, (t.place != -1) == (t.state == Queued), "has the place %d", t.place)
 	}},
-	{Name: "run-flags", Statement: "Only processing tasks are long-running or were refused to thieves.",
+	{Name: "run-flags", Statement: "Only processing tasks are long-running or excluded from stealing.",
 		task: func(c *checker, t *Task) {
 			c.of(t, !t.seceded && !t.refused || t.state == Processing, "long-running %v, refused %v", t.seceded,
 				t.refused)
@@ -214,7 +214,7 @@ var edgeRules = []Rule{
 			c.of(t, c.s.tasks.get(e.t.key) == e.t, "dependency %s is not known", e.t.key)
 		}
 	}},
-	{Name: "dependency-edges", Statement: "A dependency is known at both ends, each with its place at the other.",
+	{Name: "dependency-edges", Statement: "Both ends of a dependency have references to each other.",
 		task: func(c *checker, t *Task) {
 			for i, e := range t.deps {
 				ok := uint(e.back) < uint(len(e.t.dependents)) && e.t.dependents[e.back] == edge{t, int32(i)}
@@ -262,7 +262,7 @@ var edgeRules = []Rule{
 			ready := t.state == Queued || t.state == NoWorkerState || t.state == Processing
 			c.of(t, !ready || t.missingDeps() == 0, "lacks %d dependencies", t.missingDeps())
 		}},
-	{Name: "holder-edges", Statement: "A worker that holds a result is there, and both know each other's places.",
+	{Name: "holder-edges", Statement: "The holder of a result is a known worker; both refer to each other.",
 		task: func(c *checker, t *Task) {
 			for i, h := range t.holders {
 				ok := !h.w.removed && uint(h.place) < uint(len(h.w.holds)) && h.w.holds[h.place] == held{t, int32(i)}
@@ -275,7 +275,7 @@ var edgeRules = []Rule{
 		}
 		c.of(t, t.wide != nil || len(t.holders) <= manyHolders, "%d holders and no set", len(t.holders))
 	}},
-	{Name: "want-edges", Statement: "A client that wants a task is there, and both know each other's places.",
+	{Name: "want-edges", Statement: "A client that wants a task is known; both refer to each other.",
 		task: func(c *checker, t *Task) {
 			for i, w := range t.wants {
 				ok := !w.c.removed && uint(w.place) < uint(len(w.c.wants)) && w.c.wants[w.place] == wanted{t, int32(i)}
@@ -289,7 +289,7 @@ var edgeRules = []Rule{
 			}
 		}
 	}},
-	{Name: "client-wants", Statement: "What a client wants knows so.", whole: func(c *checker) {
+	{Name: "client-wants", Statement: "A task that a client wants refers to the client.", whole: func(c *checker) {
 		for _, cl := range c.s.clients.all {
 			if cl == nil {
 				continue
@@ -380,7 +380,7 @@ var stateRules = []Rule{
 			c.want(nbytes[g] == g.nbytes, "group %s: %d bytes, counted %d", g.name, nbytes[g], g.nbytes)
 		}
 	}},
-	{Name: "annotation-refs", Statement: "Annotations are counted by their tasks, and go with the last.",
+	{Name: "annotation-refs", Statement: "Annotations count their tasks, and are removed with the last.",
 		whole: func(c *checker) {
 			refs := map[*notes]int{}
 			for _, t := range c.tasks {

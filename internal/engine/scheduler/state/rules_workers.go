@@ -48,7 +48,7 @@ var workerRules = []Rule{
 			c.onWorker(w, n == w.lists[l].n, "has %d tasks in list %d, counted %d", n, l, w.lists[l].n)
 		}
 	}},
-	{Name: "worker-processing", Statement: "What a worker processes is counted, and what of it is long-running.",
+	{Name: "worker-processing", Statement: "Tasks of a worker are counted, and the long-running ones among them.",
 		worker: func(c *checker, w *Worker) {
 			n, seceded := 0, 0
 			for t := range w.Processing() {
@@ -60,7 +60,7 @@ var workerRules = []Rule{
 			c.onWorker(w, n == w.processing && seceded == w.seceded,
 				"processes %d (%d long-running), counted %d (%d)", n, seceded, w.processing, w.seceded)
 		}},
-	{Name: "worker-prefixes", Statement: "What a worker processes is counted by prefix, beyond some by estimates.",
+	{Name: "worker-prefixes", Statement: "Tasks of a worker are counted by prefix, beyond a limit by estimates.",
 		worker: func(c *checker, w *Worker) {
 			others := 0
 			counts := map[*Prefix]int{}
@@ -96,7 +96,7 @@ var workerRules = []Rule{
 					"prefix %s: %d tasks are processing, counted %d", p.name, counts[p], p.processing)
 			}
 		}},
-	{Name: "resource-use", Statement: "What a worker processes uses its resources.", worker: func(c *checker,
+	{Name: "resource-use", Statement: "The tasks that a worker processes use its resources.", worker: func(c *checker,
 		w *Worker) {
 		used := make([]float64, len(w.used))
 		for t := range w.Processing() {
@@ -144,7 +144,7 @@ var workerRules = []Rule{
 		}
 		c.want(total == c.s.ledger.netBytes, "workers fetch %d bytes, counted %d", total, c.s.ledger.netBytes)
 	}},
-	{Name: "worker-holds", Statement: "What a worker holds is known and in memory.", worker: func(c *checker,
+	{Name: "worker-holds", Statement: "The tasks that a worker holds are known and in memory.", worker: func(c *checker,
 		w *Worker) {
 		for _, h := range w.holds {
 			c.of(h.t, c.s.tasks.get(h.t.key) == h.t && h.t.state == Memory, "is held by %s", w.address)
@@ -193,7 +193,7 @@ var poolRules = []Rule{
 			c.want(p.tasks == tasks[p], "pool %q has %d tasks, counted %d", p.registry, tasks[p], p.tasks)
 		}
 	}},
-	{Name: "pool-links", Statement: "Pools know whose tasks they run, and who runs theirs.", pool: func(c *checker,
+	{Name: "pool-links", Statement: "Pools that run tasks of each other refer to each other.", pool: func(c *checker,
 		p *pool) {
 		for _, q := range c.s.pools.all() {
 			by := slices.Contains(p.by, q)

@@ -69,7 +69,7 @@ var edgeRules = []Rule{
 				"dependency %v is not known", e.task)
 		}
 	}),
-	taskRule("dependency-edges", "A dependency is known at both ends, each with its place at the other.",
+	taskRule("dependency-edges", "Both ends of a dependency have references to each other.",
 		func(c *checker, t *Task) {
 			for i, e := range t.deps {
 				ok := int(e.back) < len(e.task.dependents) && e.task.dependents[e.back] == backEdge{t, int32(i)}
@@ -81,7 +81,7 @@ var edgeRules = []Rule{
 				c.want(t, ok, "dependent %v does not know it", b.task)
 			}
 		}),
-	taskRule("waiting-for-arrival", "What a task waits for is run, fetched or asked for.", func(c *checker, t *Task) {
+	taskRule("waiting-for-arrival", "Awaited dependencies run, are fetched or requested.", func(c *checker, t *Task) {
 		for _, e := range t.deps {
 			st := e.task.state
 			c.want(t, !e.waiting || st != Released && st != Memory && st != Cancelled,
@@ -143,7 +143,7 @@ var holderRules = []Rule{
 				"holder %s is not a peer", p.address)
 		}
 	}),
-	taskRule("holder-edges", "A holder and its task know each other's places.", func(c *checker, t *Task) {
+	taskRule("holder-edges", "A holder and its task have references to each other.", func(c *checker, t *Task) {
 		for i, h := range t.whoHas {
 			p := h.peer
 			c.want(t, int(h.has) < len(p.has) && p.has[h.has] == peerTask{t, int32(i)},
@@ -179,7 +179,7 @@ var flightRules = []Rule{
 				"previous is %v", t.previous)
 			c.want(t, t.previous == noState || t.running() || t.flying(), "previous is %v", t.previous)
 		}),
-	taskRule("run-flags", "Flags of a run are set only while it runs, and on what it has left behind.",
+	taskRule("run-flags", "Flags of a run are set only during the run, and on its result.",
 		func(c *checker, t *Task) {
 			flags := t.aborted || t.rerun || t.orphaned
 			c.want(t, !flags || t.running() || t.state == Memory || t.state == Erred,
@@ -196,14 +196,14 @@ var flightRules = []Rule{
 	taskRule("cancelled-unwanted", "No task waits for a cancelled one.", func(c *checker, t *Task) {
 		c.want(t, t.state != Cancelled || t.nwaiters == 0, "%d wait for it", t.nwaiters)
 	}),
-	taskRule("flight-wanted", "What is being fetched is wanted; otherwise it is cancelled.", func(c *checker, t *Task) {
+	taskRule("flight-wanted", "A task being fetched is wanted, else it is cancelled.", func(c *checker, t *Task) {
 		c.want(t, t.state != Flight || t.wantedHere(), "not wanted")
 	}),
 	taskRule("scattered-in-flight", "Scattered values wait for the end of a run or transfer that is wanted.",
 		func(c *checker, t *Task) {
 			c.want(t, !t.scattered || (t.running() || t.flying()) && t.state != Cancelled, "scattered")
 		}),
-	taskRule("coming-from", "What is being fetched knows the peer that it comes from, whose transfer has it.",
+	taskRule("coming-from", "A task being fetched refers to its peer, whose transfer includes it.",
 		func(c *checker, t *Task) {
 			c.want(t, t.flying() == (t.comingFrom != nil), "coming from %v", t.comingFrom)
 			if p := t.comingFrom; p != nil {
@@ -273,7 +273,7 @@ var transferRules = []Rule{
 			c.want(nil, p.address == address, "peer %s is known as %s", p.address, address)
 		}
 	}),
-	stateRule("peer-edges", "A peer and the tasks that it holds know each other's places.", func(c *checker) {
+	stateRule("peer-edges", "A peer and the tasks that it holds have references to each other.", func(c *checker) {
 		for address, p := range c.s.peers.byAddress {
 			for i, h := range p.has {
 				ok := int(h.slot) < len(h.task.whoHas) && h.task.whoHas[h.slot].peer == p &&
@@ -282,7 +282,7 @@ var transferRules = []Rule{
 			}
 		}
 	}),
-	stateRule("askable-peers", "Peers from which something is needed are listed unless they are busy or asked.",
+	stateRule("askable-peers", "Peers that have needed data are listed unless they are busy or have a pending request.",
 		func(c *checker) { c.askable() }),
 	stateRule("transfer-members", "The tasks of a transfer are being fetched from its peer.", func(c *checker) {
 		for address, p := range c.s.peers.byAddress {
@@ -306,7 +306,7 @@ var transferRules = []Rule{
 }
 
 var resourceRules = []Rule{
-	stateRule("resource-balance", "What of a resource is not available is held by tasks that run.", func(c *checker) {
+	stateRule("resource-balance", "The unavailable part of a resource is held by running tasks.", func(c *checker) {
 		held := make([]float64, len(c.s.resources.supplies))
 		for _, t := range c.tasks {
 			if t.needs != nil && t.running() {
@@ -320,9 +320,9 @@ var resourceRules = []Rule{
 				"%g of %g %s are available and %g held", sup.available, sup.total, sup.name, held[i])
 		}
 	}),
-	taskRule("next-needs", "Only a run that is to be followed by another one knows what that needs.",
+	taskRule("next-needs", "Only a run that is followed by another one has the requirements of that run.",
 		func(c *checker, t *Task) { c.want(t, t.nextNeeds == nil || t.rerun, "there is no next run") }),
-	stateRule("resource-users", "Sets of resources are counted by their users, and go with the last.",
+	stateRule("resource-users", "Sets of resources count their users, and are removed with the last.",
 		func(c *checker) {
 			users := map[*needSet]int{}
 			for _, t := range c.tasks {
@@ -347,7 +347,7 @@ var progressRules = []Rule{
 		n, threads := c.s.executing.len(), c.s.cfg.Threads
 		c.want(nil, n <= threads, "%d tasks run on %d threads", n, threads)
 	}),
-	stateRule("announced", "After an event everything is announced.", func(c *checker) {
+	stateRule("announced", "After an event all changes are announced.", func(c *checker) {
 		s := c.s
 		n := len(s.recs) + len(s.added) + len(s.orphans) + len(s.lost)
 		c.want(nil, n == 0, "%d recommendations and announcements are left", n)
