@@ -47,8 +47,8 @@ type TaskError = client.TaskError
 // Cluster is a scheduler in this process and its workers; see package cluster.
 type Cluster = cluster.Cluster
 
-// LocalConfig configures the cluster of Local; see cluster.Options.
-type LocalConfig = cluster.Options
+// LocalConfig configures the cluster of Local; see cluster.Config.
+type LocalConfig = cluster.Config
 
 // Where the workers of a local cluster live.
 const (

@@ -34,7 +34,7 @@ GPU (0.8).`
 // cudaFlags are the flags of `cuda-worker`: those of `worker`, and those about GPUs.
 type cudaFlags struct {
 	workerFlags
-	gpus      cluster.CUDAOptions
+	gpus      cluster.CUDAConfig
 	devices   string
 	warmUp    []string
 	printPlan bool
@@ -110,7 +110,7 @@ func (f *cudaFlags) command() *cobra.Command {
 }
 
 // options are what the flags say about GPUs.
-func (f *cudaFlags) options(cmd *cobra.Command) (cluster.CUDAOptions, error) {
+func (f *cudaFlags) options(cmd *cobra.Command) (cluster.CUDAConfig, error) {
 	o := f.gpus
 	for _, name := range []string{"nworkers", "nanny", "no-nanny"} {
 		if cmd.Flags().Changed(name) {

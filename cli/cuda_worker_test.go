@@ -12,12 +12,12 @@ import (
 )
 
 // parseCUDA reads a command line without running it.
-func parseCUDA(t *testing.T, args ...string) (cluster.CUDAOptions, error) {
+func parseCUDA(t *testing.T, args ...string) (cluster.CUDAConfig, error) {
 	t.Helper()
 	f := &cudaFlags{off: map[string]*bool{}}
 	cmd := f.command()
 	if err := cmd.ParseFlags(args); err != nil {
-		return cluster.CUDAOptions{}, cmdline.SuggestFlag(cmd, err)
+		return cluster.CUDAConfig{}, cmdline.SuggestFlag(cmd, err)
 	}
 	return f.options(cmd)
 }
@@ -30,12 +30,12 @@ func TestCUDAWorkerFlags(t *testing.T) {
 		"--enable-tcp-over-ucx", "--enable-nvlink", "--enable-infiniband", "--enable-rdmacm", "--net-devices=auto",
 		"--rmm-pool-size=0.5", "--rmm-maximum-pool-size", "30GB", "--rmm-log-directory", dir, "--rmm-track-allocations",
 		"--device-memory-limit", "5GB", "--memory-limit", "8GB")
-	want := cluster.CUDAOptions{
+	want := cluster.CUDAConfig{
 		Devices: []string{"0", "0", "GPU-1"}, Threads: 2, Name: "w", Interface: "ib0", Protocol: "ucxx",
 		DeviceMemoryLimit: "5GB", MemoryLimit: "8GB",
 		UCX: config.UCX{TCP: config.On, NVLink: config.On, InfiniBand: config.On, RDMACM: config.On,
 			NetDevices: "auto"},
-		RMM: cluster.RMMOptions{PoolSize: "0.5", MaximumPoolSize: "30GB", LogDirectory: dir, TrackAllocations: true},
+		RMM: cluster.RMMConfig{PoolSize: "0.5", MaximumPoolSize: "30GB", LogDirectory: dir, TrackAllocations: true},
 	}
 	a, _ := json.Marshal(o)
 	b, _ := json.Marshal(want)

@@ -152,7 +152,7 @@ func (f *demoCliqueFlags) connect(ctx context.Context) (*client.Client, func(), 
 		}
 		return c, func() { _ = c.Close(context.WithoutCancel(ctx)) }, nil
 	}
-	k, err := cluster.Local(ctx, cluster.Options{Workers: f.workers, Threads: 1})
+	k, err := cluster.Local(ctx, cluster.Config{Workers: f.workers, Threads: 1})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -39,7 +39,7 @@ type demoStep struct {
 // demoCluster starts a cluster on this machine and lets it compute.
 func demoCluster(ctx context.Context, out, stderr io.Writer) error {
 	begin := time.Now()
-	c, err := cluster.Local(ctx, cluster.Options{Workers: max(2, cluster.CPUs()), Threads: 1,
+	c, err := cluster.Local(ctx, cluster.Config{Workers: max(2, cluster.CPUs()), Threads: 1,
 		WorkerDashboard: "127.0.0.1:0"})
 	if err != nil {
 		return err

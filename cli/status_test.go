@@ -25,7 +25,7 @@ func runLine(t *testing.T, args ...string) (code int, stdout, stderr string) {
 func TestStatus(t *testing.T) {
 	leak.Check(t)
 	ctx := t.Context()
-	c, err := cluster.Local(ctx, cluster.Options{Mode: cluster.Goroutines, Protocol: "tcp", Workers: 2, Threads: 3})
+	c, err := cluster.Local(ctx, cluster.Config{Mode: cluster.Goroutines, Protocol: "tcp", Workers: 2, Threads: 3})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ var norm = clique.Func("example.norm", func(ctx context.Context, r *clique.Rank,
 
 func Example() {
 	ctx := context.Background()
-	k, err := cluster.Local(ctx, cluster.Options{Workers: 2, Threads: 1, Mode: cluster.Goroutines})
+	k, err := cluster.Local(ctx, cluster.Config{Workers: 2, Threads: 1, Mode: cluster.Goroutines})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -26,7 +26,7 @@ var step = clique.Func("example.step", func(ctx context.Context, r *clique.Rank,
 // threeWorkers calls f with a client of a cluster of three workers.
 func threeWorkers(f func(ctx context.Context, c *client.Client)) {
 	ctx := context.Background()
-	k, err := cluster.Local(ctx, cluster.Options{Workers: 3, Threads: 1, Mode: cluster.Goroutines})
+	k, err := cluster.Local(ctx, cluster.Config{Workers: 3, Threads: 1, Mode: cluster.Goroutines})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -39,7 +39,7 @@ var fails = clique.Func("test.fails", func(ctx context.Context, r *clique.Rank, 
 // A function that fails on one rank ends it on all others, with an error that names the rank
 // and says why. The clique is formed anew and works.
 func TestFunctionFails(t *testing.T) {
-	_, c := local(t, cluster.Options{Workers: 3, Mode: cluster.Goroutines})
+	_, c := local(t, cluster.Config{Workers: 3, Mode: cluster.Goroutines})
 	q := form(t, c, clique.Options{})
 	for _, tc := range []struct{ how, want string }{
 		{"error", "out of luck"},
@@ -112,7 +112,7 @@ var bad = clique.Func("test.bad", func(ctx context.Context, r *clique.Rank, how 
 
 // Wrong arguments are the same error on each rank.
 func TestMismatch(t *testing.T) {
-	_, c := local(t, cluster.Options{Workers: 3, Mode: cluster.Goroutines})
+	_, c := local(t, cluster.Config{Workers: 3, Mode: cluster.Goroutines})
 	q := form(t, c, clique.Options{})
 	for _, how := range []string{"size", "type", "root", "other"} {
 		out, err := bad.RunAll(testContext(t), q, how)
@@ -146,7 +146,7 @@ func TestRankDies(t *testing.T) {
 		size    int
 	}{{clique.Auto, 1 << 16}, {clique.Comm, 8}} {
 		t.Run(string("backend "+tc.backend), func(t *testing.T) {
-			k, c := local(t, cluster.Options{Workers: 3})
+			k, c := local(t, cluster.Config{Workers: 3})
 			q := form(t, c, clique.Options{Backend: tc.backend})
 			victim := q.Members()[1]
 			done := make(chan error, 1)
@@ -201,7 +201,7 @@ func TestRankDies(t *testing.T) {
 // A hundred cliques that are formed, used, failed or not, and dissolved leave nothing behind:
 // TestMain looks for goroutines and descriptors.
 func TestHundredRounds(t *testing.T) {
-	_, c := local(t, cluster.Options{Workers: 2, Mode: cluster.Goroutines})
+	_, c := local(t, cluster.Config{Workers: 2, Mode: cluster.Goroutines})
 	ctx := testContext(t)
 	q := form(t, c, clique.Options{})
 	for i := range 100 {

@@ -35,14 +35,14 @@ func check(t *testing.T, q *clique.Clique) {
 func TestForm(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
-		cluster cluster.Options
+		cluster cluster.Config
 		opts    clique.Options
 		ucx     bool
 	}{
-		{name: "goroutines", cluster: cluster.Options{Workers: 3, Mode: cluster.Goroutines}},
-		{name: "processes", cluster: cluster.Options{Workers: 3}, ucx: ucx.Available() == nil},
-		{name: "processes, comm", cluster: cluster.Options{Workers: 2}, opts: clique.Options{Backend: clique.Comm}},
-		{name: "processes without lanes, tcp", cluster: cluster.Options{Workers: 2, Protocol: "tcp", Lanes: "none"}},
+		{name: "goroutines", cluster: cluster.Config{Workers: 3, Mode: cluster.Goroutines}},
+		{name: "processes", cluster: cluster.Config{Workers: 3}, ucx: ucx.Available() == nil},
+		{name: "processes, comm", cluster: cluster.Config{Workers: 2}, opts: clique.Options{Backend: clique.Comm}},
+		{name: "processes without lanes, tcp", cluster: cluster.Config{Workers: 2, Protocol: "tcp", Lanes: "none"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, c := local(t, tc.cluster)
@@ -72,7 +72,7 @@ func TestForm(t *testing.T) {
 
 // Workers are named by address or name; what is not there is refused, by name.
 func TestFormWorkers(t *testing.T) {
-	_, c := local(t, cluster.Options{Workers: 3, Mode: cluster.Goroutines})
+	_, c := local(t, cluster.Config{Workers: 3, Mode: cluster.Goroutines})
 	known, err := c.Workers(testContext(t))
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestFormWorkers(t *testing.T) {
 }
 
 func TestNoWorkers(t *testing.T) {
-	_, c := local(t, cluster.Options{Workers: -1, Mode: cluster.Goroutines})
+	_, c := local(t, cluster.Config{Workers: -1, Mode: cluster.Goroutines})
 	if _, err := clique.Form(testContext(t), c, clique.Options{}); !errors.Is(err, clique.ErrNoWorker) {
 		t.Errorf("a clique of nobody: %v", err)
 	}
@@ -122,7 +122,7 @@ func TestNoWorkers(t *testing.T) {
 
 // Forming on a running cluster, of 4 ranks in processes: the bar is 50 ms.
 func BenchmarkForm4(b *testing.B) {
-	_, c := local(b, cluster.Options{Workers: 4})
+	_, c := local(b, cluster.Config{Workers: 4})
 	for b.Loop() {
 		q, err := clique.Form(b.Context(), c, clique.Options{})
 		if err != nil {

@@ -36,7 +36,7 @@ func TestHeartbeatsWhileForming(t *testing.T) {
 func heartbeatsWhileForming(t *testing.T, backend Backend) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	k, err := cluster.Local(ctx, cluster.Options{Workers: 3, Threads: 1, MemoryLimit: cluster.NoMemoryLimit,
+	k, err := cluster.Local(ctx, cluster.Config{Workers: 3, Threads: 1, MemoryLimit: cluster.NoMemoryLimit,
 		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func quiet() *slog.Logger {
 }
 
 // local starts a cluster and a client of it.
-func local(t testing.TB, opts cluster.Options) (*cluster.Cluster, *client.Client) {
+func local(t testing.TB, opts cluster.Config) (*cluster.Cluster, *client.Client) {
 	t.Helper()
 	ctx := testContext(t)
 	if opts.Threads == 0 {

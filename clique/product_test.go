@@ -233,7 +233,7 @@ var everyProduct = clique.Func("test.products", func(ctx context.Context, r *cli
 // memory, by UCX and, of odd cliques, by the workers' connections; the largest clique
 // twice.
 func TestProducts(t *testing.T) {
-	_, c := local(t, cluster.Options{Workers: 5, Mode: cluster.Goroutines})
+	_, c := local(t, cluster.Config{Workers: 5, Mode: cluster.Goroutines})
 	whole := form(t, c, clique.Options{})
 	for ranks := 1; ranks <= 5; ranks++ {
 		backends := []clique.Backend{clique.Auto, clique.Comm}

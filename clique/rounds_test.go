@@ -55,7 +55,7 @@ var many = clique.Func("test.many", func(ctx context.Context, r *clique.Rank, _ 
 })
 
 func TestCollectives(t *testing.T) {
-	_, c := local(t, cluster.Options{Workers: 3, Mode: cluster.Goroutines})
+	_, c := local(t, cluster.Config{Workers: 3, Mode: cluster.Goroutines})
 	q := form(t, c, clique.Options{Deterministic: true})
 	out, err := many.RunAll(testContext(t), q, 0)
 	if err != nil {
@@ -69,7 +69,7 @@ func TestCollectives(t *testing.T) {
 // Rounds that run at once, in whatever order the scheduler starts them on workers of one
 // thread, and several cliques on the same workers, do not disturb each other.
 func TestRoundsAtOnce(t *testing.T) {
-	_, c := local(t, cluster.Options{Workers: 3, Mode: cluster.Goroutines})
+	_, c := local(t, cluster.Config{Workers: 3, Mode: cluster.Goroutines})
 	a, b := form(t, c, clique.Options{}), form(t, c, clique.Options{Name: "other"})
 	var all sync.WaitGroup
 	for i := range 12 {
@@ -87,7 +87,7 @@ func TestRoundsAtOnce(t *testing.T) {
 
 // Results stay on the workers and are the inputs of the next round.
 func TestChain(t *testing.T) {
-	_, c := local(t, cluster.Options{Workers: 2, Mode: cluster.Goroutines})
+	_, c := local(t, cluster.Config{Workers: 2, Mode: cluster.Goroutines})
 	q := form(t, c, clique.Options{})
 	ctx := testContext(t)
 	first, err := total.Submit(ctx, q, []client.Arg[[]float64]{client.Val([]float64{1}), client.Val([]float64{2})})
@@ -131,7 +131,7 @@ var split = clique.Func("test.split", func(ctx context.Context, r *clique.Rank, 
 })
 
 func TestSplit(t *testing.T) {
-	_, c := local(t, cluster.Options{Workers: 3, Mode: cluster.Goroutines})
+	_, c := local(t, cluster.Config{Workers: 3, Mode: cluster.Goroutines})
 	q := form(t, c, clique.Options{})
 	out, err := split.Run(testContext(t), q, []float64{1, 2, 4})
 	if err != nil {
@@ -167,7 +167,7 @@ var join = client.Func("test.join", func(ctx context.Context, t clique.Ticket) (
 })
 
 func TestTickets(t *testing.T) {
-	_, c := local(t, cluster.Options{Workers: 1, Mode: cluster.Goroutines})
+	_, c := local(t, cluster.Config{Workers: 1, Mode: cluster.Goroutines})
 	ctx := testContext(t)
 	q := form(t, c, clique.Options{})
 	ticket := q.Ticket()
@@ -207,7 +207,7 @@ func TestTickets(t *testing.T) {
 
 // A clique that nobody uses ends by itself.
 func TestIdle(t *testing.T) {
-	_, c := local(t, cluster.Options{Workers: 1, Mode: cluster.Goroutines})
+	_, c := local(t, cluster.Config{Workers: 1, Mode: cluster.Goroutines})
 	ctx := testContext(t)
 	q := form(t, c, clique.Options{Idle: time.Millisecond})
 	for {

@@ -25,7 +25,7 @@ var waits = clique.Func("test.waits", func(ctx context.Context, r *clique.Rank, 
 
 // TestWaitEnds: waiting for a round ends with its context, and says how many ranks have ended; the next round works.
 func TestWaitEnds(t *testing.T) {
-	_, c := local(t, cluster.Options{Workers: 2, Mode: cluster.Goroutines})
+	_, c := local(t, cluster.Config{Workers: 2, Mode: cluster.Goroutines})
 	q := form(t, c, clique.Options{})
 	ctx, cancel := context.WithCancelCause(testContext(t))
 	defer cancel(nil)
@@ -53,7 +53,7 @@ func TestWaitEnds(t *testing.T) {
 
 // TestInputsAreCounted: one input for each rank, neither more nor fewer.
 func TestInputsAreCounted(t *testing.T) {
-	_, c := local(t, cluster.Options{Workers: 2, Mode: cluster.Goroutines})
+	_, c := local(t, cluster.Config{Workers: 2, Mode: cluster.Goroutines})
 	q := form(t, c, clique.Options{})
 	for n := range 5 {
 		_, err := total.Run(testContext(t), q, slices.Repeat([][]float64{{1}}, n))
@@ -95,7 +95,7 @@ var parts = clique.Func("test.parts", func(ctx context.Context, r *clique.Rank, 
 
 // TestAllToAllByCounts: each rank gets its part of every other one's, for several lengths, twice on one clique.
 func TestAllToAllByCounts(t *testing.T) {
-	_, c := local(t, cluster.Options{Workers: 3, Mode: cluster.Goroutines})
+	_, c := local(t, cluster.Config{Workers: 3, Mode: cluster.Goroutines})
 	q := form(t, c, clique.Options{})
 	for range 2 {
 		for _, n := range []int{0, 1, 3000} {
@@ -114,7 +114,7 @@ func TestAllToAllByCounts(t *testing.T) {
 
 // TestFormEnds: forming takes no longer than it may; a negative timeout and idle time are the defaults.
 func TestFormEnds(t *testing.T) {
-	_, c := local(t, cluster.Options{Workers: 2, Mode: cluster.Goroutines})
+	_, c := local(t, cluster.Config{Workers: 2, Mode: cluster.Goroutines})
 	q, err := clique.Form(testContext(t), c, clique.Options{Timeout: -1, Idle: -1})
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ func TestClientAfterClose(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			leak.Check(t)
 			ctx := within(t, 2*time.Minute)
-			c, err := cluster.Local(ctx, cluster.Options{Mode: mode, Workers: 1, Threads: 1})
+			c, err := cluster.Local(ctx, cluster.Config{Mode: mode, Workers: 1, Threads: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

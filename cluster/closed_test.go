@@ -17,7 +17,7 @@ func TestLocalIsClosed(t *testing.T) {
 	for _, mode := range []cluster.Mode{cluster.Goroutines, cluster.Processes} {
 		t.Run(mode.String(), func(t *testing.T) {
 			leak.Check(t)
-			ctx, c, cl := start(t, cluster.Options{Mode: mode, Workers: 1, Threads: 1,
+			ctx, c, cl := start(t, cluster.Config{Mode: mode, Workers: 1, Threads: 1,
 				Scheduler: func(cfg *scheduler.Config) { cfg.UnrunnableAfter = 50 * time.Millisecond }})
 			gpu := client.WithResources(map[string]float64{"GPU": 1})
 			_, err := look.Submit(ctx, cl, client.Val(1), gpu).Result(ctx)

@@ -19,7 +19,7 @@ import (
 //
 // Without a CUDA driver it is an error that says what is missing and wraps
 // cuda.ErrUnavailable. Scale takes up to as many workers as GPUs are listed.
-func LocalCUDA(ctx context.Context, gpus CUDAOptions, opts Options) (*Cluster, error) {
+func LocalCUDA(ctx context.Context, gpus CUDAConfig, opts Config) (*Cluster, error) {
 	// What is wrong on any machine is told on any machine.
 	gpus.Protocol = cmp.Or(gpus.Protocol, opts.Protocol)
 	if err := gpus.Check(); err != nil {
@@ -37,11 +37,11 @@ func LocalCUDA(ctx context.Context, gpus CUDAOptions, opts Options) (*Cluster, e
 }
 
 // startPlan starts the scheduler and the workers of a plan.
-func startPlan(ctx context.Context, plan *CUDAPlan, gpus CUDAOptions, opts Options) (*Cluster, error) {
+func startPlan(ctx context.Context, plan *CUDAPlan, gpus CUDAConfig, opts Config) (*Cluster, error) {
 	switch {
 	case opts.Workers > 0 || opts.Threads != 0 || opts.MemoryLimit != 0:
-		return nil, errors.New("cluster: CUDAOptions have the workers, threads and memory limit of workers with " +
-			"GPUs: leave those of Options unset")
+		return nil, errors.New("cluster: CUDAConfig has the workers, threads and memory limit of workers with " +
+			"GPUs: leave those of Config unset")
 	case opts.Mode != Processes:
 		return nil, errors.New("cluster: workers with GPUs are processes, each with a GPU of its own: leave Mode unset")
 	case gpus.Interface != "" && opts.Host != "":

@@ -57,8 +57,8 @@ func TestStartPlan(t *testing.T) {
 				{Name: "b", Env: []string{"CUDA_VISIBLE_DEVICES=1,0"}, Threads: 1, CPUs: cpu,
 					UCX: ucxcomm.Settings{Options: map[string]string{"TLS": "^cuda_ipc,ib"}}},
 			}}
-			c, err := cluster.StartPlan(ctx, plan, cluster.CUDAOptions{Protocol: protocol},
-				cluster.Options{Validate: true})
+			c, err := cluster.StartPlan(ctx, plan, cluster.CUDAConfig{Protocol: protocol},
+				cluster.Config{Validate: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,15 +102,15 @@ func TestStartPlan(t *testing.T) {
 func TestStartPlanRefusals(t *testing.T) {
 	plan := &cluster.CUDAPlan{Workers: []cluster.CUDAWorker{{Name: "a", Threads: 1}}}
 	for _, c := range []struct {
-		gpus cluster.CUDAOptions
-		opts cluster.Options
+		gpus cluster.CUDAConfig
+		opts cluster.Config
 		want string
 	}{
-		{cluster.CUDAOptions{}, cluster.Options{Threads: 2}, "leave those of Options unset"},
-		{cluster.CUDAOptions{}, cluster.Options{Mode: cluster.Goroutines}, "leave Mode unset"},
-		{cluster.CUDAOptions{Interface: "lo"}, cluster.Options{Host: "127.0.0.1"}, "a host (127.0.0.1) or an " +
+		{cluster.CUDAConfig{}, cluster.Config{Threads: 2}, "leave those of Config unset"},
+		{cluster.CUDAConfig{}, cluster.Config{Mode: cluster.Goroutines}, "leave Mode unset"},
+		{cluster.CUDAConfig{Interface: "lo"}, cluster.Config{Host: "127.0.0.1"}, "a host (127.0.0.1) or an " +
 			"interface (lo), not both"},
-		{cluster.CUDAOptions{Interface: "ib0"}, cluster.Options{}, "ib0"},
+		{cluster.CUDAConfig{Interface: "ib0"}, cluster.Config{}, "ib0"},
 	} {
 		if _, err := cluster.StartPlan(t.Context(), plan, c.gpus, c.opts); err == nil ||
 			!strings.Contains(err.Error(), c.want) {
@@ -119,8 +119,8 @@ func TestStartPlanRefusals(t *testing.T) {
 	}
 	bad := &cluster.CUDAPlan{Workers: []cluster.CUDAWorker{{Name: "a", Threads: 1,
 		WarmUp: []string{"cluster_test.nothing"}}}}
-	_, err := cluster.StartPlan(within(t, time.Minute), bad, cluster.CUDAOptions{UCX: config.UCX{}},
-		cluster.Options{Logger: quiet})
+	_, err := cluster.StartPlan(within(t, time.Minute), bad, cluster.CUDAConfig{UCX: config.UCX{}},
+		cluster.Config{Logger: quiet})
 	if err == nil || !strings.Contains(err.Error(), `warm-up "cluster_test.nothing": no function is registered`) {
 		t.Error(err)
 	}

@@ -49,7 +49,7 @@ type CUDAWorker struct {
 }
 
 // Plan works out which processes the options ask for on a machine. It changes nothing.
-func (o CUDAOptions) Plan(m CUDAMachine) (*CUDAPlan, error) {
+func (o CUDAConfig) Plan(m CUDAMachine) (*CUDAPlan, error) {
 	settings, err := o.settle(m.Config)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (o CUDAOptions) Plan(m CUDAMachine) (*CUDAPlan, error) {
 }
 
 // settle fills what the options leave open from the configuration, and checks the whole.
-func (o *CUDAOptions) settle(c *config.Config) (*config.Settings, error) {
+func (o *CUDAConfig) settle(c *config.Config) (*config.Settings, error) {
 	if c == nil {
 		var err error
 		if c, err = config.Load(config.Options{Paths: []string{}, Env: []string{}}); err != nil {
@@ -142,7 +142,7 @@ func warningTexts(warnings []config.Warning) []string {
 }
 
 // workerName is that of worker i of n. As Dask-CUDA has it, one worker alone has the bare name.
-func (o *CUDAOptions) workerName(i, n int) string {
+func (o *CUDAConfig) workerName(i, n int) string {
 	switch {
 	case o.Name == "":
 		return strconv.Itoa(i)
@@ -153,7 +153,7 @@ func (o *CUDAOptions) workerName(i, n int) string {
 }
 
 // hostMemory is the limit of each worker's process.
-func (o *CUDAOptions) hostMemory(total int64, workers int) (int64, error) {
+func (o *CUDAConfig) hostMemory(total int64, workers int) (int64, error) {
 	switch strings.ToLower(o.MemoryLimit) {
 	case "", "auto":
 		return total / int64(workers), nil
@@ -197,7 +197,7 @@ func sharers(gpus []plannedGPU, g plannedGPU) int {
 }
 
 // setup is what a worker has to do with its GPU: the sizes in bytes of that GPU.
-func (o *CUDAOptions) setup(s cudaSizes, g plannedGPU, sharers int) (DeviceSpec, error) {
+func (o *CUDAConfig) setup(s cudaSizes, g plannedGPU, sharers int) (DeviceSpec, error) {
 	d := DeviceSpec{UUID: g.uuid, Managed: o.RMM.ManagedMemory, Async: o.RMM.Async, Track: o.RMM.TrackAllocations}
 	limit := s.deviceLimit
 	if s.isDefault && g.integrated {
@@ -242,7 +242,7 @@ func (o *CUDAOptions) setup(s cudaSizes, g plannedGPU, sharers int) (DeviceSpec,
 }
 
 // checkNetwork wants the interface and the network devices that are named to be there.
-func (o *CUDAOptions) checkNetwork(m *topology.Machine) error {
+func (o *CUDAConfig) checkNetwork(m *topology.Machine) error {
 	var interfaces, devices []string
 	for _, n := range m.NICs {
 		if n.InfiniBand {

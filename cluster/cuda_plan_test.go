@@ -16,7 +16,7 @@ import (
 
 // One process for each GPU, with its own GPU first, on the processors next to it.
 func TestCUDAPlan(t *testing.T) {
-	p, err := CUDAOptions{}.Plan(fourGPUs(t))
+	p, err := CUDAConfig{}.Plan(fourGPUs(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,12 +39,12 @@ func TestCUDAPlan(t *testing.T) {
 
 // Seed 000's command line on a machine that has what it names.
 func TestCUDAPlanOfEverything(t *testing.T) {
-	o := CUDAOptions{
+	o := CUDAConfig{
 		Devices: []string{"2", "GPU-00000000"}, Name: "w", Threads: 2, Interface: "ib2", MemoryLimit: "10GB",
 		DeviceMemoryLimit: "0.5",
 		UCX: config.UCX{TCP: config.On, NVLink: config.On, InfiniBand: config.On, RDMACM: config.On,
 			NetDevices: "auto"},
-		RMM:    RMMOptions{PoolSize: "30GB", MaximumPoolSize: "0.9", LogDirectory: t.TempDir(), TrackAllocations: true},
+		RMM:    RMMConfig{PoolSize: "30GB", MaximumPoolSize: "0.9", LogDirectory: t.TempDir(), TrackAllocations: true},
 		WarmUp: []string{"cluster_test.warm"},
 	}
 	p, err := o.Plan(fourGPUs(t, "CUDA_DEVICE_ORDER=PCI_BUS_ID"))
@@ -92,43 +92,43 @@ func TestCUDAPlanRefusals(t *testing.T) {
 	with := func(u config.UCX, devices string) config.UCX { u.NetDevices = devices; return u }
 	for _, c := range []struct {
 		name string
-		o    CUDAOptions
+		o    CUDAConfig
 		env  []string
 		want string
 	}{
-		{"unknown number", CUDAOptions{Devices: []string{"4"}}, nil,
+		{"unknown number", CUDAConfig{Devices: []string{"4"}}, nil,
 			`device "4" is not here; this machine has 0: NVIDIA A100 0000:07:00.0 GPU-00000000-aaaa, 1:`},
-		{"unknown name", CUDAOptions{Devices: []string{"GPU-77"}}, nil, `device "GPU-77" is not here`},
-		{"ambiguous name", CUDAOptions{Devices: []string{"GPU-0000"}}, nil, `device "GPU-0000" is not here`},
-		{"nonsense", CUDAOptions{Devices: []string{"first"}}, nil,
+		{"unknown name", CUDAConfig{Devices: []string{"GPU-77"}}, nil, `device "GPU-77" is not here`},
+		{"ambiguous name", CUDAConfig{Devices: []string{"GPU-0000"}}, nil, `device "GPU-0000" is not here`},
+		{"nonsense", CUDAConfig{Devices: []string{"first"}}, nil,
 			`device "first" is neither the number of a GPU nor a name`},
-		{"hidden", CUDAOptions{}, []string{"CUDA_VISIBLE_DEVICES="}, "CUDA_VISIBLE_DEVICES is empty, which " +
+		{"hidden", CUDAConfig{}, []string{"CUDA_VISIBLE_DEVICES="}, "CUDA_VISIBLE_DEVICES is empty, which " +
 			"hides all GPUs"},
-		{"hidden by -1", CUDAOptions{}, []string{"CUDA_VISIBLE_DEVICES=-1"}, `"-1" is neither the number`},
-		{"order", CUDAOptions{}, []string{"CUDA_DEVICE_ORDER=FASTEST_FIRST"}, "numbers do not say which GPU is " +
+		{"hidden by -1", CUDAConfig{}, []string{"CUDA_VISIBLE_DEVICES=-1"}, `"-1" is neither the number`},
+		{"order", CUDAConfig{}, []string{"CUDA_DEVICE_ORDER=FASTEST_FIRST"}, "numbers do not say which GPU is " +
 			"meant: unset it, or name GPUs by UUID"},
-		{"too many workers", CUDAOptions{Devices: []string{"0", "1"}, Workers: 3}, nil,
+		{"too many workers", CUDAConfig{Devices: []string{"0", "1"}, Workers: 3}, nil,
 			"3 workers, and 2 GPUs are listed"},
-		{"pool larger than the GPU", CUDAOptions{RMM: RMMOptions{PoolSize: "50GB"}}, nil, "rmm-pool-size on NVIDIA " +
+		{"pool larger than the GPU", CUDAConfig{RMM: RMMConfig{PoolSize: "50GB"}}, nil, "rmm-pool-size on NVIDIA " +
 			"A100 0000:07:00.0"},
-		{"limit larger than the GPU", CUDAOptions{DeviceMemoryLimit: "50GB"}, nil,
+		{"limit larger than the GPU", CUDAConfig{DeviceMemoryLimit: "50GB"}, nil,
 			"device-memory-limit on NVIDIA A100"},
-		{"pool above maximum", CUDAOptions{RMM: RMMOptions{PoolSize: "0.5", MaximumPoolSize: "0.4"}}, nil,
+		{"pool above maximum", CUDAConfig{RMM: RMMConfig{PoolSize: "0.5", MaximumPoolSize: "0.4"}}, nil,
 			"is more than rmm-maximum-pool-size"},
-		{"two pools on one GPU", CUDAOptions{Devices: []string{"0", "0"}, RMM: RMMOptions{PoolSize: "0.6"}}, nil,
+		{"two pools on one GPU", CUDAConfig{Devices: []string{"0", "0"}, RMM: RMMConfig{PoolSize: "0.6"}}, nil,
 			"2 workers share NVIDIA A100 0000:07:00.0, and pools"},
-		{"unknown interface", CUDAOptions{Interface: "ib7"}, nil,
+		{"unknown interface", CUDAConfig{Interface: "ib7"}, nil,
 			`network interface "ib7" is not here; this machine has ib0, ib1, ib2, ib3, eth0, eth1`},
-		{"InfiniBand device as interface", CUDAOptions{Interface: "mlx5_0"}, nil,
+		{"InfiniBand device as interface", CUDAConfig{Interface: "mlx5_0"}, nil,
 			`network interface "mlx5_0" is not here`},
-		{"interface down", CUDAOptions{Interface: "eth1"}, nil, "network interface eth1 is down: bring it up (ip " +
+		{"interface down", CUDAConfig{Interface: "eth1"}, nil, "network interface eth1 is down: bring it up (ip " +
 			"link set eth1 up)"},
-		{"unknown net device", CUDAOptions{UCX: with(ib, "mlx4_0:1")}, nil,
+		{"unknown net device", CUDAConfig{UCX: with(ib, "mlx4_0:1")}, nil,
 			`network device "mlx4_0" is not here; InfiniBand devices of this machine: mlx5_0, mlx5_1`},
-		{"port down", CUDAOptions{UCX: with(ib, "mlx5_9:1")}, nil, "port 1 of network device mlx5_9 is not active"},
-		{"no such port", CUDAOptions{UCX: with(ib, "mlx5_0:2")}, nil, "port 2 of network device mlx5_0 is not active"},
-		{"memory limit", CUDAOptions{MemoryLimit: "lots"}, nil, "memory-limit"},
-		{"checked too", CUDAOptions{RMM: RMMOptions{MaximumPoolSize: "1GB"}}, nil, "needs rmm-pool-size"},
+		{"port down", CUDAConfig{UCX: with(ib, "mlx5_9:1")}, nil, "port 1 of network device mlx5_9 is not active"},
+		{"no such port", CUDAConfig{UCX: with(ib, "mlx5_0:2")}, nil, "port 2 of network device mlx5_0 is not active"},
+		{"memory limit", CUDAConfig{MemoryLimit: "lots"}, nil, "memory-limit"},
+		{"checked too", CUDAConfig{RMM: RMMConfig{MaximumPoolSize: "1GB"}}, nil, "needs rmm-pool-size"},
 	} {
 		if _, err := c.o.Plan(fourGPUs(t, c.env...)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
@@ -139,7 +139,7 @@ func TestCUDAPlanRefusals(t *testing.T) {
 // A GPU that is listed twice has two workers, which share its limits.
 func TestCUDAPlanShares(t *testing.T) {
 	for _, list := range [][]string{{"0", "0"}, {"0", "GPU-00000000"}} {
-		p, err := CUDAOptions{Devices: list, RMM: RMMOptions{PoolSize: "0.5"}}.Plan(fourGPUs(t))
+		p, err := CUDAConfig{Devices: list, RMM: RMMConfig{PoolSize: "0.5"}}.Plan(fourGPUs(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,18 +157,18 @@ func TestCUDAPlanShares(t *testing.T) {
 func TestCUDAPlanFromEnvironment(t *testing.T) {
 	for _, c := range []struct {
 		env  []string
-		o    CUDAOptions
+		o    CUDAConfig
 		tls  string
 		pool int64
 	}{
-		{[]string{"DASK_UCX__TCP=True", "DASK_UCX__NVLINK=True", "DASK_RMM__POOL_SIZE=1GB"}, CUDAOptions{},
+		{[]string{"DASK_UCX__TCP=True", "DASK_UCX__NVLINK=True", "DASK_RMM__POOL_SIZE=1GB"}, CUDAConfig{},
 			"tcp,cuda_copy,cuda_ipc", 1e9},
-		{[]string{"DASK_DISTRIBUTED_UCXX__NVLINK=true", "DASK_DISTRIBUTED_UCXX__RMM__POOL_SIZE=2GB"}, CUDAOptions{},
+		{[]string{"DASK_DISTRIBUTED_UCXX__NVLINK=true", "DASK_DISTRIBUTED_UCXX__RMM__POOL_SIZE=2GB"}, CUDAConfig{},
 			"tcp,cuda_copy,cuda_ipc", 2e9},
-		{[]string{"DASK_DISTRIBUTED__COMM__UCX__TCP=true", "DASK_DISTRIBUTED__RMM__POOL_SIZE=2GB"}, CUDAOptions{},
+		{[]string{"DASK_DISTRIBUTED__COMM__UCX__TCP=true", "DASK_DISTRIBUTED__RMM__POOL_SIZE=2GB"}, CUDAConfig{},
 			"tcp", 2e9},
-		{[]string{"DASK_UCX__NVLINK=True", "DASK_RMM__POOL_SIZE=1GB"}, CUDAOptions{UCX: config.UCX{NVLink: config.Off},
-			RMM: RMMOptions{PoolSize: "3GB"}}, "^cuda_ipc", 3e9},
+		{[]string{"DASK_UCX__NVLINK=True", "DASK_RMM__POOL_SIZE=1GB"}, CUDAConfig{UCX: config.UCX{NVLink: config.Off},
+			RMM: RMMConfig{PoolSize: "3GB"}}, "^cuda_ipc", 3e9},
 	} {
 		m := fourGPUs(t)
 		m.Config = configured(t, c.env...)
@@ -182,7 +182,7 @@ func TestCUDAPlanFromEnvironment(t *testing.T) {
 		}
 	}
 	m := fourGPUs(t, "CUDA_VISIBLE_DEVICES=3,1")
-	p, err := CUDAOptions{Workers: 1, Name: "alone"}.Plan(m)
+	p, err := CUDAConfig{Workers: 1, Name: "alone"}.Plan(m)
 	if err != nil || len(p.Workers) != 1 || p.Workers[0].Name != "alone" ||
 		p.Workers[0].Env[0] != "CUDA_VISIBLE_DEVICES=3,1" {
 		t.Errorf("%+v, %v", p, err)
@@ -197,7 +197,7 @@ func TestCUDAPlanOddMachines(t *testing.T) {
 	m.Devices[0].Integrated = true
 	m.Devices = append(m.Devices, cuda.Device{Ordinal: 4, Name: "NVIDIA A100 MIG 1g.5gb", UUID: "MIG-1234",
 		GPUUUID: "GPU-00000003-aaaa", MIG: true, TotalMemory: 5 << 30})
-	p, err := CUDAOptions{Devices: []string{"0", "MIG-1234"}}.Plan(m)
+	p, err := CUDAConfig{Devices: []string{"0", "MIG-1234"}}.Plan(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,21 +211,21 @@ func TestCUDAPlanOddMachines(t *testing.T) {
 	// A GPU that the driver hides from this process: its size is not known.
 	m = fourGPUs(t, "CUDA_VISIBLE_DEVICES=0")
 	m.Devices = m.Devices[:1]
-	if p, err := (CUDAOptions{Devices: []string{"1"}}).Plan(m); err != nil || p.Workers[0].Setup.MemoryLimit != 0 {
+	if p, err := (CUDAConfig{Devices: []string{"1"}}).Plan(m); err != nil || p.Workers[0].Setup.MemoryLimit != 0 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, err := (CUDAOptions{Devices: []string{"1"}, RMM: RMMOptions{PoolSize: "0.5"}}).Plan(m); err == nil ||
+	if _, err := (CUDAConfig{Devices: []string{"1"}, RMM: RMMConfig{PoolSize: "0.5"}}).Plan(m); err == nil ||
 		!strings.Contains(err.Error(), "add it to CUDA_VISIBLE_DEVICES") {
 		t.Error(err)
 	}
 	// WSL: the driver shows what the kernel does not.
 	m.Topology.GPUs = nil
-	if p, err := (CUDAOptions{}).Plan(m); err != nil || len(p.Workers) != 1 || p.Workers[0].CPUs != "" {
+	if p, err := (CUDAConfig{}).Plan(m); err != nil || len(p.Workers) != 1 || p.Workers[0].CPUs != "" {
 		t.Errorf("%+v, %v", p, err)
 	}
 	m.Devices = nil
 	m.Env = nil
-	if _, err := (CUDAOptions{}).Plan(m); err == nil || !strings.Contains(err.Error(),
+	if _, err := (CUDAConfig{}).Plan(m); err == nil || !strings.Contains(err.Error(),
 		"the kernel shows no NVIDIA GPU") {
 		t.Error(err)
 	}
@@ -238,7 +238,7 @@ func TestUCXSettingsKeepAll(t *testing.T) {
 	m.Config = configured(t, "DASK_MILLSTREAM__UCX__POLLING=True", "DASK_MILLSTREAM__UCX__PLAIN_LANES=True",
 		"DASK_MILLSTREAM__UCX__LIBRARY=/lib/libucp.so.0", "DASK_DISTRIBUTED_UCXX__MULTI_BUFFER=True",
 		"DASK_DISTRIBUTED_UCXX__TCP=True")
-	p, err := CUDAOptions{}.Plan(m)
+	p, err := CUDAConfig{}.Plan(m)
 	if err != nil {
 		t.Fatal(err)
 	}

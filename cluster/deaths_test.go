@@ -60,7 +60,7 @@ func TestDeaths(t *testing.T) {
 	leak.Check(t)
 	for workers := 1; workers <= 3; workers++ {
 		t.Run(fmt.Sprint(workers), func(t *testing.T) {
-			ctx, c, cl := start(t, cluster.Options{Workers: workers, Threads: 1, Logger: quiet, Scheduler: noFailures,
+			ctx, c, cl := start(t, cluster.Config{Workers: workers, Threads: 1, Logger: quiet, Scheduler: noFailures,
 				Nanny: cluster.WithoutPauses(cluster.NannyConfig{Stderr: discard{}})})
 			for i, d := range deaths() {
 				if workers > 1 && i%3 != workers-1 {
@@ -105,7 +105,7 @@ func TestDeathsOfNannies(t *testing.T) {
 func TestDeathsByMemory(t *testing.T) {
 	leak.Check(t)
 	const limit = 400 << 20
-	ctx, c, cl := start(t, cluster.Options{Workers: 2, Threads: 1, MemoryLimit: limit, Logger: quiet,
+	ctx, c, cl := start(t, cluster.Config{Workers: 2, Threads: 1, MemoryLimit: limit, Logger: quiet,
 		Nanny: cluster.WithoutPauses(cluster.NannyConfig{Stderr: discard{}})})
 	_, err := hoard.Submit(ctx, cl, client.Val(2*limit)).Result(ctx)
 	if !errors.Is(err, client.ErrKilledWorker) || !strings.Contains(err.Error(), "4 workers died") ||

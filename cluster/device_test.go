@@ -121,11 +121,11 @@ func TestLocalCUDAWithoutDriver(t *testing.T) {
 		t.Log("there is a GPU here: LocalCUDA would start")
 		return
 	}
-	_, err := LocalCUDA(t.Context(), CUDAOptions{}, Options{})
+	_, err := LocalCUDA(t.Context(), CUDAConfig{}, Config{})
 	if !errors.Is(err, cuda.ErrUnavailable) || !strings.Contains(err.Error(), "workers with GPUs") {
 		t.Error(err)
 	}
-	_, err = LocalCUDA(t.Context(), CUDAOptions{RMM: RMMOptions{Async: true, ManagedMemory: true}}, Options{})
+	_, err = LocalCUDA(t.Context(), CUDAConfig{RMM: RMMConfig{Async: true, ManagedMemory: true}}, Config{})
 	if err == nil || !strings.Contains(err.Error(), "exclude each other") {
 		t.Error(err)
 	}

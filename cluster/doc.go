@@ -4,7 +4,7 @@
 //	func main() {
 //		cluster.Main() // first: in a worker process it does not return
 //		…
-//		c, err := cluster.Local(ctx, cluster.Options{Workers: 4, Threads: 1})
+//		c, err := cluster.Local(ctx, cluster.Config{Workers: 4, Threads: 1})
 //		if err != nil {
 //			return err
 //		}
@@ -27,7 +27,7 @@
 // open reaches a child.
 //
 // Control is TLS with certificates of a CA that lives in the memory of this process; data
-// between workers moves over UCX where libucp is found (Options.Lanes).
+// between workers moves over UCX where libucp is found (Config.Lanes).
 //
 // [RunWorker] and [StartNanny] are the same for workers of a scheduler that runs elsewhere:
 // the command `millstream worker` is made of them.

@@ -108,7 +108,7 @@ func ExampleSchedulerPool() {
 // A cluster with one worker process for each GPU.
 func ExampleLocalCUDA() {
 	ctx := context.Background()
-	c, err := cluster.LocalCUDA(ctx, cluster.CUDAOptions{RMM: cluster.RMMOptions{PoolSize: "80%"}}, cluster.Options{})
+	c, err := cluster.LocalCUDA(ctx, cluster.CUDAConfig{RMM: cluster.RMMConfig{PoolSize: "80%"}}, cluster.Config{})
 	if err != nil {
 		fmt.Println(err) // without a CUDA driver: what is missing
 		return
@@ -117,9 +117,9 @@ func ExampleLocalCUDA() {
 	fmt.Println(len(c.Workers()), "GPUs")
 }
 
-// Options are checked without a GPU.
-func ExampleCUDAOptions_Check() {
-	o := cluster.CUDAOptions{RMM: cluster.RMMOptions{PoolSize: "much"}}
+// The configuration is checked without a GPU.
+func ExampleCUDAConfig_Check() {
+	o := cluster.CUDAConfig{RMM: cluster.RMMConfig{PoolSize: "much"}}
 	fmt.Println(o.Check() != nil)
 	o.RMM.PoolSize = "10GB"
 	fmt.Println(o.Check())
@@ -129,13 +129,13 @@ func ExampleCUDAOptions_Check() {
 }
 
 // The workers that LocalCUDA would start on this machine, with their processors, GPUs and network devices.
-func ExampleCUDAOptions_Plan() {
+func ExampleCUDAConfig_Plan() {
 	machine, err := cluster.ThisCUDAMachine()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	plan, err := cluster.CUDAOptions{Devices: []string{"0", "1"}}.Plan(machine)
+	plan, err := cluster.CUDAConfig{Devices: []string{"0", "1"}}.Plan(machine)
 	if err != nil {
 		fmt.Println(err)
 		return

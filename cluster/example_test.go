@@ -34,7 +34,7 @@ func ExampleMain() {
 	cluster.Main()
 
 	ctx := context.Background()
-	c := of(cluster.Local(ctx, cluster.Options{Workers: 1, Threads: 1}))
+	c := of(cluster.Local(ctx, cluster.Config{Workers: 1, Threads: 1}))
 	defer c.Close()
 	for _, w := range c.Workers() {
 		fmt.Println(w.Name, w.State, w.PID != os.Getpid())
@@ -45,7 +45,7 @@ func ExampleMain() {
 // A cluster of goroutines: no processes, no certificates.
 func ExampleLocal() {
 	ctx := context.Background()
-	c := of(cluster.Local(ctx, cluster.Options{Mode: cluster.Goroutines, Workers: 2, Threads: 1}))
+	c := of(cluster.Local(ctx, cluster.Config{Mode: cluster.Goroutines, Workers: 2, Threads: 1}))
 	cl := of(c.Client(ctx))
 	fmt.Println(client.Gather(ctx, double.Map(ctx, cl, []int{1, 2, 3})))
 	orPanic(cl.Close(ctx))
@@ -60,7 +60,7 @@ func ExampleLocal() {
 
 func ExampleCluster_Scale() {
 	ctx := context.Background()
-	c := of(cluster.Local(ctx, cluster.Options{Mode: cluster.Goroutines, Workers: 1, Threads: 1}))
+	c := of(cluster.Local(ctx, cluster.Config{Mode: cluster.Goroutines, Workers: 1, Threads: 1}))
 	defer c.Close()
 	orPanic(c.Scale(ctx, 3))
 	fmt.Println(len(c.Workers()))
@@ -74,7 +74,7 @@ func ExampleCluster_Scale() {
 // The cluster starts without workers and adds them when there are tasks.
 func ExampleCluster_Adapt() {
 	ctx := context.Background()
-	c := of(cluster.Local(ctx, cluster.Options{Mode: cluster.Goroutines, Workers: -1, Threads: 1}))
+	c := of(cluster.Local(ctx, cluster.Config{Mode: cluster.Goroutines, Workers: -1, Threads: 1}))
 	defer c.Close()
 	a := of(c.Adapt(cluster.AdaptiveConfig{Maximum: 4, Interval: 10 * time.Millisecond}))
 	defer a.Close() // the workers stay
@@ -88,7 +88,7 @@ func ExampleCluster_Adapt() {
 // Certificates for programs in other processes.
 func ExampleCluster_WriteCredentials() {
 	ctx := context.Background()
-	c := of(cluster.Local(ctx, cluster.Options{Mode: cluster.Goroutines, Workers: 1, Threads: 1, Protocol: "tls"}))
+	c := of(cluster.Local(ctx, cluster.Config{Mode: cluster.Goroutines, Workers: 1, Threads: 1, Protocol: "tls"}))
 	defer c.Close()
 	dir := of(os.MkdirTemp("", "example"))
 	defer os.RemoveAll(dir)
@@ -106,7 +106,7 @@ func ExampleCluster_WriteCredentials() {
 
 func ExampleConnect() {
 	ctx := context.Background()
-	c := of(cluster.Local(ctx, cluster.Options{Mode: cluster.Goroutines, Workers: 1, Threads: 1, Protocol: "tcp"}))
+	c := of(cluster.Local(ctx, cluster.Config{Mode: cluster.Goroutines, Workers: 1, Threads: 1, Protocol: "tcp"}))
 	defer c.Close()
 	cl := of(cluster.Connect(ctx, c.Address())) // "" is DASK_SCHEDULER_ADDRESS
 	defer cl.Close(ctx)
@@ -117,7 +117,7 @@ func ExampleConnect() {
 // A configuration of the program's own instead of the user's files and environment.
 func ExampleConnectConfig() {
 	ctx := context.Background()
-	c := of(cluster.Local(ctx, cluster.Options{Mode: cluster.Goroutines, Workers: 1, Threads: 1, Protocol: "tcp"}))
+	c := of(cluster.Local(ctx, cluster.Config{Mode: cluster.Goroutines, Workers: 1, Threads: 1, Protocol: "tcp"}))
 	defer c.Close()
 	settings := of(config.Load(config.Options{Paths: []string{}, Env: []string{
 		"DASK_SCHEDULER_ADDRESS=" + c.Address()}}))
@@ -130,7 +130,7 @@ func ExampleConnectConfig() {
 // Two clients share transports and, where rmm.pool-size asks for one, a pool of GPU memory.
 func ExampleNewNetwork() {
 	ctx := context.Background()
-	c := of(cluster.Local(ctx, cluster.Options{Mode: cluster.Goroutines, Workers: 1, Threads: 1, Protocol: "tcp"}))
+	c := of(cluster.Local(ctx, cluster.Config{Mode: cluster.Goroutines, Workers: 1, Threads: 1, Protocol: "tcp"}))
 	defer c.Close()
 	n := of(cluster.NewNetwork(cluster.NetworkConfig{Config: of(config.Load(config.Options{Paths: []string{},
 		Env: []string{}}))}))

@@ -30,7 +30,7 @@ type member interface {
 
 // Cluster is a scheduler in this process and its workers. Any goroutine may use it.
 type Cluster struct {
-	opts      Options
+	opts      Config
 	cuda      *CUDAPlan // of workers with GPUs; nil for others
 	scheduler *scheduler.Scheduler
 	ca        *secure.CA // nil where control is not encrypted
@@ -55,9 +55,9 @@ type Cluster struct {
 // Local starts a cluster on this machine and returns when all its workers are there. ctx
 // bounds the start alone; Close ends the cluster. With workers in processes the program
 // must call Main first.
-func Local(ctx context.Context, opts Options) (*Cluster, error) { return local(ctx, opts, nil) }
+func Local(ctx context.Context, opts Config) (*Cluster, error) { return local(ctx, opts, nil) }
 
-func local(ctx context.Context, opts Options, cuda *CUDAPlan) (*Cluster, error) {
+func local(ctx context.Context, opts Config, cuda *CUDAPlan) (*Cluster, error) {
 	opts, err := opts.complete()
 	if err != nil {
 		return nil, err
@@ -193,7 +193,7 @@ func compareNames(a, b string) int {
 // Done is closed when the scheduler has ended, by Close or by a client's terminate.
 func (c *Cluster) Done() <-chan struct{} { return c.scheduler.Done() }
 
-// Close ends the workers, those that do not end within Options.CloseTimeout by force, and
+// Close ends the workers, those that do not end within Config.CloseTimeout by force, and
 // then the scheduler. Nothing of the cluster is left when it returns. It is idempotent.
 func (c *Cluster) Close() error {
 	c.closeOnce.Do(func() {

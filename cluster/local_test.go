@@ -68,7 +68,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-func start(t *testing.T, o cluster.Options) (context.Context, *cluster.Cluster, *client.Client) {
+func start(t *testing.T, o cluster.Config) (context.Context, *cluster.Cluster, *client.Client) {
 	t.Helper()
 	ctx := within(t, 2*time.Minute)
 	o.Validate = true
@@ -96,7 +96,7 @@ func numbers(n int) []int {
 // The whole way, in every mode and over every protocol: Submit, Map, Gather, arguments that
 // are futures, errors and panics.
 func TestLocal(t *testing.T) {
-	for _, o := range []cluster.Options{
+	for _, o := range []cluster.Config{
 		{Mode: cluster.Goroutines, Workers: 2, Threads: 2},
 		{Mode: cluster.Goroutines, Workers: 2, Threads: 1, Protocol: "tcp"},
 		{Mode: cluster.Goroutines, Workers: 1, Threads: 2, Protocol: "tls"},
@@ -180,7 +180,7 @@ func where(ctx context.Context, t *testing.T, c *cluster.Cluster, cl *client.Cli
 // A worker that is killed is replaced, and what it knew is computed again.
 func TestLocalKilled(t *testing.T) {
 	leak.Check(t)
-	ctx, c, cl := start(t, cluster.Options{Workers: 2, Threads: 1, Logger: quiet})
+	ctx, c, cl := start(t, cluster.Config{Workers: 2, Threads: 1, Logger: quiet})
 	futures := inc.Map(ctx, cl, numbers(50))
 	if _, err := client.Gather(ctx, futures); err != nil {
 		t.Fatal(err)
@@ -209,7 +209,7 @@ func TestLocalRestart(t *testing.T) {
 	for _, mode := range []cluster.Mode{cluster.Goroutines, cluster.Processes} {
 		t.Run(mode.String(), func(t *testing.T) {
 			leak.Check(t)
-			ctx, c, cl := start(t, cluster.Options{Mode: mode, Workers: 2, Threads: 1, Logger: quiet})
+			ctx, c, cl := start(t, cluster.Config{Mode: mode, Workers: 2, Threads: 1, Logger: quiet})
 			future := inc.Submit(ctx, cl, client.Val(1))
 			if err := future.Wait(ctx); err != nil {
 				t.Fatal(err)
@@ -233,7 +233,7 @@ func TestScale(t *testing.T) {
 	for _, mode := range []cluster.Mode{cluster.Goroutines, cluster.Processes} {
 		t.Run(mode.String(), func(t *testing.T) {
 			leak.Check(t)
-			ctx, c, cl := start(t, cluster.Options{Mode: mode, Workers: 1, Threads: 1})
+			ctx, c, cl := start(t, cluster.Config{Mode: mode, Workers: 1, Threads: 1})
 			if err := c.Scale(ctx, 3); err != nil {
 				t.Fatal(err)
 			}
@@ -263,7 +263,7 @@ func TestScale(t *testing.T) {
 
 func TestAdapt(t *testing.T) {
 	leak.Check(t)
-	ctx, c, cl := start(t, cluster.Options{Mode: cluster.Goroutines, Workers: -1, Threads: 1})
+	ctx, c, cl := start(t, cluster.Config{Mode: cluster.Goroutines, Workers: -1, Threads: 1})
 	a, err := c.Adapt(cluster.AdaptiveConfig{Maximum: 3, Interval: 20 * time.Millisecond,
 		TargetDuration: 10 * time.Millisecond})
 	if err != nil {
@@ -302,7 +302,7 @@ func slicesOf(v, n int) []int {
 
 func TestLocalErrors(t *testing.T) {
 	leak.Check(t)
-	for want, o := range map[string]cluster.Options{
+	for want, o := range map[string]cluster.Config{
 		"inproc:// does not leave the process": {Protocol: "inproc"},
 		`protocol "smoke"`:                     {Protocol: "smoke"},
 		"-2 threads":                           {Threads: -2},
@@ -321,7 +321,7 @@ func TestLocalErrors(t *testing.T) {
 	// A context that ends ends the start, and nothing is left of it.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if c, err := cluster.Local(ctx, cluster.Options{Workers: 1}); err == nil {
+	if c, err := cluster.Local(ctx, cluster.Config{Workers: 1}); err == nil {
 		_ = c.Close()
 		t.Error("started without time")
 	}
@@ -329,7 +329,7 @@ func TestLocalErrors(t *testing.T) {
 
 // Other programs get in with files, and only with them.
 func TestCredentials(t *testing.T) {
-	ctx, c, _ := start(t, cluster.Options{Mode: cluster.Goroutines, Workers: 1, Protocol: "tls"})
+	ctx, c, _ := start(t, cluster.Config{Mode: cluster.Goroutines, Workers: 1, Protocol: "tls"})
 	files, err := c.WriteCredentials(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -351,7 +351,7 @@ func TestCredentials(t *testing.T) {
 		_ = cl.Close(ctx)
 		t.Error("connected without a certificate")
 	}
-	_, plain, _ := start(t, cluster.Options{Mode: cluster.Goroutines, Workers: 1})
+	_, plain, _ := start(t, cluster.Config{Mode: cluster.Goroutines, Workers: 1})
 	if _, err := plain.WriteCredentials(t.TempDir()); err == nil {
 		t.Error("certificates of a cluster without TLS")
 	}
@@ -367,7 +367,7 @@ func TestSoakStartStop(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			ctx := within(t, time.Duration(n)*time.Minute)
 			round := func() {
-				c, err := cluster.Local(ctx, cluster.Options{Mode: mode, Workers: 2, Threads: 1})
+				c, err := cluster.Local(ctx, cluster.Config{Mode: mode, Workers: 2, Threads: 1})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -17,7 +17,7 @@ func TestSchedulerShowsDeviceMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	opts := Options{Workers: 1, Threads: 1, Mode: Goroutines, Protocol: "inproc", Dashboard: "127.0.0.1:0",
+	opts := Config{Workers: 1, Threads: 1, Mode: Goroutines, Protocol: "inproc", Dashboard: "127.0.0.1:0",
 		Logger: discard}
 	c, err := Local(t.Context(), opts)
 	if err != nil {

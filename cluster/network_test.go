@@ -15,7 +15,7 @@ func TestNetworkOfClients(t *testing.T) {
 	leak.Check(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	c, err := Local(ctx, Options{Mode: Goroutines, Workers: 1, Protocol: "ucxx", Logger: discard})
+	c, err := Local(ctx, Config{Mode: Goroutines, Workers: 1, Protocol: "ucxx", Logger: discard})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ var talk = client.Func("cluster_test.talk", func(ctx context.Context, fatal bool
 func TestOutputOfTasks(t *testing.T) {
 	leak.Check(t)
 	var stdout, stderr, logged buffer
-	o := cluster.Options{Workers: 1, Threads: 1, Logger: slog.New(slog.NewTextHandler(&logged, nil)),
+	o := cluster.Config{Workers: 1, Threads: 1, Logger: slog.New(slog.NewTextHandler(&logged, nil)),
 		Scheduler: noFailures,
 		Nanny:     cluster.WithoutPauses(cluster.NannyConfig{Stdout: &stdout, Stderr: &stderr})}
 	ctx, _, cl := start(t, o)
@@ -123,7 +123,7 @@ func TestOutputOfGoroutines(t *testing.T) {
 	leak.Check(t)
 	handler, writer, flags := slog.Default().Handler(), log.Writer(), log.Flags()
 	stdout, stderr := os.Stdout, os.Stderr
-	ctx, _, cl := start(t, cluster.Options{Mode: cluster.Goroutines, Workers: 1, Threads: 1})
+	ctx, _, cl := start(t, cluster.Config{Mode: cluster.Goroutines, Workers: 1, Threads: 1})
 	if v, err := inc.Submit(ctx, cl, client.Val(1)).Result(ctx); v != 2 || err != nil {
 		t.Fatal(v, err)
 	}

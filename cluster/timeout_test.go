@@ -21,7 +21,7 @@ var deaf = client.Func("cluster_test.deaf", func(context.Context, int) (int, err
 func TestTimeoutIgnored(t *testing.T) {
 	leak.Check(t)
 	var stderr buffer
-	ctx, _, cl := start(t, cluster.Options{Workers: 1, Threads: 1, Logger: quiet, CloseTimeout: time.Second,
+	ctx, _, cl := start(t, cluster.Config{Workers: 1, Threads: 1, Logger: quiet, CloseTimeout: time.Second,
 		Nanny: cluster.NannyConfig{Stderr: &stderr}})
 	_, err := deaf.Submit(ctx, cl, client.Val(1), client.WithTimeout(50*time.Millisecond)).Result(ctx)
 	var exc *wire.Exception

@@ -24,7 +24,7 @@ var (
 // Files of CSV are read, filtered and counted by the workers.
 func Example() {
 	ctx := context.Background()
-	lc, err := cluster.Local(ctx, cluster.Options{Workers: 2, Mode: cluster.Goroutines})
+	lc, err := cluster.Local(ctx, cluster.Config{Workers: 2, Mode: cluster.Goroutines})
 	if err != nil {
 		log.Fatal(err)
 	}

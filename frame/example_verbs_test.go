@@ -35,7 +35,7 @@ func ages(rows ...any) arrow.RecordBatch {
 // withFrame calls f with a frame of two partitions on a cluster of two workers.
 func withFrame(f func(ctx context.Context, people *frame.Frame)) {
 	ctx := context.Background()
-	lc, err := cluster.Local(ctx, cluster.Options{Workers: 2, Threads: 1, Mode: cluster.Goroutines})
+	lc, err := cluster.Local(ctx, cluster.Config{Workers: 2, Threads: 1, Mode: cluster.Goroutines})
 	if err != nil {
 		log.Fatal(err)
 	}

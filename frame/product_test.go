@@ -19,7 +19,7 @@ func connectMany(t testing.TB, workers int) (context.Context, *client.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
-	lc, err := cluster.Local(ctx, cluster.Options{Workers: workers, Threads: 1, Mode: cluster.Goroutines,
+	lc, err := cluster.Local(ctx, cluster.Config{Workers: workers, Threads: 1, Mode: cluster.Goroutines,
 		Lanes: "none"})
 	if err != nil {
 		t.Fatal(err)

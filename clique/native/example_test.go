@@ -59,7 +59,7 @@ func Example() {
 		log.Fatalf("%v: %s", err, out)
 	}
 
-	k, err := cluster.Local(ctx, cluster.Options{Workers: 2, Mode: cluster.Goroutines})
+	k, err := cluster.Local(ctx, cluster.Config{Workers: 2, Mode: cluster.Goroutines})
 	if err != nil {
 		log.Fatal(err)
 	}

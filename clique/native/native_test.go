@@ -125,7 +125,7 @@ func testContext(t *testing.T) context.Context {
 }
 
 // form makes a cluster and a clique of all its workers.
-func form(t *testing.T, opts cluster.Options) *clique.Clique {
+func form(t *testing.T, opts cluster.Config) *clique.Clique {
 	t.Helper()
 	ctx := testContext(t)
 	opts.Threads, opts.MemoryLimit = 1, cluster.NoMemoryLimit
@@ -161,7 +161,7 @@ func TestSums(t *testing.T) {
 	build(t)
 	for _, mode := range []cluster.Mode{cluster.Goroutines, cluster.Processes} {
 		t.Run(mode.String(), func(t *testing.T) {
-			q := form(t, cluster.Options{Workers: 3, Mode: mode})
+			q := form(t, cluster.Config{Workers: 3, Mode: mode})
 			ctx := testContext(t)
 			for parameters, want := range map[string]string{"": "[[[3] [40]] [] []]",
 				"all": "[[[3] [40]] [[3] [40]] [[3] [40]]]"} {
@@ -202,7 +202,7 @@ var every = clique.Func("native.every", func(ctx context.Context, r *clique.Rank
 // Every operation of the interface, and its errors.
 func TestOperations(t *testing.T) {
 	dir := build(t)
-	q := form(t, cluster.Options{Workers: 3, Mode: cluster.Goroutines})
+	q := form(t, cluster.Config{Workers: 3, Mode: cluster.Goroutines})
 	out, err := every.RunAll(testContext(t), q, filepath.Join(dir, "libmore.so"))
 	if err != nil || fmt.Sprint(out) != "[[0 1 2] [0 1 2] [0 1 2]]" {
 		t.Errorf("%v, %v", out, err)
@@ -212,7 +212,7 @@ func TestOperations(t *testing.T) {
 // What fails says what and why, on every rank.
 func TestFailures(t *testing.T) {
 	build(t)
-	q := form(t, cluster.Options{Workers: 2, Mode: cluster.Goroutines})
+	q := form(t, cluster.Config{Workers: 2, Mode: cluster.Goroutines})
 	ctx := testContext(t)
 	for algorithm, want := range map[string][]string{
 		"libmore.so:fails":    {"rank 1 (", "fails of ", "returned 1: no luck"},
@@ -251,7 +251,7 @@ func TestFailures(t *testing.T) {
 func TestNoPath(t *testing.T) {
 	build(t)
 	t.Setenv(native.PathVariable, "")
-	q := form(t, cluster.Options{Workers: 1, Mode: cluster.Goroutines})
+	q := form(t, cluster.Config{Workers: 1, Mode: cluster.Goroutines})
 	f, err := native.Submit(testContext(t), q, "libsums.so:sums", "", columns(q))
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 // points calls f with a frame of one column.
 func points(xs []float64, f func(ctx context.Context, points *frame.Frame)) {
 	ctx := context.Background()
-	lc, err := cluster.Local(ctx, cluster.Options{Workers: 2, Mode: cluster.Goroutines})
+	lc, err := cluster.Local(ctx, cluster.Config{Workers: 2, Mode: cluster.Goroutines})
 	if err != nil {
 		log.Fatal(err)
 	}

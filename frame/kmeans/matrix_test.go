@@ -104,7 +104,7 @@ func TestMatrix(t *testing.T) {
 		t.Run(m.String(), func(t *testing.T) {
 			leak.Check(t)
 			ctx := t.Context()
-			lc, err := cluster.Local(ctx, cluster.Options{Workers: m.workers, Threads: m.threads, Mode: m.mode,
+			lc, err := cluster.Local(ctx, cluster.Config{Workers: m.workers, Threads: m.threads, Mode: m.mode,
 				Lanes: "none"})
 			if err != nil {
 				t.Fatal(err)

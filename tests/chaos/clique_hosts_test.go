@@ -21,7 +21,7 @@ func TestCliqueTwoHosts(t *testing.T) {
 	}
 	bridge(t)
 	ctx := bounded(t)
-	c, cl := local(t, cluster.Options{Workers: -1, Host: bridgeHost})
+	c, cl := local(t, cluster.Config{Workers: -1, Host: bridgeHost})
 	tls := filepath.Join(t.TempDir(), "tls")
 	if _, err := c.WriteCredentials(tls); err != nil {
 		t.Fatal(err)

@@ -138,7 +138,7 @@ const slack = 12
 // on. One rank sees all rounds, a hundred in the long form, and has no more open at their end than at their beginning.
 func TestCliqueRanksDie(t *testing.T) {
 	ctx := bounded(t)
-	k, c := local(t, cluster.Options{Workers: 4, Threads: 1, MemoryLimit: cluster.NoMemoryLimit})
+	k, c := local(t, cluster.Config{Workers: 4, Threads: 1, MemoryLimit: cluster.NoMemoryLimit})
 	if err := c.WaitForWorkers(ctx, 4); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("a small file system: %v", err)
 	}
 	defer syscall.Unmount(small, syscall.MNT_DETACH)
-	c, cl := local(t, cluster.Options{Workers: -1})
+	c, cl := local(t, cluster.Config{Workers: -1})
 	tls := filepath.Join(t.TempDir(), "tls")
 	if _, err := c.WriteCredentials(tls); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 func TestFrozenWorker(t *testing.T) {
 	frozen, ttl := pick(10*time.Second, 4*time.Second), pick(3*time.Second, 1500*time.Millisecond)
 	p := plan{blocks: pick(130, 50), layers: 6, seed: 13}
-	c, cl := local(t, cluster.Options{Workers: 4, Threads: 2, Scheduler: func(cfg *scheduler.Config) {
+	c, cl := local(t, cluster.Config{Workers: 4, Threads: 2, Scheduler: func(cfg *scheduler.Config) {
 		cfg.WorkerTTL = ttl
 	}})
 	calm := p.undisturbed(t, cl, false)

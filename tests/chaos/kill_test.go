@@ -16,7 +16,7 @@ import (
 )
 
 // local starts a cluster of process workers, and a client of it.
-func local(t *testing.T, o cluster.Options) (*cluster.Cluster, *client.Client) {
+func local(t *testing.T, o cluster.Config) (*cluster.Cluster, *client.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -64,7 +64,7 @@ func onlyHere(ctx context.Context, pool *rpc.Pool, scheduler, worker string) (in
 func TestKilledWorkers(t *testing.T) {
 	kills, every := pick(30, 3), pick(2*time.Second, time.Second)
 	p := plan{blocks: pick(300, 24), layers: 6, seed: 11}
-	c, cl := local(t, cluster.Options{Workers: 4, Threads: 2})
+	c, cl := local(t, cluster.Config{Workers: 4, Threads: 2})
 	calm := p.undisturbed(t, cl, false)
 	run := p.submit(t, cl, false)
 	start := time.Now()

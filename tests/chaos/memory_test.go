@@ -17,7 +17,7 @@ func TestLittleMemory(t *testing.T) {
 	limit, total, size := int64(256<<20), pick(2<<30, 512<<20), 16<<20
 	const workers = 1
 	dir := t.TempDir()
-	c, cl := local(t, cluster.Options{Workers: workers, Threads: 2, MemoryLimit: limit, LocalDirectory: dir})
+	c, cl := local(t, cluster.Config{Workers: workers, Threads: 2, MemoryLimit: limit, LocalDirectory: dir})
 	n := total / size
 	ctx := bounded(t)
 	start := time.Now()

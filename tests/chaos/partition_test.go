@@ -60,7 +60,7 @@ func TestPartition(t *testing.T) {
 	}
 	const ttl = 4 * time.Second
 	bridge(t)
-	c, cl := local(t, cluster.Options{Workers: -1, Host: bridgeHost, Scheduler: func(cfg *scheduler.Config) {
+	c, cl := local(t, cluster.Config{Workers: -1, Host: bridgeHost, Scheduler: func(cfg *scheduler.Config) {
 		cfg.WorkerTTL = ttl
 	}})
 	tls := filepath.Join(t.TempDir(), "tls")

@@ -79,12 +79,12 @@ func clientByGo(ctx context.Context, args []string) error {
 
 // localCUDAProgram is the guide's LocalCUDACluster with all that UCX can do.
 func localCUDAProgram(ctx context.Context, args []string) error {
-	c, err := cluster.LocalCUDA(ctx, cluster.CUDAOptions{
+	c, err := cluster.LocalCUDA(ctx, cluster.CUDAConfig{
 		Protocol:  "ucx",
 		Interface: args[0], // used for the scheduler
 		UCX:       config.UCX{TCP: config.On, NVLink: config.On, InfiniBand: config.On, NetDevices: "auto"},
-		RMM:       cluster.RMMOptions{PoolSize: "24GB"},
-	}, cluster.Options{})
+		RMM:       cluster.RMMConfig{PoolSize: "24GB"},
+	}, cluster.Config{})
 	if err != nil {
 		return err
 	}

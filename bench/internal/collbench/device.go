@@ -55,7 +55,7 @@ var deviceRound = clique.Func("millstream.bench.allreduce.device",
 
 // localGPU is a cluster whose workers share the GPU.
 func localGPU(ctx context.Context, ranks int) (*client.Client, func(), error) {
-	k, err := cluster.Local(ctx, cluster.Options{Workers: ranks, Threads: 1, MemoryLimit: cluster.NoMemoryLimit})
+	k, err := cluster.Local(ctx, cluster.Config{Workers: ranks, Threads: 1, MemoryLimit: cluster.NoMemoryLimit})
 	if err != nil {
 		return nil, nil, err
 	}

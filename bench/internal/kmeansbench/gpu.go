@@ -63,8 +63,8 @@ func startGPU(ctx context.Context, o Options, path, dtype string) (g *gpuSide, e
 		devices = append(devices, "0")
 	}
 	pool := fmt.Sprint(int64(o.Rows)*int64(o.Features)*int64(size(dtype))/int64(o.GPUWorkers)*2 + 256<<20)
-	if g.cluster, err = cluster.LocalCUDA(ctx, cluster.CUDAOptions{Devices: devices, MemoryLimit: "0",
-		RMM: cluster.RMMOptions{PoolSize: pool}}, cluster.Options{}); err != nil {
+	if g.cluster, err = cluster.LocalCUDA(ctx, cluster.CUDAConfig{Devices: devices, MemoryLimit: "0",
+		RMM: cluster.RMMConfig{PoolSize: pool}}, cluster.Config{}); err != nil {
 		return g, err
 	}
 	if g.client, err = g.cluster.Client(ctx); err != nil {

@@ -104,7 +104,7 @@ func start(ctx context.Context, peer benchpeer.Starter, o Options, path, dtype s
 			b.stop()
 		}
 	}()
-	if b.cluster, err = cluster.Local(ctx, cluster.Options{Workers: o.Workers, Threads: o.Threads,
+	if b.cluster, err = cluster.Local(ctx, cluster.Config{Workers: o.Workers, Threads: o.Threads,
 		MemoryLimit: cluster.NoMemoryLimit}); err != nil {
 		return b, err
 	}

@@ -78,9 +78,9 @@ func look(ctx context.Context, list []*wire.DeviceArray) (arrived, error) {
 
 // startDevice is startLocal for two workers on one GPU, each with a pool.
 func startDevice(ctx context.Context, c command) (*local, error) {
-	cl, err := cluster.LocalCUDA(ctx, cluster.CUDAOptions{Devices: []string{c.Device, c.Device},
-		RMM: cluster.RMMOptions{PoolSize: fmt.Sprint(c.Size)}},
-		cluster.Options{Dashboard: "127.0.0.1:0", WorkerDashboard: "127.0.0.1:0", LocalDirectory: c.Directory})
+	cl, err := cluster.LocalCUDA(ctx, cluster.CUDAConfig{Devices: []string{c.Device, c.Device},
+		RMM: cluster.RMMConfig{PoolSize: fmt.Sprint(c.Size)}},
+		cluster.Config{Dashboard: "127.0.0.1:0", WorkerDashboard: "127.0.0.1:0", LocalDirectory: c.Directory})
 	if err != nil {
 		return nil, err
 	}

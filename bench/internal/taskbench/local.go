@@ -30,7 +30,7 @@ const closeTime = 10 * time.Second
 const warmMap = 200
 
 func startLocal(ctx context.Context, c command) (*local, error) {
-	cl, err := cluster.Local(ctx, cluster.Options{Workers: c.Workers, Threads: c.Threads, Dashboard: "127.0.0.1:0",
+	cl, err := cluster.Local(ctx, cluster.Config{Workers: c.Workers, Threads: c.Threads, Dashboard: "127.0.0.1:0",
 		WorkerDashboard: "127.0.0.1:0", LocalDirectory: c.Directory})
 	if err != nil {
 		return nil, err

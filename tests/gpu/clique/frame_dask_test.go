@@ -119,8 +119,8 @@ type looked struct {
 func TestGPUFrameDask(t *testing.T) {
 	requireGPU(t)
 	ctx := testContext(t)
-	lc, err := cluster.LocalCUDA(ctx, cluster.CUDAOptions{Devices: []string{"0"},
-		RMM: cluster.RMMOptions{PoolSize: "1GB"}}, cluster.Options{Protocol: "ucxx"})
+	lc, err := cluster.LocalCUDA(ctx, cluster.CUDAConfig{Devices: []string{"0"},
+		RMM: cluster.RMMConfig{PoolSize: "1GB"}}, cluster.Config{Protocol: "ucxx"})
 	must(t, err)
 	t.Cleanup(func() { _ = lc.Close() })
 	c, err := lc.Client(ctx)

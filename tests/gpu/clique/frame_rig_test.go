@@ -17,8 +17,8 @@ func gpuCluster(t *testing.T, n int) (context.Context, *client.Client) {
 	for range n {
 		devices = append(devices, "0")
 	}
-	lc, err := cluster.LocalCUDA(ctx, cluster.CUDAOptions{Devices: devices, RMM: cluster.RMMOptions{PoolSize: "1GB"}},
-		cluster.Options{})
+	lc, err := cluster.LocalCUDA(ctx, cluster.CUDAConfig{Devices: devices, RMM: cluster.RMMConfig{PoolSize: "1GB"}},
+		cluster.Config{})
 	must(t, err)
 	t.Cleanup(func() {
 		if err := lc.Close(); err != nil {

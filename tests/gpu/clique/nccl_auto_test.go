@@ -31,8 +31,8 @@ var autoSum = clique.Func("gpu.nccl.auto", func(ctx context.Context, r *clique.R
 func cudaWorkers(t *testing.T) *client.Client {
 	t.Helper()
 	requireGPU(t)
-	k, err := cluster.LocalCUDA(testContext(t), cluster.CUDAOptions{Devices: []string{"0", "0"}},
-		cluster.Options{Logger: quiet(), Log: cluster.LogSpec{Level: "error"}})
+	k, err := cluster.LocalCUDA(testContext(t), cluster.CUDAConfig{Devices: []string{"0", "0"}},
+		cluster.Config{Logger: quiet(), Log: cluster.LogSpec{Level: "error"}})
 	must(t, err)
 	t.Cleanup(func() { _ = k.Close() })
 	c, err := k.Client(testContext(t))

@@ -34,7 +34,7 @@ func ncclCluster(t testing.TB, workers int) (*cluster.Cluster, *client.Client) {
 		t.Fatal(err) // a machine with a GPU has NCCL for these tests
 	}
 	t.Setenv("NCCL_SOCKET_IFNAME", "lo")
-	k, err := cluster.Local(testContext(t), cluster.Options{Workers: workers, Threads: 2,
+	k, err := cluster.Local(testContext(t), cluster.Config{Workers: workers, Threads: 2,
 		MemoryLimit: cluster.NoMemoryLimit, Logger: quiet(), Log: cluster.LogSpec{Level: "error"}})
 	must(t, err)
 	t.Cleanup(func() { _ = k.Close() })

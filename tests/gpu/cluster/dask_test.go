@@ -133,7 +133,7 @@ func TestGPUDaskScheduler(t *testing.T) {
 	python := startDask(t, "dask_worker.py", scheduler, "python")
 	machine, err := cluster.ThisCUDAMachine()
 	must(t, err)
-	plan, err := cluster.CUDAOptions{Devices: []string{"0"}, RMM: cluster.RMMOptions{PoolSize: "2GiB"},
+	plan, err := cluster.CUDAConfig{Devices: []string{"0"}, RMM: cluster.RMMConfig{PoolSize: "2GiB"},
 		Protocol: "ucxx"}.Plan(machine)
 	must(t, err)
 	w := plan.Workers[0]
@@ -151,7 +151,7 @@ func TestGPUDaskScheduler(t *testing.T) {
 
 func daskCluster(t *testing.T, protocol, memory string) {
 	ctx := testContext(t)
-	cl, c, workers := twoOnOne(t, ctx, client.Config{}, cluster.Options{Protocol: protocol})
+	cl, c, workers := twoOnOne(t, ctx, client.Config{}, cluster.Config{Protocol: protocol})
 	python := startDask(t, "dask_worker.py", cl.Address(), "python")
 	must(t, c.WaitForWorkers(ctx, 3))
 	daskArraysCross(t, ctx, c, workers[0], python, memory)

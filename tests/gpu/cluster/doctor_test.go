@@ -29,9 +29,9 @@ func TestGPUDoctor(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := testContext(t)
-			cl, err := cluster.LocalCUDA(ctx, cluster.CUDAOptions{Devices: []string{"0", "0"},
-				RMM: cluster.RMMOptions{PoolSize: "1GiB"}, UCX: config.UCX{NVLink: c.nvlink}},
-				cluster.Options{Protocol: "tcp"})
+			cl, err := cluster.LocalCUDA(ctx, cluster.CUDAConfig{Devices: []string{"0", "0"},
+				RMM: cluster.RMMConfig{PoolSize: "1GiB"}, UCX: config.UCX{NVLink: c.nvlink}},
+				cluster.Config{Protocol: "tcp"})
 			must(t, err)
 			defer cl.Close()
 			var out, problems bytes.Buffer

@@ -16,12 +16,12 @@ import (
 )
 
 // twoOnOne starts two workers on one GPU, each with a pool, and a client.
-func twoOnOne(t *testing.T, ctx context.Context, cfg client.Config, options cluster.Options) (*cluster.Cluster,
+func twoOnOne(t *testing.T, ctx context.Context, cfg client.Config, options cluster.Config) (*cluster.Cluster,
 	*client.Client, []cluster.WorkerInfo) {
 	t.Helper()
 	options.WorkerDashboard = "127.0.0.1:0"
-	cl, err := cluster.LocalCUDA(ctx, cluster.CUDAOptions{Devices: []string{"0", "0"},
-		RMM: cluster.RMMOptions{PoolSize: "4GiB"}}, options)
+	cl, err := cluster.LocalCUDA(ctx, cluster.CUDAConfig{Devices: []string{"0", "0"},
+		RMM: cluster.RMMConfig{PoolSize: "4GiB"}}, options)
 	must(t, err)
 	t.Cleanup(func() { _ = cl.Close() })
 	device := cfg.Dial.Device
@@ -52,7 +52,7 @@ var sizes = []int64{1, 1000, 8192, 8193, 1<<20 + 7, 64 << 20}
 func TestGPUFetch(t *testing.T) {
 	requireGPU(t)
 	ctx := testContext(t)
-	_, c, workers := twoOnOne(t, ctx, client.Config{}, cluster.Options{})
+	_, c, workers := twoOnOne(t, ctx, client.Config{}, cluster.Config{})
 	for i, n := range sizes {
 		x := makeFunc.Submit(ctx, c, client.Val(n), client.Val(int64(i)), client.WithWorkers(workers[0].Address))
 		got, err := lookFunc.Submit(ctx, c, x, client.WithWorkers(workers[1].Address), client.WithImpure()).Result(ctx)
@@ -85,7 +85,7 @@ func TestGPUFetch(t *testing.T) {
 func TestGPUFetchMany(t *testing.T) {
 	requireGPU(t)
 	ctx := testContext(t)
-	_, c, workers := twoOnOne(t, ctx, client.Config{}, cluster.Options{})
+	_, c, workers := twoOnOne(t, ctx, client.Config{}, cluster.Config{})
 	const n = 8 << 20
 	first := makeFunc.Submit(ctx, c, client.Val[int64](n), client.Val[int64](0), client.WithWorkers(workers[0].Address))
 	_, err := lookFunc.Submit(ctx, c, first, client.WithWorkers(workers[1].Address)).Result(ctx) // from now on it knows
@@ -179,7 +179,7 @@ func TestGPUGather(t *testing.T) {
 				if tc.device {
 					cfg.Dial.Device = cuda.NewDeviceResource(0)
 				}
-				_, c, workers := twoOnOne(t, ctx, cfg, cluster.Options{Protocol: protocol})
+				_, c, workers := twoOnOne(t, ctx, cfg, cluster.Config{Protocol: protocol})
 				for i, n := range sizes {
 					x := makeFunc.Submit(ctx, c, client.Val(n), client.Val(int64(i)),
 						client.WithWorkers(workers[0].Address))

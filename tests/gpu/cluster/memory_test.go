@@ -145,7 +145,7 @@ func deviceMetric(uuid, kind string) string {
 }
 
 // gpuCluster starts workers on the first GPU and a client.
-func gpuCluster(t *testing.T, ctx context.Context, gpus cluster.CUDAOptions, options cluster.Options) (*cluster.Cluster,
+func gpuCluster(t *testing.T, ctx context.Context, gpus cluster.CUDAConfig, options cluster.Config) (*cluster.Cluster,
 	*client.Client, []cluster.WorkerInfo) {
 	t.Helper()
 	options.WorkerDashboard = "127.0.0.1:0"
@@ -166,24 +166,24 @@ func TestGPUMemoryOptions(t *testing.T) {
 	logs := t.TempDir()
 	for _, c := range []struct {
 		name string
-		rmm  cluster.RMMOptions
+		rmm  cluster.RMMConfig
 		kind string
 		pool float64 // of each worker at the start
 	}{
-		{"plain", cluster.RMMOptions{}, "device", 0},
-		{"pool", cluster.RMMOptions{PoolSize: "1GiB"}, "device", pool},
-		{"fraction", cluster.RMMOptions{PoolSize: "0.01"}, "device", -1},
-		{"maximum", cluster.RMMOptions{PoolSize: "1GiB", MaximumPoolSize: "2GiB"}, "device", pool},
-		{"managed", cluster.RMMOptions{ManagedMemory: true}, "managed", 0},
-		{"managed pool", cluster.RMMOptions{ManagedMemory: true, PoolSize: "1GiB"}, "managed", pool},
-		{"async", cluster.RMMOptions{Async: true, ReleaseThreshold: "1GiB"}, "device", 0},
-		{"async pool", cluster.RMMOptions{Async: true, PoolSize: "1GiB", MaximumPoolSize: "2GiB"}, "device", pool},
-		{"log and track", cluster.RMMOptions{LogDirectory: logs, TrackAllocations: true}, "device", 0},
+		{"plain", cluster.RMMConfig{}, "device", 0},
+		{"pool", cluster.RMMConfig{PoolSize: "1GiB"}, "device", pool},
+		{"fraction", cluster.RMMConfig{PoolSize: "0.01"}, "device", -1},
+		{"maximum", cluster.RMMConfig{PoolSize: "1GiB", MaximumPoolSize: "2GiB"}, "device", pool},
+		{"managed", cluster.RMMConfig{ManagedMemory: true}, "managed", 0},
+		{"managed pool", cluster.RMMConfig{ManagedMemory: true, PoolSize: "1GiB"}, "managed", pool},
+		{"async", cluster.RMMConfig{Async: true, ReleaseThreshold: "1GiB"}, "device", 0},
+		{"async pool", cluster.RMMConfig{Async: true, PoolSize: "1GiB", MaximumPoolSize: "2GiB"}, "device", pool},
+		{"log and track", cluster.RMMConfig{LogDirectory: logs, TrackAllocations: true}, "device", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := testContext(t)
-			_, cl, workers := gpuCluster(t, ctx, cluster.CUDAOptions{Devices: []string{"0", "0"}, RMM: c.rmm},
-				cluster.Options{})
+			_, cl, workers := gpuCluster(t, ctx, cluster.CUDAConfig{Devices: []string{"0", "0"}, RMM: c.rmm},
+				cluster.Config{})
 			look := func(w cluster.WorkerInfo, n int64) gpuState {
 				t.Helper()
 				s, err := memoryLook.Submit(ctx, cl, client.Val(n), client.WithWorkers(w.Address),
@@ -240,8 +240,8 @@ func TestGPUMemoryEverywhere(t *testing.T) {
 	t.Cleanup(restore)
 	d, err := cuda.DeviceByOrdinal(0)
 	must(t, err)
-	cl, c, workers := gpuCluster(t, ctx, cluster.CUDAOptions{Devices: []string{"0", "0"},
-		RMM: cluster.RMMOptions{PoolSize: "512MiB"}}, cluster.Options{Dashboard: "127.0.0.1:0"})
+	cl, c, workers := gpuCluster(t, ctx, cluster.CUDAConfig{Devices: []string{"0", "0"},
+		RMM: cluster.RMMConfig{PoolSize: "512MiB"}}, cluster.Config{Dashboard: "127.0.0.1:0"})
 	for _, w := range workers {
 		if got := metricsOf(t, ctx, w.HTTP)[deviceMetric(d.UUID, "pool")]; got != 512<<20 {
 			t.Errorf("worker %s has a pool of %.0f bytes", w.Name, got)
@@ -278,20 +278,20 @@ func TestGPUMemoryRefused(t *testing.T) {
 	ctx := testContext(t)
 	for _, c := range []struct {
 		name string
-		o    cluster.CUDAOptions
+		o    cluster.CUDAConfig
 		want string
 	}{
-		{"pool", cluster.CUDAOptions{RMM: cluster.RMMOptions{PoolSize: "10TB"}}, "rmm-pool-size on NVIDIA"},
-		{"pools of two", cluster.CUDAOptions{Devices: []string{"0", "0"}, RMM: cluster.RMMOptions{PoolSize: "0.6"}},
+		{"pool", cluster.CUDAConfig{RMM: cluster.RMMConfig{PoolSize: "10TB"}}, "rmm-pool-size on NVIDIA"},
+		{"pools of two", cluster.CUDAConfig{Devices: []string{"0", "0"}, RMM: cluster.RMMConfig{PoolSize: "0.6"}},
 			"2 workers share NVIDIA"},
-		{"unknown device", cluster.CUDAOptions{Devices: []string{"17"}},
+		{"unknown device", cluster.CUDAConfig{Devices: []string{"17"}},
 			`device "17" is not here; this machine has 0: NVIDIA`},
-		{"managed with NVLink", cluster.CUDAOptions{RMM: cluster.RMMOptions{ManagedMemory: true},
+		{"managed with NVLink", cluster.CUDAConfig{RMM: cluster.RMMConfig{ManagedMemory: true},
 			UCX: config.UCX{NVLink: config.On}}, "exclude each other"},
-		{"async with managed", cluster.CUDAOptions{RMM: cluster.RMMOptions{ManagedMemory: true, Async: true}},
+		{"async with managed", cluster.CUDAConfig{RMM: cluster.RMMConfig{ManagedMemory: true, Async: true}},
 			"exclude each other"},
 	} {
-		cl, err := cluster.LocalCUDA(ctx, c.o, cluster.Options{})
+		cl, err := cluster.LocalCUDA(ctx, c.o, cluster.Config{})
 		if err == nil {
 			_ = cl.Close()
 		}
@@ -319,8 +319,8 @@ func TestGPUMemoryDisabled(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := testContext(t)
-			_, cl, workers := gpuCluster(t, ctx, cluster.CUDAOptions{Devices: []string{"0", "0"}, UCX: c.ucx},
-				cluster.Options{})
+			_, cl, workers := gpuCluster(t, ctx, cluster.CUDAConfig{Devices: []string{"0", "0"}, UCX: c.ucx},
+				cluster.Config{})
 			x := memoryFill.Submit(ctx, cl, client.Val[int64](8<<20), client.Val[int64](9),
 				client.WithWorkers(workers[0].Address))
 			if got, err := memoryCheck.Submit(ctx, cl, x, client.Val[int64](9),

@@ -65,18 +65,18 @@ func TestGPUSpill(t *testing.T) {
 	const count = 3 * limit / buffer
 	for _, c := range []struct {
 		name  string
-		rmm   cluster.RMMOptions
+		rmm   cluster.RMMConfig
 		bound int64 // of the driver's figures
 	}{
-		{"plain", cluster.RMMOptions{}, limit + buffer},
-		{"pool", cluster.RMMOptions{PoolSize: "1GiB", MaximumPoolSize: "1GiB"}, limit + buffer},
+		{"plain", cluster.RMMConfig{}, limit + buffer},
+		{"pool", cluster.RMMConfig{PoolSize: "1GiB", MaximumPoolSize: "1GiB"}, limit + buffer},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := testContext(t)
 			before := quietGPU(t, ctx)
-			cls, cl, workers := gpuCluster(t, ctx, cluster.CUDAOptions{
+			cls, cl, workers := gpuCluster(t, ctx, cluster.CUDAConfig{
 				Devices: []string{"0"}, RMM: c.rmm, DeviceMemoryLimit: "1GiB", MemoryLimit: "3GiB",
-			}, cluster.Options{LocalDirectory: t.TempDir()})
+			}, cluster.Config{LocalDirectory: t.TempDir()})
 			// What the driver takes for itself with the first copies is no result.
 			warm := spillFill(ctx, cl, 2, buffer)
 			must(t, spillCheck(ctx, cl, warm, buffer))

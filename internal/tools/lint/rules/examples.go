@@ -37,7 +37,7 @@ var compiledOnly = map[string]string{
 	"client.PythonMethod":     needsPython,
 	"client.PythonSource":     needsPython,
 	"clique.Rank.NCCL":        needsGPU,
-	"cluster.CUDAOptions":     needsGPU,
+	"cluster.CUDAConfig":      needsGPU,
 	"cluster.CUDAWorker":      needsGPU,
 	"cluster.LocalCUDA":       needsGPU,
 	"cluster.RunWorker":       "changes settings of the process",

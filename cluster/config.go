@@ -41,10 +41,10 @@ func (m Mode) String() string {
 // NoMemoryLimit is the memory limit of workers that have none.
 const NoMemoryLimit = -1
 
-// Options describe a local cluster. The zero value is useful: as many workers and threads
+// Config describes a local cluster. The zero value is useful: as many workers and threads
 // as Dask would start, in processes, with certificates made on the fly, data over the
 // fastest lane there is.
-type Options struct {
+type Config struct {
 	// Workers is how many are started (default: see Layout; negative: none yet), and Threads
 	// how many tasks each runs at once (default: the processors divided among them).
 	Workers, Threads int
@@ -94,7 +94,7 @@ type Options struct {
 var protocols = []string{"inproc", "tls", "tcp", "ucx", "ucxx"}
 
 // complete fills what is not set and refuses what cannot be.
-func (o Options) complete() (Options, error) {
+func (o Config) complete() (Config, error) {
 	if o.Mode != Processes && o.Mode != Goroutines {
 		return o, fmt.Errorf("cluster: mode %v: want Processes or Goroutines", o.Mode)
 	}
@@ -140,7 +140,7 @@ func (o Options) complete() (Options, error) {
 }
 
 // loggers fills in who logs where.
-func (o *Options) loggers() error {
+func (o *Config) loggers() error {
 	workers := o.Logger
 	switch {
 	case o.Logger != nil:
@@ -169,7 +169,7 @@ func (o *Options) loggers() error {
 
 // layout is Dask's LocalCluster: without both numbers see Layout, with one of them the
 // processors divided by it.
-func (o *Options) layout() {
+func (o *Config) layout() {
 	cpus := CPUs()
 	switch {
 	case o.Workers == 0 && o.Threads == 0:

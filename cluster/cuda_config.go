@@ -12,14 +12,14 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// CUDAOptions describe workers with GPUs: one process for each GPU of a list. They are the
-// options of `dask cuda worker` and of LocalCUDACluster, and the flags of `millstream
-// cuda-worker` fill them. The zero value is one worker with one thread on each GPU that
+// CUDAConfig describes workers with GPUs: one process for each GPU of a list. It has the
+// options of `dask cuda worker` and of LocalCUDACluster; the flags of `millstream
+// cuda-worker` set them. The zero value is one worker with one thread on each GPU that
 // CUDA_VISIBLE_DEVICES shows, with everything about UCX left to UCX.
 //
 // Sizes of GPU memory are texts as Dask writes them: bytes ("24GB", "1.5GiB"), or a fraction
 // of the worker's own GPU ("0.8").
-type CUDAOptions struct {
+type CUDAConfig struct {
 	// Devices are the GPUs: numbers in the order of PCI addresses, or names that begin with
 	// GPU- or MIG- (default: those of CUDA_VISIBLE_DEVICES, else all). One that stands twice
 	// has two workers.
@@ -47,7 +47,7 @@ type CUDAOptions struct {
 	Protocol string
 
 	// RMM is how GPU memory is allocated.
-	RMM RMMOptions
+	RMM RMMConfig
 	// DeviceMemoryLimit is how much of the GPU a worker's results may take before some are
 	// moved to host memory: a size, "auto" for all of it, "0" for no limit, "default" or ""
 	// for 0.8 of it (no limit where GPU and processor share their memory). Workers that share
@@ -63,8 +63,8 @@ type CUDAOptions struct {
 	WarmUp []string
 }
 
-// RMMOptions say how GPU memory is allocated, as RAPIDS Memory Manager's do.
-type RMMOptions struct {
+// RMMConfig specifies how GPU memory is allocated, as the options of RAPIDS Memory Manager do.
+type RMMConfig struct {
 	// PoolSize is the first size of a pool (distributed-ucxx.rmm.pool-size,
 	// DASK_RMM__POOL_SIZE; default: no pool), MaximumPoolSize what it may grow to (default:
 	// the GPU).
@@ -82,9 +82,9 @@ type RMMOptions struct {
 }
 
 // isSet tells whether a worker has to do something with its GPU's memory before it starts.
-func (r RMMOptions) isSet() bool { return r != RMMOptions{} }
+func (r RMMConfig) isSet() bool { return r != RMMConfig{} }
 
-// cudaSizes are the sizes of CUDAOptions as they are read.
+// cudaSizes are the sizes of CUDAConfig as they are read.
 type cudaSizes struct {
 	pool, maximum, threshold mem.Size
 	deviceLimit              mem.Size
@@ -93,7 +93,7 @@ type cudaSizes struct {
 }
 
 // sizes reads the sizes.
-func (o *CUDAOptions) sizes() (s cudaSizes, err error) {
+func (o *CUDAConfig) sizes() (s cudaSizes, err error) {
 	for _, f := range []struct {
 		name, text string
 		into       *mem.Size
@@ -124,7 +124,7 @@ func (o *CUDAOptions) sizes() (s cudaSizes, err error) {
 
 // Check finds what no machine can satisfy: options that exclude or need each other, sizes that
 // are none, functions that are not registered. Plan does it too.
-func (o CUDAOptions) Check() error {
+func (o CUDAConfig) Check() error {
 	s, err := o.sizes()
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (o CUDAOptions) Check() error {
 }
 
 // checkTransports finds switches of UCX that contradict each other or the protocol.
-func (o *CUDAOptions) checkTransports() error {
+func (o *CUDAConfig) checkTransports() error {
 	if _, _, err := o.UCX.Translate(); err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}

@@ -18,17 +18,17 @@ func TestOptionsLayout(t *testing.T) {
 	cpus := CPUs()
 	w, th := Layout(cpus)
 	for _, tc := range []struct {
-		in                 Options
+		in                 Config
 		workers, threads   int
 		protocol, lanes    string
 		memoryLimitIsShare bool
 	}{
-		{Options{}, w, th, "tls", "auto", true},
-		{Options{Mode: Goroutines}, 1, cpus, "inproc", "auto", true},
-		{Options{Workers: 1}, 1, cpus, "tls", "auto", true},
-		{Options{Threads: cpus}, 1, cpus, "tls", "auto", true},
-		{Options{Workers: 3, Threads: 5, Protocol: "tcp://", Lanes: "none"}, 3, 5, "tcp", "none", true},
-		{Options{Workers: -1, MemoryLimit: NoMemoryLimit}, 0, cpus, "tls", "auto", false},
+		{Config{}, w, th, "tls", "auto", true},
+		{Config{Mode: Goroutines}, 1, cpus, "inproc", "auto", true},
+		{Config{Workers: 1}, 1, cpus, "tls", "auto", true},
+		{Config{Threads: cpus}, 1, cpus, "tls", "auto", true},
+		{Config{Workers: 3, Threads: 5, Protocol: "tcp://", Lanes: "none"}, 3, 5, "tcp", "none", true},
+		{Config{Workers: -1, MemoryLimit: NoMemoryLimit}, 0, cpus, "tls", "auto", false},
 	} {
 		o, err := tc.in.complete()
 		if err != nil {
