@@ -114,13 +114,16 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// Abort ends the comm; messages that the peer has not read are lost.
+// Abort ends the comm; messages that the peer has not read are lost, unless Close came first.
 func (c *conn) Abort() { c.leave(true) }
 
 func (c *conn) leave(drop bool) {
+	c.mu.Lock()
+	before := c.left
+	c.mu.Unlock()
 	// The ends are marked before the queues are closed: a woken waiter finds the reason.
 	c.end(errGone)
 	c.other.end(errPeerClosed)
 	c.in.close(true)
-	c.out.close(drop)
+	c.out.close(drop && !before)
 }

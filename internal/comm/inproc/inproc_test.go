@@ -51,6 +51,43 @@ func TestNothingIsCopied(t *testing.T) {
 	}
 }
 
+// What was written before Close reaches the peer, also when the comm is aborted afterwards, as by a second owner.
+func TestAbortAfterClose(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(comm.Comm)
+		want int // messages that the peer reads
+	}{
+		"Close":             {func(a comm.Comm) { a.Close() }, 2},
+		"Close, then Abort": {func(a comm.Comm) { a.Close(); a.Abort() }, 2},
+		"Abort":             {func(a comm.Comm) { a.Abort() }, 0},
+	} {
+		a, b := pair(t)
+		for range 2 {
+			m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte("x"))}}
+			if err := a.Write(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.end(a)
+		got := 0
+		for {
+			m, err := b.Read(t.Context())
+			if err != nil {
+				if !errors.Is(err, comm.ErrClosed) {
+					t.Errorf("%s: got %v, want %v", name, err, comm.ErrClosed)
+				}
+				break
+			}
+			m.Release()
+			got++
+		}
+		if got != c.want {
+			t.Errorf("%s: the peer reads %d messages, want %d", name, got, c.want)
+		}
+		b.Close()
+	}
+}
+
 func TestAddresses(t *testing.T) {
 	l, err := comm.Listen(t.Context(), "inproc://", comm.ListenConfig{})
 	if err != nil {
