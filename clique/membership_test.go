@@ -159,6 +159,22 @@ func TestWaitForGone(t *testing.T) {
 	}
 }
 
+// A clique is dissolved once: the second time asks no worker, and so does not need the client.
+func TestDissolveTwice(t *testing.T) {
+	ctx := quickContext(t)
+	k := startCluster(ctx, t, 2, nil)
+	q, err := Form(ctx, k.c, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(q.Dissolve(ctx), k.c.Close(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Dissolve(ctx); err != nil {
+		t.Errorf("the second time: %v", err)
+	}
+}
+
 // forgery is a network whose comms replace the answer of a worker to the roster, once it is set, by an error.
 type forgery struct {
 	comm.Network

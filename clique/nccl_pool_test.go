@@ -125,6 +125,54 @@ func TestLeases(t *testing.T) {
 	}
 }
 
+// A lane has its communicator to itself until it gives it back: the next lane gets another one.
+func TestLeasesAreExclusive(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	defer cancel()
+	gs := pair(ctx, t)
+	pools := [2]*ncclPool{namedPool(5, 3, 9), namedPool(9, 4, 5)}
+	lease := func(lane uint64) (out [2]*ncclComm) {
+		t.Helper()
+		var all sync.WaitGroup
+		for r, p := range pools {
+			all.Go(func() {
+				g, err := gs[r].Lane(lane)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer g.Close()
+				if out[r], err = p.lease(ctx, g); err != nil {
+					t.Errorf("lane %d: rank %d: %v", lane, r, err)
+				}
+			})
+		}
+		all.Wait()
+		if t.Failed() {
+			t.FailNow()
+		}
+		return out
+	}
+	for lane, want := range []uint64{5, 9} {
+		for r, c := range lease(uint64(lane)) {
+			if c.name != want {
+				t.Errorf("lane %d: rank %d has %d, want %d", lane, r, c.name, want)
+			}
+			if len(pools[r].free) != 2-lane || pools[r].free[c.name] != nil {
+				t.Errorf("lane %d: rank %d has %d free, want %d without %d", lane, r, len(pools[r].free), 2-lane, want)
+			}
+			if lane == 1 {
+				pools[r].giveBack(c)
+			}
+		}
+	}
+	for r, c := range lease(2) {
+		if c.name != 9 {
+			t.Errorf("rank %d has %d, want 9, which was given back", r, c.name)
+		}
+	}
+}
+
 // An id that cannot be made is an error on every rank, with the reason.
 func TestShareID(t *testing.T) {
 	t.Setenv("MILLSTREAM_NCCL_LIBRARY", "/nonexistent/libnccl.so.2")
