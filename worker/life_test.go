@@ -231,12 +231,23 @@ func TestPause(t *testing.T) {
 func TestTerminatesAboveLimit(t *testing.T) {
 	d := direct(t, "inproc://")
 	var used atomic.Int64
-	w, _ := d.worker(t, worker.Config{MemoryLimit: 1 << 40, OwnProcess: true,
+	w, seen := d.worker(t, worker.Config{MemoryLimit: 1 << 40, OwnProcess: true,
 		Memory: worker.Memory{Usage: used.Load, Interval: time.Millisecond}})
 	used.Store(1 << 41)
 	<-w.Done()
 	if !errors.Is(w.Err(), worker.ErrMemory) {
 		t.Errorf("ended with %v", w.Err())
+	}
+	// The scheduler counts it as a death that the tasks are to blame for.
+	if m := seen.hear(t, "close-stream"); !strings.Contains(m.GetString("reason"), worker.ErrMemory.Error()) {
+		t.Errorf("the stream ends with %v, want the reason %q", m, worker.ErrMemory)
+	}
+	w, seen = d.worker(t, worker.Config{})
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if m := seen.hear(t, "close-stream"); m.GetString("reason") != "" {
+		t.Errorf("the stream of a worker that was closed ends with %v, want no reason", m)
 	}
 }
 

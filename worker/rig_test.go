@@ -148,7 +148,7 @@ func (d *director) register(ctx context.Context, r *rpc.Request) (any, error) {
 	d.workers[w.address] = w
 	d.mu.Unlock()
 	d.arrived <- w
-	return rpc.NoReply, rpc.ServeStream(ctx, r.Comm, rpc.StreamConfig{Decode: wire.DecodeOptions{},
+	return rpc.NoReply, rpc.ServeStream(ctx, overheard{r.Comm, w.ops}, rpc.StreamConfig{Decode: wire.DecodeOptions{},
 		Default: func(_ context.Context, b *rpc.Body) error {
 			m, err := b.Values()
 			if err != nil {
@@ -159,6 +159,28 @@ func (d *director) register(ctx context.Context, r *rpc.Request) (any, error) {
 			w.ops <- m
 			return nil
 		}})
+}
+
+// overheard is a worker's stream that also hands over its last message, which ends the stream in package rpc.
+type overheard struct {
+	comm.Comm
+	ops chan<- msgpack.Map
+}
+
+func (c overheard) Read(ctx context.Context) (*wire.Message, error) {
+	m, err := c.Comm.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if v, err := wire.Decode(m, wire.DecodeOptions{Keep: true}); err == nil {
+		list, _ := v.([]any)
+		for _, x := range list {
+			if op, ok := x.(msgpack.Map); ok && op.GetString("op") == "close-stream" {
+				c.ops <- wire.Clone(op).(msgpack.Map)
+			}
+		}
+	}
+	return m, nil
 }
 
 func write(ctx context.Context, c comm.Comm, v any) error {

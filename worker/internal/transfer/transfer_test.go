@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +132,27 @@ func TestFetchUnreadable(t *testing.T) {
 		if f := b.get(t, a.address, task.NewKey("n")); !errors.Is(f.Err, ErrUnreadable) || asked != 1 {
 			t.Errorf("%s: got %v after %d requests", name, f.Err, asked)
 		}
+	}
+}
+
+// Of the values in an answer those count that were asked for, and of two for one key the first.
+func TestReadData(t *testing.T) {
+	m, err := wire.Encode(msgpack.MapOf("status", "OK", "data", msgpack.Map{{Key: "b", Value: 2}, {Key: "x", Value: 9},
+		{Key: "a", Value: 1}, {Key: "b", Value: 3}, {Key: "a", Value: 4}}), wire.EncodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, stored, busy, err := readData(m, []task.Key{task.NewKey("a"), task.NewKey("b"), task.NewKey("c")})
+	if err != nil || busy {
+		t.Fatalf("busy %v, %v; want data", busy, err)
+	}
+	var got []string
+	for i, v := range values {
+		x, _ := v.Live()
+		got = append(got, fmt.Sprint(stored[i].Key, "=", x))
+	}
+	if want := []string{"b=2", "a=1"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
