@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -262,6 +263,10 @@ func (f *schedulerFlags) serve(ctx context.Context, cfg scheduler.Config, log *s
 		return err
 	}
 	defer func() { _ = s.Close(context.Background()) }()
+	if cfg.Journal != "" {
+		// What reading left behind is as large as the journal, and would stay until a collection minutes later.
+		debug.FreeOSMemory()
+	}
 	for _, a := range s.Addresses() {
 		fmt.Fprintf(stdout, "scheduler at %s\n", a)
 	}
