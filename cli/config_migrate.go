@@ -142,7 +142,7 @@ func migrateEnv(w io.Writer, env []string) error {
 		case c.New == "":
 			fmt.Fprintf(w, "unset %s  # %s\n", c.Old, c.Why)
 		case set[c.New]:
-			fmt.Fprintf(w, "unset %s  # %s is there too and wins\n", c.Old, c.New)
+			fmt.Fprintf(w, "unset %s  # %s is also set and takes precedence\n", c.Old, c.New)
 		default:
 			fmt.Fprintf(w, "export %s=\"$%s\"; unset %s\n", c.New, c.Old, c.Old)
 			set[c.New] = true

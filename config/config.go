@@ -11,23 +11,22 @@ import (
 	"sync/atomic"
 )
 
-// Options say what Load reads. The zero value reads what Dask and Millstream read by default.
+// Options specify what Load reads. The zero value reads what Dask and Millstream read by default.
 type Options struct {
-	// Paths are files and folders, weakest first. Default: SearchPaths(Env).
+	// Paths are files and directories, in increasing precedence. Default: SearchPaths(Env).
 	Paths []string
 	// Env is the environment as name=value. Default: that of the process.
 	Env []string
-	// Defaults are used for what no other source sets, the first the strongest. Default:
-	// those of the package; an empty slice means none.
+	// Defaults are used for keys that no other source sets, the first with the highest precedence. Default: those of
+	// the package; an empty slice means none.
 	Defaults []*Map
-	// Unchecked leaves out the check of the UCX, RMM and millstream sections; Config.Check
-	// reports it later.
+	// Unchecked disables the check of the UCX, RMM and millstream sections; Config.Check performs it later.
 	Unchecked bool
-	// Warn hears of deprecated keys, now and at Set. Default: the standard logger.
+	// Warn is called for deprecated keys, by Load and by Set. Default: the standard logger.
 	Warn func(Warning)
 }
 
-// Config is a configuration. Any goroutine may use it.
+// Config is a configuration. It is safe for concurrent use.
 type Config struct {
 	env      environ
 	warn     func(Warning)
@@ -35,15 +34,14 @@ type Config struct {
 	files    []string  // the same
 
 	mu       sync.RWMutex
-	root     *Map // replaced as a whole, never changed
+	root     *Map // replaced as a whole, never modified
 	defaults *Map // all defaults so far; the same
 }
 
-// Load reads files and environment. It fails on a file that is no YAML, on a variable that
-// contradicts another, and on the first wrong key or value in the UCX, RMM and millstream
-// sections; other sections have other owners and are left alone.
+// Load reads files and environment. It fails on a file that is not YAML, on conflicting variables, and on the first
+// invalid key or value in the UCX, RMM and millstream sections; other sections are not checked.
 //
-// The result is a configuration of its own. Functions that take no Config use Default: see SetDefault.
+// The result is independent of Default, which functions without a Config argument use: see SetDefault.
 func Load(o Options) (*Config, error) {
 	if o.Env == nil {
 		o.Env = os.Environ()
@@ -89,7 +87,7 @@ func Load(o Options) (*Config, error) {
 	return c, nil
 }
 
-// layers reads every source on its own, weakest first.
+// layers reads every source separately, in increasing precedence.
 func (c *Config) layers(paths []string) ([]*Map, error) {
 	var layers []*Map
 	for _, path := range configFiles(paths) {
@@ -118,8 +116,8 @@ func (c *Config) layers(paths []string) ([]*Map, error) {
 	return append(layers, env), nil
 }
 
-// collect renames and merges the layers. A renamed key is reported once, and not at all when
-// a stronger source has the new one.
+// collect renames and merges the layers. A renamed key is reported once, and not at all if a source of higher
+// precedence has the new one.
 func (c *Config) collect(layers []*Map) (*Map, error) {
 	result := &Map{}
 	seen := map[string]bool{}
@@ -142,9 +140,9 @@ func (c *Config) collect(layers []*Map) (*Map, error) {
 	return result, nil
 }
 
-// Default returns the configuration of the process: that of the last SetDefault, else what Load(Options{}) returned at
-// the first call. Functions that take no Config use it, such as millstream.Connect and millstream.Local; what Set
-// changes in it holds for their later calls.
+// Default returns the configuration of the process: that of the last SetDefault, otherwise the result of
+// Load(Options{}) at the first call. Functions without a Config argument use it, such as millstream.Connect and
+// millstream.Local; changes by Set apply to their later calls.
 func Default() (*Config, error) {
 	if c := chosen.Load(); c != nil {
 		return c, nil
@@ -160,25 +158,24 @@ var (
 	loaded = sync.OnceValues(func() (*Config, error) { return Load(Options{}) })
 )
 
-// Warnings returns what Load warned of.
+// Warnings returns the warnings of Load.
 func (c *Config) Warnings() []Warning { return slices.Clone(c.warnings) }
 
-// Files returns the files that Load read, weakest first.
+// Files returns the files that Load read, in increasing precedence.
 func (c *Config) Files() []string { return slices.Clone(c.files) }
 
-// Root returns all values. They do not change; a later Set makes a new Root.
+// Root returns all values. They do not change; a later Set creates a new Root.
 func (c *Config) Root() *Map {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.root
 }
 
-// Entry returns the value of a dotted key with its source. Hyphens and underscores are the
-// same. The Key of the entry is the last part as it was first written.
+// Entry returns the value of a dotted key with its source. Hyphens and underscores are equivalent. The Key of the entry
+// is the last part as it was first written.
 func (c *Config) Entry(key string) (Entry, bool) { return lookup(c.Root(), key) }
 
-// Get returns the value of a dotted key, or otherwise when there is none. A key that is set
-// to null gives nil.
+// Get returns the value of a dotted key, or otherwise if there is none. It returns nil for a key that is set to null.
 func (c *Config) Get(key string, otherwise any) any {
 	if e, ok := c.Entry(key); ok {
 		return e.Value
@@ -186,14 +183,14 @@ func (c *Config) Get(key string, otherwise any) any {
 	return otherwise
 }
 
-// Set sets dotted keys, in the order of their names, and returns a function that takes that
-// back; calling it again does nothing. Values are those of the package, Go's integers, floats,
-// strings, durations, slices and maps with string keys. On an error nothing is set.
+// Set sets dotted keys, in the order of their names, and returns a function that reverts it; calling it again does
+// nothing. Values are those of the package, Go's integers, floats, strings, durations, slices and maps with string
+// keys. On an error nothing is set.
 func (c *Config) Set(values map[string]any) (restore func(), err error) {
 	return c.SetFrom(Source{Kind: KindSet}, values)
 }
 
-// SetFrom is Set for values that a user gave, such as those of a flag, which the source names.
+// SetFrom is Set for values of a user, such as those of a flag, which the source names.
 func (c *Config) SetFrom(src Source, values map[string]any) (restore func(), err error) {
 	var warnings []Warning
 	var changes []change
@@ -230,8 +227,8 @@ func (c *Config) SetFrom(src Source, values map[string]any) (restore func(), err
 	return func() { once.Do(func() { c.undo(changes) }) }, nil
 }
 
-// AddDefaults adds the defaults of a library, as Dask's update_defaults does: they fill in what
-// is not set, and replace what is still an earlier default.
+// AddDefaults adds the defaults of a library, like Dask's update_defaults: they set unset keys, and replace earlier
+// defaults.
 func (c *Config) AddDefaults(d *Map) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -124,7 +124,7 @@ func TestUnreadableFileIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w := c.Warnings(); len(w) != 1 || !strings.Contains(w[0].String(), "folder.yaml: the file cannot be read and "+
-		"is left out") {
+		"is skipped") {
 		t.Errorf("warnings %v", w)
 	}
 }
@@ -159,7 +159,7 @@ func TestWarnings(t *testing.T) {
 		"DASK_TICK_TIME: the key tick_time has been renamed; write distributed.admin.tick.interval instead",
 		":1: the key shuffle has been renamed; write dataframe.shuffle.method instead",
 		":4: distributed.comm.ucx.tcp is deprecated; write distributed-ucxx.tcp instead",
-		":4: distributed.comm.ucx.reuse-endpoints has no effect any more; remove it",
+		":4: distributed.comm.ucx.reuse-endpoints no longer has an effect; remove it",
 		"DASK_UCX__NET_DEVICES: ucx.net_devices is deprecated; write " +
 			"DASK_DISTRIBUTED_UCXX__ENVIRONMENT__NET_DEVICES instead",
 		":5: section milstream is not read by Millstream or Dask; is millstream meant?",

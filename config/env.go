@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// inheritVar carries a parent's whole configuration to its children, as Dask's nanny does.
+// inheritVar passes a parent's whole configuration to its children, as Dask's nanny does.
 const inheritVar = "DASK_INTERNAL_INHERIT_CONFIG"
 
-// collectEnv reads the DASK_* variables, in the order of the environment: DASK_FOO__BAR_BAZ=1
-// is foo.bar_baz.
+// collectEnv reads the DASK_* variables, in the order of the environment: DASK_FOO__BAR_BAZ=1 is foo.bar_baz.
 func collectEnv(env environ) (*Map, []Warning, error) {
 	root := &Map{}
 	var warnings []Warning
@@ -57,7 +56,7 @@ func collectEnv(env environ) (*Map, []Warning, error) {
 	return root, warnings, nil
 }
 
-// from gives the maps inside of a value their source.
+// from sets the source of the maps inside a value.
 func from(value any, src Source) any {
 	m, ok := value.(*Map)
 	if !ok {
@@ -70,8 +69,8 @@ func from(value any, src Source) any {
 	return c
 }
 
-// Serialize writes a configuration as Dask hands it to a child process, in the variable
-// DASK_INTERNAL_INHERIT_CONFIG. Values that JSON does not have are an error.
+// Serialize encodes a configuration as Dask passes it to a child process, in the variable DASK_INTERNAL_INHERIT_CONFIG.
+// Values that JSON cannot represent are an error.
 func Serialize(m *Map) (string, error) {
 	var b bytes.Buffer
 	if err := writeJSON(&b, m); err != nil {
@@ -80,7 +79,7 @@ func Serialize(m *Map) (string, error) {
 	return base64.URLEncoding.EncodeToString(b.Bytes()), nil
 }
 
-// Deserialize reads what Serialize, or Dask's serialize, wrote.
+// Deserialize decodes the output of Serialize, or of Dask's serialize.
 func Deserialize(text string) (*Map, error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("%d bytes are too many for a configuration; the limit is %d", len(text), maxFile)

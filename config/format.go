@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Format writes a value on one line, as YAML reads it.
+// Format returns a value on one line, in YAML syntax.
 func Format(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -53,7 +53,7 @@ func Format(v any) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// formatFloat writes a number so that PyYAML reads it back as one.
+// formatFloat formats a number so that PyYAML parses it as one.
 func formatFloat(f float64) string {
 	switch {
 	case math.IsNaN(f):
@@ -74,7 +74,7 @@ func formatFloat(f float64) string {
 	return mantissa
 }
 
-// isPlain reports whether YAML reads a text as itself without quotes, also inside of brackets.
+// isPlain reports whether YAML parses a text as itself without quotes, also inside brackets.
 func isPlain(text string) bool {
 	return plainTag(text) == tagStr && text == strings.TrimSpace(text) &&
 		!strings.ContainsAny(text[:1], "\"'&*#?|-<>=!%@`:") &&

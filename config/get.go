@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// ValueError is a value of the wrong type, or one that cannot be read.
+// ValueError is returned for a value of the wrong type, or one that cannot be parsed.
 type ValueError struct {
 	// Key is the dotted key.
 	Key string
-	// Source is where the value was written.
+	// Source is the source of the value.
 	Source Source
-	// Err says what is wrong and what is right.
+	// Err describes the problem and valid values.
 	Err error
 }
 
-// Error names the place, the key and the fault.
+// Error returns the source, the key and the problem.
 func (e *ValueError) Error() string { return fmt.Sprintf("%s: %s: %v", e.Source, e.Key, e.Err) }
 
-// Unwrap returns what is wrong.
+// Unwrap returns Err.
 func (e *ValueError) Unwrap() error { return e.Err }
 
-// typed reads one key. Null and a missing key give otherwise.
+// typed returns the value of one key. It returns otherwise for null and a missing key.
 func typed[T any](c *Config, key string, otherwise T, read func(any) (T, error)) (T, error) {
 	e, ok := c.Entry(key)
 	if !ok || e.Value == nil {
@@ -39,8 +39,8 @@ func typed[T any](c *Config, key string, otherwise T, read func(any) (T, error))
 	return v, nil
 }
 
-// Bool returns a boolean. Besides booleans it takes 0 and 1 and YAML's words for them as text,
-// so that a quoted "no" and DASK_…=off are false.
+// Bool returns a boolean. It also accepts 0 and 1 and YAML's boolean words as text, so that a quoted "no" and
+// DASK_…=off are false.
 func (c *Config) Bool(key string, otherwise bool) (bool, error) {
 	return typed(c, key, otherwise, toBool)
 }
@@ -55,12 +55,12 @@ func (c *Config) Float(key string, otherwise float64) (float64, error) {
 	return typed(c, key, otherwise, toFloat)
 }
 
-// String returns a text; numbers and booleans are written as YAML does.
+// String returns a text; numbers and booleans are formatted as in YAML.
 func (c *Config) String(key, otherwise string) (string, error) {
 	return typed(c, key, otherwise, toString)
 }
 
-// Strings returns a list of texts. One text alone is a list of one.
+// Strings returns a list of texts. A single text is a list of one.
 func (c *Config) Strings(key string, otherwise []string) ([]string, error) {
 	return typed(c, key, otherwise, func(v any) ([]string, error) {
 		items := listOf(v)
@@ -80,12 +80,12 @@ func (c *Config) Strings(key string, otherwise []string) ([]string, error) {
 	})
 }
 
-// Bytes returns a number of bytes, written as a number or as ParseBytes reads it.
+// Bytes returns a number of bytes, given as a number or in the form of ParseBytes.
 func (c *Config) Bytes(key string, otherwise int64) (int64, error) {
 	return typed(c, key, otherwise, toBytes)
 }
 
-// Duration returns a time, written as a number of seconds or as ParseDuration reads it.
+// Duration returns a duration, given as a number of seconds or in the form of ParseDuration.
 func (c *Config) Duration(key string, otherwise time.Duration) (time.Duration, error) {
 	return typed(c, key, otherwise, func(v any) (time.Duration, error) {
 		switch v := v.(type) {
@@ -164,7 +164,7 @@ func toBytes(v any) (int64, error) {
 	return 0, fmt.Errorf("%s is not a number of bytes; write for example 500MB, 1GB or 1GiB", describe(v))
 }
 
-// describe shows a value in an error.
+// describe formats a value for an error.
 func describe(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -187,7 +187,7 @@ func listOf(v any) []any {
 	return nil
 }
 
-// fromGo turns what programs have into the package's values.
+// fromGo converts Go values to the package's values.
 func fromGo(v any, src Source) (any, error) {
 	switch v := v.(type) {
 	case nil, bool, int64, float64, complex128, string, []byte, *big.Int, Date, Time:

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// parseJSON reads what Python's json module writes, which is more than JSON: Infinity (Dask's
-// own defaults hold it), NaN and integers of any size. Keys keep their order, and every value
-// has the given source.
+// parseJSON parses the output of Python's json module, which is a superset of JSON: Infinity (used in Dask's own
+// defaults), NaN and integers of any size. Keys keep their order, and every value has the given source.
 func parseJSON(text string, src Source) (any, error) {
 	d := &jsonReader{text: text, src: src}
 	v, err := d.value(0)
@@ -134,7 +133,7 @@ func (d *jsonReader) string() (string, error) {
 	return s, nil
 }
 
-// writeJSON writes values in order. Lists, tuples and sets are arrays.
+// writeJSON encodes values in order. Lists, tuples and sets are arrays.
 func writeJSON(b *bytes.Buffer, v any) error {
 	list := func(items []any) error {
 		b.WriteByte('[')
@@ -181,7 +180,7 @@ func writeJSON(b *bytes.Buffer, v any) error {
 		return nil
 	case float64:
 		text := strconv.FormatFloat(v, 'g', -1, 64)
-		switch text { // as Python writes and reads them
+		switch text { // in Python's spelling
 		case "+Inf":
 			text = "Infinity"
 		case "-Inf":

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// errNoLiteral is what Python reports as SyntaxError or ValueError: the text is then taken as it is.
+// errNoLiteral corresponds to Python's SyntaxError or ValueError: the text is then used as it is.
 var errNoLiteral = errors.New("not a Python literal")
 
-// errUnhashable is what Python reports as TypeError, which Dask does not catch.
+// errUnhashable corresponds to Python's TypeError, which Dask does not catch.
 var errUnhashable = errors.New("a list, set or dictionary cannot be a key of a dictionary or a member of a set")
 
-// maxBrackets is where Python's tokenizer gives up.
+// maxBrackets is the limit of Python's tokenizer.
 const maxBrackets = 200
 
-// Interpret reads the value of a DASK_* variable as Dask does: a Python literal if it is one
-// (True, 12, 1e6, "text", [1, 2], {"a": 1}), else none, null, true or false in any case, else
-// the text itself. The only error is a dictionary or set that Python could not build.
+// Interpret parses the value of a DASK_* variable like Dask: a Python literal if it is one (True, 12, 1e6, "text", [1,
+// 2], {"a": 1}), otherwise none, null, true or false in any case, otherwise the text itself. The only error is a
+// dictionary or set that Python could not build.
 func Interpret(text string) (any, error) {
 	v, err := parseLiteral(text)
 	switch {
@@ -37,7 +37,7 @@ func Interpret(text string) (any, error) {
 	return text, nil
 }
 
-// parseLiteral is Python's ast.literal_eval.
+// parseLiteral implements Python's ast.literal_eval.
 func parseLiteral(text string) (any, error) {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	text = strings.ReplaceAll(text, "\r", "\n")
@@ -51,7 +51,7 @@ func parseLiteral(text string) (any, error) {
 		if trimmed := strings.TrimLeft(line, " \t\f"); !more || trimmed != "" && trimmed[0] != '#' {
 			break
 		}
-		p.text = rest // blank lines may come first, but no indent after them
+		p.text = rest // blank lines may precede it, but no indentation after them
 		if strings.TrimLeft(rest, " \t\f") != rest {
 			first, _, _ := strings.Cut(strings.TrimLeft(rest, " \t\f"), "\n")
 			if first != "" && first[0] != '#' {
@@ -77,16 +77,16 @@ func parseLiteral(text string) (any, error) {
 	return n.value, nil
 }
 
-// literal is a parser's place in its text.
+// literal is the state of the parser.
 type literal struct {
 	text  string
 	at    int
-	depth int // open brackets; line ends count as spaces inside of them
-	// unhashable is set when a key cannot be one.
+	depth int // open brackets, inside which line ends count as spaces
+	// unhashable is set if a key is not hashable.
 	unhashable bool
 }
 
-// term is a value, and what arithmetic Python allows with it.
+// term is a value, and the arithmetic that Python allows with it.
 type term struct {
 	value  any
 	number bool // a number without a sign
@@ -100,7 +100,7 @@ func (p *literal) peek() byte {
 	return 0
 }
 
-// space skips blanks and comments, and line ends inside of brackets or after a backslash.
+// space skips blanks and comments, and line ends inside brackets or after a backslash.
 func (p *literal) space() {
 	for p.at < len(p.text) {
 		switch c := p.text[p.at]; {
@@ -120,7 +120,7 @@ func (p *literal) space() {
 	}
 }
 
-// take skips blanks and then c, if it is there.
+// take skips blanks and then c, if present.
 func (p *literal) take(c byte) bool {
 	p.space()
 	if p.peek() != c || c == 0 {
@@ -130,8 +130,7 @@ func (p *literal) take(c byte) bool {
 	return true
 }
 
-// expressions reads values with commas between them, up to one of the closing characters. A
-// comma makes a tuple.
+// expressions parses values separated by commas, up to one of the closing characters. A comma makes a tuple.
 func (p *literal) expressions(closing string) (term, error) {
 	first, err := p.expression()
 	if err != nil {
@@ -157,7 +156,7 @@ func (p *literal) expressions(closing string) (term, error) {
 	}
 }
 
-// expression reads one value. The only arithmetic is a sign, and a complex number as a sum.
+// expression parses one value. The only arithmetic is a sign, and a complex number as a sum.
 func (p *literal) expression() (term, error) {
 	left, err := p.signed()
 	if err != nil {
@@ -292,7 +291,7 @@ func (p *literal) parens() (term, error) {
 	return n, nil
 }
 
-// items reads values up to the closing bracket, after those already read.
+// items parses values up to the closing bracket, after those already parsed.
 func (p *literal) items(closing byte, items []any) ([]any, error) {
 	if items == nil {
 		items = []any{}
@@ -313,8 +312,7 @@ func (p *literal) items(closing byte, items []any) ([]any, error) {
 	return items, nil
 }
 
-// braces reads a dictionary or a set. What cannot be a key is reported only when the text has
-// been found to be a literal to its end, as Python does.
+// braces parses a dictionary or a set. An unhashable key is reported only if the whole text is a literal, as in Python.
 func (p *literal) braces() (term, error) {
 	if p.take('}') {
 		return term{value: &Map{}}, nil
@@ -362,7 +360,7 @@ func (p *literal) braces() (term, error) {
 	}
 }
 
-// set drops equal members.
+// set removes equal members.
 func (p *literal) set(items []any) term {
 	seen := &Map{}
 	set := Set{}

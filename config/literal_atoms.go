@@ -15,7 +15,7 @@ var (
 	literalBased   = regexp.MustCompile(`^0(?:[xX](?:_?[0-9a-fA-F])+|[oO](?:_?[0-7])+|[bB](?:_?[01])+)`)
 )
 
-// number reads an integer, a float or an imaginary number.
+// number parses an integer, a float or an imaginary number.
 func (p *literal) number() (term, error) {
 	rest := p.text[p.at:]
 	var value any
@@ -67,7 +67,7 @@ func (p *literal) number() (term, error) {
 	return term{value: value, number: true, signed: true}, nil
 }
 
-// strings reads one string literal and those that follow it, which Python joins.
+// strings parses adjacent string literals, which Python concatenates.
 func (p *literal) strings() (term, error) {
 	var all strings.Builder
 	var isBytes bool
@@ -107,7 +107,7 @@ func joined(text string, isBytes bool) term {
 	return term{value: text}
 }
 
-// stringPrefix knows the prefixes that make plain strings and bytes; f"" is no literal.
+// stringPrefix parses the prefixes of plain strings and bytes; f"" is not a literal.
 func stringPrefix(prefix string) (raw, bytes, ok bool) {
 	switch strings.ToLower(prefix) {
 	case "", "u":
@@ -122,7 +122,7 @@ func stringPrefix(prefix string) (raw, bytes, ok bool) {
 	return false, false, false
 }
 
-// quoted returns what stands between the quotes, escapes and all.
+// quoted returns the text between the quotes, including escapes.
 func (p *literal) quoted() (string, bool) {
 	quote := p.text[p.at : p.at+1]
 	if triple := strings.Repeat(quote, 3); strings.HasPrefix(p.text[p.at:], triple) {
@@ -151,8 +151,8 @@ var simpleEscapes = map[byte]string{
 	'v': "\v",
 }
 
-// unescape resolves backslashes. Unknown ones stay, as in Python. Characters by name (\N{…})
-// are not known here, and make the text no literal.
+// unescape resolves backslashes. Unknown ones are kept, as in Python. Characters by name (\N{…}) are not supported, and
+// make the text not a literal.
 func unescape(body string, bytes bool) (string, bool) {
 	var b strings.Builder
 	for i := 0; i < len(body); {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// canonical is the spelling of a key that the map has already: hyphens and underscores are
-// the same to Dask, and the first to come decides.
+// canonical returns the existing spelling of a key in the map: hyphens and underscores are equivalent in Dask, and the
+// first spelling is kept.
 func canonical(key any, m *Map) any {
 	k, ok := key.(string)
 	if !ok || m.has(k) {
@@ -22,21 +22,20 @@ func canonical(key any, m *Map) any {
 	return k
 }
 
-// priority says who wins in update.
+// priority selects which side wins in update.
 type priority uint8
 
 const (
 	newWins priority = iota
 	oldWins
-	// defaultsWin replaces only what is still the default.
+	// defaultsWin replaces only values that are still the default.
 	defaultsWin
 )
 
-// update merges maps into old as Dask does. A map takes the place of what is no map, whoever
-// has priority.
+// update merges maps into old like Dask. A map replaces a value that is not a map, whatever the priority.
 func update(old, more *Map, p priority) { updateDefaults(old, more, p, nil) }
 
-// updateDefaults is update that knows the defaults so far, for defaultsWin.
+// updateDefaults is update with the current defaults, for defaultsWin.
 func updateDefaults(old, more *Map, p priority, defaults *Map) {
 	for e := range more.All() {
 		key := canonical(e.Key, old)
@@ -76,7 +75,7 @@ func lookup(m *Map, key string) (Entry, bool) {
 	return e, true
 }
 
-// pop is lookup that removes.
+// pop is lookup that removes the entry.
 func pop(m *Map, key string) (Entry, bool) {
 	e, ok := lookup(m, key)
 	if !ok {
@@ -90,14 +89,14 @@ func pop(m *Map, key string) (Entry, bool) {
 	return e, true
 }
 
-// change is one step of a Set, kept so that it can be taken back.
+// change is one step of a Set, kept so that it can be reverted.
 type change struct {
 	path    []string
 	before  Entry
 	existed bool
 }
 
-// assign puts a value under a dotted key and returns the topmost change.
+// assign sets the value of a dotted key and returns the topmost change.
 func assign(m *Map, key string, value any, src Source) (change, error) {
 	var c change
 	recorded := false
@@ -109,7 +108,7 @@ func assign(m *Map, key string, value any, src Source) (change, error) {
 		last := i == len(parts)-1
 		if !recorded && (last || !ok) {
 			c.before, c.existed = e, ok
-			recorded = true // what is below belongs to this change
+			recorded = true // deeper levels belong to this change
 		}
 		if last {
 			m.put(part, value, src)
@@ -134,7 +133,7 @@ func (c *change) pathTo(part string, recorded bool) {
 	}
 }
 
-// undo takes a change back. What others have removed or replaced since stays as it is.
+// undo reverts a change. Keys that were removed or replaced since are not changed.
 func (c change) undo(root *Map) {
 	m := root
 	for _, part := range c.path[:len(c.path)-1] {

@@ -12,15 +12,15 @@ import (
 
 // Change is one key that Migrate has moved or removed.
 type Change struct {
-	// Old is the key as it was, New what it is now; empty when it was removed.
+	// Old is the old key, New the new one; empty if it was removed.
 	Old, New string
-	// Line is where the key stood, from 1.
+	// Line is the line of the key, from 1.
 	Line int
-	// Why says why a key was removed.
+	// Why is why a key was removed.
 	Why string
 }
 
-// String tells the change in one line.
+// String returns the change in one line.
 func (c Change) String() string {
 	if c.New == "" {
 		return fmt.Sprintf("line %d: %s removed: %s", c.Line, c.Old, c.Why)
@@ -28,10 +28,10 @@ func (c Change) String() string {
 	return fmt.Sprintf("line %d: %s is now %s", c.Line, c.Old, c.New)
 }
 
-// Migrate writes a configuration file with the newest spelling of every key: ucx, rmm,
-// distributed.comm.ucx and distributed.rmm become distributed-ucxx, and what Dask has renamed
-// gets its new name. Comments and order stay. A key that the file has in its new spelling too
-// is removed, as it had no effect. Without changes the text comes back as it is.
+// Migrate returns a configuration file with the newest spelling of every key: ucx, rmm, distributed.comm.ucx and
+// distributed.rmm become distributed-ucxx, and keys that Dask has renamed get their new name. Comments and order are
+// preserved. A key that also exists in its new spelling is removed, as it had no effect. Without changes the text is
+// returned unchanged.
 func Migrate(name string, text []byte) ([]byte, []Change, error) {
 	before, err := ParseFile(name, text)
 	if err != nil {
@@ -72,8 +72,7 @@ func Migrate(name string, text []byte) ([]byte, []Change, error) {
 	return out.Bytes(), m.changes, nil
 }
 
-// sameMeaning makes sure that the new file says what the old one said. Aliases and merge keys
-// can stand in the way of that.
+// sameMeaning checks that the new file is equivalent to the old one. Aliases and merge keys can prevent that.
 func sameMeaning(name string, before *Map, text []byte) error {
 	after, err := ParseFile(name, text)
 	if err != nil {
@@ -84,7 +83,7 @@ func sameMeaning(name string, before *Map, text []byte) error {
 		if _, err := rename(c.root); err != nil {
 			return nil, err
 		}
-		return c.Settings(Overrides{UCX: UCX{InfiniBand: On}}) // so that rdmacm is no error here
+		return c.Settings(Overrides{UCX: UCX{InfiniBand: On}}) // so that rdmacm is not an error here
 	}
 	old, err := settings(before)
 	if err != nil {
@@ -110,7 +109,7 @@ type migration struct {
 	changes []Change
 }
 
-// section moves all keys of an old section, down to those of environment and rmm.
+// section moves all keys of an old section, including those of environment and rmm.
 func (m *migration) section(name string) {
 	node := find(m.root, name)
 	if node == nil || node.Kind != yaml.MappingNode {
@@ -132,8 +131,7 @@ func (m *migration) section(name string) {
 	}
 }
 
-// move moves one key. When both spellings are there, the old one wins if Dask says so, else the
-// new one.
+// move moves one key. If both spellings exist, the old one wins if it does in Dask, otherwise the new one.
 func (m *migration) move(old, target string, oldWins bool) {
 	parent := find(m.root, parentOf(old))
 	at := indexOf(parent, lastOf(old))
@@ -148,7 +146,7 @@ func (m *migration) move(old, target string, oldWins bool) {
 	c := Change{Old: old, New: target, Line: key.Line}
 	switch {
 	case target == "":
-		c.Why = "it has no effect any more"
+		c.Why = "no longer has an effect"
 	default:
 		into := m.make(parentOf(target))
 		have := indexOf(into, lastOf(target))
@@ -156,21 +154,21 @@ func (m *migration) move(old, target string, oldWins bool) {
 		renamedKey.Value = lastOf(target)
 		switch {
 		case into == nil:
-			c.New, c.Why = "", "its new place holds no section"
+			c.New, c.Why = "", "its new parent is not a section"
 		case have < 0:
 			into.Content = append(into.Content, &renamedKey, value)
 			into.Style &^= yaml.FlowStyle
 		case oldWins || isNull(into.Content[have+1]):
 			into.Content[have+1] = value
 		default:
-			c.New, c.Why = "", target+" is there too and wins"
+			c.New, c.Why = "", target+" is also set and takes precedence"
 		}
 	}
 	m.changes = append(m.changes, c)
 	m.prune(parentOf(old))
 }
 
-// make returns the map of a dotted key and adds what is missing of it.
+// make returns the map of a dotted key and creates missing parts.
 func (m *migration) make(key string) *yaml.Node {
 	node := m.root
 	if key == "" {
@@ -225,7 +223,7 @@ func find(node *yaml.Node, key string) *yaml.Node {
 	return node
 }
 
-// indexOf returns the place of a key in a map, hyphens and underscores alike, or -1.
+// indexOf returns the index of a key in a map, hyphens and underscores alike, or -1.
 func indexOf(node *yaml.Node, key string) int {
 	if node == nil || node.Kind != yaml.MappingNode {
 		return -1
@@ -246,8 +244,8 @@ func parentOf(key string) string {
 
 func lastOf(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
 
-// MigrateEnv returns, for every DASK_* variable of an environment with an old spelling, the
-// change from name to name. An empty New means that the variable has no effect.
+// MigrateEnv returns the renames of all DASK_* variables of an environment with an old spelling. An empty New means
+// that the variable has no effect.
 func MigrateEnv(env []string) []Change {
 	var changes []Change
 	e := newEnviron(env)
@@ -264,7 +262,7 @@ func MigrateEnv(env []string) []Change {
 		}
 		switch {
 		case target == "":
-			changes = append(changes, Change{Old: name, Why: "it has no effect any more"})
+			changes = append(changes, Change{Old: name, Why: "no longer has an effect"})
 		case target != key:
 			changes = append(changes, Change{Old: name, New: inForm(target, src)})
 		}

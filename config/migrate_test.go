@@ -43,8 +43,8 @@ func TestMigrate(t *testing.T) {
 				" rmm:\n    pool-size: 1GB\n",
 			"line 2: ucx.tcp is now distributed-ucxx.tcp|line 3: ucx.cuda_copy is now " +
 				"distributed-ucxx.cuda-copy|line 4: ucx.net-devices is now " +
-				"distributed-ucxx.environment.net-devices|line 5: ucx.reuse-endpoints removed: it has no effect any " +
-				"more|line 7: rmm.pool-size is now distributed-ucxx.rmm.pool-size"},
+				"distributed-ucxx.environment.net-devices|line 5: ucx.reuse-endpoints removed: no longer has an " +
+				"effect|line 7: rmm.pool-size is now distributed-ucxx.rmm.pool-size"},
 		{"comments stay", "# head\ndistributed:\n  # about comm\n  comm:\n    compression: lz4  # fast\n    ucx:\n   " +
 			"   # why\n      tcp: true  # because\n",
 			"# head\ndistributed:\n  # about comm\n  comm:\n    compression: lz4 # fast\ndistributed-ucxx:\n  # " +
@@ -53,13 +53,13 @@ func TestMigrate(t *testing.T) {
 		{"new wins", "distributed-ucxx:\n  tcp: false\n  nvlink: null\ndistributed:\n  comm:\n    ucx:\n      tcp: " +
 			"true\n      nvlink: true\n",
 			"distributed-ucxx:\n  tcp: false\n  nvlink: true\n",
-			"line 7: distributed.comm.ucx.tcp removed: distributed-ucxx.tcp is there too and wins|line 8: " +
+			"line 7: distributed.comm.ucx.tcp removed: distributed-ucxx.tcp is also set and takes precedence|line 8: " +
 				"distributed.comm.ucx.nvlink is now distributed-ucxx.nvlink"},
 		{"environment merges", "distributed-ucxx:\n  environment: {tls: tcp}\ndistributed:\n  comm:\n    ucx:\n      " +
 			"environment:\n        tls: all\n        rndv-thresh: 8192\n",
 			"distributed-ucxx:\n  environment:\n    tls: tcp\n    rndv-thresh: 8192\n",
-			"line 7: distributed.comm.ucx.environment.tls removed: distributed-ucxx.environment.tls is there too and " +
-				"wins|line 8: distributed.comm.ucx.environment.rndv-thresh is now " +
+			"line 7: distributed.comm.ucx.environment.tls removed: distributed-ucxx.environment.tls is also set and " +
+				"takes precedence|line 8: distributed.comm.ucx.environment.rndv-thresh is now " +
 				"distributed-ucxx.environment.rndv-thresh"},
 		{"Dask's renames", "work-stealing: false\nshuffle: p2p\n", "distributed:\n  scheduler:\n    work-stealing: " +
 			"false\ndataframe:\n  shuffle:\n    method: p2p\n",
@@ -116,7 +116,7 @@ func TestMigrateEnv(t *testing.T) {
 		{Old: "DASK_RMM__POOL_SIZE", New: "DASK_DISTRIBUTED_UCXX__RMM__POOL_SIZE"},
 		{Old: "DASK_DISTRIBUTED__COMM__UCX__NVLINK", New: "DASK_DISTRIBUTED_UCXX__NVLINK"},
 		{Old: "DASK_UCX__NET_DEVICES", New: "DASK_DISTRIBUTED_UCXX__ENVIRONMENT__NET_DEVICES"},
-		{Old: "DASK_UCX__REUSE_ENDPOINTS", Why: "it has no effect any more"},
+		{Old: "DASK_UCX__REUSE_ENDPOINTS", Why: "no longer has an effect"},
 		{Old: "DASK_WORK_STEALING", New: "DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING"},
 		{Old: "DASK_SHUFFLE", New: "DASK_DATAFRAME__SHUFFLE__METHOD"},
 	}

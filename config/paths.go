@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// environ is a process environment in its order. The first of two equal names counts, as in
-// Python and C.
+// environ is a process environment in its order. The first of two equal names counts, as in Python and C.
 type environ struct {
 	names  []string
 	values map[string]string
@@ -40,8 +39,8 @@ func (e environ) get(name, otherwise string) string {
 	return otherwise
 }
 
-// SearchPaths lists the files and folders that are read for an environment (nil: that of the
-// process), weakest first. They are Dask's, with ours after each:
+// SearchPaths returns the files and directories that are read for an environment (nil: that of the process), in
+// increasing precedence. They are those of Dask, each followed by that of Millstream:
 //
 //	$DASK_ROOT_CONFIG or /etc/dask, $MILLSTREAM_ROOT_CONFIG or /etc/millstream
 //	etc/dask in the Python environment that $VIRTUAL_ENV or $CONDA_PREFIX names, else in /usr
@@ -54,7 +53,7 @@ func SearchPaths(env []string) []string {
 	e := newEnviron(env)
 	home := e.get("HOME", "")
 	if home == "" {
-		home, _ = os.UserHomeDir() // without one the path below does not exist
+		home, _ = os.UserHomeDir() // without a home the path below does not exist
 	}
 	prefix := e.get("VIRTUAL_ENV", "")
 	if prefix == "" {
@@ -75,7 +74,7 @@ func SearchPaths(env []string) []string {
 			paths = append(paths, p)
 		}
 	}
-	// Of equal ones the strongest place counts.
+	// Of equal paths the one of highest precedence counts.
 	var unique []string
 	for i, p := range paths {
 		if !slices.Contains(paths[i+1:], p) {
@@ -85,8 +84,7 @@ func SearchPaths(env []string) []string {
 	return unique
 }
 
-// missingPaths warns of variables that name a file or folder that is not there. Dask passes
-// over them in silence.
+// missingPaths warns about variables that name a file or directory that does not exist. Dask ignores them silently.
 func missingPaths(e environ) []Warning {
 	var warnings []Warning
 	for _, name := range []string{"DASK_ROOT_CONFIG", "MILLSTREAM_ROOT_CONFIG", "DASK_CONFIG", "MILLSTREAM_CONFIG"} {
@@ -102,7 +100,7 @@ func missingPaths(e environ) []Warning {
 	return warnings
 }
 
-// configFiles lists the files of the paths, weakest first.
+// configFiles returns the files of the paths, in increasing precedence.
 func configFiles(paths []string) []string {
 	var files []string
 	for _, p := range paths {
@@ -114,7 +112,7 @@ func configFiles(paths []string) []string {
 			files = append(files, p)
 			continue
 		}
-		entries, _ := os.ReadDir(p) // a folder that is not ours to read is left alone, as in Dask
+		entries, _ := os.ReadDir(p) // unreadable directories are skipped, as in Dask
 		var found []string
 		for _, e := range entries {
 			switch strings.ToLower(extension(e.Name())) {
@@ -128,13 +126,13 @@ func configFiles(paths []string) []string {
 	return files
 }
 
-// extension is Python's: leading dots start a hidden file, not an extension.
+// extension follows Python: leading dots start a hidden file, not an extension.
 func extension(name string) string {
 	return filepath.Ext(strings.TrimLeft(name, "."))
 }
 
-// readFile reads no more than a configuration may have. A file that cannot be opened is left
-// out with a warning: a shared folder may hold files of others.
+// readFile reads a file up to the maximum size of a configuration. A file that cannot be opened is skipped with a
+// warning: a shared directory may contain files of other users.
 func readFile(path string) (text []byte, warning *Warning, err error) {
 	f, err := os.Open(path)
 	if err == nil {
@@ -147,7 +145,7 @@ func readFile(path string) (text []byte, warning *Warning, err error) {
 			err = cause.Err
 		}
 		src := Source{Kind: KindFile, Name: path}
-		return nil, &Warning{Source: src, Text: fmt.Sprintf("the file cannot be read and is left out: %v", err)}, nil
+		return nil, &Warning{Source: src, Text: fmt.Sprintf("the file cannot be read and is skipped: %v", err)}, nil
 	}
 	if len(text) > maxFile {
 		return nil, nil, &FileError{path, 0, fmt.Errorf("more than %d bytes are too many for a configuration", maxFile)}

@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// Warning is something that works and should be changed.
+// Warning is a setting that works and should be changed.
 type Warning struct {
 	// Key is the key as it was written.
 	Key string
-	// Replacement is what to write instead; empty when the key has no effect.
+	// Replacement is the key to use instead; empty if the key has no effect.
 	Replacement string
-	// Source is where it was written.
+	// Source is the source of the key.
 	Source Source
-	// Text says it in one sentence.
+	// Text is the warning as a sentence.
 	Text string
 }
 
-// String names the place and the fix.
+// String returns the source and the fix.
 func (w Warning) String() string {
 	if w.Source == (Source{}) {
 		return w.Text
@@ -28,8 +28,7 @@ func (w Warning) String() string {
 // Renames returns the keys that Dask has renamed, old before new, in Dask's order.
 func Renames() [][2]string { return append([][2]string(nil), renames...) }
 
-// renames is Dask's table and distributed's after it. A change of a whole section comes after
-// those of its keys.
+// renames is Dask's table followed by that of distributed. The rename of a section follows those of its keys.
 var renames = [][2]string{
 	{"fuse-ave-width", "optimization.fuse.ave-width"},
 	{"fuse-max-height", "optimization.fuse.max-height"},
@@ -97,14 +96,14 @@ var renameOf = func() map[string]string {
 	return m
 }()
 
-// nativeKey reports whether a key belongs to UCX or the memory pool. Dask moves those to
-// places that nobody reads, and wipes distributed.comm.ucx on the way. Here they stay where they
-// are: Settings reads every spelling, and nativeWarnings names the right replacement.
+// nativeKey reports whether a key belongs to UCX or the memory pool. Dask moves those to keys that are never read, and
+// removes distributed.comm.ucx in the process. Here they are kept: Settings reads every spelling, and nativeWarnings
+// names the correct replacement.
 func nativeKey(key string) bool {
 	return key == "ucx" || key == "rmm" || strings.HasPrefix(key, "ucx.") || strings.HasPrefix(key, "rmm.")
 }
 
-// renamed follows one rename of a key, whichever way its hyphens are written.
+// renamed applies one rename to a key, with hyphens or underscores.
 func renamed(key string, src Source) (string, *Warning) {
 	replacement, ok := renameOf[strings.ReplaceAll(key, "_", "-")]
 	if !ok {
@@ -129,8 +128,8 @@ type moved struct {
 	warning          *Warning
 }
 
-// rename moves renamed keys of one source, in place, and returns what it moved. As in Dask, an
-// old spelling replaces what the new one says in the same source.
+// rename moves renamed keys of one source, in place, and returns the renames. As in Dask, an old spelling replaces the
+// new one in the same source.
 func rename(m *Map) ([]moved, error) {
 	var found []moved
 	for _, r := range renames {
@@ -154,7 +153,7 @@ func rename(m *Map) ([]moved, error) {
 	return found, nil
 }
 
-// spelled notes the old key in the sources of a value and of everything in it.
+// spelled records the old key in the sources of a value and of everything in it.
 func spelled(key string, value any, src Source) (any, Source) {
 	src.Key = key
 	if m, ok := value.(*Map); ok {

@@ -22,8 +22,8 @@ const (
 	tagValue = "!!value"
 )
 
-// What PyYAML resolves plain scalars by, in its order. It is YAML 1.1 with habits of its own:
-// an exponent needs a sign and a dot, "0o17" is text and "017" is fifteen.
+// The rules by which PyYAML resolves plain scalars, in its order. It is YAML 1.1 with deviations: an exponent needs a
+// sign and a dot, "0o17" is text and "017" is fifteen.
 var plainTags = []struct {
 	tag string
 	re  *regexp.Regexp
@@ -43,7 +43,7 @@ var plainTags = []struct {
 	{tagValue, regexp.MustCompile(`^=$`)},
 }
 
-// plainTag is the tag of a scalar without quotes and without a tag of its own.
+// plainTag returns the tag of a scalar without quotes and without an explicit tag.
 func plainTag(text string) string {
 	for _, p := range plainTags {
 		if p.re.MatchString(text) {
@@ -53,7 +53,7 @@ func plainTag(text string) string {
 	return tagStr
 }
 
-// scalar makes the value that PyYAML's safe constructor makes of a tag and a text.
+// scalar returns the value that PyYAML's safe constructor makes of a tag and a text.
 func scalar(tag, text string) (any, error) {
 	switch tag {
 	case tagStr:
@@ -78,12 +78,12 @@ func scalar(tag, text string) (any, error) {
 		}
 		return b, nil
 	case tagMerge, tagValue:
-		return nil, fmt.Errorf("%q has a meaning of its own here; write %q in quotes", text, text)
+		return nil, fmt.Errorf("%q has a special meaning; write %q in quotes", text, text)
 	}
 	return nil, fmt.Errorf("tag %s is not allowed in a configuration", tag)
 }
 
-// base64Only drops what Python's decoder passes over.
+// base64Only drops characters that Python's decoder skips.
 func base64Only(r rune) rune {
 	if r < 0x80 && (isLetter(byte(r)) && r != '_' || r >= '0' && r <= '9' || r == '+' || r == '/' || r == '=') {
 		return r
@@ -91,7 +91,7 @@ func base64Only(r rune) rune {
 	return -1
 }
 
-// boolWord reads YAML 1.1's words for true and false in any case.
+// boolWord parses YAML 1.1's boolean words in any case.
 func boolWord(text string) (value, ok bool) {
 	switch strings.ToLower(text) {
 	case "yes", "true", "on":
@@ -102,10 +102,10 @@ func boolWord(text string) (value, ok bool) {
 	return false, false
 }
 
-// maxDigits is where Python stops to turn decimal digits into a number.
+// maxDigits is Python's limit of decimal digits of an integer.
 const maxDigits = 4300
 
-// integer returns an int64 where it fits.
+// integer returns an int64 if it fits.
 func integer(digits string, base int) (any, error) {
 	if n, err := strconv.ParseInt(digits, base, 64); err == nil {
 		return n, nil
@@ -175,7 +175,7 @@ func yamlInt(text string) (any, error) {
 	return n, nil
 }
 
-// sexagesimal reads 190:20:30, which counts in sixties.
+// sexagesimal parses 190:20:30, in base sixty.
 func sexagesimal(text string) (any, error) {
 	total, sixty := new(big.Int), big.NewInt(60)
 	if len(text) > maxDigits {
@@ -204,7 +204,7 @@ func yamlFloat(text string) (any, error) {
 	case digits == ".nan":
 		f, err = parseFloat("nan")
 	case strings.Contains(digits, ":"):
-		// From the right, as PyYAML adds them up: the rounding is the same.
+		// From the right, in PyYAML's order of addition: the rounding is the same.
 		parts := strings.Split(digits, ":")
 		base := 1.0
 		for i := len(parts) - 1; i >= 0 && err == nil; i-- {
@@ -225,8 +225,8 @@ func yamlFloat(text string) (any, error) {
 	return f, nil
 }
 
-// parseFloat reads what Python's float does, less the spaces around it: no hexadecimal, and
-// what is too large is infinite.
+// parseFloat parses like Python's float, without surrounding spaces: no hexadecimal, and values that are too large are
+// infinite.
 func parseFloat(text string) (float64, error) {
 	if strings.ContainsAny(text, "xXpP") {
 		return 0, strconv.ErrSyntax
@@ -253,7 +253,7 @@ func yamlTime(text string) (any, error) {
 	year, month, day := n(1), time.Month(n(2)), n(3)
 	date := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
 	if year < 1 || date.Month() != month || date.Day() != day || n(4) > 23 || n(5) > 59 || n(6) > 59 {
-		return nil, fmt.Errorf("%q is no day or time of day", text)
+		return nil, fmt.Errorf("%q is not a date or time of day", text)
 	}
 	if m[4] == "" {
 		return Date{year, month, day}, nil
@@ -274,7 +274,7 @@ func yamlTime(text string) (any, error) {
 	return Time{Time: t, Naive: m[8] == ""}, nil
 }
 
-// clip keeps errors readable when a value is not.
+// clip bounds the length of a value in errors.
 func clip(text string) string {
 	if len(text) > 60 {
 		return text[:57] + "..."

@@ -12,17 +12,17 @@ import (
 //go:embed embedded/*.yaml
 var embedded embed.FS
 
-// DefaultsYAML returns the defaults of Millstream's sections as a configuration file with
-// comments; section distributed-ucxx has the form that distributed-ucxx gives it.
+// DefaultsYAML returns the defaults of Millstream's sections as a configuration file with comments; section
+// distributed-ucxx has the form of distributed-ucxx.
 func DefaultsYAML() string { return text("distributed-ucxx.yaml") + "\n" + text("millstream.yaml") }
 
-// SchemaYAML returns what the sections may hold, as a JSON schema in YAML.
+// SchemaYAML returns the schema of the sections, as a JSON schema in YAML.
 func SchemaYAML() string {
 	return text("distributed-ucxx-schema.yaml") + "\n" + strings.TrimPrefix(text("millstream-schema.yaml"),
 		"properties:\n")
 }
 
-// text is an embedded file; a missing one cannot be built.
+// text returns an embedded file, which always exists.
 func text(name string) string {
 	b, err := embedded.ReadFile("embedded/" + name)
 	if err != nil {
@@ -58,8 +58,8 @@ type section struct {
 	schema *Map
 }
 
-// sections lists what is checked. The older ones hold what distributed-ucxx holds now, and
-// two keys that are gone.
+// sections returns the sections that are checked. The older ones have the keys of distributed-ucxx, and two keys that
+// were removed.
 var sections = sync.OnceValue(func() []section {
 	of := func(key string) *Map {
 		e, _ := lookup(schema(), "properties."+key)
@@ -85,15 +85,15 @@ var sections = sync.OnceValue(func() []section {
 type Problem struct {
 	// Key is the dotted key as it was written.
 	Key string
-	// Source is where.
+	// Source is the source of the key.
 	Source Source
-	// Text says what is wrong.
+	// Text describes the problem.
 	Text string
-	// Nearest is the valid key that is most like an unknown one.
+	// Nearest is the valid key that is closest to an unknown one.
 	Nearest string
 }
 
-// Error names the place, the fault and the nearest valid key.
+// Error returns the source, the problem and the nearest valid key.
 func (p *Problem) Error() string {
 	s := fmt.Sprintf("%s: %s", p.Source, p.Text)
 	if p.Nearest != "" {
@@ -102,8 +102,7 @@ func (p *Problem) Error() string {
 	return s
 }
 
-// Check returns what is wrong in the UCX, RMM and millstream sections, by file and line. Other
-// sections are not looked at.
+// Check returns the problems of the UCX, RMM and millstream sections, by file and line. Other sections are not checked.
 func (c *Config) Check() []error {
 	var problems []*Problem
 	root := c.Root()
@@ -123,7 +122,7 @@ func (c *Config) Check() []error {
 	return all
 }
 
-// isUnset reports whether a value says nothing: null, or a variable that is empty.
+// isUnset reports whether a value is null or an empty variable.
 func isUnset(v any) bool { return v == nil || v == "" }
 
 // property returns the schema of one key of an object.
@@ -171,7 +170,7 @@ func check(schema *Map, key string, e Entry) []*Problem {
 	return problems
 }
 
-// wrongType returns what is wrong with a value, or nothing.
+// wrongType returns the problem of a value, or "".
 func wrongType(types, format, value any) string {
 	allowed := listOf(types)
 	if allowed == nil {
@@ -214,7 +213,7 @@ func wrongType(types, format, value any) string {
 	return fmt.Sprintf("%s is not of type %s", describe(value), list)
 }
 
-// nearest returns the known key that takes the fewest changes to get to.
+// nearest returns the known key with the smallest edit distance.
 func nearest(name string, known *Map) string {
 	best, least := "", -1
 	for e := range known.All() {
@@ -226,7 +225,7 @@ func nearest(name string, known *Map) string {
 	return best
 }
 
-// distance is Levenshtein's, of short texts.
+// distance returns the Levenshtein distance of short texts.
 func distance(a, b string) int {
 	if len(a) > 100 {
 		return len(a) + len(b)

@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// Settings works out the settings of UCX and of GPU memory. A UCX_* variable wins over
-// overrides (flags, Go structs), those over Set, Set over DASK_* variables, those over files.
-// Within one of these the newest spelling wins: distributed-ucxx over distributed.comm.ucx and
-// distributed.rmm over ucx and rmm.
+// Settings returns the settings of UCX and of GPU memory. In decreasing precedence they come from UCX_* variables,
+// overrides (flags, Go structs), Set, DASK_* variables and files. Within one of these the newest spelling wins:
+// distributed-ucxx over distributed.comm.ucx and distributed.rmm over ucx and rmm.
 func (c *Config) Settings(o Overrides) (*Settings, error) {
 	r := &resolver{
 		root:     c.Root(),
@@ -37,7 +36,7 @@ func (c *Config) Settings(o Overrides) (*Settings, error) {
 	return r.s, r.translate()
 }
 
-// resolver works out one Settings.
+// resolver resolves one Settings.
 type resolver struct {
 	root     *Map
 	override Source // of what Overrides sets
@@ -58,7 +57,7 @@ type candidate struct {
 	src   Source
 }
 
-// find returns the winner among the spellings, newest first. Null is no value.
+// find returns the winner among the spellings, newest first. Null is not a value.
 func (r *resolver) find(keys []string) (candidate, bool) {
 	var best candidate
 	found := false
@@ -76,18 +75,18 @@ func (r *resolver) find(keys []string) (candidate, bool) {
 			best, found = c, true
 		}
 	}
-	// Processes that run distributed-ucxx go by the spelling alone.
+	// Processes with distributed-ucxx use the spelling only.
 	if found && newest.key != best.key && !equal(newest.value, best.value) {
 		r.s.Warnings = append(r.s.Warnings, Warning{
 			Key: best.key, Replacement: replacement(best.key, best.src), Source: best.src,
-			Text: fmt.Sprintf("%s wins over %s (%s); Python's distributed-ucxx decides by the spelling alone and "+
-				"takes the latter", best.key, newest.key, newest.src),
+			Text: fmt.Sprintf("%s takes precedence over %s (%s); Python's distributed-ucxx decides by the "+
+				"spelling alone and uses the latter", best.key, newest.key, newest.src),
 		})
 	}
 	return best, found
 }
 
-// in lists a key in all sections.
+// in returns a key in all sections.
 func in(key string) []string {
 	keys := make([]string, len(ucxSections))
 	for i, section := range ucxSections {
@@ -122,8 +121,8 @@ func (r *resolver) switches() {
 	}
 }
 
-// environment merges the maps of all spellings, key by key. In distributed-ucxx the newest map
-// hides the others whole.
+// environment merges the maps of all spellings, key by key. In distributed-ucxx the newest map hides the others
+// completely.
 func (r *resolver) environment() {
 	merged := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(r.s.UCX.Environment)) {
@@ -140,7 +139,7 @@ func (r *resolver) environment() {
 	names := map[string][]string{}
 	for _, section := range in("environment") {
 		e, _ := lookup(r.root, section)
-		m, _ := e.Value.(*Map) // Check reports what is no map
+		m, _ := e.Value.(*Map) // Check reports other types
 		for e := range m.All() {
 			key, ok := e.Key.(string)
 			if name := optionName(key); ok && name != "NET_DEVICES" {
@@ -170,7 +169,7 @@ func (r *resolver) environment() {
 	r.s.UCX.Environment = merged
 }
 
-// optionText writes a value as UCX reads it.
+// optionText formats a value for UCX.
 func optionText(v any) (string, error) {
 	switch v := v.(type) {
 	case bool:
@@ -223,7 +222,7 @@ func (r *resolver) netDevices() {
 
 func (r *resolver) pool() {
 	if r.s.RMM.PoolSize < 0 {
-		r.fail(poolKeys[0], r.override, errors.New("a pool has no negative size"))
+		r.fail(poolKeys[0], r.override, errors.New("negative pool size"))
 		return
 	}
 	if r.s.RMM.PoolSize != 0 {
@@ -244,8 +243,8 @@ func (r *resolver) pool() {
 	r.list(poolKeys[0], size, c.src)
 }
 
-// poolSize reads a number of bytes that is not negative and not a fraction, which other tools
-// take for a part of the GPU's memory.
+// poolSize parses a number of bytes that is not negative and not a fraction, which other tools interpret as a fraction
+// of the GPU's memory.
 func poolSize(v any) (int64, error) {
 	size, err := toBytes(v)
 	if err != nil {
@@ -257,7 +256,7 @@ func poolSize(v any) (int64, error) {
 	return size, nil
 }
 
-// native reads what only Millstream knows.
+// native reads settings that only Millstream has.
 func (r *resolver) native(env environ) {
 	const library = "millstream.ucx.library"
 	c, ok := r.find([]string{library})
@@ -283,7 +282,7 @@ func (r *resolver) native(env environ) {
 	r.nativeSwitch("millstream.ucx.polling", &r.s.UCX.Polling)
 }
 
-// nativeSwitch reads one of the switches that only Millstream knows.
+// nativeSwitch reads a switch that only Millstream has.
 func (r *resolver) nativeSwitch(key string, to *Switch) {
 	if *to != Unset {
 		r.list(key, to.value(), r.override)
@@ -303,7 +302,7 @@ func (r *resolver) nativeSwitch(key string, to *Switch) {
 	r.list(key, on, c.src)
 }
 
-// translate fills in the options, less those that UCX takes from its own variables.
+// translate sets the options, except those that UCX reads from its own variables.
 func (r *resolver) translate() error {
 	options, warnings, err := r.s.UCX.Translate()
 	if err != nil {
@@ -326,8 +325,7 @@ func (r *resolver) translate() error {
 	return nil
 }
 
-// variableKeepsOut holds UCX_TLS, which wins over all settings, against the switches that are
-// off: they are a promise.
+// variableKeepsOut checks UCX_TLS, which takes precedence over all settings, against the switches that are off.
 func (r *resolver) variableKeepsOut() error {
 	tls, ok := r.s.Env["TLS"]
 	if !ok {
@@ -336,7 +334,7 @@ func (r *resolver) variableKeepsOut() error {
 	return r.locate(r.s.UCX.keepsOut(tls, "UCX_TLS"))
 }
 
-// locate says where a setting stands that contradicts others.
+// locate adds the source of a conflicting setting to an error.
 func (r *resolver) locate(err error) error {
 	var need *needError
 	var forbid *forbidError

@@ -5,26 +5,26 @@ import (
 	"strconv"
 )
 
-// Kind is the sort of place that a value came from. A greater Kind wins over a smaller one.
+// Kind is the kind of source of a value. A greater Kind takes precedence over a smaller one.
 type Kind uint8
 
-// The kinds, weakest first.
+// The kinds, in increasing precedence.
 const (
 	// KindDefault is a default of the package.
 	KindDefault Kind = iota
 	// KindFile is a YAML or JSON file.
 	KindFile
-	// KindEnv is a DASK_* variable, or one that carries a parent's configuration.
+	// KindEnv is a DASK_* variable, or one with a parent's configuration.
 	KindEnv
 	// KindSet is a value set by the program.
 	KindSet
 	// KindFlag is a flag of the command line or a field of a Go struct.
 	KindFlag
-	// KindUCX is a UCX_* variable, which UCX reads by itself.
+	// KindUCX is a UCX_* variable, which UCX itself reads.
 	KindUCX
 )
 
-// String names the kind in one word.
+// String returns the name of the kind.
 func (k Kind) String() string {
 	switch k {
 	case KindDefault:
@@ -43,7 +43,7 @@ func (k Kind) String() string {
 	return "kind " + strconv.Itoa(int(k))
 }
 
-// Source says where a value came from.
+// Source is the source of a value.
 type Source struct {
 	// Kind orders sources.
 	Kind Kind
@@ -51,11 +51,11 @@ type Source struct {
 	Name string
 	// Line is the line in the file, from 1; 0 elsewhere.
 	Line int
-	// Key is the key as it was written, when it has been renamed since.
+	// Key is the key as it was written, if it has been renamed.
 	Key string
 }
 
-// String is short enough for a column: file:line, the variable's name, "set" or "default".
+// String returns a short form: file:line, the variable's name, "set" or "default".
 func (s Source) String() string {
 	switch {
 	case s.Kind == KindFile && s.Line > 0:

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// inForm writes a key as the source has it: a variable's name for a variable.
+// inForm returns a key in the form of the source: a variable's name for a variable.
 func inForm(key string, src Source) string {
 	if src.Kind != KindEnv || src.Name == inheritVar {
 		return key
@@ -13,8 +13,7 @@ func inForm(key string, src Source) string {
 	return "DASK_" + strings.ToUpper(strings.NewReplacer(".", "__", "-", "_").Replace(key))
 }
 
-// newSpelling is the newest name of a setting of UCX or of the pool. It is empty for one that
-// has no effect any more.
+// newSpelling returns the newest name of a setting of UCX or of the pool. It is empty for one that has no effect.
 func newSpelling(key string) string {
 	key = strings.ReplaceAll(key, "_", "-")
 	for _, prefix := range []string{"distributed.comm.ucx.", "distributed.ucx.", "ucx."} {
@@ -37,7 +36,7 @@ func newSpelling(key string) string {
 	return key
 }
 
-// replacement is what to write instead of a deprecated key, in the form of its source.
+// replacement returns the key to use instead of a deprecated one, in the form of its source.
 func replacement(key string, src Source) string {
 	if key = newSpelling(key); key == "" {
 		return ""
@@ -45,8 +44,8 @@ func replacement(key string, src Source) string {
 	return inForm(key, src)
 }
 
-// nativeWarnings names the replacement of every deprecated key of UCX and the pool that is
-// set, and of sections whose name is nearly one of ours.
+// nativeWarnings returns the replacements of all deprecated keys of UCX and the pool that are set, and of sections
+// whose name is similar to one of Millstream's.
 func nativeWarnings(root *Map) []Warning {
 	warnings := oldSpellings(root)
 	for e := range root.All() {
@@ -63,7 +62,7 @@ func nativeWarnings(root *Map) []Warning {
 	return warnings
 }
 
-// oldSpellings lists the deprecated keys that are set.
+// oldSpellings returns the deprecated keys that are set.
 func oldSpellings(root *Map) []Warning {
 	var warnings []Warning
 	for _, s := range sections() {
@@ -74,16 +73,16 @@ func oldSpellings(root *Map) []Warning {
 	return warnings
 }
 
-// nativeWarningsOf is nativeWarnings of one key with its value.
+// nativeWarningsOf returns nativeWarnings of one key with its value.
 func nativeWarningsOf(key string, e Entry) []Warning {
 	root := &Map{}
 	if _, err := assign(root, key, e.Value, e.Source); err != nil {
-		return nil // nothing to stand in the way of it
+		return nil // cannot fail on an empty map
 	}
 	return nativeWarnings(root)
 }
 
-// deprecated warns of the keys below one that are set. Unknown ones are Check's to report.
+// deprecated warns about the keys below one that are set. Check reports unknown ones.
 func deprecated(schema *Map, key string, e Entry) []Warning {
 	if m, ok := e.Value.(*Map); ok {
 		var all []Warning
@@ -99,7 +98,7 @@ func deprecated(schema *Map, key string, e Entry) []Warning {
 	}
 	w := Warning{Key: key, Replacement: replacement(key, e.Source), Source: e.Source}
 	if w.Replacement == "" {
-		w.Text = key + " has no effect any more; remove it"
+		w.Text = key + " no longer has an effect; remove it"
 	} else {
 		w.Text = fmt.Sprintf("%s is deprecated; write %s instead", key, w.Replacement)
 	}

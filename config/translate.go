@@ -9,21 +9,20 @@ import (
 
 const ucxSection = "distributed-ucxx."
 
-// Translate turns settings into UCX options, without UCX_. It is what distributed-ucxx does,
-// except that
+// Translate returns the UCX options of the settings, without UCX_. It is equivalent to distributed-ucxx, except that
 //   - infiniband alone and cuda-copy alone can move GPU memory,
 //   - rdmacm without infiniband, net-devices "auto" without it, and nvlink without cuda-copy are
 //     errors,
 //   - a switch that is off keeps its transport out, whatever else is on or left to UCX.
 //
-// The warnings tell of settings without effect.
+// The warnings name settings without effect.
 func (u UCX) Translate() (options map[string]string, warnings []Warning, err error) {
 	options = map[string]string{}
 	switch {
 	case u.RDMACM == On && u.InfiniBand != On:
 		return nil, nil, needs(ucxSection+"rdmacm", ucxSection+"infiniband")
 	case u.NVLink == On && u.CUDACopy == Off:
-		// UCX tells device memory from host memory by cuda_copy.
+		// UCX detects device memory with cuda_copy.
 		return nil, nil, needs(ucxSection+"nvlink", ucxSection+"cuda-copy")
 	case u.NetDevices == "auto" && u.InfiniBand != On:
 		return nil, nil, needs(ucxSection+`environment.net-devices "auto"`, ucxSection+"infiniband")
@@ -61,7 +60,7 @@ func (u UCX) Translate() (options map[string]string, warnings []Warning, err err
 	return options, warnings, u.keepsOut(options["TLS"], ucxSection+"environment.tls")
 }
 
-// allowed are the transports of the switches that are on; none leaves the choice to UCX.
+// allowed returns the transports of the switches that are on; none leaves the choice to UCX.
 func (u UCX) allowed() []string {
 	if u.TCP != On && u.NVLink != On && u.InfiniBand != On && u.CUDACopy != On {
 		return nil
@@ -74,7 +73,7 @@ func (u UCX) allowed() []string {
 	case u.TCP != Off:
 		tls = append(tls, "tcp")
 	case u.InfiniBand != On:
-		// Without tcp and InfiniBand, host memory needs another way: that of one host.
+		// Without tcp and InfiniBand, host memory needs another transport, within one host.
 		tls = append(tls, "self", "sm")
 	}
 	if u.CUDACopy == On || u.NVLink == On || u.InfiniBand == On && u.CUDACopy != Off {
@@ -86,12 +85,12 @@ func (u UCX) allowed() []string {
 	return tls
 }
 
-// transportSwitch is a switch that lets a transport in or keeps it out.
+// transportSwitch is a switch that allows or excludes a transport.
 type transportSwitch struct {
 	key       string
 	state     Switch
 	transport string   // as UCX_TLS excludes it
-	members   []string // names in UCX_TLS that let it in, beside all
+	members   []string // names in UCX_TLS that allow it, in addition to all
 }
 
 func (u UCX) transportSwitches() []transportSwitch {
@@ -106,13 +105,12 @@ func (u UCX) transportSwitches() []transportSwitch {
 	}
 }
 
-// forbidden are the switches that are off.
+// forbidden returns the switches that are off.
 func (u UCX) forbidden() []transportSwitch {
 	return slices.DeleteFunc(u.transportSwitches(), func(s transportSwitch) bool { return s.state != Off })
 }
 
-// keepsOut makes sure that a value of UCX_TLS, which somebody else has written, lets nothing in
-// that a switch forbids.
+// keepsOut checks that a value of UCX_TLS from another source allows no transport that a switch excludes.
 func (u UCX) keepsOut(tls, from string) error {
 	for _, s := range u.forbidden() {
 		if s.allowedBy(tls) {
@@ -122,7 +120,7 @@ func (u UCX) keepsOut(tls, from string) error {
 	return nil
 }
 
-// allowedBy tells whether a value of UCX_TLS lets the transport in.
+// allowedBy reports whether a value of UCX_TLS allows the transport.
 func (s transportSwitch) allowedBy(tls string) bool {
 	rest, negated := strings.CutPrefix(tls, "^")
 	if rest == "" {
@@ -130,7 +128,7 @@ func (s transportSwitch) allowedBy(tls string) bool {
 	}
 	named := false
 	for name := range strings.SplitSeq(rest, ",") {
-		// "ud:aux" and the like only help others to connect; \rc is rc without its helpers.
+		// "ud:aux" and the like only help to connect others; \rc is rc without its helpers.
 		name, _, helper := strings.Cut(strings.TrimSpace(name), ":")
 		name = strings.TrimPrefix(name, `\`)
 		switch {
@@ -143,10 +141,10 @@ func (s transportSwitch) allowedBy(tls string) bool {
 	return named != negated
 }
 
-// forbidError is a list of transports that has one that a switch forbids.
+// forbidError is returned for a list of transports with one that a switch excludes.
 type forbidError struct{ key, from, tls, transport string }
 
 func (e *forbidError) Error() string {
-	return fmt.Sprintf("%s is false, and %s=%s lets %s in: leave %s out of it, or %s unset", e.key, e.from, e.tls,
+	return fmt.Sprintf("%s is false, and %s=%s allows %s: remove %s from it, or unset %s", e.key, e.from, e.tls,
 		e.transport, e.transport, e.key)
 }

@@ -44,12 +44,12 @@ func TestTranslateContradictions(t *testing.T) {
 		want string
 	}{
 		{"{tcp: false, environment: {tls: 'tcp,self'}}", "", "distributed-ucxx.tcp is false, and " +
-			"distributed-ucxx.environment.tls=tcp,self lets tcp in: leave tcp out of it, or distributed-ucxx.tcp unset"},
-		{"{nvlink: false, environment: {tls: '^tcp'}}", "", "lets cuda_ipc in"},
-		{"{nvlink: false, environment: {tls: cuda}}", "", "lets cuda_ipc in"},
-		{"{infiniband: false, environment: {tls: 'rc_x,self'}}", "", "lets ib in"},
-		{"{tcp: false}", "UCX_TLS=tcp,self", "distributed-ucxx.tcp is false, and UCX_TLS=tcp,self lets tcp in"},
-		{"{infiniband: false}", "UCX_TLS=all", "lets ib in"},
+			"distributed-ucxx.environment.tls=tcp,self allows tcp: remove tcp from it, or unset distributed-ucxx.tcp"},
+		{"{nvlink: false, environment: {tls: '^tcp'}}", "", "allows cuda_ipc"},
+		{"{nvlink: false, environment: {tls: cuda}}", "", "allows cuda_ipc"},
+		{"{infiniband: false, environment: {tls: 'rc_x,self'}}", "", "allows ib"},
+		{"{tcp: false}", "UCX_TLS=tcp,self", "distributed-ucxx.tcp is false, and UCX_TLS=tcp,self allows tcp"},
+		{"{infiniband: false}", "UCX_TLS=all", "allows ib"},
 		{"{nvlink: true, cuda-copy: false}", "", "distributed-ucxx.nvlink needs distributed-ucxx.cuda-copy"},
 	} {
 		var env []string

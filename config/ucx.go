@@ -12,7 +12,7 @@ const (
 	Off
 )
 
-// SwitchOf turns a boolean into a Switch.
+// SwitchOf returns the Switch of a boolean.
 func SwitchOf(on bool) Switch {
 	if on {
 		return On
@@ -30,10 +30,9 @@ func (s Switch) value() any {
 	return s == On
 }
 
-// UCX is what a user can say about UCX. The zero value leaves everything to UCX. The keys are
-// those of section distributed-ucxx; variables are DASK_DISTRIBUTED_UCXX__<KEY>. A transport
-// whose Switch is Off is not used by any lane: UCX is told so, and a UCX_TLS that lets it in is
-// an error.
+// UCX are the settings of UCX. The zero value leaves everything to UCX. The keys are those of section distributed-ucxx;
+// variables are DASK_DISTRIBUTED_UCXX__<KEY>. A transport whose Switch is Off is not used: it is excluded in UCX, and a
+// UCX_TLS that allows it is an error.
 type UCX struct {
 	// TCP allows tcp (key tcp).
 	TCP Switch
@@ -46,40 +45,39 @@ type UCX struct {
 	// CUDACopy allows cuda_copy, which moves GPU memory over any transport, and with it tcp
 	// (key cuda-copy).
 	CUDACopy Switch
-	// CreateCUDAContext makes a CUDA context before UCX starts (key create-cuda-context).
-	// Unset makes one if UCX_TLS names CUDA.
+	// CreateCUDAContext creates a CUDA context before UCX starts (key create-cuda-context). Unset creates one if
+	// UCX_TLS contains CUDA.
 	CreateCUDAContext Switch
 	// MultiBuffer sends the frames of a message as one (key multi-buffer, default off).
 	MultiBuffer Switch
 	// NetDevices are the network devices to use, such as mlx5_0:1 (key environment.net-devices,
 	// default all). "auto" leaves the choice to UCX and needs InfiniBand.
 	NetDevices string
-	// Environment holds other settings of UCX (key environment). "rndv-thresh" and "RNDV_THRESH"
-	// both are UCX_RNDV_THRESH.
+	// Environment has other settings of UCX (key environment). "rndv-thresh" and "RNDV_THRESH" both are
+	// UCX_RNDV_THRESH.
 	Environment map[string]string
 	// Library is the path of a libucp.so.0 (key millstream.ucx.library, variable
 	// MILLSTREAM_UCX_LIBRARY, default: searched for).
 	Library string
-	// PlainLanes leaves the choice of lanes to UCX (key millstream.ucx.plain-lanes, default off).
+	// PlainLanes leaves the choice of transports to UCX (key millstream.ucx.plain-lanes, default off).
 	PlainLanes Switch
-	// Polling has waits for messages never sleep, as in UCXX's polling mode: who waits takes a processor (key
+	// Polling makes waits for messages never sleep, as in UCXX's polling mode: each wait uses a processor (key
 	// millstream.ucx.polling, default off).
 	Polling Switch
 }
 
-// RMM is what a user can say about the pool of GPU memory.
+// RMM are the settings of the pool of GPU memory.
 type RMM struct {
-	// PoolSize is the pool's first size in bytes (key distributed-ucxx.rmm.pool-size, default 0:
-	// no pool).
+	// PoolSize is the pool's initial size in bytes (key distributed-ucxx.rmm.pool-size, default 0: no pool).
 	PoolSize int64
 }
 
-// Overrides are settings from flags or from a program, which win over the configuration.
+// Overrides are settings from flags or from a program, which take precedence over the configuration.
 type Overrides struct {
-	// UCX and RMM are used where they are set.
+	// UCX and RMM are used if they are set.
 	UCX UCX
 	RMM RMM
-	// From names their source in reports (default "program").
+	// From is their source in reports (default "program").
 	From string
 }
 
@@ -87,33 +85,32 @@ type Overrides struct {
 type Setting struct {
 	// Key is the setting's newest name, for example distributed-ucxx.tcp.
 	Key string
-	// Value is the effective value, nil when nothing sets it.
+	// Value is the effective value, nil if it is not set.
 	Value any
-	// Source is where it came from.
+	// Source is the source of the value.
 	Source Source
 }
 
-// Settings is what the configuration says about UCX and GPU memory, after precedence.
+// Settings are the effective settings of UCX and GPU memory.
 type Settings struct {
 	// UCX and RMM are the effective values.
 	UCX UCX
 	RMM RMM
-	// Options are for ucx.Config.Options: names without UCX_. Those that a UCX_* variable
-	// sets are left out, as UCX reads them itself.
+	// Options are for ucx.Config.Options: names without UCX_. Those that a UCX_* variable sets are left out, as UCX
+	// reads them itself.
 	Options map[string]string
 	// Env are the UCX_* variables of the process, without UCX_.
 	Env map[string]string
-	// CUDAContext reports whether a CUDA context is to exist before UCX starts, if there is a
-	// GPU. Only when UCX.CreateCUDAContext is On is it an error that there is none.
+	// CUDAContext reports whether a CUDA context must exist before UCX starts, if there is a GPU. A missing GPU is an
+	// error only if UCX.CreateCUDAContext is On.
 	CUDAContext bool
-	// Values lists every setting of the two sections with its source, in the schema's order.
+	// Values are all settings of the two sections with their sources, in the schema's order.
 	Values []Setting
-	// Warnings tell of settings that another one hides or contradicts.
+	// Warnings are about settings that another one hides or contradicts.
 	Warnings []Warning
 }
 
-// Effective returns the value of a UCX option (without UCX_) from a variable or from Options,
-// and "" when UCX decides.
+// Effective returns the value of a UCX option (without UCX_) from a variable or from Options, and "" if UCX decides.
 func (s *Settings) Effective(option string) string {
 	if v, ok := s.Env[option]; ok {
 		return v
@@ -121,7 +118,7 @@ func (s *Settings) Effective(option string) string {
 	return s.Options[option]
 }
 
-// spelling is a key, and what it was called at what time.
+// spelling is the age of the spelling of a key.
 type spelling uint8
 
 const (
@@ -130,11 +127,10 @@ const (
 	spellOld                    // ucx and rmm, and distributed.ucx, where Dask moves ucx
 )
 
-// Sections in which UCX's settings are looked for, newest first.
+// Sections that are searched for UCX's settings, newest first.
 var ucxSections = []string{"distributed-ucxx", "distributed.comm.ucx", "distributed.ucx", "ucx"}
 
-// poolKeys are the names of the pool's size, newest first. The third is what a much copied
-// example shows; Dask never read it.
+// poolKeys are the names of the pool's size, newest first. The third is from a widespread example; Dask never read it.
 var poolKeys = []string{
 	"distributed-ucxx.rmm.pool-size", "distributed.rmm.pool-size", "distributed.comm.ucx.rmm.pool-size",
 	"distributed.ucx.rmm.pool-size",
@@ -150,7 +146,7 @@ func (u *UCX) switchOf(key string) *Switch {
 	}[key]
 }
 
-// age tells how old the spelling of a key is.
+// age returns the age of the spelling of a key.
 func age(key string) spelling {
 	first, rest, _ := strings.Cut(strings.ReplaceAll(key, "_", "-"), ".")
 	switch {
@@ -162,12 +158,12 @@ func age(key string) spelling {
 	return spellOld
 }
 
-// optionName is the UCX option of a key in environment, without UCX_.
+// optionName returns the UCX option of a key in environment, without UCX_.
 func optionName(key string) string {
 	return strings.TrimPrefix(strings.ToUpper(strings.ReplaceAll(key, "-", "_")), "UCX_")
 }
 
-// needError is a setting that makes no sense without another.
+// needError is returned for a setting that requires another one.
 type needError struct{ key, needs string }
 
 func (e *needError) Error() string {

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// What dask.utils calls the units of bytes and of time, in lower case.
+// The units of bytes and of time of dask.utils, in lower case.
 var (
 	byteUnits = map[string]float64{
 		"": 1, "b": 1,
@@ -24,8 +24,8 @@ var (
 	}
 )
 
-// ParseBytes reads a number of bytes as dask.utils.parse_bytes does: "12GB", "1.5 MiB", "1e6".
-// GB are powers of ten, GiB powers of two.
+// ParseBytes parses a number of bytes like dask.utils.parse_bytes: "12GB", "1.5 MiB", "1e6". GB are powers of ten, GiB
+// powers of two.
 func ParseBytes(text string) (int64, error) {
 	number, unit := splitUnit(text, strings.ContainsFunc(text, unicode.IsDigit))
 	factor, ok := byteUnits[unit]
@@ -44,8 +44,8 @@ func ParseBytes(text string) (int64, error) {
 	return int64(n), nil
 }
 
-// ParseDuration reads a time as dask.utils.parse_timedelta does: "30s", "1.5 minutes", "100ms".
-// A number without a unit is seconds.
+// ParseDuration parses a duration like dask.utils.parse_timedelta: "30s", "1.5 minutes", "100ms". A number without a
+// unit is seconds.
 func ParseDuration(text string) (time.Duration, error) {
 	compact := strings.ReplaceAll(text, " ", "")
 	number, unit := splitUnit(text, compact != "" && unicode.IsDigit(rune(compact[0])))
@@ -67,7 +67,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return time.Duration(math.Round(n)), nil
 }
 
-// splitUnit cuts the letters off the end. A unit alone means one of it.
+// splitUnit cuts the unit off the end. A unit alone means one of it.
 func splitUnit(text string, hasNumber bool) (number, unit string) {
 	text = strings.ReplaceAll(text, " ", "")
 	if !hasNumber {
@@ -82,8 +82,8 @@ func splitUnit(text string, hasNumber bool) (number, unit string) {
 	return text[:end], strings.ToLower(text[end:])
 }
 
-// pythonFloat is Python's float of a text that ends in no letter: underscores may stand
-// between digits, and spaces around them.
+// pythonFloat is Python's float of a text that does not end with a letter: underscores are allowed between digits, and
+// spaces around them.
 func pythonFloat(text string) (float64, error) {
 	text = strings.TrimSpace(text)
 	if strings.Contains(text, "_") {

@@ -14,7 +14,7 @@ import (
 // List is a YAML sequence or a Python list.
 type List []any
 
-// Tuple is a Python tuple, which only a variable can hold.
+// Tuple is a Python tuple, which only a variable can contain.
 type Tuple []any
 
 // Set is a Python set, in the order written.
@@ -27,28 +27,27 @@ type Date struct {
 	Day   int
 }
 
-// String writes the date as YAML does.
+// String returns the date in YAML's form.
 func (d Date) String() string { return fmt.Sprintf("%04d-%02d-%02d", d.Year, d.Month, d.Day) }
 
 // Time is a YAML timestamp.
 type Time struct {
 	time.Time
-	// Naive is set when the file names no time zone; Time is then in UTC.
+	// Naive reports whether the file has no time zone; Time is then in UTC.
 	Naive bool
 }
 
 // Entry is one key of a Map.
 type Entry struct {
-	// Key is a string wherever Dask can merge; inside of lists it can be any hashable value.
+	// Key is a string where Dask can merge; inside lists it can be any hashable value.
 	Key any
 	// Value is one of the types that the package lists.
 	Value any
-	// Source says where the value came from.
+	// Source is the source of the value.
 	Source Source
 }
 
-// Map keeps its keys in order, as Python's dict does. Only the package changes one, and only
-// before anybody else sees it.
+// Map keeps its keys in order, like Python's dict. Only the package modifies one, and only before it is shared.
 type Map struct {
 	entries []Entry
 	index   map[string]int // hash of the key to its place in entries
@@ -97,7 +96,7 @@ func (m *Map) has(key any) bool {
 	return ok
 }
 
-// put replaces in place, or appends. It reports whether the key can be one.
+// put replaces in place, or appends. It reports whether the key is hashable.
 func (m *Map) put(key, value any, src Source) bool {
 	hash, ok := hashKey(key)
 	if !ok {
@@ -133,7 +132,7 @@ func (m *Map) remove(key any) {
 	}
 }
 
-// clone copies the maps, not the lists: those never change.
+// clone copies the maps, not the lists, which never change.
 func (m *Map) clone() *Map {
 	c := &Map{entries: slices.Clone(m.entries), index: make(map[string]int, len(m.index))}
 	for h, i := range m.index {
@@ -147,8 +146,8 @@ func (m *Map) clone() *Map {
 	return c
 }
 
-// hashKey gives equal text to keys that are equal in Python, where 1 == 1.0 == True.
-// Lists, sets and maps are no keys.
+// hashKey returns equal text for keys that are equal in Python, where 1 == 1.0 == True. Lists, sets and maps are not
+// hashable.
 func hashKey(key any) (string, bool) {
 	switch k := key.(type) {
 	case nil:
@@ -196,7 +195,7 @@ func hashKey(key any) (string, bool) {
 	return "", false
 }
 
-// equal compares values as Python's == does.
+// equal compares values like Python's ==.
 func equal(a, b any) bool {
 	switch x := a.(type) {
 	case List:
@@ -238,7 +237,7 @@ func equal(a, b any) bool {
 	return oka && okb && ha == hb
 }
 
-// typeName is what users call a value's type.
+// typeName returns the name of a value's type for users.
 func typeName(v any) string {
 	switch v.(type) {
 	case nil:
@@ -263,7 +262,7 @@ func typeName(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// aType is a value's type with its article.
+// aType returns the name of a value's type with its article.
 func aType(v any) string {
 	switch name := typeName(v); name[0] {
 	case 'a', 'e', 'i', 'o', 'u':

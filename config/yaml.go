@@ -11,25 +11,25 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// What one file may hold. A configuration is a few pages; what is far beyond is a mistake or
-// an attack, and an alias can name a subtree that names others.
+// Limits of one file. A configuration is a few pages; a much larger one is a mistake or an attack, and an alias can
+// refer to a subtree with further aliases.
 const (
 	maxFile  = 4 << 20 // bytes
 	maxDepth = 100     // maps and lists inside of each other
 	maxNodes = 200_000 // values, with every use of an alias counted
 )
 
-// FileError is a file that cannot be read as a configuration.
+// FileError is returned for a file that cannot be parsed as a configuration.
 type FileError struct {
 	// File is its path.
 	File string
-	// Line is where, from 1, or 0.
+	// Line is the line, from 1, or 0.
 	Line int
-	// Err is what is wrong.
+	// Err is the cause.
 	Err error
 }
 
-// Error names the place and the fault.
+// Error returns the place and the cause.
 func (e *FileError) Error() string {
 	if e.Line == 0 {
 		return fmt.Sprintf("%s: %v", e.File, e.Err)
@@ -37,10 +37,10 @@ func (e *FileError) Error() string {
 	return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// ParseYAML reads one document as PyYAML's safe_load does. name is for sources and errors.
+// ParseYAML parses one document like PyYAML's safe_load. name is for sources and errors.
 func ParseYAML(name string, text []byte) (any, error) {
 	doc, err := parseDocument(name, text)
 	if err != nil || doc == nil {
@@ -50,8 +50,8 @@ func ParseYAML(name string, text []byte) (any, error) {
 	return b.value(doc, 0)
 }
 
-// ParseFile reads the text of a configuration file. An empty one gives a nil Map; anything
-// but a map at the top is an error.
+// ParseFile parses the text of a configuration file. It returns a nil Map for an empty one; anything but a map at the
+// top is an error.
 func ParseFile(name string, text []byte) (*Map, error) {
 	v, err := ParseYAML(name, text)
 	if err != nil || v == nil {
@@ -65,7 +65,7 @@ func ParseFile(name string, text []byte) (*Map, error) {
 	return m, mergeable(name, m)
 }
 
-// mergeable wants keys to be text, where maps of several files are merged by their keys.
+// mergeable requires keys to be text, since maps of several files are merged by their keys.
 func mergeable(name string, m *Map) error {
 	for e := range m.All() {
 		if _, ok := e.Key.(string); !ok {
@@ -90,7 +90,7 @@ func parseDocument(name string, text []byte) (root *yaml.Node, err error) {
 	if !utf8.Valid(text) {
 		return nil, &FileError{name, 0, errors.New("the file is not UTF-8 text")}
 	}
-	// The parser reports some faults by panic and recovers most of them itself.
+	// The parser reports some errors by panic and recovers most of them itself.
 	defer func() {
 		if p := recover(); p != nil {
 			root, err = nil, &FileError{name, 0, fmt.Errorf("not YAML: %v", p)}
@@ -127,11 +127,11 @@ func syntaxError(name string, err error) error {
 	return &FileError{name, line, errors.New(text)}
 }
 
-// builder turns nodes into values. It belongs to one call of ParseYAML.
+// builder converts nodes to values. It belongs to one call of ParseYAML.
 type builder struct {
 	name  string
 	nodes int
-	open  map[*yaml.Node]bool // aliases being followed, so that none holds itself
+	open  map[*yaml.Node]bool // aliases being followed, to detect cycles
 }
 
 func (b *builder) fail(n *yaml.Node, format string, args ...any) error {
@@ -148,7 +148,7 @@ func (b *builder) enter(n *yaml.Node, depth int) error {
 	return nil
 }
 
-// follow returns what an alias stands for, and marks it until done.
+// follow returns the target of an alias, and marks it until done.
 func (b *builder) follow(n *yaml.Node) (target *yaml.Node, done func(), err error) {
 	if n.Kind != yaml.AliasNode {
 		return n, func() {}, nil
@@ -160,7 +160,7 @@ func (b *builder) follow(n *yaml.Node) (target *yaml.Node, done func(), err erro
 	return n.Alias, func() { delete(b.open, n.Alias) }, nil
 }
 
-// tagOf is the tag that PyYAML gives a scalar.
+// tagOf returns the tag that PyYAML assigns to a scalar.
 func tagOf(n *yaml.Node) string {
 	switch {
 	case n.Tag == "!": // the mark for "no tag", which PyYAML takes as plain even with quotes
@@ -262,8 +262,7 @@ func (b *builder) mapping(n *yaml.Node, depth int) (*Map, error) {
 	return m, nil
 }
 
-// pairs lists keys and values with merge keys (<<) resolved: what is merged comes first, so
-// that the map's own keys win.
+// pairs returns keys and values with merge keys (<<) resolved: merged keys come first, so that the map's own keys win.
 func (b *builder) pairs(n *yaml.Node, depth int) ([]*yaml.Node, error) {
 	if err := b.enter(n, depth); err != nil {
 		return nil, err

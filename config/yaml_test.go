@@ -41,11 +41,11 @@ func TestFileErrorsNameTheLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: 1\nb: 2\nyes: 3\n":      "f.yaml:3: key true is a boolean in YAML, and keys are text; write it in quotes",
 		"a: 1\nb: !!int x\n":        `f.yaml:2: "x" is not an integer: "x" is not an integer`,
-		"a:\n  b: =\n":              `f.yaml:2: "=" has a meaning of its own here; write "=" in quotes`,
+		"a:\n  b: =\n":              `f.yaml:2: "=" has a special meaning; write "=" in quotes`,
 		"a: 1\n[\n":                 "f.yaml:2: ",
 		"- 1\n":                     "f.yaml:1: the top of a configuration file must be keys with values, not a list",
 		"a: {[1]: 2}\n":             "f.yaml:1: a list cannot be a key",
-		"a: 1\nb: 2001-02-31\n":     `f.yaml:2: "2001-02-31" is no day or time of day`,
+		"a: 1\nb: 2001-02-31\n":     `f.yaml:2: "2001-02-31" is not a date or time of day`,
 		"a: {<<: [1]}\n":            "f.yaml:1: << merges maps only",
 		"a: {<<: 1}\n":              "f.yaml:1: << merges a map or a list of maps",
 		"a: !!pairs [1]\n":          "f.yaml:1: each item of !!pairs is one key with its value",
