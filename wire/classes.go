@@ -6,12 +6,12 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// Classes that Go knows, by the names under which Python pickles them.
+// Classes that Go supports, by the names under which Python pickles them.
 var (
 	classBytes     = pickle.Global{Module: "builtins", Name: "bytes"}
 	classByteArray = pickle.Global{Module: "builtins", Name: "bytearray"}
 	classNDArray   = pickle.Global{Module: "numpy", Name: "ndarray"}
-	// the codec of internal/wire/arrowipc reads the two
+	// read by the codec of internal/wire/arrowipc
 	classTable       = pickle.Global{Module: "pyarrow.lib", Name: "Table"}
 	classRecordBatch = pickle.Global{Module: "pyarrow.lib", Name: "RecordBatch"}
 	classCuPy        = pickle.Global{Module: "cupy", Name: "ndarray"}
@@ -22,8 +22,8 @@ var (
 var allClasses = []pickle.Global{classBytes, classByteArray, classNDArray, classTable, classRecordBatch, classCuPy,
 	classNumba, classRMM}
 
-// knownClasses maps their pickles to classes, so that the common ones are not parsed: ours,
-// and those that CPython writes in protocols 4 and 5.
+// knownClasses maps their pickles to classes, so that common ones are not parsed: those of this package, and those that
+// CPython writes in protocols 4 and 5.
 var knownClasses = sync.OnceValue(func() map[string]pickle.Global {
 	m := make(map[string]pickle.Global)
 	for _, g := range allClasses {
@@ -35,10 +35,10 @@ var knownClasses = sync.OnceValue(func() map[string]pickle.Global {
 	return m
 })
 
-// classPickle is the pickle of a class.
+// classPickle returns the pickle of a class.
 func classPickle(g pickle.Global) []byte { return pickle.AppendGlobal(nil, g.Module, g.Name) }
 
-// pythonClassPickle is the same as CPython writes it: with a frame, and everything in the memo.
+// pythonClassPickle returns the same in CPython's form: with a frame, and everything in the memo.
 func pythonClassPickle(proto byte, g pickle.Global) []byte {
 	const frame, shortUnicode, memoize, stackGlobal, stop = 0x95, 0x8c, 0x94, 0x93, '.'
 	body := []byte{shortUnicode, byte(len(g.Module))}
@@ -47,7 +47,7 @@ func pythonClassPickle(proto byte, g pickle.Global) []byte {
 	return append([]byte{0x80, proto, frame, byte(len(body)), 0, 0, 0, 0, 0, 0, 0}, body...)
 }
 
-// typeName is Dask's name of a class in the header's "type", which is for people.
+// typeName returns Dask's name of a class in the header's "type", which is for display.
 func typeName(g pickle.Global) string {
 	if g.Module == "builtins" {
 		return g.Name

@@ -10,16 +10,16 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// Decode builds the value of a message. What it returns borrows from the message's frames:
-// it is valid until the message is released, and Clone detaches it.
+// Decode returns the value of a message. It borrows from the message's frames: it is valid until the message is
+// released; Clone detaches it.
 //
 // Arrays of the body become []any and maps Dict; see the list of types at Dict.
 func Decode(m *Message, opt DecodeOptions) (any, error) {
 	if len(m.Frames) == 0 {
-		return nil, fmt.Errorf("wire: a message has no frame, not even a body")
+		return nil, fmt.Errorf("wire: message without a body")
 	}
 	if m.Frames[0].OnDevice() {
-		return nil, fmt.Errorf("wire: the body of a message is in memory of a GPU")
+		return nil, fmt.Errorf("wire: body of a message is in GPU memory")
 	}
 	d, err := newDecoder(m.Frames, opt)
 	if err != nil {
@@ -33,11 +33,11 @@ func Decode(m *Message, opt DecodeOptions) (any, error) {
 	return v, nil
 }
 
-// decoder is one Decode.
+// decoder is the state of one Decode.
 type decoder struct {
 	opt     DecodeOptions
 	frames  []Frame
-	used    []bool // frames that a group has, made when there is one
+	used    []bool // frames that belong to a group, allocated on first use
 	inflate compress.Inflater
 
 	budgeted bool // inflate has its budget
@@ -66,10 +66,10 @@ func decodePart(m *Message, raw []byte, opt DecodeOptions) (any, error) {
 	return body.Decode(raw)
 }
 
-// hook replaces the markers of the body by what they stand for.
+// hook replaces the markers of the body by their values.
 func (d *decoder) hook(m Dict) (any, error) {
-	// Markers have one entry, or are sets or enumerations: a quick look saves searching
-	// the maps that are no marker, which are nearly all.
+	// Markers have one entry, or are sets or enumerations: a quick check avoids a search of other maps, which are the
+	// vast majority.
 	if len(m) == 0 || len(m) > 4 {
 		return m, nil
 	}
@@ -106,14 +106,14 @@ func plainMarker(m Dict) (any, error) {
 	if m.Has("__Enum__") {
 		e := Enum{Module: m.GetString("__module__"), Class: m.GetString("__name__"), Name: m.GetString("name")}
 		if e.Module == "" || e.Class == "" || e.Name == "" {
-			return nil, fmt.Errorf("__Enum__ names no member of an enumeration")
+			return nil, fmt.Errorf("__Enum__ without a member of an enumeration")
 		}
 		return e, nil
 	}
 	return m, nil
 }
 
-// marker returns the frame that a marker names.
+// marker returns the frame that a marker refers to.
 func marker(m Dict, name string) (int64, bool) {
 	v, ok := m.Get(name)
 	if !ok {
@@ -123,15 +123,15 @@ func marker(m Dict, name string) (int64, bool) {
 	return at, ok && at > 0
 }
 
-// take returns the header and the frames of the group at a frame. A frame belongs to one
-// group: a body that names it many times would cost many times its price.
+// take returns the header and the frames of the group at a frame. A frame belongs to one group: otherwise a body could
+// refer to it many times at many times its cost.
 func (d *decoder) take(at int64) (header []byte, frames []Frame, err error) {
 	if at >= int64(len(d.frames)) {
 		return nil, nil, fmt.Errorf("frame %d of %d", at, len(d.frames))
 	}
 	f := d.frames[at]
 	if f.OnDevice() {
-		return nil, nil, fmt.Errorf("the header in frame %d is in memory of a GPU", at)
+		return nil, nil, fmt.Errorf("header in frame %d is in GPU memory", at)
 	}
 	header = f.Bytes()
 	n, err := subFrames(header)
@@ -147,14 +147,14 @@ func (d *decoder) take(at int64) (header []byte, frames []Frame, err error) {
 	}
 	for i := at; i <= at+n; i++ {
 		if d.used[i] {
-			return nil, nil, fmt.Errorf("frame %d is part of two values", i)
+			return nil, nil, fmt.Errorf("frame %d is used by two values", i)
 		}
 		d.used[i] = true
 	}
 	return header, d.frames[at+1 : at+1+n : at+1+n], nil
 }
 
-// subFrames reads num-sub-frames out of a header.
+// subFrames reads num-sub-frames from a header.
 func subFrames(header []byte) (int64, error) {
 	r := msgpack.NewReader(header)
 	n, err := r.ReadMapLen()
@@ -187,7 +187,7 @@ func subFrames(header []byte) (int64, error) {
 		}
 	}
 	if count < 0 {
-		return 0, fmt.Errorf("wire: a header has no num-sub-frames")
+		return 0, fmt.Errorf("wire: header without num-sub-frames")
 	}
 	return count, r.End()
 }
@@ -199,7 +199,7 @@ func skip2(r *msgpack.Reader) error {
 	return r.Skip()
 }
 
-// header decodes the header of a group.
+// decodeHeader decodes the header of a group.
 func decodeHeader(b []byte) (Dict, error) {
 	dec := msgpack.Decoder{Share: true}
 	v, err := dec.Decode(b)
@@ -208,12 +208,12 @@ func decodeHeader(b []byte) (Dict, error) {
 	}
 	h, ok := v.(Dict)
 	if !ok {
-		return nil, fmt.Errorf("wire: a header is a %T, want a map", v)
+		return nil, fmt.Errorf("wire: header is a %T, want a map", v)
 	}
 	return h, nil
 }
 
-// group opens a serialized value.
+// group decodes a serialized value.
 func (d *decoder) group(header []byte, frames []Frame) (any, error) {
 	h, err := decodeHeader(header)
 	if err != nil {
@@ -228,7 +228,7 @@ func (d *decoder) group(header []byte, frames []Frame) (any, error) {
 	return d.deserialize(h, frames, maxCollectionDepth)
 }
 
-// pickled opens a value that was sent as ToPickle.
+// pickled decodes a value that was sent as ToPickle.
 func (d *decoder) pickled(header []byte, frames []Frame) (any, error) {
 	h, err := decodeHeader(header)
 	if err != nil {
@@ -260,7 +260,7 @@ func (d *decoder) pickled(header []byte, frames []Frame) (any, error) {
 	return &Pickled{Data: data, Buffers: frames}, nil
 }
 
-// decompress replaces compressed frames. The slice that it gets stays as it is.
+// decompress replaces compressed frames. Its argument is not modified.
 func (d *decoder) decompress(h Dict, frames []Frame) ([]Frame, error) {
 	names, err := compressions(h, frames)
 	if err != nil {
@@ -269,8 +269,7 @@ func (d *decoder) decompress(h Dict, frames []Frame) ([]Frame, error) {
 	return d.inflateFrames(names, frames)
 }
 
-// compressions returns the compression of each frame, "" for none, as a header has them; nil
-// if none is compressed.
+// compressions returns the compression of each frame of a header, "" for none; nil if none is compressed.
 func compressions(h Dict, frames []Frame) ([]string, error) {
 	v, ok := h.Get("compression")
 	if !ok || v == nil {
@@ -280,9 +279,9 @@ func compressions(h Dict, frames []Frame) ([]string, error) {
 	if !ok {
 		return nil, headerError("compression", v, "a list")
 	}
-	// Python pairs names and frames and drops what has no partner.
+	// Python pairs names and frames and drops those without a partner.
 	if len(names) != len(frames) {
-		return nil, fmt.Errorf("wire: a header has %d compressions for %d frames", len(names), len(frames))
+		return nil, fmt.Errorf("wire: header has %d compressions for %d frames", len(names), len(frames))
 	}
 	var out []string
 	for i, name := range names {
@@ -294,10 +293,10 @@ func compressions(h Dict, frames []Frame) ([]string, error) {
 			return nil, headerError("compression", v, "a list of names")
 		}
 		if frames[i].OnDevice() {
-			return nil, fmt.Errorf("wire: a compressed frame is in memory of a GPU")
+			return nil, fmt.Errorf("wire: compressed frame is in GPU memory")
 		}
 		if !slices.Contains(compress.Names(), s) {
-			return nil, fmt.Errorf("%w %.40q: there is no such compression", ErrDecompress, s)
+			return nil, fmt.Errorf("%w %.40q: unknown compression", ErrDecompress, s)
 		}
 		if out == nil {
 			out = make([]string, len(frames))
@@ -307,8 +306,7 @@ func compressions(h Dict, frames []Frame) ([]string, error) {
 	return out, nil
 }
 
-// inflateFrames decompresses the frames that have a name. The slice that it gets stays as
-// it is.
+// inflateFrames decompresses the frames that have a name. Its argument is not modified.
 func (d *decoder) inflateFrames(names []string, frames []Frame) ([]Frame, error) {
 	if names == nil {
 		return frames, nil
@@ -316,7 +314,7 @@ func (d *decoder) inflateFrames(names []string, frames []Frame) ([]Frame, error)
 	if len(names) != len(frames) {
 		return nil, fmt.Errorf("wire: %d compressions for %d frames", len(names), len(frames))
 	}
-	if !d.budgeted { // most messages have nothing that is compressed
+	if !d.budgeted { // most messages have no compressed frames
 		d.budgeted = true
 		d.inflate = compress.NewInflater(d.opt.budget(framesSize(d.frames)))
 	}
@@ -345,7 +343,7 @@ func rejoin(h Dict, frames []Frame) ([]Frame, error) {
 		return nil, err
 	}
 	if len(counts) != len(offsets) {
-		return nil, fmt.Errorf("wire: a header has %d split-num-sub-frames and %d split-offsets", len(counts),
+		return nil, fmt.Errorf("wire: header has %d split-num-sub-frames and %d split-offsets", len(counts),
 			len(offsets))
 	}
 	whole := len(counts) == len(frames)

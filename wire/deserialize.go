@@ -9,14 +9,14 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// deserialize opens a value in one of the families.
+// deserialize decodes a value in one of the families.
 func (d *decoder) deserialize(h Dict, frames []Frame, depth int) (any, error) {
 	if h.Has("is-collection") {
 		return d.collection(h, frames, depth)
 	}
 	family := h.GetString("serializer")
 	if !d.opt.allows(family) {
-		return nil, fmt.Errorf("wire: data in family %.40q, and only %q are opened (DecodeOptions.Deserializers)",
+		return nil, fmt.Errorf("wire: data in family %.40q, only %q are allowed (DecodeOptions.Deserializers)",
 			family, d.opt.Deserializers)
 	}
 	switch family {
@@ -44,21 +44,21 @@ func (d *decoder) deserialize(h Dict, frames []Frame, depth int) (any, error) {
 			}
 			text = append(text, strings.ToValidUTF8(string(b), "\ufffd"))
 		}
-		return nil, fmt.Errorf("wire: the sender could not serialize a value: %w",
+		return nil, fmt.Errorf("wire: sender could not serialize a value: %w",
 			pickle.NewException("builtins", "TypeError", strings.Join(text, "\n")))
 	case "cuda":
 		return d.cudaFamily(h, frames)
 	}
-	// A family that somebody registered in Python: it can be passed on.
+	// A family registered in Python: it can be passed on.
 	return object(h, frames), nil
 }
 
-// object keeps a value closed.
+// object keeps a value encoded.
 func object(h Dict, frames []Frame) *Object {
 	o := &Object{Type: h.GetString("type"), Frames: frames}
 	for _, p := range h {
 		switch p.Key {
-		// They describe frames as they travelled.
+		// They describe the frames as sent.
 		case "compression", "split-num-sub-frames", "split-offsets", "num-sub-frames", "key":
 			continue
 		}
@@ -67,7 +67,7 @@ func object(h Dict, frames []Frame) *Object {
 	return o
 }
 
-// joined is the frames' memory in one piece.
+// joined returns the frames' memory in one piece.
 func joined(frames []Frame) ([]byte, error) {
 	if len(frames) == 0 {
 		return []byte{}, nil
@@ -77,7 +77,7 @@ func joined(frames []Frame) ([]byte, error) {
 		return nil, err
 	}
 	if f.OnDevice() {
-		return nil, fmt.Errorf("wire: a frame is in memory of a GPU, where host memory belongs")
+		return nil, fmt.Errorf("wire: frame is in GPU memory, want host memory")
 	}
 	if b := f.Bytes(); b != nil {
 		return b, nil
@@ -85,7 +85,7 @@ func joined(frames []Frame) ([]byte, error) {
 	return []byte{}, nil
 }
 
-// tuples turns the arrays of a msgpack tree into tuples, as Python does.
+// tuples converts the arrays of a msgpack tree to tuples, as Python does.
 func tuples(v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -101,7 +101,7 @@ func tuples(v any) any {
 	return v
 }
 
-// collection opens a list, tuple, set or dict that was serialized member by member.
+// collection decodes a list, tuple, set or dict that was serialized member by member.
 func (d *decoder) collection(h Dict, frames []Frame, depth int) (any, error) {
 	if depth == 0 {
 		return nil, fmt.Errorf("wire: collections are nested too deeply")
@@ -116,7 +116,7 @@ func (d *decoder) collection(h Dict, frames []Frame, depth int) (any, error) {
 		return nil, err
 	}
 	if len(lengths) != len(headers) {
-		return nil, fmt.Errorf("wire: a collection has %d sub-headers and %d frame-lengths", len(headers), len(lengths))
+		return nil, fmt.Errorf("wire: collection has %d sub-headers and %d frame-lengths", len(headers), len(lengths))
 	}
 	kind := h.GetString("type-serialized")
 	items := make([]any, len(headers))
@@ -158,7 +158,7 @@ func (d *decoder) collection(h Dict, frames []Frame, depth int) (any, error) {
 	return nil, headerError("type-serialized", kind, "list, tuple, set or dict")
 }
 
-// pickleFamily opens a pickle that has only what Go knows.
+// pickleFamily decodes a pickle that has only types that Go supports.
 func (d *decoder) pickleFamily(h Dict, frames []Frame) (any, error) {
 	if len(frames) == 0 {
 		return nil, fmt.Errorf("wire: family pickle without a frame")
@@ -177,7 +177,7 @@ func (d *decoder) pickleFamily(h Dict, frames []Frame) (any, error) {
 	return object(h, frames), nil
 }
 
-// class reads the class that type-serialized names.
+// class returns the class in type-serialized.
 func (d *decoder) class(h Dict) (pickle.Global, error) {
 	v, _ := h.Get("type-serialized")
 	b, ok := v.([]byte)
@@ -195,7 +195,7 @@ func (d *decoder) class(h Dict) (pickle.Global, error) {
 	return g, nil
 }
 
-// daskFamily opens values of classes that Dask has functions for.
+// daskFamily decodes values of classes that Dask has functions for.
 func (d *decoder) daskFamily(h Dict, frames []Frame) (any, error) {
 	g, err := d.class(h)
 	if err != nil {
@@ -230,7 +230,7 @@ func (d *decoder) daskFamily(h Dict, frames []Frame) (any, error) {
 	return object(h, frames), nil
 }
 
-// cudaFamily opens arrays of GPUs.
+// cudaFamily decodes arrays of GPUs.
 func (d *decoder) cudaFamily(h Dict, frames []Frame) (any, error) {
 	g, err := d.class(h)
 	if err != nil {

@@ -8,11 +8,10 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// DeviceArray is an array in memory of a GPU: a cupy or numba array, or an RMM buffer. Over
-// ucx:// its frame is flagged CUDA and goes from device to device; elsewhere it goes through host
-// memory, and so the frame may be host memory too.
+// DeviceArray is an array in GPU memory: a cupy or numba array, or an RMM buffer. Over ucx:// its frame is flagged CUDA
+// and sent from device to device; otherwise it is sent through host memory, so the frame may be host memory too.
 //
-// It is immutable once it is somebody's result, and counted: see Retain and Release.
+// It is immutable once it is the result of a task, and reference-counted: see Retain and Release.
 type DeviceArray struct {
 	// Class is the Python class: "cupy.ndarray" (the default, if empty),
 	// "numba.cuda.cudadrv.devicearray.DeviceNDArray" or
@@ -33,10 +32,9 @@ const (
 	RMMBuffer  = "rmm.pylibrmm.device_buffer.DeviceBuffer"
 )
 
-// NewDeviceArray makes an array of a buffer, in C order, and takes over the caller's reference to
-// it: the result of a task whose data is on a GPU. Without a shape it has one dimension, as long as
-// the buffer. Python sees a cupy.ndarray. The buffer's ready event travels with it: work that still
-// writes it may be under way.
+// NewDeviceArray returns an array of a buffer, in C order, and takes over the caller's reference to it: the result of a
+// task whose data is on a GPU. Without a shape it has one dimension, as long as the buffer. Python sees a cupy.ndarray.
+// The buffer's ready event is kept: work that writes it may still be in flight.
 func NewDeviceArray[T Element](b *mem.Buffer, shape ...int) (*DeviceArray, error) {
 	var zero T
 	if len(shape) == 0 {
@@ -49,23 +47,23 @@ func NewDeviceArray[T Element](b *mem.Buffer, shape ...int) (*DeviceArray, error
 	return d, nil
 }
 
-// Buffer is the counted memory of the array, nil if it is on Go's heap: where it arrived in a
-// process without a GPU, see Frame.Bytes then. The reference stays the array's.
+// Buffer returns the reference-counted memory of the array, nil if it is on Go's heap: where it arrived in a process
+// without a GPU, see Frame.Bytes. The array keeps the reference.
 func (d *DeviceArray) Buffer() *mem.Buffer { return d.Frame.Buffer() }
 
-// Retain returns the array with a reference of its own to the same memory: to keep an argument of a
-// task beyond the task, or to return it with another shape.
+// Retain returns the array with its own reference to the same memory: to keep an argument of a task beyond the task, or
+// to return it with another shape.
 func (d *DeviceArray) Retain() *DeviceArray {
 	c := *d
 	c.Frame = d.Frame.Retain()
 	return &c
 }
 
-// Release gives the array's reference back. A client does so with what it has gathered; a task
-// neither with its arguments nor with what it returns.
+// Release releases the array's reference. A client does so with gathered arrays; a task neither with its arguments nor
+// with its result.
 func (d *DeviceArray) Release() { d.Frame.Release() }
 
-// check reports whether the frame has what type and shape promise.
+// check returns an error if the frame does not match type and shape.
 func (d *DeviceArray) check() error {
 	a := NDArray{DType: d.DType, Shape: d.Shape, Strides: d.Strides}
 	item, err := d.DType.parse()
@@ -77,23 +75,23 @@ func (d *DeviceArray) check() error {
 		return err
 	}
 	if len(a.strides()) != len(d.Shape) {
-		return fmt.Errorf("wire: a device array has the shape %v and the strides %v", d.Shape, d.Strides)
+		return fmt.Errorf("wire: device array has shape %v and strides %v", d.Shape, d.Strides)
 	}
 	// Dask's arrays are contiguous, in C or Fortran order: their bytes fill the frame.
 	size, ok := mul(item, n)
 	if !ok || size > d.Frame.Len() {
-		return fmt.Errorf("wire: a device array of shape %v and type %s has a frame of %d bytes", d.Shape, d.DType,
+		return fmt.Errorf("wire: device array of shape %v and type %s has a frame of %d bytes", d.Shape, d.DType,
 			d.Frame.Len())
 	}
 	if !a.COrder() && !a.FOrder() {
-		return fmt.Errorf("wire: a device array is neither in C nor in Fortran order: copy it first")
+		return fmt.Errorf("wire: device array is neither in C nor in Fortran order: copy the array first")
 	}
 	return nil
 }
 
 func decodeDevice(g pickle.Global, family string, h Dict, frames []Frame) (any, error) {
 	if len(frames) != 1 {
-		return nil, fmt.Errorf("wire: a device array has %d frames, want 1", len(frames))
+		return nil, fmt.Errorf("wire: device array has %d frames, want 1", len(frames))
 	}
 	d := &DeviceArray{Class: g.String(), DType: DType(h.GetString("typestr")), Frame: frames[0]}
 	var err error
@@ -106,13 +104,13 @@ func decodeDevice(g pickle.Global, family string, h Dict, frames []Frame) (any, 
 		}
 	}
 	if family == "cuda" {
-		// It came as device memory, and goes on as such, wherever it was received to.
+		// It was sent as device memory, and is passed on as such, whatever memory it was received into.
 		d.Frame = d.Frame.WithCUDA()
 	}
 	return d, d.check()
 }
 
-// encodeDevice is the array in family "cuda", or in "dask" if it is host memory.
+// encodeDevice returns the array in family "cuda", or in "dask" if it is host memory.
 func encodeDevice(d *DeviceArray) (Dict, []Frame, error) {
 	if err := d.check(); err != nil {
 		return nil, nil, err
@@ -135,7 +133,7 @@ func encodeDevice(d *DeviceArray) (Dict, []Frame, error) {
 		"descr", []any{[]any{"", string(d.DType)}},
 		"version", 3,
 		"strides", a.strides(),
-		"data", []any{0, false}, // an address of ours means nothing to the receiver
+		"data", []any{0, false}, // the address is meaningless to the receiver
 	)
 	if !d.Frame.CUDA() {
 		return daskHeader(g, sub), []Frame{d.Frame}, nil
@@ -149,7 +147,7 @@ func encodeDevice(d *DeviceArray) (Dict, []Frame, error) {
 	return h, []Frame{d.Frame}, nil
 }
 
-// daskHeader is the header of a value in Dask's own family.
+// daskHeader returns the header of a value in Dask's own family.
 func daskHeader(g pickle.Global, sub Dict) Dict {
 	if sub == nil {
 		sub = Dict{}

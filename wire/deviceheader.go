@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// deviceHeaders are the headers of device arrays by what they say: class, type, shape and strides. They take longer to
-// make than a GPU takes to send a megabyte, and a program's arrays have few of them.
+// deviceHeaders caches the headers of device arrays by class, type, shape and strides. Encoding one takes longer than a
+// GPU takes to send a megabyte, and a program's arrays have few of them.
 var deviceHeaders struct {
 	sync.RWMutex
 	m map[string][]byte // guarded by the lock; the headers never change
 }
 
-// maxDeviceHeaders bounds the table, which begins anew when it is full.
+// maxDeviceHeaders bounds the table, which is cleared when it is full.
 const maxDeviceHeaders = 1024
 
-// headerKey is what the header of an array says, nil for an array that is none in device memory.
+// headerKey returns the key of the header of an array, nil for an array that is not in device memory.
 func (d *DeviceArray) headerKey() []byte {
 	if d == nil || !d.Frame.CUDA() {
 		return nil
@@ -33,7 +33,7 @@ func (d *DeviceArray) headerKey() []byte {
 	return b
 }
 
-// known is the array encoded with a header that was made before, nil if there is none.
+// known returns the array encoded with a cached header, nil if there is none.
 func (d *DeviceArray) known() *Serialized {
 	key := d.headerKey()
 	if key == nil {
@@ -48,7 +48,7 @@ func (d *DeviceArray) known() *Serialized {
 	return &Serialized{Header: h, Frames: []Frame{d.Frame.Retain()}}
 }
 
-// learn keeps the header that was made for an array.
+// learn caches the header of an array.
 func (d *DeviceArray) learn(header []byte) {
 	key := d.headerKey()
 	if key == nil {

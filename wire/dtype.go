@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// DType is the type of an array's elements as numpy's dtype.str writes it: byte order
-// ('<' little, '>' big, '|' none), kind, bytes per element, and for times the unit, such as
-// "<f8", "|b1", ">i4", "<c16", "<U5", "|S3", "<M8[ns]".
+// DType is the type of an array's elements in the form of numpy's dtype.str: byte order ('<' little, '>' big, '|'
+// none), kind, bytes per element, and for times the unit, such as "<f8", "|b1", ">i4", "<c16", "<U5", "|S3", "<M8[ns]".
 type DType string
 
 // Types of elements on the machines that Millstream runs on.
@@ -28,12 +27,11 @@ const (
 	Complex128 DType = "<c16"
 )
 
-// maxItemSize bounds an element: strings in numpy arrays have a fixed length, and some are
-// long.
+// maxItemSize bounds an element: strings in numpy arrays have a fixed length, and some are long.
 const maxItemSize = 1 << 30
 
-// kind is numpy's letter for the sort of type: 'b' bool, 'i' int, 'u' uint, 'f' float,
-// 'c' complex, 'm' timedelta, 'M' datetime, 'S' bytes, 'U' text (of 4 bytes each), 'V' raw.
+// kind returns numpy's letter for the kind of type: 'b' bool, 'i' int, 'u' uint, 'f' float, 'c' complex, 'm' timedelta,
+// 'M' datetime, 'S' bytes, 'U' text (of 4 bytes each), 'V' raw.
 func (d DType) kind() byte {
 	if len(d) < 2 {
 		return 0
@@ -53,10 +51,10 @@ func (d DType) ItemSize() int {
 	return n
 }
 
-// parse returns the length of an element in bytes, or an error for what is none of numpy's plain types.
+// parse returns the length of an element in bytes, or an error if the type is not one of numpy's plain types.
 func (d DType) parse() (size int, err error) {
 	bad := func(why string) (int, error) {
-		return 0, fmt.Errorf("wire: %.40q is no plain type of numpy: %s", string(d), why)
+		return 0, fmt.Errorf("wire: %.40q is not a plain type of numpy: %s", string(d), why)
 	}
 	if len(d) < 3 || !strings.ContainsRune("<>|=", rune(d[0])) {
 		return bad("want a byte order, a kind and a length, as in <f8")
@@ -64,7 +62,7 @@ func (d DType) parse() (size int, err error) {
 	digits, unit, timed := strings.Cut(string(d[2:]), "[")
 	n, err := strconv.ParseUint(digits, 10, 31)
 	if err != nil {
-		return bad("its length is no number")
+		return bad("length is not a number")
 	}
 	if timed && (!strings.HasSuffix(unit, "]") || len(unit) < 2) || timed != (timed && (d[1] == 'm' || d[1] == 'M')) {
 		return bad("only times have a unit in brackets")
@@ -88,7 +86,7 @@ func (d DType) parse() (size int, err error) {
 		n *= 4
 	}
 	if !ok {
-		return bad("there is no such kind and length")
+		return bad("unknown kind and length")
 	}
 	return int(n), nil
 }

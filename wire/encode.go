@@ -7,18 +7,17 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// Encode makes the message of a value: usually a map with "op" and its arguments, or a list
-// of such maps. Values in it that msgpack has no form for travel in frames of their own, in
-// the way that their marker (Serialize, ToPickle) or their type asks for.
+// Encode returns the message of a value: usually a map with "op" and its arguments, or a list of such maps. Values
+// without a msgpack form are sent in separate frames, as specified by their marker (Serialize, ToPickle) or their type.
 //
-// The message borrows the memory of arrays, bytes and heap frames, which must not change
-// before it is sent, and holds a reference to counted buffers until its Release.
+// The message borrows the memory of arrays, bytes and heap frames, which must not change before it is sent, and holds a
+// reference to counted buffers until its Release.
 func Encode(v any, opt EncodeOptions) (*Message, error) {
 	e, err := newEncoder(opt)
 	if err != nil {
 		return nil, err
 	}
-	e.m.Frames = append(e.m.Frames, Frame{}) // the body, when it is known
+	e.m.Frames = append(e.m.Frames, Frame{}) // the body, set at the end
 	enc := msgpack.Encoder{Default: e.other}
 	body, err := enc.Append(nil, v)
 	if err != nil {
@@ -29,8 +28,8 @@ func Encode(v any, opt EncodeOptions) (*Message, error) {
 	return &e.m, nil
 }
 
-// EncodeValue serializes one value as a message would carry it: to keep it, or to pass it
-// on without encoding it again. It holds references to counted buffers until its Release.
+// EncodeValue serializes one value as a message would carry it: to keep it, or to pass it on without encoding it again.
+// It holds references to counted buffers until its Release.
 func EncodeValue(v any, opt EncodeOptions) (*Serialized, error) {
 	d, _ := v.(*DeviceArray)
 	if s := d.known(); s != nil {
@@ -48,7 +47,7 @@ func EncodeValue(v any, opt EncodeOptions) (*Serialized, error) {
 	return &Serialized{Header: e.m.Frames[0].Bytes(), Frames: e.m.Frames[1:]}, nil
 }
 
-// encoder is one Encode.
+// encoder is the state of one Encode.
 type encoder struct {
 	opt  EncodeOptions
 	comp compress.Compressor
@@ -72,7 +71,7 @@ func newEncoder(opt EncodeOptions) (*encoder, error) {
 	return &encoder{opt: opt, comp: compress.Compressor{Name: name, Level: opt.ZstdLevel}}, nil
 }
 
-// other says how the body shows a value that msgpack has no form for.
+// other returns the form in the body of a value without a msgpack form.
 func (e *encoder) other(v any) (any, error) {
 	switch v := v.(type) {
 	case Tuple:
@@ -103,7 +102,7 @@ func (e *encoder) other(v any) (any, error) {
 	if serializedInBody(v) {
 		return e.serialized(v)
 	}
-	return v, nil // the encoder goes by its kind, or refuses it
+	return v, nil // encoded by its kind, or rejected
 }
 
 func mark(name string, at int) Dict { return NewDict(name, int64(at)) }
@@ -149,8 +148,8 @@ func (e *encoder) serialized(v any) (any, error) {
 	return mark(msgpack.Serialized, at), nil
 }
 
-// frameCompressions are the compressions that a family's header already names for its
-// frames: false for those of GPUs, which nobody compresses.
+// frameCompressions returns the compressions that a family's header already has for its frames: false for those of
+// GPUs, which are not compressed.
 func frameCompressions(h Dict, n int) ([]any, error) {
 	v, _ := h.Get("compression")
 	list, ok := v.([]any)
@@ -158,12 +157,12 @@ func frameCompressions(h Dict, n int) ([]any, error) {
 		return make([]any, n), nil
 	}
 	if len(list) != n {
-		return nil, fmt.Errorf("wire: a header has %d compressions for %d frames", len(list), n)
+		return nil, fmt.Errorf("wire: header has %d compressions for %d frames", len(list), n)
 	}
 	return list, nil
 }
 
-// addShards adds a frame in pieces, compressed where that pays.
+// addShards adds a frame in pieces, compressed if worthwhile.
 func (e *encoder) addShards(f Frame, compression []any) ([]any, error) {
 	first := len(e.m.Frames)
 	if f.Len() <= e.opt.ShardSize {
@@ -174,7 +173,7 @@ func (e *encoder) addShards(f Frame, compression []any) ([]any, error) {
 	return e.compress(e.m.Frames[first:], compression)
 }
 
-// compress compresses frames of the message where that pays and appends the names.
+// compress compresses frames of the message if worthwhile and appends the names.
 func (e *encoder) compress(frames []Frame, names []any) ([]any, error) {
 	for i, f := range frames {
 		if e.comp.Name == "" {
@@ -196,10 +195,9 @@ func (e *encoder) compress(frames []Frame, names []any) ([]any, error) {
 	return names, nil
 }
 
-// toPickle adds the group of a value that travels pickled.
+// toPickle adds the group of a pickled value.
 func (e *encoder) toPickle(v any) (any, error) {
-	// The negotiated protocol is for the pickle family only; here Dask always writes the
-	// highest.
+	// The negotiated protocol is for the pickle family only; here Dask always uses the highest.
 	data, bufs, err := pickleValue(v, 5)
 	if err != nil {
 		return nil, err
@@ -207,8 +205,8 @@ func (e *encoder) toPickle(v any) (any, error) {
 	return e.pickled(data, bufs, nil)
 }
 
-// pickled adds the group of a pickle. Buffers that are compressed already, as compression
-// says, are sent as they are.
+// pickled adds the group of a pickle. Buffers that are already compressed, according to compression, are sent as they
+// are.
 func (e *encoder) pickled(data []byte, bufs []Frame, compression []string) (any, error) {
 	at := len(e.m.Frames)
 	e.m.Frames = append(e.m.Frames, Frame{})

@@ -7,36 +7,35 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// Serialize marks a value of a message that travels in frames of its own, in the family
-// that fits it: Dask's to_serialize. A scheduler passes it on unopened; workers and
-// clients get the value itself.
+// Serialize marks a value of a message that is sent in separate frames, in the family that fits it: Dask's
+// to_serialize. A scheduler passes it on encoded; workers and clients get the value itself.
 type Serialize struct {
 	Value any
 }
 
-// Serialized is a value in its frames that is not opened: what DecodeOptions.Keep makes
-// of what a peer sent as Serialize. Encoding it again sends the same bytes.
+// Serialized is an encoded value with its frames: the result of DecodeOptions.Keep for a value that was sent as
+// Serialize. Encoding it again sends the same bytes.
 //
 // It borrows its frames from the message; Retain makes it independent.
 type Serialized struct {
 	// Header is the group's header, as msgpack.
 	Header []byte
-	// Frames are as they came: sharded and compressed as the header says.
+	// Frames are the frames as received: sharded and compressed according to the header.
 	Frames []Frame
 }
 
-// Retain returns a Serialized with references of its own, which outlives the message.
+// Retain returns a Serialized with its own references, which outlives the message.
 func (s *Serialized) Retain() *Serialized {
 	return &Serialized{Header: s.Header, Frames: retainFrames(s.Frames)}
 }
 
-// Release gives the references of Retain back.
+// Release releases the references of Retain.
 func (s *Serialized) Release() { releaseFrames(s.Frames) }
 
-// Size is the length in bytes of header and frames.
+// Size returns the length in bytes of header and frames.
 func (s *Serialized) Size() int64 { return int64(len(s.Header)) + framesSize(s.Frames) }
 
-// Decode opens it.
+// Decode decodes the value.
 func (s *Serialized) Decode(opt DecodeOptions) (any, error) {
 	d, err := newDecoder(s.Frames, opt)
 	if err != nil {
@@ -45,8 +44,7 @@ func (s *Serialized) Decode(opt DecodeOptions) (any, error) {
 	return d.group(s.Header, s.Frames)
 }
 
-// Object is the value closed, whatever it is: its frames are merged and decompressed, and
-// nothing else. It borrows from the frames.
+// Object returns the value encoded, whatever it is: its frames are merged and decompressed. It borrows from the frames.
 func (s *Serialized) Object(opt DecodeOptions) (*Object, error) {
 	d, err := newDecoder(s.Frames, opt)
 	if err != nil {
@@ -66,27 +64,26 @@ func (s *Serialized) Object(opt DecodeOptions) (*Object, error) {
 	return object(h, frames), nil
 }
 
-// ToPickle marks a value of a message that travels pickled. The peer, even a scheduler,
-// gets the value itself.
+// ToPickle marks a value of a message that is sent pickled. The peer, even a scheduler, gets the value itself.
 type ToPickle struct {
 	Value any
 }
 
-// Pickled is a pickle in a message that is not opened, because DecodeOptions.KeepPickled
-// says so or because it has objects that Go does not know. Encoding it again sends the
-// same pickle. It borrows from its message; Clone makes it independent.
+// Pickled is a pickle in a message that was not decoded, because DecodeOptions.KeepPickled is set or because it has
+// objects that Go does not support. Encoding it again sends the same pickle. It borrows from its message; Clone makes
+// it independent.
 type Pickled struct {
 	// Data is the pickle, protocol 5 or less.
 	Data []byte
-	// Buffers are its out-of-band buffers, compressed as Compression says.
+	// Buffers are its out-of-band buffers, compressed according to Compression.
 	Buffers []Frame
-	// Compression has the name of each buffer's compression, "" for none; nil if none is
-	// compressed. Open decompresses them.
+	// Compression has the name of each buffer's compression, "" for none; nil if none is compressed. Open decompresses
+	// them.
 	Compression []string
 }
 
-// Open returns the pickle with its buffers decompressed, within the budget of opt. It
-// borrows from p and is p itself where nothing is compressed.
+// Open returns the pickle with its buffers decompressed, within the budget of opt. It borrows from p and is p itself if
+// nothing is compressed.
 func (p *Pickled) Open(opt DecodeOptions) (*Pickled, error) {
 	if p.Compression == nil {
 		return p, nil
@@ -102,7 +99,7 @@ func (p *Pickled) Open(opt DecodeOptions) (*Pickled, error) {
 	return &Pickled{Data: p.Data, Buffers: frames}, nil
 }
 
-// tree reads the pickle into an inert tree: nothing in it is executed.
+// tree parses the pickle into an inert tree: nothing in it is executed.
 func (p *Pickled) tree(lim pickle.Limits) (pickle.Value, error) {
 	p, err := p.Open(DecodeOptions{})
 	if err != nil {
@@ -115,11 +112,10 @@ func (p *Pickled) tree(lim pickle.Limits) (pickle.Value, error) {
 	return pickle.Load(p.Data, bufs, lim)
 }
 
-// Object is a Python object that Go knows nothing about, in the frames of its family. It
-// borrows from its message; Clone makes it independent.
+// Object is a Python object without a Go type, in the frames of its family. It borrows from its message; Clone makes it
+// independent.
 type Object struct {
-	// Type is the class's name where the family tells it, such as
-	// "pandas.core.frame.DataFrame"; for debugging.
+	// Type is the class name if the family has it, such as "pandas.core.frame.DataFrame"; for debugging.
 	Type string
 	// Header is the family's header: serializer, type-serialized, sub-header, ….
 	Header Dict
@@ -127,10 +123,10 @@ type Object struct {
 	Frames []Frame
 }
 
-// tree reads an object of the pickle family into an inert tree: nothing in it is executed.
+// tree parses an object of the pickle family into an inert tree: nothing in it is executed.
 func (o *Object) tree(lim pickle.Limits) (pickle.Value, error) {
 	if family := o.Header.GetString("serializer"); family != "pickle" || len(o.Frames) == 0 {
-		return nil, fmt.Errorf("wire: the object is in family %q, only pickle has a tree", family)
+		return nil, fmt.Errorf("wire: object is in family %q, only pickle has a tree", family)
 	}
 	bufs, err := hostBuffers(o.Frames)
 	if err != nil {
@@ -139,12 +135,12 @@ func (o *Object) tree(lim pickle.Limits) (pickle.Value, error) {
 	return pickle.Load(bufs[0], bufs[1:], lim)
 }
 
-// hostBuffers are the frames' memory, if the CPU may read it.
+// hostBuffers returns the frames' memory, if the CPU may read it.
 func hostBuffers(frames []Frame) ([][]byte, error) {
 	out := make([][]byte, len(frames))
 	for i, f := range frames {
 		if f.OnDevice() {
-			return nil, fmt.Errorf("wire: frame %d is memory of a GPU, where host memory belongs", i)
+			return nil, fmt.Errorf("wire: frame %d is in GPU memory, want host memory", i)
 		}
 		out[i] = f.Bytes()
 	}
@@ -172,7 +168,7 @@ func framesSize(frames []Frame) (n int64) {
 	return n
 }
 
-// ints reads a header's list of small numbers that are not negative.
+// ints decodes a header's list of small non-negative numbers.
 func ints(h msgpack.Map, key string) ([]int, bool, error) {
 	v, ok := h.Get(key)
 	if !ok || v == nil {

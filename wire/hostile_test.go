@@ -70,7 +70,7 @@ func TestHostileMessages(t *testing.T) {
 		name, want string
 		m          *Message
 	}{
-		{"no frame", "no frame", &Message{}},
+		{"no frame", "without a body", &Message{}},
 		{"empty body", "body", raw()},
 		{"4 G elements in 5 bytes", "elements", raw(0xdd, 0xff, 0xff, 0xff, 0xff)},
 		{"4 GiB string in 5 bytes", "bytes", raw(0xdb, 0xff, 0xff, 0xff, 0xff)},
@@ -108,7 +108,7 @@ func TestHostileMessages(t *testing.T) {
 		{"negative shards", "numbers", group(t, append(bytesHeader(),
 			Pair{Key: "split-num-sub-frames", Value: []int{-1}}, Pair{Key: "split-offsets", Value: []int{0}}),
 			[]byte("x"))},
-		{"unknown compression", "no such compression", group(t, bytesHeader("brotli"), []byte("x"))},
+		{"unknown compression", "unknown compression", group(t, bytesHeader("brotli"), []byte("x"))},
 		{"compressions without frames", "compressions", group(t, bytesHeader("lz4", "lz4"), []byte("x"))},
 		{"no class", "type-serialized", group(t, NewDict("serializer", "dask", "sub-header", Dict{}), []byte("x"))},
 		{"pickle without a frame", "without a frame", group(t, NewDict("serializer", "pickle"))},

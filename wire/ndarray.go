@@ -10,33 +10,32 @@ import (
 
 // NDArray is a numpy array: elements of one plain type, in any number of dimensions.
 //
-// The element at (i, j, …) starts at Data[Offset + i*Strides[0] + j*Strides[1] + …]. An
-// array that was decoded borrows its data from the message; Clone detaches it.
+// The element at (i, j, …) starts at Data[Offset + i*Strides[0] + j*Strides[1] + …]. A decoded array borrows its data
+// from the message; Clone detaches it.
 type NDArray struct {
 	// DType is the type of elements.
 	DType DType
 	// Shape is the number of elements in each dimension; none for a single element.
 	Shape []int
-	// Strides are the distances in bytes between neighbours in each dimension. Nil means
-	// rows one behind the other, C order.
+	// Strides are the distances in bytes between neighbors in each dimension. Nil means C order without gaps.
 	Strides []int
-	// Data is the memory and Offset, in bytes, the place of the first element in it.
+	// Data is the memory and Offset, in bytes, the position of the first element in it.
 	Data   []byte
 	Offset int
-	// ReadOnly makes Python's array one that cannot be written to.
+	// ReadOnly makes the array read-only in Python.
 	ReadOnly bool
 }
 
 // maxDims is numpy's limit.
 const maxDims = 64
 
-// Element is a Go type that has a numpy type of the same memory.
+// Element is a Go type with a numpy type of the same memory layout.
 type Element interface {
 	~bool | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 |
 		~float32 | ~float64 | ~complex64 | ~complex128
 }
 
-// dtypeOf is the numpy type of a Go type.
+// dtypeOf returns the numpy type of a Go type.
 func dtypeOf[T Element]() DType {
 	t := reflect.TypeFor[T]()
 	switch t.Kind() {
@@ -68,15 +67,15 @@ func dtypeOf[T Element]() DType {
 	return Complex128
 }
 
-// NewNDArray makes an array of a slice in C order, without copying it. Without a shape it
-// has one dimension. It panics if shape and slice do not fit.
+// NewNDArray returns an array of a slice in C order, without copying it. Without a shape it has one dimension. It
+// panics if shape and slice do not match.
 func NewNDArray[T Element](data []T, shape ...int) *NDArray {
 	if len(shape) == 0 {
 		shape = []int{len(data)}
 	}
 	a := &NDArray{DType: dtypeOf[T](), Shape: shape}
 	if n, err := a.count(); err != nil || n != len(data) {
-		panic(fmt.Sprintf("wire: %d elements have no shape %v", len(data), shape))
+		panic(fmt.Sprintf("wire: %d elements do not fit shape %v", len(data), shape))
 	}
 	if len(data) > 0 {
 		a.Data = unsafe.Slice((*byte)(unsafe.Pointer(&data[0])), len(data)*int(unsafe.Sizeof(data[0])))
@@ -84,11 +83,11 @@ func NewNDArray[T Element](data []T, shape ...int) *NDArray {
 	return a
 }
 
-// Elements returns the elements in C order. It is the array's memory if that is in C order,
-// little-endian and aligned, and a copy otherwise.
+// Elements returns the elements in C order. It returns the array's memory if that is in C order, little-endian and
+// aligned, and a copy otherwise.
 func Elements[T Element](a *NDArray) ([]T, error) {
 	if want := dtypeOf[T](); a.DType != want && !(a.DType.bigEndian() && a.DType[1:] == want[1:]) {
-		return nil, fmt.Errorf("wire: the array has type %s, not %s", a.DType, want)
+		return nil, fmt.Errorf("wire: array has type %s, not %s", a.DType, want)
 	}
 	if err := a.Check(); err != nil {
 		return nil, err
@@ -126,15 +125,15 @@ func Elements[T Element](a *NDArray) ([]T, error) {
 	return out, nil
 }
 
-// count is the number of elements.
+// count returns the number of elements.
 func (a *NDArray) count() (int, error) {
 	if len(a.Shape) > maxDims {
-		return 0, fmt.Errorf("wire: an array of %d dimensions, numpy has %d", len(a.Shape), maxDims)
+		return 0, fmt.Errorf("wire: array of %d dimensions, numpy allows %d", len(a.Shape), maxDims)
 	}
 	n := 1
 	for _, k := range a.Shape {
 		if k < 0 {
-			return 0, fmt.Errorf("wire: an array has the shape %v", a.Shape)
+			return 0, fmt.Errorf("wire: array has invalid shape %v", a.Shape)
 		}
 		if k == 0 {
 			n = 0
@@ -145,17 +144,17 @@ func (a *NDArray) count() (int, error) {
 	}
 	for _, k := range a.Shape {
 		if n > (1<<62)/k {
-			return 0, fmt.Errorf("wire: an array of the shape %v is too large", a.Shape)
+			return 0, fmt.Errorf("wire: array of shape %v is too large", a.Shape)
 		}
 		n *= k
 	}
 	return n, nil
 }
 
-// Len is the number of elements; 0 for an array that is not valid.
+// Len returns the number of elements; 0 for an invalid array.
 func (a *NDArray) Len() int { n, _ := a.count(); return n }
 
-// strides are those in use.
+// strides returns the effective strides.
 func (a *NDArray) strides() []int {
 	if a.Strides != nil || len(a.Shape) == 0 {
 		return a.Strides
@@ -172,11 +171,10 @@ func cStrides(shape []int, item int) []int {
 	return s
 }
 
-// COrder reports whether the elements lie one behind the other, the last index running
-// fastest.
+// COrder reports whether the elements are contiguous with the last index varying fastest.
 func (a *NDArray) COrder() bool { return a.contiguous(true) }
 
-// FOrder reports whether they lie one behind the other, the first index running fastest.
+// FOrder reports whether the elements are contiguous with the first index varying fastest.
 func (a *NDArray) FOrder() bool { return a.contiguous(false) }
 
 func (a *NDArray) contiguous(c bool) bool {
@@ -197,7 +195,7 @@ func (a *NDArray) contiguous(c bool) bool {
 	return true
 }
 
-// Check reports whether all elements lie within Data.
+// Check returns an error unless all elements are within Data.
 func (a *NDArray) Check() error {
 	item, err := a.DType.parse()
 	if err != nil {
@@ -209,7 +207,7 @@ func (a *NDArray) Check() error {
 	}
 	strides := a.strides()
 	if len(strides) != len(a.Shape) {
-		return fmt.Errorf("wire: an array has the shape %v and the strides %v", a.Shape, a.Strides)
+		return fmt.Errorf("wire: array has shape %v and strides %v", a.Shape, a.Strides)
 	}
 	if n == 0 {
 		return nil
@@ -235,7 +233,7 @@ func (a *NDArray) Check() error {
 	return nil
 }
 
-var errOutside = errors.New("wire: elements of an array lie outside its data")
+var errOutside = errors.New("wire: elements of an array are outside its data")
 
 // mul multiplies within the range of addresses.
 func mul(a, b int) (int, bool) {
@@ -249,16 +247,15 @@ func mul(a, b int) (int, bool) {
 	return a * b, true
 }
 
-// maxSpelled is what a broadcast array may become when its elements are copied, in bytes:
-// a few bytes from a peer can stand for more elements than there is memory.
+// maxSpelled bounds the copy of a broadcast array, in bytes: a few bytes of a peer can stand for more elements than
+// there is memory.
 const maxSpelled = 16 << 30
 
-// spelled refuses an array of which a copy is far larger than the memory it came with. The
-// array has been checked.
+// spelled rejects an array whose copy is far larger than its memory. The array has been checked.
 func (a *NDArray) spelled() error {
 	n, _ := a.count()
 	if size, ok := mul(n, max(1, a.DType.ItemSize())); !ok || size > len(a.Data) && size > maxSpelled {
-		return fmt.Errorf("wire: a broadcast array of shape %v is too large to copy", a.Shape)
+		return fmt.Errorf("wire: broadcast array of shape %v is too large to copy", a.Shape)
 	}
 	return nil
 }
@@ -292,8 +289,8 @@ func (a *NDArray) compact() []byte {
 	return out
 }
 
-// clone copies the array so that it shares no memory. A broadcast stays one. The elements
-// of a view that leaves most of its memory out are copied in C order.
+// clone copies the array so that it shares no memory. A broadcast array stays one. The elements of a view that leaves
+// out most of its memory are copied in C order.
 func (a *NDArray) clone() *NDArray {
 	c := *a
 	c.Shape = slices.Clone(a.Shape)
@@ -315,7 +312,7 @@ func (a *NDArray) clone() *NDArray {
 	return &c
 }
 
-// span is the part of Data that elements lie in. The array has been checked.
+// span returns the part of Data that contains the elements. The array has been checked.
 func (a *NDArray) span() (lo, hi int) {
 	if n, _ := a.count(); n == 0 {
 		return 0, 0

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// decodeNDArray makes an array of a frame, without a copy. It returns nil for types that
-// are not plain: structured ones and Python objects.
+// decodeNDArray returns an array of a frame, without a copy. It returns nil for types that are not plain: structured
+// ones and Python objects.
 func decodeNDArray(h Dict, frames []Frame) (any, error) {
 	if v, _ := h.Get("pickle"); truthy(v) {
 		return nil, nil
@@ -22,7 +22,7 @@ func decodeNDArray(h Dict, frames []Frame) (any, error) {
 		return nil, nil
 	}
 	if len(frames) != 1 || frames[0].OnDevice() {
-		return nil, fmt.Errorf("wire: an array has %d frames, want one in host memory", len(frames))
+		return nil, fmt.Errorf("wire: array has %d frames, want one in host memory", len(frames))
 	}
 	a := &NDArray{DType: DType(text), Data: frames[0].Bytes()}
 	var err error
@@ -45,13 +45,13 @@ func decodeNDArray(h Dict, frames []Frame) (any, error) {
 	return a, nil
 }
 
-// matrix tells a numpy.matrix, which is not an array to Python.
+// matrix reports whether the value is a numpy.matrix, which is not an array in Python.
 func matrix(h Dict) bool {
 	v, _ := h.Get("matrix")
 	return truthy(v)
 }
 
-// truthy is Python's idea of true.
+// truthy implements Python's truth rules.
 func truthy(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -74,7 +74,7 @@ func truthy(v any) bool {
 	return true
 }
 
-// dims reads a list of numbers, at most one for each dimension.
+// dims decodes a list of numbers, at most one for each dimension.
 func dims(h Dict, key string) ([]int, error) {
 	v, _ := h.Get(key)
 	list, ok := v.([]any)
@@ -92,8 +92,8 @@ func dims(h Dict, key string) ([]int, error) {
 	return out, nil
 }
 
-// encodeNDArray is the array in Dask's family, without a copy if it is contiguous or
-// broadcast from something contiguous.
+// encodeNDArray returns the array in Dask's family, without a copy if it is contiguous or broadcast from contiguous
+// memory.
 func encodeNDArray(a *NDArray) (Dict, []Frame, error) {
 	if err := a.Check(); err != nil {
 		return nil, nil, err
@@ -107,7 +107,7 @@ func encodeNDArray(a *NDArray) (Dict, []Frame, error) {
 	x.Strides = a.strides()
 	var broadcast []int
 	if n > 0 && slices.Contains(x.Strides, 0) {
-		// Only one of the repeated elements travels.
+		// Only one of the repeated elements is sent.
 		broadcast = a.Shape
 		x.Shape = slices.Clone(a.Shape)
 		for i, s := range x.Strides {

@@ -2,10 +2,10 @@ package wire
 
 import "go.millstream.dev/internal/wire/pickle"
 
-// Arrays within pickles: those that are not worth a frame in Dask's eyes, such as members
-// of nested lists. With protocol 5 their memory still travels in buffers of its own.
+// Arrays within pickles: those for which Dask does not use a frame, such as members of nested lists. With protocol 5
+// their memory is still sent in separate buffers.
 
-// fromPickleArray makes an array of what package pickle decoded, if it has a plain type.
+// fromPickleArray converts an array of package pickle, if it has a plain type.
 func fromPickleArray(v any) (*NDArray, bool) {
 	a, ok := v.(*pickle.Array)
 	if !ok || a.DType == nil || a.Objects != nil || len(a.DType.Fields) > 0 || a.DType.Base != nil {
@@ -16,7 +16,7 @@ func fromPickleArray(v any) (*NDArray, bool) {
 	return out, out.DType.kind() != 'V' && out.Check() == nil
 }
 
-// toPickleArray is the other way round. Only arrays with gaps are copied.
+// toPickleArray reverses fromPickleArray. Only arrays with gaps are copied.
 func toPickleArray(a *NDArray) (any, error) {
 	if err := a.Check(); err != nil {
 		return nil, err

@@ -2,9 +2,8 @@ package wire
 
 import "go.millstream.dev/internal/wire/block"
 
-// Recycle releases a message and lets the memory of its body be used for another one. It is
-// for a message that this process has read from a socket and of which nothing is kept, not
-// even a string that borrows from it.
+// Recycle releases a message and lets the memory of its body be reused. It is for a message that this process has read
+// from a socket and of which nothing is referenced, not even a string that borrows from it.
 func (m *Message) Recycle() {
 	var body []byte
 	if len(m.Frames) == 1 {

@@ -8,9 +8,8 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// serialize returns a value in the family that fits it: header and frames, which are
-// borrowed. iterate is set for what was marked with Serialize: its members then travel one
-// by one, whatever they are.
+// serialize returns a value in the family that fits it: header and frames, which are borrowed. iterate is set for
+// values marked with Serialize: their members are then sent one by one, whatever they are.
 func (e *encoder) serialize(v any, iterate bool, depth int) (Dict, []Frame, error) {
 	if depth == 0 {
 		return nil, nil, fmt.Errorf("wire: collections are nested too deeply")
@@ -43,7 +42,7 @@ func (e *encoder) serialize(v any, iterate bool, depth int) (Dict, []Frame, erro
 	return e.pickleFamily(v)
 }
 
-// encodeCodec returns a value that a codec writes.
+// encodeCodec returns a value encoded by a codec.
 func encodeCodec(c *libcodec.Codec, v any, class pickle.Global) (Dict, []Frame, error) {
 	data, err := c.Encode(v)
 	if err != nil {
@@ -56,7 +55,7 @@ func encodeCodec(c *libcodec.Codec, v any, class pickle.Global) (Dict, []Frame, 
 	return daskHeader(class, nil), frames, nil
 }
 
-// collectionOf names the Python type of a collection and counts its members.
+// collectionOf returns the Python type of a collection and the number of its members.
 func collectionOf(v any) (name string, n int, ok bool) {
 	switch v := v.(type) {
 	case []any:
@@ -73,7 +72,7 @@ func collectionOf(v any) (name string, n int, ok bool) {
 	return "", 0, false
 }
 
-// members goes over a collection's members with their keys, until f returns false.
+// members iterates over a collection's members with their keys, until f returns false.
 func members(v any, f func(key, value any) bool) {
 	list := func(l []any) {
 		for _, x := range l {
@@ -104,9 +103,8 @@ func members(v any, f func(key, value any) bool) {
 	}
 }
 
-// inMembers tells whether a collection within another is better off with its members in
-// frames of their own. Dask looks at the first member; we also look for members that no
-// pickle can hold.
+// inMembers reports whether the members of a nested collection are better sent in separate frames. Dask checks the
+// first member; this also checks for members that no pickle can hold.
 func inMembers(v any, depth int) bool {
 	first, found := true, false
 	members(v, func(_, x any) bool {
@@ -131,13 +129,13 @@ func daskType(v any, depth int) bool {
 	return libcodec.Has(v)
 }
 
-// opaque reports whether a value, or a member of it, has no form in a pickle of ours.
+// opaque reports whether a value, or a member of it, has no form in a pickle of this package.
 func opaque(v any, depth int) bool {
 	switch v := v.(type) {
 	case *Object, *Serialized, *DeviceArray, Serialize, *Serialize:
 		return true
 	case *NDArray:
-		return v.broadcast() // a pickle would spell it out
+		return v.broadcast() // a pickle would contain all repeated elements
 	}
 	if depth <= 0 || libcodec.Has(v) {
 		return libcodec.Has(v)
@@ -209,7 +207,7 @@ func (e *encoder) collection(v any, name string, n, depth int) (Dict, []Frame, e
 	return h, frames, nil
 }
 
-// plain turns tuples into what msgpack writes.
+// plain converts tuples to a form that msgpack can encode.
 func plain(k any) any {
 	if t, ok := k.(Tuple); ok {
 		out := make([]any, len(t))
@@ -221,8 +219,8 @@ func plain(k any) any {
 	return k
 }
 
-// reopen makes a closed value a member of a collection: its frames as they are, with their
-// shards joined, because a member's header has no place for them.
+// reopen makes an encoded value a member of a collection: its frames as they are, with their shards joined, because a
+// member's header has no fields for them.
 func (e *encoder) reopen(s *Serialized) (Dict, []Frame, error) {
 	h, err := decodeHeader(s.Header)
 	if err != nil {
@@ -248,7 +246,7 @@ func (e *encoder) reopen(s *Serialized) (Dict, []Frame, error) {
 	return h, frames, nil
 }
 
-// pickleFamily is for everything else.
+// pickleFamily encodes all other values.
 func (e *encoder) pickleFamily(v any) (Dict, []Frame, error) {
 	data, bufs, err := pickleValue(v, e.opt.PickleProtocol)
 	if err != nil {
@@ -261,7 +259,7 @@ func (e *encoder) pickleFamily(v any) (Dict, []Frame, error) {
 	return NewDict("serializer", "pickle", "writeable", writeable), append([]Frame{HeapFrame(data)}, bufs...), nil
 }
 
-// sortedKeys are a map's keys in order, so that the same value always has the same bytes.
+// sortedKeys returns a map's keys in order, so that equal values have equal bytes.
 func sortedKeys(m map[string]any) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {

@@ -9,8 +9,7 @@ import (
 // distributed.comm.shard, 64 MiB).
 const defaultShardSize = 64 << 20
 
-// split appends the shards of a frame: views of it with at most size bytes each. An empty
-// frame is one shard.
+// split appends the shards of a frame: views of it with at most size bytes each. An empty frame is one shard.
 func split(dst []Frame, f Frame, size int) []Frame {
 	n := f.Len()
 	if n <= size {
@@ -22,18 +21,18 @@ func split(dst []Frame, f Frame, size int) []Frame {
 	return dst
 }
 
-// slice is a view of a part of the frame, with a reference of its own.
+// slice returns a view of a part of the frame, with its own reference.
 func (f Frame) slice(from, to int) Frame {
 	if f.buf != nil {
 		f.buf = f.buf.Slice(from, to-from)
 		return f
 	}
-	f.data = f.data[from:to] // its capacity tells merge what lies behind
+	f.data = f.data[from:to] // merge uses its capacity
 	return f
 }
 
-// merge joins shards into one frame. Shards that lie one behind the other in memory, as
-// those that arrived in one read do, are joined without a copy.
+// merge joins shards into one frame. Shards that are adjacent in memory, such as those that arrived in one read, are
+// joined without a copy.
 func merge(shards []Frame) (Frame, error) {
 	if len(shards) == 1 {
 		return shards[0], nil
@@ -43,7 +42,7 @@ func merge(shards []Frame) (Frame, error) {
 	for _, s := range shards {
 		if s.OnDevice() {
 			return Frame{},
-				fmt.Errorf("wire: a frame in memory of a GPU is in %d parts: its sender should not split it",
+				fmt.Errorf("wire: frame in GPU memory is in %d parts: its sender must not split it",
 					len(shards))
 		}
 		if s.Len() == 0 {
@@ -65,11 +64,11 @@ func merge(shards []Frame) (Frame, error) {
 	for i, s := range shards {
 		parts[i] = s.Bytes()
 	}
-	return HeapFrame(bytes.Join(parts, nil)), nil // which does not clear memory first
+	return HeapFrame(bytes.Join(parts, nil)), nil // does not clear memory first
 }
 
-// follows reports whether b, which is not empty, lies directly behind a in one allocation.
-// It does if a's capacity reaches over it, which two allocations never do.
+// follows reports whether b, which is not empty, is directly after a in one allocation. It is if a's capacity extends
+// over it, which never happens for two allocations.
 func follows(a, b []byte) bool {
 	return cap(a)-len(a) >= len(b) && &a[:len(a)+1][len(a)] == &b[0]
 }

@@ -6,8 +6,8 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// pickleValue writes the pickle of a value. With protocol 5 the memory of arrays travels in
-// buffers of its own; it is borrowed.
+// pickleValue returns the pickle of a value. With protocol 5 the memory of arrays is sent in separate buffers; it is
+// borrowed.
 func pickleValue(v any, protocol int) (data []byte, bufs []Frame, err error) {
 	t, err := toTree(v, maxPickleDepth)
 	if err != nil {
@@ -27,10 +27,10 @@ func pickleValue(v any, protocol int) (data []byte, bufs []Frame, err error) {
 	return data, bufs, nil
 }
 
-// toTree turns this package's types into those of package pickle, which knows the others.
+// toTree converts this package's types to those of package pickle, which supports the others.
 func toTree(v any, depth int) (any, error) {
 	if depth == 0 {
-		return nil, fmt.Errorf("wire: a value is nested too deeply, or contains itself")
+		return nil, fmt.Errorf("wire: value is nested too deeply, or contains itself")
 	}
 	switch v := v.(type) {
 	case []any:
@@ -74,7 +74,7 @@ func toTree(v any, depth int) (any, error) {
 	case *NDArray:
 		return toPickleArray(v)
 	case Enum:
-		// What Python does for a member: the class, called with the name.
+		// As in Python: the class, called with the name.
 		return pickle.Call(pickle.Global{Module: "builtins", Name: "getattr"},
 			pickle.Global{Module: v.Module, Name: v.Class}, v.Name), nil
 	case *Object:

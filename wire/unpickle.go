@@ -10,21 +10,20 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// unpickle builds the value of a pickle, without executing anything in it. known is false
-// if there is something in it that Go has no type for: the pickle then stays closed.
+// unpickle returns the value of a pickle, without executing anything in it. known is false if it contains a value
+// without a Go type: the pickle is then kept encoded.
 func (d *decoder) unpickle(data []byte, bufs [][]byte) (v any, known bool, err error) {
 	tree, err := pickle.Load(data, bufs, d.opt.Pickle)
 	if err != nil {
 		return nil, false, err
 	}
-	// pandas' Timestamp has nanoseconds and a class that a time of Go would lose on its
-	// way back.
+	// pandas' Timestamp has nanoseconds and a class that a Go time would lose.
 	if bytes.Contains(data, []byte("_unpickle_timestamp")) {
 		return nil, false, nil
 	}
 	v, err = pickle.Decode(tree)
 	if err != nil {
-		return nil, false, nil // it contains itself, which a Go value cannot
+		return nil, false, nil // it contains itself, which a Go value cannot do
 	}
 	u := unpickler{left: spelledOut*len(data) + 1<<16, depth: maxPickleDepth}
 	v, n := u.value(v)
@@ -34,28 +33,28 @@ func (d *decoder) unpickle(data []byte, bufs [][]byte) (v any, known bool, err e
 	return v, true, nil
 }
 
-// spelledOut bounds the number of values of a pickle by its bytes. Shared parts make few
-// bytes stand for many values, and whoever walks over the result would walk for ever.
+// spelledOut bounds the number of values of a pickle by its bytes. With shared parts a few bytes can stand for many
+// values, and iterating over the result would take forever.
 const spelledOut = 8
 
 // maxPickleDepth bounds recursion, as pickle.Limits.Depth does.
 const maxPickleDepth = 2048
 
-// unpickler turns what package pickle decodes into this package's types.
+// unpickler converts values of package pickle to this package's types.
 type unpickler struct {
 	done    map[sharedID]result
-	unknown bool // there is something without a type of ours
-	left    int  // values that the result may have, spelled out
+	unknown bool // there is a value without a Go type
+	left    int  // values that the result may have, with shared parts counted each time
 	depth   int
 }
 
-// sharedID tells containers apart: by their memory.
+// sharedID identifies containers by their memory.
 type sharedID struct {
 	at unsafe.Pointer
 	n  int
 }
 
-// result is a converted container and the number of values in it, spelled out.
+// result is a converted container and the number of values in it, with shared parts counted each time.
 type result struct {
 	v any
 	n int
@@ -88,8 +87,7 @@ func (u *unpickler) value(v any) (any, int) {
 	return nil, 1
 }
 
-// list converts a sequence. One that is shared is converted once, so that the work is
-// bounded by the bytes.
+// list converts a sequence. A shared one is converted once, so that the work is bounded by the bytes.
 func (u *unpickler) list(in []any, wrap func([]any) any) (any, int) {
 	if len(in) == 0 {
 		return wrap([]any{}), 1
@@ -134,7 +132,7 @@ func (u *unpickler) dict(in *pickle.Dict) (any, int) {
 	return out, n
 }
 
-// enter goes one level down, if there is anything left to find out.
+// enter descends one level, unless the outcome is already decided.
 func (u *unpickler) enter() bool {
 	if u.unknown || u.depth == 0 {
 		u.unknown = true
@@ -152,12 +150,12 @@ func (u *unpickler) leave(id sharedID, v any, n int) {
 	u.done[id] = result{v, n}
 }
 
-// add adds without running over.
+// add adds with saturation.
 func (u *unpickler) add(a, b int) int { return min(a+b, u.left+1) }
 
 func init() { bridge.FromPickle = fromPickle }
 
-// fromPickle is bridge.FromPickle.
+// fromPickle implements bridge.FromPickle.
 func fromPickle(v any) (any, bool) {
 	u := unpickler{left: maxFromPickle, depth: maxPickleDepth}
 	out, n := u.value(v)
@@ -167,6 +165,6 @@ func fromPickle(v any) (any, bool) {
 	return out, true
 }
 
-// maxFromPickle bounds the values of a result, spelled out, where the length of the pickle
-// is not known.
+// maxFromPickle bounds the values of a result, with shared parts counted each time, if the length of the pickle is
+// unknown.
 const maxFromPickle = 1 << 24

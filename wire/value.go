@@ -37,10 +37,10 @@ import (
 //	GPU arrays    *DeviceArray
 //	others        *Object, which can be passed on unchanged
 
-// Dict is Python's dict: an ordered map whose keys may be anything that Python can hash.
+// Dict is Python's dict: an ordered map whose keys may be any hashable Python value.
 type Dict = msgpack.Map
 
-// NewDict makes a dict of keys and values, in turns. It panics if there is an odd number.
+// NewDict returns a dict of alternating keys and values. It panics if their number is odd.
 func NewDict(keysAndValues ...any) Dict { return msgpack.MapOf(keysAndValues...) }
 
 // Pair is one entry of a Dict.
@@ -49,17 +49,17 @@ type Pair = msgpack.Pair
 // Tuple is Python's tuple.
 type Tuple = pickle.Tuple
 
-// Set is Python's set. The order means nothing.
+// Set is Python's set. The order is not significant.
 type Set []any
 
-// FrozenSet is Python's frozenset. The order means nothing.
+// FrozenSet is Python's frozenset. The order is not significant.
 type FrozenSet []any
 
 // ByteArray is Python's bytearray.
 type ByteArray []byte
 
-// NaiveTime is a datetime without a time zone. Its fields are those of Time in UTC; which
-// instant it is, only the sender knows. Python's resolution is a microsecond.
+// NaiveTime is a datetime without a time zone. Its fields are those of Time in UTC; only the sender knows which instant
+// it is. Python's resolution is a microsecond.
 type NaiveTime = pickle.NaiveTime
 
 // Date is Python's date.
@@ -73,12 +73,12 @@ type Exception = pickle.Exception
 
 // Enum is a member of a Python enumeration, such as distributed.core.Status.running.
 type Enum struct {
-	// Module and Class name the enumeration, Name its member.
+	// Module and Class identify the enumeration, Name its member.
 	Module, Class, Name string
 }
 
-// Complex numbers, big integers and the other types of this list are values that msgpack
-// has no form for: in a message body they travel pickled.
+// pickledInBody reports whether a value has no msgpack form, such as complex numbers, big integers and other types of
+// this list: in a message body they are sent pickled.
 func pickledInBody(v any) bool {
 	switch v.(type) {
 	case *big.Int, complex128, FrozenSet, ByteArray, time.Time, NaiveTime, Date, TimeOfDay, time.Duration, *Exception,
@@ -89,7 +89,7 @@ func pickledInBody(v any) bool {
 	return false
 }
 
-// serializedInBody are values that have a family of their own.
+// serializedInBody reports whether a value has its own family.
 func serializedInBody(v any) bool {
 	switch v.(type) {
 	case *NDArray, *DeviceArray, *Object:
@@ -98,9 +98,8 @@ func serializedInBody(v any) bool {
 	return libcodec.Has(v)
 }
 
-// Clone copies a decoded value so that it shares no memory with the message that it came
-// from. Values of Arrow and opaque ones take references to counted buffers instead, and
-// copy heap memory.
+// Clone copies a decoded value so that it shares no memory with its message. Values of Arrow and opaque ones take
+// references to counted buffers instead, and copy heap memory.
 func Clone(v any) any {
 	switch v := v.(type) {
 	case []byte:
