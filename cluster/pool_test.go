@@ -44,7 +44,7 @@ func TestSchedulerPool(t *testing.T) {
 		{"DASK_DISTRIBUTED_UCXX__RMM__POOL_SIZE=20MiB", devmemtest.New(100 << 20), 20 << 20, ""},
 		{"DASK_RMM__POOL_SIZE=20MiB", noGPU(), 0, "rmm.pool-size of 20971520 bytes (DASK_RMM__POOL_SIZE) is ignored: " +
 			"there is no GPU here"},
-		{"DASK_RMM__POOL_SIZE=20GiB", devmemtest.New(100 << 20), 0, "is ignored: devmem: a pool of 21474836480 bytes"},
+		{"DASK_RMM__POOL_SIZE=20GiB", devmemtest.New(100 << 20), 0, "is ignored: devmem: pool of 21474836480 bytes"},
 	} {
 		var env []string
 		if c.env != "" {

@@ -66,11 +66,11 @@ type stripeListener struct {
 	host string
 
 	mu     sync.Mutex
-	door   *staging.Door // guarded by mu
-	closed bool          // guarded by mu
+	door   *staging.Listener // guarded by mu
+	closed bool              // guarded by mu
 }
 
-func (d *stripeListener) open(ctx context.Context) (*staging.Door, error) {
+func (d *stripeListener) open(ctx context.Context) (*staging.Listener, error) {
 	d.mu.Lock()
 	made, closed := d.door, d.closed
 	d.mu.Unlock()
@@ -80,7 +80,7 @@ func (d *stripeListener) open(ctx context.Context) (*staging.Door, error) {
 	if made != nil {
 		return made, nil
 	}
-	door, err := staging.OpenDoor(ctx, d.host)
+	door, err := staging.Listen(ctx, d.host)
 	if err != nil {
 		return nil, err
 	}

@@ -15,11 +15,10 @@ import (
 //go:embed native/cucount.c
 var source []byte
 
-// ErrUnsupported says that calls cannot be counted here: no C compiler, or another processor.
+// ErrUnsupported is returned if calls cannot be counted: no C compiler, or another processor.
 var ErrUnsupported = errors.New("calls of the CUDA driver cannot be counted")
 
-// Build compiles the counting library into a folder and returns its path. The compiler is $CC,
-// default cc.
+// Build compiles the counting library into a directory and returns its path. The compiler is $CC, default cc.
 func Build(ctx context.Context, dir string) (string, error) {
 	if runtime.GOARCH != "amd64" {
 		return "", fmt.Errorf("%w on %s: the library is written for x86-64", ErrUnsupported, runtime.GOARCH)
@@ -30,7 +29,7 @@ func Build(ctx context.Context, dir string) (string, error) {
 	}
 	words := strings.Fields(compiler) // such as "ccache gcc"
 	if _, err := exec.LookPath(words[0]); err != nil {
-		return "", fmt.Errorf("%w: %w: install a C compiler (apt-get install gcc libc6-dev), or name one in CC",
+		return "", fmt.Errorf("%w: %w: install a C compiler (apt-get install gcc libc6-dev), or set CC",
 			ErrUnsupported, err)
 	}
 	file, library := filepath.Join(dir, "cucount.c"), filepath.Join(dir, "libcucount.so")
@@ -45,11 +44,10 @@ func Build(ctx context.Context, dir string) (string, error) {
 	return library, nil
 }
 
-// DirVariable names the folder in which counting processes have their files.
+// DirVariable is the variable with the directory of the files of counting processes.
 const DirVariable = "CUCOUNT_DIR"
 
-// Env are the variables that make a process count, added to those it would have. What it
-// preloads already stays.
+// Env returns environ with the variables that make a process count. Libraries that it preloads already are kept.
 func Env(environ []string, library, dir string) []string {
 	preload := library
 	for _, kv := range environ {

@@ -18,17 +18,17 @@ const (
 	fileBytes = entries * (8 + nameBytes)
 )
 
-// Counts is how often each function of the driver was called since its process began.
+// Counts is the number of calls of each driver function since the start of its process.
 type Counts map[string]uint64
 
-// Mappings are the calls that made memory of another process visible in this one, of whatever
-// kind: legacy handles, virtual memory, memory pools.
+// Mappings returns the number of calls that mapped memory of another process, of any kind: legacy handles, virtual
+// memory, memory pools.
 func (c Counts) Mappings() uint64 {
 	return c["cuIpcOpenMemHandle"] + c["cuIpcOpenMemHandle_v2"] + c["cuMemImportFromShareableHandle"] +
 		c["cuMemPoolImportPointer"]
 }
 
-// Total is the number of all calls.
+// Total returns the number of all calls.
 func (c Counts) Total() uint64 {
 	var n uint64
 	for _, v := range c {
@@ -37,8 +37,7 @@ func (c Counts) Total() uint64 {
 	return n
 }
 
-// Since is what has been called after an earlier look. Functions that were not called are left
-// out.
+// Since returns the calls after an earlier snapshot. Functions that were not called are left out.
 func (c Counts) Since(before Counts) Counts {
 	d := Counts{}
 	for name, n := range c {
@@ -49,11 +48,10 @@ func (c Counts) Since(before Counts) Counts {
 	return d
 }
 
-// Reader reads the counters of one process, while it runs or after it.
+// Reader reads the counters of one process, while it runs or afterwards.
 type Reader struct{ file *os.File }
 
-// Open opens the counters of this process. It fails when the process was not started with
-// [Env].
+// Open opens the counters of this process. It fails if the process was not started with [Env].
 func Open() (*Reader, error) {
 	dir := os.Getenv(DirVariable)
 	if dir == "" {
@@ -62,7 +60,7 @@ func Open() (*Reader, error) {
 	return OpenPID(dir, os.Getpid())
 }
 
-// OpenPID opens the counters of another process by the folder that it was given.
+// OpenPID opens the counters of another process by its directory.
 func OpenPID(dir string, pid int) (*Reader, error) {
 	f, err := os.Open(filepath.Join(dir, strconv.Itoa(pid)))
 	if err != nil {
@@ -71,7 +69,7 @@ func OpenPID(dir string, pid int) (*Reader, error) {
 	return &Reader{f}, nil
 }
 
-// Read returns the counters as they are now.
+// Read returns the current counters.
 func (r *Reader) Read() (Counts, error) {
 	data := make([]byte, fileBytes)
 	if _, err := r.file.ReadAt(data, 0); err != nil && !errors.Is(err, io.EOF) {
@@ -80,10 +78,10 @@ func (r *Reader) Read() (Counts, error) {
 	return parse(data), nil
 }
 
-// Close gives the file back.
+// Close closes the file.
 func (r *Reader) Close() error { return r.file.Close() }
 
-// parse reads the counters of a file, which has fileBytes.
+// parse parses the counters of a file, which has fileBytes.
 func parse(data []byte) Counts {
 	c := Counts{}
 	for i := range entries {

@@ -7,8 +7,8 @@ package cudrv
 #cgo LDFLAGS: -ldl -lpthread
 #include "cudrv.h"
 
-// No function here calls back into Go or keeps a pointer that it is given, so the out
-// parameters may stay on the goroutine's stack.
+// No function here calls back into Go or keeps a pointer argument, so the out parameters may stay on the goroutine's
+// stack.
 #cgo noescape cudrv_load
 #cgo nocallback cudrv_load
 #cgo noescape cudrv_error_text
@@ -69,8 +69,8 @@ import "C"
 
 import "unsafe"
 
-// Load opens libcuda.so.1 and initialises it, once per process; later calls return the same
-// answer. MILLSTREAM_CUDA_LIBRARY names another file. It makes no context.
+// Load loads libcuda.so.1 and initializes it, once per process; later calls return the same result.
+// MILLSTREAM_CUDA_LIBRARY specifies another file. It creates no context.
 func Load() error {
 	var result C.int
 	var message *C.char
@@ -81,7 +81,7 @@ func Load() error {
 	return &LoadError{Stage: stage, Result: Result(result), Message: C.GoString(message), Path: Path()}
 }
 
-// Path is the driver library that was loaded, or "".
+// Path returns the path of the loaded driver library, or "".
 func Path() string { return C.GoString(C.cudrv_path()) }
 
 func driverText(r Result) (name, text string) {
@@ -105,14 +105,14 @@ func DriverVersion() (int, Result) {
 	return int(v), r
 }
 
-// DeviceCount returns how many devices CUDA_VISIBLE_DEVICES leaves.
+// DeviceCount returns the number of devices that CUDA_VISIBLE_DEVICES leaves.
 func DeviceCount() (int, Result) {
 	var n C.int
 	r := Result(C.cudrv_device_count(&n))
 	return int(n), r
 }
 
-// DeviceQuery describes a device.
+// DeviceQuery returns the description of a device.
 func DeviceQuery(device int) (DeviceInfo, Result) {
 	var c C.cudrv_device_info
 	r := Result(C.cudrv_device_query(C.int(device), &c))
@@ -145,7 +145,7 @@ func PrimaryActive(device int) (bool, Result) {
 	return active != 0, r
 }
 
-// RetainPrimary makes the device's primary context and returns it (a CUcontext).
+// RetainPrimary creates the device's primary context and returns it (a CUcontext).
 func RetainPrimary(device int) (uint64, Result) {
 	var ctx C.uint64_t
 	r := Result(C.cudrv_primary_retain(C.int(device), &ctx))
@@ -173,14 +173,14 @@ func MemAllocManaged(device, n int) (uint64, Result) {
 	return uint64(a), r
 }
 
-// MemAllocHost allocates page-locked host memory that every context knows.
+// MemAllocHost allocates page-locked host memory for all contexts.
 func MemAllocHost(device, n int) (uint64, Result) {
 	var a C.uint64_t
 	r := Result(C.cudrv_mem_alloc_host(C.int(device), C.size_t(n), &a))
 	return uint64(a), r
 }
 
-// MemAllocAsync allocates in stream order and records an event behind it.
+// MemAllocAsync allocates in stream order and records an event after it.
 func MemAllocAsync(device, n int, stream, record uint64) (uint64, Result) {
 	var a C.uint64_t
 	r := Result(C.cudrv_mem_alloc_async(C.int(device), C.size_t(n), C.uint64_t(stream), C.uint64_t(record), &a))
@@ -202,26 +202,26 @@ func MemFreeAsync(device int, addr, stream uint64) Result {
 	return Result(C.cudrv_mem_free_async(C.int(device), C.uint64_t(addr), C.uint64_t(stream)))
 }
 
-// PoolKeep says how many unused bytes the device's default memory pool keeps.
+// PoolKeep sets how many unused bytes the device's default memory pool keeps.
 func PoolKeep(device int, bytes uint64) Result {
 	return Result(C.cudrv_pool_keep(C.int(device), C.uint64_t(bytes)))
 }
 
-// PoolReserved is how many bytes the device's default memory pool has, used or not.
+// PoolReserved returns the size of the device's default memory pool in bytes, used or not.
 func PoolReserved(device int) (uint64, Result) {
 	var n C.uint64_t
 	r := Result(C.cudrv_pool_reserved(C.int(device), &n))
 	return uint64(n), r
 }
 
-// AddressRange returns the allocation that addr lies in.
+// AddressRange returns the allocation that contains addr.
 func AddressRange(device int, addr uint64) (base, size uint64, r Result) {
 	var b, n C.uint64_t
 	r = Result(C.cudrv_address_range(C.int(device), C.uint64_t(addr), &b, &n))
 	return uint64(b), uint64(n), r
 }
 
-// PointerQuery describes an address of any kind.
+// PointerQuery returns the description of an address of any kind.
 func PointerQuery(addr uint64) (PointerInfo, Result) {
 	var c C.cudrv_pointer_info
 	r := Result(C.cudrv_pointer_query(C.uint64_t(addr), &c))
@@ -231,8 +231,8 @@ func PointerQuery(addr uint64) (PointerInfo, Result) {
 	}, r
 }
 
-// Copy enqueues: wait for two events (0: none), copy, record an event (0: none). The kinds of
-// memory are found from the addresses.
+// Copy enqueues: wait for two events (0: none), copy, record an event (0: none). The kinds of memory are determined
+// from the addresses.
 func Copy(device int, dst, src uint64, n int, stream, wait1, wait2, record uint64) Result {
 	return Result(C.cudrv_copy(C.int(device), C.uint64_t(dst), C.uint64_t(src), C.size_t(n),
 		C.uint64_t(stream), C.uint64_t(wait1), C.uint64_t(wait2), C.uint64_t(record)))
@@ -244,14 +244,14 @@ func Fill(device int, dst uint64, value byte, n int, stream, wait, record uint64
 		C.uint64_t(stream), C.uint64_t(wait), C.uint64_t(record)))
 }
 
-// StreamCreate makes a stream; a lower priority number is served first.
+// StreamCreate creates a stream; a lower priority number is served first.
 func StreamCreate(device int, flags uint, priority int) (uint64, Result) {
 	var s C.uint64_t
 	r := Result(C.cudrv_stream_create(C.int(device), C.uint(flags), C.int(priority), &s))
 	return uint64(s), r
 }
 
-// StreamDestroy returns at once; work that is enqueued still runs.
+// StreamDestroy returns immediately; enqueued work still runs.
 func StreamDestroy(device int, stream uint64) Result {
 	return Result(C.cudrv_stream_destroy(C.int(device), C.uint64_t(stream)))
 }
@@ -261,14 +261,14 @@ func StreamWait(device int, stream, event uint64) Result {
 	return Result(C.cudrv_stream_wait(C.int(device), C.uint64_t(stream), C.uint64_t(event)))
 }
 
-// EventCreate makes an event.
+// EventCreate creates an event.
 func EventCreate(device int, flags uint) (uint64, Result) {
 	var e C.uint64_t
 	r := Result(C.cudrv_event_create(C.int(device), C.uint(flags), &e))
 	return uint64(e), r
 }
 
-// EventDestroy destroys an event; its resources go when it completes.
+// EventDestroy destroys an event; its resources are freed when it completes.
 func EventDestroy(device int, event uint64) Result {
 	return Result(C.cudrv_event_destroy(C.int(device), C.uint64_t(event)))
 }

@@ -2,7 +2,7 @@
 
 package cudrv
 
-// Without cgo there is no driver: Load says so and every other call fails with NotLoaded.
+// Without cgo there is no driver: Load returns an error and every other call fails with NotLoaded.
 
 // Load reports that this binary cannot use CUDA.
 func Load() error { return &LoadError{Stage: NoCgo, Result: NotLoaded} }

@@ -33,8 +33,7 @@ var (
 	_ [MaxParameters]struct{}                      = [C.CUDRV_MAX_PARAMETERS]struct{}{}
 )
 
-// ModuleLoad loads PTX (with a zero byte behind it), a cubin or a fatbin. The log is what the driver's compiler
-// complained of.
+// ModuleLoad loads PTX (terminated by a zero byte), a cubin or a fatbin. log has the messages of the driver's compiler.
 func ModuleLoad(device int, image []byte) (module uint64, log string, r Result) {
 	const size = 16 << 10
 	text := (*C.char)(C.calloc(1, size))
@@ -44,12 +43,12 @@ func ModuleLoad(device int, image []byte) (module uint64, log string, r Result) 
 	return uint64(m), C.GoString(text), r
 }
 
-// ModuleUnload unloads a module; its functions are no more.
+// ModuleUnload unloads a module and its functions.
 func ModuleUnload(device int, module uint64) Result {
 	return Result(C.cudrv_module_unload(C.int(device), C.uint64_t(module)))
 }
 
-// ModuleFunction finds a kernel by its name.
+// ModuleFunction returns a kernel by its name.
 func ModuleFunction(device int, module uint64, name string) (uint64, Result) {
 	text := C.CString(name)
 	defer C.free(unsafe.Pointer(text))
@@ -58,19 +57,19 @@ func ModuleFunction(device int, module uint64, name string) (uint64, Result) {
 	return uint64(f), r
 }
 
-// FunctionQuery describes a kernel.
+// FunctionQuery returns the description of a kernel.
 func FunctionQuery(device int, function uint64) (FunctionInfo, Result) {
 	var c C.cudrv_function_info
 	r := Result(C.cudrv_function_query(C.int(device), C.uint64_t(function), &c))
 	return FunctionInfo{int(c.max_threads), int(c.shared_bytes), int(c.registers), int(c.dynamic_shared)}, r
 }
 
-// FunctionSetShared allows launches with so many bytes of dynamic shared memory.
+// FunctionSetShared allows launches with bytes bytes of dynamic shared memory.
 func FunctionSetShared(device int, function uint64, bytes int) Result {
 	return Result(C.cudrv_function_set_shared(C.int(device), C.uint64_t(function), C.int(bytes)))
 }
 
-// FunctionBlocks is how many blocks of that size run on one multiprocessor at once.
+// FunctionBlocks returns how many blocks of that size run on one multiprocessor at once.
 func FunctionBlocks(device int, function uint64, block, shared int) (int, Result) {
 	var n C.int
 	r := Result(C.cudrv_function_blocks(C.int(device), C.uint64_t(function), C.int(block), C.size_t(shared), &n))
@@ -83,7 +82,8 @@ func LaunchKernel(device int, l *Launch, values []byte, waits []uint64) Result {
 		(*C.uchar)(unsafe.SliceData(values)), (*C.uint64_t)(unsafe.SliceData(waits))))
 }
 
-// BufferID is a number that no other allocation of this process has or had, for the one that addr lies in.
+// BufferID returns a number that is unique among all allocations of this process, past and present, for the one that
+// contains addr.
 func BufferID(device int, addr uint64) (uint64, Result) {
 	var id C.uint64_t
 	r := Result(C.cudrv_buffer_id(C.int(device), C.uint64_t(addr), &id))

@@ -1,9 +1,9 @@
-// Package cudrv calls the CUDA driver library, which it opens at run time. It is the thin
-// layer below package cuda: numbers in, numbers out, no ownership, no goroutines.
+// Package cudrv calls the CUDA driver library, which it loads at run time. It is the thin layer below package cuda: it
+// owns no memory and starts no goroutines.
 //
-// Each function is one C call that makes the device's primary context current on whatever OS
-// thread the goroutine happens to be on. The context is retained at the first such call and
-// stays until the process ends. Functions without a device parameter make no context.
+// Each function is one C call that makes the device's primary context current on the goroutine's current OS thread. The
+// context is retained at the first such call and kept until the process ends. Functions without a device parameter
+// create no context.
 package cudrv
 
 import "fmt"
@@ -11,7 +11,7 @@ import "fmt"
 // Result is a CUresult, or one of the negative codes of this package.
 type Result int32
 
-// The results that this repository tells apart, with the numbers of <cuda.h>.
+// Results that this module distinguishes, with the numbers of <cuda.h>.
 const (
 	Success              Result = 0
 	InvalidValue         Result = 1
@@ -38,13 +38,13 @@ const (
 	SystemDriverMismatch Result = 803
 	Unknown              Result = 999
 
-	// NotLoaded: there is no driver library; Load says why.
+	// NotLoaded indicates that there is no driver library; Load returns the reason.
 	NotLoaded Result = -1
-	// NoSymbol: the installed driver is too old for the function.
+	// NoSymbol indicates that the installed driver is too old for the function.
 	NoSymbol Result = -2
 )
 
-// names serves builds and machines without the driver's own texts.
+// names is for builds and machines without the driver's own texts.
 var names = map[Result]string{
 	Success: "CUDA_SUCCESS", InvalidValue: "CUDA_ERROR_INVALID_VALUE", OutOfMemory: "CUDA_ERROR_OUT_OF_MEMORY",
 	NotInitialized: "CUDA_ERROR_NOT_INITIALIZED", Deinitialized: "CUDA_ERROR_DEINITIALIZED",
@@ -73,19 +73,19 @@ func (r Result) Text() (name, description string) {
 	return name, description
 }
 
-// Stage is how far loading the driver library came.
+// Stage is the stage that loading the driver library reached.
 type Stage int
 
 // The stages of Load.
 const (
 	Loaded       Stage = iota
-	FailedOpen         // dlopen failed; LoadError.Message is what it said
+	FailedOpen         // dlopen failed with LoadError.Message
 	FailedSymbol       // the library lacks a function, LoadError.Message
 	FailedInit         // cuInit failed with LoadError.Result
 	NoCgo              // this binary was built without cgo
 )
 
-// LoadError says why the driver cannot be used.
+// LoadError is returned if the driver cannot be used.
 type LoadError struct {
 	Stage   Stage
 	Result  Result
@@ -108,7 +108,7 @@ func (e *LoadError) Error() string {
 	return fmt.Sprintf("load stage %d", e.Stage)
 }
 
-// DeviceInfo is what the driver says of one device without a context.
+// DeviceInfo is the driver's description of a device, available without a context.
 type DeviceInfo struct {
 	Name, PCIBusID     string
 	UUID, InstanceUUID [16]byte // of the GPU and of the MIG instance; equal without MIG
@@ -127,7 +127,7 @@ const (
 	MemoryDevice  = 2
 )
 
-// PointerInfo is what the driver says of an address.
+// PointerInfo is the driver's description of an address.
 type PointerInfo struct {
 	Type       int // MemoryUnknown: not known to CUDA
 	Managed    bool

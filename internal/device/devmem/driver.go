@@ -8,20 +8,20 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// Driver is what this package wants of CUDA. Tests have one without a GPU, see devmemtest.
+// Driver is the part of CUDA that this package uses. devmemtest has one without a GPU.
 type Driver interface {
-	// Device describes a GPU, and makes no context.
+	// Device returns the description of a GPU. It creates no context.
 	Device(ordinal int) (cuda.Device, error)
-	// Context makes the primary context.
+	// Context creates the primary context.
 	Context(ordinal int) error
 	Free(ordinal int) (free, total int64, err error)
 	Plain(ordinal int) mem.Resource
 	Managed(ordinal int) mem.Resource
 	Pinned(ordinal int) mem.Resource
 	Async(s Stream) mem.Resource
-	// KeepPool says how many unused bytes the driver's pool keeps.
+	// KeepPool sets how many unused bytes the driver's pool keeps.
 	KeepPool(ordinal int, bytes int64) error
-	// PoolReserved is how much that pool has, 0 if the driver does not say.
+	// PoolReserved returns the size of that pool, 0 if unknown.
 	PoolReserved(ordinal int) int64
 	Stream(ordinal int) (Stream, error)
 	// Copy enqueues a copy, and returns an event that is done with it.
@@ -45,7 +45,8 @@ func (realDriver) Device(ordinal int) (cuda.Device, error) {
 		return cuda.Device{}, err
 	}
 	if ordinal < 0 || ordinal >= n {
-		return cuda.Device{}, fmt.Errorf("devmem: device %d: this process sees %d (CUDA_VISIBLE_DEVICES)", ordinal, n)
+		return cuda.Device{}, fmt.Errorf("devmem: no device %d: %d devices are visible (CUDA_VISIBLE_DEVICES)", ordinal,
+			n)
 	}
 	return cuda.DeviceByOrdinal(ordinal)
 }

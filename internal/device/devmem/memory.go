@@ -11,27 +11,25 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// Config is how the memory of a GPU is allocated, as RMM's options say it. The zero value asks
-// the driver for each allocation on device 0.
+// Config configures the allocation of GPU memory, like RMM's options. The zero value allocates from the driver on
+// device 0.
 type Config struct {
-	// Device is the GPU's number in this process.
+	// Device is the GPU's ordinal in this process.
 	Device int
-	// PoolSize is the first size of a pool in bytes, 0 for none; MaximumPoolSize is what it
-	// may grow to, 0 for as much as there is.
+	// PoolSize is the initial size of a pool in bytes, 0 for none; MaximumPoolSize is its maximum, 0 for no bound.
 	PoolSize, MaximumPoolSize int64
-	// Managed is unified memory.
+	// Managed selects unified memory.
 	Managed bool
-	// Async is the driver's own pool; ReleaseThreshold is how many bytes of it are kept when
-	// they are not used.
+	// Async selects the driver's own pool; ReleaseThreshold is how many unused bytes of it are kept.
 	Async            bool
 	ReleaseThreshold int64
-	// Log is a file for a line of each allocation, "" for none.
+	// Log is a file with a line for each allocation, "" for none.
 	Log string
-	// Track keeps the stack of each allocation.
+	// Track records the stack of each allocation.
 	Track bool
 }
 
-// Memory is a GPU's memory. Any number of goroutines may use it.
+// Memory is a GPU's memory. It is safe for concurrent use.
 type Memory struct {
 	cfg    Config
 	device cuda.Device
@@ -51,14 +49,14 @@ type Memory struct {
 	closed bool
 }
 
-// Open makes the device's primary context, if there is none, and the memory that is asked for.
+// Open creates the device's primary context, if there is none, and the configured memory.
 func Open(cfg Config) (*Memory, error) { return OpenWith(cfg, realDriver{}) }
 
 // OpenWith is Open with another driver.
 func OpenWith(cfg Config, d Driver) (m *Memory, err error) {
 	switch {
 	case cfg.PoolSize < 0 || cfg.MaximumPoolSize < 0 || cfg.ReleaseThreshold < 0:
-		return nil, errors.New("devmem: a size below 0: give bytes, or 0 for none")
+		return nil, errors.New("devmem: negative size: use a number of bytes, or 0 for none")
 	case cfg.Async && cfg.Managed:
 		return nil, errors.New("devmem: rmm-async and rmm-managed-memory exclude each other: the driver's pool has " +
 			"no managed memory; choose one of them")
@@ -72,7 +70,7 @@ func OpenWith(cfg Config, d Driver) (m *Memory, err error) {
 	}
 	switch {
 	case cfg.Async && !m.device.MemoryPools:
-		return nil, fmt.Errorf("devmem: rmm-async: %v has no memory pools of the driver's: leave it out, or use "+
+		return nil, fmt.Errorf("devmem: rmm-async: %v has no memory pools of the driver: leave it out, or use "+
 			"rmm-pool-size", m.device)
 	case cfg.Managed && !m.device.ManagedMemory:
 		return nil, fmt.Errorf("devmem: rmm-managed-memory: %v has no managed memory: leave it out", m.device)
@@ -91,15 +89,15 @@ func OpenWith(cfg Config, d Driver) (m *Memory, err error) {
 		return m, err
 	}
 	if need := cfg.PoolSize; need > free && !cfg.Managed {
-		return m, fmt.Errorf("devmem: a pool of %d bytes (rmm-pool-size) on %v: %d of its %d bytes are free: ask for "+
-			"less, or end what else uses the GPU (nvidia-smi)", need, m.device, free, total)
+		return m, fmt.Errorf("devmem: pool of %d bytes (rmm-pool-size) on %v: %d of its %d bytes are free: use "+
+			"less, or end other users of the GPU (nvidia-smi)", need, m.device, free, total)
 	}
 	for _, s := range []*Stream{&m.stream, &m.down, &m.up} {
 		if *s, err = d.Stream(cfg.Device); err != nil {
 			return m, err
 		}
 	}
-	// The driver locks pages slowly, so they are kept; a few chunks serve all copies.
+	// Locking pages is slow, so they are kept; a few chunks are enough for all copies.
 	if m.pinned, err = mem.NewPool(d.Pinned(cfg.Device), mem.PoolConfig{SlabBytes: 4 * chunkBytes}); err != nil {
 		return m, err
 	}
@@ -110,7 +108,7 @@ func OpenWith(cfg Config, d Driver) (m *Memory, err error) {
 	return m, err
 }
 
-// stack puts the resources on each other, in Dask-CUDA's order.
+// stack stacks the resources, in Dask-CUDA's order.
 func (m *Memory) stack() (err error) {
 	cfg, d := m.cfg, m.driver
 	switch {
@@ -127,7 +125,7 @@ func (m *Memory) stack() (err error) {
 		m.pool, err = mem.NewPool(m.resource, mem.PoolConfig{InitialBytes: int(cfg.PoolSize),
 			MaxBytes: cfg.MaximumPoolSize, Double: true})
 		if err != nil {
-			return fmt.Errorf("devmem: a pool of %d bytes (rmm-pool-size) on %v: %w", cfg.PoolSize, m.device, err)
+			return fmt.Errorf("devmem: pool of %d bytes (rmm-pool-size) on %v: %w", cfg.PoolSize, m.device, err)
 		}
 		m.resource = m.pool
 	}
@@ -135,7 +133,7 @@ func (m *Memory) stack() (err error) {
 		if m.file, err = os.Create(cfg.Log); err != nil {
 			return fmt.Errorf("devmem: rmm-log-directory: %w", err)
 		}
-		// Each line at once: a worker that is killed leaves the whole of it.
+		// Each line is flushed, so that the log of a killed worker is complete.
 		if m.log, err = mem.NewAllocLog(m.resource, m.file, mem.AllocLogConfig{Flush: true}); err != nil {
 			return fmt.Errorf("devmem: rmm-log-directory: %w", err)
 		}
@@ -152,8 +150,7 @@ func (m *Memory) stack() (err error) {
 	return err
 }
 
-// async is the driver's pool. Its first size is taken once and given back: the threshold keeps
-// it.
+// async returns the driver's pool. The initial size is allocated once and freed: the threshold keeps it.
 func (m *Memory) async() (mem.Resource, error) {
 	cfg := m.cfg
 	if err := m.driver.KeepPool(cfg.Device, max(cfg.ReleaseThreshold, cfg.PoolSize)); err != nil {
@@ -174,21 +171,20 @@ func (m *Memory) async() (mem.Resource, error) {
 	return r, nil
 }
 
-// Resource allocates on the GPU.
+// Resource returns the allocator of GPU memory.
 func (m *Memory) Resource() mem.Resource { return m.resource }
 
-// Pinned allocates page-locked host memory, from a pool.
+// Pinned returns an allocator of page-locked host memory, from a pool.
 func (m *Memory) Pinned() mem.Resource { return m.pinned }
 
-// Stream returns the stream that takes work of the users of the memory, a *cuda.Stream where there is a GPU. It is
-// closed by Close.
+// Stream returns the stream for work of the users of the memory, a *cuda.Stream if there is a GPU. It is closed by
+// Close.
 func (m *Memory) Stream() mem.Stream { return m.stream }
 
-// Device is the GPU.
+// Device returns the description of the GPU.
 func (m *Memory) Device() cuda.Device { return m.device }
 
-// Leaks describes what is allocated, with the stacks where, "" if nothing is or Config.Track
-// is not set.
+// Leaks describes the allocated memory, with stacks, "" if there is none or Config.Track is not set.
 func (m *Memory) Leaks() string {
 	if m.tracking == nil || len(m.tracking.Outstanding()) == 0 {
 		return ""
@@ -196,9 +192,8 @@ func (m *Memory) Leaks() string {
 	return m.tracking.Report()
 }
 
-// Close gives the memory back. While buffers of its pools are out it changes nothing and fails
-// with mem.ErrBusy; the process's end frees those too. The device's context stays. Closing twice
-// does nothing.
+// Close frees the memory. While buffers of its pools are in use it changes nothing and returns mem.ErrBusy; the end of
+// the process frees those too. The device's context is kept. Closing twice does nothing.
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -131,11 +131,11 @@ func TestRefusals(t *testing.T) {
 		{"no driver", none, devmem.Config{}, cuda.ErrUnavailable.Error()},
 		{"async and managed", nil, devmem.Config{Async: true, Managed: true}, "exclude each other"},
 		{"larger than the GPU", nil, devmem.Config{PoolSize: 101 * mib}, "104857600 of its 104857600 bytes are free: " +
-			"ask for less, or end what else uses the GPU"},
+			"use less, or end other users of the GPU"},
 		{"larger than its maximum", nil, devmem.Config{PoolSize: 2 * mib, MaximumPoolSize: mib},
 			"is more than rmm-maximum-pool-size"},
-		{"negative", nil, devmem.Config{PoolSize: -1}, "a size below 0"},
-		{"no pools of the driver's", old, devmem.Config{Async: true}, "has no memory pools of the driver's: " +
+		{"negative", nil, devmem.Config{PoolSize: -1}, "negative size"},
+		{"no pools of the driver's", old, devmem.Config{Async: true}, "has no memory pools of the driver: " +
 			"leave it out"},
 		{"no managed memory", old, devmem.Config{Managed: true}, "has no managed memory"},
 		{"no folder for the log", nil, devmem.Config{Log: "/nowhere/at/all"}, "rmm-log-directory"},

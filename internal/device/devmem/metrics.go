@@ -7,19 +7,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Stats is a snapshot of a GPU's memory as this process has it.
+// Stats is a snapshot of the GPU memory of this process.
 type Stats struct {
 	// Device is the GPU's UUID.
 	Device string
-	// InUse is how many bytes are handed out, Peak the most at one time, Allocations how many
-	// there were.
+	// InUse is the number of allocated bytes, Peak their maximum, Allocations the number of allocations.
 	InUse, Peak, Allocations int64
-	// Pool is how many bytes a pool has taken from the driver, 0 without one, and Maximum what
-	// it may grow to, 0 for no bound.
+	// Pool is the size of the pool in bytes, 0 without one, and Maximum its bound, 0 for none.
 	Pool, Maximum int64
 }
 
-// Stats counts.
+// Stats returns a snapshot.
 func (m *Memory) Stats() Stats {
 	c := m.stats.Counters()
 	s := Stats{Device: m.device.UUID, InUse: c.Bytes, Peak: c.PeakBytes, Allocations: c.TotalCount,
@@ -51,7 +49,7 @@ func unregister(m *Memory) {
 	opened.list = slices.DeleteFunc(opened.list, func(o *Memory) bool { return o == m })
 }
 
-// All are the figures of all memories that are open in this process.
+// All returns the statistics of all open memories of this process.
 func All() []Stats {
 	opened.Lock()
 	list := slices.Clone(opened.list)
@@ -71,13 +69,13 @@ var (
 		[]string{"device"}, nil)
 )
 
-// Collector shows them to Prometheus. A process without a GPU's memory has none of them.
+// Collector exports the statistics to Prometheus. A process without GPU memory has none.
 type Collector struct{}
 
-// Describe lists the metrics.
+// Describe implements prometheus.Collector.
 func (Collector) Describe(out chan<- *prometheus.Desc) { out <- descBytes; out <- descCount }
 
-// Collect reads them. Memories of one GPU are counted together.
+// Collect implements prometheus.Collector. Memories of one GPU are added up.
 func (Collector) Collect(out chan<- prometheus.Metric) {
 	sums := map[string]Stats{}
 	for _, s := range All() {

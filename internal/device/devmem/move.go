@@ -7,18 +7,18 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// chunkBytes is how much is copied at a time between the GPU and ordinary host memory, through
-// pinned memory: while the GPU copies one chunk, the processor copies the one before.
+// chunkBytes is how much is copied at a time between the GPU and ordinary host memory, through pinned memory: while the
+// GPU copies one chunk, the processor copies the previous one.
 const chunkBytes = 4 << 20
 
-// chunks is how many of them one move has.
+// chunks is the number of chunks of one move.
 const chunks = 2
 
-// host is where data of the GPU goes: outside of Go's heap, so that it is gone when the last
-// reference is, not when a collection comes.
-var host = mem.NewMmap(mem.MmapConfig{HugePages: true}) // fewer faults: they cost more than the copy
+// host allocates the memory for data of the GPU: outside Go's heap, so that it is freed with the last reference and not
+// by the garbage collector.
+var host = mem.NewMmap(mem.MmapConfig{HugePages: true}) // fewer page faults, which cost more than the copy
 
-// ring are the pinned chunks of one move. Whoever has it owns it.
+// ring are the pinned chunks of one move. It has one owner.
 type ring struct {
 	b     [chunks]*mem.Buffer
 	event [chunks]mem.Event // of the last copy that uses it
@@ -34,13 +34,13 @@ func (m *Memory) ring(ctx context.Context, n int) (*ring, error) {
 		}
 		r.b[i] = b
 		if n <= chunkBytes {
-			break // one will do
+			break // one is enough
 		}
 	}
 	return r, nil
 }
 
-// release gives the chunks back. Copies that still run hold them.
+// release releases the chunks. Running copies hold them.
 func (r *ring) release() {
 	for _, b := range r.b {
 		if b != nil {
@@ -49,8 +49,8 @@ func (r *ring) release() {
 	}
 }
 
-// Down returns a copy of a buffer of the GPU in host memory, when it is there. The caller owns
-// it, and keeps its reference to b.
+// Down returns a copy of a GPU buffer in host memory, when it is complete. The caller owns it, and keeps its reference
+// to b.
 func (m *Memory) Down(ctx context.Context, b *mem.Buffer) (*mem.Buffer, error) {
 	out, err := host.Alloc(ctx, b.Len())
 	if err != nil {
@@ -74,7 +74,7 @@ func (m *Memory) download(ctx context.Context, dst []byte, src *mem.Buffer) erro
 	}
 	defer r.release()
 	count := (n + chunkBytes - 1) / chunkBytes
-	for i := range count + 1 { // the last turn only empties
+	for i := range count + 1 { // the last iteration only drains
 		if i < count {
 			at := i * chunkBytes
 			if err := m.enqueue(r, i%chunks, src, at, min(chunkBytes, n-at), true); err != nil {
@@ -92,8 +92,8 @@ func (m *Memory) download(ctx context.Context, dst []byte, src *mem.Buffer) erro
 	return nil
 }
 
-// Up returns a copy of a buffer in host memory on the GPU, allocated from to, when it is there.
-// The caller owns it, and keeps its reference to b.
+// Up returns a copy of a host buffer in GPU memory, allocated from to, when it is complete. The caller owns it, and
+// keeps its reference to b.
 func (m *Memory) Up(ctx context.Context, to mem.Resource, b *mem.Buffer) (*mem.Buffer, error) {
 	out, err := to.Alloc(ctx, b.Len())
 	if err != nil {
@@ -127,11 +127,11 @@ func (m *Memory) upload(ctx context.Context, dst *mem.Buffer, src []byte) error 
 		}
 		last = r.event[slot]
 	}
-	// The copies are in the order of one stream: the last is done when all are.
+	// The copies are in the order of one stream: the last completes after all others.
 	return wait(ctx, last)
 }
 
-// enqueue copies n bytes between a chunk and the GPU's memory at a position, down or up.
+// enqueue copies n bytes between a chunk and GPU memory at an offset, down or up.
 func (m *Memory) enqueue(r *ring, slot int, device *mem.Buffer, at, n int, down bool) error {
 	part, chunk := device.Slice(at, n), r.b[slot].Slice(0, n)
 	defer part.Release()

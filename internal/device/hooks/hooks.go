@@ -9,23 +9,23 @@ import (
 
 // Hooks are functions of package cuda, those for C as addresses.
 type Hooks struct {
-	// SetCurrent is int (*)(int device): it makes the device's primary context current on
-	// the calling OS thread, retaining it first if need be. 0 is success.
+	// SetCurrent is int (*)(int device): it makes the device's primary context current on the calling OS thread, and
+	// retains it first if needed. 0 is success.
 	SetCurrent uintptr
 	// EventQuery is int (*)(void *event): 0 finished, 1 not finished, negative: error.
 	EventQuery uintptr
-	// CopyIn copies host bytes to device memory and returns when they are there. It serves
-	// bindings that find themselves with host data for a device buffer.
+	// CopyIn copies host bytes to device memory and waits for completion. It is for bindings that receive host data for
+	// a device buffer.
 	CopyIn func(ctx context.Context, device int, dst uintptr, src []byte) error
 }
 
 var registered atomic.Pointer[Hooks]
 
-// Register sets the hooks of the process. Package cuda calls it when it is imported (the
-// functions load the driver only when they are called); the last call wins.
+// Register sets the hooks of the process. Package cuda calls it when it is imported (the functions load the driver only
+// when they are called); the last call wins.
 func Register(h Hooks) { registered.Store(&h) }
 
-// Get returns the registered hooks, and false when no device package is linked in.
+// Get returns the registered hooks, and false if no device package is linked.
 func Get() (Hooks, bool) {
 	h := registered.Load()
 	if h == nil {

@@ -1,9 +1,9 @@
-// Package kernels holds the device code of this repository: CUDA C++ sources and what NVRTC made of them, PTX text that
-// goes into the binary, so that a machine with a GPU needs neither a CUDA toolkit nor NVRTC. The driver compiles the
-// PTX for its GPU when Load is called first, and keeps the outcome in the user's cache.
+// Package kernels holds the device code of this module: CUDA C++ sources and the PTX text that NVRTC compiled from
+// them, which is embedded in the binary, so that a machine with a GPU needs neither a CUDA toolkit nor NVRTC. The
+// driver compiles the PTX for its GPU at the first Load, and caches the result for the user.
 //
-// After a change of a source `make kernels` makes its PTX anew; a test fails when the two do not belong together. See
-// docs/adr for why PTX is shipped.
+// After a change of a source `make kernels` compiles its PTX again; a test fails if the two do not match. See docs/adr
+// for why PTX is shipped.
 package kernels
 
 import (
@@ -20,11 +20,11 @@ import (
 //go:embed *.cu ptx/*.ptx
 var files embed.FS
 
-// Toolkit is the release of NVRTC that makes the PTX. Its PTX is of version 8.0, which drivers from 525 on can load; a
-// newer one would lock older drivers out and gain nothing here.
+// Toolkit is the release of NVRTC that compiles the PTX. Its PTX has version 8.0, which drivers from 525 on can load; a
+// newer one would exclude older drivers without benefit.
 const Toolkit = "12.0"
 
-// Arch is the architecture that the PTX is for, and so the oldest that runs it: Volta.
+// Arch is the architecture of the PTX, and so the oldest that runs it: Volta.
 const Arch = "compute_70"
 
 // Spec is one image: a source compiled with flags. The image is in ptx/Name.ptx, a generated file.
@@ -33,9 +33,9 @@ type Spec struct {
 	Flags        []string
 }
 
-// Specs lists all images.
+// Specs returns all images.
 func Specs() []Spec {
-	// No contraction of a multiplication and an addition: results have the bits of the host's.
+	// No contraction of multiplications and additions: results are identical to those of the host.
 	strict := []string{"--std=c++17", "--fmad=false"}
 	var list []Spec
 	for _, kind := range []string{"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
@@ -48,14 +48,14 @@ func Specs() []Spec {
 		Spec{Name: "kmeans_f64", Source: "kmeans.cu", Flags: []string{"--std=c++17"}})
 }
 
-// Text is the source of an image.
+// Text returns the source of an image.
 func (s Spec) Text() (string, error) {
 	b, err := files.ReadFile(s.Source)
 	return string(b), err
 }
 
-// Stamp is the first line of an image's file: what it was made of. It changes with the source, the flags, the
-// architecture and the toolkit.
+// Stamp returns the first line of an image's file, which identifies its inputs. It changes with the source, the flags,
+// the architecture and the toolkit.
 func (s Spec) Stamp() (string, error) {
 	text, err := s.Text()
 	if err != nil {
@@ -69,11 +69,11 @@ func (s Spec) Stamp() (string, error) {
 		hex.EncodeToString(h.Sum(nil))), nil
 }
 
-// PTX is an image by its name.
+// PTX returns an image by its name.
 func PTX(name string) ([]byte, error) {
 	b, err := files.ReadFile("ptx/" + name + ".ptx")
 	if err != nil {
-		return nil, fmt.Errorf("kernels: there is no image %q", name)
+		return nil, fmt.Errorf("kernels: unknown image %q", name)
 	}
 	return b, nil
 }
@@ -83,7 +83,7 @@ type key struct {
 	name   string
 }
 
-// modules are loaded at first use and stay until the process ends, like the device's context.
+// modules are loaded at first use and kept until the process ends, like the device's context.
 var modules struct {
 	sync.Mutex
 	m map[key]*loading
@@ -96,8 +96,8 @@ type loading struct {
 	err    error
 }
 
-// Load returns an image loaded on a device. The first call for both may take some hundred milliseconds; a failure is
-// not kept.
+// Load returns an image loaded on a device. The first call for both may take some hundred milliseconds; failures are
+// not cached.
 func Load(device int, name string) (*cuda.Module, error) {
 	k := key{device, name}
 	modules.Lock()
@@ -127,7 +127,7 @@ func Load(device int, name string) (*cuda.Module, error) {
 	return l.module, nil
 }
 
-// Function is a kernel of an image, loaded on a device.
+// Function returns a kernel of an image, loaded on a device.
 func Function(device int, image, name string) (*cuda.Function, error) {
 	m, err := Load(device, image)
 	if err != nil {

@@ -67,7 +67,7 @@ func TestStampDependsOnEverything(t *testing.T) {
 }
 
 func TestLoadRefuses(t *testing.T) {
-	if _, err := Load(0, "nonsense"); err == nil || !strings.Contains(err.Error(), `no image "nonsense"`) {
+	if _, err := Load(0, "nonsense"); err == nil || !strings.Contains(err.Error(), `unknown image "nonsense"`) {
 		t.Error(err)
 	}
 	if cuda.Available() == nil {

@@ -7,15 +7,14 @@ import (
 	"go.millstream.dev/internal/device/copier"
 )
 
-// devices holds the process's engines. They live as long as it does: two streams each, and pinned memory while there
-// are transfers.
+// devices holds the process's engines, for its lifetime: two streams each, and pinned memory while there are transfers.
 var devices struct {
 	sync.Mutex
-	made map[int]func() (*Engine, error) // guarded by the lock; each makes its engine the first time
+	made map[int]func() (*Engine, error) // guarded by the lock; each creates its engine on first use
 }
 
-// ForDevice returns the process's engine of a GPU, with the comms' chunk size. It makes two streams on the device the
-// first time, and so its context where there is none: call it for memory of the device, which has one. The error wraps
+// ForDevice returns the process's engine of a GPU, with the comms' chunk size. The first call creates two streams on
+// the device, and so its context if there is none: call it for memory of the device, which has one. The error wraps
 // copier.ErrNone in a program that does not import package cuda.
 func ForDevice(device int) (*Engine, error) {
 	devices.Lock()
@@ -31,7 +30,7 @@ func ForDevice(device int) (*Engine, error) {
 	return engine()
 }
 
-// open makes an engine on new queues of a device.
+// open returns an engine on new queues of a device.
 func open(device int) (*Engine, error) {
 	d, err := copier.Open(device)
 	if err != nil {
@@ -40,7 +39,7 @@ func open(device int) (*Engine, error) {
 	return New(Config{Down: d.Down, Up: d.Up, Pinned: d.Pinned})
 }
 
-// Use makes e the process's engine of a device, for tests with a device of their own. The returned function undoes it.
+// Use sets the process's engine of a device, for tests. The returned function undoes it.
 func Use(device int, e *Engine) (undo func()) {
 	devices.Lock()
 	defer devices.Unlock()

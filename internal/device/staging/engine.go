@@ -12,52 +12,52 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// Unit is the chunk of the comms' protocol: both ends of a transfer must cut it alike. Of 0.5, 1, 2 and 4 MiB over four
-// lines on an H200 they moved 8.6, 11.2, 12.2 and 13.1 GB/s.
+// Unit is the chunk size of the comms' protocol: both ends of a transfer must use the same. Chunks of 0.5, 1, 2 and 4
+// MiB over four stripes moved 8.6, 11.2, 12.2 and 13.1 GB/s on an H200.
 const Unit = 2 << 20
 
-// DefaultDepth is Config.Depth where it is not set.
+// DefaultDepth is the default of Config.Depth.
 const DefaultDepth = 3
 
-// idleTime is how long pinned memory that nobody uses is kept.
+// idleTime is how long unused pinned memory is kept.
 const idleTime = 30 * time.Second
 
 // Copier is a queue of copies of one device.
 type Copier = copier.Copier
 
-// Config says what an engine works with.
+// Config configures an engine.
 type Config struct {
-	// Down copies from the device to the host, Up to the device. They should be two queues, so that the directions do
-	// not wait for each other.
+	// Down copies from the device to the host, Up to the device. They should be separate queues, so that the directions
+	// do not wait for each other.
 	Down, Up Copier
-	// Pinned gives the memory of chunks. The engine puts a pool on it.
+	// Pinned allocates the memory of chunks. The engine uses a pool on it.
 	Pinned mem.Resource
 	// Chunk is the length of a chunk in bytes (default Unit). Both ends of a transfer must have the same.
 	Chunk int
-	// Depth is how many chunks of a line may be under way on this side (default 3, at least 2).
+	// Depth is how many chunks of a stripe may be in flight on this side (default 3, at least 2).
 	Depth int
 }
 
-// Engine moves memory of one device. Any goroutine may use it; transfers do not wait for each other but share the copy
-// engine.
+// Engine moves memory of one device. It is safe for concurrent use; transfers do not wait for each other but share the
+// copy engine.
 type Engine struct {
 	down, up     Copier
 	pool         *mem.Pool
 	chunk, depth int
 
 	mu     sync.Mutex  // guards what follows
-	active int         // transfers under way
-	idle   *time.Timer // frees the pinned memory; nil while a transfer is under way
+	active int         // transfers in progress
+	idle   *time.Timer // frees the pinned memory; nil during a transfer
 }
 
-// New makes an engine. No memory is pinned before the first transfer.
+// New returns an engine. No memory is pinned before the first transfer.
 func New(cfg Config) (*Engine, error) {
 	e := &Engine{down: cfg.Down, up: cfg.Up, chunk: cmp.Or(cfg.Chunk, Unit), depth: cmp.Or(cfg.Depth, DefaultDepth)}
 	if e.down == nil || e.up == nil || cfg.Pinned == nil {
-		return nil, errors.New("staging: an engine needs Down, Up and Pinned")
+		return nil, errors.New("staging: Down, Up and Pinned are required")
 	}
 	if e.chunk < 1 || e.depth < 2 {
-		return nil, fmt.Errorf("staging: chunks of %d bytes, %d under way: need at least 1 and 2", e.chunk, e.depth)
+		return nil, fmt.Errorf("staging: chunks of %d bytes, depth %d: want at least 1 and 2", e.chunk, e.depth)
 	}
 	var err error
 	// A slab holds the chunks of one transfer: pinning costs about a millisecond for each 4 MiB.
@@ -65,16 +65,16 @@ func New(cfg Config) (*Engine, error) {
 	return e, err
 }
 
-// Chunk is the length of a chunk in bytes.
+// Chunk returns the length of a chunk in bytes.
 func (e *Engine) Chunk() int { return e.chunk }
 
-// PinnedBytes is how much pinned memory the engine has, used or kept for the next transfer.
+// PinnedBytes returns the size of the engine's pinned memory, used or kept for the next transfer.
 func (e *Engine) PinnedBytes() int64 { return e.pool.Stats().Reserved }
 
-// Trim frees the pinned memory that is not in use, which otherwise happens after half a minute without transfers.
+// Trim frees unused pinned memory, which otherwise happens after half a minute without transfers.
 func (e *Engine) Trim() { e.pool.Trim() }
 
-// begin and end count the transfers, so that pinned memory goes back when there have been none for a while.
+// begin and end count the transfers, so that pinned memory is freed when there have been none for a while.
 func (e *Engine) begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -94,7 +94,7 @@ func (e *Engine) end() {
 	}
 }
 
-// slot takes pinned memory for n bytes. It may be used at once.
+// slot allocates pinned memory for n bytes, ready for use.
 func (e *Engine) slot(ctx context.Context, n int) (*mem.Buffer, error) {
 	b, err := e.pool.Alloc(ctx, n)
 	if err != nil {
@@ -103,19 +103,19 @@ func (e *Engine) slot(ctx context.Context, n int) (*mem.Buffer, error) {
 	return b, nil
 }
 
-// plan is which chunks of a transfer go over one line.
+// plan specifies the chunks of a transfer that are sent over one stripe.
 type plan struct {
 	total, chunk int
 	line, lines  int
 }
 
-// count is how many chunks the line has.
+// count returns the number of chunks of the stripe.
 func (p plan) count() int {
 	all := (p.total + p.chunk - 1) / p.chunk
 	return (all - p.line + p.lines - 1) / p.lines
 }
 
-// at is where the line's chunk k lies.
+// at returns the range of the stripe's chunk k.
 func (p plan) at(k int) (off, n int) {
 	off = (p.line + k*p.lines) * p.chunk
 	return off, min(p.chunk, p.total-off)

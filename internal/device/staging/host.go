@@ -5,11 +5,11 @@ import (
 	"net"
 )
 
-// hostStep is what a transfer into host memory may have before any byte of it has arrived.
+// hostStep is the memory of a transfer into host memory before any byte has arrived.
 const hostStep = 1 << 20
 
-// ToHost receives a transfer of size bytes in chunks of Unit into host memory, which grows with what arrives: for a
-// receiver whose GPU is full. It ends when the lines are closed.
+// ToHost receives a transfer of size bytes in chunks of Unit into host memory, which grows with the received data: for
+// a receiver whose GPU is full. It ends when the stripes are closed.
 func ToHost(size int64, lines []net.Conn) ([]byte, error) {
 	b := make([]byte, min(size, hostStep))
 	for at, i := int64(0), 0; at < size; i++ {

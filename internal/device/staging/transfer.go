@@ -9,39 +9,39 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// Pending is a chunk on its way over a line. A *ucx.Request is one.
+// Pending is a chunk in flight on a stripe. A *ucx.Request is one.
 type Pending interface {
-	// Wait returns when the chunk is through, or with an error when it never will be, or when ctx ends.
+	// Wait returns when the chunk is complete, with an error if it has failed or ctx has ended.
 	Wait(ctx context.Context) error
 }
 
-// Writer is one line of a sender. Chunks arrive in the order of the calls.
+// Writer is one stripe of a sender. Chunks arrive in the order of the calls.
 type Writer interface {
-	// Send sends a chunk and keeps it, with a reference of its own, for as long as it needs it. It may wait until the
-	// chunk is through and return nil.
+	// Send sends a chunk and retains it as long as needed. It may block until the chunk is complete and return nil.
 	Send(ctx context.Context, chunk *mem.Buffer) (Pending, error)
 }
 
-// Reader is one line of a receiver.
+// Reader is one stripe of a receiver.
 type Reader interface {
-	// Recv fills a chunk with the next bytes of the line. It may wait for them and return nil.
+	// Recv fills a chunk with the next bytes of the stripe. It may block and return nil.
 	Recv(ctx context.Context, chunk *mem.Buffer) (Pending, error)
 }
 
-// Send sends device memory. The lines are the caller's and nobody else uses them meanwhile. When ctx ends or a line
-// fails, abort is called once, which must make calls and pendings of all lines return (close the connections); the
-// lines are of no use after that. src may be released at any time: copies hold it.
+// Send sends device memory. The stripes must not be used otherwise meanwhile. When ctx ends or a stripe fails, abort is
+// called once, which must make calls and pendings of all stripes return (close the connections); the stripes cannot be
+// used after that. src may be released at any time: copies hold it.
 func (e *Engine) Send(ctx context.Context, src *mem.Buffer, lines []Writer, abort func()) error {
 	return e.transfer(ctx, src.Len(), len(lines), abort, func(ctx context.Context, p plan) error {
-		return e.sendLine(ctx, src, lines[p.line], p)
+		return e.sendStripe(ctx, src, lines[p.line], p)
 	})
 }
 
-// Recv receives into device memory and returns when all bytes are here. The last of them may still be on the way from
-// pinned memory to dst, whose ready event is set. After an error dst holds anything. See Send for the rest.
+// Recv receives into device memory and returns when all bytes have arrived. The last of them may still be copied from
+// pinned memory to dst, whose ready event is set. After an error the content of dst is undefined. See Send for the
+// rest.
 func (e *Engine) Recv(ctx context.Context, dst *mem.Buffer, lines []Reader, abort func()) error {
 	err := e.transfer(ctx, dst.Len(), len(lines), abort, func(ctx context.Context, p plan) error {
-		return e.recvLine(ctx, dst, lines[p.line], p)
+		return e.recvStripe(ctx, dst, lines[p.line], p)
 	})
 	if err != nil || dst.Len() == 0 {
 		return err
@@ -54,7 +54,7 @@ func (e *Engine) Recv(ctx context.Context, dst *mem.Buffer, lines []Reader, abor
 	return nil
 }
 
-// transfer runs one function for each line that has chunks.
+// transfer runs one function for each stripe that has chunks.
 func (e *Engine) transfer(ctx context.Context, n, lines int, abort func(),
 	line func(context.Context, plan) error) error {
 	if err := ctx.Err(); err != nil {
@@ -64,7 +64,7 @@ func (e *Engine) transfer(ctx context.Context, n, lines int, abort func(),
 		return nil
 	}
 	if lines == 0 {
-		return fmt.Errorf("staging: no line for %d bytes", n)
+		return fmt.Errorf("staging: no stripe for %d bytes", n)
 	}
 	e.begin()
 	defer e.end()
@@ -78,10 +78,10 @@ func (e *Engine) transfer(ctx context.Context, n, lines int, abort func(),
 	run := func(i int) error {
 		err := line(inner, plan{total: n, chunk: e.chunk, line: i, lines: lines})
 		if err != nil {
-			if ctx.Err() != nil { // it, or what abort has done to the line
+			if ctx.Err() != nil { // the context, or the effect of abort on the stripe
 				err = fmt.Errorf("staging: %w", context.Cause(ctx))
 			}
-			cancel(err) // the first one is the reason of the others
+			cancel(err) // the first error caused the others
 			stop()
 		}
 		return err
@@ -96,9 +96,9 @@ func (e *Engine) transfer(ctx context.Context, n, lines int, abort func(),
 	return context.Cause(inner)
 }
 
-// sendLine sends the chunks of one line. Of depth chunks, half are being copied and half are on the wire; a line that
-// sends while the call waits has all of the others copied ahead.
-func (e *Engine) sendLine(ctx context.Context, src *mem.Buffer, line Writer, p plan) error {
+// sendStripe sends the chunks of one stripe. Of depth chunks, half are being copied and half are being sent; a stripe
+// with blocking sends has all of the others copied ahead.
+func (e *Engine) sendStripe(ctx context.Context, src *mem.Buffer, line Writer, p plan) error {
 	count := p.count()
 	type copying struct {
 		slot *mem.Buffer
@@ -107,7 +107,7 @@ func (e *Engine) sendLine(ctx context.Context, src *mem.Buffer, line Writer, p p
 	copied := make([]copying, 0, e.depth) // enqueued and not sent, in order
 	var sent []Pending                    // not waited for, in order
 	defer func() {
-		// The copies hold the slots until they are done, and so does who sends.
+		// The copies hold the slots until they are done, and so does the sender.
 		for _, c := range copied {
 			c.slot.Release()
 		}
@@ -126,7 +126,7 @@ func (e *Engine) sendLine(ctx context.Context, src *mem.Buffer, line Writer, p p
 		if err := c.done.Wait(ctx); err != nil {
 			return fmt.Errorf("staging: copy chunk %d from the device: %w", k, err)
 		}
-		c.slot.SetReady(nil) // a transport need not ask again
+		c.slot.SetReady(nil) // saves the transport a query
 		copied = append(copied[:0], copied[1:]...)
 		pending, err := line.Send(ctx, c.slot)
 		c.slot.Release()
@@ -152,7 +152,7 @@ func (e *Engine) sendLine(ctx context.Context, src *mem.Buffer, line Writer, p p
 	return nil
 }
 
-// copyDown enqueues the copy of a line's chunk k into a slot, whose ready event says when it is there.
+// copyDown enqueues the copy of a stripe's chunk k into a slot, whose ready event reports its completion.
 func (e *Engine) copyDown(ctx context.Context, src *mem.Buffer, p plan, k int) (*mem.Buffer, error) {
 	off, n := p.at(k)
 	slot, err := e.slot(ctx, n)
@@ -170,24 +170,24 @@ func (e *Engine) copyDown(ctx context.Context, src *mem.Buffer, p plan, k int) (
 	return slot, nil
 }
 
-// recvLine receives the chunks of one line.
-func (e *Engine) recvLine(ctx context.Context, dst *mem.Buffer, line Reader, p plan) error {
+// recvStripe receives the chunks of one stripe.
+func (e *Engine) recvStripe(ctx context.Context, dst *mem.Buffer, line Reader, p plan) error {
 	count := p.count()
 	type arriving struct {
 		slot    *mem.Buffer
 		pending Pending
 	}
-	var open []arriving    // asked for and not copied, in order
+	var open []arriving    // requested and not copied, in order
 	var copies []mem.Event // into the device, not waited for, in order
 	defer func() {
 		for _, a := range open {
-			a.slot.Release() // a transport that still writes to it holds it
+			a.slot.Release() // a transport that still writes to it holds a reference
 		}
 	}()
 	next := 0
 	for k := range count {
-		// Half of the chunks may wait for the wire, the others for the copy engine. A line that receives while the
-		// call waits is asked for one at a time.
+		// Half of the chunks may wait for the network, the others for the copy engine. A stripe with blocking receives
+		// gets one at a time.
 		for next < count && (len(open) == 0 || open[len(open)-1].pending != nil && len(open) < (e.depth+1)/2) {
 			if len(open)+len(copies) >= e.depth {
 				if len(copies) == 0 {
@@ -231,7 +231,7 @@ func (e *Engine) recvLine(ctx context.Context, dst *mem.Buffer, line Reader, p p
 	return nil
 }
 
-// ToWriter is a line over a byte stream.
+// ToWriter returns a stripe over a byte stream.
 func ToWriter(w io.Writer) Writer { return streamWriter{w} }
 
 type streamWriter struct{ w io.Writer }
@@ -241,7 +241,7 @@ func (s streamWriter) Send(_ context.Context, chunk *mem.Buffer) (Pending, error
 	return nil, err
 }
 
-// FromReader is a line over a byte stream. What comes after a transfer is left in it.
+// FromReader returns a stripe over a byte stream. Data after a transfer is left in it.
 func FromReader(r io.Reader) Reader { return streamReader{r} }
 
 type streamReader struct{ r io.Reader }

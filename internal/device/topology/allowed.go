@@ -2,8 +2,7 @@ package topology
 
 import "golang.org/x/sys/unix"
 
-// allowed returns the processors that this process may use, which is what its cpuset, a
-// container's limits and taskset leave.
+// allowed returns the processors that this process may use, after its cpuset, the limits of a container and taskset.
 func allowed() (CPUSet, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// maxCPUs bounds processor numbers: Linux has none beyond it.
+// maxCPUs bounds processor numbers: the limit of Linux.
 const maxCPUs = 8192
 
-// CPUSet is a set of processors. The zero value is empty; sets are not changed once made.
+// CPUSet is an immutable set of processors. The zero value is empty.
 type CPUSet struct{ words []uint64 }
 
-// CPUs makes a set of the given processors.
+// CPUs returns a set of the given processors.
 func CPUs(cpus ...int) CPUSet {
 	var s CPUSet
 	for _, c := range cpus {
@@ -22,7 +22,7 @@ func CPUs(cpus ...int) CPUSet {
 	return s
 }
 
-// ParseCPUList reads Linux's form of a set, such as "0-3,8,10-11".
+// ParseCPUList parses Linux's form of a set, such as "0-3,8,10-11".
 func ParseCPUList(text string) (CPUSet, error) {
 	var s CPUSet
 	text = strings.TrimSpace(text)
@@ -37,7 +37,7 @@ func ParseCPUList(text string) (CPUSet, error) {
 			b, err = strconv.Atoi(last)
 		}
 		if err != nil || a < 0 || b < a || b >= maxCPUs {
-			return CPUSet{}, fmt.Errorf("%q is no list of processors such as 0-3,8", text)
+			return CPUSet{}, fmt.Errorf("%q is not a list of processors such as 0-3,8", text)
 		}
 		for c := a; c <= b; c++ {
 			s.add(c)
@@ -61,7 +61,7 @@ func (s CPUSet) Has(c int) bool {
 	return c >= 0 && c/64 < len(s.words) && s.words[c/64]>>(c%64)&1 == 1
 }
 
-// Len is the number of processors.
+// Len returns the number of processors.
 func (s CPUSet) Len() int {
 	n := 0
 	for _, w := range s.words {
@@ -81,7 +81,7 @@ func (s CPUSet) List() []int {
 	return list
 }
 
-// And returns what both sets have.
+// And returns the intersection of both sets.
 func (s CPUSet) And(o CPUSet) CPUSet {
 	var both CPUSet
 	for _, c := range s.List() {
@@ -95,7 +95,7 @@ func (s CPUSet) And(o CPUSet) CPUSet {
 // Equal reports whether both have the same processors.
 func (s CPUSet) Equal(o CPUSet) bool { return s.String() == o.String() }
 
-// String is Linux's form, such as "0-3,8"; empty for the empty set.
+// String returns Linux's form, such as "0-3,8"; empty for the empty set.
 func (s CPUSet) String() string {
 	var text strings.Builder
 	list := s.List()

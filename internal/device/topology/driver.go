@@ -5,37 +5,36 @@ import (
 	"strings"
 )
 
-// Driver is what NVIDIA's driver knows of GPUs beyond the kernel: package topology/nvml has
+// Driver provides information of NVIDIA's driver about GPUs that the kernel does not have: package topology/nvml has
 // one.
 type Driver interface {
-	// GPUs lists the GPUs that the driver shows to this process.
+	// GPUs returns the GPUs that the driver shows to this process.
 	GPUs() ([]DriverGPU, error)
 }
 
-// DriverGPU is a GPU as a Driver sees it.
+// DriverGPU is a GPU as seen by a Driver.
 type DriverGPU struct {
 	Address string // on the PCI bus; a domain of 8 digits is fine
 	UUID    string
 	Model   string
 	Memory  int64 // bytes
-	NVLinks int   // that are up; -1 if the driver does not say
-	// MIG are the parts that the GPU is cut into; MIGEnabled with none of them means that
-	// nothing can run on it.
+	NVLinks int   // that are up; -1 if unknown
+	// MIG are the instances of the GPU; MIGEnabled without instances means that nothing can run on it.
 	MIGEnabled bool
 	MIG        []MIG
 }
 
-// MIG is a part of a GPU that programs see as a GPU of its own.
+// MIG is an instance of a GPU that programs see as a separate GPU.
 type MIG struct {
 	UUID string // "MIG-…", for CUDA_VISIBLE_DEVICES
 	Name string // such as "NVIDIA A100-SXM4-40GB MIG 3g.20gb"
-	// Index is its place among the parts of the GPU, the instances are the driver's numbers.
+	// Index is the index among the instances of the GPU; the instances are the driver's numbers.
 	Index, GPUInstance, ComputeInstance int
 	Memory                              int64 // bytes
 }
 
-// ask adds what a driver knows to the GPUs that the kernel shows. One that only the driver
-// knows (in a container without its sysfs) is added: nobody knows where it is.
+// ask adds the information of a driver to the GPUs of the kernel. A GPU that only the driver shows (in a container
+// without its sysfs) is added with an unknown location.
 func (m *Machine) ask(d Driver) error {
 	list, err := d.GPUs()
 	if err != nil {
@@ -54,8 +53,8 @@ func (m *Machine) ask(d Driver) error {
 	return nil
 }
 
-// FindMIG returns the part of a GPU with a UUID, or with the older name
-// "MIG-GPU-…/<GPU instance>/<compute instance>", and the GPU that it is a part of.
+// FindMIG returns the instance with a UUID, or with the older name "MIG-GPU-…/<GPU instance>/<compute instance>", and
+// its GPU.
 func (m *Machine) FindMIG(name string) (*GPU, *MIG, bool) {
 	for _, g := range m.GPUs {
 		for i := range g.MIG {

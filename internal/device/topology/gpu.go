@@ -4,13 +4,13 @@ import (
 	"strings"
 )
 
-// GPU is a graphics processor that the kernel sees. The driver need not be loaded.
+// GPU is a graphics processor that the kernel shows. The driver need not be loaded.
 type GPU struct {
 	*Device
 	Index int    // position in the order of PCI addresses
 	UUID  string // "GPU-…", empty without NVIDIA's driver
 	Model string // such as "NVIDIA H200", empty without the driver
-	// The rest is known with Config.Driver only.
+	// The rest is only set with Config.Driver.
 	Memory     int64 // bytes, 0 if not known
 	NVLinks    int   // that are up, -1 if not known
 	MIGEnabled bool
@@ -19,8 +19,7 @@ type GPU struct {
 
 const nvidia = 0x10de
 
-// readGPUs finds NVIDIA's display and 3D controllers. Their names and UUIDs stand in the
-// driver's part of proc.
+// readGPUs finds NVIDIA's display and 3D controllers. Their names and UUIDs are in the driver's part of proc.
 func (m *Machine) readGPUs(fs files) {
 	for _, address := range fs.list("sys/bus/pci/devices") { // in the order of addresses
 		d, ok := m.devices[address]
@@ -32,7 +31,7 @@ func (m *Machine) readGPUs(fs files) {
 			name, value, _ := strings.Cut(line, ":")
 			switch value = strings.TrimSpace(value); strings.TrimSpace(name) {
 			case "GPU UUID":
-				if !strings.Contains(value, "?") { // the driver has not asked the GPU yet
+				if !strings.Contains(value, "?") { // the driver has not queried the GPU yet
 					g.UUID = value
 				}
 			case "Model":
@@ -43,8 +42,7 @@ func (m *Machine) readGPUs(fs files) {
 	}
 }
 
-// GPU returns the GPU with a PCI address, a UUID or an unambiguous beginning of a UUID, as
-// CUDA_VISIBLE_DEVICES allows it.
+// GPU returns the GPU with a PCI address, a UUID or an unambiguous prefix of a UUID, as in CUDA_VISIBLE_DEVICES.
 func (m *Machine) GPU(name string) (*GPU, bool) {
 	var found *GPU
 	for _, g := range m.GPUs {
@@ -61,9 +59,8 @@ func (m *Machine) GPU(name string) (*GPU, bool) {
 	return found, found != nil
 }
 
-// Affinity returns the processors next to a GPU that this process may use. If it may use none
-// of them it is everything that it may use: a worker far from its GPU works, one without a
-// processor does not.
+// Affinity returns the processors next to a GPU that this process may use. If it may use none of them it returns all
+// that it may use: a worker far from its GPU works, one without a processor does not.
 func (m *Machine) Affinity(g *GPU) CPUSet {
 	if near := g.CPUs.And(m.Allowed); near.Len() > 0 {
 		return near
@@ -71,7 +68,7 @@ func (m *Machine) Affinity(g *GPU) CPUSet {
 	return m.Allowed
 }
 
-// String names the GPU for people.
+// String returns a description of the GPU for display.
 func (g *GPU) String() string {
 	name := "GPU " + g.Address
 	if g.Model != "" {

@@ -11,15 +11,14 @@ import (
 	"strings"
 )
 
-// Config says where a machine is read from. The zero value is this machine.
+// Config specifies where a machine is read from. The zero value is this machine.
 type Config struct {
-	// Root is a folder that holds sys and proc, "/" by default: a container sees its host's
-	// under another name, and tests read trees of machines that they do not have.
+	// Root is a directory with sys and proc, "/" by default: a container has those of its host under another name, and
+	// tests use trees of other machines.
 	Root string
-	// Allowed, when not nil, stands for the processors that this process may use. Default:
-	// the kernel's answer for this process.
+	// Allowed, if not nil, replaces the processors that this process may use. Default: queried from the kernel.
 	Allowed *CPUSet
-	// Driver, when not nil, is asked for what the kernel does not know: memory and MIG.
+	// Driver, if not nil, provides information that the kernel does not have: memory and MIG.
 	Driver Driver
 }
 
@@ -30,7 +29,7 @@ type Node struct {
 	Memory int64 // bytes
 }
 
-// Machine is what a machine is made of. It does not change once read.
+// Machine is the description of a machine. It is immutable.
 type Machine struct {
 	Nodes   []Node
 	Online  CPUSet // processors that the machine has
@@ -41,8 +40,8 @@ type Machine struct {
 	devices map[string]*Device // by PCI address
 }
 
-// Read reads a machine. Parts that are missing, such as InfiniBand, are empty; an error says
-// that there is no sysfs at all or that it makes no sense.
+// Read reads a machine. Missing parts, such as InfiniBand, are empty; it returns an error if there is no sysfs or it is
+// inconsistent.
 func Read(cfg Config) (*Machine, error) {
 	if cfg.Root == "" {
 		cfg.Root = "/"
@@ -99,7 +98,7 @@ func (m *Machine) readNodes(fs files) error {
 	return nil
 }
 
-// memTotal finds "MemTotal: 123 kB" in the kernel's text.
+// memTotal parses "MemTotal: 123 kB" from the kernel's text.
 func memTotal(text string) int64 {
 	_, rest, ok := strings.Cut(text, "MemTotal:")
 	if !ok {
@@ -129,7 +128,7 @@ func (m *Machine) node(id int) *Node {
 // files reads small files below a root.
 type files struct{ root string }
 
-// maxFile bounds what is read of one file: sysfs has none that is longer than a page, proc few.
+// maxFile bounds the size of a file: files of sysfs are at most a page long, few of proc are longer.
 const maxFile = 1 << 20
 
 // text returns a file's trimmed text, or "" if it cannot be read.
@@ -151,7 +150,7 @@ func (f files) text(name string) string {
 	return strings.TrimSpace(string(buf))
 }
 
-// list returns the names in a folder, in order; none if there is no such folder.
+// list returns the names in a directory, in order; none if it does not exist.
 func (f files) list(name string) []string {
 	entries, err := os.ReadDir(filepath.Join(f.root, name))
 	if err != nil {
@@ -164,7 +163,7 @@ func (f files) list(name string) []string {
 	return names
 }
 
-// number reads a file that holds a number in decimal or, with 0x, in hexadecimal.
+// number parses a file with a number in decimal or, with 0x, in hexadecimal.
 func (f files) number(name string, otherwise int64) int64 {
 	n, err := strconv.ParseInt(f.text(name), 0, 64)
 	if err != nil {
@@ -173,7 +172,7 @@ func (f files) number(name string, otherwise int64) int64 {
 	return n
 }
 
-// target returns where a link leads, as a path below the root.
+// target returns the target of a link, as a path below the root.
 func (f files) target(name string) (string, error) {
 	real, err := filepath.EvalSymlinks(filepath.Join(f.root, name))
 	if err != nil {

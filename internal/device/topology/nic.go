@@ -12,15 +12,14 @@ import (
 // NIC is a network interface such as eth0, or an InfiniBand or RoCE device such as mlx5_0.
 type NIC struct {
 	Name   string
-	Device *Device // nil for interfaces that are no PCI device, such as lo
+	Device *Device // nil for interfaces that are not PCI devices, such as lo
 	// InfiniBand devices have ports; interfaces have none.
 	InfiniBand bool
 	Ports      []Port
-	// Interfaces are the network interfaces on an InfiniBand device's PCI device: what
-	// --interface names when the data goes over this device.
+	// Interfaces are the network interfaces on an InfiniBand device's PCI device: the value of --interface if data is
+	// sent over this device.
 	Interfaces []string
-	// Up says of an interface that it carries traffic (operstate), of an InfiniBand device
-	// that a port is active.
+	// Up reports whether an interface carries traffic (operstate), or an InfiniBand device has an active port.
 	Up bool
 }
 
@@ -68,8 +67,7 @@ func (m *Machine) readNICs(fs files) {
 	}
 }
 
-// deviceOf returns the PCI device that a link leads to, or nil. Virtual functions and the
-// like lie below it.
+// deviceOf returns the PCI device that a link refers to, or nil. Virtual functions and the like are below it.
 func (m *Machine) deviceOf(fs files, link string) *Device {
 	target, err := fs.target(link)
 	if err != nil {
@@ -93,10 +91,9 @@ func (m *Machine) NIC(name string) (*NIC, bool) {
 	return nil, false
 }
 
-// ClosestInfiniBand returns the InfiniBand device nearest to a GPU among those with an active
-// port, and its first active port as UCX names it: "mlx5_0:1". Of devices equally near, GPUs
-// take turns by their index, so that two GPUs with two devices use both. Without an active
-// port the error names the devices that were passed over.
+// ClosestInfiniBand returns the InfiniBand device closest to a GPU among those with an active port, and its first
+// active port in UCX's form: "mlx5_0:1". Among equally close devices GPUs alternate by their index, so that two GPUs
+// with two devices use both. Without an active port the error names the devices that were skipped.
 func (m *Machine) ClosestInfiniBand(g *GPU) (nic *NIC, netDevice string, err error) {
 	var best []*NIC
 	var distance Distance
@@ -121,10 +118,10 @@ func (m *Machine) ClosestInfiniBand(g *GPU) (nic *NIC, netDevice string, err err
 	if len(best) == 0 {
 		if len(passed) == 0 {
 			return nil, "", fmt.Errorf("topology: no InfiniBand device for %v: /sys/class/infiniband is empty; load "+
-				"its driver, or name a network device", g)
+				"its driver, or specify a network device", g)
 		}
 		return nil, "", fmt.Errorf("topology: no InfiniBand port for %v is active: passed over %s; bring one up, or "+
-			"name a network device", g, strings.Join(passed, ", "))
+			"specify a network device", g, strings.Join(passed, ", "))
 	}
 	nic = best[m.turn(g, distance)%len(best)]
 	for _, p := range nic.Ports {
@@ -132,11 +129,10 @@ func (m *Machine) ClosestInfiniBand(g *GPU) (nic *NIC, netDevice string, err err
 			return nic, fmt.Sprintf("%s:%d", nic.Name, p.Number), nil
 		}
 	}
-	return nil, "", fmt.Errorf("topology: %s has no active port", nic.Name) // unreachable: Up says that there is one
+	return nil, "", fmt.Errorf("topology: %s has no active port", nic.Name) // unreachable: Up implies an active port
 }
 
-// turn is the position of g among the GPUs that see the same InfiniBand devices at the same
-// distance as g does.
+// turn returns the position of g among the GPUs with the same InfiniBand devices at the same distance.
 func (m *Machine) turn(g *GPU, distance Distance) int {
 	turn := 0
 	for _, other := range m.GPUs {
@@ -157,13 +153,13 @@ func (m *Machine) turn(g *GPU, distance Distance) int {
 	return turn
 }
 
-// CheckInterface returns a warning if the interface that control messages use does not lie on
-// the InfiniBand device, with the right one's name, or "".
+// CheckInterface returns a warning if the interface of control messages does not belong to the InfiniBand device, with
+// the right interface, or "".
 func (m *Machine) CheckInterface(nic *NIC, name string) string {
 	if name == "" || slices.Contains(nic.Interfaces, name) {
 		return ""
 	}
-	right := "it has no network interface: load ib_ipoib or leave --interface out"
+	right := "the device has no network interface: load ib_ipoib or leave --interface out"
 	if len(nic.Interfaces) > 0 {
 		right = "use --interface " + strings.Join(nic.Interfaces, " or ")
 	}

@@ -13,11 +13,10 @@ type Device struct {
 	Vendor  uint16 // 0x10de is NVIDIA, 0x15b3 Mellanox
 	Product uint16
 	Class   uint32 // such as 0x030200, a 3D controller
-	Node    int    // NUMA node, or -1 if the firmware does not say and there are several
-	// CPUs are the processors next to the device, as the firmware says; all if it does not.
+	Node    int    // NUMA node, or -1 if unknown and there are several
+	// CPUs are the processors next to the device, as reported by the firmware; all if it reports none.
 	CPUs CPUSet
-	// Path is the way from the host bridge down to the device: "pci0000:3a", bridges, and
-	// the device's own address last.
+	// Path is the path from the host bridge to the device: "pci0000:3a", bridges, and the device's own address last.
 	Path []string
 }
 
@@ -39,7 +38,7 @@ func (m *Machine) readDevices(fs files) error {
 			Class: uint32(fs.number(link+"/class", 0)),
 			Path:  pciPath(path),
 		}
-		if d.Node < 0 && len(m.Nodes) == 1 { // virtual machines say nothing, and there is only one
+		if d.Node < 0 && len(m.Nodes) == 1 { // virtual machines do not report it, and there is only one
 			d.Node = m.Nodes[0].ID
 		}
 		if d.CPUs, err = ParseCPUList(fs.text(link + "/local_cpulist")); err != nil {
@@ -56,7 +55,7 @@ func (m *Machine) readDevices(fs files) error {
 	return nil
 }
 
-// pciPath returns the parts of a path in sys/devices that are of the PCI bus.
+// pciPath returns the parts of a path in sys/devices that belong to the PCI bus.
 func pciPath(path string) []string {
 	var parts []string
 	for part := range strings.SplitSeq(path, "/") {
@@ -67,14 +66,14 @@ func pciPath(path string) []string {
 	return parts
 }
 
-// Device returns the PCI device with an address such as 0000:3b:00.0; letters may be upper
-// case and the domain may be 8 digits long, as NVIDIA's tools write it.
+// Device returns the PCI device with an address such as 0000:3b:00.0; letters may be upper case and the domain may have
+// 8 digits, as in NVIDIA's tools.
 func (m *Machine) Device(address string) (*Device, bool) {
 	d, ok := m.devices[shortAddress(address)]
 	return d, ok
 }
 
-// shortAddress is the kernel's form of an address.
+// shortAddress returns the kernel's form of an address.
 func shortAddress(address string) string {
 	address = strings.ToLower(strings.TrimSpace(address))
 	if domain, rest, ok := strings.Cut(address, ":"); ok && len(domain) == 8 && strings.HasPrefix(domain, "0000") {
@@ -83,36 +82,36 @@ func shortAddress(address string) string {
 	return address
 }
 
-// Level classes distances, nearest first. The names in brackets are nvidia-smi's.
+// Level is a class of distances, nearest first. The names in brackets are those of nvidia-smi.
 type Level uint8
 
 const (
-	// SamePort: functions of one device, or the device itself.
+	// SamePort is the level of functions of one device, and of the device itself.
 	SamePort Level = iota
-	// SameSwitch: at most one PCI switch between them (PIX).
+	// SameSwitch is the level of devices with at most one PCI switch between them (PIX).
 	SameSwitch
-	// ManySwitches: several switches, but not the host bridge (PXB).
+	// ManySwitches is the level of devices with several switches, but not the host bridge, between them (PXB).
 	ManySwitches
-	// SameBridge: they meet in a host bridge, which is part of a processor (PHB).
+	// SameBridge is the level of devices below one host bridge, which is part of a processor (PHB).
 	SameBridge
-	// SameNode: different host bridges of one NUMA node (NODE).
+	// SameNode is the level of devices below different host bridges of one NUMA node (NODE).
 	SameNode
-	// System: different NUMA nodes, or nobody knows (SYS).
+	// System is the level of devices on different NUMA nodes, or on unknown ones (SYS).
 	System
 )
 
-// String is nvidia-smi's name of the level, "X" for SamePort.
+// String returns nvidia-smi's name of the level, "X" for SamePort.
 func (l Level) String() string {
 	return [...]string{"X", "PIX", "PXB", "PHB", "NODE", "SYS"}[min(l, System)]
 }
 
-// Distance is how far two devices are from each other.
+// Distance is the distance of two devices.
 type Distance struct {
 	Level Level
-	Hops  int // steps up from the one and down to the other
+	Hops  int // steps up from one and down to the other
 }
 
-// Less reports whether d is nearer than o.
+// Less reports whether d is smaller than o.
 func (d Distance) Less(o Distance) bool {
 	return d.Level < o.Level || d.Level == o.Level && d.Hops < o.Hops
 }
@@ -145,7 +144,7 @@ func Between(a, b *Device) Distance {
 	return d
 }
 
-// sameSlot reports whether two addresses differ in the function alone.
+// sameSlot reports whether two addresses differ only in the function.
 func sameSlot(a, b *Device) bool {
 	x, _, _ := strings.Cut(a.Address, ".")
 	y, _, _ := strings.Cut(b.Address, ".")

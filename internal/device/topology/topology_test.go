@@ -217,7 +217,7 @@ func TestBroken(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := topology.Read(topology.Config{Root: root}); err == nil ||
-			!strings.Contains(err.Error(), "no list of processors") {
+			!strings.Contains(err.Error(), "not a list of processors") {
 			t.Errorf("%s: %v", file, err)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Tree draws the machine: nodes, the host bridges of each, and below them what matters to
-// communication (GPUs, network devices) with the bridges that lead there.
+// Tree returns a drawing of the machine: nodes, their host bridges, and below them GPUs and network devices with the
+// bridges that lead to them.
 func (m *Machine) Tree() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "machine: %d processors, %d of them for this process (%s)\n", m.Online.Len(), m.Allowed.Len(),
@@ -29,9 +29,9 @@ func (m *Machine) Tree() string {
 	return text.String()
 }
 
-// branches draws the devices of one node, -1 for those of none.
+// branches draws the devices of one node, -1 for those without one.
 func (m *Machine) branches(text *strings.Builder, node int) {
-	leaves := map[string][]string{} // what stands at a PCI address
+	leaves := map[string][]string{} // text for each PCI address
 	var shown []*Device
 	add := func(d *Device, line string) {
 		own := d.Node
@@ -78,7 +78,7 @@ func (m *Machine) branches(text *strings.Builder, node int) {
 	}
 }
 
-// describe is what is known of a GPU, with its parts behind it.
+// describe returns a description of a GPU, followed by its instances.
 func (g *GPU) describe() string {
 	text := strings.TrimSpace(g.Model + " " + g.UUID)
 	if g.Memory > 0 {

@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// ParseVisible splits a value of CUDA_VISIBLE_DEVICES into its entries: indices, "GPU-…" or
-// "MIG-…" names. As for CUDA, an entry that makes no sense (-1, say) ends the list, here with
-// an error that names it, since a list that silently loses its tail makes workers vanish. An
-// entry may stand twice: two workers then share a GPU.
+// ParseVisible splits a value of CUDA_VISIBLE_DEVICES into its entries: indices, "GPU-…" or "MIG-…" names. In CUDA an
+// invalid entry (such as -1) ends the list; here it is an error, since a list that is silently truncated makes workers
+// disappear. An entry may occur twice: two workers then share a GPU.
 func ParseVisible(text string) ([]string, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -29,9 +28,8 @@ func ParseVisible(text string) ([]string, error) {
 	return list, nil
 }
 
-// Rotate returns the CUDA_VISIBLE_DEVICES of worker i of a machine: the same devices with the
-// worker's own first, as Dask-CUDA sets it, so that device 0 of each process is its own GPU.
-// A device that is listed twice is given once to each.
+// Rotate returns the CUDA_VISIBLE_DEVICES of worker i of a machine: the same devices with the worker's own first, as in
+// Dask-CUDA, so that device 0 of each process is its own GPU. A device that is listed twice is assigned once to each.
 func Rotate(devices []string, i int) (string, error) {
 	if len(devices) == 0 {
 		return "", errors.New("no GPU is visible")

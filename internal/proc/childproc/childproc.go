@@ -1,4 +1,4 @@
-// Package childproc starts programs that cannot outlive this process.
+// Package childproc starts programs that do not outlive this process.
 package childproc
 
 import (
@@ -10,15 +10,14 @@ import (
 
 // Child is a started program.
 type Child struct {
-	// Done is closed when the program is gone; Err is then what Wait returned.
+	// Done is closed when the program has ended; Err is then the result of Wait.
 	Done <-chan struct{}
 	Err  error
 }
 
-// Start starts a command in a process group of its own, so that Ctrl-C reaches only this
-// process, which ends the child. When the command's context ends, the whole group is
-// killed; a wrapper script's child goes with it. read, if not nil, reads the command's
-// pipes to their end and is called before the command is waited for.
+// Start starts a command in its own process group, so that Ctrl-C only reaches this process, which ends the child. When
+// the command's context ends, the whole group is killed, including the child of a wrapper script. read, if not nil,
+// reads the command's pipes to their end and is called before the command is waited for.
 func Start(cmd *exec.Cmd, read func()) (*Child, error) {
 	done := make(chan struct{})
 	c := &Child{Done: done}
@@ -32,8 +31,7 @@ func Start(cmd *exec.Cmd, read func()) (*Child, error) {
 	}
 	started := make(chan error)
 	go func() {
-		// Pdeathsig is sent when the thread that forked ends, so that thread stays until the
-		// child is gone.
+		// Pdeathsig is sent when the thread that forked ends, so that thread is kept until the child has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		if err := cmd.Start(); err != nil {

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// NoRaceSleep spares children that are built with the race detector the second that they otherwise sleep at their end,
-// so that goroutines may still be caught. What the user says about it stays. It is for the TestMain of tests that start
-// many of them.
+// NoRaceSleep saves children that are built with the race detector the second that they otherwise sleep at their end to
+// catch late races. Settings of the user are kept. It is for TestMain of tests that start many children.
 func NoRaceSleep() {
 	race := os.Getenv("GORACE")
 	if !strings.Contains(race, "atexit_sleep_ms") {

@@ -24,7 +24,7 @@ const (
 	ExitTerminated  = 128 + int(syscall.SIGTERM)
 )
 
-// RunProcess runs a command line in this process, which ends by Ctrl-C and SIGTERM, and returns its exit code.
+// RunProcess runs a command line in this process, which ends on Ctrl-C and SIGTERM, and returns its exit code.
 func RunProcess(root *cobra.Command, args []string) int {
 	ctx, stop := signalContext(context.Background(), os.Exit)
 	defer stop()
@@ -59,8 +59,8 @@ func (i Interruption) Error() string {
 	return "ended by " + i.Signal.String()
 }
 
-// signalContext is cancelled by the first SIGINT or SIGTERM; the second calls
-// exit. The returned function gives the signals back to the runtime.
+// signalContext returns a context that the first SIGINT or SIGTERM cancels; the second calls exit. The returned
+// function returns the signals to the runtime.
 func signalContext(parent context.Context, exit func(int)) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
@@ -91,7 +91,7 @@ func signalContext(parent context.Context, exit func(int)) (context.Context, fun
 	}
 }
 
-// UsageError is a wrong command line: exit code 2 and a pointer to --help.
+// UsageError is returned for an invalid command line: exit code 2 and a hint to --help.
 type UsageError struct{ Err error }
 
 func (e UsageError) Error() string { return e.Err.Error() }
@@ -99,18 +99,18 @@ func (e UsageError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e UsageError) Unwrap() error { return e.Err }
 
-// Usage returns an error as one of the command line.
+// Usage returns err as a UsageError.
 func Usage(err error) error { return UsageError{err} }
 
-// Usagef returns an error of the command line.
+// Usagef returns a formatted UsageError.
 func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
-// SilentError ends a command with exit code 1 after it has itself reported why, as a report with failures in it does.
+// SilentError ends a command with exit code 1 after it has reported the failure itself, such as a report with failures.
 type SilentError struct{}
 
 func (SilentError) Error() string { return "failed" }
 
-// ExitError ends a command with the exit code of another program, which has reported why.
+// ExitError ends a command with the exit code of another program, which has reported the failure.
 type ExitError struct{ Code int }
 
 func (e ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
@@ -133,7 +133,7 @@ func exitCode(ctx context.Context, err error) int {
 	}
 }
 
-// errorLine is what goes to standard error: "command: what; fix" on one line.
+// errorLine returns the text for standard error: "command: what; fix" on one line.
 func errorLine(command string, err error) string {
 	var silent SilentError
 	var other ExitError

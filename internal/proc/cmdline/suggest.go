@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// SuggestFlag adds to the error about an unknown flag the one that was probably meant.
+// SuggestFlag adds the flag that was probably meant to the error about an unknown flag.
 func SuggestFlag(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -30,17 +30,17 @@ func SuggestFlag(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// ExtraArgument is the error about an argument that has no place. "-- enable-nvlink", which
-// guides have printed, is a flag with a blank in it.
+// ExtraArgument returns the error about an unexpected argument. "-- enable-nvlink", which appeared in guides, is a flag
+// with a blank in it.
 func ExtraArgument(cmd *cobra.Command, argument, otherwise string) error {
 	name, _, _ := strings.Cut(strings.TrimLeft(argument, "-"), "=")
 	if cmd.Flags().Lookup(name) != nil {
-		return Usagef("unexpected argument %q; did you mean --%s, without a blank behind the hyphens?", argument, name)
+		return Usagef("unexpected argument %q; did you mean --%s, without a blank after the hyphens?", argument, name)
 	}
 	return Usagef("unexpected argument %q: %s", argument, otherwise)
 }
 
-// nearestFlag is the flag of a command whose name is most like a misspelled one, "" if none is.
+// nearestFlag returns the flag of a command whose name is closest to a misspelled one, "" if none is close.
 func nearestFlag(cmd *cobra.Command, name string) string {
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	best, least := "", 1+len(name)/4
@@ -53,8 +53,8 @@ func nearestFlag(cmd *cobra.Command, name string) string {
 	return best
 }
 
-// editDistance is how many letters must be changed, added, left out or swapped with their
-// neighbour to make b of a.
+// editDistance returns how many letters must be changed, added, removed or swapped with their neighbor to turn a into
+// b.
 func editDistance(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

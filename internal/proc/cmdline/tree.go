@@ -10,16 +10,16 @@ import (
 	"go.millstream.dev/internal/proc/stdio"
 )
 
-// Prepare sets what the roots of all command trees have in common.
+// Prepare sets the common properties of the roots of all command trees.
 func Prepare(root *cobra.Command) {
 	root.SilenceErrors = true // Run prints the one line
-	root.SilenceUsage = true  // a failed command is no reason to print its manual
+	root.SilenceUsage = true  // a failed command does not print its usage
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return UsageError{SuggestFlag(cmd, err)} })
 	root.SetHelpCommandGroupID("")
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 }
 
-// helpWidth is the width of help that does not go to a terminal.
+// helpWidth is the width of help that is not written to a terminal.
 const helpWidth = 80
 
 func init() {
@@ -34,8 +34,8 @@ func usageTemplate(template string) string {
 		"$1.FlagUsagesWrapped (helpWidth .)")
 }
 
-// unknownCommand finds a misspelled command in a command line. Without it `--help` behind the
-// name would print the help of the command above, as if all were well.
+// unknownCommand finds a misspelled command in a command line. Without it `--help` after the name would print the help
+// of the parent command.
 func unknownCommand(root *cobra.Command, args []string) error {
 	cmd, rest, err := root.Find(args)
 	if err != nil || !cmd.HasAvailableSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") ||
@@ -45,7 +45,7 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	return NoSuchCommand(cmd, rest)
 }
 
-// ShowHelp is the action of a command that only holds others.
+// ShowHelp is the action of a command that only has subcommands.
 func ShowHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
 // NoSuchCommand rejects an argument where a command name belongs.

@@ -1,10 +1,8 @@
 // Package gcfloor lets small heaps grow before they are collected.
 //
-// Go collects when the heap has doubled. A process that makes garbage all the time and
-// keeps a few megabytes then marks those few megabytes hundreds of times a second: in
-// worker processes that ran tiny tasks, a quarter of all processor time. With a floor the
-// next collection is due when the heap has doubled or has reached the floor, whichever is
-// later.
+// Go collects when the heap has doubled. A process that produces much garbage and keeps a few megabytes then marks
+// those megabytes hundreds of times a second: in worker processes with tiny tasks, a quarter of all processor time.
+// With a floor the next collection starts when the heap has doubled or has reached the floor, whichever is later.
 package gcfloor
 
 import (
@@ -15,13 +13,13 @@ import (
 	"sync"
 )
 
-// Scheduler is the floor of a scheduler in a process of its own, in bytes.
+// Scheduler is the floor of a scheduler in its own process, in bytes.
 const Scheduler = 64 << 20
 
-// usual is Go's own percentage.
+// usual is Go's default percentage.
 const usual = 100
 
-// most keeps the percentage of a heap that is nearly empty in bounds.
+// most bounds the percentage of a heap that is nearly empty.
 const most = 100_000
 
 var (
@@ -30,9 +28,8 @@ var (
 	current = usual
 )
 
-// Set lets the heap of this process grow to so many bytes before it is collected. It is for
-// the processes that are Millstream's own, never for a user's. It does nothing if GOGC is
-// set: the user knows better. Zero ends it.
+// Set lets the heap of this process grow to so many bytes before it is collected. It is for Millstream's own processes,
+// not for those of users. It does nothing if GOGC is set. Zero disables it.
 func Set(bytes int64) {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -47,7 +44,7 @@ func Set(bytes int64) {
 	}
 }
 
-// sentinel is garbage from the start. Its end tells that there was a collection.
+// sentinel is garbage from the start. Its cleanup indicates a collection.
 type sentinel struct{ _ [16]byte }
 
 // watch adjusts after each collection.
@@ -62,18 +59,17 @@ func watch() {
 	})
 }
 
-// adjust sets the percentage for what is alive now. The caller holds mu.
+// adjust sets the percentage for the current live heap. The caller holds mu.
 func adjust() {
 	p := percent(live(), floor)
-	// Every change stops the world for a moment.
+	// Every change stops the world briefly.
 	if p == usual && current != usual || abs(p-current)*10 > current {
 		debug.SetGCPercent(p)
 		current = p
 	}
 }
 
-// percent is the one at which a heap of so many bytes is collected at the floor, or when it
-// has doubled.
+// percent returns the percentage with which a live heap is collected at the floor, or when it has doubled.
 func percent(live, floor int64) int {
 	live = max(live, 1<<20)
 	return int(min(max(usual, (floor-live)*100/live), most))
@@ -81,7 +77,7 @@ func percent(live, floor int64) int {
 
 func abs(v int) int { return max(v, -v) }
 
-// live is what the last collection found alive, in bytes.
+// live returns the live heap of the last collection, in bytes.
 func live() int64 {
 	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(s)

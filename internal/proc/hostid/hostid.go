@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// Boot identifies this machine since its start; "" where the kernel does not tell.
+// Boot identifies this machine since its boot; "" if the kernel does not report it.
 func Boot() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -15,8 +15,7 @@ func Boot() string {
 	return string(bytes.TrimSpace(b))
 }
 
-// In identifies the machine and this process' namespace of a kind, such as "pid" or "net", in it; "" if either is not
-// known.
+// In identifies the machine and this process's namespace of a kind, such as "pid" or "net"; "" if either is unknown.
 func In(kind string) string {
 	boot := Boot()
 	space, err := os.Readlink("/proc/self/ns/" + kind)

@@ -1,4 +1,4 @@
-// Package logtext makes text of peers safe for logs that are shown line by line.
+// Package logtext makes text of peers safe for line-based logs.
 package logtext
 
 import (
@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// OneLine returns text as one line: control characters, such as newlines and the escapes of
-// terminals, and bytes that are no UTF-8 become escapes of Go.
+// OneLine returns text as one line: control characters, such as newlines and terminal escapes, and invalid UTF-8 become
+// Go escapes.
 func OneLine(text string) string {
 	if strings.IndexFunc(text, unsafe) < 0 && utf8.ValidString(text) {
 		return text
@@ -29,7 +29,7 @@ func OneLine(text string) string {
 	return b.String()
 }
 
-// unsafe reports whether a character ends the line or moves what a terminal shows.
+// unsafe reports whether a character ends the line or changes what a terminal shows.
 func unsafe(r rune) bool {
 	return r != '\t' && unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r)
 }

@@ -1,5 +1,5 @@
-// Package ratelog bounds how often a log message about hostile or broken peers is written:
-// a peer that fails a thousand times a second must not fill the disk.
+// Package ratelog bounds how often a log message about hostile or broken peers is written: a peer that fails a thousand
+// times a second must not fill the disk.
 package ratelog
 
 import (

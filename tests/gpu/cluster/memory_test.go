@@ -267,7 +267,7 @@ func TestGPUMemoryEverywhere(t *testing.T) {
 	task.Release(a)
 	x.Release()
 	_, err = cluster.NewNetwork(cluster.NetworkConfig{Overrides: config.Overrides{RMM: config.RMM{PoolSize: 1 << 50}}})
-	if err == nil || !strings.Contains(err.Error(), "bytes are free: ask for less") {
+	if err == nil || !strings.Contains(err.Error(), "bytes are free: use less") {
 		t.Errorf("a pool larger than the GPU: %v", err)
 	}
 }

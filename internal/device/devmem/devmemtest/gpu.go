@@ -1,5 +1,5 @@
-// Package devmemtest is a GPU for tests on machines without one: its memory is the host's,
-// which only it touches, and it counts what a driver would.
+// Package devmemtest provides a simulated GPU for tests on machines without one: its memory is host memory that only it
+// accesses, and it counts driver calls.
 package devmemtest
 
 import (
@@ -12,13 +12,13 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// GPU is a device of so many bytes. It is a devmem.Driver. The zero value has no memory.
+// GPU is a simulated device. It implements devmem.Driver. The zero value has no memory.
 type GPU struct {
-	// Info is what it says of itself.
+	// Info is the description of the device.
 	Info cuda.Device
 	// Total is its memory in bytes.
 	Total int64
-	// NoDriver, if not nil, is the error of everything.
+	// NoDriver, if not nil, is returned by all methods.
 	NoDriver error
 
 	mu       sync.Mutex // owns all below
@@ -32,31 +32,30 @@ type GPU struct {
 
 var _ devmem.Driver = (*GPU)(nil)
 
-// New is an H200 with less memory.
+// New returns an H200 with total bytes of memory.
 func New(total int64) *GPU {
 	return &GPU{Total: total, Info: cuda.Device{Name: "fake GPU", UUID: "GPU-fake", GPUUUID: "GPU-fake",
 		TotalMemory: total, MemoryPools: true, ManagedMemory: true}}
 }
 
-// Used is how many bytes are allocated, Peak the most at one time.
+// Used returns the allocated bytes and their maximum.
 func (g *GPU) Used() (used, peak int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.used, g.peak
 }
 
-// Contexts is how often a context was asked for, Copies how many copies were made, Kept the
-// release threshold.
+// Contexts returns how often a context was requested, the number of copies, and the release threshold.
 func (g *GPU) Contexts() (contexts, copies int, kept int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.contexts, g.copies, g.kept
 }
 
-// Device describes it.
+// Device returns the description.
 func (g *GPU) Device(int) (cuda.Device, error) { return g.Info, g.NoDriver }
 
-// Context counts.
+// Context counts the request.
 func (g *GPU) Context(int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -64,26 +63,26 @@ func (g *GPU) Context(int) error {
 	return nil
 }
 
-// Free is what is left.
+// Free returns the free and total memory.
 func (g *GPU) Free(int) (free, total int64, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.Total - g.used, g.Total, nil
 }
 
-// Plain allocates its memory.
+// Plain returns a resource of device memory.
 func (g *GPU) Plain(int) mem.Resource { return &resource{g, mem.Device} }
 
-// Managed allocates memory that the host may touch.
+// Managed returns a resource of host-accessible memory.
 func (g *GPU) Managed(int) mem.Resource { return &resource{g, mem.Managed} }
 
-// Async allocates as Plain does.
+// Async returns a resource like Plain.
 func (g *GPU) Async(devmem.Stream) mem.Resource { return &resource{g, mem.Device} }
 
-// Pinned is the host's memory.
+// Pinned returns a resource of host memory.
 func (g *GPU) Pinned(int) mem.Resource { return mem.NewMmap(mem.MmapConfig{}) }
 
-// KeepPool notes the threshold.
+// KeepPool stores the threshold.
 func (g *GPU) KeepPool(_ int, bytes int64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -91,13 +90,13 @@ func (g *GPU) KeepPool(_ int, bytes int64) error {
 	return nil
 }
 
-// PoolReserved is all that is allocated.
+// PoolReserved returns the allocated bytes.
 func (g *GPU) PoolReserved(int) int64 { used, _ := g.Used(); return used }
 
-// Stream is one whose work is done when it is given.
+// Stream returns a stream whose work is complete when it is enqueued.
 func (g *GPU) Stream(int) (devmem.Stream, error) { return new(stream), nil }
 
-// Copy copies at once.
+// Copy copies immediately.
 func (g *GPU) Copy(_ devmem.Stream, dst, src *mem.Buffer) (mem.Event, error) {
 	to, err := g.bytes(dst)
 	if err != nil {
@@ -117,7 +116,7 @@ func (g *GPU) Copy(_ devmem.Stream, dst, src *mem.Buffer) (mem.Event, error) {
 	return nil, nil
 }
 
-// Bytes is what is in a buffer of the device, for those who check.
+// Bytes returns the content of a buffer of the device, for checks.
 func (g *GPU) Bytes(b *mem.Buffer) []byte {
 	out, err := g.bytes(b)
 	if err != nil {
@@ -134,7 +133,7 @@ func (g *GPU) bytes(b *mem.Buffer) ([]byte, error) {
 	defer g.mu.Unlock()
 	back := g.memory[b.Region().Addr()]
 	if back == nil {
-		return nil, fmt.Errorf("devmemtest: %v is not allocated here", b)
+		return nil, fmt.Errorf("devmemtest: %v is not allocated on this device", b)
 	}
 	at := b.Addr() - back.Addr()
 	return back.Bytes()[at : at+uintptr(b.Len())], nil
@@ -176,7 +175,7 @@ func (r *resource) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
 	}}).Buffer(), nil
 }
 
-// stream has no work left, ever.
+// stream never has pending work.
 type stream struct{ ends []func() }
 
 func (s *stream) Handle() uintptr           { return 1 }

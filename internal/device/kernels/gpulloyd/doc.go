@@ -1,8 +1,7 @@
-// Package gpulloyd has what package lloyd does on the CPU for rows in memory of a GPU: the
-// nearest centre of every row, the sums of the rows of each centre, distances. Labels are those
-// of lloyd for the same centres, bit by bit; sums differ in their last bits, also from run to
-// run, as they are added in the order that threads come.
+// Package gpulloyd implements package lloyd for rows in GPU memory: the nearest center of every row, the sums of the
+// rows of each center, distances. Labels are identical to those of lloyd for the same centers; sums differ in their
+// last bits, also from run to run, as they are added in the order of the threads.
 //
-// Kernels are in internal/device/kernels/kmeans.cu. Everything runs on one stream; the host waits,
-// by asking an event, only where it needs a number.
+// The kernels are in internal/device/kernels/kmeans.cu. Everything runs on one stream; the host waits, by polling an
+// event, only where it needs a number.
 package gpulloyd

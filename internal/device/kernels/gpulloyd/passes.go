@@ -9,8 +9,7 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// passKernel names the kernel for a number of columns, and how many rows each of its threads
-// has.
+// passKernel returns the kernel for a number of columns, and the number of rows of each of its threads.
 func (r *Rows) passKernel() (name string, per int) {
 	for _, d := range []int{8, 16, 32} {
 		if r.d <= d {
@@ -24,10 +23,9 @@ func (r *Rows) passKernel() (name string, per int) {
 	return "kmeans_pass_any", 1
 }
 
-// Pass gives every row the label of the nearest centre, the first of equally near ones. Centres
-// and shift are numbers as the type of the data has them. What it returns is valid until the
-// next call: the sums of the rows of each centre minus shift, row by row, the numbers of rows of
-// each, and how many labels have changed.
+// Pass sets the label of every row to the nearest center, the first of equally near ones. Centers and shift are numbers
+// of the type of the data. The result is valid until the next call: the sums of the rows of each center minus shift,
+// row by row, the numbers of rows of each, and how many labels have changed.
 func (r *Rows) Pass(ctx context.Context, shift, centres []float64) ([]float64, error) {
 	if err := r.assign(ctx, shift, centres, r.all); err != nil {
 		return nil, err
@@ -42,7 +40,7 @@ func (r *Rows) Pass(ctx context.Context, shift, centres []float64) ([]float64, e
 	return all, nil
 }
 
-// Relabel is Pass without sums: those of later passes no longer follow the labels.
+// Relabel is Pass without sums: those of later passes no longer match the labels.
 func (r *Rows) Relabel(ctx context.Context, shift, centres []float64) error {
 	return r.assign(ctx, shift, centres, nil)
 }
@@ -83,7 +81,7 @@ func (p *part) also(args []cuda.Arg, inputs *mem.Buffer) []cuda.Arg {
 	return append(args, cuda.AlsoIn(inputs))
 }
 
-// prepare is the centres minus shift and half their squared norms, as lloyd computes them.
+// prepare returns the centers minus shift and half their squared norms, as computed by lloyd.
 func (r *Rows) prepare(shift, centres []float64) (moved, half []float64) {
 	moved, half = make([]float64, len(centres)), make([]float64, r.k)
 	for c := range r.k {
@@ -101,10 +99,10 @@ func (r *Rows) prepare(shift, centres []float64) (moved, half []float64) {
 	return moved, half
 }
 
-// sumBlocks bounds the blocks of kernels that leave one number each.
+// sumBlocks bounds the blocks of kernels that return one number each.
 const sumBlocks = 1024
 
-// Inertia is the sum of the squared distances of the rows to the centres of their labels.
+// Inertia returns the sum of the squared distances of the rows to the centers of their labels.
 func (r *Rows) Inertia(ctx context.Context, centres []float64) (float64, error) {
 	at, err := r.upload(ctx, centres)
 	if err != nil {
@@ -131,12 +129,12 @@ func (r *Rows) Inertia(ctx context.Context, centres []float64) (float64, error) 
 	return sum, err
 }
 
-// limited is a grid of at most sumBlocks blocks.
+// limited returns a grid of at most sumBlocks blocks.
 func limited(rows int) grid {
 	return grid{rows: rows, per: max(1, (rows+threads*sumBlocks-1)/(threads*sumBlocks)), all: true}
 }
 
-// zeroed is n doubles.
+// zeroed returns n doubles set to zero.
 func (r *Rows) zeroed(ctx context.Context, n int) (*mem.Buffer, error) {
 	b, err := r.cfg.Memory.Alloc(ctx, 8*n)
 	if err != nil {
@@ -149,7 +147,7 @@ func (r *Rows) zeroed(ctx context.Context, n int) (*mem.Buffer, error) {
 	return b, nil
 }
 
-// Moments adds to out: the sums of the columns minus shift, then those of their squares.
+// Moments adds to out the sums of the columns minus shift, then those of their squares.
 func (r *Rows) Moments(ctx context.Context, shift, out []float64) error {
 	at, err := r.upload(ctx, shift)
 	if err != nil {
@@ -209,8 +207,8 @@ func (r *Rows) Row(ctx context.Context, part, row int, out []float64) (int32, er
 	return int32(got[r.d]), nil
 }
 
-// Finite is the first part, and its first column, that has a value which is not finite: -1 if
-// none has. It brings the columns to the host: it is for the text of an error.
+// Finite returns the first part, and its first column, with a value that is not finite; -1 if there is none. It copies
+// the columns to the host: it is for error messages.
 func (r *Rows) Finite(ctx context.Context) (part, column int, err error) {
 	for i, p := range r.parts {
 		for j, c := range p.columns {

@@ -10,20 +10,20 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// threads is that of a block in all kernels, and how many rows one block of distances has.
+// threads is the block size of all kernels, and the number of rows of one block of distances.
 const threads = 256
 
-// Config says where rows are worked on.
+// Config specifies the device and its memory.
 type Config struct {
 	// Device is the GPU that has the rows.
 	Device int
-	// Memory allocates on it, Pinned in host memory that it copies from and to.
+	// Memory allocates device memory, Pinned host memory for copies.
 	Memory, Pinned mem.Resource
-	// Stream takes the work.
+	// Stream is the stream for all work.
 	Stream *cuda.Stream
 }
 
-// Rows are the rows of one rank on a GPU, in parts. One goroutine uses it.
+// Rows are the rows of one rank on a GPU, in parts. It must be used by one goroutine at a time.
 type Rows struct {
 	cfg     Config
 	module  *cuda.Module
@@ -32,14 +32,13 @@ type Rows struct {
 	parts   []*part
 	changed float64
 
-	// all has k*d sums, k counts and the number of labels that have changed since the beginning;
-	// inputs what kernels are given, by way of staging; answers what the host reads.
+	// all has k*d sums, k counts and the total number of changed labels; inputs the inputs of kernels, copied through
+	// staging; answers the results for the host.
 	all, inputs, staging, answers *mem.Buffer
 	staged                        *cuda.Event // the last copy out of staging
 }
 
-// part are some of the rows: a buffer for each column, the table of their addresses that
-// kernels read, and labels.
+// part is a subset of the rows: a buffer for each column, the table of their addresses for kernels, and labels.
 type part struct {
 	rows    int
 	columns []*mem.Buffer
@@ -47,8 +46,7 @@ type part struct {
 	labels  *mem.Buffer
 }
 
-// New has room for k centres of rows with d columns; narrow says that numbers are float32, else
-// they are float64.
+// New returns Rows for k centers of rows with d columns; narrow selects float32 numbers instead of float64.
 func New(ctx context.Context, cfg Config, d, k int, narrow bool) (*Rows, error) {
 	if d < 1 || k < 1 {
 		return nil, fmt.Errorf("gpulloyd: %d centres of %d columns", k, d)
@@ -68,7 +66,7 @@ func New(ctx context.Context, cfg Config, d, k int, narrow bool) (*Rows, error) 
 	return r, nil
 }
 
-// Close gives the memory back, when the work on it is done.
+// Close frees the memory, when the work on it is done.
 func (r *Rows) Close() {
 	for _, p := range r.parts {
 		p.release()
@@ -97,7 +95,7 @@ func (r *Rows) item() int {
 	return 8
 }
 
-// suffix is that of the image with the kernels.
+// suffix returns the suffix of the image with the kernels.
 func (r *Rows) suffix() string {
 	if r.narrow {
 		return "f32"
@@ -111,7 +109,7 @@ type Column struct {
 	Type   string
 }
 
-// ItemSize is the size in bytes of a column type, 0 for one that there is not.
+// ItemSize returns the size in bytes of a column type, 0 for an unknown one.
 func ItemSize(kind string) int {
 	switch kind {
 	case "i8", "u8":
@@ -126,11 +124,11 @@ func ItemSize(kind string) int {
 	return 0
 }
 
-// Add takes rows in, without a label. It takes references to the buffers of columns that have
-// the type of the numbers, and converts others; nobody may write to them until Close.
+// Add adds rows without a label. It retains the buffers of columns that have the type of the numbers, and converts
+// others; they must not be written until Close.
 func (r *Rows) Add(ctx context.Context, rows int, columns []Column) (err error) {
 	if len(columns) != r.d {
-		return fmt.Errorf("gpulloyd: %d columns, there should be %d", len(columns), r.d)
+		return fmt.Errorf("gpulloyd: %d columns, want %d", len(columns), r.d)
 	}
 	p := &part{rows: rows}
 	defer func() {
@@ -145,7 +143,7 @@ func (r *Rows) Add(ctx context.Context, rows int, columns []Column) (err error) 
 				rows)
 		}
 		if c.Buffer.Device() != r.cfg.Device && rows > 0 {
-			return fmt.Errorf("gpulloyd: column %d is in %v memory of device %d, the work is on device %d", i,
+			return fmt.Errorf("gpulloyd: column %d is in %v memory of device %d, want device %d", i,
 				c.Buffer.Kind(), c.Buffer.Device(), r.cfg.Device)
 		}
 		if c.Type == r.suffix() {
@@ -153,7 +151,7 @@ func (r *Rows) Add(ctx context.Context, rows int, columns []Column) (err error) 
 			continue
 		}
 		if r.narrow {
-			return fmt.Errorf("gpulloyd: column %d is of type %q among float32", i, c.Type)
+			return fmt.Errorf("gpulloyd: column %d has type %q, want float32", i, c.Type)
 		}
 		out, err := r.converted(ctx, rows, c)
 		if err != nil {
@@ -187,7 +185,7 @@ func (r *Rows) Add(ctx context.Context, rows int, columns []Column) (err error) 
 	return nil
 }
 
-// converted is a column as float64.
+// converted returns a column as float64.
 func (r *Rows) converted(ctx context.Context, rows int, c Column) (*mem.Buffer, error) {
 	out, err := r.cfg.Memory.Alloc(ctx, 8*rows)
 	if err != nil || rows == 0 {
@@ -201,18 +199,17 @@ func (r *Rows) converted(ctx context.Context, rows int, c Column) (*mem.Buffer, 
 	return out, nil
 }
 
-// Parts is how many parts there are, Rows how many rows one has.
+// Parts returns the number of parts.
 func (r *Rows) Parts() int { return len(r.parts) }
 
-// Rows is the number of rows of a part.
+// Rows returns the number of rows of a part.
 func (r *Rows) Rows(part int) int { return r.parts[part].rows }
 
-// Labels are a part's, int32 each, with a reference of the caller's. They change with the next
-// pass.
+// Labels returns the labels of a part, int32 each, with a reference for the caller. They change with the next pass.
 func (r *Rows) Labels(part int) *mem.Buffer { return r.parts[part].labels.Retain() }
 
-// grid says how many blocks a kernel gets: one for every threads*per rows (per 0: 1), as many
-// as the device runs at once if all is not set, and columns in the second dimension.
+// grid specifies the blocks of a kernel: one for every threads*per rows (per 0: 1), as many as the device runs at once
+// if all is not set, and columns in the second dimension.
 type grid struct {
 	rows, per, columns int
 	all                bool
@@ -220,7 +217,7 @@ type grid struct {
 
 var errNothing = errors.New("gpulloyd: no rows")
 
-// blocks is the extent of a grid.
+// blocks returns the extent of a grid.
 func (r *Rows) blocks(f *cuda.Function, g grid) (int, error) {
 	if g.rows == 0 {
 		return 0, errNothing
@@ -233,7 +230,7 @@ func (r *Rows) blocks(f *cuda.Function, g grid) (int, error) {
 	return min(n, max(most, 1)), err
 }
 
-// launch runs a kernel; nothing runs if there are no rows.
+// launch runs a kernel; it does nothing if there are no rows.
 func (r *Rows) launch(name string, g grid, args ...cuda.Arg) error {
 	f, err := r.module.Function(name)
 	if err != nil {

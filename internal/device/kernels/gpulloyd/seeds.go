@@ -7,16 +7,15 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// Distances are the squared distances of all rows to something, on the device, and the sums of
-// every 256 rows of a part.
+// Distances are squared distances of all rows, on the device, and the sums of every 256 rows of a part.
 type Distances struct {
 	r    *Rows
 	at   []*mem.Buffer // by part
 	sums *mem.Buffer   // of all parts, one after the other
-	host []float64     // sums, when they were asked for
+	host []float64     // sums, after fetch
 }
 
-// NewDistances has room for the distances of all rows.
+// NewDistances returns Distances for all rows.
 func (r *Rows) NewDistances(ctx context.Context) (*Distances, error) {
 	d := &Distances{r: r}
 	blocks := 0
@@ -37,10 +36,10 @@ func (r *Rows) NewDistances(ctx context.Context) (*Distances, error) {
 	return d, nil
 }
 
-// blocks is how many times 256 rows a part has.
+// blocks returns the number of blocks of 256 rows of a part.
 func (p *part) blocks() int { return (p.rows + threads - 1) / threads }
 
-// Release gives the memory back.
+// Release frees the memory.
 func (d *Distances) Release() {
 	for _, b := range append(d.at, d.sums) {
 		if b != nil {
@@ -50,13 +49,12 @@ func (d *Distances) Release() {
 	d.at, d.sums = nil, nil
 }
 
-// ToPoint sets the distances to those of a point, or of closest where those are less (nil:
-// there are none).
+// ToPoint sets the distances to those of a point, or of closest where those are smaller (nil: none).
 func (d *Distances) ToPoint(ctx context.Context, point []float64, closest *Distances) error {
 	return d.set(ctx, point, false, closest)
 }
 
-// ToCentres sets the distances to those of each row's own centre.
+// ToCentres sets the distances to those of each row's own center.
 func (d *Distances) ToCentres(ctx context.Context, centres []float64) error {
 	return d.set(ctx, centres, true, nil)
 }
@@ -90,7 +88,7 @@ func (d *Distances) set(ctx context.Context, points []float64, labels bool, clos
 	return nil
 }
 
-// fetch brings the sums here.
+// fetch copies the sums to the host.
 func (d *Distances) fetch(ctx context.Context) error {
 	if d.host != nil {
 		return nil
@@ -107,7 +105,7 @@ func (d *Distances) fetch(ctx context.Context) error {
 	return nil
 }
 
-// part is the sums of a part.
+// part returns the sums of a part.
 func (d *Distances) part(part int) []float64 {
 	at := 0
 	for _, p := range d.r.parts[:part] {
@@ -116,7 +114,7 @@ func (d *Distances) part(part int) []float64 {
 	return d.host[at : at+d.r.parts[part].blocks()]
 }
 
-// Sum is that of a part's distances.
+// Sum returns the sum of a part's distances.
 func (d *Distances) Sum(ctx context.Context, part int) (sum float64, err error) {
 	if err := d.fetch(ctx); err != nil {
 		return 0, err
@@ -127,8 +125,7 @@ func (d *Distances) Sum(ctx context.Context, part int) (sum float64, err error) 
 	return sum, nil
 }
 
-// Find is the row of a part at which the sum of the distances reaches a value, the last one if
-// it never does.
+// Find returns the row of a part at which the sum of the distances reaches a value, the last one if it never does.
 func (d *Distances) Find(ctx context.Context, part int, value float64) (int, error) {
 	if err := d.fetch(ctx); err != nil {
 		return 0, err
@@ -154,7 +151,7 @@ func (d *Distances) Find(ctx context.Context, part int, value float64) (int, err
 	return from + n - 1, nil
 }
 
-// Host brings the distances of a part here. They are valid until the next call of Rows.
+// Host returns the distances of a part in host memory. They are valid until the next call of Rows.
 func (d *Distances) Host(ctx context.Context, part int) ([]float64, error) {
 	return d.r.fetch(ctx, d.at[part], d.r.parts[part].rows)
 }

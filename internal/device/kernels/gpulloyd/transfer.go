@@ -10,17 +10,17 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// number is what buffers hold.
+// number is an element type of buffers.
 type number interface {
 	float32 | float64 | uint64 | int32
 }
 
-// view is host memory as numbers.
+// view returns host memory as numbers.
 func view[N number](b []byte) []N {
 	return unsafe.Slice((*N)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(N))))
 }
 
-// grown is a buffer of at least n bytes: the same, or a new one in its place.
+// grown replaces a buffer by one of at least n bytes if it is smaller.
 func grown(ctx context.Context, from mem.Resource, b **mem.Buffer, n int) error {
 	if *b != nil && (*b).Len() >= n {
 		return nil
@@ -30,14 +30,13 @@ func grown(ctx context.Context, from mem.Resource, b **mem.Buffer, n int) error 
 		return err
 	}
 	if *b != nil {
-		(*b).Release() // work that still uses it holds it
+		(*b).Release() // running work holds it
 	}
 	*b = fresh
 	return nil
 }
 
-// stage is n bytes of pinned memory for the next copy to the device. It waits until the last
-// copy has been made.
+// stage returns n bytes of pinned memory for the next copy to the device. It waits until the last copy is complete.
 func (r *Rows) stage(ctx context.Context, n int) ([]byte, error) {
 	if r.staged != nil {
 		if err := wait(ctx, r.staged); err != nil {
@@ -63,8 +62,7 @@ func (r *Rows) copyTo(dst, src *mem.Buffer, n int) (*cuda.Event, error) {
 	return e, err
 }
 
-// upload puts numbers, as the type of the data has them, into inputs, and returns their
-// address.
+// upload copies numbers, converted to the type of the data, to inputs, and returns their address.
 func (r *Rows) upload(ctx context.Context, lists ...[]float64) (uint64, error) {
 	n := 0
 	for _, l := range lists {
@@ -110,10 +108,10 @@ func (r *Rows) fetch(ctx context.Context, src *mem.Buffer, n int) ([]float64, er
 	return view[float64](r.answers.Bytes())[:n], nil
 }
 
-// spin is how long wait asks without a pause: an iteration takes less.
+// spin is how long wait polls without a pause: an iteration takes less.
 const spin = 2 * time.Millisecond
 
-// wait is Event.Wait, which after a tenth of a millisecond sleeps for longer than a pass takes.
+// wait is Event.Wait with a longer spin: that sleeps for longer than a pass takes after a tenth of a millisecond.
 func wait(ctx context.Context, e *cuda.Event) error {
 	for begin := time.Now(); time.Since(begin) < spin; {
 		done, err := e.Query()

@@ -6,7 +6,7 @@ package lloyd
 #cgo CFLAGS: -O3 -std=gnu11 -Wall
 #include "lloyd.h"
 
-// No function here calls back into Go or keeps a pointer that it is given.
+// No function here calls back into Go or keeps a pointer argument.
 #cgo noescape ms_lloyd_pass_f64
 #cgo nocallback ms_lloyd_pass_f64
 #cgo noescape ms_lloyd_pass_f32
@@ -27,15 +27,15 @@ import (
 	"unsafe"
 )
 
-// level is the instruction set that is used; tests use lower ones too.
+// level is the instruction set in use; tests use lower ones too.
 var level = int(C.ms_lloyd_level())
 
-// Kernel names the code that runs.
+// Kernel returns the name of the code that runs.
 func Kernel() string { return [...]string{"C", "C avx2", "C avx512"}[level] }
 
 const noMemory = "lloyd: no memory"
 
-// pinned is an array of pointers to columns that C may follow until unpin.
+// pinned returns an array of pointers to columns that C may dereference until unpin.
 func pinned[T Float](columns [][]T) (pointers []*T, unpin func()) {
 	p := new(runtime.Pinner)
 	pointers = make([]*T, len(columns))

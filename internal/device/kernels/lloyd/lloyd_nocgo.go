@@ -2,7 +2,7 @@
 
 package lloyd
 
-// Kernel names the code that runs.
+// Kernel returns the name of the code that runs.
 func Kernel() string { return "Go" }
 
 func pass[T Float](columns [][]T, centres, shift []T, labels []int32, sums []float64, counts []int64) int {

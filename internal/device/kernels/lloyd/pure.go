@@ -2,10 +2,10 @@ package lloyd
 
 import "math"
 
-// block is how many rows are worked on at once.
+// block is the number of rows that are processed at once.
 const block = 512
 
-// passGo is the pass in Go.
+// passGo is Pass in Go.
 func passGo[T Float](columns [][]T, centres, shift []T, labels []int32, sums []float64, counts []int64) int {
 	d := len(columns)
 	k := len(centres) / d
@@ -54,7 +54,7 @@ func passGo[T Float](columns [][]T, centres, shift []T, labels []int32, sums []f
 	return changed
 }
 
-// follow sets labels to those of now, and moves rows from sum to sum.
+// follow sets labels to now, and moves rows between sums.
 func follow[T Float](x []T, d int, now, labels []int32, sums []float64, counts []int64) int {
 	changed := 0
 	for i, c := range now {
@@ -113,7 +113,7 @@ func distancesGo[T Float](columns [][]T, point []T, out []float64) {
 	}
 }
 
-// Finite is the index of the first column that has a value which is not finite, -1 if none has.
+// Finite returns the index of the first column with a value that is not finite, -1 if there is none.
 func Finite[T Float](columns [][]T) int {
 	for j, col := range columns {
 		for _, v := range col {

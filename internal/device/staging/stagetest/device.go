@@ -1,5 +1,5 @@
-// Package stagetest is a device for tests of staged transfers where there is no GPU: memory that the CPU must not touch
-// through package mem, and queues whose copies happen as late as they may.
+// Package stagetest provides a device for tests of staged transfers without a GPU: memory that the CPU must not access
+// through package mem, and queues whose copies are delayed as long as possible.
 package stagetest
 
 import (
@@ -16,8 +16,8 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// Device is a fake GPU. Its copies run only when somebody asks one of their events, and then no more than needed: a
-// chunk that is used again too early shows as wrong data.
+// Device is a simulated GPU. Its copies run only when one of their events is queried, and then no more than needed: a
+// chunk that is reused too early is detected as wrong data.
 type Device struct {
 	ordinal int
 	live    atomic.Int64 // bytes allocated, of its memory and pinned
@@ -29,10 +29,10 @@ type Device struct {
 	queues []*Queue
 }
 
-// NewDevice makes a device with an ordinal that no real GPU has.
+// NewDevice returns a device with an ordinal that no real GPU has.
 func NewDevice(ordinal int) *Device { return &Device{ordinal: ordinal} }
 
-// Ordinal is its number.
+// Ordinal returns the ordinal of the device.
 func (d *Device) Ordinal() int { return d.ordinal }
 
 // FailCopy makes the copy number n from now on fail to be enqueued.
@@ -42,10 +42,10 @@ func (d *Device) FailCopy(n int, err error) {
 	d.failAt, d.failBy = d.copies+n, err
 }
 
-// Live is how many bytes of its memory and of pinned memory are allocated.
+// Live returns the number of allocated bytes of device and pinned memory.
 func (d *Device) Live() int64 { return d.live.Load() }
 
-// Drain lets all copies happen.
+// Drain runs all copies.
 func (d *Device) Drain() {
 	d.mu.Lock()
 	queues := slices.Clone(d.queues)
@@ -56,15 +56,15 @@ func (d *Device) Drain() {
 	}
 }
 
-// Engine makes an engine on two queues of the device.
+// Engine returns an engine on two queues of the device.
 func (d *Device) Engine(chunk, depth int) (*staging.Engine, error) {
 	return staging.New(staging.Config{Down: d.Queue(), Up: d.Queue(), Pinned: d.Pinned(), Chunk: chunk, Depth: depth})
 }
 
-// Memory allocates the device's memory.
+// Memory returns a resource of the device's memory.
 func (d *Device) Memory() mem.Resource { return resource{d, mem.Device} }
 
-// Pinned allocates host memory that the device can copy from and to.
+// Pinned returns a resource of host memory for copies.
 func (d *Device) Pinned() mem.Resource { return resource{d, mem.Pinned} }
 
 type resource struct {
@@ -88,7 +88,7 @@ func (r resource) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
 	if n == 0 {
 		return mem.NewRegion(mem.RegionConfig{Kind: r.kind, Device: r.d.ordinal}).Buffer(), nil
 	}
-	// Not Go's: nobody moves or frees it while a copy is late.
+	// Not Go memory: it is neither moved nor freed while a copy is delayed.
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil, fmt.Errorf("stagetest: %w", err)
@@ -103,10 +103,10 @@ func (r resource) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
 	}).Buffer(), nil
 }
 
-// Fill writes into a buffer of the device, behind its back.
+// Fill writes into a buffer of the device directly.
 func Fill(b *mem.Buffer, data []byte) { copy(view(b), data) }
 
-// Bytes is a copy of what a buffer of the device holds. Wait for the buffer before.
+// Bytes returns a copy of the content of a buffer of the device. Wait for the buffer before.
 func Bytes(b *mem.Buffer) []byte { return slices.Clone(view(b)) }
 
 func view(b *mem.Buffer) []byte {
@@ -117,7 +117,7 @@ func view(b *mem.Buffer) []byte {
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), b.Len())
 }
 
-// Queue is a queue of copies, in whose order they happen.
+// Queue is a queue of copies, which run in its order.
 type Queue struct {
 	d    *Device
 	mu   sync.Mutex // guards work; taken before the device's
@@ -126,11 +126,11 @@ type Queue struct {
 
 type work struct {
 	dst, src *mem.Buffer // nil: a mark
-	behind   []mem.Event // what it waits for
+	behind   []mem.Event // events to wait for
 	done     bool        // guarded by the queue's lock
 }
 
-// Queue makes one.
+// Queue returns a new queue.
 func (d *Device) Queue() *Queue {
 	q := &Queue{d: d}
 	d.mu.Lock()
@@ -173,7 +173,7 @@ func (q *Queue) enqueue(w *work) mem.Event {
 	return &event{q, w}
 }
 
-// step does the oldest piece of work, or what that waits for.
+// step runs the oldest piece of work, or the work that it waits for.
 func (q *Queue) step() bool {
 	q.mu.Lock()
 	if len(q.work) == 0 {
@@ -183,12 +183,12 @@ func (q *Queue) step() bool {
 	w := q.work[0]
 	q.mu.Unlock()
 	for _, e := range w.behind {
-		_ = e.Wait(context.Background()) // makes its queue work; one of this queue is done
+		_ = e.Wait(context.Background()) // runs its queue; events of this queue are done
 	}
 	q.mu.Lock()
 	if w.done {
 		q.mu.Unlock()
-		return true // somebody else does it
+		return true // another goroutine runs it
 	}
 	q.work = q.work[1:]
 	if w.dst != nil {
@@ -203,7 +203,7 @@ func (q *Queue) step() bool {
 	return true
 }
 
-// event is that of one piece of work. Who asks lets the queue do one step.
+// event is the event of one piece of work. Each query lets the queue make one step.
 type event struct {
 	q *Queue
 	w *work

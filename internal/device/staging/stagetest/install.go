@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// ordinals numbers the devices of tests: real GPUs have lower ones.
+// ordinals numbers the devices of tests: real GPUs have lower ordinals.
 var ordinals atomic.Int32
 
 // Install makes a device that the comms of this process stage for. When the test ends all memory of it, and what was
@@ -42,7 +42,7 @@ func Install(t testing.TB) *Device {
 	return d
 }
 
-// Frame is a frame of the device's memory with the data.
+// Frame returns a frame of the device's memory with the data.
 func (d *Device) Frame(t testing.TB, data []byte) wire.Frame {
 	t.Helper()
 	b, err := d.Memory().Alloc(context.Background(), len(data))
@@ -53,7 +53,7 @@ func (d *Device) Frame(t testing.TB, data []byte) wire.Frame {
 	return wire.BufferFrame(b)
 }
 
-// Contents is what a frame holds, wherever it is, once it is ready.
+// Contents returns the content of a frame, in any memory, once it is ready.
 func Contents(t testing.TB, f wire.Frame) []byte {
 	t.Helper()
 	if !f.OnDevice() {
@@ -65,7 +65,7 @@ func Contents(t testing.TB, f wire.Frame) []byte {
 	return Bytes(f.Buffer())
 }
 
-// Random is n bytes that no earlier call returned.
+// Random returns n bytes that no earlier call returned.
 func Random(n int) []byte {
 	b := make([]byte, n)
 	var seed [32]byte

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-func openDoor(t *testing.T) (*Door, string) {
+func openDoor(t *testing.T) (*Listener, string) {
 	t.Helper()
-	d, err := OpenDoor(t.Context(), "127.0.0.1")
+	d, err := Listen(t.Context(), "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestStrangersAtTheDoor(t *testing.T) {
 		[]byte("GET / HTTP/1.1\r\nHost: somebody\r\n\r\n"),
 		join(make([]byte, tokenSize), 0, 2),
 		join(o.Token(), 2, 2),
-		join(o.Token(), 0, MaxLines+1),
+		join(o.Token(), 0, MaxStripes+1),
 	} {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
@@ -150,7 +150,7 @@ func FuzzJoin(f *testing.F) {
 	f.Add([]byte("GET / HTTP/1.1"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		token, number, total, err := parseJoin(b)
-		if err == nil && (number >= total || total > MaxLines ||
+		if err == nil && (number >= total || total > MaxStripes ||
 			!bytes.Equal(b, append(append([]byte(magic), token[:]...), byte(number), byte(total)))) {
 			t.Errorf("%q is line %d of %d", b, number, total)
 		}

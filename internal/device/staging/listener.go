@@ -11,59 +11,59 @@ import (
 	"time"
 )
 
-// magic begins every connection to a door, with the version of what follows: a token, the line's number and how many
-// lines there are (a byte each), which is answered with one byte.
+// magic is the first message of every connection to a listener, with the version of what follows: a token, the stripe's
+// number and the number of stripes (a byte each), which is answered with one byte.
 const magic = "MSlines1"
 
 const (
 	tokenSize = 16
 	joinSize  = len(magic) + tokenSize + 2
-	// MaxLines bounds the lines of a comm.
-	MaxLines = 16
-	// joinTime bounds what a stranger may take to say what it wants, and how many may be about to.
+	// MaxStripes bounds the stripes of a comm.
+	MaxStripes = 16
+	// joinTime bounds the time for the first message of a connection; maxPending bounds such connections.
 	joinTime    = 5 * time.Second
 	joinPending = 64
 )
 
-// Door is a TCP listener at which the lines of comms arrive that have no connection of bytes themselves (ucxx://). Who
-// comes shows a token that the comm has carried; others are turned away.
-type Door struct {
+// Listener is a TCP listener for the stripes of comms that have no byte connection themselves (ucxx://). A connection
+// presents a token that was sent over the comm; others are rejected.
+type Listener struct {
 	ln      *net.TCPListener
 	running sync.WaitGroup
 
 	mu      sync.Mutex
 	closed  bool                       // guarded by mu
 	offers  map[[tokenSize]byte]*Offer // guarded by mu
-	pending map[net.Conn]struct{}      // being asked what they want; guarded by mu
+	pending map[net.Conn]struct{}      // before their first message; guarded by mu
 }
 
-// Offer is a comm that waits for its lines.
+// Offer is a comm that waits for its stripes.
 type Offer struct {
-	door  *Door
+	door  *Listener
 	token [tokenSize]byte
-	done  chan struct{} // closed when all lines are there
+	done  chan struct{} // closed when all stripes have arrived
 
-	// Guarded by the door's lock; of the caller of Take after that.
+	// Guarded by the lock of the listener; owned by the caller of Take after that.
 	list []net.Conn
 	have int
 }
 
-// OpenDoor listens on a host, at any free port.
-func OpenDoor(ctx context.Context, host string) (*Door, error) {
+// Listen listens on a host, at any free port.
+func Listen(ctx context.Context, host string) (*Listener, error) {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
-		return nil, fmt.Errorf("staging: listen for lines: %w", err)
+		return nil, fmt.Errorf("staging: listen for stripes: %w", err)
 	}
-	d := &Door{ln: ln.(*net.TCPListener), offers: map[[tokenSize]byte]*Offer{}, pending: map[net.Conn]struct{}{}}
+	d := &Listener{ln: ln.(*net.TCPListener), offers: map[[tokenSize]byte]*Offer{}, pending: map[net.Conn]struct{}{}}
 	d.running.Go(d.serve)
 	return d, nil
 }
 
-// Port is where it listens.
-func (d *Door) Port() int { return d.ln.Addr().(*net.TCPAddr).Port }
+// Port returns the bound port.
+func (d *Listener) Port() int { return d.ln.Addr().(*net.TCPAddr).Port }
 
-// Close stops listening and turns away who is at the door. Lines that were taken live on. It is idempotent.
-func (d *Door) Close() error {
+// Close stops listening and rejects pending connections. Stripes of Take stay open. It is idempotent.
+func (d *Listener) Close() error {
 	d.mu.Lock()
 	d.closed = true
 	var list []net.Conn
@@ -92,7 +92,7 @@ func closeAll(list []net.Conn) {
 	}
 }
 
-func (d *Door) serve() {
+func (d *Listener) serve() {
 	places := make(chan struct{}, joinPending)
 	for {
 		c, err := d.ln.AcceptTCP()
@@ -100,7 +100,7 @@ func (d *Door) serve() {
 			return
 		}
 		if err != nil {
-			time.Sleep(5 * time.Millisecond) // out of descriptors, mostly
+			time.Sleep(5 * time.Millisecond) // mostly out of descriptors
 			continue
 		}
 		select {
@@ -118,8 +118,8 @@ func (d *Door) serve() {
 	}
 }
 
-// admit reads what a connection wants and brings it to its offer.
-func (d *Door) admit(c net.Conn) error {
+// admit reads the first message of a connection and assigns it to its offer.
+func (d *Listener) admit(c net.Conn) error {
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
@@ -147,7 +147,7 @@ func (d *Door) admit(c net.Conn) error {
 	if err != nil {
 		return err
 	}
-	// The answer goes out before anybody else has the connection, so that it is the first on it.
+	// The answer is sent before the connection is shared, so that it is the first message on it.
 	if _, err = c.Write([]byte{1}); err == nil {
 		err = c.SetDeadline(time.Time{})
 	}
@@ -164,13 +164,13 @@ func (d *Door) admit(c net.Conn) error {
 	return nil
 }
 
-// reserve gives a connection its place among the lines of an offer.
-func (d *Door) reserve(c net.Conn, token [tokenSize]byte, number, total int) (*Offer, error) {
+// reserve assigns a connection its place among the stripes of an offer.
+func (d *Listener) reserve(c net.Conn, token [tokenSize]byte, number, total int) (*Offer, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	o := d.offers[token]
 	if o == nil || o.list != nil && (len(o.list) != total || o.list[number] != nil) {
-		return nil, errors.New("staging: nobody waits for this line")
+		return nil, errors.New("staging: unknown token or stripe")
 	}
 	if o.list == nil {
 		o.list = make([]net.Conn, total)
@@ -179,21 +179,21 @@ func (d *Door) reserve(c net.Conn, token [tokenSize]byte, number, total int) (*O
 	return o, nil
 }
 
-// parseJoin reads what a connection says first.
+// parseJoin parses the first message of a connection.
 func parseJoin(b []byte) (token [tokenSize]byte, number, total int, err error) {
 	if len(b) != joinSize || string(b[:len(magic)]) != magic {
-		return token, 0, 0, errors.New("staging: a connection that is no line of a comm")
+		return token, 0, 0, errors.New("staging: invalid first message of a stripe")
 	}
 	copy(token[:], b[len(magic):])
 	number, total = int(b[joinSize-2]), int(b[joinSize-1])
-	if number >= total || total > MaxLines {
-		return token, 0, 0, fmt.Errorf("staging: a connection wants to be line %d of %d", number, total)
+	if number >= total || total > MaxStripes {
+		return token, 0, 0, fmt.Errorf("staging: invalid stripe %d of %d", number, total)
 	}
 	return token, number, total, nil
 }
 
-// Offer makes a token for the lines of one comm.
-func (d *Door) Offer() *Offer {
+// Offer creates a token for the stripes of one comm.
+func (d *Listener) Offer() *Offer {
 	o := &Offer{door: d, done: make(chan struct{})}
 	_, _ = rand.Read(o.token[:])
 	d.mu.Lock()
@@ -204,10 +204,10 @@ func (d *Door) Offer() *Offer {
 	return o
 }
 
-// Token is what the other end shows.
+// Token returns the token for the other end.
 func (o *Offer) Token() []byte { return o.token[:] }
 
-// Take returns the lines, which the other end has told are there, and ends the offer.
+// Take returns the stripes, which the other end has reported as complete, and ends the offer.
 func (o *Offer) Take(ctx context.Context) ([]net.Conn, error) {
 	select {
 	case <-o.done:
@@ -218,7 +218,7 @@ func (o *Offer) Take(ctx context.Context) ([]net.Conn, error) {
 	}
 }
 
-// Withdraw ends the offer and the lines that have come.
+// Withdraw ends the offer and closes its stripes.
 func (o *Offer) Withdraw() {
 	o.door.mu.Lock()
 	delete(o.door.offers, o.token)
@@ -227,10 +227,10 @@ func (o *Offer) Withdraw() {
 	closeAll(list)
 }
 
-// Join dials the lines of a comm at the other end's door.
+// Join dials the stripes of a comm at the other end's listener.
 func Join(ctx context.Context, address string, token []byte, total int) ([]net.Conn, error) {
-	if len(token) != tokenSize || total < 1 || total > MaxLines {
-		return nil, fmt.Errorf("staging: %d lines, a token of %d bytes", total, len(token))
+	if len(token) != tokenSize || total < 1 || total > MaxStripes {
+		return nil, fmt.Errorf("staging: %d stripes, token of %d bytes", total, len(token))
 	}
 	list, errs := make([]net.Conn, total), make([]error, total)
 	var dialled sync.WaitGroup
