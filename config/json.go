@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// parseJSON parses the output of Python's json module, which is a superset of JSON: Infinity (used in Dask's own
+// parseJSON parses the output of the Python module json, which is a superset of JSON: Infinity (used in Dask's own
 // defaults), NaN and integers of any size. Keys keep their order, and every value has the given source.
 func parseJSON(text string, src Source) (any, error) {
 	d := &jsonReader{text: text, src: src}

@@ -12,7 +12,7 @@ var errNoLiteral = errors.New("not a Python literal")
 // errUnhashable corresponds to Python's TypeError, which Dask does not catch.
 var errUnhashable = errors.New("a list, set or dictionary cannot be a key of a dictionary or a member of a set")
 
-// maxBrackets is the limit of Python's tokenizer.
+// maxBrackets is the limit of the Python tokenizer.
 const maxBrackets = 200
 
 // Interpret parses the value of a DASK_* variable like Dask: a Python literal if it is one (True, 12, 1e6, "text", [1,

@@ -14,8 +14,8 @@ import (
 	"go.millstream.dev/internal/wire/ucxxwire"
 )
 
-// UCXXEndpoint is a connection with the protocol of Python's UCXX (version 0.52): its handshake, tags, multi-buffer
-// messages and active messages. It is safe for concurrent use.
+// UCXXEndpoint is a connection with the protocol of the Python library UCXX (version 0.52): its handshake, tags,
+// multi-buffer messages and active messages. It is safe for concurrent use.
 //
 // UCXX closes endpoints by force, even while the peer is sending. This side sees a reset connection, and operations
 // report it as an error that matches io.EOF with errors.Is; a peer that died looks the same. See [Endpoint] for

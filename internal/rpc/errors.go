@@ -116,7 +116,7 @@ func (e *CallError) Unwrap() error { return e.Err }
 // Exception is an error that Python peers get as an exception of a given class. Other errors of handlers become a
 // RuntimeError, a TimeoutError for a deadline, a PermissionError for fs.ErrPermission.
 type Exception struct {
-	// Type is the name of one of Python's built-in exceptions.
+	// Type is the name of one of the built-in Python exceptions.
 	Type string
 	// Message is its text.
 	Message string

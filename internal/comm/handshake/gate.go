@@ -78,7 +78,7 @@ func (g *Gate) Admit(handshake func(context.Context) (comm.Comm, error), refuse 
 	}()
 }
 
-// Pending is how many handshakes are under way.
+// Pending is how many handshakes are in progress.
 func (g *Gate) Pending() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

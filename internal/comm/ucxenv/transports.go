@@ -98,7 +98,7 @@ func (t *tlsLint) all() {
 			"to leave out")
 		t.fixed = allowList{}
 	case len(t.list.items) > 1:
-		t.add(Fail, "\"all\" beside other names is invalid, and UCX refuses to start", "say all alone or unset it")
+		t.add(Fail, "\"all\" next to other names is invalid, and UCX refuses to start", "say all alone or unset it")
 		t.fixed = allowList{items: []string{"all"}}
 	default:
 		t.fixed = t.list
@@ -197,7 +197,7 @@ func (t *tlsLint) reach() {
 	case overlap(now, processTransports):
 		t.add(Warn, "allows no network transport that this host has: endpoints by socket address cannot be made, and "+
 			"other hosts not reached",
-			"allow tcp beside the others")
+			"allow tcp in addition to the others")
 	case slices.Contains(now, "self"):
 		t.add(Fail, "allows only the loop-back within one process: no other process can be reached",
 			"allow tcp and sm, or unset it")

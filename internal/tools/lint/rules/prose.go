@@ -1,0 +1,183 @@
+package rules
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// plainFolders are the folders, with those below, whose texts follow the language rules completely. A folder is added
+// when its last finding is gone.
+var plainFolders = []string{"comm", "config", "cuda", "internal/comm", "internal/device", "internal/proc",
+	"internal/rpc", "mem", "nccl", "secure", "ucx", "wire"}
+
+// The phrases are put together from parts, or this file would be its own first finding.
+var (
+	// gone are phrases that occur nowhere in the repository.
+	gone = phrases(`tell wh`+`ether`, `may be any`+`one`, `meant we`+`ll`, `thank`+`ed`, `it is not he`+`ld`,
+		`makes an`+`ew`, `knows wh`+`om`)
+	// foreign are phrases that occur nowhere in plainFolders, with the word to use instead.
+	foreign = phrases(`tells wh`+`ether`, `is to`+`ld`, `are to`+`ld`, `no`+`body`, `some`+`body`, `every`+`body`,
+		`who`+`ever`, `an`+`ew`, `under w`+`ay`, `in pe`+`ace`, `in wo`+`rds`, `of Pyth`+`on's`, `of Da`+`sk's own`,
+		`be`+`side`, `for ev`+`er`, `for wa`+`nt of`, `looks af`+`ter`, `hears `+`of`, `who wa`+`its`,
+		`fare`+`well`, `gre`+`ets?`, `bur`+`y`)
+)
+
+func phrases(list ...string) *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b(?:` + strings.Join(list, "|") + `)\b`)
+}
+
+func (s *source) isPlain() bool {
+	return s.file != nil && !s.isTest() && slices.ContainsFunc(plainFolders, func(folder string) bool {
+		return s.pkg() == folder || strings.HasPrefix(s.pkg(), folder+"/")
+	})
+}
+
+// checkPhrases keeps phrases out that are not technical English.
+func checkPhrases(s *source) []Problem {
+	if s.file == nil && !strings.HasSuffix(s.name, ".md") {
+		return nil
+	}
+	var problems []Problem
+	list := []*regexp.Regexp{gone}
+	if s.isPlain() {
+		list = append(list, foreign)
+	}
+	for i, line := range strings.Split(string(s.text), "\n") {
+		for _, re := range list {
+			if found := re.FindString(line); found != "" {
+				problems = append(problems, Problem{s.name, i + 1, "phrases",
+					fmt.Sprintf("%q: use the words of the Go standard library and of docs/glossary.md", found)})
+			}
+		}
+	}
+	return problems
+}
+
+// checkDocStart wants doc comments of exported names to begin with the name.
+func checkDocStart(s *source) []Problem {
+	if !s.isPlain() || generated.Match(s.text) {
+		return nil
+	}
+	var problems []Problem
+	check := func(name *ast.Ident, doc *ast.CommentGroup) {
+		if doc == nil || !name.IsExported() {
+			return
+		}
+		text := doc.Text()
+		if text == "" || strings.HasPrefix(text, name.Name+" ") || strings.HasPrefix(text, "Deprecated:") {
+			return
+		}
+		problems = append(problems, Problem{s.name, s.lineOf(doc.Pos()), "docs",
+			fmt.Sprintf("begin the doc comment with %q and a verb", name.Name)})
+	}
+	for _, d := range s.file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			check(d.Name, d.Doc)
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					doc := spec.Doc
+					if doc == nil && !d.Lparen.IsValid() {
+						doc = d.Doc
+					}
+					check(spec.Name, doc)
+				case *ast.ValueSpec:
+					doc := spec.Doc
+					if doc == nil && !d.Lparen.IsValid() {
+						doc = d.Doc
+					}
+					if len(spec.Names) == 1 {
+						check(spec.Names[0], doc)
+					}
+				}
+			}
+		}
+	}
+	return problems
+}
+
+// checkErrorTexts wants errors to name their subject.
+func checkErrorTexts(s *source) []Problem {
+	if !s.isPlain() {
+		return nil
+	}
+	var problems []Problem
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) == 0 {
+			return true
+		}
+		f, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok || f.Sel.Name != "Errorf" && f.Sel.Name != "New" {
+			return true
+		}
+		lit, ok := firstLiteral(call.Args[0])
+		if !ok {
+			return true
+		}
+		text, err := strconv.Unquote(lit.Value)
+		if err != nil {
+			return true
+		}
+		_, rest, ok := strings.Cut(text, ": ")
+		if !ok {
+			rest = text
+		}
+		if leadingIt.MatchString(text) || leadingIt.MatchString(rest) {
+			problems = append(problems, Problem{s.name, s.lineOf(lit.Pos()), "errors",
+				fmt.Sprintf("%.40q: name the subject instead of \"it\"", text)})
+		}
+		return true
+	})
+	return problems
+}
+
+var leadingIt = regexp.MustCompile(`^[Ii]ts? `)
+
+// firstLiteral returns the first part of a string constant that may be joined of several.
+func firstLiteral(e ast.Expr) (*ast.BasicLit, bool) {
+	for {
+		switch x := e.(type) {
+		case *ast.BinaryExpr:
+			e = x.X
+		case *ast.BasicLit:
+			return x, x.Kind == token.STRING
+		default:
+			return nil, false
+		}
+	}
+}
+
+// checkAllSentinels is checkSentinels for the documentation of internal packages in plainFolders.
+func checkAllSentinels(s *source) []Problem {
+	if !s.isPlain() || !slices.Contains(strings.Split(s.pkg(), "/"), "internal") {
+		return nil
+	}
+	var problems []Problem
+	for _, d := range s.file.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.VAR {
+			continue
+		}
+		for _, spec := range g.Specs {
+			v := spec.(*ast.ValueSpec)
+			name := v.Names[0].Name
+			doc := v.Doc.Text()
+			if doc == "" && !g.Lparen.IsValid() {
+				doc = g.Doc.Text()
+			}
+			if strings.HasPrefix(name, "Err") && len(v.Values) == 1 && !strings.HasPrefix(doc, name+" is returned ") {
+				problems = append(problems, Problem{s.name, s.lineOf(v.Pos()), "sentinels",
+					fmt.Sprintf("document %s as \"%s is returned by …\"", name, name)})
+			}
+		}
+	}
+	return problems
+}
