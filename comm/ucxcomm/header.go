@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// The header that distributed-ucxx sends before a message's frames, in the native layout of the Python module struct on a
-// 64-bit machine. Each of the two parts is a separate UCX message:
+// The header that distributed-ucxx sends before a message's frames, in the native layout of the Python module struct
+// on a 64-bit machine. Each of the two parts is a separate UCX message:
 //
 //	bool shutdown | 7 bytes 0 | u64 number of frames
 //	n bytes: is frame i in GPU memory | padding to 8 | n u64: length of frame i
