@@ -77,6 +77,9 @@ func startScheduler(t *testing.T) *scheduler {
 		if s.status == "error" {
 			return nil, errors.New("it is Sunday")
 		}
+		if s.status == "bare" {
+			return msgpack.MapOf("status", "OK"), nil
+		}
 		return msgpack.MapOf("status", s.status, "heartbeat-interval", 0.002), nil
 	})
 	done := make(chan struct{})
@@ -344,6 +347,25 @@ func TestHeartbeats(t *testing.T) {
 	}
 	r.end(errors.New("over"))
 	<-done
+}
+
+// A reply that names no interval leaves it as it is.
+func TestHeartbeatInterval(t *testing.T) {
+	s := startScheduler(t)
+	r := newRig(t, s.address, 0)
+	r.interval.Store(int64(time.Hour))
+	for _, c := range []struct {
+		status string
+		want   time.Duration
+	}{{"bare", time.Hour}, {"OK", 2 * time.Millisecond}, {"bare", 2 * time.Millisecond}} {
+		s.set(nil, c.status)
+		if err := r.heartbeat(true); err != nil {
+			t.Fatal(err)
+		}
+		if got := time.Duration(r.interval.Load()); got != c.want {
+			t.Errorf("after a reply %s: the interval is %v, want %v", c.status, got, c.want)
+		}
+	}
 }
 
 // A worker that its scheduler does not know waits for an order on its stream before it gives the session up.
