@@ -17,7 +17,7 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// The Python classes of tables and record batches, which travel as one frame: an Arrow IPC stream.
+// The Python classes of tables and record batches, which are sent as one frame: an Arrow IPC stream.
 var (
 	classTable       = pickle.Global{Module: "pyarrow.lib", Name: "Table"}
 	classRecordBatch = pickle.Global{Module: "pyarrow.lib", Name: "RecordBatch"}
@@ -43,7 +43,7 @@ func classOf(v any) (pickle.Global, bool) {
 	return pickle.Global{}, false
 }
 
-// encode writes the stream, which copies the data once.
+// encode encodes the stream, which copies the data once.
 func encode(v any) ([][]byte, error) {
 	var out bytes.Buffer
 	var err error
@@ -66,11 +66,11 @@ func encode(v any) ([][]byte, error) {
 	return [][]byte{out.Bytes()}, nil
 }
 
-// decode reads a stream. The arrays share the frame's memory.
+// decode decodes a stream. The arrays share the frame's memory.
 func decode(class pickle.Global, frames [][]byte) (any, error) {
 	table := class == classTable
 	if len(frames) == 0 {
-		return nil, errors.New("arrowipc: an Arrow stream needs a frame")
+		return nil, errors.New("arrowipc: Arrow stream without a frame")
 	}
 	most := 1
 	if table {
@@ -85,22 +85,21 @@ func decode(class pickle.Global, frames [][]byte) (any, error) {
 		return array.NewTableFromRecords(schema, batches), nil
 	}
 	if len(batches) == 0 {
-		return nil, errors.New("arrowipc: an Arrow stream has no record batch")
+		return nil, errors.New("arrowipc: Arrow stream without a record batch")
 	}
 	return batches[0], nil
 }
 
-// Read reads an Arrow IPC stream that may come from anyone: its schema and its record
-// batches, which are the caller's to release. They share the memory of b. What the stream
-// makes its reader allocate is bounded by its length, and every batch is validated.
+// Read decodes an untrusted Arrow IPC stream: its schema and its record batches, which the caller releases. They share
+// the memory of b. Allocations are bounded by the length of the stream, and every batch is validated.
 func Read(b []byte) (*arrow.Schema, []arrow.RecordBatch, error) { return read(b, -1) }
 
-// read reads at most so many batches, all if it is negative.
+// read reads at most most batches, all if it is negative.
 func read(b []byte, most int) (schema *arrow.Schema, batches []arrow.RecordBatch, err error) {
-	// The reader trusts its input in places where a panic is all that is left to it.
+	// The reader panics on some invalid input.
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("arrowipc: the Arrow stream is not valid: %v", p)
+			err = fmt.Errorf("arrowipc: invalid Arrow stream: %v", p)
 		}
 		if err != nil {
 			releaseBatches(batches)
@@ -115,9 +114,9 @@ func read(b []byte, most int) (schema *arrow.Schema, batches []arrow.RecordBatch
 	defer r.Release()
 	for (most < 0 || len(batches) < most) && r.Next() {
 		rec := r.RecordBatch()
-		// Offsets that point outside would panic in the hands of whoever reads them.
+		// Invalid offsets would make later reads panic.
 		if err := array.ValidateRecordFull(rec); err != nil {
-			return nil, batches, fmt.Errorf("arrowipc: the Arrow stream is not valid: %w", err)
+			return nil, batches, fmt.Errorf("arrowipc: invalid Arrow stream: %w", err)
 		}
 		rec.Retain()
 		batches = append(batches, rec)
@@ -142,8 +141,8 @@ type Message struct {
 	Body int64
 }
 
-// ReadMetadata reads the metadata of one message, which may come from anyone, for those
-// who walk over a stream without reading its bodies.
+// ReadMetadata decodes the untrusted metadata of one message, for callers that iterate over a stream without reading
+// its bodies.
 func ReadMetadata(meta []byte) (m Message, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -162,7 +161,7 @@ func ReadMetadata(meta []byte) (m Message, err error) {
 	return m, nil
 }
 
-// messages cuts an IPC stream into messages without copying their bodies.
+// messages splits an IPC stream into messages without copying their bodies.
 type messages struct {
 	b []byte
 }
@@ -170,8 +169,8 @@ type messages struct {
 func (*messages) Retain()  {}
 func (*messages) Release() {}
 
-// Message returns the next message: a marker, the length of the metadata, the metadata,
-// which tells the length of the body, and the body.
+// Message returns the next message: a marker, the length of the metadata, the metadata, which has the length of the
+// body, and the body.
 func (m *messages) Message() (*ipc.Message, error) {
 	const continuation = 0xffffffff
 	if len(m.b) == 0 {
@@ -212,19 +211,17 @@ func (m *messages) u32() (uint32, error) {
 
 func (m *messages) take(n int64) ([]byte, error) {
 	if n < 0 || n > int64(len(m.b)) {
-		return nil, fmt.Errorf("the stream promises %d bytes and has %d: %w", n, len(m.b), io.ErrUnexpectedEOF)
+		return nil, fmt.Errorf("stream announces %d bytes and has %d: %w", n, len(m.b), io.ErrUnexpectedEOF)
 	}
 	b := m.b[:n:n]
 	m.b = m.b[n:]
 	return b, nil
 }
 
-// expansion bounds what the reader allocates, for compressed bodies and big-endian ones,
-// by the stream's length.
+// expansion bounds the reader's allocations, for compressed bodies and big-endian ones, by the stream's length.
 const expansion = 256
 
-// boundedAllocator ends a stream that wants more memory than its bytes justify. It belongs
-// to one reader.
+// boundedAllocator ends a stream that needs more memory than its length allows. It belongs to one reader.
 type boundedAllocator struct {
 	memory.GoAllocator
 	left int64
@@ -232,17 +229,17 @@ type boundedAllocator struct {
 
 func (a *boundedAllocator) charge(n int) {
 	if a.left -= int64(n); a.left < 0 {
-		panic("it wants more memory than its length justifies")
+		panic("needs more memory than its length allows")
 	}
 }
 
-// Allocate is memory.Allocator's.
+// Allocate implements memory.Allocator.
 func (a *boundedAllocator) Allocate(size int) []byte {
 	a.charge(size)
 	return a.GoAllocator.Allocate(size)
 }
 
-// Reallocate is memory.Allocator's.
+// Reallocate implements memory.Allocator.
 func (a *boundedAllocator) Reallocate(size int, b []byte) []byte {
 	a.charge(max(0, size-len(b)))
 	return a.GoAllocator.Reallocate(size, b)

@@ -5,14 +5,13 @@ import (
 	"errors"
 )
 
-// The metadata of Arrow's messages are flatbuffers, and the reader believes every length and
-// offset in them: a few bytes make it allocate without end, or recurse until the stack is
-// gone, which ends the process. So the parts that it sizes memory by, or descends into, are
-// checked first. Whatever else is wrong makes it panic, and read recovers from that.
+// The metadata of Arrow's messages are flatbuffers, and the reader trusts every length and offset in them: a few bytes
+// make it allocate without bound, or recurse until the stack overflows, which ends the process. So the parts by which
+// it sizes memory, or descends, are checked first. Other invalid data makes it panic, from which read recovers.
 
-var errMetadata = errors.New("arrowipc: the metadata of an Arrow stream is not valid")
+var errMetadata = errors.New("arrowipc: invalid metadata of an Arrow stream")
 
-// Kinds of messages, and places of what is checked in their tables.
+// Kinds of messages, and the checked fields of their tables.
 const (
 	fbSchema, fbDictionary, fbRecord = 1, 2, 3
 
@@ -51,7 +50,7 @@ func verify(meta []byte) error {
 	case fbRecord:
 		ok = f.record(header)
 	default:
-		ok = false // tensors, which Dask's tables do not have
+		ok = false // tensors, which are not supported
 	}
 	if !ok {
 		return errMetadata
@@ -59,7 +58,7 @@ func verify(meta []byte) error {
 	return nil
 }
 
-// flat is a flatbuffer under suspicion.
+// flat is an untrusted flatbuffer.
 type flat struct {
 	b      []byte
 	tables int // tables that may still be visited: sharing lets few bytes be many
@@ -85,7 +84,7 @@ func (f *flat) indirect(at int) (int, bool) {
 	return at + n, ok && n > 0 && at+n <= len(f.b)-4
 }
 
-// slot is the place of a table's n-th field, 0 if it has none.
+// slot returns the position of a table's n-th field, 0 if it has none.
 func (f *flat) slot(table, n int) (int, bool) {
 	d, ok := f.u32(table)
 	if !ok {
@@ -123,7 +122,7 @@ func (f *flat) table(table, n int) (int, bool) {
 	return f.indirect(at)
 }
 
-// length is that of a field that is a vector, and where its elements start; 0 for none.
+// length returns the length of a field that is a vector, and the position of its elements; 0 for none.
 func (f *flat) length(table, n, size int) (count, at int, ok bool) {
 	at, ok = f.slot(table, n)
 	if !ok || at == 0 {
@@ -141,7 +140,7 @@ func (f *flat) vector(table, n, size int) bool {
 	return ok
 }
 
-// fields checks a vector of fields and what they have below them.
+// fields checks a vector of fields and their children.
 func (f *flat) fields(table, n, depth int) bool {
 	count, at, ok := f.length(table, n, 4)
 	if !ok || depth == 0 {
@@ -159,7 +158,7 @@ func (f *flat) fields(table, n, depth int) bool {
 	return true
 }
 
-// record checks a record batch: its vectors, and the numbers of buffers that views have.
+// record checks a record batch: its vectors, and the numbers of buffers of views.
 func (f *flat) record(table int) bool {
 	if !f.vector(table, fbRecordNodes, 16) {
 		return false

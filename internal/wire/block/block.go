@@ -1,18 +1,18 @@
-// Package block keeps memory of messages that have been read, for those that come.
+// Package block keeps the memory of messages for reuse.
 package block
 
 import "sync"
 
 var blocks sync.Pool
 
-// least and most bound the length of blocks that are kept, in bytes: less is not worth the trouble, more would be kept
-// for messages that are not so long.
+// least and most bound the length of blocks that are kept, in bytes: shorter ones are not worthwhile, longer ones would
+// waste memory.
 const (
 	least = 8 << 10
 	most  = 256 << 10
 )
 
-// Get returns memory of n bytes for a message that is about to be read. Its content is that of another message.
+// Get returns n bytes of memory for a message that is about to be read. Its content is undefined.
 func Get(n int) []byte {
 	if n >= least && n <= most {
 		if b, ok := blocks.Get().(*[]byte); ok {
@@ -25,7 +25,7 @@ func Get(n int) []byte {
 	return make([]byte, n)
 }
 
-// Put keeps memory that no one uses any more, if a later message may need as much.
+// Put keeps unused memory, if a later message may need as much.
 func Put(b []byte) {
 	if cap(b) >= least && cap(b) <= most {
 		blocks.Put(&b)

@@ -1,10 +1,10 @@
-// Package bridge has functions of package wire that are for this module and no part of its API. Package wire sets them
-// when it is imported; types of its own are any here.
+// Package bridge has functions of package wire that are not part of its API. Package wire sets them when it is
+// imported; its own types are any here.
 package bridge
 
 var (
-	// FromPickle turns what pickle.Decode made into a value of the types of package wire, and reports whether there is
-	// one for everything in it. The values borrow from the pickle.
+	// FromPickle converts a result of pickle.Decode to the types of package wire, and reports whether all its values
+	// are supported. The result borrows from the pickle.
 	FromPickle func(v any) (any, bool)
 	// DecodePart decodes a value of the body of a *wire.Message, given as msgpack, with the frames that it refers to.
 	// opt is a *wire.DecodeOptions. See message.DecodePart.

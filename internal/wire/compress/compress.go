@@ -1,4 +1,4 @@
-// Package compress has the compressions of frames in Dask's messages.
+// Package compress implements the compressions of frames in Dask's messages.
 package compress
 
 import (
@@ -14,11 +14,11 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// Names of compressions, as the handshake and headers have them.
+// Names of compressions, as in the handshake and in headers.
 const (
-	// LZ4 is a block with its length in 4 bytes, little-endian, in front.
+	// LZ4 is a block after its length in 4 bytes, little-endian.
 	LZ4 = "lz4"
-	// Zstd is a frame that tells its length.
+	// Zstd is a frame that contains its length.
 	Zstd = "zstd"
 	// Snappy is a raw block.
 	Snappy = "snappy"
@@ -29,8 +29,8 @@ const (
 // Names returns the names of all compressions.
 func Names() []string { return []string{LZ4, Zstd, Snappy, Zlib} }
 
-// Parse returns the compression that a setting names, "" for none: "auto" is LZ4, Dask's choice where it is installed.
-// It is for distributed.comm.compression and for what a peer offers.
+// Parse returns the compression of a setting, "" for none: "auto" is LZ4, Dask's choice if it is installed. It is for
+// distributed.comm.compression and for the offer of a peer.
 func Parse(name string) (string, error) {
 	switch name {
 	case "", "false", "False", "none", "None":
@@ -44,8 +44,8 @@ func Parse(name string) (string, error) {
 		"(distributed.comm.compression)", name)
 }
 
-// Dask's figures: what is smaller or larger is not compressed, five samples decide whether
-// it is worth it, and it is if at most 70 % is left.
+// Dask's parameters: smaller and larger payloads are not compressed, five samples decide whether it is worthwhile, and
+// it is if at most 70 % is left.
 const (
 	minSize    = 10_000
 	maxSize    = 1 << 31
@@ -61,12 +61,11 @@ const zstdLevel = 3
 type Compressor struct {
 	// Name is one of Names, "" for none.
 	Name string
-	// Level is that of zstd (default 3).
+	// Level is the level of zstd (default 3).
 	Level int
 }
 
-// Maybe compresses a payload if that pays, and returns the compression's name, or "" and
-// the payload itself.
+// Maybe compresses a payload if worthwhile, and returns the compression's name, or "" and the payload itself.
 func (c Compressor) Maybe(payload []byte) (string, []byte, error) {
 	if c.Name == "" || len(payload) < minSize || len(payload) > maxSize {
 		return "", payload, nil
@@ -88,8 +87,8 @@ func (c Compressor) Maybe(payload []byte) (string, []byte, error) {
 	return c.Name, out, nil
 }
 
-// byteSample joins n pieces of b from random places. A piece ends early where the next one
-// starts within it, as in Dask.
+// byteSample joins n pieces of b from random positions. A piece ends early where the next one starts within it, as in
+// Dask.
 func byteSample(b []byte, size, n int) []byte {
 	last := len(b) - size
 	out := make([]byte, 0, size*n)
@@ -138,8 +137,8 @@ func (c Compressor) Compress(b []byte) ([]byte, error) {
 	return nil, fmt.Errorf("wire: unknown compression %.40q", c.Name)
 }
 
-// zstdEncoders are shared by all messages: making one costs more than most frames, and
-// EncodeAll may be called by many.
+// zstdEncoders are shared by all messages: creating one costs more than most frames, and EncodeAll may be called
+// concurrently.
 var zstdEncoders struct {
 	mu sync.Mutex
 	m  map[zstd.EncoderLevel]*zstd.Encoder

@@ -14,24 +14,23 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// The most that one byte can become: what a frame promises beyond that is a lie, and is
-// not allocated. An lz4 length byte stands for 255 bytes, a snappy copy of 3 bytes for 64,
-// and 4 bytes of zstd for a block of 128 KiB.
+// The maximum expansion of one byte: a frame that announces more is invalid, and nothing is allocated for it. An lz4
+// length byte stands for 255 bytes, a snappy copy of 3 bytes for 64, and 4 bytes of zstd for a block of 128 KiB.
 const (
 	lz4Ratio    = 255
 	snappyRatio = 22
 	zstdRatio   = 128 << 10 / 4
 )
 
-// Err is wire.ErrDecompress.
+// Err is returned for frames that cannot be decompressed; it is wire.ErrDecompress.
 var Err = errors.New("wire: cannot decompress")
 
-// atOnce is how much is allocated for a compressed frame of so many bytes because it says
-// so. A frame that promises more is an unusual one, and has to show it first.
+// atOnce returns how much is allocated immediately for a compressed frame of have bytes. For a frame that announces
+// more memory grows with the output.
 func atOnce(have int) uint64 { return 1<<20 + 16*uint64(have) }
 
-// lz4Length adds up what the sequences of a block become, without decompressing it. It
-// returns a number above limit as soon as they are more, and 0 for a block that is cut.
+// lz4Length adds up the decompressed length of the sequences of a block, without decompressing it. It returns a number
+// above limit as soon as it is exceeded, and 0 for a truncated block.
 func lz4Length(b []byte, limit uint64) (total uint64) {
 	// run reads a length that continues in bytes of 255.
 	run := func(n uint64) (uint64, bool) {
@@ -78,21 +77,21 @@ type Inflater struct {
 	limit int64 // of all, for messages
 }
 
-// NewInflater returns an Inflater whose frames become at most so many bytes together.
+// NewInflater returns an Inflater whose frames have at most limit decompressed bytes together.
 func NewInflater(limit int64) Inflater { return Inflater{left: limit, limit: limit} }
 
 func (d *Inflater) fail(name, format string, args ...any) error {
 	return fmt.Errorf("%w %s: %s", Err, name, fmt.Sprintf(format, args...))
 }
 
-// grant checks a promised length against what the bytes can hold and against the budget.
+// grant checks an announced length against the maximum expansion and the budget.
 func (d *Inflater) grant(name string, size uint64, have int, ratio uint64) error {
 	if size > uint64(have)*ratio+64 {
 		return d.fail(name, "%d bytes cannot become %d", have, size)
 	}
 	if size > uint64(d.left) {
-		return d.fail(name, "the message becomes larger than %d bytes: raise DecodeOptions.MaxDecompressed if "+
-			"that is right", d.limit)
+		return d.fail(name, "decompressed message is larger than %d bytes: raise DecodeOptions.MaxDecompressed if "+
+			"that is intended", d.limit)
 	}
 	return nil
 }
@@ -109,7 +108,7 @@ func (d *Inflater) Decompress(name string, b []byte) (out []byte, err error) {
 	case Zlib:
 		out, err = d.zlib(b)
 	default:
-		return nil, d.fail(fmt.Sprintf("%.40q", name), "there is no such compression")
+		return nil, d.fail(fmt.Sprintf("%.40q", name), "unknown compression")
 	}
 	if err != nil {
 		return nil, err
@@ -127,7 +126,7 @@ func (d *Inflater) lz4(b []byte) ([]byte, error) {
 		return nil, err
 	}
 	if size > atOnce(len(b)) {
-		// A block that promises much shows by its lengths alone whether it keeps that.
+		// The lengths in a block show whether a large announced length is correct.
 		if n := lz4Length(b[4:], size); n != size {
 			return nil, d.fail(LZ4, "%d bytes come out instead of %d", n, size)
 		}
@@ -158,8 +157,7 @@ func (d *Inflater) snappy(b []byte) ([]byte, error) {
 	return out, nil
 }
 
-// zstdDecoder is shared: DecodeAll may be called by many. It writes no more than the
-// capacity that it is given.
+// zstdDecoder is shared: DecodeAll may be called concurrently. It writes no more than the capacity of its argument.
 var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
 		zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(1<<33))
@@ -171,7 +169,7 @@ func (d *Inflater) zstd(b []byte) ([]byte, error) {
 		return nil, d.fail(Zstd, "%v", err)
 	}
 	if !h.HasFCS {
-		return nil, d.fail(Zstd, "the frame does not tell its length") // an error to Python, too
+		return nil, d.fail(Zstd, "frame without a length") // an error in Python, too
 	}
 	if err := d.grant(Zstd, h.FrameContentSize, len(b), zstdRatio); err != nil {
 		return nil, err
@@ -190,14 +188,14 @@ func (d *Inflater) zstd(b []byte) ([]byte, error) {
 	return out, nil
 }
 
-// zstdAtOnce is the length of frames that are always decompressed at once, which is five times as fast: Dask
-// splits larger ones.
+// zstdAtOnce is the length of frames that are always decompressed at once, which is five times as fast: Dask splits
+// larger ones.
 const zstdAtOnce = 64 << 20
 
-// zstdWindow bounds the window of frames that promise much: zstd's own levels need no more.
+// zstdWindow bounds the window of frames that announce much: zstd's own levels need no more.
 const zstdWindow = 128 << 20
 
-// zstdGrowing decompresses a frame whose memory grows with what comes out.
+// zstdGrowing decompresses a frame into memory that grows with the output.
 func (d *Inflater) zstdGrowing(b []byte, size int) ([]byte, error) {
 	r, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderMaxMemory(1<<33))
@@ -231,7 +229,7 @@ func (d *Inflater) zlib(b []byte) ([]byte, error) {
 	if err != nil {
 		return nil, d.fail(Zlib, "%v", err)
 	}
-	var out bytes.Buffer // grows with what comes out, not by a promise
+	var out bytes.Buffer // grows with the output
 	n, err := out.ReadFrom(io.LimitReader(r, d.left+1))
 	if err != nil {
 		return nil, d.fail(Zlib, "%v", err)

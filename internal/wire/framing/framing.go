@@ -1,4 +1,4 @@
-// Package framing puts the messages of package wire on byte streams, as tcp:// and tls:// have them.
+// Package framing encodes the messages of package wire on byte streams, for tcp:// and tls://.
 //
 // A message starts with the length of the "first read" and the prelude, all of it little-endian 64-bit integers:
 //
@@ -7,8 +7,8 @@
 //	len[0] … len[nframes-1]
 //	frames, back to back
 //
-// The first read holds whole frames only, the leading ones. It exists so that a receiver can give each large frame
-// that is not in it memory of its own.
+// The first read holds only whole frames, the leading ones. It exists so that a receiver can allocate separate memory
+// for each large frame that is not in it.
 package framing
 
 import (
@@ -19,7 +19,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// HeadSize is the length in bytes of the integer in front of the first read.
+// HeadSize is the length in bytes of the integer before the first read.
 const HeadSize = 8
 
 // Defaults of Limits and of comm.Limits.
@@ -30,13 +30,12 @@ const (
 	DefaultMaxFrames = 1 << 20
 )
 
-// joinBelow is the length under which a frame is worth no memory of its own.
+// joinBelow is the length below which a frame gets no separate memory.
 const joinBelow = 64 << 10
 
-// Limits bound the messages that are accepted. The zero value is the default.
+// Limits bound accepted messages. The zero value has the defaults.
 type Limits struct {
-	// Message bounds the sum of the frames' lengths in bytes (default 64 GiB: what
-	// is allocated follows the bytes that arrive).
+	// Message bounds the sum of the frames' lengths in bytes (default 64 GiB: allocations follow the received bytes).
 	Message int64
 	// Frames bounds their number (default 1 Mi).
 	Frames int
@@ -52,9 +51,9 @@ func (l Limits) fill() Limits {
 	return l
 }
 
-// Joined returns how many of a message's leading frames travel best in the first read:
-// small ones, and the first large one if the bytes before it are few in comparison, which is
-// Dask's rule (memory that lives as long as a large frame should not hold much else).
+// Joined returns how many of a message's leading frames are best sent in the first read: small ones, and the first
+// large one if the bytes before it are few in comparison, which is Dask's rule (memory that lives as long as a large
+// frame should not hold much else).
 func Joined(m *wire.Message) int {
 	total, large := 0, false
 	for i, f := range m.Frames {
@@ -70,8 +69,8 @@ func Joined(m *wire.Message) int {
 	return len(m.Frames)
 }
 
-// Append appends what goes out in front of the message's frames on a byte stream.
-// The first joined frames belong to the first read; len(m.Frames) is always legal.
+// Append appends the bytes before the message's frames on a byte stream. The first joined frames belong to the first
+// read; len(m.Frames) is always valid.
 func Append(dst []byte, m *wire.Message, joined int) []byte {
 	first := 8 * uint64(1+len(m.Frames))
 	for _, f := range m.Frames[:joined] {
@@ -85,8 +84,8 @@ func Append(dst []byte, m *wire.Message, joined int) []byte {
 	return dst
 }
 
-// FirstRead returns how many bytes the first read has, from the 8 bytes in front of it.
-// They are a promise of the peer: read as many, and allocate as they arrive.
+// FirstRead returns the length of the first read, from the 8 bytes before it. The length is untrusted: allocate as the
+// bytes arrive.
 func FirstRead(head []byte, lim Limits) (int64, error) {
 	lim = lim.fill()
 	if len(head) < HeadSize {
@@ -94,17 +93,17 @@ func FirstRead(head []byte, lim Limits) (int64, error) {
 	}
 	n := binary.LittleEndian.Uint64(head)
 	if n < 16 {
-		return 0, fmt.Errorf("wire: a first read of %d bytes has no room for the prelude of one frame", n)
+		return 0, fmt.Errorf("wire: first read of %d bytes is too short for the prelude of one frame", n)
 	}
 	if most := uint64(lim.Message) + 8*(1+uint64(lim.Frames)); n > most {
-		return 0, fmt.Errorf("wire: the peer announces a message of %d bytes, the limit is %d", n, lim.Message)
+		return 0, fmt.Errorf("wire: message of %d bytes announced, the limit is %d", n, lim.Message)
 	}
 	return int64(n), nil
 }
 
 // Prelude describes the frames of a message.
 type Prelude struct {
-	// Lengths of all frames in bytes; there is at least one.
+	// Lengths are the lengths of all frames in bytes; there is at least one.
 	Lengths []int64
 	// Joined is how many frames are in the first read. The others follow it, each whole,
 	// without further headers.
@@ -113,12 +112,11 @@ type Prelude struct {
 	Size int
 }
 
-// Missing are the lengths of the frames that follow the first read.
+// Missing returns the lengths of the frames after the first read.
 func (p *Prelude) Missing() []int64 { return p.Lengths[p.Joined:] }
 
-// Parse reads the prelude at the start of a first read. It needs all bytes of the
-// prelude, which are 8 and those that NumFrames tells; joined frames may still be missing
-// if total, the length of the whole first read, says so.
+// Parse parses the prelude at the start of a first read. It needs all bytes of the prelude, which are 8 and those of
+// NumFrames; joined frames may still be missing according to total, the length of the whole first read.
 func Parse(first []byte, total int64, lim Limits) (Prelude, error) {
 	var p Prelude
 	n, err := NumFrames(first, lim)
@@ -128,7 +126,7 @@ func Parse(first []byte, total int64, lim Limits) (Prelude, error) {
 	lim = lim.fill()
 	p.Size = 8 * (1 + n)
 	if len(first) < p.Size || total < int64(p.Size) {
-		return p, fmt.Errorf("wire: a prelude of %d frames needs %d bytes, the first read has %d", n, p.Size,
+		return p, fmt.Errorf("wire: prelude of %d frames needs %d bytes, the first read has %d", n, p.Size,
 			min(total, int64(len(first))))
 	}
 	p.Lengths = make([]int64, n)
@@ -146,8 +144,8 @@ func Parse(first []byte, total int64, lim Limits) (Prelude, error) {
 		if p.Joined >= 0 {
 			continue
 		}
-		// A first read that is used up ends the joined frames, so empty ones that come
-		// then count as missing. A frame is never cut.
+		// The end of the first read ends the joined frames, so later empty ones count as missing. A frame is never
+		// split.
 		switch {
 		case left == 0:
 			p.Joined = i
@@ -171,7 +169,7 @@ const (
 	frameBytes = 16
 )
 
-// CheckCount returns an error for a message that has too many frames for its bytes.
+// CheckCount returns an error for a message with too many frames for its bytes.
 func CheckCount(frames int, bytes int64) error {
 	if frames > freeFrames && int64(frames-freeFrames) > bytes/frameBytes {
 		return fmt.Errorf("wire: %d frames for %d bytes; beyond %d frames each must have %d bytes on average", frames,
@@ -184,28 +182,27 @@ func CheckCount(frames int, bytes int64) error {
 func NumFrames(first []byte, lim Limits) (int, error) {
 	lim = lim.fill()
 	if len(first) < 8 {
-		return 0, fmt.Errorf("wire: a prelude needs 8 bytes, the first read has %d", len(first))
+		return 0, fmt.Errorf("wire: prelude needs 8 bytes, the first read has %d", len(first))
 	}
 	n := binary.LittleEndian.Uint64(first)
 	if n == 0 {
-		return 0, fmt.Errorf("wire: a message has no frame, not even a body")
+		return 0, fmt.Errorf("wire: message without a body")
 	}
 	if n > uint64(lim.Frames) {
-		return 0, fmt.Errorf("wire: the peer announces %d frames, the limit is %d", n, lim.Frames)
+		return 0, fmt.Errorf("wire: %d frames announced, the limit is %d", n, lim.Frames)
 	}
 	return int(n), nil
 }
 
-// SplitFirst makes the joined frames of a first read, all of which must be there. They
-// share its memory.
+// SplitFirst returns the joined frames of a complete first read. They share its memory.
 func (p *Prelude) SplitFirst(dst []wire.Frame, first []byte) ([]wire.Frame, error) {
 	at := p.Size
 	for i, n := range p.Lengths[:p.Joined] {
 		if n > int64(len(first)-at) {
-			return dst, fmt.Errorf("wire: frame %d of %d bytes is not whole", i, n)
+			return dst, fmt.Errorf("wire: frame %d of %d bytes is incomplete", i, n)
 		}
 		end := at + int(n)
-		dst = append(dst, wire.HeapFrame(first[at:end])) // merge sees that they are neighbours
+		dst = append(dst, wire.HeapFrame(first[at:end])) // merge detects that they are adjacent
 		at = end
 	}
 	return dst, nil

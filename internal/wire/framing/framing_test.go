@@ -119,9 +119,9 @@ func TestPreludeHostile(t *testing.T) {
 	}{
 		{"4 GiB promised in 8 bytes, over the limit", "limit", u64s(4 << 30)},
 		{"too short", "starts with", []byte{1, 2}},
-		{"no room for a prelude", "no room", u64s(8, 0)},
-		{"no frame", "no frame", u64s(16, 0, 0)},
-		{"more frames than the limit", "announces", u64s(16, 1<<40, 5)},
+		{"no room for a prelude", "too short", u64s(8, 0)},
+		{"no frame", "without a body", u64s(16, 0, 0)},
+		{"more frames than the limit", "announced", u64s(16, 1<<40, 5)},
 		{"more frames than bytes", "needs", u64s(16, 1000, 5)},
 		{"first read not there", "needs", u64s(1000, 60, 5)},
 		{"cut frame", "cut", append(u64s(18, 1, 5), 1, 2)},

@@ -1,5 +1,5 @@
-// Package libcodec registers how values of libraries are read and written, for package wire:
-// internal/wire/arrowipc does so for those of Arrow.
+// Package libcodec registers codecs for values of libraries, for package wire: internal/wire/arrowipc does so for
+// Arrow.
 package libcodec
 
 import (
@@ -11,21 +11,21 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// Codec reads and writes values of a library, in Dask's own family.
+// Codec encodes and decodes values of a library, in Dask's own family.
 type Codec struct {
 	// Types are the interface types of its values, for callers that have a type and no value: see Types.
 	Types []reflect.Type
-	// Classes are the Python classes whose values Decode reads, at most a few.
+	// Classes are the Python classes whose values Decode decodes, at most a few.
 	Classes []pickle.Global
-	// ClassOf returns the class that a value has in Python, and false for values of others. It is called often.
+	// ClassOf returns the Python class of a value, and false for other values. It is called often.
 	ClassOf func(v any) (pickle.Global, bool)
 	// Encode returns the frames of a value of the codec. They share no memory with it.
 	Encode func(v any) ([][]byte, error)
-	// Decode returns the value of a class from frames, which it may borrow. They may come from anyone.
+	// Decode returns the value of a class from untrusted frames, from which it may borrow.
 	Decode func(class pickle.Global, frames [][]byte) (any, error)
 }
 
-// registered is replaced, never changed.
+// registered is replaced, never modified.
 var (
 	registered atomic.Pointer[registry]
 	lock       sync.Mutex
@@ -36,9 +36,9 @@ type registry struct {
 	types  []reflect.Type
 }
 
-// Register makes a codec known to Encode, Decode and Clone of package wire, for the whole process. Call it from an init
-// function. Messages with values of a class that no codec reads have them as *wire.Object. The function that it returns
-// takes the codec back, for tests.
+// Register registers a codec for Encode, Decode and Clone of package wire, for the whole process. Call it from an init
+// function. Values of a class without a codec are decoded as *wire.Object. The returned function removes the codec, for
+// tests.
 func Register(c *Codec) (remove func()) {
 	change := func(edit func([]*Codec) []*Codec) {
 		lock.Lock()
@@ -79,13 +79,13 @@ func For(v any) (*Codec, pickle.Global) {
 	return nil, pickle.Global{}
 }
 
-// Has reports whether a value is one of a codec.
+// Has reports whether a value has a codec.
 func Has(v any) bool {
 	c, _ := For(v)
 	return c != nil
 }
 
-// Of returns the codec that reads a class, nil if there is none.
+// Of returns the codec of a class, nil if there is none.
 func Of(class pickle.Global) *Codec {
 	if r := registered.Load(); r != nil {
 		for _, c := range r.codecs {
@@ -97,7 +97,7 @@ func Of(class pickle.Global) *Codec {
 	return nil
 }
 
-// Clone copies a value by way of frames of its own; one that cannot be encoded is returned as it is.
+// Clone copies a value through its frames; one that cannot be encoded is returned as it is.
 func (c *Codec) Clone(v any, class pickle.Global) any {
 	frames, err := c.Encode(v)
 	if err != nil {

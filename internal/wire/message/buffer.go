@@ -7,16 +7,16 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Buffer is what messages are written into: maps, one behind the other, and the frames that their markers refer to.
+// Buffer is the destination of encoded messages: maps, one after the other, and the frames that their markers refer to.
 type Buffer struct {
-	// Body has the maps. Frames are what its markers refer to, counted from 1.
+	// Body has the maps. Frames are the frames that its markers refer to, counted from 1.
 	Body   []byte
 	Frames []wire.Frame
 
 	marks []int // where Body holds the index of a frame
 }
 
-// mark appends a marker of the next frame, whose index has a form of fixed length: it changes when buffers are merged.
+// mark appends a marker of the next frame, whose index has a fixed length: it changes when buffers are merged.
 func (b *Buffer) mark(name string) {
 	b.Body = msgpack.AppendMarker(b.Body, name)
 	b.marks = append(b.marks, len(b.Body))
@@ -36,14 +36,13 @@ func (b *Buffer) Serialized(s *wire.Serialized) {
 	}
 }
 
-// Pickled appends a reference to a pickle, whose header becomes a frame; the caller appends those of its buffers to
-// Frames.
+// Pickled appends a reference to a pickle, whose header becomes a frame; the caller appends its buffers to Frames.
 func (b *Buffer) Pickled(header []byte) {
 	b.mark(msgpack.Pickled)
 	b.Frames = append(b.Frames, wire.HeapFrame(header))
 }
 
-// Merge appends what next has behind the first skip bytes of its body, and its frames, which b has then.
+// Merge appends the body of next after its first skip bytes, and its frames, which b then owns.
 func (b *Buffer) Merge(next *Buffer, skip int) {
 	at := len(b.Body) - skip
 	b.Body = append(b.Body, next.Body[skip:]...)
@@ -56,6 +55,6 @@ func (b *Buffer) Merge(next *Buffer, skip int) {
 	next.Frames = nil
 }
 
-// Reset empties the buffer but for the first keep bytes of its body. It keeps the memory of body and marks; the frames
-// are the caller's.
+// Reset empties the buffer except for the first keep bytes of its body. It keeps the memory of body and marks; the
+// caller owns the frames.
 func (b *Buffer) Reset(keep int) { *b = Buffer{Body: b.Body[:keep], marks: b.marks[:0]} }

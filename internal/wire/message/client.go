@@ -2,7 +2,7 @@ package message
 
 // Messages of clients to their scheduler.
 
-// UpdateGraph gives the scheduler a graph.
+// UpdateGraph submits a graph to the scheduler.
 //
 //message:op update-graph
 type UpdateGraph struct {
@@ -10,9 +10,9 @@ type UpdateGraph struct {
 	Expr Object `msg:"expr_ser"`
 	// Keys are the wanted keys.
 	Keys KeyList `msg:"keys"`
-	// InternalPriority maps keys to numbers; nil to let the scheduler order.
+	// InternalPriority maps keys to numbers; nil lets the scheduler decide the order.
 	InternalPriority Raw `msg:"internal_priority"`
-	// SubmittingTask is the task that sent it, "" from outside.
+	// SubmittingTask is the task that sent it, "" from outside a task.
 	SubmittingTask Key `msg:"submitting_task,nil"`
 	// FIFOTimeout is a duration as text or number, Actors a bool or a list of keys, UserPriority a number.
 	FIFOTimeout Raw `msg:"fifo_timeout"`
@@ -25,7 +25,7 @@ type UpdateGraph struct {
 	StimulusID   string `msg:"stimulus_id,omitempty"`
 }
 
-// ClientDesiresKeys says that a client wants results.
+// ClientDesiresKeys reports that a client wants results.
 //
 //message:op client-desires-keys
 type ClientDesiresKeys struct {
@@ -33,7 +33,7 @@ type ClientDesiresKeys struct {
 	Client string `msg:"client"`
 }
 
-// ClientReleasesKeys says that a client does not want results any more.
+// ClientReleasesKeys reports that a client no longer wants results.
 //
 //message:op client-releases-keys
 type ClientReleasesKeys struct {
@@ -47,13 +47,13 @@ type ClientReleasesKeys struct {
 type CancelKeys struct {
 	Keys   []Key  `msg:"keys"`
 	Client string `msg:"client"`
-	// Force cancels also what other clients want.
+	// Force cancels also tasks that other clients want.
 	Force  bool   `msg:"force"`
 	Reason string `msg:"reason"`
 	Msg    string `msg:"msg,lenient"`
 }
 
-// ReportKey asks for the state of a key to be said again.
+// ReportKey requests another report of the state of a key.
 //
 //message:op report-key
 type ReportKey struct {
@@ -69,17 +69,17 @@ type UpdateData struct {
 	NBytes Object `msg:"nbytes"`
 }
 
-// HeartbeatClient says that a client is alive.
+// HeartbeatClient reports that a client is alive.
 //
 //message:op heartbeat-client
 type HeartbeatClient struct{}
 
-// CloseClient says that a client leaves.
+// CloseClient reports that a client disconnects.
 //
 //message:op close-client
 type CloseClient struct{}
 
-// SubscribeTopic asks for the events of a topic.
+// SubscribeTopic requests the events of a topic.
 //
 //message:op subscribe-topic
 type SubscribeTopic struct {

@@ -1,5 +1,5 @@
 // Package message has the messages of Dask's streams between schedulers, workers and clients as Go structs, one for
-// each op, and walks over the bodies that carry them.
+// each op, and iterates over the bodies that contain them.
 //
 // A struct whose comment has a line "message:op NAME" is a message; its fields have the tag
 //
@@ -16,11 +16,11 @@
 //	none=N     N stands for a number that is nil or missing
 //	min=N      the least number
 //
-// Nil is read as the zero value, or as that of none, unless the field is required; fields that a struct does not have
-// are skipped. internal/tools/messages generates two methods for each message: Read reads the current message of an
-// Ops, Append writes one into a Buffer. Neither allocates, but for keys that are not in canonical form, for slices that
-// grow, and for errors. Keys, texts and bytes that are read borrow from the message's body; lists use the memory of
-// those that were read into the same struct before.
+// Nil is read as the zero value, or as that of none, unless the field is required; unknown fields are skipped.
+// internal/tools/messages generates two methods for each message: Read reads the current message of an Ops, Append
+// writes one into a Buffer. Neither allocates, except for keys that are not in canonical form, for slices that grow,
+// and for errors. Keys, texts and bytes that are read borrow from the message's body; lists reuse the memory of those
+// read into the same struct before.
 package message
 
 //go:generate go run ../../tools/messages -dir .

@@ -10,13 +10,13 @@ import (
 // Key is the key of a task.
 type Key = taskid.Key
 
-// Raw is a value as msgpack.
+// Raw is an encoded msgpack value.
 type Raw = msgpack.Raw
 
 // EmptyMap is a map without entries.
 var EmptyMap = Raw{0x80}
 
-// readKey reads a key, which borrows from the message if it is canonical, as Python's always are.
+// readKey reads a key, which borrows from the message if it is canonical, as those of Python always are.
 func readKey(r *msgpack.Reader) (Key, error) {
 	k, err := r.ReadKey(nil)
 	return Key(msgpack.Borrow(k)), err
@@ -86,7 +86,7 @@ func readKeyList(r *msgpack.Reader, keys []Key) ([]Key, error) {
 	return keys, err
 }
 
-// findItems moves a reader that is at a set of Python's, a map, to the list of its items.
+// findItems moves a reader from an encoded Python set, a map, to the list of its items.
 func findItems(r *msgpack.Reader) error {
 	n, err := r.ReadMapLen()
 	for ; err == nil && n > 0; n-- {
@@ -110,8 +110,8 @@ func ReadKeys(raw []byte) ([]Key, error) {
 	return readKeys(&r, nil)
 }
 
-// EachKey calls f for each of a list or set of task keys, as msgpack, with the key in its canonical form, which borrows
-// from raw if it is canonical there and is new memory if not.
+// EachKey calls f for each key of an encoded list or set of task keys, with the key in its canonical form, which
+// borrows from raw if it is canonical there and is newly allocated otherwise.
 func EachKey(raw []byte, f func(key []byte) error) error {
 	r := msgpack.NewReader(raw)
 	if r.Kind() == msgpack.MapKind {
@@ -129,11 +129,11 @@ func EachKey(raw []byte, f func(key []byte) error) error {
 	return err
 }
 
-// KeyList is a list of keys, or a set, that is too long to be made of Keys.
+// KeyList is a list or set of keys that is too long to be converted to Keys.
 type KeyList struct {
-	// Raw is the list or set as msgpack: see EachKey. Read sets it.
+	// Raw is the encoded list or set: see EachKey. Read sets it.
 	Raw Raw
-	// Joined are the keys that Append writes, one behind the other, N how many there are; Set writes a set.
+	// Joined are the concatenated keys that Append writes, N their number; Set writes a set.
 	Joined []byte
 	N      int
 	Set    bool
@@ -171,7 +171,7 @@ func readTexts(r *msgpack.Reader, texts []string) ([]string, error) {
 	return texts, err
 }
 
-// readAnyTexts reads a list of texts, none for what is no list.
+// readAnyTexts reads a list of texts, none if the value is not a list.
 func readAnyTexts(r *msgpack.Reader, texts []string) ([]string, error) {
 	if r.Kind() != msgpack.Array {
 		return texts, r.Skip()
@@ -187,8 +187,8 @@ func appendTexts(b []byte, texts []string) []byte {
 	return b
 }
 
-// EachHolder calls f for each key of a map from keys to lists of addresses, as msgpack, with the key in its canonical
-// form. What f gets borrows from raw; the list is valid until f returns, and empty where the value is no list.
+// EachHolder calls f for each key of an encoded map from keys to lists of addresses, with the key in its canonical
+// form. The arguments borrow from raw; the list is valid until f returns, and empty if the value is not a list.
 func EachHolder(raw []byte, f func(key []byte, addresses []string)) error {
 	r := msgpack.NewReader(raw)
 	var list []string
@@ -243,7 +243,7 @@ func appendBytes(b, v []byte) []byte {
 	return msgpack.AppendBytes(b, v)
 }
 
-// appendRaw appends a value that is encoded already, nil for nil.
+// appendRaw appends an encoded value, nil for nil.
 func appendRaw(b []byte, v Raw) []byte {
 	if v == nil {
 		return msgpack.AppendNil(b)

@@ -2,18 +2,18 @@ package message
 
 // Messages of schedulers to clients.
 
-// StreamStart is the first message of a scheduler to a client: it has registered, or is refused.
+// StreamStart is the first message of a scheduler to a client: the client is registered or rejected.
 //
 //message:op stream-start
 type StreamStart struct {
 	Warning string `msg:"warning,lenient"`
-	// Error is why the scheduler refuses the client, "" if it does not.
+	// Error is why the scheduler rejects the client, "" if it does not.
 	Error string `msg:"error,lenient"`
-	// Millstream is set by schedulers of Millstream.
+	// Millstream is set by Millstream schedulers.
 	Millstream SchedulerID `msg:"millstream,omitempty"`
 }
 
-// SchedulerID distinguishes a scheduler from the one that was there before it.
+// SchedulerID distinguishes a scheduler from its predecessor.
 //
 //message:part
 type SchedulerID struct {
@@ -21,14 +21,14 @@ type SchedulerID struct {
 	Epoch int64  `msg:"epoch"`
 }
 
-// KeyInMemory reports that a result is there.
+// KeyInMemory reports that a result is available.
 //
 //message:op key-in-memory
 type KeyInMemory struct {
 	Key Key `msg:"key,required"`
-	// Workers are the addresses of some that have it; nil if the client is to ask.
+	// Workers are the addresses of some workers that have it; nil if the client is to ask.
 	Workers []string `msg:"workers,omitempty,lenient"`
-	// Type is the pickle of the result's class, for clients of Python.
+	// Type is the pickle of the result's class, for Python clients.
 	Type []byte `msg:"type,omitempty"`
 }
 
@@ -40,11 +40,11 @@ type KeyErred struct {
 	// Exception and Traceback are serialized.
 	Exception Object `msg:"exception"`
 	Traceback Object `msg:"traceback"`
-	// TracebackText is the traceback as text, for clients of Go.
+	// TracebackText is the traceback as text, for Go clients.
 	TracebackText string `msg:"traceback_text,omitempty,lenient"`
 }
 
-// LostData reports that a result that was there has gone with its workers.
+// LostData reports that a result was lost with its workers.
 //
 //message:op lost-data
 type LostData struct {
@@ -63,12 +63,12 @@ type TaskRetried struct {
 //message:op cancelled-keys
 type CancelledKeys struct {
 	Keys []Key `msg:"keys"`
-	// Reason and Msg are those of the CancelKeys, or say what has happened.
+	// Reason and Msg are those of the CancelKeys, or describe the cause.
 	Reason string `msg:"reason,nil,lenient"`
 	Msg    string `msg:"msg,nil,lenient"`
 }
 
-// Restart reports that the cluster was restarted: all tasks are forgotten.
+// Restart reports that the cluster was restarted: all tasks are dropped.
 //
 //message:op restart
 type Restart struct{}
@@ -80,12 +80,12 @@ type AdjustHeartbeat struct {
 	Interval float64 `msg:"interval"` // in seconds
 }
 
-// Unrunnable reports tasks that no worker can run, to clients of Millstream. It replaces the one before.
+// Unrunnable reports tasks that no worker can run, to Millstream clients. It replaces the previous one.
 //
 //message:op millstream-unrunnable
 type Unrunnable struct {
 	Shortages []Shortage `msg:"shortages"`
-	// Repeat makes the client log also what it has logged before.
+	// Repeat makes the client log also shortages that it has logged before.
 	Repeat bool `msg:"repeat"`
 }
 
@@ -96,7 +96,7 @@ type Shortage struct {
 	Reason string `msg:"reason,lenient"`
 	Text   string `msg:"text,lenient"`
 	Tasks  int64  `msg:"tasks"` // how many there are, of all clients
-	// Keys are some of those that the client wants; More tells that there are others.
+	// Keys are some of those that the client wants; More reports whether there are others.
 	Keys []Key `msg:"keys"`
 	More bool  `msg:"more"`
 }

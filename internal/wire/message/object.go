@@ -8,16 +8,15 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Object is a field that is either in the body or in frames of its own.
+// Object is a field that is either in the body or in separate frames.
 type Object struct {
 	// Frame is the index in Message.Frames of the group's header; 0 for a field in the body. Read sets it.
 	Frame int
-	// Pickled tells the two kinds of groups apart: those that are unpickled on arrival, and the serialized if it is
-	// false. Read sets it.
+	// Pickled distinguishes groups that are unpickled on arrival from serialized ones. Read sets it.
 	Pickled bool
-	// Raw is the field as msgpack, also if it is a marker. Append writes it if Value and Pickle are nil.
+	// Raw is the encoded field, also if it is a marker. Append writes it if Value and Pickle are nil.
 	Raw Raw
-	// Value is what Append writes into frames, and Pickle the header of a pickle that it does.
+	// Value is written into frames by Append; Pickle is the header of a pickle that is.
 	Value  *wire.Serialized
 	Pickle []byte
 }

@@ -8,8 +8,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Ops walks over the messages of a stream: a body that is a list of maps, each with "op", or one such map. It allocates
-// nothing, and what it returns borrows from the body. One goroutine uses it.
+// Ops iterates over the messages of a stream: a body that is a list of maps, each with "op", or one such map. It does
+// not allocate, and its results borrow from the body. It must be used by one goroutine.
 //
 //	ops := message.ReadOps(m.Body())
 //	for ops.Next() {
@@ -34,8 +34,7 @@ type Ops struct {
 	err    error
 }
 
-// Body returns the body of a message that carries messages of a stream, or an error if the message has no body in host
-// memory.
+// Body returns the body of a message of a stream, or an error if the message has no body in host memory.
 func Body(m *wire.Message) ([]byte, error) {
 	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
 		return nil, errNoBody
@@ -43,9 +42,9 @@ func Body(m *wire.Message) ([]byte, error) {
 	return m.Body(), nil
 }
 
-var errNoBody = errors.New("the message has no body in host memory")
+var errNoBody = errors.New("message without a body in host memory")
 
-// OpsOf starts at the body of m. Errors come out of Err, also that m has no body.
+// OpsOf starts at the body of m. Err reports errors, also a missing body.
 func OpsOf(m *wire.Message) Ops {
 	body, err := Body(m)
 	if err != nil {
@@ -54,7 +53,7 @@ func OpsOf(m *wire.Message) Ops {
 	return ReadOps(body)
 }
 
-// ReadOps starts at a message's body. Errors come out of Err.
+// ReadOps starts at a message's body. Err reports errors.
 func ReadOps(body []byte) Ops {
 	o := Ops{r: msgpack.NewReader(body), body: body, left: 1}
 	if o.r.Kind() == msgpack.Array {
@@ -63,7 +62,7 @@ func ReadOps(body []byte) Ops {
 	return o
 }
 
-// Next goes to the next message, and reports whether there is one.
+// Next advances to the next message, and reports whether there is one.
 func (o *Ops) Next() bool {
 	if o.err != nil {
 		return false
@@ -87,7 +86,7 @@ func (o *Ops) Next() bool {
 	return o.err == nil
 }
 
-// finish moves behind the current message.
+// finish moves past the current message.
 func (o *Ops) finish() error {
 	if !o.walked {
 		return skipFields(&o.r, o.fields)
@@ -96,7 +95,7 @@ func (o *Ops) finish() error {
 	return nil
 }
 
-// skipFields moves behind n names with their values.
+// skipFields moves past n names with their values.
 func skipFields(r *msgpack.Reader, n int) error {
 	for range n {
 		if err := r.Skip(); err != nil {
@@ -109,7 +108,7 @@ func skipFields(r *msgpack.Reader, n int) error {
 	return nil
 }
 
-// findOp looks for "op", which Python writes first.
+// findOp searches for "op", which Python writes first.
 func findOp(r msgpack.Reader, fields int) ([]byte, error) {
 	for range fields {
 		if r.Kind() != msgpack.Str {
@@ -135,10 +134,10 @@ func findOp(r msgpack.Reader, fields int) ([]byte, error) {
 // Op returns the current message's "op", nil if it has none.
 func (o *Ops) Op() []byte { return o.op }
 
-// Err returns what ended the walk, nil at the end of the body.
+// Err returns the error that ended the iteration, nil at the end of the body.
 func (o *Ops) Err() error { return o.err }
 
-// Raw returns the current message, as msgpack.
+// Raw returns the current message, encoded.
 func (o *Ops) Raw() ([]byte, error) {
 	end := o.r
 	if err := skipFields(&end, o.fields); err != nil {
@@ -149,11 +148,11 @@ func (o *Ops) Raw() ([]byte, error) {
 	return o.body[o.start:end.Offset():end.Offset()], nil
 }
 
-// Error is returned for a message that is not as its op wants it.
+// Error is returned for a message that is not valid for its op.
 type Error struct {
-	// Op is the message's op, and Field the field in question, "" if no field is to blame.
+	// Op is the message's op, and Field the invalid field, "" if there is none.
 	Op, Field string
-	// Cause says what is wrong with it.
+	// Cause describes the problem.
 	Cause error
 }
 
@@ -173,19 +172,19 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// fail ends the walk at a field that is not what it should be.
+// fail ends the iteration at an invalid field.
 func (o *Ops) fail(field []byte, err error) error {
 	o.err = &Error{Op: string(o.op), Field: string(field), Cause: err}
 	return o.err
 }
 
-// failAt ends the walk at a field whose name the caller knows.
+// failAt ends the iteration at an invalid field with a known name.
 func (o *Ops) failAt(field string, err error) error {
 	o.err = &Error{Op: string(o.op), Field: field, Cause: err}
 	return o.err
 }
 
-// inField names a field of a part in an error.
+// inField adds a field of a part to an error.
 func inField(field []byte, err error) error { return inFieldAt(string(field), err) }
 
 func inFieldAt(field string, err error) error { return fmt.Errorf("%s: %w", field, err) }

@@ -2,7 +2,7 @@ package message
 
 // Messages of schedulers to workers.
 
-// ComputeTask orders a worker to run a task.
+// ComputeTask requests a worker to run a task.
 //
 //message:op compute-task
 type ComputeTask struct {
@@ -15,16 +15,16 @@ type ComputeTask struct {
 	// WhoHas maps dependencies to lists of addresses, NBytes to their sizes.
 	WhoHas Raw `msg:"who_has"`
 	NBytes Raw `msg:"nbytes"`
-	// RunSpec is the pickled task, or the bytes of a call of Go's.
+	// RunSpec is the pickled task, or the bytes of a Go call.
 	RunSpec Object `msg:"run_spec"`
 	// ResourceRestrictions maps resources to amounts; nil without any.
 	ResourceRestrictions Raw    `msg:"resource_restrictions"`
-	Actor                bool   `msg:"actor"` // the task makes an actor
+	Actor                bool   `msg:"actor"` // the task creates an actor
 	Annotations          Object `msg:"annotations"`
 	SpanID               string `msg:"span_id,nil"`
 }
 
-// FreeKeys tells a worker to drop tasks and results.
+// FreeKeys requests a worker to drop tasks and results.
 //
 //message:op free-keys
 type FreeKeys struct {
@@ -32,7 +32,7 @@ type FreeKeys struct {
 	StimulusID string `msg:"stimulus_id"`
 }
 
-// RemoveReplicas tells a worker to drop results that others hold too.
+// RemoveReplicas requests a worker to drop results that others hold too.
 //
 //message:op remove-replicas
 type RemoveReplicas struct {
@@ -40,7 +40,7 @@ type RemoveReplicas struct {
 	StimulusID string `msg:"stimulus_id"`
 }
 
-// AcquireReplicas tells a worker to fetch results.
+// AcquireReplicas requests a worker to fetch results.
 //
 //message:op acquire-replicas
 type AcquireReplicas struct {
@@ -58,7 +58,7 @@ type RefreshWhoHas struct {
 	StimulusID string `msg:"stimulus_id"`
 }
 
-// StealRequest asks for a task that has not begun, to run it elsewhere.
+// StealRequest requests a task that has not started, to run it elsewhere.
 //
 //message:op steal-request
 type StealRequest struct {
@@ -66,7 +66,7 @@ type StealRequest struct {
 	StimulusID string `msg:"stimulus_id"`
 }
 
-// CancelCompute takes a ComputeTask back.
+// CancelCompute cancels a ComputeTask.
 //
 //message:op cancel-compute
 type CancelCompute struct {
@@ -74,7 +74,7 @@ type CancelCompute struct {
 	StimulusID string `msg:"stimulus_id"`
 }
 
-// RemoveWorker tells that another worker has gone.
+// RemoveWorker reports that another worker has left.
 //
 //message:op remove-worker
 type RemoveWorker struct {
@@ -82,7 +82,7 @@ type RemoveWorker struct {
 	StimulusID string `msg:"stimulus_id"`
 }
 
-// ShuffleFail tells a worker that a run of a shuffle is over.
+// ShuffleFail reports to a worker that a run of a shuffle has ended.
 //
 //message:op shuffle-fail
 type ShuffleFail struct {
@@ -91,7 +91,7 @@ type ShuffleFail struct {
 	Message   string `msg:"message"`
 }
 
-// Close tells a worker to end.
+// Close requests a worker to end.
 //
 //message:op close
 type Close struct {

@@ -1,6 +1,6 @@
 package message
 
-// Messages about primitives, of clients and of workers' tasks. Their names are whatever Python can hash: keys.
+// Messages about primitives, of clients and of workers' tasks. Their names are any hashable Python value: keys.
 
 // VariableReceived confirms that a future of a variable has arrived.
 //
@@ -27,14 +27,14 @@ type QueueReceived struct {
 	Token string `msg:"token,omitempty"`
 }
 
-// QueueRelease gives a queue up.
+// QueueRelease releases a queue.
 //
 //message:op queue_release
 type QueueRelease struct {
 	Name Key `msg:"name,required"`
 }
 
-// PublishFlush marks how far a stream is, before a request that waits for the mark.
+// PublishFlush marks a position in a stream, before a request that waits for the mark.
 //
 //message:op publish_flush_batched_send
 type PublishFlush struct {

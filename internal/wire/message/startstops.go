@@ -2,7 +2,7 @@ package message
 
 import "go.millstream.dev/internal/wire/msgpack"
 
-// Part is an action of a task's life: compute, transfer, disk-read, disk-write, deserialize.
+// Part is an action of a task: compute, transfer, disk-read, disk-write, deserialize.
 type Part struct {
 	Action string
 	// Start and Stop are in seconds since 1970.
@@ -11,12 +11,12 @@ type Part struct {
 
 // StartStops are the actions of a run of a task.
 type StartStops struct {
-	// Raw is the list of all actions as msgpack: maps of action, start, stop. Read sets it.
+	// Raw is the encoded list of all actions: maps of action, start, stop. Read sets it.
 	Raw Raw
 	// Start and Stop are the times of the computation, in seconds since 1970; both 0 if there was none. Read sets
 	// them.
 	Start, Stop float64
-	// Parts are what Append writes.
+	// Parts are the actions that Append writes.
 	Parts []Part
 }
 

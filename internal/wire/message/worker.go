@@ -12,7 +12,7 @@ type TaskFinished struct {
 	RunID  int64  `msg:"run_id,required,min=0"`
 	Status string `msg:"status"` // OK
 	NBytes int64  `msg:"nbytes"` // of the result
-	// Type is the pickle of the result's class, nil for types of Go; TypeName its name.
+	// Type is the pickle of the result's class, nil for Go types; TypeName its name.
 	Type       []byte     `msg:"type"`
 	TypeName   string     `msg:"typename"`
 	Metadata   Raw        `msg:"metadata"` // a map
@@ -43,12 +43,12 @@ type TaskErred struct {
 type AddKeys struct {
 	StimulusID string `msg:"stimulus_id"`
 	Keys       []Key  `msg:"keys"`
-	// NBytes are the sizes of the results that a scheduler of Millstream is to adopt.
+	// NBytes are the sizes of the results that a Millstream scheduler is to adopt.
 	NBytes []int64 `msg:"nbytes,omitempty"`
 	Adopt  bool    `msg:"adopt,omitempty"`
 }
 
-// RequestRefreshWhoHas asks where results are.
+// RequestRefreshWhoHas requests the locations of results.
 //
 //message:op request-refresh-who-has
 type RequestRefreshWhoHas struct {
@@ -64,7 +64,7 @@ type ReleaseWorkerData struct {
 	Key        Key    `msg:"key,required"`
 }
 
-// Reschedule asks for a task to be run elsewhere.
+// Reschedule requests a task to be run elsewhere.
 //
 //message:op reschedule
 type Reschedule struct {
@@ -80,7 +80,7 @@ type LongRunning struct {
 	StimulusID string `msg:"stimulus_id"`
 	Key        Key    `msg:"key,required"`
 	RunID      int64  `msg:"run_id"`
-	// ComputeDuration is how long it ran, in seconds; negative if that is not known.
+	// ComputeDuration is how long it ran, in seconds; negative if unknown.
 	ComputeDuration float64 `msg:"compute_duration,none=-1"`
 }
 
@@ -89,12 +89,12 @@ type LongRunning struct {
 //message:op steal-response
 type StealResponse struct {
 	Key Key `msg:"key,required"`
-	// State is that of the task, "" for one that the worker does not know.
+	// State is the state of the task, "" if it is unknown to the worker.
 	State      string `msg:"state,nil"`
 	StimulusID string `msg:"stimulus_id"`
 }
 
-// WorkerStatusChange reports the status of a worker, or orders it.
+// WorkerStatusChange reports the status of a worker, or requests a change.
 //
 //message:op worker-status-change
 type WorkerStatusChange struct {
@@ -114,7 +114,7 @@ type LogEvent struct {
 //
 //message:op close-stream
 type CloseStream struct {
-	// Reason, when set, is why the worker dies: its tasks are to blame.
+	// Reason, if set, is why the worker ends, caused by its tasks.
 	Reason string `msg:"reason,omitempty"`
 }
 

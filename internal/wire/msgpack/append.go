@@ -53,7 +53,7 @@ func AppendFloat(dst []byte, v float64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, codeFloat64), math.Float64bits(v))
 }
 
-// MaxLen is the largest length of a string, bytes, array or map that the format has.
+// MaxLen is the maximum length of a string, bytes, array or map.
 const MaxLen = math.MaxUint32
 
 // AppendStringHeader appends the start of a string of n bytes of UTF-8.
@@ -74,7 +74,7 @@ func AppendString(dst []byte, s string) []byte {
 	return append(AppendStringHeader(dst, len(s)), s...)
 }
 
-// AppendStringBytes appends a string that is there as bytes.
+// AppendStringBytes appends a string given as bytes.
 func AppendStringBytes(dst, s []byte) []byte {
 	return append(AppendStringHeader(dst, len(s)), s...)
 }

@@ -31,7 +31,7 @@ const (
 	codeNegFix   = 0xe0
 )
 
-// Kind is the sort of a value.
+// Kind is the kind of a value.
 type Kind uint8
 
 // Kinds of values. Invalid is also that of extension types, which Dask does not use.
@@ -50,7 +50,7 @@ const (
 var kindNames = [...]string{"nothing valid", "nil", "a bool", "an int", "a float", "a string", "bytes", "an array",
 	"a map"}
 
-// String names the kind with its article, for messages.
+// String returns the kind with its article, for messages.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]

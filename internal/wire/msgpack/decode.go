@@ -2,24 +2,23 @@ package msgpack
 
 import "fmt"
 
-// DefaultMaxDepth is the nesting that Python's msgpack reads, and ours by default.
+// DefaultMaxDepth is the default nesting limit, that of msgpack for Python.
 const DefaultMaxDepth = 1024
 
-// Decoder builds values. Its zero value is ready.
+// Decoder decodes values. Its zero value is ready to use.
 type Decoder struct {
-	// MaxDepth bounds the nesting of arrays and maps (default 1024, Python's).
+	// MaxDepth bounds the nesting of arrays and maps (default 1024, as in Python).
 	MaxDepth int
-	// Share makes []byte values share the memory that is read instead of copying it.
+	// Share makes []byte values share the input's memory instead of copying it.
 	Share bool
-	// Hook, if set, replaces each map by what it returns, inner maps first, like
-	// Python's object_hook.
+	// Hook, if set, replaces each map by its result, inner maps first, like Python's object_hook.
 	Hook func(m Map) (any, error)
 }
 
-// Decode builds the one value that is encoded in b, without sharing memory with it.
+// Decode decodes the only value in b, without sharing memory with it.
 func Decode(b []byte) (any, error) { return new(Decoder).Decode(b) }
 
-// Decode builds the one value that is encoded in b.
+// Decode decodes the only value in b.
 func (d *Decoder) Decode(b []byte) (any, error) {
 	r := NewReader(b)
 	v, err := d.Read(&r)
@@ -29,7 +28,7 @@ func (d *Decoder) Decode(b []byte) (any, error) {
 	return v, r.End()
 }
 
-// Read builds the next value of r.
+// Read decodes the next value of r.
 func (d *Decoder) Read(r *Reader) (any, error) {
 	t := tree{Decoder: d, r: r, depth: d.MaxDepth}
 	if t.depth <= 0 {
@@ -38,14 +37,13 @@ func (d *Decoder) Read(r *Reader) (any, error) {
 	return t.value(false)
 }
 
-// tree is one Read.
+// tree is the state of one Read.
 type tree struct {
 	*Decoder
 	r     *Reader
 	depth int // levels that are left
-	// owed are the values that containers around the current one still promise. Each
-	// needs a byte, so that their sum is never more than the bytes left: what is
-	// allocated for containers follows the bytes that are there, however they nest.
+	// owed is the number of values that enclosing containers still announce. Each needs a byte, so their sum never
+	// exceeds the remaining bytes: allocations for containers follow the received bytes, however they nest.
 	owed int
 }
 
@@ -76,20 +74,20 @@ func (t *tree) value(key bool) (any, error) {
 		return t.array(key)
 	case MapKind:
 		if key {
-			return nil, r.errorf("a map is the key of a map")
+			return nil, r.errorf("map as the key of a map")
 		}
 		return t.mapping()
 	}
 	return nil, r.wrong(Invalid)
 }
 
-// enter counts one container with n values to come.
+// enter counts one container with n values.
 func (t *tree) enter(n int) error {
 	if t.depth == 0 {
 		return t.r.errorf("arrays and maps are nested too deeply")
 	}
 	if n > t.r.Remaining()-t.owed {
-		return t.r.errorf("%d values to come, and %d bytes are left", n+t.owed, t.r.Remaining())
+		return t.r.errorf("%d more values announced, and %d bytes are left", n+t.owed, t.r.Remaining())
 	}
 	t.depth--
 	t.owed += n
@@ -140,7 +138,7 @@ func (t *tree) mapping() (any, error) {
 	}
 	v, err := t.Hook(out)
 	if err != nil {
-		return nil, fmt.Errorf("msgpack: the map that ends at byte %d: %w", t.r.pos, err)
+		return nil, fmt.Errorf("msgpack: map that ends at byte %d: %w", t.r.pos, err)
 	}
 	return v, nil
 }

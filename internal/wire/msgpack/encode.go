@@ -9,18 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// Encoder writes trees of values. Its zero value is ready.
+// Encoder encodes trees of values. Its zero value is ready to use.
 type Encoder struct {
-	// MaxDepth bounds the nesting (default 1024, Python's).
+	// MaxDepth bounds the nesting (default 1024, as in Python).
 	MaxDepth int
-	// Default, if set, is asked first about values of types that the format does not
-	// have, like Python's default. It returns what to write instead, which goes through
-	// Append as well.
+	// Default, if set, is called first for values of unsupported types, like Python's default. It returns the value to
+	// encode instead, which is passed to Append as well.
 	Default func(v any) (any, error)
 }
 
-// Append appends a tree of values: what Decode makes, all Go numbers, maps with string
-// keys (written in the order of the keys), slices and arrays of such values, and Raw.
+// Append appends a tree of values: results of Decode, all Go numbers, maps with string keys (in the order of the keys),
+// slices and arrays of such values, and Raw.
 func Append(dst []byte, v any) ([]byte, error) { return new(Encoder).Append(dst, v) }
 
 // Append appends a tree of values.
@@ -51,7 +50,7 @@ func (e *Encoder) append(dst []byte, v any, depth int) ([]byte, error) {
 			return dst, tooLong(len(v))
 		}
 		if !utf8.ValidString(v) {
-			return dst, fmt.Errorf("msgpack: the string %.40q is not UTF-8: write it as bytes", v)
+			return dst, fmt.Errorf("msgpack: string %.40q is not UTF-8: use bytes", v)
 		}
 		return AppendString(dst, v), nil
 	case []byte:
@@ -93,7 +92,7 @@ func (e *Encoder) append(dst []byte, v any, depth int) ([]byte, error) {
 var errDepth = fmt.Errorf("msgpack: values are nested too deeply")
 
 func tooLong(n int) error {
-	return fmt.Errorf("msgpack: a length of %d is more than the format has (%d): send it as a frame", n, MaxLen)
+	return fmt.Errorf("msgpack: length %d exceeds the limit of the format (%d): send the value as a frame", n, MaxLen)
 }
 
 func (e *Encoder) array(dst []byte, v []any, depth int) ([]byte, error) {
@@ -137,14 +136,14 @@ func (e *Encoder) mapping(dst []byte, v Map, depth int) ([]byte, error) {
 	return dst, nil
 }
 
-// other writes what Default makes of a value, or goes by its kind.
+// other encodes the result of Default for a value, or the value by its kind.
 func (e *Encoder) other(dst []byte, v any, depth int) ([]byte, error) {
 	if e.Default != nil {
 		w, err := e.Default(v)
 		if err != nil {
 			return dst, err
 		}
-		// The same type again would go on for ever.
+		// The same type again would not terminate.
 		if reflect.TypeOf(w) != reflect.TypeOf(v) {
 			if depth == 0 {
 				return dst, errDepth
@@ -169,7 +168,7 @@ func (e *Encoder) other(dst []byte, v any, depth int) ([]byte, error) {
 	case reflect.Map:
 		return e.reflectMap(dst, x, depth)
 	}
-	return dst, fmt.Errorf("msgpack: a %T has no form in messages: send it as Serialize or ToPickle", v)
+	return dst, fmt.Errorf("msgpack: %T has no form in messages: use Serialize or ToPickle", v)
 }
 
 func (e *Encoder) slice(dst []byte, x reflect.Value, depth int) ([]byte, error) {
@@ -194,7 +193,7 @@ func (e *Encoder) slice(dst []byte, x reflect.Value, depth int) ([]byte, error) 
 
 func (e *Encoder) reflectMap(dst []byte, x reflect.Value, depth int) ([]byte, error) {
 	if x.Type().Key().Kind() != reflect.String {
-		return dst, fmt.Errorf("msgpack: a %v has no order: use Map", x.Type())
+		return dst, fmt.Errorf("msgpack: %v has no order: use Map", x.Type())
 	}
 	m := make(map[string]any, x.Len())
 	for it := x.MapRange(); it.Next(); {

@@ -2,15 +2,14 @@ package msgpack
 
 import "fmt"
 
-// Task keys are strings, bytes, numbers, and arrays of these at any depth. They travel as
-// msgpack, in which one value has several forms; the canonical form is the shortest, so
-// that equal keys have equal bytes.
+// Task keys are strings, bytes, numbers, and arrays of these at any depth. They are encoded as msgpack, in which one
+// value has several forms; the canonical form is the shortest, so that equal keys have equal bytes.
 
-// maxKeyDepth is far beyond what anybody nests in a key.
+// maxKeyDepth is far beyond the nesting of real keys.
 const maxKeyDepth = 64
 
-// ReadKey reads a task key and returns its canonical bytes: those of the message if they
-// are canonical already, as what Python sends always is, else scratch with them appended.
+// ReadKey reads a task key and returns its canonical bytes: those of the message if they are canonical, as those of
+// Python always are, otherwise scratch with them appended.
 func (r *Reader) ReadKey(scratch []byte) ([]byte, error) {
 	start := r.pos
 	ok, err := r.canonical(maxKeyDepth)
@@ -25,7 +24,7 @@ func (r *Reader) ReadKey(scratch []byte) ([]byte, error) {
 	return again.appendKey(scratch)
 }
 
-// canonical reads a key and tells whether its bytes are canonical.
+// canonical reads a key and reports whether its bytes are canonical.
 func (r *Reader) canonical(depth int) (bool, error) {
 	start := r.pos
 	switch r.Kind() {
@@ -47,7 +46,7 @@ func (r *Reader) canonical(depth int) (bool, error) {
 		return true, err
 	case Array:
 		if depth == 0 {
-			return false, r.errorf("a task key is nested too deeply")
+			return false, r.errorf("task key is nested too deeply")
 		}
 		n, err := r.ReadArrayLen()
 		if err != nil {
@@ -63,10 +62,10 @@ func (r *Reader) canonical(depth int) (bool, error) {
 		}
 		return all, nil
 	}
-	return false, r.errorf("%v is no task key", r.Kind())
+	return false, r.errorf("%v is not a task key", r.Kind())
 }
 
-// headerLen is the length of the shortest header of n bytes of contents.
+// headerLen returns the length of the shortest header for n bytes.
 func headerLen(n, fix int) int {
 	switch {
 	case n < fix:
@@ -87,7 +86,7 @@ func intLen(v int64, neg bool) int {
 	return len(AppendUint(buf[:0], uint64(v)))
 }
 
-// appendKey appends the canonical form of a key that has been checked.
+// appendKey appends the canonical form of a validated key.
 func (r *Reader) appendKey(dst []byte) ([]byte, error) {
 	switch r.Kind() {
 	case Str:
@@ -122,7 +121,7 @@ func (r *Reader) appendKey(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// KeyBytes returns the canonical bytes of a task key that is there as a value.
+// KeyBytes returns the canonical bytes of a task key given as a value.
 func KeyBytes(key any) ([]byte, error) {
 	b, err := Append(nil, key)
 	if err != nil {
@@ -130,7 +129,7 @@ func KeyBytes(key any) ([]byte, error) {
 	}
 	r := NewReader(b)
 	if b, err = r.ReadKey(nil); err != nil {
-		return nil, fmt.Errorf("msgpack: %.60v is no task key: %w", key, err)
+		return nil, fmt.Errorf("msgpack: %.60v is not a task key: %w", key, err)
 	}
 	return b, nil
 }

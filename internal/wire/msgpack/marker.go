@@ -1,15 +1,15 @@
 package msgpack
 
-// Markers stand in a message's body for a value in frames of its own: a map with one entry, from the marker's name to
-// the index of the first of these frames.
+// Markers in a message's body refer to a value in separate frames: a map with one entry, from the marker's name to the
+// index of the first of these frames.
 const (
-	// Serialized marks a value that a family of Dask's serializers has written.
+	// Serialized marks a value that is encoded by one of Dask's serializers.
 	Serialized = "__Serialized__"
 	// Pickled marks a value that is unpickled on arrival.
 	Pickled = "__Pickled__"
 )
 
-// Set is the name by which a map stands for a Python set, and SetItems that of its entry with the list of items.
+// Set is the key of a map that stands for a Python set, and SetItems that of its entry with the list of items.
 const (
 	Set      = "__Set__"
 	SetItems = "as-list"
@@ -20,8 +20,8 @@ func AppendMarker(dst []byte, name string) []byte {
 	return AppendString(AppendMapHeader(dst, 1), name)
 }
 
-// ReadMarker reports what a value is that starts at the reader: the name of a marker, Serialized or Pickled, and the
-// index of its first frame, which it does not check; "" for any other value, whose contents may then be partly read.
+// ReadMarker returns the name of a marker, Serialized or Pickled, and the unchecked index of its first frame; "" for
+// any other value, which may then be partly read.
 func (r *Reader) ReadMarker() (name string, frame int64, err error) {
 	if r.Kind() != MapKind {
 		return "", 0, nil

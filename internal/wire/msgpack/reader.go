@@ -7,42 +7,41 @@ import (
 	"unicode/utf8"
 )
 
-// Error says what is wrong with encoded bytes, and where.
+// Error is returned for invalid encoded bytes, with the position.
 type Error struct {
-	// Offset is the position in bytes of the value in question.
+	// Offset is the position of the invalid value in bytes.
 	Offset int
-	// Text says what is wrong with it.
+	// Text describes the problem.
 	Text string
 }
 
-// Error returns both.
+// Error returns position and text.
 func (e *Error) Error() string { return fmt.Sprintf("msgpack: at byte %d: %s", e.Offset, e.Text) }
 
-// Reader is a cursor over encoded bytes. It allocates nothing, except for errors. What it
-// returns as []byte shares the memory that it reads. After an error its position is that
-// of the value which it could not read. One goroutine uses it at a time.
+// Reader is a cursor over encoded bytes. It does not allocate, except for errors. Returned []byte values share the
+// input's memory. After an error its position is that of the value that could not be read. It must be used by one
+// goroutine at a time.
 type Reader struct {
 	b   []byte
 	pos int
 }
 
-// NewReader reads b, which must not change meanwhile.
+// NewReader returns a Reader of b, which must not change meanwhile.
 func NewReader(b []byte) Reader { return Reader{b: b} }
 
-// Reset starts again on other bytes.
+// Reset restarts the reader with other bytes.
 func (r *Reader) Reset(b []byte) { r.b, r.pos = b, 0 }
 
-// Offset is the position of the next value in bytes.
+// Offset returns the position of the next value in bytes.
 func (r *Reader) Offset() int { return r.pos }
 
-// Since returns the bytes from an earlier offset up to here: the encoded form of what was
-// read in between.
+// Since returns the bytes from an earlier offset to the current one: the encoded form of the values in between.
 func (r *Reader) Since(offset int) []byte { return r.b[offset:r.pos:r.pos] }
 
-// Remaining is the number of bytes that have not been read.
+// Remaining returns the number of unread bytes.
 func (r *Reader) Remaining() int { return len(r.b) - r.pos }
 
-// Kind tells what the next value is without reading it; Invalid at the end.
+// Kind returns the kind of the next value without reading it; Invalid at the end.
 func (r *Reader) Kind() Kind {
 	if r.pos >= len(r.b) {
 		return Invalid
@@ -50,7 +49,7 @@ func (r *Reader) Kind() Kind {
 	return kinds[r.b[r.pos]]
 }
 
-// End reports bytes behind the last value, which is an error to Python too.
+// End returns an error if bytes follow the last value, as in Python.
 func (r *Reader) End() error {
 	if r.pos != len(r.b) {
 		return r.errorf("%d bytes follow the value", len(r.b)-r.pos)
@@ -62,17 +61,17 @@ func (r *Reader) errorf(format string, args ...any) error {
 	return &Error{Offset: r.pos, Text: fmt.Sprintf(format, args...)}
 }
 
-// wrong is the error of a value of another kind than the caller wants.
+// wrong returns the error of a value of an unexpected kind.
 func (r *Reader) wrong(want Kind) error {
 	if r.pos >= len(r.b) {
-		return r.errorf("the bytes end where there should be %v", want)
+		return r.errorf("input ends, want %v", want)
 	}
 	c := r.b[r.pos]
 	if kinds[c] == Invalid {
-		return r.errorf("%#02x starts no value of Dask's dialect", c)
+		return r.errorf("invalid first byte %#02x of a value", c)
 	}
 	if kinds[c] == want {
-		return r.errorf("%v is cut off by the end of the bytes", want)
+		return r.errorf("input ends within %v", want)
 	}
 	return r.errorf("want %v, got %v", want, kinds[c])
 }
@@ -86,7 +85,7 @@ func (r *Reader) ReadNil() error {
 	return r.wrong(Nil)
 }
 
-// TryNil reads a nil if there is one, and tells.
+// TryNil reads a nil if there is one, and reports whether it did.
 func (r *Reader) TryNil() bool {
 	if r.pos < len(r.b) && r.b[r.pos] == codeNil {
 		r.pos++
@@ -160,23 +159,23 @@ func (r *Reader) ReadInt() (int64, error) {
 	v, neg, err := r.integer()
 	if err == nil && v < 0 && !neg {
 		r.pos = start
-		err = r.errorf("the integer %d is out of int64's range", uint64(v))
+		err = r.errorf("integer %d is out of the range of int64", uint64(v))
 	}
 	return v, err
 }
 
-// ReadUint reads an integer that is not negative.
+// ReadUint reads a non-negative integer.
 func (r *Reader) ReadUint() (uint64, error) {
 	start := r.pos
 	v, neg, err := r.integer()
 	if err == nil && neg {
 		r.pos = start
-		err = r.errorf("the integer %d is negative", v)
+		err = r.errorf("integer %d is negative", v)
 	}
 	return uint64(v), err
 }
 
-// ReadFloat reads a float, or an integer as one: Python writes 1 for many a 1.0.
+// ReadFloat reads a float, or an integer as one: Python often writes 1 for 1.0.
 func (r *Reader) ReadFloat() (float64, error) {
 	if r.Kind() == Int {
 		v, neg, err := r.integer()
@@ -198,8 +197,8 @@ func (r *Reader) ReadFloat() (float64, error) {
 	return 0, r.wrong(Float)
 }
 
-// header reads a first byte with a count behind it: c8 and the two after it are the forms
-// with 8, 16 and 32 bits. It returns the count and where the contents start.
+// header reads a first byte followed by a count: c8 and the next two codes are the forms with 8, 16 and 32 bits. It
+// returns the count and the position of the contents.
 func (r *Reader) header(c8 byte) (n uint64, at int, ok bool) {
 	size := 1 << (r.b[r.pos] - c8)
 	at = r.pos + 1 + size
@@ -212,7 +211,7 @@ func (r *Reader) header(c8 byte) (n uint64, at int, ok bool) {
 	return n, at, true
 }
 
-// take returns n bytes of contents at a position and moves behind them.
+// take returns n bytes of contents at a position and moves past them.
 func (r *Reader) take(at int, n uint64, kind Kind) ([]byte, error) {
 	if n > uint64(len(r.b)-at) {
 		return nil, r.errorf("%v of %d bytes, and %d are left", kind, n, len(r.b)-at)
@@ -228,13 +227,13 @@ func (r *Reader) ReadStringBytes() ([]byte, error) {
 	s, err := r.rawString()
 	if err == nil && !ascii(s) && !utf8.Valid(s) {
 		r.pos = start
-		err = r.errorf("a string is not UTF-8")
+		err = r.errorf("string is not UTF-8")
 	}
 	return s, err
 }
 
-// ReadName reads a string that the caller compares with names it knows: it is not checked
-// to be UTF-8, and is the quickest to read if it is short.
+// ReadName reads a string that the caller compares with known names: it is not checked to be UTF-8, and short ones are
+// the fastest to read.
 func (r *Reader) ReadName() ([]byte, error) {
 	if p := r.pos; p < len(r.b) && r.b[p]&0xe0 == codeFixStr {
 		if end := p + 1 + int(r.b[p]&0x1f); end <= len(r.b) {
@@ -245,8 +244,8 @@ func (r *Reader) ReadName() ([]byte, error) {
 	return r.rawString()
 }
 
-// ascii is quicker than utf8.Valid for the short strings that messages are made of. The
-// last words overlap, so that there is no loop over single bytes but for the shortest.
+// ascii is faster than utf8.Valid for the short strings of messages. The last words overlap, so that there is no loop
+// over single bytes except for the shortest.
 func ascii(s []byte) bool {
 	const high = 0x8080808080808080
 	n := len(s)
@@ -293,7 +292,7 @@ func (r *Reader) ReadString() (string, error) {
 	return string(s), err
 }
 
-// ReadBytes reads bytes, which share the memory that is read.
+// ReadBytes reads bytes, which share the input's memory.
 func (r *Reader) ReadBytes() ([]byte, error) {
 	if r.Kind() == Bin {
 		if n, at, ok := r.header(codeBin8); ok {
@@ -303,8 +302,8 @@ func (r *Reader) ReadBytes() ([]byte, error) {
 	return nil, r.wrong(Bin)
 }
 
-// ReadArrayLen reads the start of an array; its elements follow. Their number is never
-// more than the bytes that are left can hold.
+// ReadArrayLen reads the start of an array; its elements follow. Their number never exceeds what the remaining bytes
+// can hold.
 func (r *Reader) ReadArrayLen() (int, error) {
 	if r.pos < len(r.b) {
 		switch c := r.b[r.pos]; {
@@ -319,8 +318,8 @@ func (r *Reader) ReadArrayLen() (int, error) {
 	return 0, r.wrong(Array)
 }
 
-// ReadMapLen reads the start of a map; as many keys, each with its value, follow. Their
-// number is never more than the bytes that are left can hold.
+// ReadMapLen reads the start of a map; as many keys, each with its value, follow. Their number never exceeds what the
+// remaining bytes can hold.
 func (r *Reader) ReadMapLen() (int, error) {
 	if r.pos < len(r.b) {
 		switch c := r.b[r.pos]; {
@@ -335,8 +334,7 @@ func (r *Reader) ReadMapLen() (int, error) {
 	return 0, r.wrong(MapKind)
 }
 
-// count checks a container's promise against the bytes that are left: an element has one
-// byte at least.
+// count checks a container's length against the remaining bytes: an element has at least one byte.
 func (r *Reader) count(at int, n, per uint64, kind Kind) (int, error) {
 	if n*per > uint64(len(r.b)-at) {
 		return 0, r.errorf("%v of %d elements, and %d bytes are left", kind, n, len(r.b)-at)
@@ -354,12 +352,11 @@ func (r *Reader) ReadRaw() ([]byte, error) {
 	return r.b[start:r.pos:r.pos], nil
 }
 
-// Skip reads one value of any kind with all that is in it. It does not recurse, whatever
-// the nesting.
+// Skip reads one value of any kind with its contents. It does not recurse, whatever the nesting.
 func (r *Reader) Skip() error {
 	for left := uint64(1); left > 0; left-- {
 		if r.pos >= len(r.b) {
-			return r.errorf("the bytes end where there should be a value")
+			return r.errorf("input ends, want a value")
 		}
 		var n uint64
 		size := int(sizes[r.b[r.pos]])
@@ -394,16 +391,15 @@ func (r *Reader) Skip() error {
 		default:
 			return r.wrong(Invalid)
 		}
-		// Each of the values to come needs a byte, so that a chain of large headers
-		// ends at once.
+		// Each remaining value needs a byte, so a chain of large headers is rejected early.
 		if left += n; left-1 > uint64(r.Remaining()) {
-			return r.errorf("%d values to come, and %d bytes are left", left-1, r.Remaining())
+			return r.errorf("%d more values announced, and %d bytes are left", left-1, r.Remaining())
 		}
 	}
 	return nil
 }
 
-// sizes are the lengths of values that the first byte alone tells; 0 for others.
+// sizes are the lengths of values that the first byte determines; 0 for others.
 var sizes = func() (t [256]uint8) {
 	for c := range t {
 		switch {

@@ -5,8 +5,7 @@ import (
 	"iter"
 )
 
-// Map is a map in the order of its bytes. Keys are what Decode makes of strings, numbers,
-// bools, nil, bytes and arrays of these.
+// Map is an ordered map. Keys are strings, numbers, bools, nil, bytes and arrays of these, as returned by Decode.
 type Map []Pair
 
 // Pair is one entry of a Map.
@@ -14,11 +13,10 @@ type Pair struct {
 	Key, Value any
 }
 
-// Raw is a value that is encoded already; Append copies it as it is.
+// Raw is an encoded value; Append copies it unchanged.
 type Raw []byte
 
-// Get returns the value of a string key. Of entries with the same key the last counts, as
-// in Python.
+// Get returns the value of a string key. Of entries with the same key the last counts, as in Python.
 func (m Map) Get(key string) (any, bool) {
 	for i := len(m) - 1; i >= 0; i-- {
 		if k, ok := m[i].Key.(string); ok && k == key {
@@ -28,7 +26,7 @@ func (m Map) Get(key string) (any, bool) {
 	return nil, false
 }
 
-// Has reports whether there is an entry of a string key.
+// Has reports whether there is an entry with a string key.
 func (m Map) Has(key string) bool { _, ok := m.Get(key); return ok }
 
 // GetString returns the string of a string key, "" if there is none.
@@ -61,7 +59,7 @@ func (m *Map) Delete(key string) {
 	*m = out
 }
 
-// All goes over the entries in order.
+// All returns an iterator over the entries in order.
 func (m Map) All() iter.Seq2[any, any] {
 	return func(yield func(any, any) bool) {
 		for _, p := range m {
@@ -72,8 +70,7 @@ func (m Map) All() iter.Seq2[any, any] {
 	}
 }
 
-// Equal compares two trees of values that Decode made. Maps compare in order; a NaN equals
-// itself.
+// Equal compares two trees of values of Decode. Maps compare in order; a NaN equals itself.
 func Equal(a, b any) bool {
 	switch x := a.(type) {
 	case []byte:
@@ -112,7 +109,7 @@ func Equal(a, b any) bool {
 	return a == b
 }
 
-// MapOf makes a map of keys and values, in turns. It panics if there is an odd number.
+// MapOf returns a map of alternating keys and values. It panics if their number is odd.
 func MapOf(keysAndValues ...any) Map {
 	if len(keysAndValues)%2 != 0 {
 		panic("msgpack: MapOf: a key without a value")

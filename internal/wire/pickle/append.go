@@ -7,20 +7,17 @@ import (
 	"math/big"
 )
 
-// Options say how Append writes. The zero Options are protocol 4, which every Python since
-// 3.4 reads, with everything in the pickle itself.
+// Options specify how Append encodes. The zero Options are protocol 4, which every Python since 3.4 reads, with
+// everything in the pickle itself.
 type Options struct {
 	// Protocol is 4 or 5; 0 means 4.
 	Protocol int
-	// Buffers, if it is not nil, takes the memory of Buffer and Array values, which then
-	// travels out of band. It needs protocol 5. The memory is not copied: it must not
-	// change until it is sent.
+	// Buffers, if not nil, receives the memory of Buffer and Array values, which is then sent out of band. It needs
+	// protocol 5. The memory is not copied: it must not change until it is sent.
 	Buffers *[][]byte
-	// Depth is the most levels of containers. Default 2,048. It also ends Go values that
-	// contain themselves.
+	// Depth is the maximum nesting of containers. Default 2,048. It also ends Go values that contain themselves.
 	Depth int
-	// Nodes bounds what is written beyond a small multiple of what v has. Default
-	// 16,777,216.
+	// Nodes bounds the output beyond a small multiple of the nodes of v. Default 16,777,216.
 	Nodes int
 }
 
@@ -35,11 +32,11 @@ type Options struct {
 //	Global, *Object, *Buffer, *PersistentID              as they are
 //	what Decode makes (NaiveTime, Date, UUID, *Array, …) what it was
 //
-// Nodes that v has in more than one place are one object for Python too, and cycles are
-// what they were. Go's own slices and maps are written wherever they stand. datetime and
-// timedelta are exact to a microsecond; what is finer is cut off.
+// Nodes that occur in several places of v are one object in Python too, and cycles are preserved. Go's own slices and
+// maps are written at each occurrence. datetime and timedelta are exact to a microsecond; finer resolution is
+// truncated.
 //
-// After an error dst is as long as before.
+// After an error dst has its previous length.
 func Append(dst []byte, v any, opts Options) ([]byte, error) {
 	if opts.Protocol == 0 {
 		opts.Protocol = 4
@@ -74,8 +71,7 @@ func Append(dst []byte, v any, opts Options) ([]byte, error) {
 // Dump is Append to a new slice, with the zero Options.
 func Dump(v any) ([]byte, error) { return Append(nil, v, Options{}) }
 
-// AppendGlobal appends the whole pickle of a global: what Dask's headers have for a class
-// under "type-serialized".
+// AppendGlobal appends the whole pickle of a global, as used in Dask's headers for a class under "type-serialized".
 func AppendGlobal(dst []byte, module, name string) []byte {
 	w := writer{b: append(dst, opProto, 4)}
 	w.string(module)
@@ -83,7 +79,7 @@ func AppendGlobal(dst []byte, module, name string) []byte {
 	return append(w.b, opStackGlobal, opStop)
 }
 
-// writer is one Append. It belongs to the goroutine that runs it.
+// writer is the state of one Append. It belongs to the goroutine that runs it.
 type writer struct {
 	b      []byte
 	opts   Options
@@ -96,7 +92,7 @@ type writer struct {
 	places int          // of the memo
 }
 
-// count finds the nodes that are shared. Only they go into the memo.
+// count finds the shared nodes. Only they are added to the memo.
 func (w *writer) count(v Value) {
 	n := 0
 	switch v.(type) {
@@ -134,14 +130,13 @@ func (w *writer) count(v Value) {
 			}
 		}
 	}
-	// A cycle through tuples writes some of them again, but nothing honest does so often.
+	// A cycle through tuples writes some of them again, but not often in legitimate values.
 	w.budget += 16 * n
 }
 
-// lateMemo reports whether a node that is shared gets into the memo only after containers
-// that are below it. It may be part of a cycle, and is then written again inside of itself:
-// until something that can be changed ends it, which must be in the memo, though it is
-// there only once. So must be all the rest, or it would be written as often.
+// lateMemo reports whether a shared node is added to the memo only after its containers below. It may be part of a
+// cycle, and is then written again inside itself, until a mutable container ends it, which must be in the memo even if
+// it occurs only once. So must all other nodes, or they would be written as often.
 func lateMemo(v Value) bool {
 	var items []Value
 	switch x := v.(type) {
@@ -168,16 +163,16 @@ func lateMemo(v Value) bool {
 	return false
 }
 
-// uncounted writes a value that count has not seen, because it is inside of a Go type.
+// uncounted writes a value that count has not seen, because it is inside a Go type.
 func (w *writer) uncounted(v any) error {
 	w.count(v)
 	return w.value(v)
 }
 
-// maxNodes bounds what one Append writes beyond a multiple of what it was given.
+// maxNodes bounds the output of one Append beyond a multiple of its input.
 const maxNodes = 1 << 24
 
-// value writes one value and all below it.
+// value writes one value and everything below it.
 func (w *writer) value(v any) error {
 	if w.budget--; w.budget < 0 {
 		return fmt.Errorf("the value has more than %d nodes, or contains itself", maxNodes)
@@ -214,7 +209,7 @@ func (w *writer) value(v any) error {
 	return err
 }
 
-// node writes what is more than a number.
+// node writes values other than numbers.
 func (w *writer) node(v any) error {
 	switch x := v.(type) {
 	case string:
@@ -272,7 +267,7 @@ func (w *writer) node(v any) error {
 
 func (w *writer) op(op byte) { w.b = append(w.b, op) }
 
-// recall writes a reference to v, if it is written already.
+// recall writes a reference to v, if it has been written.
 func (w *writer) recall(v Value) bool {
 	if len(w.memo) == 0 && len(w.base) == 0 {
 		return false
@@ -299,7 +294,7 @@ func (w *writer) get(at int) {
 	}
 }
 
-// remember puts what was just written into the memo, if v is there again.
+// remember adds the value just written to the memo, if v occurs again.
 func (w *writer) remember(v Value) {
 	if len(w.shared) == 0 {
 		return
@@ -342,7 +337,7 @@ func (w *writer) float(x float64) {
 	w.b = binary.BigEndian.AppendUint64(append(w.b, opBinFloat), math.Float64bits(x))
 }
 
-// big writes two's complement, little-endian, one byte longer than the bits need at most.
+// big writes two's complement, little-endian, at most one byte longer than needed.
 func (w *writer) big(x *big.Int) {
 	if x == nil {
 		w.op(opNone)

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// converter is a value that knows the tree it is written as: what Decode makes.
+// converter is a value that returns its tree: a result of Decode.
 type converter interface {
 	pickleTree(protocol int) (Value, error)
 }
 
-// goValue writes what is no node: Go's own types, and those that Decode makes.
+// goValue writes values that are not nodes: Go types, and results of Decode.
 func (w *writer) goValue(v any) error {
 	switch x := v.(type) {
 	case converter:

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// counted writes an opcode with a count, by the smallest that can.
+// counted writes an opcode with a count, the shortest possible.
 func (w *writer) counted(n int, short, medium, long byte) {
 	switch {
 	case n < 1<<8 && short != 0:
@@ -20,8 +20,8 @@ func (w *writer) counted(n int, short, medium, long byte) {
 	}
 }
 
-// string writes a str. Python reads nothing but UTF-8 (and lone surrogates), so what is not
-// is replaced: Go strings may hold anything, and one bad byte must not lose a message.
+// string writes a str. Python reads only UTF-8 (and lone surrogates), so other bytes are replaced: Go strings may hold
+// any bytes, and one invalid byte must not lose a message.
 func (w *writer) string(s string) {
 	if !validString(s) {
 		s = strings.ToValidUTF8(s, "\uFFFD")
@@ -55,8 +55,8 @@ func (w *writer) globalName(module, name string) {
 	w.op(opStackGlobal)
 }
 
-// buffer writes a buffer out of band where that was asked for, and else as Python does:
-// bytes if it is read-only, a bytearray if not.
+// buffer writes a buffer out of band if requested, and otherwise like Python: bytes if it is read-only, a bytearray if
+// not.
 func (w *writer) buffer(x *Buffer) error {
 	switch {
 	case w.opts.Buffers != nil:
@@ -108,8 +108,8 @@ func (w *writer) pairs(items []Item) error {
 	return nil
 }
 
-// tuple writes a tuple. One that is part of a cycle was written on the way, inside of what
-// it contains: then the items are dropped and that one is taken, as Python does.
+// tuple writes a tuple. A tuple in a cycle has been written inside its own items: then the items are dropped and that
+// one is used, as in Python.
 func (w *writer) tuple(t Tuple) error {
 	if len(t) == 0 {
 		w.op(opEmptyTuple)
@@ -164,7 +164,7 @@ func (w *writer) frozenSet(x *FrozenSet) error {
 	return nil
 }
 
-// object writes the call that makes an object, and its steps.
+// object writes the call that creates an object, and its steps.
 func (w *writer) object(o *Object) error {
 	if o.Func == nil {
 		return errors.New("an Object without Func")
@@ -189,7 +189,7 @@ func (w *writer) object(o *Object) error {
 		w.op(opReduce)
 	}
 	if at, ok := w.memo[o]; ok {
-		// Its own arguments contain it: there it was written, with its steps.
+		// Its own arguments contain it: it was written there, with its steps.
 		w.op(opPop)
 		w.get(at)
 		return nil
@@ -205,7 +205,7 @@ func (w *writer) object(o *Object) error {
 	return nil
 }
 
-// step writes the first steps, which are n of one kind.
+// step writes the first steps, n of one kind.
 func (w *writer) step(o *Object, steps []Step) (n int, err error) {
 	first := steps[0]
 	for n = 1; n < len(steps) && steps[n].Kind == first.Kind; n++ {

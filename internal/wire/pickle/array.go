@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// Array is numpy's ndarray: memory and how to look at it.
+// Array is numpy's ndarray: memory and its layout.
 type Array struct {
 	DType *DType
-	// Shape are the lengths of the axes; none for a single item.
+	// Shape has the lengths of the axes; empty for a single item.
 	Shape []int
 	// Strides are the steps along the axes in bytes: C order, Fortran order or any other.
 	Strides []int
-	// Data is the memory, not a copy of what was loaded. nil for an array of objects.
+	// Data is the memory, not a copy of the input. It is nil for an array of objects.
 	Data []byte
 	// Objects are the items of an array of objects, in C order, decoded.
 	Objects []any
-	// ReadOnly tells that Python must not write to it.
+	// ReadOnly reports whether Python must not write to it.
 	ReadOnly bool
 }
 
@@ -30,10 +30,10 @@ type Scalar struct {
 	Data []byte
 }
 
-// maxAxes is numpy's.
+// maxAxes is numpy's limit.
 const maxAxes = 64
 
-// shapeOf reads a tuple of lengths.
+// shapeOf decodes a tuple of lengths.
 func shapeOf(v Value) ([]int, bool) {
 	t, ok := v.(Tuple)
 	if !ok {
@@ -57,7 +57,7 @@ func shapeOf(v Value) ([]int, bool) {
 	return shape, true
 }
 
-// elements is the product of the lengths, if it fits.
+// elements returns the product of the lengths, if it fits.
 func elements(shape []int) (int, bool) {
 	n := uint64(1)
 	for _, x := range shape {
@@ -70,7 +70,7 @@ func elements(shape []int) (int, bool) {
 	return int(n), true
 }
 
-// strides are those of an array without gaps.
+// strides returns the strides of an array without gaps.
 func strides(shape []int, size int, fortran bool) []int {
 	s := make([]int, len(shape))
 	step := size
@@ -85,8 +85,7 @@ func strides(shape []int, size int, fortran bool) []int {
 	return s
 }
 
-// NewArray makes an array of memory without gaps, to be sent. dtype is numpy's text for
-// it, like "<f8".
+// NewArray returns an array of memory without gaps, to be sent. dtype is in numpy's form, such as "<f8".
 func NewArray(dtype string, shape []int, data []byte) (*Array, error) {
 	d, err := ParseDType(dtype)
 	if err != nil {
@@ -102,7 +101,7 @@ func NewArray(dtype string, shape []int, data []byte) (*Array, error) {
 	return &Array{DType: d, Shape: shape, Strides: strides(shape, d.ItemSize, false), Data: data}, nil
 }
 
-// newArray checks that the memory is what dtype and shape need.
+// newArray checks that the memory matches dtype and shape.
 func newArray(d *DType, shape []int, fortran bool, data []byte) (*Array, bool) {
 	n, ok := elements(append([]int{d.ItemSize}, shape...))
 	if !ok || n != len(data) || d.Kind == 'O' {
@@ -111,8 +110,8 @@ func newArray(d *DType, shape []int, fortran bool, data []byte) (*Array, bool) {
 	return &Array{DType: d, Shape: shape, Strides: strides(shape, d.ItemSize, fortran), Data: data}, true
 }
 
-// buildArrayState reads _reconstruct(ndarray, (0,), b"b") and its state
-// (version, shape, dtype, fortran, bytes or list).
+// buildArrayState decodes _reconstruct(ndarray, (0,), b"b") and its state (version, shape, dtype, fortran, bytes or
+// list).
 func buildArrayState(d *decoder, o *Object) (any, bool, error) {
 	if o.Kind != Reduce || len(o.Args) != 3 || o.Args[0] != Value(Global{"numpy", "ndarray"}) || len(o.Steps) != 1 ||
 		o.Steps[0].Kind != Build {
@@ -144,8 +143,7 @@ func buildArrayState(d *decoder, o *Object) (any, bool, error) {
 	return a, ok, nil
 }
 
-// buildArrayBuffer reads _frombuffer(buffer, dtype, shape, order[, axes]), which is
-// protocol 5.
+// buildArrayBuffer decodes _frombuffer(buffer, dtype, shape, order[, axes]) of protocol 5.
 func buildArrayBuffer(_ *decoder, o *Object) (any, bool, error) {
 	if !o.call(4, 5) {
 		return nil, false, nil
@@ -194,8 +192,7 @@ func buildArrayBuffer(_ *decoder, o *Object) (any, bool, error) {
 	return view, true, nil
 }
 
-// buildArrayCall reads ndarray(shape, dtype, buffer, 0, strides), which is what Append
-// writes.
+// buildArrayCall decodes ndarray(shape, dtype, buffer, 0, strides), the form of Append.
 func buildArrayCall(_ *decoder, o *Object) (any, bool, error) {
 	if !o.call(5, 5) || o.Args[3] != Value(int64(0)) {
 		return nil, false, nil
@@ -230,8 +227,8 @@ func buildArrayCall(_ *decoder, o *Object) (any, bool, error) {
 	return a, true, nil
 }
 
-// pickleTree is numpy.ndarray(shape, dtype, buffer, 0, strides): a form that every numpy
-// reads, without a copy, unlike those that numpy itself writes.
+// pickleTree returns numpy.ndarray(shape, dtype, buffer, 0, strides): a form that every numpy reads, without a copy,
+// unlike those that numpy itself writes.
 func (a *Array) pickleTree(protocol int) (Value, error) {
 	dt, err := a.DType.pickleTree(protocol)
 	if err != nil {
@@ -267,9 +264,8 @@ func (s Scalar) pickleTree(protocol int) (Value, error) {
 	return Call(Global{"numpy.core.multiarray", "scalar"}, dt, s.Data), err
 }
 
-// Value returns the scalar as bool, int64, uint64, float64, complex128, string or []byte;
-// nil for those that Go has no type for. Of datetime64 and timedelta64 it is the count of
-// units.
+// Value returns the scalar as bool, int64, uint64, float64, complex128, string or []byte; nil for types without a Go
+// type. For datetime64 and timedelta64 it is the number of units.
 func (s Scalar) Value() any {
 	var order binary.ByteOrder = binary.LittleEndian
 	if s.DType.Order == '>' {
@@ -335,7 +331,7 @@ func floating(order binary.ByteOrder, b []byte) (float64, bool) {
 	return 0, false // long double has no form in Go
 }
 
-// half is IEEE 754's binary16.
+// half decodes IEEE 754's binary16.
 func half(h uint16) float64 {
 	sign, exp, frac := 1.0, int(h>>10&0x1f), float64(h&0x3ff)
 	if h&0x8000 != 0 {

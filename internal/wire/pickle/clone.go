@@ -5,13 +5,13 @@ import (
 	"math/big"
 )
 
-// Clone copies a tree with all bytes and buffers in it, so that it no longer borrows from
-// what it was loaded from. What is shared in the tree is shared in the copy, and cycles
-// are what they were. Values that Decode made are not copied: clone the tree, then decode.
+// Clone copies a tree with all bytes and buffers in it, so that it no longer borrows from the input of Load. Shared
+// nodes stay shared in the copy, and cycles are preserved. Results of Decode are not copied: clone the tree, then
+// decode.
 func Clone(v Value) Value {
 	c := cloner{done: make(map[any]Value)}
 	r := c.node(v)
-	// Nodes are made empty and filled from a list, so that no depth is too much.
+	// Nodes are created empty and filled from a list, to support any depth.
 	for len(c.todo) > 0 {
 		fill := c.todo[len(c.todo)-1]
 		c.todo = c.todo[:len(c.todo)-1]
@@ -89,7 +89,7 @@ func (c *cloner) empty(v Value) Value {
 	return v
 }
 
-// items makes room for copies at once, so that a tuple is known by its memory.
+// items allocates the copies immediately, so that a tuple is identified by its memory.
 func (c *cloner) items(items []Value) []Value {
 	if items == nil {
 		return nil
@@ -116,7 +116,7 @@ func (c *cloner) object(r, x *Object) {
 	}
 }
 
-// reindex finds all keys anew.
+// reindex builds the index of all keys again.
 func (d *Dict) reindex() {
 	d.index = make(map[any]int, len(d.items))
 	for i, it := range d.items {

@@ -5,7 +5,7 @@ import "strings"
 // OrderedDict is Python's collections.OrderedDict.
 type OrderedDict struct{ *Dict }
 
-// DefaultDict is Python's collections.defaultdict. Factory is a Global, most often.
+// DefaultDict is Python's collections.defaultdict. Factory is usually a Global.
 type DefaultDict struct {
 	*Dict
 	Factory Value
@@ -14,7 +14,7 @@ type DefaultDict struct {
 // Counter is Python's collections.Counter.
 type Counter struct{ *Dict }
 
-// Deque is Python's collections.deque. MaxLen is -1 where there is none.
+// Deque is Python's collections.deque. MaxLen is -1 if it has none.
 type Deque struct {
 	Items  []any
 	MaxLen int64
@@ -24,7 +24,7 @@ type Deque struct {
 type Path struct {
 	// Class is the class: PosixPath, PurePosixPath, WindowsPath, PureWindowsPath.
 	Class string
-	// Text is the path as Python's str() has it.
+	// Text is the path as returned by str().
 	Text string
 }
 

@@ -1,7 +1,7 @@
 package pickle
 
-// python3Name gives a name of Python 2 its name of Python 3. Python 3 writes the old names
-// into pickles of protocols 0 to 2 and turns them back when it reads.
+// python3Name converts a name of Python 2 to its name in Python 3. Python 3 writes the old names into pickles of
+// protocols 0 to 2 and converts them when it reads.
 func python3Name(module, name string) Global {
 	if module == "exceptions" {
 		if name == "StandardError" {
@@ -18,8 +18,7 @@ func python3Name(module, name string) Global {
 	return Global{module, name}
 }
 
-// movedModules and movedNames are what Python's library has renamed, as its unpickler
-// knows it.
+// movedModules and movedNames are the renames of the Python library, as in its unpickler.
 var movedModules = map[string]string{
 	"BaseHTTPServer": "http.server", "CGIHTTPServer": "http.server", "ConfigParser": "configparser",
 	"Cookie": "http.cookies", "Dialog": "tkinter.dialog", "DocXMLRPCServer": "xmlrpc.server",

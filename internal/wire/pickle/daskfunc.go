@@ -1,16 +1,15 @@
 package pickle
 
-// isCloudpickle compares with names of cloudpickle, which has been one module and a package.
+// isCloudpickle compares with names of cloudpickle, which has been a module and a package.
 func isCloudpickle(g Global, name string) bool {
 	return g.Name == name && (g.Module == "cloudpickle.cloudpickle" || g.Module == "cloudpickle.cloudpickle_fast" ||
 		g.Module == "cloudpickle")
 }
 
-// FuncName names a function for logs and prefixes of keys, and tells whether Python could
-// import it by that name: "operator.add", or for functions that cloudpickle carries with
-// their code "__main__.f". functools.partial, and what toolz makes of several functions,
-// have the name of the function inside, methodcaller that of the method, other objects
-// that of their class. It is "" for what cannot be called.
+// FuncName returns the name of a function for logs and prefixes of keys, and reports whether Python could import it by
+// that name: "operator.add", or for functions that cloudpickle sends with their code "__main__.f". functools.partial,
+// and compositions of toolz, have the name of the inner function, methodcaller that of the method, other objects that
+// of their class. It returns "" for values that cannot be called.
 func FuncName(v Value) (name string, importable bool) {
 	for range 16 { // partials of partials
 		switch x := v.(type) {
@@ -35,7 +34,7 @@ func FuncName(v Value) (name string, importable bool) {
 	return "", false
 }
 
-// wrapped is the function inside of a partial.
+// wrapped returns the function inside a partial.
 func wrapped(o *Object) (Value, bool) {
 	g, ok := o.Class()
 	if !ok || len(o.Args) == 0 {
@@ -54,7 +53,7 @@ func wrapped(o *Object) (Value, bool) {
 	return nil, false
 }
 
-// instanceName names an object that is called like a function.
+// instanceName returns the name of an object that is called like a function.
 func instanceName(o *Object) string {
 	g, ok := o.Class()
 	if !ok {
@@ -68,8 +67,8 @@ func instanceName(o *Object) string {
 	return g.String()
 }
 
-// className names a class that cloudpickle carries: _make_skeleton_class(type, name, bases,
-// {"__module__": …}, …).
+// className returns the name of a class that cloudpickle sends: _make_skeleton_class(type, name, bases, {"__module__":
+// …}, …).
 func className(o *Object) (string, bool) {
 	if g, _ := o.Class(); !isCloudpickle(g, "_make_skeleton_class") || len(o.Args) < 4 {
 		return "", false
@@ -82,8 +81,8 @@ func className(o *Object) (string, bool) {
 	return name, ok
 }
 
-// codeName names a function that cloudpickle carries: by the name that it is given after
-// it is made, and else by that of its code.
+// codeName returns the name of a function that cloudpickle sends: the name that is set after its creation, and
+// otherwise that of its code.
 func codeName(o *Object) (string, bool) {
 	g, _ := o.Class()
 	if !isCloudpickle(g, "_make_function") && !isCloudpickle(g, "_make_skel_func") {
@@ -137,8 +136,8 @@ func stringOf(d *Dict, key string) (string, bool) {
 	return s, ok
 }
 
-// codeObjectName reads co_name from the arguments of code(): the str after the file's name,
-// which is the second str among them.
+// codeObjectName returns co_name from the arguments of code(): the str after the file's name, which is the second str
+// among them.
 func codeObjectName(v Value) string {
 	code, ok := v.(*Object)
 	if !ok {

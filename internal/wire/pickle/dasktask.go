@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// taskModule is where Dask's graph nodes live.
+// taskModule is the module of Dask's graph nodes.
 const taskModule = "dask._task_spec"
 
-// Task is one of Dask's graph nodes, as a worker receives it in run_spec: what is to be
-// called, and with what. Nothing of it is decoded: Func and Args are nodes.
+// Task is one of Dask's graph nodes, as received by a worker in run_spec: the function and its arguments. Nothing of it
+// is decoded: Func and Args are nodes.
 type Task struct {
 	// Class is the class's name: Task, Alias, DataNode, TaskRef; List, Tuple, Set or Dict for
 	// a container of tasks; or a subclass of Task, like P2PBarrierTask. "tuple" is the form
@@ -18,30 +18,28 @@ type Task struct {
 	Class string
 	// Key is the task's key: str, int, float, bytes or a tuple of such; nil in containers.
 	Key Value
-	// Func is the function: a Global, or what cloudpickle makes of a function that cannot be
-	// imported. nil for Alias, DataNode and TaskRef.
+	// Func is the function: a Global, or the form of cloudpickle for a function that cannot be imported. nil for Alias,
+	// DataNode and TaskRef.
 	Func Value
 	// Args are the arguments; of a List, Tuple or Set the items; of a Dict key, value, key,
 	// value, ….
 	Args Tuple
 	// Kwargs are the keyword arguments.
 	Kwargs *Dict
-	// Target is what an Alias or TaskRef refers to.
+	// Target is the key that an Alias or TaskRef refers to.
 	Target Value
 	// Value is the value of a DataNode.
 	Value Value
-	// Dependencies are the keys that the node needs, as it says itself; for those that do
-	// not say, what is in its arguments.
+	// Dependencies are the keys that the node declares; if it declares none, the references in its arguments.
 	Dependencies []Value
-	// DataProducer tells that Dask holds the task for a source of data.
+	// DataProducer reports whether Dask considers the task a source of data.
 	DataProducer bool
 
-	// Node is what it was read from.
+	// Node is the node that it was read from.
 	Node Value
 }
 
-// slots are the attributes of Task in the order in which they are pickled, which is that of
-// their names.
+// slots are the attributes of Task in the order of their names, in which they are pickled.
 var (
 	taskSlots = []string{"_data_producer", "_dependencies", "_is_coro", "_repr", "_token", "args", "func", "key",
 		"kwargs"}
@@ -50,7 +48,7 @@ var (
 		"func", "key", "klass", "kwargs"}
 )
 
-// AsTask reads a node as a task. ok is false for anything that is not one.
+// AsTask reads a node as a task. ok is false for any other node.
 func AsTask(v Value) (t *Task, ok bool) {
 	switch x := v.(type) {
 	case *Object:
@@ -66,7 +64,7 @@ func AsTask(v Value) (t *Task, ok bool) {
 	return nil, false
 }
 
-// isFunction tells a function from data, as Dask before 2024.12 did with callable().
+// isFunction distinguishes a function from data, as Dask before 2024.12 did with callable().
 func isFunction(v Value) bool {
 	switch x := v.(type) {
 	case Global:
@@ -97,8 +95,7 @@ func taskObject(o *Object) (*Task, bool) {
 	return t, t.fromCall(o.Args)
 }
 
-// fromCall reads the constructors that graph nodes are pickled as, and those that Go
-// writes.
+// fromCall reads the constructors as which graph nodes are pickled, and those written by Go.
 func (t *Task) fromCall(args Tuple) bool {
 	switch t.Class {
 	case "TaskRef", "Future":
@@ -170,7 +167,7 @@ func (t *Task) pairArgs(pairs []Value) bool {
 	return true
 }
 
-// keyOfRef is the key of what may be a TaskRef or Alias, as Alias takes them.
+// keyOfRef returns the key of a value that may be a TaskRef or Alias, as Alias accepts them.
 func keyOfRef(v Value) Value {
 	if k, ok := RefKey(v); ok {
 		return k
@@ -178,8 +175,8 @@ func keyOfRef(v Value) Value {
 	return v
 }
 
-// fromState reads the state of a NEWOBJ: the slots' values in order (since 2025.2), or
-// (None, {slot: value}) (2024.12 to 2025.1).
+// fromState reads the state of a NEWOBJ: the slots' values in order (since 2025.2), or (None, {slot: value}) (2024.12
+// to 2025.1).
 func (t *Task) fromState(o *Object) bool {
 	state, ok := o.State()
 	if !ok {
@@ -204,8 +201,8 @@ func (t *Task) fromState(o *Object) bool {
 		return false
 	}
 	if values != nil {
-		// A subclass may have slots of its own, but not many: those of Task come first in what
-		// is known, and a name after "kwargs" does not move them.
+		// A subclass may have a few further slots: those of Task come first, and a name after "kwargs" does not move
+		// them.
 		slots := taskSlots
 		if slices.Contains([]string{"List", "Tuple", "Set", "Dict"}, t.Class) {
 			slots = containerSlots
@@ -274,8 +271,8 @@ func RefKey(v Value) (key Value, ok bool) {
 	return nil, false
 }
 
-// References returns the keys of all references in a value, each once, in the order in
-// which they stand there. It looks into everything, as a worker has to that replaces them.
+// References returns the keys of all references in a value, each once, in order of occurrence. It descends into
+// everything, since a worker has to replace them all.
 func References(v Value) []Value {
 	var keys []Value
 	seen := make(map[any]struct{})
@@ -303,24 +300,21 @@ func References(v Value) []Value {
 	return keys
 }
 
-// The functions below make the nodes of a Dask graph by constructors that Dask has had
-// from 2025.4 on: they are written as plain calls and do not depend on the layout of
-// Dask's own pickles.
+// The functions below create the nodes of a Dask graph by constructors that Dask has from 2025.4 on: they are written
+// as plain calls and do not depend on the layout of pickles of Dask.
 
 func taskNode(class string, args ...Value) *Object {
 	return &Object{Func: Global{taskModule, class}, Args: args}
 }
 
-// NewTask makes Task(key, fn, *args). References among the arguments must be there
-// themselves or in NewTaskList, NewTaskTuple, NewTaskSet or NewTaskDict: Dask does not look
-// into plain lists.
+// NewTask returns Task(key, fn, *args). References among the arguments must be arguments themselves or inside
+// NewTaskList, NewTaskTuple, NewTaskSet or NewTaskDict: Dask does not descend into plain lists.
 func NewTask(key, fn Value, args ...Value) *Object {
 	return &Object{Func: Global{taskModule, "Task"}, Args: append(Tuple{key, fn}, args...)}
 }
 
-// NewTaskKwargs is NewTask with keyword arguments. Keyword arguments of a constructor cannot
-// be pickled as a call, so the constructor is wrapped: partial(Task, **kwargs)(key, fn,
-// *args). References are allowed among them as among args.
+// NewTaskKwargs is NewTask with keyword arguments. Keyword arguments of a constructor cannot be pickled as a call, so
+// the constructor is wrapped: partial(Task, **kwargs)(key, fn, *args). References are allowed among them as among args.
 func NewTaskKwargs(key, fn Value, args []Value, kwargs *Dict) *Object {
 	if kwargs.Len() == 0 {
 		return NewTask(key, fn, args...)
@@ -331,31 +325,31 @@ func NewTaskKwargs(key, fn Value, args []Value, kwargs *Dict) *Object {
 	return &Object{Func: partial, Args: append(Tuple{key, fn}, args...)}
 }
 
-// NewTaskRef makes TaskRef(key): the result of another task.
+// NewTaskRef returns TaskRef(key): the result of another task.
 func NewTaskRef(key Value) *Object { return taskNode("TaskRef", key) }
 
-// NewAlias makes Alias(key, target): another name for a result.
+// NewAlias returns Alias(key, target): another name for a result.
 func NewAlias(key, target Value) *Object { return taskNode("Alias", key, target) }
 
-// NewDataNode makes DataNode(key, value): data in the graph itself.
+// NewDataNode returns DataNode(key, value): data in the graph itself.
 func NewDataNode(key, value Value) *Object { return taskNode("DataNode", key, value) }
 
-// NewTaskList makes a list in which references are replaced by results.
+// NewTaskList returns a list in which references are replaced by results.
 func NewTaskList(items ...Value) *Object { return taskNode("List", items...) }
 
-// NewTaskTuple makes a tuple in which references are replaced by results.
+// NewTaskTuple returns a tuple in which references are replaced by results.
 func NewTaskTuple(items ...Value) *Object { return taskNode("Tuple", items...) }
 
-// NewTaskSet makes a set in which references are replaced by results.
+// NewTaskSet returns a set in which references are replaced by results.
 func NewTaskSet(items ...Value) *Object { return taskNode("Set", items...) }
 
-// NewTaskDict makes a dict in which references are replaced by results, also among keys. It
-// is written as Dict({…}), which all releases take.
+// NewTaskDict returns a dict in which references are replaced by results, also among keys. It is written as Dict({…}),
+// which all releases accept.
 func NewTaskDict(d *Dict) *Object { return taskNode("Dict", d) }
 
-// NewGraph makes what a client sends as update-graph's expr_ser: the graph {key: node} as
-// an LLGExpr with a token. Without one the scheduler would hash the whole graph in its
-// event loop. An empty token is replaced by a random one; equal tokens mean equal graphs.
+// NewGraph returns the value of expr_ser of update-graph: the graph {key: node} as an LLGExpr with a token. Without one
+// the scheduler would hash the whole graph in its event loop. An empty token is replaced by a random one; equal tokens
+// mean equal graphs.
 func NewGraph(graph *Dict, token string) *Object {
 	if token == "" {
 		var b [16]byte
@@ -365,8 +359,7 @@ func NewGraph(graph *Dict, token string) *Object {
 	return Call(Global{"dask._expr", "Expr._reconstruct"}, Global{"dask._expr", "LLGExpr"}, graph, token, new(Dict))
 }
 
-// AsGraph reads what NewGraph makes, and what Dask's own clients send for graphs that need
-// no optimisation.
+// AsGraph reads the result of NewGraph, and the form of Dask clients for graphs that need no optimization.
 func AsGraph(v Value) (graph *Dict, token string, ok bool) {
 	o, ok := v.(*Object)
 	if !ok || o.Kind != Reduce || len(o.Args) == 0 {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Decode turns a tree into Go values: what Append writes as the same Python objects.
+// Decode converts a tree to Go values, which Append writes as the same Python objects.
 //
 //	None, bool, int, float, str, bytes   nil, bool, int64 or *big.Int, float64, string, []byte
 //	list                                 []any
@@ -20,11 +20,10 @@ import (
 //	pandas.Timestamp                     time.Time, NaiveTime
 //	exceptions                           *Exception
 //
-// The names are compared with a list; nothing is imported. All else, and what is on the
-// list but not in the form that Python writes, stays the node that it is, an *Object, say,
-// and can be written again. Values that are shared in the tree are shared in the result,
-// except for lists. A list, tuple, dict or set that contains itself is an error: such a
-// tree has to be used as it is.
+// The names are compared with a list; nothing is imported. All other objects, and listed ones that are not in the form
+// that Python writes, stay nodes, for example an *Object, and can be written again. Values that are shared in the tree
+// are shared in the result, except for lists. A list, tuple, dict or set that contains itself is an error: such a tree
+// has to be used directly.
 func Decode(v Value) (any, error) {
 	d := decoder{done: make(map[any]any), open: make(map[any]struct{})}
 	r, err := d.value(v)
@@ -34,7 +33,7 @@ func Decode(v Value) (any, error) {
 	return r, nil
 }
 
-// decoder is one Decode.
+// decoder is the state of one Decode.
 type decoder struct {
 	done  map[any]any      // results by the identity of nodes
 	open  map[any]struct{} // containers that the current place is inside of
@@ -44,7 +43,7 @@ type decoder struct {
 
 var errCycle = errors.New("a container contains itself: Go values cannot, use the tree")
 
-// decodeDepth bounds the recursion for trees that were not loaded but made.
+// decodeDepth bounds the recursion for trees that were not loaded but constructed.
 const decodeDepth = 10_000
 
 func (d *decoder) value(v Value) (any, error) {
@@ -142,7 +141,7 @@ func (d *decoder) dict(x *Dict) (*Dict, error) {
 	return out, nil
 }
 
-// pairs decodes what is set in an object, as a dict.
+// pairs decodes the items set in an object, as a dict.
 func (d *decoder) pairs(o *Object) (*Dict, error) {
 	out := new(Dict)
 	for _, s := range o.Steps {
@@ -164,8 +163,8 @@ func (d *decoder) pairs(o *Object) (*Dict, error) {
 	return out, nil
 }
 
-// keyWork bounds what one Decode spends on the comparison of keys, in bytes and items: a
-// long key costs its length each time, but a reference to it is only two bytes of pickle.
+// keyWork bounds the cost of the comparison of keys in one Decode, in bytes and items: a long key costs its length each
+// time, but a reference to it is only two bytes of pickle.
 const keyWork = 1 << 30
 
 // set is Dict.Set within keyWork.
@@ -178,11 +177,10 @@ func (d *decoder) set(dict *Dict, key, value Value) error {
 	return nil
 }
 
-// builder makes the value of an object whose class it is listed for. ok is false if the
-// object does not have the form that Python writes.
+// builder decodes an object of its class. ok is false if the object does not have the form that Python writes.
 type builder func(d *decoder, o *Object) (v any, ok bool, err error)
 
-// builders is the list of all that Decode knows.
+// builders are the classes that Decode supports.
 var builders map[Global]builder
 
 func init() { // the builders refer to Decode, and so to the list
@@ -219,7 +217,7 @@ func init() { // the builders refer to Decode, and so to the list
 	}
 }
 
-// builderByShape knows exceptions by their names.
+// builderByShape recognizes exceptions by their names.
 func builderByShape(g Global) (builder, bool) {
 	if looksLikeException(g) {
 		return buildException, true
@@ -227,8 +225,8 @@ func builderByShape(g Global) (builder, bool) {
 	return nil, false
 }
 
-// AsBytes returns the bytes of a node that is bytes, a bytearray or a buffer, also in the
-// form that protocol 2 has for bytes, a call of _codecs.encode.
+// AsBytes returns the bytes of a node that is bytes, a bytearray or a buffer, also in the form of protocol 2, a call of
+// _codecs.encode.
 func AsBytes(v Value) ([]byte, bool) {
 	switch x := v.(type) {
 	case []byte:
@@ -252,7 +250,7 @@ func AsBytes(v Value) ([]byte, bool) {
 			return []byte{}, true
 		case (g.Is("builtins", "bytes") || g.Is("builtins", "bytearray")) && len(x.Args) == 1:
 			if inner, ok := x.Args[0].(*Object); ok {
-				// Only one level, which is all that Python writes.
+				// Only one level, as written by Python.
 				if g, _ := inner.Class(); !g.Is("_codecs", "encode") {
 					return nil, false
 				}
@@ -289,7 +287,7 @@ func buildByteArray(_ *decoder, o *Object) (any, bool, error) {
 	return &ByteArray{Data: b}, ok, nil
 }
 
-// buildSet is what protocols 2 and 3 have for sets: set([item, …]).
+// buildSet decodes sets of protocols 2 and 3: set([item, …]).
 func buildSet(d *decoder, o *Object) (any, bool, error) {
 	items, ok, err := d.setItems(o)
 	return &Set{Items: items}, ok, err

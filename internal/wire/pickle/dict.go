@@ -10,19 +10,18 @@ type Item struct {
 	Key, Value Value
 }
 
-// Dict is Python's dict: ordered, with keys of any kind. Keys that Python holds for equal
-// are one key (1, 1.0 and True are), as far as Go can tell without running code: objects
-// are equal only to themselves. The zero Dict is empty. It must not be changed while others
-// read it.
+// Dict is Python's dict: ordered, with keys of any kind. Keys that are equal in Python are one key (1, 1.0 and True
+// are), if Go can determine it without running code: objects are equal only to themselves. The zero Dict is empty. It
+// must not be modified concurrently with reads.
 type Dict struct {
 	items []Item
 	index map[any]int // of keys that have a keyOf, once there are more than few
 }
 
-// few items are searched one by one, which costs less than a map.
+// few is the number of items up to which a linear search is cheaper than a map.
 const few = 8
 
-// NewDict makes a dict of key, value, key, value, …. It panics if there is an odd number.
+// NewDict returns a dict of alternating keys and values. It panics if their number is odd.
 func NewDict(pairs ...Value) *Dict {
 	if len(pairs)%2 != 0 {
 		panic("pickle: NewDict: a key without a value")
@@ -34,7 +33,7 @@ func NewDict(pairs ...Value) *Dict {
 	return d
 }
 
-// Len is the number of items. A nil Dict has none.
+// Len returns the number of items. A nil Dict has none.
 func (d *Dict) Len() int {
 	if d == nil {
 		return 0
@@ -42,7 +41,7 @@ func (d *Dict) Len() int {
 	return len(d.items)
 }
 
-// Items returns the items in order. They belong to the dict: do not change them.
+// Items returns the items in order. They must not be modified.
 func (d *Dict) Items() []Item {
 	if d == nil {
 		return nil
@@ -50,7 +49,7 @@ func (d *Dict) Items() []Item {
 	return d.items
 }
 
-// All ranges over keys and values in order.
+// All returns an iterator over keys and values in order.
 func (d *Dict) All() iter.Seq2[Value, Value] {
 	return func(yield func(Value, Value) bool) {
 		for _, it := range d.Items() {
@@ -61,7 +60,7 @@ func (d *Dict) All() iter.Seq2[Value, Value] {
 	}
 }
 
-// Get returns the value of a key, and whether it is there.
+// Get returns the value of a key, and whether it exists.
 func (d *Dict) Get(key Value) (Value, bool) {
 	if d == nil {
 		return nil, false
@@ -76,14 +75,14 @@ func (d *Dict) Get(key Value) (Value, bool) {
 	return nil, false
 }
 
-// Set sets the value of a key. A key that is there keeps its place, as in Python.
+// Set sets the value of a key. An existing key keeps its position, as in Python.
 func (d *Dict) Set(key, value Value) *Dict {
 	k, _, ok := keyOf(key, keyBudget)
 	d.set(key, value, k, ok)
 	return d
 }
 
-// set is Set with keyOf's answer for the key.
+// set is Set with the result of keyOf for the key.
 func (d *Dict) set(key, value Value, k any, ok bool) {
 	if ok {
 		if i := d.find(k); i >= 0 {
@@ -102,7 +101,7 @@ func (d *Dict) set(key, value Value, k any, ok bool) {
 	}
 }
 
-// dear keys are not compared one by one: each time would cost as much as the first.
+// dear reports whether a key is too expensive for a linear search.
 func dear(key Value) bool {
 	switch key.(type) {
 	case Tuple, []byte, *big.Int:
@@ -111,7 +110,7 @@ func dear(key Value) bool {
 	return false
 }
 
-// find returns the place of a key, or -1.
+// find returns the position of a key, or -1.
 func (d *Dict) find(k any) int {
 	if d.index != nil {
 		if i, ok := d.index[k]; ok {
@@ -140,10 +139,10 @@ func (d *Dict) Strings() (map[string]Value, bool) {
 	return m, true
 }
 
-// Has reports whether the set has an item that is equal to v, as far as Go can tell.
+// Has reports whether the set has an item equal to v, as far as Go can determine.
 func (s *Set) Has(v Value) bool { return has(s.Items, v) }
 
-// Has reports whether the set has an item that is equal to v, as far as Go can tell.
+// Has reports whether the set has an item equal to v, as far as Go can determine.
 func (s *FrozenSet) Has(v Value) bool { return has(s.Items, v) }
 
 func has(items []Value, v Value) bool {

@@ -11,15 +11,15 @@ type DType struct {
 	// Kind is numpy's letter: b (bool), i, u, f, c, m (timedelta64), M (datetime64), S
 	// (bytes), U (str), V (void, and records), O (objects).
 	Kind byte
-	// Order is '<', '>' or, where there is none, '|'.
+	// Order is '<', '>' or, if there is none, '|'.
 	Order byte
 	// ItemSize is the size of an item in bytes.
 	ItemSize int
 	// Unit is the unit of m and M: "ns", "25s"; "" for the generic one.
 	Unit string
-	// Fields are those of a record, in order.
+	// Fields are the fields of a record, in order.
 	Fields []Field
-	// Aligned tells that the record is laid out as C would.
+	// Aligned reports whether the record has C's layout.
 	Aligned bool
 	// Base and SubShape are set for a field that is itself an array.
 	Base     *DType
@@ -33,8 +33,8 @@ type Field struct {
 	Offset int
 }
 
-// String writes the dtype as numpy's dtype.str does: "<f8", "|S5", "<M8[ns]". A record is
-// written as "|V12", without its fields.
+// String returns the dtype in the form of numpy's dtype.str: "<f8", "|S5", "<M8[ns]". A record is "|V12", without its
+// fields.
 func (d *DType) String() string {
 	n := d.ItemSize
 	if d.Kind == 'U' {
@@ -50,7 +50,7 @@ func (d *DType) String() string {
 	return s
 }
 
-// ParseDType reads what String writes, except for records.
+// ParseDType parses the output of String, except for records.
 func ParseDType(s string) (*DType, error) {
 	bad := fmt.Errorf("pickle: %.40q is no dtype like \"<f8\"", s)
 	if len(s) < 2 || len(s) > 64 {
@@ -83,7 +83,7 @@ func ParseDType(s string) (*DType, error) {
 	return d, nil
 }
 
-// setSize takes the number behind the letter and checks that there is such a type.
+// setSize sets the size after the letter and checks that the type exists.
 func (d *DType) setSize(n int) bool {
 	d.ItemSize = n
 	sizes := ""
@@ -114,11 +114,11 @@ func (d *DType) setSize(n int) bool {
 	return false
 }
 
-// maxRecord bounds nested records; numpy's own have a handful of levels.
+// maxRecord bounds nested records; those of numpy have a few levels.
 const maxRecord = 32
 
-// dtype reads numpy.dtype(text, align, copy) and its state
-// (version, order, subdtype, names, fields, itemsize, alignment, flags[, metadata]).
+// dtype decodes numpy.dtype(text, align, copy) and its state (version, order, subdtype, names, fields, itemsize,
+// alignment, flags[, metadata]).
 func dtype(v Value, depth int) (*DType, bool) {
 	o, ok := v.(*Object)
 	if !ok || o.Kind != Reduce || len(o.Args) < 1 || len(o.Args) > 3 || depth > maxRecord || !o.onlySteps(Build) ||
@@ -182,7 +182,7 @@ func dtype(v Value, depth int) (*DType, bool) {
 	return d, true
 }
 
-// unit reads (metadata, (b"ns", count, 1, 1)).
+// unit decodes (metadata, (b"ns", count, 1, 1)).
 func unit(v Value) (string, bool) {
 	meta, ok := v.(Tuple)
 	if !ok || len(meta) != 2 {
@@ -206,7 +206,7 @@ func unit(v Value) (string, bool) {
 	return strconv.FormatInt(count, 10) + string(name), true
 }
 
-// setSub reads (dtype, shape) of a field that is an array.
+// setSub decodes (dtype, shape) of a field that is an array.
 func (d *DType) setSub(v Value, depth int) bool {
 	t, ok := v.(Tuple)
 	if !ok || len(t) != 2 {
@@ -226,8 +226,7 @@ func (d *DType) setSub(v Value, depth int) bool {
 	return ok
 }
 
-// record reads dtype({"names": …, "formats": …, "offsets": …, "itemsize": …}, align), which is
-// what Append writes for records.
+// record decodes dtype({"names": …, "formats": …, "offsets": …, "itemsize": …}, align), the form of Append for records.
 func record(o *Object, spec *Dict, depth int) (*DType, bool) {
 	list := func(name string) []Value {
 		v, _ := spec.Get(name)
@@ -258,7 +257,7 @@ func record(o *Object, spec *Dict, depth int) (*DType, bool) {
 // maxFields bounds the fields of one record.
 const maxFields = 1 << 14
 
-// setFields reads names and {name: (dtype, offset[, title])}.
+// setFields decodes names and {name: (dtype, offset[, title])}.
 func (d *DType) setFields(names, fields Value, depth int) bool {
 	list, ok1 := names.(Tuple)
 	dict, ok2 := fields.(*Dict)
@@ -291,7 +290,7 @@ func buildDType(_ *decoder, o *Object) (any, bool, error) {
 	return d, ok, nil
 }
 
-// pickleTree is numpy.dtype("<f8"), or for a record what numpy.dtype takes as a dict.
+// pickleTree returns numpy.dtype("<f8"), or for a record the dict form of numpy.dtype.
 func (d *DType) pickleTree(int) (Value, error) {
 	if d.Base != nil {
 		base, err := d.Base.pickleTree(0)

@@ -7,12 +7,10 @@ import (
 	"reflect"
 )
 
-// Equal reports whether two trees say the same. An int is equal to an int of the same value
-// only, not to a float or bool, and NaN is equal to NaN: it compares what is written, not
-// what Python would hold for equal. dicts are equal in any order of their items and sets in
-// any order, as far as Go can tell items apart; those it cannot (objects as keys) are
-// compared in order. What is no node is compared as Go does. It ends for cycles too: two that cannot be told apart are
-// equal.
+// Equal reports whether two trees are equal. An int is equal to an int of the same value only, not to a float or bool,
+// and NaN is equal to NaN: it compares what is written, not equality in Python. Dicts and sets are equal in any order
+// of their items, as far as Go can distinguish items; others (objects as keys) are compared in order. Values that are
+// not nodes are compared as in Go. It terminates for cycles: two that cannot be distinguished are equal.
 func Equal(a, b Value) bool {
 	e := equality{done: make(map[[2]any]struct{})}
 	return e.equal(a, b)
@@ -129,8 +127,8 @@ func (e *equality) dicts(a, b *Dict) bool {
 	return e.all(restA, restB)
 }
 
-// matchable reports whether equal keys of two trees have the same keyOf: not those that
-// are known by their pointer.
+// matchable reports whether equal keys of two trees have the same keyOf, which is false for those identified by their
+// pointer.
 func matchable(k Value) bool {
 	switch k.(type) {
 	case *Object, *FrozenSet, *PersistentID, *Buffer:

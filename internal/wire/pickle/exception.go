@@ -5,19 +5,18 @@ import (
 	"strings"
 )
 
-// Exception is a Python exception, as far as its pickle tells without running it.
+// Exception is a Python exception, as far as its pickle describes it without being executed.
 type Exception struct {
-	// Module and Type name its class: "builtins", "ValueError".
+	// Module and Type identify its class: "builtins", "ValueError".
 	Module, Type string
 	// Args are its arguments, decoded.
 	Args []any
-	// Text is what str() of it most likely is: the only argument's text, or all of them.
+	// Text is the probable result of str(): the only argument's text, or all of them.
 	Text string
-	// Cause is the exception it was raised from or, without one, the one that was being
-	// handled then. nil if there is none or the pickle does not say: Python's own pickles
-	// do not, those of tblib, which Dask uses, do.
+	// Cause is the exception it was raised from or, without one, the one being handled at that time. It is nil if there
+	// is none or the pickle does not contain it: Python's own pickles do not, those of tblib, which Dask uses, do.
 	Cause *Exception
-	// Traceback are the calls that led to it, outermost first, if the pickle says.
+	// Traceback are the calls that led to it, outermost first, if the pickle contains them.
 	Traceback []TraceFrame
 
 	tree *Object // as it was read, to be written again unchanged
@@ -30,8 +29,8 @@ type TraceFrame struct {
 	Function string
 }
 
-// NewException makes an exception to be sent to Python, with one argument, its text:
-// NewException("builtins", "ValueError", "no such key").
+// NewException returns an exception to be sent to Python, with one argument, its text: NewException("builtins",
+// "ValueError", "no such key").
 func NewException(module, typ, text string) *Exception {
 	return &Exception{Module: module, Type: typ, Args: []any{text}, Text: text}
 }
@@ -56,7 +55,7 @@ func (e *Exception) Unwrap() error {
 	return e.Cause
 }
 
-// pickleTree writes what was read, or Type(*Args).
+// pickleTree returns the original tree, or Type(*Args).
 func (e *Exception) pickleTree(int) (Value, error) {
 	if e.tree != nil {
 		return e.tree, nil
@@ -64,8 +63,7 @@ func (e *Exception) pickleTree(int) (Value, error) {
 	return &Object{Func: Global{e.Module, e.Type}, Args: Tuple(e.Args)}, nil
 }
 
-// AsException reads a node as an exception whatever its class is called: for places where
-// there can be nothing else.
+// AsException reads a node as an exception whatever the name of its class, if only an exception is possible.
 func AsException(v Value) (*Exception, bool) {
 	o, ok := v.(*Object)
 	if !ok {
@@ -75,7 +73,7 @@ func AsException(v Value) (*Exception, bool) {
 	return d.exception(o, 0)
 }
 
-// looksLikeException knows exceptions by the names that they have by custom.
+// looksLikeException recognizes exceptions by conventional names.
 func looksLikeException(g Global) bool {
 	if g.Module == "builtins" {
 		switch g.Name {
@@ -99,10 +97,10 @@ func buildException(d *decoder, o *Object) (any, bool, error) {
 	return e, ok, nil
 }
 
-// maxCauses bounds a chain of causes, which hostile bytes may close to a circle.
+// maxCauses bounds a chain of causes, which may be circular in hostile input.
 const maxCauses = 64
 
-// exception reads Class(*args), or one of the forms of tblib:
+// exception decodes Class(*args), or one of the forms of tblib:
 //
 //	unpickle_exception(class, args, cause, tb, context, …)
 //	unpickle_exception_with_attrs(class, {"args": args, …}, cause, tb, context, …)
@@ -177,8 +175,7 @@ func exceptionText(g Global, args []any, file Value) string {
 	return Repr(Tuple(args))
 }
 
-// isOSError knows OSError and its subclasses, whose text is made of number, message and
-// file.
+// isOSError recognizes OSError and its subclasses, whose text consists of number, message and file.
 func isOSError(g Global) bool {
 	if g.Module != "builtins" {
 		return false
@@ -193,11 +190,11 @@ func isOSError(g Global) bool {
 	return false
 }
 
-// maxFrames bounds the traceback that is read from one pickle.
+// maxFrames bounds the traceback of one pickle.
 const maxFrames = 1024
 
-// Traceback reads the pickle of a traceback, as tblib writes it and Dask sends it, outermost
-// call first. It returns nil for anything else.
+// Traceback reads the pickle of a traceback, as written by tblib and sent by Dask, outermost call first. It returns nil
+// for anything else.
 func Traceback(v Value) []TraceFrame {
 	var frames []TraceFrame
 	for range maxFrames {
@@ -225,7 +222,7 @@ func Traceback(v Value) []TraceFrame {
 	return frames
 }
 
-// attribute returns what the state of an object has under a name, nil if it has not.
+// attribute returns a named value of the state of an object, nil if there is none.
 func attribute(v Value, name string) Value {
 	o, ok := v.(*Object)
 	if !ok {
@@ -245,8 +242,8 @@ func attribute(v Value, name string) Value {
 	return a
 }
 
-// DumpException pickles an error as Dask's messages have them in "exception": bytes, to be sent with wire.Serialize. An
-// *Exception stays what it is; other errors become RuntimeError.
+// DumpException pickles an error in the form of "exception" in Dask's messages: bytes, to be sent with wire.Serialize.
+// An *Exception is preserved; other errors become RuntimeError.
 func DumpException(err error) ([]byte, error) {
 	e, ok := err.(*Exception)
 	if !ok {
@@ -255,8 +252,8 @@ func DumpException(err error) ([]byte, error) {
 	return Append(nil, e, Options{Protocol: 4})
 }
 
-// LoadException reads what a message has in "exception". Nothing in it is executed: of a class that Go does not know
-// the name is kept.
+// LoadException reads the value of "exception" of a message. Nothing in it is executed: for an unknown class the name
+// is kept.
 func LoadException(b []byte, lim Limits) (*Exception, error) {
 	tree, err := Load(b, nil, lim)
 	if err != nil {
@@ -269,5 +266,5 @@ func LoadException(b []byte, lim Limits) (*Exception, error) {
 	if e, ok := v.(*Exception); ok {
 		return e, nil
 	}
-	return nil, fmt.Errorf("wire: a %s is no exception", TypeName(tree))
+	return nil, fmt.Errorf("wire: %s is not an exception", TypeName(tree))
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// keyBudget bounds the work that one key is worth, in bytes and items. A tuple beyond it
-// (a few bytes of pickle can describe one with 2^100 items) is a key that equals nothing.
+// keyBudget bounds the cost of one key, in bytes and items. A tuple beyond it (a few bytes of pickle can describe one
+// with 2^100 items) is a key that equals nothing.
 const keyBudget = 1 << 16
 
 // Keys of types that must not equal each other, or that Go cannot compare.
@@ -24,9 +24,8 @@ type (
 	naiveKey timeKey
 )
 
-// keyOf returns something comparable that is the same for all values that Python holds for
-// equal to v, and the work it took. ok is false for what equals nothing but itself here:
-// NaN, unhashable values, keys beyond the budget.
+// keyOf returns a comparable value that is the same for all values equal to v in Python, and its cost. ok is false for
+// values that only equal themselves here: NaN, unhashable values, keys beyond the budget.
 func keyOf(v Value, budget int) (k any, work int, ok bool) {
 	switch x := v.(type) {
 	case nil:
@@ -82,9 +81,8 @@ func keyOf(v Value, budget int) (k any, work int, ok bool) {
 	return nil, 1, false
 }
 
-// appendTupleKey appends an encoding of the tuple that equal tuples share. Of nodes that
-// are equal to themselves only there is none; they make the tuple a key without equals,
-// which left < 0 tells.
+// appendTupleKey appends an encoding of the tuple that equal tuples share. Nodes that are only equal to themselves have
+// none; they make the tuple a key without equals, reported by left < 0.
 func appendTupleKey(b []byte, t Tuple, budget int) (out []byte, left int) {
 	b = binary.AppendUvarint(append(b, 't'), uint64(len(t)))
 	budget -= 1 + len(t)

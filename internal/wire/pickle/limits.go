@@ -5,20 +5,20 @@ import (
 	"fmt"
 )
 
-// Limits bound what one pickle may cost. A zero field means its default, so the zero Limits
-// are good for bytes from anyone.
+// Limits bound the cost of one pickle. A zero field means its default, so the zero Limits are suitable for untrusted
+// input.
 type Limits struct {
-	// Nodes is the most values that are pushed on the stack, which is the number of nodes
-	// and of references to them. Default 16,777,216.
+	// Nodes is the maximum number of values pushed on the stack, which is the number of nodes and of references to
+	// them. Default 16,777,216.
 	Nodes int
-	// Depth is the most levels of the result, and of open marks. Default 2,048: Python's
-	// own pickler ends at about 1,000.
+	// Depth is the maximum nesting of the result, and of open marks. Default 2,048: Python's own pickler ends at about
+	// 1,000.
 	Depth int
-	// Memo is the most entries of the memo. Default 16,777,216.
+	// Memo is the maximum number of entries of the memo. Default 16,777,216.
 	Memo int
-	// IntBytes is the most bytes of one int. Default 65,536.
+	// IntBytes is the maximum number of bytes of one int. Default 65,536.
 	IntBytes int
-	// StringBytes is the most bytes of all str together, which are copied. Default 1 GiB.
+	// StringBytes is the maximum number of bytes of all str together, which are copied. Default 1 GiB.
 	StringBytes int
 }
 
@@ -37,25 +37,24 @@ func (l Limits) withDefaults() Limits {
 // ErrLimit is returned for a pickle beyond its Limits.
 var ErrLimit = errors.New("pickle: beyond the limit")
 
-// limitText says which limit was exceeded. It stands inside an Error, which has the name of the package.
+// limitText is the exceeded limit. It is used inside an Error, which has the name of the package.
 type limitText string
 
 func (e limitText) Error() string        { return "beyond the limit" + string(e) }
 func (e limitText) Is(target error) bool { return target == ErrLimit }
 
-// limitError names a limit and what would lift it.
+// limitError returns an error with a limit and the field that raises it.
 func limitError(field string, limit int) error {
 	return limitText(fmt.Sprintf(" of %d (Limits.%s)", limit, field))
 }
 
-// Error is what is wrong with a pickle, and where.
+// Error is returned for an invalid pickle, with the position.
 type Error struct {
-	// Op is the opcode's name, as pickletools has it; "" for an error of no opcode.
+	// Op is the opcode's name in pickletools; "" for an error without an opcode.
 	Op string
-	// Offset is the opcode's place in bytes from the start.
+	// Offset is the opcode's position in bytes from the start.
 	Offset int
-	// Err is what is wrong: it wraps io.ErrUnexpectedEOF where bytes are missing, ErrLimit
-	// where there is too much.
+	// Err is the cause: it wraps io.ErrUnexpectedEOF for truncated input, ErrLimit for an exceeded limit.
 	Err error
 }
 

@@ -8,25 +8,24 @@ import (
 	"math"
 )
 
-// Load reads one pickle of protocol 0 to 5 into an inert tree. Nothing is imported, called
-// or executed, whatever it says. buffers are the out-of-band buffers of protocol 5 in
-// their order; nil where there are none. What follows the pickle's end is ignored, as
-// Python does.
+// Load reads one pickle of protocol 0 to 5 into an inert tree. Nothing is imported, called or executed. buffers are the
+// out-of-band buffers of protocol 5 in their order; nil if there are none. Data after the pickle's end is ignored, as
+// in Python.
 //
-// bytes, bytearray and buffer nodes borrow from data and buffers: these must not change
-// while the tree is in use. Strings are copies.
+// bytes, bytearray and buffer nodes borrow from data and buffers, which must not change while the tree is in use.
+// Strings are copies.
 func Load(data []byte, buffers [][]byte, lim Limits) (Value, error) {
 	v, _, err := LoadNext(data, buffers, lim)
 	return v, err
 }
 
-// LoadNext is Load for data in which something may follow: n is the number of bytes read.
+// LoadNext is Load for data that may be followed by other data: n is the number of bytes read.
 func LoadNext(data []byte, buffers [][]byte, lim Limits) (v Value, n int, err error) {
 	l := loader{data: data, buffers: buffers, lim: lim.withDefaults()}
 	l.keyWork = 64*len(data) + 1<<20
 	v, err = l.run()
 	if err == nil && l.containers > l.lim.Depth {
-		// With fewer containers than levels allowed there is nothing to measure.
+		// With fewer containers than allowed levels there is nothing to measure.
 		if err = checkDepth(v, l.lim.Depth); err != nil {
 			err = &Error{Op: "STOP", Offset: l.start, Err: err}
 		}
@@ -58,7 +57,7 @@ type loader struct {
 	strBytes int
 	keyWork  int                       // what is left for the comparison of keys
 	sets     map[*Set]map[any]struct{} // keys of the sets that have items
-	// containers bounds the depth of the result from above.
+	// containers is an upper bound of the depth of the result.
 	containers int
 }
 
@@ -88,7 +87,7 @@ func (l *loader) run() (Value, error) {
 	}
 }
 
-// step does one opcode.
+// step executes one opcode.
 func (l *loader) step(op byte) error {
 	switch op {
 	case opProto:
@@ -105,7 +104,7 @@ func (l *loader) step(op byte) error {
 		if err != nil {
 			return err
 		}
-		// A frame is a hint for readers of files. Like CPython, insist that it is there.
+		// A frame is a hint for readers of files. Like CPython, require that it is complete.
 		if n > uint64(len(l.data)-l.pos) {
 			return fmt.Errorf("a frame of %d bytes, %d are left: %w", n, len(l.data)-l.pos, io.ErrUnexpectedEOF)
 		}
@@ -224,7 +223,7 @@ func (l *loader) uint(size int) (uint64, error) {
 	return n, nil
 }
 
-// counted returns bytes that follow their count of the given size.
+// counted returns bytes after their count of the given size.
 func (l *loader) counted(size int) ([]byte, error) {
 	n, err := l.uint(size)
 	if err != nil {
@@ -236,7 +235,7 @@ func (l *loader) counted(size int) ([]byte, error) {
 	return l.take(int(n))
 }
 
-// push counts: each push is paid by at least one byte of the pickle.
+// push counts nodes: each push needs at least one byte of the pickle.
 func (l *loader) push(v Value) error {
 	if l.nodes++; l.nodes > l.lim.Nodes {
 		return limitError("Nodes", l.lim.Nodes)
@@ -262,8 +261,8 @@ func (l *loader) top() (Value, error) {
 	return l.stack[len(l.stack)-1], nil
 }
 
-// popMark removes the last mark and returns what is above it, as a part of the stack: to
-// be copied before the next push.
+// popMark removes the last mark and returns the values above it, as a part of the stack: to be copied before the next
+// push.
 func (l *loader) popMark() ([]Value, error) {
 	if len(l.marks) == 0 {
 		return nil, errNoMark
@@ -283,9 +282,9 @@ func (l *loader) unmark() {
 	}
 }
 
-// discard is POP, of a value or of a mark that has nothing above it. What is called and
-// then thrown away was called for its effect: cloudpickle fills functions and classes so.
-// The effect becomes a step of the first argument.
+// discard implements POP, of a value or of a mark with nothing above it. A call whose result is discarded was made for
+// its effect: cloudpickle sets the state of functions and classes this way. The effect becomes a step of the first
+// argument.
 func (l *loader) discard() error {
 	if len(l.marks) > 0 && l.fence == len(l.stack) {
 		l.unmark()

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// errKeyWork ends a load that makes Go compare ever the same long keys.
+// errKeyWork ends a load that compares the same long keys too often.
 var errKeyWork = limitText(": the comparison of keys is worth no more than 64 times the pickle's size")
 
-// container does the opcodes of tuples, lists, dicts and sets.
+// container executes the opcodes of tuples, lists, dicts and sets.
 func (l *loader) container(op byte) error {
 	switch op {
 	case opEmptyTuple:
@@ -136,7 +136,7 @@ func (l *loader) addItems(items []Value) error {
 	}
 	switch x := target.(type) {
 	case *Set:
-		// Python writes large sets in parts of a thousand.
+		// Python writes large sets in parts of a thousand items.
 		seen := l.sets[x]
 		if seen == nil {
 			seen = make(map[any]struct{}, len(items))
@@ -157,7 +157,7 @@ func (l *loader) addItems(items []Value) error {
 	return nil
 }
 
-// key is keyOf within what the whole load may spend on keys.
+// key is keyOf within the budget of the whole load for keys.
 func (l *loader) key(v Value) (k any, ok bool, err error) {
 	switch v.(type) {
 	case *List, *Dict, *Set, *ByteArray:
@@ -188,8 +188,7 @@ func (l *loader) fill(d *Dict, pairs []Value) error {
 	return nil
 }
 
-// unique appends to a set's items those that are not there yet. seen are the keys of those
-// that are.
+// unique appends new items to those of a set. seen are the keys of the existing ones.
 func (l *loader) unique(have, items []Value, seen map[any]struct{}) ([]Value, error) {
 	for _, v := range items {
 		k, ok, err := l.key(v)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// memoize is MEMOIZE, PUT, BINPUT and LONG_BINPUT.
+// memoize implements MEMOIZE, PUT, BINPUT and LONG_BINPUT.
 func (l *loader) memoize(op byte) error {
 	var at uint64
 	var err error
@@ -36,8 +36,8 @@ func (l *loader) memoize(op byte) error {
 	case at == uint64(len(l.memo)) && len(l.sparse) == 0:
 		l.memo = append(l.memo, v)
 	default:
-		// A number far away must not cost memory up to there. Once there is one, the rest
-		// goes with it: the count of both is what MEMOIZE numbers by.
+		// A large index must not cost memory up to it. After the first one, later ones are stored with it: MEMOIZE uses
+		// the count of both.
 		if l.sparse == nil {
 			l.sparse = make(map[uint64]Value)
 		}
@@ -46,7 +46,7 @@ func (l *loader) memoize(op byte) error {
 	return nil
 }
 
-// recall is GET, BINGET and LONG_BINGET.
+// recall implements GET, BINGET and LONG_BINGET.
 func (l *loader) recall(op byte) error {
 	var at uint64
 	var err error
@@ -71,7 +71,7 @@ func (l *loader) recall(op byte) error {
 	return l.push(v)
 }
 
-// decimal reads a number that is not negative, in a line of its own.
+// decimal reads a non-negative number on a separate line.
 func (l *loader) decimal() (uint64, error) {
 	line, err := l.line()
 	if err != nil {
@@ -84,8 +84,7 @@ func (l *loader) decimal() (uint64, error) {
 	return n, nil
 }
 
-// readOnly is READONLY_BUFFER: another view of the same memory, while the memo keeps the
-// first one.
+// readOnly implements READONLY_BUFFER: another view of the same memory, while the memo keeps the first one.
 func (l *loader) readOnly() error {
 	v, err := l.top()
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"errors"
 )
 
-// object does the opcodes that name things, and those that would call them.
+// object executes the opcodes of names and calls.
 func (l *loader) object(op byte) error {
 	switch op {
 	case opGlobal:
@@ -86,7 +86,7 @@ func (l *loader) globalLines() (Global, error) {
 	return l.global(module, name), nil
 }
 
-// global gives Python 2's names, which protocols 0 to 2 use, their names of Python 3.
+// global converts names of Python 2, which protocols 0 to 2 use, to those of Python 3.
 func (l *loader) global(module, name string) Global {
 	if l.proto < 3 {
 		return python3Name(module, name)
@@ -94,7 +94,7 @@ func (l *loader) global(module, name string) Global {
 	return Global{module, name}
 }
 
-// call is REDUCE, NEWOBJ and NEWOBJ_EX.
+// call implements REDUCE, NEWOBJ and NEWOBJ_EX.
 func (l *loader) call(op byte) error {
 	n := 2
 	if op == opNewObjEx {
@@ -124,7 +124,7 @@ func (l *loader) call(op byte) error {
 	return l.pushContainer(o)
 }
 
-// callable refuses to take plain data for a function or class.
+// callable rejects plain data as a function or class.
 func callable(v Value) error {
 	switch v.(type) {
 	case Global, *Object, *PersistentID:
@@ -133,7 +133,7 @@ func callable(v Value) error {
 	return errors.New("a " + TypeName(v) + " cannot be called")
 }
 
-// instance is INST and OBJ of protocols 0 and 1: without arguments the class is not called.
+// instance implements INST and OBJ of protocols 0 and 1: without arguments the class is not called.
 func (l *loader) instance(class Value, args []Value) error {
 	if err := callable(class); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (l *loader) instance(class Value, args []Value) error {
 	return l.pushContainer(o)
 }
 
-// build is BUILD: the state stays beside the object.
+// build implements BUILD: the state is recorded with the object.
 func (l *loader) build() error {
 	if len(l.stack)-l.fence < 2 {
 		return errUnderflow

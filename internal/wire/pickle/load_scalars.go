@@ -15,7 +15,7 @@ func (l *loader) pushUint(size int) error {
 	return l.push(int64(n))
 }
 
-// pushLong reads a two's complement, little-endian int behind its count of bytes.
+// pushLong reads a two's complement, little-endian int after its count of bytes.
 func (l *loader) pushLong(size int) error {
 	n, err := l.uint(size)
 	if err != nil {
@@ -57,7 +57,7 @@ func longValue(raw []byte) Value {
 	return intValue(x)
 }
 
-// intValue is the node of an int: int64 wherever it fits.
+// intValue returns the node of an int: int64 if it fits.
 func intValue(x *big.Int) Value {
 	if x.IsInt64() {
 		return x.Int64()
@@ -85,8 +85,8 @@ func (l *loader) pushText(b []byte) error {
 	return l.push(s)
 }
 
-// validString accepts UTF-8 and, in it, the three bytes of lone surrogates: Python's str
-// may have them (file names do), and its pickles are written with "surrogatepass".
+// validString accepts UTF-8 and the three bytes of lone surrogates: Python's str may have them (file names do), and its
+// pickles are written with "surrogatepass".
 func validString(s string) bool {
 	if utf8.ValidString(s) {
 		return true

@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxDigits is what Python allows for the conversion of text into an int.
+// maxDigits is Python's limit for the conversion of text to an int.
 const maxDigits = 4300
 
-// line reads to the end of the line, without it.
+// line reads to the end of the line, exclusive.
 func (l *loader) line() (string, error) {
 	n := bytes.IndexByte(l.data[l.pos:], '\n')
 	if n < 0 {
@@ -28,7 +28,7 @@ func (l *loader) line() (string, error) {
 	return s, nil
 }
 
-// text does the opcodes of protocols 0 and 1 that protocol 2 no longer needs.
+// text executes the opcodes of protocols 0 and 1 that protocol 2 no longer needs.
 func (l *loader) text(op byte) error {
 	switch op {
 	case opBinString, opShortBinString:
@@ -87,8 +87,7 @@ func (l *loader) pushIntText(s string) error {
 	return l.push(intValue(x))
 }
 
-// binString is a str of Python 2, which was bytes: Python 3 takes ASCII only, unless told
-// otherwise.
+// binString decodes a str of Python 2, which was bytes: Python 3 accepts only ASCII by default.
 func (l *loader) binString(op byte) error {
 	size := 1
 	if op == opBinString {
@@ -113,7 +112,7 @@ func ascii[T string | []byte](s T) bool {
 	return true
 }
 
-// unquote reads the repr of a str of Python 2.
+// unquote parses the repr of a str of Python 2.
 func unquote(s string) (string, error) {
 	if len(s) < 2 || s[0] != s[len(s)-1] || s[0] != '"' && s[0] != '\'' {
 		return "", errors.New("the str is not in quotes")
@@ -158,8 +157,8 @@ func unquote(s string) (string, error) {
 	return string(out), nil
 }
 
-// rawUnicodeEscape reads Latin-1 in which \uxxxx and \Uxxxxxxxx are escapes, unless an odd
-// number of backslashes stands before theirs.
+// rawUnicodeEscape decodes Latin-1 in which \uxxxx and \Uxxxxxxxx are escapes, unless preceded by an odd number of
+// backslashes.
 func rawUnicodeEscape(s string) (string, error) {
 	out := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {

@@ -12,7 +12,7 @@ type Range struct {
 	Start, Stop, Step Value
 }
 
-// Slice is Python's slice. Its parts are anything, None most often.
+// Slice is Python's slice. Its parts are any values, usually None.
 type Slice struct {
 	Start, Stop, Step Value
 }
@@ -23,7 +23,7 @@ type Decimal string
 // UUID is Python's uuid.UUID, most significant byte first.
 type UUID [16]byte
 
-// String writes the UUID as Python does, in groups of 8-4-4-4-12 digits.
+// String returns the UUID in Python's form, in groups of 8-4-4-4-12 digits.
 func (u UUID) String() string {
 	s := hex.EncodeToString(u[:])
 	return strings.Join([]string{s[:8], s[8:12], s[12:16], s[16:20], s[20:]}, "-")
@@ -45,7 +45,7 @@ func (u UUID) pickleTree(int) (Value, error) {
 	return New(Global{"uuid", "UUID"}).WithState(NewDict("int", new(big.Int).SetBytes(u[:]))), nil
 }
 
-// rationalTree is fractions.Fraction(numerator, denominator).
+// rationalTree returns fractions.Fraction(numerator, denominator).
 func rationalTree(r *big.Rat) Value {
 	return Call(Global{"fractions", "Fraction"}, intValue(r.Num()), intValue(r.Denom()))
 }
@@ -93,7 +93,7 @@ func buildDecimal(_ *decoder, o *Object) (any, bool, error) {
 	return Decimal(s), ok && decimalText.MatchString(s), nil
 }
 
-// decimalText is what Python's str of a Decimal looks like. Its constructor takes more.
+// decimalText matches Python's str of a Decimal. Its constructor accepts more.
 var decimalText = regexp.MustCompile(`^-?(?:[0-9]+(?:\.[0-9]+)?|[0-9](?:\.[0-9]+)?E[+-][0-9]+|s?NaN[0-9]*|Infinity)$`)
 
 // toBig returns an int node as a big.Int.
@@ -107,8 +107,7 @@ func toBig(v Value) (*big.Int, bool) {
 	return nil, false
 }
 
-// buildFraction takes Fraction(n, d) and, from Python before 3.12 by protocol or version,
-// Fraction("n/d").
+// buildFraction decodes Fraction(n, d) and, from Python before 3.12 by protocol or version, Fraction("n/d").
 func buildFraction(_ *decoder, o *Object) (any, bool, error) {
 	if !o.call(1, 2) {
 		return nil, false, nil

@@ -82,7 +82,7 @@ const (
 	opReadOnlyBuffer = 0x98
 )
 
-// highestProtocol is what CPython 3.8 to 3.14 have.
+// highestProtocol is that of CPython 3.8 to 3.14.
 const highestProtocol = 5
 
 // opNames are the names of pickletools.
@@ -103,7 +103,7 @@ var opNames = [256]string{
 	opByteArray8: "BYTEARRAY8", opNextBuffer: "NEXT_BUFFER", opReadOnlyBuffer: "READONLY_BUFFER",
 }
 
-// opName names an opcode for messages.
+// opName returns the name of an opcode for messages.
 func opName(op byte) string {
 	if n := opNames[op]; n != "" {
 		return n

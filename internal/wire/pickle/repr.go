@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxRepr and reprDepth bound what Repr says about a tree that may be endless.
+// maxRepr and reprDepth bound the output of Repr for a tree that may be infinite.
 const (
 	maxRepr   = 8 << 10
 	reprDepth = 64
 )
 
-// Repr writes a tree much like Python's repr would, for people and logs. It is cut off
-// after 8 KiB, and has "..." where a container is inside of itself.
+// Repr formats a tree like Python's repr, for display and logs. It is truncated after 8 KiB, and has "..." where a
+// container is inside itself.
 func Repr(v Value) string {
 	r := repr{open: make(map[any]struct{})}
 	r.value(v, 0)
@@ -31,31 +31,31 @@ func Repr(v Value) string {
 	return s
 }
 
-// String is Repr.
+// String returns Repr of the node.
 func (o *Object) String() string { return Repr(o) }
 
-// String is Repr.
+// String returns Repr of the node.
 func (d *Dict) String() string { return Repr(d) }
 
-// String is Repr.
+// String returns Repr of the node.
 func (l *List) String() string { return Repr(l) }
 
-// String is Repr.
+// String returns Repr of the node.
 func (t Tuple) String() string { return Repr(t) }
 
-// String is Repr.
+// String returns Repr of the node.
 func (s *Set) String() string { return Repr(s) }
 
-// String is Repr.
+// String returns Repr of the node.
 func (s *FrozenSet) String() string { return Repr(s) }
 
-// String is Repr.
+// String returns Repr of the node.
 func (b *ByteArray) String() string { return Repr(b) }
 
-// String is Repr.
+// String returns Repr of the node.
 func (b *Buffer) String() string { return Repr(b) }
 
-// String is Repr.
+// String returns Repr of the node.
 func (p *PersistentID) String() string { return Repr(p) }
 
 type repr struct {
@@ -116,7 +116,7 @@ func (r *repr) value(v Value, depth int) {
 	}
 }
 
-// floatRepr has a point or an exponent, so that it reads as a float.
+// floatRepr has a point or an exponent, to be distinguishable from an int.
 func floatRepr(x float64) string {
 	switch {
 	case math.IsNaN(x):
@@ -230,7 +230,7 @@ func (r *repr) items(begin string, items []Value, end string, depth int) {
 	r.b.WriteString(end)
 }
 
-// object writes a call, and what follows it after a bar.
+// object writes a call, followed by its steps after a bar.
 func (r *repr) object(o *Object, depth int) {
 	r.value(o.Func, depth)
 	if o.Kind == NewObj {

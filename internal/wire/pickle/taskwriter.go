@@ -2,15 +2,14 @@ package pickle
 
 import "fmt"
 
-// TaskWriter writes many of Dask's tasks that call one function with the same keyword
-// arguments, as those of a map do. Each is a pickle of its own, but all begin with the same
-// bytes, which hold the function and the keyword arguments: Prefix. Append writes what
-// follows them.
+// TaskWriter writes many of Dask's tasks that call one function with the same keyword arguments, like those of a map.
+// Each is a separate pickle, but all begin with the same bytes, which contain the function and the keyword arguments:
+// Prefix. Append writes the rest.
 //
-// What the arguments of a task share with the function is one object for Python too, as it
-// is where both are written by one Append.
+// Objects that the arguments of a task share with the function are one object in Python too, as if both were written by
+// one Append.
 //
-// It belongs to one goroutine.
+// It must be used by one goroutine.
 type TaskWriter struct {
 	prefix  []byte
 	buffers [][]byte
@@ -20,11 +19,10 @@ type TaskWriter struct {
 	kwargs  int
 }
 
-// taskNodes bounds what is written beyond a multiple of what a task has.
+// taskNodes bounds the output beyond a multiple of the nodes of a task.
 const taskNodes = 1 << 16
 
-// NewTaskWriter writes the prefix. kwargs may be nil. The pickles have protocol 5, and
-// Buffer values are out of band.
+// NewTaskWriter writes the prefix. kwargs may be nil. The pickles have protocol 5, and Buffer values are out of band.
 func NewTaskWriter(fn Value, kwargs *Dict) (*TaskWriter, error) {
 	if kwargs == nil {
 		kwargs = new(Dict)
@@ -32,7 +30,7 @@ func NewTaskWriter(fn Value, kwargs *Dict) (*TaskWriter, error) {
 	t := new(TaskWriter)
 	w := writer{b: []byte{opProto, 5}, opts: Options{Protocol: 5, Buffers: &t.buffers,
 		Depth: Limits{}.withDefaults().Depth}, budget: taskNodes}
-	// All of it is remembered: what the tasks have in common with it is not known yet.
+	// Everything is remembered: it is not known yet what the tasks share with it.
 	w.cyclic, w.shared = true, make(map[any]bool)
 	w.shared[nil] = true
 	w.count(Tuple{fn, kwargs})
@@ -60,15 +58,14 @@ func NewTaskWriter(fn Value, kwargs *Dict) (*TaskWriter, error) {
 	return t, nil
 }
 
-// Prefix is what all of the pickles begin with. It must not be changed.
+// Prefix returns the common beginning of all pickles. It must not be modified.
 func (t *TaskWriter) Prefix() []byte { return t.prefix }
 
-// Buffers are the out-of-band buffers of the prefix. Those of a task come after them.
+// Buffers returns the out-of-band buffers of the prefix. Those of a task follow them.
 func (t *TaskWriter) Buffers() [][]byte { return t.buffers }
 
-// Append appends the rest of the pickle of the task key = fn(*args, **kwargs), which needs
-// deps. Buffers of args are appended to buffers, which may be nil if they have none. After
-// an error dst is as long as before.
+// Append appends the rest of the pickle of the task key = fn(*args, **kwargs), which needs deps. Buffers of args are
+// appended to buffers, which may be nil if they have none. After an error dst has its previous length.
 func (t *TaskWriter) Append(dst []byte, key Value, args, deps []Value, buffers *[][]byte) ([]byte, error) {
 	w := writer{b: dst, opts: Options{Protocol: 5, Buffers: buffers, Depth: Limits{}.withDefaults().Depth},
 		budget: taskNodes, base: t.memo, places: t.places}
@@ -84,7 +81,7 @@ func (t *TaskWriter) Append(dst []byte, key Value, args, deps []Value, buffers *
 	return w.b, nil
 }
 
-// taskState writes the slots of a Task that follow the first, in the order of their names.
+// taskState writes the slots of a Task after the first, in the order of their names.
 func (w *writer) taskState(t *TaskWriter, key Value, args, deps []Value) error {
 	w.op(opMark)
 	for _, d := range deps {
@@ -110,8 +107,8 @@ func (w *writer) taskState(t *TaskWriter, key Value, args, deps []Value) error {
 	return nil
 }
 
-// isSimpleRef tells whether a node is a reference by a plain key, of which nothing is worth
-// a search for what it shares with others.
+// isSimpleRef reports whether a node is a reference by a plain key, for which a search for shared nodes is not
+// worthwhile.
 func isSimpleRef(v Value) bool {
 	o, ok := v.(*Object)
 	if !ok || o.Kind != Reduce || len(o.Steps) > 0 || len(o.Args) > 2 {
@@ -128,7 +125,7 @@ func isSimpleRef(v Value) bool {
 	return true
 }
 
-// isContainer tells whether a node has others below it.
+// isContainer reports whether a node has children.
 func isContainer(v Value) bool {
 	switch v.(type) {
 	case *List, Tuple, *Dict, *Set, *FrozenSet, *Object, *PersistentID:

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// NaiveTime is a datetime without a time zone: a date and a time of day, of nowhere in
-// particular. Time has them in UTC, which means nothing.
+// NaiveTime is a datetime without a time zone: a date and a time of day. Time has them in UTC, which has no meaning.
 type NaiveTime struct {
 	time.Time
 	// Fold is true for the second of two equal times, when clocks are set back.
@@ -24,31 +23,29 @@ type Date struct {
 // TimeOfDay is Python's time.
 type TimeOfDay struct {
 	Hour, Minute, Second, Microsecond int
-	// Zone is its time zone, nil for a time of nowhere.
+	// Zone is the time zone, nil if there is none.
 	Zone *Timezone
 	// Fold is true for the second of two equal times, when clocks are set back.
 	Fold bool
 }
 
-// TimeDelta is a timedelta that is too long for a time.Duration, which ends at 292 years.
-// Only Days is negative.
+// TimeDelta is a timedelta that is too long for a time.Duration, whose limit is 292 years. Only Days is negative.
 type TimeDelta struct {
 	Days, Seconds, Microseconds int64
 }
 
 // Timezone is Python's datetime.timezone, or a zone of zoneinfo.
 type Timezone struct {
-	// Name is the name that Python has for it: "" for timezone(offset), the zone's key,
-	// like "Europe/Berlin", for one of zoneinfo.
+	// Name is the name in Python: "" for timezone(offset), the zone's key, such as "Europe/Berlin", for zoneinfo.
 	Name string
 	// Offset is the difference to UTC, positive in the east; 0 for zoneinfo.
 	Offset time.Duration
-	// Zoneinfo tells that the zone is zoneinfo.ZoneInfo(Name).
+	// Zoneinfo reports whether the zone is zoneinfo.ZoneInfo(Name).
 	Zoneinfo bool
 }
 
-// Location returns the zone as Go has it. Zones of zoneinfo come from Go's database: an
-// error means that it does not have this one.
+// Location returns the zone in Go. Zones of zoneinfo come from Go's database: it returns an error if it does not have
+// the zone.
 func (z Timezone) Location() (*time.Location, error) {
 	switch {
 	case z.Zoneinfo:
@@ -69,7 +66,7 @@ func (t NaiveTime) pickleTree(int) (Value, error) {
 }
 
 func (d Date) pickleTree(int) (Value, error) {
-	// The constructor checks the fields, which nobody here has done.
+	// The constructor checks the fields.
 	return Call(Global{"datetime", "date"}, int64(d.Year), int64(d.Month), int64(d.Day)), nil
 }
 
@@ -99,7 +96,7 @@ func (z Timezone) pickleTree(int) (Value, error) {
 	return timezoneTree(z.Offset, z.Name), nil
 }
 
-// timezone reads a tzinfo: of datetime, zoneinfo or pytz' UTC.
+// timezone decodes a tzinfo: of datetime, zoneinfo or pytz' UTC.
 func timezone(v Value) (Timezone, bool) {
 	o, ok := v.(*Object)
 	if !ok || len(o.Steps) > 0 || o.Kind != Reduce {
@@ -125,7 +122,7 @@ func timezone(v Value) (Timezone, bool) {
 		}
 		return Timezone{}, false
 	}
-	// Protocols before 4 have no dotted names, and some later writers still do it this way.
+	// Protocols before 4 have no dotted names, and some later writers still use this form.
 	if f, ok := o.Func.(*Object); ok && len(f.Args) == 2 {
 		if g, _ := f.Class(); g.Is("builtins", "getattr") && f.Args[0] == Value(Global{"zoneinfo", "ZoneInfo"}) &&
 			f.Args[1] == Value("_unpickle") {
@@ -148,7 +145,7 @@ func buildTimezone(_ *decoder, o *Object) (any, bool, error) {
 	return z, ok, nil
 }
 
-// timedelta reads timedelta(days, seconds, microseconds).
+// timedelta decodes timedelta(days, seconds, microseconds).
 func timedelta(v Value) (TimeDelta, bool) {
 	o, ok := v.(*Object)
 	if !ok || !o.call(3, 3) {
@@ -192,7 +189,7 @@ func buildTimeDelta(_ *decoder, o *Object) (any, bool, error) {
 	return t, true, nil
 }
 
-// fields reads arguments that are all small ints.
+// fields decodes arguments that are all small ints.
 func fields(args Tuple) ([]int, bool) {
 	n := make([]int, len(args))
 	for i, a := range args {
@@ -205,7 +202,7 @@ func fields(args Tuple) ([]int, bool) {
 	return n, true
 }
 
-// onCalendar makes a time of fields that must be right: Go would count over.
+// onCalendar returns a time of fields that must be valid: Go would normalize them.
 func onCalendar(year, month, day, hour, minute, second, us int, loc *time.Location) (time.Time, bool) {
 	if year < 1 || year > 9999 || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 ||
 		second > 59 || us > 999_999 {
@@ -247,8 +244,8 @@ func buildDatetime(_ *decoder, o *Object) (any, bool, error) {
 	return unfold(t, fold), true, nil
 }
 
-// unfold chooses between the two times that a clock shows twice when it is set back: the
-// first, or with fold the second.
+// unfold chooses between the two times that a clock shows twice when it is set back: the first, or with fold the
+// second.
 func unfold(t time.Time, fold bool) time.Time {
 	for _, d := range []time.Duration{-time.Hour, -30 * time.Minute, 30 * time.Minute, time.Hour} {
 		other := t.Add(d)
@@ -298,7 +295,7 @@ func buildTime(_ *decoder, o *Object) (any, bool, error) {
 	return t, t.Hour < 24 && t.Minute < 60 && t.Second < 60 && t.Microsecond < 1e6, nil
 }
 
-// buildTimestamp reads pandas' Timestamp: a count since 1970, and its resolution.
+// buildTimestamp decodes pandas' Timestamp: a count since 1970, and its resolution.
 func buildTimestamp(_ *decoder, o *Object) (any, bool, error) {
 	if !o.call(3, 4) {
 		return nil, false, nil
@@ -343,7 +340,7 @@ func buildTimestamp(_ *decoder, o *Object) (any, bool, error) {
 	return t.In(loc), true, nil
 }
 
-// datetimeTree is the aware datetime of a time: UTC, or the offset that its zone has then.
+// datetimeTree returns the aware datetime of a time: UTC, or the offset of its zone at that time.
 func datetimeTree(t time.Time) (Value, error) {
 	_, offset := t.Zone()
 	raw, err := datetimeBytes(t, 0)
@@ -353,7 +350,7 @@ func datetimeTree(t time.Time) (Value, error) {
 	return Call(Global{"datetime", "datetime"}, raw, timezoneTree(time.Duration(offset)*time.Second, "")), nil
 }
 
-// datetimeBytes is the form in which Python's datetime pickles its fields.
+// datetimeBytes returns the form in which Python's datetime pickles its fields.
 func datetimeBytes(t time.Time, fold byte) ([]byte, error) {
 	year := t.Year()
 	if year < 1 || year > 9999 {
@@ -365,7 +362,7 @@ func datetimeBytes(t time.Time, fold byte) ([]byte, error) {
 		byte(t.Second()), byte(us >> 16), byte(us >> 8), byte(us)}, nil
 }
 
-// timezoneTree is datetime.timezone(offset) or, with a name, timezone(offset, name).
+// timezoneTree returns datetime.timezone(offset) or, with a name, timezone(offset, name).
 func timezoneTree(offset time.Duration, name string) Value {
 	args := Tuple{timedeltaTree(offset)}
 	if name != "" {
@@ -374,7 +371,7 @@ func timezoneTree(offset time.Duration, name string) Value {
 	return &Object{Func: Global{"datetime", "timezone"}, Args: args}
 }
 
-// timedeltaTree is a timedelta in Python's normal form: only the days are negative.
+// timedeltaTree returns a timedelta in Python's normal form: only the days are negative.
 func timedeltaTree(d time.Duration) Value {
 	us := int64(d / time.Microsecond)
 	const perDay = 24 * 60 * 60 * 1_000_000

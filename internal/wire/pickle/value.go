@@ -2,8 +2,7 @@ package pickle
 
 import "fmt"
 
-// Value is one node of the inert tree that Load makes and Append takes. Its dynamic type
-// is one of
+// Value is one node of the inert tree that Load returns and Append accepts. Its dynamic type is one of
 //
 //	nil           None
 //	bool          bool
@@ -23,13 +22,12 @@ import "fmt"
 //	*Buffer       a buffer, out of band
 //	*PersistentID a reference that only the sender's and receiver's agreement explains
 //
-// What was one object in Python is one node here: pointers, and the slices of Tuple and
-// []byte, are shared as they were there. So a tree may be a graph with shared parts and
-// with cycles. Equal, Repr, Walk, Decode and Append know that; a walker of your own should
-// use Walk.
+// One object in Python is one node here: pointers, and the slices of Tuple and []byte, are shared as in Python. So a
+// tree may be a graph with shared parts and with cycles. Equal, Repr, Walk, Decode and Append support that; other code
+// should use Walk.
 type Value = any
 
-// ByteArray is Python's bytearray. Data borrows from what was loaded.
+// ByteArray is Python's bytearray. Data borrows from the input of Load.
 type ByteArray struct {
 	Data []byte
 }
@@ -42,8 +40,7 @@ type List struct {
 // Tuple is Python's tuple.
 type Tuple []Value
 
-// Set is Python's set, in the order in which it was written. Equal items that Go can tell
-// to be equal are there once.
+// Set is Python's set, in the order in which it was written. Items that Go can determine to be equal occur once.
 type Set struct {
 	Items []Value
 }
@@ -53,8 +50,8 @@ type FrozenSet struct {
 	Items []Value
 }
 
-// Global names something in a Python module: a class, a function, a constant. Name may be
-// dotted ("Expr._reconstruct"). Nothing is looked up.
+// Global names an object of a Python module: a class, a function, a constant. Name may be dotted ("Expr._reconstruct").
+// Nothing is looked up.
 type Global struct {
 	Module, Name string
 }
@@ -65,23 +62,22 @@ func (g Global) String() string { return g.Module + "." + g.Name }
 // Is reports whether the global is module.name.
 func (g Global) Is(module, name string) bool { return g.Module == module && g.Name == name }
 
-// Buffer is memory that travels outside the pickle (protocol 5).
+// Buffer is memory that is sent outside the pickle (protocol 5).
 type Buffer struct {
-	// Data is the buffer that was given to Load, not a copy.
+	// Data is the buffer passed to Load, not a copy.
 	Data []byte
-	// Index is the buffer's number in what was given to Load; -1 for one made in Go.
+	// Index is the buffer's index in the argument of Load; -1 for one created in Go.
 	Index int
-	// ReadOnly tells that Python must not write to it: bytes rather than bytearray.
+	// ReadOnly reports whether Python must not write to it: bytes rather than bytearray.
 	ReadOnly bool
 }
 
-// PersistentID is a reference to something outside the pickle, written by a pickler with a
-// persistent_id of its own.
+// PersistentID is a reference to an object outside the pickle, written by a pickler with a persistent_id.
 type PersistentID struct {
 	ID Value
 }
 
-// Kind is the way in which an Object would be made.
+// Kind is the way in which an Object would be created.
 type Kind uint8
 
 // The kinds of objects.
@@ -92,27 +88,27 @@ const (
 	NewObj
 )
 
-// Object is what a call would return, if anyone made it. Nobody does: Func, Args and Kwargs
-// are what was written, and Steps what would then be done to the result.
+// Object is the result of a call that is never made: Func, Args and Kwargs are recorded, and Steps are the operations
+// on the result.
 type Object struct {
 	Kind Kind
-	// Func is the function or class: a Global, or an Object where it is itself made by a
-	// call, as cloudpickle does for functions of __main__.
+	// Func is the function or class: a Global, or an Object if it is itself the result of a call, as cloudpickle does
+	// for functions of __main__.
 	Func Value
 	// Args are the arguments.
 	Args Tuple
-	// Kwargs are keyword arguments of a NewObj, nil where there are none.
+	// Kwargs are keyword arguments of a NewObj, nil if there are none.
 	Kwargs *Dict
-	// Steps are what happens to the object after it is made, in order.
+	// Steps are the operations on the object after its creation, in order.
 	Steps []Step
 }
 
-// StepKind is what a Step does.
+// StepKind is the kind of a Step.
 type StepKind uint8
 
 // The kinds of steps.
 const (
-	// Build gives the object its state: __setstate__, or an update of its __dict__.
+	// Build sets the state of the object: __setstate__, or an update of its __dict__.
 	Build StepKind = iota
 	// AppendItem appends Value, as to a list.
 	AppendItem
@@ -120,21 +116,21 @@ const (
 	SetItem
 	// AddItem adds Value, as to a set.
 	AddItem
-	// SideCall calls Key with the object and the items of Value, a Tuple, for its effect
-	// only: Key(object, *Value). cloudpickle sets the state of functions and classes so.
+	// SideCall calls Key with the object and the items of Value, a Tuple, for its effect only: Key(object, *Value).
+	// cloudpickle sets the state of functions and classes this way.
 	SideCall
 )
 
-// Step is one change of an object after it was made.
+// Step is one operation on an object after its creation.
 type Step struct {
 	Kind       StepKind
 	Key, Value Value
 }
 
-// Call makes the node of fn(*args).
+// Call returns the node of fn(*args).
 func Call(fn Value, args ...Value) *Object { return &Object{Kind: Reduce, Func: fn, Args: args} }
 
-// New makes the node of class.__new__(class, *args).
+// New returns the node of class.__new__(class, *args).
 func New(class Value, args ...Value) *Object { return &Object{Kind: NewObj, Func: class, Args: args} }
 
 // WithState adds a Build step and returns the object.
@@ -143,7 +139,7 @@ func (o *Object) WithState(state Value) *Object {
 	return o
 }
 
-// Class returns the global that the object is made by, and whether it is one.
+// Class returns the global that creates the object, and whether there is one.
 func (o *Object) Class() (Global, bool) {
 	g, ok := o.Func.(Global)
 	return g, ok
@@ -159,7 +155,7 @@ func (o *Object) State() (Value, bool) {
 	return nil, false
 }
 
-// Items returns what is appended to the object, or added to it.
+// Items returns the items that are appended or added to the object.
 func (o *Object) Items() []Value {
 	var items []Value
 	for _, s := range o.Steps {
@@ -170,7 +166,7 @@ func (o *Object) Items() []Value {
 	return items
 }
 
-// Pairs returns what is set in the object, as a dict.
+// Pairs returns the items that are set in the object, as a dict.
 func (o *Object) Pairs() *Dict {
 	d := new(Dict)
 	for _, s := range o.Steps {
@@ -181,7 +177,7 @@ func (o *Object) Pairs() *Dict {
 	return d
 }
 
-// TypeName names a node's Python type for messages: "list", "numpy.ndarray object", ….
+// TypeName returns a node's Python type for messages: "list", "numpy.ndarray object", ….
 func TypeName(v Value) string {
 	if v == nil {
 		return "None"

@@ -5,14 +5,13 @@ import (
 	"unsafe"
 )
 
-// identity of nodes that are slices or strings: their memory.
+// sliceID is the identity of nodes that are slices or strings: their memory.
 type sliceID struct {
 	at unsafe.Pointer
 	n  int
 }
 
-// identity returns something comparable that is the same for the same node and different
-// for all others, for nodes that can be shared and are worth it.
+// identity returns a comparable value that identifies a node, for nodes that can be shared and are worth it.
 func identity(v Value) (id any, ok bool) {
 	switch x := v.(type) {
 	case *List, *Dict, *Set, *FrozenSet, *Object, *ByteArray, *Buffer, *PersistentID:
@@ -37,12 +36,10 @@ func identity(v Value) (id any, ok bool) {
 	return nil, false
 }
 
-// worthSharing is the length from which a memo entry and a reference cost less than bytes
-// or a string written twice, however often.
+// worthSharing is the length from which a memo entry and a reference cost less than bytes or a string written twice.
 const worthSharing = 8
 
-// children calls f for each node below v, in the order in which they are written, until it
-// returns false.
+// children calls f for each node below v, in the order in which they are written, until it returns false.
 func children(v Value, f func(Value) bool) bool {
 	all := func(items []Value) bool {
 		for _, it := range items {
@@ -91,9 +88,9 @@ func children(v Value, f func(Value) bool) bool {
 	return true
 }
 
-// Walk calls f for v and for every node below it, containers before what they contain. A
-// node that is shared is visited once, so that cycles end, and so does a tree that spelled
-// out would be too large for any memory. Where f returns false, Walk does not go below.
+// Walk calls f for v and for every node below it, containers before their contents. A shared node is visited once, so
+// that it terminates for cycles and for trees whose expansion would not fit into memory. If f returns false, Walk does
+// not descend.
 func Walk(v Value, f func(Value) bool) {
 	seen := make(map[any]struct{})
 	todo := []Value{v}
@@ -114,15 +111,14 @@ func Walk(v Value, f func(Value) bool) {
 			todo = append(todo, c)
 			return true
 		})
-		// The last comes out first.
+		// The last is processed first.
 		for i, j := from, len(todo)-1; i < j; i, j = i+1, j-1 {
 			todo[i], todo[j] = todo[j], todo[i]
 		}
 	}
 }
 
-// checkDepth measures the longest way down that does not run in a circle. Recursive
-// walkers rely on it. It costs one visit of each node.
+// checkDepth measures the longest path without cycles. Recursive functions rely on it. It visits each node once.
 func checkDepth(v Value, limit int) error {
 	type frame struct {
 		id    any

@@ -1,4 +1,4 @@
-// Package pickled reads the pickles that messages carry unopened.
+// Package pickled reads pickles that messages carry undecoded.
 package pickled
 
 import (
@@ -8,7 +8,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Tree reads a pickle into an inert tree: nothing in it is executed.
+// Tree parses a pickle into an inert tree: nothing in it is executed.
 func Tree(p *wire.Pickled, lim pickle.Limits) (pickle.Value, error) {
 	p, err := p.Open(wire.DecodeOptions{})
 	if err != nil {
@@ -17,15 +17,15 @@ func Tree(p *wire.Pickled, lim pickle.Limits) (pickle.Value, error) {
 	bufs := make([][]byte, len(p.Buffers))
 	for i, f := range p.Buffers {
 		if f.OnDevice() {
-			return nil, fmt.Errorf("wire: buffer %d of a pickle is memory of a GPU, where host memory belongs", i)
+			return nil, fmt.Errorf("wire: buffer %d of a pickle is in GPU memory, want host memory", i)
 		}
 		bufs[i] = f.Bytes()
 	}
 	return pickle.Load(p.Data, bufs, lim)
 }
 
-// Of returns the pickle that a value of the family "pickle" is, with its buffers: decompressed and whole, but not read.
-// It borrows from s where nothing was compressed.
+// Of returns the pickle of a value of the family "pickle", with its buffers: decompressed and joined, but not parsed.
+// It borrows from s if nothing was compressed.
 func Of(s *wire.Serialized, opt wire.DecodeOptions) (*wire.Pickled, error) {
 	o, err := s.Object(opt)
 	if err != nil {

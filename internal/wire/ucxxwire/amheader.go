@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// AMID is the active-message id that UCXX and UCX-Py send everything under.
+// AMID is the active-message id of all messages of UCXX and UCX-Py.
 const AMID = 0
 
 // MaxAMOwnerLen is the longest owner name of a receiver callback, in bytes.
@@ -22,8 +22,8 @@ const (
 	amTail        = 1 + 8
 )
 
-// AMPolicy says what the receiver of a rendezvous active message does when it has
-// no allocator for the sender's memory type.
+// AMPolicy specifies what the receiver of a rendezvous active message does without an allocator for the sender's memory
+// type.
 type AMPolicy uint8
 
 const (
@@ -42,26 +42,25 @@ type AMHeader struct {
 	// MemoryType is the sender's ucs_memory_type_t of the payload: 0 host, 1 CUDA,
 	// 2 CUDA managed. Values above those depend on the sender's UCX version.
 	MemoryType int32
-	// HasCallback tells that the message is meant for the receiver callback named
-	// by Owner and ID and not for the endpoint's queue of active messages.
+	// HasCallback reports whether the message is for the receiver callback identified by Owner and ID and not for the
+	// endpoint's queue of active messages.
 	HasCallback bool
 	// Owner names the application that registered the callback, at most
 	// MaxAMOwnerLen bytes without a zero byte. UCXX reserves "ucxx".
 	Owner string
 	// ID is the callback's number among those of its owner.
 	ID uint64
-	// Policy is what to do without an allocator for MemoryType.
+	// Policy is the policy without an allocator for MemoryType.
 	Policy AMPolicy
-	// User is the application's own header. After decoding it is a part of the
-	// decoded slice, not a copy.
+	// User is the application's own header. After decoding it is a part of the decoded slice, not a copy.
 	User []byte
-	// Legacy tells that a decoded header has UCX-Py's form (the memory type alone).
-	// Headers with Legacy set are encoded in that form.
+	// Legacy reports whether a decoded header has UCX-Py's form (only the memory type). Headers with Legacy set are
+	// encoded in that form.
 	Legacy bool
 }
 
-// Size returns the number of bytes that Append adds. The sender compares it with
-// the largest header that the UCX worker takes: a larger one ends UCXX's process.
+// Size returns the number of bytes that Append adds. The sender compares it with the largest header of the UCX worker:
+// a larger one ends UCXX's process.
 func (h *AMHeader) Size() int {
 	if h.Legacy {
 		return amLegacySize
@@ -73,8 +72,7 @@ func (h *AMHeader) Size() int {
 	return n
 }
 
-// Append appends the encoded header to dst. It fails on a header that no receiver
-// could read back.
+// Append appends the encoded header to dst. It returns an error for a header that receivers could not decode.
 func (h *AMHeader) Append(dst []byte) ([]byte, error) {
 	if err := h.validate(); err != nil {
 		return dst, err
@@ -118,11 +116,10 @@ func (h *AMHeader) validate() error {
 	return nil
 }
 
-// DecodeAMHeader reads the header of an active message. Older senders end the
-// header after the callback or after the policy, and UCX-Py after the memory type;
-// the missing fields then have their zero value. Bytes behind the user header are
-// skipped: the format has grown at its end before. A field that is cut off is an
-// error (UCXX itself reads past the end or drops the user header).
+// DecodeAMHeader decodes the header of an active message. Older senders end the header after the callback or after the
+// policy, and UCX-Py after the memory type; missing fields then have their zero value. Bytes after the user header are
+// skipped, since the format was extended at its end before. A truncated field is an error (UCXX itself reads past the
+// end or drops the user header).
 func DecodeAMHeader(b []byte) (AMHeader, error) {
 	var h AMHeader
 	if len(b) < amLegacySize {
@@ -188,8 +185,7 @@ func decodeOwner(b []byte) (string, error) {
 	if end < 0 {
 		return "", fieldErr(formatAM, "owner", "no zero byte within %d bytes", amOwnerSize)
 	}
-	// UCXX compares all 64 bytes, so a name with anything behind its end would name
-	// another callback there than here.
+	// UCXX compares all 64 bytes, so a name followed by other bytes would identify another callback there than here.
 	for i, c := range b[end:] {
 		if c != 0 {
 			return "", fieldErr(formatAM, "owner", "byte %d behind the name %q is not zero", end+i, b[:end])

@@ -5,31 +5,29 @@ import (
 	"fmt"
 )
 
-// ErrChecksum is in the chain of the error that a peer info with a wrong check
-// value gives. It usually means that the peer is not UCXX, or that another
-// message was read in the place of the peer info.
+// ErrChecksum is returned for a peer info with a wrong check value. It usually means that the peer is not UCXX, or that
+// another message was read in place of the peer info.
 var ErrChecksum = errors.New("checksum mismatch")
 
-// ErrLimit is in the chain of every error that stands for a well-formed message
-// beyond the limits of the receiver, so that the caller can name the option that
-// raises them.
+// ErrLimit is returned for a well-formed message beyond the limits of the receiver, so that the caller can name the
+// option that raises them.
 var ErrLimit = errors.New("over the receiver's limit")
 
-// FieldError says which field of which wire format is wrong. The peer info, the
-// active-message header and the multi-buffer header all report with it.
+// FieldError is returned for an invalid field of a wire format: the peer info, the active-message header and the
+// multi-buffer header.
 type FieldError struct {
 	// Format is the wire format: "peer info", "UCX-Py peer info",
 	// "AM header" or "multi-buffer header".
 	Format string
 	// Field is the field of the format, or "length" for the whole message.
 	Field string
-	// Detail says what was found and what was expected.
+	// Detail describes what was found and what was expected.
 	Detail string
 	// Err is ErrChecksum, ErrLimit or nil.
 	Err error
 }
 
-// Error returns the format, the field and what is wrong with it.
+// Error returns the format, the field and the problem.
 func (e *FieldError) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("ucxx %s: field %s: %s: %v", e.Format, e.Field, e.Detail, e.Err)

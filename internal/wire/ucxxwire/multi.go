@@ -13,12 +13,10 @@ const MultiHeaderFrames = 100
 // sent in full.
 const MultiHeaderSize = 1 + 8 + MultiHeaderFrames*4 + MultiHeaderFrames*8
 
-// DefaultMaxFrames is the limit on the frames of one multi-buffer message where
-// MultiLimits leaves it zero.
+// DefaultMaxFrames is the default of MultiLimits.MaxFrames.
 const DefaultMaxFrames = 1 << 16
 
-// DefaultMaxBytes is the limit on the bytes of all frames of one multi-buffer
-// message where MultiLimits leaves it zero: 64 GiB.
+// DefaultMaxBytes is the default of MultiLimits.MaxBytes: 64 GiB.
 const DefaultMaxBytes = 64 << 30
 
 const (
@@ -31,8 +29,7 @@ const (
 type Frame struct {
 	// Size is the length in bytes; 0 is allowed and still sent as a message.
 	Size int64
-	// CUDA tells that the sender has the frame in CUDA device memory; the receiver
-	// then allocates it there too.
+	// CUDA reports whether the sender has the frame in CUDA device memory; the receiver then allocates it there too.
 	CUDA bool
 }
 
@@ -48,8 +45,7 @@ func MultiHeaders(n int) int {
 //
 //	bool next | u64 frames | 100 × int32 is CUDA | 100 × u64 size
 //
-// A message of no frames cannot be sent: UCXX sends nothing for it and its
-// receiver waits for ever.
+// A message without frames cannot be sent: UCXX sends nothing for it and its receiver would wait forever.
 func AppendMultiHeaders(dst []byte, frames []Frame) ([]byte, error) {
 	if len(frames) == 0 {
 		return dst, fieldErr(formatMulti, "frames", "no frames; send at least one, it may be empty")
@@ -84,7 +80,7 @@ func appendMultiHeader(dst []byte, frames []Frame, next bool) []byte {
 	return dst
 }
 
-// MultiLimits bounds what a receiver of multi-buffer messages accepts.
+// MultiLimits bounds the multi-buffer messages that a receiver accepts.
 type MultiLimits struct {
 	// MaxFrames is the largest number of frames, DefaultMaxFrames when 0.
 	MaxFrames int
@@ -92,8 +88,8 @@ type MultiLimits struct {
 	MaxBytes int64
 }
 
-// MultiDecoder collects the chained headers of one multi-buffer message. The zero
-// value is ready and has the default limits.
+// MultiDecoder collects the chained headers of one multi-buffer message. The zero value is ready to use and has the
+// default limits.
 type MultiDecoder struct {
 	// Limits is read by every Add.
 	Limits MultiLimits
@@ -104,8 +100,8 @@ type MultiDecoder struct {
 	err    error
 }
 
-// Add reads the next header and reports whether another one follows. After an
-// error the decoder stays failed: there is no way to find the end of the message.
+// Add decodes the next header and reports whether another one follows. After an error the decoder stays failed: the end
+// of the message cannot be found.
 func (d *MultiDecoder) Add(b []byte) (next bool, err error) {
 	if d.err != nil {
 		return false, d.err
@@ -134,7 +130,7 @@ func (d *MultiDecoder) add(b []byte) (bool, error) {
 	}
 	n := int(n64)
 	if n == 0 {
-		// Refused also because a chain of such headers would never end.
+		// Rejected also because a chain of such headers would never end.
 		return false, fieldErr(formatMulti, "frames", "no frames in the header")
 	}
 	maxFrames := d.Limits.MaxFrames
@@ -174,8 +170,7 @@ func (d *MultiDecoder) Frames() []Frame { return d.frames }
 // TotalBytes returns the sum of the sizes of Frames.
 func (d *MultiDecoder) TotalBytes() int64 { return d.total }
 
-// Reset makes the decoder ready for another message and keeps its limits and
-// memory.
+// Reset prepares the decoder for another message and keeps its limits and memory.
 func (d *MultiDecoder) Reset() {
 	*d = MultiDecoder{Limits: d.Limits, frames: d.frames[:0]}
 }

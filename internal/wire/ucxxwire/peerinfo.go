@@ -10,10 +10,9 @@ const PeerInfoSize = 16
 
 const formatPeer = "peer info"
 
-// PeerInfo is what both sides of a UCXX endpoint send once over UCX's stream
-// interface right after they have connected: struct "QQ" of Tag and a check value.
-// The listener sends first and then receives; the client receives first and then
-// sends.
+// PeerInfo is the message that both sides of a UCXX endpoint send once over UCX's stream interface right after they
+// have connected: struct "QQ" of Tag and a check value. The listener sends first and then receives; the client receives
+// first and then sends.
 type PeerInfo struct {
 	// Tag is the tag on which the sender of this peer info receives.
 	Tag uint64
@@ -25,7 +24,7 @@ func (p PeerInfo) Append(dst []byte) []byte {
 	return binary.NativeEndian.AppendUint64(dst, hashTuple1(p.Tag))
 }
 
-// DecodePeerInfo reads UCXX's peer info. It must be exactly PeerInfoSize bytes.
+// DecodePeerInfo decodes UCXX's peer info. It must be exactly PeerInfoSize bytes.
 func DecodePeerInfo(b []byte) (PeerInfo, error) {
 	if len(b) != PeerInfoSize {
 		return PeerInfo{}, peerLength(formatPeer, len(b), PeerInfoSize)

@@ -7,12 +7,10 @@ import (
 	"strconv"
 )
 
-// pyHashModulus is the Mersenne prime that CPython reduces integers by when it
-// hashes them on 64-bit machines.
+// pyHashModulus is the Mersenne prime by which CPython reduces integers when it hashes them on 64-bit machines.
 const pyHashModulus = 1<<61 - 1
 
-// hashTuple1 is the first 8 bytes, big-endian, of the SHA-1 of the Python repr
-// of the tuple (a,).
+// hashTuple1 returns the first 8 bytes, big-endian, of the SHA-1 of the Python repr of the tuple (a,).
 func hashTuple1(a uint64) uint64 {
 	var buf [24]byte
 	b := append(buf[:0], '(')
@@ -40,11 +38,10 @@ func sha64(b []byte) uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// UserTag returns the UCX tag that UCXX and UCX-Py use for a message sent with an
-// explicit user tag and without force_tag: a hash of the endpoint's tag (the one
-// of the side that receives) and Python's hash() of the user's tag. For integer
-// tags take hash from PyHash or PyHashUint. Python randomises the hash of str and
-// bytes in every process, so such tags cannot match between two processes.
+// UserTag returns the UCX tag that UCXX and UCX-Py use for a message sent with an explicit user tag and without
+// force_tag: a hash of the endpoint's tag (that of the receiving side) and Python's hash() of the user's tag. For
+// integer tags use PyHash or PyHashUint. Python randomizes the hash of str and bytes in every process, so such tags
+// cannot match between two processes.
 func UserTag(epTag uint64, hash int64) uint64 {
 	if hash < 0 {
 		return hashTuple2(epTag, -uint64(hash), true)
@@ -57,11 +54,10 @@ func PyHash(n int64) int64 {
 	if n >= 0 {
 		return PyHashUint(uint64(n))
 	}
-	// The magnitude of MinInt64 does not fit an int64; two's complement negation
-	// in uint64 gives it all the same.
+	// The magnitude of MinInt64 does not fit an int64, but two's complement negation in uint64 is correct.
 	h := -PyHashUint(-uint64(n))
 	if h == -1 {
-		// CPython keeps -1 for "error", so -1 hashes to -2.
+		// CPython reserves -1 for errors, so -1 hashes to -2.
 		return -2
 	}
 	return h
