@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"go.millstream.dev/client"
+	"go.millstream.dev/internal/testkit/freeport"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/scheduler"
 )
@@ -53,14 +53,7 @@ func TestConnectLogs(t *testing.T) {
 	leak.Check(t)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := "tcp://" + l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := "tcp://" + freeport.Address(t)
 	var log logLines
 	type result struct {
 		c   *client.Client

@@ -22,7 +22,8 @@ var (
 	// ErrKilledWorker is returned for the result of a task that was on too many workers when they died
 	// (distributed.scheduler.allowed-failures).
 	ErrKilledWorker = errors.New("client: the task's workers died")
-	// ErrReleased is returned by operations on a released Future.
+	// ErrReleased is returned by methods of a Future that was released before its task ended, and when a released
+	// Future is an argument.
 	ErrReleased = tracker.ErrReleased
 	// ErrClosed is returned by operations on a closed Client, or one that lost its scheduler. It matches net.ErrClosed
 	// with errors.Is.

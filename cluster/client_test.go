@@ -10,6 +10,7 @@ import (
 
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/testkit/freeport"
 	"go.millstream.dev/internal/testkit/leak"
 )
 
@@ -45,12 +46,7 @@ func TestClientAfterClose(t *testing.T) {
 func TestConnectConfig(t *testing.T) {
 	leak.Check(t)
 	ctx := within(t, time.Minute)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := "tcp://" + l.Addr().String()
-	_ = l.Close()
+	address := "tcp://" + freeport.Address(t)
 	settings, err := config.Load(config.Options{Paths: []string{}, Env: []string{}})
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"go.millstream.dev/client"
 	"go.millstream.dev/comm"
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/testkit/freeport"
 	"go.millstream.dev/secure"
 )
 
@@ -79,16 +80,6 @@ func (c *child) kill() {
 	<-c.done
 }
 
-// freePort finds a port that is free now.
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // listening waits until somebody listens.
 func listening(t *testing.T, port int, logs *tail) {
 	t.Helper()
@@ -136,7 +127,7 @@ func TestKilledScheduler(t *testing.T) {
 	kills := pick(10, 2)
 	p := plan{blocks: pick(140, 30), layers: 6, seed: 12}
 	dir := t.TempDir()
-	tls, journal, port := filepath.Join(dir, "tls"), filepath.Join(dir, "journal"), freePort(t)
+	tls, journal, port := filepath.Join(dir, "tls"), filepath.Join(dir, "journal"), freeport.Port(t)
 	start := func() *child {
 		c := program(t, "the scheduler", nil, "scheduler", "--host", "127.0.0.1", "--port", fmt.Sprint(port),
 			"--tls-dir", tls,

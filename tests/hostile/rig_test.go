@@ -3,7 +3,6 @@ package hostile
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/testkit/freeport"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/tests/dask/rig"
@@ -64,13 +64,7 @@ var binary = sync.OnceValues(func() (string, error) {
 // newRig starts a cluster. It ends with the test.
 func newRig(t testing.TB, s setting, full bool) *Rig {
 	t.Helper()
-	r := &Rig{setting: s, Full: full, t: t, dir: t.TempDir(), ctx: t.Context()}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.port = l.Addr().(*net.TCPAddr).Port
-	_ = l.Close()
+	r := &Rig{setting: s, Full: full, t: t, dir: t.TempDir(), ctx: t.Context(), port: freeport.Port(t)}
 	if s.journal {
 		r.Journal = filepath.Join(r.dir, "journal")
 	}

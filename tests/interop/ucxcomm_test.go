@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/internal/comm/commaddr"
+	"go.millstream.dev/internal/testkit/freeport"
 	"go.millstream.dev/tests/interop/pypeer"
 )
 
@@ -205,13 +205,8 @@ func TestUCXCommWeAbort(t *testing.T) {
 // Nobody listens: Dask's words, on both sides.
 func TestUCXCommUnreachable(t *testing.T) {
 	r := newUCXRig(t, "ucxx", ucxcomm.Settings{})
-	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free again
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := "ucxx://" + l.Addr().String()
-	l.Close()
-	_, err = ucxcomm.NewNetwork(r.settings).Dial(r.ctx, address, comm.DialConfig{Timeout: 500 * time.Millisecond})
+	address := "ucxx://" + freeport.Address(t)
+	_, err := ucxcomm.NewNetwork(r.settings).Dial(r.ctx, address, comm.DialConfig{Timeout: 500 * time.Millisecond})
 	if err == nil || !strings.Contains(err.Error(), "Timed out trying to connect to "+address) {
 		t.Errorf("Dial: %v", err)
 	}

@@ -8,13 +8,14 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"go.millstream.dev/internal/testkit/freeport"
 )
 
 // library is one libucp to load.
@@ -152,12 +153,7 @@ func startEnd(t *testing.T, ctx context.Context, role string, lib library, socke
 // connects by worker address exchanged over TCP, as Dial does.
 func perftestFails(t *testing.T, server, client library) bool {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := fmt.Sprint(ln.Addr().(*net.TCPAddr).Port)
-	_ = ln.Close()
+	port := fmt.Sprint(freeport.Port(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	args := []string{"-t", "tag_lat", "-s", "8", "-n", "1000", "-p", port}
