@@ -52,7 +52,7 @@ func TestDeviceSetUp(t *testing.T) {
 		{"no driver", DeviceSpec{}, nil, fmt.Errorf("%w: no libcuda", cuda.ErrUnavailable),
 			"the worker's GPU: cuda: CUDA is not available: no libcuda", ""},
 		{"pool", DeviceSpec{PoolSize: 1 << 20, Track: true}, []cuda.Device{right}, nil, "", ""},
-		{"pool too large", DeviceSpec{PoolSize: 1 << 30}, []cuda.Device{right}, nil, "the worker's GPU: devmem: a " +
+		{"pool too large", DeviceSpec{PoolSize: 1 << 30}, []cuda.Device{right}, nil, "the worker's GPU: devmem: " +
 			"pool of 1073741824 bytes (rmm-pool-size)", ""},
 		{"async and managed", DeviceSpec{Async: true, Managed: true}, []cuda.Device{right}, nil, "exclude each other",
 			""},
