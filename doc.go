@@ -40,7 +40,7 @@
 //		if err != nil {
 //			log.Fatal(err)
 //		}
-//		defer c.Close(ctx)
+//		defer c.Close()
 //
 //		squares := square.Map(ctx, c, []int{1, 2, 3, 4})      // four tasks
 //		total := sum.Submit(ctx, c, millstream.ListOf(squares)) // one that needs their results

@@ -40,7 +40,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer c.Close(ctx)
+	defer c.Close()
 
 	squares := square.Map(ctx, c, []int{1, 2, 3, 4})
 	total := sum.Submit(ctx, c, millstream.ListOf(squares))
@@ -65,7 +65,7 @@ func ExampleLocal_goroutines() {
 		fmt.Println(err)
 		return
 	}
-	defer c.Close(ctx)
+	defer c.Close()
 
 	nine := square.Submit(ctx, c, millstream.Val(3))
 	fmt.Println(hypot.Submit(ctx, c, nine, millstream.Val(2)).Result(ctx))

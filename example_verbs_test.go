@@ -41,7 +41,7 @@ func withClient(f func(ctx context.Context, c *millstream.Client) error) {
 		fmt.Println(err)
 		return
 	}
-	defer c.Close(ctx)
+	defer c.Close()
 	if err := f(ctx, c); err != nil {
 		fmt.Println(err)
 	}
@@ -131,7 +131,7 @@ func ExampleConnect() {
 		fmt.Println(err)
 		return
 	}
-	defer c.Close(ctx)
+	defer c.Close()
 	fmt.Println(square.Submit(ctx, c, millstream.Val(5)).Result(ctx))
 	// Output: 25 <nil>
 }
@@ -161,7 +161,7 @@ func ExampleConnectWith() {
 		fmt.Println(err)
 		return
 	}
-	defer c.Close(ctx)
+	defer c.Close()
 	fmt.Println(square.Submit(ctx, c, millstream.Val(6)).Result(ctx))
 	// Output: 36 <nil>
 }
@@ -233,7 +233,7 @@ func ExamplePython() {
 		fmt.Println(err)
 		return
 	}
-	defer c.Close(ctx)
+	defer c.Close()
 	roots := millstream.Python[float64]("math:sqrt").Map(ctx, c, []int{1, 4, 9})
 	total := millstream.PythonSource[float64]("lambda xs: sum(xs)").Submit(ctx, c, roots)
 	fmt.Println(total.Result(ctx)) // 6 <nil>

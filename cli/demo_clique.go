@@ -150,7 +150,7 @@ func (f *demoCliqueFlags) connect(ctx context.Context) (*client.Client, func(), 
 		if err != nil {
 			return nil, nil, err
 		}
-		return c, func() { _ = c.Close(context.WithoutCancel(ctx)) }, nil
+		return c, func() { _ = c.Close() }, nil
 	}
 	k, err := cluster.Local(ctx, cluster.Config{Workers: f.workers, Threads: 1})
 	if err != nil {
@@ -162,7 +162,7 @@ func (f *demoCliqueFlags) connect(ctx context.Context) (*client.Client, func(), 
 		return nil, nil, err
 	}
 	return c, func() {
-		_ = c.Close(context.WithoutCancel(ctx))
+		_ = c.Close()
 		_ = k.Close()
 	}, nil
 }

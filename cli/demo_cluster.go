@@ -49,7 +49,7 @@ func demoCluster(ctx context.Context, out, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer cl.Close(ctx)
+	defer cl.Close()
 	workers := c.Workers()
 	fmt.Fprintf(out, "a cluster of %d worker processes at %s, started in %v\n", len(workers), c.Address(),
 		time.Since(begin).Round(time.Millisecond))

@@ -31,7 +31,7 @@ func examineCluster(ctx context.Context, address string, size int64) (doctor.Rep
 	if err != nil {
 		return doctor.Report{}, err
 	}
-	defer cl.Close(context.WithoutCancel(ctx))
+	defer cl.Close()
 	settings, err := config.Default()
 	if err != nil {
 		return doctor.Report{}, err

@@ -262,7 +262,7 @@ func (f *schedulerFlags) serve(ctx context.Context, cfg scheduler.Config, log *s
 	if err != nil {
 		return err
 	}
-	defer func() { _ = s.Close(context.Background()) }()
+	defer func() { _ = s.Close() }()
 	if cfg.Journal != "" {
 		// What reading left behind is as large as the journal, and would stay until a collection minutes later.
 		debug.FreeOSMemory()
@@ -288,9 +288,7 @@ func (f *schedulerFlags) serve(ctx context.Context, cfg scheduler.Config, log *s
 		return s.Err()
 	case <-ctx.Done():
 		log.Info("scheduler ends", "cause", context.Cause(ctx))
-		closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		return s.Close(closing)
+		return s.Close()
 	}
 }
 

@@ -46,7 +46,7 @@ func TestJournalMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close(ctx)
+		defer c.Close()
 		for i := range count {
 			v := client.NewVariable[[]byte](c, fmt.Sprint("v", i))
 			if err := v.Set(ctx, make([]byte, size)); err != nil {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -34,7 +33,7 @@ func TestStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = cl.Close(context.WithoutCancel(ctx)) }()
+	defer func() { _ = cl.Close() }()
 	f := demoGenerate.Submit(ctx, cl, client.Val(1), client.Val(2))
 	defer f.Release() // not earlier: a collected future gives its result up
 	if _, err := f.Result(ctx); err != nil {

@@ -139,7 +139,7 @@ func TestNoDirect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(r.ctx)
+	defer c.Close()
 	a := newLedger.Start(r.ctx, c, client.Val(5))
 	if n := must[int](t)(ledgerAdd.Call(r.ctx, a, 1)); n != 2 {
 		t.Errorf("the ledger has %d entries, want 2", n)

@@ -138,9 +138,19 @@ func (c *Client) Done() <-chan struct{} { return c.link.Done() }
 // Err returns why the client has ended, nil while it lives.
 func (c *Client) Err() error { return c.tracker.Err() }
 
-// Close releases all futures and leaves the scheduler. It waits until what was submitted before
-// has been sent, or ctx ends. It is idempotent.
-func (c *Client) Close(ctx context.Context) error {
+// closeTimeout is the limit of Close.
+const closeTimeout = 10 * time.Second
+
+// Close is Shutdown with a limit of ten seconds. It may be called more than once.
+func (c *Client) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	return c.Shutdown(ctx)
+}
+
+// Shutdown releases all futures and leaves the scheduler, which goes on; see ShutdownCluster. It waits until what was
+// submitted before has been sent, or ctx ends.
+func (c *Client) Shutdown(ctx context.Context) error {
 	c.tracker.Close()
 	err := c.link.Shutdown(ctx)
 	c.advice.Close()

@@ -188,8 +188,8 @@ func (c *Client) Restart(ctx context.Context, timeout time.Duration) error {
 		nil)
 }
 
-// Shutdown ends the scheduler and its workers.
-func (c *Client) Shutdown(ctx context.Context) error {
+// ShutdownCluster ends the scheduler and its workers, which Dask calls Client.shutdown.
+func (c *Client) ShutdownCluster(ctx context.Context) error {
 	c.link.Stay()
 	return c.call(ctx, "terminate", wire.Dict{}, nil)
 }

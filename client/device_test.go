@@ -162,7 +162,7 @@ func TestDeviceResultsWithoutGPU(t *testing.T) {
 				}
 				a.Release()
 			}
-			if err := c.Close(r.ctx); err != nil {
+			if err := c.Close(); err != nil {
 				t.Error(err)
 			}
 		}

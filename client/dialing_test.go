@@ -77,7 +77,7 @@ func TestConnectLogs(t *testing.T) {
 	if r.err != nil {
 		t.Fatal(r.err)
 	}
-	if err := r.c.Close(ctx); err != nil {
+	if err := r.c.Close(); err != nil {
 		t.Error(err)
 	}
 }

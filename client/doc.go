@@ -10,7 +10,7 @@
 // Futures are arguments of other calls; data moves between workers, not through the client:
 //
 //	c, err := client.Connect(ctx, "tcp://scheduler:8786", client.Config{})
-//	defer c.Close(ctx)
+//	defer c.Close()
 //
 //	a := inc.Submit(ctx, c, client.Val(1))
 //	b := add.Submit(ctx, c, a, client.Val(40))

@@ -22,14 +22,14 @@ func ExampleConnect() {
 		fmt.Println(err)
 		return
 	}
-	defer s.Close(ctx)
+	defer s.Close()
 	c, err := client.Connect(ctx, s.Address(), client.Config{Name: "report", Logger: quiet})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println(c.Address() == s.Address(), c.ID()[:7])
-	fmt.Println(c.Close(ctx))
+	fmt.Println(c.Shutdown(ctx)) // sends what was submitted first; Close does so for at most ten seconds
 	<-c.Done()
 	fmt.Println(errors.Is(c.Err(), net.ErrClosed))
 	// Output:
@@ -38,21 +38,21 @@ func ExampleConnect() {
 	// true
 }
 
-func ExampleClient_Shutdown() {
+func ExampleClient_ShutdownCluster() {
 	ctx := context.Background()
 	s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{"inproc://"}, Logger: quiet})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer s.Close(ctx)
+	defer s.Close()
 	c, err := client.Connect(ctx, s.Address(), client.Config{Logger: quiet})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer c.Close(ctx)
-	fmt.Println(c.Shutdown(ctx))
+	defer c.Close()
+	fmt.Println(c.ShutdownCluster(ctx))
 	<-s.Done() // the scheduler ends, for all its clients
 	fmt.Println("the scheduler has ended")
 	// Output:
@@ -145,13 +145,13 @@ func ExampleClient_Restart() {
 		fmt.Println(err)
 		return
 	}
-	defer s.Close(ctx)
+	defer s.Close()
 	c, err := client.Connect(ctx, s.Address(), client.Config{Logger: quiet})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer c.Close(ctx)
+	defer c.Close()
 	f := square.Submit(ctx, c, client.Val(3))
 	fmt.Println(c.Restart(ctx, 10*time.Second))
 	fmt.Println(errors.Is(f.Wait(ctx), client.ErrCanceled))

@@ -182,7 +182,7 @@ func ExampleClient_ForceCancel() {
 		fmt.Println(err)
 		return
 	}
-	defer other.Close(ctx)
+	defer other.Close()
 	mine := nap.Submit(ctx, c, client.Val(time.Hour), client.WithKey("nap"))
 	fmt.Println(mine.Status())
 	if err := other.ForceCancel(client.FutureOf[bool](other, mine.Key())); err != nil {

@@ -17,7 +17,7 @@ func ExamplePython() {
 		fmt.Println(err)
 		return
 	}
-	defer c.Close(ctx)
+	defer c.Close()
 
 	norm := client.Python[float64]("numpy.linalg:norm")
 	v, err := norm.Kw("ord", 1).Submit(ctx, c, []float64{3, -4}).Result(ctx)

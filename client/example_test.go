@@ -66,11 +66,11 @@ func demo() (ctx context.Context, c *client.Client, stop func()) {
 	}
 	return ctx, c, func() {
 		defer cancel()
-		err := c.Close(ctx)
+		err := c.Close()
 		for _, w := range workers {
 			err = errors.Join(err, w.Close())
 		}
-		if err = errors.Join(err, s.Close(ctx)); err != nil {
+		if err = errors.Join(err, s.Close()); err != nil {
 			panic(err)
 		}
 	}

@@ -102,7 +102,7 @@ func TestDaskReleases(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := c.Close(ctx); err != nil {
+			if err := c.Close(); err != nil {
 				t.Error(err)
 			}
 			if warned := strings.Contains(log.String(), "WARN"); warned != (want.warning != "") ||
@@ -122,7 +122,7 @@ func TestDaskGraphs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(ctx)
+	defer c.Close()
 	pyAdd := client.Python[int]("operator:add")
 
 	g := client.NewGraph()

@@ -207,7 +207,7 @@ func TestClosedOnce(t *testing.T) {
 		t.Errorf("the client is %s, want a name that begins with N-", c.ID())
 	}
 	for range 2 {
-		if err := c.Close(r.ctx); err != nil {
+		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -35,7 +35,7 @@ func FromContext(ctx context.Context) (*Client, error) {
 		return c, func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), hostCloseTime)
 			defer cancel()
-			return c.Close(ctx)
+			return c.Shutdown(ctx)
 		}, nil
 	})
 	if err != nil {

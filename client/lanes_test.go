@@ -72,7 +72,7 @@ func TestResultsWithoutLanes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(r.ctx)
+	defer c.Close()
 	for i := range 3 {
 		for _, on := range r.workers {
 			n := 9<<20 + i

@@ -201,7 +201,7 @@ func TestQueueOfFutures(t *testing.T) {
 func TestShutdown(t *testing.T) {
 	r := newRig(t, "tcp://127.0.0.1:0", 1)
 	f := nap.Submit(r.ctx, r.c, client.Val(time.Hour))
-	if err := r.c.Shutdown(r.ctx); err != nil {
+	if err := r.c.ShutdownCluster(r.ctx); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.Result(r.ctx); !errors.Is(err, client.ErrCanceled) {
@@ -222,7 +222,7 @@ func TestClosedClient(t *testing.T) {
 	if err := errors.Join(q.Close(), q.Close()); err != nil {
 		t.Errorf("closing a queue twice: got %v, want nil", err)
 	}
-	if err := errors.Join(c.Close(r.ctx), c.Close(r.ctx)); err != nil {
+	if err := errors.Join(c.Close(), c.Shutdown(r.ctx)); err != nil {
 		t.Fatal(err)
 	}
 	if err := left.Close(); err != nil {

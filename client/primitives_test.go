@@ -224,7 +224,7 @@ func TestWaitsGivenUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c := must[*client.Client](t)(client.Connect(ctx, f.address, client.Config{Logger: quiet}))
-	defer c.Close(ctx)
+	defer c.Close()
 	for name, err := range map[string]error{
 		"Flag.Wait":         client.NewFlag(c, "f").Wait(ctx),
 		"Semaphore.Acquire": client.NewSemaphore(c, "s", 1).Acquire(ctx),
@@ -250,7 +250,7 @@ func TestPublish(t *testing.T) {
 	if err := client.Publish(r.ctx, c, "set", fs, false); err == nil {
 		t.Error("published twice without a word")
 	}
-	if err := c.Close(r.ctx); err != nil {
+	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
 	got := must[[]*client.Future[int]](t)(client.Published[int](r.ctx, r.c, "set"))

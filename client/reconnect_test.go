@@ -26,9 +26,7 @@ func restartable(t *testing.T, ctx context.Context, dir, address string) *schedu
 
 func closeScheduler(t *testing.T, s *scheduler.Scheduler) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	if err := s.Close(ctx); err != nil {
+	if err := s.Close(); err != nil {
 		t.Errorf("close the scheduler: %v", err)
 	}
 }
@@ -50,7 +48,7 @@ func TestSchedulerComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(ctx)
+	defer c.Close()
 
 	before := inc.Map(ctx, c, []int{1, 2, 3})
 	if err := client.Wait(ctx, before); err != nil {
@@ -98,7 +96,7 @@ func TestSchedulerStaysAway(t *testing.T) {
 	if _, err := inc.Submit(ctx, c, client.Val(2)).Result(ctx); !errors.Is(err, client.ErrClosed) {
 		t.Errorf("a new task: %v", err)
 	}
-	if err := c.Close(ctx); err != nil {
+	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
 }

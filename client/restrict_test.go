@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"strings"
 	"sync"
@@ -37,7 +36,7 @@ func TestUnknownWorkerIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = c.Close(context.Background()) }()
+	defer func() { _ = c.Close() }()
 	f := inc.Submit(r.ctx, c, client.Val(1), client.WithWorkers("w0"))
 	if _, err := f.Result(r.ctx); err != nil {
 		t.Fatal(err)

@@ -83,9 +83,7 @@ func newRigWith(t testing.TB, address string, workers int, cfg scheduler.Config)
 	}
 	r.scheduler = s
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		if err := s.Close(ctx); err != nil {
+		if err := s.Close(); err != nil {
 			t.Errorf("close the scheduler: %v", err)
 		}
 	})
@@ -126,9 +124,7 @@ func (r *rig) connect() *client.Client {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		if err := c.Close(ctx); err != nil {
+		if err := c.Close(); err != nil {
 			r.t.Errorf("close a client: %v", err)
 		}
 	})

@@ -49,7 +49,7 @@ func newShortRig(t *testing.T, change func(*scheduler.Config, *client.Config)) *
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := r.c.Close(context.Background()); err != nil {
+		if err := r.c.Close(); err != nil {
 			t.Errorf("close a client: %v", err)
 		}
 	})

@@ -35,7 +35,7 @@ func threeWorkers(f func(ctx context.Context, c *client.Client)) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer c.Close(ctx)
+	defer c.Close()
 	f(ctx, c)
 }
 

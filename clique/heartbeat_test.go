@@ -46,7 +46,7 @@ func heartbeatsWhileForming(t *testing.T, backend Backend) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(ctx)
+	defer c.Close()
 	if err := c.WaitForWorkers(ctx, 3); err != nil {
 		t.Fatal(err)
 	}

@@ -57,9 +57,7 @@ func local(t testing.TB, opts cluster.Config) (*cluster.Cluster, *client.Client)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		_ = c.Close(ctx)
+		_ = c.Close()
 	})
 	if err := c.WaitForWorkers(ctx, opts.Workers); err != nil {
 		t.Fatal(err)

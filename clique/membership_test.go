@@ -49,7 +49,7 @@ func startCluster(ctx context.Context, t *testing.T, n int, network comm.Network
 			}
 		})
 	}
-	closing("scheduler", s.Close)
+	closing("scheduler", s.Shutdown)
 	k := &testCluster{scheduler: s, workers: map[string]*worker.Worker{}, used: map[string]*atomic.Int64{}}
 	for range n {
 		used := new(atomic.Int64)
@@ -66,7 +66,7 @@ func startCluster(ctx context.Context, t *testing.T, n int, network comm.Network
 	if k.c, err = client.Connect(ctx, s.Address(), client.Config{Logger: log, Network: network}); err != nil {
 		t.Fatal(err)
 	}
-	closing("client", k.c.Close)
+	closing("client", k.c.Shutdown)
 	return k
 }
 
@@ -167,7 +167,7 @@ func TestDissolveTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(q.Dissolve(ctx), k.c.Close(ctx)); err != nil {
+	if err := errors.Join(q.Dissolve(ctx), k.c.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if err := q.Dissolve(ctx); err != nil {

@@ -29,7 +29,7 @@ func TestClientAfterClose(t *testing.T) {
 			}
 			cl, err := c.Client(ctx)
 			if err == nil {
-				_ = cl.Close(ctx)
+				_ = cl.Close()
 			}
 			if !errors.Is(err, cluster.ErrClosed) || !errors.Is(err, net.ErrClosed) || ctx.Err() != nil {
 				t.Errorf("got %v, want ErrClosed", err)

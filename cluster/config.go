@@ -134,7 +134,7 @@ func (o Config) complete() (Config, error) {
 		return o, err
 	}
 	if o.CloseTimeout <= 0 {
-		o.CloseTimeout = 10 * time.Second
+		o.CloseTimeout = defaultCloseTimeout
 	}
 	return o, nil
 }
@@ -203,3 +203,6 @@ func (h atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
 func (h atLeast) WithGroup(name string) slog.Handler {
 	return atLeast{h.Handler.WithGroup(name), h.level}
 }
+
+// defaultCloseTimeout is how long workers may take to end before they are killed.
+const defaultCloseTimeout = 10 * time.Second

@@ -67,7 +67,7 @@ func TestStartPlan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer cl.Close(context.Background())
+			defer cl.Close()
 			check := func() {
 				t.Helper()
 				for _, w := range c.Workers() {

@@ -82,19 +82,19 @@ func TestDeathsOfNannies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close(context.Background())
+	defer s.Close()
 	n, err := cluster.StartNanny(cluster.WorkerSpec{Scheduler: s.Address(), Threads: 1},
 		cluster.WithoutPauses(cluster.NannyConfig{Listen: "tcp://127.0.0.1:0", StartTimeout: -1, Logger: quiet,
 			Stderr: discard{}, Stdout: discard{}}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer n.Close(context.Background())
+	defer n.Close()
 	cl, err := client.Connect(ctx, s.Address(), client.Config{Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cl.Close(context.Background())
+	defer cl.Close()
 	for _, d := range deaths() {
 		dieOn(ctx, t, cl, d)
 	}

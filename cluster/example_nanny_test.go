@@ -20,17 +20,17 @@ func ExampleStartNanny() {
 	ctx := context.Background()
 	log := slog.New(slog.DiscardHandler)
 	s := of(scheduler.Start(ctx, scheduler.Config{Listen: []string{"tcp://127.0.0.1:0"}, Logger: log}))
-	defer s.Close(ctx)
+	defer s.Close()
 	n := of(cluster.StartNanny(cluster.WorkerSpec{Scheduler: s.Address(), Name: "alice", Threads: 1},
 		cluster.NannyConfig{Logger: log}))
 	orPanic(n.Ready(ctx))
 	fmt.Println(n.Info().Name, n.Info().State)
 
 	c := of(client.Connect(ctx, s.Address(), client.Config{Logger: log}))
-	defer c.Close(ctx)
+	defer c.Close()
 	fmt.Println(double.Submit(ctx, c, client.Val(3)).Result(ctx))
 
-	orPanic(n.Close(ctx))
+	orPanic(n.Shutdown(ctx)) // kills the process when ctx ends first; Close after ten seconds
 	<-n.Done()
 	fmt.Println(n.Info().State, n.Err())
 	// Output:
@@ -44,7 +44,7 @@ func ExampleNanny_Restart() {
 	ctx := context.Background()
 	log := slog.New(slog.DiscardHandler)
 	s := of(scheduler.Start(ctx, scheduler.Config{Listen: []string{"tcp://127.0.0.1:0"}, Logger: log}))
-	defer s.Close(ctx)
+	defer s.Close()
 	n := of(cluster.StartNanny(cluster.WorkerSpec{Scheduler: s.Address(), Threads: 1},
 		cluster.NannyConfig{Logger: log, Stdout: cluster.SharedWriter(io.Discard)}))
 	orPanic(n.Ready(ctx))
@@ -58,6 +58,7 @@ func ExampleNanny_Restart() {
 
 	orPanic(n.Retire(ctx)) // its data goes to other workers first
 	fmt.Println(n.Info().State)
+	orPanic(n.Close()) // may be called more than once
 	// Output:
 	// true true 3
 	// closed

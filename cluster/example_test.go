@@ -48,7 +48,7 @@ func ExampleLocal() {
 	c := of(cluster.Local(ctx, cluster.Config{Mode: cluster.Goroutines, Workers: 2, Threads: 1}))
 	cl := of(c.Client(ctx))
 	fmt.Println(client.Gather(ctx, double.Map(ctx, cl, []int{1, 2, 3})))
-	orPanic(cl.Close(ctx))
+	orPanic(cl.Close())
 	orPanic(c.Close())
 
 	_, err := c.Client(ctx)
@@ -80,7 +80,7 @@ func ExampleCluster_Adapt() {
 	defer a.Close() // the workers stay
 
 	cl := of(c.Client(ctx))
-	defer cl.Close(ctx)
+	defer cl.Close()
 	fmt.Println(double.Submit(ctx, cl, client.Val(21)).Result(ctx))
 	// Output: 42 <nil>
 }
@@ -97,7 +97,7 @@ func ExampleCluster_WriteCredentials() {
 
 	// In the other program:
 	cl := of(cluster.ConnectWith(ctx, cluster.ConnectOptions{Address: c.Address(), TLSDir: dir}))
-	defer cl.Close(ctx)
+	defer cl.Close()
 	fmt.Println(double.Submit(ctx, cl, client.Val(4)).Result(ctx))
 	// Output:
 	// ca.pem client-key.pem
@@ -109,7 +109,7 @@ func ExampleConnect() {
 	c := of(cluster.Local(ctx, cluster.Config{Mode: cluster.Goroutines, Workers: 1, Threads: 1, Protocol: "tcp"}))
 	defer c.Close()
 	cl := of(cluster.Connect(ctx, c.Address())) // "" is DASK_SCHEDULER_ADDRESS
-	defer cl.Close(ctx)
+	defer cl.Close()
 	fmt.Println(double.Submit(ctx, cl, client.Val(5)).Result(ctx))
 	// Output: 10 <nil>
 }
@@ -122,7 +122,7 @@ func ExampleConnectConfig() {
 	settings := of(config.Load(config.Options{Paths: []string{}, Env: []string{
 		"DASK_SCHEDULER_ADDRESS=" + c.Address()}}))
 	cl := of(cluster.ConnectConfig(ctx, "", settings))
-	defer cl.Close(ctx)
+	defer cl.Close()
 	fmt.Println(cl.Address() == c.Address())
 	// Output: true
 }
@@ -137,7 +137,7 @@ func ExampleNewNetwork() {
 	for range 2 {
 		cl := of(cluster.ConnectWith(ctx, cluster.ConnectOptions{Address: c.Address(), Network: n}))
 		fmt.Println(double.Submit(ctx, cl, client.Val(6)).Result(ctx))
-		orPanic(cl.Close(ctx))
+		orPanic(cl.Close())
 	}
 	fmt.Println(n.Close())
 	// Output:

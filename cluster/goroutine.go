@@ -102,8 +102,8 @@ func (g *goroutine) Ready(ctx context.Context) error {
 	}
 }
 
-// Close ends the worker and waits for it.
-func (g *goroutine) Close(ctx context.Context) error {
+// Shutdown ends the worker and waits for it.
+func (g *goroutine) Shutdown(ctx context.Context) error {
 	g.cancel()
 	select {
 	case <-g.done:

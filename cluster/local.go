@@ -23,7 +23,7 @@ import (
 type member interface {
 	Info() WorkerInfo
 	Ready(ctx context.Context) error
-	Close(ctx context.Context) error
+	Shutdown(ctx context.Context) error
 	Done() <-chan struct{}
 	Err() error
 }
@@ -211,7 +211,7 @@ func (c *Cluster) Close() error {
 		closeAll(ctx, members)
 		_ = c.pool.Close()
 		// Its errors are those of peers that went away first.
-		_ = c.scheduler.Close(ctx)
+		_ = c.scheduler.Shutdown(ctx)
 		c.mu.Lock()
 		clients := c.clients
 		c.mu.Unlock()
@@ -229,7 +229,7 @@ func (c *Cluster) Close() error {
 func closeAll(ctx context.Context, members map[string]member) {
 	var all sync.WaitGroup
 	for _, m := range members {
-		all.Go(func() { _ = m.Close(ctx) })
+		all.Go(func() { _ = m.Shutdown(ctx) })
 	}
 	all.Wait()
 }

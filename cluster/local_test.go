@@ -81,7 +81,7 @@ func start(t *testing.T, o cluster.Config) (context.Context, *cluster.Cluster, *
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cl.Close(context.Background()) })
+	t.Cleanup(func() { _ = cl.Close() })
 	return ctx, c, cl
 }
 
@@ -111,7 +111,7 @@ func TestLocal(t *testing.T) {
 			ctx, c, cl := start(t, o)
 			exercise(ctx, t, cl)
 			pids := where(ctx, t, c, cl)
-			if err := cl.Close(ctx); err != nil {
+			if err := cl.Close(); err != nil {
 				t.Error(err)
 			}
 			if err := c.Close(); err != nil {
@@ -344,11 +344,11 @@ func TestCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cl.Close(ctx)
+	defer cl.Close()
 	exercise(ctx, t, cl)
 	cfg.Dial.TLS, cfg.Dial.Timeout = nil, 5*time.Second
 	if cl, err := client.Connect(ctx, c.Address(), cfg); err == nil {
-		_ = cl.Close(ctx)
+		_ = cl.Close()
 		t.Error("connected without a certificate")
 	}
 	_, plain, _ := start(t, cluster.Config{Mode: cluster.Goroutines, Workers: 1})
@@ -376,7 +376,7 @@ func TestSoakStartStop(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer cl.Close(ctx)
+				defer cl.Close()
 				if got, err := sum.Submit(ctx, cl, client.ListOf(inc.Map(ctx, cl, numbers(10)))).Result(
 					ctx); err != nil || got != 55 {
 					t.Fatalf("%v, %v", got, err)

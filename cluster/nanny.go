@@ -234,11 +234,18 @@ func (n *Nanny) Ready(ctx context.Context) error {
 	}
 }
 
-// Close ends the worker's process: it is asked to, and killed when ctx ends before it has.
-// It returns when the process is gone. It is idempotent.
-func (n *Nanny) Close(ctx context.Context) error { return n.end(ctx, "close") }
+// Close is Shutdown with a limit of ten seconds. It may be called more than once.
+func (n *Nanny) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), defaultCloseTimeout)
+	defer cancel()
+	return n.Shutdown(ctx)
+}
 
-// Retire is Close after the worker has handed its data to others.
+// Shutdown ends the worker's process: it is asked to end, and killed when ctx ends first. It returns when the process
+// is gone.
+func (n *Nanny) Shutdown(ctx context.Context) error { return n.end(ctx, "close") }
+
+// Retire is Shutdown after the worker has handed its data to others.
 func (n *Nanny) Retire(ctx context.Context) error { return n.end(ctx, "retire") }
 
 func (n *Nanny) end(ctx context.Context, op string) error {

@@ -33,7 +33,7 @@ func TestNannyKill(t *testing.T) {
 	if third := n.Info(); third.Starts != 3 || third.State != Running {
 		t.Errorf("then %+v", third)
 	}
-	if err := n.Close(t.Context()); err != nil {
+	if err := n.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Kill(t.Context()); err == nil || !strings.Contains(err.Error(), "has ended") {
@@ -68,7 +68,7 @@ func TestNannyServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = n.Close(t.Context()) })
+	t.Cleanup(func() { _ = n.Shutdown(t.Context()) })
 	first := ready(t, n)
 	var address string
 	select {

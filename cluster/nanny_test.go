@@ -31,7 +31,7 @@ func startNanny(t *testing.T, role string, spec WorkerSpec, cfg NannyConfig) *Na
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		_ = n.Close(ctx)
+		_ = n.Shutdown(ctx)
 	})
 	return n
 }
@@ -74,10 +74,10 @@ func TestNanny(t *testing.T) {
 		len(info.Lanes) != 1 {
 		t.Errorf("%+v", info)
 	}
-	if err := n.Close(t.Context()); err != nil {
+	if err := n.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := n.Close(t.Context()); err != nil {
+	if err := n.Close(); err != nil {
 		t.Errorf("closed again: %v", err)
 	}
 	gone(t, info.PID)
@@ -152,7 +152,7 @@ func TestNannyKills(t *testing.T) {
 	pid := ready(t, n).PID
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := n.Close(ctx); err != nil {
+	if err := n.Shutdown(ctx); err != nil {
 		t.Error(err)
 	}
 	gone(t, pid)
@@ -178,7 +178,7 @@ func TestNannyRestartOnRequest(t *testing.T) {
 func TestNannyCloseWhileResting(t *testing.T) {
 	n := startNanny(t, "crash", WorkerSpec{Name: "ivan"}, NannyConfig{pause: time.Hour})
 	until(t, "a pause", func() bool { return n.Info().State == Restarting })
-	if err := n.Close(t.Context()); err != nil || n.Info().State != Closed {
+	if err := n.Shutdown(t.Context()); err != nil || n.Info().State != Closed {
 		t.Errorf("%v, %+v", err, n.Info())
 	}
 }

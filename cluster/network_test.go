@@ -41,7 +41,7 @@ func TestNetworkOfClients(t *testing.T) {
 		if _, err := cl.Workers(ctx); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := cl.Close(ctx); err != nil {
+		if err := cl.Close(); err != nil {
 			t.Errorf("%s: close: %v", name, err)
 		}
 	}

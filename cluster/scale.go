@@ -93,7 +93,7 @@ func (c *Cluster) start(n int) (map[string]member, error) {
 		if closing {
 			ctx, cancel := context.WithTimeout(context.Background(), c.opts.CloseTimeout)
 			defer cancel()
-			_ = m.Close(ctx)
+			_ = m.Shutdown(ctx)
 			return started, ErrClosed
 		}
 		started[name] = m

@@ -44,7 +44,7 @@ func withFrame(f func(ctx context.Context, people *frame.Frame)) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer c.Close(ctx)
+	defer c.Close()
 	people, err := frame.FromBatches(ctx, c, []arrow.RecordBatch{ages("Ann", 41, "Bob", 12),
 		ages("Carl", 17, "Dora", 18)})
 	if err != nil {

@@ -43,7 +43,7 @@ func connectFakes(t testing.TB, gpus int) (context.Context, *client.Client, *fak
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	t.Cleanup(func() { _ = c.Close() })
 	if err := c.WaitForWorkers(ctx, gpus+1); err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func connectMany(t testing.TB, workers int) (context.Context, *client.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	t.Cleanup(func() { _ = c.Close() })
 	return ctx, c
 }
 

@@ -44,7 +44,7 @@ func childScheduler(journal string) {
 		defer stop()
 	}
 	_, _ = io.Copy(io.Discard, os.Stdin)
-	_ = s.Close(context.Background())
+	_ = s.Close()
 }
 
 type child struct {

@@ -51,7 +51,7 @@ func TestPrimitiveBytesAreGivenBack(t *testing.T) {
 		t.Errorf("metadata replaced and set again: %d bytes are counted, want %d", got, first)
 	}
 	c.close()
-	if err := s.Close(t.Context()); err != nil {
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if got := counted(start(t, Config{Journal: dir})); got != first {

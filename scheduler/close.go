@@ -10,10 +10,12 @@ import (
 	"go.millstream.dev/scheduler/internal/peers"
 )
 
-// Close ends the scheduler: workers are told to end, unless a journal lets them wait for
-// the next one; comms are closed. It is idempotent. What is not said when ctx ends, or
-// after two seconds, is not said.
-func (s *Scheduler) Close(ctx context.Context) error { return s.close(ctx, s.cfg.Journal == "") }
+// Close is Shutdown without a context. It may be called more than once.
+func (s *Scheduler) Close() error { return s.Shutdown(context.Background()) }
+
+// Shutdown ends the scheduler: it asks workers to end, unless a journal lets them wait for the next scheduler, and
+// closes all comms. What cannot be sent before ctx ends, or within two seconds, is dropped.
+func (s *Scheduler) Shutdown(ctx context.Context) error { return s.close(ctx, s.cfg.Journal == "") }
 
 func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
 	s.life.Lock()

@@ -176,7 +176,7 @@ func (s *Scheduler) journalFailed(err error) {
 		err)
 	s.log.Error("the journal has failed; the scheduler ends", "error", err)
 	s.setErr(err)
-	go func() { _ = s.Close(context.Background()) }()
+	go func() { _ = s.Close() }()
 }
 
 // parts are the parts of the scheduler that want keys as clients do, for primitives.

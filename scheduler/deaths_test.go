@@ -114,7 +114,7 @@ func TestTimeoutsAreQuiet(t *testing.T) {
 	c.call("queue_create", "name", "q", "maxsize", 0)
 	c.fails("is empty", "queue_get", "name", "q", "timeout", 0.01)
 	c.fails("is not set", "variable_get", "name", "v", "timeout", 0.01)
-	if err := s.Close(t.Context()); err != nil {
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(log.String(), "handler failed") {

@@ -6,7 +6,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	defer s.Close(context.Background())
+//	defer s.Close()
 //	fmt.Println("scheduler at", s.Address())
 //
 // [FromConfig] reads Dask's settings (distributed.scheduler.*, distributed.comm.*).

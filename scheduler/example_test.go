@@ -22,7 +22,7 @@ func ExampleStart() {
 		fmt.Println(err)
 		return
 	}
-	defer s.Close(ctx)
+	defer s.Close()
 	pool := rpc.NewPool(comm.Default, rpc.PoolConfig{})
 	defer pool.Close()
 	var set bool

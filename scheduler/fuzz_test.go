@@ -58,7 +58,7 @@ func FuzzStream(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Cleanup(func() { _ = s.Close(context.Background()) })
+	f.Cleanup(func() { _ = s.Close() })
 	var count atomic.Int64
 	f.Fuzz(func(t *testing.T, worker bool, body, nodes []byte) {
 		c, err := comm.Default.Dial(t.Context(), s.Address(), comm.DialConfig{})

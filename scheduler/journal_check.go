@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 
@@ -33,7 +32,7 @@ func replayAll(dir string, f func(string, journal.Options, func(journal.Record) 
 		return JournalReport{}, fmt.Errorf("scheduler: journal in %s: %w", dir, err)
 	}
 	s := New(Config{Logger: slog.New(slog.DiscardHandler)})
-	defer func() { _ = s.Close(context.Background()) }()
+	defer func() { _ = s.Close() }()
 	found, err := f(dir, journal.Options{}, s.recovery.Replay())
 	out := JournalReport{Records: found.Records, Backup: found.Backup}
 	for _, p := range found.Problems {

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"context"
 	"fmt"
 	"reflect"
 	"strings"
@@ -41,7 +40,7 @@ func TestStartStop(t *testing.T) {
 				return ok
 			})
 			for range 2 {
-				if err := s.Close(context.Background()); err != nil {
+				if err := s.Close(); err != nil {
 					t.Error(err)
 				}
 			}

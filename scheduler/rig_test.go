@@ -61,7 +61,7 @@ func start(t testing.TB, cfg Config) *Scheduler {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Close(context.Background()); err != nil {
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 		if err := s.Err(); err != nil {

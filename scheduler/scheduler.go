@@ -177,7 +177,7 @@ func (s *Scheduler) Start(ctx context.Context) (err error) {
 		close(s.opened)
 		if err != nil {
 			s.setErr(err)
-			_ = s.Close(context.WithoutCancel(ctx))
+			_ = s.Close()
 		}
 	}()
 	go s.loop.Run()
@@ -329,7 +329,7 @@ func (s *Scheduler) panicked(v any) {
 	}
 	s.log.Error("the scheduler has a fault and ends", "panic", v, "stack", trace)
 	s.setErr(err)
-	go func() { _ = s.Close(context.Background()) }()
+	go func() { _ = s.Close() }()
 }
 
 // DashboardAddress returns the host:port at which a browser reaches the HTTP server; ""

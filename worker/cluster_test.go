@@ -38,7 +38,7 @@ func start(t *testing.T, listen string, workers int, cfg worker.Config) *cluster
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	t.Cleanup(func() { _ = s.Close() })
 	c := &cluster{scheduler: s}
 	for range workers {
 		c.add(t, cfg)
@@ -46,7 +46,7 @@ func start(t *testing.T, listen string, workers int, cfg worker.Config) *cluster
 	if c.client, err = client.Connect(ctx, s.Address(), client.Config{Logger: quiet()}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.client.Close(context.Background()) })
+	t.Cleanup(func() { _ = c.client.Close() })
 	return c
 }
 

@@ -23,7 +23,7 @@ func ExampleStart() {
 	if err != nil {
 		panic(err)
 	}
-	defer s.Close(ctx)
+	defer s.Close()
 	w, err := worker.Start(ctx, worker.Config{Scheduler: s.Address(), Name: "miller", Threads: 2,
 		LocalDirectory: os.TempDir(), Logger: quiet})
 	if err != nil {
@@ -34,7 +34,7 @@ func ExampleStart() {
 	if err != nil {
 		panic(err)
 	}
-	defer c.Close(ctx)
+	defer c.Close()
 
 	text, err := greet.Submit(ctx, c, client.Val("mill")).Result(ctx)
 	fmt.Println(w.Name(), w.Status(), text, err)

@@ -65,7 +65,7 @@ func restartScheduler(t *testing.T, known bool) {
 		return s
 	}
 	end := func(s *scheduler.Scheduler) {
-		if err := s.Close(ctx); err != nil {
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -79,7 +79,7 @@ func restartScheduler(t *testing.T, known bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cl.Close(ctx)
+	defer cl.Close()
 
 	// The last three leaves run until the gate opens, when the scheduler is back.
 	const n, done = 24, 21

@@ -68,7 +68,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer c.Close(ctx)
+	defer c.Close()
 	q, err := clique.Form(ctx, c, clique.Options{})
 	if err != nil {
 		log.Fatal(err)

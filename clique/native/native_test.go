@@ -138,7 +138,7 @@ func form(t *testing.T, opts cluster.Config) *clique.Clique {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	t.Cleanup(func() { _ = c.Close() })
 	q, err := clique.Form(ctx, c, clique.Options{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)

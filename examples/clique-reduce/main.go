@@ -120,7 +120,7 @@ func connect(ctx context.Context, scheduler string) (*millstream.Client, func(),
 		if err != nil {
 			return nil, nil, err
 		}
-		return c, func() { _ = c.Close(context.WithoutCancel(ctx)) }, nil
+		return c, func() { _ = c.Close() }, nil
 	}
 	k, err := millstream.Local(ctx, millstream.LocalConfig{Workers: 4, Threads: 1})
 	if err != nil {
@@ -132,7 +132,7 @@ func connect(ctx context.Context, scheduler string) (*millstream.Client, func(),
 		return nil, nil, err
 	}
 	return c, func() {
-		_ = c.Close(context.WithoutCancel(ctx))
+		_ = c.Close()
 		_ = k.Close()
 	}, nil
 }

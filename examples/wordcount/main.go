@@ -102,7 +102,7 @@ func connect(ctx context.Context, scheduler string) (*millstream.Client, func(),
 		if err != nil {
 			return nil, nil, err
 		}
-		return c, func() { _ = c.Close(context.Background()) }, nil
+		return c, func() { _ = c.Close() }, nil
 	}
 	cluster, err := millstream.Local(ctx, millstream.LocalConfig{})
 	if err != nil {
@@ -114,7 +114,7 @@ func connect(ctx context.Context, scheduler string) (*millstream.Client, func(),
 		return nil, nil, err
 	}
 	return c, func() {
-		_ = c.Close(context.Background())
+		_ = c.Close()
 		_ = cluster.Close()
 	}, nil
 }

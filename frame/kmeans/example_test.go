@@ -26,7 +26,7 @@ func points(xs []float64, f func(ctx context.Context, points *frame.Frame)) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer c.Close(ctx)
+	defer c.Close()
 
 	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{{Name: "x",
 		Type: arrow.PrimitiveTypes.Float64}}, nil))

@@ -38,7 +38,7 @@ func connect(t testing.TB, mode cluster.Mode) (context.Context, *client.Client) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	t.Cleanup(func() { _ = c.Close() })
 	return ctx, c
 }
 

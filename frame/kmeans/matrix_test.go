@@ -114,7 +114,7 @@ func TestMatrix(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer c.Close(context.WithoutCancel(ctx))
+			defer c.Close()
 			for _, n := range m.partitions {
 				if err := matrixRun(ctx, c, n); err != nil {
 					t.Errorf("%d partitions: %v", n, err)

@@ -83,9 +83,7 @@ func (x *site) start(cfg scheduler.Config) {
 	}
 	x.s = s
 	x.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		if err := s.Close(ctx); err != nil {
+		if err := s.Close(); err != nil {
 			x.t.Errorf("close the scheduler: %v", err)
 		}
 	})

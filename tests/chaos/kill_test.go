@@ -38,9 +38,7 @@ func local(t *testing.T, o cluster.Config) (*cluster.Cluster, *client.Client) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		cl.Close(ctx)
+		cl.Close()
 	})
 	return c, cl
 }

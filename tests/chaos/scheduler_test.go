@@ -151,9 +151,7 @@ func TestKilledScheduler(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		cl.Close(ctx)
+		cl.Close()
 	}()
 	calm := p.undisturbed(t, cl, true)
 

@@ -101,9 +101,7 @@ func (r *cluster) client(cfg client.Config) *client.Client {
 		r.Fatal(err)
 	}
 	r.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		_ = c.Close(ctx)
+		_ = c.Close()
 	})
 	return c
 }

@@ -56,7 +56,7 @@ func squareOf12(ctx context.Context, client *millstream.Client, err error) error
 	if err != nil {
 		return err
 	}
-	defer client.Close(ctx)
+	defer client.Close()
 	got, err := square.Submit(ctx, client, millstream.Val(12)).Result(ctx)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func localCUDAProgram(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return client.Close(ctx)
+	return client.Close()
 }
 
 func TestScripts(t *testing.T) {

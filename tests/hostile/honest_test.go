@@ -117,7 +117,7 @@ func (r *Rig) served(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	defer func() { _ = fresh.Close(ctx) }()
+	defer func() { _ = fresh.Close() }()
 	for i, c := range []*client.Client{r.honest, fresh} {
 		x := 2*r.rounds + i
 		got, err := square.Submit(ctx, c, client.Val(x), client.WithKey(fmt.Sprintf("honest-%d", x))).Result(ctx)

@@ -97,9 +97,7 @@ func (r *Rig) close() {
 	if r.honest == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), patience)
-	defer cancel()
-	_ = r.honest.Close(ctx)
+	_ = r.honest.Close()
 	r.honest = nil
 }
 

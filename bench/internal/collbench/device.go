@@ -64,9 +64,7 @@ func localGPU(ctx context.Context, ranks int) (*client.Client, func(), error) {
 	if err == nil {
 		closeCluster := free
 		free = func() {
-			end, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			defer cancel()
-			_ = c.Close(end)
+			_ = c.Close()
 			closeCluster()
 		}
 		err = c.WaitForWorkers(ctx, ranks)

@@ -92,7 +92,7 @@ func (g *gpuSide) stop() {
 		if g.clique != nil {
 			_ = g.clique.Dissolve(ctx) // the cluster ends below
 		}
-		_ = g.client.Close(ctx)
+		_ = g.client.Close()
 	}
 	if g.cluster != nil {
 		_ = g.cluster.Close()

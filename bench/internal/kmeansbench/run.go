@@ -184,7 +184,7 @@ func (b *bench) stop() {
 		if b.clique != nil {
 			_ = b.clique.Dissolve(ctx) // the cluster ends below
 		}
-		_ = b.client.Close(ctx)
+		_ = b.client.Close()
 	}
 	if b.cluster != nil {
 		_ = b.cluster.Close()

@@ -64,11 +64,9 @@ func (l *local) describe() (answer, error) {
 }
 
 func (l *local) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-	defer cancel()
 	var err error
 	if l.client != nil {
-		err = l.client.Close(ctx)
+		err = l.client.Close()
 	}
 	return errors.Join(err, l.cluster.Close())
 }

@@ -28,9 +28,7 @@ func startSchedulerRole(ctx context.Context, journal string) (*schedulerRole, er
 func (r *schedulerRole) address() string { return r.s.Address() }
 
 func (r *schedulerRole) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-	defer cancel()
-	return r.s.Close(ctx)
+	return r.s.Close()
 }
 
 // usage is what the process has used. As empty it waits until no task is left; with a
@@ -95,7 +93,5 @@ func (r *floodRole) release(context.Context) error {
 }
 
 func (r *floodRole) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-	defer cancel()
-	return r.client.Close(ctx)
+	return r.client.Close()
 }

@@ -33,7 +33,7 @@ func run(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close(context.Background())
+	defer c.Close()
 	f := scale.Submit(ctx, c, millstream.Val(100))
 	done := make(chan struct{})
 	go func() {

@@ -1,12 +1,10 @@
 package rig
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
-	"time"
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/scheduler"
@@ -92,9 +90,7 @@ func (r *Rig) StartScheduler(cfg scheduler.Config) *scheduler.Scheduler {
 		r.Fatal(err)
 	}
 	r.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := s.Close(ctx); err != nil {
+		if err := s.Close(); err != nil {
 			r.Error(err)
 		}
 	})
@@ -138,9 +134,7 @@ func (r *Rig) Client(scheduler string) *client.Client {
 		r.Fatal(err)
 	}
 	r.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		_ = c.Close(ctx)
+		_ = c.Close()
 	})
 	return c
 }

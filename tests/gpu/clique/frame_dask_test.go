@@ -125,7 +125,7 @@ func TestGPUFrameDask(t *testing.T) {
 	t.Cleanup(func() { _ = lc.Close() })
 	c, err := lc.Client(ctx)
 	must(t, err)
-	t.Cleanup(func() { _ = c.Close(ctx) })
+	t.Cleanup(func() { _ = c.Close() })
 	there := client.WithWorkers(daskFrameWorker(t, lc.Address()))
 	must(t, c.WaitForWorkers(ctx, 2))
 

@@ -3,7 +3,6 @@ package clique
 import (
 	"context"
 	"testing"
-	"time"
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
@@ -28,9 +27,7 @@ func gpuCluster(t *testing.T, n int) (context.Context, *client.Client) {
 	c, err := lc.Client(ctx)
 	must(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		_ = c.Close(ctx)
+		_ = c.Close()
 	})
 	return ctx, c
 }

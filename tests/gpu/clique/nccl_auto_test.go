@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/clique"
@@ -38,9 +37,7 @@ func cudaWorkers(t *testing.T) *client.Client {
 	c, err := k.Client(testContext(t))
 	must(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		_ = c.Close(ctx)
+		_ = c.Close()
 	})
 	must(t, c.WaitForWorkers(testContext(t), 2))
 	return c

@@ -41,9 +41,7 @@ func ncclCluster(t testing.TB, workers int) (*cluster.Cluster, *client.Client) {
 	c, err := k.Client(testContext(t))
 	must(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		_ = c.Close(ctx)
+		_ = c.Close()
 	})
 	must(t, c.WaitForWorkers(testContext(t), workers))
 	_, err = ncclAlone.Run(testContext(t), c, 0)

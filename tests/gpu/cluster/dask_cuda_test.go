@@ -43,9 +43,7 @@ func daskCUDA(t *testing.T, protocol string) {
 	})
 	must(t, err)
 	t.Cleanup(func() {
-		closing, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-		defer cancel()
-		_ = s.Close(closing)
+		_ = s.Close()
 		for line := range strings.Lines(log.String()) {
 			if t.Failed() || strings.Contains(line, "Python helper sandbox") {
 				t.Log(strings.TrimSpace(line))

@@ -140,10 +140,10 @@ func TestGPUDaskScheduler(t *testing.T) {
 	n, err := cluster.StartNanny(w.Spec(cluster.WorkerSpec{Scheduler: scheduler, Listen: "ucxx://127.0.0.1:0",
 		Dashboard: "127.0.0.1:0"}), cluster.NannyConfig{Env: w.Env})
 	must(t, err)
-	t.Cleanup(func() { _ = n.Close(context.Background()) })
+	t.Cleanup(func() { _ = n.Close() })
 	c, err := client.Connect(ctx, scheduler, client.Config{})
 	must(t, err)
-	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	t.Cleanup(func() { _ = c.Close() })
 	must(t, n.Ready(ctx))
 	must(t, c.WaitForWorkers(ctx, 2))
 	daskArraysCross(t, ctx, c, n.Info(), python, "device")

@@ -29,7 +29,7 @@ func twoOnOne(t *testing.T, ctx context.Context, cfg client.Config, options clus
 	cfg.Dial.Device = device
 	c, err := client.Connect(ctx, cl.Address(), cfg)
 	must(t, err)
-	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	t.Cleanup(func() { _ = c.Close() })
 	return cl, c, cl.Workers()
 }
 

@@ -154,7 +154,7 @@ func TestGPUMemoryApart(t *testing.T) {
 				"--dashboard-address", "127.0.0.1:0"}, "worker at ")
 			cl, err := client.Connect(ctx, address, client.Config{NoDirect: true})
 			must(t, err)
-			defer cl.Close(context.Background())
+			defer cl.Close()
 			for _, n := range []int64{1, 1000, 9000, 64 << 20} {
 				start := time.Now()
 				x := memoryFill.Submit(ctx, cl, client.Val(n), client.Val[int64](33), client.WithImpure())

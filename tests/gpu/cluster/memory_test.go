@@ -154,7 +154,7 @@ func gpuCluster(t *testing.T, ctx context.Context, gpus cluster.CUDAConfig, opti
 	t.Cleanup(func() { _ = cl.Close() })
 	c, err := cl.Client(ctx)
 	must(t, err)
-	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	t.Cleanup(func() { _ = c.Close() })
 	return cl, c, cl.Workers()
 }
 

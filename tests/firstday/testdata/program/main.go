@@ -156,13 +156,13 @@ func run(ctx context.Context, verb string, args []string) error {
 		if err != nil {
 			return err
 		}
-		return c.Close(ctx)
+		return c.Close()
 	case "wait":
 		c, err := millstream.Connect(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		defer c.Close(ctx)
+		defer c.Close()
 		return shortage(ctx, c, square.Submit(ctx, c, millstream.Val(7)))
 	case "connect-with":
 		o := millstream.ConnectOptions{Address: args[0], TLSDir: args[1], SchedulerFile: args[2]}
@@ -170,7 +170,7 @@ func run(ctx context.Context, verb string, args []string) error {
 		if err != nil {
 			return err
 		}
-		defer c.Close(ctx)
+		defer c.Close()
 		return print(square.Submit(ctx, c, millstream.Val(12)).Result(ctx))
 	}
 	o := millstream.LocalConfig{Workers: 1, Threads: 1}
@@ -186,7 +186,7 @@ func run(ctx context.Context, verb string, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close(ctx)
+	defer c.Close()
 	return mistake(ctx, c, cluster, verb, args)
 }
 
@@ -241,12 +241,12 @@ func mistake(ctx context.Context, c *millstream.Client, cluster *millstream.Clus
 		fmt.Println(got.Equal(t), got.Format("-0700"), strings.TrimSpace(got.Format("MST")) == "Home")
 		return err
 	case "closed-client":
-		if err := c.Close(ctx); err != nil {
+		if err := c.Close(); err != nil {
 			return err
 		}
 		return print(square.Submit(ctx, c, millstream.Val(7)).Result(ctx))
 	case "closed-cluster":
-		if err := errors.Join(c.Close(ctx), cluster.Close()); err != nil {
+		if err := errors.Join(c.Close(), cluster.Close()); err != nil {
 			return err
 		}
 		_, err := cluster.Client(ctx)
