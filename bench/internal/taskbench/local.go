@@ -22,9 +22,6 @@ type local struct {
 	threads int
 }
 
-// closeTime bounds the end of a cluster and of a client.
-const closeTime = 10 * time.Second
-
 // warmMap is how many tasks run before anything is measured: connections, first pages of
 // memory and the like are not what is measured.
 const warmMap = 200
