@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -303,6 +304,7 @@ func (w Wants) Of(name string) string {
 	for k := range w[name] {
 		out = append(out, k.String())
 	}
+	slices.Sort(out)
 	return fmt.Sprint(out)
 }
 
