@@ -51,6 +51,7 @@ func TestDiagnosis(t *testing.T) {
 		x.Device != 0 || x.Seconds <= 0 || len(x.Transports) != 0 || x.Error != "" {
 		t.Errorf("%+v", x)
 	}
+	until(t, "the acknowledgement is there", func() bool { return len(a.Transfers()) == 1 })
 	if other := ask(a).Transfers; len(other) != 1 || other[0].Incoming || other[0].Bytes < int64(len(big)) {
 		t.Errorf("the one that served: %+v", other)
 	}
@@ -64,6 +65,7 @@ func TestDiagnosisIsShort(t *testing.T) {
 	for range 100 {
 		d.fetch(t, a.Address(), "n")
 	}
+	until(t, "all transfers are noted", func() bool { return len(a.Transfers()) == 100 })
 	var g worker.Diagnosis
 	d.call(t, a.Address(), worker.DiagnosisOp, nil, &g)
 	if len(g.Transfers) != 64 || len(a.Transfers()) != 100 {
