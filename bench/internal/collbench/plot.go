@@ -12,21 +12,10 @@ func Plot(figures []benchfmt.Figure, ranks int) svgplot.Plot {
 	p := svgplot.Plot{Title: fmt.Sprintf("All-reduce of float32, %d processes", ranks), XLabel: "size",
 		YLabel: "time in µs", LogX: true, LogY: true,
 		FormatX: func(v float64) string { return benchfmt.FormatSize(int64(v)) }}
-	at := map[string]int{}
-	seen := map[string]bool{}
 	add := func(name string, size int64, us float64) {
-		k := fmt.Sprint(name, size)
-		if seen[k] || us <= 0 {
-			return
+		if us > 0 {
+			p.Add(name, svgplot.Point{X: float64(size), Y: us})
 		}
-		seen[k] = true
-		i, ok := at[name]
-		if !ok {
-			i = len(p.Series)
-			at[name] = i
-			p.Series = append(p.Series, svgplot.Series{Name: name})
-		}
-		p.Series[i].Points = append(p.Series[i].Points, svgplot.Point{X: float64(size), Y: us})
 	}
 	for _, f := range figures {
 		add("Millstream "+f.Setting, f.Size, f.Ours)

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"io"
 	"slices"
 	"strconv"
@@ -47,27 +46,10 @@ func defaultPlot(figures []benchfmt.Figure) io.WriterTo {
 func lines(title, label string, figures []benchfmt.Figure) svgplot.Plot {
 	p := svgplot.Plot{Title: title, XLabel: "size", YLabel: label, LogX: true, LogY: true,
 		FormatX: func(v float64) string { return benchfmt.FormatSize(int64(v)) }}
-	at := map[string]int{}
-	add := func(side string, f benchfmt.Figure, value float64) {
-		name := side + " " + way(f)
-		i, known := at[name]
-		if !known {
-			i = len(p.Series)
-			at[name] = i
-			p.Series = append(p.Series, svgplot.Series{Name: name})
-		}
-		points := &p.Series[i].Points
-		q := svgplot.Point{X: float64(f.Size), Y: value}
-		// A case that is compared with two peers has our value twice.
-		n, twice := slices.BinarySearchFunc(*points, q, func(a, b svgplot.Point) int { return cmp.Compare(a.X, b.X) })
-		if !twice {
-			*points = slices.Insert(*points, n, q)
-		}
-	}
 	for _, f := range figures {
-		add(ourName, f, f.Ours)
+		p.Add(ourName+" "+way(f), svgplot.Point{X: float64(f.Size), Y: f.Ours}) // twice if there are two peers
 		if f.Peer != "" {
-			add(f.Peer, f, f.Theirs)
+			p.Add(f.Peer+" "+way(f), svgplot.Point{X: float64(f.Size), Y: f.Theirs})
 		}
 	}
 	return p

@@ -11,28 +11,18 @@ import (
 // Plot draws seconds over the number of groups, a line for each side and type.
 func Plot(figures []benchfmt.Figure) svgplot.Plot {
 	p := svgplot.Plot{Title: "k-means", XLabel: "groups", YLabel: "seconds", LogX: true, LogY: true}
-	at := map[string]int{}
-	add := func(name string, x, y float64) {
-		i, ok := at[name]
-		if !ok {
-			i = len(p.Series)
-			at[name] = i
-			p.Series = append(p.Series, svgplot.Series{Name: name})
-		}
-		p.Series[i].Points = append(p.Series[i].Points, svgplot.Point{X: x, Y: y})
-	}
 	for _, f := range figures {
 		k, err := strconv.Atoi(strings.TrimPrefix(f.Case, "k="))
 		if err != nil {
 			continue
 		}
 		if f.Mode == GPUMode {
-			add("millstream GPU "+f.Setting, float64(k), f.Ours)
+			p.Add("millstream GPU "+f.Setting, svgplot.Point{X: float64(k), Y: f.Ours})
 			continue // the host has a line of its own
 		}
-		add("millstream "+f.Setting, float64(k), f.Ours)
+		p.Add("millstream "+f.Setting, svgplot.Point{X: float64(k), Y: f.Ours})
 		if f.Peer != "" {
-			add(f.Peer+" "+f.Setting, float64(k), f.Theirs)
+			p.Add(f.Peer+" "+f.Setting, svgplot.Point{X: float64(k), Y: f.Theirs})
 		}
 	}
 	return p

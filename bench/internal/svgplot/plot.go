@@ -4,10 +4,12 @@ package svgplot
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -31,6 +33,21 @@ type Series struct {
 
 // Point is one measurement.
 type Point struct{ X, Y float64 }
+
+// Add adds a point to the series with a name, which it begins if there is none. The points of a series are in the order
+// of X; of two with the same X the first stays.
+func (p *Plot) Add(name string, q Point) {
+	i := slices.IndexFunc(p.Series, func(s Series) bool { return s.Name == name })
+	if i < 0 {
+		i = len(p.Series)
+		p.Series = append(p.Series, Series{Name: name})
+	}
+	points := &p.Series[i].Points
+	at, known := slices.BinarySearchFunc(*points, q, func(a, b Point) int { return cmp.Compare(a.X, b.X) })
+	if !known {
+		*points = slices.Insert(*points, at, q)
+	}
+}
 
 const (
 	width, height            = 760, 440
