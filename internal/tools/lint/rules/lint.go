@@ -56,7 +56,7 @@ func (s *source) lineOf(pos token.Pos) int { return s.fset.Position(pos).Line }
 
 // rules are applied to each file. Those for Go look at source.file and return nothing without it.
 var rules = []func(*source) []Problem{checkLayers, checkBans, checkSize, checkWidth, checkWords, checkExport, checkDocs,
-	checkSentinels, checkPhrases, checkDocStart, checkErrorTexts, checkAllSentinels}
+	checkSentinels, checkPhrases, checkDocStart, checkErrorTexts}
 
 // Check applies every rule to every file of the tree, in the order of the files' names.
 func Check(root string) ([]Problem, error) {

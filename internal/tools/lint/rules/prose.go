@@ -154,30 +154,3 @@ func firstLiteral(e ast.Expr) (*ast.BasicLit, bool) {
 		}
 	}
 }
-
-// checkAllSentinels is checkSentinels for the documentation of internal packages in plainFolders.
-func checkAllSentinels(s *source) []Problem {
-	if !s.isPlain() || !slices.Contains(strings.Split(s.pkg(), "/"), "internal") {
-		return nil
-	}
-	var problems []Problem
-	for _, d := range s.file.Decls {
-		g, ok := d.(*ast.GenDecl)
-		if !ok || g.Tok != token.VAR {
-			continue
-		}
-		for _, spec := range g.Specs {
-			v := spec.(*ast.ValueSpec)
-			name := v.Names[0].Name
-			doc := v.Doc.Text()
-			if doc == "" && !g.Lparen.IsValid() {
-				doc = g.Doc.Text()
-			}
-			if strings.HasPrefix(name, "Err") && len(v.Values) == 1 && !strings.HasPrefix(doc, name+" is returned ") {
-				problems = append(problems, Problem{s.name, s.lineOf(v.Pos()), "sentinels",
-					fmt.Sprintf("document %s as \"%s is returned by …\"", name, name)})
-			}
-		}
-	}
-	return problems
-}

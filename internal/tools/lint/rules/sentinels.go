@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// checkSentinels wants the exported error variables of public packages to begin with the name of their package and to
-// be documented by who returns them.
+// checkSentinels wants the exported error variables of public packages to begin with the name of their package, and
+// those of public packages and of plainFolders to be documented by who returns them.
 func checkSentinels(s *source) []Problem {
-	if s.file == nil || s.isTest() || slices.Contains(strings.Split(s.pkg(), "/"), "internal") {
+	internal := slices.Contains(strings.Split(s.pkg(), "/"), "internal")
+	if s.file == nil || s.isTest() || internal && !s.isPlain() {
 		return nil
 	}
 	var problems []Problem
@@ -32,11 +33,11 @@ func checkSentinels(s *source) []Problem {
 					fmt.Sprintf(format, args...)})
 			}
 			prefix := s.file.Name.Name + ": "
-			if text, ok := sentinelText(v.Values[0]); ok && !strings.HasPrefix(text, prefix) {
+			if text, ok := sentinelText(v.Values[0]); ok && !internal && !strings.HasPrefix(text, prefix) {
 				bad("the text of %s must begin with %q", name, prefix)
 			}
 			doc := v.Doc.Text()
-			if doc == "" {
+			if doc == "" && !g.Lparen.IsValid() {
 				doc = g.Doc.Text()
 			}
 			if !strings.HasPrefix(doc, name+" is returned ") {
