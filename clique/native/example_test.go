@@ -82,7 +82,7 @@ func Example() {
 	fmt.Println("rank 0:", results[0])
 	fmt.Println("rank 1:", len(results[1]), "columns")
 
-	// The same without a function of one's own, from the folders that the environment of workers names.
+	// The same without a registered function, from the folders that the environment of the workers names.
 	if err := os.Setenv(native.PathVariable, dir); err != nil {
 		log.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 type server struct {
 	address string
 	mu      sync.Mutex
-	left    map[string]bool // invitations that nobody has used; guarded by mu
+	left    map[string]bool // unused invitations; guarded by mu
 	asked   int
 	err     error            // of the next question
 	reply   []dataconn.Offer // instead of its own lane

@@ -243,7 +243,7 @@ func TestStagedEnds(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- a.Write(ctx, m) }()
 			if tc.want != gone {
-				for b.stripes.get()[0].waiting() == 0 { // the transfer is under way
+				for b.stripes.get()[0].waiting() == 0 { // the transfer is in flight
 					time.Sleep(time.Millisecond)
 				}
 				tc.do(a, b, da, db, cancel)

@@ -105,7 +105,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Who has no right invitation, or requests where nobody listens any more, gets no conn.
+// A dialer with a wrong invitation, or whose listener is closed, gets no Conn.
 func TestRefusals(t *testing.T) {
 	leak.Check(t)
 	ctx := limited(t)
