@@ -150,7 +150,7 @@ func (r *configReport) values(prefix string, m *config.Map, wanted func(string) 
 // ask opens a UCX context as Millstream would and asks it what it uses.
 func (r *configReport) ask(s *config.Settings) error {
 	c, err := ucx.NewContext(ucx.Config{Library: s.UCX.Library, Options: s.Options,
-		PlainLanes: s.UCX.PlainLanes == config.On})
+		PlainTransports: s.UCX.PlainTransports == config.On})
 	if err != nil {
 		return err
 	}

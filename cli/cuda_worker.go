@@ -141,7 +141,7 @@ func (f *cudaFlags) options(cmd *cobra.Command) (cluster.CUDAConfig, error) {
 	}
 	o.Threads, o.Name, o.Interface, o.MemoryLimit, o.WarmUp = cmp.Or(f.nthreads, 1), f.name, f.iface, f.memoryLimit,
 		f.warmUp
-	o.NoLanes, o.Protocol = f.lanes == "none", f.protocol
+	o.NoDataConnections, o.Protocol = f.lanes == "none", f.protocol
 	if err := o.Check(); err != nil {
 		return o, cmdline.Usage(err)
 	}

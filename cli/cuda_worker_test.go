@@ -46,7 +46,8 @@ func TestCUDAWorkerFlags(t *testing.T) {
 		"--rmm-async", "--rmm-release-threshold=1GB", "--disable-rmm-managed-memory", "--lanes", "none")
 	if err != nil || o.UCX.TCP != config.Off || o.UCX.NVLink != config.Off || o.UCX.InfiniBand != config.Off ||
 		o.UCX.RDMACM != config.Off ||
-		!o.RMM.Async || o.RMM.ReleaseThreshold != "1GB" || o.RMM.ManagedMemory || !o.NoLanes || o.Threads != 1 ||
+		!o.RMM.Async || o.RMM.ReleaseThreshold != "1GB" || o.RMM.ManagedMemory || !o.NoDataConnections ||
+		o.Threads != 1 ||
 		o.DeviceMemoryLimit != "default" || o.MemoryLimit != "auto" {
 		t.Errorf("%+v, %v", o, err)
 	}

@@ -55,8 +55,8 @@ func demoCluster(ctx context.Context, out, stderr io.Writer) error {
 		time.Since(begin).Round(time.Millisecond))
 	for _, w := range workers {
 		lane := "no lane: data goes over the control connection"
-		if len(w.Lanes) > 0 {
-			lane = "data lane " + strings.Join(w.Lanes, ", ")
+		if len(w.DataAddresses) > 0 {
+			lane = "data lane " + strings.Join(w.DataAddresses, ", ")
 		}
 		fmt.Fprintf(out, "  worker %s  process %d at %s, %s\n", w.Name, w.PID, w.Address, lane)
 	}
@@ -207,10 +207,10 @@ func demoLanes(ctx context.Context, out io.Writer, workers []cluster.WorkerInfo)
 			if !r.Incoming || r.Error != "" {
 				continue
 			}
-			if lanes[r.Lane] == nil {
-				lanes[r.Lane] = &lane{}
+			if lanes[r.Scheme] == nil {
+				lanes[r.Scheme] = &lane{}
 			}
-			l := lanes[r.Lane]
+			l := lanes[r.Scheme]
 			l.transfers, l.bytes, l.seconds = l.transfers+1, l.bytes+r.Bytes, l.seconds+r.Duration
 		}
 	}

@@ -56,7 +56,7 @@ func examineCluster(ctx context.Context, address string, size int64) (doctor.Rep
 		if d, err := x.ask(ctx, w.Address); err != nil {
 			m.Silent = cmdline.OneLine(err)
 		} else {
-			m.Boot, m.IPC, m.PID, m.Lanes, m.Trusted, m.NoUCX = d.Boot, d.IPC, d.PID, d.Lanes, d.Trusted, d.UCX
+			m.Boot, m.IPC, m.PID, m.Lanes, m.Trusted, m.NoUCX = d.Boot, d.IPC, d.PID, d.DataAddresses, d.Trusted, d.UCX
 			if d.Registry == task.Hash() { // else it cannot be asked to use it
 				m.GPU = d.GPU
 			}
@@ -150,7 +150,7 @@ func (x *clusterExam) told(ctx context.Context, f *doctor.Flow) {
 	}
 	for _, t := range slices.Backward(d.Transfers) {
 		if t.Incoming && t.Peer == f.From.Address && t.Bytes >= x.size && t.Seconds > 0 && t.Error == "" {
-			f.Lane, f.Transports, f.Rate = t.Lane, t.Transports, float64(t.Bytes)/t.Seconds
+			f.Lane, f.Transports, f.Rate = t.Scheme, t.Transports, float64(t.Bytes)/t.Seconds
 			f.Landed = t.Device >= x.size
 			return
 		}

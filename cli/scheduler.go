@@ -159,7 +159,7 @@ func (f *schedulerFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 	cfg.ListenConfig.Device, cfg.Dial.Device = pool, pool
 	cfg.Collectors = append(cfg.Collectors, devmem.Collector{})
 	// Every worker has a comm with it, and few of them carry frames of a GPU: no further connections for these.
-	cfg.ListenConfig.Staged.Lines, cfg.Dial.Staged.Lines = 1, 1
+	cfg.ListenConfig.Staged.Stripes, cfg.Dial.Staged.Stripes = 1, 1
 	removePID, err := f.writePID()
 	if err != nil {
 		return err

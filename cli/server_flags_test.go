@@ -219,13 +219,13 @@ func TestWorkerSpecs(t *testing.T) {
 	w := s[1]
 	if w.Name != "w-1" || w.Threads != 2 || w.MemoryLimit != 1e9 || w.Resources["MEM"] != 1e10 ||
 		w.LocalDirectory != "d" || w.DeathTimeout != time.Minute ||
-		w.Lifetime != time.Hour || !w.LifetimeRestart || !w.LanesTrusted || w.Lane != "auto" ||
+		w.Lifetime != time.Hour || !w.LifetimeRestart || !w.DataTrusted || w.DataListen != "auto" ||
 		w.Log.Format != "json" || w.UCX.Options["TLS"] != "tcp" ||
 		w.Scheduler != "tls://10.0.0.1:8786" || w.Listen != "" || w.Dashboard != "" {
 		t.Errorf("%+v", w)
 	}
 	w = specsOf(t, "127.0.0.1:8786", "--worker-port", "9000:9010", "--lanes", "none", "--memory-limit", "0")[0]
-	if w.Scheduler != "tcp://127.0.0.1:8786" || w.Listen != "tcp://127.0.0.1:9000:9010" || w.Lane != "" ||
+	if w.Scheduler != "tcp://127.0.0.1:8786" || w.Listen != "tcp://127.0.0.1:9000:9010" || w.DataListen != "" ||
 		w.MemoryLimit != 0 || w.Name != "" || w.Dashboard != "127.0.0.1:0" {
 		t.Errorf("%+v", w)
 	}

@@ -230,8 +230,8 @@ func (a *announcer) changed(i cluster.WorkerInfo) {
 	if i.Name != "" && i.Name != i.Address {
 		line = "worker " + i.Name + line[len("worker"):]
 	}
-	if len(i.Lanes) > 0 {
-		line += " lanes " + strings.Join(i.Lanes, " ")
+	if len(i.DataAddresses) > 0 {
+		line += " lanes " + strings.Join(i.DataAddresses, " ")
 	}
 	fmt.Fprintln(a.w, line)
 }

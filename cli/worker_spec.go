@@ -88,11 +88,11 @@ func (f *workerFlags) specs(address string, log *slog.Logger) ([]cluster.WorkerS
 	}
 	spec := cluster.WorkerSpec{
 		Name: f.name, Listen: f.listen, Contact: f.contact, Interface: f.iface, Threads: threads,
-		LocalDirectory: f.localDirectory, Log: f.log, LanesTrusted: f.lanes == "trusted",
+		LocalDirectory: f.localDirectory, Log: f.log, DataTrusted: f.lanes == "trusted",
 	}
 	spec.Python, spec.Interpreter = !f.noPython, f.python
 	if f.lanes != "none" {
-		spec.Lane = "auto"
+		spec.DataListen = "auto"
 	}
 	if spec.MemoryLimit, err = worker.ParseMemoryLimit(f.memoryLimit, threads); err != nil {
 		return nil, cmdline.Usage(fmt.Errorf("--memory-limit: %w", err))

@@ -42,7 +42,8 @@ func TestForm(t *testing.T) {
 		{name: "goroutines", cluster: cluster.Config{Workers: 3, Mode: cluster.Goroutines}},
 		{name: "processes", cluster: cluster.Config{Workers: 3}, ucx: ucx.Available() == nil},
 		{name: "processes, comm", cluster: cluster.Config{Workers: 2}, opts: clique.Options{Backend: clique.Comm}},
-		{name: "processes without lanes, tcp", cluster: cluster.Config{Workers: 2, Protocol: "tcp", Lanes: "none"}},
+		{name: "processes without lanes, tcp", cluster: cluster.Config{Workers: 2, Protocol: "tcp",
+			DataConnections: "none"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, c := local(t, tc.cluster)

@@ -52,11 +52,11 @@ type order struct {
 // event is what the child writes to its status descriptor.
 type event struct {
 	// Event is one of the names above.
-	Event   string   `json:"event"`
-	Address string   `json:"address,omitempty"`
-	Lanes   []string `json:"lanes,omitempty"`
-	HTTP    string   `json:"http,omitempty"`
-	Error   string   `json:"error,omitempty"`
+	Event         string   `json:"event"`
+	Address       string   `json:"address,omitempty"`
+	DataAddresses []string `json:"data_addresses,omitempty"`
+	HTTP          string   `json:"http,omitempty"`
+	Error         string   `json:"error,omitempty"`
 	// Log is the record of eventLog.
 	Log *logRecord `json:"log,omitempty"`
 }

@@ -61,10 +61,9 @@ type Config struct {
 	Host string
 	// Port is the scheduler's (default: any).
 	Port int
-	// Lanes is which second connections for data the workers have: "auto" (default: UCX
-	// where it can be loaded and the workers are processes), "none", or an address without a
-	// port, such as ucxx://127.0.0.1.
-	Lanes string
+	// DataConnections specifies the data connections between workers: "auto" (default: UCX where it can be loaded and
+	// the workers are processes), "none", or an address without a port, such as ucxx://127.0.0.1.
+	DataConnections string
 	// Resources of each worker that tasks may ask for.
 	Resources map[string]float64
 	// LocalDirectory is where workers spill data to (default: the system's temporary folder).
@@ -119,10 +118,11 @@ func (o Config) complete() (Config, error) {
 		o.Host = "127.0.0.1"
 	}
 	switch {
-	case o.Lanes == "":
-		o.Lanes = "auto"
-	case o.Lanes != "auto" && o.Lanes != "none" && !strings.Contains(o.Lanes, "://"):
-		return o, fmt.Errorf("cluster: lanes %q: want auto, none or an address such as ucxx://127.0.0.1", o.Lanes)
+	case o.DataConnections == "":
+		o.DataConnections = "auto"
+	case o.DataConnections != "auto" && o.DataConnections != "none" && !strings.Contains(o.DataConnections, "://"):
+		return o, fmt.Errorf("cluster: Config.DataConnections is %q: want auto, none or an address such as "+
+			"ucxx://127.0.0.1", o.DataConnections)
 	}
 	switch {
 	case o.MemoryLimit < 0:

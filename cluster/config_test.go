@@ -27,7 +27,7 @@ func TestOptionsLayout(t *testing.T) {
 		{Config{Mode: Goroutines}, 1, cpus, "inproc", "auto", true},
 		{Config{Workers: 1}, 1, cpus, "tls", "auto", true},
 		{Config{Threads: cpus}, 1, cpus, "tls", "auto", true},
-		{Config{Workers: 3, Threads: 5, Protocol: "tcp://", Lanes: "none"}, 3, 5, "tcp", "none", true},
+		{Config{Workers: 3, Threads: 5, Protocol: "tcp://", DataConnections: "none"}, 3, 5, "tcp", "none", true},
 		{Config{Workers: -1, MemoryLimit: NoMemoryLimit}, 0, cpus, "tls", "auto", false},
 	} {
 		o, err := tc.in.complete()
@@ -35,8 +35,10 @@ func TestOptionsLayout(t *testing.T) {
 			t.Errorf("%+v: %v", tc.in, err)
 			continue
 		}
-		if o.Workers != tc.workers || o.Threads != tc.threads || o.Protocol != tc.protocol || o.Lanes != tc.lanes {
-			t.Errorf("%+v: %d workers × %d threads, %s, lanes %s", tc.in, o.Workers, o.Threads, o.Protocol, o.Lanes)
+		if o.Workers != tc.workers || o.Threads != tc.threads || o.Protocol != tc.protocol ||
+			o.DataConnections != tc.lanes {
+			t.Errorf("%+v: %d workers × %d threads, %s, lanes %s", tc.in, o.Workers, o.Threads, o.Protocol,
+				o.DataConnections)
 		}
 		if share := worker.AutoMemory(o.Threads); tc.memoryLimitIsShare && o.MemoryLimit != share ||
 			!tc.memoryLimitIsShare && o.MemoryLimit != 0 {
@@ -96,12 +98,13 @@ func TestLane(t *testing.T) {
 		want string
 	}{
 		{WorkerSpec{Scheduler: "tls://10.0.0.1:1"}, ""},
-		{WorkerSpec{Scheduler: "tls://10.0.0.1:1", Lane: "ucxx://127.0.0.1:0"}, "ucxx://127.0.0.1:0"},
-		{WorkerSpec{Scheduler: "inproc://x", Lane: "auto"}, ""},
-		{WorkerSpec{Scheduler: "ucxx://10.0.0.1:1", Lane: "auto"}, ""},
-		{WorkerSpec{Scheduler: "tls://10.0.0.1:1", Lane: "auto"}, "ucxx://127.0.0.1:0"},
-		{WorkerSpec{Scheduler: "tls://10.0.0.1:1", Listen: "tls://10.0.0.2:0", Lane: "auto"}, "ucxx://127.0.0.1:0"},
-		{WorkerSpec{Scheduler: "tls://10.0.0.1:1", Listen: "tls://10.0.0.2:0", Lane: "auto", LanesTrusted: true},
+		{WorkerSpec{Scheduler: "tls://10.0.0.1:1", DataListen: "ucxx://127.0.0.1:0"}, "ucxx://127.0.0.1:0"},
+		{WorkerSpec{Scheduler: "inproc://x", DataListen: "auto"}, ""},
+		{WorkerSpec{Scheduler: "ucxx://10.0.0.1:1", DataListen: "auto"}, ""},
+		{WorkerSpec{Scheduler: "tls://10.0.0.1:1", DataListen: "auto"}, "ucxx://127.0.0.1:0"},
+		{WorkerSpec{Scheduler: "tls://10.0.0.1:1", Listen: "tls://10.0.0.2:0", DataListen: "auto"},
+			"ucxx://127.0.0.1:0"},
+		{WorkerSpec{Scheduler: "tls://10.0.0.1:1", Listen: "tls://10.0.0.2:0", DataListen: "auto", DataTrusted: true},
 			"ucxx://10.0.0.2:0"},
 	} {
 		if got := tc.spec.lane(quiet); got != tc.want {

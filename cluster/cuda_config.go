@@ -40,9 +40,9 @@ type CUDAConfig struct {
 	// each worker's GPU, and needs InfiniBand. What is unset comes from the configuration
 	// (distributed-ucxx.*, DASK_DISTRIBUTED_UCXX__*, and the old DASK_UCX__*).
 	UCX config.UCX
-	// NoLanes says that data goes over the control connection alone; unless that is UCX, no
+	// NoDataConnections says that data goes over the control connection alone; unless that is UCX, no
 	// switch of UCX can then have an effect, and one that is On is an error.
-	NoLanes bool
+	NoDataConnections bool
 	// Protocol is that of the control connection (tcp, tls, ucx, ucxx; "" if not known here).
 	Protocol string
 
@@ -172,7 +172,7 @@ func (o *CUDAConfig) checkTransports() error {
 	if protocol != "" && !slices.Contains(protocols, protocol) {
 		return fmt.Errorf("cluster: protocol %q: want tls, tcp, ucx or ucxx", o.Protocol)
 	}
-	if !o.NoLanes || protocol == "ucx" || protocol == "ucxx" {
+	if !o.NoDataConnections || protocol == "ucx" || protocol == "ucxx" {
 		return nil
 	}
 	for _, s := range []struct {

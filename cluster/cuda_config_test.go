@@ -52,8 +52,9 @@ func TestCUDAConfigCheck(t *testing.T) {
 			"nvlink needs distributed-ucxx.cuda-copy"},
 		{"inproc", CUDAConfig{Protocol: "inproc"}, "inproc:// does not leave one"},
 		{"protocol", CUDAConfig{Protocol: "smoke"}, `protocol "smoke": want tls, tcp, ucx or ucxx`},
-		{"nothing uses UCX", CUDAConfig{Protocol: "tcp", NoLanes: true, UCX: nvlink}, "nvlink is enabled, and " +
-			"nothing would use UCX"},
+		{"nothing uses UCX", CUDAConfig{Protocol: "tcp", NoDataConnections: true, UCX: nvlink},
+			"nvlink is enabled, and " +
+				"nothing would use UCX"},
 		{"no log folder", CUDAConfig{RMM: RMMConfig{LogDirectory: "/nowhere/at/all"}}, "no such file or directory: " +
 			"make it first"},
 		{"log file", CUDAConfig{RMM: RMMConfig{LogDirectory: file}}, "is a file: name a folder"},
@@ -70,8 +71,8 @@ func TestCUDAConfigCheck(t *testing.T) {
 		"async with maximum":        {RMM: RMMConfig{Async: true, MaximumPoolSize: "0.5", ReleaseThreshold: "1GB"}},
 		"async with pool":           {RMM: RMMConfig{Async: true, PoolSize: "1GB"}},
 		"managed, nvlink off":       {UCX: config.UCX{NVLink: config.Off}, RMM: RMMConfig{ManagedMemory: true}},
-		"UCX switches and no lanes": {Protocol: "ucxx", NoLanes: true, UCX: nvlink},
-		"switches off and no lanes": {Protocol: "tls", NoLanes: true, UCX: config.UCX{NVLink: config.Off}},
+		"UCX switches and no lanes": {Protocol: "ucxx", NoDataConnections: true, UCX: nvlink},
+		"switches off and no lanes": {Protocol: "tls", NoDataConnections: true, UCX: config.UCX{NVLink: config.Off}},
 		"log":                       {RMM: RMMConfig{LogDirectory: t.TempDir(), TrackAllocations: true}},
 		"no device limit":           {DeviceMemoryLimit: "0"},
 		"warm-up":                   {WarmUp: []string{"cluster_test.warm"}},

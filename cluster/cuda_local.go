@@ -56,8 +56,8 @@ func startPlan(ctx context.Context, plan *CUDAPlan, gpus CUDAConfig, opts Config
 	}
 	opts.Protocol = cmp.Or(gpus.Protocol, opts.Protocol)
 	opts.Workers, opts.Threads = len(plan.Workers), max(1, gpus.Threads)
-	if gpus.NoLanes {
-		opts.Lanes = "none"
+	if gpus.NoDataConnections {
+		opts.DataConnections = "none"
 	}
 	// The scheduler has the workers' transports, whatever the environment says.
 	own := ucxcomm.NewNetwork(plan.schedulerUCX())

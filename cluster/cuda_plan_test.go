@@ -235,7 +235,7 @@ func TestCUDAPlanOddMachines(t *testing.T) {
 // ucxcomm.FromConfig reads them. A field that one of the copies forgets is zero here.
 func TestUCXSettingsKeepAll(t *testing.T) {
 	m := fourGPUs(t)
-	m.Config = configured(t, "DASK_MILLSTREAM__UCX__POLLING=True", "DASK_MILLSTREAM__UCX__PLAIN_LANES=True",
+	m.Config = configured(t, "DASK_MILLSTREAM__UCX__POLLING=True", "DASK_MILLSTREAM__UCX__PLAIN_TRANSPORTS=True",
 		"DASK_MILLSTREAM__UCX__LIBRARY=/lib/libucp.so.0", "DASK_DISTRIBUTED_UCXX__MULTI_BUFFER=True",
 		"DASK_DISTRIBUTED_UCXX__TCP=True")
 	p, err := CUDAConfig{}.Plan(m)

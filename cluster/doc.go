@@ -27,7 +27,7 @@
 // open reaches a child.
 //
 // Control is TLS with certificates of a CA that lives in the memory of this process; data
-// between workers moves over UCX where libucp is found (Config.Lanes).
+// between workers moves over UCX where libucp is found (Config.DataConnections).
 //
 // [RunWorker] and [StartNanny] are the same for workers of a scheduler that runs elsewhere:
 // the command `millstream worker` is made of them.

@@ -87,7 +87,7 @@ func (g *goroutine) Info() WorkerInfo {
 	case ended:
 		i.State = Closed
 	case g.w != nil:
-		i.State, i.Address, i.Lanes, i.HTTP = Running, g.w.Address(), g.w.Lanes(), g.w.Dashboard()
+		i.State, i.Address, i.DataAddresses, i.HTTP = Running, g.w.Address(), g.w.DataAddresses(), g.w.Dashboard()
 	}
 	return i
 }

@@ -101,11 +101,11 @@ func TestLocal(t *testing.T) {
 		{Mode: cluster.Goroutines, Workers: 2, Threads: 1, Protocol: "tcp"},
 		{Mode: cluster.Goroutines, Workers: 1, Threads: 2, Protocol: "tls"},
 		{Workers: 2, Threads: 1},
-		{Workers: 2, Threads: 1, Lanes: "none"},
+		{Workers: 2, Threads: 1, DataConnections: "none"},
 		{Workers: 1, Threads: 2, Protocol: "tcp"},
 		{Workers: 2, Threads: 1, Protocol: "ucxx"},
 	} {
-		name := fmt.Sprintf("%v %s lanes=%s", o.Mode, o.Protocol, o.Lanes)
+		name := fmt.Sprintf("%v %s lanes=%s", o.Mode, o.Protocol, o.DataConnections)
 		t.Run(strings.ReplaceAll(name, "  ", " default "), func(t *testing.T) {
 			leak.Check(t)
 			ctx, c, cl := start(t, o)
@@ -307,7 +307,7 @@ func TestLocalErrors(t *testing.T) {
 		`protocol "smoke"`:                     {Protocol: "smoke"},
 		"-2 threads":                           {Threads: -2},
 		"mode Mode(9)":                         {Mode: 9},
-		`lanes "fast"`:                         {Lanes: "fast"},
+		`Config.DataConnections is "fast"`:     {DataConnections: "fast"},
 		"mkdir /dev/null":                      {Workers: 1, LocalDirectory: "/dev/null/no-such-folder", Logger: quiet},
 	} {
 		c, err := cluster.Local(within(t, time.Minute), o)

@@ -47,7 +47,7 @@ func testRole(f func(*child, WorkerSpec) int) int {
 
 // steadyRole does what it is told.
 func steadyRole(c *child, spec WorkerSpec) int {
-	c.tell(event{Event: "ready", Address: "test://" + spec.Name, Lanes: []string{"lane"}})
+	c.tell(event{Event: "ready", Address: "test://" + spec.Name, DataAddresses: []string{"lane"}})
 	<-c.await()
 	return c.farewell(eventClosed, nil)
 }
@@ -122,7 +122,7 @@ func fdsRole(c *child, _ WorkerSpec) int {
 	theirs, err2 := exec.Command("ls", "-l", "/proc/self/fd").CombinedOutput()
 	in, err3 := os.ReadFile("/dev/stdin")
 	c.tell(event{Event: "ready", Address: fmt.Sprint(err, err2, err3, len(in)),
-		Lanes: append(own, string(theirs), os.Getenv(RoleVariable))})
+		DataAddresses: append(own, string(theirs), os.Getenv(RoleVariable))})
 	<-c.await()
 	return exitDone
 }
@@ -169,7 +169,8 @@ func signalTo(t *testing.T, pid int, s syscall.Signal) {
 
 // What a child tells is bounded, and nonsense ends it.
 func FuzzReadEvents(f *testing.F) {
-	for _, e := range []event{{Event: "ready", Address: "a", Lanes: []string{"b"}}, {Event: "failed", Error: "x"}} {
+	for _, e := range []event{{Event: "ready", Address: "a", DataAddresses: []string{"b"}}, {Event: "failed",
+		Error: "x"}} {
 		text, err := json.Marshal(e)
 		if err != nil {
 			f.Fatal(err)

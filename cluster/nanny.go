@@ -31,8 +31,8 @@ type WorkerInfo struct {
 	State State
 	// Address is how the scheduler knows it, "" before it has registered.
 	Address string
-	// Lanes are the addresses of its data lanes.
-	Lanes []string
+	// DataAddresses are the addresses on which the worker accepts data connections.
+	DataAddresses []string
 	// HTTP is the host:port of its metrics, "" without.
 	HTTP string
 	// PID is the process's, this one's for a worker that is a goroutine.
@@ -279,7 +279,7 @@ func (n *Nanny) finish(err error) {
 	n.err = err
 	n.mu.Unlock()
 	n.update(func(i *WorkerInfo) {
-		i.State, i.PID, i.Address, i.Lanes = Closed, 0, "", nil
+		i.State, i.PID, i.Address, i.DataAddresses = Closed, 0, "", nil
 		if err != nil {
 			i.State = Failed
 		}

@@ -54,7 +54,7 @@ func (n *Nanny) ended() error {
 // replaced tells those who asked for another process that the old one is gone, and others
 // that a new one is about to be.
 func (n *Nanny) replaced(waiting []chan struct{}) {
-	n.update(func(i *WorkerInfo) { i.State, i.PID, i.Address, i.Lanes = Restarting, 0, "", nil })
+	n.update(func(i *WorkerInfo) { i.State, i.PID, i.Address, i.DataAddresses = Restarting, 0, "", nil })
 	for _, w := range waiting {
 		close(w)
 	}

@@ -65,7 +65,7 @@ func (n *Nanny) run() {
 			}
 			n.cfg.Logger.Warn(what, "failures", failures, "cause", end.err)
 		}
-		n.update(func(i *WorkerInfo) { i.State, i.PID, i.Address, i.Lanes = Restarting, 0, "", nil })
+		n.update(func(i *WorkerInfo) { i.State, i.PID, i.Address, i.DataAddresses = Restarting, 0, "", nil })
 		if !n.rest(failures) {
 			n.finish(nil)
 			return
@@ -166,7 +166,9 @@ func (n *Nanny) watch(p *process) (end ending) {
 		}
 		ready = time.Now()
 		start.Stop()
-		n.update(func(i *WorkerInfo) { i.State, i.Address, i.Lanes, i.HTTP = Running, e.Address, e.Lanes, e.HTTP })
+		n.update(func(i *WorkerInfo) {
+			i.State, i.Address, i.DataAddresses, i.HTTP = Running, e.Address, e.DataAddresses, e.HTTP
+		})
 	}
 	for {
 		select {

@@ -71,7 +71,7 @@ func TestNanny(t *testing.T) {
 	n := startNanny(t, "steady", WorkerSpec{Name: "alice"}, NannyConfig{})
 	info := ready(t, n)
 	if info.Address != "test://alice" || info.Starts != 1 || info.State != Running || info.Name != "alice" ||
-		len(info.Lanes) != 1 {
+		len(info.DataAddresses) != 1 {
 		t.Errorf("%+v", info)
 	}
 	if err := n.Shutdown(t.Context()); err != nil {
@@ -194,12 +194,12 @@ func TestChildDescriptors(t *testing.T) {
 	defer syscall.Close(leaky)
 	n := startNanny(t, "fds", WorkerSpec{Name: "judy"}, NannyConfig{Stdout: io.Discard, Stderr: io.Discard})
 	info := ready(t, n)
-	all := strings.Join(info.Lanes, "\n")
+	all := strings.Join(info.DataAddresses, "\n")
 	if info.Address != "<nil> <nil> <nil> 0" || strings.Contains(all, "/dev/zero") ||
-		info.Lanes[len(info.Lanes)-1] != "" {
+		info.DataAddresses[len(info.DataAddresses)-1] != "" {
 		t.Errorf("%s\n%s", info.Address, all)
 	}
-	theirs := info.Lanes[len(info.Lanes)-2]
+	theirs := info.DataAddresses[len(info.DataAddresses)-2]
 	if n := strings.Count(theirs, "->"); n != 4 { // ls has the folder open
 		t.Errorf("a child of the child has %d descriptors:\n%s", n, theirs)
 	}

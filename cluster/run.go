@@ -62,7 +62,7 @@ func (s *WorkerSpec) config(log *slog.Logger) (worker.Config, error) {
 			return cfg, err
 		}
 	}
-	cfg.Lanes = worker.Lanes{Listen: s.lane(log), Trusted: s.LanesTrusted}
+	cfg.DataConnections = worker.DataConnections{Listen: s.lane(log), Trusted: s.DataTrusted}
 	cfg.Network, err = s.network()
 	return cfg, err
 }
@@ -71,10 +71,10 @@ func (s *WorkerSpec) config(log *slog.Logger) (worker.Config, error) {
 func (s *WorkerSpec) lane(log *slog.Logger) string {
 	scheme, _ := commaddr.Parse(cmp.Or(s.Listen, s.Scheduler))
 	switch {
-	case s.Lane == "":
+	case s.DataListen == "":
 		return ""
-	case s.Lane != "auto":
-		return s.Lane
+	case s.DataListen != "auto":
+		return s.DataListen
 	case scheme == "inproc" || scheme == "ucx" || scheme == "ucxx" || scheme == ucxcomm.FileScheme:
 		return "" // what there is already is as fast
 	}
@@ -88,14 +88,14 @@ func (s *WorkerSpec) lane(log *slog.Logger) string {
 		return ""
 	}
 	if devices := os.Getenv("UCX_NET_DEVICES"); devices != "" && devices != ucxenv.LoopbackDevice() &&
-		scheme == "tls" && !s.LanesTrusted {
+		scheme == "tls" && !s.DataTrusted {
 		log.Warn("no data connection: UCX would listen on devices that other hosts reach; unset UCX_NET_DEVICES, or "+
 			"allow that with --lanes trusted",
 			"UCX_NET_DEVICES", devices)
 		return ""
 	}
 	host := "127.0.0.1"
-	if s.LanesTrusted { // they may leave the machine; without a host the worker takes the one that it is known by
+	if s.DataTrusted { // they may leave the machine; without a host the worker takes the one that it is known by
 		host = ""
 		if h, _, err := comm.AddressHostPort(s.Listen); err == nil {
 			host = h
@@ -133,7 +133,7 @@ func (s *WorkerSpec) network() (comm.Network, error) {
 		settings = ucxcomm.FromConfig(read)
 	}
 	scheme, _ := commaddr.Parse(cmp.Or(s.Listen, s.Scheduler))
-	if !s.LanesTrusted && scheme != "ucx" && scheme != "ucxx" && scheme != ucxcomm.FileScheme {
+	if !s.DataTrusted && scheme != "ucx" && scheme != "ucxx" && scheme != ucxcomm.FileScheme {
 		// Data stays on this host: comms over the loopback interface need no other device, and must not listen there.
 		settings.Options = maps.Clone(settings.Options)
 		maps.DeleteFunc(settings.Options, func(name, _ string) bool {
@@ -177,8 +177,9 @@ func RunWorker(ctx context.Context, spec WorkerSpec, log *slog.Logger, orders <-
 	if err != nil || w == nil {
 		return err
 	}
-	ready(WorkerInfo{Name: w.Name(), State: Running, Address: w.Address(), Lanes: w.Lanes(), HTTP: w.Dashboard(),
-		PID: os.Getpid(), Starts: 1})
+	ready(WorkerInfo{Name: w.Name(), State: Running, Address: w.Address(), DataAddresses: w.DataAddresses(),
+		HTTP: w.Dashboard(),
+		PID:  os.Getpid(), Starts: 1})
 	return serve(ctx, w, spec, log, orders)
 }
 
@@ -332,7 +333,7 @@ func workerRole() int {
 		}
 	}()
 	err = RunWorker(ctx, spec, log, orders, func(i WorkerInfo) {
-		c.tell(event{Event: eventReady, Address: i.Address, Lanes: i.Lanes, HTTP: i.HTTP})
+		c.tell(event{Event: eventReady, Address: i.Address, DataAddresses: i.DataAddresses, HTTP: i.HTTP})
 	})
 	switch {
 	case err == nil, ctx.Err() != nil:

@@ -132,8 +132,8 @@ func (c *Cluster) startMember(name string, gpu *CUDAWorker) (member, error) {
 	if o.Protocol != "inproc" {
 		spec.Listen = o.Protocol + "://" + net.JoinHostPort(o.Host, "0")
 	}
-	if o.Lanes != "none" {
-		spec.Lane = o.Lanes
+	if o.DataConnections != "none" {
+		spec.DataListen = o.DataConnections
 	}
 	if c.ca != nil {
 		id, err := c.ca.Issue(secure.Request{Name: "worker " + name, Roles: []secure.Role{secure.Worker},

@@ -39,11 +39,11 @@ type WorkerSpec struct {
 	// nanny then starts another.
 	Lifetime        time.Duration `json:"lifetime,omitempty"`
 	LifetimeRestart bool          `json:"lifetime_restart,omitempty"`
-	// Lane is the address of its data lane, such as ucxx://127.0.0.1:0; "auto" is one over
-	// UCX on the host that it listens on, if UCX can be loaded; "" is none. LanesTrusted
-	// allows lanes to other hosts.
-	Lane         string `json:"lane,omitempty"`
-	LanesTrusted bool   `json:"lanes_trusted,omitempty"`
+	// DataListen is the address on which the worker accepts data connections, such as ucxx://127.0.0.1:0; "auto" is UCX
+	// on the host of Listen if UCX can be loaded; "" means no data connections. DataTrusted allows data connections to
+	// other hosts, which are not encrypted.
+	DataListen  string `json:"data_listen,omitempty"`
+	DataTrusted bool   `json:"data_trusted,omitempty"`
 	// Python has the worker run tasks of Python too, in a process beside it (see
 	// worker.Python); Interpreter is that of Python (default: one that is found).
 	Python      bool   `json:"python,omitempty"`

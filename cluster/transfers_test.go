@@ -17,7 +17,7 @@ import (
 // Transfers between worker processes are in the scheduler's log and metrics.
 func TestTransfersReachScheduler(t *testing.T) {
 	leak.Check(t)
-	ctx, lc, c := start(t, cluster.Config{Workers: 2, Threads: 1, Mode: cluster.Processes, Lanes: "none",
+	ctx, lc, c := start(t, cluster.Config{Workers: 2, Threads: 1, Mode: cluster.Processes, DataConnections: "none",
 		Dashboard: "127.0.0.1:0"})
 	get := func(path string) string {
 		t.Helper()

@@ -1,6 +1,6 @@
 package comm
 
 // For tests of this folder.
-const DefaultStagedLines = defaultStagedLines
+const DefaultStripes = defaultStripes
 
 var ParseStagedMode = parseStagedMode

@@ -11,7 +11,7 @@ import (
 
 // FromConfig returns both configurations for a role from Dask's settings: distributed.comm.timeouts.connect and .tcp,
 // distributed.comm.compression, distributed.comm.require-encryption and distributed.comm.tls.*. Without certificates
-// for the role, TLS is nil. Of Millstream's own settings it reads millstream.comm.staged and .staged-lines.
+// for the role, TLS is nil. Of Millstream's own settings it reads millstream.comm.staged and .staged-stripes.
 func FromConfig(c *config.Config, role secure.Role) (DialConfig, ListenConfig, error) {
 	s, err := secure.FromConfig(c)
 	if err != nil {
@@ -63,7 +63,7 @@ func FromSecurity(c *config.Config, s secure.Security, role secure.Role) (DialCo
 }
 
 func stagedFromConfig(c *config.Config) (s StagedConfig, err error) {
-	const mode, lines = "millstream.comm.staged", "millstream.comm.staged-lines"
+	const mode, stripes = "millstream.comm.staged", "millstream.comm.staged-stripes"
 	switch v := c.Get(mode, nil).(type) {
 	case nil:
 	case bool: // on and off in YAML
@@ -79,10 +79,10 @@ func stagedFromConfig(c *config.Config) (s StagedConfig, err error) {
 	if err != nil {
 		return s, err
 	}
-	n, err := c.Int(lines, 0)
-	if err == nil && (n < 0 || n > MaxStagedLines) {
-		err = fmt.Errorf("comm: %s is %d: use 1 to %d", lines, n, MaxStagedLines)
+	n, err := c.Int(stripes, 0)
+	if err == nil && (n < 0 || n > MaxStripes) {
+		err = fmt.Errorf("comm: %s is %d: use 1 to %d", stripes, n, MaxStripes)
 	}
-	s.Lines = int(n)
+	s.Stripes = int(n)
 	return s, err
 }

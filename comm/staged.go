@@ -24,30 +24,30 @@ const (
 type StagedConfig struct {
 	// Mode specifies when frames are staged (default auto, millstream.comm.staged).
 	Mode StagedMode
-	// Lines is the number of connections (stripes) that carry a large frame, including the comm's own (default half the
-	// number of cores, 2 to 8; at most 16; millstream.comm.staged-lines). The dialing side decides; the further
+	// Stripes is the number of connections (stripes) that carry a large frame, including the comm's own (default half
+	// the number of cores, 2 to 8; at most 16; millstream.comm.staged-stripes). The dialing side decides; the further
 	// connections are made with the comm, and only between processes that both have a Device. 1 makes none, on either
 	// side.
-	Lines int
+	Stripes int
 }
 
 // Numbers of stripes.
 const (
-	// defaultStagedLines is the largest default of StagedConfig.Lines.
-	defaultStagedLines = 8
-	// MaxStagedLines bounds StagedConfig.Lines, and the number that a peer may request.
-	MaxStagedLines = 16
+	// defaultStripes is the largest default of StagedConfig.Stripes.
+	defaultStripes = 8
+	// MaxStripes bounds StagedConfig.Stripes, and the number that a peer may request.
+	MaxStripes = 16
 )
 
-// LineCount returns Lines with its default and bounds applied.
-func (c StagedConfig) LineCount() int {
+// StripeCount returns Stripes with its default and bounds applied.
+func (c StagedConfig) StripeCount() int {
 	switch {
 	case c.Mode == StagedOff:
 		return 1
-	case c.Lines <= 0:
-		return min(defaultStagedLines, max(2, runtime.GOMAXPROCS(0)/2)) // each uses a core on both sides
+	case c.Stripes <= 0:
+		return min(defaultStripes, max(2, runtime.GOMAXPROCS(0)/2)) // each uses a core on both sides
 	}
-	return min(c.Lines, MaxStagedLines)
+	return min(c.Stripes, MaxStripes)
 }
 
 // parseStagedMode parses auto, on or off; true and false are accepted.

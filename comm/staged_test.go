@@ -29,12 +29,12 @@ func TestStagedModes(t *testing.T) {
 		c    comm.StagedConfig
 		want int
 	}{
-		{comm.StagedConfig{}, min(comm.DefaultStagedLines, max(2, runtime.GOMAXPROCS(0)/2))},
-		{comm.StagedConfig{Lines: 1}, 1},
-		{comm.StagedConfig{Lines: 1000}, comm.MaxStagedLines},
-		{comm.StagedConfig{Mode: comm.StagedOff, Lines: 3}, 1},
+		{comm.StagedConfig{}, min(comm.DefaultStripes, max(2, runtime.GOMAXPROCS(0)/2))},
+		{comm.StagedConfig{Stripes: 1}, 1},
+		{comm.StagedConfig{Stripes: 1000}, comm.MaxStripes},
+		{comm.StagedConfig{Mode: comm.StagedOff, Stripes: 3}, 1},
 	} {
-		if got := tc.c.LineCount(); got != tc.want {
+		if got := tc.c.StripeCount(); got != tc.want {
 			t.Errorf("%+v: %d lines, want %d", tc.c, got, tc.want)
 		}
 	}
@@ -47,22 +47,22 @@ func TestStagedFromConfig(t *testing.T) {
 		fails       string
 	}{
 		{nil, nil, comm.StagedConfig{}, ""},
-		{"auto", 8, comm.StagedConfig{Lines: 8}, ""},
+		{"auto", 8, comm.StagedConfig{Stripes: 8}, ""},
 		{true, nil, comm.StagedConfig{Mode: comm.StagedOn}, ""},
 		{false, nil, comm.StagedConfig{Mode: comm.StagedOff}, ""},
-		{"off", 1, comm.StagedConfig{Mode: comm.StagedOff, Lines: 1}, ""},
+		{"off", 1, comm.StagedConfig{Mode: comm.StagedOff, Stripes: 1}, ""},
 		{"maybe", nil, comm.StagedConfig{}, "auto, on or off"},
 		{7, nil, comm.StagedConfig{}, "auto, on or off"},
-		{nil, 17, comm.StagedConfig{}, "staged-lines"},
-		{nil, -1, comm.StagedConfig{}, "staged-lines"},
-		{nil, "many", comm.StagedConfig{}, "staged-lines"},
+		{nil, 17, comm.StagedConfig{}, "staged-stripes"},
+		{nil, -1, comm.StagedConfig{}, "staged-stripes"},
+		{nil, "many", comm.StagedConfig{}, "staged-stripes"},
 	} {
 		c, err := config.Load(config.Options{Env: []string{"PATH="}, Paths: []string{}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.Set(map[string]any{"millstream.comm.staged": tc.mode,
-			"millstream.comm.staged-lines": tc.lines}); err != nil {
+			"millstream.comm.staged-stripes": tc.lines}); err != nil {
 			t.Fatal(err)
 		}
 		d, l, err := comm.FromConfig(c, secure.Worker)

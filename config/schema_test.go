@@ -21,8 +21,9 @@ func TestWrongKeysAndValues(t *testing.T) {
 			"distributed.comm.ucx.infinband; the nearest valid key is distributed.comm.ucx.infiniband"},
 		{"ucx: {tpc: 1}\n", "", "c.yaml:1: unknown key ucx.tpc; the nearest valid key is ucx.tcp"},
 		{"rmm: {size: 1}\n", "", "c.yaml:1: unknown key rmm.size; the nearest valid key is rmm.pool-size"},
-		{"millstream:\n  ucx:\n    plain-lane: true\n", "", "c.yaml:3: unknown key millstream.ucx.plain-lane; the " +
-			"nearest valid key is millstream.ucx.plain-lanes"},
+		{"millstream:\n  ucx:\n    plain-transport: true\n", "",
+			"c.yaml:3: unknown key millstream.ucx.plain-transport; the " +
+				"nearest valid key is millstream.ucx.plain-transports"},
 		{"", "DASK_DISTRIBUTED_UCXX__RDMCM=1", "DASK_DISTRIBUTED_UCXX__RDMCM: unknown key distributed-ucxx.rdmcm; " +
 			"the nearest valid key is DASK_DISTRIBUTED_UCXX__RDMACM"},
 		{"distributed-ucxx: {tcp: maybe}\n", "",

@@ -278,7 +278,7 @@ func (r *resolver) native(env environ) {
 	default:
 		r.list(library, nil, Source{})
 	}
-	r.nativeSwitch("millstream.ucx.plain-lanes", &r.s.UCX.PlainLanes)
+	r.nativeSwitch("millstream.ucx.plain-transports", &r.s.UCX.PlainTransports)
 	r.nativeSwitch("millstream.ucx.polling", &r.s.UCX.Polling)
 }
 

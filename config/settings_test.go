@@ -32,7 +32,7 @@ func TestSettingsErrorsNameBothKeysAndTheSource(t *testing.T) {
 		"distributed-ucxx.tcp": "maybe", "distributed-ucxx.rmm.pool-size": "lots",
 		"distributed-ucxx.environment.a":           map[string]any{"b": 1},
 		"distributed-ucxx.environment.net-devices": map[string]any{"b": 1}, "millstream.ucx.library": 3,
-		"millstream.ucx.plain-lanes": "x", "millstream.ucx.polling": "x",
+		"millstream.ucx.plain-transports": "x", "millstream.ucx.polling": "x",
 	} {
 		// Set is not checked; Settings is.
 		restore, err := c.Set(map[string]any{key: value})
@@ -124,8 +124,8 @@ func TestLibrary(t *testing.T) {
 			t.Errorf("%+v: %q from %q", c, s.UCX.Library, source)
 		}
 	}
-	s, err := load(t, "millstream: {ucx: {plain-lanes: yes}}\n").Settings(Overrides{})
-	if err != nil || s.UCX.PlainLanes != On {
+	s, err := load(t, "millstream: {ucx: {plain-transports: yes}}\n").Settings(Overrides{})
+	if err != nil || s.UCX.PlainTransports != On {
 		t.Errorf("%v, %v", s, err)
 	}
 }
@@ -142,7 +142,7 @@ func TestValuesListsEverySetting(t *testing.T) {
 	}
 	want := "cuda-copy=null tcp=true nvlink=false infiniband=null rdmacm=null create-cuda-context=null " +
 		"multi-buffer=null environment.net-devices=null rmm.pool-size=null millstream.ucx.library=null " +
-		"millstream.ucx.plain-lanes=null millstream.ucx.polling=null"
+		"millstream.ucx.plain-transports=null millstream.ucx.polling=null"
 	if got := strings.Join(keys, " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

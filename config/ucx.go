@@ -59,8 +59,8 @@ type UCX struct {
 	// Library is the path of a libucp.so.0 (key millstream.ucx.library, variable
 	// MILLSTREAM_UCX_LIBRARY, default: searched for).
 	Library string
-	// PlainLanes leaves the choice of transports to UCX (key millstream.ucx.plain-lanes, default off).
-	PlainLanes Switch
+	// PlainTransports leaves the choice of transports to UCX (key millstream.ucx.plain-transports, default off).
+	PlainTransports Switch
 	// Polling makes waits for messages never sleep, as in UCXX's polling mode: each wait uses a processor (key
 	// millstream.ucx.polling, default off).
 	Polling Switch

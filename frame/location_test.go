@@ -25,7 +25,8 @@ func connectFakes(t testing.TB, gpus int) (context.Context, *client.Client, *fak
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
-	lc, err := cluster.Local(ctx, cluster.Config{Workers: 1, Threads: 2, Mode: cluster.Goroutines, Lanes: "none"})
+	lc, err := cluster.Local(ctx, cluster.Config{Workers: 1, Threads: 2, Mode: cluster.Goroutines,
+		DataConnections: "none"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func connectMany(t testing.TB, workers int) (context.Context, *client.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
 	lc, err := cluster.Local(ctx, cluster.Config{Workers: workers, Threads: 1, Mode: cluster.Goroutines,
-		Lanes: "none"})
+		DataConnections: "none"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,10 +52,10 @@ type Config struct {
 	// Options are UCX settings without the UCX_ prefix, such as {"TLS": "tcp,self"}. A UCX_* environment variable takes
 	// precedence over an option of the same name; the conflict is logged.
 	Options map[string]string
-	// PlainLanes leaves the choice of transports to UCX, as in other UCX programs. Without it Millstream adds shared
-	// memory to endpoints with error handling, and programs that do not, such as Python's UCXX, cannot be reached with
-	// DialSocket and DialUCXX. With it, such endpoints use tcp between processes of one host.
-	PlainLanes bool
+	// PlainTransports leaves the choice of transports to UCX, as in other UCX programs. Without it Millstream adds
+	// shared memory to endpoints with error handling, and programs that do not, such as Python's UCXX, cannot be
+	// reached with DialSocket and DialUCXX. With it, such endpoints use tcp between processes of one host.
+	PlainTransports bool
 	// EstimatedEndpoints helps UCX choose transports for large meshes. Default: UCX's own.
 	EstimatedEndpoints int
 	// Events receives events. Default: none.
@@ -101,7 +101,7 @@ func NewContext(cfg Config) (*Context, error) {
 		return nil, &OpError{Op: "read configuration", Err: Status(st)}
 	}
 	defer uc.Release()
-	if !cfg.PlainLanes {
+	if !cfg.PlainTransports {
 		options.ApplyDefaults(uc, lib.AtLeast(1, 17), options.EffectiveTLS(cfg.Options))
 	}
 	var names []string

@@ -127,7 +127,7 @@
 // Active-message ids 1024 to 1039 are reserved for Millstream; UCXX uses 0.
 //
 // Connections between processes of one host use shared memory and still report errors: Millstream sets the options that
-// UCX requires for it. [Config].PlainLanes leaves them out, for peers that do not set them.
+// UCX requires for it. [Config].PlainTransports leaves them out, for peers that do not set them.
 //
 // # Performance
 //

@@ -93,7 +93,7 @@ func ExampleEndpoint_SendStream() {
 func ExampleWorker_ListenUCXX() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	uc, err := ucx.NewContext(ucx.Config{PlainLanes: true}) // as UCXX chooses them
+	uc, err := ucx.NewContext(ucx.Config{PlainTransports: true}) // as UCXX chooses them
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 func ucxxPair() (client, server *ucx.UCXXEndpoint, done func()) {
 	ctx, cancel := exampleContext()
 	defer cancel()
-	c := value(ucx.NewContext(ucx.Config{PlainLanes: true}))
+	c := value(ucx.NewContext(ucx.Config{PlainTransports: true}))
 	w := value(c.NewWorker(ucx.WorkerConfig{}))
 	l := value(w.ListenUCXX(ctx, "127.0.0.1:0"))
 	defer l.Close()

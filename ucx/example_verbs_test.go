@@ -324,7 +324,7 @@ func ExampleConn() {
 func ExampleUCXXEndpoint() {
 	ctx, cancel := exampleContext()
 	defer cancel()
-	c := value(ucx.NewContext(ucx.Config{PlainLanes: true}))
+	c := value(ucx.NewContext(ucx.Config{PlainTransports: true}))
 	defer c.Close()
 	w := value(c.NewWorker(ucx.WorkerConfig{}))
 	defer w.Close()

@@ -46,9 +46,9 @@ func NewUCXXEndpoint(ep *Endpoint) (*UCXXEndpoint, error) {
 // DialUCXX connects to a listener of UCXX, or of ListenUCXX, at "host:port" and exchanges peer infos. It takes at most
 // ten seconds, or until ctx ends.
 //
-// UCX connects by socket address only if both ends choose the same transports: set Config.PlainLanes on the context,
-// and use the UCX release of the peer (set Config.Library to the libucp.so.0 of its Python environment). Compatibility
-// of different releases varies: 1.21 connects to 1.19, but not to 1.18, 1.20 or 1.22.
+// UCX connects by socket address only if both ends choose the same transports: set Config.PlainTransports on the
+// context, and use the UCX release of the peer (set Config.Library to the libucp.so.0 of its Python environment).
+// Compatibility of different releases varies: 1.21 connects to 1.19, but not to 1.18, 1.20 or 1.22.
 func (w *Worker) DialUCXX(ctx context.Context, hostport string) (*UCXXEndpoint, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
@@ -73,8 +73,8 @@ func (c *Context) connectHint(err error) error {
 			continue
 		}
 		hint := fmt.Sprintf("this side uses UCX %s; both sides need compatible releases", c.lib.Version)
-		if !c.cfg.PlainLanes {
-			hint += ", and needs Config.PlainLanes to reach other programs"
+		if !c.cfg.PlainTransports {
+			hint += ", and needs Config.PlainTransports to reach other programs"
 		}
 		var oe *OpError
 		if errors.As(err, &oe) {

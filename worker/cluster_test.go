@@ -198,7 +198,8 @@ func TestClusterNested(t *testing.T) {
 
 // Data that travels between Go workers over a lane, in a whole cluster.
 func TestClusterLane(t *testing.T) {
-	c := start(t, "tcp://127.0.0.1:0", 2, worker.Config{Threads: 1, Lanes: worker.Lanes{Listen: "inproc://"}})
+	c := start(t, "tcp://127.0.0.1:0", 2, worker.Config{Threads: 1,
+		DataConnections: worker.DataConnections{Listen: "inproc://"}})
 	ctx := testContext(t)
 	texts := text.Map(ctx, c.client, []int{1_000_000, 2_000_000, 3_000_000, 4_000_000})
 	want := 0
@@ -214,7 +215,7 @@ func TestClusterLane(t *testing.T) {
 	lanes := 0
 	for _, w := range c.workers {
 		for _, x := range w.Transfers() {
-			if x.Incoming && x.Lane == "inproc" && x.Error == "" {
+			if x.Incoming && x.Scheme == "inproc" && x.Error == "" {
 				lanes++
 			}
 		}

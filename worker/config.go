@@ -53,8 +53,8 @@ type Config struct {
 	Lifetime time.Duration
 	// Nanny is the address of a nanny, for Dask's dashboards; usually empty.
 	Nanny string
-	// Lanes says which second connections for data are used.
-	Lanes Lanes
+	// DataConnections configures the data connections between Millstream workers.
+	DataConnections DataConnections
 	// Incoming and Outgoing bound how many transfers of data run at once (default 10 and
 	// 50, distributed.worker.connections.incoming and outgoing).
 	Incoming, Outgoing int
@@ -130,13 +130,12 @@ type Memory struct {
 	Usage func() int64
 }
 
-// Lanes says which second connections for data are used among Millstream workers.
-type Lanes struct {
-	// Listen is the address of the worker's own lane, such as ucxx://127.0.0.1:0, or ucxx://:0
-	// on the host that the worker is known by; "" is
-	// none.
+// DataConnections configures the second, faster connections between Millstream workers, over which results are fetched.
+type DataConnections struct {
+	// Listen is the address on which the worker accepts data connections, such as ucxx://127.0.0.1:0, or ucxx://:0 for
+	// the host of the worker's own address; "" means none.
 	Listen string
-	// Trusted allows lanes to other hosts. They are not encrypted.
+	// Trusted allows data connections to other hosts. They are not encrypted.
 	Trusted bool
 }
 

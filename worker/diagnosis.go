@@ -13,9 +13,9 @@ type Diagnosis struct {
 	Boot string `rpc:"boot"`
 	IPC  string `rpc:"ipc"`
 	PID  string `rpc:"pid"`
-	// Lanes are the addresses of its data lanes; Trusted allows them to other machines.
-	Lanes   []string `rpc:"lanes"`
-	Trusted bool     `rpc:"trusted"`
+	// DataAddresses are those on which the worker accepts data connections; Trusted allows them to other machines.
+	DataAddresses []string `rpc:"lanes"`
+	Trusted       bool     `rpc:"trusted"`
 	// UCX says why libucp cannot be used, "" if it can.
 	UCX string `rpc:"ucx"`
 	// GPU is the UUID of the worker's GPU, "" if it has none.
@@ -30,7 +30,7 @@ type Diagnosis struct {
 type TransferNote struct {
 	Peer     string `rpc:"peer"`
 	Incoming bool   `rpc:"incoming"`
-	Lane     string `rpc:"lane"`
+	Scheme   string `rpc:"lane"`
 	Bytes    int64  `rpc:"bytes"`
 	// Device is what of Bytes arrived in memory of a GPU.
 	Device  int64   `rpc:"device"`

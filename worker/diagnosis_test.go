@@ -19,7 +19,8 @@ import (
 func TestDiagnosis(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	a, _ := d.worker(t, worker.Config{})
-	b, _ := d.worker(t, worker.Config{Lanes: worker.Lanes{Trusted: true}, GPU: &task.Device{UUID: "GPU-1234"}})
+	b, _ := d.worker(t, worker.Config{DataConnections: worker.DataConnections{Trusted: true},
+		GPU: &task.Device{UUID: "GPU-1234"}})
 	ask := func(w *worker.Worker) worker.Diagnosis {
 		t.Helper()
 		var g worker.Diagnosis
@@ -47,7 +48,7 @@ func TestDiagnosis(t *testing.T) {
 	if len(got) != 1 {
 		t.Fatalf("%+v", got)
 	}
-	if x := got[0]; x.Peer != a.Address() || !x.Incoming || x.Lane != "tcp" || x.Bytes < int64(len(big)) ||
+	if x := got[0]; x.Peer != a.Address() || !x.Incoming || x.Scheme != "tcp" || x.Bytes < int64(len(big)) ||
 		x.Device != 0 || x.Seconds <= 0 || len(x.Transports) != 0 || x.Error != "" {
 		t.Errorf("%+v", x)
 	}

@@ -45,7 +45,7 @@ func (w *Worker) listenHTTP() (*metrics.Server, error) {
 			{Path: "/millstream/worker", What: "the worker at a glance", Handler: metrics.JSON(func() metrics.Summary {
 				s := w.snapshot()
 				return s.Summarize(metrics.Summary{Address: w.address, Name: w.Name(), Status: w.Status(),
-					Lanes:     w.Lanes(),
+					Lanes:     w.DataAddresses(),
 					Scheduler: w.cfg.Scheduler, Registry: task.Hash(), Limit: w.cfg.MemoryLimit})
 			})},
 			{Path: "/millstream/tasks", What: "tasks that ran last", Handler: metrics.List(w.Timelines)},

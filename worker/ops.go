@@ -22,8 +22,9 @@ func (w *Worker) newServer() *rpc.Server {
 	}
 	ops.Register(s, ops.Config{Logger: w.log, Memory: w.memory, Exec: w.exec, Transfers: w.transfers,
 		Sidecar: w.sidecar,
-		Logs:    w.logs.records, Monitor: w.usage, Host: &w.host, Peers: &w.connections, Trusted: w.cfg.Lanes.Trusted,
-		GPU: gpu,
+		Logs:    w.logs.records, Monitor: w.usage, Host: &w.host, Peers: &w.connections,
+		Trusted: w.cfg.DataConnections.Trusted,
+		GPU:     gpu,
 		Worker: ops.Worker{
 			Address:  w.Address,
 			Closed:   ErrClosed,

@@ -13,8 +13,8 @@ type Transfer struct {
 	Peer string `json:"peer"`
 	// Incoming tells that this worker fetched; otherwise it served.
 	Incoming bool `json:"incoming"`
-	// Lane is the scheme of the connection: tcp, tls, inproc, ucxx, …
-	Lane string `json:"lane"`
+	// Scheme is the scheme of the connection: tcp, tls, inproc, ucxx, …
+	Scheme string `json:"lane"`
 	// Keys is how many keys were moved, Bytes their size, DeviceBytes what of it is in memory of
 	// this worker's GPU.
 	Keys        int   `json:"keys"`

@@ -79,7 +79,7 @@ func (w *Worker) registration() msgpack.Map {
 	now := w.snapshot()
 	own := msgpack.MapOf("v", 1, "registry", task.Hash(), "functions", task.Names(), "signatures", task.Signatures(),
 		"build", task.BuildText(),
-		"lanes", len(w.Lanes()), "python", w.sidecar != nil, "death-token", w.cfg.DeathToken, "incarnation",
+		"lanes", len(w.DataAddresses()), "python", w.sidecar != nil, "death-token", w.cfg.DeathToken, "incarnation",
 		w.incarnation)
 	return msgpack.MapOf(
 		"address", w.address, "status", status, "nthreads", w.cfg.Threads, "name", w.name, "now",

@@ -12,7 +12,7 @@ import (
 // transferConfig returns what the transfers of the worker are given.
 func (w *Worker) transferConfig() transfer.Config {
 	return transfer.Config{Logger: w.log, Network: w.cfg.Network, Dial: w.cfg.Dial, Accept: w.named(w.cfg.Accept),
-		Listen: w.cfg.Lanes.Listen, Trusted: w.cfg.Lanes.Trusted, Outgoing: w.cfg.Outgoing,
+		Listen: w.cfg.DataConnections.Listen, Trusted: w.cfg.DataConnections.Trusted, Outgoing: w.cfg.Outgoing,
 		AckTimeout: w.cfg.AckTimeout,
 		Records:    w.cfg.Records, Data: w.data,
 		Worker: transfer.Worker{

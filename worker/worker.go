@@ -195,7 +195,7 @@ func (w *Worker) start(ctx context.Context) error {
 		}
 	}
 	w.host = task.Host{Scheduler: w.cfg.Scheduler, Worker: w.address, Name: fmt.Sprint(w.name), Peers: &w.connections,
-		Resolve: resolver(w.data), Lanes: w.transfers.Address() != "", Trusted: w.cfg.Lanes.Trusted,
+		Resolve: resolver(w.data), Lanes: w.transfers.Address() != "", Trusted: w.cfg.DataConnections.Trusted,
 		Boot: hostid.Boot(), Device: w.cfg.GPU}
 	w.state = state.New(w.cfg.state(w.address))
 	w.exec.Start()
@@ -350,8 +350,8 @@ func (w *Worker) Name() string { return fmt.Sprint(w.name) }
 // ID names the server.
 func (w *Worker) ID() string { return w.id }
 
-// Lanes are the addresses of its lanes for data.
-func (w *Worker) Lanes() []string {
+// DataAddresses returns the addresses on which the worker accepts data connections.
+func (w *Worker) DataAddresses() []string {
 	if address := w.transfers.Address(); address != "" {
 		return []string{address}
 	}

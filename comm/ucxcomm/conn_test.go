@@ -100,7 +100,7 @@ func TestFormsDiffer(t *testing.T) {
 
 // Large frames arrive in memory of the resource given, and go back to it.
 func TestHostMemory(t *testing.T) {
-	for _, s := range []Settings{{}, {PlainLanes: true}, {PlainLanes: true, MultiBuffer: true}} {
+	for _, s := range []Settings{{}, {PlainTransports: true}, {PlainTransports: true, MultiBuffer: true}} {
 		pool, err := mem.NewPool(mem.NewMmap(mem.MmapConfig{}), mem.PoolConfig{SlabBytes: 1 << 20})
 		if err != nil {
 			t.Fatal(err)

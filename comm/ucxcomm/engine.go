@@ -97,7 +97,7 @@ func (e *engine) retain() *engine {
 func (e *engine) start(plain bool, features ucx.Features) (*ucx.Context, *ucx.Worker, error) {
 	c, err := ucx.NewContext(ucx.Config{
 		Name: "millstream-comm", Library: e.library, Options: e.options,
-		PlainLanes: plain, Features: features,
+		PlainTransports: plain, Features: features,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("ucxcomm: no UCX: %w", err)

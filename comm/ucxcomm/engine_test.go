@@ -14,7 +14,8 @@ import (
 
 func TestSettings(t *testing.T) {
 	a := Settings{Options: map[string]string{"UCX_TLS": "tcp", "net-devices": "x"}}
-	b := Settings{Options: map[string]string{"tls": "tcp", "NET-DEVICES": "x"}, MultiBuffer: true, PlainLanes: true}
+	b := Settings{Options: map[string]string{"tls": "tcp", "NET-DEVICES": "x"}, MultiBuffer: true,
+		PlainTransports: true}
 	if a.key() != b.key() || a.options()["TLS"] != "tcp" || a.options()["NET_DEVICES"] != "x" {
 		t.Errorf("%q and %q", a.key(), b.key())
 	}

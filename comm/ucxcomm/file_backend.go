@@ -36,7 +36,7 @@ func newFile(s Settings) *fileBackend {
 
 func (b *fileBackend) engine(ctx context.Context) (*engine, Settings, error) {
 	s := b.settings
-	s.byFile, s.PlainLanes = true, false
+	s.byFile, s.PlainTransports = true, false
 	e, err := openEngine(ctx, s)
 	return e, s, err
 }

@@ -14,7 +14,7 @@ import (
 func FromConfig(s *config.Settings) Settings {
 	return Settings{
 		Options: maps.Clone(s.Options), Library: s.UCX.Library,
-		MultiBuffer: s.UCX.MultiBuffer == config.On, PlainLanes: s.UCX.PlainLanes == config.On,
+		MultiBuffer: s.UCX.MultiBuffer == config.On, PlainTransports: s.UCX.PlainTransports == config.On,
 		Polling: s.UCX.Polling == config.On,
 	}
 }

@@ -14,13 +14,13 @@ func TestFromConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := cfg.Settings(config.Overrides{UCX: config.UCX{Library: "/x/libucp.so.0", PlainLanes: config.On,
+	s, err := cfg.Settings(config.Overrides{UCX: config.UCX{Library: "/x/libucp.so.0", PlainTransports: config.On,
 		Polling: config.On}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := FromConfig(s)
-	if got.Options["TLS"] != "tcp" || !got.MultiBuffer || !got.PlainLanes || !got.Polling ||
+	if got.Options["TLS"] != "tcp" || !got.MultiBuffer || !got.PlainTransports || !got.Polling ||
 		got.Library != "/x/libucp.so.0" {
 		t.Errorf("%+v", got)
 	}
@@ -28,7 +28,7 @@ func TestFromConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := FromConfig(s); got.MultiBuffer || got.PlainLanes || got.Polling || got.Library != "" {
+	if got := FromConfig(s); got.MultiBuffer || got.PlainTransports || got.Polling || got.Library != "" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -74,6 +74,6 @@ func serve(backend string) {
 var backends = map[string]*backend{
 	"lane":         newBackend("ucxx", Settings{}),
 	"lane, tcp":    newBackend("ucxx", Settings{Options: map[string]string{"TLS": "tcp,self"}}),
-	"plain":        newBackend("ucxx", Settings{PlainLanes: true}),
-	"multi-buffer": newBackend("ucxx", Settings{PlainLanes: true, MultiBuffer: true}),
+	"plain":        newBackend("ucxx", Settings{PlainTransports: true}),
+	"multi-buffer": newBackend("ucxx", Settings{PlainTransports: true, MultiBuffer: true}),
 }

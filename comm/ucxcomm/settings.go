@@ -32,9 +32,9 @@ type Settings struct {
 	// Host allocates frames of 64 KiB and more in host memory, such as a mem.Pool of mapped memory, whose pages are
 	// already populated. Messages must then be released, or the pool grows. Default: Go's heap.
 	Host mem.Resource `json:"-"`
-	// PlainLanes keeps comms between Millstream programs on distributed-ucxx's format and on UCX's socket connection,
-	// as if the peer were Python (millstream.ucx.plain-lanes).
-	PlainLanes bool `json:"plain_lanes,omitempty"`
+	// PlainTransports keeps comms between Millstream programs on distributed-ucxx's format and on UCX's socket
+	// connection, as if the peer were Python (millstream.ucx.plain-transports).
+	PlainTransports bool `json:"plain_transports,omitempty"`
 	// Polling makes waits for messages on data connections between Millstream programs spin instead of sleeping
 	// (millstream.ucx.polling, default false).
 	Polling bool `json:"polling,omitempty"`

@@ -110,7 +110,7 @@ func (d *stripeListener) close() {
 // canStage reports whether this side may have stripes: it has a GPU, and its backend sockets.
 func (c *conn) canStage() bool {
 	return c.sockets && c.device != nil && c.device.Kind() == mem.Device && c.staged.Mode != comm.StagedOff &&
-		!c.settings.PlainLanes
+		!c.settings.PlainTransports
 }
 
 // forDevices reports whether one of the transports can access memory of GPUs.
@@ -170,7 +170,7 @@ func (c *conn) dialLines(ctx context.Context) error {
 		if host, err := comm.AddressHost(c.peer); err == nil {
 			short, cancel := context.WithTimeout(ctx, joinTime)
 			conns, _ = staging.Join(short, net.JoinHostPort(host, strconv.Itoa(int(theirs.port))), theirs.token,
-				c.staged.LineCount())
+				c.staged.StripeCount())
 			cancel()
 		}
 	}

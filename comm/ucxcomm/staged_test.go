@@ -58,7 +58,7 @@ func carried(t *testing.T, from, to comm.Comm, m *wire.Message) *wire.Message {
 // of such devices, never sees them.
 func TestStaged(t *testing.T) {
 	da, dz := stagetest.Install(t), stagetest.Install(t)
-	a, z := stagedPair(t, comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Lines: 3}},
+	a, z := stagedPair(t, comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Stripes: 3}},
 		comm.ListenConfig{Device: dz.Memory()})
 	if a.data.stripes == nil || z.data.stripes == nil || len(z.data.stripes.conns) != 3 || !a.Info().CUDA {
 		t.Fatalf("lines: %v and %v", a.data.stripes, z.data.stripes)
@@ -136,7 +136,7 @@ func TestStagedEnds(t *testing.T) {
 	} {
 		t.Run(about, func(t *testing.T) {
 			da, dz := stagetest.Install(t), stagetest.Install(t)
-			a, z := stagedPair(t, comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Lines: 2}},
+			a, z := stagedPair(t, comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Stripes: 2}},
 				comm.ListenConfig{Device: dz.Memory()})
 			ctx, cancel := context.WithCancel(testContext(t))
 			defer cancel()

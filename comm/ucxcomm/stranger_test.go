@@ -35,7 +35,7 @@ func meetStranger(t *testing.T, cfg comm.ListenConfig) *stranger {
 	}
 	t.Cleanup(func() { l.Close() })
 	s.l = l
-	c, err := ucx.NewContext(ucx.Config{PlainLanes: true})
+	c, err := ucx.NewContext(ucx.Config{PlainTransports: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func (c *conn) handshake(ctx context.Context, compression string, invitation []b
 	dialer bool) error {
 	same := sameHost(c.local, c.peer)
 	var features []string
-	if !c.settings.PlainLanes {
+	if !c.settings.PlainTransports {
 		features = []string{dataFeature}
 	}
 	if c.canStage() {

@@ -29,7 +29,7 @@ func connect(t testing.TB, mode cluster.Mode) (context.Context, *client.Client) 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
-	lc, err := cluster.Local(ctx, cluster.Config{Workers: 2, Threads: 2, Mode: mode, Lanes: "none"})
+	lc, err := cluster.Local(ctx, cluster.Config{Workers: 2, Threads: 2, Mode: mode, DataConnections: "none"})
 	if err != nil {
 		t.Fatal(err)
 	}

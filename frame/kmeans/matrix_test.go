@@ -105,7 +105,7 @@ func TestMatrix(t *testing.T) {
 			leak.Check(t)
 			ctx := t.Context()
 			lc, err := cluster.Local(ctx, cluster.Config{Workers: m.workers, Threads: m.threads, Mode: m.mode,
-				Lanes: "none"})
+				DataConnections: "none"})
 			if err != nil {
 				t.Fatal(err)
 			}

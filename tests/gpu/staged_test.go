@@ -61,7 +61,7 @@ func TestGPUStaged(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			ctx := testContext(t)
 			h := openHelper(t, order{Do: "open-comm", Options: noIPC, Device: "device", Scheme: tc.scheme})
-			c := stagedDial(t, ctx, h, tc.scheme, noIPC, comm.StagedConfig{Lines: tc.lines})
+			c := stagedDial(t, ctx, h, tc.scheme, noIPC, comm.StagedConfig{Stripes: tc.lines})
 			serve := h.start(order{Do: "echo-comm"})
 			for _, n := range stagedSizes {
 				begin := time.Now()

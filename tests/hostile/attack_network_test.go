@@ -198,7 +198,7 @@ func hungUp(err error) bool {
 
 // attackAnnounced promises frames over UCX that never come.
 func (r *Rig) attackAnnounced(ctx context.Context) error {
-	x, err := ucx.NewContext(ucx.Config{PlainLanes: true})
+	x, err := ucx.NewContext(ucx.Config{PlainTransports: true})
 	if err != nil {
 		return err
 	}

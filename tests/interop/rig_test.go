@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 // config is what reaches UCXX: UCX's own choice of lanes, and the release of UCX that
 // the peers have, as UCX connects only like ones by socket address.
 func config() ucx.Config {
-	cfg := ucx.Config{PlainLanes: true}
+	cfg := ucx.Config{PlainTransports: true}
 	python, err := pypeer.Python()
 	if err != nil {
 		return cfg // newRig reports it

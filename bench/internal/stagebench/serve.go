@@ -87,7 +87,7 @@ func (s *side) do(ctx context.Context, c command) (a answer, err error) {
 			return s.listen(ctx, c)
 		}
 		s.comm, err = comm.Dial(ctx, c.Address, comm.DialConfig{Device: s.memory.Resource,
-			Staged: comm.StagedConfig{Mode: comm.StagedOn, Lines: c.Lines}})
+			Staged: comm.StagedConfig{Mode: comm.StagedOn, Stripes: c.Lines}})
 		return a, err
 	case "check":
 		return a, s.check(ctx, c)

@@ -137,7 +137,7 @@ func laneOf(t worker.Transfer) string {
 	if slices.Contains(t.Transports, "cuda_ipc") {
 		return "cuda_ipc"
 	}
-	return t.Lane
+	return t.Scheme
 }
 
 // timeOf is the time in which transfers ran: what lies between two is the worker's, not theirs.

@@ -32,10 +32,11 @@ func TestTimeOf(t *testing.T) {
 			t.Errorf("%v: %v", tc.moved, got)
 		}
 	}
-	if got := laneOf(worker.Transfer{Lane: "ucxx", Transports: []string{"cuda_copy", "cuda_ipc"}}); got != "cuda_ipc" {
+	if got := laneOf(worker.Transfer{Scheme: "ucxx", Transports: []string{"cuda_copy",
+		"cuda_ipc"}}); got != "cuda_ipc" {
 		t.Error(got)
 	}
-	if got := laneOf(worker.Transfer{Lane: "tls"}); got != "tls" {
+	if got := laneOf(worker.Transfer{Scheme: "tls"}); got != "tls" {
 		t.Error(got)
 	}
 }

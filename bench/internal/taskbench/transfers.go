@@ -48,7 +48,7 @@ func (l *local) lane(ctx context.Context) (string, error) {
 		}
 		for _, t := range list {
 			if t.Incoming && t.Error == "" {
-				bytes[t.Lane] += t.Bytes
+				bytes[t.Scheme] += t.Bytes
 			}
 		}
 	}
@@ -77,7 +77,7 @@ func (l *local) fetch(ctx context.Context, c command) (answer, error) {
 			return answer{}, err
 		}
 		if best.Seconds == 0 || t.Duration < best.Seconds {
-			best.Seconds, best.Lane = t.Duration, t.Lane
+			best.Seconds, best.Lane = t.Duration, t.Scheme
 		}
 	}
 	return best, nil

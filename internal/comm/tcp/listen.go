@@ -169,7 +169,7 @@ func (l *listener) admit(ctx context.Context, raw *net.TCPConn) (comm.Comm, erro
 	}
 	g := greeting{limits: l.cfg.Limits, compression: l.cfg.Compression, device: l.cfg.Device, staged: l.cfg.Staged}
 	var entry *stripeEntry
-	if l.cfg.Device != nil && l.cfg.Staged.LineCount() > 1 {
+	if l.cfg.Device != nil && l.cfg.Staged.StripeCount() > 1 {
 		entry = l.table.open()
 		g.lines = entry.token[:]
 	}

@@ -87,7 +87,7 @@ func TestStagedFrames(t *testing.T) {
 				leak.Check(t, leak.Wait(30*time.Second))
 				da, db := stagetest.Install(t), stagetest.Install(t)
 				a, b := stagedPair(t, scheme,
-					comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Lines: lines}},
+					comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Stripes: lines}},
 					comm.ListenConfig{Device: db.Memory()})
 				if len(a.stripes.get()) != lines-1 ||
 					len(b.stripes.get()) != lines-1 || !a.Info().CUDA || !b.Info().CUDA {
@@ -147,7 +147,7 @@ func TestStagedToHost(t *testing.T) {
 		{"a peer that does not know", comm.ListenConfig{Staged: comm.StagedConfig{Mode: comm.StagedOff}}, false, 0},
 	} {
 		t.Run(tc.about, func(t *testing.T) {
-			a, b := stagedPair(t, "tcp", comm.DialConfig{Device: d.Memory(), Staged: comm.StagedConfig{Lines: 3}},
+			a, b := stagedPair(t, "tcp", comm.DialConfig{Device: d.Memory(), Staged: comm.StagedConfig{Stripes: 3}},
 				tc.listen)
 			if n := len(a.stripes.get()); n != tc.lines {
 				t.Errorf("%d further lines", n)
@@ -187,7 +187,7 @@ func TestStagedOff(t *testing.T) {
 // TestOneLine: a side that wants no further connections has none, whatever the other one would like.
 func TestOneLine(t *testing.T) {
 	d := stagetest.Install(t)
-	one, more := comm.StagedConfig{Lines: 1}, comm.StagedConfig{Lines: 4}
+	one, more := comm.StagedConfig{Stripes: 1}, comm.StagedConfig{Stripes: 4}
 	for _, s := range [][2]comm.StagedConfig{{one, more}, {more, one}} {
 		a, b := stagedPair(t, "tcp", comm.DialConfig{Device: d.Memory(), Staged: s[0]},
 			comm.ListenConfig{Device: d.Memory(), Staged: s[1]})
@@ -231,7 +231,7 @@ func TestStagedEnds(t *testing.T) {
 		t.Run(tc.about, func(t *testing.T) {
 			leak.Check(t, leak.Wait(30*time.Second))
 			da, db := stagetest.Install(t), stagetest.Install(t)
-			a, b := stagedPair(t, "tcp", comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Lines: 2}},
+			a, b := stagedPair(t, "tcp", comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Stripes: 2}},
 				comm.ListenConfig{Device: db.Memory()})
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()

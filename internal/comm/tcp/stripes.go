@@ -70,7 +70,7 @@ func abortAll(list []*conn) {
 // addStripes dials the stripes of a new comm. A peer that does not accept them is not an error: the comm then has none.
 func (c *conn) addStripes(ctx context.Context, connect func(context.Context) (net.Conn, error), limits comm.Limits,
 	token []byte) error {
-	total := c.staged.LineCount()
+	total := c.staged.StripeCount()
 	if total < 2 || len(token) != tokenSize {
 		return nil
 	}
@@ -198,7 +198,7 @@ func (d *stripeTable) join(ctx context.Context, c *conn, join []byte) error {
 		return fmt.Errorf("comm: stripe with a token of %d bytes", len(join))
 	}
 	number, total := int(join[tokenSize]), int(join[tokenSize+1])
-	if number < 1 || number >= total || total > comm.MaxStagedLines {
+	if number < 1 || number >= total || total > comm.MaxStripes {
 		return fmt.Errorf("comm: invalid stripe %d of %d", number, total)
 	}
 	// The comm may use or close the stripe as soon as it is in the list, and the holder of a turn owns its guard.

@@ -64,7 +64,7 @@ func TestStrangersAreNoLines(t *testing.T) {
 	join := func(number, total byte) []byte { return append(bytes.Clone(hello.Lines), number, total) }
 	other := append(make([]byte, tokenSize), 1, 3)
 	for _, bad := range [][]byte{{}, {1}, hello.Lines, other, join(0, 3), join(3, 3), join(1, 1),
-		join(1, comm.MaxStagedLines+1), append(join(1, 3), 0)} {
+		join(1, comm.MaxStripes+1), append(join(1, 3), 0)} {
 		if c, err := dialStripe(ctx, connect, comm.Limits{}, bad); err == nil {
 			c.Abort()
 			t.Errorf("%x became a line", bad)

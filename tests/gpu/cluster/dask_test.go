@@ -200,7 +200,7 @@ func daskArraysCross(t *testing.T, ctx context.Context, c *client.Client, worker
 		return
 	}
 	for _, m := range incoming(t, ctx, worker) {
-		t.Logf("from %s: %d bytes, %d on the device, over %s %v in %.1f µs", m.Peer, m.Bytes, m.DeviceBytes, m.Lane,
+		t.Logf("from %s: %d bytes, %d on the device, over %s %v in %.1f µs", m.Peer, m.Bytes, m.DeviceBytes, m.Scheme,
 			m.Transports, m.Duration*1e6)
 		if m.Peer == python && m.DeviceBytes > 0 && !slices.Contains(m.Transports, "cuda_ipc") {
 			t.Errorf("device memory came without cuda_ipc: %+v", m)

@@ -72,9 +72,9 @@ func TestGPUFetch(t *testing.T) {
 		t.Errorf("%d transfers", len(moved))
 	}
 	for _, m := range moved {
-		t.Logf("%d bytes, %d on the device, over %s %v in %.1f µs", m.Bytes, m.DeviceBytes, m.Lane, m.Transports,
+		t.Logf("%d bytes, %d on the device, over %s %v in %.1f µs", m.Bytes, m.DeviceBytes, m.Scheme, m.Transports,
 			m.Duration*1e6)
-		if m.Lane != "ucxx" || !slices.Contains(m.Transports, "cuda_ipc") || m.DeviceBytes == 0 {
+		if m.Scheme != "ucxx" || !slices.Contains(m.Transports, "cuda_ipc") || m.DeviceBytes == 0 {
 			t.Errorf("%+v", m)
 		}
 	}
@@ -105,7 +105,7 @@ func TestGPUFetchMany(t *testing.T) {
 	}
 	moved := incoming(t, ctx, workers[1])
 	for _, m := range moved {
-		t.Logf("%d keys, %d bytes over %s %v in %.1f µs: %.1f GB/s", m.Keys, m.Bytes, m.Lane, m.Transports,
+		t.Logf("%d keys, %d bytes over %s %v in %.1f µs: %.1f GB/s", m.Keys, m.Bytes, m.Scheme, m.Transports,
 			m.Duration*1e6, float64(m.Bytes)/m.Duration/1e9)
 	}
 	if len(moved) != 2 || moved[1].Keys != len(futures) {

@@ -332,7 +332,7 @@ func TestGPUMemoryDisabled(t *testing.T) {
 				t.Fatal("no transfer")
 			}
 			for _, m := range moved {
-				t.Logf("%d bytes over %s %v in %.0f µs", m.Bytes, m.Lane, m.Transports, m.Duration*1e6)
+				t.Logf("%d bytes over %s %v in %.0f µs", m.Bytes, m.Scheme, m.Transports, m.Duration*1e6)
 				for _, bad := range c.without {
 					if slices.Contains(m.Transports, bad) {
 						t.Errorf("%s is used: %v", bad, m.Transports)

@@ -29,7 +29,7 @@ func (h *handlers) diagnosis(context.Context, *rpc.Request) (any, error) {
 	all := h.cfg.Transfers.Records()
 	notes := []any{}
 	for _, t := range all[max(0, len(all)-maxTold):] {
-		notes = append(notes, msgpack.MapOf("peer", t.Peer, "incoming", t.Incoming, "lane", t.Lane, "bytes", t.Bytes,
+		notes = append(notes, msgpack.MapOf("peer", t.Peer, "incoming", t.Incoming, "lane", t.Scheme, "bytes", t.Bytes,
 			"device", t.DeviceBytes,
 			"seconds", t.Duration, "transports", texts(t.Transports), "error", t.Error))
 	}

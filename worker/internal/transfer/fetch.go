@@ -79,7 +79,7 @@ func (m *Manager) fetch(ctx context.Context, f *Fetch) (err error) {
 		if l, err = m.connect(ctx, f.Peer, attempt < 2); err != nil {
 			break
 		}
-		r.Lane = l.scheme()
+		r.Scheme = l.scheme()
 		var reply *wire.Message
 		if reply, err = l.ask(ctx, request); err != nil {
 			l.failed(err)

@@ -12,7 +12,7 @@ import (
 type Record struct {
 	Peer        string
 	Incoming    bool
-	Lane        string
+	Scheme      string
 	Keys        int
 	Bytes       int64
 	DeviceBytes int64

@@ -36,7 +36,7 @@ func (l *reportLog) add(t *Record) {
 		return
 	}
 	if t.Incoming {
-		l.addSum(t.Lane, sum{1, t.Bytes, t.Took.Seconds()})
+		l.addSum(t.Scheme, sum{1, t.Bytes, t.Took.Seconds()})
 	}
 }
 
@@ -92,7 +92,7 @@ func (r Report) Extensions() msgpack.Map {
 			direction = "incoming"
 		}
 		start := record.Unix(t.Start)
-		out[i] = []any{start, start + t.Took.Seconds(), t.Bytes, t.Lane, t.Peer, direction, t.Keys}
+		out[i] = []any{start, start + t.Took.Seconds(), t.Bytes, t.Scheme, t.Peer, direction, t.Keys}
 	}
 	more := msgpack.Map{}
 	for lane, s := range r.sums {

@@ -15,10 +15,10 @@ func TestReport(t *testing.T) {
 		t.Errorf("report of nothing: %v", got)
 	}
 	start := time.Unix(1_700_000_000, 0)
-	one := Record{Peer: "tcp://b", Incoming: true, Lane: "tls", Keys: 2, Bytes: 10, Start: start,
+	one := Record{Peer: "tcp://b", Incoming: true, Scheme: "tls", Keys: 2, Bytes: 10, Start: start,
 		Took: 500 * time.Millisecond}
 	l.add(&one)
-	l.add(&Record{Peer: "tcp://b", Lane: "tls", Error: "busy"})
+	l.add(&Record{Peer: "tcp://b", Scheme: "tls", Error: "busy"})
 	want := msgpack.MapOf("millstream", msgpack.MapOf("transfers", []any{[]any{1.7e9, 1.7e9 + 0.5, int64(10), "tls",
 		"tcp://b", "incoming", 2}}, "more-transfers", msgpack.Map{}))
 	if got := l.take().Extensions(); !reflect.DeepEqual(got, want) {

@@ -39,7 +39,7 @@ func (m *Manager) GetData(ctx context.Context, r *rpc.Request) (any, error) {
 		return nil, &rpc.ArgumentError{Op: r.Op, Name: "keys", Reason: "missing"}
 	}
 	note := Record{Start: time.Now()}
-	note.Lane, _ = commaddr.Parse(r.Comm.PeerAddr())
+	note.Scheme, _ = commaddr.Parse(r.Comm.PeerAddr())
 	var who string
 	if _, err := r.Arg("who", &who); err != nil || who == "" {
 		who = r.Comm.PeerAddr()

@@ -31,7 +31,7 @@ func TestFetch(t *testing.T) {
 		t.Errorf("the fetch is %+v", f)
 	}
 	in := b.Records()
-	if len(in) != 1 || !in[0].Incoming || in[0].Keys != 2 || in[0].Peer != a.address || in[0].Lane != "tcp" ||
+	if len(in) != 1 || !in[0].Incoming || in[0].Keys != 2 || in[0].Peer != a.address || in[0].Scheme != "tcp" ||
 		in[0].Bytes < int64(len(large)) || in[0].Error != "" {
 		t.Errorf("the record of the receiver is %+v", in)
 	}

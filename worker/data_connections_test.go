@@ -15,11 +15,11 @@ import (
 
 // throughLane has one worker fetch a large value from another and returns the schemes that
 // were used, in order.
-func throughLane(t *testing.T, lane worker.Lanes) (from, to *worker.Worker, lanes []string) {
+func throughLane(t *testing.T, lane worker.DataConnections) (from, to *worker.Worker, lanes []string) {
 	t.Helper()
 	d := direct(t, "tcp://127.0.0.1:0")
-	from, _ = d.worker(t, worker.Config{Lanes: lane})
-	to, seen := d.worker(t, worker.Config{Lanes: lane})
+	from, _ = d.worker(t, worker.Config{DataConnections: lane})
+	to, seen := d.worker(t, worker.Config{DataConnections: lane})
 	big := bytes.Repeat([]byte("lane"), 1<<20)
 	var reply msgpack.Map
 	for i, key := range []string{"one", "two", "three"} {
@@ -34,7 +34,7 @@ func throughLane(t *testing.T, lane worker.Lanes) (from, to *worker.Worker, lane
 	}
 	for _, x := range to.Transfers() {
 		if x.Incoming && x.Error == "" {
-			lanes = append(lanes, x.Lane)
+			lanes = append(lanes, x.Scheme)
 		}
 	}
 	return from, to, lanes
@@ -42,9 +42,9 @@ func throughLane(t *testing.T, lane worker.Lanes) (from, to *worker.Worker, lane
 
 // Data goes over the second connection, orders over the first. Any transport can be a lane.
 func TestLane(t *testing.T) {
-	from, _, lanes := throughLane(t, worker.Lanes{Listen: "inproc://"})
-	if len(from.Lanes()) != 1 || !strings.HasPrefix(from.Lanes()[0], "inproc://") {
-		t.Errorf("lanes %v", from.Lanes())
+	from, _, lanes := throughLane(t, worker.DataConnections{Listen: "inproc://"})
+	if len(from.DataAddresses()) != 1 || !strings.HasPrefix(from.DataAddresses()[0], "inproc://") {
+		t.Errorf("lanes %v", from.DataAddresses())
 	}
 	if strings.Join(lanes, " ") != "inproc inproc inproc" {
 		t.Errorf("data went over %v", lanes)
@@ -53,19 +53,19 @@ func TestLane(t *testing.T) {
 
 // A lane that cannot be opened is none, and a worker does without.
 func TestNoLane(t *testing.T) {
-	from, _, lanes := throughLane(t, worker.Lanes{Listen: "tcp://127.0.0.1:99999"})
-	if len(from.Lanes()) != 0 || strings.Join(lanes, " ") != "tcp tcp tcp" {
-		t.Errorf("lanes %v, data went over %v", from.Lanes(), lanes)
+	from, _, lanes := throughLane(t, worker.DataConnections{Listen: "tcp://127.0.0.1:99999"})
+	if len(from.DataAddresses()) != 0 || strings.Join(lanes, " ") != "tcp tcp tcp" {
+		t.Errorf("lanes %v, data went over %v", from.DataAddresses(), lanes)
 	}
 }
 
 // The lane admits nobody without an invitation, each invitation once, and serves nothing but data.
 func TestLaneIsGuarded(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
-	w, _ := d.worker(t, worker.Config{Lanes: worker.Lanes{Listen: "tcp://127.0.0.1:0"}})
+	w, _ := d.worker(t, worker.Config{DataConnections: worker.DataConnections{Listen: "tcp://127.0.0.1:0"}})
 	ctx := testContext(t)
 	dial := func(invitation []byte) (comm.Comm, error) {
-		c, err := comm.Dial(ctx, w.Lanes()[0], comm.DialConfig{Invitation: invitation, Timeout: 300e6})
+		c, err := comm.Dial(ctx, w.DataAddresses()[0], comm.DialConfig{Invitation: invitation, Timeout: 300e6})
 		if err != nil {
 			return nil, err
 		}
@@ -105,8 +105,8 @@ func TestLaneIsGuarded(t *testing.T) {
 // A lane without a host is where the worker is.
 func TestLaneHost(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
-	w, _ := d.worker(t, worker.Config{Lanes: worker.Lanes{Listen: "tcp://:0"}})
-	if got := w.Lanes(); len(got) != 1 || !strings.HasPrefix(got[0], "tcp://127.0.0.1:") {
+	w, _ := d.worker(t, worker.Config{DataConnections: worker.DataConnections{Listen: "tcp://:0"}})
+	if got := w.DataAddresses(); len(got) != 1 || !strings.HasPrefix(got[0], "tcp://127.0.0.1:") {
 		t.Errorf("lanes %v of %s", got, w.Address())
 	}
 }
@@ -117,13 +117,13 @@ func TestLaneStaysLocal(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	accept := comm.ListenConfig{Refused: func(string, error) {}}
 	w, _ := d.worker(t, worker.Config{Listen: "tcp://127.0.0.2:0", Accept: accept,
-		Lanes: worker.Lanes{Listen: "tcp://:0"}})
-	if got := w.Lanes(); len(got) != 1 || !strings.HasPrefix(got[0], "tcp://127.0.0.1:") {
+		DataConnections: worker.DataConnections{Listen: "tcp://:0"}})
+	if got := w.DataAddresses(); len(got) != 1 || !strings.HasPrefix(got[0], "tcp://127.0.0.1:") {
 		t.Errorf("the lane of %s without trust is at %v, want 127.0.0.1", w.Address(), got)
 	}
 	w, _ = d.worker(t, worker.Config{Listen: "tcp://127.0.0.2:0", Accept: accept,
-		Lanes: worker.Lanes{Listen: "tcp://:0", Trusted: true}})
-	if got := w.Lanes(); len(got) != 1 || !strings.HasPrefix(got[0], "tcp://127.0.0.2:") {
+		DataConnections: worker.DataConnections{Listen: "tcp://:0", Trusted: true}})
+	if got := w.DataAddresses(); len(got) != 1 || !strings.HasPrefix(got[0], "tcp://127.0.0.2:") {
 		t.Errorf("the lane of %s with trust is at %v, want 127.0.0.2", w.Address(), got)
 	}
 }

@@ -22,7 +22,7 @@ func (r *rig) servedOver(w *worker.Worker, n int) string {
 		var out []string
 		for _, x := range w.Transfers() {
 			if !x.Incoming && x.Error == "" {
-				out = append(out, x.Lane)
+				out = append(out, x.Scheme)
 			}
 		}
 		if len(out) >= n {
@@ -39,7 +39,7 @@ func (r *rig) servedOver(w *worker.Worker, n int) string {
 // Large results come over the worker's lane once it pays.
 func TestResultsOverLanes(t *testing.T) {
 	r := newRig(t, "tcp://127.0.0.1:0", 0)
-	w := r.addWorker(worker.Config{Lanes: worker.Lanes{Listen: "inproc://"}})
+	w := r.addWorker(worker.Config{DataConnections: worker.DataConnections{Listen: "inproc://"}})
 	for i := range 4 {
 		n := 5<<20 + i
 		b, err := bigOnes.Submit(r.ctx, r.c, client.Val(n)).Result(r.ctx)
@@ -66,7 +66,7 @@ func (n noInproc) Dial(ctx context.Context, address string, cfg comm.DialConfig)
 func TestResultsWithoutLanes(t *testing.T) {
 	r := newRig(t, "tcp://127.0.0.1:0", 1)
 	without := r.workers[0]
-	with := r.addWorker(worker.Config{Lanes: worker.Lanes{Listen: "inproc://"}})
+	with := r.addWorker(worker.Config{DataConnections: worker.DataConnections{Listen: "inproc://"}})
 	c, err := client.Connect(r.ctx, r.scheduler.Address(), client.Config{Network: noInproc{comm.Default},
 		Logger: quiet})
 	if err != nil {
