@@ -23,6 +23,7 @@ import (
 	"go.millstream.dev/internal/device/devmem"
 	"go.millstream.dev/internal/proc/cmdline"
 	"go.millstream.dev/internal/proc/gcfloor"
+	"go.millstream.dev/internal/proc/sysmem"
 	"go.millstream.dev/scheduler"
 	"go.millstream.dev/secure"
 )
@@ -255,9 +256,18 @@ func firstOf(list string) string {
 	return first
 }
 
+// limitHeap sets the soft memory limit of the Go runtime to nine tenths of the memory of the machine or the control
+// group, so that a container is not killed because of garbage. GOMEMLIMIT takes precedence.
+func limitHeap() {
+	if total := sysmem.Total(); total > 0 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(total / 10 * 9)
+	}
+}
+
 // serve runs the scheduler until it ends by itself or ctx does.
 func (f *schedulerFlags) serve(ctx context.Context, cfg scheduler.Config, log *slog.Logger, stdout io.Writer) error {
 	gcfloor.Set(gcfloor.Scheduler)
+	limitHeap()
 	s, err := scheduler.Start(ctx, cfg)
 	if err != nil {
 		return err

@@ -26,25 +26,31 @@ var purpose = map[string]bool{
 	"benchmark_disk": true, "benchmark_memory": true, "benchmark_network": true,
 }
 
+// Eight comms at once send messages of up to twenty fields of 1 MiB, whose integers take six times that when they are
+// decoded; Go collects when the heap has doubled.
+const opsMemory = 1 << 30
+
 func init() {
 	register(
-		attack{name: "ops of the scheduler", targets: everywhere, ends: true,
+		attack{name: "ops of the scheduler", targets: everywhere, ends: true, memory: opsMemory,
 			run: func(ctx context.Context, r *Rig) error {
 				return r.attackOps(ctx, r.Scheduler.Address, "scheduler")
 			}},
-		attack{name: "ops of a worker", targets: everywhere, ends: true, run: func(ctx context.Context, r *Rig) error {
-			return r.attackOps(ctx, r.Worker.Address, "worker")
-		}},
-		attack{name: "ops of a nanny", targets: everywhere, ends: true, run: func(ctx context.Context, r *Rig) error {
-			return r.attackOps(ctx, r.Nanny.Address, "cluster")
-		}},
-		attack{name: "stream messages of a client", targets: everywhere, ends: true, named: true,
+		attack{name: "ops of a worker", targets: everywhere, ends: true, memory: opsMemory,
+			run: func(ctx context.Context, r *Rig) error {
+				return r.attackOps(ctx, r.Worker.Address, "worker")
+			}},
+		attack{name: "ops of a nanny", targets: everywhere, ends: true, memory: opsMemory,
+			run: func(ctx context.Context, r *Rig) error {
+				return r.attackOps(ctx, r.Nanny.Address, "cluster")
+			}},
+		attack{name: "stream messages of a client", targets: everywhere, ends: true, named: true, memory: opsMemory,
 			run: func(ctx context.Context, r *Rig) error {
 				return r.attackStreams(ctx, func(i int) (*Peer, error) {
 					return r.Client(ctx, fmt.Sprintf("hostile-client-%d", i))
 				})
 			}},
-		attack{name: "stream messages of a worker", targets: everywhere, ends: true, named: true,
+		attack{name: "stream messages of a worker", targets: everywhere, ends: true, named: true, memory: opsMemory,
 			run: func(ctx context.Context, r *Rig) error {
 				return r.attackStreams(ctx, func(i int) (*Peer, error) {
 					return r.Join(ctx, fmt.Sprintf("hostile-worker-%d", i))

@@ -79,12 +79,15 @@ func (r *Rig) check(ctx context.Context, a attack) error {
 	}
 	r.endAttack()
 	fail("honest client", r.served(ctx))
+	r.grown = ""
 	for _, p := range r.processes() {
 		limit := cmp.Or(a.memory, 512<<20)
 		if p != r.Scheduler {
 			limit *= workerMemory
 		}
-		if got := p.growth(); got > limit {
+		got := p.growth()
+		r.grown += fmt.Sprintf(" %s +%d MiB", p.Name, got>>20)
+		if got > limit {
 			fail(p.Name, fmt.Errorf("resident memory grew by %d MiB, want at most %d", got>>20, limit>>20))
 		}
 	}

@@ -110,5 +110,6 @@ func (r *Rig) attack(t *testing.T, a attack) {
 		}
 		return
 	}
-	t.Logf("attack %v, checks %v", took.Round(time.Millisecond), (time.Since(began) - took).Round(time.Millisecond))
+	t.Logf("attack %v, checks %v, memory%s", took.Round(time.Millisecond),
+		(time.Since(began) - took).Round(time.Millisecond), r.grown)
 }

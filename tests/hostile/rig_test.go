@@ -39,6 +39,7 @@ type Rig struct {
 	honest *client.Client
 	kept   *client.Future[int] // a result that the honest client has since the start
 	rounds int
+	grown  string // by how much the memory of the processes grew in the last attack, for the log
 
 	mu        sync.Mutex
 	attackers []string        // addresses and names; guarded by mu
