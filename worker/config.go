@@ -12,121 +12,115 @@ import (
 	"go.millstream.dev/internal/task"
 )
 
-// Config describes a worker. Only Scheduler must be set.
+// Config configures a Worker. Only Scheduler must be set.
 type Config struct {
 	// Scheduler is the address of the scheduler, such as tls://10.0.0.1:8786.
 	Scheduler string
-	// Listen is the address to serve, such as tcp://0.0.0.0:0 (default: the scheduler's
-	// scheme, the interface that faces it, any port).
+	// Listen is the address to listen on, such as tcp://0.0.0.0:0 (default: the scheme of the scheduler, the interface
+	// that faces it, any port).
 	Listen string
-	// Contact is what others use to reach the worker (default: what the listener says).
+	// Contact is the address under which other processes reach the worker (default: the address of the listener).
 	Contact string
-	// Name is the worker's name, unique in the cluster (default: its address). A whole
-	// number travels as one, as Dask's clusters number their workers.
+	// Name is the name of the worker, unique in the cluster (default: its address). A decimal integer is sent as a
+	// number, because Dask clusters number their workers.
 	Name string
-	// Threads is how many tasks run at once (default: the processors of the machine).
+	// Threads is the maximum number of tasks that run at once (default: the number of processors).
 	Threads int
-	// MemoryLimit is what the process may use in bytes; 0 is no limit. See AutoMemory for
-	// Dask's default.
+	// MemoryLimit is the maximum memory of the process in bytes; 0 means no limit. See AutoMemory for Dask's default.
 	MemoryLimit int64
-	// Device, if not nil, is the memory of a device above the host's: results that are made
-	// there stay up to its limit. (--device-memory-limit)
-	// If it has a Memory, what others send to that device is received into it.
+	// Device, if not nil, configures device memory for results: results made there stay there up to its limit
+	// (--device-memory-limit). If its Memory is set, data for that device is received into it.
 	Device *store.DeviceConfig
-	// GPU, if not nil, is what tasks are given by task.CurrentDevice.
+	// GPU, if not nil, is the device that task.CurrentDevice returns to tasks.
 	GPU *task.Device
-	// Memory are the fractions of the limit at which something is done.
+	// Memory specifies the fractions of the limit at which the worker spills, pauses or terminates.
 	Memory Memory
-	// Resources that tasks may ask for (distributed.worker.resources).
+	// Resources are the resources that tasks may require (distributed.worker.resources).
 	Resources map[string]float64
-	// LocalDirectory is where data is spilled to, in a folder of its own that is removed at
-	// the end (default: the system's folder for temporary files; temporary-directory).
+	// LocalDirectory is the directory for spilled data, which is kept in a subdirectory that Close removes (default:
+	// the directory of the system for temporary files; temporary-directory).
 	LocalDirectory string
-	// DeathTimeout ends a worker that has had no scheduler for so long, at the start and
-	// after the connection was lost (default: it waits for ever; --death-timeout).
+	// DeathTimeout closes a worker that has had no scheduler for this duration, at the start or after the connection
+	// was lost (default: no limit; --death-timeout).
 	DeathTimeout time.Duration
-	// CancelGrace is how long the function of a cancelled task may take to return before the worker goes on
-	// without it, with another thread in its place (default 5 s, negative: for ever).
+	// CancelGrace is how long the function of a canceled task may take to return. Afterwards the worker starts another
+	// thread in its place (default 5 s, negative: no limit).
 	CancelGrace time.Duration
-	// Lifetime ends the worker gracefully after so long, 0 never
-	// (distributed.worker.lifetime.duration).
+	// Lifetime is the duration after which the worker retires; 0 means never (distributed.worker.lifetime.duration).
 	Lifetime time.Duration
 	// Nanny is the address of a nanny, for Dask's dashboards; usually empty.
 	Nanny string
 	// DataConnections configures the data connections between Millstream workers.
 	DataConnections DataConnections
-	// Incoming and Outgoing bound how many transfers of data run at once (default 10 and
-	// 50, distributed.worker.connections.incoming and outgoing).
+	// Incoming and Outgoing bound the number of concurrent transfers of data (default 10 and 50,
+	// distributed.worker.connections.incoming and outgoing).
 	Incoming, Outgoing int
-	// AckTimeout is how long a peer that has asked for data may take to acknowledge it, besides a second for
-	// each MiB, before its connection is closed (default 1 min).
+	// AckTimeout is how long a peer may take to acknowledge data that it has requested, plus one second per MiB, before
+	// its connection is closed (default 1 min).
 	AckTimeout time.Duration
-	// MessageBytes is how much is asked for in one transfer (default 50 MB,
+	// MessageBytes is the number of bytes requested in one transfer (default 50 MB,
 	// distributed.worker.transfer.message-bytes-limit).
 	MessageBytes int64
-	// Blocked are ops that the worker refuses (distributed.worker.blocked-handlers).
+	// Blocked are ops that the worker rejects (distributed.worker.blocked-handlers).
 	Blocked []string
-	// Dashboard is the host:port of the HTTP server with /metrics, /health and
-	// /millstream/…; "" is none (--dashboard-address). Without a host it is the loopback
-	// interface.
+	// Dashboard is the host:port of the HTTP server with /metrics, /health and /millstream/…; "" means no server
+	// (--dashboard-address). Without a host the server listens on the loopback interface.
 	Dashboard string
-	// DashboardHosts are names that the HTTP server answers to in the Host header, in addition
-	// to IP addresses, localhost and the name of the machine (--dashboard-hosts).
+	// DashboardHosts are names that the HTTP server accepts in the Host header, in addition to IP addresses, localhost
+	// and the name of the machine (--dashboard-hosts).
 	DashboardHosts []string
-	// Collectors are further metrics at /metrics.
+	// Collectors are further collectors for /metrics.
 	Collectors []prometheus.Collector
-	// OwnProcess tells that nothing but the worker lives in the process: it then gives Go's
-	// garbage collector the memory limit, and ends itself above Memory.Terminate.
+	// OwnProcess indicates that the process runs nothing but the worker: the worker then sets the memory limit of the
+	// Go runtime, and closes above Memory.Terminate.
 	OwnProcess bool
-	// DeathToken, if not empty, is the secret by which a nanny reports to the scheduler how the process of
-	// the worker ended (scheduler.DeathOp): the scheduler waits a moment for the report before it removes a
-	// worker whose connection was lost.
+	// DeathToken, if not empty, is the secret with which a nanny reports the exit of the worker's process to the
+	// scheduler (scheduler.DeathOp). The scheduler waits briefly for this report before it removes a worker whose
+	// connection was lost.
 	DeathToken string
-	// Python says how tasks of Python are run (default: they are refused).
+	// Python specifies how Python tasks are run (default: they are rejected).
 	Python Python
-	// Network is what it connects through (default comm.Default).
+	// Network is the network to connect through (default comm.Default).
 	Network comm.Network
-	// Dial and Accept say how, with the certificates.
+	// Dial and Accept configure outgoing and incoming connections, with their certificates.
 	Dial   comm.DialConfig
 	Accept comm.ListenConfig
-	// Validate checks every invariant of the state after each event
-	// (distributed.worker.validate).
+	// Validate checks every invariant of the state after each event (distributed.worker.validate).
 	Validate bool
-	// Records is how many transfers and how many tasks are remembered (default 10,000).
+	// Records is the number of transfers and of tasks that are recorded (default 10,000).
 	Records int
-	// Logger gets what the worker has to say (default slog.Default).
+	// Logger receives the log of the worker (default slog.Default).
 	Logger *slog.Logger
-	// Logs, if not nil, holds further lines that get_logs answers, such as the output of tasks.
+	// Logs, if not nil, holds further lines that get_logs returns, such as the output of tasks.
 	Logs *Logs
 }
 
-// Memory are fractions of the memory limit; 0 stands for the default and a negative one
-// turns the step off (false in Dask).
+// Memory specifies thresholds as fractions of the memory limit; 0 selects the default and a negative value disables the
+// threshold (false in Dask).
 type Memory struct {
-	// Target of data that is kept: above it the least recently used goes to disk (default
-	// 0.6, distributed.worker.memory.target).
+	// Target is the size of stored data above which the least recently used results are spilled (default 0.6,
+	// distributed.worker.memory.target).
 	Target float64
-	// Spill is when the process's memory makes data go to disk (default 0.7,
+	// Spill is the memory of the process above which results are spilled (default 0.7,
 	// distributed.worker.memory.spill).
 	Spill float64
-	// Pause is when no more tasks are started (default 0.8,
+	// Pause is the memory of the process above which no more tasks are started (default 0.8,
 	// distributed.worker.memory.pause).
 	Pause float64
-	// Terminate is when the worker ends (default 0.95, distributed.worker.memory.terminate).
+	// Terminate is the memory of the process above which the worker closes (default 0.95,
+	// distributed.worker.memory.terminate).
 	Terminate float64
-	// Transfer bounds what is under way to the worker (default 0.1,
-	// distributed.worker.memory.transfer).
+	// Transfer bounds the data that is being received (default 0.1, distributed.worker.memory.transfer).
 	Transfer float64
-	// MaxSpill bounds the bytes on disk; 0 is no bound (distributed.worker.memory.max-spill).
+	// MaxSpill bounds the bytes on disk; 0 means no bound (distributed.worker.memory.max-spill).
 	MaxSpill int64
-	// Compression of what is spilled (default auto,
-	// distributed.worker.memory.spill-compression).
+	// Compression is the compression of spilled data (default auto, distributed.worker.memory.spill-compression).
 	Compression string
-	// Interval is how often the process's memory is looked at (default 100 ms,
+	// Interval is how often the memory of the process is measured (default 100 ms,
 	// distributed.worker.memory.monitor-interval).
 	Interval time.Duration
-	// Usage measures the process's memory in bytes (default: what the system says). It is
-	// for workers that share a process.
+	// Usage returns the memory of the process in bytes (default: measured by the operating system). It is for workers
+	// that share a process.
 	Usage func() int64
 }
 
@@ -139,12 +133,12 @@ type DataConnections struct {
 	Trusted bool
 }
 
-// GoResource is the resource that every worker of Millstream has: as much as threads, unless
-// its configuration says otherwise. Tasks of Dask's graphs that need Go ask for it
-// (resources={"go": 1}), and Dask's own workers then do not get them.
+// GoResource is a resource of every Millstream worker; its default amount is the number of threads. Tasks of Dask
+// graphs that need Go require it (resources={"go": 1}), so that they do not run on Dask workers.
 const GoResource = "go"
 
-func withGo(resources map[string]float64, threads int) map[string]float64 {
+// addGoResource returns resources with GoResource.
+func addGoResource(resources map[string]float64, threads int) map[string]float64 {
 	if _, ok := resources[GoResource]; ok {
 		return resources
 	}

@@ -2,8 +2,7 @@ package worker
 
 import "go.millstream.dev/worker/internal/ops"
 
-// DiagnosisOp asks a worker where it is and how its last transfers went. It has no arguments;
-// the answer is a Diagnosis.
+// DiagnosisOp requests the location of a worker and its last transfers. It has no arguments; the reply is a Diagnosis.
 const DiagnosisOp = ops.DiagnosisOp
 
 // Diagnosis is what doctor asks a worker: which lanes there can be to another, and which was
@@ -13,29 +12,30 @@ type Diagnosis struct {
 	Boot string `rpc:"boot"`
 	IPC  string `rpc:"ipc"`
 	PID  string `rpc:"pid"`
-	// DataAddresses are those on which the worker accepts data connections; Trusted allows them to other machines.
+	// DataAddresses are the addresses on which the worker accepts data connections; Trusted allows them to other
+	// machines.
 	DataAddresses []string `rpc:"lanes"`
 	Trusted       bool     `rpc:"trusted"`
-	// UCX says why libucp cannot be used, "" if it can.
+	// UCX describes why libucp cannot be used; "" if it can.
 	UCX string `rpc:"ucx"`
-	// GPU is the UUID of the worker's GPU, "" if it has none.
+	// GPU is the UUID of the worker's GPU; "" without one.
 	GPU string `rpc:"gpu"`
-	// Registry is task.Hash there: which functions it runs.
+	// Registry is the task.Hash of the worker, which identifies its functions.
 	Registry string `rpc:"registry"`
-	// Transfers are the last ones, oldest first.
+	// Transfers are the last transfers, oldest first.
 	Transfers []TransferNote `rpc:"transfers"`
 }
 
-// TransferNote is a Transfer in short: where from or to, how, how much, how long in seconds.
+// TransferNote summarizes a Transfer. Seconds is its duration.
 type TransferNote struct {
 	Peer     string `rpc:"peer"`
 	Incoming bool   `rpc:"incoming"`
 	Scheme   string `rpc:"lane"`
 	Bytes    int64  `rpc:"bytes"`
-	// Device is what of Bytes arrived in memory of a GPU.
+	// Device is the number of bytes that arrived in the memory of a GPU.
 	Device  int64   `rpc:"device"`
 	Seconds float64 `rpc:"seconds"`
-	// Transports are those that UCX moved it with, of large transfers and of device memory.
+	// Transports are the UCX transports that were used, for large transfers and for device memory.
 	Transports []string `rpc:"transports"`
 	Error      string   `rpc:"error"`
 }

@@ -8,7 +8,7 @@ import (
 	"go.millstream.dev/worker/internal/execution"
 )
 
-// executionConfig returns what the execution of tasks is given.
+// executionConfig returns the configuration of the execution of tasks.
 func (w *Worker) executionConfig() execution.Config {
 	return execution.Config{Threads: w.cfg.Threads, CancelGrace: w.cfg.CancelGrace, Records: w.cfg.Records,
 		Logger: w.log,
@@ -19,9 +19,8 @@ func (w *Worker) executionConfig() execution.Config {
 			Go:      w.tasks.Go,
 			Closed:  ErrClosed,
 			NoPython: func() error {
-				return fmt.Errorf("worker: the task is Python's, and %s is a Go worker that runs none: %w; or keep "+
-					"such tasks "+
-					"on other workers (workers= or resources=, or millstream.install(client))", w.address, w.noPython)
+				return fmt.Errorf("worker: Go worker %s cannot run Python tasks: %w; or keep such tasks on other "+
+					"workers (workers= or resources=, or millstream.install(client))", w.address, w.noPython)
 			},
 			Do: w.do,
 			Locked: func(f func()) {
@@ -31,38 +30,38 @@ func (w *Worker) executionConfig() execution.Config {
 			},
 			Apply:    w.apply,
 			Stimulus: func() string { return w.stimulus },
-			RunEnded: w.runEnded,
-			Finished: w.finished,
+			RunEnded: w.finishRun,
+			Finished: w.returnRun,
 			Post:     func(r *execution.Run) { w.inbox.put(item{run: r}) },
 		}}
 }
 
-// finished takes a run back. An executor that has finished a task looks at once whether there is another one, unless
-// another goroutine has the turn.
-func (w *Worker) finished(e *execution.Executor, r *execution.Run) {
+// returnRun applies the result of a run. The executor takes the next task at once, unless another goroutine holds the
+// turn.
+func (w *Worker) returnRun(e *execution.Executor, r *execution.Run) {
 	if !w.turn.TryLock() {
 		w.inbox.put(item{run: r})
 		return
 	}
 	w.begin(e)
-	w.runEnded(r)
+	w.finishRun(r)
 	w.drain(e)
 	w.finish()
 	w.turn.Unlock()
 }
 
-// runEnded applies the end of a run. The caller holds the turn.
-func (w *Worker) runEnded(r *execution.Run) {
+// finishRun applies the result of a run. The caller holds the turn.
+func (w *Worker) finishRun(r *execution.Run) {
 	ev, lost := w.exec.Ended(r, w.stimulus)
 	if lost != "" {
-		w.dataLost(lost, r.Err())
+		w.reportDataLost(lost, r.Err())
 	}
 	w.apply(ev)
 	w.exec.Told()
 }
 
-// act does what the state asks for. The caller holds the turn.
-func (w *Worker) act(a *state.Action) {
+// perform carries out an action of the state. The caller holds the turn.
+func (w *Worker) perform(a *state.Action) {
 	switch a.Kind {
 	case state.DoExecute:
 		w.exec.Execute(a.Task)

@@ -14,9 +14,9 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// FromConfig reads what Dask's settings say about a worker: distributed.worker.*,
-// distributed.comm.* (see comm.FromConfig), temporary-directory and scheduler-address. The
-// memory limit is left to the caller, as in Dask it is a flag's.
+// FromConfig returns the worker settings of a Dask configuration: distributed.worker.*, distributed.comm.* (see
+// comm.FromConfig), temporary-directory and scheduler-address. The memory limit is left to the caller, because it is a
+// flag in Dask.
 func FromConfig(c *config.Config) (Config, error) {
 	out := Config{}
 	r := reader{c: c}
@@ -56,7 +56,7 @@ func FromConfig(c *config.Config) (Config, error) {
 	return out, errors.Join(r.errs...)
 }
 
-// reader reads keys and keeps what was wrong with them.
+// reader reads keys and collects their errors.
 type reader struct {
 	c    *config.Config
 	errs []error
@@ -80,7 +80,7 @@ func (r *reader) text(key string) string {
 func (r *reader) count(key string) int {
 	n, err := r.c.Int(key, 0)
 	if err == nil && (n < 0 || n > math.MaxInt32) {
-		err = fmt.Errorf("worker: %s is %d: give a number that is not negative", key, n)
+		err = fmt.Errorf("worker: %s is %d: use a non-negative number", key, n)
 	}
 	r.add(err)
 	return int(n)
@@ -95,7 +95,7 @@ func (r *reader) bytes(key string) int64 {
 	return n
 }
 
-// fraction reads one of the thresholds, which Dask turns off with false.
+// fraction reads a threshold, which false disables in Dask.
 func (r *reader) fraction(key string) float64 {
 	v := r.c.Get(key, nil)
 	if v == nil {
@@ -106,7 +106,7 @@ func (r *reader) fraction(key string) float64 {
 	}
 	f, err := r.c.Float(key, 0)
 	if err == nil && (f <= 0 || math.IsNaN(f) || f > 1e6) {
-		err = fmt.Errorf("worker: %s is %v: give a fraction of the memory limit, such as 0.6, or false", key, f)
+		err = fmt.Errorf("worker: %s is %v: use a fraction of the memory limit, such as 0.6, or false", key, f)
 	}
 	r.add(err)
 	return f
@@ -121,7 +121,7 @@ func (r *reader) resources(key string) map[string]float64 {
 	for e := range m.All() {
 		name, ok := e.Key.(string)
 		if !ok {
-			r.add(fmt.Errorf("worker: %s: the name %v of a resource must be text", key, e.Key))
+			r.add(fmt.Errorf("worker: %s: resource name %v is not a string", key, e.Key))
 			continue
 		}
 		switch v := e.Value.(type) {
@@ -130,14 +130,13 @@ func (r *reader) resources(key string) map[string]float64 {
 		case float64:
 			out[name] = v
 		default:
-			r.add(fmt.Errorf("worker: %s.%s is %v: give a number", key, name, e.Value))
+			r.add(fmt.Errorf("worker: %s.%s is %v: use a number", key, name, e.Value))
 		}
 	}
 	return out
 }
 
-// ParseResources reads the text of --resources: "GPU=2 MEM=10e9", with spaces or commas
-// between.
+// ParseResources parses the value of --resources: "GPU=2 MEM=10e9", separated by spaces or commas.
 func ParseResources(text string) (map[string]float64, error) {
 	out := map[string]float64{}
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' }) {
@@ -151,9 +150,9 @@ func ParseResources(text string) (map[string]float64, error) {
 	return out, nil
 }
 
-// ParseMemoryLimit reads the text of --memory-limit as Dask does: "auto" is the share of
-// the machine's memory that belongs to so many threads, a fraction up to 1 is that part of
-// the memory, "0" and "none" are no limit, else it is a number of bytes such as "4 GiB".
+// ParseMemoryLimit parses the value of --memory-limit as Dask does: "auto" is AutoMemory(threads), a fraction up to 1
+// is that part of the memory of the machine, "0" and "none" mean no limit, any other value is a number of bytes such as
+// "4 GiB".
 func ParseMemoryLimit(text string, threads int) (int64, error) {
 	total := SystemMemory()
 	switch t := strings.ToLower(strings.TrimSpace(text)); t {
@@ -177,13 +176,13 @@ func ParseMemoryLimit(text string, threads int) (int64, error) {
 	}
 }
 
-// AutoMemory is Dask's default of a memory limit: the part of the machine's memory, or of
-// the container's, that so many threads of its processors stand for.
+// AutoMemory returns Dask's default memory limit in bytes: the share of the memory of the machine, or of the container,
+// that corresponds to threads of its processors.
 func AutoMemory(threads int) int64 {
 	share := min(1, float64(threads)/float64(runtime.NumCPU()))
 	return int64(share * float64(SystemMemory()))
 }
 
-// SystemMemory is the memory of the machine in bytes, or the limit of the control group if
-// that is less; 0 if the system does not say.
+// SystemMemory returns the memory of the machine in bytes, or the limit of the control group if that is less; 0 if it
+// is unknown.
 func SystemMemory() int64 { return sysmem.Total() }

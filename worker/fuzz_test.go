@@ -68,7 +68,7 @@ func FuzzStream(f *testing.F) {
 		w.turn.Lock()
 		w.begin(nil)
 		for range 2 { // the reader's memory is used again
-			_ = w.walk(&wire.Message{Frames: []wire.Frame{wire.HeapFrame(body)}})
+			_ = w.applyBatch(&wire.Message{Frames: []wire.Frame{wire.HeapFrame(body)}})
 		}
 		w.finish()
 		err := w.state.Check()
@@ -76,7 +76,7 @@ func FuzzStream(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.end(ErrClosed)
+		w.shutDown(ErrClosed)
 		<-w.done
 	})
 }

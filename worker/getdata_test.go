@@ -57,8 +57,8 @@ func TestRetireWithoutScheduler(t *testing.T) {
 	d.close()
 	err := w.Retire(testContext(t))
 	if err == nil ||
-		!strings.Contains(err.Error(), "without moving its data: the connection to the scheduler is lost") {
-		t.Errorf("got %v, want that the scheduler is lost", err)
+		!strings.Contains(err.Error(), "without moving its data: connection to the scheduler lost") {
+		t.Errorf("got %v, want an error about the lost connection to the scheduler", err)
 	}
 	<-w.Done()
 }

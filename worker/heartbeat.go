@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/worker/internal/record"
 )
 
-// snapshot returns what the worker does.
+// snapshot returns the current figures of the worker.
 func (w *Worker) snapshot() metrics.Snapshot {
 	s := metrics.Snapshot{Threads: w.cfg.Threads, Latency: w.scheduler.Latency(), Memory: w.memory.Usage(),
 		Spilled: w.data.Spilled(), Sent: w.transfers.Counts(), AbandonedTotal: w.exec.AbandonedTotal()}
@@ -42,21 +42,21 @@ func (w *Worker) listenHTTP() (*metrics.Server, error) {
 		Logger: w.log, Go: w.tasks.Go,
 		Collectors: append([]prometheus.Collector{metrics.Collector(w.snapshot)}, w.cfg.Collectors...),
 		Pages: []metrics.Page{
-			{Path: "/millstream/worker", What: "the worker at a glance", Handler: metrics.JSON(func() metrics.Summary {
+			{Path: "/millstream/worker", What: "summary of the worker", Handler: metrics.JSON(func() metrics.Summary {
 				s := w.snapshot()
 				return s.Summarize(metrics.Summary{Address: w.address, Name: w.Name(), Status: w.Status(),
 					Lanes:     w.DataAddresses(),
 					Scheduler: w.cfg.Scheduler, Registry: task.Hash(), Limit: w.cfg.MemoryLimit})
 			})},
-			{Path: "/millstream/tasks", What: "tasks that ran last", Handler: metrics.List(w.Timelines)},
-			{Path: "/millstream/transfers", What: "transfers of data", Handler: metrics.List(w.Transfers)},
-			{Path: "/millstream/disk", What: "what was spilled to disk and read back",
+			{Path: "/millstream/tasks", What: "last runs of tasks", Handler: metrics.List(w.Timelines)},
+			{Path: "/millstream/transfers", What: "last transfers of data", Handler: metrics.List(w.Transfers)},
+			{Path: "/millstream/disk", What: "last results spilled to disk and read back",
 				Handler: metrics.List(w.DiskTransfers)},
 		}})
 }
 
-// beat returns the arguments of a heartbeat, and what to do if it could not be sent.
-func (w *Worker) beat(extensions bool) (msgpack.Map, func()) {
+// heartbeat returns the arguments of a heartbeat, and a function to call if it could not be sent.
+func (w *Worker) heartbeat(extensions bool) (msgpack.Map, func()) {
 	c := w.snapshot()
 	more, failed := msgpack.Map{}, func() {}
 	if extensions {
@@ -74,8 +74,8 @@ func (w *Worker) beat(extensions bool) (msgpack.Map, func()) {
 		failed
 }
 
-// housekeep does what comes round: missing data is asked for, the stream is kept alive, the
-// system's counters are sampled.
+// housekeep runs periodic work: it requests missing data, keeps the stream alive and samples the counters of the
+// system.
 func (w *Worker) housekeep() {
 	t := time.NewTicker(time.Second)
 	defer t.Stop()

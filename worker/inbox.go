@@ -9,8 +9,8 @@ import (
 	"go.millstream.dev/worker/internal/transfer"
 )
 
-// item is one thing for the loop: a batch of the scheduler's stream, a run or a transfer
-// that has ended, or a function to call.
+// item is one item for the loop: a batch of the scheduler's stream, a run or a transfer that has ended, or a function
+// to call.
 type item struct {
 	msg     *wire.Message // with session
 	session *registration.Session
@@ -19,30 +19,29 @@ type item struct {
 	call    func()
 }
 
-// inbox is where everybody leaves items for the loop. Putting never blocks: what can wait
-// in it is bounded by those who put, as each run, transfer and handler has one item and the
-// stream's reader waits for its turn.
+// inbox holds items for the loop. put never blocks. Its length is bounded by its producers: each run, transfer and
+// handler has one item, and the reader of the stream waits for its turn.
 type inbox struct {
 	mu     sync.Mutex
 	items  []item
 	closed bool
 
-	wake chan struct{} // holds one token: there is something
+	wake chan struct{} // holds one token while there are items
 }
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
 
-// put adds an item and wakes the loop. It reports false when the worker has ended.
+// put adds an item and wakes the loop. It returns false when the worker has closed.
 func (b *inbox) put(i item) bool {
-	if !b.putQuietly(i) {
+	if !b.add(i) {
 		return false
 	}
-	b.poke()
+	b.signal()
 	return true
 }
 
-// putQuietly adds an item for a caller who sees to it that somebody looks.
-func (b *inbox) putQuietly(i item) bool {
+// add adds an item without waking the loop: the caller handles the items, or calls signal.
+func (b *inbox) add(i item) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -52,15 +51,15 @@ func (b *inbox) putQuietly(i item) bool {
 	return true
 }
 
-// poke wakes the loop.
-func (b *inbox) poke() {
+// signal wakes the loop.
+func (b *inbox) signal() {
 	select {
 	case b.wake <- struct{}{}:
 	default:
 	}
 }
 
-// take returns what is there and gives the memory of the last turn back.
+// take returns all items and reuses the memory of the previous ones.
 func (b *inbox) take(used []item) []item {
 	clear(used)
 	b.mu.Lock()
@@ -70,7 +69,7 @@ func (b *inbox) take(used []item) []item {
 	return items
 }
 
-// close refuses further items and returns those that nobody will handle.
+// close rejects further items and returns those that will not be handled.
 func (b *inbox) close() []item {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,13 +11,13 @@ import (
 	"go.millstream.dev/worker/internal/execution"
 )
 
-var errStreamClosed = errors.New("the scheduler ended the stream")
+var errStreamClosed = errors.New("scheduler closed the stream")
 
-// The turn: whoever holds w.turn owns the state machine, the stream's reader and the
-// outgoing batch. That is the loop's goroutine, or an executor that has just finished a
-// task: it then takes the next one itself, without waking anybody.
+// The holder of w.turn owns the state machine, the reader of the stream and the outgoing batch. It is the goroutine of
+// the loop, or an executor that has just finished a task and takes the next one itself, without waking another
+// goroutine.
 
-// loop handles what is in the inbox until the worker ends.
+// loop handles the items of the inbox until the worker closes.
 func (w *Worker) loop() {
 	for {
 		select {
@@ -33,7 +33,7 @@ func (w *Worker) loop() {
 	}
 }
 
-// do runs a function in a turn and waits for it. It reports false when the worker has ended.
+// do runs a function in a turn and waits for it. It returns false when the worker has closed.
 func (w *Worker) do(f func()) bool {
 	select {
 	case <-w.stopped:
@@ -48,9 +48,9 @@ func (w *Worker) do(f func()) bool {
 	return true
 }
 
-// drain handles all items that are there. The caller holds the turn.
+// drain handles all items of the inbox. The caller holds the turn.
 func (w *Worker) drain(by *execution.Executor) {
-	for by == nil || !by.Busy() { // one that has a task to run leaves the rest to the loop
+	for by == nil || !by.Busy() { // an executor with a task to run leaves the rest to the loop
 		w.items = w.inbox.take(w.items)
 		if len(w.items) == 0 {
 			break
@@ -61,7 +61,7 @@ func (w *Worker) drain(by *execution.Executor) {
 	}
 }
 
-// begin starts a turn. Its stimulus names it in the scheduler's log.
+// begin starts a turn. Its stimulus identifies it in the scheduler's log.
 func (w *Worker) begin(by *execution.Executor) {
 	w.now = time.Now()
 	w.exec.Begin(by, w.now)
@@ -69,11 +69,11 @@ func (w *Worker) begin(by *execution.Executor) {
 	b := append(w.stimulusText[:0], "worker-"...)
 	b = strconv.AppendInt(b, w.turns, 10)
 	w.stimulusText = b
-	w.stimulus = msgpack.Borrow(b) // every use of it copies
+	w.stimulus = msgpack.Borrow(b) // every user copies it
 }
 
-// finish ends a turn and sends what was said. While every thread has a task to run it may wait for more, half
-// a millisecond: nobody here is idle for want of an answer.
+// finish ends a turn and sends its messages. While every thread has a task to run, messages may be delayed by half a
+// millisecond: no thread waits for a reply.
 func (w *Worker) finish() {
 	w.out.Flush(!w.exec.Full())
 	w.exec.End()
@@ -83,30 +83,30 @@ func (w *Worker) handle(i *item) {
 	switch {
 	case i.msg != nil:
 		if i.session == w.session {
-			if err := w.walk(i.msg); err != nil {
+			if err := w.applyBatch(i.msg); err != nil {
 				i.session.Fail(err)
 			}
 		}
 		i.session.Release(i.msg)
 	case i.run != nil:
-		w.runEnded(i.run)
+		w.finishRun(i.run)
 	case i.fetch != nil:
-		w.fetchEnded(i.fetch)
+		w.finishFetch(i.fetch)
 	case i.call != nil:
 		i.call()
 	}
 }
 
-// apply tells the state of an event and does what it answers.
+// apply applies an event to the state and performs the resulting actions.
 func (w *Worker) apply(ev state.Event) {
 	w.state.Apply(w.now, ev, &w.actions)
 	list := w.actions.List()
 	for i := range list {
-		w.act(&list[i])
+		w.perform(&list[i])
 	}
 }
 
-// send adds a message that the state asks for to the turn's batch.
+// send adds the message of an action to the batch of the turn.
 func (w *Worker) send(a *state.Action) {
 	switch a.Kind {
 	case state.SendTaskFinished:
@@ -120,13 +120,13 @@ func (w *Worker) send(a *state.Action) {
 	}
 }
 
-// dataLost forgets a result that cannot be read back from disk. The caller holds the turn.
-func (w *Worker) dataLost(key task.Key, err error) {
-	w.log.Error("a spilled result is lost", "key", key.String(), "error", err)
+// reportDataLost removes a result that cannot be read back from disk. The caller holds the turn.
+func (w *Worker) reportDataLost(key task.Key, err error) {
+	w.log.Error("spilled result lost", "key", key.String(), "error", err)
 	w.apply(&state.DataLost{Stimulus: w.stimulus, Key: key})
 }
 
-// after runs a function in a turn, later, unless the worker has ended.
+// after runs a function in a turn after d, unless the worker has closed.
 func (w *Worker) after(d time.Duration, f func()) {
 	w.tasks.Go(func() {
 		t := time.NewTimer(d)

@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/worker/internal/ops"
 )
 
-// newServer returns the worker's server, with all that it answers.
+// newServer returns the RPC server of the worker, with all its ops.
 func (w *Worker) newServer() *rpc.Server {
 	s := rpc.NewServer(rpc.Config{Type: "Worker", ID: w.id, Identity: w.identity, Authorize: ops.Roles.Authorize,
 		Blocked: w.cfg.Blocked, Decode: ops.Decode, Logger: w.log, Waiting: ops.Waiting, Detached: ops.Detached})
@@ -37,9 +37,9 @@ func (w *Worker) newServer() *rpc.Server {
 			},
 			Versions: w.versions,
 			Terminate: func(peer string) {
-				// The reply must leave before the server ends.
+				// The reply must be sent before the server closes.
 				w.after(50*time.Millisecond, func() {
-					w.endLater(fmt.Errorf("%w: terminate from %s", ErrSchedulerClosed, peer))
+					w.shutDownAsync(fmt.Errorf("%w: terminate from %s", ErrSchedulerClosed, peer))
 				})
 			},
 		}})
@@ -56,7 +56,7 @@ func (w *Worker) identity() msgpack.Map {
 		msgpack.MapOf("registry", task.Hash(), "functions", task.Names()))
 }
 
-// store puts values from outside into the data and tells the state.
+// store stores values that were not computed here and applies them to the state.
 func (w *Worker) store(values []*task.Value, stored []state.Stored) bool {
 	return w.do(func() {
 		for i, v := range values {

@@ -19,23 +19,22 @@ import (
 	"go.millstream.dev/worker/internal/sidecar"
 )
 
-// Python says whether and how the worker runs tasks of Python: in one process of Python
-// beside it, the sidecar, which is started when the first such task comes. The zero value
-// refuses them.
+// Python specifies whether and how the worker runs Python tasks: in one Python process, the sidecar, which is started
+// for the first such task. The zero value rejects them.
 type Python struct {
-	// Enabled has the worker take tasks of Python, if an interpreter is found that can
-	// import distributed (--no-python turns it off).
+	// Enabled makes the worker accept Python tasks, if it finds an interpreter that can import distributed (--no-python
+	// disables it).
 	Enabled bool
-	// Interpreter is its path (default: MILLSTREAM_PYTHON, that of VIRTUAL_ENV, or the first
-	// on PATH that imports distributed; --python).
+	// Interpreter is the path of the interpreter (default: MILLSTREAM_PYTHON, that of VIRTUAL_ENV, or the first on PATH
+	// that imports distributed; --python).
 	Interpreter string
-	// Env is the sidecar's environment, as os.Environ has it (default: this process's).
+	// Env is the environment of the sidecar, in the form of os.Environ (default: that of this process).
 	Env []string
-	// Security are the arguments of distributed.Security that its connections need, with
-	// PEM text or files: tls_ca_file, tls_worker_cert, … (default: Dask's configuration).
+	// Security are the arguments of distributed.Security for connections of the sidecar, with PEM text or files:
+	// tls_ca_file, tls_worker_cert, … (default: Dask's configuration).
 	Security map[string]string
-	// AllowedFailures is in how many deaths of sidecars a task may have a part before it
-	// fails for good (default 3, distributed.scheduler.allowed-failures).
+	// AllowedFailures is the number of sidecar crashes during a task after which the task fails (default 3,
+	// distributed.scheduler.allowed-failures).
 	AllowedFailures int
 	// StartTimeout bounds the start of a sidecar (default 1 min).
 	StartTimeout time.Duration
@@ -47,21 +46,21 @@ func (p Python) withDefaults() Python {
 	return p
 }
 
-// findPython makes the sidecar, which does not run yet. A worker without Python is a worker nevertheless: why it has
-// none is told to those whose tasks it cannot run.
+// findPython finds an interpreter and prepares the sidecar, without starting it. A worker without Python is usable:
+// noPython is returned for the tasks that it cannot run.
 func (w *Worker) findPython(ctx context.Context) {
 	if !w.cfg.Python.Enabled {
-		w.noPython = errors.New("it was started without Python (leave out --no-python, or set Config.Python.Enabled)")
+		w.noPython = errors.New("Python is disabled; leave out --no-python, or set Config.Python.Enabled")
 		return
 	}
 	in, err := sidecar.Find(ctx, w.cfg.Python.Interpreter, w.log)
 	if err != nil {
 		w.noPython = err
 		level := slog.LevelDebug
-		if w.cfg.Python.Interpreter != "" { // asked for by name
+		if w.cfg.Python.Interpreter != "" { // explicitly configured
 			level = slog.LevelWarn
 		}
-		w.log.Log(ctx, level, "Python tasks are refused", "error", err)
+		w.log.Log(ctx, level, "Python not available; Python tasks are rejected", "error", err)
 		return
 	}
 	w.pyVersions = sidecar.Versions(ctx, in.Path)
@@ -69,7 +68,7 @@ func (w *Worker) findPython(ctx context.Context) {
 	w.memory.SetChild(w.sidecar)
 }
 
-// sidecarConfig returns what the Python process of the worker is given.
+// sidecarConfig returns the configuration of the sidecar.
 func (w *Worker) sidecarConfig(in pyproc.Interpreter) sidecar.Config {
 	p := w.cfg.Python
 	return sidecar.Config{Interpreter: in, Env: p.Env, AllowedFailures: p.AllowedFailures, StartTimeout: p.StartTimeout,
@@ -97,15 +96,15 @@ func (w *Worker) sidecarConfig(in pyproc.Interpreter) sidecar.Config {
 			},
 			End: func(graceful bool, reason string) {
 				if graceful {
-					w.retireLater()
+					w.retireAsync()
 				} else {
-					w.endLater(fmt.Errorf("%w: by code in its Python process: %s", ErrClosed, reason))
+					w.shutDownAsync(fmt.Errorf("%w: requested by code in its Python process: %s", ErrClosed, reason))
 				}
 			},
 		}}
 }
 
-// pythonSettings returns what the sidecar is told about its worker.
+// pythonSettings returns the settings of the worker that are sent to the sidecar.
 func (w *Worker) pythonSettings() msgpack.Map {
 	resources, security := msgpack.Map{}, msgpack.Map{}
 	for k, v := range w.cfg.Resources {
@@ -124,10 +123,9 @@ func (w *Worker) pythonSettings() msgpack.Map {
 		"resources", resources, "security", security, "pid", os.Getpid())
 }
 
-// versions is what Dask's get_versions returns, as far as the worker has it: the packages
-// are the sidecar's. Without Python there are none that could differ from the scheduler's:
-// the worker then names the scheduler's own, as every client would otherwise be warned of
-// packages that are missing here and that nothing here needs.
+// versions returns the reply of Dask's get_versions. The packages are those of the sidecar. A worker without Python
+// returns the packages of the scheduler: clients would otherwise warn about missing packages that the worker does not
+// need.
 func (w *Worker) versions() msgpack.Map {
 	packages := msgpack.Map{}
 	if theirs := w.scheduler.Packages(); theirs != nil && len(w.pyVersions) == 0 {
@@ -144,8 +142,8 @@ func (w *Worker) versions() msgpack.Map {
 		runtime.Version()), "packages", packages)
 }
 
-// PythonSecurity are the arguments of distributed.Security for one certificate, whatever
-// role it is used in: code in the sidecar connects as a worker, and as a client.
+// PythonSecurity returns the arguments of distributed.Security for one certificate in all roles: code in the sidecar
+// connects as a worker and as a client.
 func PythonSecurity(ca, cert, key string) map[string]string {
 	out := map[string]string{"tls_ca_file": ca}
 	for _, role := range []string{"worker", "client"} {
@@ -157,7 +155,7 @@ func PythonSecurity(ca, cert, key string) map[string]string {
 	return out
 }
 
-// security reads the certificates of Dask's settings.
+// security reads the certificates of the Dask configuration.
 func (r *reader) security() map[string]string {
 	const base = "distributed.comm.tls."
 	ca, cert := r.text(base+"ca-file"), r.text(base+"worker.cert")

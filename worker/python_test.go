@@ -133,7 +133,7 @@ func TestDaskScheduler(t *testing.T) {
 		any(other.Address())) || !slices.Contains(m["holders"].([]any), any(python)) {
 		t.Errorf("a result of Python is on %v", m["holders"])
 	}
-	if m := d.ask("submit", at); !strings.Contains(m["error"].(string), "Go worker that runs none") {
+	if m := d.ask("submit", at); !strings.Contains(m["error"].(string), "cannot run Python tasks") {
 		t.Errorf("a Python task on a Go worker: %v", m)
 	}
 	if m := d.ask("run", at); !strings.Contains(fmt.Sprint(m["result"]), "not run") {

@@ -7,61 +7,60 @@ import (
 	"go.millstream.dev/worker/internal/record"
 )
 
-// Transfer is one transfer of data between this worker and a peer or a client.
+// Transfer describes one transfer of data between this worker and a peer or a client.
 type Transfer struct {
-	// Peer is the other side's address, as far as it told one.
+	// Peer is the address of the other side, if known.
 	Peer string `json:"peer"`
-	// Incoming tells that this worker fetched; otherwise it served.
+	// Incoming indicates that this worker fetched the data; otherwise it served it.
 	Incoming bool `json:"incoming"`
 	// Scheme is the scheme of the connection: tcp, tls, inproc, ucxx, …
 	Scheme string `json:"lane"`
-	// Keys is how many keys were moved, Bytes their size, DeviceBytes what of it is in memory of
-	// this worker's GPU.
+	// Keys is the number of results, Bytes their size, DeviceBytes the part of it in memory of this worker's GPU.
 	Keys        int   `json:"keys"`
 	Bytes       int64 `json:"bytes"`
 	DeviceBytes int64 `json:"device_bytes,omitempty"`
-	// Transports are those of UCX between the two, such as cuda_ipc: of device memory, and of
-	// transfers from 1 MiB on.
+	// Transports are the UCX transports between the two, such as cuda_ipc: for device memory, and for transfers of at
+	// least 1 MiB.
 	Transports []string `json:"transports,omitempty"`
-	// Start is when it began, Took how long it lasted, in seconds in JSON.
+	// Start is the time of the start, Took the duration, Duration the same in seconds for JSON.
 	Start    time.Time     `json:"start"`
 	Took     time.Duration `json:"-"`
 	Duration float64       `json:"duration"`
-	// Error says why it failed, "" if it did not; "busy" if the peer had no room.
+	// Error describes why the transfer failed; "" if it succeeded, "busy" if the peer rejected it for now.
 	Error string `json:"error,omitempty"`
 }
 
-// Span is a part of a task's time on the worker.
+// Span is a part of the time of a task on the worker.
 type Span struct {
-	// Action is Dask's: transfer, disk-read, disk-write, deserialize or compute.
+	// Action is Dask's name: transfer, disk-read, disk-write, deserialize or compute.
 	Action string `json:"action"`
 	// Start and Stop are seconds since 1970.
 	Start float64 `json:"start"`
 	Stop  float64 `json:"stop"`
 }
 
-// Timeline is one run of a task.
+// Timeline describes one run of a task.
 type Timeline struct {
-	// Key names the task, Name the function.
+	// Key is the key of the task, Name the name of its function.
 	Key  string `json:"key"`
 	Name string `json:"name"`
-	// Thread numbers the goroutine that ran it, from 0.
+	// Thread is the number of the goroutine that ran the task, from 0.
 	Thread int64 `json:"thread"`
 	// Status is OK, error, cancelled or reschedule.
 	Status string `json:"status"`
-	// NBytes is the size of the result.
+	// NBytes is the size of the result in bytes.
 	NBytes int64 `json:"nbytes"`
-	// Spans are in order.
+	// Spans are the parts of the run, in order.
 	Spans []Span `json:"spans"`
 }
 
-// DiskTransfer is one result that went to disk or came back.
+// DiskTransfer describes one result that was spilled to disk or read back.
 type DiskTransfer struct {
-	// Key names the result.
+	// Key is the key of the result.
 	Key string `json:"key"`
 	// Action is disk-write or disk-read.
 	Action string `json:"action"`
-	// NBytes is the result's size in memory, Disk the file's.
+	// NBytes is the size of the result in memory, Disk the size of the file, in bytes.
 	NBytes int64 `json:"nbytes"`
 	Disk   int64 `json:"disk"`
 	// Start and Stop are seconds since 1970.
@@ -97,8 +96,7 @@ func timeline(r *record.Run) Timeline {
 	return t
 }
 
-// DiskTransfers returns the last results that went to disk or came back, oldest first (see
-// Config.Records).
+// DiskTransfers returns the last results that were spilled to disk or read back, oldest first (see Config.Records).
 func (w *Worker) DiskTransfers() []DiskTransfer {
 	list := w.memory.DiskRecords()
 	out := make([]DiskTransfer, len(list))

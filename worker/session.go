@@ -15,7 +15,7 @@ import (
 	"go.millstream.dev/worker/internal/sidecar"
 )
 
-// nameValue is the worker's name as it travels.
+// nameValue returns the name of the worker as it is sent: a string or a number.
 func nameValue(name, address string) any {
 	if name == "" {
 		return address
@@ -26,7 +26,7 @@ func nameValue(name, address string) any {
 	return name
 }
 
-// registrationConfig returns what the connection to the scheduler is given.
+// registrationConfig returns the configuration of the connection to the scheduler.
 func (w *Worker) registrationConfig() registration.Config {
 	return registration.Config{Scheduler: w.cfg.Scheduler, Network: w.cfg.Network, Dial: w.cfg.Dial,
 		DeathTimeout: w.cfg.DeathTimeout,
@@ -45,17 +45,17 @@ func (w *Worker) registrationConfig() registration.Config {
 				w.sidecar.Registered(plugins)
 			},
 			Session: w.currentSession,
-			Beat:    w.beat,
+			Beat:    w.heartbeat,
 		}}
 }
 
-// currentSession returns the worker's session, nil without a scheduler.
+// currentSession returns the session of the worker, nil without a scheduler.
 func (w *Worker) currentSession() (s *registration.Session) {
 	w.do(func() { s = w.session })
 	return s
 }
 
-// registration is what the worker tells about itself.
+// registration returns the arguments of register-worker.
 func (w *Worker) registration() msgpack.Map {
 	status := w.Status()
 	if status == statusInit {
@@ -91,7 +91,7 @@ func (w *Worker) registration() msgpack.Map {
 		"stimulus_id", "worker-connect-"+w.id, "server_id", w.id)
 }
 
-// attach makes a session the worker's own.
+// attach makes s the session of the worker.
 func (w *Worker) attach(s *registration.Session, first bool) {
 	w.do(func() {
 		w.session, w.out.Writer = s, s.Send
@@ -106,16 +106,15 @@ func (w *Worker) attach(s *registration.Session, first bool) {
 	})
 }
 
-// supervise reads the scheduler's stream until the worker ends, and finds the scheduler
-// again after it was lost.
+// supervise reads the stream of the scheduler until the worker closes, and reconnects when the connection is lost.
 func (w *Worker) supervise(s *registration.Session) {
 	for {
-		err := s.Read(w.ctx, func(m *wire.Message) { w.hand(item{msg: m, session: s}) })
+		err := s.Read(w.ctx, func(m *wire.Message) { w.deliver(item{msg: m, session: s}) })
 		if w.ctx.Err() != nil || w.closing.Load() {
 			return
 		}
 		w.do(func() {
-			w.drain(nil) // its last words, which may be that the worker is to end
+			w.drain(nil) // the last messages may close the worker
 			w.session, w.out.Writer = nil, nil
 			w.apply(&state.SchedulerLost{Stimulus: w.stimulus})
 		})
@@ -123,28 +122,27 @@ func (w *Worker) supervise(s *registration.Session) {
 			return
 		}
 		if !s.Millstream {
-			// Dask's scheduler has forgotten the worker and everything on it.
-			w.endLater(fmt.Errorf("%w: %w", ErrSchedulerLost, err))
+			// A Dask scheduler has removed the worker and everything on it.
+			w.shutDownAsync(fmt.Errorf("%w: %w", ErrSchedulerLost, err))
 			return
 		}
-		w.log.Warn("lost the scheduler; data is kept until it is back", "scheduler", w.cfg.Scheduler, "error", err)
+		w.log.Warn("scheduler connection lost; reconnecting", "scheduler", w.cfg.Scheduler, "error", err)
 		if s, err = w.scheduler.Connect(w.ctx); err != nil {
-			w.endLater(fmt.Errorf("%w: %w", ErrSchedulerLost, err))
+			w.shutDownAsync(fmt.Errorf("%w: %w", ErrSchedulerLost, err))
 			return
 		}
 		w.attach(s, false)
-		w.log.Info("back with the scheduler", "scheduler", w.cfg.Scheduler)
+		w.log.Info("reconnected to scheduler", "scheduler", w.cfg.Scheduler)
 	}
 }
 
-// hand leaves an item in the inbox and handles all that is there, unless another goroutine has the
-// turn.
-func (w *Worker) hand(i item) {
-	if !w.inbox.putQuietly(i) {
+// deliver adds an item to the inbox and handles all items, unless another goroutine holds the turn.
+func (w *Worker) deliver(i item) {
+	if !w.inbox.add(i) {
 		return
 	}
 	if !w.turn.TryLock() {
-		w.inbox.poke()
+		w.inbox.signal()
 		return
 	}
 	defer w.turn.Unlock()

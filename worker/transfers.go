@@ -9,9 +9,10 @@ import (
 	"go.millstream.dev/worker/internal/transfer"
 )
 
-// transferConfig returns what the transfers of the worker are given.
+// transferConfig returns the configuration of transfers.
 func (w *Worker) transferConfig() transfer.Config {
-	return transfer.Config{Logger: w.log, Network: w.cfg.Network, Dial: w.cfg.Dial, Accept: w.named(w.cfg.Accept),
+	return transfer.Config{Logger: w.log, Network: w.cfg.Network, Dial: w.cfg.Dial,
+		Accept: w.logRejections(w.cfg.Accept),
 		Listen: w.cfg.DataConnections.Listen, Trusted: w.cfg.DataConnections.Trusted, Outgoing: w.cfg.Outgoing,
 		AckTimeout: w.cfg.AckTimeout,
 		Records:    w.cfg.Records, Data: w.data,
@@ -19,7 +20,7 @@ func (w *Worker) transferConfig() transfer.Config {
 			Context: w.ctx,
 			Go:      w.tasks.Go,
 			Paused:  func() bool { return w.Status() == statusPaused },
-			Lost:    func(key task.Key, err error) { w.do(func() { w.dataLost(key, err) }) },
+			Lost:    func(key task.Key, err error) { w.do(func() { w.reportDataLost(key, err) }) },
 			Encode:  w.sidecar.Encode,
 			IsActor: func(key task.Key) bool { return w.exec.Actor(key) != nil },
 			Room:    func(f *transfer.Fetch) { w.memory.Admit(w.ctx, f.Peer, f.Values, f.Stored) },
@@ -28,8 +29,8 @@ func (w *Worker) transferConfig() transfer.Config {
 	}
 }
 
-// fetchEnded tells the state how a transfer ended. The caller holds the turn.
-func (w *Worker) fetchEnded(f *transfer.Fetch) {
+// finishFetch applies the result of a transfer to the state. The caller holds the turn.
+func (w *Worker) finishFetch(f *transfer.Fetch) {
 	switch {
 	case f.Err == nil && f.Busy:
 		w.apply(&state.GatherBusy{Stimulus: w.stimulus, Peer: f.Peer})
@@ -42,7 +43,7 @@ func (w *Worker) fetchEnded(f *transfer.Fetch) {
 	case errors.Is(f.Err, transfer.ErrUnreadable):
 		w.apply(&state.GatherFailure{Stimulus: w.stimulus, Peer: f.Peer, Failure: execution.Failure(f.Err)})
 	default:
-		w.log.Info("a peer does not answer", "peer", f.Peer, "error", f.Err)
+		w.log.Info("peer unreachable", "peer", f.Peer, "error", f.Err)
 		w.apply(&state.GatherNetworkFailure{Stimulus: w.stimulus, Peer: f.Peer})
 	}
 }

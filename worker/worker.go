@@ -35,23 +35,23 @@ import (
 	"go.millstream.dev/worker/internal/transfer"
 )
 
-// Why a worker has ended, found by errors.Is in Err.
+// Reasons for the end of a worker, found by errors.Is in Err.
 var (
 	// ErrClosed is returned by operations on a closed Worker. It matches net.ErrClosed with errors.Is.
 	ErrClosed = closed.New("worker: worker is closed")
 	// ErrSchedulerClosed is returned by Err when the scheduler closed the worker.
-	ErrSchedulerClosed = errors.New("worker: the scheduler closed the worker")
-	// ErrRestart is returned by Err when the scheduler closed the worker and asks for another one in its place.
-	ErrRestart = errors.New("worker: the scheduler asks for another worker in its place")
-	// ErrSchedulerLost is returned by Err when the connection to the scheduler ended and did not come back.
+	ErrSchedulerClosed = errors.New("worker: closed by the scheduler")
+	// ErrRestart is returned by Err when the scheduler closed the worker and requested a replacement.
+	ErrRestart = errors.New("worker: restart requested by the scheduler")
+	// ErrSchedulerLost is returned by Err when the connection to the scheduler was lost and could not be restored.
 	ErrSchedulerLost = registration.ErrLost
-	// ErrRefused is returned by New and Err when the scheduler refused the registration.
+	// ErrRefused is returned by Start and Err when the scheduler rejected the registration.
 	ErrRefused = registration.ErrRefused
 	// ErrMemory is returned by Err when the process exceeded Memory.Terminate.
 	ErrMemory = errors.New("worker: the process exceeded its memory limit")
 )
 
-// Names of a worker's status, Dask's.
+// Dask's names of a worker's status.
 const (
 	statusInit     = "init"
 	statusRunning  = "running"
@@ -61,10 +61,10 @@ const (
 	statusClosed   = "closed"
 )
 
-// status holds one of them. Any goroutine may use it.
+// status holds a status. Any goroutine may use it.
 type status struct{ atomic.Value }
 
-// set changes the status, but never back from the end.
+// set changes the status, unless the worker is closing or closed.
 func (s *status) set(name string) {
 	for {
 		old := s.Load()
@@ -78,12 +78,13 @@ func (s *status) set(name string) {
 type Worker struct {
 	cfg Config
 	id  string
-	// incarnation is a secret: who shows it to the scheduler is this process, and may announce what it held and retire.
+	// incarnation is a secret that identifies this process to the scheduler: its holder may announce results and retire
+	// the worker.
 	incarnation string
-	name        any // what travels: a string, or a number
+	name        any // as it is sent: a string, or a number
 	address     string
 	log         *slog.Logger
-	logs        *Logs // what get_logs answers
+	logs        *Logs // returned by get_logs
 	host        task.Host
 	connections peernet.Peers // of host; set before the server starts
 
@@ -99,12 +100,12 @@ type Worker struct {
 	scheduler *registration.Client
 	refused   ratelog.Limiter
 
-	noPython   error          // why there is no sidecar
+	noPython   error          // why there is no sidecar; nil with one
 	pyVersions map[string]any // of the sidecar's packages
 	status     status
 
 	inbox *inbox
-	// turn is held by whoever is at work on what follows; see loop.go.
+	// turn guards the fields below; see loop.go.
 	turn         sync.Mutex
 	state        *state.State
 	actions      state.Actions
@@ -116,23 +117,22 @@ type Worker struct {
 	turns        int64
 	stimulus     string
 	stimulusText []byte
-	// paused and retiring say why nothing is started.
+	// paused and retiring are the reasons why no task is started.
 	paused, retiring bool
 
 	tasks    sync.WaitGroup  // every goroutine of the worker
-	ctx      context.Context // of all but tasks; ends first when the worker does
+	ctx      context.Context // of everything but tasks
 	cancel   context.CancelCauseFunc
 	taskCtx  context.Context // of tasks
 	stopTask context.CancelCauseFunc
-	stopped  chan struct{} // no more turns
+	stopped  chan struct{} // closed when no more turns begin
 	ending   sync.Once
-	closing  atomic.Bool   // the worker itself ends its session
-	done     chan struct{} // all is over
-	err      error         // why; set before done is closed
+	closing  atomic.Bool   // the worker ends its own session
+	done     chan struct{} // closed when everything is freed
+	err      error         // the reason; set before done is closed
 }
 
-// Start starts a worker and returns when the scheduler has registered it. ctx bounds the
-// start only.
+// Start starts a worker and returns when the scheduler has registered it. ctx bounds the start only.
 func Start(ctx context.Context, cfg Config) (*Worker, error) {
 	cfg, err := cfg.check()
 	if err != nil {
@@ -150,7 +150,7 @@ func Start(ctx context.Context, cfg Config) (*Worker, error) {
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
 	w.taskCtx, w.stopTask = context.WithCancelCause(context.Background())
 	if err := w.start(ctx); err != nil {
-		w.end(err)
+		w.shutDown(err)
 		<-w.done
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (w *Worker) start(ctx context.Context) error {
 	w.transfers = transfer.New(w.transferConfig())
 	w.server = w.newServer()
 	w.connections.Network, w.connections.Dial = w.cfg.Network, w.cfg.Dial
-	listener, err := w.cfg.listen(ctx, w.named(w.cfg.Accept))
+	listener, err := w.cfg.listen(ctx, w.logRejections(w.cfg.Accept))
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (w *Worker) start(ctx context.Context) error {
 			defer t.Stop()
 			select {
 			case <-t.C:
-				w.retireLater()
+				w.retireAsync()
 			case <-w.ctx.Done():
 			}
 		})
@@ -228,10 +228,10 @@ func (w *Worker) start(ctx context.Context) error {
 	return nil
 }
 
-// check fills defaults in and refuses what cannot be.
+// check sets defaults and rejects invalid values.
 func (c Config) check() (Config, error) {
 	if c.Scheduler == "" {
-		return c, errors.New("worker: Config.Scheduler is empty: give the address of a scheduler, such as " +
+		return c, errors.New("worker: Config.Scheduler is empty: set the address of a scheduler, such as " +
 			"tcp://10.0.0.1:8786")
 	}
 	c.Scheduler = commaddr.Normalize(c.Scheduler)
@@ -241,7 +241,7 @@ func (c Config) check() (Config, error) {
 		}
 	}
 	if c.Threads < 0 {
-		return c, fmt.Errorf("worker: Config.Threads is %d: at least one task must be able to run", c.Threads)
+		return c, fmt.Errorf("worker: Config.Threads is %d: use a positive number, or 0 for the default", c.Threads)
 	}
 	def(&c.Threads, runtime.NumCPU())
 	def(&c.Incoming, 10)
@@ -257,14 +257,14 @@ func (c Config) check() (Config, error) {
 		c.MessageBytes = 50_000_000
 	}
 	if c.MemoryLimit < 0 {
-		return c, fmt.Errorf("worker: Config.MemoryLimit is %d: give bytes, or 0 for none", c.MemoryLimit)
+		return c, fmt.Errorf("worker: Config.MemoryLimit is %d: use bytes, or 0 for no limit", c.MemoryLimit)
 	}
 	for name, amount := range c.Resources {
 		if !(amount >= 0 && amount < 1e300) {
-			return c, fmt.Errorf("worker: resource %s is %v: give an amount that is not negative", name, amount)
+			return c, fmt.Errorf("worker: resource %s is %v: use a non-negative amount", name, amount)
 		}
 	}
-	c.Resources = withGo(c.Resources, c.Threads)
+	c.Resources = addGoResource(c.Resources, c.Threads)
 	c.Memory = Memory(memory.Fractions(c.Memory).WithDefaults())
 	c.Python = c.Python.withDefaults()
 	if c.Network == nil {
@@ -284,7 +284,7 @@ func (c Config) check() (Config, error) {
 	return c, nil
 }
 
-// state returns the configuration of the state machine of a worker at an address.
+// state returns the configuration of the state machine of a worker with the given address.
 func (c *Config) state(address string) state.Config {
 	cfg := state.Config{Address: address, Threads: c.Threads, IncomingCount: c.Incoming, MessageBytes: c.MessageBytes,
 		Validate: c.Validate}
@@ -297,7 +297,7 @@ func (c *Config) state(address string) state.Config {
 	return cfg
 }
 
-// listen serves the worker's own address.
+// listen listens on the address of the worker.
 func (c *Config) listen(ctx context.Context, accept comm.ListenConfig) (comm.Listener, error) {
 	address := c.Listen
 	if address == "" {
@@ -314,8 +314,8 @@ func (c *Config) listen(ctx context.Context, accept comm.ListenConfig) (comm.Lis
 	return l, nil
 }
 
-// named logs the peers that a listener refuses, and what keeps it from accepting.
-func (w *Worker) named(cfg comm.ListenConfig) comm.ListenConfig {
+// logRejections makes a listener log rejected peers and failures to accept.
+func (w *Worker) logRejections(cfg comm.ListenConfig) comm.ListenConfig {
 	if cfg.Refused == nil {
 		cfg.Refused = func(peer string, err error) {
 			w.refused.Warn(w.log, "connection refused", "peer", peer, "error", err)
@@ -334,20 +334,20 @@ func (w *Worker) memoryConfig() memory.Config {
 		OwnProcess: w.cfg.OwnProcess, Directory: w.cfg.LocalDirectory, Device: w.cfg.Device, Records: w.cfg.Records,
 		SetPaused: w.setPaused,
 		Exceeded: func(used int64) {
-			w.endLater(fmt.Errorf("%w: %d MiB in use, limit %d MiB (distributed.worker.memory.terminate %.0f%%)",
+			w.shutDownAsync(fmt.Errorf("%w: %d MiB in use, limit %d MiB (distributed.worker.memory.terminate %.0f%%)",
 				ErrMemory,
 				used>>20, w.cfg.MemoryLimit>>20, 100*w.cfg.Memory.Terminate))
 		},
 	}
 }
 
-// Address is what others use to reach the worker.
+// Address returns the address under which other processes reach the worker.
 func (w *Worker) Address() string { return w.address }
 
-// Name is the worker's name.
+// Name returns the name of the worker.
 func (w *Worker) Name() string { return fmt.Sprint(w.name) }
 
-// ID names the server.
+// ID returns the unique ID of the server.
 func (w *Worker) ID() string { return w.id }
 
 // DataAddresses returns the addresses on which the worker accepts data connections.
@@ -358,7 +358,7 @@ func (w *Worker) DataAddresses() []string {
 	return nil
 }
 
-// Dashboard is the host:port of its HTTP server, "" without one.
+// Dashboard returns the host:port of the HTTP server; "" without one.
 func (w *Worker) Dashboard() string {
 	if w.http == nil {
 		return ""
@@ -366,14 +366,13 @@ func (w *Worker) Dashboard() string {
 	return w.http.Address
 }
 
-// Status is Dask's name of what it does: init, running, paused, closing_gracefully, closing
-// or closed.
+// Status returns Dask's name of the status: init, running, paused, closing_gracefully, closing or closed.
 func (w *Worker) Status() string { return w.status.Load().(string) }
 
-// Done is closed when the worker has ended and nothing of it is left.
+// Done returns a channel that is closed when the worker has closed and freed everything.
 func (w *Worker) Done() <-chan struct{} { return w.done }
 
-// Err says why the worker has ended; nil while it lives.
+// Err returns why the worker has closed; nil while it is running.
 func (w *Worker) Err() error {
 	select {
 	case <-w.done:
@@ -383,7 +382,7 @@ func (w *Worker) Err() error {
 	}
 }
 
-// resolver returns how tasks get results that are in a store.
+// resolver returns a function with which tasks get results of a store.
 func resolver(data *store.Store) func(task.Key) (*task.Value, bool) {
 	return func(k task.Key) (*task.Value, bool) {
 		e := data.Hold(k)
@@ -395,7 +394,7 @@ func resolver(data *store.Store) func(task.Key) (*task.Value, bool) {
 		if err != nil {
 			return nil, false
 		}
-		shared, err := v.Share() // which outlives the entry
+		shared, err := v.Share() // outlives the entry
 		return shared, err == nil
 	}
 }

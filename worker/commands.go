@@ -10,9 +10,9 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// walk applies all messages of a batch. An error means that the scheduler speaks another protocol, and ends the
-// session. The caller holds the turn.
-func (w *Worker) walk(m *wire.Message) error {
+// applyBatch applies all messages of a batch. An error means a violation of the protocol, and ends the session. The
+// caller holds the turn.
+func (w *Worker) applyBatch(m *wire.Message) error {
 	ops := message.OpsOf(m)
 	for ops.Next() {
 		if string(ops.Op()) == "compute-task" {
@@ -23,15 +23,15 @@ func (w *Worker) walk(m *wire.Message) error {
 			w.apply(ev)
 			continue
 		}
-		if err := w.order(&ops, m); err != nil {
+		if err := w.handleMessage(&ops, m); err != nil {
 			return fmt.Errorf("worker: %w", err)
 		}
 	}
 	return ops.Err()
 }
 
-// order does what any message but compute-task says.
-func (w *Worker) order(ops *message.Ops, m *wire.Message) error {
+// handleMessage handles any message other than compute-task.
+func (w *Worker) handleMessage(ops *message.Ops, m *wire.Message) error {
 	ev, err := w.in.Event(ops)
 	if err != nil {
 		return err
@@ -50,17 +50,17 @@ func (w *Worker) order(ops *message.Ops, m *wire.Message) error {
 		if err := f.Read(ops); err != nil {
 			return err
 		}
-		w.orderedStatus(f.Status)
+		w.changeStatus(f.Status)
 	case "close":
 		var f message.Close
 		if err := f.Read(ops); err != nil {
 			return err
 		}
-		w.orderedClose(f.Reason)
+		w.closeByScheduler(f.Reason)
 	case "close-stream":
 		return errStreamClosed
 	case "":
-		return fmt.Errorf("a message without an op")
+		return errors.New("message without an op")
 	default:
 		raw, err := ops.Raw()
 		if err != nil {
@@ -69,15 +69,15 @@ func (w *Worker) order(ops *message.Ops, m *wire.Message) error {
 		if w.sidecar != nil && w.sidecar.Order(raw, m) {
 			return nil
 		}
-		// Unknown orders are not worth a worker's data, as they are to Dask's workers.
-		w.log.Warn("the scheduler sent an order that this worker does not know", "op", string(ops.Op()))
+		// Unknown messages are ignored, as by Dask workers: closing the worker would lose its data.
+		w.log.Warn("unknown op from scheduler", "op", string(ops.Op()))
 	}
 	return nil
 }
 
-// orderedStatus is the scheduler's worker-status-change: it stops the worker from taking
-// work before it retires, or lets it go on. The caller holds the turn.
-func (w *Worker) orderedStatus(status string) {
+// changeStatus handles worker-status-change: the scheduler stops the worker from taking tasks before it retires, or
+// lets it continue. The caller holds the turn.
+func (w *Worker) changeStatus(status string) {
 	switch status {
 	case statusRetiring:
 		w.retiring = true
@@ -93,27 +93,27 @@ func (w *Worker) orderedStatus(status string) {
 			w.apply(&state.Unpause{Stimulus: w.stimulus})
 		}
 	default:
-		w.log.Warn("the scheduler sent a status that a worker cannot take", "status", status)
+		w.log.Warn("invalid status from scheduler", "status", status)
 		return
 	}
 	w.out.Status(w.Status(), w.stimulus)
 }
 
-// orderedClose is the scheduler's close. The caller holds the turn.
-func (w *Worker) orderedClose(reason string) {
+// closeByScheduler handles the message close of the scheduler. The caller holds the turn.
+func (w *Worker) closeByScheduler(reason string) {
 	if reason == "" {
 		reason = "no reason given"
 	}
-	err := fmt.Errorf("%w: %s", ErrSchedulerClosed, reason) // a copy of the reason
+	err := fmt.Errorf("%w: %s", ErrSchedulerClosed, reason) // copies reason
 	if reason == "restart" || strings.HasPrefix(reason, "worker-ttl") {
-		// Given up for dead, but not: somebody has to take its place.
+		// The scheduler considered the worker dead, although it is alive: it must be replaced.
 		err = errors.Join(err, ErrRestart)
 	}
-	w.closing.Store(true) // the stream's end is not the loss of the scheduler
-	w.endLater(err)
+	w.closing.Store(true) // the end of the stream is expected
+	w.shutDownAsync(err)
 }
 
-// setPaused stops or resumes the start of tasks.
+// setPaused pauses or resumes the start of tasks.
 func (w *Worker) setPaused(paused bool, used int64) {
 	w.do(func() {
 		if w.paused == paused {
@@ -121,10 +121,10 @@ func (w *Worker) setPaused(paused bool, used int64) {
 		}
 		w.paused = paused
 		if paused {
-			w.log.Warn("memory is short: no task is started until it is freed", "used", used, "limit",
+			w.log.Warn("task execution paused: memory above threshold", "used", used, "limit",
 				w.cfg.MemoryLimit)
 		} else {
-			w.log.Info("memory is there again: tasks are started", "used", used, "limit", w.cfg.MemoryLimit)
+			w.log.Info("task execution resumed: memory below threshold", "used", used, "limit", w.cfg.MemoryLimit)
 		}
 		if w.retiring {
 			return

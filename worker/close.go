@@ -10,15 +10,15 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// closeTime bounds the parts of the end that wait for others: what was said last to the
-// scheduler, answers under way, and tasks that do not heed their context.
+// closeTime bounds each wait of stop: for the last messages to the scheduler, for replies in progress, and for tasks
+// that ignore their context.
 const closeTime = 5 * time.Second
 
-// Close ends the worker: tasks are cancelled, data is dropped, the scheduler is told. It is
-// idempotent and waits until nothing is left, but not for tasks that do not heed their
-// context: of them the error tells.
+// Close closes the worker: it cancels tasks, drops data and notifies the scheduler. It waits until all goroutines have
+// ended, except those of tasks that ignore their context; if there are such tasks it returns an error. It may be called
+// twice.
 func (w *Worker) Close() error {
-	w.end(ErrClosed)
+	w.shutDown(ErrClosed)
 	<-w.done
 	if errors.Is(w.err, errTasksLeft) {
 		return w.err
@@ -26,11 +26,11 @@ func (w *Worker) Close() error {
 	return nil
 }
 
-// Retire ends the worker gracefully: it takes no more tasks, the scheduler moves its data
-// to other workers, then it closes. If ctx ends before, it closes at once and returns the
-// reason: then data may be lost, and is computed again. It is what SIGTERM asks for.
+// Retire shuts the worker down gracefully: it takes no more tasks, the scheduler moves its data to other workers, then
+// it closes. If ctx ends before, it closes at once and returns the cause: data may then be lost, and is computed again.
+// The commands call it on SIGTERM.
 func (w *Worker) Retire(ctx context.Context) error {
-	// The scheduler forgets the worker and ends its stream: it is not to come back.
+	// The scheduler removes the worker and ends its stream: the worker must not reconnect.
 	w.closing.Store(true)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -38,8 +38,8 @@ func (w *Worker) Retire(ctx context.Context) error {
 	if s == nil {
 		cancel(errNoScheduler)
 	} else {
-		w.log.Info("retiring: data moves to other workers first", "address", w.address)
-		// The end of the stream may come before the reply. A scheduler that died sends none.
+		w.log.Info("worker retiring", "address", w.address)
+		// The stream may end before the reply arrives. A scheduler that crashed sends no reply.
 		defer context.AfterFunc(s.Over(), func() {
 			time.AfterFunc(replyTime, func() { cancel(errNoScheduler) })
 		})()
@@ -51,7 +51,7 @@ func (w *Worker) Retire(ctx context.Context) error {
 	}
 	err := w.scheduler.Call(ctx, "retire_workers", args, nil)
 	select {
-	case <-w.done: // somebody was faster
+	case <-w.done: // closed concurrently
 		return nil
 	default:
 	}
@@ -59,23 +59,23 @@ func (w *Worker) Retire(ctx context.Context) error {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		err = fmt.Errorf("worker: %s ended without moving its data: %w", w.address, err)
+		err = fmt.Errorf("worker: %s closed without moving its data: %w", w.address, err)
 	}
 	return errors.Join(err, w.Close())
 }
 
-var errNoScheduler = errors.New("the connection to the scheduler is lost")
+var errNoScheduler = errors.New("connection to the scheduler lost")
 
-// replyTime is how long the reply of a scheduler may take after the end of the worker's stream.
+// replyTime is the maximum time between the end of the worker's stream and the scheduler's reply.
 const replyTime = time.Second
 
-// endLater ends the worker from one of its own goroutines, which the end waits for.
-func (w *Worker) endLater(err error) { go w.end(err) }
+// shutDownAsync closes the worker from one of its own goroutines, for which shutDown waits.
+func (w *Worker) shutDownAsync(err error) { go w.shutDown(err) }
 
-var errTasksLeft = errors.New("tasks that do not heed their context are still running")
+var errTasksLeft = errors.New("tasks still running after their context was canceled")
 
-// end ends the worker, once, in the reverse order of its start.
-func (w *Worker) end(err error) {
+// shutDown closes the worker, once, in the reverse order of its start.
+func (w *Worker) shutDown(err error) {
 	w.ending.Do(func() {
 		left := w.stop(err)
 		w.err = err
@@ -83,22 +83,23 @@ func (w *Worker) end(err error) {
 			w.err = errors.Join(err, fmt.Errorf("worker: %d %w", left, errTasksLeft))
 		}
 		w.status.Store(statusClosed)
-		w.log.Info("worker ended", "address", w.address, "reason", w.err)
+		w.log.Info("worker closed", "address", w.address, "reason", w.err)
 		close(w.done)
 	})
 }
 
+// stop stops all subsystems and returns the number of tasks that are still running.
 func (w *Worker) stop(reason error) (left int64) {
 	w.status.Store(statusClosing)
 	w.closing.Store(true)
 	w.stopTask(reason)
-	// The last words: what is queued, and that the stream is over.
+	// Send the queued messages and the end of the stream.
 	w.turn.Lock()
 	s := w.session
 	if s != nil {
 		why := ""
 		if errors.Is(reason, ErrMemory) {
-			why = reason.Error() // tasks are to blame: the scheduler counts it as a death
+			why = reason.Error() // caused by tasks: the scheduler counts it as a crash
 		}
 		w.out.CloseStream(why)
 		w.out.Flush(true)
@@ -147,7 +148,7 @@ func (w *Worker) stop(reason error) (left int64) {
 	return left
 }
 
-// waitFor waits for all goroutines of a group, but no longer than a limit, and reports whether they have ended.
+// waitFor waits for all goroutines of a group, at most for limit, and reports whether they have ended.
 func waitFor(group *sync.WaitGroup, limit time.Duration) bool {
 	all := make(chan struct{})
 	go func() {
@@ -164,8 +165,8 @@ func waitFor(group *sync.WaitGroup, limit time.Duration) bool {
 	}
 }
 
-// retireLater retires the worker from one of its own goroutines, which the end waits for.
-func (w *Worker) retireLater() {
+// retireAsync retires the worker from one of its own goroutines, for which shutDown waits.
+func (w *Worker) retireAsync() {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*closeTime)
 		defer cancel()
