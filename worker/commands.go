@@ -66,7 +66,7 @@ func (w *Worker) handleMessage(ops *message.Ops, m *wire.Message) error {
 		if err != nil {
 			return err
 		}
-		if w.sidecar != nil && w.sidecar.Order(raw, m) {
+		if w.sidecar != nil && w.sidecar.ForwardMessage(raw, m) {
 			return nil
 		}
 		// Unknown messages are ignored, as by Dask workers: closing the worker would lose its data.

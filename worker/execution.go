@@ -28,11 +28,11 @@ func (w *Worker) executionConfig() execution.Config {
 				defer w.turn.Unlock()
 				f()
 			},
-			Apply:    w.apply,
-			Stimulus: func() string { return w.stimulus },
-			RunEnded: w.finishRun,
-			Finished: w.returnRun,
-			Post:     func(r *execution.Run) { w.inbox.put(item{run: r}) },
+			Apply:     w.apply,
+			Stimulus:  func() string { return w.stimulus },
+			FinishRun: w.finishRun,
+			ReturnRun: w.returnRun,
+			Post:      func(r *execution.Run) { w.inbox.put(item{run: r}) },
 		}}
 }
 
@@ -52,12 +52,12 @@ func (w *Worker) returnRun(e *execution.Executor, r *execution.Run) {
 
 // finishRun applies the result of a run. The caller holds the turn.
 func (w *Worker) finishRun(r *execution.Run) {
-	ev, lost := w.exec.Ended(r, w.stimulus)
+	ev, lost := w.exec.Finish(r, w.stimulus)
 	if lost != "" {
 		w.reportDataLost(lost, r.Err())
 	}
 	w.apply(ev)
-	w.exec.Told()
+	w.exec.ClearFinished()
 }
 
 // perform carries out an action of the state. The caller holds the turn.

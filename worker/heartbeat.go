@@ -87,7 +87,7 @@ func (w *Worker) housekeep() {
 		}
 		w.usage.Update()
 		w.do(func() {
-			w.exec.Remind()
+			w.exec.LogAbandoned()
 			if w.state.Count(state.Missing) > 0 {
 				w.apply(&state.FindMissing{Stimulus: w.stimulus})
 			}

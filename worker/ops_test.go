@@ -75,7 +75,7 @@ func TestRun(t *testing.T) {
 	for what, function := range map[string][]byte{
 		"the milk is spoilt":     spec(t, spoil),
 		"over the edge":          spec(t, fall),
-		"takes no futures":       spec(t, inc, ref[int]("a")),
+		"futures as arguments":   spec(t, inc, ref[int]("a")),
 		"worker_test.connection": spec(t, handle),
 	} {
 		d.call(t, w.Address(), "run", msgpack.MapOf("function", function, "args", nil, "kwargs", nil), &reply)

@@ -42,10 +42,10 @@ func (w *Worker) registrationConfig() registration.Config {
 				for i, p := range list {
 					plugins[i] = sidecar.Plugin(p)
 				}
-				w.sidecar.Registered(plugins)
+				w.sidecar.AddPlugins(plugins)
 			},
-			Session: w.currentSession,
-			Beat:    w.heartbeat,
+			Session:   w.currentSession,
+			Heartbeat: w.heartbeat,
 		}}
 }
 

@@ -143,9 +143,9 @@ func TestActor(t *testing.T) {
 		}
 	}
 	for what, args := range map[string]msgpack.Map{
-		"there is no actor": msgpack.MapOf("actor", "nobody", "function", grow.Name(), "args", []any{5}),
-		"not registered":    msgpack.MapOf("actor", "counter", "function", "shrink", "args", []any{5}),
-		"1":                 msgpack.MapOf("actor", "counter", "function", grow.Name(), "args", []any{}),
+		"no actor":       msgpack.MapOf("actor", "nobody", "function", grow.Name(), "args", []any{5}),
+		"not registered": msgpack.MapOf("actor", "counter", "function", "shrink", "args", []any{5}),
+		"1":              msgpack.MapOf("actor", "counter", "function", grow.Name(), "args", []any{}),
 		"keyword": msgpack.MapOf("actor", "counter", "function", grow.Name(), "kwargs",
 			msgpack.MapOf("by", 1)),
 	} {

@@ -38,7 +38,7 @@ func (w *Worker) finishFetch(f *transfer.Fetch) {
 		for i, v := range f.Values {
 			w.data.Put(f.Stored[i].Key, v, f.Stored[i].NBytes)
 		}
-		w.exec.Arrived(f.Stored, f.Took)
+		w.exec.RecordArrivals(f.Stored, f.Took)
 		w.apply(&state.GatherSuccess{Stimulus: w.stimulus, Peer: f.Peer, Data: f.Stored, Device: f.Device})
 	case errors.Is(f.Err, transfer.ErrUnreadable):
 		w.apply(&state.GatherFailure{Stimulus: w.stimulus, Peer: f.Peer, Failure: execution.Failure(f.Err)})

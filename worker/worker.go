@@ -206,7 +206,7 @@ func (w *Worker) start(ctx context.Context) error {
 	}
 	w.attach(s, true)
 	w.tasks.Go(func() { w.supervise(s) })
-	w.tasks.Go(w.scheduler.Heartbeats)
+	w.tasks.Go(w.scheduler.SendHeartbeats)
 	w.tasks.Go(w.housekeep)
 	if w.sidecar != nil {
 		w.tasks.Go(w.sidecar.Sweep)

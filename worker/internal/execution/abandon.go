@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// Go cannot end a goroutine from outside. A function that ignores its context keeps running after the
-// timeout of its task or its cancellation; the worker then ends the task without it and lets another
-// executor take the thread's place. What the function returns later is dropped.
+// Go cannot stop a goroutine from outside. A function that ignores its context continues after the timeout or the
+// cancellation of its task; the worker then ends the task without it and starts another executor in its place. The
+// result of the function is dropped.
 
 const (
-	// timeoutGrace is how long a function may take to notice that its timeout has passed.
+	// timeoutGrace is how long a function may take to return after its timeout.
 	timeoutGrace = 250 * time.Millisecond
-	// firstReminder is when the log first repeats that an abandoned function still runs. Each further
-	// time takes four times as long.
+	// firstReminder is the time of the first log record about an abandoned function that still runs. Each interval is
+	// four times as long as the previous one.
 	firstReminder = time.Minute
 )
 
-// maxAbandoned is how many functions may run beyond their tasks before their threads are not replaced any
-// more: each keeps its inputs in memory and a processor busy.
+// maxAbandoned returns the number of abandoned functions above which their threads are not replaced: each keeps its
+// inputs in memory and a processor busy.
 func (p *Pool) maxAbandoned() int { return max(16, 4*p.cfg.Threads) }
 
-// abandoned is a run whose function goes on after the end of its task. It belongs to the turn.
+// abandoned is a run whose function continues after the end of its task. It is guarded by the turn.
 type abandoned struct {
 	since time.Time // when the function was called
-	next  time.Time // when the log says so again
+	next  time.Time // time of the next log record
 	name  string
 }
 
-var errAbandoned = errors.New("worker: the task was given up")
+var errAbandoned = errors.New("worker: task abandoned")
 
-// timeoutError is the error of a task that took too long.
+// timeoutError returns the error of a task that exceeded its timeout.
 func timeoutError(name string, limit time.Duration) error {
 	return fmt.Errorf("worker: %s took longer than its limit of %v: %w", name, limit, context.DeadlineExceeded)
 }
@@ -61,20 +61,20 @@ func (p *Pool) abandon(r *Run, err error) {
 		end := &Run{p: p, key: r.key, actor: r.actor, start: began, stop: p.now.UnixNano(),
 			err: fmt.Errorf("%w; the function ignores its context and still runs", err)}
 		end.seceded.Store(r.left)
-		p.w.RunEnded(end)
+		p.w.FinishRun(end)
 	})
 }
 
-// abandonLater gives a cancelled run some time to return.
-func (p *Pool) abandonLater(r *Run) {
+// abandonAfterGrace abandons a canceled run that has not returned after CancelGrace.
+func (p *Pool) abandonAfterGrace(r *Run) {
 	if p.cfg.CancelGrace > 0 {
 		time.AfterFunc(p.cfg.CancelGrace, func() { p.abandon(r, errCancelled) })
 	}
 }
 
-// returned is called when the function of an abandoned run has returned. It reports whether another
-// executor has the place of the one that called it.
-func (p *Pool) returned(r *Run) (replaced bool) {
+// finishAbandoned is called when the function of an abandoned run has returned. It reports whether another executor has
+// replaced the caller.
+func (p *Pool) finishAbandoned(r *Run) (replaced bool) {
 	if r.result != nil {
 		r.result.Release()
 		r.result = nil
@@ -90,8 +90,8 @@ func (p *Pool) returned(r *Run) (replaced bool) {
 	return replaced
 }
 
-// Remind logs which functions run beyond their tasks. The caller holds the turn.
-func (p *Pool) Remind() {
+// LogAbandoned logs the abandoned functions that still run. The caller holds the turn.
+func (p *Pool) LogAbandoned() {
 	for r, a := range p.abandoned {
 		if p.now.Before(a.next) {
 			continue

@@ -6,7 +6,8 @@ import (
 	"go.millstream.dev/internal/task"
 )
 
-// Actor is a result that stays here and is changed by calls of its methods, one at a time. Any goroutine may use it.
+// Actor is a result that stays on the worker and is changed by its methods, one call at a time. Any goroutine may use
+// it.
 type Actor struct {
 	value *task.Value
 	busy  chan struct{} // holds one token while a method runs
@@ -19,7 +20,7 @@ func (p *Pool) Actor(key task.Key) *Actor {
 	return actor
 }
 
-// Forget drops the actor of a key, if it is one.
+// Forget removes the actor of a key, if there is one.
 func (p *Pool) Forget(key task.Key) {
 	if p.numActors == 0 {
 		return
@@ -29,7 +30,7 @@ func (p *Pool) Forget(key task.Key) {
 	}
 }
 
-// Call calls a method, after those that were called before.
+// Call calls a method, after the calls in progress.
 func (a *Actor) Call(ctx context.Context, info *task.Info, method string, args []*task.Value) (any, error) {
 	select {
 	case a.busy <- struct{}{}:

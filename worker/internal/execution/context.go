@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// lazyContext is the context of a run. Most tasks are over before anybody looks at it, so
-// it becomes a real one only when somebody does.
+// lazyContext is the context of a run. It creates a cancelable context on first use only, because most tasks end
+// without using it.
 type lazyContext struct {
 	parent context.Context
 
-	mu    sync.Mutex // owns what follows
+	mu    sync.Mutex // guards the fields below
 	real  context.Context
 	stop  context.CancelCauseFunc
-	ended bool // cancelled before it became real
+	ended bool // canceled before real was created
 	cause error
 }
 
@@ -43,8 +43,8 @@ func (c *lazyContext) cancel(cause error) {
 	}
 }
 
-// why is the cause of its end, nil while it has none.
-func (c *lazyContext) why() error {
+// endCause returns the cause of the end, nil before it.
+func (c *lazyContext) endCause() error {
 	c.mu.Lock()
 	real, cause := c.real, c.cause
 	c.mu.Unlock()
@@ -54,13 +54,13 @@ func (c *lazyContext) why() error {
 	return cause
 }
 
-// Deadline, Done, Err and Value are context.Context's.
+// Deadline implements context.Context.
 func (c *lazyContext) Deadline() (time.Time, bool) { return c.parent.Deadline() }
 
-// Done is closed when nobody waits for the task any more, or the worker ends.
+// Done returns a channel that is closed when the task is canceled or the worker closes.
 func (c *lazyContext) Done() <-chan struct{} { return c.get().Done() }
 
-// Err says that Done is closed.
+// Err returns an error if Done is closed.
 func (c *lazyContext) Err() error {
 	c.mu.Lock()
 	real, ended := c.real, c.ended
@@ -74,5 +74,5 @@ func (c *lazyContext) Err() error {
 	return c.parent.Err()
 }
 
-// Value asks the real context: package context finds its own parts in this way.
+// Value returns the value of the real context, in which package context finds its own parts.
 func (c *lazyContext) Value(key any) any { return c.get().Value(key) }

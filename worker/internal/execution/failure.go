@@ -10,8 +10,8 @@ import (
 	"go.millstream.dev/worker/internal/sidecar"
 )
 
-// Failure returns an error as the scheduler's messages have it: a pickled Python exception and
-// its text. Python clients raise it, Go clients read it.
+// Failure returns an error in the form of the scheduler's messages: a pickled Python exception and its text. Python
+// clients raise it, Go clients read it.
 func Failure(err error) *state.Failure {
 	var raised *sidecar.Error
 	if errors.As(err, &raised) {
@@ -19,7 +19,7 @@ func Failure(err error) *state.Failure {
 	}
 	m, encodeErr := rpc.ErrorMessage(withClass(WithStack(err)), "error")
 	if encodeErr != nil {
-		m, _ = rpc.ErrorMessage(errors.New(encodeErr.Error()), "error") // plain text always has a form
+		m, _ = rpc.ErrorMessage(errors.New(encodeErr.Error()), "error") // plain text can always be encoded
 	}
 	f := &state.Failure{ExceptionText: m.GetString("exception_text"), TracebackText: m.GetString("traceback_text")}
 	x, _ := m.Get("exception")
@@ -31,9 +31,9 @@ func Failure(err error) *state.Failure {
 	return f
 }
 
-// withClass chooses the Python class under which mistakes of the caller are raised.
-// Errors of functions choose themselves: a *wire.Exception is raised as it is, and so is
-// any error that has a method PythonType() string with the name of a built-in class.
+// withClass selects the Python class of errors that callers cause. Errors of functions select it themselves: a
+// *wire.Exception is raised unchanged, and so is an error with a method PythonType() string that returns the name of a
+// built-in class.
 func withClass(err error) error {
 	var exception *rpc.Exception
 	var python *wire.Exception
@@ -56,7 +56,7 @@ func withClass(err error) error {
 	return &rpc.Exception{Type: class, Message: err.Error()}
 }
 
-// WithStack turns the panic of a function into one whose stack package rpc sends.
+// WithStack converts the panic of a function to an error whose stack package rpc sends.
 func WithStack(err error) error {
 	var panicked *task.PanicError
 	if errors.As(err, &panicked) {
@@ -65,7 +65,7 @@ func WithStack(err error) error {
 	return err
 }
 
-// stackError is a panic with the text that users know.
+// stackError is a panic with the text of the original error.
 type stackError struct {
 	rpc.PanicError
 	text string

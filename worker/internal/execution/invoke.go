@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// callSpec calls what a Go client has encoded.
+// callSpec runs the encoded call of a Go client.
 func (r *Run) callSpec(spec []byte) error {
 	c := new(specCall)
 	if err := c.Parse(spec); err != nil {
@@ -19,9 +19,9 @@ func (r *Run) callSpec(spec []byte) error {
 	return r.invoke(c.Func.Name(), c)
 }
 
-// invocation is a function and its arguments, however the task says so.
+// invocation is a function with its arguments.
 type invocation interface {
-	// arrange opens the dependencies and puts them where they belong.
+	// arrange opens the dependencies and inserts them into the arguments.
 	arrange(r *Run) error
 	// call calls the function.
 	call(ctx context.Context, r *Run) (any, error)
@@ -34,7 +34,7 @@ func (c *specCall) arrange(r *Run) error { return r.arrange(c.Deps) }
 
 func (c *specCall) call(ctx context.Context, r *Run) (any, error) { return c.Run(ctx, r.values) }
 
-// invoke runs a Go function within the limits of memory and time, and keeps its result.
+// invoke runs a Go function within the limits of memory and time, and stores its result.
 func (r *Run) invoke(name string, c invocation) error {
 	r.name = name
 	r.function.Store(&name)
@@ -76,7 +76,7 @@ func (r *Run) invoke(name string, c invocation) error {
 	task.Handover(v, r.values)
 	r.result = task.NewValue(v)
 	if err := r.keep(limited); err != nil {
-		r.result.Release() // of memory that is counted no other owner gives it back
+		r.result.Release() // reference-counted memory has no other owner
 		r.result = nil
 		return err
 	}
@@ -95,7 +95,7 @@ func (r *Run) keep(limited bool) error {
 	return nil
 }
 
-// reserve makes room for what the task will make.
+// reserve makes room for the expected result.
 func (r *Run) reserve() (err error) {
 	r.reserved, err = r.p.memory.Reserve(r.ctx, r.name, r.deps)
 	return err
@@ -113,10 +113,9 @@ func (r *Run) arrange(keys []task.Key) error {
 	}
 	opened := make([]*task.Value, len(r.deps))
 	for i, e := range r.deps {
-		v, err := e.Open() // which may read from disk
+		v, err := e.Open() // may read from disk
 		if err != nil {
-			// The file is damaged: the result is computed or fetched again, and the task runs
-			// elsewhere or later.
+			// The file is damaged: the result is computed or fetched again, and the task runs elsewhere or later.
 			r.lost = e.Key()
 			return errors.Join(task.ErrReschedule, fmt.Errorf("worker: %v needs %v: %w", r.key, e.Key(), err))
 		}
@@ -137,15 +136,15 @@ func (r *Run) arrange(keys []task.Key) error {
 		}
 		j, ok := index[k]
 		if !ok {
-			return fmt.Errorf("worker: %v refers to %v, which the scheduler did not name among its dependencies", r.key,
-				k)
+			return fmt.Errorf("worker: %v refers to %v, which is not among the dependencies sent by the scheduler",
+				r.key, k)
 		}
 		r.values[i] = opened[j]
 	}
 	return nil
 }
 
-// timeout reads the annotation of that name: seconds that the task may take.
+// timeout returns the annotation timeout: the maximum duration of the task; 0 for none.
 func timeout(annotations []byte) (time.Duration, error) {
 	m := msgpack.NewReader(annotations)
 	n, err := m.ReadMapLen()
@@ -160,7 +159,7 @@ func timeout(annotations []byte) (time.Duration, error) {
 		}
 		s, err := m.ReadFloat()
 		if err != nil || !(s > 0 && s < 1e9) {
-			return 0, fmt.Errorf("worker: the annotation timeout must be a positive number of seconds")
+			return 0, errors.New("worker: annotation timeout is not a positive number of seconds")
 		}
 		return time.Duration(s * float64(time.Second)), nil
 	}

@@ -10,22 +10,22 @@ import (
 	"go.millstream.dev/worker/internal/pyspec"
 )
 
-// Tasks of Python graphs come as pickles. Some of them name a Go function: these run here, the others in the sidecar.
+// Tasks of Python graphs are pickles. Some of them name a Go function: these run here, the others in the sidecar.
 
-// callPickled runs a task that came as a pickle.
+// callPickled runs a pickled task.
 func (r *Run) callPickled() error {
 	parts, err := pyspec.Split(r.spec)
 	if err != nil {
 		return err
 	}
-	named, err := recognise(parts[0], parts[1:], r.annotations)
+	named, err := recognize(parts[0], parts[1:], r.annotations)
 	switch {
 	case err != nil:
 		return err
 	case named == nil:
 		return r.callPython(parts)
 	case named.Spec != nil:
-		if _, ok := task.Lookup(named.Name); ok { // else that is the error
+		if _, ok := task.Lookup(named.Name); ok { // otherwise callSpec returns the error
 			if err := task.CheckHash(named.Registry); err != nil {
 				return err
 			}
@@ -42,14 +42,14 @@ func (r *Run) callPickled() error {
 	return r.invoke(named.Name, &namedCall{named: named, fn: f})
 }
 
-// recognise reads which Go function a pickled task names; nil if it names none.
-func recognise(data []byte, buffers [][]byte, annotations []byte) (*gotask.Call, error) {
+// recognize returns the call of a Go function that a pickled task names; nil if it names none.
+func recognize(data []byte, buffers [][]byte, annotations []byte) (*gotask.Call, error) {
 	if !gotask.Possible(data, annotations) {
 		return nil, nil
 	}
 	node, err := pickle.Load(data, buffers, pickle.Limits{})
 	if err != nil {
-		// Python may know more than we do: it is asked, and says what is wrong.
+		// The sidecar reports what is wrong with the pickle.
 		return nil, nil
 	}
 	return gotask.Recognise(node, annotations)
@@ -75,7 +75,7 @@ func (c *namedCall) arrange(r *Run) error {
 		if i, ok := at[k]; ok {
 			return r.values[i], nil
 		}
-		return nil, fmt.Errorf("the task refers to %v, which is not among its dependencies", k)
+		return nil, fmt.Errorf("task refers to %v, which is not among its dependencies", k)
 	})
 	return err
 }

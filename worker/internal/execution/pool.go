@@ -1,6 +1,6 @@
-// Package execution runs the tasks of a worker: in goroutines of its own, never more at once than the worker has
-// threads but for those that seceded, each with a context that ends when the task is cancelled. Go functions run here,
-// others in the sidecar.
+// Package execution runs the tasks of a worker in goroutines, at most as many at once as the worker has threads, not
+// counting those that seceded. Each task has a context that ends when the task is canceled. Go functions run here,
+// Python functions in the sidecar.
 package execution
 
 import (
@@ -20,53 +20,54 @@ import (
 	"go.millstream.dev/worker/internal/sidecar"
 )
 
-// Config describes a Pool.
+// Config configures a Pool.
 type Config struct {
-	// Threads is how many tasks run at once.
+	// Threads is the maximum number of tasks that run at once.
 	Threads int
-	// CancelGrace is how long the function of a cancelled task may take to return, see worker.Config.
+	// CancelGrace is how long the function of a canceled task may take to return, see worker.Config.
 	CancelGrace time.Duration
-	// Records is how many runs are remembered.
+	// Records is the number of runs that are recorded.
 	Records int
 	Logger  *slog.Logger
 	// Memory keeps the results within the worker's limit.
 	Memory *memory.Manager
-	// Sidecar runs tasks of Python, nil if there is none.
+	// Sidecar runs Python tasks, nil without Python.
 	Sidecar *sidecar.Sidecar
-	// Host is what tasks know of their worker.
+	// Host is the environment of tasks.
 	Host *task.Host
-	// Worker is what the Pool needs of its worker.
+	// Worker has the functions of the worker.
 	Worker Worker
 }
 
-// Worker is what a Pool needs of its worker. All fields must be set.
+// Worker has the functions of a worker that a Pool uses. All fields must be set.
 type Worker struct {
-	// Tasks is the parent of the tasks' contexts.
+	// Tasks is the parent of the contexts of tasks.
 	Tasks context.Context
 	// Stopped is closed when there are no more turns.
 	Stopped <-chan struct{}
-	// Go starts a goroutine that the end of the worker waits for.
+	// Go starts a goroutine for which the worker waits when it closes.
 	Go func(func())
-	// Closed is the error of a worker that has ended.
+	// Closed is the error to return after the worker has closed.
 	Closed error
-	// NoPython returns the error of a Python task where there is no sidecar.
+	// NoPython returns the error of a Python task on a worker without a sidecar.
 	NoPython func() error
-	// Do runs a function in a turn, and reports false if the worker has ended. Locked does so with the lock alone, also
-	// when the worker has ended.
+	// Do runs a function in a turn. It returns false if the worker has closed. Locked only holds the lock, also after
+	// the worker has closed.
 	Do     func(func()) bool
 	Locked func(func())
-	// Apply applies an event, Stimulus returns the name of the turn, RunEnded takes a run back. The caller holds the
-	// turn.
-	Apply    func(state.Event)
-	Stimulus func() string
-	RunEnded func(*Run)
-	// Finished takes back a run in a turn of its executor, which may get the next run there, or in another one. Post
-	// takes it back in another turn.
-	Finished func(*Executor, *Run)
-	Post     func(*Run)
+	// Apply applies an event, Stimulus returns the stimulus of the turn, FinishRun applies the result of a run. The
+	// caller holds the turn.
+	Apply     func(state.Event)
+	Stimulus  func() string
+	FinishRun func(*Run)
+	// ReturnRun applies the result of a run in a turn of its executor, which may take the next run there, or in another
+	// turn. Post applies it in another turn.
+	ReturnRun func(*Executor, *Run)
+	Post      func(*Run)
 }
 
-// Pool runs tasks. The holder of the worker's turn calls its methods, but for those that say that any goroutine may.
+// Pool runs tasks. Its methods are called by the holder of the worker's turn, except for those that any goroutine may
+// call.
 type Pool struct {
 	cfg    Config
 	w      Worker
@@ -75,21 +76,21 @@ type Pool struct {
 	memory *memory.Manager
 
 	timelines      *record.Ring[record.Run]
-	active         atomic.Int64 // runs in flight
-	abandonedTotal atomic.Int64 // tasks that were ended without their functions
-	actors         sync.Map     // task.Key to *Actor: results that do not travel
+	active         atomic.Int64 // runs in progress
+	abandonedTotal atomic.Int64 // tasks ended without their functions
+	actors         sync.Map     // task.Key to *Actor
 
 	runs    chan *Run
-	leave   chan chan struct{} // a task that rejoins takes the place of an executor
-	threads atomic.Int64       // executors that were ever started: numbers them
+	leave   chan chan struct{} // a task that rejoins replaces an executor
+	threads atomic.Int64       // number of executors started; numbers them
 
-	// The turn's:
+	// Guarded by the turn:
 	by        *Executor
 	now       time.Time
 	executing map[task.Key]*Run
 	abandoned map[*Run]*abandoned
 	arrived   record.Arrivals
-	ended     *Run // the run whose end is being told
+	finished  *Run // the run whose event is being applied
 	numActors int
 	running   int // runs that count against the threads
 	success   state.ExecuteSuccess
@@ -112,13 +113,13 @@ func (p *Pool) Start() {
 // Executor is one of the goroutines that run tasks.
 type Executor struct {
 	thread int64
-	next   *Run // given to it in its own turn
+	next   *Run // assigned in a turn of the executor
 }
 
-// Busy reports whether the executor has got its next run.
+// Busy reports whether the executor has its next run.
 func (e *Executor) Busy() bool { return e.next != nil }
 
-// Begin starts a turn, End ends it. by is the executor that has the turn, nil for another goroutine.
+// Begin starts a turn. by is the executor that holds the turn, nil for another goroutine.
 func (p *Pool) Begin(by *Executor, now time.Time) { p.by, p.now = by, now }
 
 // End ends a turn.
@@ -139,7 +140,7 @@ func (p *Pool) Execute(t *state.Task) {
 		for i := range r.deps {
 			p.arrived.Use(t.Dep(i).Key(), &r.moved)
 			if r.deps[i] = p.data.Hold(t.Dep(i).Key()); r.deps[i] == nil {
-				r.broken = fmt.Errorf("worker: the result of %v, which %v needs, is not here", t.Dep(i).Key(), r.key)
+				r.broken = fmt.Errorf("worker: dependency %v of %v is missing", t.Dep(i).Key(), r.key)
 			}
 		}
 	}
@@ -155,20 +156,20 @@ func (p *Pool) Execute(t *state.Task) {
 	p.dispatch(r)
 }
 
-// Cancel ends the context of a task that runs. Its function gets some time to return.
+// Cancel cancels the context of a running task. Its function has CancelGrace to return.
 func (p *Pool) Cancel(key task.Key) {
-	// Not what the task says of itself: that may be of the next order already.
+	// The state of the task is not used: it may already belong to a later request.
 	if r := p.executing[key]; r != nil {
 		r.base.cancel(errCancelled)
-		p.abandonLater(r)
+		p.abandonAfterGrace(r)
 	}
 }
 
-// Arrived notes when results came from a peer: the first task that uses one has waited for it.
-func (p *Pool) Arrived(stored []state.Stored, took record.Period) { p.arrived.Add(stored, took) }
+// RecordArrivals records when results were received from a peer: the first task that uses a result has waited for it.
+func (p *Pool) RecordArrivals(stored []state.Stored, took record.Period) { p.arrived.Add(stored, took) }
 
-// dispatch hands a run to the executors. It never blocks: the state starts no more than there are threads, for which
-// the channel has room.
+// dispatch passes a run to the executors. It never blocks: the state starts at most as many runs as there are threads,
+// for which the channel has capacity.
 func (p *Pool) dispatch(r *Run) {
 	select {
 	case p.runs <- r:
@@ -188,7 +189,7 @@ func (p *Pool) startExecutor() {
 	p.w.Go(func() { p.execute(e) })
 }
 
-// execute runs tasks until the worker ends, or the executor's place is given to another.
+// execute runs tasks until the worker closes, or another goroutine takes the place of the executor.
 func (p *Pool) execute(e *Executor) {
 	for {
 		r := e.next
@@ -214,29 +215,29 @@ func (p *Pool) execute(e *Executor) {
 		r.thread = e.thread
 		r.run()
 		if !r.ended.CompareAndSwap(false, true) {
-			if p.returned(r) {
+			if p.finishAbandoned(r) {
 				return
 			}
 			continue
 		}
 		if r.seceded.Load() && !r.rejoined.Load() {
-			p.w.Post(r) // another executor has its place
+			p.w.Post(r) // another executor has replaced this one
 			return
 		}
-		p.w.Finished(e, r)
+		p.w.ReturnRun(e, r)
 	}
 }
 
-// Ended takes back a run that is over and returns the event for the state; lost is a dependency that cannot be read, ""
-// for none. The event is valid until the next call. Told must follow when it was applied.
-func (p *Pool) Ended(r *Run, stimulus string) (ev state.Event, lost task.Key) {
+// Finish accepts a run that has ended and returns the event for the state; lost is a dependency that cannot be read, ""
+// for none. The event is valid until the next call. ClearFinished must follow when the event was applied.
+func (p *Pool) Finish(r *Run, stimulus string) (ev state.Event, lost task.Key) {
 	if !r.seceded.Load() {
 		p.running--
 	}
 	if p.executing[r.key] == r {
 		delete(p.executing, r.key)
 	}
-	p.ended = r
+	p.finished = r
 	switch {
 	case r.err == nil:
 		p.keep(r)
@@ -250,35 +251,35 @@ func (p *Pool) Ended(r *Run, stimulus string) (ev state.Event, lost task.Key) {
 		Thread: r.thread}, ""
 }
 
-// Told forgets the run of the last Ended.
-func (p *Pool) Told() { p.ended = nil }
+// ClearFinished drops the run of the last Finish.
+func (p *Pool) ClearFinished() { p.finished = nil }
 
 // Err returns why a run has failed.
 func (r *Run) Err() error { return r.err }
 
-// keep puts the result of a run into the store.
+// keep stores the result of a run.
 func (p *Pool) keep(r *Run) {
 	if !r.actor {
 		p.data.Put(r.key, r.result, r.nbytes)
 		return
 	}
 	p.data.PutPinned(r.key, r.result, r.nbytes)
-	if !r.inSidecar.Load() { // those live in the sidecar, and travel as proxies
+	if !r.inSidecar.Load() { // Python actors are in the sidecar, and are sent as proxies
 		p.actors.Store(r.key, &Actor{r.result, make(chan struct{}, 1)})
 		p.numActors++
 	}
 }
 
-// Parts returns the parts of a task that has ended in this turn, or its computation alone.
+// Parts returns the parts of the time of a task that has ended in this turn, or else its computation only.
 func (p *Pool) Parts(t *state.Task) record.Parts {
 	start, stop, _ := t.Times()
-	if r := p.ended; r != nil && r.key == t.Key() && r.start == start {
+	if r := p.finished; r != nil && r.key == t.Key() && r.start == start {
 		return record.Parts{Moved: r.moved, Load: r.load, Start: start, Stop: stop}
 	}
 	return record.Parts{Start: start, Stop: stop}
 }
 
-// Executing returns since when each task runs or waits for a thread, in ns since 1970.
+// Executing returns the time since which each task runs or waits for a thread, in ns since 1970.
 func (p *Pool) Executing() map[task.Key]int64 {
 	out := make(map[task.Key]int64, len(p.executing))
 	for k, r := range p.executing {
@@ -287,7 +288,7 @@ func (p *Pool) Executing() map[task.Key]int64 {
 	return out
 }
 
-// OnlyPython reports whether no task of Go runs.
+// OnlyPython reports whether no Go task is running.
 func (p *Pool) OnlyPython() bool {
 	for _, r := range p.executing {
 		if !r.inSidecar.Load() {
@@ -297,13 +298,13 @@ func (p *Pool) OnlyPython() bool {
 	return true
 }
 
-// Abandoned returns how many functions run beyond their tasks.
+// Abandoned returns the number of functions that outlive their tasks.
 func (p *Pool) Abandoned() int { return len(p.abandoned) }
 
-// AbandonedTotal returns how many tasks were ended without their functions. Any goroutine may call it.
+// AbandonedTotal returns the number of tasks that were ended without their functions. Any goroutine may call it.
 func (p *Pool) AbandonedTotal() int64 { return p.abandonedTotal.Load() }
 
-// Active returns how many runs are in flight. Any goroutine may call it.
+// Active returns the number of runs in progress. Any goroutine may call it.
 func (p *Pool) Active() int64 { return p.active.Load() }
 
 // Timelines returns the last runs, oldest first. Any goroutine may call it.

@@ -134,7 +134,7 @@ func TestMissingDependency(t *testing.T) {
 	r.compute("c", spec(t, inc, val(1)), nil)
 	r.next()
 	r.compute("d", spec(t, minus, ref[int]("c"), ref[int]("x")), nil, "c")
-	if e := r.next(); e.what != "erred" || !strings.Contains(e.text, "did not name") {
+	if e := r.next(); e.what != "erred" || !strings.Contains(e.text, "not among the dependencies") {
 		t.Errorf("got %+v", e)
 	}
 }
@@ -144,7 +144,9 @@ func TestArrived(t *testing.T) {
 	r := newRig(t, Config{})
 	r.compute("a", spec(t, inc, val(1)), nil)
 	r.next()
-	r.do(nil, func() { r.Arrived([]state.Stored{{Key: task.NewKey("a")}}, record.Period{Start: 1e9, Stop: 2e9}) })
+	r.do(nil, func() {
+		r.RecordArrivals([]state.Stored{{Key: task.NewKey("a")}}, record.Period{Start: 1e9, Stop: 2e9})
+	})
 	for i, want := range []string{"[transfer compute]", "[compute]"} {
 		r.compute(fmt.Sprint("b-", i), spec(t, inc, ref[int]("a")), nil, "a")
 		if e := r.next(); fmt.Sprint(e.parts) != want {
@@ -220,7 +222,7 @@ func TestRemind(t *testing.T) {
 	}{{time.Second, 0}, {firstReminder, 1}, {2 * firstReminder, 1}, {6 * firstReminder, 2}} {
 		r.turn.Lock()
 		r.Begin(nil, begun.Add(c.after))
-		r.Remind()
+		r.LogAbandoned()
 		r.End()
 		r.turn.Unlock()
 		if got := strings.Count(r.logs.String(), "still runs"); got != c.want {

@@ -44,10 +44,10 @@ func (r *Run) callPython(parts [][]byte) error {
 	return nil
 }
 
-// Begin notes that the task goes to the sidecar.
+// Begin records that the task is sent to the sidecar.
 func (r *Run) Begin() { r.start = time.Now().UnixNano() }
 
-// keyPrefix returns what Dask calls the prefix of a key, more or less: what is before the token.
+// keyPrefix returns approximately Dask's prefix of a key: the part before the token.
 func keyPrefix(k task.Key) string {
 	var text string
 	switch v := k.Value().(type) {

@@ -184,11 +184,11 @@ func newRig(t *testing.T, cfg Config) *rig {
 			defer r.turn.Unlock()
 			f()
 		},
-		Apply:    r.apply,
-		Stimulus: func() string { return "test" },
-		RunEnded: r.runEnded,
-		Finished: func(e *Executor, run *Run) { r.do(e, func() { r.runEnded(run) }) },
-		Post:     func(run *Run) { r.do(nil, func() { r.runEnded(run) }) },
+		Apply:     r.apply,
+		Stimulus:  func() string { return "test" },
+		FinishRun: r.runEnded,
+		ReturnRun: func(e *Executor, run *Run) { r.do(e, func() { r.runEnded(run) }) },
+		Post:      func(run *Run) { r.do(nil, func() { r.runEnded(run) }) },
 	}
 	r.Pool = New(cfg)
 	r.Start()
@@ -237,12 +237,12 @@ func (r *rig) apply(ev state.Event) {
 }
 
 func (r *rig) runEnded(run *Run) {
-	ev, lost := r.Ended(run, "test")
+	ev, lost := r.Finish(run, "test")
 	if lost != "" {
 		r.apply(&state.DataLost{Key: lost})
 	}
 	r.apply(ev)
-	r.Told()
+	r.ClearFinished()
 }
 
 // compute orders a task. Its dependencies are here.

@@ -12,17 +12,16 @@ import (
 	"go.millstream.dev/worker/internal/record"
 )
 
-var errCancelled = errors.New("worker: nobody waits for the task any more")
+var errCancelled = errors.New("worker: task canceled: its result is no longer needed")
 
-// Run is one run of a task. The turn makes it and takes it back at its end; between these it belongs to the executor
-// that runs it.
+// Run is one run of a task. It is created and finished in turns; in between it is owned by its executor.
 type Run struct {
 	p           *Pool
 	key         task.Key
 	spec        []byte
 	annotations []byte
 	actor       bool
-	broken      error // why it cannot be run
+	broken      error // why the task cannot run
 	deps        []*store.Entry
 	values      []*task.Value
 
@@ -35,12 +34,12 @@ type Run struct {
 	rejoined atomic.Bool
 
 	began    atomic.Int64           // when the function was called, ns since 1970
-	function atomic.Pointer[string] // its name
-	ended    atomic.Bool            // the executor has returned it, or the task was ended without it
-	left     bool                   // it has seceded; the turn owns it, and replaced
-	replaced bool                   // another executor has its place; see abandon
+	function atomic.Pointer[string] // name of the function
+	ended    atomic.Bool            // returned by the executor, or abandoned
+	left     bool                   // seceded; guarded by the turn, as is replaced
+	replaced bool                   // another executor has replaced it, see abandon
 
-	inSidecar atomic.Bool // it runs in the Python process
+	inSidecar atomic.Bool // runs in the Python process
 
 	name        string // of the function
 	reserved    int64  // room in the store
@@ -49,13 +48,13 @@ type Run struct {
 	typeName    string
 	err         error
 	start, stop int64         // ns since 1970
-	load        int64         // when it began to open its dependencies
-	queued      int64         // when it was ready
-	moved       record.Period // when its dependencies came from peers, as far as no other task has used them before
+	load        int64         // start of opening the dependencies
+	queued      int64         // time when the task was ready
+	moved       record.Period // transfer of dependencies that no earlier task has used
 	thread      int64
 }
 
-// run calls the function. Nothing that it does gets past here but the result.
+// run calls the function and records the run.
 func (r *Run) run() {
 	p := r.p
 	p.active.Add(1)
@@ -76,7 +75,7 @@ func (r *Run) run() {
 	case r.err == nil:
 	case errors.Is(r.err, task.ErrReschedule):
 		status = "reschedule"
-	case errors.Is(r.base.why(), errCancelled):
+	case errors.Is(r.base.endCause(), errCancelled):
 		status = "cancelled"
 	default:
 		status = "error"
@@ -94,8 +93,8 @@ func (r *Run) call() error {
 	if r.broken != nil {
 		return r.broken
 	}
-	if why := r.base.why(); why != nil {
-		return why // it was cancelled before it began
+	if why := r.base.endCause(); why != nil {
+		return why // canceled before the start
 	}
 	if pyspec.Is(r.spec) {
 		return r.callPickled()

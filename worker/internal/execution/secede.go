@@ -8,8 +8,8 @@ import (
 	"go.millstream.dev/internal/engine/worker/state"
 )
 
-// Secede takes the task from those that count against the worker's threads: another executor takes the place of this
-// one, which ends with the task.
+// Secede removes the task from those that count against the threads of the worker: another executor replaces this one,
+// which ends with the task.
 func (r *Run) Secede(context.Context) error {
 	p := r.p
 	if !r.seceded.CompareAndSwap(false, true) {
@@ -18,7 +18,7 @@ func (r *Run) Secede(context.Context) error {
 	took := time.Duration(time.Now().UnixNano() - r.start)
 	if !p.w.Do(func() {
 		if p.executing[r.key] != r {
-			return // the task was given up, and its place with it
+			return // abandoned: the executor has been replaced
 		}
 		r.left = true
 		p.startExecutor()
@@ -30,7 +30,7 @@ func (r *Run) Secede(context.Context) error {
 	return nil
 }
 
-// rejoin waits until another executor gives its place up. To the scheduler the task stays a long-running one, as in
+// rejoin waits until another executor ends in favor of this one. To the scheduler the task remains long-running, as in
 // Dask.
 func (r *Run) rejoin(ctx context.Context) error {
 	if !r.seceded.Load() || r.rejoined.Load() {
@@ -49,7 +49,7 @@ func (r *Run) rejoin(ctx context.Context) error {
 	err := p.w.Closed
 	p.w.Do(func() {
 		if err = nil; p.executing[r.key] != r {
-			p.startExecutor() // the task was given up: it needs no place
+			p.startExecutor() // abandoned: replace the executor that has ended
 			err = errors.Join(errAbandoned, ctx.Err())
 			return
 		}

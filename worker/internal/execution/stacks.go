@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// CallStacks returns where the running tasks are, {key: [text, …]}: those of the wanted keys, or all if wanted is
+// CallStacks returns the stacks of the running tasks, {key: [text, …]}: those of the wanted keys, or all if wanted is
 // nil.
 func (p *Pool) CallStacks(wanted map[task.Key]bool) msgpack.Map {
 	marks := map[task.Key]string{}
@@ -35,7 +35,7 @@ func (p *Pool) CallStacks(wanted map[task.Key]bool) msgpack.Map {
 	return out
 }
 
-// maxStacks bounds what is read of all goroutines' stacks.
+// maxStacks bounds the size of the stacks of all goroutines, in bytes.
 const maxStacks = 16 << 20
 
 func allStacks() []string {
@@ -47,5 +47,5 @@ func allStacks() []string {
 	}
 }
 
-// pointer returns where a run is in memory: its goroutine's stack shows it.
+// pointer returns the address of a run, which appears in the stack of its goroutine.
 func pointer(r *Run) uintptr { return uintptr(unsafe.Pointer(r)) }

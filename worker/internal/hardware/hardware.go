@@ -1,5 +1,5 @@
-// Package hardware measures disk, memory and network of a worker: what Client.benchmark_hardware and the page /hardware
-// of the dashboard ask for.
+// Package hardware measures disk, memory and network of a worker, for Client.benchmark_hardware and the page /hardware
+// of the dashboard.
 package hardware
 
 import (
@@ -12,11 +12,11 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// sizeTime is how long each size is measured. Dask's sizes are kept, as the replies of all workers are averaged; the
-// time is shorter.
+// sizeTime is the duration of the measurement of each size. The sizes are those of Dask, because the replies of all
+// workers are averaged; the duration is shorter.
 const sizeTime = 200 * time.Millisecond
 
-// maxBytes bounds the bytes of one size: a benchmark must not wear out a disk.
+// maxBytes bounds the bytes written for one size, to limit the wear of disks.
 const maxBytes = 256 << 20
 
 type size struct {
@@ -34,8 +34,8 @@ var (
 		{"50 MiB", 50 << 20}}
 )
 
-// measure repeats an operation on random bytes and returns the bytes per second of each size. op returns how many bytes
-// it moved.
+// measure repeats an operation on random bytes and returns the bytes per second for each size. op returns the number of
+// bytes that it moved.
 func measure(ctx context.Context, sizes []size, op func(data []byte) (int, error)) (msgpack.Map, error) {
 	out := make(msgpack.Map, 0, len(sizes))
 	for _, s := range sizes {
@@ -57,7 +57,7 @@ func measure(ctx context.Context, sizes []size, op func(data []byte) (int, error
 	return out, nil
 }
 
-// Disk measures writes to a file in a folder, each of which is synced.
+// Disk measures synced writes to a file in dir.
 func Disk(ctx context.Context, dir string) (msgpack.Map, error) {
 	f, err := os.CreateTemp(dir, "benchmark-*")
 	if err != nil {
@@ -81,7 +81,7 @@ func Memory(ctx context.Context) (msgpack.Map, error) {
 	return measure(ctx, memorySizes, func(data []byte) (int, error) { return copy(to, data), nil })
 }
 
-// Network measures an echo, which sends data to a peer and reads it back.
+// Network measures echo, which sends data to a peer and reads it back.
 func Network(ctx context.Context, echo func(data []byte) error) (msgpack.Map, error) {
 	return measure(ctx, networkSizes, func(data []byte) (int, error) { return 2 * len(data), echo(data) })
 }

@@ -31,7 +31,7 @@ func NewRecords() *Records { return &Records{record.NewRing[entry](length)} }
 // maxText bounds the text of a record in bytes.
 const maxText = 16 << 10
 
-// Add adds a record, whose text is cut at 16 KiB.
+// Add adds a record. Its text is truncated at 16 KiB.
 func (l *Records) Add(at time.Time, level slog.Level, text string) {
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText], "") + "…"
@@ -40,7 +40,7 @@ func (l *Records) Add(at time.Time, level slog.Level, text string) {
 }
 
 // List returns the reply to get_logs: [level, text] of each record, newest first, or [seconds since 1970, level, text]
-// with timestamps. It leaves out the first start records and returns at most *n.
+// with timestamps. It skips start records and returns at most *n.
 func (l *Records) List(start int, n *int, timestamps bool) []any {
 	all := l.ring.All()
 	slices.Reverse(all)
@@ -63,7 +63,7 @@ func (l *Records) List(start int, n *int, timestamps bool) []any {
 	return out
 }
 
-// Handler is a slog.Handler that passes records on and keeps the last of them.
+// Handler is a slog.Handler that forwards records and keeps the last of them.
 type Handler struct {
 	next    slog.Handler
 	records *Records
@@ -71,17 +71,17 @@ type Handler struct {
 	group   string
 }
 
-// NewHandler returns a Handler in front of another one.
+// NewHandler returns a Handler that forwards to next.
 func NewHandler(next slog.Handler, records *Records) *Handler {
 	return &Handler{next: next, records: records}
 }
 
-// Enabled is slog.Handler's. It keeps what Dask's workers keep, from INFO on, whatever is printed.
+// Enabled implements slog.Handler. Records from INFO on are kept, as by Dask workers, even if next does not print them.
 func (h *Handler) Enabled(ctx context.Context, l slog.Level) bool {
 	return l >= slog.LevelInfo || h.next.Enabled(ctx, l)
 }
 
-// Handle is slog.Handler's: it keeps a record and passes it on.
+// Handle implements slog.Handler: it keeps a record and forwards it.
 func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelInfo {
 		var b strings.Builder
@@ -101,7 +101,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// WithAttrs is slog.Handler's.
+// WithAttrs implements slog.Handler.
 func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	c := *h
 	c.next = h.next.WithAttrs(attrs)
@@ -109,7 +109,7 @@ func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &c
 }
 
-// WithGroup is slog.Handler's: it puts a name in front of the attributes that follow.
+// WithGroup implements slog.Handler: it prefixes the names of the following attributes.
 func (h *Handler) WithGroup(name string) slog.Handler {
 	c := *h
 	c.next = h.next.WithGroup(name)

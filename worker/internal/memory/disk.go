@@ -9,11 +9,11 @@ import (
 
 // Moved counts moves of results in one direction.
 type Moved struct {
-	// Count and Bytes of the results, Time of all moves in ns.
+	// Count and Bytes are those of the results, Time is the duration of all moves in ns.
 	Count, Bytes, Time int64
 }
 
-// counter is a Moved that any goroutine may change.
+// counter counts moves. Any goroutine may use it.
 type counter struct{ count, bytes, time atomic.Int64 }
 
 func (c *counter) add(bytes, ns int64) {
@@ -26,7 +26,7 @@ func (c *counter) load() Moved {
 	return Moved{Count: c.count.Load(), Bytes: c.bytes.Load(), Time: c.time.Load()}
 }
 
-// diskCounts counts what the store has read and written.
+// diskCounts counts reads and writes of the store.
 type diskCounts struct {
 	records     *record.Ring[store.Transfer]
 	read, wrote counter
@@ -34,8 +34,8 @@ type diskCounts struct {
 
 func (d *diskCounts) init(records int) { d.records = record.NewRing[store.Transfer](records) }
 
-// note notes what the store did.
-func (d *diskCounts) note(t store.Transfer) {
+// record records a read or write of the store.
+func (d *diskCounts) record(t store.Transfer) {
 	c := &d.read
 	if t.Write {
 		c = &d.wrote
@@ -44,10 +44,10 @@ func (d *diskCounts) note(t store.Transfer) {
 	d.records.Add(t)
 }
 
-// moveCounts counts what the store has moved to a device and from it.
+// moveCounts counts moves to a device and from it.
 type moveCounts struct{ up, down counter }
 
-// device returns the configuration of the store's device, which also counts; nil without one.
+// device returns the configuration of the store's device with counting of moves; nil without a device.
 func (m *Manager) device() *store.DeviceConfig {
 	if m.cfg.Device == nil {
 		return nil
@@ -67,11 +67,11 @@ func (m *Manager) device() *store.DeviceConfig {
 	return &d
 }
 
-// DiskRecords returns the last results that went to disk or came back, oldest first.
+// DiskRecords returns the last results that were spilled to disk or read back, oldest first.
 func (m *Manager) DiskRecords() []store.Transfer { return m.disk.records.All() }
 
-// DiskCounts returns what was read from disk and written to it.
+// DiskCounts returns the counts of reads from disk and writes to it.
 func (m *Manager) DiskCounts() (read, wrote Moved) { return m.disk.read.load(), m.disk.wrote.load() }
 
-// DeviceCounts returns what was moved to the device and from it.
+// DeviceCounts returns the counts of moves to the device and from it.
 func (m *Manager) DeviceCounts() (up, down Moved) { return m.moves.up.load(), m.moves.down.load() }

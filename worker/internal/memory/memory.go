@@ -1,5 +1,5 @@
-// Package memory keeps a worker within its memory limit: it owns the store of results, watches the memory of the
-// process, spills, pauses and frees, and makes room before tasks make large results.
+// Package memory keeps a worker within its memory limit: it owns the store of results, monitors the memory of the
+// process, spills, pauses and frees, and makes room for large results before tasks run.
 package memory
 
 import (
@@ -15,8 +15,7 @@ import (
 	"go.millstream.dev/worker/internal/monitor"
 )
 
-// Fractions are those of the memory limit at which something is done, and how. See worker.Memory, which has the same
-// fields.
+// Fractions specifies the thresholds of the memory limit. worker.Memory has the same fields and documents them.
 type Fractions struct {
 	Target, Spill, Pause, Terminate, Transfer float64
 	MaxSpill                                  int64
@@ -25,7 +24,7 @@ type Fractions struct {
 	Usage                                     func() int64
 }
 
-// WithDefaults returns m with Dask's values in the place of zeros.
+// WithDefaults returns m with Dask's defaults in place of zeros.
 func (m Fractions) WithDefaults() Fractions {
 	set := func(v *float64, d float64) {
 		if *v == 0 {
@@ -49,35 +48,35 @@ func (m Fractions) WithDefaults() Fractions {
 	return m
 }
 
-// Config describes a Manager.
+// Config configures a Manager.
 type Config struct {
 	Logger *slog.Logger
-	// Limit is what the process may use in bytes, 0 without a limit.
+	// Limit is the maximum memory of the process in bytes; 0 means no limit.
 	Limit int64
-	// Fractions have their defaults.
+	// Fractions are the thresholds, with their defaults set.
 	Fractions Fractions
-	// OwnProcess reports that nothing but the worker lives in the process: the Manager may set the limit of the garbage
-	// collector, and Exceeded ends the process.
+	// OwnProcess indicates that the process runs nothing but the worker: the Manager may set the memory limit of the Go
+	// runtime, and calls Exceeded.
 	OwnProcess bool
-	// Directory is where data is spilled to, "" for the system's folder for temporary files.
+	// Directory is the directory for spilled data; "" selects that of the system for temporary files.
 	Directory string
-	// Device, if not nil, is the memory of a device above the host's.
+	// Device, if not nil, configures device memory for results.
 	Device *store.DeviceConfig
-	// Records is how many results that went to disk or came back are remembered.
+	// Records is the number of spilled and read results that are recorded.
 	Records int
-	// SetPaused is called after each look at the memory with whether tasks may not be started, and what is used.
+	// SetPaused is called after each measurement with whether the start of tasks is paused, and the memory in use.
 	SetPaused func(paused bool, used int64)
-	// Exceeded is called when the process is above Fractions.Terminate.
+	// Exceeded is called when the process exceeds Fractions.Terminate.
 	Exceeded func(used int64)
 }
 
-// Child is a process whose memory counts as the worker's.
+// Child is a process whose memory counts as that of the worker.
 type Child interface {
-	// RSS returns its resident memory in bytes.
+	// RSS returns the resident memory of the child in bytes.
 	RSS() int64
-	// Trim has it give memory back to the system.
+	// Trim makes the child return free memory to the system.
 	Trim(ctx context.Context)
-	// KillForMemory kills it if it has the larger part of the memory, and reports whether it did.
+	// KillForMemory kills the child if it uses the larger part of the memory, and reports whether it did.
 	KillForMemory(used int64) bool
 }
 
@@ -85,14 +84,14 @@ type Child interface {
 type Manager struct {
 	cfg   Config
 	log   *slog.Logger
-	dir   string // below which data is spilled
+	dir   string // parent of the directories of spilled data
 	data  *store.Store
 	child Child
 	disk  diskCounts
 	moves moveCounts
 	sizes sizes // of results, by function
 
-	gc     sync.Mutex // owns the two that follow
+	gc     sync.Mutex // guards lastGC and tookGC
 	lastGC time.Time
 	tookGC time.Duration
 }
@@ -114,23 +113,23 @@ func New(cfg Config) (*Manager, error) {
 	f := cfg.Fractions
 	m.data, err = store.New(store.Config{Target: part(f.Target), Ceiling: part(f.Pause), MaxSpill: f.MaxSpill,
 		Dir:         m.dir,
-		Compression: f.Compression, Logger: cfg.Logger, OnDisk: m.disk.note, Device: m.device()})
+		Compression: f.Compression, Logger: cfg.Logger, OnDisk: m.disk.record, Device: m.device()})
 	if err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-// SetChild adds the memory of a child to the worker's. Call it before Watch and before tasks run.
+// SetChild adds the memory of a child to that of the worker. Call it before Watch and before tasks run.
 func (m *Manager) SetChild(c Child) { m.child = c }
 
 // Store returns the store of results.
 func (m *Manager) Store() *store.Store { return m.data }
 
-// Directory returns the folder below which data is spilled.
+// Directory returns the directory for spilled data.
 func (m *Manager) Directory() string { return m.dir }
 
-// Usage returns what the worker uses in bytes.
+// Usage returns the memory of the worker in bytes.
 func (m *Manager) Usage() int64 {
 	used := m.cfg.Fractions.Usage()
 	if m.child != nil {
@@ -139,28 +138,28 @@ func (m *Manager) Usage() int64 {
 	return used
 }
 
-// Close removes the store and what it has spilled.
+// Close closes the store and removes spilled data.
 func (m *Manager) Close() {
 	if err := m.data.Close(); err != nil {
-		m.log.Warn("spilled data could not be removed", "folder", m.dir, "error", err)
+		m.log.Warn("cannot remove spilled data", "folder", m.dir, "error", err)
 	}
-	_ = os.Remove(m.dir) // the last worker of the user finds it empty
+	_ = os.Remove(m.dir) // succeeds for the last worker of the user only
 }
 
-// above reports whether memory is above a fraction of the limit; never if that is turned off.
+// above reports whether used exceeds a fraction of the limit; never if that threshold is disabled.
 func (m *Manager) above(used int64, fraction float64) bool {
 	return fraction > 0 && float64(used) > fraction*float64(m.cfg.Limit)
 }
 
-// Watch looks at the memory until ctx ends. Without a limit it returns at once.
+// Watch monitors the memory until ctx ends. Without a limit it returns at once.
 func (m *Manager) Watch(ctx context.Context) {
 	f := m.cfg.Fractions
 	if m.cfg.Limit <= 0 {
 		return
 	}
 	if m.cfg.OwnProcess && f.Spill > 0 {
-		// The collector works harder before data goes to disk for want of a collection. The limit is the process's; it
-		// is put back for those who start another worker.
+		// The garbage collector runs more often near the limit, so that no data is spilled that a collection could make
+		// room for. The limit applies to the process; it is restored for workers that are started later.
 		old := debug.SetMemoryLimit(int64(math.Min(1, f.Spill) * float64(m.cfg.Limit)))
 		defer debug.SetMemoryLimit(old)
 	}
@@ -169,15 +168,15 @@ func (m *Manager) Watch(ctx context.Context) {
 	for {
 		select {
 		case <-t.C:
-			m.look(ctx)
+			m.check(ctx)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// look does what the process's memory asks for, as Dask's memory manager does.
-func (m *Manager) look(ctx context.Context) {
+// check measures the memory and spills, pauses or terminates, as Dask's memory manager does.
+func (m *Manager) check(ctx context.Context) {
 	f := m.cfg.Fractions
 	used := m.Usage()
 	if m.above(used, f.Spill) {
@@ -186,7 +185,7 @@ func (m *Manager) look(ctx context.Context) {
 	if m.above(used, f.Pause) {
 		used = m.free(ctx, used)
 	}
-	// A worker that had to give a task back, as its disk is full, must not be given it again.
+	// A worker whose disk is full has returned a task to the scheduler, and must not receive it again.
 	m.cfg.SetPaused(m.above(used, f.Pause) || m.data.Full(), used)
 	if m.child != nil && m.above(used, f.Terminate) && m.child.KillForMemory(used) {
 		return
@@ -210,7 +209,7 @@ func (m *Manager) spill(ctx context.Context, used int64) int64 {
 		}
 		moved += n
 		if moved > need-int64(goal*float64(m.cfg.Limit)) {
-			// As much as was asked for: now the collector must give it back before the next look can mean anything.
+			// The next measurement is meaningful only after a garbage collection.
 			used = m.free(ctx, used)
 			need, moved = used, 0
 		}
@@ -218,8 +217,8 @@ func (m *Manager) spill(ctx context.Context, used int64) int64 {
 	return m.Usage()
 }
 
-// free makes the collector give back what it can, but spends no more than a tenth of the time with it. It returns what
-// the process uses then.
+// free runs the garbage collector and returns memory to the system, at most a tenth of the time. It returns the memory
+// in use afterwards.
 func (m *Manager) free(ctx context.Context, used int64) int64 {
 	if !m.gc.TryLock() {
 		return used

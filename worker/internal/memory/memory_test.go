@@ -102,7 +102,7 @@ func TestLook(t *testing.T) {
 			}
 		})
 		r.used.Store(c.used)
-		r.look(t.Context())
+		r.check(t.Context())
 		if len(r.paused) != 1 || r.paused[0] != c.paused || (len(r.exceeded) > 0) != c.exceeded {
 			t.Errorf("%+v: paused %v, exceeded %v", c, r.paused, r.exceeded)
 		}
@@ -122,7 +122,7 @@ func TestChild(t *testing.T) {
 		if r.Usage() != 1000 {
 			t.Fatalf("usage %d, want 1000", r.Usage())
 		}
-		r.look(t.Context())
+		r.check(t.Context())
 		if len(c.killed) != 1 || c.killed[0] != 1000 || c.trimmed == 0 || (len(r.exceeded) == 0) != kills {
 			t.Errorf("kills %v: killed %v, trimmed %d times, exceeded %v", kills, c.killed, c.trimmed, r.exceeded)
 		}
@@ -146,7 +146,7 @@ func TestSpill(t *testing.T) {
 	base := int64(25 << 20)
 	r.Manager.cfg.Fractions.Usage = func() int64 { return base + r.data.Memory() }
 	r.fill(50, each)
-	r.look(t.Context())
+	r.check(t.Context())
 	used := r.Usage()
 	if used > 60<<20 || used < 50<<20 {
 		t.Errorf("%d MiB are in use after the spill, want about 60", used>>20)
@@ -182,7 +182,7 @@ func TestSpillInVain(t *testing.T) {
 	r := newRig(t, 10<<20, nil)
 	r.used.Store(9 << 20)
 	r.fill(3, 1<<20)
-	r.look(t.Context())
+	r.check(t.Context())
 	if s := r.data.Spilled(); s.Keys != 3 || !r.paused[0] {
 		t.Errorf("spilled %+v, paused %v", s, r.paused)
 	}
@@ -287,7 +287,7 @@ func TestKeepWithoutRoom(t *testing.T) {
 	if !r.data.Full() {
 		t.Error("the store is not full")
 	}
-	r.look(t.Context())
+	r.check(t.Context())
 	if len(r.paused) != 1 || !r.paused[0] {
 		t.Errorf("paused %v; a worker whose disk is full takes no tasks", r.paused)
 	}
@@ -304,10 +304,10 @@ func TestBrake(t *testing.T) {
 		}
 		return 9 << 20
 	}
-	if r.brake(ctx, largeResult-1); looks != 0 {
+	if r.throttle(ctx, largeResult-1); looks != 0 {
 		t.Errorf("a small result is held back for %d looks", looks)
 	}
-	if r.brake(ctx, largeResult); looks <= short {
+	if r.throttle(ctx, largeResult); looks <= short {
 		t.Errorf("it goes on after %d looks, and memory is short for %d", looks, short)
 	}
 	looks, short = 0, 1<<30
@@ -317,7 +317,7 @@ func TestBrake(t *testing.T) {
 		}
 		return 9 << 20
 	}
-	if r.brake(ctx, largeResult); looks < 3 || looks > 6 {
+	if r.throttle(ctx, largeResult); looks < 3 || looks > 6 {
 		t.Errorf("it ends after %d looks, its context after 3", looks)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"go.millstream.dev/internal/task"
 )
 
-// largeResult is from which size a task that has made a result waits while memory is short.
+// largeResult is the size of a result, in bytes, from which its task waits while memory is short.
 const largeResult = 1 << 20
 
-// Limited reports whether there is a limit.
+// Limited reports whether there is a memory limit.
 func (m *Manager) Limited() bool { return m.cfg.Limit > 0 }
 
 // OnDevice reports whether a value is in the memory of the worker's GPU, which has a limit of its own.
@@ -21,10 +21,10 @@ func (m *Manager) OnDevice(v *task.Value) bool {
 	return m.cfg.Device != nil && m.cfg.Device.Tier.OnDevice(v) > 0
 }
 
-// Reserve makes room for the result of a task, by what its function made before, and no less than the task reads: the
-// data of all threads must fit next to what is kept. It returns what to give to Unreserve.
+// Reserve makes room for the result of a task: the size of previous results of its function, and at least the size of
+// its inputs, because the data of all threads must fit next to the stored data. It returns the value for Unreserve.
 func (m *Manager) Reserve(ctx context.Context, function string, inputs []*store.Entry) (int64, error) {
-	n := m.sizes.of(function)
+	n := m.sizes.expected(function)
 	var sum int64
 	for _, e := range inputs {
 		sum += e.NBytes()
@@ -35,30 +35,31 @@ func (m *Manager) Reserve(ctx context.Context, function string, inputs []*store.
 	if err := m.data.Reserve(ctx, n); err != nil {
 		return 0, err
 	}
-	m.brake(ctx, n)
+	m.throttle(ctx, n)
 	return n, nil
 }
 
-// Unreserve gives back what Reserve has returned.
+// Unreserve releases the room that Reserve returned.
 func (m *Manager) Unreserve(n int64) {
 	if n > 0 {
 		m.data.Unreserve(n)
 	}
 }
 
-// Keep makes room for the result of a function: the task that made data waits for the disk, if that is where other data
-// must go first. An error other than that of ctx is joined with task.ErrReschedule.
+// Keep makes room for the result of a function: the task waits while other data is spilled. An error other than that of
+// ctx is joined with task.ErrReschedule.
 func (m *Manager) Keep(ctx context.Context, key task.Key, function string, nbytes int64) error {
 	m.sizes.observe(function, nbytes)
 	if err := m.data.MakeRoom(ctx, nbytes); err != nil && ctx.Err() == nil {
-		m.log.Warn("no room for a result: the task is given back", "key", key.String(), "bytes", nbytes, "error", err)
+		m.log.Warn("no room for a result; task returned to the scheduler", "key", key.String(), "bytes", nbytes,
+			"error", err)
 		return errors.Join(task.ErrReschedule, err)
 	}
-	m.brake(ctx, nbytes)
+	m.throttle(ctx, nbytes)
 	return nil
 }
 
-// MakeRoom waits until values fit into the host's memory, as far as that is where they are.
+// MakeRoom waits until the values that are in host memory fit into it.
 func (m *Manager) MakeRoom(ctx context.Context, values []*task.Value, stored []state.Stored) error {
 	if m.cfg.Limit <= 0 {
 		return nil
@@ -72,21 +73,21 @@ func (m *Manager) MakeRoom(ctx context.Context, values []*task.Value, stored []s
 	return m.data.MakeRoom(ctx, sum)
 }
 
-// Admit waits until values of a peer fit into memory, or ctx ends. Without room they are kept nevertheless: they are
-// here and tasks wait for them.
+// Admit waits until values of a peer fit into memory, or ctx ends. Without room they are stored nevertheless: they have
+// arrived, and tasks wait for them.
 func (m *Manager) Admit(ctx context.Context, peer string, values []*task.Value, stored []state.Stored) {
 	for i, v := range values {
-		_ = m.data.MakeRoomFor(ctx, v, stored[i].NBytes) // it ends only with ctx
+		_ = m.data.MakeRoomFor(ctx, v, stored[i].NBytes) // fails only when ctx ends
 	}
 	if err := m.MakeRoom(ctx, values, stored); err != nil && ctx.Err() == nil {
 		m.log.Warn("no room for data of a peer", "peer", peer, "error", err)
 	}
 }
 
-// brake holds a task back that has made a large result while the process is above the pause fraction: otherwise each
-// thread could start another one before the next look at the memory. It does not hold it for ever, as the memory may be
-// the user's own.
-func (m *Manager) brake(ctx context.Context, nbytes int64) {
+// throttle delays a task with a large result while the process is above the pause threshold: otherwise each thread
+// could start another task before the next measurement. The delay is bounded, because the memory may belong to user
+// code.
+func (m *Manager) throttle(ctx context.Context, nbytes int64) {
 	if m.cfg.Limit <= 0 || nbytes < largeResult {
 		return
 	}

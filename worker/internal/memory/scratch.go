@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// scratchDirectory makes the folder of this user below base for the data that workers spill. Base is
-// usually the folder for temporary files, which all users write to: a folder of that name that another user
-// owns or may write to is refused, as is a link.
+// scratchDirectory creates the directory of this user below base for the data that workers spill. Base is usually the
+// directory for temporary files, which all users can write: scratchDirectory rejects links, and directories that
+// another user owns or may write.
 func scratchDirectory(base string) (string, error) {
 	if base == "" {
 		base = os.TempDir()

@@ -2,19 +2,18 @@ package memory
 
 import "sync"
 
-// sizes knows how large the results of functions were, to tell how large the next one will
-// be: room for it is made before it is there. Any goroutine may use it.
+// sizes has the largest results of functions, to predict the size of the next one: room for it is made before it
+// exists. Any goroutine may use it.
 type sizes struct {
 	mu      sync.Mutex
 	largest map[string]int64
 }
 
-// maxFunctions is how many functions are remembered. A program has no more of them; should one
-// make names up, all are forgotten.
+// maxFunctions bounds the number of functions in the table. When it is exceeded, the table is cleared.
 const maxFunctions = 10_000
 
-// observe notes the size of a result. The largest ones are forgotten slowly: too much room
-// costs little, too little may cost the worker.
+// observe records the size of a result. The recorded maximum decays slowly: reserving too much room costs little, too
+// little may terminate the worker.
 func (e *sizes) observe(function string, nbytes int64) {
 	if nbytes < largeResult {
 		nbytes = 0
@@ -36,8 +35,8 @@ func (e *sizes) observe(function string, nbytes int64) {
 	}
 }
 
-// of is how large the next result of a function may be; 0 if they are small or unknown.
-func (e *sizes) of(function string) int64 {
+// expected returns the predicted size of the next result of a function; 0 if results are small or unknown.
+func (e *sizes) expected(function string) int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.largest[function]

@@ -8,7 +8,7 @@ import (
 	"go.millstream.dev/worker/internal/record"
 )
 
-// Collector makes the metrics of Dask's workers, under their names, from a snapshot.
+// Collector collects the metrics of Dask workers, under their names, from a snapshot.
 type Collector func() Snapshot
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -41,23 +41,23 @@ var (
 	descSpillTime = desc("spill_time_seconds_total",
 		"Total time spent spilling/unspilling since the latest worker restart", "activity")
 	descOnDevice = prometheus.NewDesc("millstream_worker_device_bytes",
-		"GPU memory of the worker: results are kept there, allocated is all that it has handed out, "+
-			"peak the most at one time, limit what --device-memory-limit allows", []string{"type"}, nil)
+		"GPU memory of the worker by type: results, allocated (all allocations), peak (maximum of "+
+			"allocated), limit (--device-memory-limit)", []string{"type"}, nil)
 	descMoves = prometheus.NewDesc("millstream_worker_device_moves_total",
-		"Results that went from the GPU to the host's memory (down) or back (up)", []string{"direction"}, nil)
+		"Number of results moved from GPU to host memory (down) or back (up)", []string{"direction"}, nil)
 	descMoveBytes = prometheus.NewDesc("millstream_worker_device_move_bytes_total",
-		"Size of results that went from the GPU to the host's memory (down) or back (up)", []string{"direction"}, nil)
+		"Size of results moved from GPU to host memory (down) or back (up)", []string{"direction"}, nil)
 	descMoveTime = prometheus.NewDesc("millstream_worker_device_move_seconds_total",
-		"Time that results took from the GPU to the host's memory (down) or back (up), with the "+
-			"wait for room there", []string{"direction"}, nil)
+		"Time to move results from GPU to host memory (down) or back (up), including the wait for free "+
+			"memory there", []string{"direction"}, nil)
 	descAbandoned = prometheus.NewDesc("millstream_worker_tasks_abandoned_total",
-		"Tasks that were given up as their functions ignored a timeout or cancellation", nil, nil)
+		"Number of tasks abandoned because their functions ignored a timeout or cancellation", nil, nil)
 	descStillRunning = prometheus.NewDesc("millstream_worker_tasks_abandoned",
-		"Functions of such tasks that still run", nil, nil)
+		"Number of functions of abandoned tasks that are still running", nil, nil)
 	descTicks = desc("tick_count_total", "Total number of ticks observed since the server started")
 )
 
-// Describe is prometheus.Collector's.
+// Describe implements prometheus.Collector.
 func (c Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descTasks, descGC, descThreads, descLatency, descMemory, descInBytes,
 		descInCount,
@@ -69,7 +69,7 @@ func (c Collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect is prometheus.Collector's.
+// Collect implements prometheus.Collector.
 func (c Collector) Collect(out chan<- prometheus.Metric) {
 	s := c()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {

@@ -17,19 +17,19 @@ import (
 	"go.millstream.dev/internal/comm/httpguard"
 )
 
-// Config describes a Server.
+// Config configures a Server.
 type Config struct {
-	// Address is the host:port to listen on; without a host it is the loopback interface.
+	// Address is the host:port to listen on; without a host the server listens on the loopback interface.
 	Address string
-	// Name of the worker, Host that it is known by, Hosts further names that the server answers to.
+	// Name is the name of the worker, Host the host of its address, Hosts further names that the server accepts.
 	Name, Host string
 	Hosts      []string
-	// Collectors are the metrics.
+	// Collectors are the collectors of /metrics.
 	Collectors []prometheus.Collector
 	// Pages are further pages.
 	Pages  []Page
 	Logger *slog.Logger
-	// Go starts a goroutine that the end of the worker waits for.
+	// Go starts a goroutine for which the worker waits when it closes.
 	Go func(func())
 }
 
@@ -41,7 +41,7 @@ type Page struct {
 
 // Server is the HTTP server of a worker: /metrics, /health and its pages.
 type Server struct {
-	// Address is the host:port that it is reached at, Port that it listens on.
+	// Address is the host:port under which the server is reached, Port the port on which it listens.
 	Address string
 	Port    int
 	server  *http.Server
@@ -64,7 +64,7 @@ func Listen(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("worker: HTTP server at %q (--dashboard-address): %w", cfg.Address, err)
 	}
 	mux := http.NewServeMux()
-	index := []httpguard.Page{{Path: "/health", What: "whether the worker answers"},
+	index := []httpguard.Page{{Path: "/health", What: "health check"},
 		{Path: "/metrics", What: "metrics for Prometheus"}}
 	for _, p := range cfg.Pages {
 		index = append(index, httpguard.Page{Path: p.Path, What: p.What})
@@ -84,7 +84,7 @@ func Listen(cfg Config) (*Server, error) {
 	}
 	cfg.Go(func() {
 		if err := s.server.Serve(httpguard.Limit(l, descriptors.ForHTTP())); !errors.Is(err, http.ErrServerClosed) {
-			cfg.Logger.Warn("the HTTP server ended", "error", err)
+			cfg.Logger.Warn("HTTP server failed", "error", err)
 		}
 	})
 	return s, nil
@@ -93,7 +93,7 @@ func Listen(cfg Config) (*Server, error) {
 // Close closes the server and its connections.
 func (s *Server) Close() { _ = s.server.Close() }
 
-// List returns a handler that writes the last n of a list as JSON (?n=, default all).
+// List returns a handler that writes the last n elements of a list as JSON (?n=, default all).
 func List[T any](list func() []T) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) { writeJSON(rw, r, list()) }
 }
@@ -107,7 +107,7 @@ func writeJSON[T any](rw http.ResponseWriter, r *http.Request, list []T) {
 	if text := r.URL.Query().Get("n"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
-			http.Error(rw, "n must be a number that is not negative", http.StatusBadRequest)
+			http.Error(rw, "n must be a non-negative number", http.StatusBadRequest)
 			return
 		}
 		list = list[len(list)-min(n, len(list)):]
@@ -117,5 +117,5 @@ func writeJSON[T any](rw http.ResponseWriter, r *http.Request, list []T) {
 
 func reply(rw http.ResponseWriter, v any) {
 	rw.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(rw).Encode(v) // a client that has gone needs no answer
+	_ = json.NewEncoder(rw).Encode(v) // fails only if the client has disconnected
 }

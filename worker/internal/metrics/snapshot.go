@@ -1,5 +1,5 @@
-// Package metrics shows what a worker does: in heartbeats, to Prometheus, and on the pages of its HTTP server. It knows
-// a worker by snapshots alone.
+// Package metrics reports the figures of a worker: in heartbeats, to Prometheus, and on the pages of its HTTP server.
+// It depends on snapshots of the worker only.
 package metrics
 
 import (
@@ -11,48 +11,48 @@ import (
 	"go.millstream.dev/worker/internal/transfer"
 )
 
-// States are the states that metrics have.
+// States are the task states that metrics report.
 var States = [...]state.TaskState{state.Released, state.Waiting, state.Fetch, state.Flight, state.Missing, state.Ready,
 	state.Constrained, state.Executing, state.LongRunning, state.Memory, state.Erred, state.Cancelled, state.Resumed}
 
-// Snapshot is what a worker does at one moment.
+// Snapshot holds the figures of a worker at one moment.
 type Snapshot struct {
-	// Counts are the tasks by state, in the order of States.
+	// Counts are the numbers of tasks by state, in the order of States.
 	Counts [len(States)]int
 	Stats  state.Stats
-	// Executing has since when each task runs or waits for a thread, in ns since 1970.
+	// Executing has the time since which each task runs or waits for a thread, in ns since 1970.
 	Executing map[task.Key]int64
-	// Turns of the worker since its start.
+	// Turns is the number of turns of the worker since its start.
 	Turns int64
-	// Abandoned functions that run beyond their tasks, and how many there were since the start.
+	// Abandoned is the number of functions that outlive their tasks, AbandonedTotal that since the start.
 	Abandoned      int
 	AbandonedTotal int64
-	// Threads of the worker, Latency to the scheduler in seconds, Memory of the process in bytes.
+	// Threads is the number of threads, Latency that of the scheduler in seconds, Memory that of the process in bytes.
 	Threads int
 	Latency float64
 	Memory  int64
-	// Spilled is what is on disk, Read and Wrote what went there since the start.
+	// Spilled is the data on disk, Read and Wrote count the transfers since the start.
 	Spilled     store.Spilled
 	Read, Wrote memory.Moved
-	// Sent are the transfers to peers.
+	// Sent counts the transfers to peers.
 	Sent transfer.Counts
-	// Device is the GPU's memory, nil without one.
+	// Device is the memory of the GPU, nil without one.
 	Device *Device
 }
 
-// Device is the memory of a GPU.
+// Device describes the memory of a GPU.
 type Device struct {
-	// Results and Limit in bytes.
+	// Results and Limit are in bytes.
 	Results, Limit int64
-	// Counted tells that Allocated and Peak are known.
+	// Counted reports whether Allocated and Peak are known.
 	Counted         bool
 	Allocated, Peak int64
-	// Up and Down are the moves to the GPU and from it since the start.
+	// Up and Down count the moves to the GPU and from it since the start.
 	Up, Down memory.Moved
 }
 
-// Heartbeat returns the metrics of Dask's heartbeats: its scheduler and its dashboards read them all. bandwidth and
-// usage are the parts that others fill.
+// Heartbeat returns the metrics of a Dask heartbeat, which its scheduler and dashboards read. bandwidth and usage are
+// the parts of other subsystems.
 func (s *Snapshot) Heartbeat(bandwidth, usage msgpack.Map) msgpack.Map {
 	tasks := msgpack.Map{}
 	for i, st := range States {
@@ -76,7 +76,7 @@ func (s *Snapshot) Heartbeat(bandwidth, usage msgpack.Map) msgpack.Map {
 	return append(m, usage...)
 }
 
-// Summary is the worker at a glance.
+// Summary summarizes a worker for JSON.
 type Summary struct {
 	Address   string         `json:"address"`
 	Name      string         `json:"name"`
@@ -93,7 +93,7 @@ type Summary struct {
 	Executed  uint64         `json:"executed"`
 }
 
-// Summarize fills in the figures of a Summary.
+// Summarize returns out with the figures of the snapshot.
 func (s *Snapshot) Summarize(out Summary) Summary {
 	out.Threads, out.Memory, out.Managed, out.Spilled, out.Executed = s.Threads, s.Memory, s.Stats.NBytes,
 		s.Spilled.Disk, s.Stats.Executed

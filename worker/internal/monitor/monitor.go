@@ -1,5 +1,5 @@
-// Package monitor samples what the process and the machine do: processor, memory, files, network and disks, for
-// heartbeats and for get_monitor_info of Dask.
+// Package monitor samples the use of processor, memory, files, network and disks by the process and the machine, for
+// heartbeats and for Dask's get_monitor_info.
 package monitor
 
 import (
@@ -21,16 +21,16 @@ import (
 type Monitor struct {
 	memory func() int64
 
-	mu      sync.Mutex // owns what follows
+	mu      sync.Mutex // guards the fields below
 	last    sample
-	history []sample // the last ones, a second apart at most
+	history []sample // the last samples
 	count   int
 }
 
-// sample is one look.
+// sample is one measurement.
 type sample struct {
 	at                  time.Time
-	cpu                 float64 // per cent of one processor since the last look
+	cpu                 float64 // percent of one processor since the last sample
 	cpuTime             time.Duration
 	memory              int64
 	fds                 int
@@ -43,8 +43,8 @@ type sample struct {
 // historyLength is Dask's default of distributed.admin.system-monitor.log-length.
 const historyLength = 7200
 
-// New returns a Monitor that has taken its first sample. memory returns the memory of the process in bytes; nil stands
-// for RSS.
+// New returns a Monitor that has taken its first sample. memory returns the memory of the process in bytes; nil selects
+// RSS.
 func New(memory func() int64) *Monitor {
 	if memory == nil {
 		memory = RSS
@@ -54,7 +54,7 @@ func New(memory func() int64) *Monitor {
 	return m
 }
 
-// RSS returns the resident memory of the process in bytes, as the system reports it.
+// RSS returns the resident memory of the process in bytes, as reported by the operating system.
 func RSS() int64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -105,11 +105,11 @@ func rate(now, before int64, seconds float64) float64 {
 	return max(0, float64(now-before)/seconds)
 }
 
-// Recent returns the part of a heartbeat's metrics that Dask's monitor fills.
+// Recent returns the fields of a heartbeat's metrics that Dask's monitor sets.
 func (m *Monitor) Recent() msgpack.Map {
 	s := m.update()
 	return msgpack.Map{
-		{Key: "cpu", Value: math.Round(s.cpu*10) / 10}, // as psutil has it
+		{Key: "cpu", Value: math.Round(s.cpu*10) / 10}, // rounded as by psutil
 		{Key: "memory", Value: s.memory},
 		{Key: "time", Value: record.Unix(s.at)},
 		{Key: "host_net_io", Value: msgpack.MapOf("read_bps", s.netRead, "write_bps", s.netWrite)},
@@ -118,7 +118,7 @@ func (m *Monitor) Recent() msgpack.Map {
 	}
 }
 
-// Info returns the reply to get_monitor_info: the last sample, or all since the one numbered start.
+// Info returns the reply to get_monitor_info: the last sample, or all samples from number start on.
 func (m *Monitor) Info(recent bool, start int) msgpack.Map {
 	if recent {
 		q := msgpack.Map{}
@@ -126,7 +126,7 @@ func (m *Monitor) Info(recent bool, start int) msgpack.Map {
 		for _, c := range columns {
 			q = append(q, msgpack.Pair{Key: c.name, Value: c.of(&s)})
 		}
-		return msgpack.MapOf("range_query", q, "count", m.seen(), "last_time", record.Unix(s.at))
+		return msgpack.MapOf("range_query", q, "count", m.samples(), "last_time", record.Unix(s.at))
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -143,7 +143,8 @@ func (m *Monitor) Info(recent bool, start int) msgpack.Map {
 	return msgpack.MapOf("range_query", q, "count", m.count, "last_time", record.Unix(m.last.at))
 }
 
-func (m *Monitor) seen() int {
+// samples returns the number of samples taken.
+func (m *Monitor) samples() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.count
@@ -178,7 +179,7 @@ func openFiles() int {
 	}
 	defer d.Close()
 	names, _ := d.Readdirnames(-1)
-	return max(0, len(names)-1) // without the folder itself
+	return max(0, len(names)-1) // without the directory itself
 }
 
 func networkBytes() (in, out int64) {
@@ -189,7 +190,7 @@ func networkBytes() (in, out int64) {
 	return sumInterfaces(string(text))
 }
 
-// sumInterfaces sums the bytes of /proc/net/dev, those of the loopback interface too, as psutil does.
+// sumInterfaces sums the bytes in /proc/net/dev, including those of the loopback interface, as psutil does.
 func sumInterfaces(text string) (in, out int64) {
 	for line := range strings.Lines(text) {
 		_, rest, ok := strings.Cut(line, ":")
@@ -212,7 +213,7 @@ func diskBytes() (in, out int64) {
 	return sumDisks(string(text))
 }
 
-// sumDisks sums the bytes of whole disks in /proc/diskstats: partitions would count twice.
+// sumDisks sums the bytes of whole disks in /proc/diskstats: partitions would be counted twice.
 func sumDisks(text string) (in, out int64) {
 	const sector = 512
 	for line := range strings.Lines(text) {

@@ -59,8 +59,8 @@ func TestSamples(t *testing.T) {
 	m := New(func() int64 { return memory })
 	memory = 2000
 	m.Update() // too soon for a sample
-	if m.seen() != 1 || m.last.memory != 2000 {
-		t.Fatalf("%d samples, memory %d; want 1 and 2000", m.seen(), m.last.memory)
+	if m.samples() != 1 || m.last.memory != 2000 {
+		t.Fatalf("%d samples, memory %d; want 1 and 2000", m.samples(), m.last.memory)
 	}
 	m.last.at = m.last.at.Add(-2 * time.Second)
 	m.last.cpuTime -= time.Second
@@ -68,8 +68,8 @@ func TestSamples(t *testing.T) {
 	m.last.diskOut += 1 << 40 // a counter that began again
 	m.Update()
 	s := m.last
-	if m.seen() != 2 || s.cpu < 40 || s.cpu > 1000 || s.netRead < 1000 || s.diskWrite != 0 {
-		t.Errorf("%d samples, the last %+v", m.seen(), s)
+	if m.samples() != 2 || s.cpu < 40 || s.cpu > 1000 || s.netRead < 1000 || s.diskWrite != 0 {
+		t.Errorf("%d samples, the last %+v", m.samples(), s)
 	}
 	recent := m.Recent()
 	for _, name := range []string{"cpu", "memory", "time", "host_net_io", "host_disk_io", "num_fds"} {

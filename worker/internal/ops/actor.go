@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/worker/internal/transfer"
 )
 
-// findActor finds the actor of a request, by its key.
+// findActor returns the actor of a request, found by its key.
 func (h *handlers) findActor(r *rpc.Request) (*execution.Actor, task.Key, error) {
 	raw, ok := r.Field("actor")
 	if !ok {
@@ -29,7 +29,7 @@ func (h *handlers) findActor(r *rpc.Request) (*execution.Actor, task.Key, error)
 	if a == nil {
 		return nil, key,
 			&rpc.Exception{Type: "KeyError",
-				Message: fmt.Sprintf("there is no actor %v on %s: it was released, or its worker was lost", key,
+				Message: fmt.Sprintf("no actor %v on %s: the actor was released, or its worker was lost", key,
 					h.w.Address())}
 	}
 	return a, key, nil
@@ -56,14 +56,14 @@ func (h *handlers) actorExecute(ctx context.Context, r *rpc.Request) (any, error
 	return resultMessage(v)
 }
 
-// actorArgs are the arguments of a call, which must be positional.
+// actorArgs returns the arguments of a call, which must be positional.
 func actorArgs(r *rpc.Request) ([]*task.Value, error) {
 	if raw, ok := r.Field("kwargs"); ok {
 		k := msgpack.NewReader(raw)
 		if !k.TryNil() {
 			if n, err := k.ReadMapLen(); err != nil || n > 0 {
 				return nil, &rpc.ArgumentError{Op: r.Op, Name: "kwargs",
-					Reason: "methods of Go take no keyword arguments"}
+					Reason: "Go methods take no keyword arguments"}
 			}
 		}
 	}
@@ -94,18 +94,18 @@ func actorArgs(r *rpc.Request) ([]*task.Value, error) {
 	return args, nil
 }
 
-// actorAttribute is for Python's getattr: a Go actor is changed and read by methods only.
+// actorAttribute handles Python's getattr: a Go actor is accessed through methods only.
 func actorAttribute(_ context.Context, r *rpc.Request) (any, error) {
 	var attribute string
 	if _, err := r.Arg("attribute", &attribute); err != nil {
 		return nil, err
 	}
 	return actorError(&rpc.Exception{Type: "AttributeError",
-		Message: fmt.Sprintf("attribute %q: an actor of a Go worker has methods only", attribute)})
+		Message: fmt.Sprintf("attribute %q: actors of Go workers have methods only", attribute)})
 }
 
-// actorError is {status: error, exception}: unlike other errors of Dask the exception is an
-// object, not the bytes of one.
+// actorError returns {status: error, exception}: unlike in other error replies of Dask the exception is an object, not
+// its pickled bytes.
 func actorError(err error) (any, error) {
 	m, err := rpc.ErrorMessage(execution.WithStack(err), "error")
 	if err != nil {

@@ -14,18 +14,18 @@ type channelArgs struct {
 	Hello []byte `rpc:"hello"`
 }
 
-// channel answers ChannelOp: it hands the comm to whoever accepts channels of the kind, for
-// as long as they want it (see peernet.Peers.Serve).
+// channel handles ChannelOp: it passes the comm to the acceptor of the channel's kind, which keeps it as long as needed
+// (see peernet.Peers.Serve).
 func (h *handlers) channel(ctx context.Context, r *rpc.Request, in channelArgs) (any, error) {
 	if len(in.Hello) > peernet.MaxHello {
-		return nil, &rpc.ArgumentError{Op: r.Op, Name: "hello", Reason: fmt.Sprintf("%d bytes, %d are allowed",
+		return nil, &rpc.ArgumentError{Op: r.Op, Name: "hello", Reason: fmt.Sprintf("%d bytes, maximum %d",
 			len(in.Hello), peernet.MaxHello)}
 	}
 	accept, err := h.cfg.Peers.Acceptor(in.Kind)
 	if err != nil {
 		return nil, err
 	}
-	// From here on it is no request any more: the acceptor may wait for what it belongs to.
+	// From here on the comm is no longer a request: the acceptor may wait.
 	r.Takeover()
 	serve, err := accept(ctx, append([]byte(nil), in.Hello...))
 	if err != nil {
@@ -41,6 +41,6 @@ func (h *handlers) channel(ctx context.Context, r *rpc.Request, in channelArgs) 
 	if err != nil {
 		r.Comm.Abort()
 	}
-	serve(ctx, r.Comm) // also of a comm that has ended: it finds out, and drops it
+	serve(ctx, r.Comm) // also with a failed comm: serve detects the failure and drops it
 	return rpc.NoReply, nil
 }

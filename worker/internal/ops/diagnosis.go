@@ -14,8 +14,8 @@ import (
 // DiagnosisOp is the op of worker.Diagnosis.
 const DiagnosisOp = "millstream-diagnosis"
 
-// maxTold is how many transfers an answer has.
-const maxTold = 64
+// maxNotes is the maximum number of transfers in a reply.
+const maxNotes = 64
 
 func (h *handlers) diagnosis(context.Context, *rpc.Request) (any, error) {
 	reason := ""
@@ -28,10 +28,10 @@ func (h *handlers) diagnosis(context.Context, *rpc.Request) (any, error) {
 	}
 	all := h.cfg.Transfers.Records()
 	notes := []any{}
-	for _, t := range all[max(0, len(all)-maxTold):] {
+	for _, t := range all[max(0, len(all)-maxNotes):] {
 		notes = append(notes, msgpack.MapOf("peer", t.Peer, "incoming", t.Incoming, "lane", t.Scheme, "bytes", t.Bytes,
 			"device", t.DeviceBytes,
-			"seconds", t.Duration, "transports", texts(t.Transports), "error", t.Error))
+			"seconds", t.Duration, "transports", anyList(t.Transports), "error", t.Error))
 	}
 	lanes := []any{}
 	if address := h.cfg.Transfers.Address(); address != "" {
@@ -41,8 +41,8 @@ func (h *handlers) diagnosis(context.Context, *rpc.Request) (any, error) {
 		"trusted", h.cfg.Trusted, "ucx", reason, "gpu", h.cfg.GPU, "registry", task.Hash(), "transfers", notes), nil
 }
 
-// texts are strings as a message carries them.
-func texts(list []string) []any {
+// anyList converts strings to a list for a message.
+func anyList(list []string) []any {
 	out := make([]any, len(list))
 	for i, s := range list {
 		out[i] = s

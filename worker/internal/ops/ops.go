@@ -1,4 +1,4 @@
-// Package ops answers the requests of a worker's server: all that Dask's workers answer, and Millstream's own.
+// Package ops handles the requests to the server of a worker: all ops of Dask workers, and those of Millstream.
 package ops
 
 import (
@@ -28,46 +28,46 @@ import (
 	"go.millstream.dev/worker/internal/transfer"
 )
 
-// Config has the subsystems of a worker that requests are about.
+// Config holds the subsystems of a worker that the handlers use.
 type Config struct {
 	Logger    *slog.Logger
 	Memory    *memory.Manager
 	Exec      *execution.Pool
 	Transfers *transfer.Manager
-	Sidecar   *sidecar.Sidecar // nil if there is none
+	Sidecar   *sidecar.Sidecar // nil without Python
 	Logs      *logs.Records
 	Monitor   *monitor.Monitor
 	Host      *task.Host
 	Peers     *peernet.Peers
-	// Trusted and GPU are what a diagnosis has: whether data connections to other hosts are allowed, and the UUID of
-	// the worker's GPU.
+	// Trusted and GPU are part of a diagnosis: whether data connections to other hosts are allowed, and the UUID of the
+	// worker's GPU.
 	Trusted bool
 	GPU     string
-	// Worker is what requests need of the worker.
+	// Worker has the functions of the worker.
 	Worker Worker
 }
 
-// Worker is what requests need of the worker. All fields must be set.
+// Worker has the functions of a worker that the handlers use. All fields must be set.
 type Worker struct {
-	// Address returns the worker's address.
+	// Address returns the address of the worker.
 	Address func() string
-	// Closed is the error of a worker that has ended.
+	// Closed is the error to return after the worker has closed.
 	Closed error
-	// Do runs a function in a turn, and reports false if the worker has ended.
+	// Do runs a function in a turn. It returns false if the worker has closed.
 	Do func(func()) bool
-	// Store puts values from outside into the data, and reports false if the worker has ended.
+	// Store stores values that were not computed here. It returns false if the worker has closed.
 	Store func(values []*task.Value, stored []state.Stored) bool
 	// FreeKeys frees an encoded list of keys.
 	FreeKeys func(raw []byte) error
-	// Story returns what happened to keys, or by events.
+	// Story returns the transitions of keys, or those caused by events.
 	Story func(keys []task.Key, stimuli []string) []state.Transition
-	// Versions returns what Dask's get_versions does.
+	// Versions returns the reply to Dask's get_versions.
 	Versions func() msgpack.Map
-	// Terminate ends the worker, as a peer asks for, after the reply has left.
+	// Terminate closes the worker at the request of a peer, after the reply has been sent.
 	Terminate func(peer string)
 }
 
-// Roles says who may ask what, on connections whose peers are known by certificate.
+// Roles specifies the roles that may call each op, on connections whose peers have certificates.
 var Roles = rpc.Roles{
 	"get_data":            {secure.Worker, secure.Client, secure.Scheduler},
 	dataconn.Op:           {secure.Worker},
@@ -82,22 +82,21 @@ var Roles = rpc.Roles{
 	"":                    {secure.Client, secure.Scheduler},
 }
 
-// Waiting are requests that wait for other peers or for Python: they hold none of the
-// server's slots.
+// Waiting are ops that wait for other peers or for Python: they occupy no slot of the server.
 var Waiting = []string{
 	"gather", "run", "run_coroutine", "actor_execute", "actor_attribute", "call_stack", "upload_file", "versions",
 	"shuffle_receive", "shuffle_inputs_done", "plugin-add", "plugin-remove", "benchmark_disk", "benchmark_memory",
 	"benchmark_network", peernet.ChannelOp,
 }
 
-// Detached are requests that are finished when their callers hang up: they change the
-// worker in several steps, or take their comm over and read its end themselves.
+// Detached are ops that continue when their callers disconnect: they change the worker in several steps, or take over
+// their comm and detect its end themselves.
 var Detached = []string{
 	"actor_execute", "terminate", "update_data", "free_keys", "plugin-add", "plugin-remove", "upload_file",
 	"shuffle_receive", "shuffle_inputs_done", peernet.ChannelOp, dataconn.Op,
 }
 
-// handlers answers requests.
+// handlers has the handlers of all ops.
 type handlers struct {
 	cfg  Config
 	w    Worker
@@ -105,8 +104,8 @@ type handlers struct {
 	data *store.Store
 }
 
-// Register sets what a worker's server answers. What needs Python is refused with a reason where there is none, as no
-// answer at all would leave the caller waiting.
+// Register registers the handlers of a worker's server. Without Python, ops that need it have handlers that return an
+// error: callers would otherwise wait.
 func Register(s *rpc.Server, cfg Config) {
 	h := &handlers{cfg: cfg, w: cfg.Worker, log: cfg.Logger, data: cfg.Memory.Store()}
 	s.Handle("get_data", cfg.Transfers.GetData)
@@ -116,15 +115,15 @@ func Register(s *rpc.Server, cfg Config) {
 	s.Handle(dataconn.Op, cfg.Transfers.TellLanes)
 	rpc.Handle(s, peernet.ChannelOp, h.channel)
 	s.Handle(DiagnosisOp, h.diagnosis)
-	s.Handle("run", h.inPython(h.runOp, runsPython))
-	s.Handle("run_coroutine", h.inPython(h.runOp, runsPython))
-	s.Handle("actor_execute", h.inPython(h.actorExecute, h.isPythonActor))
-	s.Handle("actor_attribute", h.inPython(actorAttribute, h.isPythonActor))
-	s.Handle("call_stack", h.inPython(h.callStack, h.onlyPythonRuns))
+	s.Handle("run", h.orPython(h.runOp, runsPython))
+	s.Handle("run_coroutine", h.orPython(h.runOp, runsPython))
+	s.Handle("actor_execute", h.orPython(h.actorExecute, h.isPythonActor))
+	s.Handle("actor_attribute", h.orPython(actorAttribute, h.isPythonActor))
+	s.Handle("call_stack", h.orPython(h.callStack, h.onlyPythonRuns))
 	s.Handle("get_story", h.story)
 	s.Handle("keys", func(context.Context, *rpc.Request) (any, error) { return keyValues(h.data.Keys()), nil })
 	s.Handle("ping", func(context.Context, *rpc.Request) (any, error) { return "pong", nil })
-	s.Handle("versions", h.inPython(func(context.Context, *rpc.Request) (any, error) {
+	s.Handle("versions", h.orPython(func(context.Context, *rpc.Request) (any, error) {
 		return h.w.Versions(), nil
 	}, nil))
 	s.Handle("profile", func(context.Context, *rpc.Request) (any, error) { return emptyProfile, nil })
@@ -141,14 +140,14 @@ func Register(s *rpc.Server, cfg Config) {
 		h.w.Terminate(r.Comm.PeerAddr())
 		return "OK", nil
 	})
-	s.Handle("upload_file", h.inPython(h.uploadFile, nil))
+	s.Handle("upload_file", h.orPython(h.uploadFile, nil))
 	s.Handle("benchmark_disk", func(ctx context.Context, _ *rpc.Request) (any, error) {
 		return hardware.Disk(ctx, cfg.Memory.Directory())
 	})
 	s.Handle("benchmark_memory", func(ctx context.Context, _ *rpc.Request) (any, error) { return hardware.Memory(ctx) })
 	rpc.Handle(s, "benchmark_network", h.benchmarkNetwork)
 	for _, op := range []string{"shuffle_receive", "shuffle_inputs_done"} {
-		s.Handle(op, h.inPython(h.noShuffle, nil))
+		s.Handle(op, h.orPython(h.rejectShuffle, nil))
 	}
 	if cfg.Sidecar != nil {
 		s.Handle("plugin-add", cfg.Sidecar.PluginAdd)
@@ -171,7 +170,7 @@ type networkArgs struct {
 
 // benchmarkNetwork measures the connection to a peer.
 func (h *handlers) benchmarkNetwork(ctx context.Context, _ *rpc.Request, in networkArgs) (msgpack.Map, error) {
-	address := strings.Clone(in.Address) // it borrows from the request
+	address := strings.Clone(in.Address) // borrows from the request
 	return hardware.Network(ctx, func(data []byte) error { return h.cfg.Transfers.Echo(ctx, address, data) })
 }
 
@@ -180,7 +179,7 @@ type monitorArgs struct {
 	Start  int  `rpc:"start,optional"`
 }
 
-// emptyProfile is the root of Dask's statistical profile: Go's is at /debug/pprof.
+// emptyProfile is an empty root of Dask's statistical profile. Go profiles are at /debug/pprof.
 var emptyProfile = msgpack.MapOf("count", 0, "children", msgpack.Map{}, "identifier", "root",
 	"description", msgpack.MapOf("filename", "", "name", "", "line_number", 0, "line", ""))
 
@@ -192,7 +191,7 @@ func keyValues(keys []task.Key) []any {
 	return out
 }
 
-// updateData takes values from a client or the scheduler: scatter.
+// updateData stores values of a client or of the scheduler (scatter).
 func (h *handlers) updateData(ctx context.Context, r *rpc.Request) (any, error) {
 	raw, ok := r.Field("data")
 	if !ok {
@@ -208,7 +207,7 @@ func (h *handlers) updateData(ctx context.Context, r *rpc.Request) (any, error) 
 		sizes[i] = msgpack.Pair{Key: s.Key.Value(), Value: s.NBytes}
 	}
 	if err := h.cfg.Memory.MakeRoom(ctx, values, stored); err != nil {
-		return nil, fmt.Errorf("worker: %s has no room for scattered data: %w", h.w.Address(), err)
+		return nil, fmt.Errorf("worker: no room for scattered data on %s: %w", h.w.Address(), err)
 	}
 	if !h.w.Store(values, stored) {
 		return nil, h.w.Closed
@@ -216,8 +215,7 @@ func (h *handlers) updateData(ctx context.Context, r *rpc.Request) (any, error) 
 	return msgpack.MapOf("nbytes", sizes, "status", "OK"), nil
 }
 
-// gatherOp fetches keys from those who have them: what Dask's scheduler asks for to
-// replicate and rebalance.
+// gatherOp fetches keys from peers. Dask's scheduler calls it to replicate and rebalance.
 func (h *handlers) gatherOp(ctx context.Context, r *rpc.Request) (any, error) {
 	raw, ok := r.Field("who_has")
 	if !ok {
@@ -230,7 +228,7 @@ func (h *handlers) gatherOp(ctx context.Context, r *rpc.Request) (any, error) {
 	}
 	var failed []any
 	for _, d := range deps {
-		key := task.Key(append([]byte(nil), d.Key...)) // it borrows from the request
+		key := task.Key(append([]byte(nil), d.Key...)) // borrows from the request
 		if h.data.Has(key) {
 			continue
 		}
@@ -252,14 +250,14 @@ func (h *handlers) freeKeys(_ context.Context, r *rpc.Request) (any, error) {
 	return nil, h.w.FreeKeys(raw)
 }
 
-// runOp runs a registered function now, beside the tasks: Client.Run.
+// runOp runs a registered function immediately, next to the tasks (Client.Run).
 func (h *handlers) runOp(ctx context.Context, r *rpc.Request) (any, error) {
 	var spec []byte
 	if _, err := r.Arg("function", &spec); err != nil {
 		return nil, err
 	}
 	if !task.IsSpec(spec) {
-		return h.notRun(r.Op)
+		return h.replyNotRun(r.Op)
 	}
 	v, err := h.runNow(ctx, spec)
 	if err != nil {
@@ -274,12 +272,13 @@ func (h *handlers) runNow(ctx context.Context, spec []byte) (any, error) {
 		return nil, err
 	}
 	if len(call.Deps) > 0 {
-		return nil, fmt.Errorf("worker: Run takes no futures: %s was given %d", call.Func.Name(), len(call.Deps))
+		return nil, fmt.Errorf("worker: Run of %s has %d futures as arguments; use values", call.Func.Name(),
+			len(call.Deps))
 	}
 	return call.Run(task.WithInfo(ctx, &task.Info{Host: h.cfg.Host}), nil)
 }
 
-// resultMessage is {status, result} of a live value.
+// resultMessage returns {status, result} of a Go value.
 func resultMessage(v any) (any, error) {
 	s, err := task.EncodeValue(v)
 	if err != nil {
@@ -288,7 +287,7 @@ func resultMessage(v any) (any, error) {
 	return msgpack.MapOf("status", "OK", "result", s), nil
 }
 
-// story tells what happened to keys, or by events: Dask's get_story.
+// story handles Dask's get_story: the transitions of keys, or those caused by events.
 func (h *handlers) story(_ context.Context, r *rpc.Request) (any, error) {
 	var names []any
 	if _, err := r.Arg("keys_or_stimuli", &names); err != nil {
@@ -311,16 +310,16 @@ func (h *handlers) story(_ context.Context, r *rpc.Request) (any, error) {
 	return out, nil
 }
 
-// Decode leaves values closed.
+// Decode decodes requests without decoding the values in them.
 var Decode = wire.DecodeOptions{Keep: true}
 
-// storyRow is a transition as Dask's get_story tells it.
+// storyRow returns a transition in the form of Dask's get_story.
 func storyRow(t state.Transition) []any {
 	return []any{t.Key.Value(), t.Start.String(), t.Finish.String(), t.Final.String(), msgpack.Map{}, t.Stimulus,
 		record.Unix(t.Time)}
 }
 
-// callStack answers call_stack: where the running tasks are, of the keys that are asked for or all.
+// callStack handles call_stack: the stacks of the running tasks with the requested keys, or of all.
 func (h *handlers) callStack(_ context.Context, r *rpc.Request) (any, error) {
 	var wanted map[task.Key]bool
 	if raw, ok := r.Field("keys"); ok && !(len(raw) == 1 && raw[0] == 0xc0) {

@@ -209,7 +209,7 @@ func TestRun(t *testing.T) {
 	ref := func(b *task.Builder) error {
 		return task.NewParam[int]().Arg(b, task.RefTo[int](task.NewKey("x")))
 	}
-	r.fails("run", msgpack.MapOf("function", spec(t, double, ref)), "takes no futures")
+	r.fails("run", msgpack.MapOf("function", spec(t, double, ref)), "futures as arguments")
 	// A Python function is not run, and that does not fail: Client.run asks all workers.
 	r.call("run", msgpack.MapOf("function", []byte("\x80\x05N.")), &reply)
 	if x, _ := reply.Get("result"); !strings.Contains(fmt.Sprint(x), "without Python") {
@@ -232,7 +232,7 @@ func TestWithoutPython(t *testing.T) {
 		r.fails(op, msgpack.Map{}, op)
 	}
 	r.fails("actor_attribute", msgpack.MapOf("actor", "a", "attribute", "n"), "methods only")
-	r.fails("actor_execute", msgpack.MapOf("actor", "a", "function", "f"), "there is no actor")
+	r.fails("actor_execute", msgpack.MapOf("actor", "a", "function", "f"), "no actor")
 	r.fails("actor_execute", msgpack.MapOf("function", "f"), "actor")
 }
 

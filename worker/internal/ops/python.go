@@ -7,18 +7,18 @@ import (
 	"go.millstream.dev/internal/task"
 )
 
-// inPython wraps the handler of an op: the request goes to Python if the worker has one and the request is Python's (or
-// if isPython is nil), else to mine.
-func (h *handlers) inPython(mine rpc.Handler, isPython func(*rpc.Request) bool) rpc.Handler {
+// orPython wraps the handler of an op: the sidecar handles the request if there is one and isPython returns true or is
+// nil; otherwise handle does.
+func (h *handlers) orPython(handle rpc.Handler, isPython func(*rpc.Request) bool) rpc.Handler {
 	return func(ctx context.Context, r *rpc.Request) (any, error) {
 		if h.cfg.Sidecar == nil || isPython != nil && !isPython(r) {
-			return mine(ctx, r)
+			return handle(ctx, r)
 		}
-		return h.cfg.Sidecar.Answer(ctx, r)
+		return h.cfg.Sidecar.ForwardRequest(ctx, r)
 	}
 }
 
-// runsPython reports whether a function is one of Python, which comes as a pickle, and not a registered one.
+// runsPython reports whether the function of a request is a pickled Python function, not a registered one.
 func runsPython(r *rpc.Request) bool {
 	var spec []byte
 	_, err := r.Arg("function", &spec)
@@ -35,12 +35,12 @@ func (h *handlers) isPythonActor(r *rpc.Request) bool {
 	if err != nil {
 		return false
 	}
-	var mine bool
-	h.w.Do(func() { mine = h.cfg.Exec.Actor(key) != nil })
-	return !mine
+	var isGo bool
+	h.w.Do(func() { isGo = h.cfg.Exec.Actor(key) != nil })
+	return !isGo
 }
 
-// onlyPythonRuns reports whether no task of Go runs, whose stack Python would not know.
+// onlyPythonRuns reports whether no Go task is running: its stack is unknown to Python.
 func (h *handlers) onlyPythonRuns(*rpc.Request) bool {
 	only := h.cfg.Sidecar.Running()
 	h.w.Do(func() { only = only && h.cfg.Exec.OnlyPython() })

@@ -1,6 +1,6 @@
-// Package pyspec packs tasks of Python graphs. A task of Python is a pickle and its out-of-band buffers, and a worker's
-// state keeps one byte string of a task: the pickle itself if it has no buffers, else packMagic, their number, all
-// lengths and all bytes.
+// Package pyspec packs tasks of Python graphs. A Python task is a pickle with out-of-band buffers, but the state of a
+// worker keeps one byte string for each task: the pickle itself if there are no buffers, otherwise packMagic, the
+// number of parts, all lengths and all bytes.
 package pyspec
 
 import (
@@ -12,24 +12,24 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// packMagic begins neither a pickle nor a spec of Go.
+// packMagic is the prefix of neither a pickle nor the spec of a Go task.
 const packMagic = "PB\x01\x00"
 
 // maxBuffers bounds the buffers of one task.
 const maxBuffers = 1 << 20
 
-var errSpec = errors.New("worker: the task is not one that can be read")
+var errSpec = errors.New("worker: invalid spec of a Python task")
 
-// Is reports whether a task is one of Python, not of Go.
+// Is reports whether spec is that of a Python task.
 func Is(spec []byte) bool {
 	return len(spec) > 0 && (spec[0] == 0x80 || len(spec) >= len(packMagic) &&
 		string(spec[:len(packMagic)]) == packMagic)
 }
 
-// Append appends a packed task of Python to dst.
+// Append appends a packed Python task to dst.
 func Append(dst []byte, p *wire.Pickled) ([]byte, error) {
 	if len(p.Data) == 0 || p.Data[0] != 0x80 {
-		return dst, fmt.Errorf("%w: it does not begin as a pickle does", errSpec)
+		return dst, fmt.Errorf("%w: not a pickle", errSpec)
 	}
 	if len(p.Buffers) == 0 {
 		return append(dst, p.Data...), nil
@@ -42,7 +42,7 @@ func Append(dst []byte, p *wire.Pickled) ([]byte, error) {
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(len(p.Data)))
 	for _, b := range p.Buffers {
 		if b.OnDevice() {
-			return dst, fmt.Errorf("%w: a part of it is memory of a GPU", errSpec)
+			return dst, fmt.Errorf("%w: buffer in GPU memory", errSpec)
 		}
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(b.Len()))
 	}
@@ -92,7 +92,7 @@ func Split(spec []byte) ([][]byte, error) {
 	return parts, nil
 }
 
-// FromMessage packs the run_spec of a compute-task that came as a pickle. The result may borrow from the message.
+// FromMessage packs the pickled run_spec of a compute-task. The result may borrow from the message.
 func FromMessage(m *wire.Message, ref *message.Object) ([]byte, error) {
 	x, err := ref.Decode(m, wire.DecodeOptions{Keep: true, KeepPickled: true})
 	if err != nil {
@@ -100,10 +100,10 @@ func FromMessage(m *wire.Message, ref *message.Object) ([]byte, error) {
 	}
 	p, ok := x.(*wire.Pickled)
 	if !ok {
-		return nil, fmt.Errorf("%w: it is a %T", errSpec, x)
+		return nil, fmt.Errorf("%w: type %T", errSpec, x)
 	}
 	if len(p.Buffers) == 0 && len(p.Data) > 0 && p.Data[0] == 0x80 {
-		return p.Data, nil // the state makes the copy
+		return p.Data, nil // the state copies it
 	}
 	if p, err = p.Open(wire.DecodeOptions{}); err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"go.millstream.dev/internal/task"
 )
 
-// Period is a time from one moment to another, in ns since 1970.
+// Period is a period of time, in ns since 1970.
 type Period struct{ Start, Stop int64 }
 
 // Cover extends p so that it includes q.
@@ -19,14 +19,14 @@ func (p *Period) Cover(q Period) {
 	p.Start, p.Stop = min(p.Start, q.Start), max(p.Stop, q.Stop)
 }
 
-// Arrivals has the times when results of peers were transferred that no task here has used yet: the first task that
-// uses a result has waited for it. The holder of the worker's turn owns it. The zero value is empty.
+// Arrivals has the transfer periods of fetched results that no task has used yet: the first task that uses a result has
+// waited for it. It is guarded by the worker's turn. The zero value is empty.
 type Arrivals map[task.Key]Period
 
-// maxArrivals bounds Arrivals: results that were fetched to be kept may never be used.
+// maxArrivals bounds Arrivals: fetched replicas may never be used.
 const maxArrivals = 1 << 14
 
-// Add notes that results were transferred in a period.
+// Add records that results were transferred in a period.
 func (a *Arrivals) Add(stored []state.Stored, p Period) {
 	if *a == nil || len(*a)+len(stored) > maxArrivals {
 		*a = Arrivals{}
@@ -36,7 +36,7 @@ func (a *Arrivals) Add(stored []state.Stored, p Period) {
 	}
 }
 
-// Use removes a result that a task needs, and extends waited by its period.
+// Use removes a result that a task uses, and extends waited by its period.
 func (a Arrivals) Use(k task.Key, waited *Period) {
 	if p, ok := a[k]; ok {
 		delete(a, k)
@@ -44,17 +44,17 @@ func (a Arrivals) Use(k task.Key, waited *Period) {
 	}
 }
 
-// leastRead is how long opening dependencies takes at least when they come from disk.
+// leastRead is the minimum duration for which opening dependencies is recorded as a read from disk.
 const leastRead = int64(time.Millisecond)
 
-// Parts are the parts of a run's time, as Dask names them: transfer of its dependencies, disk-read, compute.
+// Parts are the parts of the time of a run, by Dask's names: transfer of its dependencies, disk-read, compute.
 type Parts struct {
-	Moved       Period // when its dependencies came from peers; zero if none did
-	Load        int64  // when its dependencies began to be opened, ns since 1970
+	Moved       Period // transfer of the dependencies from peers; zero if none was transferred
+	Load        int64  // start of opening the dependencies, ns since 1970
 	Start, Stop int64  // of the computation, ns since 1970
 }
 
-// Each calls f with each part that is there, in order.
+// Each calls f with each part that exists, in order.
 func (p *Parts) Each(f func(action string, start, stop int64)) {
 	if p.Moved.Stop > 0 {
 		f("transfer", p.Moved.Start, p.Moved.Stop)
@@ -65,7 +65,7 @@ func (p *Parts) Each(f func(action string, start, stop int64)) {
 	f("compute", p.Start, p.Stop)
 }
 
-// Run is one run of a task as it is kept: small, as there is one for every task.
+// Run is the record of one run of a task. It is small because there is one for every task.
 type Run struct {
 	Key    string // canonical
 	Name   string // of the function
@@ -75,7 +75,7 @@ type Run struct {
 	Parts
 }
 
-// Seconds returns ns since 1970 as seconds, as Dask's messages have times.
+// Seconds converts ns since 1970 to seconds, the unit of times in Dask messages.
 func Seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
 // Unix returns a time as seconds since 1970.

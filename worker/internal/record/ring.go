@@ -1,21 +1,21 @@
-// Package record keeps what a worker did last: the runs of its tasks and the parts of their time, in memory of a fixed
+// Package record keeps records of the last runs of a worker's tasks, with the parts of their time, in memory of a fixed
 // size.
 package record
 
 import "sync"
 
-// Ring keeps the last values of many. Any goroutine may use it.
+// Ring keeps the last values that were added. Any goroutine may use it.
 type Ring[T any] struct {
 	mu    sync.Mutex
 	list  []T
 	limit int
-	next  int // where the next value goes once the list is full
+	next  int // index of the next value once the list is full
 }
 
 // NewRing returns a Ring of the last limit values, at least one.
 func NewRing[T any](limit int) *Ring[T] { return &Ring[T]{limit: max(limit, 1)} }
 
-// Add adds a value, in the place of the oldest one when the ring is full.
+// Add adds a value. It replaces the oldest value of a full ring.
 func (r *Ring[T]) Add(v T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"go.millstream.dev/internal/rpc"
 )
 
-// Heartbeats tells the scheduler that the worker lives and how it is, as often as the scheduler wants it, until the
-// worker ends.
-func (c *Client) Heartbeats() {
+// SendHeartbeats sends heartbeats with the status of the worker, at the interval that the scheduler specifies, until
+// the worker closes.
+func (c *Client) SendHeartbeats() {
 	for {
 		wait := time.Duration(c.interval.Load())
 		if wait <= 0 {
@@ -39,12 +39,12 @@ type heartbeatReply struct {
 	Interval float64 `rpc:"heartbeat-interval,optional"`
 }
 
-// heartbeatTime bounds one heartbeat: the scheduler may be busy, but not for ever.
+// heartbeatTime bounds one heartbeat.
 const heartbeatTime = 30 * time.Second
 
-// heartbeat sends one.
+// heartbeat sends one heartbeat. The scheduler receives extensions if the argument is true.
 func (c *Client) heartbeat(extensions bool) error {
-	args, failed := c.w.Beat(extensions)
+	args, failed := c.w.Heartbeat(extensions)
 	ctx, cancel := context.WithTimeout(c.w.Context, heartbeatTime)
 	defer cancel()
 	begun := time.Now()
@@ -53,36 +53,37 @@ func (c *Client) heartbeat(extensions bool) error {
 		failed()
 		var remote *rpc.RemoteError
 		if !errors.As(err, &remote) {
-			return err // the stream's end tells whether the scheduler is gone
+			return err // if the scheduler is gone, the stream ends too
 		}
-		return fmt.Errorf("the scheduler: %w", err)
+		return fmt.Errorf("reply of the scheduler: %w", err)
 	}
 	c.observe(time.Since(begun))
 	if reply.Interval > 0 {
 		c.interval.Store(int64(reply.Interval * float64(time.Second)))
 	}
 	if reply.Status == "missing" {
-		c.unknown()
+		c.handleUnknown()
 	}
 	return nil
 }
 
-// lastWordsTime is how long the scheduler's last messages may take after its reply that the worker is unknown.
-const lastWordsTime = 3 * time.Second
+// lastMessagesTime is how long the scheduler's last messages may take after its reply that the worker is unknown.
+const lastMessagesTime = 3 * time.Second
 
-// unknown handles the scheduler's reply that it does not know the worker: it took the worker for dead, retired it, or
-// was restarted. The session ends, and a Millstream scheduler gets a new registration. The reply has come by another
-// connection than the stream, on which an order to close may still arrive.
-func (c *Client) unknown() {
+// handleUnknown handles the reply that the scheduler does not know the worker: the worker was considered dead, was
+// retired, or the scheduler was restarted. The session ends, and the worker registers again with a Millstream
+// scheduler. The reply was received on another connection than the stream, on which a message to close may still
+// arrive.
+func (c *Client) handleUnknown() {
 	s := c.w.Session()
 	if s == nil {
 		return
 	}
-	t := time.NewTimer(lastWordsTime)
+	t := time.NewTimer(lastMessagesTime)
 	defer t.Stop()
 	select {
 	case <-t.C:
-		s.Fail(errors.New("the scheduler does not know this worker"))
+		s.Fail(errors.New("worker is unknown to the scheduler"))
 	case <-s.over.Done():
 	case <-c.w.Context.Done():
 	}

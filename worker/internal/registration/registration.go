@@ -1,5 +1,5 @@
-// Package registration connects a worker with its scheduler, Millstream's or Dask's: it registers the worker, tries
-// again while there is no scheduler, keeps the stream of each session and sends heartbeats.
+// Package registration connects a worker to a scheduler of Millstream or Dask: it registers the worker, retries while
+// there is no scheduler, keeps the stream of each session and sends heartbeats.
 package registration
 
 import (
@@ -20,47 +20,47 @@ import (
 )
 
 var (
-	// ErrRefused is returned by Connect when the scheduler refuses the registration.
-	ErrRefused = errors.New("worker: the scheduler refuses the worker")
+	// ErrRefused is returned by Connect when the scheduler rejects the registration.
+	ErrRefused = errors.New("worker: registration rejected by the scheduler")
 	// ErrLost is returned by Connect when there is no scheduler for longer than the death-timeout.
-	ErrLost = errors.New("worker: the connection to the scheduler is lost")
+	ErrLost = errors.New("worker: connection to the scheduler lost")
 )
 
-// Config describes a Client.
+// Config configures a Client.
 type Config struct {
 	// Scheduler is the address of the scheduler.
 	Scheduler string
 	Network   comm.Network
 	Dial      comm.DialConfig
-	// DeathTimeout ends a worker that has had no scheduler for so long, 0 never.
+	// DeathTimeout bounds the time without a scheduler; 0 means no limit.
 	DeathTimeout time.Duration
 	Logger       *slog.Logger
-	// Worker is what the Client needs of its worker.
+	// Worker has the functions of the worker.
 	Worker Worker
 }
 
-// Worker is what a Client needs of its worker. All fields must be set.
+// Worker has the functions of a worker that a Client uses. All fields must be set.
 type Worker struct {
-	// Context ends with the worker.
+	// Context ends when the worker closes.
 	Context context.Context
-	// Registration returns what the worker tells about itself.
+	// Registration returns the arguments of register-worker.
 	Registration func() msgpack.Map
-	// Registered gets the worker plugins that the scheduler hands out.
+	// Registered receives the worker plugins of the scheduler.
 	Registered func([]Plugin)
-	// Session returns the session that the worker uses, nil for none.
+	// Session returns the current session of the worker, nil without one.
 	Session func() *Session
-	// Beat returns the arguments of a heartbeat, and a function that is called if it could not be sent. extensions
-	// tells whether the scheduler takes extensions: Dask's refuses those that it does not know.
-	Beat func(extensions bool) (args msgpack.Map, failed func())
+	// Heartbeat returns the arguments of a heartbeat, and a function that is called if it could not be sent. extensions
+	// reports whether the scheduler accepts extensions: Dask's rejects unknown ones.
+	Heartbeat func(extensions bool) (args msgpack.Map, failed func())
 }
 
-// Plugin is one of the scheduler's worker plugins, pickled.
+// Plugin is a pickled worker plugin of the scheduler.
 type Plugin struct {
 	Name   string
 	Pickle []byte
 }
 
-// Client connects a worker with its scheduler. Any goroutine may use it.
+// Client connects a worker to its scheduler. Any goroutine may use it.
 type Client struct {
 	cfg  Config
 	w    Worker
@@ -68,11 +68,11 @@ type Client struct {
 	pool *rpc.Pool
 
 	interval atomic.Int64 // between heartbeats, ns
-	// packages are those of Dask's scheduler and their releases, nil before it was asked.
+	// packages are the packages of a Dask scheduler with their releases; nil before the first registration.
 	packages atomic.Pointer[msgpack.Map]
 
-	mu    sync.Mutex // owns delay
-	delay float64    // seconds to the scheduler and back
+	mu    sync.Mutex // guards delay
+	delay float64    // of a round trip to the scheduler, in seconds
 }
 
 // New returns a Client.
@@ -81,7 +81,7 @@ func New(cfg Config) *Client {
 	return &Client{cfg: cfg, w: cfg.Worker, log: cfg.Logger, pool: rpc.NewPool(cfg.Network, dial)}
 }
 
-// Call calls an op of the scheduler, on another connection than that of a session.
+// Call calls an op of the scheduler, on another connection than that of the session.
 func (c *Client) Call(ctx context.Context, op string, args msgpack.Map, reply any) error {
 	return c.pool.Call(ctx, c.cfg.Scheduler, op, args, reply)
 }
@@ -89,7 +89,7 @@ func (c *Client) Call(ctx context.Context, op string, args msgpack.Map, reply an
 // Close closes the connections of Call.
 func (c *Client) Close() { _ = c.pool.Close() }
 
-// Packages returns the packages of Dask's scheduler and their releases, nil if they are not known.
+// Packages returns the packages of a Dask scheduler with their releases; nil if unknown.
 func (c *Client) Packages() msgpack.Map {
 	if p := c.packages.Load(); p != nil {
 		return *p
@@ -97,21 +97,21 @@ func (c *Client) Packages() msgpack.Map {
 	return nil
 }
 
-// Latency returns the average of late round trips to the scheduler, in seconds.
+// Latency returns the moving average of round trips to the scheduler, in seconds.
 func (c *Client) Latency() float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.delay
 }
 
-// observe notes a round trip to the scheduler.
+// observe adds a round trip to the average.
 func (c *Client) observe(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.delay = 0.95*c.delay + 0.05*d.Seconds()
 }
 
-// Connect registers with the scheduler, and tries again until ctx, the worker or the death-timeout ends.
+// Connect registers with the scheduler, and retries until ctx, the worker or the death-timeout ends.
 func (c *Client) Connect(ctx context.Context) (*Session, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -144,8 +144,8 @@ func (c *Client) Connect(ctx context.Context) (*Session, error) {
 	}
 }
 
-// retriable reports whether another attempt could help: not if the scheduler refused, and not if the address or a
-// certificate is wrong.
+// retriable reports whether another attempt could succeed. A rejection, an invalid address and an invalid certificate
+// are permanent.
 func retriable(err error) bool {
 	var address *comm.AddressError
 	var handshake *comm.HandshakeError
@@ -160,7 +160,7 @@ func retriable(err error) bool {
 	return errors.As(err, &call)
 }
 
-// register connects once and turns the connection into the worker's stream.
+// register connects once and turns the connection into the stream of the worker.
 func (c *Client) register(ctx context.Context) (*Session, error) {
 	conn, err := c.cfg.Network.Dial(ctx, c.cfg.Scheduler, c.cfg.Dial.To(secure.Scheduler))
 	if err != nil {
@@ -190,7 +190,7 @@ func (c *Client) register(ctx context.Context) (*Session, error) {
 		return nil, fmt.Errorf("%w: %s", ErrRefused, r.message)
 	}
 	if r.warning != "" {
-		c.log.Warn("the scheduler warns", "warning", r.warning)
+		c.log.Warn("warning from scheduler", "warning", r.warning)
 	}
 	c.w.Registered(r.plugins)
 	c.observe(time.Since(begun))
@@ -209,7 +209,7 @@ func readReply(m *wire.Message) (reply, error) {
 	var r reply
 	v, err := wire.Decode(m, wire.DecodeOptions{KeepPickled: true})
 	if err != nil {
-		return r, fmt.Errorf("worker: the answer to register-worker: %w", err)
+		return r, fmt.Errorf("worker: reply to register-worker: %w", err)
 	}
 	if err := rpc.ReplyError("register-worker", "the scheduler", v); err != nil {
 		return r, fmt.Errorf("%w: %w", ErrRefused, err)
@@ -221,8 +221,8 @@ func readReply(m *wire.Message) (reply, error) {
 	}
 	var in answer
 	if err := rpc.Assign(v, &in); err != nil {
-		return r, fmt.Errorf("%w: the answer to register-worker: %w: is there a scheduler at this address?", ErrRefused,
-			err)
+		return r, fmt.Errorf("%w: reply to register-worker: %w; check that the address is that of a scheduler",
+			ErrRefused, err)
 	}
 	r = reply{status: strings.Clone(in.Status), message: strings.Clone(in.Message), warning: strings.Clone(in.Warning),
 		interval: in.Interval}

@@ -124,7 +124,7 @@ func newRig(t *testing.T, address string, death time.Duration) *rig {
 			Registration: func() msgpack.Map { return msgpack.MapOf("address", "tcp://a:1") },
 			Registered:   func(list []Plugin) { r.plugins = list },
 			Session:      r.session.Load,
-			Beat: func(extensions bool) (msgpack.Map, func()) {
+			Heartbeat: func(extensions bool) (msgpack.Map, func()) {
 				return msgpack.MapOf("address", "tcp://a:1", "extensions", extensions), func() { r.failed.Add(1) }
 			},
 		}})
@@ -167,7 +167,7 @@ func TestConnectRefused(t *testing.T) {
 	}{
 		"its word":       {msgpack.MapOf("status", "error", "message", "name taken"), "name taken"},
 		"an exception":   {msgpack.MapOf("status", "uncaught-error", "exception_text", "ValueError"), "refuses"},
-		"another server": {[]any{1}, "is there a scheduler"},
+		"another server": {[]any{1}, "address is that of a scheduler"},
 	} {
 		s.set(c.reply, "OK")
 		r := newRig(t, s.address, 0)
@@ -326,7 +326,7 @@ func TestHeartbeats(t *testing.T) {
 	}
 	defer session.Send.Abort(nil)
 	done := make(chan struct{})
-	go func() { defer close(done); r.Heartbeats() }()
+	go func() { defer close(done); r.SendHeartbeats() }()
 	r.session.Store(session)
 	for range 3 {
 		if b := <-s.beats; b.GetString("address") != "tcp://a:1" {
@@ -372,7 +372,7 @@ func TestHeartbeatInterval(t *testing.T) {
 func TestUnknown(t *testing.T) {
 	s := startScheduler(t)
 	r := newRig(t, s.address, 0)
-	r.unknown() // without a session there is nothing to end
+	r.handleUnknown() // without a session there is nothing to end
 	session, err := r.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -383,7 +383,7 @@ func TestUnknown(t *testing.T) {
 	(<-s.streams).Abort()
 	<-ended
 	begun := time.Now()
-	if r.unknown(); time.Since(begun) >= lastWordsTime {
+	if r.handleUnknown(); time.Since(begun) >= lastMessagesTime {
 		t.Error("it waits for a session that is over")
 	}
 	if session, err = r.Connect(t.Context()); err != nil {
@@ -395,7 +395,7 @@ func TestUnknown(t *testing.T) {
 	if err := r.heartbeat(true); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "does not know this worker") {
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "unknown to the scheduler") {
 		t.Errorf("the session ended with %v", err)
 	}
 }

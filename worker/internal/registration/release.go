@@ -11,9 +11,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// checkRelease asks a Dask scheduler which release it is, before the connection becomes
-// the worker's stream: tasks have another form before those that were tested, and are then
-// misread rather than refused.
+// checkRelease requests the release of a Dask scheduler before the connection becomes the stream of the worker:
+// releases older than the tested ones encode tasks differently, and their tasks would be misread.
 func (c *Client) checkRelease(ctx context.Context, conn comm.Comm) error {
 	if conn.Info().Millstream != nil {
 		return nil

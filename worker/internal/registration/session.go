@@ -11,11 +11,11 @@ import (
 	"go.millstream.dev/worker/internal/stream"
 )
 
-// Session is the worker's stream with one scheduler.
+// Session is the stream between the worker and one scheduler.
 type Session struct {
-	// Send sends to the scheduler.
+	// Send writes messages to the scheduler.
 	Send *rpc.Writer
-	// Millstream tells that the scheduler is Millstream's, and may come back.
+	// Millstream indicates a Millstream scheduler, to which a worker reconnects.
 	Millstream bool
 
 	comm    comm.Comm
@@ -25,10 +25,10 @@ type Session struct {
 	end     context.CancelFunc
 }
 
-var errOver = errors.New("the session is over")
+var errOver = errors.New("session closed")
 
-// maxBatches is how many batches of the scheduler may wait for a turn: behind it the stream is not read, and the
-// scheduler notices.
+// maxBatches is the maximum number of batches that wait for a turn. With more the stream is not read, which blocks the
+// scheduler's sends.
 const maxBatches = 64
 
 func newSession(c comm.Comm) *Session {
@@ -39,17 +39,17 @@ func newSession(c comm.Comm) *Session {
 	return s
 }
 
-// Fail ends the session because the scheduler speaks another protocol, or closed it. Only the first error counts.
+// Fail ends the session after a protocol violation, or because the scheduler closed it. Only the first error counts.
 func (s *Session) Fail(err error) {
 	s.failure.CompareAndSwap(nil, &err)
 	s.comm.Abort()
 }
 
-// Over returns a context that ends with the session's stream.
+// Over returns a context that ends with the stream of the session.
 func (s *Session) Over() context.Context { return s.over }
 
-// Read hands the stream's batches over until the stream ends, and returns why it did. Each batch must be given back
-// with Release. The session is over then.
+// Read calls deliver with the batches of the stream until the stream ends, and returns the reason. Each batch must be
+// released with Release. The session is closed when Read returns.
 func (s *Session) Read(ctx context.Context, deliver func(*wire.Message)) error {
 	err := s.in.Run(ctx, func(m *wire.Message) error {
 		deliver(m)
@@ -64,5 +64,5 @@ func (s *Session) Read(ctx context.Context, deliver func(*wire.Message)) error {
 	return err
 }
 
-// Release gives a batch of Read back.
+// Release releases a batch of Read.
 func (s *Session) Release(m *wire.Message) { s.in.Release(m) }

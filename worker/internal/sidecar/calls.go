@@ -13,8 +13,8 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// handlers are what the sidecar may ask of the worker, on behalf of the code that runs in
-// it: that code is the users', and what comes from it is checked like a peer's.
+// handlers returns the calls that the sidecar may make, for the code that runs in it. That code belongs to users: its
+// arguments are checked like those of a peer.
 func (s *Sidecar) handlers(inc *incarnation) map[string]pyproc.Handler {
 	return map[string]pyproc.Handler{
 		"secede": s.onSecede,
@@ -31,7 +31,7 @@ func (s *Sidecar) handlers(inc *incarnation) map[string]pyproc.Handler {
 	}
 }
 
-// sideArgs are the arguments of its calls, all together.
+// sideArgs are the arguments of all calls of the sidecar.
 type sideArgs struct {
 	run      uint64
 	key      task.Key
@@ -78,7 +78,7 @@ func (a *sideArgs) read(body []byte) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("worker: a call of the Python process: %w", err)
+		return fmt.Errorf("worker: call of the Python process: %w", err)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (s *Sidecar) onSecede(ctx context.Context, m *pyproc.Message) (any, [][]byt
 	return nil, nil, err
 }
 
-// onLog makes a record of Python's part of the worker's log.
+// onLog adds a record of the Python process to the log of the worker.
 func (s *Sidecar) onLog(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
 	var a sideArgs
 	if err := a.read(m.Body); err != nil {
@@ -111,14 +111,14 @@ func (s *Sidecar) onLog(ctx context.Context, m *pyproc.Message) (any, [][]byte, 
 	return nil, nil, nil
 }
 
-// onStream sends a message of the worker that Python has made to the scheduler.
+// onStream sends a message of the Python process to the scheduler.
 func (s *Sidecar) onStream(_ context.Context, m *pyproc.Message) (any, [][]byte, error) {
 	if len(m.Frames) == 0 {
-		return nil, nil, errors.New("worker: a message of the Python process to the scheduler has no body")
+		return nil, nil, errors.New("worker: message of the Python process to the scheduler has no body")
 	}
 	r := msgpack.NewReader(m.Frames[0])
 	if r.Kind() != msgpack.MapKind {
-		return nil, nil, errors.New("worker: a message of the Python process to the scheduler is not a map")
+		return nil, nil, errors.New("worker: message of the Python process to the scheduler is not a map")
 	}
 	if err := r.Skip(); err != nil {
 		return nil, nil, err
@@ -130,7 +130,7 @@ func (s *Sidecar) onStream(_ context.Context, m *pyproc.Message) (any, [][]byte,
 	return nil, nil, nil
 }
 
-// onEnd ends the worker, as code that has got hold of it asks for.
+// onEnd closes the worker at the request of code in the sidecar.
 func (s *Sidecar) onEnd(_ context.Context, m *pyproc.Message) (any, [][]byte, error) {
 	var a sideArgs
 	if err := a.read(m.Body); err != nil {
@@ -155,7 +155,7 @@ func (s *Sidecar) onKeys(context.Context, *pyproc.Message) (any, [][]byte, error
 	return out, nil, nil
 }
 
-// onFetch hands a value over that is not in the sidecar.
+// onFetch returns a value that is not in the sidecar.
 func (s *Sidecar) onFetch(_ context.Context, m *pyproc.Message) (any, [][]byte, error) {
 	var a sideArgs
 	if err := a.read(m.Body); err != nil {
@@ -181,14 +181,14 @@ func (s *Sidecar) onFetch(_ context.Context, m *pyproc.Message) (any, [][]byte, 
 	frames := [][]byte{x.Header}
 	for _, f := range x.Frames {
 		if f.OnDevice() {
-			return nil, nil, errors.New("worker: the value is memory of a GPU")
+			return nil, nil, errors.New("worker: value in GPU memory cannot be sent to the Python process")
 		}
-		frames = append(frames, append([]byte(nil), f.Bytes()...)) // the entry is released before it is sent
+		frames = append(frames, append([]byte(nil), f.Bytes()...)) // the entry is released before the frames are sent
 	}
 	return msgpack.Map{}, frames, nil
 }
 
-// onPut notes a value that code in the sidecar has put into the worker's data.
+// onPut stores a value that code in the sidecar has put into the data of the worker.
 func (s *Sidecar) onPut(_ context.Context, inc *incarnation, m *pyproc.Message) (any, [][]byte, error) {
 	var a sideArgs
 	if err := a.read(m.Body); err != nil {
@@ -196,7 +196,7 @@ func (s *Sidecar) onPut(_ context.Context, inc *incarnation, m *pyproc.Message) 
 	}
 	if a.key == "" || a.handle%2 == 0 || a.nbytes < 0 {
 		return nil, nil,
-			errors.New("worker: the Python process put a value without a key, or under a number that is not its own")
+			errors.New("worker: Python process put a value without a key, or with an invalid handle")
 	}
 	v := &value{inc: inc, handle: a.handle, key: a.key}
 	v.value = task.NewRemote(v, a.nbytes, "")
@@ -207,19 +207,20 @@ func (s *Sidecar) onPut(_ context.Context, inc *incarnation, m *pyproc.Message) 
 	return nil, nil, nil
 }
 
-// onResources changes what the worker has to offer.
+// onResources sets the resources of the worker.
 func (s *Sidecar) onResources(_ context.Context, m *pyproc.Message) (any, [][]byte, error) {
 	v, err := msgpack.Decode(m.Body)
 	list, ok := v.(msgpack.Map)
 	if err != nil || !ok {
-		return nil, nil, fmt.Errorf("worker: resources of the Python process: %v", err)
+		return nil, nil, fmt.Errorf("worker: invalid resources of the Python process: %v", err)
 	}
 	var out []state.Resource
 	for k, v := range list.All() {
 		name, ok := k.(string)
 		amount := number(v)
 		if !ok || !(amount >= 0 && amount < 1e300) {
-			return nil, nil, fmt.Errorf("worker: resource %v of the Python process is %v", k, v)
+			return nil, nil, fmt.Errorf("worker: resource %v of the Python process is %v; use a non-negative number", k,
+				v)
 		}
 		out = append(out, state.Resource{Name: name, Amount: amount})
 	}
@@ -239,17 +240,17 @@ func number(v any) float64 {
 	return 0
 }
 
-// sweep notifies the process of values to free that have waited for company.
+// sweep sends the handles of values to free that are still waiting for a full batch.
 func (s *Sidecar) sweep() {
 	if inc := s.running(); inc != nil {
 		inc.flush()
 	}
 }
 
-// sweepPause is how often Sweep does so.
+// sweepPause is the interval of Sweep.
 const sweepPause = 200 * time.Millisecond
 
-// Sweep notifies the process of values to free, now and then, until the worker ends.
+// Sweep sends the handles of values to free periodically, until the worker closes.
 func (s *Sidecar) Sweep() {
 	t := time.NewTicker(sweepPause)
 	defer t.Stop()

@@ -117,7 +117,7 @@ func TestCallPut(t *testing.T) {
 		inc.values[3] == nil {
 		t.Errorf("stored %+v, values %v", r.stored, inc.values)
 	}
-	inc.lose()
+	inc.markDead()
 	if _, _, err := call(t, put, msgpack.MapOf("key", "k", "handle", 5, "nbytes", 5)); err != pyproc.ErrExited {
 		t.Errorf("a value in a dead process: %v", err)
 	}
@@ -160,10 +160,10 @@ func TestCallSecede(t *testing.T) {
 		}
 	}
 	secede(2)
-	r.enter(2, c)
+	r.addRun(2, c)
 	secede(2)
 	secede(4)
-	r.leave(2, c)
+	r.removeRun(2, c)
 	secede(2)
 	if a.seceded != 1 {
 		t.Errorf("it seceded %d times, want 1", a.seceded)

@@ -12,14 +12,14 @@ import (
 	"go.millstream.dev/internal/dask/pyproc"
 )
 
-// Find finds the interpreter for a sidecar: the one that is named, or else as pyproc.Find does. One whose distributed
-// is too old is an error.
+// Find returns the interpreter for a sidecar: the named one, or else the result of pyproc.Find. It returns an error if
+// the release of distributed is too old.
 func Find(ctx context.Context, named string, log *slog.Logger) (pyproc.Interpreter, error) {
 	in, err := pyproc.Find(ctx, named)
 	if err != nil {
 		return in, err
 	}
-	text := daskver.Worker.Message("the worker's own Python, "+in.Path+",", in.Distributed)
+	text := daskver.Worker.Message("the worker's Python, "+in.Path+",", in.Distributed)
 	switch daskver.Worker.Check(in.Distributed) {
 	case daskver.Older:
 		return pyproc.Interpreter{}, errors.New(text)
@@ -29,8 +29,8 @@ func Find(ctx context.Context, named string, log *slog.Logger) (pyproc.Interpret
 	return in, nil
 }
 
-// versionsProgram prints the versions that Dask compares among the processes of a cluster,
-// without importing anything heavy.
+// versionsProgram prints the versions that Dask compares among the processes of a cluster. It imports no large
+// packages.
 const versionsProgram = `import json, sys, importlib.metadata as m
 out = {"python": ".".join(map(str, sys.version_info))}
 for n in ("dask", "distributed", "msgpack", "cloudpickle", "toolz", "tornado", "numpy", "pandas", "lz4"):
@@ -38,7 +38,7 @@ for n in ("dask", "distributed", "msgpack", "cloudpickle", "toolz", "tornado", "
     except m.PackageNotFoundError: out[n] = None
 print(json.dumps(out))`
 
-// Versions returns the versions of an interpreter's packages, nil if it does not answer.
+// Versions returns the versions of an interpreter's packages; nil if the interpreter fails.
 func Versions(ctx context.Context, path string) map[string]any {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// RSS returns the resident memory of the sidecar in bytes, 0 without one.
+// RSS returns the resident memory of the sidecar in bytes; 0 if it is not running.
 func (s *Sidecar) RSS() int64 {
 	inc := s.running()
 	if inc == nil {
@@ -25,28 +25,28 @@ func (s *Sidecar) RSS() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// errSidecarMemory is why a sidecar is killed that takes too much.
-var errSidecarMemory = errors.New("killed, since the worker exceeded its memory limit " +
+// errSidecarMemory is the reason for killing a sidecar that uses too much memory.
+var errSidecarMemory = errors.New("killed: worker exceeded its memory limit " +
 	"(distributed.worker.memory.terminate)")
 
-// KillForMemory kills the sidecar if it has the larger part of the worker's memory: all of
-// the worker's memory is freed by the end of either, and the Go part has less to lose.
+// KillForMemory kills the sidecar if it uses the larger part of the worker's memory: its end frees more than that of
+// the Go process, and loses less.
 func (s *Sidecar) KillForMemory(used int64) bool {
 	inc := s.running()
 	part := s.RSS()
 	if inc == nil || 2*part < used {
 		return false
 	}
-	s.log.Error("the Python process is killed: the worker exceeded its memory limit", "python", part, "used", used,
+	s.log.Error("killing Python process: worker exceeded its memory limit", "python", part, "used", used,
 		"limit", s.cfg.MemoryLimit)
 	inc.p.Kill(fmt.Errorf("%w: %d of %d bytes", errSidecarMemory, used, s.cfg.MemoryLimit))
 	return true
 }
 
-// trimPause is how often Python is asked to give memory back, at most: it takes time.
+// trimPause is the minimum interval between calls that make Python return memory, because they take time.
 const trimPause = time.Second
 
-// Trim has Python give memory back to the system, once in a while.
+// Trim makes Python return free memory to the system, at most once per trimPause.
 func (s *Sidecar) Trim(ctx context.Context) {
 	s.mu.Lock()
 	inc := s.current
@@ -59,5 +59,5 @@ func (s *Sidecar) Trim(ctx context.Context) {
 	inc.flush()
 	ctx, cancel := context.WithTimeout(ctx, trimPause)
 	defer cancel()
-	_, _ = inc.p.Call(ctx, "trim", nil, nil) // what it cannot give it keeps
+	_, _ = inc.p.Call(ctx, "trim", nil, nil) // best effort
 }

@@ -9,7 +9,7 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// Kinds of ends that the process reports.
+// Kinds of results that the process reports.
 const (
 	ranOK = iota
 	ranErred
@@ -41,9 +41,9 @@ func (r *Result) read(inc *incarnation, key task.Key, number uint64, reply *pypr
 	r.Thread = int64(thread >> 1) // as a positive number
 	switch {
 	case kind == ranOK && n == 9:
-		return r.made(inc, key, number, &m)
+		return r.readResult(inc, key, number, &m)
 	case kind == ranErred && n == 8:
-		return raised(&m, reply.Frames)
+		return readException(&m, reply.Frames)
 	case kind == ranReschedule:
 		return task.ErrReschedule
 	}
@@ -51,12 +51,12 @@ func (r *Result) read(inc *incarnation, key task.Key, number uint64, reply *pypr
 }
 
 func badReply(err error) error {
-	return fmt.Errorf("worker: the Python process answered what cannot be understood (%v): is another release of "+
-		"millstream in the way?", err)
+	return fmt.Errorf("worker: invalid reply of the Python process (%v); check that no other release of millstream is "+
+		"imported", err)
 }
 
-// made reads (nbytes, type name, pickled type, plain, value).
-func (r *Result) made(inc *incarnation, key task.Key, number uint64, m *msgpack.Reader) error {
+// readResult reads (nbytes, type name, pickled type, plain, value).
+func (r *Result) readResult(inc *incarnation, key task.Key, number uint64, m *msgpack.Reader) error {
 	nbytes, err := m.ReadInt()
 	if err != nil || nbytes < 0 {
 		return badReply(err)
@@ -77,7 +77,7 @@ func (r *Result) made(inc *incarnation, key task.Key, number uint64, m *msgpack.
 	if err != nil {
 		return badReply(err)
 	}
-	r.NBytes, r.TypeName = nbytes, inc.s.types.learn(name, pickled)
+	r.NBytes, r.TypeName = nbytes, inc.s.types.intern(name, pickled)
 	if plain {
 		x, err := msgpack.Decode(raw)
 		if err != nil {
@@ -89,14 +89,14 @@ func (r *Result) made(inc *incarnation, key task.Key, number uint64, m *msgpack.
 	v := &value{inc: inc, handle: number, key: key}
 	v.value = task.NewRemote(v, nbytes, name)
 	if !inc.add(v) {
-		return inc.s.notRun(key, pyproc.ErrExited)
+		return inc.s.runError(key, pyproc.ErrExited)
 	}
 	r.Value = v.value
 	return nil
 }
 
-// raised reads (text of the exception, of the traceback, frames of each).
-func raised(m *msgpack.Reader, frames [][]byte) error {
+// readException reads (text of the exception, of the traceback, frames of each).
+func readException(m *msgpack.Reader, frames [][]byte) error {
 	f := &state.Failure{}
 	var err error
 	if f.ExceptionText, err = m.ReadString(); err != nil {
@@ -122,7 +122,7 @@ func raised(m *msgpack.Reader, frames [][]byte) error {
 	return &Error{f}
 }
 
-// Error is the exception of a task of Python, as the scheduler is told.
+// Error is the exception of a Python task, in the form of the scheduler's messages.
 type Error struct{ Failure *state.Failure }
 
 func (e *Error) Error() string { return e.Failure.ExceptionText }

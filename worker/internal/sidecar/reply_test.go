@@ -52,7 +52,7 @@ func TestReply(t *testing.T) {
 	if v, ok := r.Value.Remote().(*value); !ok || v.handle != 4 || inc.values[4] != v || r.Value.Type() != "X" {
 		t.Errorf("%+v", r.Value)
 	}
-	if lost := inc.lose(); len(lost) != 1 || lost[0].key != key {
+	if lost := inc.markDead(); len(lost) != 1 || lost[0].key != key {
 		t.Errorf("lost %v", lost)
 	}
 	header := answerHeader(t)
@@ -89,7 +89,7 @@ func TestReplyRejects(t *testing.T) {
 	} {
 		var r Result
 		if err := r.read(aLife(), task.NewKey("k"), 2, &pyproc.Message{Body: body}); err == nil ||
-			!strings.Contains(err.Error(), "cannot be understood") {
+			!strings.Contains(err.Error(), "invalid reply") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

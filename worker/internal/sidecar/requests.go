@@ -11,11 +11,11 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Requests that only Python can answer go to the sidecar as they came, frame by frame, and
-// its answers leave in the same way: nothing in between is opened.
+// Requests that only Python can handle are forwarded to the sidecar frame by frame, and so are its replies: they are
+// not decoded.
 
-// Answer has the process answer a request.
-func (s *Sidecar) Answer(ctx context.Context, r *rpc.Request) (any, error) {
+// ForwardRequest returns the reply of the process to a request.
+func (s *Sidecar) ForwardRequest(ctx context.Context, r *rpc.Request) (any, error) {
 	inc, err := s.get(ctx)
 	if err != nil {
 		return nil, err
@@ -27,12 +27,12 @@ func (s *Sidecar) Answer(ctx context.Context, r *rpc.Request) (any, error) {
 	reply, err := inc.p.Call(ctx, "rpc", msgpack.MapOf("peer", r.Comm.PeerAddr()), frames)
 	if err != nil {
 		if errors.Is(err, pyproc.ErrExited) {
-			err = fmt.Errorf("worker: the Python process of %s died while it answered %s: %w", s.w.Address(), r.Op, err)
+			err = fmt.Errorf("worker: Python process of %s died while handling %s: %w", s.w.Address(), r.Op, err)
 		}
 		return nil, err
 	}
 	if len(reply.Frames) == 0 {
-		return nil, fmt.Errorf("worker: the Python process of %s had no answer to %s", s.w.Address(), r.Op)
+		return nil, fmt.Errorf("worker: empty reply of the Python process of %s to %s", s.w.Address(), r.Op)
 	}
 	m := &wire.Message{Frames: make([]wire.Frame, len(reply.Frames))}
 	for i, f := range reply.Frames {
@@ -41,19 +41,19 @@ func (s *Sidecar) Answer(ctx context.Context, r *rpc.Request) (any, error) {
 	return m, nil
 }
 
-// hostFrames are the frames of a message, which they borrow from.
+// hostFrames returns the frames of a message, from which they borrow.
 func hostFrames(m *wire.Message) ([][]byte, error) {
 	out := make([][]byte, len(m.Frames))
 	for i, f := range m.Frames {
 		if f.OnDevice() {
-			return nil, errors.New("worker: a request for the Python process has memory of a GPU")
+			return nil, errors.New("worker: request for the Python process contains GPU memory")
 		}
 		out[i] = f.Bytes()
 	}
 	return out, nil
 }
 
-// PluginAdd has the process set a plugin up, and remembers it for the processes to come.
+// PluginAdd installs a plugin in the process, and keeps it for later processes.
 func (s *Sidecar) PluginAdd(ctx context.Context, r *rpc.Request) (any, error) {
 	var pickle []byte
 	var name string
@@ -64,20 +64,20 @@ func (s *Sidecar) PluginAdd(ctx context.Context, r *rpc.Request) (any, error) {
 		name = ""
 	}
 	pickle = append([]byte(nil), pickle...)
-	reply, err := s.Answer(ctx, r)
+	reply, err := s.ForwardRequest(ctx, r)
 	if err == nil && name != "" {
 		s.keepPlugin(Plugin{name, pickle})
 	}
 	return reply, err
 }
 
-// PluginRemove has the process remove a plugin.
+// PluginRemove removes a plugin from the process.
 func (s *Sidecar) PluginRemove(ctx context.Context, r *rpc.Request) (any, error) {
 	var name string
 	if _, err := r.Arg("name", &name); err != nil {
 		return nil, err
 	}
-	reply, err := s.Answer(ctx, r)
+	reply, err := s.ForwardRequest(ctx, r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, p := range s.plugins {
@@ -89,10 +89,10 @@ func (s *Sidecar) PluginRemove(ctx context.Context, r *rpc.Request) (any, error)
 	return reply, err
 }
 
-// maxPlugins bounds what is kept for the next sidecar.
+// maxPlugins bounds the plugins that are kept for the next process.
 const maxPlugins = 1000
 
-// keepPlugin remembers a plugin, in the place of one of the same name.
+// keepPlugin stores a plugin. It replaces one of the same name.
 func (s *Sidecar) keepPlugin(p Plugin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,19 +107,19 @@ func (s *Sidecar) keepPlugin(p Plugin) {
 	}
 }
 
-// shufflePlugin is the plugin that each Dask scheduler has: it waits for the first shuffle.
+// shufflePlugin is a plugin of every Dask scheduler. It has no effect before the first shuffle.
 const shufflePlugin = "shuffle"
 
-// Registered takes the plugins that a scheduler hands out at registration. All but
-// the shuffle's may have something to do before the first task: they start the sidecar.
-func (s *Sidecar) Registered(plugins []Plugin) {
+// AddPlugins adds the plugins that a scheduler sent at registration. Plugins other than that for shuffles may act
+// before the first task: they start the sidecar.
+func (s *Sidecar) AddPlugins(plugins []Plugin) {
 	start := false
 	for _, p := range plugins {
 		s.keepPlugin(p)
 		start = start || p.Name != shufflePlugin
 	}
 	if start {
-		s.w.Go(func() { _, _ = s.get(s.w.Context) }) // a failure is in the log
+		s.w.Go(func() { _, _ = s.get(s.w.Context) }) // start logs a failure
 	}
 }
 
@@ -131,15 +131,15 @@ func pluginFrames(plugins []Plugin) [][]byte {
 	return out
 }
 
-// Order passes on an order of the scheduler's stream that Go does not know, such as those of plugins. It reports
-// whether there is a process to pass it to.
-func (s *Sidecar) Order(raw []byte, m *wire.Message) bool {
+// ForwardMessage forwards a message of the scheduler's stream that Go does not handle, such as those of plugins. It
+// reports whether there is a process to receive it.
+func (s *Sidecar) ForwardMessage(raw []byte, m *wire.Message) bool {
 	inc := s.running()
 	if inc == nil {
 		return false
 	}
 	frames := make([][]byte, 1, len(m.Frames))
-	frames[0] = append([]byte(nil), raw...) // the message is released before it is sent
+	frames[0] = append([]byte(nil), raw...) // the message is released before raw is sent
 	for _, f := range m.Frames[1:] {
 		if f.OnDevice() {
 			return false
@@ -147,20 +147,20 @@ func (s *Sidecar) Order(raw []byte, m *wire.Message) bool {
 		frames = append(frames, append([]byte(nil), f.Bytes()...))
 	}
 	inc.mu.Lock()
-	inc.orders = append(inc.orders, frames)
-	first := len(inc.orders) == 1
+	inc.forwarded = append(inc.forwarded, frames)
+	first := len(inc.forwarded) == 1
 	inc.mu.Unlock()
 	if first {
-		s.w.Go(func() { _ = inc.sendOrders(s.w.Context) })
+		s.w.Go(func() { _ = inc.sendForwarded(s.w.Context) })
 	}
 	return true
 }
 
-// sendOrders passes on what has come, in order. A run that came after an order waits for
-// it: Python hears of the end of a shuffle before it runs the tasks of the next.
-func (i *incarnation) sendOrders(ctx context.Context) error {
+// sendForwarded sends the forwarded messages in order. A run that arrived after a message waits for it: Python receives
+// the end of a shuffle before it runs tasks of the next one.
+func (i *incarnation) sendForwarded(ctx context.Context) error {
 	i.mu.Lock()
-	waiting := len(i.orders) > 0 || i.sending
+	waiting := len(i.forwarded) > 0 || i.sending
 	i.mu.Unlock()
 	if !waiting {
 		return nil
@@ -173,13 +173,13 @@ func (i *incarnation) sendOrders(ctx context.Context) error {
 	}
 	for {
 		i.mu.Lock()
-		orders := i.orders
-		i.orders, i.sending = nil, len(orders) > 0
+		messages := i.forwarded
+		i.forwarded, i.sending = nil, len(messages) > 0
 		i.mu.Unlock()
-		if len(orders) == 0 {
+		if len(messages) == 0 {
 			return nil
 		}
-		for _, frames := range orders {
+		for _, frames := range messages {
 			if err := i.p.Notify(ctx, "order", nil, frames); err != nil {
 				return err
 			}

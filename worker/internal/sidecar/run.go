@@ -14,8 +14,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// keepBoth is up to which size a value that was sent to the process stays in Go as well: it then outlives the process,
-// and peers get it without asking Python.
+// keepBoth is the maximum size of a value that stays in Go after it was sent to the process: it then survives the
+// process, and is sent to peers without Python.
 const keepBoth = 64 << 10
 
 // Call is one run of a task in the process.
@@ -27,7 +27,7 @@ type Call struct {
 	Deps        []*store.Entry
 	Task        Task
 
-	seceding sync.Mutex // owns over: the process may report that the task secedes while it ends
+	seceding sync.Mutex // guards over: a task may secede while it ends
 	over     bool
 }
 
@@ -35,32 +35,32 @@ type Call struct {
 type Task interface {
 	// Begin is called before the task is sent to the process.
 	Begin()
-	// Secede takes the task from those that count against the worker's threads.
+	// Secede removes the task from those that count against the threads of the worker.
 	Secede(ctx context.Context) error
 }
 
-// Result is how a Call has ended.
+// Result is the result of a Call.
 type Result struct {
 	Value    *task.Value
 	NBytes   int64
 	TypeName string
-	// Start and Stop of the computation are ns since 1970, 0 if the process did not say.
+	// Start and Stop of the computation are ns since 1970, 0 if unknown.
 	Start, Stop int64
-	// Thread numbers the thread in the process.
+	// Thread is the number of the thread in the process.
 	Thread int64
 	// Lost is a dependency whose value is lost, "" for none.
 	Lost task.Key
 }
 
-// Run runs a task in the process and waits for its end. Not the context of the run counts but that of all tasks: a
-// thread of Python cannot be stopped, as in Dask.
+// Run runs a task in the process and waits for its end. It ends early only with the context of all tasks, not with that
+// of the run: as in Dask, a Python thread cannot be stopped.
 func (s *Sidecar) Run(c *Call) (r Result, err error) {
 	inc, err := s.get(s.w.Tasks)
 	if err != nil {
-		return r, s.notRun(c.Key, err)
+		return r, s.runError(c.Key, err)
 	}
 	number := s.newHandle()
-	body, frames, sent, err := c.order(inc, number, &r)
+	body, frames, sent, err := c.encode(inc, number, &r)
 	defer func() {
 		for _, d := range sent {
 			d.frames.Release()
@@ -69,15 +69,15 @@ func (s *Sidecar) Run(c *Call) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	if err := inc.sendOrders(s.w.Tasks); err != nil {
-		return r, s.notRun(c.Key, err)
+	if err := inc.sendForwarded(s.w.Tasks); err != nil {
+		return r, s.runError(c.Key, err)
 	}
-	s.enter(number, c)
+	s.addRun(number, c)
 	c.Task.Begin()
 	reply, err := inc.p.Call(s.w.Tasks, "run", msgpack.Raw(body), frames)
-	s.leave(number, c)
+	s.removeRun(number, c)
 	if err != nil {
-		return r, s.notRun(c.Key, err)
+		return r, s.runError(c.Key, err)
 	}
 	for _, d := range sent {
 		if d.frames.Size() > keepBoth {
@@ -87,14 +87,14 @@ func (s *Sidecar) Run(c *Call) (r Result, err error) {
 	if err := r.read(inc, c.Key, number, reply); err != nil {
 		return r, err
 	}
-	s.cleared(c.Key)
+	s.clearSuspect(c.Key)
 	return r, nil
 }
 
-// order encodes a call: (number, key, frames of the task, dependencies, annotations, actor). A dependency is (key,
-// handle or nil, value, frames): Python has it, or it is here in the body, or it comes with the message. It returns
-// what was sent.
-func (c *Call) order(inc *incarnation, number uint64, r *Result) (body []byte, frames [][]byte, sent []sentValue,
+// encode encodes a call: (number, key, frames of the task, dependencies, annotations, actor). A dependency is (key,
+// handle or nil, value, frames): Python has it, or the body contains it, or the frames of the message do. encode
+// returns the values that are sent.
+func (c *Call) encode(inc *incarnation, number uint64, r *Result) (body []byte, frames [][]byte, sent []sentValue,
 	err error) {
 	frames = slices.Clip(c.Spec)
 	b := msgpack.AppendArrayHeader(make([]byte, 0, 64+len(c.Key)+24*len(c.Deps)), 6)
@@ -103,7 +103,7 @@ func (c *Call) order(inc *incarnation, number uint64, r *Result) (body []byte, f
 	b = msgpack.AppendInt(b, int64(len(c.Spec)))
 	b = msgpack.AppendArrayHeader(b, len(c.Deps))
 	for _, e := range c.Deps {
-		v, err := e.Open() // which may read from disk
+		v, err := e.Open() // may read from disk
 		var more *wire.Serialized
 		if err == nil {
 			b = append(msgpack.AppendArrayHeader(b, 4), e.Key()...)
@@ -114,8 +114,8 @@ func (c *Call) order(inc *incarnation, number uint64, r *Result) (body []byte, f
 			return nil, nil, sent, fmt.Errorf("worker: %v needs %v: %w", c.Key, e.Key(), err)
 		}
 		if err != nil {
-			// Its file is damaged, or it was in a process that has died: it is computed or fetched again, and the task
-			// runs elsewhere or later.
+			// The file is damaged, or the value was in a process that died: the value is computed or fetched again, and
+			// the task runs elsewhere or later.
 			r.Lost = e.Key()
 			return nil, nil, sent, errors.Join(task.ErrReschedule, fmt.Errorf("worker: %v needs %v: %w", c.Key, e.Key(),
 				err))
@@ -136,7 +136,7 @@ func (c *Call) order(inc *incarnation, number uint64, r *Result) (body []byte, f
 	return msgpack.AppendBool(b, c.Actor), frames, sent, nil
 }
 
-// sentValue is a value that goes to the sidecar, with references to its frames.
+// sentValue is a value that is sent to the sidecar, with references to its frames.
 type sentValue struct {
 	value  *task.Value
 	frames *wire.Serialized
@@ -144,7 +144,7 @@ type sentValue struct {
 
 // appendDep appends (handle, value, frames) of a dependency, and returns its frames if they must be sent.
 func appendDep(inc *incarnation, b []byte, key task.Key, v *task.Value) ([]byte, *wire.Serialized, error) {
-	// A few bytes that Go holds are cheaper sent than remembered.
+	// Sending a few bytes is cheaper than tracking them.
 	at := len(b)
 	b = msgpack.AppendNil(b)
 	if b, ok := v.AppendBody(b); ok {
@@ -167,7 +167,7 @@ func appendDep(inc *incarnation, b []byte, key task.Key, v *task.Value) ([]byte,
 		for _, f := range s.Frames {
 			if f.OnDevice() {
 				s.Release()
-				return b, nil, &task.EncodeError{Reason: "it is memory of a GPU, which the Python process cannot read"}
+				return b, nil, &task.EncodeError{Reason: "value in GPU memory, which the Python process cannot read"}
 			}
 		}
 		mine := &value{inc: inc, handle: inc.s.newHandle(), key: key, value: v}
@@ -176,7 +176,7 @@ func appendDep(inc *incarnation, b []byte, key task.Key, v *task.Value) ([]byte,
 			return b, nil, pyproc.ErrExited
 		}
 		if v.Attach(mine) != nil {
-			inc.remove(mine) // another run was faster: look again
+			inc.remove(mine) // another run was faster: retry
 			s.Release()
 			continue
 		}
@@ -185,30 +185,31 @@ func appendDep(inc *incarnation, b []byte, key task.Key, v *task.Value) ([]byte,
 	}
 }
 
-// remove takes back an add whose value was never sent.
+// remove reverts an add whose value was never sent.
 func (i *incarnation) remove(v *value) {
 	i.mu.Lock()
 	delete(i.values, v.handle)
 	i.mu.Unlock()
 }
 
-// enter and leave note which calls are in the process.
-func (s *Sidecar) enter(number uint64, c *Call) {
+// addRun adds a call to those that are in the process.
+func (s *Sidecar) addRun(number uint64, c *Call) {
 	s.mu.Lock()
 	s.runs[number] = c
 	s.mu.Unlock()
 }
 
-func (s *Sidecar) leave(number uint64, c *Call) {
+// removeRun removes a call that has ended.
+func (s *Sidecar) removeRun(number uint64, c *Call) {
 	s.mu.Lock()
 	delete(s.runs, number)
 	s.mu.Unlock()
-	c.seceding.Lock() // one that has begun is over then
+	c.seceding.Lock() // waits for a Secede in progress
 	c.over = true
 	c.seceding.Unlock()
 }
 
-// secede is the process's message that a task is a long one.
+// secede handles the message that a task secedes.
 func (s *Sidecar) secede(ctx context.Context, number uint64) {
 	s.mu.Lock()
 	c := s.runs[number]

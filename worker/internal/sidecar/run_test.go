@@ -74,7 +74,7 @@ func TestCallOrder(t *testing.T) {
 	}
 	// In the next process the large one is sent again; what was only in the first is lost.
 	next := r.life()
-	inc.lose()
+	inc.markDead()
 	var res Result
 	if _, _, _, err := c.order(next, 10, &res); !errors.Is(err, task.ErrReschedule) ||
 		res.Lost != task.NewKey("there") {

@@ -1,4 +1,4 @@
-// Package sidecar is the Python process of a worker: it runs the tasks that are not Go's and keeps what they make.
+// Package sidecar manages the Python process of a worker, which runs Python tasks and holds their results.
 package sidecar
 
 import (
@@ -17,54 +17,54 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// Config describes a Sidecar.
+// Config configures a Sidecar.
 type Config struct {
 	// Interpreter is the Python to start, see Find.
 	Interpreter pyproc.Interpreter
-	// Env is its environment, as os.Environ has it; nil for that of this process.
+	// Env is the environment of the process, in the form of os.Environ; nil selects that of this process.
 	Env []string
-	// AllowedFailures is in how many deaths of sidecars a task may have a part before it fails for good.
+	// AllowedFailures is the number of sidecar crashes during a task after which the task fails.
 	AllowedFailures int
 	// StartTimeout bounds the start of a process.
 	StartTimeout time.Duration
-	// MemoryLimit is the worker's in bytes, for messages.
+	// MemoryLimit is that of the worker in bytes, for messages.
 	MemoryLimit int64
 	Logger      *slog.Logger
 	// Data holds the results of the worker.
 	Data *store.Store
-	// Worker is what the Sidecar needs of its worker.
+	// Worker has the functions of the worker.
 	Worker Worker
 }
 
-// Worker is what a Sidecar needs of its worker. All fields must be set; the functions are not called before the first
-// process is started.
+// Worker has the functions of a worker that a Sidecar uses. All fields must be set; the functions are not called before
+// the first process is started.
 type Worker struct {
-	// Context ends with the worker, Tasks with its tasks.
+	// Context ends when the worker closes, Tasks when its tasks are canceled.
 	Context, Tasks context.Context
-	// Go starts a goroutine that the end of the worker waits for.
+	// Go starts a goroutine for which the worker waits when it closes.
 	Go func(func())
 	// Closed is the error of calls after Close.
 	Closed error
-	// Address returns the worker's address.
+	// Address returns the address of the worker.
 	Address func() string
-	// Settings returns what a process is told about its worker.
+	// Settings returns the settings of the worker that are sent to a process.
 	Settings func() msgpack.Map
 	// Send sends a message to the scheduler, with the frames that it refers to.
 	Send func(message []byte, frames [][]byte)
-	// Store puts a value into the worker's data.
+	// Store stores a value in the data of the worker.
 	Store func(v *task.Value, s state.Stored)
-	// SetResources changes what the worker has to offer.
+	// SetResources sets the resources of the worker.
 	SetResources func([]state.Resource)
-	// Lost reports the keys whose values have gone with a process. still, if not nil, is called in the worker's turn
-	// and reports whether the value of keys[i] is still the one that is lost.
+	// Lost reports the keys whose values were lost with a process. still, if not nil, is called in the worker's turn
+	// and reports whether the value of keys[i] is still the lost one.
 	Lost func(keys []task.Key, still func(i int) bool)
-	// End ends the worker, as code in the process asks for. It does not wait.
+	// End closes the worker at the request of code in the process. It does not wait.
 	End func(graceful bool, reason string)
 }
 
-// Sidecar is the Python process of a worker: an executor of tasks that are not Go's, and the home of what they make. It
-// is started when it is needed and again after it has died. The worker's state stays with the holder of the turn; the
-// sidecar gets tasks to run, and is notified when a value is no longer needed. Any goroutine may use it.
+// Sidecar is the Python process of a worker, which runs Python tasks and holds their results. It is started on demand
+// and restarted after it has died. The worker keeps the state of tasks; the sidecar receives tasks to run, and handles
+// of values to free. Any goroutine may use it.
 type Sidecar struct {
 	cfg   Config
 	w     Worker
@@ -72,42 +72,42 @@ type Sidecar struct {
 	data  *store.Store
 	types typePickles
 
-	mu       sync.Mutex // owns all below; never held across a call
+	mu       sync.Mutex // guards the fields below; never held across a call
 	current  *incarnation
 	starting *starting
 	closed   bool
-	failures int // starts in a row that failed, and deaths soon after a start
+	failures int // failed starts in a row, and exits soon after a start
 	plugins  []Plugin
-	handle   uint64 // the last one that was given out; even, as Python's own are odd
+	handle   uint64 // the last handle assigned; even, because those of Python are odd
 	runs     map[uint64]*Call
-	suspects map[task.Key]int // in how many deaths a task had a part
+	suspects map[task.Key]int // number of crashes while a task ran
 	lastTrim time.Time
 }
 
-// incarnation is one life of the sidecar, with the values that live in it.
+// incarnation is one process of the sidecar, with the values in it.
 type incarnation struct {
 	s     *Sidecar
 	p     *pyproc.Process
-	began time.Time // does not change once it is the current one
+	began time.Time // set before it is the current one
 
-	mu      sync.Mutex // owns all below
-	values  map[uint64]*value
-	free    []uint64 // of which Python has not been notified yet
-	dead    bool
-	orders  [][][]byte // of the scheduler, to be passed on
-	sending bool       // some of them are on their way
+	mu        sync.Mutex // guards the fields below
+	values    map[uint64]*value
+	free      []uint64 // handles not yet sent to Python
+	dead      bool
+	forwarded [][][]byte // messages of the scheduler to send
+	sending   bool       // some are being sent
 
-	turn chan struct{} // holds a token while orders are sent
+	turn chan struct{} // holds a token while messages are sent
 }
 
-// starting is a start in flight. Its result is valid when done is closed.
+// starting is a start in progress. Its result is valid when done is closed.
 type starting struct {
 	done chan struct{}
 	inc  *incarnation
 	err  error
 }
 
-// Plugin is one of the scheduler's worker plugins, which each process gets.
+// Plugin is a worker plugin of the scheduler, which each process loads.
 type Plugin struct {
 	Name   string
 	Pickle []byte
@@ -119,17 +119,17 @@ func New(cfg Config) *Sidecar {
 		suspects: map[task.Key]int{}}
 }
 
-// Running reports whether there is a process now.
+// Running reports whether the process is running.
 func (s *Sidecar) Running() bool { return s.running() != nil }
 
-// running is the sidecar if there is one now.
+// running returns the current process, nil without one.
 func (s *Sidecar) running() *incarnation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.current
 }
 
-// get returns the sidecar, which it starts if need be.
+// get returns the process. It starts one if necessary.
 func (s *Sidecar) get(ctx context.Context) (*incarnation, error) {
 	s.mu.Lock()
 	if inc := s.current; inc != nil {
@@ -137,7 +137,7 @@ func (s *Sidecar) get(ctx context.Context) (*incarnation, error) {
 			s.mu.Unlock()
 			return inc, nil
 		}
-		s.current = nil // died follows; a task that comes meanwhile is not to go down with it
+		s.current = nil // handleExit follows; new tasks use the next process
 	}
 	if s.closed {
 		s.mu.Unlock()
@@ -147,7 +147,7 @@ func (s *Sidecar) get(ctx context.Context) (*incarnation, error) {
 	if st == nil {
 		st = &starting{done: make(chan struct{})}
 		s.starting = st
-		wait := s.pause()
+		wait := s.backoff()
 		s.w.Go(func() { s.start(st, wait) })
 	}
 	s.mu.Unlock()
@@ -159,16 +159,15 @@ func (s *Sidecar) get(ctx context.Context) (*incarnation, error) {
 	}
 }
 
-// pause is how long to wait before the next start: one that fails or dies again and again
-// is not to take the whole machine. The caller holds mu.
-func (s *Sidecar) pause() time.Duration {
+// backoff returns the delay before the next start, which grows with failures in a row. The caller holds mu.
+func (s *Sidecar) backoff() time.Duration {
 	if s.failures == 0 {
 		return 0
 	}
 	return min(50*time.Millisecond<<min(s.failures, 6), time.Second)
 }
 
-// quickDeath is how soon after its start a sidecar must die for the next start to wait.
+// quickDeath is the lifetime of a process below which its end counts as a failure.
 const quickDeath = 10 * time.Second
 
 func (s *Sidecar) start(st *starting, wait time.Duration) {
@@ -187,7 +186,7 @@ func (s *Sidecar) start(st *starting, wait time.Duration) {
 	switch {
 	case err != nil:
 		s.failures++
-		err = fmt.Errorf("worker: the Python process of %s (%s) did not start: %w", s.w.Address(),
+		err = fmt.Errorf("worker: cannot start the Python process of %s (%s): %w", s.w.Address(),
 			s.cfg.Interpreter.Path, err)
 	case s.closed:
 		err = s.w.Closed
@@ -203,15 +202,15 @@ func (s *Sidecar) start(st *starting, wait time.Duration) {
 	if err == nil {
 		s.w.Go(func() {
 			<-inc.p.Done()
-			s.died(inc)
+			s.handleExit(inc)
 		})
 	} else if s.w.Context.Err() == nil {
-		s.log.Error("the Python process did not start", "error", err)
+		s.log.Error("cannot start Python process", "error", err)
 	}
 	close(st.done)
 }
 
-// spawn starts a process and makes it ready for tasks.
+// spawn starts a process and prepares it for tasks.
 func (s *Sidecar) spawn() (*incarnation, error) {
 	inc := &incarnation{s: s, values: map[uint64]*value{}, turn: make(chan struct{}, 1)}
 	begun := time.Now()
@@ -235,14 +234,14 @@ func (s *Sidecar) spawn() (*incarnation, error) {
 		return nil, err
 	}
 	if failed := failedPlugins(reply.Body); failed != "" {
-		s.log.Error("plugins of the scheduler failed in the Python process", "plugins", failed)
+		s.log.Error("plugins failed in Python process", "plugins", failed)
 	}
-	s.log.Info("the Python process runs", "pid", p.PID(), "python", p.Version(), "distributed",
+	s.log.Info("Python process started", "pid", p.PID(), "python", p.Version(), "distributed",
 		s.cfg.Interpreter.Distributed, "took", time.Since(begun).Round(time.Millisecond))
 	return inc, nil
 }
 
-// settings returns what a process is told about its worker.
+// settings returns the settings that are sent to a process.
 func (s *Sidecar) settings(plugins []Plugin) msgpack.Map {
 	names := make([]any, len(plugins))
 	for i, p := range plugins {
@@ -253,9 +252,9 @@ func (s *Sidecar) settings(plugins []Plugin) msgpack.Map {
 	return m
 }
 
-// died forgets a sidecar that has ended. Its runs end by themselves, as their calls fail;
-// the keys whose only values were in it are reported lost, so that they are made again.
-func (s *Sidecar) died(inc *incarnation) {
+// handleExit removes a process that has ended. Its runs end because their calls fail; keys whose only values were in it
+// are reported as lost, so that they are computed again.
+func (s *Sidecar) handleExit(inc *incarnation) {
 	s.mu.Lock()
 	if s.current == inc {
 		s.current = nil
@@ -267,11 +266,11 @@ func (s *Sidecar) died(inc *incarnation) {
 	}
 	closed := s.closed
 	s.mu.Unlock()
-	lost := inc.lose()
+	lost := inc.markDead()
 	if closed {
 		return
 	}
-	s.log.Error("the Python process died; another one is started when it is needed", "error", inc.p.Err(), "keys lost",
+	s.log.Error("Python process died", "error", inc.p.Err(), "lost_keys",
 		len(lost))
 	keys := make([]task.Key, len(lost))
 	for i, v := range lost {
@@ -291,7 +290,7 @@ func (s *Sidecar) holds(v *value) bool {
 	return err == nil && held == v.value
 }
 
-// Close ends the process: plugins are torn down first, if they are quick about it.
+// Close closes the process. It waits up to limit for the teardown of plugins.
 func (s *Sidecar) Close(limit time.Duration) {
 	s.mu.Lock()
 	s.closed = true
@@ -303,12 +302,12 @@ func (s *Sidecar) Close(limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	if _, err := inc.p.Call(ctx, "close", nil, nil); err != nil && !errors.Is(err, pyproc.ErrExited) {
-		s.log.Info("the Python process did not end in order", "error", err)
+		s.log.Info("Python process not closed cleanly", "error", err)
 	}
 	_ = inc.p.Close()
 }
 
-// failedPlugins reads the answer to start.
+// failedPlugins reads the reply to start.
 func failedPlugins(body []byte) string {
 	v, err := msgpack.Decode(body)
 	var answer struct{ Failed []any }

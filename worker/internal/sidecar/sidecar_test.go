@@ -93,7 +93,7 @@ func TestStartFails(t *testing.T) {
 	r := newRig(t)
 	var pauses []time.Duration
 	for range 3 {
-		pauses = append(pauses, r.pause())
+		pauses = append(pauses, r.backoff())
 		_, err := r.get(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "/nonexistent/python") ||
 			!strings.Contains(err.Error(), "tcp://a:1") {
@@ -104,7 +104,7 @@ func TestStartFails(t *testing.T) {
 		t.Errorf("pauses %v, want them to grow", pauses)
 	}
 	r.failures = 100
-	if p := r.pause(); p != time.Second {
+	if p := r.backoff(); p != time.Second {
 		t.Errorf("after many failures it waits %v, want a second", p)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -137,19 +137,19 @@ func TestSuspects(t *testing.T) {
 	k := task.NewKey("k")
 	died := fmt.Errorf("it died: %w", pyproc.ErrExited)
 	for _, want := range []bool{true, true, false, true} { // it is forgotten when it has failed
-		if err := r.notRun(k, died); errors.Is(err, task.ErrReschedule) != want {
+		if err := r.runError(k, died); errors.Is(err, task.ErrReschedule) != want {
 			t.Errorf("got %v, want that it is given back: %v", err, want)
 		}
 	}
-	r.cleared(k)
+	r.clearSuspect(k)
 	if len(r.suspects) != 0 {
 		t.Errorf("suspects %v", r.suspects)
 	}
-	if err := r.notRun(k, errOver); err != errOver || len(r.suspects) != 0 {
+	if err := r.runError(k, errOver); err != errOver || len(r.suspects) != 0 {
 		t.Errorf("another error than a death: %v, suspects %v", err, r.suspects)
 	}
 	for i := range maxSuspects + 5 {
-		_ = r.notRun(task.NewKey(fmt.Sprint(i)), died)
+		_ = r.runError(task.NewKey(fmt.Sprint(i)), died)
 	}
 	if len(r.suspects) > maxSuspects {
 		t.Errorf("%d suspects are kept", len(r.suspects))
@@ -179,7 +179,7 @@ func TestDied(t *testing.T) {
 	}
 	inc.p, inc.began = new(pyproc.Process), time.Now()
 	r.current = inc
-	r.died(inc)
+	r.handleExit(inc)
 	if len(r.lost) != 1 || r.lost[0] != task.NewKey("lost") || r.current != nil || r.failures != 1 {
 		t.Errorf("lost %v; current %v, %d failures", r.lost, r.current, r.failures)
 	}
@@ -187,7 +187,7 @@ func TestDied(t *testing.T) {
 		t.Error("a dead process takes values")
 	}
 	inc.began = time.Now().Add(-time.Hour)
-	if r.died(inc); r.failures != 0 {
+	if r.handleExit(inc); r.failures != 0 {
 		t.Errorf("%d failures after a long life", r.failures)
 	}
 }
@@ -210,7 +210,7 @@ func TestDrop(t *testing.T) {
 	if len(inc.values) != 0 || !slices.Equal(inc.free, []uint64{2}) {
 		t.Errorf("values %v, free %v", inc.values, inc.free)
 	}
-	inc.lose()
+	inc.markDead()
 	if v.Drop(); len(inc.free) != 0 {
 		t.Errorf("free %v in a process that is dead", inc.free)
 	}
@@ -219,15 +219,15 @@ func TestDrop(t *testing.T) {
 func TestTypes(t *testing.T) {
 	var table typePickles
 	for i := range maxTypes + 10 {
-		if name := table.learn(fmt.Sprint(i), []byte{1}); name != fmt.Sprint(i) {
+		if name := table.intern(fmt.Sprint(i), []byte{1}); name != fmt.Sprint(i) {
 			t.Fatalf("got %q", name)
 		}
 	}
-	if len(table.known) != maxTypes || table.of("0") == nil || table.of(fmt.Sprint(maxTypes)) != nil {
+	if len(table.known) != maxTypes || table.pickleOf("0") == nil || table.pickleOf(fmt.Sprint(maxTypes)) != nil {
 		t.Errorf("%d types are known", len(table.known))
 	}
-	table.learn("0", []byte{2})
-	if !slices.Equal(table.of("0"), []byte{1}) {
+	table.intern("0", []byte{2})
+	if !slices.Equal(table.pickleOf("0"), []byte{1}) {
 		t.Error("the first class of a name counts")
 	}
 	var none *Sidecar
@@ -244,12 +244,12 @@ func TestPlugins(t *testing.T) {
 		}
 		return list
 	}
-	r.Registered([]Plugin{{shufflePlugin, []byte("s")}}) // starts no process
+	r.AddPlugins([]Plugin{{shufflePlugin, []byte("s")}}) // starts no process
 	r.all.Wait()
 	if r.failures != 0 {
 		t.Error("the plugin of shuffles starts the process")
 	}
-	r.Registered([]Plugin{{"a", []byte("1")}, {"b", []byte("2")}})
+	r.AddPlugins([]Plugin{{"a", []byte("1")}, {"b", []byte("2")}})
 	r.keepPlugin(Plugin{"a", []byte("3")})
 	r.all.Wait()
 	if r.failures != 1 {
@@ -292,18 +292,18 @@ func TestOrder(t *testing.T) {
 	r := newRig(t)
 	raw := []byte("order")
 	m := &wire.Message{Frames: []wire.Frame{{}, wire.HeapFrame([]byte("frame"))}}
-	if r.Order(raw, m) {
+	if r.ForwardMessage(raw, m) {
 		t.Error("there is nobody to pass it to")
 	}
 	inc := r.life()
-	inc.orders = [][][]byte{nil} // as if one was on its way: no goroutine is started
+	inc.forwarded = [][][]byte{nil} // as if one was on its way: no goroutine is started
 	r.current = inc
-	if !r.Order(raw, m) {
+	if !r.ForwardMessage(raw, m) {
 		t.Fatal("it is not passed on")
 	}
 	copy(raw, "xxxxx")
 	copy(m.Frames[1].Bytes(), "xxxxx")
-	if got := inc.orders[1]; string(got[0]) != "order" || string(got[1]) != "frame" {
+	if got := inc.forwarded[1]; string(got[0]) != "order" || string(got[1]) != "frame" {
 		t.Errorf("got %q", got)
 	}
 	r.current = nil

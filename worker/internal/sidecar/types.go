@@ -2,8 +2,7 @@ package sidecar
 
 import "sync"
 
-// typePickles are the pickled classes of results, by the names of the classes: Dask's
-// task-finished has both.
+// typePickles has the pickled classes of results by name: Dask's task-finished contains both.
 type typePickles struct {
 	mu    sync.Mutex
 	known map[string]typeName
@@ -14,11 +13,11 @@ type typeName struct {
 	pickle []byte
 }
 
-// maxTypes bounds the table; what is beyond goes without its class.
+// maxTypes bounds the table. Results of further classes are reported without the class.
 const maxTypes = 4096
 
-// learn keeps the pickle of a class and returns the name, one string for all its results.
-func (t *typePickles) learn(name string, pickle []byte) string {
+// intern stores the pickle of a class and returns its name, as one string for all its results.
+func (t *typePickles) intern(name string, pickle []byte) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if k, ok := t.known[name]; ok {
@@ -33,17 +32,17 @@ func (t *typePickles) learn(name string, pickle []byte) string {
 	return name
 }
 
-// of returns the pickle of a class, nil if it is not known.
-func (t *typePickles) of(name string) []byte {
+// pickleOf returns the pickle of a class, nil if it is unknown.
+func (t *typePickles) pickleOf(name string) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.known[name].pickle
 }
 
-// Class returns the pickled class of a type that a process has returned; nil for other types and of a nil Sidecar.
+// Class returns the pickled class of a type that a process has returned; nil for other types and for a nil Sidecar.
 func (s *Sidecar) Class(typeName string) []byte {
 	if s == nil {
 		return nil
 	}
-	return s.types.of(typeName)
+	return s.types.pickleOf(typeName)
 }

@@ -13,25 +13,25 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// value is a value in a sidecar. It is the task.Remote of the value in the store.
+// value is a value in a sidecar. It is the task.Remote of a value in the store.
 type value struct {
 	inc    *incarnation
 	handle uint64
 	key    task.Key
-	value  *task.Value // set before others see it
+	value  *task.Value // set before the value is shared
 }
 
-// errSidecarLost is a value that was in a sidecar that has died.
-var errSidecarLost = errors.New("worker: the Python process that held the value has died")
+// errSidecarLost is returned for a value in a sidecar that has died.
+var errSidecarLost = errors.New("worker: Python process that held the value has died")
 
-// pyEncodeError is a value of Python that cannot be serialised, in Python's words. It is a
-// *task.EncodeError to those who ask.
+// pyEncodeError is the exception of Python for a value that cannot be serialized. It matches *task.EncodeError with
+// errors.As.
 type pyEncodeError struct{ text string }
 
 func (e *pyEncodeError) Error() string { return e.text }
 func (e *pyEncodeError) Unwrap() error { return &task.EncodeError{Reason: e.text} }
 
-// newHandle names one more value, or run.
+// newHandle returns a new handle for a value or a run.
 func (s *Sidecar) newHandle() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,8 +39,7 @@ func (s *Sidecar) newHandle() uint64 {
 	return s.handle
 }
 
-// add notes a value that is, or will be at once, in the sidecar. It reports false if that
-// has died.
+// add adds a value that is in the sidecar, or will be. It returns false if the sidecar has died.
 func (i *incarnation) add(v *value) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -51,8 +50,8 @@ func (i *incarnation) add(v *value) bool {
 	return true
 }
 
-// lose ends the incarnation and returns the values that are nowhere else.
-func (i *incarnation) lose() []*value {
+// markDead marks the process as dead and returns the values that have no other copy.
+func (i *incarnation) markDead() []*value {
 	i.mu.Lock()
 	values := i.values
 	i.values, i.free, i.dead = nil, nil, true
@@ -66,8 +65,7 @@ func (i *incarnation) lose() []*value {
 	return lost
 }
 
-// Drop is task.Remote's. Python is told with others, when the next message goes there, or
-// by the housekeeper.
+// Drop implements task.Remote. The handle is sent to Python with others: in a full batch, or by Sweep.
 func (v *value) Drop() {
 	i := v.inc
 	i.mu.Lock()
@@ -84,10 +82,10 @@ func (v *value) Drop() {
 	}
 }
 
-// freeBatch is how many values wait to be freed in the sidecar before it is told at once.
+// freeBatch is the number of handles to free that are sent as a batch.
 const freeBatch = 64
 
-// flush tells Python of the values that nobody needs any more.
+// flush sends the handles of values that are no longer needed.
 func (i *incarnation) flush() {
 	i.mu.Lock()
 	free := i.free
@@ -102,11 +100,11 @@ func (i *incarnation) flush() {
 	}
 	if err := i.p.Notify(i.s.w.Context, "free", msgpack.Raw(b), nil); err != nil && !errors.Is(err, pyproc.ErrExited) &&
 		i.s.w.Context.Err() == nil {
-		i.s.log.Warn("the Python process was not told what to free", "error", err)
+		i.s.log.Warn("cannot send values to free to Python process", "error", err)
 	}
 }
 
-// Fetch is task.Remote's: it has Python serialise the value.
+// Fetch implements task.Remote: Python serializes the value.
 func (v *value) Fetch() (*wire.Serialized, error) {
 	body := msgpack.AppendUint(msgpack.AppendArrayHeader(nil, 1), v.handle)
 	reply, err := v.inc.p.Call(context.Background(), "get", msgpack.Raw(body), nil)
@@ -120,14 +118,14 @@ func (v *value) Fetch() (*wire.Serialized, error) {
 	return serializedOf(reply.Frames)
 }
 
-// serializedOf makes a value of its header and frames, which become the value's.
+// serializedOf returns a value with the given header and frames, which it takes over.
 func serializedOf(frames [][]byte) (*wire.Serialized, error) {
 	if len(frames) == 0 {
-		return nil, errors.New("worker: the Python process answered without a header")
+		return nil, errors.New("worker: reply of the Python process without a header")
 	}
 	r := msgpack.NewReader(frames[0])
 	if r.Kind() != msgpack.MapKind {
-		return nil, errors.New("worker: the Python process answered with a header that is none")
+		return nil, errors.New("worker: reply of the Python process with an invalid header")
 	}
 	s := &wire.Serialized{Header: frames[0], Frames: make([]wire.Frame, len(frames)-1)}
 	for i, f := range frames[1:] {
@@ -136,11 +134,11 @@ func serializedOf(frames [][]byte) (*wire.Serialized, error) {
 	return s, nil
 }
 
-// maxFetches is how many values of Python are serialised at once for one peer.
+// maxFetches is the maximum number of values that Python serializes concurrently for one peer.
 const maxFetches = 4
 
-// Encode has Python serialise what a peer asks for, and leaves out what has been lost with a process: it is reported
-// and made again. A nil Sidecar returns held as it is.
+// Encode makes Python serialize the values that a peer requested, and leaves out those that were lost with a process:
+// they are reported and computed again. A nil Sidecar returns held.
 func (s *Sidecar) Encode(held []*store.Entry) []*store.Entry {
 	if s == nil {
 		return held

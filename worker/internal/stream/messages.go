@@ -11,33 +11,33 @@ import (
 	"go.millstream.dev/worker/internal/record"
 )
 
-// Messages writes the worker's messages. The zero value drops them: there is no scheduler. The holder of the worker's
-// turn owns it.
+// Messages encodes the messages of a worker. Without a Writer it drops them, because there is no scheduler. It is
+// guarded by the worker's turn.
 type Messages struct {
 	// Writer is the stream of the session, nil without one.
 	Writer *rpc.Writer
 
-	// Memory that is used from one message to the next.
+	// Buffers that are reused for each message.
 	keys  []task.Key
 	sizes []int64
 	parts []message.Part
 }
 
-// Linger is how long a message may wait for others if it is not urgent. Dask's workers let 2 ms pass between any two.
+// Linger is how long a non-urgent message may wait for others. Dask workers send at most one batch every 2 ms.
 const Linger = 500 * time.Microsecond
 
-// Flush hands over what was added. What is not urgent may wait for more.
+// Flush sends the added messages. If they are not urgent, they may wait for more.
 func (m *Messages) Flush(urgent bool) {
 	switch {
 	case m.Writer == nil:
 	case urgent:
-		_ = m.Writer.Flush(0) // without a limit it does not fail
+		_ = m.Writer.Flush(0) // cannot fail without a limit
 	default:
 		_ = m.Writer.FlushLater()
 	}
 }
 
-// Raw adds a message that is encoded already, with the frames that its markers count from 1.
+// Raw adds an encoded message, with the frames that its markers number from 1.
 func (m *Messages) Raw(message []byte, frames [][]byte) {
 	if m.Writer == nil {
 		return
@@ -49,8 +49,8 @@ func (m *Messages) Raw(message []byte, frames [][]byte) {
 	m.Writer.Add(message, list)
 }
 
-// Action adds a message that the state asks for, but for the end of a task: see Finished and Erred. Other actions are
-// left alone.
+// Action adds the message of an action of the state, except for finished tasks: see Finished and Erred. It ignores
+// actions without a message.
 func (m *Messages) Action(a *state.Action, stimulus string) {
 	if m.Writer == nil {
 		return
@@ -68,7 +68,7 @@ func (m *Messages) Action(a *state.Action, stimulus string) {
 		f := message.Reschedule{StimulusID: stimulus, Key: a.Key}
 		f.Append(m.begin())
 	case state.SendStealResponse:
-		// The stimulus is that of the request, by which the scheduler finds the request.
+		// The stimulus is that of the request: the scheduler identifies the request by it.
 		f := message.StealResponse{StimulusID: a.Stimulus, Key: a.Key}
 		if a.HasState {
 			f.State = a.State.String()
@@ -83,10 +83,10 @@ func (m *Messages) Action(a *state.Action, stimulus string) {
 	}
 }
 
-// begin returns where the next message goes.
+// begin starts a message and returns its buffer.
 func (m *Messages) begin() *message.Buffer { return &m.Writer.Begin().Buffer }
 
-// keysOf returns the keys of tasks, until the next call.
+// keysOf returns the keys of tasks. The slice is valid until the next call.
 func (m *Messages) keysOf(tasks []*state.Task) []task.Key {
 	m.keys = m.keys[:0]
 	for _, t := range tasks {
@@ -95,7 +95,8 @@ func (m *Messages) keysOf(tasks []*state.Task) []task.Key {
 	return m.keys
 }
 
-// addKeys announces results. Sizes are sent to a scheduler that is to adopt them: only Millstream's is ever asked to.
+// addKeys announces results. Their sizes are sent if the scheduler shall adopt them, which only Millstream schedulers
+// do.
 func (m *Messages) addKeys(a *state.Action, stimulus string) {
 	f := message.AddKeys{StimulusID: stimulus, Keys: m.keysOf(a.Tasks), Adopt: a.Adopt}
 	if a.Adopt {
@@ -108,8 +109,8 @@ func (m *Messages) addKeys(a *state.Action, stimulus string) {
 	f.Append(m.begin())
 }
 
-// Finished adds the message that a task has a result. class is the pickled Python class of the result, nil for types
-// of Go.
+// Finished adds the message that a task has a result. class is the pickled Python class of the result, nil for Go
+// types.
 func (m *Messages) Finished(t *state.Task, runID int64, class []byte, p *record.Parts, stimulus string) {
 	if m.Writer == nil {
 		return
@@ -136,8 +137,8 @@ func (m *Messages) Erred(t *state.Task, runID int64, p *record.Parts, stimulus s
 	f.Append(m.begin())
 }
 
-// partsOf returns the parts of a run's time as Dask's startstops, from which the scheduler learns durations and what
-// its task stream shows of a task. They are valid until the next call.
+// partsOf returns the parts of a run's time as Dask's startstops, from which the scheduler derives durations and its
+// task stream. They are valid until the next call.
 func (m *Messages) partsOf(p *record.Parts) []message.Part {
 	m.parts = m.parts[:0]
 	p.Each(func(action string, start, stop int64) {
@@ -155,14 +156,14 @@ func (m *Messages) Status(status, stimulus string) {
 	}
 }
 
-// KeepAlive adds a message without a meaning, which keeps the connection in use.
+// KeepAlive adds a message without effect, which keeps the connection in use.
 func (m *Messages) KeepAlive() {
 	if m.Writer != nil {
 		new(message.KeepAlive).Append(m.begin())
 	}
 }
 
-// CloseStream adds the last message of a stream. A reason counts as a death of the worker.
+// CloseStream adds the last message of a stream. With a reason, the scheduler counts it as a crash of the worker.
 func (m *Messages) CloseStream(reason string) {
 	if m.Writer != nil {
 		f := message.CloseStream{Reason: reason}

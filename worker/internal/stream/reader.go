@@ -1,5 +1,5 @@
-// Package stream is the form of a worker's stream with its scheduler, Millstream's or Dask's: it reads orders into
-// events of the worker's state, and writes the messages that the state asks for.
+// Package stream encodes and decodes the stream between a worker and its scheduler, of Millstream or Dask: it decodes
+// messages to events of the state, and encodes the messages of the resulting actions.
 package stream
 
 import (
@@ -13,21 +13,21 @@ import (
 	"go.millstream.dev/worker/internal/pyspec"
 )
 
-// Reader turns the scheduler's messages into events. It belongs to the holder of the worker's turn, and uses its memory
-// again for each message: events borrow from it and from the message. The zero value is ready.
+// Reader decodes messages of the scheduler to events. It is guarded by the worker's turn, and reuses its memory for
+// each message: events borrow from it and from the message. The zero value is ready to use.
 type Reader struct {
 	compute   message.ComputeTask
 	free      message.FreeKeys
 	remove    message.RemoveReplicas
 	event     state.ComputeTask
 	deps      []state.Dep
-	holders   []string // what Dep.WhoHas points into
+	holders   []string // backing array of Dep.WhoHas
 	resources []state.Resource
-	addresses map[string]string // each address of a peer once
+	addresses map[string]string // interned addresses of peers
 }
 
-// Event returns the event of the message that ops is at, if it is about tasks or data and no compute-task; nil for
-// others. It borrows from the reader until Forget or the next call.
+// Event returns the event of the current message of ops, if it is about tasks or data and is not a compute-task;
+// otherwise nil. The event borrows from the reader until Forget or the next call.
 func (in *Reader) Event(ops *message.Ops) (state.Event, error) {
 	switch string(ops.Op()) {
 	case "free-keys":
@@ -68,7 +68,7 @@ func (in *Reader) Event(ops *message.Ops) (state.Event, error) {
 	return nil, nil
 }
 
-// inOp names the op in an error about what is in a field.
+// inOp adds the op to an error about the content of a field.
 func inOp(ops *message.Ops, err error) error {
 	if err != nil {
 		err = fmt.Errorf("%s: field %w", ops.Op(), err)
@@ -76,13 +76,14 @@ func inOp(ops *message.Ops, err error) error {
 	return err
 }
 
-// Forget drops the references to the last message that the reader's memory has.
+// Forget drops the reader's references to the last message.
 func (in *Reader) Forget() {
 	clear(in.free.Keys)
 	clear(in.remove.Keys)
 }
 
-// Task reads the compute-task that ops is at. What it returns borrows from the reader and from m, until the next call.
+// Task reads the compute-task at the position of ops. The result borrows from the reader and from m, until the next
+// call.
 func (in *Reader) Task(ops *message.Ops, m *wire.Message) (*state.ComputeTask, error) {
 	c, ev := &in.compute, &in.event
 	if err := c.Read(ops); err != nil {
@@ -112,12 +113,12 @@ func (in *Reader) task(c *message.ComputeTask, ev *state.ComputeTask, m *wire.Me
 	} else if spec, bad := pyspec.FromMessage(m, &c.RunSpec); bad == nil {
 		ev.Spec = spec
 	} else {
-		ev.Data = bad // it fails when it is run, with the reason
+		ev.Data = bad // the task fails with this error when it is run
 	}
 	return err
 }
 
-// readPriority takes the first three numbers.
+// readPriority reads the first three numbers.
 func readPriority(raw []byte) (p state.Priority, err error) {
 	if len(raw) == 0 {
 		return p, nil
@@ -133,7 +134,7 @@ func readPriority(raw []byte) (p state.Priority, err error) {
 	return p, err
 }
 
-// Deps reads who_has and, if there is one, nbytes. What it returns is valid until the next call.
+// Deps reads who_has and, if present, nbytes. The result is valid until the next call.
 func (in *Reader) Deps(whoHas, nbytes []byte) ([]state.Dep, error) {
 	deps, holders := in.deps[:0], in.holders[:0]
 	defer func() { in.deps, in.holders = deps, holders }()
@@ -166,8 +167,7 @@ func (in *Reader) Deps(whoHas, nbytes []byte) ([]state.Dep, error) {
 	return deps, nil
 }
 
-// maxAddresses bounds the table of addresses: a cluster has thousands of workers, not more
-// over the life of one.
+// maxAddresses bounds the table of addresses.
 const maxAddresses = 1 << 16
 
 func (in *Reader) readAddresses(r *msgpack.Reader, to []string) ([]string, error) {
@@ -193,7 +193,7 @@ func (in *Reader) readAddresses(r *msgpack.Reader, to []string) ([]string, error
 	return to, nil
 }
 
-// readSizes fills the sizes in, which come in the same order as a rule.
+// readSizes sets the sizes of deps. They usually have the same order.
 func readSizes(raw []byte, deps []state.Dep) error {
 	if len(raw) == 0 {
 		return nil

@@ -14,11 +14,11 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// link is a connection to a peer for one request, out of one of the pools.
+// link is a connection to a peer for one request, from one of the pools.
 type link struct {
 	comm    comm.Comm
-	release func(err error) // gives the connection back, or ends it
-	failed  func(err error) // reports that the connection was no good
+	release func(err error) // returns the connection to its pool, or closes it
+	failed  func(err error) // reports that the connection failed
 }
 
 // scheme returns the scheme of the address: tcp, tls, inproc, ucxx, …
@@ -27,14 +27,15 @@ func (l link) scheme() string {
 	return scheme
 }
 
-func (l link) ask(ctx context.Context, request *wire.Message) (*wire.Message, error) {
+// exchange sends a request and returns the reply.
+func (l link) exchange(ctx context.Context, request *wire.Message) (*wire.Message, error) {
 	if err := l.comm.Write(ctx, request); err != nil {
 		return nil, err
 	}
 	if c, ok := l.comm.(interface {
 		ReadSoon(context.Context) (*wire.Message, error)
 	}); ok {
-		return c.ReadSoon(ctx) // waking up costs more than a peer needs to answer
+		return c.ReadSoon(ctx) // polling is faster than a wakeup for short replies
 	}
 	return l.comm.Read(ctx)
 }
@@ -63,7 +64,7 @@ func (m *Manager) laneFailed(peer string, err error) {
 	m.log.Warn("a lane failed; data goes over the control connection", "peer", peer, "error", err)
 }
 
-// connect returns a connection to a peer, over its data connection if it has one and fast is set.
+// connect returns a connection to a peer: its data connection if it has one and fast is set.
 func (m *Manager) connect(ctx context.Context, peer string, fast bool) (link, error) {
 	if fast && m.lanes != nil {
 		// A peer that cannot be asked cannot be reached below either, and the error is found there.
@@ -133,8 +134,8 @@ func invitedPeer(peer, local, laneAddress string) string {
 	return peer
 }
 
-// Listen opens the worker's own data connection, given the address of its control connection. Without UCX there is
-// none, which is logged.
+// Listen opens the data connection of the worker, given the address of its control connection. Without UCX it logs that
+// there is none.
 func (m *Manager) Listen(ctx context.Context, control string) error {
 	m.address = control
 	if m.cfg.Listen == "" {
@@ -145,7 +146,7 @@ func (m *Manager) Listen(ctx context.Context, control string) error {
 		return err
 	}
 	cfg := m.cfg.Accept
-	cfg.RequireEncryption = false // the invitation admits, and data does not leave the machine unless that is trusted
+	cfg.RequireEncryption = false // the invitation admits peers; data leaves the machine only if trusted
 	cfg.Admit = m.invitations.Admit
 	address := m.listenAddress()
 	if m.exposes(address) {
@@ -166,7 +167,7 @@ func (m *Manager) Listen(ctx context.Context, control string) error {
 		Ask: m.askLanes})
 	m.server = rpc.NewServer(rpc.Config{Type: "Lane", Logger: m.log})
 	for _, op := range m.server.Ops() {
-		m.server.Handle(op, nil) // it is for data alone
+		m.server.Handle(op, nil) // data only
 	}
 	m.server.Handle("get_data", m.GetData)
 	m.w.Go(func() { _ = m.server.Serve(m.w.Context, l) })
@@ -179,7 +180,7 @@ func (m *Manager) listenAddress() string {
 	if !strings.HasPrefix(rest, ":") {
 		return m.cfg.Listen
 	}
-	host := "127.0.0.1" // it has no encryption: others reach it only if they are trusted
+	host := "127.0.0.1" // unencrypted: reachable from other hosts only if trusted
 	if m.cfg.Trusted {
 		var err error
 		if host, _, err = comm.AddressHostPort(m.address); err != nil {
@@ -190,7 +191,7 @@ func (m *Manager) listenAddress() string {
 }
 
 // exposes reports whether a data connection at an address would make this process listen on the network, although its
-// own connections are encrypted: UCX listens on the interfaces by which it reaches an address, also when it dials.
+// own connections are encrypted: UCX listens on the interfaces through which it reaches an address, also when it dials.
 func (m *Manager) exposes(address string) bool {
 	if m.cfg.Trusted || !m.encrypted() {
 		return false
@@ -199,7 +200,7 @@ func (m *Manager) exposes(address string) bool {
 	return err == nil && !commaddr.IsLoopback(host)
 }
 
-// encrypted reports whether the worker's own address has encryption.
+// encrypted reports whether the address of the worker is encrypted.
 func (m *Manager) encrypted() bool {
 	scheme, _ := commaddr.Parse(m.address)
 	return scheme == "tls" || m.cfg.Accept.RequireEncryption

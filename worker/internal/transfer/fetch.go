@@ -14,22 +14,22 @@ import (
 	"go.millstream.dev/worker/internal/record"
 )
 
-// Fetch is one transfer of results from a peer. It belongs to its goroutine until it is delivered.
+// Fetch is one transfer of results from a peer. It is owned by its goroutine until it is delivered.
 type Fetch struct {
 	Peer   string
 	Keys   []task.Key
-	Stored []state.Stored // what has arrived, with its values
+	Stored []state.Stored // the received results, in the order of Values
 	Values []*task.Value
-	Busy   bool // the peer had no room for the request
-	Device bool // most of it came into memory of this worker's GPU
+	Busy   bool // the peer rejected the request for now
+	Device bool // most of it is in memory of this worker's GPU
 	Err    error
 	Took   record.Period
 }
 
-// ErrUnreadable is found in the errors of replies that arrived but are no data: asking again would not help.
-var ErrUnreadable = errors.New("the answer cannot be read")
+// ErrUnreadable is returned for replies that cannot be decoded: a retry would not help.
+var ErrUnreadable = errors.New("unreadable reply")
 
-// Start starts a transfer, whose end Deliver gets.
+// Start starts a transfer. Deliver receives the result.
 func (m *Manager) Start(peer string, keys []task.Key) {
 	f := &Fetch{Peer: peer, Keys: keys}
 	m.w.Go(func() {
@@ -41,7 +41,7 @@ func (m *Manager) Start(peer string, keys []task.Key) {
 	})
 }
 
-// busyPause is how long a busy peer is left alone, Dask's.
+// busyPause is the delay before a busy peer is tried again, as in Dask.
 const busyPause = 150 * time.Millisecond
 
 // FetchOne fetches a result from the first of its holders that has it, and reports whether there is one.
@@ -67,13 +67,13 @@ func (m *Manager) FetchOne(ctx context.Context, key task.Key, holders []string) 
 	return nil, false
 }
 
-// fetch asks a peer for results, over a data connection if there is one, and fills f with those that the peer has of
-// the keys.
+// fetch requests results from a peer, over a data connection if there is one, and sets the fields of f to those of the
+// keys that the peer has.
 func (m *Manager) fetch(ctx context.Context, f *Fetch) (err error) {
 	request := getDataRequest(f.Keys, m.address)
 	r := Record{Peer: f.Peer, Incoming: true, Start: time.Now()}
-	// A connection that was kept may have ended unnoticed, and a data connection may fail: asking again does no harm.
-	// The last attempt is on the control connection.
+	// An idle connection may have ended unnoticed, and a data connection may fail: requests can be repeated safely. The
+	// last attempt uses the control connection.
 	for attempt := range 3 {
 		var l link
 		if l, err = m.connect(ctx, f.Peer, attempt < 2); err != nil {
@@ -81,14 +81,14 @@ func (m *Manager) fetch(ctx context.Context, f *Fetch) (err error) {
 		}
 		r.Scheme = l.scheme()
 		var reply *wire.Message
-		if reply, err = l.ask(ctx, request); err != nil {
+		if reply, err = l.exchange(ctx, request); err != nil {
 			l.failed(err)
 			if ctx.Err() != nil {
 				break
 			}
 			continue
 		}
-		r.arrived() // what follows is the acknowledgement, for which no task waits
+		r.markArrived() // no task waits for the acknowledgement that follows
 		f.Values, f.Stored, f.Busy, err = readData(reply, f.Keys)
 		r.count(l.comm, reply)
 		f.Device = r.DeviceBytes > r.Bytes/2
@@ -100,15 +100,15 @@ func (m *Manager) fetch(ctx context.Context, f *Fetch) (err error) {
 		break
 	}
 	if err != nil && f.Values != nil && !errors.Is(err, ErrUnreadable) {
-		err = nil // all has arrived; only the acknowledgement got lost
+		err = nil // only the acknowledgement failed
 	}
-	r.end(f.Busy, err)
+	r.finish(f.Busy, err)
 	r.Keys = len(f.Values)
-	m.note(&r)
+	m.record(&r)
 	return err
 }
 
-// okMessage is the acknowledgement of data: the bare string "OK".
+// okMessage is the acknowledgement of data: the string "OK".
 var okMessage = &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte{0xa2, 'O', 'K'})}}
 
 func getDataRequest(keys []task.Key, who string) *wire.Message {
@@ -127,9 +127,9 @@ func getDataRequest(keys []task.Key, who string) *wire.Message {
 	return &wire.Message{Frames: []wire.Frame{wire.HeapFrame(b)}}
 }
 
-// readData reads the answer to get_data. Keys that nobody asked for are passed over.
+// readData reads the reply to get_data. It skips keys that were not requested.
 func readData(m *wire.Message, keys []task.Key) (values []*task.Value, stored []state.Stored, busy bool, err error) {
-	values, stored, status, err := walkData(m, keys)
+	values, stored, status, err := decodeData(m, keys)
 	if err != nil {
 		return nil, nil, false, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
@@ -139,17 +139,17 @@ func readData(m *wire.Message, keys []task.Key) (values []*task.Value, stored []
 	case "busy":
 		return nil, nil, true, nil
 	}
-	// An error of the peer's handler.
+	// The handler of the peer has failed.
 	v, err := wire.Decode(m, wire.DecodeOptions{})
 	if err == nil {
 		if err = rpc.ReplyError("get_data", "the peer", v); err == nil {
-			err = fmt.Errorf("unexpected answer %.200q", fmt.Sprint(v))
+			err = fmt.Errorf("unexpected reply %.200q", fmt.Sprint(v))
 		}
 	}
 	return nil, nil, false, fmt.Errorf("%w: %w", ErrUnreadable, err)
 }
 
-func walkData(m *wire.Message, keys []task.Key) (values []*task.Value, stored []state.Stored, status string,
+func decodeData(m *wire.Message, keys []task.Key) (values []*task.Value, stored []state.Stored, status string,
 	err error) {
 	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
 		return nil, nil, "", errors.New("no body")

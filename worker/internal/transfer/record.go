@@ -7,8 +7,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Record is one transfer of data between a worker and a peer or a client. See worker.Transfer, which has the same
-// fields.
+// Record describes one transfer of data between a worker and a peer or a client. worker.Transfer has the same fields
+// and documents them.
 type Record struct {
 	Peer        string
 	Incoming    bool
@@ -23,10 +23,10 @@ type Record struct {
 	Error       string
 }
 
-// largeTransfer is from how many bytes on the cost of asking UCX for its transports does not matter.
+// largeTransfer is the size in bytes from which the cost of a query for UCX transports is negligible.
 const largeTransfer = 1 << 20
 
-// count notes what a message carries, and over what it came or went if that is of interest.
+// count sets the sizes of a message, and the transports of large or device transfers.
 func (r *Record) count(c comm.Comm, m *wire.Message) {
 	r.Bytes, r.DeviceBytes = m.Size(), 0
 	for _, f := range m.Frames {
@@ -39,12 +39,12 @@ func (r *Record) count(c comm.Comm, m *wire.Message) {
 	}
 }
 
-// arrived notes that the data is here.
-func (r *Record) arrived() { r.Took = time.Since(r.Start) }
+// markArrived records that the data has arrived.
+func (r *Record) markArrived() { r.Took = time.Since(r.Start) }
 
-func (r *Record) end(busy bool, err error) {
+func (r *Record) finish(busy bool, err error) {
 	if r.Took == 0 {
-		r.arrived()
+		r.markArrived()
 	}
 	r.Duration = r.Took.Seconds()
 	if busy {

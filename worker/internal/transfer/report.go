@@ -7,10 +7,10 @@ import (
 	"go.millstream.dev/worker/internal/record"
 )
 
-// maxReported bounds the transfers that one heartbeat lists. Those beyond it are added up by data connection.
+// maxReported bounds the transfers that one heartbeat lists. Further ones are summed by the scheme of their connection.
 const maxReported = 1000
 
-// reportLog collects the transfers since the last heartbeat for the scheduler's log and metrics. Any goroutine may
+// reportLog collects the transfers since the last heartbeat for the log and metrics of the scheduler. Any goroutine may
 // use it.
 type reportLog struct {
 	mu   sync.Mutex
@@ -18,13 +18,13 @@ type reportLog struct {
 	sums map[string]sum
 }
 
-// sum is the sum of incoming transfers that are not listed. Each transfer has two ends; the incoming one counts.
+// sum is the sum of incoming transfers that are not listed. Both ends report a transfer; the incoming one counts.
 type sum struct {
 	count, bytes int64
 	seconds      float64
 }
 
-// add notes a transfer that has ended. Failed ones are the business of the worker's own records.
+// add adds a transfer that has ended. Failed transfers are only in the records of the worker.
 func (l *reportLog) add(t *Record) {
 	if t.Error != "" {
 		return
@@ -49,7 +49,7 @@ func (l *reportLog) addSum(lane string, s sum) {
 	l.sums[lane] = sum{all.count + s.count, all.bytes + s.bytes, all.seconds + s.seconds}
 }
 
-// Report is what one heartbeat reports.
+// Report holds the transfers of one heartbeat.
 type Report struct {
 	list []Record
 	sums map[string]sum
@@ -58,7 +58,7 @@ type Report struct {
 // TakeReport returns the transfers since the last call.
 func (m *Manager) TakeReport() Report { return m.unreported.take() }
 
-// PutBack adds a report that could not be sent to the next one.
+// PutBack adds the transfers of a report that could not be sent to the next one.
 func (m *Manager) PutBack(r Report) { m.unreported.putBack(r) }
 
 func (l *reportLog) take() Report {
@@ -80,7 +80,7 @@ func (l *reportLog) putBack(r Report) {
 	}
 }
 
-// Extensions returns the part of a heartbeat that has the transfers: see the documentation of package scheduler.
+// Extensions returns the extension of a heartbeat with the transfers, see the documentation of package scheduler.
 func (r Report) Extensions() msgpack.Map {
 	if len(r.list) == 0 && len(r.sums) == 0 {
 		return msgpack.Map{}

@@ -17,8 +17,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// GetData serves results: {status, data}, which the peer acknowledges with a bare "OK". What is not here is left out. A
-// peer that comes when too many are served already gets the reply that the worker is busy, and comes again.
+// GetData handles get_data: it replies {status, data}, which the peer acknowledges with "OK". Missing results are left
+// out. If too many transfers are in progress, the reply is that the worker is busy, and the peer retries.
 func (m *Manager) GetData(ctx context.Context, r *rpc.Request) (any, error) {
 	limit := int64(m.cfg.Outgoing)
 	if r.Comm.Info().SameHost {
@@ -55,7 +55,7 @@ func (m *Manager) GetData(ctx context.Context, r *rpc.Request) (any, error) {
 	}); err != nil {
 		return nil, &rpc.ArgumentError{Op: r.Op, Name: "keys", Reason: err.Error()}
 	}
-	held = m.w.Encode(m.opened(held))
+	held = m.w.Encode(m.openAll(held))
 	reply, nbytes, err := m.dataMessage(held)
 	if err != nil {
 		return nil, err
@@ -70,33 +70,33 @@ func (m *Manager) GetData(ctx context.Context, r *rpc.Request) (any, error) {
 	dropCopies(held)
 	note.Keys = len(held)
 	note.count(r.Comm, reply)
-	note.end(false, err)
-	m.note(&note)
-	return rpc.NoReply, m.served(r, who, len(held), nbytes, err)
+	note.finish(false, err)
+	m.record(&note)
+	return rpc.NoReply, m.finishServing(r, who, len(held), nbytes, err)
 }
 
-// served handles the end of a transfer to a peer.
-func (m *Manager) served(r *rpc.Request, who string, keys int, nbytes int64, err error) error {
+// finishServing handles the result of a transfer to a peer.
+func (m *Manager) finishServing(r *rpc.Request, who string, keys int, nbytes int64, err error) error {
 	switch {
 	case err == nil:
 	case errors.Is(err, errNoAck):
-		// It holds one of the places of Outgoing, which others need.
+		// The peer occupies one of the slots of Outgoing, which others need.
 		r.Comm.Abort()
 		m.log.Warn("peer did not acknowledge data; connection closed", "peer", who, "address", r.Comm.PeerAddr(),
 			"keys", keys,
 			"bytes", nbytes, "after", m.ackTime(nbytes))
 	case errors.Is(err, comm.ErrClosed):
-		// It went away, with the data or without; if it still wants any, it asks again.
+		// The peer disconnected, with the data or without; it retries if it still needs data.
 		m.log.Debug("peer closed the connection before it acknowledged data", "peer", who, "error", err)
 	default:
-		r.Comm.Abort() // the peer may be in the middle of the reply
+		r.Comm.Abort() // the peer may have read a part of the reply
 		return fmt.Errorf("worker: data for %s: %w", who, err)
 	}
 	return nil
 }
 
-// opened reads what is on disk, and leaves out what cannot be read: it is lost.
-func (m *Manager) opened(held []*store.Entry) []*store.Entry {
+// openAll reads spilled results, and leaves out those that cannot be read: they are lost.
+func (m *Manager) openAll(held []*store.Entry) []*store.Entry {
 	return slices.DeleteFunc(held, func(e *store.Entry) bool {
 		_, err := e.Open()
 		if err != nil {
@@ -107,7 +107,7 @@ func (m *Manager) opened(held []*store.Entry) []*store.Entry {
 	})
 }
 
-// dropCopies forgets the frames that were made for a peer of values that are held outside of the process.
+// dropCopies drops the frames that were made for a peer from values that are held outside of the process.
 func dropCopies(held []*store.Entry) {
 	for _, e := range held {
 		if v, err := e.Open(); err == nil && v.Remote() != nil {
@@ -118,10 +118,10 @@ func dropCopies(held []*store.Entry) {
 
 var errNoAck = errors.New("worker: peer did not acknowledge data in time")
 
-// slowestPeer is the least rate at which a peer may take data, in bytes per second.
+// slowestPeer is the minimum rate at which a peer must receive data, in bytes per second.
 const slowestPeer = 1 << 20
 
-// ackTime is how long sending so many bytes and the acknowledgement may take.
+// ackTime returns how long sending nbytes and the acknowledgement may take.
 func (m *Manager) ackTime(nbytes int64) time.Duration {
 	return m.cfg.AckTimeout + time.Duration(float64(nbytes)/slowestPeer*float64(time.Second))
 }
@@ -147,7 +147,7 @@ func sendAndAwaitAck(ctx context.Context, c comm.Comm, m *wire.Message) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the peer answered %.40q instead of OK", reply.Body())
+	return fmt.Errorf("peer replied %.40q instead of OK", reply.Body())
 }
 
 // dataMessage returns the reply to get_data: small values in the body, others in frames.
@@ -182,7 +182,7 @@ func (m *Manager) dataMessage(held []*store.Entry) (reply *wire.Message, nbytes 
 		}
 		s, err := v.Retained()
 		if err != nil {
-			// Only a task that opens this value is to fail, not all that were asked for with it.
+			// Only a task that opens this value shall fail, not all that are in the same request.
 			if s, err = errorValue(e.Key(), err); err != nil {
 				return nil, 0, err
 			}
@@ -194,7 +194,7 @@ func (m *Manager) dataMessage(held []*store.Entry) (reply *wire.Message, nbytes 
 	return reply, nbytes, nil
 }
 
-var errActor = errors.New("it is an actor, which stays where it is: call its methods")
+var errActor = errors.New("result is an actor, which cannot be moved; call its methods")
 
 // appendSerialized adds the frames of a value to a message and appends its marker.
 func appendSerialized(b []byte, m *wire.Message, s *wire.Serialized) []byte {
@@ -207,8 +207,8 @@ func appendSerialized(b []byte, m *wire.Message, s *wire.Serialized) []byte {
 	return b
 }
 
-// errorValue stands for a value that has no form outside of its process: Dask's family
-// "error", which whoever opens it gets as an error.
+// errorValue returns the replacement of a value that cannot be encoded: Dask's family "error", which raises an error
+// when it is opened.
 func errorValue(key task.Key, cause error) (*wire.Serialized, error) {
 	header, err := msgpack.Append(nil, msgpack.MapOf("serializer", "error", "compression", []any{nil, nil},
 		"num-sub-frames", 2))

@@ -6,34 +6,34 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// traffic measures how fast data comes from peers. Any goroutine may use it.
+// traffic measures the bandwidth of transfers from peers. Any goroutine may use it.
 type traffic struct {
-	mu        sync.Mutex // owns what follows
+	mu        sync.Mutex // guards the fields below
 	bandwidth float64    // bytes per second
 	peers     map[string]measured
 }
 
-// measured is the bandwidth to one peer, in bytes per second, and of how many transfers.
+// measured is the bandwidth to one peer, in bytes per second, and the number of measured transfers.
 type measured struct {
 	rate  float64
 	count int64
 }
 
-// startBandwidth is Dask's guess (distributed.scheduler.bandwidth).
+// startBandwidth is Dask's initial value (distributed.scheduler.bandwidth).
 const startBandwidth = 100_000_000
 
-// maxPeers bounds what is remembered about peers.
+// maxPeers bounds the table of peers.
 const maxPeers = 1024
 
-// note keeps the record of a transfer that has ended.
-func (m *Manager) note(r *Record) {
+// record records a transfer that has ended.
+func (m *Manager) record(r *Record) {
 	m.records.Add(*r)
 	m.unreported.add(r)
-	m.traffic.learn(r)
+	m.traffic.observe(r)
 }
 
-// learn takes the bandwidth of large transfers into account, as Dask does.
-func (n *traffic) learn(r *Record) {
+// observe updates the bandwidth with a large transfer, as Dask does.
+func (n *traffic) observe(r *Record) {
 	if r.Error != "" || !r.Incoming || r.Bytes < 1_000_000 {
 		return
 	}
@@ -58,7 +58,7 @@ func (n *traffic) total() float64 {
 	return n.bandwidth
 }
 
-// Bandwidths returns the part of a heartbeat that the scheduler learns the network from.
+// Bandwidths returns the bandwidths for a heartbeat.
 func (m *Manager) Bandwidths() msgpack.Map { return m.traffic.bandwidths() }
 
 func (n *traffic) bandwidths() msgpack.Map {

@@ -18,12 +18,12 @@ func TestTraffic(t *testing.T) {
 	small, out, failed := second, second, second
 	small.Bytes, out.Incoming, failed.Error = 999_999, false, "busy"
 	for _, r := range []Record{small, out, failed} {
-		n.learn(&r)
+		n.observe(&r)
 	}
 	if got := n.total(); got != startBandwidth || n.peers != nil {
 		t.Errorf("%v was learned from what tells nothing, of %v", got, n.peers)
 	}
-	n.learn(&second)
+	n.observe(&second)
 	if got, want := n.total(), 0.95*startBandwidth+0.05*2e8; math.Abs(got-want) > 1 {
 		t.Errorf("bandwidth %v, want %v", got, want)
 	}
@@ -31,7 +31,7 @@ func TestTraffic(t *testing.T) {
 		t.Errorf("of the first transfer of a peer %+v is learned", got)
 	}
 	second.Took = 2 * time.Second
-	n.learn(&second)
+	n.observe(&second)
 	if got := n.peers["tcp://a"]; math.Abs(got.rate-(0.95*2e8+0.05*1e8)) > 1 || got.count != 2 {
 		t.Errorf("of the second %+v", got)
 	}
@@ -43,7 +43,7 @@ func TestTraffic(t *testing.T) {
 	}
 	for i := range 3 * maxPeers {
 		second.Peer = fmt.Sprint("tcp://", i)
-		n.learn(&second)
+		n.observe(&second)
 	}
 	if len(n.peers) > maxPeers {
 		t.Errorf("%d peers are remembered", len(n.peers))
@@ -52,7 +52,7 @@ func TestTraffic(t *testing.T) {
 
 func TestRecordEnd(t *testing.T) {
 	r := Record{Start: time.Now().Add(-time.Second)}
-	r.arrived()
+	r.markArrived()
 	took := r.Took
 	r.Start = r.Start.Add(-time.Hour)
 	r.end(true, nil)

@@ -1,5 +1,5 @@
-// Package transfer moves results between a worker and its peers: it fetches what tasks need, serves get_data, opens
-// data connections next to the control connections, and keeps records of what was moved and how fast.
+// Package transfer moves results between a worker and its peers: it fetches the dependencies of tasks, serves get_data,
+// opens data connections next to the control connections, and records transfers and their bandwidth.
 package transfer
 
 import (
@@ -19,43 +19,44 @@ import (
 	"go.millstream.dev/worker/internal/record"
 )
 
-// Config describes a Manager.
+// Config configures a Manager.
 type Config struct {
 	Logger  *slog.Logger
 	Network comm.Network
-	// Dial is how peers are connected to, Accept how the data connection is served.
+	// Dial configures connections to peers, Accept the listener of the data connection.
 	Dial   comm.DialConfig
 	Accept comm.ListenConfig
 	// Listen is the address of the data connection, "" for none; Trusted allows data connections to other hosts.
 	Listen  string
 	Trusted bool
-	// Outgoing bounds how many transfers to peers run at once.
+	// Outgoing bounds the number of concurrent transfers to peers.
 	Outgoing int
-	// AckTimeout is how long a peer may take to acknowledge data, besides a second for each MiB.
+	// AckTimeout is how long a peer may take to acknowledge data, plus one second per MiB.
 	AckTimeout time.Duration
-	// Records is how many transfers are remembered.
+	// Records is the number of transfers that are recorded.
 	Records int
 	// Data holds the results.
 	Data *store.Store
-	// Worker is what the Manager needs of its worker.
+	// Worker has the functions of the worker.
 	Worker Worker
 }
 
-// Worker is what a Manager needs of its worker. All fields must be set.
+// Worker has the functions of a worker that a Manager uses. All fields must be set.
 type Worker struct {
-	// Context ends with the worker.
+	// Context ends when the worker closes.
 	Context context.Context
-	// Go starts a goroutine that the end of the worker waits for.
+	// Go starts a goroutine for which the worker waits when it closes.
 	Go func(func())
 	// Paused reports whether the worker is short of memory: it then serves one peer at a time.
 	Paused func() bool
 	// Lost is called with a result that cannot be read back from disk.
 	Lost func(key task.Key, err error)
-	// Encode encodes what is held outside of the process, and returns what is left of held; it releases the others.
+	// Encode encodes values that are held outside of the process. It returns the remaining entries of held and releases
+	// the others.
 	Encode func(held []*store.Entry) []*store.Entry
-	// IsActor reports whether a result is an actor, which does not travel.
+	// IsActor reports whether a result is an actor, which cannot be moved.
 	IsActor func(key task.Key) bool
-	// Room waits until the values of a Fetch fit into memory. Deliver takes over a Fetch that is over.
+	// Room waits until the values of a Fetch fit into memory. Deliver takes over a Fetch that has ended.
 	Room    func(f *Fetch)
 	Deliver func(f *Fetch)
 }
@@ -90,8 +91,8 @@ func New(cfg Config) *Manager {
 		records: record.NewRing[Record](cfg.Records)}
 }
 
-// dialTimeout returns how long connecting to a peer may take. A peer that the scheduler knows listens already, so that
-// a refusal means that it is dead.
+// dialTimeout returns the timeout of connecting to a peer. Peers that the scheduler reports are already listening: a
+// rejected connection means that the peer is dead.
 func dialTimeout(configured time.Duration) time.Duration {
 	const limit = 3 * time.Second
 	if configured > 0 {
@@ -124,9 +125,9 @@ func (m *Manager) Records() []Record { return m.records.All() }
 
 // Counts are counters of outgoing transfers.
 type Counts struct {
-	// Open transfers and their bytes.
+	// Open and OpenBytes count the transfers in progress.
 	Open, OpenBytes int64
-	// Total transfers and bytes since the start.
+	// Total and TotalBytes count all transfers since the start.
 	Total, TotalBytes int64
 }
 

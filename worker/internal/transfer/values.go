@@ -39,10 +39,10 @@ func ReadValues(m *wire.Message, r *msgpack.Reader, wanted []task.Key) ([]*task.
 		}
 		v, err := ReadValue(m, raw)
 		if err != nil {
-			return nil, nil, fmt.Errorf("the value of %v: %w", key, err)
+			return nil, nil, fmt.Errorf("value of %v: %w", key, err)
 		}
 		if wanted != nil {
-			delete(set, string(key)) // of two values for a key the first counts
+			delete(set, string(key)) // the first of two values for a key counts
 		}
 		values = append(values, v)
 		stored = append(stored, state.Stored{Key: key, NBytes: v.Size(), TypeName: v.Type()})
@@ -50,7 +50,7 @@ func ReadValues(m *wire.Message, r *msgpack.Reader, wanted []task.Key) ([]*task.
 	return values, stored, nil
 }
 
-// ReadValue returns the value of one field of a message: closed if it came in frames.
+// ReadValue returns the value of one field of a message. Values in frames stay encoded.
 func ReadValue(m *wire.Message, raw []byte) (*task.Value, error) {
 	r := msgpack.NewReader(raw)
 	if k := r.Kind(); k != msgpack.MapKind && k != msgpack.Array {
