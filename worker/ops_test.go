@@ -209,8 +209,8 @@ func TestHTTP(t *testing.T) {
 		"/millstream/tasks?n=0":     {"[]"},
 		"/millstream/transfers":     {"["},
 		"/millstream/worker":        {w.Address(), `"memory":1`, task.Hash()},
-		"/millstream/tasks?n=-1":    {"not negative"},
-		"/millstream/transfers?n=a": {"not negative"},
+		"/millstream/tasks?n=-1":    {"non-negative"},
+		"/millstream/transfers?n=a": {"non-negative"},
 	} {
 		r, err := http.Get("http://" + w.Dashboard() + path)
 		if err != nil {

@@ -217,7 +217,7 @@ func TestServer(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/list?n=-1", "/list?n=x"} {
-		if code, got := get(t, s, path); code != http.StatusBadRequest || !strings.Contains(got, "not negative") {
+		if code, got := get(t, s, path); code != http.StatusBadRequest || !strings.Contains(got, "non-negative") {
 			t.Errorf("%s: %d, %q", path, code, got)
 		}
 	}

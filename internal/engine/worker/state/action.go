@@ -6,42 +6,41 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// ActionKind says what an Action asks for and which of its fields are set.
+// ActionKind specifies the kind of an Action and which of its fields are set.
 type ActionKind uint8
 
 const (
-	// DoExecute: run Task, then apply ExecuteSuccess, ExecuteFailure or Reschedule. The values
-	// of its dependencies are in the store now; take hold of them before the next event.
+	// DoExecute starts a run of Task, which ends with ExecuteSuccess, ExecuteFailure or Reschedule. The values of its
+	// dependencies are in the store now; hold them before the next event.
 	DoExecute ActionKind = iota
-	// DoCancel: nobody waits for the run of Task any more: its context may be cancelled. It
-	// must still end with an event. Task.Data may already be that of the next order.
+	// DoCancel reports that the run of Task is no longer needed: its context may be canceled. The run must still end
+	// with an event. Task.Data may already be that of the next ComputeTask.
 	DoCancel
-	// DoGather: fetch Tasks, NBytes together, from Peer, then apply one of the Gather events.
+	// DoGather fetches Tasks, NBytes together, from Peer. The transfer ends with one of the Gather events.
 	DoGather
-	// DoRetryBusy: apply RetryBusy for Peer after the time After.
+	// DoRetryBusy applies RetryBusy for Peer after the duration After.
 	DoRetryBusy
-	// DoDelete: delete the value of Key from the store. Task is nil if it was never known.
+	// DoDelete deletes the value of Key from the store. Task is nil if it was never known.
 	DoDelete
 
-	// SendTaskFinished: Task's result is here, run as RunID. (task-finished)
+	// SendTaskFinished reports the result of Task, run as RunID. (task-finished)
 	SendTaskFinished
-	// SendTaskErred: Task, run as RunID, has failed with Failure. (task-erred)
+	// SendTaskErred reports that Task, run as RunID, has failed with Failure. (task-erred)
 	SendTaskErred
-	// SendAddKeys: replicas of Tasks are here. With Adopt they may be results that the
-	// scheduler does not know to have been made: those of runs that another scheduler, or the
-	// same before its restart, has ordered. (add-keys)
+	// SendAddKeys reports replicas of Tasks. With Adopt they may be results that are new to the scheduler: those of
+	// runs that another scheduler, or the same before its restart, has assigned. (add-keys)
 	SendAddKeys
-	// SendReleaseData: Key is not here, or no longer. (release-worker-data)
+	// SendReleaseData reports that Key is not here, or no longer. (release-worker-data)
 	SendReleaseData
-	// SendStealResponse: State is where Key was; HasState is false if it was not known: null.
+	// SendStealResponse reports the State in which Key was; HasState is false if Key was unknown: null.
 	// (steal-response)
 	SendStealResponse
-	// SendLongRunning: Task, run as RunID, has seceded after After; HasState is false if that
-	// is not known: null. (long-running)
+	// SendLongRunning reports that Task, run as RunID, has seceded after After; HasState is false if the duration is
+	// unknown: null. (long-running)
 	SendLongRunning
-	// SendReschedule: Key is given back. (reschedule)
+	// SendReschedule returns Key to the scheduler. (reschedule)
 	SendReschedule
-	// SendRequestRefresh: who holds Tasks? (request-refresh-who-has)
+	// SendRequestRefresh requests the holders of Tasks. (request-refresh-who-has)
 	SendRequestRefresh
 )
 
@@ -50,7 +49,7 @@ var actionNames = [...]string{
 	"release-worker-data", "steal-response", "long-running", "reschedule", "request-refresh-who-has",
 }
 
-// String is Dask's name of the message, where it is one.
+// String returns Dask's name of the message, if it is one.
 func (k ActionKind) String() string {
 	if int(k) < len(actionNames) {
 		return actionNames[k]
@@ -58,43 +57,43 @@ func (k ActionKind) String() string {
 	return "unknown"
 }
 
-// ToScheduler tells messages to the scheduler from orders to the server.
+// ToScheduler reports whether the action is a message to the scheduler.
 func (k ActionKind) ToScheduler() bool { return k >= SendTaskFinished }
 
-// Action is something that the server is to do: see ActionKind for the fields that are set.
+// Action is an action of the server, see ActionKind for the fields that are set.
 type Action struct {
 	Kind ActionKind
-	// State and HasState belong to SendStealResponse.
+	// State and HasState are set for SendStealResponse.
 	State    TaskState
 	HasState bool
-	// Adopt belongs to SendAddKeys.
+	// Adopt is set for SendAddKeys.
 	Adopt bool
 	Task  *Task
-	// Key is Task's. It may be kept.
+	// Key is that of Task. It may be kept.
 	Key   taskid.Key
 	Peer  *Peer
 	Tasks []*Task
-	// NBytes is the sum of the sizes of Tasks as far as they are known.
+	// NBytes is the sum of the known sizes of Tasks.
 	NBytes int64
 	RunID  int64
 	After  time.Duration
 	// Failure may be kept.
 	Failure *Failure
-	// Stimulus is that of the event, and borrowed like it.
+	// Stimulus is that of the event, from which it borrows.
 	Stimulus string
 }
 
-// Actions is what Apply wants to be done, in order. It may be used again and again. It
-// points into the state: read it before the next Apply.
+// Actions are the actions of one Apply, in order. It may be reused. It points into the state: read it before the next
+// Apply.
 type Actions struct {
 	list  []Action
-	tasks []*Task // what Action.Tasks points into
+	tasks []*Task // backing array of Action.Tasks
 }
 
-// List is the actions in order.
+// List returns the actions in order.
 func (a *Actions) List() []Action { return a.list }
 
-// Reset empties the list. Apply does so itself.
+// Reset empties the list. Apply calls it.
 func (a *Actions) Reset() {
 	clear(a.list)
 	clear(a.tasks)
@@ -103,7 +102,7 @@ func (a *Actions) Reset() {
 
 func (a *Actions) add(kind ActionKind) *Action {
 	if n := len(a.list); n < cap(a.list) {
-		a.list = a.list[:n+1] // Reset has cleared it
+		a.list = a.list[:n+1] // cleared by Reset
 	} else {
 		a.list = append(a.list, Action{})
 	}
@@ -112,8 +111,7 @@ func (a *Actions) add(kind ActionKind) *Action {
 	return act
 }
 
-// keep copies a list of tasks so that an action can point to it. An earlier list stays where
-// it was if the memory has to grow.
+// keep copies a list of tasks for an action. Earlier lists stay valid if the memory grows.
 func (a *Actions) keep(tasks []*Task) []*Task {
 	n := len(a.tasks)
 	a.tasks = append(a.tasks, tasks...)

@@ -2,12 +2,12 @@ package state
 
 import "time"
 
-// A run cannot be stopped at will, and a transfer carries several keys: a task that is no
-// longer wanted stays Cancelled until its run or transfer has ended. If it is wanted again
-// before, in the same way, nothing has happened; in another way, it is Resumed.
+// A run cannot be stopped immediately, and a transfer carries several keys: a task that is no longer wanted stays
+// Cancelled until its run or transfer has ended. If it is wanted again before, in the same way, its state is restored;
+// in another way, it is Resumed.
 
 func (s *State) cancel(t *Task) {
-	s.dropValue(t) // it was scattered
+	s.dropValue(t) // it may be scattered
 	t.scattered, t.acquired = false, false
 	s.setState(t, Cancelled)
 	if t.nwaiters > 0 {
@@ -20,7 +20,7 @@ func cancelledFetch(s *State, t *Task) {
 	case t.previous != Flight:
 		t.next = Fetch
 		s.setState(t, Resumed)
-	case t.done: // the transfer of a key that nobody wants has ended without it
+	case t.done: // the transfer of an unwanted key has ended without it
 		s.release(t)
 	default:
 		t.previous = noState
@@ -38,14 +38,14 @@ func cancelledWaiting(s *State, t *Task) {
 	t.previous = noState
 	s.setState(t, previous)
 	if previous == LongRunning {
-		s.report(SendLongRunning, t) // it may have seceded while it was cancelled
+		s.report(SendLongRunning, t) // it may have seceded while it was canceled
 	}
 }
 
 func resumedFetch(s *State, t *Task) {
 	switch {
-	case t.previous != Flight: // it is so already
-	case t.done: // the transfer failed: run it, as the scheduler wants
+	case t.previous != Flight: // already in this state
+	case t.done: // the transfer failed: run the task, as assigned
 		s.restart(t, Waiting)
 	default:
 		t.previous, t.next = noState, noState
@@ -53,8 +53,7 @@ func resumedFetch(s *State, t *Task) {
 	}
 }
 
-// resumedMemory sends the message that the scheduler expects, which is not that of what was
-// done.
+// resumedMemory sends the message that the scheduler expects, which differs from that of the run or transfer.
 func resumedMemory(s *State, t *Task) {
 	fetched := t.previous == Flight
 	t.previous, t.next = noState, noState
@@ -67,7 +66,7 @@ func resumedMemory(s *State, t *Task) {
 	}
 }
 
-// restart begins anew with a task whose run or transfer has ended in vain.
+// restart restarts a task whose run or transfer has ended without a usable result.
 func (s *State) restart(t *Task, finish TaskState) {
 	s.dropValue(t)
 	t.done, t.previous, t.next, t.failure = false, noState, noState, nil
@@ -76,7 +75,7 @@ func (s *State) restart(t *Task, finish TaskState) {
 	s.recommend(t, finish)
 }
 
-// secede takes a running task from those that count against the threads.
+// secede removes a running task from those that count against the threads.
 func (s *State) secede(t *Task, after time.Duration) {
 	switch {
 	case t.state == Executing:
@@ -91,14 +90,14 @@ func (s *State) secede(t *Task, after time.Duration) {
 			a.After, a.HasState = after, true
 		}
 	case t.previous == Executing:
-		// The scheduler thinks that this run does not exist; it is told if it wants it again.
+		// The scheduler does not expect this run; it is reported if it is wanted again.
 		s.executing.remove(t)
 		t.previous = LongRunning
 		s.longRunning.add(t)
 	}
 }
 
-// apply forgets what the scheduler ordered, but for what has begun.
+// apply drops assigned tasks that have not started.
 func (ev *SchedulerLost) apply(s *State) {
 	s.detached = true
 	for _, t := range s.tasks.sorted() {

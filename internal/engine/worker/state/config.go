@@ -2,52 +2,48 @@ package state
 
 import "time"
 
-// Resource is an amount of something abstract that the worker has or a task needs.
+// Resource is an amount of a resource that the worker has or a task needs.
 type Resource struct {
-	// Name is the users' own, such as "GPU".
+	// Name is chosen by users, such as "GPU".
 	Name string
 	// Amount is at least 0.
 	Amount float64
 }
 
-// Config is what a worker's state needs to know. The zero value of each field is useful.
+// Config configures the state of a worker. The zero value of each field is useful.
 type Config struct {
-	// Address is the worker's own: peers on the same host are preferred, and the address is
-	// left out of the holders of a key.
+	// Address is the address of the worker: peers on the same host are preferred, and the address is removed from the
+	// holders of a key.
 	Address string
-	// Threads is how many tasks run at once: 1 if not set. (--nthreads)
+	// Threads is the maximum number of tasks that run at once (default 1; --nthreads).
 	Threads int
-	// Resources that the worker has. (--resources)
+	// Resources are the resources of the worker. (--resources)
 	Resources []Resource
-	// IncomingCount is from how many peers data is fetched at once, once IncomingThrottle
-	// bytes are under way: 50 if not set. (distributed.worker.connections.outgoing)
+	// IncomingCount is the maximum number of peers from which data is fetched concurrently, once IncomingThrottle bytes
+	// are being fetched (default 50; distributed.worker.connections.outgoing).
 	IncomingCount int
-	// IncomingBytes is how many bytes may be under way; 0 means no limit. One key always may.
+	// IncomingBytes bounds the bytes that are being fetched; 0 means no limit. A single key is always allowed.
 	// (distributed.worker.memory.transfer, a fraction of the memory limit)
 	IncomingBytes int64
-	// IncomingThrottle is below which sum of bytes under way IncomingCount does not count:
-	// 10 MB if not set.
+	// IncomingThrottle is the number of bytes being fetched below which IncomingCount does not apply (default 10 MB).
 	IncomingThrottle int64
-	// MessageBytes is up to which size keys of one peer are fetched together: 50 MB if not
-	// set. (distributed.worker.transfer.message-bytes-limit)
+	// MessageBytes bounds the size of the keys that are fetched together from one peer (default 50 MB;
+	// distributed.worker.transfer.message-bytes-limit).
 	MessageBytes int64
-	// DeviceMessageBytes is MessageBytes for a peer whose last data went from GPU to GPU: 4 GiB
-	// if not set. A GPU takes that in milliseconds, and only within one transfer are many results
-	// under way at once.
+	// DeviceMessageBytes is MessageBytes for a peer whose last data was moved from GPU to GPU (default 4 GiB). A GPU
+	// receives that in milliseconds, and many results are moved concurrently only within one transfer.
 	DeviceMessageBytes int64
-	// DefaultSize is taken for a key of unknown size: 1 KiB if not set.
-	// (distributed.scheduler.default-data-size)
+	// DefaultSize is assumed for a key of unknown size (default 1 KiB; distributed.scheduler.default-data-size).
 	DefaultSize int64
-	// BusyRetry is after which time a peer that was busy is asked again: 150 ms if not set.
+	// BusyRetry is the delay before a busy peer is tried again (default 150 ms).
 	BusyRetry time.Duration
-	// AnnounceReleases sends release-worker-data for each key that was freed, as Dask's
-	// workers do. Schedulers do not need it.
+	// AnnounceReleases sends release-worker-data for each freed key, as Dask workers do. Schedulers do not need it.
 	AnnounceReleases bool
-	// LogLength is how many transitions are kept for Story and Log: 10,000 if not set; less
-	// than 0 keeps none. (distributed.admin.low-level-log-length)
+	// LogLength is the number of transitions kept for Story and Log (default 10,000; negative: none;
+	// distributed.admin.low-level-log-length).
 	LogLength int
-	// Validate checks every invariant after each event and panics with a report that tells
-	// the story of the key. (distributed.worker.validate)
+	// Validate checks every invariant after each event and panics with a report that contains the story of the key.
+	// (distributed.worker.validate)
 	Validate bool
 }
 

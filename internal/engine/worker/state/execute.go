@@ -1,6 +1,6 @@
 package state
 
-// This file has what becomes ready, and what runs end with.
+// This file selects the tasks to run, and handles the ends of runs.
 
 // ensureComputing starts tasks while there are threads and resources for them.
 func (s *State) ensureComputing() {
@@ -13,7 +13,7 @@ func (s *State) ensureComputing() {
 	}
 }
 
-// nextReady is the most urgent task that can start.
+// nextReady returns the most urgent task that can start.
 func (s *State) nextReady() *Task {
 	var best *Task
 	if s.ready.len() > 0 {
@@ -31,7 +31,7 @@ func (s *State) nextReady() *Task {
 func (ev *ExecuteSuccess) apply(s *State) {
 	t := s.tasks.byKey[ev.Key]
 	if t == nil || !t.running() {
-		stale(s, &ev.Stored, t)
+		dropStale(s, &ev.Stored, t)
 		return
 	}
 	wanted := t.state == Executing || t.state == LongRunning
@@ -48,8 +48,8 @@ func (ev *ExecuteSuccess) apply(s *State) {
 	}
 }
 
-// stale deletes a value that nobody asked for.
-func stale(s *State, d *Stored, t *Task) {
+// dropStale deletes a value that is not wanted.
+func dropStale(s *State, d *Stored, t *Task) {
 	if t != nil && (t.stored || t.running() || t.flying()) {
 		return
 	}
@@ -68,14 +68,14 @@ func (ev *ExecuteFailure) apply(s *State) {
 	switch {
 	case t.scattered:
 		s.recommend(t, Memory)
-	case wanted && t.orphaned: // the next scheduler will order it again
+	case wanted && t.orphaned: // the next scheduler will assign it again
 		s.recommend(t, Released)
-	case wanted && (t.aborted || t.rerun): // it was told to stop, and is wanted nevertheless
+	case wanted && (t.aborted || t.rerun): // canceled, and wanted again
 		s.restart(t, Waiting)
 	default:
 		t.failure = ev.Failure
 		if t.failure == nil {
-			t.failure = &Failure{ExceptionText: "the task failed without saying why"}
+			t.failure = &Failure{ExceptionText: "task failed without a reason"}
 		}
 		s.recommend(t, Erred)
 	}

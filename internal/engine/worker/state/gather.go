@@ -2,7 +2,7 @@ package state
 
 import "slices"
 
-// transfers is what is being fetched now, and how much may be.
+// transfers tracks the transfers in progress and their limits.
 type transfers struct {
 	limits   *Config
 	inFlight int
@@ -11,7 +11,7 @@ type transfers struct {
 	scratch  []candidate
 }
 
-// begin notes that a transfer from a peer has started.
+// begin records the start of a transfer from a peer.
 func (tr *transfers) begin(p *Peer) {
 	p.flying = true
 	tr.inFlight++
@@ -19,7 +19,7 @@ func (tr *transfers) begin(p *Peer) {
 	tr.bytes += p.inBytes
 }
 
-// end notes that the transfer from a peer has ended.
+// end records the end of the transfer from a peer.
 func (tr *transfers) end(p *Peer) {
 	p.flying = false
 	tr.inFlight--
@@ -33,7 +33,7 @@ func (tr *transfers) throttled() bool {
 		tr.bytes >= tr.limits.IncomingThrottle
 }
 
-// candidate is a peer that can be asked, with what it is preferred for.
+// candidate is a peer from which data can be fetched, with its sort key.
 type candidate struct {
 	peer   *Peer
 	top    *Task
@@ -41,9 +41,8 @@ type candidate struct {
 	tie    uint64
 }
 
-// compare orders peers: first the one with the most urgent task, then those on this host,
-// then by how much they have. What is then equal is decided by a number that differs from
-// worker to worker, lest all ask the same peer.
+// compare orders peers: first by the most urgent task, then those on this host, then by the number of needed keys. Ties
+// are broken by a number that differs between workers, so that they do not all use the same peer.
 func (c candidate) compare(d candidate) int {
 	switch {
 	case c.top != d.top && c.top.before(d.top):
@@ -63,15 +62,15 @@ func (c candidate) compare(d candidate) int {
 	return 1
 }
 
-// candidate compares a peer as of now.
+// candidate returns the current sort key of a peer.
 func (tr *transfers) candidate(p *Peer) candidate {
 	z := p.hash + tr.total*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	return candidate{p, p.needed.top(), p.needed.len(), z ^ z>>27}
 }
 
-// ensureCommunicating starts transfers while there are keys to fetch and peers to ask. It
-// comes after all that an event has changed, so that many keys go into one transfer.
+// ensureCommunicating starts transfers while there are keys to fetch and peers to fetch them from. It runs after all
+// other effects of an event, so that one transfer includes many keys.
 func (s *State) ensureCommunicating() {
 	if !s.running || len(s.peers.askable) == 0 || s.transfers.throttled() {
 		return
@@ -86,15 +85,15 @@ func (s *State) ensureCommunicating() {
 	for i := 0; i < len(queue); i++ {
 		c := queue[i]
 		switch n := c.peer.needed.len(); {
-		case n == 0: // a better peer had it all
+		case n == 0: // a better peer has all of it
 			continue
-		case n != c.needed: // a better peer had some of it
+		case n != c.needed: // a better peer has some of it
 			c.top, c.needed = c.peer.needed.top(), n
 			j, _ := slices.BinarySearchFunc(queue[i+1:], c, candidate.compare)
 			copy(queue[i:], queue[i+1:i+1+j])
 			queue[i+j] = c
 			if j > 0 {
-				i-- // look at the one that is here now
+				i-- // continue with the peer that is here now
 				continue
 			}
 		}
@@ -106,14 +105,14 @@ func (s *State) ensureCommunicating() {
 	s.transfers.scratch = queue[:0]
 }
 
-// gather starts a transfer of the most urgent keys that a peer has, as many as fit into one
-// message. It reports whether there was room for any.
+// gather starts a transfer of the most urgent keys that a peer has, as many as fit into one message. It reports whether
+// any fitted.
 func gather(s *State, p *Peer) bool {
 	p.inFlight, p.inBytes = p.inFlight[:0], 0
 	for p.needed.len() > 0 {
 		t := p.needed.top()
 		size := s.transfers.size(t)
-		if s.transfers.tooMuch(p, size, p.inBytes, len(p.inFlight)) {
+		if s.transfers.exceeds(p, size, p.inBytes, len(p.inFlight)) {
 			break
 		}
 		p.inFlight = append(p.inFlight, t)
@@ -126,13 +125,13 @@ func gather(s *State, p *Peer) bool {
 		return false
 	}
 	s.transfers.begin(p)
-	s.peers.enlist(p)
+	s.peers.updateAskable(p)
 	a := s.out.add(DoGather)
 	a.Peer, a.Tasks, a.NBytes, a.Stimulus = p, s.out.keep(p.inFlight), p.inBytes, s.ev.stimulus()
 	return true
 }
 
-// size is what a key counts as in a transfer.
+// size returns the assumed size of a key in a transfer.
 func (tr *transfers) size(t *Task) int64 {
 	if t.nbytes < 0 {
 		return tr.limits.DefaultSize
@@ -140,9 +139,9 @@ func (tr *transfers) size(t *Task) int64 {
 	return t.nbytes
 }
 
-// tooMuch reports whether a key of some size would exceed the limits of a message that has n
-// keys and message bytes already. Without other traffic, one key is never too much.
-func (tr *transfers) tooMuch(p *Peer, size, message int64, n int) bool {
+// exceeds reports whether a key of some size would exceed the limits of a message that already has n keys and message
+// bytes. Without other transfers, one key is always allowed.
+func (tr *transfers) exceeds(p *Peer, size, message int64, n int) bool {
 	if n == 0 {
 		return tr.bytes > 0 && size > tr.limits.IncomingBytes-tr.bytes
 	}
@@ -153,8 +152,8 @@ func (tr *transfers) tooMuch(p *Peer, size, message int64, n int) bool {
 	return size > min(tr.limits.IncomingBytes-tr.bytes, limit)-message
 }
 
-// landed ends the transfer from a peer and returns what was asked for, nil if there was none.
-func landed(s *State, address string) (*Peer, []*Task) {
+// endTransfer ends the transfer from a peer and returns the requested tasks; nil if there was none.
+func endTransfer(s *State, address string) (*Peer, []*Task) {
 	p := s.peers.byAddress[address]
 	if p == nil || !p.flying {
 		return nil, nil
@@ -163,12 +162,12 @@ func landed(s *State, address string) (*Peer, []*Task) {
 	for _, t := range p.inFlight {
 		t.done = true
 	}
-	s.peers.enlist(p)
+	s.peers.updateAskable(p)
 	return p, p.inFlight
 }
 
-// left is what a task does whose transfer has ended without it.
-func left(s *State, t *Task, finish TaskState) {
+// endWithout ends the transfer of a task without its value.
+func endWithout(s *State, t *Task, finish TaskState) {
 	t.comingFrom = nil
 	if t.scattered {
 		finish = Memory
@@ -177,7 +176,7 @@ func left(s *State, t *Task, finish TaskState) {
 }
 
 func (ev *GatherSuccess) apply(s *State) {
-	p, tasks := landed(s, ev.Peer)
+	p, tasks := endTransfer(s, ev.Peer)
 	if p != nil {
 		p.device = ev.Device
 	}
@@ -185,7 +184,7 @@ func (ev *GatherSuccess) apply(s *State) {
 		d := &ev.Data[i]
 		t := s.tasks.byKey[d.Key]
 		if p == nil || t == nil || t.comingFrom != p {
-			stale(s, d, t)
+			dropStale(s, d, t)
 			continue
 		}
 		t.stored, t.nbytes, t.typeName = true, d.NBytes, d.TypeName
@@ -199,20 +198,20 @@ func (ev *GatherSuccess) apply(s *State) {
 		if slot := t.holderOf(p); slot >= 0 {
 			s.peers.removeHolder(t, slot)
 		}
-		left(s, t, Fetch)
+		endWithout(s, t, Fetch)
 	}
 }
 
 func (ev *GatherBusy) apply(s *State) {
-	p, tasks := landed(s, ev.Peer)
+	p, tasks := endTransfer(s, ev.Peer)
 	if p == nil {
 		return
 	}
 	p.busy = true
-	s.peers.enlist(p)
+	s.peers.updateAskable(p)
 	stuck := s.taskScratch[:0]
 	for _, t := range tasks {
-		left(s, t, Fetch)
+		endWithout(s, t, Fetch)
 		if t.state == Flight && !slices.ContainsFunc(t.whoHas, func(h holder) bool { return !h.peer.busy }) {
 			stuck = append(stuck, t)
 		}
@@ -225,36 +224,36 @@ func (ev *GatherBusy) apply(s *State) {
 }
 
 func (ev *GatherNetworkFailure) apply(s *State) {
-	p, tasks := landed(s, ev.Peer)
+	p, tasks := endTransfer(s, ev.Peer)
 	if p == nil {
 		return
 	}
 	for _, t := range tasks {
-		left(s, t, Fetch)
+		endWithout(s, t, Fetch)
 	}
 	losePeer(s, p)
 }
 
-// gatherFailure fails the tasks that wait for data which cannot be read.
+// apply fails the tasks that wait for data that cannot be read.
 func (ev *GatherFailure) apply(s *State) {
-	_, tasks := landed(s, ev.Peer)
+	_, tasks := endTransfer(s, ev.Peer)
 	for _, t := range tasks {
 		if t.state != Flight || t.scattered {
-			left(s, t, Erred)
+			endWithout(s, t, Erred)
 			continue
 		}
-		for i := len(t.dependents) - 1; i >= 0; i-- { // those that fail leave the list
+		for i := len(t.dependents) - 1; i >= 0; i-- { // tasks that fail leave the list
 			b := t.dependents[i]
 			if u := b.task; u.state == Waiting && u.deps[b.slot].waiting {
 				u.failure = ev.Failure
 				s.transition(u, Erred)
 			}
 		}
-		left(s, t, Released)
+		endWithout(s, t, Released)
 	}
 }
 
-// losePeer forgets all that a peer was known to hold. A transfer from it ends by itself.
+// losePeer removes all holdings of a peer. A transfer from it ends separately.
 func losePeer(s *State, p *Peer) {
 	for n := len(p.has); n > 0; n = len(p.has) {
 		t := p.has[n-1].task
@@ -264,14 +263,14 @@ func losePeer(s *State, p *Peer) {
 		}
 	}
 	p.busy = false
-	s.peers.enlist(p)
+	s.peers.updateAskable(p)
 	s.peers.drop(p)
 }
 
 func (ev *RetryBusy) apply(s *State) {
 	if p := s.peers.byAddress[ev.Peer]; p != nil {
 		p.busy = false
-		s.peers.enlist(p)
+		s.peers.updateAskable(p)
 		s.peers.drop(p)
 	}
 }

@@ -1,15 +1,14 @@
 package state
 
-// heap holds tasks by priority, the lowest first; of equal ones the one that was ordered last.
-// Four children per node and the keys in the entries keep it in few cache lines. Every task
-// knows its place, so that it can be taken out from anywhere.
+// heap holds tasks by priority, the lowest first; among equal ones that assigned last. Four children per node and the
+// keys in the entries keep it in few cache lines. Each task has its position, so that it can be removed from anywhere.
 type heap struct{ entries []heapEntry }
 
 type heapEntry struct {
 	priority   Priority
 	generation int64
 	task       *Task
-	// slot is the holder of the task that this heap belongs to; -1 for a heap of ready tasks.
+	// slot is the index of the holder to which this heap belongs; -1 for a heap of ready tasks.
 	slot int32
 }
 
@@ -47,7 +46,7 @@ func (h *heap) push(t *Task, slot int32) {
 	h.up(len(h.entries) - 1)
 }
 
-// remove takes out the entry at i. The caller forgets the place in the task.
+// remove removes the entry at i. The caller resets the position in the task.
 func (h *heap) remove(i int) {
 	last := len(h.entries) - 1
 	if i != last {
@@ -109,7 +108,7 @@ func (h *heap) down(i int) {
 	h.setPos(i)
 }
 
-// list is a set of tasks in a known order; each task knows its place in it.
+// list is a set of tasks in a deterministic order; each task has its position in it.
 type list struct{ tasks []*Task }
 
 func (l *list) len() int { return len(l.tasks) }

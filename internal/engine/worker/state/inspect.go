@@ -7,7 +7,7 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// Task finds a task, nil if it is not known.
+// Task returns the task with a key, nil if it is unknown.
 func (s *State) Task(key taskid.Key) *Task { return s.tasks.byKey[key] }
 
 // Tasks calls f with each task, in the order of their keys, until f returns false.
@@ -29,13 +29,13 @@ func (tb *taskTable) sorted() []*Task {
 	return all
 }
 
-// Len is how many tasks are known.
+// Len returns the number of tasks.
 func (s *State) Len() int { return len(s.tasks.byKey) }
 
-// Count is how many tasks are in a state.
+// Count returns the number of tasks in a state.
 func (s *State) Count(st TaskState) int { return s.tasks.counts[st] }
 
-// Executing calls f with each task that runs, also those that have seceded or are cancelled.
+// Executing calls f with each running task, including seceded and canceled ones.
 func (s *State) Executing(f func(*Task)) {
 	for _, t := range s.executing.tasks {
 		f(t)
@@ -45,47 +45,47 @@ func (s *State) Executing(f func(*Task)) {
 	}
 }
 
-// ExecutingCount is how many tasks run and count against the threads.
+// ExecutingCount returns the number of running tasks that count against the threads.
 func (s *State) ExecutingCount() int { return s.executing.len() }
 
-// InMemory calls f with each task whose result is here.
+// InMemory calls f with each task whose result is on the worker.
 func (s *State) InMemory(f func(*Task)) {
 	for _, t := range s.inMemory.tasks {
 		f(t)
 	}
 }
 
-// Running tells that the state is not paused.
+// Running reports whether the state is not paused.
 func (s *State) Running() bool { return s.running }
 
-// Attached tells that there is a scheduler, as far as the state was told.
+// Attached reports whether there is a scheduler, according to the events.
 func (s *State) Attached() bool { return !s.detached }
 
-// Idle tells that nothing runs, is to be run or is under way.
+// Idle reports whether no task is running, assigned or being fetched.
 func (s *State) Idle() bool {
 	return s.executing.len()+s.longRunning.len()+s.transfers.inFlight == 0 &&
 		len(s.tasks.byKey) == s.tasks.counts[Memory]+s.tasks.counts[Released]+s.tasks.counts[Erred]
 }
 
-// Stats are numbers for metrics.
+// Stats are figures for metrics.
 type Stats struct {
-	// NBytes is the size of all results that are here.
+	// NBytes is the size of all results on the worker.
 	NBytes int64
-	// IncomingBytes are under way in IncomingCount transfers; IncomingTotal is how many there
-	// were since the start.
+	// IncomingBytes and IncomingCount are those of the transfers in progress; IncomingTotal is the number of transfers
+	// since the start.
 	IncomingBytes int64
 	IncomingCount int
 	IncomingTotal uint64
-	// Executed is how many runs have ended, in whatever way.
+	// Executed is the number of runs that have ended, in any way.
 	Executed uint64
-	// Transitions is how many there were.
+	// Transitions is the number of transitions.
 	Transitions uint64
 }
 
-// Stats are the numbers of now.
+// Stats returns the current figures.
 func (s *State) Stats() Stats {
 	return Stats{s.nbytes, s.transfers.bytes, s.transfers.inFlight, s.transfers.total, s.executed, s.transitions}
 }
 
-// Config is the configuration with all defaults filled in.
+// Config returns the configuration with all defaults set.
 func (s *State) Config() Config { return s.cfg }

@@ -9,7 +9,7 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// maxStimulus is how much of an event's name the log keeps.
+// maxStimulus is the number of bytes of a stimulus that the log keeps.
 const maxStimulus = 40
 
 // ring keeps the last transitions.
@@ -49,13 +49,13 @@ func (r *ring) add(s *State, t *Task, start, finish TaskState) {
 type Transition struct {
 	Time time.Time
 	Key  taskid.Key
-	// Start is the state before, Finish the one that was wanted, Final the one that it became.
+	// Start is the state before, Finish the recommended one, Final the resulting one.
 	Start, Finish, Final TaskState
-	// Event is Dask's name of the kind of event, Stimulus the name of the event itself.
+	// Event is Dask's name of the kind of event, Stimulus the name of the event.
 	Event, Stimulus string
 }
 
-// String is the entry as one line.
+// String returns the entry as one line.
 func (t Transition) String() string {
 	s := fmt.Sprintf("%s %v: %v->%v", t.Time.UTC().Format("15:04:05.000000"), t.Key, t.Start, t.Finish)
 	if t.Final != t.Finish {
@@ -68,10 +68,10 @@ func (t Transition) String() string {
 	return s
 }
 
-// Log is the last transitions, oldest first.
+// Log returns the last transitions, oldest first.
 func (s *State) Log() []Transition { return s.log.filter(func(*logEntry) bool { return true }) }
 
-// Story is what the log knows about keys and events, oldest first. (get_story)
+// Story returns the transitions of keys and events in the log, oldest first. (get_story)
 func (s *State) Story(keys []taskid.Key, stimuli []string) []Transition {
 	return s.log.filter(func(e *logEntry) bool {
 		return slices.Contains(keys, e.key) ||
@@ -103,19 +103,19 @@ func (r *ring) text(key taskid.Key) string {
 	return b.String()
 }
 
-// InvalidTransition is a transition that there is not: the machine is broken.
+// InvalidTransition is the panic value of Apply for a transition that does not exist: the machine is broken.
 type InvalidTransition struct {
-	// Task is what it was about, as text.
+	// Task is the task, as text.
 	Task string
 	// Start and Finish are the states.
 	Start, Finish TaskState
-	// Story is what the log knows about the key.
+	// Story is the part of the log about the key.
 	Story string
 }
 
-// Error tells the story as well.
+// Error returns the transition and the story.
 func (e *InvalidTransition) Error() string {
-	return fmt.Sprintf("worker/state: %s: there is no way from %v to %v; story:%s", e.Task, e.Start, e.Finish, e.Story)
+	return fmt.Sprintf("worker/state: %s: no transition from %v to %v; story:%s", e.Task, e.Start, e.Finish, e.Story)
 }
 
 func invalid(s *State, t *Task, finish TaskState) *InvalidTransition {

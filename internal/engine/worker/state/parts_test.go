@@ -40,12 +40,12 @@ func TestPeerSet(t *testing.T) {
 				}
 			case 2: // it is to be fetched, or no longer
 				if x.state == Fetch {
-					ps.unneedAll(x)
+					ps.removeAllNeeded(x)
 					x.state = Released
 				} else {
 					x.state = Fetch
 					for i := range x.whoHas {
-						ps.need(x, int32(i))
+						ps.addNeeded(x, int32(i))
 					}
 				}
 			case 3:
@@ -53,7 +53,7 @@ func TestPeerSet(t *testing.T) {
 			default:
 				p := ps.get(rapid.SampledFrom(addresses[1:]).Draw(rt, "peer"))
 				p.busy = !p.busy
-				ps.enlist(p)
+				ps.updateAskable(p)
 				ps.drop(p)
 			}
 			n := 0
@@ -137,9 +137,9 @@ func TestResourceSet(t *testing.T) {
 		}
 	}
 	x, y := &Task{}, &Task{}
-	rs.use(x, set)
-	rs.use(y, set)
-	rs.use(x, set)
+	rs.setNeeds(x, set)
+	rs.setNeeds(y, set)
+	rs.setNeeds(x, set)
 	if set.users != 2 {
 		t.Errorf("%d users, want 2", set.users)
 	}
@@ -166,11 +166,11 @@ func TestResourceSet(t *testing.T) {
 	if rs.supplies[1] != (supply{"NET", 3, 2}) || rs.supplies[0].total != 0 || rs.supplies[0].available > -0.1 {
 		t.Errorf("after a change: %v", rs.supplies)
 	}
-	rs.use(x, nil)
+	rs.setNeeds(x, nil)
 	if len(rs.sets) != 1 {
 		t.Error("a set went with its first user")
 	}
-	if rs.use(y, nil); len(rs.sets) != 0 {
+	if rs.setNeeds(y, nil); len(rs.sets) != 0 {
 		t.Error("a set is left without users")
 	}
 }
@@ -206,7 +206,7 @@ func TestTransferLimits(t *testing.T) {
 		{80, 16, 5, 1, false, true}, // the limit of all transfers
 	} {
 		tr := transfers{limits: &cfg, bytes: c.bytes}
-		if got := tr.tooMuch(&Peer{device: c.device}, c.size, c.message, c.n); got != c.want {
+		if got := tr.exceeds(&Peer{device: c.device}, c.size, c.message, c.n); got != c.want {
 			t.Errorf("%+v: got %v", c, got)
 		}
 	}

@@ -2,25 +2,25 @@ package state
 
 import "strings"
 
-// Peer is another worker that data can be fetched from. It belongs to the state.
+// Peer is another worker from which data can be fetched. It is owned by the state.
 type Peer struct {
 	address string
 	host    string
 	remote  bool // on another host
 	hash    uint64
 
-	// has are the tasks that it is known to hold, as far as they are known here.
+	// has are the known tasks that the peer holds.
 	has []peerTask
 	// needed are those of them that are to be fetched.
 	needed heap
-	// pos is its place in peerSet.askable, -1 if nothing is needed from it or it cannot be asked.
+	// pos is the index in peerSet.askable, -1 if nothing is needed from the peer or it is busy.
 	pos int32
-	// flying: a transfer is under way, of the tasks inFlight, inBytes together.
+	// flying indicates a transfer in progress, of the tasks inFlight, inBytes together.
 	flying   bool
 	inFlight []*Task
 	inBytes  int64
 	busy     bool
-	device   bool // its last data went from GPU to GPU
+	device   bool // its last data was moved from GPU to GPU
 	mark     uint32
 }
 
@@ -29,28 +29,28 @@ type peerTask struct {
 	slot int32 // index in task.whoHas
 }
 
-// Address is the peer's. It may be kept.
+// Address returns the address of the peer. It may be kept.
 func (p *Peer) Address() string { return p.address }
 
-// Local tells that it is on the same host.
+// Local reports whether the peer is on the same host.
 func (p *Peer) Local() bool { return !p.remote }
 
-// Busy tells that it had no room for a transfer a moment ago.
+// Busy reports whether the peer has just rejected a transfer.
 func (p *Peer) Busy() bool { return p.busy }
 
-// InFlight is how many keys are being fetched from it.
+// InFlight returns the number of keys that are being fetched from the peer.
 func (p *Peer) InFlight() int { return len(p.inFlight) }
 
-// peerSet is the peers that are known, and those among them that can be asked for something.
+// peerSet is the set of known peers, and of those from which data can be fetched now.
 type peerSet struct {
 	address, host string // of this worker
 	byAddress     map[string]*Peer
-	askable       []*Peer // from which something is needed, and that are neither busy nor asked
+	askable       []*Peer // have needed data, are not busy and have no transfer
 	mark          uint32
 	scratch       []*Peer
 }
 
-// get finds or makes a peer. The address is copied when it is new.
+// get returns the peer with an address, which it creates if necessary. A new address is copied.
 func (ps *peerSet) get(address string) *Peer {
 	if p := ps.byAddress[address]; p != nil {
 		return p
@@ -68,15 +68,15 @@ func (ps *peerSet) get(address string) *Peer {
 	return p
 }
 
-// drop forgets a peer that nothing points to.
+// drop removes a peer to which there are no references.
 func (ps *peerSet) drop(p *Peer) {
 	if len(p.has) == 0 && !p.flying && !p.busy {
 		delete(ps.byAddress, p.address)
 	}
 }
 
-// hostOf is the part of an address that says which machine it is. Addresses of the same
-// process (inproc) all are on one host.
+// hostOf returns the part of an address that identifies the machine. Addresses of one process (inproc) have the same
+// host.
 func hostOf(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
@@ -96,21 +96,21 @@ func hostOf(address string) string {
 	return rest
 }
 
-// addHolder notes that a peer has a task's value.
+// addHolder adds a peer to the holders of a task.
 func (ps *peerSet) addHolder(t *Task, p *Peer) {
 	slot := int32(len(t.whoHas))
 	t.whoHas = append(t.whoHas, holder{p, int32(len(p.has)), -1})
 	p.has = append(p.has, peerTask{t, slot})
 	if t.state == Fetch {
-		ps.need(t, slot)
+		ps.addNeeded(t, slot)
 	}
 }
 
-// removeHolder is the opposite of addHolder.
+// removeHolder is the inverse of addHolder.
 func (ps *peerSet) removeHolder(t *Task, slot int32) {
 	h := t.whoHas[slot]
 	if h.heap >= 0 {
-		ps.unneed(t, slot)
+		ps.removeNeeded(t, slot)
 	}
 	last := int32(len(h.peer.has) - 1)
 	if h.has != last {
@@ -141,7 +141,7 @@ func (ps *peerSet) removeHolders(t *Task) {
 	}
 }
 
-// holderOf is the slot of a peer among the holders of a task, or -1.
+// holderOf returns the slot of a peer among the holders of a task, or -1.
 func (t *Task) holderOf(p *Peer) int32 {
 	for i := range t.whoHas {
 		if t.whoHas[i].peer == p {
@@ -151,8 +151,8 @@ func (t *Task) holderOf(p *Peer) int32 {
 	return -1
 }
 
-// setHolders makes the holders of a task those at the addresses, without the worker itself,
-// and reports whether that was one of them.
+// setHolders sets the holders of a task to those at the addresses, without the worker itself, and reports whether the
+// worker was one of them.
 func (ps *peerSet) setHolders(t *Task, addresses []string) (self bool) {
 	ps.mark += 2
 	wanted, there := ps.mark, ps.mark+1
@@ -184,31 +184,32 @@ func (ps *peerSet) setHolders(t *Task, addresses []string) (self bool) {
 	return self
 }
 
-// need and unneed put a task into the heap of one of its holders and take it out.
-func (ps *peerSet) need(t *Task, slot int32) {
+// addNeeded adds a task to the heap of one of its holders.
+func (ps *peerSet) addNeeded(t *Task, slot int32) {
 	p := t.whoHas[slot].peer
 	p.needed.push(t, slot)
-	ps.enlist(p)
+	ps.updateAskable(p)
 }
 
-func (ps *peerSet) unneed(t *Task, slot int32) {
+// removeNeeded removes a task from the heap of one of its holders.
+func (ps *peerSet) removeNeeded(t *Task, slot int32) {
 	h := &t.whoHas[slot]
 	h.peer.needed.remove(int(h.heap))
 	h.heap = -1
-	ps.enlist(h.peer)
+	ps.updateAskable(h.peer)
 }
 
-// unneedAll takes a task out of the heaps of all its holders.
-func (ps *peerSet) unneedAll(t *Task) {
+// removeAllNeeded removes a task from the heaps of all its holders.
+func (ps *peerSet) removeAllNeeded(t *Task) {
 	for i := range t.whoHas {
 		if t.whoHas[i].heap >= 0 {
-			ps.unneed(t, int32(i))
+			ps.removeNeeded(t, int32(i))
 		}
 	}
 }
 
-// enlist puts a peer into the list of those that can be asked for something, or takes it out.
-func (ps *peerSet) enlist(p *Peer) {
+// updateAskable adds a peer to the list of those from which data can be fetched, or removes it.
+func (ps *peerSet) updateAskable(p *Peer) {
 	can := p.needed.len() > 0 && !p.flying && !p.busy
 	switch {
 	case can && p.pos < 0:

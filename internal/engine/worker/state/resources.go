@@ -12,19 +12,19 @@ type supply struct {
 	total, available float64
 }
 
-// resourceSet is the worker's resources, and the sets of them that tasks need.
+// resourceSet is the set of the worker's resources, and of the combinations that tasks need.
 type resourceSet struct {
 	supplies []supply
 	sets     []*needSet
 	scratch  []need
 }
 
-// needSet is a set of needed resources, with the tasks that are ready but for them. Tasks
-// with equal needs share one, so that those who wait for one resource do not hold up others.
+// needSet is a combination of needed resources, with the tasks that are ready except for them. Tasks with equal needs
+// share one, so that tasks that wait for one resource do not block others.
 type needSet struct {
 	needs []need
 	ready heap
-	users int // tasks that point to it
+	users int // number of tasks that refer to it
 }
 
 type need struct {
@@ -32,8 +32,8 @@ type need struct {
 	amount float64
 }
 
-// setFor finds or makes the set for a task's resources, nil if there are none. The error
-// names a resource that the worker does not have.
+// setFor returns the needSet of a task's resources, nil if there are none. It returns an error for a resource that the
+// worker does not have.
 func (rs *resourceSet) setFor(resources []Resource) (*needSet, error) {
 	if len(resources) == 0 {
 		return nil, nil
@@ -43,11 +43,11 @@ func (rs *resourceSet) setFor(resources []Resource) (*needSet, error) {
 		i := slices.IndexFunc(rs.supplies, func(sup supply) bool { return sup.name == r.Name })
 		switch {
 		case i < 0:
-			return nil, fmt.Errorf("the task needs the resource %q, and this worker has none: "+
-				"start workers with --resources %q, or mend the task's resources",
+			return nil, fmt.Errorf("task needs resource %q, which this worker does not have; "+
+				"start workers with --resources %q, or change the resources of the task",
 				r.Name, fmt.Sprintf("%s=%g", r.Name, r.Amount))
 		case r.Amount > rs.supplies[i].total || r.Amount < 0:
-			return nil, fmt.Errorf("the task needs %g of the resource %q, and this worker has %g", r.Amount, r.Name,
+			return nil, fmt.Errorf("task needs %g of resource %q, this worker has %g", r.Amount, r.Name,
 				rs.supplies[i].total)
 		}
 		needs = append(needs, need{i, r.Amount})
@@ -64,17 +64,17 @@ func (rs *resourceSet) setFor(resources []Resource) (*needSet, error) {
 	return set, nil
 }
 
-// use makes a task a user of a set, or of none, instead of the one that it used.
-func (rs *resourceSet) use(t *Task, set *needSet) {
+// setNeeds sets the needSet of a task, which may be nil.
+func (rs *resourceSet) setNeeds(t *Task, set *needSet) {
 	if set != nil {
 		set.users++
 	}
-	rs.unuse(t.needs)
+	rs.removeUser(t.needs)
 	t.needs = set
 }
 
-// unuse takes a user from a set, which goes with the last.
-func (rs *resourceSet) unuse(set *needSet) {
+// removeUser removes a user from a needSet, which is removed with the last one.
+func (rs *resourceSet) removeUser(set *needSet) {
 	if set == nil {
 		return
 	}
@@ -83,17 +83,17 @@ func (rs *resourceSet) unuse(set *needSet) {
 	}
 }
 
-// satisfied reports whether what a set needs is available.
+// satisfied reports whether the resources of a needSet are available.
 func (rs *resourceSet) satisfied(set *needSet) bool {
 	for _, n := range set.needs {
-		if rs.supplies[n.supply].available < n.amount-1e-9 { // fractions do not add up exactly
+		if rs.supplies[n.supply].available < n.amount-1e-9 { // sums of fractions are not exact
 			return false
 		}
 	}
 	return true
 }
 
-// take changes what is available by what a set needs, sign times.
+// take subtracts the amounts of a needSet from the available ones, sign times.
 func (rs *resourceSet) take(set *needSet, sign float64) {
 	if set == nil {
 		return
@@ -103,7 +103,7 @@ func (rs *resourceSet) take(set *needSet, sign float64) {
 	}
 }
 
-// setTotals changes the totals. What runs keeps what it has.
+// setTotals sets the totals. Running tasks keep their resources.
 func (rs *resourceSet) setTotals(resources []Resource) {
 	for i := range rs.supplies {
 		sup := &rs.supplies[i]
@@ -121,7 +121,7 @@ func (rs *resourceSet) setTotals(resources []Resource) {
 	}
 }
 
-// Resources are what the worker has, and Available what of it no task holds.
+// Resources returns the resources of the worker, and the parts that no task holds.
 func (s *State) Resources() (total, available []Resource) {
 	for _, sup := range s.resources.supplies {
 		total = append(total, Resource{sup.name, sup.total})

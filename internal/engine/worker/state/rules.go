@@ -7,22 +7,23 @@ import (
 
 // Rule is an invariant of the state, which holds after every event.
 type Rule struct {
-	// Name is what a violation starts with.
+	// Name is the name of the rule. The text of a violation begins with it.
 	Name string
-	// Statement says what holds.
+	// Statement describes the invariant.
 	Statement string
-	task      func(c *checker, t *Task) // looks at one task
-	whole     func(c *checker)          // looks at the state
+	task      func(c *checker, t *Task) // checks one task
+	whole     func(c *checker)          // checks the state
 }
 
-// Rules returns the invariants in the order in which Check looks at them.
+// Rules returns the invariants in the order of Check.
 func Rules() []Rule { return rules }
 
-// taskRule and stateRule make rules; check calls c.fail for what breaks the rule.
+// taskRule returns a rule about each task; check calls c.want.
 func taskRule(name, statement string, check func(c *checker, t *Task)) Rule {
 	return Rule{Name: name, Statement: statement, task: check}
 }
 
+// stateRule returns a rule about the state; check calls c.want.
 func stateRule(name, statement string, check func(c *checker)) Rule {
 	return Rule{Name: name, Statement: statement, whole: check}
 }
@@ -73,12 +74,12 @@ var edgeRules = []Rule{
 		func(c *checker, t *Task) {
 			for i, e := range t.deps {
 				ok := int(e.back) < len(e.task.dependents) && e.task.dependents[e.back] == backEdge{t, int32(i)}
-				c.want(t, ok, "dependency %v does not know it", e.task)
+				c.want(t, ok, "dependency %v has no edge to it", e.task)
 			}
 			for i, b := range t.dependents {
 				ok := int(b.slot) < len(b.task.deps) && b.task.deps[b.slot].task == t &&
 					b.task.deps[b.slot].back == int32(i)
-				c.want(t, ok, "dependent %v does not know it", b.task)
+				c.want(t, ok, "dependent %v has no edge to it", b.task)
 			}
 		}),
 	taskRule("waiting-for-arrival", "Awaited dependencies run, are fetched or requested.", func(c *checker, t *Task) {
@@ -98,7 +99,7 @@ var edgeRules = []Rule{
 	taskRule("ready-inputs", "The dependencies of a ready or constrained task are in memory.",
 		func(c *checker, t *Task) {
 			for _, e := range t.deps {
-				c.want(t, t.state != Ready && t.state != Constrained || e.task.state == Memory, "%v is not here",
+				c.want(t, t.state != Ready && t.state != Constrained || e.task.state == Memory, "%v is not in memory",
 					e.task)
 			}
 		}),
@@ -122,7 +123,7 @@ var edgeRules = []Rule{
 		}),
 }
 
-// countWaiting is how many dependencies a task waits for.
+// countWaiting returns the number of dependencies that a task waits for.
 func (t *Task) countWaiting() (n int32) {
 	for _, e := range t.deps {
 		if e.waiting {
@@ -132,7 +133,7 @@ func (t *Task) countWaiting() (n int32) {
 	return n
 }
 
-// wantedHere reports whether the value of a task is wanted although it is not run here.
+// wantedHere reports whether the value of a task is wanted although the task is not run on this worker.
 func (t *Task) wantedHere() bool { return t.nwaiters > 0 || t.acquired || t.scattered }
 
 var holderRules = []Rule{
@@ -147,7 +148,7 @@ var holderRules = []Rule{
 		for i, h := range t.whoHas {
 			p := h.peer
 			c.want(t, int(h.has) < len(p.has) && p.has[h.has] == peerTask{t, int32(i)},
-				"holder %s does not know it", p.address)
+				"holder %s has no edge to it", p.address)
 		}
 	}),
 	taskRule("fetch-heaps", "A task that is to be fetched is in the heaps of all its holders, no other is in one.",
@@ -278,7 +279,7 @@ var transferRules = []Rule{
 			for i, h := range p.has {
 				ok := int(h.slot) < len(h.task.whoHas) && h.task.whoHas[h.slot].peer == p &&
 					h.task.whoHas[h.slot].has == int32(i)
-				c.want(h.task, ok, "does not know its holder %s", address)
+				c.want(h.task, ok, "has no edge to its holder %s", address)
 			}
 		}
 	}),

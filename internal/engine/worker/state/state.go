@@ -6,8 +6,8 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// State is a worker's state machine. See the package for who may touch it. What has invariants of its own is a part
-// with its own type; State has what connects them: the states of tasks.
+// State is the state machine of a worker. The package documentation describes its ownership. Parts with invariants of
+// their own have their own types; State connects them by the states of tasks.
 type State struct {
 	cfg      Config
 	running  bool
@@ -18,11 +18,11 @@ type State struct {
 	resources resourceSet
 	transfers transfers
 
-	// A task is in at most one of these lists and heaps, which Task.pos relies on.
+	// A task is in at most one of these lists and heaps: Task.pos is the position in it.
 	ready       heap
 	waiting     list
 	missing     list
-	executing   list // those that count against Threads, cancelled ones too
+	executing   list // those that count against Threads, including canceled ones
 	longRunning list
 	inMemory    list
 	fetchCount  int
@@ -33,13 +33,13 @@ type State struct {
 	transitions uint64
 	log         ring
 
-	// Of the event that is being applied.
+	// These fields belong to the event that is being applied.
 	now     int64
 	ev      Event
 	out     *Actions
 	recs    []*Task // stack of tasks with a recommendation
-	added   []*Task // to be announced at the end
-	orphans []*Task // to be announced as well, for the scheduler to adopt
+	added   []*Task // replicas to announce at the end
+	orphans []*Task // results to announce for the scheduler to adopt
 	lost    []*Task // newly missing
 
 	mark        uint32
@@ -47,7 +47,7 @@ type State struct {
 	onMove      func(from, to TaskState) // for tests, with Config.Validate
 }
 
-// New makes the state of a worker that has nothing to do yet and is running.
+// New returns the state of a worker that has no tasks and is running.
 func New(cfg Config) *State {
 	s := &State{cfg: cfg.withDefaults(), running: true}
 	s.tasks.byKey = map[taskid.Key]*Task{}
@@ -59,16 +59,14 @@ func New(cfg Config) *State {
 	return s
 }
 
-// SetAddress sets Config.Address, which is often known only after the worker listens. It is
-// to be called before the first event.
+// SetAddress sets Config.Address, which is often known only when the worker listens. Call it before the first event.
 func (s *State) SetAddress(address string) {
 	s.cfg.Address = address
 	s.peers.address, s.peers.host = address, hostOf(address)
 }
 
-// Apply takes an event in and says in out what is to be done about it; what out held before
-// is gone. It panics with an *InvalidTransition or, with Config.Validate, an *InvalidState if
-// the machine is broken.
+// Apply applies an event and replaces the content of out by the resulting actions. It panics with an *InvalidTransition
+// or, with Config.Validate, an *InvalidState if the machine is broken.
 func (s *State) Apply(now time.Time, ev Event, out *Actions) {
 	if ev == nil {
 		panic("worker/state: unknown event: nil")
@@ -89,25 +87,25 @@ func (s *State) Apply(now time.Time, ev Event, out *Actions) {
 	}
 }
 
-// unstarted are the states of a task that was ordered and has not started.
+// unstarted reports whether a state is that of an assigned task that has not started.
 func unstarted(st TaskState) bool { return st == Waiting || st == Ready || st == Constrained }
 
-// act makes an action about a task.
-func (s *State) act(kind ActionKind, t *Task) *Action {
+// addAction adds an action about a task.
+func (s *State) addAction(kind ActionKind, t *Task) *Action {
 	a := s.out.add(kind)
 	a.Task, a.Key, a.RunID, a.Stimulus = t, t.key, t.runID, s.ev.stimulus()
 	return a
 }
 
-// report is act for messages to the scheduler: nil if there is none now.
+// report adds a message to the scheduler; it returns nil if there is no scheduler now.
 func (s *State) report(kind ActionKind, t *Task) *Action {
 	if s.detached {
 		return nil
 	}
-	return s.act(kind, t)
+	return s.addAction(kind, t)
 }
 
-// reportList makes a message to the scheduler about several tasks.
+// reportList adds a message to the scheduler about several tasks.
 func (s *State) reportList(kind ActionKind, tasks []*Task) *Action {
 	if s.detached || len(tasks) == 0 {
 		return nil
@@ -119,18 +117,18 @@ func (s *State) reportList(kind ActionKind, tasks []*Task) *Action {
 
 func (s *State) requestRefresh(tasks []*Task) { s.reportList(SendRequestRefresh, tasks) }
 
-// recommend says which state a task is to go to, instead of what was said before.
+// recommend sets the recommended next state of a task. It replaces an earlier recommendation.
 func (s *State) recommend(t *Task, finish TaskState) {
 	switch {
 	case t.rec == noState:
 		s.recs = append(s.recs, t)
 	case t.rec == Memory && (finish == Fetch || finish == Released):
-		return // it has just come, and stays until the scheduler frees it
+		return // it has just arrived, and stays until the scheduler frees it
 	}
 	t.rec = finish
 }
 
-// drain does what is recommended until nothing is.
+// drain carries out all recommendations.
 func (s *State) drain() {
 	for n := len(s.recs); n > 0; n = len(s.recs) {
 		t := s.recs[n-1]
@@ -143,24 +141,24 @@ func (s *State) drain() {
 	}
 }
 
-// announce reports to the scheduler what has arrived here and what cannot be found.
+// announce reports new replicas and missing keys to the scheduler.
 func (s *State) announce() {
-	s.reportList(SendAddKeys, still(s.added, Memory))
-	s.added = emptied(s.added)
-	if a := s.reportList(SendAddKeys, still(s.orphans, Memory)); a != nil {
+	s.reportList(SendAddKeys, filterState(s.added, Memory))
+	s.added = reset(s.added)
+	if a := s.reportList(SendAddKeys, filterState(s.orphans, Memory)); a != nil {
 		a.Adopt = true
 	}
-	s.orphans = emptied(s.orphans)
-	lost := still(s.lost, Missing)
+	s.orphans = reset(s.orphans)
+	lost := filterState(s.lost, Missing)
 	for _, t := range lost {
 		t.asked = true
 	}
 	s.requestRefresh(lost)
-	s.lost = emptied(s.lost)
+	s.lost = reset(s.lost)
 }
 
-// still keeps the tasks that are in a state.
-func still(list []*Task, st TaskState) []*Task {
+// filterState returns the tasks that are in a state.
+func filterState(list []*Task, st TaskState) []*Task {
 	n := 0
 	for _, t := range list {
 		if t.state == st {
@@ -171,7 +169,8 @@ func still(list []*Task, st TaskState) []*Task {
 	return list[:n]
 }
 
-func emptied(list []*Task) []*Task {
+// reset empties a list and keeps its memory.
+func reset(list []*Task) []*Task {
 	clear(list)
 	return list[:0]
 }

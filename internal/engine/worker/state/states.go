@@ -1,39 +1,40 @@
 package state
 
-// TaskState is where a task is in its life on this worker.
+// TaskState is the state of a task on this worker.
 type TaskState uint8
 
 const (
-	// Released: known because others depend on it, and nothing is done about it.
+	// Released is the state of a task that is known only because others depend on it.
 	Released TaskState = iota
-	// Waiting: to be run here once its dependencies are.
+	// Waiting is the state of an assigned task whose dependencies are not all in memory.
 	Waiting
-	// Fetch: to be fetched from a peer that is known to hold it.
+	// Fetch is the state of a result that is to be fetched from a known holder.
 	Fetch
-	// Flight: being fetched.
+	// Flight is the state of a result that is being fetched.
 	Flight
-	// Missing: needed, and no holder is known.
+	// Missing is the state of a needed result without a known holder.
 	Missing
-	// Ready to run, when a thread is free.
+	// Ready is the state of a task that can run when a thread is free.
 	Ready
-	// Constrained: ready to run, when a thread and its resources are free.
+	// Constrained is the state of a task that can run when a thread and its resources are free.
 	Constrained
-	// Executing: running.
+	// Executing is the state of a running task.
 	Executing
-	// LongRunning: running, and no longer counted against the threads. (secede)
+	// LongRunning is the state of a running task that no longer counts against the threads. (secede)
 	LongRunning
-	// Memory: its result is here.
+	// Memory is the state of a task whose result is on this worker.
 	Memory
-	// Erred: its run failed. (Dask: error)
+	// Erred is the state of a task whose run failed. (Dask: error)
 	Erred
-	// Cancelled: nobody wants it any more, but its run or transfer (Task.Previous) has not ended.
+	// Cancelled is the state of a task that is no longer wanted, but whose run or transfer (Task.Previous) has not
+	// ended.
 	Cancelled
-	// Resumed: wanted again in another way than before it was cancelled: fetched instead of
-	// run, or run instead of fetched.
+	// Resumed is the state of a task that is wanted again in another way than before it was canceled: fetched instead
+	// of run, or run instead of fetched.
 	Resumed
-	// Rescheduled is the way out of a run that gave itself back; no task stays in it.
+	// Rescheduled is the transient state after a run that returned its task to the scheduler.
 	Rescheduled
-	// Forgotten: gone. A task in this state is valid only until the next event.
+	// Forgotten is the state of a removed task. It is valid only until the next event.
 	Forgotten
 
 	numStates = int(Forgotten) + 1
@@ -45,7 +46,7 @@ var stateNames = [numStates]string{
 	"memory", "error", "cancelled", "resumed", "rescheduled", "forgotten",
 }
 
-// String is Dask's name.
+// String returns Dask's name.
 func (s TaskState) String() string {
 	if int(s) < len(stateNames) {
 		return stateNames[s]
@@ -53,8 +54,7 @@ func (s TaskState) String() string {
 	return ""
 }
 
-// TaskStates are the states that a task can stay in, in the order of a task's life: what
-// metrics list.
+// TaskStates returns the states in which a task can stay, in the order of a task's life, as metrics list them.
 func TaskStates() []TaskState {
 	return []TaskState{Released, Waiting, Fetch, Flight, Missing, Ready, Constrained, Executing, LongRunning,
 		Memory, Erred, Cancelled, Resumed}

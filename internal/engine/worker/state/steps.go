@@ -1,20 +1,20 @@
 package state
 
-// Step is a row of the table of transitions: what happens to a task in state From that is recommended to go to
-// state Wanted. A pair of states that has no row goes by way of Released, see State.transition.
+// Step is a row of the table of transitions: the effect on a task in state From for which state Wanted is recommended.
+// A pair of states without a row goes through Released, see State.transition.
 type Step struct {
 	From, Wanted TaskState
-	// Name says what happens.
+	// Name describes the reason.
 	Name string
-	// To are the states in which the task may be afterwards; From among them if nothing happens.
+	// To are the possible states afterwards, including From if nothing may happen.
 	To []TaskState
 	do func(*State, *Task)
 }
 
-// Move is a change of state that an event makes by itself, without a recommendation.
+// Move is a change of state that an event makes without a recommendation.
 type Move struct {
 	From, To TaskState
-	// Name says when.
+	// Name describes the reason.
 	Name string
 }
 
@@ -27,7 +27,7 @@ func Moves() []Move { return moves }
 func to(states ...TaskState) []TaskState { return states }
 
 var steps = []Step{
-	{Released, Waiting, "look for the dependencies", to(Waiting), releasedWaiting},
+	{Released, Waiting, "request the dependencies", to(Waiting), releasedWaiting},
 	{Waiting, Ready, "all dependencies are here", to(Ready, Constrained), waitingReady},
 	{Ready, Executing, "a thread is free", to(Executing), startRun},
 	{Constrained, Executing, "a thread and the resources are free", to(Executing), startRun},
@@ -46,9 +46,9 @@ var steps = []Step{
 	{Released, Memory, "the value was scattered", to(Memory), (*State).toMemory},
 
 	{Fetch, Released, "it is not wanted", to(Released), fetchReleased},
-	{Waiting, Released, "take the order back", to(Released), (*State).release},
-	{Ready, Released, "take the order back", to(Released), (*State).release},
-	{Constrained, Released, "take the order back", to(Released), (*State).release},
+	{Waiting, Released, "withdraw the assignment", to(Released), (*State).release},
+	{Ready, Released, "withdraw the assignment", to(Released), (*State).release},
+	{Constrained, Released, "withdraw the assignment", to(Released), (*State).release},
 	{Missing, Released, "it is not wanted", to(Released), (*State).release},
 	{Erred, Released, "free the failure", to(Released), (*State).release},
 	{Executing, Released, "cancel the run", to(Cancelled, Released), executingReleased},
@@ -57,16 +57,16 @@ var steps = []Step{
 
 	{Executing, Erred, "the run failed", to(Erred), toErred},
 	{LongRunning, Erred, "the run failed", to(Erred), toErred},
-	{Released, Erred, "a dependency cannot be read, or a resource is not there", to(Erred), toErred},
-	{Executing, Rescheduled, "the run gave the task back", to(Released), executingRescheduled},
-	{LongRunning, Rescheduled, "the run gave the task back", to(Released), executingRescheduled},
+	{Released, Erred, "a dependency cannot be read, or a resource is missing", to(Erred), toErred},
+	{Executing, Rescheduled, "the run returned the task", to(Released), executingRescheduled},
+	{LongRunning, Rescheduled, "the run returned the task", to(Released), executingRescheduled},
 
 	{Cancelled, Erred, "the run or transfer failed", to(Released), cancelledEnded},
 	{Cancelled, Memory, "the run or transfer succeeded", to(Released), cancelledEnded},
-	{Cancelled, Rescheduled, "the run gave the task back", to(Released), cancelledEnded},
-	{Cancelled, Released, "it is freed once more", to(Cancelled), cancelledEnded},
+	{Cancelled, Rescheduled, "the run returned the task", to(Released), cancelledEnded},
+	{Cancelled, Released, "it is freed again", to(Cancelled), cancelledEnded},
 	{Cancelled, Fetch, "the value is wanted", to(Flight, Resumed, Released), cancelledFetch},
-	{Cancelled, Waiting, "the order is given again", to(Executing, LongRunning, Resumed), cancelledWaiting},
+	{Cancelled, Waiting, "the task is assigned again", to(Executing, LongRunning, Resumed), cancelledWaiting},
 	{Resumed, Fetch, "the value is wanted", to(Resumed, Flight, Released), resumedFetch},
 	{Resumed, Memory, "the run or transfer succeeded", to(Memory), resumedMemory},
 	{Resumed, Erred, "the run or transfer ended without a value", to(Released), restartNext},
@@ -83,16 +83,16 @@ var moves = []Move{
 	{Cancelled, Executing, "its value is scattered while it runs"},
 	{Cancelled, LongRunning, "its value is scattered while it runs"},
 	{Cancelled, Flight, "its value is scattered while it is fetched"},
-	{Resumed, Executing, "the scheduler is lost: the run goes on"},
-	{Resumed, LongRunning, "the scheduler is lost: the run goes on"},
+	{Resumed, Executing, "the scheduler is lost: the run continues"},
+	{Resumed, LongRunning, "the scheduler is lost: the run continues"},
 	{Resumed, Flight, "the scheduler is lost: the value was scattered"},
 }
 
-// dispatch has the functions of steps by the two states. Sixteen is more than there are states: the index needs no
-// check.
+// dispatch has the functions of steps by the two states. The size of 16 exceeds the number of states, so that a masked
+// index needs no bounds check.
 var dispatch [16][16]func(*State, *Task)
 
-// allowed has every change of state that steps and moves name.
+// allowed has every change of state in steps and moves.
 var allowed [16][16]bool
 
 func init() {
@@ -128,7 +128,7 @@ func waitingReady(s *State, t *Task) {
 
 func executingMemory(s *State, t *Task) {
 	switch {
-	case t.orphaned && t.scattered: // the scheduler has it from who scattered it
+	case t.orphaned && t.scattered: // the scheduler knows it from the scatter
 		s.added = append(s.added, t)
 		s.toMemory(t)
 	case t.orphaned:
@@ -163,7 +163,7 @@ func fetchFlight(s *State, t *Task) {
 }
 
 func fetchMissing(s *State, t *Task) {
-	if len(t.whoHas) == 0 { // or a holder was found since
+	if len(t.whoHas) == 0 { // otherwise a holder was found since
 		s.fetchCount--
 		s.toMissing(t)
 	}

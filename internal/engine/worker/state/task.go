@@ -7,8 +7,8 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// Task is what the state knows about a key. It belongs to the state: read it only in the
-// goroutine that owns that, and not after the task has been forgotten.
+// Task is the state of one key. It is owned by the State: read it only in the goroutine that owns the State, and not
+// after the task has been forgotten.
 type Task struct {
 	key   taskid.Key
 	runID int64
@@ -17,24 +17,24 @@ type Task struct {
 	previous TaskState
 	// next is Fetch or Waiting while state is Resumed.
 	next TaskState
-	// rec is the state that the task is to go to next, see State.recommend.
+	// rec is the recommended next state, see State.recommend.
 	rec TaskState
 
-	// done: the run or transfer has just ended.
+	// done indicates that the run or transfer has just ended.
 	done bool
-	// stored: the server's store holds a value for it.
+	// stored indicates that the store of the server has the value.
 	stored bool
-	// scattered: a value came from outside while a run or transfer was under way.
+	// scattered indicates that a value was scattered during a run or transfer.
 	scattered bool
-	// aborted: DoCancel was said for the run.
+	// aborted indicates that DoCancel was issued for the run.
 	aborted bool
-	// rerun: the run that is under way is of a spec that has been replaced.
+	// rerun indicates that the spec was replaced during the run.
 	rerun bool
-	// orphaned: the scheduler that ordered the run is gone.
+	// orphaned indicates that the scheduler that assigned the run is gone.
 	orphaned bool
-	// asked: its holders have been asked for since it was found missing for the first time.
+	// asked indicates that the holders were requested after the task was first found missing.
 	asked bool
-	// acquired: the scheduler wants a replica here, whoever depends on it.
+	// acquired indicates that the scheduler wants a replica, independent of dependents.
 	acquired bool
 	actor    bool
 	hasPrio  bool
@@ -42,9 +42,9 @@ type Task struct {
 	priority   Priority
 	generation int64
 
-	// pos is its place in the one list or heap that it is in.
+	// pos is the position in the list or heap that contains the task.
 	pos int32
-	// nwaiting is how many of deps are not here, nwaiters how many dependents wait for it.
+	// nwaiting is the number of deps that are not in memory, nwaiters the number of dependents that wait for the task.
 	nwaiting, nwaiters int32
 	mark               uint32
 
@@ -53,8 +53,8 @@ type Task struct {
 	whoHas     []holder
 	comingFrom *Peer
 
-	needs     *needSet // what it waits for or holds while it runs
-	nextNeeds *needSet // what the next run needs, if rerun
+	needs     *needSet // the resources that the task waits for, or holds while it runs
+	nextNeeds *needSet // the resources of the next run, if rerun
 
 	nbytes      int64 // -1 if unknown
 	typeName    string
@@ -71,7 +71,7 @@ type Task struct {
 type depEdge struct {
 	task *Task
 	back int32 // index in task.dependents
-	// waiting: the dependent waits for it.
+	// waiting indicates that the dependent waits for the dependency.
 	waiting bool
 }
 
@@ -80,82 +80,82 @@ type backEdge struct {
 	slot int32 // index in task.deps
 }
 
-// holder is a peer that has the task's value.
+// holder is a peer that has the value of a task.
 type holder struct {
 	peer *Peer
 	has  int32 // index in peer.has
 	heap int32 // index in peer.needed, -1 if not there
 }
 
-// Key names the task. It may be kept.
+// Key returns the key of the task. It may be kept.
 func (t *Task) Key() taskid.Key { return t.key }
 
-// RunID is that of the last order to run it; -1 if there was none.
+// RunID returns that of the last assignment; -1 if there was none.
 func (t *Task) RunID() int64 { return t.runID }
 
-// State is where the task is.
+// State returns the state of the task.
 func (t *Task) State() TaskState { return t.state }
 
-// Previous is what has not ended yet (Executing, LongRunning or Flight) if the task is
-// Cancelled or Resumed.
+// Previous returns the state of the run or transfer that has not ended (Executing, LongRunning or Flight) if the task
+// is Cancelled or Resumed.
 func (t *Task) Previous() (TaskState, bool) { return t.previous, t.previous != noState }
 
-// Priority is the lowest for what is most urgent.
+// Priority returns the priority; the lowest is the most urgent.
 func (t *Task) Priority() Priority { return t.priority }
 
-// Spec is the encoded task; nil once it has run. It may be kept, by other goroutines as well.
+// Spec returns the encoded task; nil once it has run. It may be kept, also by other goroutines.
 func (t *Task) Spec() []byte { return t.spec }
 
-// Annotations are msgpack or empty. They may be kept.
+// Annotations returns the annotations: msgpack or empty. They may be kept.
 func (t *Task) Annotations() []byte { return t.annotations }
 
-// SpanID names the span.
+// SpanID returns the ID of the span.
 func (t *Task) SpanID() string { return t.spanID }
 
-// Actor tells that its result is an actor.
+// Actor reports whether the result is an actor.
 func (t *Task) Actor() bool { return t.actor }
 
-// NBytes is the size of the value; -1 if it is not known.
+// NBytes returns the size of the value; -1 if unknown.
 func (t *Task) NBytes() int64 { return t.nbytes }
 
-// TypeName is the type of the value for people, if it is here.
+// TypeName returns the type of the value as text, if it is on this worker.
 func (t *Task) TypeName() string { return t.typeName }
 
-// Failure is why it failed, if it did.
+// Failure returns the failure of an erred task.
 func (t *Task) Failure() *Failure { return t.failure }
 
-// Times are the start and stop of its run in nanoseconds since 1970, and the thread; zero if
-// it has not run here.
+// Times returns the start and stop of the run in nanoseconds since 1970, and the thread; zero if the task has not run
+// on this worker.
 func (t *Task) Times() (start, stop, thread int64) { return t.start, t.stop, t.thread }
 
-// Data is the server's own: what it gave in ComputeTask, or SetData.
+// Data returns the value of ComputeTask.Data or SetData, which is opaque to the state.
 func (t *Task) Data() any { return t.data }
 
 // SetData replaces Data.
 func (t *Task) SetData(v any) { t.data = v }
 
-// NumDeps is how many dependencies it has.
+// NumDeps returns the number of dependencies.
 func (t *Task) NumDeps() int { return len(t.deps) }
 
-// Dep is one of its dependencies. They are forgotten once it has run or is released.
+// Dep returns one of the dependencies. They are dropped once the task has run or is released.
 func (t *Task) Dep(i int) *Task { return t.deps[i].task }
 
-// NumDependents is how many tasks here depend on it.
+// NumDependents returns the number of tasks on this worker that depend on the task.
 func (t *Task) NumDependents() int { return len(t.dependents) }
 
-// Dependent is one of the tasks here that depend on it.
+// Dependent returns one of the tasks on this worker that depend on the task.
 func (t *Task) Dependent(i int) *Task { return t.dependents[i].task }
 
-// NumHolders is how many peers are known to have its value.
+// NumHolders returns the number of peers that are known to have the value.
 func (t *Task) NumHolders() int { return len(t.whoHas) }
 
-// Holder is one of the peers that have its value.
+// Holder returns one of the peers that have the value.
 func (t *Task) Holder(i int) *Peer { return t.whoHas[i].peer }
 
-// ComingFrom is the peer that it is being fetched from, or nil.
+// ComingFrom returns the peer from which the value is being fetched, or nil.
 func (t *Task) ComingFrom() *Peer { return t.comingFrom }
 
-// String is the key and the state.
+// String returns the key and the state.
 func (t *Task) String() string {
 	s := t.key.String() + " " + t.state.String()
 	switch t.state {
@@ -167,7 +167,7 @@ func (t *Task) String() string {
 	return s
 }
 
-// running tells that a run is under way.
+// running reports whether a run is in progress.
 func (t *Task) running() bool {
 	switch t.state {
 	case Executing, LongRunning:
@@ -178,19 +178,19 @@ func (t *Task) running() bool {
 	return false
 }
 
-// flying tells that a transfer is under way.
+// flying reports whether a transfer is in progress.
 func (t *Task) flying() bool {
 	return t.state == Flight || (t.state == Cancelled || t.state == Resumed) && t.previous == Flight
 }
 
-// taskTable is all tasks by their keys, and the memory of those that are gone.
+// taskTable has all tasks by key, and the memory of forgotten ones for reuse.
 type taskTable struct {
 	byKey      map[taskid.Key]*Task
 	counts     [numStates]int
 	dead, free []*Task
 }
 
-// add makes or finds again the memory of a task. The key's bytes are copied.
+// add adds a task. The bytes of the key are copied.
 func (tb *taskTable) add(key taskid.Key) *Task {
 	t := tb.alloc()
 	t.key = taskid.Key(strings.Clone(string(key)))
@@ -199,11 +199,11 @@ func (tb *taskTable) add(key taskid.Key) *Task {
 	return t
 }
 
-// inlineSpec is up to which size a spec shares its memory with the key: the log keeps keys
-// alive, and would keep specs with them.
+// inlineSpec is the maximum size of a spec that shares its memory with the key: the log keeps keys alive, and would
+// keep specs with them.
 const inlineSpec = 256
 
-// addWithSpec is add for a task that is to be run: one allocation for both.
+// addWithSpec adds a task that is to be run, with one allocation for key and spec.
 func (tb *taskTable) addWithSpec(key taskid.Key, spec []byte) *Task {
 	if len(spec) == 0 || len(spec) > inlineSpec {
 		t := tb.add(key)
@@ -214,7 +214,7 @@ func (tb *taskTable) addWithSpec(key taskid.Key, spec []byte) *Task {
 	n := copy(b, key)
 	copy(b[n:], spec)
 	t := tb.alloc()
-	t.key = taskid.Key(unsafe.String(&b[0], n)) // nobody writes to b again
+	t.key = taskid.Key(unsafe.String(&b[0], n)) // b is not modified after this
 	if n == 0 {
 		t.key = ""
 	}
@@ -231,7 +231,7 @@ func cloneBytes(b []byte) []byte {
 	return append([]byte(nil), b...)
 }
 
-// alloc returns the memory of a task with nothing set.
+// alloc returns a task with no fields set, from reused memory if there is any.
 func (tb *taskTable) alloc() *Task {
 	var t *Task
 	if n := len(tb.free); n > 0 {
@@ -244,10 +244,10 @@ func (tb *taskTable) alloc() *Task {
 	return t
 }
 
-// maxFree is how many forgotten tasks are kept to be used again.
+// maxFree is the maximum number of forgotten tasks that are kept for reuse.
 const maxFree = 4096
 
-// reclaim makes the tasks that the last event forgot usable again.
+// reclaim makes the tasks that the last event forgot available for reuse.
 func (tb *taskTable) reclaim() {
 	for i, t := range tb.dead {
 		tb.dead[i] = nil

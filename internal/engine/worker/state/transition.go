@@ -1,7 +1,7 @@
 package state
 
-// setState changes a task's state, and the list or heap that goes with it. Tasks that run are
-// in theirs from startRun to endRun, whatever happens to their state.
+// setState changes the state of a task, and its list or heap. Running tasks stay in theirs from startRun to endRun,
+// independent of their state.
 func (s *State) setState(t *Task, st TaskState) {
 	if s.cfg.Validate {
 		s.checkMove(t, st)
@@ -20,7 +20,7 @@ func (s *State) setState(t *Task, st TaskState) {
 	case Memory:
 		s.inMemory.remove(t)
 	case Fetch:
-		s.peers.unneedAll(t)
+		s.peers.removeAllNeeded(t)
 	}
 	s.tasks.counts[t.state]--
 	s.tasks.counts[st]++
@@ -38,13 +38,13 @@ func (s *State) setState(t *Task, st TaskState) {
 		s.inMemory.add(t)
 	case Fetch:
 		for i := range t.whoHas {
-			s.peers.need(t, int32(i))
+			s.peers.addNeeded(t, int32(i))
 		}
 	}
 }
 
-// transition brings a task to another state, by way of released if there is no direct one.
-// Where it ends depends on what is in flight, see Step.
+// transition moves a task to another state, through Released if there is no direct step. The resulting state depends on
+// runs and transfers in progress, see Step.
 func (s *State) transition(t *Task, finish TaskState) {
 	start := t.state
 	if start == finish {
@@ -62,7 +62,7 @@ func (s *State) transition(t *Task, finish TaskState) {
 		}
 		failure := t.failure
 		s.transition(t, Released)
-		t.rec = noState // released tasks are forgotten or fetched again: not this one
+		t.rec = noState // a recommendation to forget or fetch the released task does not apply
 		if finish == Erred {
 			t.failure = failure
 		}
@@ -71,7 +71,7 @@ func (s *State) transition(t *Task, finish TaskState) {
 	s.log.add(s, t, start, finish)
 }
 
-// releasedWaiting looks for the dependencies of a task that is to run.
+// releasedWaiting requests the dependencies of a task that is to run.
 func releasedWaiting(s *State, t *Task) {
 	t.nwaiting = 0
 	for i := range t.deps {
@@ -89,16 +89,16 @@ func releasedWaiting(s *State, t *Task) {
 	}
 }
 
-// startRun lets a task begin.
+// startRun starts the run of a task.
 func startRun(s *State, t *Task) {
 	s.resources.take(t.needs, 1)
 	s.setState(t, Executing)
 	s.executing.add(t)
 	t.done, t.aborted, t.rerun, t.orphaned = false, false, false, false
-	s.act(DoExecute, t)
+	s.addAction(DoExecute, t)
 }
 
-// endRun takes a task out of those that run.
+// endRun removes a task from the running ones.
 func (s *State) endRun(t *Task) {
 	if t.state == LongRunning || t.previous == LongRunning {
 		s.longRunning.remove(t)
@@ -108,23 +108,23 @@ func (s *State) endRun(t *Task) {
 	s.resources.take(t.needs, -1)
 	if t.rerun {
 		next := t.nextNeeds
-		s.resources.use(t, next)
+		s.resources.setNeeds(t, next)
 		t.nextNeeds = nil
-		s.resources.unuse(next) // nextNeeds was a user, too
+		s.resources.removeUser(next) // nextNeeds was counted as well
 	}
 	t.done = true
 	s.executed++
 }
 
-// abort tells the server that it may stop the run of a task.
+// abort notifies the server that it may stop the run of a task.
 func (s *State) abort(t *Task) {
 	if !t.aborted {
 		t.aborted = true
-		s.act(DoCancel, t)
+		s.addAction(DoCancel, t)
 	}
 }
 
-// toMemory notes that the result of a task is here.
+// toMemory records that the result of a task is on this worker.
 func (s *State) toMemory(t *Task) {
 	t.done, t.scattered, t.asked, t.acquired, t.spec = false, false, false, false, nil
 	if t.nbytes < 0 {
@@ -157,7 +157,7 @@ func (s *State) toMissing(t *Task) {
 	}
 }
 
-// memoryReleased drops a result. Tasks here that were about to use it wait for it again.
+// memoryReleased drops a result. Tasks that were about to use it wait for it again.
 func memoryReleased(s *State, t *Task) {
 	s.nbytes -= t.nbytes
 	for _, b := range t.dependents {
@@ -176,7 +176,7 @@ func memoryReleased(s *State, t *Task) {
 	}
 }
 
-// release forgets all about a task but who depends on it and who has it.
+// release resets a task except for its dependents and holders.
 func (s *State) release(t *Task) {
 	s.dropValue(t)
 	s.setState(t, Released)
@@ -193,9 +193,8 @@ func (s *State) release(t *Task) {
 	}
 }
 
-// unwanted releases a dependency that nobody waits for any more, unless it is here for its
-// own sake.
-func (s *State) unwanted(dep *Task) {
+// releaseUnwanted releases a dependency that no task waits for, unless it is wanted for another reason.
+func (s *State) releaseUnwanted(dep *Task) {
 	if dep.nwaiters > 0 {
 		return
 	}
@@ -218,17 +217,17 @@ func (s *State) unwanted(dep *Task) {
 func releasedForgotten(s *State, t *Task) {
 	s.unlinkAll(t)
 	s.peers.removeHolders(t)
-	s.resources.use(t, nil)
+	s.resources.setNeeds(t, nil)
 	delete(s.tasks.byKey, t.key)
 	s.tasks.counts[Released]--
 	t.state = Forgotten
 	s.tasks.dead = append(s.tasks.dead, t)
 }
 
-// dropValue has the value of a task deleted from the store, if there is one.
+// dropValue deletes the value of a task from the store, if there is one.
 func (s *State) dropValue(t *Task) {
 	if t.stored {
 		t.stored = false
-		s.act(DoDelete, t)
+		s.addAction(DoDelete, t)
 	}
 }

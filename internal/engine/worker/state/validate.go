@@ -2,19 +2,19 @@ package state
 
 import "fmt"
 
-// InvalidState is a broken invariant.
+// InvalidState is returned by Check for a broken invariant.
 type InvalidState struct {
 	// Rule is the name of the broken rule.
 	Rule string
-	// Task is what it was about, as text; empty if it was the state as a whole.
+	// Task is the task, as text; empty if the rule is about the whole state.
 	Task string
-	// Problem is what does not hold.
+	// Problem describes the violation.
 	Problem string
-	// Story is what the log knows about the key.
+	// Story is the part of the log about the key.
 	Story string
 }
 
-// Error is the name of the rule, the problem and the story.
+// Error returns the name of the rule, the problem and the story.
 func (e *InvalidState) Error() string {
 	if e.Task == "" {
 		return fmt.Sprintf("%s: worker/state: %s", e.Rule, e.Problem)
@@ -22,15 +22,15 @@ func (e *InvalidState) Error() string {
 	return fmt.Sprintf("%s: worker/state: %s: %s; story:%s", e.Rule, e.Task, e.Problem, e.Story)
 }
 
-// checker collects the first thing that does not hold.
+// checker collects the first violation.
 type checker struct {
 	s     *State
-	tasks []*Task // all of them, by key
+	tasks []*Task // all tasks, by key
 	rule  string
 	err   *InvalidState
 }
 
-// want notes that a rule is broken by a task, or by the state if t is nil, unless ok.
+// want records a violation by a task, or by the state if t is nil, unless ok.
 func (c *checker) want(t *Task, ok bool, format string, args ...any) {
 	if ok || c.err != nil {
 		return
@@ -41,8 +41,8 @@ func (c *checker) want(t *Task, ok bool, format string, args ...any) {
 	}
 }
 
-// Check looks at every rule and returns the first that does not hold, as an *InvalidState. It
-// reads the whole state: for tests and for Config.Validate.
+// Check checks every rule and returns the first violation as an *InvalidState. It reads the whole state: for tests and
+// for Config.Validate.
 func (s *State) Check() error {
 	c := &checker{s: s, tasks: s.tasks.sorted()}
 	for i := range rules {

@@ -60,7 +60,7 @@ var breakers = map[string]struct {
 
 	"dependency-known": {func(s *State) { delete(s.tasks.byKey, taskid.NewKey("d")) },
 		"dependency d memory is not known"},
-	"dependency-edges":    {func(s *State) { at(s, "q").deps = nil }, "d memory: dependent q ready does not know it"},
+	"dependency-edges":    {func(s *State) { at(s, "q").deps = nil }, "d memory: dependent q ready has no edge to it"},
 	"waiting-for-arrival": {func(s *State) { at(s, "m").state = Released }, "w waiting: waits for m released"},
 	"waiting-flags": {func(s *State) { at(s, "v").deps[0].waiting = false },
 		"v waiting: waits for g fetch: false"},
@@ -71,7 +71,7 @@ var breakers = map[string]struct {
 	"waiting-state": {func(s *State) { at(s, "r2").state = Waiting }, "r2 waiting: waits for 0 dependencies"},
 
 	"holder-known": {func(s *State) { delete(s.peers.byAddress, "tcp://h1:1") }, "holder tcp://h1:1 is not a peer"},
-	"holder-edges": {func(s *State) { at(s, "g").whoHas[0].has = 7 }, "g fetch: holder tcp://h1:1 does not know it"},
+	"holder-edges": {func(s *State) { at(s, "g").whoHas[0].has = 7 }, "g fetch: holder tcp://h1:1 has no edge to it"},
 	"fetch-heaps":  {func(s *State) { at(s, "g").whoHas[0].heap = -1 }, "g fetch: place -1 in the heap of tcp://h1:1"},
 	"fetch-wanted": {func(s *State) {
 		s.unlink(at(s, "v"), 0)
@@ -110,7 +110,7 @@ var breakers = map[string]struct {
 	"peer-edges": {func(s *State) {
 		p := s.peers.byAddress["tcp://h1:1"]
 		p.has = append(p.has, peerTask{at(s, "d"), 5})
-	}, "d memory: does not know its holder tcp://h1:1"},
+	}, "d memory: has no edge to its holder tcp://h1:1"},
 	"askable-peers": {func(s *State) { s.peers.byAddress["tcp://h1:1"].pos = 0 }, "can be asked: false, at 0"},
 	"transfer-members": {func(s *State) {
 		p := s.peers.byAddress["tcp://h1:1"]
@@ -135,7 +135,7 @@ var breakers = map[string]struct {
 		s.setState(f, Released)
 		s.setState(f, Fetch)
 		s.fetchCount++
-		s.peers.enlist(p)
+		s.peers.updateAskable(p)
 	}, "data could be fetched from tcp://h1:1"},
 }
 

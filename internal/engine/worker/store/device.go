@@ -10,63 +10,60 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// Tier is memory above the host's, such as a GPU's: how values get there and back. Any number
-// of goroutines call it. FrameTier is one for values in frames.
+// Tier moves values between host memory and a device, such as a GPU. Any number of goroutines call it. FrameTier is a
+// Tier for values in frames.
 type Tier interface {
-	// OnDevice is how many bytes of its memory a value has: 0 for a value of the host's.
+	// OnDevice returns the number of bytes of a value on the device; 0 for a value in host memory.
 	OnDevice(v *task.Value) int64
 	// ToHost returns a copy of a value in host memory, which the caller owns.
 	ToHost(ctx context.Context, v *task.Value) (*task.Value, error)
-	// ToDevice returns a copy of such a copy on the device. If it is full the error wraps
-	// mem.ErrOutOfMemory.
+	// ToDevice returns a copy of such a copy on the device. If the device is full the error wraps mem.ErrOutOfMemory.
 	ToDevice(ctx context.Context, v *task.Value) (*task.Value, error)
 }
 
-// DeviceConfig gives a store a device: results that are made there stay there up to a limit;
-// then the least recently used go to the host's memory, and from there to disk. Who opens one
-// gets it back on the device.
+// DeviceConfig configures the device of a store: results that are made there stay there up to a limit; then the least
+// recently used are moved to host memory, and from there to disk. Open moves them back to the device.
 type DeviceConfig struct {
 	// Tier is the device. Required.
 	Tier Tier
-	// Limit is how many bytes of results are kept on the device; 0 is no bound.
-	// (--device-memory-limit)
+	// Limit is the maximum number of bytes of results on the device; 0 means no limit. (--device-memory-limit)
 	Limit int64
-	// Memory, if not nil, is what data on the device is allocated from: it has results move
-	// when it runs out. (see DeviceMemory)
+	// Memory, if not nil, is the allocator of data on the device, which moves results to the host when it runs out (see
+	// DeviceMemory).
 	Memory *DeviceMemory
-	// OnMove, if not nil, is told of each result that was moved: for the timelines of tasks.
-	// It is called by the goroutine that did it.
+	// OnMove, if not nil, is called for each result that was moved, by the goroutine that moved it: for the timelines
+	// of tasks.
 	OnMove func(Move)
 }
 
-// Move is a result that went from the device to the host's memory, or back.
+// Move describes a result that was moved from the device to host memory, or back.
 type Move struct {
-	// Down tells that it left the device.
+	// Down indicates a move from the device.
 	Down   bool
 	Key    task.Key
 	NBytes int64
-	// Start and Stop are when.
+	// Start and Stop are the times of the move.
 	Start, Stop time.Time
 }
 
-// device is a store's device. All but cfg, ctx and stop is guarded by Store.mu.
+// device is the device of a store. All fields except cfg, ctx and stop are guarded by Store.mu.
 type device struct {
 	cfg       DeviceConfig
-	ctx       context.Context // ends with the store
+	ctx       context.Context // ends when the store closes
 	stop      context.CancelFunc
-	list      lru           // what can leave: on the device, and held by nobody but the store
-	used      int64         // of results on the device
-	reserved  int64         // for results that are being made or brought back
-	stuck     bool          // there is nothing that can leave now
-	moving    int           // results that are being copied to the host, or given back to the device
-	moves     int64         // how often some were given back
-	dead      []*task.Value // of results that are gone: memory to be given back
-	deadBytes int64         // of these
-	dying     int64         // of these, and of those that are just given back
-	running   bool          // the mover
+	list      lru           // results that can be moved: on the device, and held only by the store
+	used      int64         // bytes of results on the device
+	reserved  int64         // bytes for results that are being made or moved back
+	stuck     bool          // no result can be moved now
+	moving    int           // results that are being copied to the host or freed
+	moves     int64         // number of times that memory was freed
+	dead      []*task.Value // retired values, whose memory is to be freed
+	deadBytes int64         // bytes of dead
+	dying     int64         // bytes of dead and of values that are being freed
+	running   bool          // the mover is running
 	wake      chan struct{}
-	err       error     // why the last result could not leave
-	retry     time.Time // when it is tried again
+	err       error     // why the last result could not be moved
+	retry     time.Time // time of the next attempt
 }
 
 func newDevice(cfg *DeviceConfig) (*device, error) {
@@ -77,14 +74,14 @@ func newDevice(cfg *DeviceConfig) (*device, error) {
 		return nil, errors.New("worker/store: Config.Device without a Tier")
 	}
 	if cfg.Limit < 0 {
-		return nil, fmt.Errorf("worker/store: a device limit of %d bytes: give 0 for none", cfg.Limit)
+		return nil, fmt.Errorf("worker/store: device limit of %d bytes; use 0 for no limit", cfg.Limit)
 	}
 	d := &device{cfg: *cfg, wake: make(chan struct{}, 1)}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	return d, nil
 }
 
-// over is how much too much is on the device. The caller holds mu.
+// over returns the number of bytes above the limit of the device. The caller holds mu.
 func (d *device) over() int64 {
 	if d.cfg.Limit <= 0 {
 		return 0
@@ -92,15 +89,14 @@ func (d *device) over() int64 {
 	return d.used + d.dying + d.reserved - d.cfg.Limit
 }
 
-// kill hands over a value that nobody has any more. It counts until its memory is given back.
-// The caller holds mu.
-func (d *device) kill(v *task.Value, nbytes int64) {
+// retire takes over a value that is no longer used. It is counted until its memory is freed. The caller holds mu.
+func (d *device) retire(v *task.Value, nbytes int64) {
 	d.dead = append(d.dead, v)
 	d.deadBytes += nbytes
 	d.dying += nbytes
 }
 
-// OnDevice is how many bytes of results are on the device.
+// OnDevice returns the number of bytes of results on the device.
 func (s *Store) OnDevice() int64 {
 	if s.dev == nil {
 		return 0
@@ -110,9 +106,8 @@ func (s *Store) OnDevice() int64 {
 	return s.dev.used
 }
 
-// MakeDeviceRoom waits until so many bytes more fit below DeviceConfig.Limit, or nothing is
-// left that can leave the device: it is called by those who make data there, before they Put
-// it. The error is that of ctx.
+// MakeDeviceRoom waits until nbytes more fit below DeviceConfig.Limit, or no result is left that can be moved from the
+// device: producers of data on the device call it before Put. The error is that of ctx.
 func (s *Store) MakeDeviceRoom(ctx context.Context, nbytes int64) error {
 	if err := s.ReserveDevice(ctx, nbytes); err != nil {
 		return err
@@ -121,8 +116,7 @@ func (s *Store) MakeDeviceRoom(ctx context.Context, nbytes int64) error {
 	return nil
 }
 
-// MakeRoomFor is MakeDeviceRoom for a result that has been made, and does nothing if it is not
-// on the device.
+// MakeRoomFor calls MakeDeviceRoom for a result that is on the device, and otherwise does nothing.
 func (s *Store) MakeRoomFor(ctx context.Context, v *task.Value, nbytes int64) error {
 	if s.dev == nil || s.dev.cfg.Tier.OnDevice(v) == 0 {
 		return nil
@@ -130,8 +124,8 @@ func (s *Store) MakeRoomFor(ctx context.Context, v *task.Value, nbytes int64) er
 	return s.MakeDeviceRoom(ctx, nbytes)
 }
 
-// ReserveDevice is MakeDeviceRoom for data that is still to be made: the room counts as taken
-// until UnreserveDevice gives it back. If it fails nothing is reserved.
+// ReserveDevice is MakeDeviceRoom for data that does not exist yet: the room is reserved until UnreserveDevice. On an
+// error nothing is reserved.
 func (s *Store) ReserveDevice(ctx context.Context, nbytes int64) error {
 	d := s.dev
 	if d == nil {
@@ -146,7 +140,7 @@ func (s *Store) ReserveDevice(ctx context.Context, nbytes int64) error {
 	s.waiting++
 	defer func() { s.waiting-- }()
 	d.stuck = false
-	s.kickMover()
+	s.wakeMover()
 	for !s.closed && d.over() > 0 && !d.stuck {
 		wait := s.progress
 		s.mu.Unlock()
@@ -159,14 +153,14 @@ func (s *Store) ReserveDevice(ctx context.Context, nbytes int64) error {
 		s.mu.Lock()
 		if err != nil {
 			d.reserved -= nbytes
-			s.changed()
+			s.notify()
 			return err
 		}
 	}
 	return nil
 }
 
-// UnreserveDevice gives back what was reserved.
+// UnreserveDevice releases reserved room.
 func (s *Store) UnreserveDevice(nbytes int64) {
 	if s.dev == nil {
 		return
@@ -174,12 +168,11 @@ func (s *Store) UnreserveDevice(nbytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dev.reserved -= nbytes
-	s.changed()
+	s.notify()
 }
 
-// EvictDevice moves one result from the device to the host's memory and returns its size: 0
-// if none can be moved. It is for an allocator that has run out of the device's memory,
-// whatever the results have of it (mem.NewOnFailure).
+// EvictDevice moves one result from the device to host memory and returns its size: 0 if none can be moved. An
+// allocator calls it when it runs out of device memory, independent of the share of the results (mem.NewOnFailure).
 func (s *Store) EvictDevice() int64 {
 	if s.dev == nil {
 		return 0
@@ -189,30 +182,30 @@ func (s *Store) EvictDevice() int64 {
 	if s.closed {
 		return 0
 	}
-	s.work.Add(1) // Close waits
+	s.work.Add(1) // Close waits for it
 	defer s.work.Done()
-	s.bury()
+	s.freeRetired()
 	for {
 		n, err := s.demoteOne()
 		if err != nil {
 			return 0
 		}
-		if n != taken {
+		if n != inUse {
 			return n
 		}
 	}
 }
 
-// pressDevice has the mover look if there is too much on the device. The caller holds mu.
-func (s *Store) pressDevice() {
+// moveIfOver wakes the mover if the device is above its limit. The caller holds mu.
+func (s *Store) moveIfOver() {
 	if d := s.dev; d != nil && d.over() > 0 && d.list.first != nil && !time.Now().Before(d.retry) {
 		d.stuck = false
-		s.kickMover()
+		s.wakeMover()
 	}
 }
 
-// kickMover wakes the mover, and starts it the first time. The caller holds mu.
-func (s *Store) kickMover() {
+// wakeMover wakes the mover, and starts it the first time. The caller holds mu.
+func (s *Store) wakeMover() {
 	d := s.dev
 	if !d.running {
 		if s.closed {
@@ -228,23 +221,23 @@ func (s *Store) kickMover() {
 	}
 }
 
-// mover moves results to the host's memory while there are too many on the device. It is not
-// the spiller: it may wait for room in memory, which the spiller makes.
+// mover moves results to host memory while the device is above its limit. It is not the spiller: it may wait for room
+// in host memory, which the spiller makes.
 func (s *Store) mover() {
 	defer s.work.Done()
 	d := s.dev
 	for range d.wake {
 		s.mu.Lock()
-		s.bury()
+		s.freeRetired()
 		for !s.closed && d.over() > 0 && !time.Now().Before(d.retry) {
 			if n, err := s.demoteOne(); n == 0 || err != nil {
 				break
 			}
 		}
-		for s.bury() { // what was deleted meanwhile too: nobody comes after the end
+		for s.freeRetired() { // including values deleted meanwhile: the mover may end now
 		}
 		d.stuck = d.over() > 0
-		s.changed()
+		s.notify()
 		closed := s.closed
 		s.mu.Unlock()
 		if closed {
@@ -253,11 +246,11 @@ func (s *Store) mover() {
 	}
 }
 
-// taken says that demoteOne copied a result that somebody has taken meanwhile.
-const taken = -1
+// inUse is returned by demoteOne for a result that was held by another goroutine meanwhile.
+const inUse = -1
 
-// demoteOne moves the least recently used result of the device to the host's memory and
-// returns its size, 0 if there is none. The caller holds mu, which is given up meanwhile.
+// demoteOne moves the least recently used result of the device to host memory and returns its size, 0 if there is none.
+// The caller holds mu, which is released during the copy.
 func (s *Store) demoteOne() (int64, error) {
 	d := s.dev
 	e := d.list.first
@@ -265,13 +258,13 @@ func (s *Store) demoteOne() (int64, error) {
 		return 0, nil
 	}
 	e.refs++
-	s.settle(e)
+	s.updateList(e)
 	d.moving++
 	v := e.value
 	s.mu.Unlock()
 	start := time.Now()
 	var host *task.Value
-	err := s.Reserve(d.ctx, e.nbytes) // other data goes to disk first
+	err := s.Reserve(d.ctx, e.nbytes) // other data is spilled first
 	if err == nil {
 		host, err = d.cfg.Tier.ToHost(d.ctx, v)
 		s.Unreserve(e.nbytes)
@@ -282,15 +275,15 @@ func (s *Store) demoteOne() (int64, error) {
 	s.mu.Lock()
 	e.refs--
 	d.moving--
-	moved := int64(taken)
+	moved := int64(inUse)
 	switch {
 	case err != nil:
-		s.stays(e, err)
-	case e.refs == 1 && !e.gone && !s.closed: // nobody has taken it meanwhile
+		s.demoteFailed(e, err)
+	case e.refs == 1 && !e.gone && !s.closed: // not held by another goroutine meanwhile
 		e.value, e.up = host, false
 		d.used -= e.nbytes
 		s.memory += e.nbytes
-		d.kill(v, e.nbytes)
+		d.retire(v, e.nbytes)
 		d.err = nil
 		moved = max(e.nbytes, 1)
 	default:
@@ -298,16 +291,15 @@ func (s *Store) demoteOne() (int64, error) {
 	}
 	e.refs++
 	s.unref(e)
-	s.press()
-	s.bury()
-	s.changed()
+	s.spillIfOver()
+	s.freeRetired()
+	s.notify()
 	return moved, err
 }
 
-// bury gives memory of the device back that belongs to nobody. The driver may make that wait
-// for the device's work, so that mu, which the caller holds, is given up meanwhile. It tells
-// whether there was any.
-func (s *Store) bury() bool {
+// freeRetired frees retired device memory, and reports whether there was any. The driver may wait for the work of the
+// device, so mu, which the caller holds, is released meanwhile.
+func (s *Store) freeRetired() bool {
 	d := s.dev
 	dead := d.dead
 	if len(dead) == 0 {
@@ -324,25 +316,25 @@ func (s *Store) bury() bool {
 	d.moving--
 	d.moves++
 	d.dying -= nbytes
-	s.changed()
+	s.notify()
 	return true
 }
 
-// stays notes that a result could not leave the device. The caller holds mu.
-func (s *Store) stays(e *Entry, err error) {
+// demoteFailed records that a result could not be moved from the device. The caller holds mu.
+func (s *Store) demoteFailed(e *Entry, err error) {
 	d := s.dev
 	if s.closed {
 		return
 	}
 	if d.err == nil {
-		s.log.Error("data cannot leave the device: it stays there, above --device-memory-limit if need be", "key",
+		s.log.Error("cannot move result from device to host memory", "key",
 			e.key.String(), "bytes", e.nbytes, "error", err)
 	}
 	d.err, d.retry = err, time.Now().Add(retryAfter)
 }
 
-// lift brings a result in memory to the device. The caller holds the entry and its load lock.
-func (s *Store) lift(e *Entry) (*task.Value, error) {
+// promote moves a result in host memory to the device. The caller holds the entry and its load lock.
+func (s *Store) promote(e *Entry) (*task.Value, error) {
 	d := s.dev
 	if err := s.ReserveDevice(d.ctx, e.nbytes); err != nil {
 		return nil, fmt.Errorf("worker/store: %v: %w", e.key, err)
@@ -353,11 +345,11 @@ func (s *Store) lift(e *Entry) (*task.Value, error) {
 	s.mu.Unlock()
 	start := time.Now()
 	v, err := d.cfg.Tier.ToDevice(d.ctx, host)
-	for errors.Is(err, mem.ErrOutOfMemory) && s.EvictDevice() > 0 { // others use the device too
+	for errors.Is(err, mem.ErrOutOfMemory) && s.EvictDevice() > 0 { // the device has other users
 		v, err = d.cfg.Tier.ToDevice(d.ctx, host)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("worker/store: %v (%d bytes) cannot be brought back to the device: %w", e.key, e.nbytes,
+		return nil, fmt.Errorf("worker/store: cannot move %v (%d bytes) back to the device: %w", e.key, e.nbytes,
 			err)
 	}
 	if d.cfg.OnMove != nil {
@@ -369,10 +361,10 @@ func (s *Store) lift(e *Entry) (*task.Value, error) {
 	s.memory -= e.nbytes
 	d.used += e.nbytes
 	if e.writing {
-		e.old = host // the spiller reads it still, and releases it
+		e.old = host // the spiller still reads it, and releases it
 	} else {
 		host.Release()
 	}
-	s.changed()
+	s.notify()
 	return v, nil
 }

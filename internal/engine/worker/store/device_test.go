@@ -353,7 +353,7 @@ func TestDeviceFull(t *testing.T) {
 	}
 	f := s.Hold(key(1)) // no room, and what is there is held
 	if _, err := f.Open(); !errors.Is(err, mem.ErrOutOfMemory) ||
-		!strings.Contains(err.Error(), "brought back to the device") {
+		!strings.Contains(err.Error(), "back to the device") {
 		t.Errorf("%v", err)
 	}
 	s.ReleaseAll([]*Entry{e, f})

@@ -8,64 +8,62 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// DeviceMemory is a device's memory as a worker's tasks and connections allocate it, within
-// DeviceConfig.Limit: who asks for more than is left has results moved to the host's memory
-// first. Everything counts that is allocated from it, also what is being received and what
-// tasks need for themselves. If nothing is left that can move, the allocation is tried
-// nevertheless: the device may have the room.
+// DeviceMemory allocates the device memory of a worker's tasks and connections within DeviceConfig.Limit: allocations
+// above the limit first move results to host memory. All allocations count, including buffers for received data and
+// those of tasks. If no result can be moved, the allocation is tried nevertheless: the device may have free memory.
 //
-// It is a resource before a store has it (DeviceConfig.Memory) and after that is closed, and
-// then moves nothing.
+// A DeviceMemory can be used before a store has it (DeviceConfig.Memory) and after that store is closed. It then moves
+// nothing.
 type DeviceMemory struct {
 	upstream mem.Resource
 	limit    int64
 
-	mu    sync.Mutex // owns all below
-	store *Store     // nil: nothing can be moved
-	used  int64      // handed out, or asked for from upstream
-	out   int64      // handed out
-	peak  int64      // of out
+	mu    sync.Mutex // guards the fields below
+	store *Store     // nil if nothing can be moved
+	used  int64      // allocated, or being allocated from upstream
+	out   int64      // allocated
+	peak  int64      // maximum of out
 }
 
 var _ mem.StreamResource = (*DeviceMemory)(nil)
 
-// NewDeviceMemory allocates from upstream. A limit of 0 is none: then results move only when
-// upstream has no more.
+// NewDeviceMemory returns a DeviceMemory that allocates from upstream. A limit of 0 means no limit: results are then
+// moved only when upstream is out of memory.
 func NewDeviceMemory(upstream mem.Resource, limit int64) (*DeviceMemory, error) {
 	if upstream == nil || limit < 0 {
-		return nil, errors.New("worker/store: NewDeviceMemory: give a resource, and a limit that is not negative")
+		return nil, errors.New("worker/store: NewDeviceMemory needs a resource and a non-negative limit")
 	}
 	return &DeviceMemory{upstream: upstream, limit: limit}, nil
 }
 
-// bind gives it the store whose results can move.
+// bind sets the store whose results can be moved.
 func (d *DeviceMemory) bind(s *Store) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.store = s
 }
 
-// Used is how many bytes are handed out.
+// Used returns the number of allocated bytes.
 func (d *DeviceMemory) Used() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.out
 }
 
-// Peak is the most that was handed out at one time, in bytes.
+// Peak returns the maximum of Used, in bytes.
 func (d *DeviceMemory) Peak() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.peak
 }
 
-// Limit is what NewDeviceMemory was told.
+// Limit returns the limit of NewDeviceMemory.
 func (d *DeviceMemory) Limit() int64 { return d.limit }
 
-// Kind is the sort of memory of the upstream resource.
+// Kind returns the kind of memory of the upstream resource.
 func (d *DeviceMemory) Kind() mem.Kind { return d.upstream.Kind() }
 
-// Device is the GPU ordinal of the upstream resource, or -1.
+// Device returns the GPU ordinal of the upstream resource, or -1.
 func (d *DeviceMemory) Device() int { return d.upstream.Device() }
 
 // Alloc returns a buffer of n bytes of the upstream resource.
@@ -112,7 +110,7 @@ func (d *DeviceMemory) over() bool {
 	return d.limit > 0 && d.used > d.limit
 }
 
-// evict moves one result, or waits for one that is on its way, and tells whether there was one.
+// evict moves one result, or waits for one that is being moved, and reports whether there was one.
 func (d *DeviceMemory) evict(ctx context.Context) bool {
 	d.mu.Lock()
 	s := d.store
@@ -121,10 +119,11 @@ func (d *DeviceMemory) evict(ctx context.Context) bool {
 		return false
 	}
 	before := s.moves()
-	return s.giveBack() || s.EvictDevice() > 0 || s.awaitMove(ctx) || s.moves() != before
+	return s.freeUnused() || s.EvictDevice() > 0 || s.awaitMove(ctx) || s.moves() != before
 }
 
-// moves counts what has left the device: one that leaves between two questions is not missed.
+// moves returns the number of times that device memory was freed: comparing two values detects a free between two
+// checks.
 func (s *Store) moves() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,15 +133,15 @@ func (s *Store) moves() int64 {
 	return s.dev.moves
 }
 
-// giveBack frees what belongs to nobody any more, and tells whether there was any.
-func (s *Store) giveBack() bool {
+// freeUnused frees retired device memory, and reports whether there was any.
+func (s *Store) freeUnused() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.bury()
+	return s.freeRetired()
 }
 
-// awaitMove waits until one of the results that are leaving the device has left, or stays; it
-// tells whether there was one.
+// awaitMove waits until one of the results that are being moved from the device has been moved, or has failed; it
+// reports whether there was one.
 func (s *Store) awaitMove(ctx context.Context) bool {
 	s.mu.Lock()
 	if s.closed || s.dev == nil || s.dev.moving == 0 {

@@ -9,28 +9,26 @@ import (
 	"syscall"
 )
 
-// dirPrefix is what directories of stores begin with, lockName the file that the process
-// which owns one keeps locked.
+// dirPrefix is the prefix of the directories of stores, lockName the file in one that its owner keeps locked.
 const (
 	dirPrefix = "millstream-storage-"
 	lockName  = "lock"
 )
 
-// directory is where the files of one store are. The lock goes with the process, however
-// that ends.
+// directory is the directory of the files of one store. The operating system releases the lock when the process ends.
 type directory struct {
 	path string
 	lock *os.File
 	next uint64 // number of the next file; guarded by Store.mu
 }
 
-// openDirectory makes one below parent, and removes those whose owners are gone.
+// openDirectory creates a directory below parent, and removes those whose owners are gone.
 func openDirectory(parent string) (*directory, error) {
 	if parent == "" {
 		parent = os.TempDir()
 	}
 	path, err := "", error(nil)
-	for range 10 { // another process may remove an empty parent at its end
+	for range 10 { // another process may remove an empty parent when it ends
 		if err = os.MkdirAll(parent, 0o700); err != nil {
 			break
 		}
@@ -40,7 +38,7 @@ func openDirectory(parent string) (*directory, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("worker/store: the directory for spilled data (--local-directory): %w", err)
+		return nil, fmt.Errorf("worker/store: directory for spilled data (--local-directory): %w", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
@@ -51,17 +49,16 @@ func openDirectory(parent string) (*directory, error) {
 			_ = lock.Close()
 		}
 		_ = os.RemoveAll(path)
-		return nil, fmt.Errorf("worker/store: the directory for spilled data %s: %w", path, err)
+		return nil, fmt.Errorf("worker/store: directory for spilled data %s: %w", path, err)
 	}
 	return &directory{path: path, lock: lock}, nil
 }
 
-// removeStale removes what killed processes have left. A directory that has no lock yet is
-// just being made.
+// removeStale removes the directories of killed processes. A directory without a lock is just being created.
 func removeStale(parent string) {
 	entries, err := os.ReadDir(parent)
 	if err != nil {
-		return // those that can be read are tried the next time
+		return // the next store tries again
 	}
 	for _, e := range entries {
 		if !e.IsDir() || len(e.Name()) <= len(dirPrefix) || e.Name()[:len(dirPrefix)] != dirPrefix {
@@ -79,7 +76,7 @@ func removeStale(parent string) {
 	}
 }
 
-// name is the path of a new file. The caller holds Store.mu.
+// name returns the path of a new file. The caller holds Store.mu.
 func (d *directory) name() string {
 	d.next++
 	return filepath.Join(d.path, strconv.FormatUint(d.next, 10)+".spill")

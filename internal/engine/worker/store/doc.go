@@ -1,5 +1,5 @@
-// Package store keeps a worker's results: in memory while there is room, on disk when there
-// is not. Any number of goroutines may use it.
+// Package store keeps the results of a worker: in memory while there is room, otherwise on disk. Any number of
+// goroutines may use it.
 //
 //	s, err := store.New(store.Config{Target: 600 << 20, Dir: dir})
 //	s.Put(key, value, size)
@@ -10,32 +10,30 @@
 //	}
 //	s.Delete(key)
 //
-// Values are held by counted entries: one that is deleted while somebody holds it goes away
-// with its last holder. The least recently used value that nobody holds is the first to go
-// to disk. A value that was read back keeps its file, so that it costs nothing to let go of
-// it again.
+// Entries are reference-counted: a value that is deleted while it is held is freed with its last reference. The least
+// recently used value that is not held is spilled first. A value that was read back keeps its file, so that dropping it
+// from memory again costs nothing.
 //
-// # Who waits for the disk
+// # Blocking
 //
-// Put, Hold, Release and Delete never do: a worker calls them in the goroutine that owns its
-// state. A goroutine of the store writes. Those who make data call MakeRoom before they hand
-// it over, and are slowed down to the speed of the disk.
+// Put, Hold, Release and Delete never wait for the disk: a worker calls them in the goroutine that owns its state. A
+// goroutine of the store writes. Producers of data call MakeRoom before Put, which slows them down to the speed of the
+// disk.
 //
-// # Above the host's memory
+// # Device memory
 //
-// With Config.Device results that were made on a device stay there up to a limit; the least
-// recently used that nobody holds go to the host's memory, and from there to disk. Open brings
-// one back. Those who make data on the device call MakeRoomFor, so that it never has more
-// than the limit and what they have just made.
+// With Config.Device, results that were made on a device stay there up to a limit; the least recently used that are not
+// held are moved to host memory, and from there to disk. Open moves a result back. Producers of data on the device call
+// MakeRoomFor, so that it never has more than the limit and the data just made.
 //
-// # When the disk is full
+// # Full disks
 //
-// What cannot be written stays in memory, and the error says what to do. MakeRoom returns it
-// to those whose data would not fit into memory either: their task can run elsewhere.
+// Values that cannot be written stay in memory, and the error names the fix. MakeRoom returns the error to producers
+// whose data would not fit into memory either: their task can run elsewhere.
 //
 // # Files
 //
-// Each value is a file with magic, version and checksums. They are in a directory of the
-// store's own below Config.Dir, made when it is needed and removed by Close; what a killed
-// process has left there is removed by the next store that needs one.
+// Each value is a file with magic, version and checksums. The files are in a directory of the store below Config.Dir,
+// which is created on first use and removed by Close; directories of killed processes are removed by the next store
+// that creates one.
 package store

@@ -6,44 +6,43 @@ import (
 	"go.millstream.dev/internal/task"
 )
 
-// Entry is a result that somebody holds.
+// Entry is a reference-counted result.
 type Entry struct {
 	s      *Store
 	key    task.Key
 	nbytes int64
 
-	load sync.Mutex // is held while the file is read
+	load sync.Mutex // held while the file is read
 
-	// The rest is guarded by Store.mu.
-	value *task.Value // nil if it is on disk only
-	file  string      // "" if it is in memory only
+	// The fields below are guarded by Store.mu.
+	value *task.Value // nil if on disk only
+	file  string      // "" if in memory only
 	disk  int64       // size of the file
 	raw   int64       // size of header and frames in it
-	// refs is one for the store as long as it is not deleted, and one for each holder.
+	// refs is one for the store as long as the entry is not deleted, and one for each holder.
 	refs int
-	// pinned: it never goes to disk. For actors, and for what cannot be encoded.
+	// pinned indicates that the value is never spilled: for actors, and for values that cannot be encoded.
 	pinned bool
 	gone   bool // deleted
-	// device: its place is the device. up: that is where the value is now.
+	// device indicates that the value belongs on the device, up that it is there now.
 	device, up bool
-	// writing: the spiller reads the value. old is one that was replaced meanwhile.
+	// writing indicates that the spiller reads the value. old is a value that was replaced meanwhile.
 	writing bool
 	old     *task.Value
 
-	// prev and next are its neighbours in the list of what can go to disk; list is that list,
-	// or nil.
+	// prev and next are the neighbors in list, which is nil if the entry cannot be spilled or moved.
 	prev, next *Entry
 	list       *lru
 }
 
-// Key names the result.
+// Key returns the key of the result.
 func (e *Entry) Key() task.Key { return e.key }
 
-// NBytes is its size in memory.
+// NBytes returns the size in memory, in bytes.
 func (e *Entry) NBytes() int64 { return e.nbytes }
 
-// Open returns the value, which is valid until Release. It reads the file if the value is on
-// disk only, and brings a result of the device back to it.
+// Open returns the value, which is valid until Release. It reads the file if the value is on disk only, and moves a
+// result of the device back to it.
 func (e *Entry) Open() (*task.Value, error) {
 	if v, there := e.ready(); there {
 		return v, nil
@@ -51,7 +50,7 @@ func (e *Entry) Open() (*task.Value, error) {
 	e.load.Lock()
 	defer e.load.Unlock()
 	v, there := e.ready()
-	if there { // somebody else has read it
+	if there { // read by another goroutine
 		return v, nil
 	}
 	if v == nil {
@@ -60,10 +59,10 @@ func (e *Entry) Open() (*task.Value, error) {
 			return v, err
 		}
 	}
-	return e.s.lift(e)
+	return e.s.promote(e)
 }
 
-// ready returns the value if it is in memory, and tells whether that is its place.
+// ready returns the value if it is in memory, and reports whether it is where it belongs.
 func (e *Entry) ready() (v *task.Value, there bool) {
 	e.s.mu.Lock()
 	defer e.s.mu.Unlock()

@@ -46,15 +46,15 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// ErrCorrupt is the error, found by errors.Is, of a spill file that is not as it was written.
-var ErrCorrupt = errors.New("the spill file is damaged")
+// ErrCorrupt is returned for a spill file that has been modified or truncated.
+var ErrCorrupt = errors.New("worker/store: spill file is damaged")
 
 func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// codecOf maps the name of distributed.worker.memory.spill-compression. The files are the
-// worker's own, so lz4 stands in for snappy and zlib.
+// codecOf returns the codec for a value of distributed.worker.memory.spill-compression. Only this worker reads the
+// files, so lz4 replaces snappy and zlib.
 func codecOf(name string) (codec, error) {
 	name, err := compress.Parse(name)
 	switch {
@@ -68,7 +68,7 @@ func codecOf(name string) (codec, error) {
 	return codecLZ4, nil
 }
 
-// The zstd coders are made when the first file needs them: they are large.
+// The zstd coders are large. They are created on first use.
 var (
 	zstdEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
 		return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
@@ -78,7 +78,7 @@ var (
 	})
 )
 
-// buffers are for compressed blocks, with their lengths and checksum around them.
+// buffers hold compressed blocks, with their lengths and checksum.
 var buffers = sync.Pool{New: func() any {
 	b := make([]byte, 8+max(lz4.CompressBlockBound(blockSize), blockSize)+4)
 	return &b
@@ -86,7 +86,7 @@ var buffers = sync.Pool{New: func() any {
 
 var compressors = sync.Pool{New: func() any { return new(lz4.Compressor) }}
 
-// writeTo writes a value. Frames on a GPU are an error.
+// writeTo writes a value. It returns an error for frames on a GPU.
 func writeTo(w io.Writer, key task.Key, v *wire.Serialized, c codec) (int64, error) {
 	var total uint64
 	names := make([]byte, 0, len(key)+len(v.Header)+8*len(v.Frames)+4)
@@ -103,7 +103,7 @@ func writeTo(w io.Writer, key task.Key, v *wire.Serialized, c codec) (int64, err
 		names = binary.LittleEndian.AppendUint64(names, n)
 	}
 	if len(key) > math.MaxInt32 || len(v.Header) > math.MaxInt32 || len(v.Frames) > math.MaxInt32 {
-		return 0, fmt.Errorf("key, header or number of frames is too large")
+		return 0, errors.New("key, header or number of frames is too large")
 	}
 	head := make([]byte, 0, headSize)
 	head = append(head, magic...)
@@ -126,14 +126,14 @@ func writeTo(w io.Writer, key task.Key, v *wire.Serialized, c codec) (int64, err
 	return bw.n, bw.err
 }
 
-// blockWriter keeps the first error.
+// blockWriter writes frames as blocks and keeps the first error.
 type blockWriter struct {
 	w     io.Writer
 	codec codec
-	lz4   *lz4.Compressor // its table is large
+	lz4   *lz4.Compressor // reused because its table is large
 	n     int64
 	err   error
-	skip  int // blocks that are not worth trying to compress
+	skip  int // number of blocks to write uncompressed
 }
 
 func (w *blockWriter) write(b []byte) {
@@ -169,10 +169,10 @@ func (w *blockWriter) frame(b []byte) {
 	}
 }
 
-// tries is how many blocks are written as they are after one that compression did not help.
+// tries is the number of blocks written uncompressed after one that did not compress well.
 const tries = 15
 
-// compress puts a block into dst, if that makes it a tenth smaller.
+// compress compresses a block into dst, if that saves a tenth.
 func (w *blockWriter) compress(raw, dst []byte) ([]byte, bool) {
 	if w.codec == codecNone || len(raw) < 512 {
 		return nil, false
@@ -205,8 +205,7 @@ func (w *blockWriter) compress(raw, dst []byte) ([]byte, bool) {
 	return out, true
 }
 
-// readFrom reads a value that is in size bytes of a file. It must be of the key, and its
-// frames together not larger than limit.
+// readFrom reads a value from size bytes of a file. It must have the given key and at most limit bytes of frames.
 func readFrom(r io.Reader, size int64, key task.Key, limit int64) (*wire.Serialized, error) {
 	in := &blockReader{r: r, left: size}
 	head := in.read(make([]byte, headSize))
@@ -215,10 +214,10 @@ func readFrom(r io.Reader, size int64, key task.Key, limit int64) (*wire.Seriali
 	}
 	le := binary.LittleEndian
 	if string(head[:4]) != magic {
-		return nil, corrupt("it does not begin with %q", magic)
+		return nil, corrupt("magic is not %q", magic)
 	}
 	if v := le.Uint16(head[4:]); v != version {
-		return nil, corrupt("it has version %d, and this program reads %d", v, version)
+		return nil, corrupt("version %d, this program reads %d", v, version)
 	}
 	if crc32.Checksum(head[:28], castagnoli) != le.Uint32(head[28:]) {
 		return nil, corrupt("checksum of the head")
@@ -227,7 +226,7 @@ func readFrom(r io.Reader, size int64, key task.Key, limit int64) (*wire.Seriali
 	nkey, nheader, nframes := int64(le.Uint32(head[8:])), int64(le.Uint32(head[12:])), int64(le.Uint32(head[16:]))
 	total := le.Uint64(head[20:])
 	if c > codecZstd || total > uint64(limit) || nkey+nheader+8*nframes+4 > in.left {
-		return nil, corrupt("codec %d, %d bytes in %d frames, where %d are the most: the file has %d", c, total,
+		return nil, corrupt("codec %d, %d bytes in %d frames, limit %d, file size %d", c, total,
 			nframes, limit, size)
 	}
 	names := in.read(make([]byte, nkey+nheader+8*nframes+4))
@@ -239,7 +238,7 @@ func readFrom(r io.Reader, size int64, key task.Key, limit int64) (*wire.Seriali
 		return nil, corrupt("checksum of the names")
 	}
 	if string(names[:nkey]) != string(key) {
-		return nil, corrupt("it is of another key")
+		return nil, corrupt("wrong key")
 	}
 	table := names[nkey+nheader:]
 	v := &wire.Serialized{Header: names[nkey : nkey+nheader : nkey+nheader], Frames: make([]wire.Frame, nframes)}
@@ -247,7 +246,7 @@ func readFrom(r io.Reader, size int64, key task.Key, limit int64) (*wire.Seriali
 		n := le.Uint64(table[8*i:])
 		cuda := n&flag64 != 0
 		if n &^= flag64; n > total {
-			return nil, corrupt("frame %d has %d bytes and all have %d", i, n, total)
+			return nil, corrupt("frame %d has %d bytes of %d", i, n, total)
 		}
 		total -= n
 		b := in.frame(int(n), c)
@@ -259,12 +258,12 @@ func readFrom(r io.Reader, size int64, key task.Key, limit int64) (*wire.Seriali
 		}
 	}
 	if total != 0 || in.left != 0 {
-		return nil, corrupt("%d bytes too many", max(int64(total), in.left))
+		return nil, corrupt("%d extra bytes", max(int64(total), in.left))
 	}
 	return v, nil
 }
 
-// blockReader keeps the first error, and what may still come.
+// blockReader reads blocks and keeps the first error.
 type blockReader struct {
 	r    io.Reader
 	left int64
@@ -276,19 +275,19 @@ func (r *blockReader) read(b []byte) []byte {
 		return b
 	}
 	if int64(len(b)) > r.left {
-		r.err = corrupt("it ends too early")
+		r.err = corrupt("unexpected end")
 		return b
 	}
 	n, err := io.ReadFull(r.r, b)
 	r.left -= int64(n)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = corrupt("it ends too early")
+		err = corrupt("unexpected end")
 	}
 	r.err = err
 	return b
 }
 
-// frame reads one. Memory is allocated for what the blocks that are left can hold.
+// frame reads one frame. The allocation is bounded by what the remaining blocks can hold.
 func (r *blockReader) frame(n int, c codec) []byte {
 	if blocks := (int64(n) + blockSize - 1) / blockSize; blocks*12 > r.left {
 		r.err = corrupt("%d bytes cannot hold a frame of %d", r.left, n)
@@ -308,7 +307,7 @@ func (r *blockReader) frame(n int, c codec) []byte {
 		packed := stored&flag32 != 0
 		stored &^= flag32
 		if int(raw) != len(dst) || int(stored) > blockSize || !packed && stored != raw {
-			r.err = corrupt("a block of %d bytes is said to have %d, %d of them here", len(dst), raw, stored)
+			r.err = corrupt("block of %d bytes has lengths %d and %d", len(dst), raw, stored)
 			break
 		}
 		sum := crc32.Checksum(head, castagnoli)
@@ -330,7 +329,7 @@ func (r *blockReader) frame(n int, c codec) []byte {
 	return out
 }
 
-// decompress fills dst.
+// decompress decompresses a block into dst.
 func decompress(dst, packed []byte, c codec) error {
 	switch c {
 	case codecLZ4:
@@ -349,5 +348,5 @@ func decompress(dst, packed []byte, c codec) error {
 		}
 		return nil
 	}
-	return corrupt("a compressed block in a file without compression")
+	return corrupt("compressed block in a file without compression")
 }

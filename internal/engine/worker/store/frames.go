@@ -9,24 +9,24 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// FrameTier is a Tier for values whose device memory is in their frames: what came from
-// Dask's "cuda" family, device arrays, and everything that was received into device memory.
-// Frames that are flagged as device memory go to the device again, others stay in the host's.
+// FrameTier is a Tier for values whose device memory is in their frames: those of Dask's "cuda" family, device arrays,
+// and all data received into device memory. Frames that are flagged as device memory are moved back to the device,
+// others stay in host memory.
 type FrameTier struct {
-	// Down copies a buffer of the device into host memory, Up one of the host onto the
-	// device. Both return when the copy may be read, with a reference for the caller.
+	// Down copies a buffer of the device into host memory, Up one of the host to the device. Both return when the copy
+	// may be read, with a reference for the caller.
 	Down, Up func(ctx context.Context, b *mem.Buffer) (*mem.Buffer, error)
 }
 
-// OnDevice is how many bytes of the value are on a device.
+// OnDevice returns the number of bytes of the value on a device.
 func (t *FrameTier) OnDevice(v *task.Value) int64 { return v.DeviceBytes() }
 
-// ToHost copies the frames that are on a device.
+// ToHost returns a copy of v with its device frames in host memory.
 func (t *FrameTier) ToHost(ctx context.Context, v *task.Value) (*task.Value, error) {
 	return t.move(ctx, v, t.Down, wire.Frame.OnDevice)
 }
 
-// ToDevice copies the frames that are flagged as device memory and are not there.
+// ToDevice returns a copy of v with the frames on the device that are flagged as device memory.
 func (t *FrameTier) ToDevice(ctx context.Context, v *task.Value) (*task.Value, error) {
 	return t.move(ctx, v, t.Up, func(f wire.Frame) bool { return f.CUDA() && !f.OnDevice() && f.Len() > 0 })
 }
@@ -34,7 +34,7 @@ func (t *FrameTier) ToDevice(ctx context.Context, v *task.Value) (*task.Value, e
 func (t *FrameTier) move(ctx context.Context, v *task.Value, copyOf func(context.Context, *mem.Buffer) (*mem.Buffer,
 	error), which func(wire.Frame) bool) (*task.Value, error) {
 	if copyOf == nil {
-		return nil, errors.New("worker/store: a FrameTier without Down and Up")
+		return nil, errors.New("worker/store: FrameTier without Down and Up")
 	}
 	from, err := v.Retained()
 	if err != nil {

@@ -12,41 +12,41 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// SpillError is why a result could not be written to disk. It is in memory still.
+// SpillError is returned when a result could not be written to disk. The result is still in memory.
 type SpillError struct {
-	// Key is the result, NBytes its size in memory, Dir where it was to go.
+	// Key is the key of the result, NBytes its size in memory, Dir the directory of the file.
 	Key    task.Key
 	NBytes int64
 	Dir    string
-	// Err is the reason; errors.Is finds syscall.ENOSPC, ErrMaxSpill and others.
+	// Err is the cause; it may match syscall.ENOSPC, ErrMaxSpill and others.
 	Err error
 }
 
-// Error says what can be done about it.
+// Error returns the cause and the fix.
 func (e *SpillError) Error() string {
-	text := fmt.Sprintf("worker/store: cannot move %v (%d bytes) to disk: %v; it stays in memory", e.Key, e.NBytes,
+	text := fmt.Sprintf("worker/store: cannot spill %v (%d bytes), which stays in memory: %v", e.Key, e.NBytes,
 		e.Err)
 	switch {
 	case errors.Is(e.Err, syscall.ENOSPC), errors.Is(e.Err, syscall.EDQUOT):
-		text += fmt.Sprintf(": free some space below %s or choose another --local-directory", e.Dir)
+		text += fmt.Sprintf("; free some space below %s or choose another --local-directory", e.Dir)
 	case errors.Is(e.Err, ErrMaxSpill):
-		text += ": raise distributed.worker.memory.max-spill or the worker's memory limit"
+		text += "; raise distributed.worker.memory.max-spill or the worker's memory limit"
 	}
 	return text
 }
 
-// Unwrap is Err.
+// Unwrap returns Err.
 func (e *SpillError) Unwrap() error { return e.Err }
 
-// ErrMaxSpill: Config.MaxSpill is reached.
-var ErrMaxSpill = errors.New("no more may be on disk (distributed.worker.memory.max-spill)")
+// ErrMaxSpill is returned when Config.MaxSpill is reached.
+var ErrMaxSpill = errors.New("worker/store: limit of spilled data reached (distributed.worker.memory.max-spill)")
 
-var errOnDevice = errors.New("it is memory of a GPU")
+var errOnDevice = errors.New("value in GPU memory")
 
-// retryAfter is how long the disk is left alone after it could not be written.
+// retryAfter is the delay before the next write after the disk failed.
 const retryAfter = time.Second
 
-// over is how much too much is in memory. The caller holds mu.
+// over returns the number of bytes in memory above the target. The caller holds mu.
 func (s *Store) over() int64 {
 	if s.cfg.Target <= 0 {
 		return 0
@@ -54,24 +54,24 @@ func (s *Store) over() int64 {
 	return s.memory + s.reserved - s.cfg.Target
 }
 
-// press has the spiller look if there is too much in memory. The caller holds mu.
-func (s *Store) press() {
+// spillIfOver wakes the spiller if memory is above the target. The caller holds mu.
+func (s *Store) spillIfOver() {
 	if s.over() > 0 && (s.large.first != nil || s.small.first != nil) && !time.Now().Before(s.retry) {
 		s.stuck = false
-		s.kick()
+		s.wakeSpiller()
 	}
 }
 
-// changed tells those who wait in MakeRoom. The caller holds mu.
-func (s *Store) changed() {
+// notify wakes the goroutines that wait for room. The caller holds mu.
+func (s *Store) notify() {
 	if s.waiting > 0 {
 		close(s.progress)
 		s.progress = make(chan struct{})
 	}
 }
 
-// kick wakes the spiller, and starts it the first time. The caller holds mu.
-func (s *Store) kick() {
+// wakeSpiller wakes the spiller, and starts it the first time. The caller holds mu.
+func (s *Store) wakeSpiller() {
 	if !s.running {
 		if s.closed {
 			return
@@ -86,7 +86,7 @@ func (s *Store) kick() {
 	}
 }
 
-// spiller removes files, and moves results to disk while there are too many in memory.
+// spiller removes files, and spills results while memory is above the target.
 func (s *Store) spiller() {
 	defer s.work.Done()
 	for range s.wake {
@@ -97,7 +97,7 @@ func (s *Store) spiller() {
 				s.trash = nil
 				s.mu.Unlock()
 				for _, file := range trash {
-					_ = os.Remove(file) // what is left goes with the directory
+					_ = os.Remove(file) // otherwise removed with the directory
 				}
 				s.mu.Lock()
 				continue
@@ -106,11 +106,11 @@ func (s *Store) spiller() {
 				break
 			}
 			if n, err := s.spillOne(); n == 0 && err == nil {
-				break // nothing is left that can go
+				break // no result can be spilled
 			}
 		}
 		s.stuck = s.over() > 0
-		s.changed()
+		s.notify()
 		closed := s.closed
 		s.mu.Unlock()
 		if closed {
@@ -119,15 +119,15 @@ func (s *Store) spiller() {
 	}
 }
 
-// Evict moves one result to disk and returns its size in memory: 0 if none can be moved. It
-// is for a worker whose process uses too much memory, whatever the results have of it.
+// Evict spills one result and returns its size in memory: 0 if none can be spilled. It is for a worker whose process
+// uses too much memory, independent of the share of the results.
 func (s *Store) Evict() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || time.Now().Before(s.retry) {
 		return 0
 	}
-	s.work.Add(1) // Close waits
+	s.work.Add(1) // Close waits for it
 	defer s.work.Done()
 	for {
 		n, err := s.spillOne()
@@ -137,18 +137,17 @@ func (s *Store) Evict() int64 {
 	}
 }
 
-// MakeRoom waits until so many bytes more fit below Config.Target, or nothing is left that
-// can go to disk: it is called by those who make data, before they Put it. The error is that
-// of ctx, or, if the data would be above Config.Ceiling, why nothing goes to disk.
+// MakeRoom waits until nbytes more fit below Config.Target, or no result is left that can be spilled: producers of data
+// call it before Put. The error is that of ctx, or, if the data would exceed Config.Ceiling, why nothing can be
+// spilled.
 func (s *Store) MakeRoom(ctx context.Context, nbytes int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.makeRoom(ctx, nbytes)
 }
 
-// Reserve is MakeRoom for data that is still to be made: the room counts as taken until
-// Unreserve gives it back, which is after the data was Put, or was not made after all. It
-// fails only with ctx, and then nothing is reserved.
+// Reserve is MakeRoom for data that does not exist yet: the room is reserved until Unreserve, which is called after
+// Put, or when there is no data after all. It fails only with ctx, and then nothing is reserved.
 func (s *Store) Reserve(ctx context.Context, nbytes int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,15 +159,15 @@ func (s *Store) Reserve(ctx context.Context, nbytes int64) error {
 	return nil
 }
 
-// Unreserve gives back what was reserved.
+// Unreserve releases reserved room.
 func (s *Store) Unreserve(nbytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reserved -= nbytes
-	s.changed()
+	s.notify()
 }
 
-// makeRoom is MakeRoom. The caller holds mu, which is given up during the wait.
+// makeRoom implements MakeRoom. The caller holds mu, which is released during the wait.
 func (s *Store) makeRoom(ctx context.Context, nbytes int64) error {
 	if s.cfg.Target <= 0 || s.memory+s.reserved+nbytes <= s.cfg.Target {
 		return nil
@@ -177,7 +176,7 @@ func (s *Store) makeRoom(ctx context.Context, nbytes int64) error {
 	s.waiting++
 	defer func() { s.reserved -= nbytes; s.waiting-- }()
 	s.stuck = false
-	s.kick()
+	s.wakeSpiller()
 	for !s.closed && s.over() > 0 && !s.stuck {
 		wait := s.progress
 		s.mu.Unlock()
@@ -199,21 +198,21 @@ func (s *Store) makeRoom(ctx context.Context, nbytes int64) error {
 	return nil
 }
 
-// Full tells that MakeRoom has turned somebody away, and that it would do so again: a worker
-// that is full takes no tasks. It has the disk tried again from time to time.
+// Full reports whether MakeRoom has returned an error, and would do so again: a full worker takes no tasks. It also
+// makes the store retry the disk periodically.
 func (s *Store) Full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.full {
 		return false
 	}
-	s.press()
+	s.spillIfOver()
 	s.full = s.err != nil && s.memory > s.cfg.Target
 	return s.full
 }
 
-// spillOne moves the least recently used result to disk. It returns 0 and no error if there
-// is none. The caller holds mu, which is given up while the file is written.
+// spillOne spills the least recently used result. It returns 0 and no error if there is none. The caller holds mu,
+// which is released while the file is written.
 func (s *Store) spillOne() (int64, error) {
 	e := s.large.first
 	if e == nil {
@@ -222,14 +221,14 @@ func (s *Store) spillOne() (int64, error) {
 	if e == nil {
 		return 0, nil
 	}
-	if e.file != "" { // it was read back and has not changed
-		s.letGo(e)
-		s.changed()
+	if e.file != "" { // unchanged since it was read back
+		s.dropValue(e)
+		s.notify()
 		return e.nbytes, nil
 	}
 	e.refs++
 	e.writing = true
-	s.settle(e)
+	s.updateList(e)
 	v := e.value
 	s.mu.Unlock()
 	start := time.Now()
@@ -247,7 +246,7 @@ func (s *Store) spillOne() (int64, error) {
 		s.spilled.Disk += disk
 		s.err = nil
 	default:
-		s.failed(e, err)
+		s.spillFailed(e, err)
 	}
 	e.writing = false
 	if e.old != nil {
@@ -256,40 +255,40 @@ func (s *Store) spillOne() (int64, error) {
 	}
 	e.refs--
 	moved := int64(0)
-	if err == nil && e.refs == 1 && !e.gone && !e.up { // nobody has taken it meanwhile
-		s.letGo(e)
+	if err == nil && e.refs == 1 && !e.gone && !e.up { // not held by another goroutine meanwhile
+		s.dropValue(e)
 		moved = e.nbytes
 	}
 	e.refs++
 	s.unref(e)
-	s.changed()
+	s.notify()
 	if err == nil && moved == 0 {
-		moved = 1 // something was done, and the next one may be tried
+		moved = 1 // progress was made: the caller may try the next one
 	}
 	return moved, err
 }
 
-// letGo drops the value of an entry that is on disk. The caller holds mu.
-func (s *Store) letGo(e *Entry) {
+// dropValue drops the value of an entry that is on disk. The caller holds mu.
+func (s *Store) dropValue(e *Entry) {
 	e.value.Release()
 	e.value = nil
 	s.memory -= e.nbytes
 	s.spilled.Keys++
 	s.spilled.Memory += e.nbytes
-	s.settle(e)
+	s.updateList(e)
 }
 
-// failed notes that a result could not be written. The caller holds mu.
-func (s *Store) failed(e *Entry, err error) {
+// spillFailed records that a result could not be written. The caller holds mu.
+func (s *Store) spillFailed(e *Entry, err error) {
 	var cannot *task.EncodeError
 	if errors.As(err, &cannot) || errors.Is(err, errOnDevice) {
-		e.pinned = true // it never will be
-		s.log.Warn("a result has no form outside of the process and stays in memory", "key", e.key.String(), "bytes",
+		e.pinned = true // later attempts would fail too
+		s.log.Warn("result cannot be encoded and stays in memory", "key", e.key.String(), "bytes",
 			e.nbytes, "error", err)
 		return
 	}
 	if s.err == nil {
-		s.log.Error("data cannot be moved to disk", "error", err)
+		s.log.Error("cannot spill results", "error", err)
 	}
 	s.err = err
 	s.retry = time.Now().Add(retryAfter)
@@ -323,7 +322,7 @@ func (s *Store) writeFile(e *Entry, v *task.Value) (path string, disk, raw int64
 	return path, disk, data.Size(), nil
 }
 
-// newFile is the path of a file of some size, in the directory that is made if need be.
+// newFile returns the path of a file of some size. It creates the directory on first use.
 func (s *Store) newFile(size int64) (string, error) {
 	s.mu.Lock()
 	if s.cfg.MaxSpill > 0 && s.spilled.Disk+size > s.cfg.MaxSpill {
@@ -346,7 +345,7 @@ func (s *Store) newFile(size int64) (string, error) {
 		}
 		dir = s.dir
 		s.mu.Unlock()
-		if made != nil { // Evict and the spiller were equally fast
+		if made != nil { // Evict and the spiller were concurrent
 			_ = made.remove()
 		}
 	}
@@ -355,7 +354,7 @@ func (s *Store) newFile(size int64) (string, error) {
 	return dir.name(), nil
 }
 
-// dropCopies removes the files of what is in memory as well. The caller holds mu.
+// dropCopies removes the files of results that are also in memory. The caller holds mu.
 func (s *Store) dropCopies() {
 	for _, e := range s.entries {
 		if e.value != nil && e.file != "" {
@@ -364,7 +363,7 @@ func (s *Store) dropCopies() {
 	}
 }
 
-// read brings a result back to memory. The caller holds the entry and its load lock.
+// read reads a result back into memory. The caller holds the entry and its load lock.
 func (s *Store) read(e *Entry) (*task.Value, error) {
 	s.mu.Lock()
 	path, disk, raw, closed := e.file, e.disk, e.raw, s.closed
@@ -372,7 +371,7 @@ func (s *Store) read(e *Entry) (*task.Value, error) {
 	if closed || path == "" {
 		return nil, fmt.Errorf("worker/store: %v: %w", e.key, os.ErrClosed)
 	}
-	// Other data goes first, or there would be both. What cannot go is not waited for.
+	// Other data is spilled first, otherwise both would be in memory. Data that cannot be spilled is not waited for.
 	if err := s.Reserve(context.Background(), e.nbytes); err != nil {
 		return nil, err
 	}
@@ -380,7 +379,7 @@ func (s *Store) read(e *Entry) (*task.Value, error) {
 	start := time.Now()
 	data, err := readFile(path, disk, e.key, raw)
 	if err != nil {
-		return nil, fmt.Errorf("worker/store: %v cannot be read back from disk: %w", e.key, err)
+		return nil, fmt.Errorf("worker/store: cannot read %v back from disk: %w", e.key, err)
 	}
 	stop := time.Now()
 	v := task.NewEncoded(data)

@@ -9,84 +9,83 @@ import (
 	"go.millstream.dev/internal/task"
 )
 
-// Config is how a store is made. The zero value keeps everything in memory.
+// Config configures a Store. The zero value keeps everything in memory.
 type Config struct {
-	// Target is how many bytes of results are kept in memory before the least recently used
-	// go to disk; 0 is no bound. (distributed.worker.memory.target, a fraction of the limit)
+	// Target is the number of bytes of results in memory above which the least recently used are spilled; 0 means no
+	// limit. (distributed.worker.memory.target, a fraction of the limit)
 	Target int64
-	// Ceiling is how many bytes of results may be in memory if they cannot go to disk; 0 is
-	// no bound. (distributed.worker.memory.pause, a fraction of the limit)
+	// Ceiling is the maximum number of bytes of results in memory if they cannot be spilled; 0 means no limit.
+	// (distributed.worker.memory.pause, a fraction of the limit)
 	Ceiling int64
-	// MaxSpill is how many bytes may be on disk; 0 is no bound.
-	// (distributed.worker.memory.max-spill)
+	// MaxSpill is the maximum number of bytes on disk; 0 means no limit. (distributed.worker.memory.max-spill)
 	MaxSpill int64
-	// Dir is where the store makes its directory: the system's for temporary files if empty.
+	// Dir is the parent of the directory of the store (default: that of the system for temporary files).
 	// (--local-directory)
 	Dir string
-	// Compression is lz4, zstd, auto (lz4) or false: no compression, as if empty.
+	// Compression is lz4, zstd, auto (lz4) or false (no compression; the default).
 	// (distributed.worker.memory.spill-compression)
 	Compression string
-	// Logger gets warnings: slog.Default() if nil.
+	// Logger receives warnings (default slog.Default()).
 	Logger *slog.Logger
-	// OnDisk, if not nil, is told of each file that was written or read: for the timelines of
-	// tasks. It is called by the goroutine that did it.
+	// OnDisk, if not nil, is called for each file that was written or read, by the goroutine that did it: for the
+	// timelines of tasks.
 	OnDisk func(Transfer)
-	// Device, if not nil, is a device's memory above the host's, with a limit of its own.
+	// Device, if not nil, configures device memory, which has a limit of its own.
 	Device *DeviceConfig
 }
 
-// Transfer is a file that was written or read.
+// Transfer describes a file that was written or read.
 type Transfer struct {
-	// Write tells that it was written.
+	// Write indicates that the file was written.
 	Write bool
-	// Key is what is in it, NBytes its size in memory, Disk the file's.
+	// Key is the key of the result, NBytes its size in memory, Disk the size of the file.
 	Key          task.Key
 	NBytes, Disk int64
-	// Start and Stop are when.
+	// Start and Stop are the times of the transfer.
 	Start, Stop time.Time
 }
 
-// Store keeps results. See the package.
+// Store keeps results, see the package documentation.
 type Store struct {
 	cfg   Config
 	codec codec
 	log   *slog.Logger
-	dev   *device // nil if there is none
-	// create makes a file; tests have one on a disk that is full.
+	dev   *device // nil without a device
+	// create creates a file; tests replace it to simulate a full disk.
 	create func(path string) (*os.File, error)
 
-	mu      sync.Mutex // guards all below, and what Entry says; never held during I/O
+	mu      sync.Mutex // guards the fields below and those of entries; never held during I/O
 	entries map[task.Key]*Entry
-	// large and small are what can go to disk: resident, and held by nobody but the store.
-	// Small ones go only if there is no large one: a file costs more than they do.
+	// large and small are the results that can be spilled: in memory, and held only by the store. Small ones are
+	// spilled only if there is no large one: a file costs more than it saves.
 	large, small lru
-	memory       int64 // of what is resident
+	memory       int64 // bytes of results in memory
 	spilled      Spilled
-	reserved     int64 // for data that is being made or waits in MakeRoom
-	waiting      int   // how many wait
+	reserved     int64 // bytes of data that is being made or waits in MakeRoom
+	waiting      int   // number of waiting goroutines
 	dir          *directory
-	trash        []string      // files to be removed
+	trash        []string      // files to remove
 	err          error         // why the last file could not be written
-	retry        time.Time     // when the disk is tried again after err
-	full         bool          // MakeRoom has turned somebody away since
-	stuck        bool          // there is nothing that can go to disk now
-	progress     chan struct{} // closed when something has changed for those in MakeRoom
-	wake         chan struct{} // for the spiller
-	running      bool          // the spiller
+	retry        time.Time     // time of the next attempt after err
+	full         bool          // MakeRoom has returned err
+	stuck        bool          // no result can be spilled now
+	progress     chan struct{} // closed by notify
+	wake         chan struct{} // wakes the spiller
+	running      bool          // the spiller is running
 	closed       bool
 	work         sync.WaitGroup
 }
 
-// Spilled is what is on disk only.
+// Spilled describes the results that are on disk only.
 type Spilled struct {
-	// Keys is how many results, Memory how many bytes they would take in memory.
+	// Keys is the number of results, Memory the bytes that they would take in memory.
 	Keys   int
 	Memory int64
-	// Disk is how many bytes all files have, also those of results that are in memory as well.
+	// Disk is the size of all files in bytes, including those of results that are also in memory.
 	Disk int64
 }
 
-// New makes an empty store. The directory is made when it is needed first.
+// New returns an empty store. The directory is created on first use.
 func New(cfg Config) (*Store, error) {
 	c, err := codecOf(cfg.Compression)
 	if err != nil {
@@ -110,10 +109,10 @@ func New(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Put adds or replaces a result of a size in memory, and takes over the value.
+// Put adds or replaces a result with a size in memory, and takes over the value.
 func (s *Store) Put(key task.Key, v *task.Value, nbytes int64) { s.put(key, v, nbytes, false) }
 
-// PutPinned is Put for a value that stays in memory whatever happens, such as an actor.
+// PutPinned is Put for a value that is never spilled, such as an actor.
 func (s *Store) PutPinned(key task.Key, v *task.Value, nbytes int64) { s.put(key, v, nbytes, true) }
 
 func (s *Store) put(key task.Key, v *task.Value, nbytes int64, pinned bool) {
@@ -129,62 +128,62 @@ func (s *Store) put(key task.Key, v *task.Value, nbytes int64, pinned bool) {
 	e := &Entry{s: s, key: key, nbytes: max(nbytes, 0), value: v, refs: 1, pinned: pinned, device: onDevice,
 		up: onDevice}
 	s.entries[key] = e
-	*s.where(e) += e.nbytes
-	s.settle(e)
-	s.press()
-	s.pressDevice()
+	*s.counter(e) += e.nbytes
+	s.updateList(e)
+	s.spillIfOver()
+	s.moveIfOver()
 }
 
-// Hold finds a result and keeps it until Release; nil if it is not here.
+// Hold returns a result and holds it until Release; nil if there is none.
 func (s *Store) Hold(key task.Key) *Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[key]
 	if e != nil {
 		e.refs++
-		s.settle(e)
+		s.updateList(e)
 	}
 	return e
 }
 
-// Has tells whether a result is here.
+// Has reports whether the store has a result.
 func (s *Store) Has(key task.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.entries[key] != nil
 }
 
-// Release gives an entry back.
+// Release releases an entry.
 func (s *Store) Release(e *Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unref(e)
-	s.press()
-	s.pressDevice()
+	s.spillIfOver()
+	s.moveIfOver()
 }
 
-// ReleaseAll gives entries back.
+// ReleaseAll releases entries.
 func (s *Store) ReleaseAll(list []*Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range list {
 		s.unref(e)
 	}
-	s.press()
-	s.pressDevice()
+	s.spillIfOver()
+	s.moveIfOver()
 }
 
-// Delete forgets a result. Those who hold it still have it.
+// Delete removes a result. It stays valid for those that hold it.
 func (s *Store) Delete(key task.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.entries[key]; e != nil {
 		s.drop(e)
-		s.changed()
+		s.notify()
 	}
 }
 
-// Keys lists what is here, in no order.
+// Keys returns the keys of all results, in no order.
 func (s *Store) Keys() []task.Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,36 +194,35 @@ func (s *Store) Keys() []task.Key {
 	return out
 }
 
-// Len is how many results are here.
+// Len returns the number of results.
 func (s *Store) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.entries)
 }
 
-// Memory is how many bytes of results are in memory.
+// Memory returns the number of bytes of results in memory.
 func (s *Store) Memory() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.memory
 }
 
-// Spilled is what is on disk.
+// Spilled returns the figures of results on disk.
 func (s *Store) Spilled() Spilled {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.spilled
 }
 
-// Err is why the last file could not be written, nil if it could.
+// Err returns why the last file could not be written, nil if it could.
 func (s *Store) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// Close forgets everything and removes the directory. Results that somebody holds and that
-// are on disk only can no longer be opened.
+// Close removes all results and the directory. Results that are held and on disk only can no longer be opened.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -235,13 +233,13 @@ func (s *Store) Close() error {
 	for _, e := range s.entries {
 		s.drop(e)
 	}
-	s.trash = nil // they go with the directory
-	s.kick()
+	s.trash = nil // removed with the directory
+	s.wakeSpiller()
 	if s.dev != nil {
 		s.dev.stop()
-		s.kickMover()
+		s.wakeMover()
 	}
-	s.changed()
+	s.notify()
 	s.mu.Unlock()
 	s.work.Wait()
 	s.mu.Lock()
@@ -254,25 +252,25 @@ func (s *Store) Close() error {
 	return dir.remove()
 }
 
-// drop takes the store's own reference. The caller holds mu.
+// drop releases the reference of the store. The caller holds mu.
 func (s *Store) drop(e *Entry) {
 	delete(s.entries, e.key)
 	e.gone = true
 	s.unref(e)
 }
 
-// unref gives one reference back. The caller holds mu.
+// unref releases one reference. The caller holds mu.
 func (s *Store) unref(e *Entry) {
 	e.refs--
-	s.settle(e)
+	s.updateList(e)
 	if e.refs > 0 {
 		return
 	}
 	if e.value != nil {
-		*s.where(e) -= e.nbytes
+		*s.counter(e) -= e.nbytes
 		if e.up && !s.closed {
-			s.dev.kill(e.value, e.nbytes)
-			s.kickMover()
+			s.dev.retire(e.value, e.nbytes)
+			s.wakeMover()
 		} else {
 			e.value.Release()
 		}
@@ -284,7 +282,7 @@ func (s *Store) unref(e *Entry) {
 	s.dropFile(e)
 }
 
-// dropFile has the file of an entry removed. The caller holds mu.
+// dropFile schedules the removal of an entry's file. The caller holds mu.
 func (s *Store) dropFile(e *Entry) {
 	if e.file == "" {
 		return
@@ -292,25 +290,24 @@ func (s *Store) dropFile(e *Entry) {
 	s.spilled.Disk -= e.disk
 	if !s.closed {
 		s.trash = append(s.trash, e.file)
-		s.kick()
+		s.wakeSpiller()
 	}
 	e.file, e.disk = "", 0
 }
 
-// where counts the bytes of the memory that an entry's value is in. The caller holds mu.
-func (s *Store) where(e *Entry) *int64 {
+// counter returns the counter of the memory that holds the value of an entry. The caller holds mu.
+func (s *Store) counter(e *Entry) *int64 {
 	if e.up {
 		return &s.dev.used
 	}
 	return &s.memory
 }
 
-// smallSize is below which a result goes to disk last.
+// smallSize is the size in bytes below which a result is spilled last.
 const smallSize = 16 << 10
 
-// settle puts an entry into the list of what can go to disk, or takes it out. The caller
-// holds mu.
-func (s *Store) settle(e *Entry) {
+// updateList adds an entry to the list of results that can be spilled or moved, or removes it. The caller holds mu.
+func (s *Store) updateList(e *Entry) {
 	can := e.value != nil && e.refs == 1 && !e.gone && !e.pinned
 	switch {
 	case can && e.list == nil:

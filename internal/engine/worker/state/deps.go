@@ -7,12 +7,12 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// replicaPriority is after all tasks of the default user priority and before those of a
-// lower one: for data that the scheduler wants here and no task does.
+// replicaPriority is the priority of replicas that no task needs: after all tasks of the default user priority and
+// before those of a lower one.
 var replicaPriority = Priority{1, math.Inf(-1), math.Inf(-1)}
 
-// ensureTask finds or makes a task that others depend on. It is as urgent as the most urgent
-// of them.
+// ensureTask returns the task with a key, which it creates if necessary. The task is at least as urgent as the given
+// priority.
 func (s *State) ensureTask(key taskid.Key, priority Priority, generation int64) *Task {
 	t := s.tasks.byKey[key]
 	if t == nil {
@@ -24,16 +24,16 @@ func (s *State) ensureTask(key taskid.Key, priority Priority, generation int64) 
 	case !t.hasPrio:
 		t.priority, t.generation, t.hasPrio = priority, generation, true
 	case t.state == Fetch && want.less(&have):
-		s.peers.unneedAll(t)
+		s.peers.removeAllNeeded(t)
 		t.priority, t.generation = priority, generation
 		for i := range t.whoHas {
-			s.peers.need(t, int32(i))
+			s.peers.addNeeded(t, int32(i))
 		}
 	}
 	return t
 }
 
-// setDep notes what an event says about a key that is somewhere else.
+// setDep updates a task from a Dep of an event.
 func (s *State) setDep(t *Task, d *Dep) {
 	if t.state != Memory && d.NBytes >= 0 {
 		t.nbytes = d.NBytes
@@ -41,10 +41,10 @@ func (s *State) setDep(t *Task, d *Dep) {
 	s.updateHolders(t, d.WhoHas)
 }
 
-// updateHolders sets the holders of a task and draws the consequence.
+// updateHolders sets the holders of a task and updates its state.
 func (s *State) updateHolders(t *Task, addresses []string) {
 	if s.peers.setHolders(t, addresses) && t.state != Memory && !t.running() && !t.scattered {
-		s.report(SendReleaseData, t) // the scheduler is mistaken, and would be for ever
+		s.report(SendReleaseData, t) // corrects the scheduler
 	}
 	switch {
 	case len(t.whoHas) > 0 && t.state == Missing:
@@ -54,7 +54,7 @@ func (s *State) updateHolders(t *Task, addresses []string) {
 	}
 }
 
-// linkDeps makes the dependencies of a task those of an event.
+// linkDeps sets the dependencies of a task to those of an event.
 func (s *State) linkDeps(t *Task, deps []Dep) {
 	if len(deps) == 0 && len(t.deps) == 0 {
 		return
@@ -64,7 +64,7 @@ func (s *State) linkDeps(t *Task, deps []Dep) {
 	tasks := s.taskScratch[:0]
 	for i := range deps {
 		dep := s.ensureTask(deps[i].Key, t.priority, t.generation)
-		if dep != t { // a task cannot wait for itself
+		if dep != t { // a task cannot depend on itself
 			dep.mark = wanted
 			tasks = append(tasks, dep)
 		}
@@ -96,7 +96,7 @@ func (s *State) unlinkAll(t *Task) {
 	}
 }
 
-// unlink takes a dependency from a task.
+// unlink removes a dependency from a task.
 func (s *State) unlink(t *Task, slot int32) {
 	e := t.deps[slot]
 	dep := e.task
@@ -121,7 +121,7 @@ func (s *State) unlink(t *Task, slot int32) {
 	}
 	t.deps[end] = depEdge{}
 	t.deps = t.deps[:end]
-	s.unwanted(dep)
+	s.releaseUnwanted(dep)
 }
 
 func cloneString(text string) string {

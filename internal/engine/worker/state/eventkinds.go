@@ -1,6 +1,6 @@
 package state
 
-// eventKind is what the log says about an event.
+// eventKind is the kind of an event in the log.
 type eventKind uint8
 
 const (

@@ -2,7 +2,7 @@ package state
 
 import "bytes"
 
-// This file has what the scheduler orders.
+// This file applies the events of the scheduler.
 
 func (ev *ComputeTask) apply(s *State) {
 	t := s.tasks.byKey[ev.Key]
@@ -37,16 +37,16 @@ func (ev *ComputeTask) apply(s *State) {
 	t.priority, t.generation, t.hasPrio = ev.Priority, s.generation, true
 	t.actor, t.failure = ev.Actor, nil
 	t.annotations, t.spanID, t.data = cloneBytes(ev.Annotations), cloneString(ev.SpanID), ev.Data
-	if running := t.running(); !running || !same { // a run keeps what it was given
+	if running := t.running(); !running || !same { // a run keeps its resources
 		set, err := s.resources.setFor(ev.Resources)
 		switch {
 		case err != nil:
-			refuse(s, t, &Failure{ExceptionText: err.Error()})
+			reject(s, t, &Failure{ExceptionText: err.Error()})
 			return
 		case running:
 			replace(s, t, set)
 		default:
-			s.resources.use(t, set)
+			s.resources.setNeeds(t, set)
 		}
 	}
 	s.linkDeps(t, ev.Deps)
@@ -57,8 +57,8 @@ func (ev *ComputeTask) apply(s *State) {
 	s.recommend(t, Waiting)
 }
 
-// refuse fails an order. What the task is here for otherwise, as data of others, goes on.
-func refuse(s *State, t *Task, why *Failure) {
+// reject fails an assignment. Other uses of the task, as data of others, continue.
+func reject(s *State, t *Task, why *Failure) {
 	switch t.state {
 	case Released:
 		t.failure = why
@@ -72,13 +72,12 @@ func refuse(s *State, t *Task, why *Failure) {
 	}
 }
 
-// replace notes that the run that is under way is not the one that is wanted: another one
-// follows it.
+// replace records that the current run is not the wanted one: another one follows it.
 func replace(s *State, t *Task, set *needSet) {
 	if set != nil {
 		set.users++
 	}
-	s.resources.unuse(t.nextNeeds)
+	s.resources.removeUser(t.nextNeeds)
 	t.rerun, t.nextNeeds = true, set
 	s.abort(t)
 }
@@ -105,7 +104,7 @@ func (ev *RemoveReplicas) apply(s *State) {
 	}
 }
 
-// needed tells that a task here uses the value or is about to.
+// needed reports whether a task on this worker uses the value or is about to.
 func (t *Task) needed() bool {
 	for _, b := range t.dependents {
 		if st := b.task.state; unstarted(st) || st == Executing || st == LongRunning {
@@ -121,7 +120,7 @@ func (ev *AcquireReplicas) apply(s *State) {
 		t := s.ensureTask(d.Key, replicaPriority, 0)
 		own := unstarted(t.state) || t.state == Executing || t.state == LongRunning ||
 			t.state == Resumed && t.next == Waiting
-		if t.state == Memory || own { // it is here, or will be
+		if t.state == Memory || own { // on this worker, or will be
 			continue
 		}
 		if t.state == Erred {
@@ -171,7 +170,7 @@ func (ev *UpdateData) apply(s *State) {
 			t.nbytes = d.NBytes
 		case t.running():
 			t.scattered, t.nbytes = true, d.NBytes
-			if t.state == Cancelled { // wanted again, and not by an order
+			if t.state == Cancelled { // wanted again, without an assignment
 				t.orphaned = true
 				previous := t.previous
 				t.previous = noState
@@ -186,7 +185,7 @@ func (ev *UpdateData) apply(s *State) {
 		default:
 			ordered := unstarted(t.state)
 			if t.state != Released {
-				t.stored = false // not to be deleted on the way
+				t.stored = false // keep it in the transition
 				s.transition(t, Released)
 				t.stored = true
 			}
