@@ -25,8 +25,8 @@ type nativeIn[B, P any] struct {
 	Params  P
 }
 
-// nativeOut is what one rank returns. Tasks take its parts out, on the worker that has it if they can; it travels as
-// any other result where they cannot, or where it is moved.
+// nativeOut is the result of one rank. Tasks extract its parts, if possible on the worker that has it; otherwise it is
+// transferred like any other result.
 type nativeOut[B, R any] struct {
 	Batches []B
 	Result  R
@@ -42,13 +42,13 @@ func newAlgorithm[B, P, R any](name string, f func(ctx context.Context, r *cliqu
 				batches[i] = b.Get()
 			}
 			if len(in.Index) != len(batches) {
-				return out, fmt.Errorf("frame: %s: %d partitions and %d numbers of them", name, len(batches),
+				return out, fmt.Errorf("frame: %s: %d partitions with %d indexes", name, len(batches),
 					len(in.Index))
 			}
 			out.Batches, out.Result, err = f(ctx, r, in, batches)
 			if n := len(out.Batches); err == nil && n != 0 && n != len(batches) {
-				err = fmt.Errorf("frame: %s returned %d partitions for the %d that it was given: it must return as "+
-					"many, or none", name, n, len(batches))
+				err = fmt.Errorf("frame: %s returned %d partitions for %d; return as many as were given, or "+
+					"none", name, n, len(batches))
 			}
 			return out, err
 		}),
@@ -65,16 +65,16 @@ func newAlgorithm[B, P, R any](name string, f func(ctx context.Context, r *cliqu
 	}
 }
 
-// run runs the algorithm on partitions and waits for it. It returns what each rank did, in the
-// order of ranks, and with a schema futures of the partitions that were returned, the caller's.
-// Ranks are among some workers, if those are named.
+// run runs the algorithm on partitions and waits for it. It returns the result of each rank, in the order of ranks, and
+// with a schema futures of the returned partitions, which the caller owns. If among is not nil, ranks are on these
+// workers only.
 func (a *algorithm[B, P, R]) run(ctx context.Context, c *client.Client, parts []*client.Future[B], params P,
 	opts NativeOptions, among []string) (_ []*client.Future[B], _ []R, err error) {
-	if err := persist(ctx, parts); err != nil { // so that it is known where they are
+	if err := persist(ctx, parts); err != nil { // their locations are then known
 		return nil, nil, err
 	}
 	if len(parts) == 0 {
-		return nil, nil, fmt.Errorf("frame: %s: the frame has no partition", a.f.Name())
+		return nil, nil, fmt.Errorf("frame: %s: frame without partitions", a.f.Name())
 	}
 	where, err := c.WhoHas(ctx, client.Futures(parts)...)
 	if err != nil {
@@ -88,7 +88,7 @@ func (a *algorithm[B, P, R]) run(ctx context.Context, c *client.Client, parts []
 	if q == nil {
 		form := opts.Form
 		if form.Workers = holders(parts, where, workers, among); len(form.Workers) == 0 {
-			return nil, nil, fmt.Errorf("frame: %s: the cluster has no Millstream worker", a.f.Name())
+			return nil, nil, fmt.Errorf("frame: %s: no Millstream worker in the cluster", a.f.Name())
 		}
 		if form.Name == "" {
 			form.Name = a.f.Name()
@@ -96,7 +96,7 @@ func (a *algorithm[B, P, R]) run(ctx context.Context, c *client.Client, parts []
 		if q, err = clique.Form(ctx, c, form); err != nil {
 			return nil, nil, err
 		}
-		defer func() { _ = q.Dissolve(context.WithoutCancel(ctx)) }() // workers forget it by themselves too
+		defer func() { _ = q.Dissolve(context.WithoutCancel(ctx)) }() // workers also remove it by themselves
 	}
 	ranks := q.Workers()
 	inputs, place := a.inputs(parts, where, workers, ranks, params)
@@ -106,7 +106,7 @@ func (a *algorithm[B, P, R]) run(ctx context.Context, c *client.Client, parts []
 	}
 	defer client.ReleaseAll(futures)
 	if err := q.Wait(ctx, a.f.Name(), client.Futures(futures)); err != nil {
-		return nil, nil, typedRun(err)
+		return nil, nil, withRunKind(err)
 	}
 	taken := make([]*client.Future[R], len(futures))
 	for i, o := range futures {
@@ -117,7 +117,7 @@ func (a *algorithm[B, P, R]) run(ctx context.Context, c *client.Client, parts []
 	if opts.Schema != nil {
 		for _, p := range place {
 			on := []client.Option{client.WithWorkers(ranks[p.rank])}
-			if among == nil { // a device keeps what it has; in host memory this is a preference
+			if among == nil { // on devices the worker is required, in host memory preferred
 				on = append(on, client.WithOtherWorkers())
 			}
 			out = append(out, a.batch.Submit(ctx, c, futures[p.rank], client.Val(p.at), on...))
@@ -126,13 +126,13 @@ func (a *algorithm[B, P, R]) run(ctx context.Context, c *client.Client, parts []
 	results, err := client.Gather(ctx, taken)
 	if err != nil {
 		client.ReleaseAll(out)
-		return nil, nil, typed(err)
+		return nil, nil, withKind(err)
 	}
 	return out, results, nil
 }
 
-// holders are the Millstream workers, among some if those are named, that have partitions, all
-// that there are if none has.
+// holders returns the Millstream workers, limited to among if that is not nil, that have partitions, or all of them if
+// none has.
 func holders[B any](parts []*client.Future[B], where map[task.Key][]string, workers map[string]client.Worker,
 	among []string) []string {
 	var ours []string
@@ -162,18 +162,18 @@ func holders[B any](parts []*client.Future[B], where map[task.Key][]string, work
 	return out
 }
 
-// placed is where a partition is worked on: a rank, and its place among that rank's.
-type placed struct{ rank, at int }
+// placement is the rank of a partition, and its position among the partitions of that rank.
+type placement struct{ rank, at int }
 
-// inputs gives each partition to a rank whose worker has it, that with the fewest, and such
-// that no rank has, to that with the fewest of all.
+// inputs assigns each partition to the rank with the fewest partitions among those whose worker has it, or among all
+// ranks if no worker has it.
 func (a *algorithm[B, P, R]) inputs(parts []*client.Future[B], where map[task.Key][]string,
-	workers map[string]client.Worker, ranks []string, params P) ([]client.Arg[nativeIn[B, P]], []placed) {
+	workers map[string]client.Worker, ranks []string, params P) ([]client.Arg[nativeIn[B, P]], []placement) {
 	in := make([]nativeIn[B, P], len(ranks))
 	for i, w := range ranks {
 		in[i] = nativeIn[B, P]{Total: len(parts), Threads: workers[w].Threads, Params: params}
 	}
-	place := make([]placed, len(parts))
+	place := make([]placement, len(parts))
 	for i, p := range parts {
 		has := where[p.Key()]
 		best := -1
@@ -190,7 +190,7 @@ func (a *algorithm[B, P, R]) inputs(parts []*client.Future[B], where map[task.Ke
 				}
 			}
 		}
-		place[i] = placed{best, len(in[best].Parts)}
+		place[i] = placement{best, len(in[best].Parts)}
 		in[best].Parts = append(in[best].Parts, p.Ref())
 		in[best].Index = append(in[best].Index, i)
 	}

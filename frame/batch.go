@@ -8,7 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// Helpers on record batches. All memory is of Go's heap.
+// Helpers for record batches. All memory is on the Go heap.
 
 var heap = memory.NewGoAllocator()
 
@@ -28,15 +28,15 @@ func releaseColumns(columns []arrow.Array) {
 	}
 }
 
-// emptyBatch has a schema and no rows.
+// emptyBatch returns a batch with a schema and no rows.
 func emptyBatch(s *arrow.Schema) arrow.RecordBatch {
 	b := array.NewRecordBuilder(heap, s)
 	defer b.Release()
 	return b.NewRecordBatch()
 }
 
-// concat is the rows of all batches, which must have the schema, in one. The result is the
-// caller's to release; the batches stay theirs.
+// concat returns the rows of all batches, which must have the schema, in one batch. The caller releases the result; the
+// batches are not released.
 func concat(s *arrow.Schema, batches []arrow.RecordBatch) (_ arrow.RecordBatch, err error) {
 	switch len(batches) {
 	case 0:
@@ -45,10 +45,10 @@ func concat(s *arrow.Schema, batches []arrow.RecordBatch) (_ arrow.RecordBatch, 
 		batches[0].Retain()
 		return batches[0], nil
 	}
-	defer contain(&err)
+	defer recoverError(&err)
 	var rows int64
 	for i, b := range batches {
-		if d := differ(s, b.Schema()); d != "" {
+		if d := diffSchemas(s, b.Schema()); d != "" {
 			return nil, schemaErrorf(i, "%s", d)
 		}
 		rows += b.NumRows()
@@ -61,15 +61,14 @@ func concat(s *arrow.Schema, batches []arrow.RecordBatch) (_ arrow.RecordBatch, 
 			chunks[j] = b.Column(i)
 		}
 		if columns[i], err = array.Concatenate(chunks, heap); err != nil {
-			return nil, fmt.Errorf("frame: column %q cannot be joined: %w", s.Field(i).Name, err)
+			return nil, fmt.Errorf("frame: cannot join column %q: %w", s.Field(i).Name, err)
 		}
 	}
 	return array.NewRecordBatch(s, columns, rows), nil
 }
 
-// contain turns a panic of Arrow's, which has no other word for data that it cannot take, into
-// an error.
-func contain(err *error) {
+// recoverError converts a panic of the Arrow library, which it raises for invalid data, to an error.
+func recoverError(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("frame: %v", p)
 	}

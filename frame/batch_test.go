@@ -46,7 +46,7 @@ func TestConcat(t *testing.T) {
 		}
 	}
 	err := func() (err error) {
-		defer contain(&err)
+		defer recoverError(&err)
 		panic("arrow: too long")
 	}()
 	if err == nil || err.Error() != "frame: arrow: too long" {
@@ -74,13 +74,13 @@ func TestErrorText(t *testing.T) {
 			t.Errorf("%v is not its kind and its cause", &c.e)
 		}
 		// Errors cross the cluster as text, and have their kind again behind it.
-		far := typed(fmt.Errorf("task x: %w", &client.TaskError{Text: "worker: " + c.want}))
+		far := withKind(fmt.Errorf("task x: %w", &client.TaskError{Text: "worker: " + c.want}))
 		if !errors.Is(far, c.e.Kind) || !strings.Contains(far.Error(), c.want) {
 			t.Errorf("from a worker: got %v, want %v", far, c.e.Kind)
 		}
 	}
 	for _, err := range []error{nil, cause, &client.TaskError{Text: "frame: something else"}} {
-		if got := typed(err); got != err {
+		if got := withKind(err); got != err {
 			t.Errorf("%v: got %v, want it as it is", err, got)
 		}
 	}
@@ -102,12 +102,12 @@ func TestDiffer(t *testing.T) {
 		{schema(field("a", i), field("b", f)), ""},
 		{schema(arrow.Field{Name: "a", Type: i, Nullable: true, Metadata: noted}, field("b", f)), ""},
 		{arrow.NewSchema(want.Fields(), &noted), ""},
-		{schema(field("a", i)), "it has 1 columns (a) and should have 2 (a, b)"},
-		{schema(), "it has 0 columns () and should have 2 (a, b)"},
-		{schema(field("b", f), field("a", i)), `column 0 is "b" and should be "a"`},
-		{schema(field("a", i), field("b", i)), `column "b" is int64 and should be float64`},
+		{schema(field("a", i)), "got 1 columns (a), want 2 (a, b)"},
+		{schema(), "got 0 columns (), want 2 (a, b)"},
+		{schema(field("b", f), field("a", i)), `column 0 is "b", want "a"`},
+		{schema(field("a", i), field("b", i)), `column "b" has type int64, want float64`},
 	} {
-		if got := differ(want, c.got); got != c.text {
+		if got := diffSchemas(want, c.got); got != c.text {
 			t.Errorf("%v: got %q, want %q", c.got.Fields(), got, c.text)
 		}
 	}

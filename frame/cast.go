@@ -2,8 +2,7 @@ package frame
 
 import "unsafe"
 
-// castTo is bytes of Arrow's, which are aligned, as numbers. Bytes that are not aligned, as
-// those out of a message may be, are read through a copy.
+// castTo returns bytes of an Arrow buffer as numbers. Bytes that are not aligned, as in a message, are copied.
 func castTo[T uint8 | uint16 | uint32 | uint64](b []byte) []T {
 	var zero T
 	size := int(unsafe.Sizeof(zero))

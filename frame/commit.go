@@ -17,7 +17,7 @@ import (
 	"go.millstream.dev/client"
 )
 
-// fileSet identifies one write of a set of files: see manifest.go.
+// fileSet identifies one write of a set of files, see manifest.go.
 type fileSet struct {
 	Dir, Ext, ID string
 	Overwrite    bool
@@ -25,24 +25,26 @@ type fileSet struct {
 
 func (s fileSet) staging() string { return stagingPath(s.Dir, s.Ext, s.ID) }
 
-// prepared is what the beginning of a write has done.
-type prepared struct {
+// preparation is the result of the start of a write.
+type preparation struct {
 	Created []string // folders, outermost first
 }
 
 // Tasks of a write. Each may run twice, on two workers, when one is lost.
 var (
 	prepareSet = client.Func("millstream.frame.write-prepare",
-		func(ctx context.Context, s fileSet) (prepared, error) { return s.prepare(ctx) })
+		func(ctx context.Context, s fileSet) (preparation, error) { return s.prepare(ctx) })
 	commitSet = client.Func2("millstream.frame.write-commit",
-		func(ctx context.Context, s fileSet, files []written) ([]string, error) { return s.commit(ctx, files) })
+		func(ctx context.Context, s fileSet, files []writtenFile) ([]string, error) {
+			return s.commit(ctx, files)
+		})
 	abortSet = client.Func2("millstream.frame.write-abort",
-		func(_ context.Context, s fileSet, p prepared) (bool, error) { return s.abort(p) })
+		func(_ context.Context, s fileSet, p preparation) (bool, error) { return s.abort(p) })
 )
 
-// prepare makes the folder and the staging folder in it. A folder that is not to be overwritten and has files of the
-// format is refused.
-func (s fileSet) prepare(ctx context.Context) (p prepared, err error) {
+// prepare creates the folder and the staging folder in it. It returns ErrExists for a folder that has files of the
+// format, unless they are to be overwritten.
+func (s fileSet) prepare(ctx context.Context) (p preparation, err error) {
 	if p.Created, err = makeFolders(s.Dir); err != nil {
 		return p, fmt.Errorf("frame: %w", err)
 	}
@@ -61,11 +63,11 @@ func (s fileSet) prepare(ctx context.Context) (p prepared, err error) {
 		return p, err
 	}
 	if m != nil && m.ID != s.ID {
-		if err := s.finish(m); err != nil { // a write that ended in between
+		if err := s.finish(m); err != nil { // a write that ended meanwhile
 			return p, err
 		}
 	}
-	if err := s.refuse(m); err != nil {
+	if err := s.checkExisting(m); err != nil {
 		return p, err
 	}
 	if err := os.Mkdir(s.staging(), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -74,13 +76,13 @@ func (s fileSet) prepare(ctx context.Context) (p prepared, err error) {
 	return p, nil
 }
 
-// makeFolders is os.MkdirAll that returns what it has made.
+// makeFolders is os.MkdirAll that returns the created folders.
 func makeFolders(dir string) (made []string, err error) {
 	var missing []string
 	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
 		_, err := os.Stat(at)
 		if err == nil || !errors.Is(err, fs.ErrNotExist) || filepath.Dir(at) == at {
-			break // MkdirAll has the better error
+			break // MkdirAll returns the better error
 		}
 		missing = append(missing, at)
 	}
@@ -91,8 +93,8 @@ func makeFolders(dir string) (made []string, err error) {
 	return missing, nil
 }
 
-// refuse returns ErrExists if the folder has files of the format and they are not to be overwritten.
-func (s fileSet) refuse(m *manifest) error {
+// checkExisting returns ErrExists if the folder has files of the format and they are not to be overwritten.
+func (s fileSet) checkExisting(m *manifest) error {
 	if s.Overwrite || m != nil && m.ID == s.ID {
 		return nil
 	}
@@ -119,8 +121,8 @@ func (s fileSet) refuse(m *manifest) error {
 	return nil
 }
 
-// commit makes the written files the folder's result and returns their paths.
-func (s fileSet) commit(ctx context.Context, files []written) ([]string, error) {
+// commit makes the written files the result of the folder and returns their paths.
+func (s fileSet) commit(ctx context.Context, files []writtenFile) ([]string, error) {
 	unlock, err := lockFolder(ctx, s.Dir)
 	if err != nil {
 		return nil, err
@@ -132,7 +134,7 @@ func (s fileSet) commit(ctx context.Context, files []written) ([]string, error) 
 	}
 	m := now
 	if now == nil || now.ID != s.ID {
-		if err := s.refuse(now); err != nil {
+		if err := s.checkExisting(now); err != nil {
 			return nil, err
 		}
 		if m, err = s.publish(now, files); err != nil {
@@ -152,8 +154,8 @@ func (s fileSet) commit(ctx context.Context, files []written) ([]string, error) 
 	return paths, nil
 }
 
-// publish puts the set's manifest into the place of the one that there is now. From then on readers see the set.
-func (s fileSet) publish(now *manifest, files []written) (*manifest, error) {
+// publish replaces the current manifest by that of the set. From then on readers see the set.
+func (s fileSet) publish(now *manifest, files []writtenFile) (*manifest, error) {
 	m := &manifest{Version: manifestVersion, ID: s.ID, Files: make([]manifestFile, len(files))}
 	for i, f := range files {
 		name := partName(i, s.ID, s.Ext)
@@ -162,7 +164,7 @@ func (s fileSet) publish(now *manifest, files []written) (*manifest, error) {
 			err = fmt.Errorf("%s has %d bytes, want %d", name, info.Size(), f.Bytes)
 		}
 		if err != nil {
-			return nil, s.lost(err)
+			return nil, s.writeError(err)
 		}
 		m.Files[i] = manifestFile{Name: name, Rows: f.Rows, Bytes: f.Bytes}
 	}
@@ -185,11 +187,11 @@ func (s fileSet) publish(now *manifest, files []written) (*manifest, error) {
 	}
 	temp := filepath.Join(s.staging(), "manifest")
 	if _, err := create(temp, func(f *os.File) error { _, err := f.Write(append(b, '\n')); return err }); err != nil {
-		return nil, s.lost(err)
+		return nil, s.writeError(err)
 	}
 	path := manifestPath(s.Dir, s.Ext)
 	if !s.Overwrite {
-		// Of two writes one must fail: a link, unlike a rename, replaces nothing.
+		// One of two concurrent writes must fail: a link, unlike a rename, replaces nothing.
 		switch err := os.Link(temp, path); {
 		case err == nil:
 			return m, syncFolder(s.Dir)
@@ -197,23 +199,24 @@ func (s fileSet) publish(now *manifest, files []written) (*manifest, error) {
 			return nil, &Error{Kind: ErrExists, Path: s.Dir, Partition: -1,
 				Reason: "another write into the folder ended first"}
 		}
-		// The file system has no links.
+		// The file system does not support links.
 	}
 	if err := os.Rename(temp, path); err != nil {
-		return nil, s.lost(err)
+		return nil, s.writeError(err)
 	}
 	return m, syncFolder(s.Dir)
 }
 
-// lost explains the error of a write whose staging folder was removed.
-func (s fileSet) lost(err error) error {
+// writeError explains the error of a write whose staging folder was removed.
+func (s fileSet) writeError(err error) error {
 	if _, e := os.Stat(s.staging()); errors.Is(e, fs.ErrNotExist) {
 		return fmt.Errorf("frame: write into %s: another write into the folder ended first: %w", s.Dir, err)
 	}
 	return fmt.Errorf("frame: write into %s: %w", s.Dir, err)
 }
 
-// finish removes what a set has replaced and moves its parts into their places. The set may be that of another write.
+// finish removes the files that a set has replaced and moves its parts to their final paths. The set may be that of
+// another write.
 func (s fileSet) finish(m *manifest) error {
 	for _, name := range m.Replaces {
 		if err := os.Remove(filepath.Join(s.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -256,9 +259,9 @@ func (s fileSet) clean() error {
 	return nil
 }
 
-// discard removes the staging folder of a write unless that is the folder's result. It reports whether it is.
+// discard removes the staging folder of a write unless the write is the result of the folder. It reports whether it is.
 func (s fileSet) discard() (committed bool, err error) {
-	// Under another name nothing can be put into the folder, and the write cannot publish what is in it.
+	// Under another name nothing can be added to the folder, and the write cannot publish its content.
 	away := s.staging() + discarded
 	if err := os.Rename(s.staging(), away); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("frame: %w", err)
@@ -279,8 +282,8 @@ func (s fileSet) discard() (committed bool, err error) {
 	return false, nil
 }
 
-// abort removes what a write has left. It reports true if the write had been complete before.
-func (s fileSet) abort(p prepared) (bool, error) {
+// abort removes the files of a write. It reports true if the write had been complete before.
+func (s fileSet) abort(p preparation) (bool, error) {
 	if committed, err := s.discard(); committed || err != nil {
 		return committed, err
 	}
@@ -288,7 +291,7 @@ func (s fileSet) abort(p prepared) (bool, error) {
 	return false, nil
 }
 
-// removeEmpty removes folders, the last first, as long as nothing is in them.
+// removeEmpty removes folders, the last first, as long as they are empty.
 func removeEmpty(dirs []string) {
 	for _, dir := range slices.Backward(dirs) {
 		if os.Remove(dir) != nil {
@@ -297,8 +300,8 @@ func removeEmpty(dirs []string) {
 	}
 }
 
-// lockFolder keeps other writes from ending in a folder at the same time. The lock ends with the process. On file
-// systems that cannot lock a folder there is none: then two writes that end at once may leave files that are not read.
+// lockFolder locks a folder against other writes that end at the same time. The lock ends with the process. File
+// systems that cannot lock a folder have no lock: two writes that end at once may then leave files that are not read.
 func lockFolder(ctx context.Context, dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -307,7 +310,7 @@ func lockFolder(ctx context.Context, dir string) (unlock func(), err error) {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return func() { _ = f.Close() }, nil // or without a lock
+			return func() { _ = f.Close() }, nil // possibly without a lock
 		}
 		select {
 		case <-ctx.Done():
@@ -318,13 +321,13 @@ func lockFolder(ctx context.Context, dir string) (unlock func(), err error) {
 	}
 }
 
-// syncFolder makes renames in a folder last.
+// syncFolder makes renames in a folder durable.
 func syncFolder(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("frame: %w", err)
 	}
 	defer f.Close()
-	_ = f.Sync() // some file systems cannot
+	_ = f.Sync() // not supported by some file systems
 	return nil
 }

@@ -13,13 +13,13 @@ import (
 )
 
 // stage does what a write does before it ends.
-func stage(t *testing.T, x format, s fileSet, rows, partitions int) []written {
+func stage(t *testing.T, x format, s fileSet, rows, partitions int) []writtenFile {
 	t.Helper()
-	must[prepared](t)(s.prepare(t.Context()))
-	var files []written
+	must[preparation](t)(s.prepare(t.Context()))
+	var files []writtenFile
 	for i := range partitions {
 		path := filepath.Join(s.staging(), partName(i, s.ID, s.Ext))
-		files = append(files, must[written](t)(x.save(batchOf(rows*i/partitions, rows*(i+1)/partitions), path)))
+		files = append(files, must[writtenFile](t)(x.save(batchOf(rows*i/partitions, rows*(i+1)/partitions), path)))
 	}
 	return files
 }
@@ -32,10 +32,10 @@ func TestWriteCrash(t *testing.T) {
 			dir := t.TempDir()
 			must[[]string](t)(x.write(rowsFrame(t, ctx, c, 30, 5), ctx, dir, WriteOptions{}))
 			s := fileSet{Dir: dir, Ext: x.ext, ID: fmt.Sprintf("%016x", step), Overwrite: true}
-			must[prepared](t)(s.prepare(t.Context()))
+			must[preparation](t)(s.prepare(t.Context()))
 			if step > 0 { // a half of a file, and a whole one
 				save(t, filepath.Join(s.staging(), ".part-00000.tmp"), []byte("half"))
-				must[written](t)(x.save(batchOf(0, 1), filepath.Join(s.staging(), partName(0, s.ID, s.Ext))))
+				must[writtenFile](t)(x.save(batchOf(0, 1), filepath.Join(s.staging(), partName(0, s.ID, s.Ext))))
 			}
 			files := stage(t, x, s, 12, 3)
 			if step == 2 {
@@ -85,14 +85,14 @@ func TestWriteSteps(t *testing.T) {
 			wantRead(t, ctx, c, x, dir, 20)
 			wantFiles(t, dir, x, 2)
 		}
-		if committed, err := s.abort(prepared{}); !committed || err != nil {
+		if committed, err := s.abort(preparation{}); !committed || err != nil {
 			t.Errorf("abort after commit: %v, %v, want true", committed, err)
 		}
 		wantRead(t, ctx, c, x, dir, 20)
 
 		fresh := filepath.Join(t.TempDir(), "x", "y")
 		s = fileSet{Dir: fresh, Ext: x.ext, ID: "00000000000000bb"}
-		p := must[prepared](t)(s.prepare(t.Context()))
+		p := must[preparation](t)(s.prepare(t.Context()))
 		files = stage(t, x, s, 20, 2)
 		for range 2 {
 			if committed, err := s.abort(p); committed || err != nil {

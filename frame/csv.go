@@ -9,29 +9,27 @@ import (
 	"go.millstream.dev/client"
 )
 
-// CSVOptions say how CSV files are read. The zero value is useful.
+// CSVOptions specifies how CSV files are read. The zero value is useful.
 type CSVOptions struct {
-	// Schema is that of the columns (default: inferred from the beginning of the first file).
-	// With a header the columns are found by name, and those that it does not name are left
-	// out.
+	// Schema is the schema of the columns (default: inferred from the beginning of the first file). With a header the
+	// columns are found by name, and other columns are left out.
 	Schema *arrow.Schema
-	// NoHeader tells that the first line has data; columns are then f0, f1 and so on.
+	// NoHeader indicates that the first line has data; columns are then named f0, f1 and so on.
 	NoHeader bool
 	// Comma separates the columns (default ',').
 	Comma rune
-	// Null are the texts that stand for no value, besides nothing at all (default NA, NaN,
-	// null, NULL, None; for text columns only nothing at all is none).
+	// Null are the texts for nulls, in addition to the empty text (default NA, NaN, null, NULL, None). For text columns
+	// only the empty text is null.
 	Null []string
-	// Sample is how many bytes of the first file the schema is inferred from (default 1 MiB).
+	// Sample is the number of bytes of the first file from which the schema is inferred (default 1 MiB).
 	Sample int64
-	// Block divides files into partitions of about so many bytes (default 64 MiB; negative:
-	// a partition for each file). Lines are never cut, nor are quoted texts with line breaks in
-	// them: where a block begins in one, it begins behind it. To know that, files of more than
-	// one block are gone through once before, for their quotes.
+	// Block is the approximate size of partitions in bytes (default 64 MiB; negative: one partition for each file).
+	// Lines and quoted texts with line breaks are not split: a block that begins within one starts after it. For this,
+	// the quotes in files of more than one block are counted first.
 	Block int64
 }
 
-// csvDialect is what the tasks need to know.
+// csvDialect has the options that tasks need.
 type csvDialect struct {
 	Schema   []byte
 	NoHeader bool
@@ -44,19 +42,19 @@ type csvSource struct {
 	Path      string
 	Stamp     stamp
 	Span      span
-	Quoted    [2]bool // whether the two ends of the span are within quotes
+	Quoted    [2]bool // whether begin and end of the span are within quotes
 	Partition int
 	Dialect   csvDialect
 }
 
-// csvHead is what the client needs to know about a file.
+// csvHead describes a file to the client.
 type csvHead struct {
 	Stamp  stamp
-	Schema []byte // inferred, if it was asked for
+	Schema []byte // inferred, if requested
 }
 
-// csvLook is the question for it.
-type csvLook struct {
+// csvHeadRequest is the argument of headCSV.
+type csvHeadRequest struct {
 	Path    string
 	Infer   bool
 	Sample  int64
@@ -64,11 +62,11 @@ type csvLook struct {
 }
 
 var (
-	headCSV = client.Func("millstream.frame.csv-head", func(_ context.Context, l csvLook) (csvHead,
+	headCSV = client.Func("millstream.frame.csv-head", func(_ context.Context, l csvHeadRequest) (csvHead,
 		error) {
 		return readCSVHead(l)
 	})
-	// How many quotes are there: an odd number turns inside out.
+	// quotesCSV reports whether a block has an odd number of quotes, so that the next one begins within quotes.
 	quotesCSV = client.Func("millstream.frame.csv-quotes", func(_ context.Context, s csvSource) (bool,
 		error) {
 		return oddQuotes(s)
@@ -78,15 +76,14 @@ var (
 		return readCSVPart(s)
 	})
 	saveCSV = client.Func2("millstream.frame.write-csv", func(_ context.Context, b arrow.RecordBatch,
-		path string) (written, error) {
+		path string) (writtenFile, error) {
 		return writeCSV(b, path)
 	})
 )
 
-// ReadCSV is a frame of CSV files: one, those of a folder (*.csv), or those that match a
-// pattern. Workers read them, each its part. Columns are bool, int64, float64, timestamps in
-// UTC or text where they are inferred; Options.Schema names others: every type of whole and
-// floating-point number, bool, text, bytes, date32 and timestamps.
+// ReadCSV returns a frame of CSV files: one file, those of a folder (*.csv), or those that match a pattern. Workers
+// read them, each its part. Inferred columns are bool, int64, float64, timestamps in UTC or text; Options.Schema also
+// allows the other integer and floating-point types, bytes, date32 and other timestamps.
 func ReadCSV(ctx context.Context, c *client.Client, path string, opts CSVOptions) (*Frame, error) {
 	if opts.Sample <= 0 {
 		opts.Sample = 1 << 20
@@ -101,12 +98,12 @@ func ReadCSV(ctx context.Context, c *client.Client, path string, opts CSVOptions
 		opts.Null = []string{"NA", "NaN", "null", "NULL", "None"}
 	}
 	d := csvDialect{NoHeader: opts.NoHeader, Comma: opts.Comma, Null: opts.Null}
-	paths, heads, err := lookAt(ctx, c, path, []string{".csv"}, func(paths []string) []*client.Future[csvHead] {
-		looks := make([]csvLook, len(paths))
+	paths, heads, err := readHeads(ctx, c, path, []string{".csv"}, func(paths []string) []*client.Future[csvHead] {
+		requests := make([]csvHeadRequest, len(paths))
 		for i, p := range paths {
-			looks[i] = csvLook{Path: p, Infer: i == 0 && opts.Schema == nil, Sample: opts.Sample, Dialect: d}
+			requests[i] = csvHeadRequest{Path: p, Infer: i == 0 && opts.Schema == nil, Sample: opts.Sample, Dialect: d}
 		}
-		return headCSV.Map(ctx, c, looks, client.WithImpure())
+		return headCSV.Map(ctx, c, requests, client.WithImpure())
 	})
 	if err != nil {
 		return nil, err
@@ -139,13 +136,13 @@ func ReadCSV(ctx context.Context, c *client.Client, path string, opts CSVOptions
 	if err := markQuotes(ctx, c, sources); err != nil {
 		return nil, err
 	}
-	return trusted(c, schema, readCSV.Map(ctx, c, sources)), nil
+	return newFrame(c, schema, readCSV.Map(ctx, c, sources)), nil
 }
 
 // markQuotes finds the blocks that begin or end within quotes.
 func markQuotes(ctx context.Context, c *client.Client, sources []csvSource) error {
 	var counted []csvSource
-	var at []int // the block behind each of counted
+	var at []int // the block after each of counted
 	for i := 1; i < len(sources); i++ {
 		if before := sources[i-1]; before.Path == sources[i].Path {
 			counted, at = append(counted, before), append(at, i)
@@ -158,7 +155,7 @@ func markQuotes(ctx context.Context, c *client.Client, sources []csvSource) erro
 	defer client.ReleaseAll(futures)
 	odd, err := client.Gather(ctx, futures)
 	if err != nil {
-		return typed(err)
+		return withKind(err)
 	}
 	for n, i := range at {
 		sources[i].Quoted[0] = sources[i-1].Quoted[0] != odd[n]
@@ -171,12 +168,12 @@ func markQuotes(ctx context.Context, c *client.Client, sources []csvSource) erro
 // returns their paths. The files are one set, as those of WriteIPC.
 func (f *Frame) WriteCSV(ctx context.Context, dir string, opts WriteOptions) ([]string, error) {
 	return f.writeSet(ctx, dir, ".csv", opts, func(p client.Arg[arrow.RecordBatch],
-		path string) *client.Future[written] {
+		path string) *client.Future[writtenFile] {
 		return saveCSV.Submit(ctx, f.c, p, client.Val(path), client.WithImpure())
 	})
 }
 
-func readCSVHead(l csvLook) (head csvHead, err error) {
+func readCSVHead(l csvHeadRequest) (head csvHead, err error) {
 	f, err := openPart(l.Path)
 	if err != nil {
 		return head, fmt.Errorf("frame: %w", err)

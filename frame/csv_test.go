@@ -89,15 +89,15 @@ func TestCSVErrors(t *testing.T) {
 		{at("columns.csv", "x,y\n1,2\n3\n"), CSVOptions{}, ErrCorrupt,
 			[]string{"partition 0", "columns.csv", "line 3 has 1 columns and the header 2"}},
 		{at("value.csv", "x\n1\nhello\n"), CSVOptions{Schema: ints}, ErrCorrupt,
-			[]string{"line 3", `column "x"`, `"hello" is no int8`}},
+			[]string{"line 3", `column "x"`, `"hello" is not a valid int8`}},
 		{at("large.csv", "x\n1\n300\n"), CSVOptions{Schema: ints}, ErrCorrupt, []string{"line 3", "out of range"}},
 		{at("quote.csv", "x\n\"never ends\n"), CSVOptions{}, ErrCorrupt, []string{"quote.csv"}},
-		{at("empty.csv", ""), CSVOptions{}, ErrCorrupt, []string{"empty.csv", "not even a header"}},
-		{at("empty2.csv", ""), CSVOptions{Schema: ints}, ErrCorrupt, []string{"empty2.csv", "not even a header"}},
+		{at("empty.csv", ""), CSVOptions{}, ErrCorrupt, []string{"empty.csv", "file is empty"}},
+		{at("empty2.csv", ""), CSVOptions{Schema: ints}, ErrCorrupt, []string{"empty2.csv", "file is empty"}},
 		{at("empty3.csv", ""), CSVOptions{Schema: ints, NoHeader: true, Block: -1}, ErrCorrupt, []string{"empty3.csv"}},
 		{filepath.Join(dir, "two"), CSVOptions{}, ErrSchema, []string{"partition 1", "b.csv", `no column "x"`}},
 		{at("type.csv", "x\n1\n"), CSVOptions{Schema: arrow.NewSchema([]arrow.Field{{Name: "x",
-			Type: arrow.ListOf(arrow.PrimitiveTypes.Int8)}}, nil)}, ErrSchema, []string{"there is no list"}},
+			Type: arrow.ListOf(arrow.PrimitiveTypes.Int8)}}, nil)}, ErrSchema, []string{"not supported in CSV files"}},
 		{filepath.Join(dir, "missing.csv"), CSVOptions{}, nil, []string{"missing.csv"}},
 	} {
 		f, err := ReadCSV(ctx, c, tc.path, tc.opts)
@@ -136,7 +136,8 @@ func TestCSVQuotesAcrossBlocks(t *testing.T) {
 	}
 	// The sample that types are inferred from may end within quotes, too.
 	for sample := int64(8); sample < 48; sample++ {
-		head, err := readCSVHead(csvLook{Path: path, Infer: true, Sample: sample, Dialect: csvDialect{Comma: ','}})
+		head, err := readCSVHead(csvHeadRequest{Path: path, Infer: true, Sample: sample,
+			Dialect: csvDialect{Comma: ','}})
 		if err != nil {
 			t.Fatalf("a sample of %d bytes: %v", sample, err)
 		}
@@ -158,7 +159,7 @@ func FuzzCSV(f *testing.F) {
 		}
 		path := save(t, filepath.Join(t.TempDir(), "x.csv"), b)
 		d := csvDialect{Comma: ',', Null: []string{"NA"}}
-		head, err := readCSVHead(csvLook{Path: path, Infer: true, Sample: 1 << 20, Dialect: d})
+		head, err := readCSVHead(csvHeadRequest{Path: path, Infer: true, Sample: 1 << 20, Dialect: d})
 		if err != nil {
 			return
 		}

@@ -21,12 +21,12 @@ func newCSVReader(r io.Reader, d csvDialect) *csv.Reader {
 	return c
 }
 
-// header is the names of a file's columns, and where the lines behind it begin.
+// header returns the names of the columns of a file, and the offset of the lines after the header.
 func (d csvDialect) header(r io.Reader) (_ []string, end int64, _ error) {
 	c := newCSVReader(r, d)
 	first, err := c.Read()
 	if errors.Is(err, io.EOF) {
-		return nil, 0, errors.New("it is empty: there is not even a header")
+		return nil, 0, errors.New("file is empty, without a header")
 	}
 	if err != nil {
 		return nil, 0, err
@@ -82,9 +82,9 @@ func readCSVPart(s csvSource) (_ arrow.RecordBatch, err error) {
 	c := newCSVReader(bufio.NewReaderSize(io.NewSectionReader(f, at, max(0, end-at)), 1<<16), s.Dialect)
 	b := array.NewRecordBuilder(heap, schema)
 	defer b.Release()
-	takers := make([]csvTaker, len(columns))
-	for i := range takers {
-		if takers[i], err = csvTakerOf(b.Field(i), schema.Field(i), s.Dialect.Null); err != nil {
+	appenders := make([]csvAppender, len(columns))
+	for i := range appenders {
+		if appenders[i], err = csvAppenderOf(b.Field(i), schema.Field(i), s.Dialect.Null); err != nil {
 			return nil, err
 		}
 	}
@@ -101,10 +101,10 @@ func readCSVPart(s csvSource) (_ arrow.RecordBatch, err error) {
 		}
 		if len(line) != len(names) {
 			n, _ := c.FieldPos(0)
-			return nil, corrupt(fmt.Errorf("line %d has %d columns and the header %d", n, len(line), len(names)))
+			return nil, corrupt(fmt.Errorf("line %d has %d columns, the header %d", n, len(line), len(names)))
 		}
 		for i, from := range columns {
-			if err := takers[i](line[from]); err != nil {
+			if err := appenders[i](line[from]); err != nil {
 				n, _ := c.FieldPos(from)
 				return nil, corrupt(inBlock(fmt.Errorf("line %d, column %q: %w", n, names[from], err), at))
 			}
@@ -113,7 +113,7 @@ func readCSVPart(s csvSource) (_ arrow.RecordBatch, err error) {
 	return b.NewRecordBatch(), nil
 }
 
-// inBlock says where lines are counted from.
+// inBlock adds the offset from which lines are counted to an error.
 func inBlock(err error, at int64) error {
 	if at == 0 {
 		return err
@@ -121,7 +121,7 @@ func inBlock(err error, at int64) error {
 	return fmt.Errorf("%w (lines are counted from byte %d on)", err, at)
 }
 
-// csvOrder is which column of the file each column of the schema is.
+// csvOrder returns the index in the file of each column of the schema.
 func csvOrder(s *arrow.Schema, names []string) ([]int, error) {
 	out := make([]int, s.NumFields())
 	for i, f := range s.Fields() {
@@ -131,20 +131,20 @@ func csvOrder(s *arrow.Schema, names []string) ([]int, error) {
 				continue
 			}
 			if out[i] >= 0 {
-				return nil, fmt.Errorf("there are two columns %q", name)
+				return nil, fmt.Errorf("two columns named %q", name)
 			}
 			out[i] = j
 		}
 		if out[i] < 0 {
-			return nil, fmt.Errorf("there is no column %q; there are %s%s", f.Name,
+			return nil, fmt.Errorf("no column %q among %s%s", f.Name,
 				strings.Join(names[:min(len(names), 8)], ", "), commaHint(names))
 		}
 	}
 	return out, nil
 }
 
-// oddQuotes tells whether a block has an odd number of quotes. A quote within quotes is written
-// twice, and there are none in a text without.
+// oddQuotes reports whether a block has an odd number of quotes. A quote within quotes is written twice, and unquoted
+// texts have none.
 func oddQuotes(s csvSource) (bool, error) {
 	f, err := openStamped(s.Path, s.Stamp, s.Partition)
 	if err != nil {
@@ -174,13 +174,12 @@ func countQuotes(r io.Reader) (n int, err error) {
 
 var quote = []byte{'"'}
 
-// lineStart is where the first line begins that begins at or after a place, which is within
-// quotes or not.
+// lineStart returns the offset of the first line that begins at or after at, which is within quotes or not.
 func lineStart(r io.ReaderAt, at, size int64, quoted bool) (int64, error) {
 	if at == 0 || at >= size {
 		return min(at, size), nil
 	}
-	// A line begins behind a line break: that may be the byte just before.
+	// A line begins after a line break, which may be the byte just before at.
 	b := bufio.NewReaderSize(io.NewSectionReader(r, at-1, size-at+1), 1<<12)
 	if before, err := b.Peek(1); err == nil && before[0] == '"' {
 		quoted = !quoted
@@ -201,8 +200,8 @@ func lineStart(r io.ReaderAt, at, size int64, quoted bool) (int64, error) {
 	}
 }
 
-// inferCSV finds types that fit the beginning of a file.
-func inferCSV(r io.ReaderAt, size int64, l csvLook) (*arrow.Schema, error) {
+// inferCSV returns types that fit the beginning of a file.
+func inferCSV(r io.ReaderAt, size int64, l csvHeadRequest) (*arrow.Schema, error) {
 	names, _, err := l.Dialect.header(io.NewSectionReader(r, 0, size))
 	if err != nil {
 		return nil, err
@@ -230,7 +229,7 @@ func inferCSV(r io.ReaderAt, size int64, l csvLook) (*arrow.Schema, error) {
 			return nil, err
 		}
 		for i := 0; i < len(names) && i < len(line) && !first; i++ {
-			kinds[i].see(line[i], l.Dialect.Null)
+			kinds[i].observe(line[i], l.Dialect.Null)
 		}
 	}
 	fields := make([]arrow.Field, len(names))
@@ -240,8 +239,8 @@ func inferCSV(r io.ReaderAt, size int64, l csvLook) (*arrow.Schema, error) {
 	return arrow.NewSchema(fields, nil), nil
 }
 
-// checkComma returns an error if the first line has one column with another common separator in it, which is not
-// quoted: the file would become one column of text.
+// checkComma returns an error if the first line is one unquoted column with another common separator in it: the file
+// would become one column of text.
 func checkComma(r io.Reader, d csvDialect) error {
 	b := bufio.NewReader(r)
 	first, err := b.Peek(4)
@@ -249,26 +248,26 @@ func checkComma(r io.Reader, d csvDialect) error {
 		return nil
 	}
 	if strings.HasPrefix(strings.TrimPrefix(string(first), "\ufeff"), `"`) {
-		return nil // it is meant so
+		return nil // quoted: intended
 	}
 	line, err := newCSVReader(b, d).Read()
 	if err != nil {
 		return err
 	}
 	if hint := commaHint(line); hint != "" {
-		return fmt.Errorf("the first line has one column, %q%s (or CSVOptions.Schema, if there is one column)", line[0],
+		return fmt.Errorf("first line has one column, %q%s (or CSVOptions.Schema, if there is one column)", line[0],
 			hint)
 	}
 	return nil
 }
 
-// commaHint names the option for files with another separator if the only column of a line has one in it.
+// commaHint returns a hint about CSVOptions.Comma if the only column of a line contains another separator.
 func commaHint(line []string) string {
 	if len(line) != 1 {
 		return ""
 	}
 	if i := strings.IndexAny(line[0], ";\t|,"); i > 0 {
-		return fmt.Sprintf("; are columns separated by %q? Set CSVOptions.Comma", rune(line[0][i]))
+		return fmt.Sprintf("; if columns are separated by %q, set CSVOptions.Comma", rune(line[0][i]))
 	}
 	return ""
 }

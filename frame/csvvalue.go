@@ -12,13 +12,13 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// csvKind is what the texts of a column can all be.
+// csvKind tracks the types that fit all texts of a column.
 type csvKind struct {
-	some                           bool
-	notInt, notFloat, notBool, not bool // not: no time
+	some                               bool
+	notInt, notFloat, notBool, notTime bool
 }
 
-func (k *csvKind) see(s string, null []string) {
+func (k *csvKind) observe(s string, null []string) {
 	if s == "" || slices.Contains(null, s) {
 		return
 	}
@@ -35,9 +35,9 @@ func (k *csvKind) see(s string, null []string) {
 		_, err := parseBool(s)
 		k.notBool = err != nil
 	}
-	if !k.not {
+	if !k.notTime {
 		_, err := parseTime(s)
-		k.not = err != nil
+		k.notTime = err != nil
 	}
 }
 
@@ -51,7 +51,7 @@ func (k *csvKind) dataType() arrow.DataType {
 		return arrow.PrimitiveTypes.Float64
 	case !k.notBool:
 		return arrow.FixedWidthTypes.Boolean
-	case !k.not:
+	case !k.notTime:
 		return &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}
 	}
 	return arrow.BinaryTypes.String
@@ -64,7 +64,7 @@ func parseBool(s string) (bool, error) {
 	case "false", "False", "FALSE":
 		return false, nil
 	}
-	return false, errors.New("it is neither true nor false")
+	return false, errors.New("not true or false")
 }
 
 func parseTime(s string) (time.Time, error) {
@@ -74,28 +74,28 @@ func parseTime(s string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, errors.New("it is no time such as 2006-01-02T15:04:05Z")
+	return time.Time{}, errors.New("not a time such as 2006-01-02T15:04:05Z")
 }
 
-// csvTaker takes the text of one row.
-type csvTaker func(s string) error
+// csvAppender appends the text of one row to a column.
+type csvAppender func(s string) error
 
-// csvColumn tells whether there are columns of a type.
-func csvColumn(f arrow.Field, mem memory.Allocator, null []string) (csvTaker, error) {
+// csvColumn returns an error for types of columns that CSV files cannot have.
+func csvColumn(f arrow.Field, mem memory.Allocator, null []string) (csvAppender, error) {
 	switch f.Type.ID() {
 	case arrow.BOOL, arrow.INT8, arrow.INT16, arrow.INT32, arrow.INT64, arrow.UINT8, arrow.UINT16, arrow.UINT32,
 		arrow.UINT64,
 		arrow.FLOAT32, arrow.FLOAT64, arrow.STRING, arrow.LARGE_STRING, arrow.BINARY, arrow.DATE32, arrow.TIMESTAMP:
 		b := array.NewBuilder(mem, f.Type)
 		defer b.Release()
-		return csvTakerOf(b, f, null)
+		return csvAppenderOf(b, f, null)
 	}
-	return nil, schemaErrorf(-1, "column %q: there is no %v in CSV files", f.Name, f.Type)
+	return nil, schemaErrorf(-1, "column %q: type %v is not supported in CSV files", f.Name, f.Type)
 }
 
-// csvTakerOf appends texts to a builder.
-func csvTakerOf(builder array.Builder, f arrow.Field, null []string) (csvTaker, error) {
-	var take csvTaker
+// csvAppenderOf returns a function that appends texts to a builder.
+func csvAppenderOf(builder array.Builder, f arrow.Field, null []string) (csvAppender, error) {
+	var take csvAppender
 	switch b := builder.(type) {
 	case *array.StringBuilder:
 		take = func(s string) error { b.Append(s); return nil }
@@ -107,29 +107,29 @@ func csvTakerOf(builder array.Builder, f arrow.Field, null []string) (csvTaker, 
 		take = func(s string) error { b.Append([]byte(s)); return nil }
 		null = nil
 	case *array.BooleanBuilder:
-		take = taken(parseBool, b.Append)
+		take = parseInto(parseBool, b.Append)
 	case *array.Int8Builder:
-		take = taken(signed[int8](8), b.Append)
+		take = parseInto(signed[int8](8), b.Append)
 	case *array.Int16Builder:
-		take = taken(signed[int16](16), b.Append)
+		take = parseInto(signed[int16](16), b.Append)
 	case *array.Int32Builder:
-		take = taken(signed[int32](32), b.Append)
+		take = parseInto(signed[int32](32), b.Append)
 	case *array.Int64Builder:
-		take = taken(signed[int64](64), b.Append)
+		take = parseInto(signed[int64](64), b.Append)
 	case *array.Uint8Builder:
-		take = taken(unsigned[uint8](8), b.Append)
+		take = parseInto(unsigned[uint8](8), b.Append)
 	case *array.Uint16Builder:
-		take = taken(unsigned[uint16](16), b.Append)
+		take = parseInto(unsigned[uint16](16), b.Append)
 	case *array.Uint32Builder:
-		take = taken(unsigned[uint32](32), b.Append)
+		take = parseInto(unsigned[uint32](32), b.Append)
 	case *array.Uint64Builder:
-		take = taken(unsigned[uint64](64), b.Append)
+		take = parseInto(unsigned[uint64](64), b.Append)
 	case *array.Float32Builder:
-		take = taken(floating[float32](32), b.Append)
+		take = parseInto(floating[float32](32), b.Append)
 	case *array.Float64Builder:
-		take = taken(floating[float64](64), b.Append)
+		take = parseInto(floating[float64](64), b.Append)
 	case *array.Date32Builder:
-		take = taken(parseTime, func(t time.Time) { b.Append(arrow.Date32FromTime(t)) })
+		take = parseInto(parseTime, func(t time.Time) { b.Append(arrow.Date32FromTime(t)) })
 	case *array.TimestampBuilder:
 		unit := f.Type.(*arrow.TimestampType).Unit
 		take = func(s string) error {
@@ -145,7 +145,7 @@ func csvTakerOf(builder array.Builder, f arrow.Field, null []string) (csvTaker, 
 			return nil
 		}
 	default:
-		return nil, schemaErrorf(-1, "column %q: there is no %v in CSV files", f.Name, f.Type)
+		return nil, schemaErrorf(-1, "column %q: type %v is not supported in CSV files", f.Name, f.Type)
 	}
 	return func(s string) error {
 		if s == "" || slices.Contains(null, s) {
@@ -156,7 +156,8 @@ func csvTakerOf(builder array.Builder, f arrow.Field, null []string) (csvTaker, 
 	}, nil
 }
 
-func taken[T any](parse func(string) (T, error), add func(T)) csvTaker {
+// parseInto returns a csvAppender that parses texts and passes the values to add.
+func parseInto[T any](parse func(string) (T, error), add func(T)) csvAppender {
 	return func(s string) error {
 		v, err := parse(s)
 		if err != nil {
@@ -164,7 +165,7 @@ func taken[T any](parse func(string) (T, error), add func(T)) csvTaker {
 			if errors.As(err, &n) {
 				err = n.Err
 			}
-			return fmt.Errorf("%.100q is no %T: %w", s, v, err)
+			return fmt.Errorf("%.100q is not a valid %T: %w", s, v, err)
 		}
 		add(v)
 		return nil

@@ -32,7 +32,7 @@ func TestCSVKinds(t *testing.T) {
 	} {
 		var k csvKind
 		for _, s := range strings.Split(texts, ",") {
-			k.see(s, null)
+			k.observe(s, null)
 		}
 		if got := k.dataType(); !arrow.TypeEqual(got, want) {
 			t.Errorf("%q is %v, want %v", texts, got, want)
@@ -49,40 +49,40 @@ func TestCSVTakers(t *testing.T) {
 		bad  map[string]string // text to reason
 	}{
 		{arrow.PrimitiveTypes.Int8, map[string]string{"-128": "-128", "127": "127"},
-			map[string]string{"128": `"128" is no int8: value out of range`, "x": "invalid syntax",
+			map[string]string{"128": `"128" is not a valid int8: value out of range`, "x": "invalid syntax",
 				"1.0": "invalid syntax"}},
-		{arrow.PrimitiveTypes.Int16, map[string]string{"-32768": "-32768"}, map[string]string{"32768": "is no int16"}},
+		{arrow.PrimitiveTypes.Int16, map[string]string{"-32768": "-32768"}, map[string]string{"32768": "valid int16"}},
 		{arrow.PrimitiveTypes.Int32, map[string]string{"2147483647": "2147483647"},
-			map[string]string{"2147483648": "is no int32"}},
+			map[string]string{"2147483648": "is not a valid int32"}},
 		{arrow.PrimitiveTypes.Int64, map[string]string{"-9223372036854775808": "-9223372036854775808"},
-			map[string]string{"9223372036854775808": "is no int64"}},
+			map[string]string{"9223372036854775808": "is not a valid int64"}},
 		{arrow.PrimitiveTypes.Uint8, map[string]string{"255": "255", "0": "0"},
-			map[string]string{"256": "is no uint8", "-1": "is no uint8"}},
-		{arrow.PrimitiveTypes.Uint16, map[string]string{"65535": "65535"}, map[string]string{"65536": "is no uint16"}},
+			map[string]string{"256": "is not a valid uint8", "-1": "is not a valid uint8"}},
+		{arrow.PrimitiveTypes.Uint16, map[string]string{"65535": "65535"}, map[string]string{"65536": "valid uint16"}},
 		{arrow.PrimitiveTypes.Uint32, map[string]string{"4294967295": "4294967295"},
-			map[string]string{"4294967296": "is no uint32"}},
+			map[string]string{"4294967296": "is not a valid uint32"}},
 		{arrow.PrimitiveTypes.Uint64, map[string]string{"18446744073709551615": "18446744073709551615"},
-			map[string]string{"18446744073709551616": "is no uint64"}},
+			map[string]string{"18446744073709551616": "is not a valid uint64"}},
 		{arrow.PrimitiveTypes.Float32, map[string]string{"0.5": "0.5", "1e10": "1e+10"},
-			map[string]string{"1e39": "is no float32", "x": "is no float32"}},
+			map[string]string{"1e39": "is not a valid float32", "x": "is not a valid float32"}},
 		{arrow.PrimitiveTypes.Float64, map[string]string{"0.1": "0.1", "-Inf": "-Inf"},
-			map[string]string{"1e309": "is no float64"}},
+			map[string]string{"1e309": "is not a valid float64"}},
 		{arrow.FixedWidthTypes.Boolean, map[string]string{"True": "true", "FALSE": "false"},
-			map[string]string{"1": "neither true nor false"}},
+			map[string]string{"1": "not true or false"}},
 		{arrow.BinaryTypes.String, map[string]string{"NA": "NA", "x": "x"}, nil},
 		{arrow.BinaryTypes.LargeString, map[string]string{"NA": "NA"}, nil},
 		{arrow.BinaryTypes.Binary, map[string]string{"NA": "TkE="}, nil},
 		{arrow.FixedWidthTypes.Date32, map[string]string{"2024-02-29": "2024-02-29"},
-			map[string]string{"2023-02-29": "no time such as"}},
+			map[string]string{"2023-02-29": "not a time such as"}},
 		{arrow.FixedWidthTypes.Timestamp_s, map[string]string{"1970-01-01T00:00:10Z": "1970-01-01T00:00:10Z"},
-			map[string]string{"soon": "no time such as"}},
+			map[string]string{"soon": "not a time such as"}},
 	} {
 		field := arrow.Field{Name: "x", Type: c.dt, Nullable: true}
 		if _, err := csvColumn(field, heap, nil); err != nil {
 			t.Errorf("%v: %v", c.dt, err)
 		}
 		b := array.NewBuilder(heap, c.dt)
-		take, err := csvTakerOf(b, field, []string{"NA"})
+		take, err := csvAppenderOf(b, field, []string{"NA"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestCSVTakers(t *testing.T) {
 		arrow.FixedWidthTypes.Date64} {
 		if _, err := csvColumn(arrow.Field{Name: "x", Type: dt}, heap, nil); err == nil ||
 			!strings.Contains(err.Error(), "in CSV files") {
-			t.Errorf("%v: %v, want that there is none in CSV files", dt, err)
+			t.Errorf("%v: %v, want an error about an unsupported type", dt, err)
 		}
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// writeCSV writes a batch with a header. Nulls are nothing at all, floats have as many digits as
-// it takes to read the same number again.
-func writeCSV(b arrow.RecordBatch, path string) (written, error) {
+// writeCSV writes a batch with a header. Nulls are empty, and floats have as many digits as are needed to read the same
+// number again.
+func writeCSV(b arrow.RecordBatch, path string) (writtenFile, error) {
 	n, err := create(path, func(f *os.File) error {
 		buffered := bufio.NewWriterSize(f, 1<<16)
 		w := csvWriter{csv.NewWriter(struct{ io.Writer }{buffered}), buffered}
@@ -41,10 +41,10 @@ func writeCSV(b arrow.RecordBatch, path string) (written, error) {
 		w.Flush()
 		return errors.Join(w.Error(), buffered.Flush())
 	})
-	return written{Path: path, Rows: b.NumRows(), Bytes: n}, err
+	return writtenFile{Path: path, Rows: b.NumRows(), Bytes: n}, err
 }
 
-// csvWriter writes a line with nothing in it as "", since readers skip empty lines.
+// csvWriter writes a line with one empty field as "", because readers skip empty lines.
 type csvWriter struct {
 	*csv.Writer
 	to *bufio.Writer
@@ -62,7 +62,7 @@ func (w csvWriter) Write(line []string) error {
 	return err
 }
 
-// csvText gives the values of a column as text.
+// csvText returns a function that returns the values of a column as text.
 func csvText(c arrow.Array) func(row int) string {
 	switch a := c.(type) {
 	case *array.Float64:

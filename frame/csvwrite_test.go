@@ -183,7 +183,7 @@ func TestCSVHeader(t *testing.T) {
 	}{
 		{"a,b\n1,2\n", false, "a|b", 4, ""}, {"a,b\n1,2\n", true, "f0|f1", 0, ""}, {"\ufeffa,b\n", false, "a|b", 7, ""},
 		{"\"x,\ny\",b\n", false, "x,\ny|b", 9, ""}, {"\n\na\n1\n", false, "a", 4, ""}, {"a", false, "a", 1, ""},
-		{"", false, "", 0, "not even a header"}, {"", true, "", 0, "not even a header"}, {"\"x", false, "", 0, "quote"},
+		{"", false, "", 0, "file is empty"}, {"", true, "", 0, "file is empty"}, {"\"x", false, "", 0, "quote"},
 	} {
 		d := csvDialect{NoHeader: c.noHeader, Comma: ','}
 		names, end, err := d.header(strings.NewReader(c.text))

@@ -13,9 +13,9 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Publish keeps the frame at the scheduler under a name, also after this client is gone. Go
-// programs find it with Open, those of Python with millstream.frame.to_dask, which makes a Dask
-// DataFrame of it, or millstream.device.to_dask for one on devices. override replaces what is published under the name.
+// Publish stores the frame at the scheduler under a name, where it outlives this client. Go programs open it with Open,
+// Python programs with millstream.frame.to_dask, which returns a Dask DataFrame, or millstream.device.to_dask for a
+// frame on devices. override replaces an existing dataset of that name.
 func (f *Frame) Publish(ctx context.Context, name string, override bool) error {
 	if err := f.Persist(ctx); err != nil {
 		return err
@@ -26,33 +26,33 @@ func (f *Frame) Publish(ctx context.Context, name string, override bool) error {
 	return client.Publish(ctx, f.c, name, f.parts, override)
 }
 
-// Open returns the frame that is published under a name, whose partitions are in a location: by Publish, or by Python's
-// millstream.frame.from_dask for Host and millstream.device.from_dask for Device.
+// Open returns the frame that is published under a name, with partitions in a location: by Publish, or by
+// millstream.frame.from_dask (Host) or millstream.device.from_dask (Device) in Python.
 func Open(ctx context.Context, c *client.Client, name string, at Location) (*Frame, error) {
 	if at == Device {
-		parts, err := published[wire.Dict](ctx, c, name)
+		parts, err := openPublished[wire.Dict](ctx, c, name)
 		if err != nil {
 			return nil, err
 		}
-		return deviceOfParts(ctx, c, parts)
+		return newDeviceFrameOf(ctx, c, parts)
 	}
-	parts, err := published[arrow.RecordBatch](ctx, c, name)
+	parts, err := openPublished[arrow.RecordBatch](ctx, c, name)
 	if err != nil {
 		return nil, err
 	}
 	return Of(ctx, c, parts)
 }
 
-func published[B any](ctx context.Context, c *client.Client, name string) ([]*client.Future[B], error) {
+func openPublished[B any](ctx context.Context, c *client.Client, name string) ([]*client.Future[B], error) {
 	parts, err := client.Published[B](ctx, c, name)
 	if err == nil && len(parts) == 0 {
-		err = fmt.Errorf("frame: %s is published, but has no partitions", name)
+		err = fmt.Errorf("frame: published dataset %s has no partitions", name)
 	}
 	return parts, err
 }
 
-// toArrow makes a record batch of a partition of pandas. It travels as text: Dask's workers
-// need pyarrow, and nothing of Millstream's.
+// toArrow converts a pandas partition to a record batch. It is sent as source text: Dask workers need pyarrow, but no
+// Millstream package.
 const toArrow = `
 def to_arrow(part):
     import pyarrow
@@ -66,17 +66,17 @@ def to_arrow(part):
 
 var pandasToArrow = client.PythonSource[arrow.RecordBatch](toArrow)
 
-// FromDask returns a Dask DataFrame as a frame in a location: one that a Python program has persisted and
-// published under a name, with nothing but Dask,
+// FromDask returns a Dask DataFrame as a frame in a location. A Python program has persisted and published it under a
+// name, using only Dask,
 //
 //	client.publish_dataset(people=df.persist())
 //
-// For Host, Python workers, or Millstream workers with Python, turn its partitions into Arrow's. The
-// index is left out: reset_index() makes a column of it.
+// For Host, Python workers, or Millstream workers with Python, convert its partitions to Arrow. The index is left out:
+// reset_index() makes it a column.
 //
-// For Device it is a DataFrame of cuDF, or a list of futures of dicts of CuPy arrays. Python workers turn the
-// partitions into Arrow's layout, on the device; they need CuPy and pyarrow, and nothing of Millstream's. From there
-// they go to Millstream's workers, from device to device over ucxx://.
+// For Device the dataset is a cuDF DataFrame, or a list of futures of dicts of CuPy arrays. Python workers convert the
+// partitions to the Arrow layout, on the device; they need CuPy and pyarrow, but no Millstream package. The result is
+// moved to Millstream workers, from device to device over ucxx://.
 //
 // opts specify where the Python functions run, such as client.WithWorkers.
 func FromDask(ctx context.Context, c *client.Client, name string, at Location, opts ...client.Option) (*Frame, error) {
@@ -86,14 +86,14 @@ func FromDask(ctx context.Context, c *client.Client, name string, at Location, o
 	}
 	defer client.ReleaseAll(parts)
 	if len(parts) == 0 {
-		return nil, fmt.Errorf("frame: %s has no partitions at the scheduler: publish what persist() returns", name)
+		return nil, fmt.Errorf("frame: dataset %s has no partitions; publish the result of persist()", name)
 	}
 	order, err := partitionOrder(name, parts)
 	if err != nil {
 		return nil, err
 	}
 	if at == Host {
-		return Of(ctx, c, converted(ctx, c, pandasToArrow.With(opts...), parts, order))
+		return Of(ctx, c, convertParts(ctx, c, pandasToArrow.With(opts...), parts, order))
 	}
 	source, err := python.Text("device")
 	if err != nil {
@@ -101,12 +101,12 @@ func FromDask(ctx context.Context, c *client.Client, name string, at Location, o
 	}
 	convert := client.PythonSource[wire.Dict](source + "\n\ndef convert(part):\n    return " +
 		"to_device(part)\n").With(opts...)
-	return deviceOfParts(ctx, c, converted(ctx, c, convert, parts, order))
+	return newDeviceFrameOf(ctx, c, convertParts(ctx, c, convert, parts, order))
 }
 
-// converted submits a Python function on each partition.
-func converted[B any](ctx context.Context, c *client.Client, f *client.PyFn[B], parts []*client.Future[*client.Opaque],
-	order []int) []*client.Future[B] {
+// convertParts submits a Python function for each partition.
+func convertParts[B any](ctx context.Context, c *client.Client, f *client.PyFn[B],
+	parts []*client.Future[*client.Opaque], order []int) []*client.Future[B] {
 	out := make([]*client.Future[B], len(parts))
 	for i, at := range order {
 		out[i] = f.Submit(ctx, c, parts[at])
@@ -114,8 +114,8 @@ func converted[B any](ctx context.Context, c *client.Client, f *client.PyFn[B], 
 	return out
 }
 
-// partitionOrder is the order of the partitions of a collection, whose keys are tuples of a
-// name and a number. A list of futures keeps its own.
+// partitionOrder returns the order of the partitions of a collection, whose keys are tuples of a name and a number. A
+// list of futures keeps its order.
 func partitionOrder(name string, parts []*client.Future[*client.Opaque]) ([]int, error) {
 	order := make([]int, len(parts))
 	number := make([]int64, len(parts))
@@ -136,7 +136,8 @@ func partitionOrder(name string, parts []*client.Future[*client.Opaque]) ([]int,
 			continue
 		}
 		if numbered++; numbered > 1 && text != collection {
-			return nil, fmt.Errorf("frame: %s has partitions of several collections, %s and %s: publish one DataFrame",
+			return nil, fmt.Errorf("frame: dataset %s has partitions of several collections, %s and %s; "+
+				"publish one DataFrame",
 				name, collection, text)
 		}
 		collection, number[i] = text, n
@@ -148,6 +149,6 @@ func partitionOrder(name string, parts []*client.Future[*client.Opaque]) ([]int,
 		slices.SortFunc(order, func(a, b int) int { return cmp.Compare(number[a], number[b]) })
 		return order, nil
 	}
-	return nil, fmt.Errorf("frame: %s is no DataFrame: only %d of its %d keys are numbered partitions", name, numbered,
-		len(parts))
+	return nil, fmt.Errorf("frame: dataset %s is not a DataFrame: only %d of its %d keys are numbered partitions", name,
+		numbered, len(parts))
 }

@@ -236,20 +236,20 @@ func TestDeviceBatchHostile(t *testing.T) {
 		change func(d *wire.Dict)
 		want   string
 	}{
-		"nothing":      {func(d *wire.Dict) { *d = nil }, "is no batch on a device"},
+		"nothing":      {func(d *wire.Dict) { *d = nil }, "is not a device batch"},
 		"version":      {func(d *wire.Dict) { d.Set(deviceKey, int64(2)) }, "version 2"},
-		"rows":         {func(d *wire.Dict) { d.Set(rowsKey, int64(1000)) }, "bytes, and"},
+		"rows":         {func(d *wire.Dict) { d.Set(rowsKey, int64(1000)) }, "bytes, want at least"},
 		"negative":     {func(d *wire.Dict) { d.Set(rowsKey, int64(-1)) }, "-1"},
 		"many":         {func(d *wire.Dict) { d.Set(rowsKey, uint64(math.MaxUint64)) }, "rows"},
 		"no schema":    {func(d *wire.Dict) { d.Delete(schemaKey) }, "no schema"},
 		"other schema": {func(d *wire.Dict) { d.Set(schemaKey, []byte("x")) }, "schema"},
 		"no values":    {func(d *wire.Dict) { d.Delete(valuesKey + "2") }, "no values"},
 		"no offsets":   {func(d *wire.Dict) { d.Delete(offsetsKey + "1") }, "no offsets"},
-		"no array":     {func(d *wire.Dict) { d.Set(valuesKey+"0", "text") }, "no array"},
+		"no array":     {func(d *wire.Dict) { d.Set(valuesKey+"0", "text") }, "not a device array"},
 		"another type": {func(d *wire.Dict) { v, _ := d.Get(valuesKey + "2"); d.Set(valuesKey+"0", v) },
-			"<f8 and should be <i8"},
+			"type <f8, want <i8"},
 		"extra offsets": {func(d *wire.Dict) { v, _ := d.Get(offsetsKey + "1"); d.Set(offsetsKey+"0", v) },
-			"it has offsets"},
+			"unexpected offsets"},
 		"short validity": {func(d *wire.Dict) { v, _ := d.Get(validKey + "1"); shorten(v) }, "validity"},
 		"two dimensions": {func(d *wire.Dict) {
 			v, _ := d.Get(valuesKey + "0")
@@ -300,7 +300,7 @@ func TestNoGPU(t *testing.T) {
 			t.Errorf("FromDask at %v: %v", at, err)
 		}
 	}
-	if _, err := deviceOfParts(ctx, c, nil); err == nil {
+	if _, err := newDeviceFrameOf(ctx, c, nil); err == nil {
 		t.Error("a frame on devices of nothing")
 	}
 }

@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,35 +12,33 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// DeviceBatch is a record batch in memory of a GPU: Arrow's layout, with each buffer an array on
-// the device. Functions on frames on devices get and return them. A function borrows
-// what it is given, columns it may put into its result as they are; buffers that it makes it
-// gives away with its result.
+// DeviceBatch is a record batch in GPU memory: the Arrow layout, with each buffer an array on the device. Functions on
+// frames on devices take and return DeviceBatches. A function borrows its arguments, and may use their columns in its
+// result; it transfers the ownership of buffers that it allocates with its result.
 type DeviceBatch struct {
 	schema  *arrow.Schema
 	rows    int
 	columns []column
 }
 
-// column has the arrays of a column, as the cluster carries them.
+// column has the arrays of a column, as they are sent in the cluster.
 type column struct{ Values, Validity, Offsets *wire.DeviceArray }
 
 // DeviceColumn is a column of a DeviceBatch.
 type DeviceColumn struct {
-	// Values are those of a type of fixed width, one for each row; bits, eight to a byte and the
-	// lowest first, for booleans; the text of all rows for strings and bytes.
+	// Values are the values: one for each row of a fixed-width type; bits, eight to a byte and the lowest first, for
+	// booleans; the concatenated texts of all rows for strings and bytes.
 	Values *mem.Buffer
-	// Validity has a bit for each row, 1 where there is a value, in the order of booleans. It is
-	// nil where no row is null.
+	// Validity has a bit for each row, 1 for a value, in the order of booleans. It is nil if no row is null.
 	Validity *mem.Buffer
-	// Offsets are where each row of strings or bytes begins in Values, int32, and where the last
-	// ends. It is nil for other types.
+	// Offsets are the int32 offsets of each row of strings or bytes in Values, and of the end of the last. It is nil
+	// for other types.
 	Offsets *mem.Buffer
 
-	of column // the arrays that the buffers are of, if it is a batch's
+	of column // the arrays of the buffers, if the column is part of a batch
 }
 
-// public is the column with its buffers.
+// public returns the column with its buffers.
 func (c column) public() DeviceColumn {
 	buffer := func(a *wire.DeviceArray) *mem.Buffer {
 		if a == nil {
@@ -50,7 +49,7 @@ func (c column) public() DeviceColumn {
 	return DeviceColumn{Values: buffer(c.Values), Validity: buffer(c.Validity), Offsets: buffer(c.Offsets), of: c}
 }
 
-// arrays are the buffers of a column of a layout as arrays: those that they came from, or new ones.
+// arrays returns the buffers of a column as arrays: the original ones, or new ones.
 func (c DeviceColumn) arrays(l layout) column {
 	array := func(b *mem.Buffer, from *wire.DeviceArray, dtype wire.DType) *wire.DeviceArray {
 		if b == nil || from != nil && from.Buffer() == b {
@@ -63,9 +62,8 @@ func (c DeviceColumn) arrays(l layout) column {
 		array(c.Offsets, c.of.Offsets, wire.Int32)}
 }
 
-// NewDeviceBatch returns a batch of columns, which it checks: their number, types and lengths.
-// What they point to stays as it is and is not looked at. The batch takes over the buffers of columns that are not
-// another batch's.
+// NewDeviceBatch returns a batch of columns. It checks their number, types and lengths, but not their content. The
+// batch takes over the buffers of columns that do not belong to another batch.
 func NewDeviceBatch(schema *arrow.Schema, rows int, columns []DeviceColumn) (*DeviceBatch, error) {
 	list := make([]column, len(columns))
 	for i, c := range columns {
@@ -79,14 +77,14 @@ func NewDeviceBatch(schema *arrow.Schema, rows int, columns []DeviceColumn) (*De
 
 func newDeviceBatch(schema *arrow.Schema, rows int, columns []column) (*DeviceBatch, error) {
 	if len(columns) != schema.NumFields() || rows < 0 {
-		return nil, schemaErrorf(-1, "a batch of %d rows has %d columns, its schema %d", rows, len(columns),
+		return nil, schemaErrorf(-1, "batch of %d rows has %d columns, its schema %d", rows, len(columns),
 			schema.NumFields())
 	}
 	for i, c := range columns {
 		f := schema.Field(i)
 		l, ok := layoutOf(f.Type)
 		if !ok {
-			return nil, unfit(f)
+			return nil, unsupportedType(f)
 		}
 		if err := l.check(c, rows); err != nil {
 			return nil, schemaErrorf(-1, "column %q (%v): %v", f.Name, f.Type, err)
@@ -95,16 +93,16 @@ func newDeviceBatch(schema *arrow.Schema, rows int, columns []column) (*DeviceBa
 	return &DeviceBatch{schema: schema, rows: rows, columns: columns}, nil
 }
 
-// Schema returns that of the batch.
+// Schema returns the schema of the batch.
 func (b *DeviceBatch) Schema() *arrow.Schema { return b.schema }
 
 // NumRows returns the number of rows.
 func (b *DeviceBatch) NumRows() int { return b.rows }
 
-// Column returns a column by its place in the schema.
+// Column returns the column with an index in the schema.
 func (b *DeviceBatch) Column(i int) DeviceColumn { return b.columns[i].public() }
 
-// Named returns a column by its name, which one column must have.
+// Named returns the column with a name, which must be unique.
 func (b *DeviceBatch) Named(name string) (DeviceColumn, error) {
 	i, err := columnIndex(b.schema, name)
 	if err != nil {
@@ -113,7 +111,7 @@ func (b *DeviceBatch) Named(name string) (DeviceColumn, error) {
 	return b.columns[i].public(), nil
 }
 
-// Project returns the columns of these names, which it shares with b.
+// Project returns a batch of the named columns, which it shares with b.
 func (b *DeviceBatch) Project(names ...string) (*DeviceBatch, error) {
 	schema, at, err := projectSchema(b.schema, names)
 	if err != nil {
@@ -126,7 +124,7 @@ func (b *DeviceBatch) Project(names ...string) (*DeviceBatch, error) {
 	return out, nil
 }
 
-// retain keeps those arrays of the batch that are among some.
+// retain adds references to those arrays of the batch that are in some.
 func (b *DeviceBatch) retain(some []*wire.DeviceArray) {
 	for i := range b.columns {
 		for _, a := range b.columns[i].arrays() {
@@ -137,7 +135,7 @@ func (b *DeviceBatch) retain(some []*wire.DeviceArray) {
 	}
 }
 
-// arrays are all that a column has.
+// arrays returns all arrays of a column.
 func (c *column) arrays() []**wire.DeviceArray {
 	out := []**wire.DeviceArray{&c.Values}
 	for _, a := range []**wire.DeviceArray{&c.Validity, &c.Offsets} {
@@ -148,14 +146,14 @@ func (c *column) arrays() []**wire.DeviceArray {
 	return out
 }
 
-// layout is how a type lies in memory.
+// layout describes the memory layout of a type.
 type layout struct {
 	dtype  wire.DType // of values
-	width  int        // in bytes; 0: bits
+	width  int        // in bytes; 0 for bits
 	ragged bool       // with offsets
 }
 
-// layoutOf is the layout of a type, and whether frames on a device have it: all whose buffers
+// layoutOf returns the layout of a type, and whether frames on devices support it: they support all types whose buffers
 // are numbers.
 func layoutOf(t arrow.DataType) (layout, bool) {
 	switch t.ID() {
@@ -189,30 +187,31 @@ func layoutOf(t arrow.DataType) (layout, bool) {
 	return layout{}, false
 }
 
-func unfit(f arrow.Field) error {
-	return schemaErrorf(-1, "column %q is %v, which frames on a device do not have: they have numbers, booleans, "+
-		"times, strings and bytes (Project leaves columns out)", f.Name, f.Type)
+// unsupportedType returns the error for a column of a type that frames on devices do not support.
+func unsupportedType(f arrow.Field) error {
+	return schemaErrorf(-1, "column %q: type %v is not supported on devices, only numbers, booleans, "+
+		"times, strings and bytes; leave the column out with Project", f.Name, f.Type)
 }
 
-// bits is how many bytes hold a bit for each row.
+// bits returns the number of bytes that hold a bit for each row.
 func bits(rows int) int { return (rows + 7) / 8 }
 
-// check tells what is wrong with a column's arrays.
+// check returns an error if the arrays of a column are invalid.
 func (l layout) check(c column, rows int) error {
 	want := rows * l.width
 	switch {
 	case c.Values == nil:
-		return fmt.Errorf("it has no values")
+		return errors.New("no values")
 	case l.ragged:
 		want = 0
 		if c.Offsets == nil {
-			return fmt.Errorf("it has no offsets")
+			return errors.New("no offsets")
 		}
 		if err := atLeast("offsets", c.Offsets, wire.Int32, 4*(rows+1)); err != nil {
 			return err
 		}
 	case c.Offsets != nil:
-		return fmt.Errorf("it has offsets")
+		return errors.New("unexpected offsets")
 	case l.width == 0:
 		want = bits(rows)
 	}
@@ -227,20 +226,19 @@ func (l layout) check(c column, rows int) error {
 
 func atLeast(what string, a *wire.DeviceArray, dtype wire.DType, bytes int) error {
 	if a.DType != dtype {
-		return fmt.Errorf("its %s are of type %s and should be %s", what, a.DType, dtype)
+		return fmt.Errorf("%s have type %s, want %s", what, a.DType, dtype)
 	}
 	if len(a.Shape) != 1 {
-		return fmt.Errorf("its %s have %d dimensions", what, len(a.Shape))
+		return fmt.Errorf("%s have %d dimensions, want 1", what, len(a.Shape))
 	}
 	if n := a.Shape[0] * dtype.ItemSize(); n < bytes || a.Frame.Len() < bytes {
-		return fmt.Errorf("its %s have %d bytes, and %d are needed", what, min(n, a.Frame.Len()), bytes)
+		return fmt.Errorf("%s have %d bytes, want at least %d", what, min(n, a.Frame.Len()), bytes)
 	}
 	return nil
 }
 
-// Keys of a device batch as a value of the cluster: a flat dict, so that Dask sends every array
-// in a frame of its own, from device to device where it can. Python's millstream.frame has the
-// same.
+// Keys of a device batch as a value of the cluster: a flat dict, so that Dask sends every array in a frame of its own,
+// from device to device if possible. Python's millstream.frame uses the same keys.
 const (
 	deviceKey  = "millstream.frame" // version
 	rowsKey    = "rows"
@@ -251,7 +249,7 @@ const (
 	offsetsKey = "offsets."
 )
 
-// value is the batch as the cluster carries it.
+// value returns the batch in the form in which it is sent.
 func (b *DeviceBatch) value() (wire.Dict, error) {
 	schema, err := encodeSchema(b.schema)
 	if err != nil {
@@ -271,14 +269,14 @@ func (b *DeviceBatch) value() (wire.Dict, error) {
 	return d, nil
 }
 
-// deviceBatch reads what value made, or Python.
+// deviceBatch decodes a value of value, or of Python.
 func deviceBatch(d wire.Dict) (*DeviceBatch, error) {
 	v, err := integer(d, deviceKey)
 	if err != nil {
 		return nil, err
 	}
 	if v != version {
-		return nil, schemaErrorf(-1, "a batch on a device is of version %d, and this program knows %d: use the same "+
+		return nil, schemaErrorf(-1, "device batch has version %d, this program reads %d; use the same "+
 			"release of Millstream everywhere", v, version)
 	}
 	rows, err := integer(d, rowsKey)
@@ -288,7 +286,7 @@ func deviceBatch(d wire.Dict) (*DeviceBatch, error) {
 	x, _ := d.Get(schemaKey)
 	encoded, ok := x.([]byte)
 	if !ok {
-		return nil, schemaErrorf(-1, "a batch on a device has no schema")
+		return nil, schemaErrorf(-1, "device batch has no schema")
 	}
 	schema, err := decodeSchema(encoded)
 	if err != nil {
@@ -303,7 +301,7 @@ func deviceBatch(d wire.Dict) (*DeviceBatch, error) {
 			if a, ok := x.(*wire.DeviceArray); ok {
 				*at = a
 			} else if x != nil {
-				return nil, schemaErrorf(-1, "column %q: its %s%s is a %T and no array of a device",
+				return nil, schemaErrorf(-1, "column %q: %s%s is a %T, not a device array",
 					schema.Field(i).Name, key, n, x)
 			}
 		}
@@ -311,7 +309,7 @@ func deviceBatch(d wire.Dict) (*DeviceBatch, error) {
 	return newDeviceBatch(schema, int(rows), columns)
 }
 
-// maxRows bounds the rows of a batch, so that lengths in bytes can be computed.
+// maxRows bounds the rows of a batch, so that lengths in bytes do not overflow.
 const maxRows = 1 << 48
 
 func integer(d wire.Dict, key string) (int64, error) {
@@ -325,11 +323,11 @@ func integer(d wire.Dict, key string) (int64, error) {
 	case uint64:
 		n = int64(min(v, maxRows+1))
 	default:
-		return 0, schemaErrorf(-1, "the value is no batch on a device: it has no number %q (frames on a device are "+
-			"made by ToDevice, and by millstream.frame of Python)", key)
+		return 0, schemaErrorf(-1, "value is not a device batch: no number %q (device batches are "+
+			"made by ToDevice, and by millstream.frame in Python)", key)
 	}
 	if n < 0 || n > maxRows {
-		return 0, schemaErrorf(-1, "a batch on a device has %q %d", key, n)
+		return 0, schemaErrorf(-1, "device batch has %q %d", key, n)
 	}
 	return n, nil
 }

@@ -16,12 +16,11 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Copies between batches in host memory and on a device. A device is task.Device: that of the
-// worker whose task copies.
+// Copies between batches in host memory and on a device. The device is a task.Device: that of the worker that runs the
+// task.
 
-// copyBatchToDevice is a batch in the memory of the GPU of the worker that runs the task whose
-// context it is: a result of the caller's task. Ready events of the buffers say when it is
-// there.
+// copyBatchToDevice returns a copy of a batch in the memory of the GPU of the worker that runs the task of ctx. The
+// caller's task returns it as its result. Ready events of the buffers report when the copy is complete.
 func copyBatchToDevice(ctx context.Context, b arrow.RecordBatch) (*DeviceBatch, error) {
 	d, err := task.CurrentDevice(ctx)
 	if err != nil {
@@ -41,7 +40,7 @@ func copyToDevice(ctx context.Context, d *task.Device, b arrow.RecordBatch) (_ *
 		f := out.schema.Field(i)
 		l, ok := layoutOf(f.Type)
 		if !ok {
-			return nil, unfit(f)
+			return nil, unsupportedType(f)
 		}
 		if err := l.upload(ctx, d, b.Column(i).Data(), &out.columns[i]); err != nil {
 			return nil, fmt.Errorf("frame: column %q to device %d: %w", f.Name, d.Ordinal, err)
@@ -50,7 +49,7 @@ func copyToDevice(ctx context.Context, d *task.Device, b arrow.RecordBatch) (_ *
 	return out, nil
 }
 
-// release gives up the references of arrays that nobody else has.
+// release releases the arrays of a batch that has no other owner.
 func (b *DeviceBatch) release() {
 	for i := range b.columns {
 		for _, a := range b.columns[i].arrays() {
@@ -61,8 +60,8 @@ func (b *DeviceBatch) release() {
 	}
 }
 
-// upload copies a column. Arrow's arrays may be slices of others: on the device they begin at
-// their first row.
+// upload copies a column to the device. Arrow arrays may be slices of others: on the device they begin at their first
+// row.
 func (l layout) upload(ctx context.Context, d *task.Device, a arrow.ArrayData, c *column) (err error) {
 	n, off, bufs := a.Len(), a.Offset(), a.Buffers()
 	part := func(i, from, to int) []byte {
@@ -71,7 +70,7 @@ func (l layout) upload(ctx context.Context, d *task.Device, a arrow.ArrayData, c
 		}
 		return bufs[i].Bytes()[from:to]
 	}
-	// A slice does not know how many of its rows are null.
+	// The null count of a slice may be unknown.
 	if valid := part(0, 0, bits(off+n)); a.NullN() != 0 && valid != nil && bitutil.CountSetBits(valid, off, n) < n {
 		if c.Validity, err = deviceArray(ctx, d, wire.Uint8, bitsOf(valid, off, n)); err != nil {
 			return err
@@ -79,7 +78,7 @@ func (l layout) upload(ctx context.Context, d *task.Device, a arrow.ArrayData, c
 	}
 	switch {
 	case l.ragged:
-		offsets, text := rebased(part(1, 4*off, 4*(off+n+1)), part, n)
+		offsets, text := rebase(part(1, 4*off, 4*(off+n+1)), part, n)
 		if c.Offsets, err = deviceArray(ctx, d, wire.Int32, offsets); err != nil {
 			return err
 		}
@@ -92,7 +91,7 @@ func (l layout) upload(ctx context.Context, d *task.Device, a arrow.ArrayData, c
 	return err
 }
 
-// bitsOf is n bits from a place on, at the beginning of bytes of their own if they are not.
+// bitsOf returns n bits from an offset, copied if they do not begin at a byte.
 func bitsOf(b []byte, off, n int) []byte {
 	if off%8 == 0 {
 		return b[min(off/8, len(b)):]
@@ -102,10 +101,10 @@ func bitsOf(b []byte, off, n int) []byte {
 	return out
 }
 
-// rebased is offsets that begin at 0, and the text that they speak of.
-func rebased(offsets []byte, part func(i, from, to int) []byte, n int) (out, text []byte) {
+// rebase returns offsets that begin at 0, and the text to which they refer.
+func rebase(offsets []byte, part func(i, from, to int) []byte, n int) (out, text []byte) {
 	out = make([]byte, 4*(n+1))
-	if len(offsets) == 0 { // Arrow allows it for no rows
+	if len(offsets) == 0 { // allowed by Arrow if there are no rows
 		return out, nil
 	}
 	at := func(i int) uint32 { return binary.LittleEndian.Uint32(offsets[4*i:]) }
@@ -115,7 +114,7 @@ func rebased(offsets []byte, part func(i, from, to int) []byte, n int) (out, tex
 	return out, part(2, int(at(0)), int(at(n)))
 }
 
-// deviceArray is bytes on a device, which is an array of a type.
+// deviceArray returns an array of a type on a device with a copy of b.
 func deviceArray(ctx context.Context, d *task.Device, dtype wire.DType, b []byte) (*wire.DeviceArray, error) {
 	buf, err := d.Memory.Alloc(ctx, len(b))
 	if err != nil {
@@ -131,7 +130,7 @@ func deviceArray(ctx context.Context, d *task.Device, dtype wire.DType, b []byte
 		Frame: wire.BufferFrame(buf).WithCUDA()}, nil
 }
 
-// CopyToHost is the batch in memory of Go's heap, the caller's to release.
+// CopyToHost returns a copy of the batch on the Go heap. The caller releases it.
 func (b *DeviceBatch) CopyToHost(ctx context.Context) (_ arrow.RecordBatch, err error) {
 	columns := make([]arrow.Array, len(b.columns))
 	defer func() { releaseColumns(columns) }()
@@ -166,7 +165,7 @@ func (b *DeviceBatch) throughHost(ctx context.Context,
 }
 
 func (l layout) download(ctx context.Context, t arrow.DataType, c column, rows int) (_ arrow.Array, err error) {
-	defer contain(&err)
+	defer recoverError(&err)
 	bufs := []*memory.Buffer{nil}
 	nulls := 0
 	if c.Validity != nil {
@@ -199,7 +198,7 @@ func (l layout) download(ctx context.Context, t arrow.DataType, c column, rows i
 	return array.MakeFromData(d), nil
 }
 
-// Nulls returns how many of the rows are null. It brings the validity to the host.
+// Nulls returns the number of null rows. It copies the validity to the host.
 func (c DeviceColumn) Nulls(ctx context.Context, rows int) (int, error) {
 	if c.Validity == nil {
 		return 0, nil
@@ -211,14 +210,14 @@ func (c DeviceColumn) Nulls(ctx context.Context, rows int) (int, error) {
 	return rows - bitutil.CountSetBits(b, 0, rows), nil
 }
 
-// checkOffsets wants offsets that begin at 0 and never fall, within n bytes, and returns the
-// last: they may be anybody's.
+// checkOffsets returns the last offset, or an error unless the offsets begin at 0 and are ascending within n bytes:
+// they may come from any peer.
 func checkOffsets(b []byte, n int) (int, error) {
 	last := int32(0)
 	for i := 0; i < len(b); i += 4 {
 		at := int32(binary.LittleEndian.Uint32(b[i:]))
 		if at < last || int(at) > n || i == 0 && at != 0 {
-			return 0, schemaErrorf(-1, "offset %d of row %d is out of order, or beyond the %d bytes of the text", at,
+			return 0, schemaErrorf(-1, "offset %d of row %d is out of order, or beyond the text of %d bytes", at,
 				i/4, n)
 		}
 		last = at
@@ -226,7 +225,7 @@ func checkOffsets(b []byte, n int) (int, error) {
 	return int(last), nil
 }
 
-// hostBytes copies the first n bytes of an array.
+// hostBytes returns a copy of the first n bytes of an array.
 func hostBytes(ctx context.Context, a *wire.DeviceArray, n int) ([]byte, error) {
 	out := make([]byte, n)
 	if n == 0 {
@@ -240,7 +239,7 @@ func hostBytes(ctx context.Context, a *wire.DeviceArray, n int) ([]byte, error) 
 	return out, copyToHost(ctx, out, buf)
 }
 
-// copyToHost copies the front of a buffer.
+// copyToHost copies the beginning of a buffer.
 func copyToHost(ctx context.Context, to []byte, from *mem.Buffer) error {
 	if len(to) == 0 {
 		return nil
@@ -250,9 +249,8 @@ func copyToHost(ctx context.Context, to []byte, from *mem.Buffer) error {
 	return cuda.CopyToHost(ctx, to, v)
 }
 
-// onDevice brings arrays that have come through host memory to the device, in copies of their
-// own, which made has.
-func (b *DeviceBatch) onDevice(ctx context.Context, d *task.Device) (made []*wire.DeviceArray, err error) {
+// copyMissing copies arrays that are not on the device to it, and returns the copies.
+func (b *DeviceBatch) copyMissing(ctx context.Context, d *task.Device) (made []*wire.DeviceArray, err error) {
 	for i := range b.columns {
 		for _, at := range b.columns[i].arrays() {
 			a := *at

@@ -64,14 +64,14 @@ func TestLayouts(t *testing.T) {
 			}{
 				"good":         {func(*column) {}, ""},
 				"no values":    {func(c *column) { c.Values = nil }, "no values"},
-				"other values": {func(c *column) { c.Values = deviceOfBytes("<c16", 16*rows) }, "should be"},
+				"other values": {func(c *column) { c.Values = deviceOfBytes("<c16", 16*rows) }, "want "},
 				"other validity": {func(c *column) { c.Validity = deviceOfBytes(wire.Int8, rows) },
-					"its validity are of type"},
-				"short frame":    {func(x *column) { cutFrame(x.Values) }, "bytes are needed|and"},
-				"short validity": {func(x *column) { cutFrame(x.Validity) }, "its validity have"},
-				"short offsets":  {func(x *column) { cutFrame(x.Offsets) }, "its offsets have"},
+					"validity have type"},
+				"short frame":    {func(x *column) { cutFrame(x.Values) }, "values have"},
+				"short validity": {func(x *column) { cutFrame(x.Validity) }, "validity have"},
+				"short offsets":  {func(x *column) { cutFrame(x.Offsets) }, "offsets have"},
 				"needless offsets": {func(x *column) { x.Offsets = deviceOfBytes(wire.Int32, 4*(rows+1)) },
-					"it has offsets"},
+					"unexpected offsets"},
 				"missing offsets": {func(x *column) { x.Offsets = nil }, "no offsets"},
 			} {
 				col := valid
@@ -100,7 +100,7 @@ func TestLayouts(t *testing.T) {
 				err := l.check(col, rows)
 				want, _, _ := strings.Cut(x.want, "|")
 				if what == "short frame" {
-					want = "its values have"
+					want = "values have"
 				}
 				if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 					t.Errorf("%v, %d rows, %s: got %v, want %q", c.dt, rows, what, err, want)

@@ -9,7 +9,7 @@ import (
 	"go.millstream.dev/clique/native"
 )
 
-// nativeKinds are the kinds of Arrow's types for algorithms of shared libraries.
+// nativeKinds are the kinds of Arrow types for algorithms of shared libraries.
 var nativeKinds = map[arrow.Type]clique.Kind{
 	arrow.INT8: clique.KindOf[int8](), arrow.INT16: clique.KindOf[int16](), arrow.INT32: clique.KindOf[int32](),
 	arrow.INT64: clique.KindOf[int64](), arrow.UINT8: clique.KindOf[uint8](), arrow.UINT16: clique.KindOf[uint16](),
@@ -18,9 +18,9 @@ var nativeKinds = map[arrow.Type]clique.Kind{
 	arrow.FLOAT32: clique.KindOf[float32](), arrow.FLOAT64: clique.KindOf[float64](),
 }
 
-// Native is columns of the batch, all without names, as an algorithm of a shared library takes
-// them (package clique/native): device pointers, which are borrowed from the batch until
-// release. They must be numbers and have no nulls.
+// Native returns the named columns of the batch, or all without names, as arguments of an algorithm of a shared library
+// (package clique/native): device pointers, which are borrowed from the batch until release is called. The columns must
+// be numbers without nulls.
 func (b *DeviceBatch) Native(names ...string) (_ native.Partition, release func(), err error) {
 	if len(names) > 0 {
 		if b, err = b.Project(names...); err != nil {
@@ -39,9 +39,9 @@ func (b *DeviceBatch) Native(names ...string) (_ native.Partition, release func(
 		var reason string
 		switch {
 		case !ok:
-			reason = fmt.Sprintf("is %v, and algorithms of libraries take numbers", f.Type)
+			reason = fmt.Sprintf("has type %v; algorithms of libraries take numbers", f.Type)
 		case c.Validity != nil:
-			reason = "may have nulls, which algorithms of libraries do not know"
+			reason = "may have nulls, which algorithms of libraries do not support"
 		case c.Values.Buffer() == nil:
 			reason = "is not on a device"
 		}

@@ -11,35 +11,34 @@ import (
 	"go.millstream.dev/internal/comm/closed"
 )
 
-// What errors.Is finds in the errors of frames, also in those of tasks that failed on
-// workers.
+// Errors of frames, found by errors.Is also in errors of tasks that failed on workers.
 var (
-	// ErrSchema is returned for data of another schema than its frame has, and for a column that is missing or
-	// of an unsuitable type.
+	// ErrSchema is returned for data of another schema than that of its frame, and for a column that is missing or of
+	// an unsuitable type.
 	ErrSchema = errors.New("frame: schema mismatch")
 	// ErrCorrupt is returned for a file that cannot be read in its format.
 	ErrCorrupt = errors.New("frame: corrupt file")
 	// ErrExists is returned by writes into a folder that has files of the format already.
 	ErrExists = errors.New("frame: result exists")
 	// ErrClosed is returned by operations on a released Frame. It matches net.ErrClosed with errors.Is.
-	ErrClosed = closed.New("frame: the frame has been released")
+	ErrClosed = closed.New("frame: frame has been released")
 )
 
-// Error is an error of a frame: what is wrong, where.
+// Error describes an error of a frame and its location.
 type Error struct {
 	// Kind is ErrSchema, ErrCorrupt, ErrExists or another error of this package.
 	Kind error
-	// Path is the file, "" where there is none.
+	// Path is the file, "" without one.
 	Path string
-	// Partition is the partition, counted from 0, and -1 where it is not known.
+	// Partition is the number of the partition, from 0; -1 if it is unknown.
 	Partition int
-	// Reason says what is wrong.
+	// Reason describes the error.
 	Reason string
 	// Err is the cause, if there is one.
 	Err error
 }
 
-// Error names partition, file and reason.
+// Error returns the partition, the file and the reason.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Kind.Error())
@@ -73,7 +72,7 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Kind, e.Err}
 }
 
-// remoteError is the error of a task whose text says that it is one of this package.
+// remoteError is the error of a task whose text is that of an error of this package.
 type remoteError struct {
 	kind error
 	err  error
@@ -82,9 +81,8 @@ type remoteError struct {
 func (e *remoteError) Error() string   { return e.err.Error() }
 func (e *remoteError) Unwrap() []error { return []error{e.kind, e.err} }
 
-// typed gives the error of a task its kind back: errors of Go functions cross the cluster as
-// text.
-func typed(err error) error {
+// withKind restores the kind of a task's error: errors of Go functions are sent as text.
+func withKind(err error) error {
 	if t, ok := errors.AsType[*client.TaskError](err); ok {
 		for _, kind := range []error{ErrSchema, ErrCorrupt, ErrExists} {
 			if strings.Contains(t.Text, kind.Error()+": ") {
@@ -99,25 +97,25 @@ func schemaErrorf(partition int, format string, args ...any) *Error {
 	return &Error{Kind: ErrSchema, Partition: partition, Reason: fmt.Sprintf(format, args...)}
 }
 
-// differ says what two schemas do not have in common, "" if nothing: names, types and order of
-// the columns. Metadata and whether a column may hold nulls do not count.
-func differ(want, got *arrow.Schema) string {
+// diffSchemas returns the difference between two schemas in names, types and order of the columns, "" if there is none.
+// Metadata and nullability are ignored.
+func diffSchemas(want, got *arrow.Schema) string {
 	if w, g := want.NumFields(), got.NumFields(); w != g {
-		return fmt.Sprintf("it has %d columns (%s) and should have %d (%s)", g, columns(got), w, columns(want))
+		return fmt.Sprintf("got %d columns (%s), want %d (%s)", g, columns(got), w, columns(want))
 	}
 	for i, w := range want.Fields() {
 		g := got.Field(i)
 		if w.Name != g.Name {
-			return fmt.Sprintf("column %d is %q and should be %q", i, g.Name, w.Name)
+			return fmt.Sprintf("column %d is %q, want %q", i, g.Name, w.Name)
 		}
 		if !arrow.TypeEqual(w.Type, g.Type) {
-			return fmt.Sprintf("column %q is %v and should be %v", w.Name, g.Type, w.Type)
+			return fmt.Sprintf("column %q has type %v, want %v", w.Name, g.Type, w.Type)
 		}
 	}
 	return ""
 }
 
-// columns names the columns of a schema, the first of many.
+// columns returns the names of the first columns of a schema.
 func columns(s *arrow.Schema) string {
 	const most = 8
 	var names []string

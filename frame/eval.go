@@ -17,7 +17,7 @@ type truth int8
 
 const (
 	no      truth = iota
-	unknown       // a null is in it
+	unknown       // a null is involved
 	yes
 )
 
@@ -28,23 +28,22 @@ func isTrue(b bool) truth {
 	return no
 }
 
-// maxExprDepth bounds nesting: an expression comes out of a message.
+// maxExprDepth bounds the nesting of expressions, which are received in messages.
 const maxExprDepth = 100
 
-// validate tells whether the expression fits a schema: the error of Filter, before anything
-// runs.
+// validate returns an error if the expression does not fit a schema, before any task runs.
 func (e Expr) validate(s *arrow.Schema) error {
 	_, err := e.compile(s, 0)
 	return err
 }
 
-// evaluator gives the truth of every row of a batch.
+// evaluator computes the truth of every row of a batch.
 type evaluator func(b arrow.RecordBatch, out []truth)
 
-// compile looks columns and types up once.
+// compile resolves columns and types once.
 func (e Expr) compile(s *arrow.Schema, depth int) (evaluator, error) {
 	if depth > maxExprDepth {
-		return nil, fmt.Errorf("frame: the expression is nested more than %d deep", maxExprDepth)
+		return nil, fmt.Errorf("frame: expression is nested more than %d deep", maxExprDepth)
 	}
 	switch e.Op {
 	case opAnd, opOr, opNot:
@@ -65,7 +64,7 @@ func (e Expr) compile(s *arrow.Schema, depth int) (evaluator, error) {
 		}, nil
 	case opEq, opNe, opLt, opLe, opGt, opGe:
 	default:
-		return nil, fmt.Errorf("frame: there is no operation %q", string(e.Op))
+		return nil, fmt.Errorf("frame: unknown operation %q", string(e.Op))
 	}
 	t := s.Field(i).Type
 	compare, err := comparison(t, e.Value)
@@ -88,7 +87,7 @@ func (e Expr) compile(s *arrow.Schema, depth int) (evaluator, error) {
 
 func (e Expr) compileLogic(s *arrow.Schema, depth int) (evaluator, error) {
 	if e.Op == opNot && len(e.Args) != 1 {
-		return nil, fmt.Errorf("frame: not has %d operands instead of one", len(e.Args))
+		return nil, fmt.Errorf("frame: not has %d operands, want one", len(e.Args))
 	}
 	args := make([]evaluator, len(e.Args))
 	for i, a := range e.Args {
@@ -105,7 +104,7 @@ func (e Expr) compileLogic(s *arrow.Schema, depth int) (evaluator, error) {
 			}
 			return
 		}
-		// Kleene's logic: and is the least of its operands, or the greatest.
+		// Kleene logic: and is the minimum of its operands, or the maximum.
 		start := yes
 		if e.Op == opOr {
 			start = no
@@ -127,10 +126,10 @@ func (e Expr) compileLogic(s *arrow.Schema, depth int) (evaluator, error) {
 	}, nil
 }
 
-// unordered is the order of a NaN and anything.
+// unordered is the result of comparisons with NaN.
 const unordered = 2
 
-// accepts is the truth for the orders less, equal, greater and unordered.
+// accepts returns the truth for the orders less, equal, greater and unordered.
 func (o operation) accepts() [4]truth {
 	switch o {
 	case opEq:
@@ -147,10 +146,10 @@ func (o operation) accepts() [4]truth {
 	return [4]truth{no, yes, yes, no}
 }
 
-// orderer gives the order of a column's rows and the constant: -1, 0, 1 or unordered.
+// orderer returns a function that compares a row with the constant: -1, 0, 1 or unordered.
 type orderer func(c arrow.Array) func(row int) int
 
-// comparison is the orderer of a column's type and a constant.
+// comparison returns the orderer for the type of a column and a constant.
 func comparison(t arrow.DataType, v any) (orderer, error) {
 	switch t.ID() {
 	case arrow.BOOL:
@@ -203,7 +202,7 @@ func comparison(t arrow.DataType, v any) (orderer, error) {
 }
 
 func mismatch(t arrow.DataType, v any) error {
-	return fmt.Errorf("a column of type %v cannot be compared with a constant of type %T", t, v)
+	return fmt.Errorf("cannot compare a column of type %v with a constant of type %T", t, v)
 }
 
 func bit(b bool) int {
@@ -213,18 +212,17 @@ func bit(b bool) int {
 	return 0
 }
 
-// values is an array of numbers.
+// values is an array of values of one type.
 type values[T any] interface {
 	arrow.Array
 	Value(i int) T
 }
 
-// integers compares exactly, whatever the type of the constant: numbers are not rounded to
-// each other's type.
+// integers compares exactly, independent of the type of the constant: no number is rounded.
 func integers[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64, A values[T]](v any,
 	t arrow.DataType) (orderer, error) {
 	var want T
-	side := 0 // of the constant, if it is outside of the type or between two of its numbers
+	side := 0 // of the constant, if the type cannot represent it
 	switch x := v.(type) {
 	case int64:
 		if want = T(x); int64(want) != x || (want < 0) != (x < 0) {
@@ -251,7 +249,7 @@ func integers[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64,
 	}, nil
 }
 
-// integersByFloat compares integers with a float: 2^53+1 is greater than 2^53.
+// integersByFloat compares integers with a float exactly: 2^53+1 is greater than 2^53.
 func integersByFloat[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64,
 	A values[T]](x float64) orderer {
 	return func(c arrow.Array) func(int) int {
@@ -326,14 +324,14 @@ func times(t arrow.DataType, want time.Time) orderer {
 	}
 }
 
-// columnIndex finds the one column of a name.
+// columnIndex returns the index of the only column of a name.
 func columnIndex(s *arrow.Schema, name string) (int, error) {
 	switch at := s.FieldIndices(name); len(at) {
 	case 1:
 		return at[0], nil
 	case 0:
-		return 0, schemaErrorf(-1, "there is no column %q; there are %s", name, columns(s))
+		return 0, schemaErrorf(-1, "no column %q among %s", name, columns(s))
 	default:
-		return 0, schemaErrorf(-1, "there are %d columns %q", len(at), name)
+		return 0, schemaErrorf(-1, "%d columns named %q", len(at), name)
 	}
 }

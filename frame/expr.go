@@ -8,30 +8,27 @@ import (
 	"time"
 )
 
-// Expr is a condition on rows, for Filter: comparisons of columns with constants, joined by
-// And, Or and Not.
+// Expr is a condition on rows, for Filter: comparisons of columns with constants, combined by And, Or and Not.
 //
-//	frame.Col("age").Ge(18).And(frame.Col("name").Ne("nobody"))
+//	frame.Col("age").Ge(18).And(frame.Col("name").Ne("unknown"))
 //
-// A comparison with a null is neither true nor false, and neither is Not of it; And and Or
-// have SQL's three-valued logic. Filter keeps the rows for which the whole is true. NaN
-// compares as in Go: it is unequal to everything.
+// A comparison with a null is neither true nor false, and neither is its negation; And and Or use the three-valued
+// logic of SQL. Filter keeps the rows for which the expression is true. NaN compares as in Go: it is unequal to
+// everything.
 //
-// It travels to workers as a task's argument, so all its fields are exported; make it with
-// Col.
+// An Expr is sent to workers as an argument of tasks, so all its fields are exported; construct it with Col.
 type Expr struct {
 	// Op is the operation.
 	Op operation
-	// Column is the one that is compared.
+	// Column is the column that is compared.
 	Column string
-	// Value is what it is compared with: bool, int64, uint64, float64, string, []byte or
-	// time.Time.
+	// Value is the constant of a comparison: bool, int64, uint64, float64, string, []byte or time.Time.
 	Value any
 	// Args are the operands of And, Or and Not.
 	Args []Expr
 }
 
-// operation is what an Expr does.
+// operation is the operation of an Expr.
 type operation string
 
 // The operations.
@@ -52,38 +49,38 @@ const (
 // Column is a column of a frame in an expression.
 type Column struct{ name string }
 
-// Col is the column of a name.
+// Col returns the column with a name.
 func Col(name string) Column { return Column{name} }
 
-// Eq is true where the column equals a constant: a bool, number, text, bytes or time.
+// Eq returns an expression that is true if the column equals a constant: a bool, number, text, bytes or time.
 func (c Column) Eq(v any) Expr { return c.compare(opEq, v) }
 
-// Ne is true where it does not.
+// Ne returns an expression that is true if the column does not equal a constant.
 func (c Column) Ne(v any) Expr { return c.compare(opNe, v) }
 
-// Lt is true where the column is less than a constant. False is less than true, text goes by
-// its bytes.
+// Lt returns an expression that is true if the column is less than a constant. False is less than true, texts are
+// compared by their bytes.
 func (c Column) Lt(v any) Expr { return c.compare(opLt, v) }
 
-// Le is true where the column is at most a constant.
+// Le returns an expression that is true if the column is at most a constant.
 func (c Column) Le(v any) Expr { return c.compare(opLe, v) }
 
-// Gt is true where the column is greater than a constant.
+// Gt returns an expression that is true if the column is greater than a constant.
 func (c Column) Gt(v any) Expr { return c.compare(opGt, v) }
 
-// Ge is true where the column is at least a constant.
+// Ge returns an expression that is true if the column is at least a constant.
 func (c Column) Ge(v any) Expr { return c.compare(opGe, v) }
 
-// IsNull is true where the column has no value.
+// IsNull returns an expression that is true if the column has no value.
 func (c Column) IsNull() Expr { return Expr{Op: opIsNull, Column: c.name} }
 
-// NotNull is true where the column has a value.
+// NotNull returns an expression that is true if the column has a value.
 func (c Column) NotNull() Expr { return Expr{Op: opNotNull, Column: c.name} }
 
-// Between is true where the column is at least from and at most to.
+// Between returns an expression that is true if the column is at least from and at most to.
 func (c Column) Between(from, to any) Expr { return c.Ge(from).And(c.Le(to)) }
 
-// In is true where the column equals one of the constants.
+// In returns an expression that is true if the column equals one of the constants.
 func (c Column) In(values ...any) Expr {
 	out := Expr{Op: opOr}
 	for _, v := range values {
@@ -96,8 +93,8 @@ func (c Column) compare(op operation, v any) Expr {
 	return Expr{Op: op, Column: c.name, Value: constant(v)}
 }
 
-// constant is a value as one of the few types that travel. What cannot be one stays, and is
-// the error of Filter.
+// constant converts a value to one of the types of Expr.Value. Other values are returned unchanged; Filter rejects
+// them.
 func constant(v any) any {
 	if _, ok := v.(time.Time); ok {
 		return v
@@ -118,16 +115,16 @@ func constant(v any) any {
 	return v
 }
 
-// And is true where all are.
+// And returns an expression that is true if all operands are.
 func (e Expr) And(others ...Expr) Expr { return Expr{Op: opAnd, Args: append([]Expr{e}, others...)} }
 
-// Or is true where at least one is.
+// Or returns an expression that is true if at least one operand is.
 func (e Expr) Or(others ...Expr) Expr { return Expr{Op: opOr, Args: append([]Expr{e}, others...)} }
 
-// Not is true where the expression is false.
+// Not returns an expression that is true if e is false.
 func (e Expr) Not() Expr { return Expr{Op: opNot, Args: []Expr{e}} }
 
-// String is the expression for people.
+// String returns the expression as text.
 func (e Expr) String() string {
 	switch e.Op {
 	case opAnd, opOr:

@@ -13,11 +13,10 @@ import (
 	"go.millstream.dev/client"
 )
 
-// Files are read and written by workers, so paths are those of the workers' machines: all
-// workers must see the same files under the same paths, by a shared file system or because
-// they are on one machine.
+// Workers read and write files, so paths are those of the workers' machines: all workers must see the same files under
+// the same paths, on a shared file system or on one machine.
 
-// listing is what a worker finds under a path.
+// listing is the list of files under a path.
 type listing struct {
 	Paths []string
 }
@@ -28,12 +27,11 @@ var listFiles = client.Func2("millstream.frame.list", func(_ context.Context, pa
 	return listing{paths}, err
 })
 
-// list returns the files that a path means: the file itself, those of a folder with one of the endings, or those that
-// match a pattern, in the order of their names. In a folder with a result of WriteIPC or WriteCSV they are the files of
-// its manifest.
+// list returns the files of a path: the file itself, those of a folder with one of the extensions, or those that match
+// a pattern, sorted by name. In a folder with a result of WriteIPC or WriteCSV they are the files of its manifest.
 func list(path string, ext []string) ([]string, error) {
 	if path == "" {
-		return nil, errors.New("frame: no path is given")
+		return nil, errors.New("frame: no path")
 	}
 	info, err := statPart(path)
 	switch {
@@ -47,8 +45,8 @@ func list(path string, ext []string) ([]string, error) {
 	return nil, fmt.Errorf("frame: %w", err)
 }
 
-// listFolder returns the files of a folder: those of its manifest, or without one all that have one of the endings and
-// are not hidden.
+// listFolder returns the files of a folder: those of its manifest, or without one all that have one of the extensions
+// and are not hidden.
 func listFolder(dir string, ext []string) ([]string, error) {
 	names, err := listNames(dir, ext)
 	if err != nil {
@@ -61,15 +59,15 @@ func listFolder(dir string, ext []string) ([]string, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("frame: the folder %s has no file that ends with %s", dir, strings.Join(ext, " or "))
+		return nil, fmt.Errorf("frame: folder %s has no file with extension %s", dir, strings.Join(ext, " or "))
 	}
 	return out, nil
 }
 
-// listPattern returns the files that match a pattern. Of folders with a manifest they are those of the manifest, and
-// such as were not written by this package.
+// listPattern returns the files that match a pattern. In folders with a manifest they are those of the manifest, and
+// files that were not written by this package.
 func listPattern(pattern string, ext []string) ([]string, error) {
-	bad := func(err error) error { return fmt.Errorf("frame: the pattern %s: %w", pattern, err) }
+	bad := func(err error) error { return fmt.Errorf("frame: pattern %s: %w", pattern, err) }
 	dirs, err := filepath.Glob(filepath.Dir(pattern))
 	if err != nil {
 		return nil, bad(err)
@@ -87,7 +85,7 @@ func listPattern(pattern string, ext []string) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("frame: %w", err)
 		}
-		for _, e := range entries { // a pattern may ask for any name
+		for _, e := range entries { // a pattern may match any name
 			if name := e.Name(); !e.IsDir() && !isPart(name) && !isManifest(name) && !slices.Contains(names, name) {
 				names = append(names, name)
 			}
@@ -109,10 +107,10 @@ func listPattern(pattern string, ext []string) ([]string, error) {
 	return out, nil
 }
 
-// listNames returns the names of a folder's files: those of its manifests for the endings, or without one all that are
-// not hidden. It never returns a part of a set that is written at the same time.
+// listNames returns the names of the files of a folder: those of its manifests for the extensions, or without one all
+// that are not hidden. It never returns a part of a set that is being written.
 func listNames(dir string, ext []string) ([]string, error) {
-	const most = 100 // sets that replace each other while this looks
+	const most = 100 // number of sets that replace each other meanwhile
 	for try := 1; ; try++ {
 		names, found, err := manifestNames(dir, ext)
 		if found || err != nil {
@@ -138,18 +136,18 @@ func listNames(dir string, ext []string) ([]string, error) {
 	}
 }
 
-// filesOf asks a worker for the files of a path.
+// filesOf returns the files of a path as a worker sees them.
 func filesOf(ctx context.Context, c *client.Client, path string, ext ...string) ([]string, error) {
 	// The folder may have other files the next time.
 	f := listFiles.Submit(ctx, c, client.Val(path), client.Val(ext), client.WithImpure())
 	defer f.Release()
 	l, err := f.Result(ctx)
-	return l.Paths, typed(err)
+	return l.Paths, withKind(err)
 }
 
-// lookAt asks workers for the files of a path and for what the client has to know about each. Files that are replaced
-// in between are looked for again.
-func lookAt[H any](ctx context.Context, c *client.Client, path string, ext []string,
+// readHeads returns the files of a path and the head of each, which workers read. It retries if files are replaced
+// meanwhile.
+func readHeads[H any](ctx context.Context, c *client.Client, path string, ext []string,
 	heads func(paths []string) []*client.Future[H]) ([]string, []H, error) {
 	const most = 10
 	paths, err := filesOf(ctx, c, path, ext...)
@@ -162,14 +160,14 @@ func lookAt[H any](ctx context.Context, c *client.Client, path string, ext []str
 		}
 		before := paths
 		if paths, err = filesOf(ctx, c, path, ext...); err != nil || slices.Equal(before, paths) || try == most {
-			return nil, nil, typed(failed)
+			return nil, nil, withKind(failed)
 		}
 	}
 	return nil, nil, err
 }
 
-// stamp is which content of a file is meant: it is part of the key of the task that reads it,
-// so that a file that has changed is read again.
+// stamp identifies the content of a file: it is part of the key of the task that reads the file, so that a modified
+// file is read again.
 type stamp struct {
 	Size    int64
 	ModTime int64 // nanoseconds since 1970
@@ -179,7 +177,7 @@ func stampOf(info fs.FileInfo) stamp {
 	return stamp{Size: info.Size(), ModTime: info.ModTime().UnixNano()}
 }
 
-// openStamped opens a file that must be the one that was looked at.
+// openStamped opens a file, whose content must be that of the stamp.
 func openStamped(path string, want stamp, partition int) (*os.File, error) {
 	f, err := openPart(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -194,25 +192,25 @@ func openStamped(path string, want stamp, partition int) (*os.File, error) {
 		err = errors.New("changed since the frame was made; make the frame again")
 	}
 	if err != nil {
-		_ = f.Close() // it was only read
+		_ = f.Close() // opened for reading
 		return nil, &Error{Kind: ErrCorrupt, Path: path, Partition: partition, Err: err}
 	}
 	return f, nil
 }
 
-// written is a file that a worker has written.
-type written struct {
+// writtenFile is a file that a worker has written.
+type writtenFile struct {
 	Path  string
 	Rows  int64
 	Bytes int64
 }
 
-// create writes a file under another name and renames it when it is whole and on disk, so that no reader sees a part
+// create writes a file under another name and renames it when it is complete and on disk, so that no reader sees a part
 // of it.
 func create(path string, write func(f *os.File) error) (n int64, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
-		return 0, gone(path, err)
+		return 0, createError(path, err)
 	}
 	defer func() {
 		if err != nil {
@@ -237,15 +235,15 @@ func create(path string, write func(f *os.File) error) (n int64, err error) {
 		return 0, fmt.Errorf("frame: %s: %w", path, err)
 	}
 	if err = os.Rename(f.Name(), path); err != nil {
-		return 0, gone(path, err)
+		return 0, createError(path, err)
 	}
 	return info.Size(), nil
 }
 
-// gone explains the error of a file whose staging folder was removed.
-func gone(path string, err error) error {
+// createError explains the error of a file whose staging folder was removed.
+func createError(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) && stagingPattern.MatchString(filepath.Base(filepath.Dir(path))) {
-		return fmt.Errorf("frame: another write into the folder ended first, or this one was given up: %w", err)
+		return fmt.Errorf("frame: another write into the folder ended first, or this one was aborted: %w", err)
 	}
 	return fmt.Errorf("frame: %w", err)
 }

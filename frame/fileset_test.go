@@ -84,7 +84,7 @@ func TestRefuse(t *testing.T) {
 		fill(t, dir, c.files...)
 		for _, ext := range []string{".arrow", ".csv"} {
 			for _, overwrite := range []bool{false, true} {
-				err := fileSet{Dir: dir, Ext: ext, ID: idA, Overwrite: overwrite}.refuse(c.m)
+				err := fileSet{Dir: dir, Ext: ext, ID: idA, Overwrite: overwrite}.checkExisting(c.m)
 				want := c.want[ext]
 				if overwrite {
 					want = ""
@@ -95,7 +95,7 @@ func TestRefuse(t *testing.T) {
 			}
 		}
 	}
-	if err := (fileSet{Dir: filepath.Join(t.TempDir(), "none"), Ext: ".csv"}).refuse(nil); !errors.Is(err,
+	if err := (fileSet{Dir: filepath.Join(t.TempDir(), "none"), Ext: ".csv"}).checkExisting(nil); !errors.Is(err,
 		os.ErrNotExist) {
 		t.Errorf("no folder: got %v, want that it does not exist", err)
 	}
@@ -123,9 +123,9 @@ func TestPublish(t *testing.T) {
 		for _, name := range c.files {
 			fill(t, dir, filepath.Join(".millstream.csv-"+idA, name))
 		}
-		var files []written
+		var files []writtenFile
 		for i, n := range c.sizes {
-			files = append(files, written{Rows: int64(i), Bytes: n})
+			files = append(files, writtenFile{Rows: int64(i), Bytes: n})
 		}
 		m, err := s.publish(nil, files)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -224,7 +224,7 @@ func TestFoldersOfAWrite(t *testing.T) {
 		t.Error("a folder in a file")
 	}
 	s := fileSet{Dir: filepath.Join(top, "new", "deep"), Ext: ".csv", ID: idA}
-	p := must[prepared](t)(s.prepare(t.Context()))
+	p := must[preparation](t)(s.prepare(t.Context()))
 	if committed, err := s.abort(p); committed || err != nil {
 		t.Errorf("abort: got %v, %v, want false", committed, err)
 	}

@@ -14,22 +14,22 @@ import (
 )
 
 var (
-	filtered = client.Func3("millstream.frame.filter", func(_ context.Context, b arrow.RecordBatch, e Expr,
+	filterPart = client.Func3("millstream.frame.filter", func(_ context.Context, b arrow.RecordBatch, e Expr,
 		partition int) (arrow.RecordBatch, error) {
-		return selected(b, e, partition)
+		return selectPart(b, e, partition)
 	})
-	deviceFiltered = client.Func3("millstream.frame.device_filter", func(ctx context.Context, d wire.Dict, e Expr,
+	deviceFilterPart = client.Func3("millstream.frame.device_filter", func(ctx context.Context, d wire.Dict, e Expr,
 		partition int) (wire.Dict, error) {
 		return deviceCall(ctx, d, func(ctx context.Context, b *DeviceBatch) (*DeviceBatch, error) {
 			return b.throughHost(ctx, func(host arrow.RecordBatch) (arrow.RecordBatch, error) {
-				return selected(host, e, partition)
+				return selectPart(host, e, partition)
 			})
 		})
 	})
 )
 
-// selected is Select for a partition of a frame.
-func selected(b arrow.RecordBatch, e Expr, partition int) (arrow.RecordBatch, error) {
+// selectPart is Select for a partition of a frame.
+func selectPart(b arrow.RecordBatch, e Expr, partition int) (arrow.RecordBatch, error) {
 	out, err := Select(b, e)
 	if err != nil {
 		return nil, fmt.Errorf("frame: partition %d: %w", partition, err)
@@ -37,8 +37,8 @@ func selected(b arrow.RecordBatch, e Expr, partition int) (arrow.RecordBatch, er
 	return out, nil
 }
 
-// Filter keeps the rows for which an expression is true. Partitions stay where they are, and may become empty. Those of
-// a frame on devices are compared in the memory of their workers.
+// Filter returns the rows for which an expression is true. Partitions stay where they are, and may become empty. Those
+// of a frame on devices are compared in the memory of their workers.
 func (f *Frame) Filter(ctx context.Context, e Expr) (*Frame, error) {
 	if err := f.usable(); err != nil {
 		return nil, err
@@ -49,25 +49,26 @@ func (f *Frame) Filter(ctx context.Context, e Expr) (*Frame, error) {
 	if f.loc == Device {
 		out := make([]*client.Future[wire.Dict], len(f.device))
 		for i, p := range f.device {
-			out[i] = deviceFiltered.Submit(ctx, f.c, p, client.Val(e), client.Val(i), client.WithWorkers(f.workers...))
+			out[i] = deviceFilterPart.Submit(ctx, f.c, p, client.Val(e), client.Val(i),
+				client.WithWorkers(f.workers...))
 		}
-		return trustedDevice(f.c, f.schema, out, f.workers), nil
+		return newDeviceFrame(f.c, f.schema, out, f.workers), nil
 	}
 	out := make([]*client.Future[arrow.RecordBatch], len(f.parts))
 	for i, p := range f.parts {
-		out[i] = filtered.Submit(ctx, f.c, p, client.Val(e), client.Val(i))
+		out[i] = filterPart.Submit(ctx, f.c, p, client.Val(e), client.Val(i))
 	}
-	return trusted(f.c, f.schema, out), nil
+	return newFrame(f.c, f.schema, out), nil
 }
 
-// Select is the rows of a batch for which an expression is true: Filter of one batch, for
-// functions of the user's. The result is the caller's to release.
+// Select returns the rows of a batch for which an expression is true: Filter of one batch, for user functions. The
+// caller releases the result.
 func Select(b arrow.RecordBatch, e Expr) (_ arrow.RecordBatch, err error) {
 	eval, err := e.compile(b.Schema(), 0)
 	if err != nil {
 		return nil, err
 	}
-	defer contain(&err)
+	defer recoverError(&err)
 	truths := make([]truth, b.NumRows())
 	eval(b, truths)
 	var rows []int32
@@ -83,7 +84,7 @@ func Select(b arrow.RecordBatch, e Expr) (_ arrow.RecordBatch, err error) {
 	return take(b, rows)
 }
 
-// take is the rows of a batch with these ascending numbers.
+// take returns the rows of a batch with these ascending numbers.
 func take(b arrow.RecordBatch, rows []int32) (arrow.RecordBatch, error) {
 	if len(rows) == 0 {
 		return emptyBatch(b.Schema()), nil
@@ -100,7 +101,7 @@ func take(b arrow.RecordBatch, rows []int32) (arrow.RecordBatch, error) {
 	return array.NewRecordBatch(b.Schema(), columns, int64(len(rows))), nil
 }
 
-// run is rows that follow each other.
+// run is a range of consecutive rows.
 type run struct{ from, to int64 }
 
 func runsOf(rows []int32) []run {
@@ -115,7 +116,7 @@ func runsOf(rows []int32) []run {
 	return runs
 }
 
-// takeColumn copies numbers one by one, and of other types slices.
+// takeColumn copies values of fixed width one by one, and other types as slices.
 func takeColumn(c arrow.Array, rows []int32, runs []run) (arrow.Array, error) {
 	if w, ok := c.DataType().(arrow.FixedWidthDataType); ok && len(runs) > len(rows)/16 {
 		switch c.DataType().ID() {
@@ -141,7 +142,7 @@ func takeColumn(c arrow.Array, rows []int32, runs []run) (arrow.Array, error) {
 	return array.Concatenate(parts, heap)
 }
 
-// takeFixed copies by the width of the values: what they mean does not matter.
+// takeFixed copies values by their width, independent of their type.
 func takeFixed[T uint8 | uint16 | uint32 | uint64](c arrow.Array, rows []int32) arrow.Array {
 	d := c.Data()
 	width := arrow.FixedWidthDataType.BitWidth(c.DataType().(arrow.FixedWidthDataType)) / 8

@@ -2,6 +2,7 @@ package frame
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -13,16 +14,16 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Frame is a table in parts on the workers of a cluster: an ordered set of futures of Arrow record batches with one
-// schema, in the memory of the workers or of their GPUs (see Location). It never changes: what is done to it makes
-// another, whose tasks run on the workers at once. Any number of goroutines may use it.
+// Frame is a distributed table: an ordered set of futures of Arrow record batches with one schema, in the memory of the
+// workers of a cluster or of their GPUs (see Location). It is immutable: operations return another frame, whose tasks
+// start on the workers at once. Any number of goroutines may use it.
 //
-// Nothing is copied from one location to the other but by ToDevice, ToHost, Collect and Table, which bring the rows to
-// the client, and Filter and Repartition of a frame on devices, which work in the memory of its workers. What does not
-// work where a frame is returns ErrLocation.
+// Only ToDevice, ToHost, Collect and Table, which copy the rows to the client, and Filter and Repartition of a frame on
+// devices, which work in the memory of its workers, copy from one location to the other. Other operations return
+// ErrLocation if they do not support the location of a frame.
 //
-// A frame owns its futures: Release, or the garbage collector, gives them up. A frame that was
-// made of others stays whole when those are released.
+// A frame owns its futures, which are released by Release or the garbage collector. A frame that was derived from
+// others stays valid when those are released.
 type Frame struct {
 	c        *client.Client
 	schema   *arrow.Schema
@@ -33,35 +34,34 @@ type Frame struct {
 	released atomic.Bool
 }
 
-// New is a frame of futures, which it takes over, of record batches with a schema. That they
-// have it is checked by tasks where the batches are; a partition of another schema is an error
-// of all that is made of it.
+// New returns a frame of futures, which it takes over, of record batches with a schema. Tasks check the schema where
+// the batches are; a partition of another schema is an error of everything that is derived from it.
 func New(ctx context.Context, c *client.Client, schema *arrow.Schema,
 	parts []*client.Future[arrow.RecordBatch]) (*Frame, error) {
 	if schema == nil {
-		return nil, fmt.Errorf("frame: New: there is no schema: Of asks the first partition for it")
+		return nil, errors.New("frame: New without a schema; use Of, which takes that of the first partition")
 	}
-	return verified(ctx, c, schema, parts)
+	return newChecked(ctx, c, schema, parts)
 }
 
 // Of is New with the schema of the first partition, for which it waits.
 func Of(ctx context.Context, c *client.Client, parts []*client.Future[arrow.RecordBatch]) (*Frame, error) {
 	if len(parts) == 0 {
-		return nil, fmt.Errorf("frame: Of: without partitions there is no schema: use New")
+		return nil, errors.New("frame: Of without partitions, which have no schema; use New")
 	}
 	b, err := schemaOf.Submit(ctx, c, parts[0]).Result(ctx)
 	if err != nil {
-		return nil, typed(err)
+		return nil, withKind(err)
 	}
 	schema, err := decodeSchema(b)
 	if err != nil {
 		return nil, err
 	}
-	return verified(ctx, c, schema, parts)
+	return newChecked(ctx, c, schema, parts)
 }
 
-// verified puts a task that checks the schema behind each partition.
-func verified(ctx context.Context, c *client.Client, schema *arrow.Schema,
+// newChecked returns a frame of partitions whose schemas are checked by tasks.
+func newChecked(ctx context.Context, c *client.Client, schema *arrow.Schema,
 	parts []*client.Future[arrow.RecordBatch]) (*Frame, error) {
 	encoded, err := encodeSchema(schema)
 	if err != nil {
@@ -69,22 +69,22 @@ func verified(ctx context.Context, c *client.Client, schema *arrow.Schema,
 	}
 	out := make([]*client.Future[arrow.RecordBatch], len(parts))
 	for i, p := range parts {
-		out[i] = checked.Submit(ctx, c, p, client.Val(encoded), client.Val(i))
+		out[i] = checkSchema.Submit(ctx, c, p, client.Val(encoded), client.Val(i))
 	}
 	client.ReleaseAll(parts)
-	return trusted(c, schema, out), nil
+	return newFrame(c, schema, out), nil
 }
 
-// trusted is a frame of futures that are known to have the schema.
-func trusted(c *client.Client, schema *arrow.Schema, parts []*client.Future[arrow.RecordBatch]) *Frame {
+// newFrame returns a frame of futures that are known to have the schema.
+func newFrame(c *client.Client, schema *arrow.Schema, parts []*client.Future[arrow.RecordBatch]) *Frame {
 	return &Frame{c: c, schema: schema, parts: parts}
 }
 
-// FromBatches moves record batches to the workers, a partition each. They stay the caller's.
-// Data that came from a client cannot be computed again: a worker that dies takes it along.
+// FromBatches moves record batches to the workers, one partition each. The caller keeps the batches. Data of a client
+// cannot be recomputed: it is lost with its worker.
 func FromBatches(ctx context.Context, c *client.Client, batches []arrow.RecordBatch) (*Frame, error) {
 	if len(batches) == 0 {
-		return nil, fmt.Errorf("frame: FromBatches: there is no batch, so no schema: give at least an empty one")
+		return nil, errors.New("frame: FromBatches without a batch; pass at least an empty one for the schema")
 	}
 	schema := batches[0].Schema()
 	for i, b := range batches {
@@ -92,16 +92,15 @@ func FromBatches(ctx context.Context, c *client.Client, batches []arrow.RecordBa
 			return nil, err
 		}
 	}
-	// Equal batches are partitions of their own, so keys are not hashes.
+	// Equal batches are distinct partitions, so keys are not hashes.
 	futures, err := client.Scatter(ctx, c, batches, client.ScatterOptions{Unhashed: true, Direct: true})
 	if err != nil {
 		return nil, fmt.Errorf("frame: FromBatches: %w", err)
 	}
-	return trusted(c, schema, futures), nil
+	return newFrame(c, schema, futures), nil
 }
 
-// FromTable moves a table to the workers in n partitions of about equal length (n < 1: one
-// for each of its chunks).
+// FromTable moves a table to the workers in n partitions of about equal length (n < 1: one for each of its chunks).
 func FromTable(ctx context.Context, c *client.Client, t arrow.Table, n int) (*Frame, error) {
 	var size int64
 	if n > 0 {
@@ -134,23 +133,23 @@ func FromTable(ctx context.Context, c *client.Client, t arrow.Table, n int) (*Fr
 	return FromBatches(ctx, c, batches)
 }
 
-// Client returns the one that the frame was made with.
+// Client returns the client of the frame.
 func (f *Frame) Client() *client.Client { return f.c }
 
-// Schema returns that of every partition.
+// Schema returns the schema of every partition.
 func (f *Frame) Schema() *arrow.Schema { return f.schema }
 
-// Location returns where the partitions are.
+// Location returns the location of the partitions.
 func (f *Frame) Location() Location { return f.loc }
 
 // NumPartitions returns the number of partitions.
 func (f *Frame) NumPartitions() int { return len(f.parts) + len(f.device) }
 
-// Partitions returns the futures of the partitions of a frame in host memory, in order, and nil for one on devices.
-// They stay the frame's: keep the frame while they are used.
+// Partitions returns the futures of the partitions of a frame in host memory, in order, and nil for one on devices. The
+// frame owns them: keep it while they are used.
 func (f *Frame) Partitions() []*client.Future[arrow.RecordBatch] { return slices.Clone(f.parts) }
 
-// Release gives the partitions up: workers forget what nobody else holds. It is idempotent.
+// Release releases the partitions: workers free those that have no other owner. It may be called twice.
 func (f *Frame) Release() {
 	if !f.released.Swap(true) {
 		client.ReleaseAll(f.parts)
@@ -165,9 +164,8 @@ func (f *Frame) usable() error {
 	return nil
 }
 
-// Persist waits until every partition is in the memory of a worker, and returns the error of
-// the first, in order, that cannot be. (Tasks of frames start when they are submitted: there
-// is nothing else to do.)
+// Persist waits until every partition is in the memory of a worker, and returns the error of the first partition, in
+// order, that failed. Tasks of frames start when they are submitted, independent of Persist.
 func (f *Frame) Persist(ctx context.Context) error {
 	if err := f.usable(); err != nil {
 		return err
@@ -184,13 +182,13 @@ func persist[B any](ctx context.Context, parts []*client.Future[B]) error {
 	}
 	for _, p := range parts {
 		if err := p.Err(); err != nil {
-			return typed(err)
+			return withKind(err)
 		}
 	}
 	return nil
 }
 
-// Collect brings all partitions here, in order, from whichever location. The batches are the caller's to release.
+// Collect copies all partitions to the client, in order, from any location. The caller releases the batches.
 func (f *Frame) Collect(ctx context.Context) ([]arrow.RecordBatch, error) {
 	if err := f.usable(); err != nil {
 		return nil, err
@@ -202,10 +200,10 @@ func (f *Frame) Collect(ctx context.Context) ([]arrow.RecordBatch, error) {
 	}
 	batches, err := client.Gather(ctx, parts)
 	if err != nil {
-		return nil, typed(err)
+		return nil, withKind(err)
 	}
 	for i, b := range batches {
-		// A worker of another's is not to be trusted with what it promised.
+		// Workers of other programs are not trusted: check the schema.
 		if err := check(b, f.schema, i); err != nil {
 			releaseAll(batches)
 			return nil, err
@@ -214,7 +212,7 @@ func (f *Frame) Collect(ctx context.Context) ([]arrow.RecordBatch, error) {
 	return batches, nil
 }
 
-// Table is Collect as one table, the caller's to release.
+// Table is Collect as one table. The caller releases it.
 func (f *Frame) Table(ctx context.Context) (arrow.Table, error) {
 	batches, err := f.Collect(ctx)
 	if err != nil {
@@ -224,21 +222,21 @@ func (f *Frame) Table(ctx context.Context) (arrow.Table, error) {
 	return array.NewTableFromRecords(f.schema, batches), nil
 }
 
-// Rows are the numbers of rows of the partitions.
+// Rows returns the numbers of rows of the partitions.
 func (f *Frame) Rows(ctx context.Context) ([]int64, error) {
 	if err := f.usable(); err != nil {
 		return nil, err
 	}
-	futures := each(ctx, f.c, f.parts, rowsOf)
+	futures := submitEach(ctx, f.c, f.parts, rowsOf)
 	if f.loc == Device {
-		futures = each(ctx, f.c, f.device, deviceRows, client.WithWorkers(f.workers...))
+		futures = submitEach(ctx, f.c, f.device, deviceRows, client.WithWorkers(f.workers...))
 	}
 	defer client.ReleaseAll(futures)
 	rows, err := client.Gather(ctx, futures)
-	return rows, typed(err)
+	return rows, withKind(err)
 }
 
-// NumRows is the number of rows of the whole frame.
+// NumRows returns the number of rows of the frame.
 func (f *Frame) NumRows(ctx context.Context) (int64, error) {
 	rows, err := f.Rows(ctx)
 	var n int64

@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/internal/wire/arrowipc"
 )
 
-// ipcSource is one partition of an IPC file: some bytes of it.
+// ipcSource is one partition of an IPC file: spans of its bytes.
 type ipcSource struct {
 	Path      string
 	Stamp     stamp
@@ -21,7 +21,7 @@ type ipcSource struct {
 	Partition int
 }
 
-// ipcHead is what the client needs to know about a file.
+// ipcHead describes a file to the client.
 type ipcHead struct {
 	Schema []byte
 	Index  ipcIndex
@@ -37,20 +37,20 @@ var (
 		return readIPCPart(s)
 	})
 	saveIPC = client.Func2("millstream.frame.write-ipc", func(_ context.Context, b arrow.RecordBatch,
-		path string) (written, error) {
+		path string) (writtenFile, error) {
 		return writeIPC(b, path)
 	})
 
 	ipcEndings = []string{".arrow", ".feather", ".ipc", ".arrows"}
 )
 
-// ReadIPC is a frame of files in Arrow's IPC format, file or stream (Feather version 2 is the
-// same): one file, those of a folder (*.arrow, *.feather, *.ipc, *.arrows), or those that match
-// a pattern. Of a folder that WriteIPC wrote they are the files of its last result. Every record batch is a partition;
-// Repartition makes others. Workers read the files, each its part, when the partitions are needed; the client sees
-// their schemas alone, which must be equal.
+// ReadIPC returns a frame of files in the Arrow IPC format, file or stream (Feather version 2 is the same): one file,
+// those of a folder (*.arrow, *.feather, *.ipc, *.arrows), or those that match a pattern. In a folder that WriteIPC
+// wrote they are the files of its last result. Every record batch is a partition; Repartition changes them. Workers
+// read the files, each its part, when the partitions are needed; the client reads only their schemas, which must be
+// equal.
 func ReadIPC(ctx context.Context, c *client.Client, path string) (*Frame, error) {
-	paths, heads, err := lookAt(ctx, c, path, ipcEndings, func(paths []string) []*client.Future[ipcHead] {
+	paths, heads, err := readHeads(ctx, c, path, ipcEndings, func(paths []string) []*client.Future[ipcHead] {
 		return headIPC.Map(ctx, c, paths, client.WithImpure())
 	})
 	if err != nil {
@@ -65,7 +65,7 @@ func ReadIPC(ctx context.Context, c *client.Client, path string) (*Frame, error)
 		}
 		if schema == nil {
 			schema = s
-		} else if d := differ(schema, s); d != "" {
+		} else if d := diffSchemas(schema, s); d != "" {
 			return nil, &Error{Kind: ErrSchema, Path: paths[i], Partition: len(sources),
 				Reason: fmt.Sprintf("%s, as in %s", d, paths[0])}
 		}
@@ -78,10 +78,10 @@ func ReadIPC(ctx context.Context, c *client.Client, path string) (*Frame, error)
 		sources = append(sources, ipcSource{Path: paths[0], Stamp: heads[0].Index.Stamp,
 			Spans: []span{heads[0].Index.Schema}})
 	}
-	return trusted(c, schema, readIPC.Map(ctx, c, sources)), nil
+	return newFrame(c, schema, readIPC.Map(ctx, c, sources)), nil
 }
 
-// readIPCHead looks at a file without its data.
+// readIPCHead reads the schema and the index of a file.
 func readIPCHead(path string) (head ipcHead, err error) {
 	f, err := openPart(path)
 	if err != nil {
@@ -128,26 +128,26 @@ func readIPCPart(s ipcSource) (arrow.RecordBatch, error) {
 	return concat(schema, batches)
 }
 
-// writeIPC writes a batch as a file of the IPC format.
-func writeIPC(b arrow.RecordBatch, path string) (written, error) {
+// writeIPC writes a batch as a file in the IPC format.
+func writeIPC(b arrow.RecordBatch, path string) (writtenFile, error) {
 	n, err := create(path, func(f *os.File) (err error) {
-		defer contain(&err)
+		defer recoverError(&err)
 		w, err := ipc.NewFileWriter(f, ipc.WithSchema(b.Schema()))
 		if err != nil {
 			return err
 		}
 		return errors.Join(w.Write(b), w.Close())
 	})
-	return written{Path: path, Rows: b.NumRows(), Bytes: n}, err
+	return writtenFile{Path: path, Rows: b.NumRows(), Bytes: n}, err
 }
 
-// WriteIPC writes the frame as files of Arrow's IPC format, one for each partition, into a folder, which is created,
-// and returns their paths. Workers write them. The files are one set: readers see all of them or none, and nothing is
-// left of a write that fails. A folder that has files of this format already is refused with ErrExists unless
+// WriteIPC writes the frame as files in the Arrow IPC format, one for each partition, into a folder, which is created,
+// and returns their paths. Workers write them. The files are one set: readers see all of them or none, and a write that
+// fails leaves nothing. If the folder already has files of this format, WriteIPC returns ErrExists unless
 // opts.Overwrite is set. See WriteOptions.
 func (f *Frame) WriteIPC(ctx context.Context, dir string, opts WriteOptions) ([]string, error) {
 	return f.writeSet(ctx, dir, ".arrow", opts, func(p client.Arg[arrow.RecordBatch],
-		path string) *client.Future[written] {
+		path string) *client.Future[writtenFile] {
 		return saveIPC.Submit(ctx, f.c, p, client.Val(path), client.WithImpure())
 	})
 }

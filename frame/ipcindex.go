@@ -2,6 +2,7 @@ package frame
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 
@@ -10,34 +11,33 @@ import (
 	"go.millstream.dev/internal/wire/arrowipc"
 )
 
-// A file of Arrow's IPC format is a magic, a stream, and a footer that says again where the
-// stream's batches are. The footer is not needed, and so not trusted: the messages of the
-// stream are walked over, their bodies left where they are. The stream format is the same
-// without the magic.
+// A file in the Arrow IPC format is a magic, a stream, and a footer with the offsets of the stream's batches. The
+// footer is redundant and not trusted: indexIPC reads the messages of the stream without their bodies. The stream
+// format is the same without the magic.
 
 const (
 	ipcMagic = "ARROW1"
-	// maxMetadata bounds the metadata of one message: schemas of a million columns have less.
+	// maxMetadata bounds the metadata of one message: schemas of a million columns are smaller.
 	maxMetadata = 256 << 20
 	// maxBatches bounds the messages of one file.
 	maxBatches = 1 << 24
 )
 
-// span is a part of a file in bytes.
+// span is a range of bytes of a file.
 type span struct {
 	From, To int64
 }
 
-// ipcIndex says where a file's messages are.
+// ipcIndex has the positions of the messages of a file.
 type ipcIndex struct {
 	Stamp stamp
 	// Schema is the first message.
 	Schema span
-	// Dictionaries are in their order, Batches too. Those before a batch count for it.
+	// Dictionaries and Batches are in file order. A batch depends on the dictionaries before it.
 	Dictionaries, Batches []span
 }
 
-// indexIPC walks over the messages of a file of a size.
+// indexIPC returns the index of a file of a size.
 func indexIPC(r io.ReaderAt, size int64) (*ipcIndex, error) {
 	w := ipcWalk{r: r, size: size}
 	var head [8]byte
@@ -52,7 +52,7 @@ func indexIPC(r io.ReaderAt, size int64) (*ipcIndex, error) {
 	ix := new(ipcIndex)
 	for n := 0; ; n++ {
 		if n == maxBatches {
-			return nil, fmt.Errorf("it has more than %d messages", maxBatches)
+			return nil, fmt.Errorf("file has more than %d messages", maxBatches)
 		}
 		m, s, err := w.next()
 		if err == io.EOF {
@@ -62,7 +62,7 @@ func indexIPC(r io.ReaderAt, size int64) (*ipcIndex, error) {
 			return nil, err
 		}
 		if (m.Kind == ipc.MessageSchema) != (n == 0) {
-			return nil, fmt.Errorf("at byte %d is a %v: the schema must come first, and once", s.From, m.Kind)
+			return nil, fmt.Errorf("%[2]v at byte %[1]d: the schema must come first, and once", s.From, m.Kind)
 		}
 		switch m.Kind {
 		case ipc.MessageSchema:
@@ -74,7 +74,7 @@ func indexIPC(r io.ReaderAt, size int64) (*ipcIndex, error) {
 		}
 	}
 	if ix.Schema.To == 0 {
-		return nil, fmt.Errorf("it has no schema: it is neither a file nor a stream of Arrow's IPC format")
+		return nil, errors.New("no schema: neither a file nor a stream in the Arrow IPC format")
 	}
 	return ix, nil
 }
@@ -86,7 +86,7 @@ type ipcWalk struct {
 
 func (w *ipcWalk) read(b []byte, at int64) error {
 	if at < 0 || at > w.size-int64(len(b)) {
-		return fmt.Errorf("it ends at byte %d, in the middle of a message: %w", w.size, io.ErrUnexpectedEOF)
+		return fmt.Errorf("file ends at byte %d, in the middle of a message: %w", w.size, io.ErrUnexpectedEOF)
 	}
 	n, err := w.r.ReadAt(b, at)
 	if n == len(b) {
@@ -95,7 +95,7 @@ func (w *ipcWalk) read(b []byte, at int64) error {
 	return err
 }
 
-// next is the next message: a marker, the length of the metadata, the metadata, the body.
+// next reads the next message: a marker, the length of the metadata, the metadata, the body.
 func (w *ipcWalk) next() (arrowipc.Message, span, error) {
 	const continuation = 0xffffffff
 	var m arrowipc.Message
@@ -120,8 +120,8 @@ func (w *ipcWalk) next() (arrowipc.Message, span, error) {
 		return m, span{}, io.EOF
 	}
 	if n > maxMetadata || n > w.size-w.at {
-		return m, span{}, fmt.Errorf("at byte %d are %d bytes of metadata promised and %d left: it is no Arrow IPC "+
-			"data, or cut off", from, n, w.size-w.at)
+		return m, span{}, fmt.Errorf("metadata at byte %d has length %d with %d bytes left: not Arrow IPC data, or "+
+			"truncated", from, n, w.size-w.at)
 	}
 	meta := make([]byte, n)
 	if err := w.read(meta, w.at); err != nil {
@@ -130,17 +130,17 @@ func (w *ipcWalk) next() (arrowipc.Message, span, error) {
 	w.at += n
 	m, err := arrowipc.ReadMetadata(meta)
 	if err != nil {
-		return m, span{}, fmt.Errorf("the message at byte %d: %w", from, err)
+		return m, span{}, fmt.Errorf("message at byte %d: %w", from, err)
 	}
 	if m.Body > w.size-w.at {
-		return m, span{}, fmt.Errorf("the message at byte %d has a body of %d bytes and the file %d more: it is cut "+
-			"off", from, m.Body, w.size-w.at)
+		return m, span{}, fmt.Errorf("message at byte %d has a body of %d bytes with %d bytes left: file is "+
+			"truncated", from, m.Body, w.size-w.at)
 	}
 	w.at += m.Body
 	return m, span{from, w.at}, nil
 }
 
-// spans are the parts of the file that batch number i needs, in their order.
+// spans returns the parts of the file that batch number i needs, in order.
 func (ix *ipcIndex) spans(i int) []span {
 	out := []span{ix.Schema}
 	for _, d := range ix.Dictionaries {
@@ -151,16 +151,16 @@ func (ix *ipcIndex) spans(i int) []span {
 	return append(out, ix.Batches[i])
 }
 
-// readSpans is the bytes of parts of a file, joined: a stream.
+// readSpans returns the concatenated bytes of parts of a file: a stream.
 func readSpans(r io.ReaderAt, spans []span) ([]byte, error) {
 	var n int64
 	for _, s := range spans {
 		if s.From < 0 || s.To < s.From {
-			return nil, fmt.Errorf("bytes %d to %d are no part of a file", s.From, s.To)
+			return nil, fmt.Errorf("invalid range of bytes %d to %d", s.From, s.To)
 		}
 		n += s.To - s.From
 	}
-	// The spans are within the file as it was looked at, so this is bounded by its size.
+	// The spans are within the file, so its size bounds this allocation.
 	b := make([]byte, n)
 	at := int64(0)
 	for _, s := range spans {

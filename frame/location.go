@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Location is where the partitions of a frame are.
+// Location specifies where the partitions of a frame are.
 type Location int
 
 // The locations.
@@ -32,25 +32,25 @@ func (l Location) name() string {
 }
 
 // ErrNoGPU is returned by operations that need workers with GPUs, in a cluster without any.
-var ErrNoGPU = errors.New("frame: no worker has a GPU: start some with millstream cuda-worker or cluster.LocalCUDA")
+var ErrNoGPU = errors.New("frame: no worker has a GPU; start some with millstream cuda-worker or cluster.LocalCUDA")
 
-// ErrLocation is returned by operations that do not work where the frame is. ToHost and ToDevice copy a frame.
+// ErrLocation is returned by operations that do not support the location of a frame. ToHost and ToDevice copy a frame.
 var ErrLocation = errors.New("frame: not in this location")
 
-// onHost returns an error unless the frame can be used and is in host memory.
+// onHost returns an error unless the frame is not released and in host memory.
 func (f *Frame) onHost(verb string) error {
 	if err := f.usable(); err != nil {
 		return err
 	}
 	if f.loc != Host {
-		return fmt.Errorf("%w: %s of a frame on devices: call ToHost first", ErrLocation, verb)
+		return fmt.Errorf("%w: %s of a frame on devices; call ToHost first", ErrLocation, verb)
 	}
 	return nil
 }
 
-// Functions about device frames that workers run.
+// Functions for frames on devices that workers run.
 var (
-	// deviceOf is the name of the worker's GPU, "" without one.
+	// deviceOf returns the ordinal and UUID of the worker's GPU, "" without one.
 	deviceOf = client.Func("millstream.frame.device", func(ctx context.Context, _ string) (string, error) {
 		d, err := task.CurrentDevice(ctx)
 		if errors.Is(err, task.ErrNoDevice) {
@@ -84,15 +84,15 @@ var (
 		}
 		return encodeSchema(b.schema)
 	})
-	// deviceChecked is its first argument if that has the schema, on the device.
-	deviceChecked = client.Func3("millstream.frame.device_checked",
+	// checkDeviceSchema returns its first argument on the device if that has the schema.
+	checkDeviceSchema = client.Func3("millstream.frame.device_checked",
 		func(ctx context.Context, d wire.Dict, schema []byte, partition int) (wire.Dict, error) {
 			want, err := decodeSchema(schema)
 			if err != nil {
 				return nil, err
 			}
 			return deviceCall(ctx, d, func(_ context.Context, b *DeviceBatch) (*DeviceBatch, error) {
-				if diff := differ(want, b.schema); diff != "" {
+				if diff := diffSchemas(want, b.schema); diff != "" {
 					return nil, schemaErrorf(partition, "%s", diff)
 				}
 				return b, nil
@@ -101,7 +101,7 @@ var (
 	deviceRows = client.Func("millstream.frame.device_rows", func(_ context.Context, d wire.Dict) (int64, error) {
 		return integer(d, rowsKey)
 	})
-	deviceProjected = client.Func2("millstream.frame.device_project",
+	deviceProjectPart = client.Func2("millstream.frame.device_project",
 		func(ctx context.Context, d wire.Dict, names []string) (wire.Dict, error) {
 			return deviceCall(ctx, d, func(_ context.Context, b *DeviceBatch) (*DeviceBatch,
 				error) {
@@ -110,16 +110,16 @@ var (
 		})
 )
 
-// deviceCall runs a function on a batch. What came through host memory is on the device before,
-// and given up after unless the result has it.
+// deviceCall runs a function on a batch. Arrays that are not on the device are copied to it before, and released
+// afterwards unless the result has them.
 func deviceCall(ctx context.Context, d wire.Dict,
 	f func(context.Context, *DeviceBatch) (*DeviceBatch, error)) (wire.Dict, error) {
-	b, made, err := arrive(ctx, d)
+	b, made, err := loadBatch(ctx, d)
 	var out *DeviceBatch
 	if err == nil {
 		if out, err = f(ctx, b); err == nil && out == nil {
-			err = schemaErrorf(-1, "the partition is nothing (nil): the function must return a batch, an empty one "+
-				"if need be")
+			err = schemaErrorf(-1, "partition is nil; return a batch, which may be "+
+				"empty")
 		}
 	}
 	if err != nil {
@@ -142,9 +142,9 @@ func deviceCall(ctx context.Context, d wire.Dict,
 	return out.value()
 }
 
-// borrowed runs a function on a batch that it keeps nothing of.
-func borrowed(ctx context.Context, d wire.Dict, f func(b *DeviceBatch) error) error {
-	b, made, err := arrive(ctx, d)
+// withBatch runs a function on a batch of which it keeps nothing.
+func withBatch(ctx context.Context, d wire.Dict, f func(b *DeviceBatch) error) error {
+	b, made, err := loadBatch(ctx, d)
 	if err == nil {
 		err = f(b)
 	}
@@ -154,8 +154,8 @@ func borrowed(ctx context.Context, d wire.Dict, f func(b *DeviceBatch) error) er
 	return err
 }
 
-// arrive is a batch on the device of the task. made are the arrays that had to be copied there, also with an error.
-func arrive(ctx context.Context, d wire.Dict) (b *DeviceBatch, made []*wire.DeviceArray, err error) {
+// loadBatch returns a batch on the device of the task. made are the arrays that were copied there, also with an error.
+func loadBatch(ctx context.Context, d wire.Dict) (b *DeviceBatch, made []*wire.DeviceArray, err error) {
 	dev, err := task.CurrentDevice(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -163,11 +163,11 @@ func arrive(ctx context.Context, d wire.Dict) (b *DeviceBatch, made []*wire.Devi
 	if b, err = deviceBatch(d); err != nil {
 		return nil, nil, err
 	}
-	made, err = b.onDevice(ctx, dev)
+	made, err = b.copyMissing(ctx, dev)
 	return b, made, err
 }
 
-// gpuWorkers are the workers that have a GPU.
+// gpuWorkers returns the workers that have a GPU.
 func gpuWorkers(ctx context.Context, c *client.Client) ([]string, error) {
 	workers, err := c.Workers(ctx)
 	if err != nil {
@@ -185,7 +185,7 @@ func gpuWorkers(ctx context.Context, c *client.Client) ([]string, error) {
 	defer client.ReleaseAll(futures)
 	found, err := client.Gather(ctx, futures)
 	if err != nil {
-		return nil, fmt.Errorf("frame: looking for GPUs: %w", err)
+		return nil, fmt.Errorf("frame: find workers with a GPU: %w", err)
 	}
 	var out []string
 	for i, d := range found {
@@ -200,18 +200,18 @@ func gpuWorkers(ctx context.Context, c *client.Client) ([]string, error) {
 	return out, nil
 }
 
-// ToDevice copies the frame to the GPUs of the workers that have one: its partitions stay on their workers where those
-// do. Numbers, booleans, times, strings and bytes can be there. A frame that is there already is not copied.
+// ToDevice copies the frame to the GPUs of the workers that have one. Partitions stay on their workers if those have a
+// GPU. Numbers, booleans, times, strings and bytes are supported. A frame on devices is not copied.
 func (f *Frame) ToDevice(ctx context.Context) (*Frame, error) {
 	if err := f.usable(); err != nil {
 		return nil, err
 	}
 	if f.loc == Device {
-		return f.again(), nil
+		return f.clone(), nil
 	}
 	for _, x := range f.schema.Fields() {
 		if _, ok := layoutOf(x.Type); !ok {
-			return nil, unfit(x)
+			return nil, unsupportedType(x)
 		}
 	}
 	workers, err := gpuWorkers(ctx, f.c)
@@ -222,21 +222,21 @@ func (f *Frame) ToDevice(ctx context.Context) (*Frame, error) {
 	for i, p := range f.parts {
 		parts[i] = toDevice.Submit(ctx, f.c, p, client.Val(i), client.WithWorkers(workers...))
 	}
-	return trustedDevice(f.c, f.schema, parts, workers), nil
+	return newDeviceFrame(f.c, f.schema, parts, workers), nil
 }
 
-// ToHost copies the frame to the memory of its workers. A frame that is there already is not copied.
+// ToHost copies the frame to the memory of its workers. A frame in host memory is not copied.
 func (f *Frame) ToHost(ctx context.Context) (*Frame, error) {
 	if err := f.usable(); err != nil {
 		return nil, err
 	}
 	if f.loc == Host {
-		return f.again(), nil
+		return f.clone(), nil
 	}
-	return trusted(f.c, f.schema, f.hostParts(ctx)), nil
+	return newFrame(f.c, f.schema, f.hostParts(ctx)), nil
 }
 
-// hostParts submits copies of partitions on devices in host memory.
+// hostParts submits copies of partitions on devices to host memory.
 func (f *Frame) hostParts(ctx context.Context) []*client.Future[arrow.RecordBatch] {
 	parts := make([]*client.Future[arrow.RecordBatch], len(f.device))
 	for i, p := range f.device {
@@ -245,14 +245,14 @@ func (f *Frame) hostParts(ctx context.Context) []*client.Future[arrow.RecordBatc
 	return parts
 }
 
-// again is a frame of its own of the same partitions.
-func (f *Frame) again() *Frame {
-	return &Frame{c: f.c, schema: f.schema, loc: f.loc, workers: f.workers, parts: sameFutures(f.c, f.parts),
-		device: sameFutures(f.c, f.device)}
+// clone returns another frame of the same partitions.
+func (f *Frame) clone() *Frame {
+	return &Frame{c: f.c, schema: f.schema, loc: f.loc, workers: f.workers, parts: cloneFutures(f.c, f.parts),
+		device: cloneFutures(f.c, f.device)}
 }
 
-// sameFutures are futures of their own of the same results.
-func sameFutures[T any](c *client.Client, parts []*client.Future[T]) []*client.Future[T] {
+// cloneFutures returns other futures of the same results.
+func cloneFutures[T any](c *client.Client, parts []*client.Future[T]) []*client.Future[T] {
 	var out []*client.Future[T]
 	for _, p := range parts {
 		out = append(out, client.FutureOf[T](c, p.Key()))
@@ -260,12 +260,12 @@ func sameFutures[T any](c *client.Client, parts []*client.Future[T]) []*client.F
 	return out
 }
 
-// deviceOfParts is a frame of futures of batches on devices, which it takes over: results of Python tasks, by
-// millstream.frame.to_device, or of functions. The schema is that of the first, for which it waits. Partitions that are
-// elsewhere move to workers with a GPU.
-func deviceOfParts(ctx context.Context, c *client.Client, parts []*client.Future[wire.Dict]) (*Frame, error) {
+// newDeviceFrameOf returns a frame of futures of batches on devices, which it takes over: results of Python tasks, by
+// millstream.frame.to_device, or of functions. The schema is that of the first, for which it waits. Partitions on other
+// workers are moved to workers with a GPU.
+func newDeviceFrameOf(ctx context.Context, c *client.Client, parts []*client.Future[wire.Dict]) (*Frame, error) {
 	if len(parts) == 0 {
-		return nil, fmt.Errorf("frame: without partitions there is no schema")
+		return nil, errors.New("frame: no partitions, so no schema")
 	}
 	workers, err := gpuWorkers(ctx, c)
 	if err != nil {
@@ -273,17 +273,17 @@ func deviceOfParts(ctx context.Context, c *client.Client, parts []*client.Future
 	}
 	b, err := deviceSchema.Submit(ctx, c, parts[0], client.WithWorkers(workers...)).Result(ctx)
 	if err != nil {
-		return nil, typed(err)
+		return nil, withKind(err)
 	}
 	schema, err := decodeSchema(b)
 	if err != nil {
 		return nil, err
 	}
-	return deviceVerified(ctx, c, schema, parts, workers)
+	return newCheckedDevice(ctx, c, schema, parts, workers)
 }
 
-// deviceVerified puts a task that checks the schema behind each partition.
-func deviceVerified(ctx context.Context, c *client.Client, schema *arrow.Schema, parts []*client.Future[wire.Dict],
+// newCheckedDevice returns a frame of partitions whose schemas are checked by tasks.
+func newCheckedDevice(ctx context.Context, c *client.Client, schema *arrow.Schema, parts []*client.Future[wire.Dict],
 	workers []string) (*Frame, error) {
 	encoded, err := encodeSchema(schema)
 	if err != nil {
@@ -291,13 +291,14 @@ func deviceVerified(ctx context.Context, c *client.Client, schema *arrow.Schema,
 	}
 	out := make([]*client.Future[wire.Dict], len(parts))
 	for i, p := range parts {
-		out[i] = deviceChecked.Submit(ctx, c, p, client.Val(encoded), client.Val(i), client.WithWorkers(workers...))
+		out[i] = checkDeviceSchema.Submit(ctx, c, p, client.Val(encoded), client.Val(i), client.WithWorkers(workers...))
 	}
 	client.ReleaseAll(parts)
-	return trustedDevice(c, schema, out, workers), nil
+	return newDeviceFrame(c, schema, out, workers), nil
 }
 
-// trustedDevice is a frame of futures of batches on devices that are known to have the schema.
-func trustedDevice(c *client.Client, schema *arrow.Schema, parts []*client.Future[wire.Dict], workers []string) *Frame {
+// newDeviceFrame returns a frame of futures of batches on devices that are known to have the schema.
+func newDeviceFrame(c *client.Client, schema *arrow.Schema, parts []*client.Future[wire.Dict],
+	workers []string) *Frame {
 	return &Frame{c: c, schema: schema, loc: Device, device: parts, workers: workers}
 }

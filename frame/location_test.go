@@ -372,7 +372,7 @@ func TestBorrowed(t *testing.T) {
 	}
 	before := dev.out.Load()
 	for _, want := range []error{nil, errors.New("no")} {
-		err := borrowed(ctx, arrived, func(b *DeviceBatch) error {
+		err := withBatch(ctx, arrived, func(b *DeviceBatch) error {
 			if n := dev.out.Load(); n == before || b.NumRows() != 10 {
 				t.Errorf("%d buffers and %d rows on the device", n-before, b.NumRows())
 			}

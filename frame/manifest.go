@@ -11,11 +11,11 @@ import (
 	"regexp"
 )
 
-// The files of one write are a set. While it is written its parts are in a staging folder, which is hidden, in the
-// folder of the result. The set exists from the moment when its manifest takes the place of the one before, by a
-// rename; then the parts of the set before are removed, and those of the new one move from the staging folder into the
-// folder. Readers take the names from the manifest and find a part in either place. Names have the number of their
-// write, so that a part of one set is never taken for one of another. A folder without a manifest is read as it is.
+// The files of one write are a set. While it is written its parts are in a hidden staging folder in the folder of the
+// result. The set exists from the moment when its manifest replaces the previous one, by a rename; then the parts of
+// the previous set are removed, and those of the new one are moved from the staging folder to the folder. Readers take
+// the names from the manifest and find a part in either place. Names contain the ID of their write, so that parts of
+// different sets are never confused. In a folder without a manifest all files are read.
 //
 //	_millstream.arrow.json                         manifest
 //	part-00000-5c1f0b7c6a1e9d42.arrow              part
@@ -26,7 +26,7 @@ type manifest struct {
 	Version int            `json:"version"`
 	ID      string         `json:"id"`
 	Files   []manifestFile `json:"files"`
-	// Replaces has the names of files of earlier sets that may still be there.
+	// Replaces has the names of files of earlier sets that may still exist.
 	Replaces []string `json:"replaces,omitempty"`
 }
 
@@ -38,7 +38,7 @@ type manifestFile struct {
 
 const (
 	manifestVersion = 1
-	// maxManifest bounds a manifest: a million files have less.
+	// maxManifest bounds the size of a manifest in bytes: that of a million files is smaller.
 	maxManifest = 256 << 20
 	// discarded is appended to the name of a staging folder that is being removed.
 	discarded = ".discarded"
@@ -46,12 +46,12 @@ const (
 
 var (
 	partPattern = regexp.MustCompile(`^part-[0-9]{5,9}-([0-9a-f]{16})(\.arrow|\.csv)$`)
-	// Names without the number of a write are those of versions without manifests.
+	// Names without the ID of a write are those of versions without manifests.
 	oldPartPattern  = regexp.MustCompile(`^part-[0-9]{5,9}(\.arrow|\.csv)$`)
 	manifestPattern = regexp.MustCompile(`^_millstream(\.arrow|\.csv)\.json$`)
 	stagingPattern  = regexp.MustCompile(`^\.millstream(\.arrow|\.csv)-([0-9a-f]{16})(?:\.discarded)?$`)
 
-	// errReplaced is returned when a set is replaced while it is looked at.
+	// errReplaced is returned when a set is replaced while it is read.
 	errReplaced = errors.New("replaced by another write")
 )
 
@@ -66,7 +66,8 @@ func manifestPath(dir, ext string) string { return filepath.Join(dir, "_millstre
 
 func stagingPath(dir, ext, id string) string { return filepath.Join(dir, ".millstream"+ext+"-"+id) }
 
-// stagedPath returns where a part is until it moves into its place. It reports false for files that are no parts.
+// stagedPath returns the path of a part before it is moved to its final path. It returns false for files that are not
+// parts.
 func stagedPath(path string) (string, bool) {
 	m := partPattern.FindStringSubmatch(filepath.Base(path))
 	if m == nil {
@@ -75,8 +76,8 @@ func stagedPath(path string) (string, bool) {
 	return filepath.Join(stagingPath(filepath.Dir(path), m[2], m[1]), filepath.Base(path)), true
 }
 
-// eitherPlace calls f with the path of a part, with that in its staging folder if it is not there, and with the first
-// again in case it has moved in between.
+// eitherPlace calls f with the path of a part, with its path in the staging folder if the first does not exist, and
+// with the first again in case the part was moved meanwhile.
 func eitherPlace[T any](path string, f func(string) (T, error)) (T, error) {
 	v, err := f(path)
 	staged, ok := stagedPath(path)
@@ -89,7 +90,7 @@ func eitherPlace[T any](path string, f func(string) (T, error)) (T, error) {
 	return f(path)
 }
 
-// openPart opens a file, which may be a part that is not in its place yet.
+// openPart opens a file, which may be a part that is still in its staging folder.
 func openPart(path string) (*os.File, error) { return eitherPlace(path, os.Open) }
 
 func statPart(path string) (fs.FileInfo, error) { return eitherPlace(path, os.Stat) }
@@ -110,7 +111,7 @@ func readManifest(dir, ext string) (*manifest, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
 	if err != nil {
-		return nil, corrupt("manifest cannot be read", err)
+		return nil, corrupt("cannot read manifest", err)
 	}
 	if len(b) > maxManifest {
 		return nil, corrupt(fmt.Sprintf("manifest of more than %d bytes", maxManifest), nil)
@@ -129,7 +130,7 @@ func readManifest(dir, ext string) (*manifest, error) {
 	return m, nil
 }
 
-// check reports names that no write makes: a manifest decides which files are read and removed.
+// check returns an error for names that no write makes: a manifest decides which files are read and removed.
 func (m *manifest) check(ext string) error {
 	for i, f := range m.Files {
 		if f.Name != partName(i, m.ID, ext) || !isPart(f.Name) {
@@ -152,8 +153,8 @@ func (m *manifest) names() []string {
 	return names
 }
 
-// manifestNames returns the names of the parts of a folder's set. It reports false if there is no manifest for any of
-// the endings. The error is errReplaced if the set was replaced at the same time.
+// manifestNames returns the names of the parts of a folder's set. It returns false if there is no manifest for any of
+// the extensions. The error is errReplaced if the set was replaced meanwhile.
 func manifestNames(dir string, ext []string) (names []string, found bool, err error) {
 	for _, x := range ext {
 		m, err := readManifest(dir, x)
@@ -172,8 +173,8 @@ func manifestNames(dir string, ext []string) (names []string, found bool, err er
 					return nil, false, errReplaced
 				}
 				return nil, false, &Error{Kind: ErrCorrupt, Path: path, Partition: -1,
-					Reason: "missing, and the manifest of its folder names it; write the result again, or remove " +
-						manifestPath(dir, x) + " to read the files that are there"}
+					Reason: "missing, but listed in the manifest of its folder; write the result again, or remove " +
+						manifestPath(dir, x) + " to read the existing files"}
 			}
 			if err != nil {
 				return nil, false, fmt.Errorf("frame: %w", err)

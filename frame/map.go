@@ -2,6 +2,7 @@ package frame
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -10,7 +11,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// PartFunc is a function of partitions in one location: see NewPart. R is its result.
+// PartFunc is a function of partitions in one location, see NewPart. R is its result.
 type PartFunc[R any] struct {
 	name string
 	host func(ctx context.Context, f *Frame, p *client.Future[arrow.RecordBatch],
@@ -20,15 +21,15 @@ type PartFunc[R any] struct {
 
 // NewPart registers a function of partitions, for Reduce, under a name. Like client.Func it is called in a
 // package-level variable, in a package that client and workers share. B is arrow.RecordBatch for a function on frames
-// in host memory and *DeviceBatch for one on frames on devices; NewPart panics if it is another type. The function
-// borrows its batch, which others use too. On devices it finds its GPU by task.CurrentDevice.
+// in host memory and *DeviceBatch for one on frames on devices; NewPart panics for other types. The function borrows
+// its batch, which other tasks use as well. On devices task.CurrentDevice returns its GPU.
 func NewPart[B, R any](name string, f func(ctx context.Context, b B) (R, error)) *PartFunc[R] {
 	switch f := any(f).(type) {
 	case func(context.Context, arrow.RecordBatch) (R, error):
 		return hostPart(name, client.Func(name, f).Submit)
 	case func(context.Context, *DeviceBatch) (R, error):
 		return devicePart(name, client.Func(name, func(ctx context.Context, d wire.Dict) (out R, err error) {
-			err = borrowed(ctx, d, func(b *DeviceBatch) (err error) {
+			err = withBatch(ctx, d, func(b *DeviceBatch) (err error) {
 				out, err = f(ctx, b)
 				return err
 			})
@@ -55,7 +56,7 @@ func devicePart[R any](name string, submit func(context.Context, *client.Client,
 }
 
 func unknownBatch[B any](name string) string {
-	return fmt.Sprintf("frame: %s: partitions are arrow.RecordBatch or *frame.DeviceBatch, not %T", name, *new(B))
+	return fmt.Sprintf("frame: %s: partitions must be arrow.RecordBatch or *frame.DeviceBatch, not %T", name, *new(B))
 }
 
 // submit calls the function on every partition of a frame.
@@ -75,26 +76,26 @@ func (fn *PartFunc[R]) submit(ctx context.Context, f *Frame, opts []client.Optio
 			out = append(out, fn.device(ctx, f, p, opts))
 		}
 	case f.loc == Host:
-		return nil, fmt.Errorf("%w: %s is a function on devices, the frame is in host memory: call ToDevice first",
+		return nil, fmt.Errorf("%w: %s is a function on devices, the frame is in host memory; call ToDevice first",
 			ErrLocation,
 			fn.name)
 	default:
-		return nil, fmt.Errorf("%w: %s is a function on host memory, the frame is on devices: call ToHost first",
+		return nil, fmt.Errorf("%w: %s is a function on host memory, the frame is on devices; call ToHost first",
 			ErrLocation,
 			fn.name)
 	}
 	return out, nil
 }
 
-// MapFunc is a function from partitions to partitions: see NewMap.
+// MapFunc is a function from partitions to partitions, see NewMap.
 type MapFunc struct {
 	host   *PartFunc[arrow.RecordBatch]
 	device *PartFunc[wire.Dict]
 }
 
-// NewMap registers a function from partitions to partitions, for Frame.Map, under a name, as NewPart does. It gives its
-// result away; to return (a part of) an arrow.RecordBatch that it was given it retains it, while columns of a
-// *DeviceBatch may be in the result as they are.
+// NewMap registers a function from partitions to partitions, for Frame.Map, under a name, as NewPart does. The function
+// gives up its result; to return (a part of) its arrow.RecordBatch it must retain it, while columns of a *DeviceBatch
+// may be used in the result without that.
 func NewMap[B any](name string, f func(ctx context.Context, b B) (B, error)) *MapFunc {
 	switch f := any(f).(type) {
 	case func(context.Context, arrow.RecordBatch) (arrow.RecordBatch, error):
@@ -108,8 +109,8 @@ func NewMap[B any](name string, f func(ctx context.Context, b B) (B, error)) *Ma
 	panic(unknownBatch[B](name))
 }
 
-// NewMapWith is NewMap for a function of a partition and something else, the same for all: a value (client.Val) or a
-// future, which the result is called with.
+// NewMapWith is NewMap for a function of a partition and another argument, the same for all: a value (client.Val) or a
+// future, with which the returned function is called.
 func NewMapWith[B, P any](name string, f func(ctx context.Context, b B, p P) (B,
 	error)) func(arg client.Arg[P]) *MapFunc {
 	switch f := any(f).(type) {
@@ -140,11 +141,11 @@ func NewMapWith[B, P any](name string, f func(ctx context.Context, b B, p P) (B,
 	panic(unknownBatch[B](name))
 }
 
-// Map runs a function on every partition, where it is. schema is that of the results; nil asks the first result for it,
-// and waits for that. A result of another schema is an ErrSchema that names the partition.
+// Map runs a function on every partition, where it is. schema is that of the results; with nil Map waits for the first
+// result and uses its schema. A result of another schema is an ErrSchema that names the partition.
 func (f *Frame) Map(ctx context.Context, fn *MapFunc, schema *arrow.Schema, opts ...client.Option) (*Frame, error) {
 	if schema == nil && f.NumPartitions() == 0 {
-		return nil, fmt.Errorf("frame: Map: without partitions the schema of the result is not known: name it")
+		return nil, errors.New("frame: Map of a frame without partitions; specify the schema of the result")
 	}
 	if fn.host != nil {
 		parts, err := fn.host.submit(ctx, f, opts)
@@ -154,14 +155,14 @@ func (f *Frame) Map(ctx context.Context, fn *MapFunc, schema *arrow.Schema, opts
 		case schema == nil:
 			return Of(ctx, f.c, parts)
 		}
-		return verified(ctx, f.c, schema, parts)
+		return newChecked(ctx, f.c, schema, parts)
 	}
 	parts, err := fn.device.submit(ctx, f, opts)
 	switch {
 	case err != nil:
 		return nil, err
 	case schema == nil:
-		return deviceOfParts(ctx, f.c, parts)
+		return newDeviceFrameOf(ctx, f.c, parts)
 	}
-	return deviceVerified(ctx, f.c, schema, parts, f.workers)
+	return newCheckedDevice(ctx, f.c, schema, parts, f.workers)
 }

@@ -12,35 +12,35 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Parts is what one rank of a native algorithm works on. B is arrow.RecordBatch or *DeviceBatch.
+// Parts are the partitions of one rank of a native algorithm. B is arrow.RecordBatch or *DeviceBatch.
 type Parts[B any] struct {
-	// Batches are the partitions that this rank has, in their order in the frame. They are
-	// borrowed: others use them too.
+	// Batches are the partitions of this rank, in their order in the frame. They are borrowed: other tasks use them as
+	// well.
 	Batches []B
-	// Index says which partitions of the frame they are, Total how many the frame has.
+	// Index has their numbers in the frame, Total is the number of partitions of the frame.
 	Index []int
 	Total int
-	// Threads is how many tasks the rank's worker runs at once: the algorithm has the worker
-	// for itself, and may use as many.
+	// Threads is the number of tasks that the worker of the rank runs at once: the algorithm has the worker
+	// exclusively, and may use as many threads.
 	Threads int
-	// Device is the rank's GPU, for an algorithm on devices; nil otherwise.
+	// Device is the GPU of the rank, for an algorithm on devices; nil otherwise.
 	Device *task.Device
 }
 
-// Native is an algorithm that works on all partitions of a frame at once: on every worker that
-// has some it gets them, and a rank of a clique by which the workers talk to each other, and
-// returns partitions. P are its parameters, R is what each rank returns besides.
+// Native is an algorithm that works on all partitions of a frame at once: on every worker that has partitions it runs
+// with these and a rank of a clique, with which the workers communicate, and returns partitions. P is the type of its
+// parameters, R that of the additional result of each rank.
 type Native[P, R any] struct {
 	name   string
 	host   *algorithm[arrow.RecordBatch, P, R]
 	device *algorithm[wire.Dict, P, R]
 }
 
-// NewNative registers an algorithm under a name. Like client.Func it is called in a
-// package-level variable, in a package that client and workers share. B is arrow.RecordBatch for an algorithm on frames
-// in host memory and *DeviceBatch for one on frames on devices; NewNative panics if it is another type. The function
-// returns either one batch for each that it was given, in the same order and location, or none. If it fails on one
-// rank, all get an error that names that rank.
+// NewNative registers an algorithm under a name. Like client.Func it is called in a package-level variable, in a
+// package that client and workers share. B is arrow.RecordBatch for an algorithm on frames in host memory and
+// *DeviceBatch for one on frames on devices; NewNative panics for other types. The function returns either one batch
+// for each batch of its Parts, in the same order and location, or none. If it fails on one rank, all get an error that
+// names that rank.
 func NewNative[B, P, R any](name string,
 	f func(ctx context.Context, r *clique.Rank, parts Parts[B], params P) ([]B, R, error)) *Native[P, R] {
 	switch f := any(f).(type) {
@@ -57,7 +57,7 @@ func NewNative[B, P, R any](name string,
 	panic(unknownBatch[B](name))
 }
 
-// deviceAlgorithm is an algorithm on devices as it is registered.
+// deviceAlgorithm adapts an algorithm on devices for newAlgorithm.
 func deviceAlgorithm[P, R any](
 	f func(context.Context, *clique.Rank, Parts[*DeviceBatch], P) ([]*DeviceBatch, R, error),
 ) func(context.Context, *clique.Rank, nativeIn[wire.Dict, P], []wire.Dict) ([]wire.Dict, R, error) {
@@ -69,14 +69,14 @@ func deviceAlgorithm[P, R any](
 			return nil, result, err
 		}
 		p := Parts[*DeviceBatch]{Index: in.Index, Total: in.Total, Threads: max(1, in.Threads), Device: dev}
-		var made []*wire.DeviceArray // what came through host memory; a result does not keep it
+		var made []*wire.DeviceArray // copies of arrays that were not on the device; a result retains them
 		defer func() {
 			for _, a := range made {
 				a.Release()
 			}
 		}()
 		for _, v := range values {
-			b, m, err := arrive(ctx, v)
+			b, m, err := loadBatch(ctx, v)
 			made = append(made, m...)
 			if err != nil {
 				return nil, result, err
@@ -98,20 +98,20 @@ func deviceAlgorithm[P, R any](
 	}
 }
 
-// NativeOptions say how a native algorithm runs. The zero value is useful.
+// NativeOptions specifies how a native algorithm runs. The zero value is useful.
 type NativeOptions struct {
-	// Clique is that of the workers which run it (default: one that is formed for the run, of
-	// all workers that have partitions). Partitions that are elsewhere move to its workers.
+	// Clique is the clique of the workers that run the algorithm (default: one that is formed for the run, of all
+	// workers that have partitions). Partitions on other workers are moved to its workers.
 	Clique *clique.Clique
-	// Schema is that of the partitions which it returns; nil if it returns none.
+	// Schema is the schema of the returned partitions; nil if none are returned.
 	Schema *arrow.Schema
-	// Form are the options of a clique that is formed for the run; its workers are set.
+	// Form are the options of a clique that is formed for the run. Its Workers are set by Run.
 	Form clique.Options
 }
 
-// Run runs the algorithm on a frame in its location. It returns what each rank did, in the order of ranks, and
-// with a schema the frame of the partitions that were returned, in the order of those that
-// went in. It waits for the algorithm. A clique that is formed for a frame on devices is of workers with a GPU.
+// Run runs the algorithm on a frame in its location and waits for it. It returns the result of each rank, in the order
+// of ranks, and with a schema the frame of the returned partitions, in the order of the frame. A clique that is formed
+// for a frame on devices consists of workers with a GPU.
 func (a *Native[P, R]) Run(ctx context.Context, f *Frame, params P, opts NativeOptions) (*Frame, []R, error) {
 	if err := f.usable(); err != nil {
 		return nil, nil, err
@@ -124,7 +124,7 @@ func (a *Native[P, R]) Run(ctx context.Context, f *Frame, params P, opts NativeO
 		if err != nil || opts.Schema == nil {
 			return nil, did, err
 		}
-		if out, err = verified(ctx, f.c, opts.Schema, parts); err != nil {
+		if out, err = newChecked(ctx, f.c, opts.Schema, parts); err != nil {
 			return nil, nil, err
 		}
 		results = did
@@ -133,12 +133,12 @@ func (a *Native[P, R]) Run(ctx context.Context, f *Frame, params P, opts NativeO
 		if err != nil || opts.Schema == nil {
 			return nil, did, err
 		}
-		if out, err = deviceVerified(ctx, f.c, opts.Schema, parts, f.workers); err != nil {
+		if out, err = newCheckedDevice(ctx, f.c, opts.Schema, parts, f.workers); err != nil {
 			return nil, nil, err
 		}
 		results = did
 	default:
-		return nil, nil, fmt.Errorf("%w: %s does not work on a frame in %s memory: use ToHost or ToDevice", ErrLocation,
+		return nil, nil, fmt.Errorf("%w: %s does not support a frame in %s memory; use ToHost or ToDevice", ErrLocation,
 			a.name,
 			f.loc.name())
 	}
@@ -149,11 +149,11 @@ func (a *Native[P, R]) Run(ctx context.Context, f *Frame, params P, opts NativeO
 	return out, results, nil
 }
 
-// typedRun gives the error of a round its kind: that of the rank where it began.
-func typedRun(err error) error {
+// withRunKind restores the kind of the error of a run: that of the rank where it began.
+func withRunKind(err error) error {
 	if run, ok := errors.AsType[*clique.RunError](err); ok {
 		for _, e := range run.Ranks {
-			if r, ok := typed(e).(*remoteError); ok {
+			if r, ok := withKind(e).(*remoteError); ok {
 				return &remoteError{kind: r.kind, err: err}
 			}
 		}

@@ -2,6 +2,7 @@ package frame
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -11,7 +12,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-var projected = client.Func3("millstream.frame.project", func(_ context.Context, b arrow.RecordBatch, names []string,
+var projectPart = client.Func3("millstream.frame.project", func(_ context.Context, b arrow.RecordBatch, names []string,
 	partition int) (arrow.RecordBatch, error) {
 	out, err := Project(b, names...)
 	if err != nil {
@@ -20,7 +21,7 @@ var projected = client.Func3("millstream.frame.project", func(_ context.Context,
 	return out, nil
 })
 
-// Project keeps the columns of these names, in this order. On devices nothing is copied.
+// Project returns the columns with these names, in this order. On devices nothing is copied.
 func (f *Frame) Project(ctx context.Context, names ...string) (*Frame, error) {
 	if err := f.usable(); err != nil {
 		return nil, err
@@ -32,20 +33,20 @@ func (f *Frame) Project(ctx context.Context, names ...string) (*Frame, error) {
 	if f.loc == Device {
 		parts := make([]*client.Future[wire.Dict], len(f.device))
 		for i, p := range f.device {
-			parts[i] = deviceProjected.Submit(ctx, f.c, p, client.Val(names), client.WithWorkers(f.workers...))
+			parts[i] = deviceProjectPart.Submit(ctx, f.c, p, client.Val(names), client.WithWorkers(f.workers...))
 		}
-		return trustedDevice(f.c, schema, parts, f.workers), nil
+		return newDeviceFrame(f.c, schema, parts, f.workers), nil
 	}
 	out := make([]*client.Future[arrow.RecordBatch], len(f.parts))
 	for i, p := range f.parts {
-		out[i] = projected.Submit(ctx, f.c, p, client.Val(names), client.Val(i))
+		out[i] = projectPart.Submit(ctx, f.c, p, client.Val(names), client.Val(i))
 	}
-	return trusted(f.c, schema, out), nil
+	return newFrame(f.c, schema, out), nil
 }
 
 func projectSchema(s *arrow.Schema, names []string) (*arrow.Schema, []int, error) {
 	if len(names) == 0 {
-		return nil, nil, fmt.Errorf("frame: Project: no column is named")
+		return nil, nil, errors.New("frame: Project without columns")
 	}
 	fields := make([]arrow.Field, len(names))
 	at := make([]int, len(names))
@@ -56,12 +57,12 @@ func projectSchema(s *arrow.Schema, names []string) (*arrow.Schema, []int, error
 		}
 		at[i], fields[i] = n, s.Field(n)
 	}
-	// Metadata, such as that of pandas, speaks of columns that may be gone.
+	// Metadata, such as that of pandas, may refer to removed columns.
 	return arrow.NewSchema(fields, nil), at, nil
 }
 
-// Project is the columns of these names of a batch, which it shares memory with: Frame.Project
-// of one batch, for functions of the user's. The result is the caller's to release.
+// Project returns the columns of a batch with these names, with which it shares memory: Frame.Project of one batch, for
+// user functions. The caller releases the result.
 func Project(b arrow.RecordBatch, names ...string) (arrow.RecordBatch, error) {
 	schema, at, err := projectSchema(b.Schema(), names)
 	if err != nil {
@@ -74,11 +75,11 @@ func Project(b arrow.RecordBatch, names ...string) (arrow.RecordBatch, error) {
 	return array.NewRecordBatch(schema, columns, b.NumRows()), nil
 }
 
-// Concat returns the rows of frames of one schema and location after each other: the partitions of all. The frames stay
-// as they are.
+// Concat returns the concatenated rows of frames of one schema and location: the partitions of all. The frames are not
+// changed.
 func Concat(frames ...*Frame) (*Frame, error) {
 	if len(frames) == 0 {
-		return nil, fmt.Errorf("frame: Concat: there is no frame")
+		return nil, errors.New("frame: Concat without frames")
 	}
 	first := frames[0]
 	out := &Frame{c: first.c, schema: first.schema, loc: first.loc, workers: first.workers}
@@ -87,26 +88,25 @@ func Concat(frames ...*Frame) (*Frame, error) {
 			return nil, err
 		}
 		if f.c != first.c {
-			return nil, fmt.Errorf("frame: Concat: frame %d is another client's", i)
+			return nil, fmt.Errorf("frame: Concat: frame %d belongs to another client", i)
 		}
 		if f.loc != first.loc {
-			return nil, fmt.Errorf("%w: Concat: frame %d is in %s memory, the first in %s memory: use ToHost or "+
+			return nil, fmt.Errorf("%w: Concat: frame %d is in %s memory, the first in %s memory; use ToHost or "+
 				"ToDevice", ErrLocation,
 				i, f.loc.name(), first.loc.name())
 		}
-		if d := differ(first.schema, f.schema); d != "" {
+		if d := diffSchemas(first.schema, f.schema); d != "" {
 			return nil, &Error{Kind: ErrSchema, Partition: -1,
-				Reason: fmt.Sprintf("frame %d of those to join: %s", i, d)}
+				Reason: fmt.Sprintf("frame %d of Concat: %s", i, d)}
 		}
-		out.parts = append(out.parts, sameFutures(f.c, f.parts)...)
-		out.device = append(out.device, sameFutures(f.c, f.device)...)
+		out.parts = append(out.parts, cloneFutures(f.c, f.parts)...)
+		out.device = append(out.device, cloneFutures(f.c, f.device)...)
 	}
 	return out, nil
 }
 
-// each submits a call for every partition. (Frames may have one partition twice, and then one
-// task is both.)
-func each[B, R any](ctx context.Context, c *client.Client, parts []*client.Future[B], fn *client.Fn1[B, R],
+// submitEach submits a call for every partition. A partition that occurs twice in a frame has one task.
+func submitEach[B, R any](ctx context.Context, c *client.Client, parts []*client.Future[B], fn *client.Fn1[B, R],
 	opts ...client.Option) []*client.Future[R] {
 	out := make([]*client.Future[R], len(parts))
 	for i, p := range parts {

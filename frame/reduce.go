@@ -2,19 +2,19 @@ package frame
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	"go.millstream.dev/client"
 )
 
-// Reduce runs part on every partition, where it is, and joins the results, neighbours first, with combine
-// until one is left: a tree of tasks on the workers, whose shape and so whose rounding depends
-// on the number of partitions alone. part is made by NewPart, combine is registered with client.Func2.
+// Reduce runs part on every partition, where it is, and combines the results, neighbors first, with combine until one
+// is left: a tree of tasks on the workers, whose shape, and with it rounding, depends only on the number of partitions.
+// part is made by NewPart, combine is registered with client.Func2.
 func Reduce[R any](ctx context.Context, f *Frame, part *PartFunc[R], combine *client.Fn2[R, R, R],
 	opts ...client.Option) *Result[R] {
 	level, err := part.submit(ctx, f, opts)
 	if err == nil && len(level) == 0 {
-		err = fmt.Errorf("frame: Reduce: the frame has no partition")
+		err = errors.New("frame: Reduce: frame without partitions")
 	}
 	if err != nil {
 		return &Result[R]{err: err}
@@ -27,7 +27,7 @@ func Reduce[R any](ctx context.Context, f *Frame, part *PartFunc[R], combine *cl
 				break
 			}
 			next = append(next, combine.Submit(ctx, f.c, level[i], level[i+1], opts...))
-			// The tree holds what it needs; the client needs the root alone.
+			// The tree holds its inputs; the client needs only the root.
 			level[i].Release()
 			level[i+1].Release()
 		}
@@ -36,27 +36,27 @@ func Reduce[R any](ctx context.Context, f *Frame, part *PartFunc[R], combine *cl
 	return &Result[R]{future: level[0]}
 }
 
-// Result is what Reduce comes to.
+// Result is the result of Reduce.
 type Result[R any] struct {
 	future *client.Future[R]
 	err    error
 }
 
-// Get waits for it.
+// Get waits for the result and returns it.
 func (r *Result[R]) Get(ctx context.Context) (R, error) {
 	var zero R
 	if r.err != nil {
 		return zero, r.err
 	}
 	v, err := r.future.Result(ctx)
-	return v, typed(err)
+	return v, withKind(err)
 }
 
-// Future is the result as an argument of tasks; nil if nothing could be submitted, which Get
-// explains.
+// Future returns the result as an argument of tasks; nil if no task could be submitted, for which Get returns the
+// error.
 func (r *Result[R]) Future() *client.Future[R] { return r.future }
 
-// Release gives the result up. It is idempotent.
+// Release releases the result. It may be called twice.
 func (r *Result[R]) Release() {
 	if r.future != nil {
 		r.future.Release()

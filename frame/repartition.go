@@ -2,6 +2,7 @@ package frame
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -10,18 +11,18 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// cut is the rows from From to To of partitions that follow each other.
+// cut is the range of rows From to To of consecutive partitions.
 type cut struct {
 	First    int // partition
 	From, To int64
 }
 
 var (
-	joined = client.Func3("millstream.frame.join", func(_ context.Context, batches []arrow.RecordBatch, from,
+	joinParts = client.Func3("millstream.frame.join", func(_ context.Context, batches []arrow.RecordBatch, from,
 		to int64) (arrow.RecordBatch, error) {
 		return join(batches, from, to)
 	})
-	deviceJoined = client.Func3("millstream.frame.device_join", deviceJoin)
+	deviceJoinParts = client.Func3("millstream.frame.device_join", deviceJoin)
 )
 
 // deviceJoin is join of batches on devices, through host memory.
@@ -49,13 +50,13 @@ func deviceJoin(ctx context.Context, parts []wire.Dict, from, to int64) (wire.Di
 	return out.value()
 }
 
-// join is the rows from and to, which count through all batches.
+// join returns the rows from and to, counted through all batches.
 func join(batches []arrow.RecordBatch, from, to int64) (arrow.RecordBatch, error) {
 	if len(batches) == 0 {
-		return nil, fmt.Errorf("frame: there is nothing to join")
+		return nil, fmt.Errorf("frame: no batches to join")
 	}
 	if from < 0 || to < from {
-		return nil, fmt.Errorf("frame: there are no rows %d to %d", from, to)
+		return nil, fmt.Errorf("frame: invalid range of rows %d to %d", from, to)
 	}
 	var slices []arrow.RecordBatch
 	defer func() { releaseAll(slices) }()
@@ -68,7 +69,7 @@ func join(batches []arrow.RecordBatch, from, to int64) (arrow.RecordBatch, error
 		at += n
 	}
 	if to > at {
-		return nil, fmt.Errorf("frame: rows up to %d are wanted and there are %d", to, at)
+		return nil, fmt.Errorf("frame: range of rows ends at %d, but there are %d", to, at)
 	}
 	out, err := concat(batches[0].Schema(), slices)
 	if err != nil {
@@ -77,7 +78,7 @@ func join(batches []arrow.RecordBatch, from, to int64) (arrow.RecordBatch, error
 	if out.NumRows() == 0 || len(slices) != 1 {
 		return out, nil
 	}
-	// A slice would keep the whole batch alive, and travel with it: a small one is copied.
+	// A slice would keep the whole batch alive and be sent with it: a small one is copied.
 	if rows := batches[0].NumRows(); len(batches) == 1 && out.NumRows()*2 < rows {
 		defer out.Release()
 		return detach(out)
@@ -85,7 +86,7 @@ func join(batches []arrow.RecordBatch, from, to int64) (arrow.RecordBatch, error
 	return out, nil
 }
 
-// detach is a copy that shares no memory.
+// detach returns a copy that shares no memory.
 func detach(b arrow.RecordBatch) (arrow.RecordBatch, error) {
 	half := b.NumRows() / 2
 	lo, hi := b.NewSlice(0, half), b.NewSlice(half, b.NumRows())
@@ -94,30 +95,30 @@ func detach(b arrow.RecordBatch) (arrow.RecordBatch, error) {
 	return concat(b.Schema(), []arrow.RecordBatch{lo, hi})
 }
 
-// Repartition returns the same rows in the same order in n partitions of equal length, but for a row. It waits for the
-// lengths of the partitions. Those of a frame on devices are joined in the memory of their workers.
+// Repartition returns the same rows in the same order in n partitions whose lengths differ by at most one row. It waits
+// for the lengths of the partitions. Those of a frame on devices are joined in the memory of their workers.
 func (f *Frame) Repartition(ctx context.Context, n int) (*Frame, error) {
 	if n < 1 {
-		return nil, fmt.Errorf("frame: Repartition into %d partitions: there must be one at least", n)
+		return nil, fmt.Errorf("frame: Repartition into %d partitions; use at least one", n)
 	}
 	if err := f.usable(); err != nil {
 		return nil, err
 	}
 	if f.NumPartitions() == 0 {
-		return nil, fmt.Errorf("frame: Repartition: the frame has no partition")
+		return nil, errors.New("frame: Repartition: frame without partitions")
 	}
 	rows, err := f.Rows(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if f.loc == Device {
-		out := submitCuts(ctx, f.c, deviceJoined, f.device, rows, n, client.WithWorkers(f.workers...))
-		return trustedDevice(f.c, f.schema, out, f.workers), nil
+		out := submitCuts(ctx, f.c, deviceJoinParts, f.device, rows, n, client.WithWorkers(f.workers...))
+		return newDeviceFrame(f.c, f.schema, out, f.workers), nil
 	}
-	return trusted(f.c, f.schema, submitCuts(ctx, f.c, joined, f.parts, rows, n)), nil
+	return newFrame(f.c, f.schema, submitCuts(ctx, f.c, joinParts, f.parts, rows, n)), nil
 }
 
-// submitCuts submits the join of each of n cuts of partitions of so many rows.
+// submitCuts submits the join of each of n cuts of partitions with the given numbers of rows.
 func submitCuts[B any](ctx context.Context, c *client.Client, join *client.Fn3[[]B, int64, int64, B],
 	parts []*client.Future[B], rows []int64, n int, opts ...client.Option) []*client.Future[B] {
 	out := make([]*client.Future[B], n)
@@ -127,13 +128,13 @@ func submitCuts[B any](ctx context.Context, c *client.Client, join *client.Fn3[[
 			args = append(args, parts[at])
 			have += rows[at]
 		}
-		// An empty partition has a key of its own too: keys are hashes of the arguments.
+		// Empty partitions have distinct keys as well, because keys are hashes of the arguments.
 		out[i] = join.Submit(ctx, c, client.List(args...), client.Val(x.From), client.Val(x.To), opts...)
 	}
 	return out
 }
 
-// cutEvenly divides partitions of so many rows among n.
+// cutEvenly divides partitions with the given numbers of rows into n cuts.
 func cutEvenly(rows []int64, n int) []cut {
 	var total int64
 	for _, r := range rows {

@@ -13,12 +13,12 @@ import (
 	"go.millstream.dev/internal/wire/arrowipc"
 )
 
-// encodeSchema is a schema as an Arrow IPC stream without batches: how it travels to tasks.
+// encodeSchema returns a schema as an Arrow IPC stream without batches, in which form it is sent to tasks.
 func encodeSchema(s *arrow.Schema) ([]byte, error) {
 	var out bytes.Buffer
 	w := ipc.NewWriter(&out, ipc.WithSchema(s))
 	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("frame: the schema %s cannot be encoded: %w", columns(s), err)
+		return nil, fmt.Errorf("frame: cannot encode schema %s: %w", columns(s), err)
 	}
 	return out.Bytes(), nil
 }
@@ -29,7 +29,7 @@ func decodeSchema(b []byte) (*arrow.Schema, error) {
 		r.Release()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("frame: a schema: %w", err)
+		return nil, fmt.Errorf("frame: decode schema: %w", err)
 	}
 	return s, nil
 }
@@ -38,13 +38,13 @@ func decodeSchema(b []byte) (*arrow.Schema, error) {
 var (
 	schemaOf = client.Func("millstream.frame.schema", func(_ context.Context, b arrow.RecordBatch) ([]byte, error) {
 		if b == nil {
-			return nil, schemaErrorf(-1, "the partition is nothing (nil): the function must return a record batch, "+
-				"an empty one if need be")
+			return nil, schemaErrorf(-1, "partition is nil; return a record batch, "+
+				"which may be empty")
 		}
 		return encodeSchema(b.Schema())
 	})
-	// checked is its first argument if that has the schema. The batch passes as it is.
-	checked = client.Func3("millstream.frame.checked", func(_ context.Context, b arrow.RecordBatch, schema []byte,
+	// checkSchema returns its first argument if that has the schema.
+	checkSchema = client.Func3("millstream.frame.checked", func(_ context.Context, b arrow.RecordBatch, schema []byte,
 		partition int) (arrow.RecordBatch, error) {
 		want, err := decodeSchema(schema)
 		if err != nil {
@@ -58,20 +58,20 @@ var (
 	})
 )
 
-// check tells what is wrong with a partition's schema.
+// check returns an error if a partition does not have the schema.
 func check(b arrow.RecordBatch, want *arrow.Schema, partition int) error {
 	if b == nil {
-		return schemaErrorf(partition, "the partition is nothing (nil): the function must return a record batch, an "+
-			"empty one if need be")
+		return schemaErrorf(partition, "partition is nil; return a record batch, which "+
+			"may be empty")
 	}
-	if d := differ(want, b.Schema()); d != "" {
+	if d := diffSchemas(want, b.Schema()); d != "" {
 		return schemaErrorf(partition, "%s", d)
 	}
 	return nil
 }
 
-// String describes the frame in one line: its partitions and its columns with their types. It does not wait for
-// anything.
+// String returns a description of the frame in one line: its partitions and its columns with their types. It does not
+// wait.
 func (f *Frame) String() string {
 	what := "Frame"
 	if f.loc == Device {

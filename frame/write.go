@@ -14,40 +14,39 @@ import (
 	"go.millstream.dev/client"
 )
 
-// WriteOptions specifies how WriteIPC and WriteCSV treat what is in the folder. The zero value writes into folders
-// without files of the format.
+// WriteOptions specifies how WriteIPC and WriteCSV treat existing files of a folder. The zero value writes only into
+// folders without files of the format.
 //
 // The files of a write are named part-00000-ID.arrow (or .csv) and so on, with an ID of the write, and listed in
-// _millstream.arrow.json (.csv.json), the manifest: ReadIPC and ReadCSV read the files of the manifest alone. Other
-// files in the folder are neither read nor removed. Files of another format are no obstacle.
+// _millstream.arrow.json (.csv.json), the manifest: ReadIPC and ReadCSV read only the files of the manifest. Other
+// files in the folder are neither read nor removed. Files of another format do not matter.
 //
-// Of several writes into one folder at the same time one succeeds, and the others return an error.
+// If several writes into one folder run concurrently, one succeeds, and the others return an error.
 type WriteOptions struct {
-	// Overwrite replaces the result that the folder has: readers see the old one until the new one is complete, and
-	// then the new one. The files of the old one are removed. By default a folder with files of the format is
-	// refused with ErrExists.
+	// Overwrite replaces the result in the folder: readers see the old one until the new one is complete, and then the
+	// new one. The files of the old one are removed. By default a folder with files of the format is an ErrExists.
 	Overwrite bool
 }
 
 const (
 	// abortTime bounds how long a write that has failed waits for its files to be removed.
 	abortTime = 15 * time.Second
-	// beginTime bounds how long a write whose context has ended waits for a task that may be making its folder. One
-	// that waits for a worker is cancelled.
+	// beginTime bounds how long a write whose context has ended waits for a task that may be creating its folder. One
+	// that waits for a worker is canceled.
 	beginTime = 2 * time.Second
 )
 
 // writeSet writes each partition to a file of its own as one set.
 func (f *Frame) writeSet(ctx context.Context, dir, ext string, opts WriteOptions,
-	write func(p client.Arg[arrow.RecordBatch], path string) *client.Future[written]) (_ []string, err error) {
+	write func(p client.Arg[arrow.RecordBatch], path string) *client.Future[writtenFile]) (_ []string, err error) {
 	if err := f.onHost("a file"); err != nil {
 		return nil, err
 	}
 	if dir == "" {
-		return nil, errors.New("frame: no folder is given")
+		return nil, errors.New("frame: no folder")
 	}
 	var id [8]byte
-	_, _ = rand.Read(id[:]) // it never fails
+	_, _ = rand.Read(id[:]) // never fails
 	s := fileSet{Dir: dir, Ext: ext, ID: hex.EncodeToString(id[:]), Overwrite: opts.Overwrite}
 	begun := prepareSet.Submit(ctx, f.c, client.Val(s), client.WithImpure())
 	defer begun.Release()
@@ -67,18 +66,18 @@ func (f *Frame) writeSet(ctx context.Context, dir, ext string, opts WriteOptions
 		}
 	}()
 	if _, err := begun.Result(ctx); err != nil {
-		return nil, typed(err)
+		return nil, withKind(err)
 	}
 	parts := make([]client.Arg[arrow.RecordBatch], len(f.parts))
 	for i, p := range f.parts {
 		parts[i] = p
 	}
-	if len(parts) == 0 { // a result without rows has a schema too
+	if len(parts) == 0 { // a result without rows still has a schema
 		empty := emptyBatch(f.schema)
 		defer empty.Release()
 		parts = append(parts, client.Val(empty))
 	}
-	futures := make([]*client.Future[written], len(parts))
+	futures := make([]*client.Future[writtenFile], len(parts))
 	for i, p := range parts {
 		futures[i] = write(p, filepath.Join(s.staging(), partName(i, s.ID, ext)))
 		running = append(running, futures[i])
@@ -86,18 +85,18 @@ func (f *Frame) writeSet(ctx context.Context, dir, ext string, opts WriteOptions
 	defer client.ReleaseAll(futures)
 	files, err := client.Gather(ctx, futures)
 	if err != nil {
-		return nil, typed(err)
+		return nil, withKind(err)
 	}
 	ended := commitSet.Submit(ctx, f.c, client.Val(s), client.Val(files), client.WithImpure())
 	running = append(running, ended)
 	defer ended.Release()
 	paths, err := ended.Result(ctx)
-	return paths, typed(err)
+	return paths, withKind(err)
 }
 
-// abortWrite stops the tasks of a write and removes what they have written, even if ctx has ended. It reports whether
-// the write had been complete.
-func (f *Frame) abortWrite(ctx context.Context, s fileSet, begun *client.Future[prepared],
+// abortWrite stops the tasks of a write and removes their files, even if ctx has ended. It reports whether the write
+// had been complete.
+func (f *Frame) abortWrite(ctx context.Context, s fileSet, begun *client.Future[preparation],
 	running []client.AnyFuture) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
 	defer cancel()
@@ -107,7 +106,7 @@ func (f *Frame) abortWrite(ctx context.Context, s fileSet, begun *client.Future[
 	begin, stop := context.WithTimeout(ctx, beginTime)
 	defer stop()
 	if _, err := begun.Result(begin); err != nil {
-		return false, f.c.Cancel(begun) // it has left nothing, or was never begun
+		return false, f.c.Cancel(begun) // it has left nothing, or has not started
 	}
 	aborted := abortSet.Submit(ctx, f.c, client.Val(s), begun, client.WithImpure())
 	defer aborted.Release()

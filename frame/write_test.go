@@ -24,7 +24,7 @@ type format struct {
 	ext   string
 	write func(f *Frame, ctx context.Context, dir string, opts WriteOptions) ([]string, error)
 	read  func(ctx context.Context, c *client.Client, path string) (*Frame, error)
-	save  func(b arrow.RecordBatch, path string) (written, error)
+	save  func(b arrow.RecordBatch, path string) (writtenFile, error)
 }
 
 var formats = []format{

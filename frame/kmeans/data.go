@@ -11,18 +11,17 @@ import (
 	"go.millstream.dev/internal/device/kernels/lloyd"
 )
 
-// part is one partition as the kernels take it: a slice for each column, in Arrow's own memory
-// where the types agree.
+// part is one partition in the form of the kernels: a slice for each column, in Arrow memory where the types agree.
 type part[T lloyd.Float] struct {
 	index   int
 	columns [][]T
 	labels  []int32
 }
 
-// rows is the number of rows.
+// rows returns the number of rows.
 func (p *part[T]) rows() int { return len(p.labels) }
 
-// slice is the columns of some rows.
+// slice returns the columns of a range of rows.
 func (p *part[T]) slice(from, to int) [][]T {
 	out := make([][]T, len(p.columns))
 	for i, c := range p.columns {
@@ -31,34 +30,34 @@ func (p *part[T]) slice(from, to int) [][]T {
 	return out
 }
 
-// isFloat32 tells whether all columns are float32.
+// isFloat32 reports whether all columns are float32.
 func isFloat32(s *arrow.Schema, names []string) (bool, error) {
 	all := true
 	for _, name := range names {
 		at := s.FieldIndices(name)
 		if len(at) != 1 {
 			return false, &frame.Error{Kind: frame.ErrSchema, Partition: -1,
-				Reason: fmt.Sprintf("there are %d columns %q", len(at), name)}
+				Reason: fmt.Sprintf("%d columns named %q, want one", len(at), name)}
 		}
 		t := s.Field(at[0]).Type
 		if !arrow.IsInteger(t.ID()) && t.ID() != arrow.FLOAT32 && t.ID() != arrow.FLOAT64 {
 			return false, &frame.Error{Kind: frame.ErrSchema, Partition: -1,
-				Reason: fmt.Sprintf("column %q is %v, and k-means needs numbers: name the columns that count "+
-					"(Options.Columns)", name, t)}
+				Reason: fmt.Sprintf("column %q has type %v, but k-means needs numbers; select columns with "+
+					"Options.Columns", name, t)}
 		}
 		all = all && t.ID() == arrow.FLOAT32
 	}
 	return all, nil
 }
 
-// newPart looks a batch's columns up. They must have no nulls.
+// newPart returns a part of the named columns of a batch. They must have no nulls.
 func newPart[T lloyd.Float](b arrow.RecordBatch, names []string, index int) (*part[T], error) {
 	p := &part[T]{index: index, columns: make([][]T, len(names)), labels: make([]int32, b.NumRows())}
 	for i, name := range names {
 		at := b.Schema().FieldIndices(name)
 		if len(at) != 1 {
 			return nil, &frame.Error{Kind: frame.ErrSchema, Partition: index,
-				Reason: fmt.Sprintf("there are %d columns %q", len(at), name)}
+				Reason: fmt.Sprintf("%d columns named %q, want one", len(at), name)}
 		}
 		c := b.Column(at[0])
 		if n := c.NullN(); n > 0 {
@@ -78,11 +77,11 @@ func newPart[T lloyd.Float](b arrow.RecordBatch, names []string, index int) (*pa
 
 func nullsError(partition int, name string, n int) error {
 	return &frame.Error{Kind: frame.ErrSchema, Partition: partition,
-		Reason: fmt.Sprintf("column %q has %d nulls, and k-means needs a number in every row: filter them out "+
-			"(frame.Col(%q).NotNull())", name, n, name)}
+		Reason: fmt.Sprintf("column %q has %d nulls, but k-means needs a number in every row; filter them out "+
+			"with frame.Col(%q).NotNull()", name, n, name)}
 }
 
-// numbers is a column as a slice: its own memory, or a converted copy.
+// numbers returns a column as a slice: its own memory, or a converted copy.
 func numbers[T lloyd.Float](c arrow.Array) ([]T, error) {
 	switch a := c.(type) {
 	case *array.Float64:
@@ -90,34 +89,35 @@ func numbers[T lloyd.Float](c arrow.Array) ([]T, error) {
 	case *array.Float32:
 		return floats[T](a.Float32Values()), nil
 	case *array.Int64:
-		return converted[T](a.Int64Values()), nil
+		return convert[T](a.Int64Values()), nil
 	case *array.Int32:
-		return converted[T](a.Int32Values()), nil
+		return convert[T](a.Int32Values()), nil
 	case *array.Int16:
-		return converted[T](a.Int16Values()), nil
+		return convert[T](a.Int16Values()), nil
 	case *array.Int8:
-		return converted[T](a.Int8Values()), nil
+		return convert[T](a.Int8Values()), nil
 	case *array.Uint64:
-		return converted[T](a.Uint64Values()), nil
+		return convert[T](a.Uint64Values()), nil
 	case *array.Uint32:
-		return converted[T](a.Uint32Values()), nil
+		return convert[T](a.Uint32Values()), nil
 	case *array.Uint16:
-		return converted[T](a.Uint16Values()), nil
+		return convert[T](a.Uint16Values()), nil
 	case *array.Uint8:
-		return converted[T](a.Uint8Values()), nil
+		return convert[T](a.Uint8Values()), nil
 	}
-	return nil, fmt.Errorf("it is %v, and k-means needs numbers", c.DataType())
+	return nil, fmt.Errorf("type %v, but k-means needs numbers", c.DataType())
 }
 
-// floats is the slice itself if it is of the type and aligned, as the kernels need it.
+// floats returns the slice itself if it has the type and is aligned, as the kernels need it, or a converted copy.
 func floats[T, F lloyd.Float](v []F) []T {
 	if same, ok := any(v).([]T); ok && uintptr(unsafe.Pointer(unsafe.SliceData(same)))%unsafe.Sizeof(*new(T)) == 0 {
 		return same
 	}
-	return converted[T](v)
+	return convert[T](v)
 }
 
-func converted[T lloyd.Float,
+// convert returns a copy of v with another type.
+func convert[T lloyd.Float,
 	V int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64](v []V) []T {
 	out := make([]T, len(v))
 	for i, x := range v {

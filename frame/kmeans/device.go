@@ -40,14 +40,14 @@ var deviceAlgorithm = frame.NewNative("millstream.kmeans.device",
 		return labels, *out, nil
 	})
 
-var devicePredicted = frame.NewMapWith("millstream.kmeans.device.predict",
+var devicePredict = frame.NewMapWith("millstream.kmeans.device.predict",
 	func(ctx context.Context, b *frame.DeviceBatch, a assignment) (*frame.DeviceBatch, error) {
 		d, err := task.CurrentDevice(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if n := len(a.Columns); n == 0 || len(a.Centres) == 0 || len(a.Centres)%n != 0 {
-			return nil, fmt.Errorf("kmeans: %d coordinates of centres with %d columns", len(a.Centres), n)
+			return nil, fmt.Errorf("kmeans: %d coordinates of centers with %d columns", len(a.Centres), n)
 		}
 		e, err := newDevice(ctx, d, []*frame.DeviceBatch{b}, []int{-1}, a.Columns, len(a.Centres)/len(a.Columns))
 		if err != nil {
@@ -67,7 +67,7 @@ type device struct {
 	narrow bool
 	index  []int
 	stream *cuda.Stream
-	far    *gpulloyd.Distances // of farthest, kept for the next time
+	far    *gpulloyd.Distances // of farthest, kept for reuse
 }
 
 var _ engine = (*device)(nil)
@@ -108,14 +108,14 @@ func newDevice(ctx context.Context, dev *task.Device, batches []*frame.DeviceBat
 	return e, nil
 }
 
-// deviceTypes are the kernels' names of Arrow's types.
+// deviceTypes are the names of Arrow types in the kernels.
 var deviceTypes = map[arrow.Type]string{
 	arrow.FLOAT32: "f32", arrow.FLOAT64: "f64",
 	arrow.INT8: "i8", arrow.INT16: "i16", arrow.INT32: "i32", arrow.INT64: "i64",
 	arrow.UINT8: "u8", arrow.UINT16: "u16", arrow.UINT32: "u32", arrow.UINT64: "u64",
 }
 
-// deviceColumn looks a column up. It must have no nulls.
+// deviceColumn returns the column of a batch with a name. It must have no nulls.
 func deviceColumn(ctx context.Context, b *frame.DeviceBatch, name string, partition int) (out gpulloyd.Column,
 	err error) {
 	c, err := b.Named(name)
@@ -132,7 +132,7 @@ func deviceColumn(ctx context.Context, b *frame.DeviceBatch, name string, partit
 	at := b.Schema().FieldIndices(name)[0]
 	out.Type = deviceTypes[b.Schema().Field(at).Type.ID()]
 	if out.Buffer = c.Values; out.Buffer == nil || out.Type == "" {
-		return out, fmt.Errorf("kmeans: column %q is not on a device, or of no type that is", name)
+		return out, fmt.Errorf("kmeans: column %q is not on a device, or of an unsupported type", name)
 	}
 	return out, nil
 }
@@ -145,11 +145,11 @@ func (e *device) close() {
 		e.r.Close()
 	}
 	if e.stream != nil {
-		_ = e.stream.Close() // what is enqueued still runs
+		_ = e.stream.Close() // enqueued work still runs
 	}
 }
 
-// labels are a partition's as a batch on the device.
+// labels returns the labels of a partition as a batch on the device.
 func (e *device) labels(part int) (*frame.DeviceBatch, error) {
 	return frame.NewDeviceBatch(LabelSchema, e.r.Rows(part), []frame.DeviceColumn{{Values: e.r.Labels(part)}})
 }
@@ -169,33 +169,33 @@ func (e *device) round(v float64) float64 {
 	return v
 }
 
-func (e *device) pass(ctx context.Context, shift, centres, all []float64) error {
-	got, err := e.r.Pass(ctx, shift, centres)
+func (e *device) pass(ctx context.Context, shift, centers, all []float64) error {
+	got, err := e.r.Pass(ctx, shift, centers)
 	for i, v := range got {
 		all[i] += v
 	}
 	return err
 }
 
-func (e *device) relabel(ctx context.Context, shift, centres []float64) error {
-	return e.r.Relabel(ctx, shift, centres)
+func (e *device) relabel(ctx context.Context, shift, centers []float64) error {
+	return e.r.Relabel(ctx, shift, centers)
 }
 
-func (e *device) inertia(ctx context.Context, centres []float64) (float64, error) {
-	return e.r.Inertia(ctx, centres)
+func (e *device) inertia(ctx context.Context, centers []float64) (float64, error) {
+	return e.r.Inertia(ctx, centers)
 }
 
 func (e *device) moments(ctx context.Context, shift, out []float64) error {
 	return e.r.Moments(ctx, shift, out)
 }
 
-func (e *device) farthest(ctx context.Context, centres []float64, n int) (all []far, err error) {
+func (e *device) farthest(ctx context.Context, centers []float64, n int) (all []far, err error) {
 	if e.far == nil {
 		if e.far, err = e.r.NewDistances(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if err := e.far.ToCentres(ctx, centres); err != nil {
+	if err := e.far.ToCentres(ctx, centers); err != nil {
 		return nil, err
 	}
 	for i, index := range e.index {
@@ -210,11 +210,11 @@ func (e *device) farthest(ctx context.Context, centres []float64, n int) (all []
 	return all, nil
 }
 
-// part is which of the rank's a partition of the frame is.
+// part returns the index among the partitions of the rank of a partition of the frame.
 func (e *device) part(partition int) (int, error) {
 	i := slices.Index(e.index, partition)
 	if i < 0 {
-		return 0, fmt.Errorf("kmeans: partition %d is another rank's", partition)
+		return 0, fmt.Errorf("kmeans: partition %d belongs to another rank", partition)
 	}
 	return i, nil
 }
@@ -235,7 +235,7 @@ func (e *device) bad(ctx context.Context) (int, error) {
 	return e.index[i]*e.d + j, nil
 }
 
-// deviceSeeds are the squared distances of rows on a GPU.
+// deviceSeeds has the squared distances of rows on a GPU.
 type deviceSeeds struct {
 	e       *device
 	closest *gpulloyd.Distances
@@ -285,7 +285,7 @@ func (s *deviceSeeds) find(ctx context.Context, partition int, value float64) (i
 }
 
 func (s *deviceSeeds) try(ctx context.Context, points, left []float64) error {
-	for t, d := range s.tried { // all are under way before the first is waited for
+	for t, d := range s.tried { // start all before waiting for the first
 		if err := d.ToPoint(ctx, points[t*s.e.d:(t+1)*s.e.d], s.closest); err != nil {
 			return err
 		}

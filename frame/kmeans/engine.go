@@ -2,55 +2,51 @@ package kmeans
 
 import "context"
 
-// engine has the rows of one rank and works on them where they are: on the CPU (host) or on a
-// GPU (device). The task's goroutine owns it. Centres, points and shift are numbers as the type
-// of the data has them (round), row by row.
+// engine has the rows of one rank and works on them where they are: on the CPU (host) or on a GPU (device). It is owned
+// by the goroutine of the task. Centers, points and shift are rounded to the type of the data (round), row by row.
 type engine interface {
-	// partitions are those of the rank.
+	// partitions returns the partitions of the rank.
 	partitions() []partition
-	// round is a number as the type of the data has it.
+	// round rounds a number to the type of the data.
 	round(v float64) float64
-	// pass gives every row the label of the nearest centre, the first of equally near ones, and
-	// adds to all: the sums of the rows of each centre, minus shift, then how many there are of
-	// each, then how many labels have changed.
-	pass(ctx context.Context, shift, centres, all []float64) error
+	// pass sets the label of every row to the nearest center, the first among equally near ones, and adds to all: the
+	// sums of the rows of each center, minus shift, then the number of rows of each, then the number of changed labels.
+	pass(ctx context.Context, shift, centers, all []float64) error
 	// relabel is pass without sums.
-	relabel(ctx context.Context, shift, centres []float64) error
-	// inertia is the sum of the squared distances of the rows to the centres of their labels.
-	inertia(ctx context.Context, centres []float64) (float64, error)
+	relabel(ctx context.Context, shift, centers []float64) error
+	// inertia returns the sum of the squared distances of the rows to the centers of their labels.
+	inertia(ctx context.Context, centers []float64) (float64, error)
 	// moments adds to out: the sums of the columns minus shift, then those of their squares.
 	moments(ctx context.Context, shift, out []float64) error
-	// farthest are the n rows that are farthest from the centres of their labels.
-	farthest(ctx context.Context, centres []float64, n int) ([]far, error)
-	// row sets out to a row of a partition that the rank has, and returns its label.
+	// farthest returns the n rows that are farthest from the centers of their labels.
+	farthest(ctx context.Context, centers []float64, n int) ([]far, error)
+	// row sets out to a row of a partition of the rank, and returns its label.
 	row(ctx context.Context, partition, row int, out []float64) (label int32, err error)
-	// bad is the least partition*columns+column that has a value which is not finite, -1 if none
-	// has.
+	// bad returns the lowest partition*columns+column with a value that is not finite, -1 if there is none.
 	bad(ctx context.Context) (int, error)
-	// seeds begins k-means++ with a first centre.
+	// seeds starts k-means++ with a first center.
 	seeds(ctx context.Context, first []float64, trials int) (seeds, error)
 }
 
-// seeds knows how far each row is from the nearest of the centres so far.
+// seeds has the distance of each row to the nearest of the centers so far.
 type seeds interface {
-	// potentials adds the sums of the squared distances of each partition to out, which has all
-	// of the frame.
+	// potentials adds the sums of the squared distances of each partition to out, which has an element for each
+	// partition of the frame.
 	potentials(ctx context.Context, out []float64) error
-	// find is the row of a partition at which the sum of its squared distances reaches a value.
+	// find returns the row of a partition at which the sum of its squared distances reaches a value.
 	find(ctx context.Context, partition int, value float64) (row int, err error)
-	// try adds what the potential of this rank comes to with each of the points, one after the
-	// other, to left.
+	// try adds the potential of this rank with each of the points, one at a time, to left.
 	try(ctx context.Context, points, left []float64) error
-	// keep makes a point that was tried one of the centres.
+	// keep makes a point that was tried one of the centers.
 	keep(trial int)
-	// close gives the memory back.
+	// close frees the memory.
 	close()
 }
 
-// partition is one of a frame's, by its number.
+// partition is a partition of a frame, by its number.
 type partition struct{ index, rows int }
 
-// far is a row and its distance from its centre.
+// far is a row and its distance from its center.
 type far struct {
 	distance       float64
 	partition, row int

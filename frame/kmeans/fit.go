@@ -2,6 +2,7 @@ package kmeans
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -9,11 +10,11 @@ import (
 	"go.millstream.dev/frame"
 )
 
-// world joins numbers of all ranks: what the algorithm needs of a clique.
+// world combines numbers of all ranks. It is the part of a clique that the algorithm needs.
 type world interface {
-	// sum adds the ranks' numbers up, in place; every rank calls it with as many.
+	// sum adds the numbers of the ranks, in place; every rank calls it with the same count.
 	sum(ctx context.Context, v []float64) error
-	// min takes the least of each.
+	// min takes the minimum of each.
 	min(ctx context.Context, v []float64) error
 	rank() (rank, size int)
 }
@@ -28,19 +29,19 @@ func (w ranks) min(ctx context.Context, v []float64) error {
 }
 func (w ranks) rank() (int, int) { return w.r.Rank(), w.r.Size() }
 
-// fitter is one rank's part in a fit. The task's goroutine owns it.
+// fitter is the part of one rank in a fit. It is owned by the goroutine of the task.
 type fitter struct {
 	w       world
 	p       params
 	d       int
 	total   int // partitions of the frame
 	e       engine
-	centres []float64 // row by row
+	centers []float64 // row by row
 	shift   []float64
 	rows    int64 // of all ranks
 }
 
-// result is what a fit comes to, the same on every rank.
+// result is the result of a fit, the same on every rank.
 type result struct {
 	Centres    []float64
 	Inertia    float64
@@ -53,7 +54,7 @@ func newFitter(w world, e engine, total int, p params) *fitter {
 	return &fitter{w: w, p: p, d: len(p.Columns), total: total, e: e}
 }
 
-// fit is scikit-learn's _kmeans_single_lloyd.
+// fit follows _kmeans_single_lloyd of scikit-learn.
 func (f *fitter) fit(ctx context.Context) (*result, error) {
 	counts := make([]float64, f.total) // rows by partition
 	for _, x := range f.e.partitions() {
@@ -66,9 +67,9 @@ func (f *fitter) fit(ctx context.Context) (*result, error) {
 		f.rows += int64(n)
 	}
 	if f.rows < int64(f.p.K) {
-		return nil, fmt.Errorf("kmeans: %d rows cannot be divided into %d groups", f.rows, f.p.K)
+		return nil, fmt.Errorf("kmeans: cannot divide %d rows into %d groups", f.rows, f.p.K)
 	}
-	if f.centres = append([]float64(nil), f.p.Init...); len(f.centres) == 0 {
+	if f.centers = append([]float64(nil), f.p.Init...); len(f.centers) == 0 {
 		if err := f.plusPlus(ctx, counts); err != nil {
 			return nil, err
 		}
@@ -89,13 +90,13 @@ func (f *fitter) fit(ctx context.Context) (*result, error) {
 			break
 		}
 	}
-	centres := f.cast()
-	if !out.Converged { // the labels are one move of the centres behind
-		if err := f.e.relabel(ctx, f.shift, centres); err != nil {
+	centers := f.cast()
+	if !out.Converged { // the labels are those before the last move of the centers
+		if err := f.e.relabel(ctx, f.shift, centers); err != nil {
 			return nil, err
 		}
 	}
-	local, err := f.e.inertia(ctx, centres)
+	local, err := f.e.inertia(ctx, centers)
 	if err != nil {
 		return nil, err
 	}
@@ -103,28 +104,28 @@ func (f *fitter) fit(ctx context.Context) (*result, error) {
 	if err := f.w.sum(ctx, inertia); err != nil {
 		return nil, err
 	}
-	out.Centres, out.Inertia = f.centres, inertia[0]
+	out.Centres, out.Inertia = f.centers, inertia[0]
 	return out, nil
 }
 
-// setShift puts the origin of the sums between the centres.
-func (f *fitter) setShift() { f.shift = shiftOf(f.e, f.centres, f.d) }
+// setShift sets the origin of the sums to the mean of the centers.
+func (f *fitter) setShift() { f.shift = shiftOf(f.e, f.centers, f.d) }
 
-func shiftOf(e engine, centres []float64, d int) []float64 {
-	k := len(centres) / d
+func shiftOf(e engine, centers []float64, d int) []float64 {
+	k := len(centers) / d
 	shift := make([]float64, d)
 	for j := range shift {
 		var sum float64
 		for c := range k {
-			sum += centres[c*d+j]
+			sum += centers[c*d+j]
 		}
 		shift[j] = e.round(sum / float64(k))
 	}
 	return shift
 }
 
-// cast is the centres as the type of the data has them.
-func (f *fitter) cast() []float64 { return cast(f.e, f.centres) }
+// cast returns the centers rounded to the type of the data.
+func (f *fitter) cast() []float64 { return cast(f.e, f.centers) }
 
 func cast(e engine, v []float64) []float64 {
 	out := make([]float64, len(v))
@@ -134,7 +135,7 @@ func cast(e engine, v []float64) []float64 {
 	return out
 }
 
-// tolerance is Tol times the mean variance of the columns.
+// tolerance returns Tol times the mean variance of the columns.
 func (f *fitter) tolerance(ctx context.Context) (float64, error) {
 	if f.p.Tol == 0 {
 		return 0, nil
@@ -155,14 +156,14 @@ func (f *fitter) tolerance(ctx context.Context) (float64, error) {
 	return f.p.Tol * variance / float64(d), f.finite(ctx, variance)
 }
 
-// iterate moves rows to the nearest centres and centres to the middle of their rows. It returns
-// how many rows have moved, and the sum of the squared moves of the centres.
+// iterate moves rows to the nearest centers and centers to the mean of their rows. It returns the number of rows that
+// have moved, and the sum of the squared moves of the centers.
 func (f *fitter) iterate(ctx context.Context, first bool) (changed, moved float64, err error) {
-	centres := f.cast()
+	centers := f.cast()
 	k, d := f.p.K, f.d
 	all := make([]float64, k*d+k+1)
 	sums, counts := all[:k*d], all[k*d:k*d+k]
-	if err := f.e.pass(ctx, f.shift, centres, all); err != nil {
+	if err := f.e.pass(ctx, f.shift, centers, all); err != nil {
 		return 0, 0, err
 	}
 	if err := f.w.sum(ctx, all); err != nil {
@@ -177,7 +178,7 @@ func (f *fitter) iterate(ctx context.Context, first bool) (changed, moved float6
 			return 0, 0, err
 		}
 	}
-	if err := f.relocate(ctx, centres, sums, counts); err != nil {
+	if err := f.relocate(ctx, centers, sums, counts); err != nil {
 		return 0, 0, err
 	}
 	largest := 0
@@ -188,20 +189,20 @@ func (f *fitter) iterate(ctx context.Context, first bool) (changed, moved float6
 	}
 	for c := range k {
 		from := c
-		if counts[c] == 0 { // as scikit-learn: somewhere sensible
+		if counts[c] == 0 { // as scikit-learn does
 			from = largest
 		}
 		for j := range d {
 			v := f.shift[j] + sums[from*d+j]/counts[from]
-			e := v - f.centres[c*d+j]
+			e := v - f.centers[c*d+j]
 			moved += e * e
-			f.centres[c*d+j] = v
+			f.centers[c*d+j] = v
 		}
 	}
 	return all[k*d+k], moved, nil
 }
 
-// finite looks for the value that has spoilt a sum, and is the same error on every rank.
+// finite returns an error that names the value that has made a sum infinite or NaN, the same on every rank.
 func (f *fitter) finite(ctx context.Context, sum float64) error {
 	if !math.IsNaN(sum) && !math.IsInf(sum, 0) {
 		return nil
@@ -218,7 +219,7 @@ func (f *fitter) finite(ctx context.Context, sum float64) error {
 		return err
 	}
 	if at[0] == math.MaxFloat64 {
-		return fmt.Errorf("kmeans: the numbers are too large: their squares are not finite")
+		return errors.New("kmeans: values are too large: their squares are not finite")
 	}
 	n := int(at[0])
 	return &frame.Error{Kind: frame.ErrSchema, Partition: n / f.d,

@@ -92,7 +92,7 @@ func (g *golden) batches(n int) []arrow.RecordBatch {
 }
 
 // check compares a fit with scikit-learn's.
-func (g *golden) check(t *testing.T, what string, centres [][]float64, labels []int32, inertia float64,
+func (g *golden) check(t *testing.T, what string, centers [][]float64, labels []int32, inertia float64,
 	iterations int) {
 	t.Helper()
 	if math.Abs(inertia-g.Inertia) > 1e-6*g.Inertia {
@@ -116,8 +116,8 @@ func (g *golden) check(t *testing.T, what string, centres [][]float64, labels []
 	}
 	for c := range g.Centres {
 		for j := range g.Centres[c] {
-			if math.Abs(centres[c][j]-g.Centres[c][j]) > tolerance*(1+math.Abs(g.Centres[c][j])) {
-				t.Errorf("%s, %s: centre %d is %v, scikit-learn %v", g.Name, what, c, centres[c], g.Centres[c])
+			if math.Abs(centers[c][j]-g.Centres[c][j]) > tolerance*(1+math.Abs(g.Centres[c][j])) {
+				t.Errorf("%s, %s: center %d is %v, scikit-learn %v", g.Name, what, c, centers[c], g.Centres[c])
 				break
 			}
 		}
@@ -218,7 +218,7 @@ func alongside(t *testing.T, g *golden, nranks, nparts, threads int) ([]result, 
 	return results, labels, nil
 }
 
-// The same labels, centres and inertia as scikit-learn, however the rows are spread over
+// The same labels, centers and inertia as scikit-learn, however the rows are spread over
 // partitions, ranks and threads.
 func TestGolden(t *testing.T) { checkGoldens(t, goldens(t)) }
 
@@ -232,17 +232,17 @@ func checkGoldens(t *testing.T, all []golden) {
 				continue
 			}
 			for _, r := range results {
-				var centres [][]float64
+				var centers [][]float64
 				for c := range g.K {
-					centres = append(centres, r.Centres[c*len(g.X):(c+1)*len(g.X)])
+					centers = append(centers, r.Centres[c*len(g.X):(c+1)*len(g.X)])
 				}
-				g.check(t, lloyd.Kernel(), centres, labels, r.Inertia, r.Iterations)
+				g.check(t, lloyd.Kernel(), centers, labels, r.Inertia, r.Iterations)
 			}
 		}
 	}
 }
 
-// A seed gives the initial centres that scikit-learn's kmeans_plusplus gives.
+// A seed gives the initial centers that scikit-learn's kmeans_plusplus gives.
 func TestPlusPlus(t *testing.T) {
 	for _, g := range goldens(t) {
 		if g.PlusPlus == nil {
@@ -263,8 +263,8 @@ func TestPlusPlus(t *testing.T) {
 		}
 		for c, want := range g.PlusPlus {
 			for j, w := range want {
-				if got := f.centres[c*f.d+j]; math.Abs(got-w) > 1e-6 {
-					t.Errorf("%s: centre %d is %v, want %v", g.Name, c, f.centres[c*f.d:(c+1)*f.d], want)
+				if got := f.centers[c*f.d+j]; math.Abs(got-w) > 1e-6 {
+					t.Errorf("%s: center %d is %v, want %v", g.Name, c, f.centers[c*f.d:(c+1)*f.d], want)
 					break
 				}
 			}

@@ -8,17 +8,17 @@ import (
 	"go.millstream.dev/internal/device/kernels/lloyd"
 )
 
-// chunkRows is how many rows a thread takes at once.
+// chunkRows is the number of rows of a chunk.
 const chunkRows = 1 << 16
 
-// chunk is some rows of a partition.
+// chunk is a range of rows of a partition.
 type chunk[T lloyd.Float] struct {
 	part     *part[T]
 	from, to int
 }
 
-// thread is what one of the rank's threads has: always the same chunks, so that the order of
-// sums is the same in every run, and their sums.
+// thread has the chunks of one thread of the rank and their sums. The chunks are always the same, so that the order of
+// sums is the same in every run.
 type thread[T lloyd.Float] struct {
 	chunks  []chunk[T]
 	sums    []float64
@@ -28,7 +28,7 @@ type thread[T lloyd.Float] struct {
 	moments []float64
 }
 
-// host is the engine of rows in host memory. Its threads work only within each.
+// host is the engine of rows in host memory. Its threads run only within each.
 type host[T lloyd.Float] struct {
 	d       int
 	parts   []*part[T]
@@ -75,8 +75,8 @@ func (h *host[T]) partitions() []partition {
 
 func (h *host[T]) round(v float64) float64 { return float64(T(v)) }
 
-// typed is numbers of the type, which they have been rounded to.
-func (h *host[T]) typed(v []float64) []T {
+// convert converts numbers that were rounded to the type to it.
+func (h *host[T]) convert(v []float64) []T {
 	out := make([]T, len(v))
 	for i, x := range v {
 		out[i] = T(x)
@@ -84,15 +84,15 @@ func (h *host[T]) typed(v []float64) []T {
 	return out
 }
 
-func (h *host[T]) pass(_ context.Context, shift, centres, all []float64) error {
-	s, at := h.typed(shift), h.typed(centres)
+func (h *host[T]) pass(_ context.Context, shift, centers, all []float64) error {
+	s, at := h.convert(shift), h.convert(centers)
 	h.each(func(t *thread[T]) {
 		t.changed = 0
 		for _, c := range t.chunks {
 			t.changed += lloyd.Pass(c.part.slice(c.from, c.to), at, s, c.part.labels[c.from:c.to], t.sums, t.counts)
 		}
 	})
-	counts := all[len(centres):]
+	counts := all[len(centers):]
 	for _, t := range h.threads {
 		for i, s := range t.sums {
 			all[i] += s
@@ -105,8 +105,8 @@ func (h *host[T]) pass(_ context.Context, shift, centres, all []float64) error {
 	return nil
 }
 
-func (h *host[T]) relabel(_ context.Context, shift, centres []float64) error {
-	s, at := h.typed(shift), h.typed(centres)
+func (h *host[T]) relabel(_ context.Context, shift, centers []float64) error {
+	s, at := h.convert(shift), h.convert(centers)
 	h.each(func(t *thread[T]) {
 		for _, c := range t.chunks {
 			lloyd.Pass(c.part.slice(c.from, c.to), at, s, c.part.labels[c.from:c.to], nil, nil)
@@ -115,8 +115,8 @@ func (h *host[T]) relabel(_ context.Context, shift, centres []float64) error {
 	return nil
 }
 
-func (h *host[T]) inertia(_ context.Context, centres []float64) (sum float64, err error) {
-	at := h.typed(centres)
+func (h *host[T]) inertia(_ context.Context, centers []float64) (sum float64, err error) {
+	at := h.convert(centers)
 	h.each(func(t *thread[T]) {
 		t.value = 0
 		for _, c := range t.chunks {
@@ -130,7 +130,7 @@ func (h *host[T]) inertia(_ context.Context, centres []float64) (sum float64, er
 }
 
 func (h *host[T]) moments(_ context.Context, shift, out []float64) error {
-	s, d := h.typed(shift), h.d
+	s, d := h.convert(shift), h.d
 	h.each(func(t *thread[T]) {
 		t.moments = make([]float64, 2*d)
 		for _, c := range t.chunks {
@@ -154,11 +154,11 @@ func (h *host[T]) moments(_ context.Context, shift, out []float64) error {
 	return nil
 }
 
-func (h *host[T]) farthest(_ context.Context, centres []float64, n int) ([]far, error) {
+func (h *host[T]) farthest(_ context.Context, centers []float64, n int) ([]far, error) {
 	var all []far
-	at := h.typed(centres)
+	at := h.convert(centers)
 	for _, p := range h.parts {
-		// The distances to the centres of the labels: one centre after the other.
+		// Compute the distances to the centers of the labels, one center after the other.
 		best := make([]float64, p.rows())
 		one := make([]float64, p.rows())
 		for c := range len(at) / h.d {
@@ -182,7 +182,7 @@ func (h *host[T]) find(partition int) (*part[T], error) {
 			return p, nil
 		}
 	}
-	return nil, fmt.Errorf("kmeans: partition %d is another rank's", partition)
+	return nil, fmt.Errorf("kmeans: partition %d belongs to another rank", partition)
 }
 
 func (h *host[T]) row(_ context.Context, partition, row int, out []float64) (int32, error) {

@@ -6,16 +6,16 @@ import (
 	"go.millstream.dev/internal/device/kernels/lloyd"
 )
 
-// hostSeeds are the squared distances of rows in host memory.
+// hostSeeds has the squared distances of rows in host memory.
 type hostSeeds[T lloyd.Float] struct {
 	h       *host[T]
 	closest [][]float64   // by partition
-	tried   [][][]float64 // by trial: what closest would become
+	tried   [][][]float64 // by trial: closest with the tried point
 }
 
 func (h *host[T]) seeds(_ context.Context, first []float64, trials int) (seeds, error) {
 	s := &hostSeeds[T]{h: h, closest: make([][]float64, len(h.parts)), tried: make([][][]float64, trials)}
-	at := h.typed(first)
+	at := h.convert(first)
 	for i, p := range h.parts {
 		s.closest[i] = make([]float64, p.rows())
 		lloyd.Distances(p.columns, at, s.closest[i])
@@ -48,7 +48,7 @@ func (s *hostSeeds[T]) find(_ context.Context, partition int, value float64) (in
 	return 0, err
 }
 
-// reach is where the sum of numbers reaches a value, the last one if it never does.
+// reach returns the index at which the sum of numbers reaches a value, the last one if it never does.
 func reach(v []float64, value float64) int {
 	var sum float64
 	for i, e := range v {
@@ -62,7 +62,7 @@ func reach(v []float64, value float64) int {
 func (s *hostSeeds[T]) try(_ context.Context, points, left []float64) error {
 	d := s.h.d
 	for t := range s.tried {
-		at := s.h.typed(points[t*d : (t+1)*d])
+		at := s.h.convert(points[t*d : (t+1)*d])
 		for i, p := range s.h.parts {
 			now := s.tried[t][i]
 			lloyd.Distances(p.columns, at, now)

@@ -2,6 +2,7 @@ package kmeans
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -15,21 +16,21 @@ import (
 	"go.millstream.dev/internal/device/kernels/lloyd"
 )
 
-// Model is what a fit has found.
+// Model is the result of a fit.
 type Model struct {
-	// Columns are those that count, Centres the middles of the groups in their order.
+	// Columns are the columns of the fit, Centres the centers of the groups, with coordinates in the order of Columns.
 	Columns []string
 	Centres [][]float64
-	// Inertia is the sum of the squared distances of all rows to their centres.
+	// Inertia is the sum of the squared distances of all rows to their centers.
 	Inertia float64
-	// Iterations is how many it took; Converged tells that the last one changed no label.
+	// Iterations is the number of iterations; Converged reports whether the last one changed no label.
 	Iterations int
 	Converged  bool
-	// Rows is how many rows the frame had.
+	// Rows is the number of rows of the frame.
 	Rows int64
 }
 
-// LabelSchema is that of frames of labels: one column "label", the number of each row's group.
+// LabelSchema is the schema of frames of labels: one column "label", the number of each row's group.
 var LabelSchema = arrow.NewSchema([]arrow.Field{{Name: "label", Type: arrow.PrimitiveTypes.Int32}}, nil)
 
 var algorithm = frame.NewNative("millstream.kmeans", func(ctx context.Context, r *clique.Rank,
@@ -42,7 +43,7 @@ var algorithm = frame.NewNative("millstream.kmeans", func(ctx context.Context, r
 	if err != nil {
 		return nil, result{}, err
 	}
-	// A rank without partitions follows the others with any type: only sums travel.
+	// A rank without partitions may use any type: only sums are exchanged.
 	if narrow {
 		return run[float32](ctx, ranks{r}, parts, p)
 	}
@@ -81,29 +82,29 @@ func labelBatch(labels []int32) arrow.RecordBatch {
 	return array.NewRecordBatch(LabelSchema, []arrow.Array{c}, int64(len(labels)))
 }
 
-// Fit finds groups in a frame. On a frame on devices it is the same algorithm, by kernels on the devices that have
+// Fit finds groups in a frame. On a frame on devices it runs the same algorithm with kernels on the devices that have
 // the partitions: sums are added in another order, and so differ in their last bits.
 func Fit(ctx context.Context, f *frame.Frame, opts Options) (*Model, error) {
 	m, _, err := fit(ctx, f, opts, false)
 	return m, err
 }
 
-// FitPredict is Fit, and the groups of the frame's rows: a frame of LabelSchema with the same
-// partitions in the same location.
+// FitPredict is Fit that also returns the groups of the rows: a frame of LabelSchema with the same partitions in the
+// same location.
 func FitPredict(ctx context.Context, f *frame.Frame, opts Options) (*Model, *frame.Frame, error) {
 	return fit(ctx, f, opts, true)
 }
 
 func fit(ctx context.Context, f *frame.Frame, opts Options, labels bool) (*Model, *frame.Frame, error) {
-	p, run, err := prepared(f.Schema(), opts, labels)
+	p, run, err := prepare(f.Schema(), opts, labels)
 	if err != nil {
 		return nil, nil, err
 	}
 	by := algorithm
 	if f.Location() == frame.Device {
 		by = deviceAlgorithm
-		// Only sums travel, in host memory: an order of reductions of our own keeps NCCL out, whose
-		// start takes longer than a fit.
+		// Only sums are exchanged, in host memory: the deterministic order of reductions excludes NCCL, whose start
+		// takes longer than a fit.
 		run.Form.Deterministic = run.Form.Deterministic || run.Form.Backend == clique.Auto
 	}
 	out, results, err := by.Run(ctx, f, p, run)
@@ -114,8 +115,8 @@ func fit(ctx context.Context, f *frame.Frame, opts Options, labels bool) (*Model
 	return m, out, err
 }
 
-// prepared is what ranks are told, and how they run.
-func prepared(schema *arrow.Schema, opts Options, labels bool) (params, frame.NativeOptions, error) {
+// prepare returns the parameters of the ranks, and the options of the run.
+func prepare(schema *arrow.Schema, opts Options, labels bool) (params, frame.NativeOptions, error) {
 	columns := slices.Clone(opts.Columns)
 	if len(columns) == 0 {
 		for _, x := range schema.Fields() {
@@ -136,12 +137,12 @@ func prepared(schema *arrow.Schema, opts Options, labels bool) (params, frame.Na
 	return p, run, nil
 }
 
-// modelOf is what a rank has found, for the user.
+// modelOf converts the result of a rank to a Model.
 func modelOf(p params, r result) (*Model, error) {
 	m := &Model{Columns: p.Columns, Inertia: r.Inertia, Iterations: r.Iterations, Converged: r.Converged, Rows: r.Rows}
 	d := len(p.Columns)
 	if len(r.Centres) != p.K*d {
-		return nil, fmt.Errorf("kmeans: %d coordinates came back for %d centres", len(r.Centres), p.K)
+		return nil, fmt.Errorf("kmeans: got %d coordinates for %d centers", len(r.Centres), p.K)
 	}
 	for c := range p.K {
 		m.Centres = append(m.Centres, r.Centres[c*d:(c+1)*d])
@@ -149,21 +150,21 @@ func modelOf(p params, r result) (*Model, error) {
 	return m, nil
 }
 
-// Predict gives every row of a frame the number of the nearest centre: a frame of LabelSchema
-// with the same partitions in the same location. The frame needs the model's columns, and may have others.
+// Predict returns the number of the nearest center for every row of a frame: a frame of LabelSchema with the same
+// partitions in the same location. The frame must have the columns of the model, and may have others.
 func (m *Model) Predict(ctx context.Context, f *frame.Frame) (*frame.Frame, error) {
 	a, err := m.assignment(f.Schema())
 	if err != nil {
 		return nil, err
 	}
-	by := predicted
+	by := predict
 	if f.Location() == frame.Device {
-		by = devicePredicted
+		by = devicePredict
 	}
 	return f.Map(ctx, by(client.Val(a)), LabelSchema)
 }
 
-// assignment is the model as it travels to workers.
+// assignment returns the model in the form in which it is sent to workers.
 func (m *Model) assignment(schema *arrow.Schema) (assignment, error) {
 	a := assignment{Columns: m.Columns}
 	if _, err := isFloat32(schema, m.Columns); err != nil {
@@ -171,13 +172,13 @@ func (m *Model) assignment(schema *arrow.Schema) (assignment, error) {
 	}
 	for i, c := range m.Centres {
 		if len(c) != len(m.Columns) {
-			return a, fmt.Errorf("kmeans: centre %d has %d coordinates and there are %d columns", i, len(c),
+			return a, fmt.Errorf("kmeans: center %d has %d coordinates for %d columns", i, len(c),
 				len(m.Columns))
 		}
 		a.Centres = append(a.Centres, c...)
 	}
 	if len(a.Centres) == 0 {
-		return a, fmt.Errorf("kmeans: the model has no centres")
+		return a, errors.New("kmeans: model has no centers")
 	}
 	return a, nil
 }
@@ -187,7 +188,7 @@ type assignment struct {
 	Centres []float64
 }
 
-var predicted = frame.NewMapWith("millstream.kmeans.predict",
+var predict = frame.NewMapWith("millstream.kmeans.predict",
 	func(ctx context.Context, b arrow.RecordBatch, a assignment) (arrow.RecordBatch, error) {
 		narrow, err := isFloat32(b.Schema(), a.Columns)
 		switch {
@@ -201,7 +202,7 @@ var predicted = frame.NewMapWith("millstream.kmeans.predict",
 
 func assign[T lloyd.Float](ctx context.Context, b arrow.RecordBatch, a assignment) (arrow.RecordBatch, error) {
 	if n := len(a.Columns); n == 0 || len(a.Centres)%n != 0 {
-		return nil, fmt.Errorf("kmeans: %d coordinates of centres with %d columns", len(a.Centres), n)
+		return nil, fmt.Errorf("kmeans: %d coordinates of centers with %d columns", len(a.Centres), n)
 	}
 	x, err := newPart[T](b, a.Columns, -1)
 	if err != nil {

@@ -61,7 +61,7 @@ func TestCluster(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			ctx, c := connect(t, mode)
 			for _, g := range goldens(t) {
-				if mode == cluster.Processes && g.Name != "given centres, float32" && g.Name != "k-means++, seed 42" {
+				if mode == cluster.Processes && g.Name != "given centers, float32" && g.Name != "k-means++, seed 42" {
 					continue // the rest is the same
 				}
 				f, err := frame.FromBatches(ctx, c, g.batches(3))
@@ -80,7 +80,7 @@ func TestCluster(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if g.Name != "one iteration" && m.Converged { // else the centres have moved since
+				if g.Name != "one iteration" && m.Converged { // else the centers have moved since
 					for i, l := range labelsOf(t, ctx, again) {
 						if l != g.Labels[i] {
 							t.Errorf("%s: predicted label %d of row %d, want %d", g.Name, l, i, g.Labels[i])
@@ -143,10 +143,10 @@ func TestErrors(t *testing.T) {
 		{"too few rows", plain, Options{K: 6, Columns: x}, nil, []string{"5 rows", "6 groups"}},
 		{"no group", plain, Options{K: -1, Columns: x}, nil, []string{"-1 groups"}},
 		{"no iteration", plain, Options{MaxIter: -1, Columns: x}, nil, []string{"-1 iterations"}},
-		{"another number of centres", plain, Options{K: 3, Init: [][]float64{{1}}, Columns: x}, nil,
-			[]string{"1 initial centres for 3 groups"}},
-		{"centres of another space", plain, Options{Init: [][]float64{{1, 2}}, Columns: x}, nil,
-			[]string{"centre 0 has 2 coordinates"}},
+		{"another number of centers", plain, Options{K: 3, Init: [][]float64{{1}}, Columns: x}, nil,
+			[]string{"1 initial centers for 3 groups"}},
+		{"centers of another space", plain, Options{Init: [][]float64{{1, 2}}, Columns: x}, nil,
+			[]string{"center 0 has 2 coordinates"}},
 	} {
 		_, err := Fit(ctx, tc.f, tc.opts)
 		if err == nil || tc.kind != nil && !errors.Is(err, tc.kind) {
@@ -164,8 +164,8 @@ func TestErrors(t *testing.T) {
 	if err != nil || m.Rows != 5 || math.Abs(m.Inertia-2*(0.5+2)) > 1e-9 || !m.Converged {
 		t.Errorf("model %+v, %v", m, err)
 	}
-	if _, err := (&Model{Columns: x}).Predict(ctx, plain); err == nil || !strings.Contains(err.Error(), "no centres") {
-		t.Errorf("a model without centres: %v", err)
+	if _, err := (&Model{Columns: x}).Predict(ctx, plain); err == nil || !strings.Contains(err.Error(), "no centers") {
+		t.Errorf("a model without centers: %v", err)
 	}
 	if _, err := (&Model{Columns: x, Centres: [][]float64{{1, 2}}}).Predict(ctx, plain); err == nil ||
 		!strings.Contains(err.Error(), "2 coordinates") {

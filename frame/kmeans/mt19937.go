@@ -1,7 +1,7 @@
 package kmeans
 
-// mt19937 is the generator of numpy's RandomState, so that a seed gives scikit-learn's
-// centres: the Mersenne twister of 19937 bits.
+// mt19937 is the generator of numpy's RandomState, the Mersenne twister of 19937 bits, so that a seed gives the centers
+// of scikit-learn.
 type mt19937 struct {
 	state [624]uint32
 	at    int
@@ -36,7 +36,7 @@ func (m *mt19937) next() uint32 {
 	return y ^ y>>18
 }
 
-// float is numpy's random_sample: 53 bits between 0 and 1.
+// float implements numpy's random_sample: 53 bits between 0 and 1.
 func (m *mt19937) float() float64 {
 	a, b := m.next()>>5, m.next()>>6
 	return (float64(a)*67108864 + float64(b)) / 9007199254740992

@@ -1,48 +1,47 @@
 package kmeans
 
 import (
+	"errors"
 	"fmt"
 
 	"go.millstream.dev/clique"
 )
 
-// Defaults of Options: scikit-learn's.
+// Defaults of Options, as in scikit-learn.
 const (
 	DefaultK       = 8
 	DefaultMaxIter = 300
 	DefaultTol     = 1e-4
 )
 
-// Options say what to look for. The zero value is useful.
+// Options specifies a fit. The zero value is useful.
 type Options struct {
 	// K is the number of groups (default DefaultK).
 	K int
-	// Columns are those that count, all numbers (default: all columns). Columns that are all
-	// float32 are worked on as such, others as float64.
+	// Columns are the columns of the fit, which must be numbers (default: all columns). If all are float32 the fit uses
+	// float32, otherwise float64.
 	Columns []string
-	// Init are the centres to begin with, K of them (default: k-means++).
+	// Init are the K initial centers (default: k-means++).
 	Init [][]float64
-	// Seed is that of k-means++: scikit-learn's random_state, with the same centres.
+	// Seed is the seed of k-means++: random_state of scikit-learn, with the same centers.
 	Seed uint32
 	// MaxIter bounds the iterations (default DefaultMaxIter).
 	MaxIter int
-	// Tol ends the iterations when the squared moves of the centres add up to no more than it
-	// times the mean variance of the columns (default DefaultTol; negative: only when no label
-	// changes).
+	// Tol ends the iterations when the sum of the squared moves of the centers is at most Tol times the mean variance
+	// of the columns (default DefaultTol; negative: only when no label changes).
 	Tol float64
-	// Clique is that of the workers (default: formed for the fit, of those that have
-	// partitions).
+	// Clique is the clique of the workers (default: formed for the fit, of those that have partitions).
 	Clique *clique.Clique
-	// Form are the options of the clique that is formed.
+	// Form are the options of the clique that is formed for the fit.
 	Form clique.Options
 }
 
-// params is what travels to the ranks.
+// params are the parameters that are sent to the ranks.
 type params struct {
 	K, MaxIter int
 	Tol        float64
 	Columns    []string
-	Init       []float64 // row by row; empty: k-means++
+	Init       []float64 // row by row; empty for k-means++
 	Seed       uint32
 	Labels     bool
 }
@@ -66,17 +65,17 @@ func (o Options) params(columns []string) (params, error) {
 	const most = 1 << 20
 	switch {
 	case p.K < 1 || p.K > most:
-		return p, fmt.Errorf("kmeans: %d groups: there must be between 1 and %d", p.K, most)
+		return p, fmt.Errorf("kmeans: %d groups; use between 1 and %d", p.K, most)
 	case p.MaxIter < 1:
-		return p, fmt.Errorf("kmeans: %d iterations: there must be one at least", p.MaxIter)
+		return p, fmt.Errorf("kmeans: %d iterations; use at least one", p.MaxIter)
 	case len(columns) == 0:
-		return p, fmt.Errorf("kmeans: there is no column")
+		return p, errors.New("kmeans: no columns")
 	case len(o.Init) > 0 && len(o.Init) != p.K:
-		return p, fmt.Errorf("kmeans: there are %d initial centres for %d groups", len(o.Init), p.K)
+		return p, fmt.Errorf("kmeans: %d initial centers for %d groups", len(o.Init), p.K)
 	}
 	for i, c := range o.Init {
 		if len(c) != len(columns) {
-			return p, fmt.Errorf("kmeans: initial centre %d has %d coordinates and there are %d columns", i, len(c),
+			return p, fmt.Errorf("kmeans: initial center %d has %d coordinates for %d columns", i, len(c),
 				len(columns))
 		}
 		p.Init = append(p.Init, c...)

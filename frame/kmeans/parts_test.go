@@ -124,14 +124,14 @@ func TestEmptyCenters(t *testing.T) {
 		{[]float64{0, 8, 0, 0, 4, 0, 2}, "[2 2 2]"}, {[]float64{6, 8, 4, 3, 1, 2, 2}, "[2 8 2]"},
 	} {
 		m := &model{sums: c.sums}
-		f := &fitter{w: alone{}, e: m, d: 1, p: params{K: 3}, shift: []float64{0}, centres: []float64{0, 0, 0}}
+		f := &fitter{w: alone{}, e: m, d: 1, p: params{K: 3}, shift: []float64{0}, centers: []float64{0, 0, 0}}
 		changed, moved, err := f.iterate(t.Context(), true)
 		var want float64
-		for _, v := range f.centres {
+		for _, v := range f.centers {
 			want += v * v
 		}
-		if err != nil || changed != 2 || moved != want || fmt.Sprint(f.centres) != c.want {
-			t.Errorf("sums %v: got centers %v, moved %v, changed %v, %v, want %s", c.sums, f.centres, moved, changed,
+		if err != nil || changed != 2 || moved != want || fmt.Sprint(f.centers) != c.want {
+			t.Errorf("sums %v: got centers %v, moved %v, changed %v, %v, want %s", c.sums, f.centers, moved, changed,
 				err, c.want)
 		}
 	}
@@ -174,7 +174,7 @@ func TestPlusPlusTakesTheBest(t *testing.T) {
 		if err := f.plusPlus(t.Context(), []float64{4}); err != nil {
 			t.Fatal(err)
 		}
-		if fmt.Sprint(s.kept) != fmt.Sprint([]int{c.want}) || s.closed != 1 || len(f.centres) != 2 {
+		if fmt.Sprint(s.kept) != fmt.Sprint([]int{c.want}) || s.closed != 1 || len(f.centers) != 2 {
 			t.Errorf("left %v: kept %v, closed %d times, want %d and once", c.left, s.kept, s.closed, c.want)
 		}
 	}
@@ -268,8 +268,8 @@ func TestParams(t *testing.T) {
 		{Options{K: 1 << 20}, x, params{K: 1 << 20, MaxIter: DefaultMaxIter, Tol: DefaultTol, Columns: x}, ""},
 		{Options{K: 1<<20 + 1}, x, params{}, "between 1 and 1048576"}, {Options{K: -1}, x, params{}, "-1 groups"},
 		{Options{MaxIter: -1}, x, params{}, "-1 iterations"}, {Options{}, nil, params{}, "no column"},
-		{Options{K: 3, Init: [][]float64{{1}}}, x, params{}, "1 initial centres for 3 groups"},
-		{Options{Init: [][]float64{{1}, {2, 3}}}, x, params{}, "initial centre 1 has 2 coordinates"},
+		{Options{K: 3, Init: [][]float64{{1}}}, x, params{}, "1 initial centers for 3 groups"},
+		{Options{Init: [][]float64{{1}, {2, 3}}}, x, params{}, "initial center 1 has 2 coordinates"},
 	} {
 		got, err := c.opts.params(c.columns)
 		if c.err != "" {

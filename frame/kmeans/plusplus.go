@@ -5,12 +5,12 @@ import (
 	"math"
 )
 
-// plusPlus chooses the initial centres by greedy k-means++, with the draws and the rule of
-// scikit-learn's. Every rank draws the same numbers.
+// plusPlus chooses the initial centers by greedy k-means++, with the random numbers and the rule of scikit-learn. Every
+// rank draws the same numbers.
 func (f *fitter) plusPlus(ctx context.Context, counts []float64) error {
 	random := newMT19937(f.p.Seed)
 	trials := 2 + int(math.Log(float64(f.p.K)))
-	f.centres = make([]float64, f.p.K*f.d)
+	f.centers = make([]float64, f.p.K*f.d)
 	// The first is any row.
 	at := int64(random.float() * float64(f.rows))
 	first := make([]float64, f.d)
@@ -27,14 +27,14 @@ func (f *fitter) plusPlus(ctx context.Context, counts []float64) error {
 	if err := f.w.sum(ctx, first); err != nil {
 		return err
 	}
-	copy(f.centres, first)
+	copy(f.centers, first)
 	near, err := f.e.seeds(ctx, cast(f.e, first), trials)
 	if err != nil {
 		return err
 	}
 	defer near.close()
 	for c := 1; c < f.p.K; c++ {
-		// How much of the potential each partition has: the table of a search.
+		// The share of each partition in the potential: the table of a search.
 		pots := make([]float64, f.total)
 		if err := near.potentials(ctx, pots); err != nil {
 			return err
@@ -72,7 +72,7 @@ func (f *fitter) plusPlus(ctx context.Context, counts []float64) error {
 			}
 		}
 		near.keep(best)
-		copy(f.centres[c*f.d:], candidates[best*f.d:(best+1)*f.d])
+		copy(f.centers[c*f.d:], candidates[best*f.d:(best+1)*f.d])
 	}
 	return nil
 }
@@ -86,8 +86,8 @@ func (f *fitter) row(ctx context.Context, partition, row int, out []float64) err
 	return err
 }
 
-// candidate sets out to the row at which the potential, added up through all partitions,
-// reaches a value; on the rank that has it.
+// candidate sets out to the row at which the potential, summed through all partitions, reaches a value; on the rank
+// that has it.
 func (f *fitter) candidate(ctx context.Context, near seeds, value float64, pots, out []float64) error {
 	last := len(pots) - 1
 	for last > 0 && pots[last] == 0 {

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// relocate gives each centre that has lost all its rows the row that is farthest from its own
-// centre, as scikit-learn does: sums and counts are changed, labels are not.
-func (f *fitter) relocate(ctx context.Context, centres []float64, sums, counts []float64) error {
+// relocate moves each center without rows to the row that is farthest from its own center, as scikit-learn does: it
+// changes sums and counts, but not labels.
+func (f *fitter) relocate(ctx context.Context, centers []float64, sums, counts []float64) error {
 	var empty []int
 	for c, n := range counts {
 		if n == 0 {
@@ -21,7 +21,7 @@ func (f *fitter) relocate(ctx context.Context, centres []float64, sums, counts [
 	// The farthest rows of every rank, in one table.
 	rank, size := f.w.rank()
 	table := make([]float64, 3*size*len(empty))
-	farthest, err := f.e.farthest(ctx, centres, len(empty))
+	farthest, err := f.e.farthest(ctx, centers, len(empty))
 	if err != nil {
 		return err
 	}
@@ -33,13 +33,13 @@ func (f *fitter) relocate(ctx context.Context, centres []float64, sums, counts [
 	}
 	var all []far
 	for i := 0; i < len(table); i += 3 {
-		if table[i] > 0 { // a row at its centre helps nobody
+		if table[i] > 0 { // a row at its center is no alternative
 			all = append(all, far{table[i], int(table[i+1]), int(table[i+2])})
 		}
 	}
 	slices.SortFunc(all, byDistance)
 	all = all[:min(len(all), len(empty))]
-	// Who has a row tells its coordinates and its label.
+	// The rank that has a row sends its coordinates and its label.
 	rows := make([]float64, len(all)*(f.d+1))
 	for i, x := range all {
 		if !f.has(x.partition) {
@@ -78,7 +78,7 @@ func byDistance(x, y far) int {
 	return cmp.Or(cmp.Compare(y.distance, x.distance), cmp.Compare(x.partition, y.partition), cmp.Compare(x.row, y.row))
 }
 
-// has tells whether a partition is this rank's.
+// has reports whether a partition belongs to this rank.
 func (f *fitter) has(partition int) bool {
 	for _, p := range f.e.partitions() {
 		if p.index == partition {
@@ -88,7 +88,7 @@ func (f *fitter) has(partition int) bool {
 	return false
 }
 
-// among puts a row into a list of the n farthest.
+// among inserts a row into a list of the n farthest.
 func among(all []far, x far, n int) []far {
 	if len(all) == n && byDistance(x, all[n-1]) >= 0 {
 		return all

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// scikit-learn itself, in this run, on data that the golden files do not have: the same labels, centres, iterations
+// scikit-learn itself, in this run, on data that the golden files do not have: the same labels, centers, iterations
 // and inertia. `make interop` runs it, with the Python of `scripts/setup sklearn`.
 func TestScikitLearn(t *testing.T) {
 	python := os.Getenv("MILLSTREAM_SKLEARN_PYTHON")
