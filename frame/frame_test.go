@@ -149,7 +149,7 @@ func TestErrors(t *testing.T) {
 		{"no partitions", persist(f.Repartition(ctx, 0)), nil, []string{"at least one"}},
 		{"batches of two schemas", persist(FromBatches(ctx, c, []arrow.RecordBatch{batchOf(0, 1), emptyBatch(other)})),
 			ErrSchema, []string{"partition 1"}},
-		{"no batch", persist(FromBatches(ctx, c, nil)), nil, []string{"no schema"}},
+		{"no batch", persist(FromBatches(ctx, c, nil)), nil, []string{"without a batch"}},
 		{"not what it says", persist(New(ctx, c, other, f.Partitions())), ErrSchema, []string{"partition 0"}},
 	} {
 		if tc.err == nil {

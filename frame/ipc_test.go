@@ -130,7 +130,7 @@ func TestIPCErrors(t *testing.T) {
 		kind error
 		text []string
 	}{
-		{at("cut.arrow", good[:len(good)/2]), ErrCorrupt, []string{"cut.arrow", "cut off"}},
+		{at("cut.arrow", good[:len(good)/2]), ErrCorrupt, []string{"cut.arrow", "truncated"}},
 		{at("text.arrow", []byte("hello, this is no Arrow file at all")), ErrCorrupt, []string{"text.arrow"}},
 		{at("nothing.arrow", nil), ErrCorrupt, []string{"nothing.arrow", "no schema"}},
 		{at("damaged.arrow", damaged), ErrCorrupt, []string{"partition 1", "damaged.arrow"}},

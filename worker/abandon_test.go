@@ -17,7 +17,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// logBuffer is a logger's output that may be read meanwhile.
+// logBuffer is the output of a logger that may be read concurrently.
 type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -37,8 +37,8 @@ func (l *logBuffer) String() string {
 
 func (l *logBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// A function that ignores its timeout: the task ends with the timeout, the thread is free for others, the
-// log and the metrics say so, and nothing is left when the function returns at last.
+// A function that ignores its timeout: the task ends with the timeout, the thread is free for others, the log and the
+// metrics report it, and nothing is left when the function returns.
 func TestTimeoutIgnored(t *testing.T) {
 	leak.Check(t)
 	d := direct(t, "inproc://")
@@ -47,15 +47,15 @@ func TestTimeoutIgnored(t *testing.T) {
 	name := gateName(t)
 	deaf := compute("deaf", 1, spec(t, stubborn, val(name)), nil)
 	deaf.Set("annotations", msgpack.MapOf("timeout", 0.02))
-	seen.tell(t, deaf)
-	e := seen.hear(t, "task-erred")
+	seen.send(t, deaf)
+	e := seen.receive(t, "task-erred")
 	for _, want := range []string{"longer than its limit of 20ms", "ignores its context"} {
 		if !strings.Contains(e.GetString("exception_text"), want) {
 			t.Errorf("got %q, want %q", e.GetString("exception_text"), want)
 		}
 	}
-	seen.tell(t, compute("next", 2, spec(t, inc, val(1)), nil))
-	if m := seen.hear(t, "task-finished"); m.GetString("key") != "next" {
+	seen.send(t, compute("next", 2, spec(t, inc, val(1)), nil))
+	if m := seen.receive(t, "task-finished"); m.GetString("key") != "next" {
 		t.Errorf("got %v, want the end of next", m)
 	}
 	for _, want := range []string{"level=WARN", "task ignores its context", "key=deaf", "age=", "thread_replaced=true",
@@ -74,18 +74,18 @@ func TestTimeoutIgnored(t *testing.T) {
 	until(t, "the function returns", func() bool {
 		return strings.Contains(metrics(t, w), "millstream_worker_tasks_abandoned 0\n")
 	})
-	// As many threads as before: a gate holds the one there is.
+	// There are as many threads as before: a gate blocks the only one.
 	second := gateName(t) + "-2"
-	seen.tell(t, compute("hold", 3, spec(t, stubborn, val(second)), nil),
+	seen.send(t, compute("hold", 3, spec(t, stubborn, val(second)), nil),
 		compute("after", 4, spec(t, inc, val(1)), nil))
 	close(gates(second))
-	if m := seen.hear(t, "task-finished"); m.GetString("key") != "hold" {
+	if m := seen.receive(t, "task-finished"); m.GetString("key") != "hold" {
 		t.Errorf("got %v, want the end of hold first", m)
 	}
-	seen.hear(t, "task-finished")
+	seen.receive(t, "task-finished")
 }
 
-// A cancelled function that does not return gives its thread up after a while.
+// The thread of a canceled function that does not return is replaced after CancelGrace.
 func TestCancelIgnored(t *testing.T) {
 	leak.Check(t)
 	d := direct(t, "inproc://")
@@ -93,11 +93,11 @@ func TestCancelIgnored(t *testing.T) {
 	_, seen := d.worker(t, worker.Config{Logger: log.logger(), CancelGrace: time.Millisecond})
 	name := gateName(t)
 	begun := gates(name + "-begun")
-	seen.tell(t, compute("deaf", 1, spec(t, stubborn, val(name)), nil))
+	seen.send(t, compute("deaf", 1, spec(t, stubborn, val(name)), nil))
 	<-begun
-	seen.tell(t, msgpack.MapOf("op", "free-keys", "keys", []any{"deaf"}, "stimulus_id", "x"),
+	seen.send(t, msgpack.MapOf("op", "free-keys", "keys", []any{"deaf"}, "stimulus_id", "x"),
 		compute("next", 2, spec(t, inc, val(1)), nil))
-	if m := seen.hear(t, "task-finished"); m.GetString("key") != "next" {
+	if m := seen.receive(t, "task-finished"); m.GetString("key") != "next" {
 		t.Errorf("got %v, want the end of next", m)
 	}
 	if !strings.Contains(log.String(), "task ignores its context") {
@@ -106,8 +106,8 @@ func TestCancelIgnored(t *testing.T) {
 	close(gates(name))
 }
 
-// More functions than threads are replaced for: the tasks end all the same, and the threads come back with
-// the functions.
+// More functions than threads are replaced for: the tasks end nevertheless, and the threads are free again when the
+// functions return.
 func TestAbandonedBound(t *testing.T) {
 	leak.Check(t)
 	d := direct(t, "inproc://")
@@ -117,15 +117,15 @@ func TestAbandonedBound(t *testing.T) {
 	for i := range 17 {
 		deaf := compute("deaf-"+string(rune('a'+i)), int64(i+1), spec(t, stubborn, val(name)), nil)
 		deaf.Set("annotations", msgpack.MapOf("timeout", 0.001))
-		seen.tell(t, deaf)
-		seen.hear(t, "task-erred")
+		seen.send(t, deaf)
+		seen.receive(t, "task-erred")
 	}
 	if n := strings.Count(log.String(), "thread_replaced=true"); n != 16 {
 		t.Errorf("got %d threads replaced, want 16", n)
 	}
-	seen.tell(t, compute("next", 100, spec(t, inc, val(1)), nil))
+	seen.send(t, compute("next", 100, spec(t, inc, val(1)), nil))
 	close(gates(name))
-	if m := seen.hear(t, "task-finished"); m.GetString("key") != "next" {
+	if m := seen.receive(t, "task-finished"); m.GetString("key") != "next" {
 		t.Errorf("got %v, want the end of next", m)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// BenchmarkTasks is the worker's part of a task's life: order, run, report and release, from
-// a scheduler that costs next to nothing, over tcp.
+// BenchmarkTasks measures the worker's part of a task: assignment, run, report and release, over tcp, with a scheduler
+// of negligible cost.
 func BenchmarkTasks(b *testing.B) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -104,7 +104,7 @@ func TestClusterSubmit(t *testing.T) {
 	})
 }
 
-// Data moves between workers, and a worker that retires leaves its data to the others.
+// Data moves between workers, and a retiring worker moves its data to the others.
 func TestClusterRetire(t *testing.T) {
 	both(t, func(t *testing.T, listen string) {
 		c := start(t, listen, 2, worker.Config{Threads: 1})
@@ -123,7 +123,7 @@ func TestClusterRetire(t *testing.T) {
 		}
 		<-w.Done()
 		if !errors.Is(w.Err(), worker.ErrClosed) && !errors.Is(w.Err(), worker.ErrSchedulerClosed) {
-			t.Errorf("ended with %v", w.Err())
+			t.Errorf("reason of the end: got %v, want ErrClosed", w.Err())
 		}
 		ran := len(c.workers[1].Timelines())
 		got, err := client.Gather(ctx, texts)
@@ -132,16 +132,16 @@ func TestClusterRetire(t *testing.T) {
 		}
 		for i, s := range got {
 			if len(s) != ns[i] {
-				t.Errorf("text %d has %d", i, len(s))
+				t.Errorf("text %d: got %d bytes", i, len(s))
 			}
 		}
 		if now := len(c.workers[1].Timelines()); now != ran {
-			t.Errorf("%d tasks were computed again", now-ran)
+			t.Errorf("got %d tasks computed again, want 0", now-ran)
 		}
 	})
 }
 
-// A worker that vanishes is replaced by what is left: results are computed again.
+// The results of a lost worker are computed again.
 func TestClusterWorkerLost(t *testing.T) {
 	c := start(t, "tcp://127.0.0.1:0", 3, worker.Config{Threads: 1})
 	ctx := testContext(t)
@@ -164,8 +164,8 @@ func TestClusterWorkerLost(t *testing.T) {
 	}
 }
 
-// nested submits tasks from within a task and waits for them: with one thread that works
-// only because the task gives it up meanwhile.
+// nested submits tasks from within a task and waits for them: with one thread that works only because the task secedes
+// meanwhile.
 var nested = client.Func("worker_test.nested", func(ctx context.Context, n int) (int, error) {
 	sum := 0
 	err := client.Inside(ctx, func(c *client.Client) error {
@@ -189,7 +189,7 @@ func TestClusterNested(t *testing.T) {
 		if v, err := nested.Submit(ctx, c.client, client.Val(10)).Result(ctx); v != 90 || err != nil {
 			t.Errorf("got %v, %v", v, err)
 		}
-		// Its thread is free again.
+		// The thread is free again.
 		if v, err := double.Submit(ctx, c.client, client.Val(4)).Result(ctx); v != 8 || err != nil {
 			t.Errorf("got %v, %v", v, err)
 		}
@@ -204,7 +204,7 @@ func TestClusterLane(t *testing.T) {
 	texts := text.Map(ctx, c.client, []int{1_000_000, 2_000_000, 3_000_000, 4_000_000})
 	want := 0
 	for i, f := range texts {
-		for j, w := range c.workers { // on each of them, so that one of two fetches
+		for j, w := range c.workers { // on each worker, so that one of two fetches
 			n, err := size.Submit(ctx, c.client, f, client.WithWorkers(w.Address()), client.WithImpure()).Result(ctx)
 			if err != nil || n != (i+1)*1_000_000 {
 				t.Fatalf("%d on %d: %v, %v", i, j, n, err)

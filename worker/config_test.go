@@ -46,7 +46,7 @@ func TestFromConfig(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := FromConfig(c); err == nil {
-			t.Errorf("%s was taken", bad)
+			t.Errorf("%s: got no error", bad)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func TestParseResources(t *testing.T) {
 	}
 	for _, bad := range []string{"GPU", "=1", "GPU=x", "GPU=-1", "GPU=inf", "GPU=nan"} {
 		if _, err := ParseResources(bad); err == nil {
-			t.Errorf("%q was taken", bad)
+			t.Errorf("%q: got no error", bad)
 		}
 	}
 }
@@ -66,18 +66,18 @@ func TestParseResources(t *testing.T) {
 func TestParseMemoryLimit(t *testing.T) {
 	total := SystemMemory()
 	if total <= 0 {
-		t.Fatal("the machine has no memory")
+		t.Fatal("SystemMemory returned 0")
 	}
 	for text, want := range map[string]int64{"0": 0, "none": 0, "1 MiB": 1 << 20, "1": total, "0.5": total / 2,
 		"auto": AutoMemory(1), "": AutoMemory(1), "1000 PB": total} {
 		got, err := ParseMemoryLimit(text, 1)
 		if err != nil || got != want {
-			t.Errorf("%q: %d, %v, want %d", text, got, err, want)
+			t.Errorf("%q: got %d, %v, want %d", text, got, err, want)
 		}
 	}
 	for _, bad := range []string{"much", "-1", "1 XB"} {
 		if _, err := ParseMemoryLimit(bad, 1); err == nil {
-			t.Errorf("%q was taken", bad)
+			t.Errorf("%q: got no error", bad)
 		}
 	}
 }

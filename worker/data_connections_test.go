@@ -25,9 +25,9 @@ func throughLane(t *testing.T, lane worker.DataConnections) (from, to *worker.Wo
 	for i, key := range []string{"one", "two", "three"} {
 		d.call(t, from.Address(), "update_data", msgpack.MapOf("data", msgpack.MapOf(key, wire.Serialize{Value: big})),
 			&reply)
-		seen.tell(t, compute("n-"+key, int64(i), spec(t, length, ref[[]byte](key)),
+		seen.send(t, compute("n-"+key, int64(i), spec(t, length, ref[[]byte](key)),
 			map[string][]string{key: {from.Address()}}))
-		seen.hear(t, "task-finished")
+		seen.receive(t, "task-finished")
 		if n := value(t, d.fetch(t, to.Address(), "n-"+key), "n-"+key); n != int64(len(big)) {
 			t.Fatalf("%s has %v bytes", key, n)
 		}

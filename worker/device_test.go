@@ -21,7 +21,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// gpuOf is the GPU of the tests' worker: tasks fill and read its memory. One test at a time has it.
+// gpuOf is the GPU of the tests' worker: tasks fill and read its memory. It is used by one test at a time.
 var gpuOf struct {
 	sync.Mutex
 	gpu *devmemtest.GPU
@@ -56,8 +56,8 @@ var (
 	})
 )
 
-// Results of three times --device-memory-limit stay alive: on the GPU, in memory and on disk, and
-// are right where they are used. The GPU never has more than the limit and one buffer.
+// Results of three times --device-memory-limit are kept: on the GPU, in memory and on disk, and have the right values
+// when they are used. The GPU never has more than the limit and one buffer.
 func TestDeviceLimit(t *testing.T) {
 	const limit, size, n = 2 << 20, 128 << 10, 48
 	g := devmemtest.New(100 << 20)
@@ -100,7 +100,7 @@ func TestDeviceLimit(t *testing.T) {
 		}
 	}
 	if _, peak := g.Used(); peak > limit+size {
-		t.Errorf("%d bytes were on the GPU at one time", peak)
+		t.Errorf("got a peak of %d bytes on the GPU", peak)
 	}
 	if len(moved) < 2*(n-limit/size) || len(c.workers[0].DiskTransfers()) == 0 {
 		t.Errorf("%d moves, %d transfers to disk", len(moved), len(c.workers[0].DiskTransfers()))
@@ -120,7 +120,7 @@ func TestDeviceLimit(t *testing.T) {
 		`millstream_device_memory_bytes{device="GPU-fake",type="in_use"} `,
 	} {
 		if !strings.Contains(string(text), want) {
-			t.Errorf("/metrics does not say %s", want)
+			t.Errorf("got /metrics without %s", want)
 		}
 	}
 	// A client without a GPU gets the bytes.
@@ -138,6 +138,6 @@ func TestDeviceLimit(t *testing.T) {
 		t.Error(err)
 	}
 	if used, _ := g.Used(); used != 0 {
-		t.Errorf("%d bytes are left on the GPU", used)
+		t.Errorf("got %d bytes left on the GPU, want 0", used)
 	}
 }

@@ -14,8 +14,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// A worker tells where it is, what it has, and how its last transfers went: first nothing, then
-// what it fetched.
+// A worker reports its location, its resources and its last transfers: first none, then the one it fetched.
 func TestDiagnosis(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	a, _ := d.worker(t, worker.Config{})
@@ -52,13 +51,13 @@ func TestDiagnosis(t *testing.T) {
 		x.Device != 0 || x.Seconds <= 0 || len(x.Transports) != 0 || x.Error != "" {
 		t.Errorf("%+v", x)
 	}
-	until(t, "the acknowledgement is there", func() bool { return len(a.Transfers()) == 1 })
+	until(t, "the acknowledgement has arrived", func() bool { return len(a.Transfers()) == 1 })
 	if other := ask(a).Transfers; len(other) != 1 || other[0].Incoming || other[0].Bytes < int64(len(big)) {
-		t.Errorf("the one that served: %+v", other)
+		t.Errorf("worker that served: got %+v", other)
 	}
 }
 
-// Only the last transfers are told, oldest first.
+// Only the last transfers are reported, oldest first.
 func TestDiagnosisIsShort(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	a, _ := d.worker(t, worker.Config{})
@@ -66,10 +65,10 @@ func TestDiagnosisIsShort(t *testing.T) {
 	for range 100 {
 		d.fetch(t, a.Address(), "n")
 	}
-	until(t, "all transfers are noted", func() bool { return len(a.Transfers()) == 100 })
+	until(t, "all transfers are recorded", func() bool { return len(a.Transfers()) == 100 })
 	var g worker.Diagnosis
 	d.call(t, a.Address(), worker.DiagnosisOp, nil, &g)
 	if len(g.Transfers) != 64 || len(a.Transfers()) != 100 {
-		t.Errorf("%d transfers told of %d", len(g.Transfers), len(a.Transfers()))
+		t.Errorf("got %d transfers of %d, want 64 of 100", len(g.Transfers), len(a.Transfers()))
 	}
 }

@@ -39,7 +39,7 @@ func ExampleStart() {
 	text, err := greet.Submit(ctx, c, client.Val("mill")).Result(ctx)
 	fmt.Println(w.Name(), w.Status(), text, err)
 
-	err = w.Retire(ctx) // nobody is left to take its data, but nothing else stands in the way
+	err = w.Retire(ctx) // no other worker is left to take its data
 	<-w.Done()
 	fmt.Println(w.Status())
 	// Output:

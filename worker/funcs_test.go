@@ -13,7 +13,7 @@ import (
 
 var errSpoilt = errors.New("the milk is spoilt")
 
-// The functions of the tests, registered as a program's are.
+// The functions of the tests, registered as those of a program are.
 var (
 	inc  = task.Register1("worker_test.inc", func(_ context.Context, x int) (int, error) { return x + 1, nil })
 	add  = task.Register2("worker_test.add", func(_ context.Context, x, y int) (int, error) { return x + y, nil })
@@ -62,7 +62,7 @@ var (
 
 type count struct{ N int }
 
-// gateSet lets tests hold tasks until they say so.
+// gateSet holds tasks until a test opens their gate.
 var gateSet = make(chan map[string]chan struct{}, 1)
 
 func init() { gateSet <- map[string]chan struct{}{} }
@@ -76,7 +76,7 @@ func gates(name string) chan struct{} {
 	return m[name]
 }
 
-// spec writes a call.
+// spec encodes a call.
 func spec(t testing.TB, f *task.Func, args ...func(*task.Builder) error) []byte {
 	t.Helper()
 	var b task.Builder
@@ -99,7 +99,7 @@ func ref[T any](key string) func(*task.Builder) error {
 
 var gateCount atomic.Int64
 
-// gateName is a name that no other test has, nor this one when it is run again.
+// gateName returns a name that no other test has, nor this one when it is run again.
 func gateName(t testing.TB) string { return fmt.Sprint(t.Name(), "-", gateCount.Add(1)) }
 
 // connection is a value that only its own process can use.

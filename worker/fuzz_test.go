@@ -15,15 +15,15 @@ import (
 	"go.millstream.dev/worker/internal/transfer"
 )
 
-// fuzzed is a worker that only has what a turn needs: no network, no goroutine.
-func fuzzed(t testing.TB) *Worker {
+// newFuzzWorker returns a worker that has only what a turn needs: no network, no goroutine.
+func newFuzzWorker(t testing.TB) *Worker {
 	w := &Worker{cfg: Config{Threads: 1}, inbox: newInbox(), stopped: make(chan struct{}),
 		log: slog.New(slog.DiscardHandler)}
 	w.status.Store(statusRunning)
 	w.state = state.New(state.Config{Address: "tcp://127.0.0.1:1", Threads: 1, Validate: true})
 	w.taskCtx, w.stopTask = context.WithCancelCause(context.Background())
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
-	w.cancel(ErrClosed) // what is started in the background ends at once
+	w.cancel(ErrClosed) // goroutines that are started end at once
 	w.done = make(chan struct{})
 	w.cfg.LocalDirectory = t.TempDir()
 	w.cfg.Memory = Memory(memory.Fractions(w.cfg.Memory).WithDefaults())
@@ -39,8 +39,7 @@ func fuzzed(t testing.TB) *Worker {
 	return w
 }
 
-// FuzzStream feeds the walk over the scheduler's messages: it must not panic, whatever comes,
-// and the state's invariants hold.
+// FuzzStream decodes messages of the scheduler: any input must keep the invariants of the state, without a panic.
 func FuzzStream(f *testing.F) {
 	add := func(v any) {
 		b, err := msgpack.Append(nil, v)
@@ -64,10 +63,10 @@ func FuzzStream(f *testing.F) {
 			"paused")})
 	add([]any{msgpack.MapOf("op", "close-stream"), msgpack.MapOf("nothing", 1)})
 	f.Fuzz(func(t *testing.T, body []byte) {
-		w := fuzzed(t)
+		w := newFuzzWorker(t)
 		w.turn.Lock()
 		w.begin(nil)
-		for range 2 { // the reader's memory is used again
+		for range 2 { // the reader reuses its memory
 			_ = w.applyBatch(&wire.Message{Frames: []wire.Frame{wire.HeapFrame(body)}})
 		}
 		w.finish()

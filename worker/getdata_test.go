@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// Peers that ask for data and never acknowledge it lose their places, and the log names them.
+// The connections of peers that request data and never acknowledge it are closed, and the log names the peers.
 func TestNotAcknowledged(t *testing.T) {
 	leak.Check(t)
 	d := direct(t, "tcp://127.0.0.1:0")
@@ -21,7 +21,7 @@ func TestNotAcknowledged(t *testing.T) {
 	var reply msgpack.Map
 	d.call(t, a.Address(), "update_data", msgpack.MapOf("data", msgpack.MapOf("k", 1)), &reply)
 	ctx := testContext(t)
-	for range 2 { // as many as it serves on one host
+	for range 2 { // the limit for one host
 		c, err := comm.Dial(ctx, a.Address(), comm.DialConfig{})
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestNotAcknowledged(t *testing.T) {
 			t.Errorf("got a message %q, want the end of the connection", m.Body())
 			m.Release()
 		} else if ctx.Err() != nil {
-			t.Fatalf("the connection stays: %v", err)
+			t.Fatalf("connection not closed: %v", err)
 		}
 	}
 	if v := value(t, d.fetch(t, a.Address(), "k"), "k"); v != int64(1) {
@@ -49,7 +49,7 @@ func TestNotAcknowledged(t *testing.T) {
 	}
 }
 
-// A worker whose scheduler is dead has no one to move its data: it ends at once.
+// A worker whose scheduler is dead cannot move its data: it closes at once.
 func TestRetireWithoutScheduler(t *testing.T) {
 	leak.Check(t)
 	d := direct(t, "tcp://127.0.0.1:0")

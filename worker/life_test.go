@@ -16,14 +16,13 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// A scheduler of Millstream that was restarted gets the worker back with its data and the
-// results of what was running.
+// After the restart of a Millstream scheduler the worker reattaches with its data and the results of running tasks.
 func TestReattach(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	name := gateName(t)
 	w, seen := d.worker(t, worker.Config{Threads: 2})
-	seen.tell(t, compute("a", 1, spec(t, inc, val(1)), nil), compute("running", 2, spec(t, gate, val(name)), nil))
-	seen.hear(t, "task-finished")
+	seen.send(t, compute("a", 1, spec(t, inc, val(1)), nil), compute("running", 2, spec(t, gate, val(name)), nil))
+	seen.receive(t, "task-finished")
 	d.close()
 	<-seen.gone
 	l, err := comm.Listen(testContext(t), d.address, comm.ListenConfig{})
@@ -33,11 +32,11 @@ func TestReattach(t *testing.T) {
 	again := directOn(t, l)
 	back := again.next(t)
 	if back.address != w.Address() {
-		t.Errorf("came back as %s", back.address)
+		t.Errorf("got address %s after the restart, want %s", back.address, w.Address())
 	}
 	announced := func(key string) {
 		t.Helper()
-		m := back.hear(t, "add-keys")
+		m := back.receive(t, "add-keys")
 		keys, _ := m.Get("keys")
 		sizes, _ := m.Get("nbytes")
 		adopt, _ := m.Get("adopt")
@@ -48,11 +47,11 @@ func TestReattach(t *testing.T) {
 	announced("a")
 	close(gates(name))
 	announced("running")
-	back.tell(t, compute("b", 3, spec(t, inc, ref[int]("a")), map[string][]string{"a": {w.Address()}}))
-	back.hear(t, "task-finished")
+	back.send(t, compute("b", 3, spec(t, inc, ref[int]("a")), map[string][]string{"a": {w.Address()}}))
+	back.receive(t, "task-finished")
 }
 
-// A scheduler that has taken the worker for dead is told again.
+// A worker that the scheduler considered dead registers again.
 func TestMissingWorker(t *testing.T) {
 	d := direct(t, "inproc://")
 	w, _ := d.worker(t, worker.Config{})
@@ -64,27 +63,27 @@ func TestMissingWorker(t *testing.T) {
 	d.missing = false
 	d.mu.Unlock()
 	if back.address != w.Address() {
-		t.Errorf("came back as %s", back.address)
+		t.Errorf("got address %s after the restart, want %s", back.address, w.Address())
 	}
 }
 
-// A scheduler that has retired the worker answers heartbeats as if it had never known it, on another connection than
-// the order to close: the order is obeyed although the answer was faster.
+// A scheduler that has retired the worker replies to heartbeats that it is unknown, on another connection than the
+// message to close: the worker closes although the reply was faster.
 func TestClosedAfterMissing(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	w, seen := d.worker(t, worker.Config{})
 	d.mu.Lock()
 	d.missing = true
 	d.mu.Unlock()
-	<-d.told
-	seen.tell(t, msgpack.MapOf("op", "close", "reason", "retired"))
+	<-d.replied
+	seen.send(t, msgpack.MapOf("op", "close", "reason", "retired"))
 	select {
 	case <-w.Done():
 	case <-time.After(patience):
-		t.Fatal("got a worker that lives on, want its end")
+		t.Fatal("worker not closed")
 	}
 	if !errors.Is(w.Err(), worker.ErrSchedulerClosed) {
-		t.Errorf("the end: got %v, want ErrSchedulerClosed", w.Err())
+		t.Errorf("reason of the end: got %v, want ErrSchedulerClosed", w.Err())
 	}
 }
 
@@ -94,7 +93,7 @@ func TestSchedulerGone(t *testing.T) {
 	d.close()
 	<-w.Done()
 	if !errors.Is(w.Err(), worker.ErrSchedulerLost) {
-		t.Errorf("ended with %v", w.Err())
+		t.Errorf("reason of the end: got %v", w.Err())
 	}
 }
 
@@ -125,26 +124,26 @@ func TestNoScheduler(t *testing.T) {
 	cancel()
 	if _, err := worker.Start(ctx, worker.Config{Scheduler: "tcp://127.0.0.1:1", Logger: quiet(),
 		LocalDirectory: t.TempDir()}); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("canceled context: got %v", err)
 	}
 }
 
 func TestOrderedToClose(t *testing.T) {
 	d := direct(t, "inproc://")
 	w, seen := d.worker(t, worker.Config{})
-	seen.tell(t, compute("w", 1, spec(t, wait), nil), msgpack.MapOf("op", "close", "reason", "because"))
+	seen.send(t, compute("w", 1, spec(t, wait), nil), msgpack.MapOf("op", "close", "reason", "because"))
 	<-w.Done()
 	if !errors.Is(w.Err(), worker.ErrSchedulerClosed) || !strings.Contains(w.Err().Error(), "because") {
-		t.Errorf("ended with %v", w.Err())
+		t.Errorf("reason of the end: got %v", w.Err())
 	}
 	if w.Status() != "closed" {
 		t.Errorf("status %s", w.Status())
 	}
 	w, seen = d.worker(t, worker.Config{})
-	seen.tell(t, msgpack.MapOf("op", "close", "reason", "restart"))
+	seen.send(t, msgpack.MapOf("op", "close", "reason", "restart"))
 	<-w.Done()
 	if !errors.Is(w.Err(), worker.ErrSchedulerClosed) || !errors.Is(w.Err(), worker.ErrRestart) {
-		t.Errorf("ended with %v", w.Err())
+		t.Errorf("reason of the end: got %v", w.Err())
 	}
 	w, _ = d.worker(t, worker.Config{})
 	d.call(t, w.Address(), "terminate", nil, nil)
@@ -161,7 +160,7 @@ func TestClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := d.next(t)
-	seen.tell(t, compute("w", 1, spec(t, wait), nil))
+	seen.send(t, compute("w", 1, spec(t, wait), nil))
 	if err := w.Close(); err != nil {
 		t.Error(err)
 	}
@@ -170,62 +169,62 @@ func TestClose(t *testing.T) {
 	}
 	<-seen.gone
 	if left, _ := filepath.Glob(filepath.Join(dir, "*", "*")); len(left) > 0 {
-		t.Errorf("left %v", left)
+		t.Errorf("got files %v left, want none", left)
 	}
 	if !errors.Is(w.Err(), worker.ErrClosed) {
-		t.Errorf("ended with %v", w.Err())
+		t.Errorf("reason of the end: got %v", w.Err())
 	}
 }
 
 func TestRetire(t *testing.T) {
 	d := direct(t, "inproc://")
 	w, seen := d.worker(t, worker.Config{})
-	seen.tell(t, msgpack.MapOf("op", "worker-status-change", "status", "closing_gracefully", "stimulus_id", "x"),
+	seen.send(t, msgpack.MapOf("op", "worker-status-change", "status", "closing_gracefully", "stimulus_id", "x"),
 		compute("never", 1, spec(t, inc, val(1)), nil))
-	if m := seen.hear(t, "worker-status-change"); m.GetString("status") != "closing_gracefully" {
-		t.Errorf("said %v", m)
+	if m := seen.receive(t, "worker-status-change"); m.GetString("status") != "closing_gracefully" {
+		t.Errorf("got message %v", m)
 	}
 	if err := w.Retire(testContext(t)); err != nil {
 		t.Error(err)
 	}
 	asked := <-d.retired
 	if list, _ := asked.Get("workers"); list.([]any)[0] != w.Address() {
-		t.Errorf("asked for %v", asked)
+		t.Errorf("got request %v", asked)
 	}
 	select {
 	case <-w.Done():
 	default:
-		t.Error("still there")
+		t.Error("worker not closed")
 	}
 	if n := len(w.Timelines()); n != 0 {
-		t.Errorf("%d tasks ran on a worker that was retiring", n)
+		t.Errorf("got %d tasks run on a retiring worker, want 0", n)
 	}
 	w, _ = d.worker(t, worker.Config{Lifetime: 20 * time.Millisecond})
 	<-w.Done()
 	<-d.retired
 }
 
-// Above the pause fraction nothing is started, and the scheduler knows; below it, it goes on.
+// Above the pause threshold no task is started, and the scheduler is notified; below it tasks are started again.
 func TestPause(t *testing.T) {
 	d := direct(t, "inproc://")
 	var used atomic.Int64
 	_, seen := d.worker(t, worker.Config{MemoryLimit: 1000, Memory: worker.Memory{Usage: used.Load,
 		Interval: time.Millisecond, Spill: -1, Target: -1}})
 	used.Store(900)
-	if m := seen.hear(t, "worker-status-change"); m.GetString("status") != "paused" {
-		t.Errorf("said %v", m)
+	if m := seen.receive(t, "worker-status-change"); m.GetString("status") != "paused" {
+		t.Errorf("got message %v", m)
 	}
-	seen.tell(t, compute("a", 1, spec(t, inc, val(1)), nil), msgpack.MapOf("op", "steal-request", "key", "a",
+	seen.send(t, compute("a", 1, spec(t, inc, val(1)), nil), msgpack.MapOf("op", "steal-request", "key", "a",
 		"stimulus_id", "s"))
-	if m := seen.hear(t, "steal-response"); m.GetString("state") != "ready" {
-		t.Errorf("said %v", m)
+	if m := seen.receive(t, "steal-response"); m.GetString("state") != "ready" {
+		t.Errorf("got message %v", m)
 	}
-	seen.tell(t, compute("a", 2, spec(t, inc, val(1)), nil))
+	seen.send(t, compute("a", 2, spec(t, inc, val(1)), nil))
 	used.Store(100)
-	if m := seen.hear(t, "worker-status-change"); m.GetString("status") != "running" {
-		t.Errorf("said %v", m)
+	if m := seen.receive(t, "worker-status-change"); m.GetString("status") != "running" {
+		t.Errorf("got message %v", m)
 	}
-	seen.hear(t, "task-finished")
+	seen.receive(t, "task-finished")
 }
 
 func TestTerminatesAboveLimit(t *testing.T) {
@@ -236,29 +235,29 @@ func TestTerminatesAboveLimit(t *testing.T) {
 	used.Store(1 << 41)
 	<-w.Done()
 	if !errors.Is(w.Err(), worker.ErrMemory) {
-		t.Errorf("ended with %v", w.Err())
+		t.Errorf("reason of the end: got %v", w.Err())
 	}
-	// The scheduler counts it as a death that the tasks are to blame for.
-	if m := seen.hear(t, "close-stream"); !strings.Contains(m.GetString("reason"), worker.ErrMemory.Error()) {
-		t.Errorf("the stream ends with %v, want the reason %q", m, worker.ErrMemory)
+	// The scheduler counts it as a crash that tasks have caused.
+	if m := seen.receive(t, "close-stream"); !strings.Contains(m.GetString("reason"), worker.ErrMemory.Error()) {
+		t.Errorf("last message: got %v, want the reason %q", m, worker.ErrMemory)
 	}
 	w, seen = d.worker(t, worker.Config{})
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if m := seen.hear(t, "close-stream"); m.GetString("reason") != "" {
-		t.Errorf("the stream of a worker that was closed ends with %v, want no reason", m)
+	if m := seen.receive(t, "close-stream"); m.GetString("reason") != "" {
+		t.Errorf("last message of a closed worker: got %v, want no reason", m)
 	}
 }
 
-// Starting and closing again and again leaves no descriptors behind.
+// Starting and closing many times leaks no descriptors.
 func TestManyRounds(t *testing.T) {
 	before, _ := os.ReadDir("/proc/self/fd")
 	for range 20 {
 		d := direct(t, "inproc://")
 		w, seen := d.worker(t, worker.Config{Threads: 2})
-		seen.tell(t, compute("a", 1, spec(t, inc, val(1)), nil))
-		seen.hear(t, "task-finished")
+		seen.send(t, compute("a", 1, spec(t, inc, val(1)), nil))
+		seen.receive(t, "task-finished")
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -266,6 +265,6 @@ func TestManyRounds(t *testing.T) {
 	}
 	after, _ := os.ReadDir("/proc/self/fd")
 	if len(after) > len(before)+5 {
-		t.Errorf("%d descriptors before, %d after", len(before), len(after))
+		t.Errorf("got %d descriptors, want the %d before", len(after), len(before))
 	}
 }

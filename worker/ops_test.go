@@ -37,7 +37,7 @@ func TestScatterGather(t *testing.T) {
 		}
 		got := d.fetch(t, b.Address(), "big", "n")
 		if !bytes.Equal(value(t, got, "big").([]byte), big) || value(t, got, "n") != int64(5) {
-			t.Error("the values have changed on the way")
+			t.Error("got other values than were sent")
 		}
 		d.call(t, b.Address(), "gather", msgpack.MapOf("who_has", msgpack.MapOf("nothing", []any{a.Address()})), &reply)
 		if keys, _ := reply.Get("keys"); reply.GetString("status") != "partial-fail" || len(keys.([]any)) != 1 {
@@ -50,10 +50,10 @@ func TestScatterGather(t *testing.T) {
 			t.Errorf("keys %v", keys)
 		}
 		// Scattered data is input to tasks.
-		seen.tell(t, compute("next", 1, spec(t, inc, ref[int]("n")), map[string][]string{"n": {a.Address()}}))
-		seen.hear(t, "task-finished")
+		seen.send(t, compute("next", 1, spec(t, inc, ref[int]("n")), map[string][]string{"n": {a.Address()}}))
+		seen.receive(t, "task-finished")
 		if v := value(t, d.fetch(t, a.Address(), "next"), "next"); v != int64(6) {
-			t.Errorf("next is %v", v)
+			t.Errorf("next: got %v", v)
 		}
 	})
 }
@@ -66,7 +66,7 @@ func TestRun(t *testing.T) {
 	if v, _ := reply.Get("result"); reply.GetString("status") != "OK" || v != int64(5) {
 		t.Errorf("run: %v", reply)
 	}
-	// A function of Python's is not run, and that is no error: it would fail for all workers.
+	// A Python function is not run, which is not an error: it would fail the call for all workers.
 	d.call(t, w.Address(), "run", msgpack.MapOf("function", []byte("\x80\x05\x8c\x02os\x94."), "wait", true), &reply)
 	if v, _ := reply.Get("result"); reply.GetString("status") != "OK" ||
 		!strings.Contains(fmt.Sprint(v), "without Python") {
@@ -85,8 +85,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// What needs Python is refused with a reason, or taken where a refusal would fail what a client
-// does to all workers; what Dask's tools ask for is answered.
+// Ops that need Python return an error, or are ignored where an error would fail a request to all workers; ops of
+// Dask's tools are supported.
 func TestOtherOps(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	w, seen := d.worker(t, worker.Config{})
@@ -120,7 +120,7 @@ func TestOtherOps(t *testing.T) {
 		var reply any
 		d.call(t, w.Address(), op, nil, &reply)
 		if reply == nil {
-			t.Errorf("%s: no answer", op)
+			t.Errorf("%s: got no reply", op)
 		}
 	}
 	var info msgpack.Map
@@ -139,7 +139,7 @@ func TestOtherOps(t *testing.T) {
 	}
 
 	name := gateName(t)
-	seen.tell(t, compute("held", 1, spec(t, gate, val(name)), nil))
+	seen.send(t, compute("held", 1, spec(t, gate, val(name)), nil))
 	until(t, "the stack of the running task shows its function", func() bool {
 		var stacks msgpack.Map
 		d.call(t, w.Address(), "call_stack", msgpack.MapOf("keys", []any{"held"}), &stacks)
@@ -151,9 +151,9 @@ func TestOtherOps(t *testing.T) {
 		e, _ := b.Get("executing")
 		return e.(msgpack.Map).Has("held")
 	}
-	until(t, "a heartbeat tells of the running task", beat)
+	until(t, "a heartbeat reports the running task", beat)
 	close(gates(name))
-	seen.hear(t, "task-finished")
+	seen.receive(t, "task-finished")
 	var story []any
 	d.call(t, w.Address(), "get_story", msgpack.MapOf("keys_or_stimuli", []any{"held"}), &story)
 	if len(story) < 3 {
@@ -161,7 +161,7 @@ func TestOtherOps(t *testing.T) {
 	}
 }
 
-// A worker that serves as many transfers as it may tells the next one to come again.
+// A worker with the maximum number of transfers replies that it is busy.
 func TestBusy(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	a, _ := d.worker(t, worker.Config{Outgoing: 1})
@@ -169,7 +169,7 @@ func TestBusy(t *testing.T) {
 	var reply msgpack.Map
 	d.call(t, a.Address(), "update_data", msgpack.MapOf("data", msgpack.MapOf("k", 1)), &reply)
 	ctx := testContext(t)
-	// Two on one host are as many as it serves; these do not thank.
+	// Two is the limit on one host; these peers do not acknowledge.
 	for range 2 {
 		c, err := d.pool.Acquire(ctx, a.Address())
 		if err != nil {
@@ -182,8 +182,8 @@ func TestBusy(t *testing.T) {
 		defer c.Abort()
 		defer func() { _ = write(ctx, c, "OK") }()
 	}
-	seen.tell(t, compute("x", 1, spec(t, inc, ref[int]("k")), map[string][]string{"k": {a.Address()}}))
-	until(t, "the second worker is told that the first is busy", func() bool {
+	seen.send(t, compute("x", 1, spec(t, inc, ref[int]("k")), map[string][]string{"k": {a.Address()}}))
+	until(t, "the first worker has replied that it is busy", func() bool {
 		for _, x := range b.Transfers() {
 			if x.Error == "busy" {
 				return true
@@ -196,8 +196,8 @@ func TestBusy(t *testing.T) {
 func TestHTTP(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	w, seen := d.worker(t, worker.Config{Dashboard: "127.0.0.1:0"})
-	seen.tell(t, compute("a", 1, spec(t, inc, val(1)), nil))
-	seen.hear(t, "task-finished")
+	seen.send(t, compute("a", 1, spec(t, inc, val(1)), nil))
+	seen.receive(t, "task-finished")
 	until(t, "the run is in the records", func() bool { return len(w.Timelines()) == 1 })
 	for path, wants := range map[string][]string{
 		"/metrics": {`dask_worker_tasks{state="memory"} 1`, `dask_worker_tasks{state="executing"} 0`,

@@ -17,7 +17,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// dask is a process with Dask's own scheduler, client and worker.
+// dask is a process with a Dask scheduler, client and worker.
 type dask struct {
 	t      *testing.T
 	stdin  io.Writer
@@ -59,7 +59,7 @@ func startDask(t *testing.T) *dask {
 	return &dask{t, stdin, bufio.NewReader(stdout)}
 }
 
-// ask sends a command and reads its answer.
+// ask sends a command and returns its reply.
 func (d *dask) ask(op string, args map[string]any) map[string]any {
 	d.t.Helper()
 	command := map[string]any{"op": op}
@@ -87,9 +87,8 @@ func (d *dask) ask(op string, args map[string]any) map[string]any {
 	return answer
 }
 
-// A Go worker joins Dask's own scheduler: it registers, beats, takes scattered data, gives
-// it to clients and to Python workers, fetches from these, and refuses Python's tasks with a
-// reason.
+// A Go worker joins a Dask scheduler: it registers, sends heartbeats, stores scattered data, serves it to clients and
+// Python workers, fetches from these, and rejects Python tasks with a reason.
 func TestDaskScheduler(t *testing.T) {
 	d := startDask(t)
 	address := d.ask("start", nil)["address"].(string)
@@ -110,7 +109,7 @@ func TestDaskScheduler(t *testing.T) {
 	workers := d.ask("wait", map[string]any{"workers": 2})["workers"].(map[string]any)
 	seen, ok := workers[w.Address()].(map[string]any)
 	if !ok || seen["nthreads"] != 2.0 || seen["name"] != "go-1" || seen["memory_limit"] != float64(1<<40) {
-		t.Fatalf("the scheduler knows %v", workers)
+		t.Fatalf("workers of the scheduler: got %v", workers)
 	}
 	at := map[string]any{"address": w.Address()}
 	if m := d.ask("beat", at); m["memory"].(float64) <= 0 {
@@ -124,17 +123,17 @@ func TestDaskScheduler(t *testing.T) {
 	}
 	python := d.ask("python_worker", nil)["address"].(string)
 	if m := d.ask("use", nil); m["total"] != m["want"] {
-		t.Errorf("a Python task got %v of the Go worker, want %v", m["total"], m["want"])
+		t.Errorf("data of the Go worker in a Python task: got %v, want %v", m["total"], m["want"])
 	}
 	if m := d.ask("replicate", map[string]any{"n": 3}); m["least"] != 3.0 {
-		t.Errorf("replicated to %v workers, want 3", m["least"])
+		t.Errorf("replicas: got %v, want 3", m["least"])
 	}
 	if m := d.ask("fetch_made", map[string]any{"address": other.Address()}); !slices.Contains(m["holders"].([]any),
 		any(other.Address())) || !slices.Contains(m["holders"].([]any), any(python)) {
-		t.Errorf("a result of Python is on %v", m["holders"])
+		t.Errorf("holders of a Python result: got %v", m["holders"])
 	}
 	if m := d.ask("submit", at); !strings.Contains(m["error"].(string), "cannot run Python tasks") {
-		t.Errorf("a Python task on a Go worker: %v", m)
+		t.Errorf("Python task on a Go worker: got %v", m)
 	}
 	if m := d.ask("run", at); !strings.Contains(fmt.Sprint(m["result"]), "not run") {
 		t.Errorf("Client.run on a Go worker: %v", m)
@@ -143,11 +142,11 @@ func TestDaskScheduler(t *testing.T) {
 		t.Errorf("tools %v", m)
 	}
 	d.ask("release", nil)
-	// One is retired by the scheduler, one retires itself.
+	// One worker is retired by the scheduler, one retires itself.
 	d.ask("retire", at)
 	<-w.Done()
 	if !errors.Is(w.Err(), worker.ErrSchedulerClosed) {
-		t.Errorf("ended with %v", w.Err())
+		t.Errorf("reason of the end: got %v", w.Err())
 	}
 	if err := other.Retire(testContext(t)); err != nil {
 		t.Error(err)
@@ -156,6 +155,6 @@ func TestDaskScheduler(t *testing.T) {
 	d.ask("end", nil)
 	<-last.Done()
 	if !errors.Is(last.Err(), worker.ErrSchedulerLost) && !errors.Is(last.Err(), worker.ErrSchedulerClosed) {
-		t.Errorf("without a scheduler it ended with %v", last.Err())
+		t.Errorf("reason of the end without a scheduler: got %v", last.Err())
 	}
 }

@@ -28,7 +28,7 @@ func timesRan(x int) int {
 }
 
 var (
-	// tally waits at the gate of its name from some argument on.
+	// tally waits at the gate of its name if its argument is at least from.
 	tally = client.Func3("worker_test.tally", func(ctx context.Context, x, from int, name string) (int, error) {
 		ran.Lock()
 		ran.times[x]++
@@ -45,12 +45,12 @@ var (
 	total = client.Func2("worker_test.total", func(_ context.Context, x, y int) (int, error) { return x + y, nil })
 )
 
-// A scheduler with a journal ends in the middle of a graph and comes back: the workers are
-// there with all that they had, which is not computed again, and the graph goes on. The
-// graph's second half is known to the scheduler, or on its way when it ends.
+// A scheduler with a journal closes in the middle of a graph and is restarted: the workers reattach with all their
+// results, which are not computed again, and the graph continues. The second half of the graph is known to the
+// scheduler, or in flight when it closes.
 func TestSchedulerRestarts(t *testing.T) {
 	t.Run("known", func(t *testing.T) { restartScheduler(t, true) })
-	t.Run("on its way", func(t *testing.T) { restartScheduler(t, false) })
+	t.Run("in flight", func(t *testing.T) { restartScheduler(t, false) })
 }
 
 func restartScheduler(t *testing.T, known bool) {
@@ -81,9 +81,9 @@ func restartScheduler(t *testing.T, known bool) {
 	}
 	defer cl.Close()
 
-	// The last three leaves run until the gate opens, when the scheduler is back.
+	// The last three leaves run until the gate opens, when the scheduler has been restarted.
 	const n, done = 24, 21
-	base := int(1000 * restarts.Add(1)) // of this run of the test alone
+	base := int(1000 * restarts.Add(1)) // unique for this run of the test
 	name := fmt.Sprint(t.Name(), base)
 	var leaves, sums []*client.Future[int]
 	for i := range n {
@@ -98,7 +98,7 @@ func restartScheduler(t *testing.T, known bool) {
 		sums = append(sums, total.Submit(ctx, cl, leaves[i], leaves[i+1]))
 	}
 	if known {
-		// No worker is without a free thread. What is submitted last comes to the scheduler last.
+		// No worker is without a free thread. The scheduler receives the last submission last.
 		if err := client.Wait(ctx, leaves[:done]); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func restartScheduler(t *testing.T, known bool) {
 				break
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("round %d: the workers are not back: %v, %v", round, there, err)
+				t.Fatalf("round %d: got workers %v, %v, want both", round, there, err)
 			}
 		}
 	}
@@ -124,12 +124,12 @@ func restartScheduler(t *testing.T, known bool) {
 	for i, f := range sums {
 		x, y := base+2*i, base+2*i+1
 		if v, err := f.Result(ctx); err != nil || v != x*x+y*y {
-			t.Errorf("sum %d is %d, %v", i, v, err)
+			t.Errorf("sum %d: got %d, %v", i, v, err)
 		}
 	}
 	for i := range n {
 		if times := timesRan(base + i); i < done && times != 1 || times == 0 {
-			t.Errorf("task %d ran %d times, and is %v", i, times, leaves[i].Status())
+			t.Errorf("task %d: got %d runs, status %v", i, times, leaves[i].Status())
 		}
 	}
 }

@@ -87,7 +87,7 @@ func (r *relay) mend() {
 	r.open = true
 }
 
-// A worker whose connection to the scheduler breaks comes back with what it has: scattered data, which no task can make
+// A worker whose connection to the scheduler breaks reconnects with its data: scattered data, which no task can compute
 // again, and results, which are not computed again.
 func TestReconnect(t *testing.T) {
 	leak.Check(t)
@@ -129,10 +129,10 @@ func TestReconnect(t *testing.T) {
 	}
 	r.cut()
 	await(t, "the scheduler has removed the worker", func() bool { return !there() })
-	length := size.Submit(ctx, c.client, data[0]) // it waits for the data
+	length := size.Submit(ctx, c.client, data[0]) // waits for the data
 	close(gates(name))
 	r.mend()
-	await(t, "the worker is back", there)
+	await(t, "the worker has reconnected", there)
 	if v, err := length.Result(ctx); err != nil || v != len("precious") {
 		t.Errorf("task that uses the scattered data: got %d, %v, want %d", v, err, len("precious"))
 	}
@@ -150,7 +150,7 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// Scattered data is given up without a wait when the process of its worker is dead: its host refuses connections.
+// Scattered data is dropped without a delay when the process of its worker is dead: its host refuses connections.
 func TestScatteredDataOfDeadWorker(t *testing.T) {
 	leak.Check(t)
 	c := start(t, "tcp://127.0.0.1:0", 1, worker.Config{Name: "other", Threads: 1})
@@ -165,7 +165,7 @@ func TestScatteredDataOfDeadWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.cut() // it cannot say goodbye
+	r.cut() // without a message to the scheduler
 	if err := w.Close(); err != nil {
 		t.Error(err)
 	}

@@ -20,8 +20,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// patience is how long a test waits for something that must come. Nothing is asserted about
-// how long it takes.
+// patience bounds the wait for events that must happen. Tests assert nothing about durations.
 const patience = 30 * time.Second
 
 func TestMain(m *testing.M) {
@@ -42,8 +41,8 @@ func quiet() *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-// director is a scheduler in the hands of a test: it answers what workers ask and sends
-// what the test says. It knows nothing about tasks.
+// director is a scheduler that a test controls: it replies to requests of workers and sends the messages of the test.
+// It does not track tasks.
 type director struct {
 	t       testing.TB
 	server  *rpc.Server
@@ -55,8 +54,8 @@ type director struct {
 	arrived chan *directed
 	beats   chan msgpack.Map
 	retired chan msgpack.Map
-	missing bool          // answer heartbeats as if no worker was known
-	told    chan struct{} // a token: a heartbeat was answered so
+	missing bool          // reply to heartbeats that the worker is unknown
+	replied chan struct{} // a token after each such reply
 }
 
 // directed is a worker as the director sees it.
@@ -64,7 +63,7 @@ type directed struct {
 	address string
 	hello   msgpack.Map
 	send    *rpc.Writer
-	ops     chan msgpack.Map // what it says
+	ops     chan msgpack.Map // its messages
 	gone    chan struct{}
 }
 
@@ -80,7 +79,7 @@ func direct(t testing.TB, listen string) *director {
 
 func directOn(t testing.TB, l comm.Listener) *director {
 	d := &director{t: t, workers: map[string]*directed{}, arrived: make(chan *directed, 16),
-		beats: make(chan msgpack.Map, 1024), told: make(chan struct{}, 1), retired: make(chan msgpack.Map, 16),
+		beats: make(chan msgpack.Map, 1024), replied: make(chan struct{}, 1), retired: make(chan msgpack.Map, 16),
 		address: l.ContactAddr()}
 	d.server = rpc.NewServer(rpc.Config{Type: "Scheduler", Logger: quiet(), Decode: wire.DecodeOptions{Keep: true}})
 	d.pool = rpc.NewPool(comm.Default, rpc.PoolConfig{})
@@ -98,7 +97,7 @@ func directOn(t testing.TB, l comm.Listener) *director {
 		defer d.mu.Unlock()
 		if d.missing {
 			select {
-			case d.told <- struct{}{}:
+			case d.replied <- struct{}{}:
 			default:
 			}
 			return msgpack.MapOf("status", "missing"), nil
@@ -148,26 +147,27 @@ func (d *director) register(ctx context.Context, r *rpc.Request) (any, error) {
 	d.workers[w.address] = w
 	d.mu.Unlock()
 	d.arrived <- w
-	return rpc.NoReply, rpc.ServeStream(ctx, overheard{r.Comm, w.ops}, rpc.StreamConfig{Decode: wire.DecodeOptions{},
-		Default: func(_ context.Context, b *rpc.Body) error {
-			m, err := b.Values()
-			if err != nil {
-				return err
-			}
-			m = wire.Clone(m).(msgpack.Map)
-			m.Set("op", b.Op)
-			w.ops <- m
-			return nil
-		}})
+	return rpc.NoReply, rpc.ServeStream(ctx, lastMessageComm{r.Comm, w.ops},
+		rpc.StreamConfig{Decode: wire.DecodeOptions{},
+			Default: func(_ context.Context, b *rpc.Body) error {
+				m, err := b.Values()
+				if err != nil {
+					return err
+				}
+				m = wire.Clone(m).(msgpack.Map)
+				m.Set("op", b.Op)
+				w.ops <- m
+				return nil
+			}})
 }
 
-// overheard is a worker's stream that also hands over its last message, which ends the stream in package rpc.
-type overheard struct {
+// lastMessageComm is a stream of a worker that also delivers its last message, which ends the stream in package rpc.
+type lastMessageComm struct {
 	comm.Comm
 	ops chan<- msgpack.Map
 }
 
-func (c overheard) Read(ctx context.Context) (*wire.Message, error) {
+func (c lastMessageComm) Read(ctx context.Context) (*wire.Message, error) {
 	m, err := c.Comm.Read(ctx)
 	if err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func write(ctx context.Context, c comm.Comm, v any) error {
 	return c.Write(ctx, m)
 }
 
-// worker starts a worker of the director's and returns both views of it.
+// worker starts a worker of the director and returns both views of it.
 func (d *director) worker(t testing.TB, cfg worker.Config) (*worker.Worker, *directed) {
 	t.Helper()
 	cfg.Scheduler = d.address
@@ -222,13 +222,13 @@ func (d *director) next(t testing.TB) *directed {
 	case w := <-d.arrived:
 		return w
 	case <-time.After(patience):
-		t.Fatal("no worker has registered")
+		t.Fatal("got no registration")
 		return nil
 	}
 }
 
-// tell sends messages on a worker's stream.
-func (w *directed) tell(t testing.TB, messages ...msgpack.Map) {
+// send sends messages on the stream of a worker.
+func (w *directed) send(t testing.TB, messages ...msgpack.Map) {
 	t.Helper()
 	for _, m := range messages {
 		if err := w.send.SendValue(m); err != nil {
@@ -237,8 +237,8 @@ func (w *directed) tell(t testing.TB, messages ...msgpack.Map) {
 	}
 }
 
-// hear waits for the next message with an op, and passes over others.
-func (w *directed) hear(t testing.TB, op string) msgpack.Map {
+// receive waits for the next message with an op, and skips others.
+func (w *directed) receive(t testing.TB, op string) msgpack.Map {
 	t.Helper()
 	var seen []string
 	for {
@@ -249,12 +249,12 @@ func (w *directed) hear(t testing.TB, op string) msgpack.Map {
 			}
 			seen = append(seen, fmt.Sprint(m))
 		case <-time.After(patience):
-			t.Fatalf("the worker did not say %s, but %v", op, seen)
+			t.Fatalf("got messages %v, want %s", seen, op)
 		}
 	}
 }
 
-// compute is the order to run a call.
+// compute returns the message that assigns a call.
 func compute(key string, run int64, spec []byte, whoHas map[string][]string) msgpack.Map {
 	deps, sizes := msgpack.Map{}, msgpack.Map{}
 	for k, list := range whoHas {
@@ -267,7 +267,7 @@ func compute(key string, run int64, spec []byte, whoHas map[string][]string) msg
 		"annotations", msgpack.Map{}, "span_id", "s")
 }
 
-// call calls a worker's op.
+// call calls an op of a worker.
 func (d *director) call(t testing.TB, address, op string, args msgpack.Map, reply any) {
 	t.Helper()
 	if err := d.pool.Call(testContext(t), address, op, args, reply); err != nil {
@@ -275,7 +275,7 @@ func (d *director) call(t testing.TB, address, op string, args msgpack.Map, repl
 	}
 }
 
-// fetch gets values from a worker as a client does: get_data, then thanks.
+// fetch gets values from a worker as a client does: get_data, then the acknowledgement.
 func (d *director) fetch(t testing.TB, address string, keys ...string) msgpack.Map {
 	t.Helper()
 	ctx := testContext(t)
@@ -298,7 +298,7 @@ func (d *director) fetch(t testing.TB, address string, keys ...string) msgpack.M
 	return data.(msgpack.Map)
 }
 
-// value of a key in such data.
+// value returns the value of a key in such data.
 func value(t testing.TB, data msgpack.Map, key string) any {
 	t.Helper()
 	v, ok := data.Get(key)

@@ -14,10 +14,10 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// slowPackage is a package whose __init__ imports a submodule first, takes its time, and registers what the submodule
-// needs at last: as dask.array does with dask.array.core and its dispatch tables.
+// slowPackage is a package whose __init__ first imports a submodule, takes some time, and then registers what the
+// submodule needs, as dask.array does with dask.array.core and its dispatch tables.
 var slowPackage = map[string]string{
-	// begun tells the test that an import has begun, and takes its time.
+	// begun reports to the test that an import has begun, and takes some time.
 	"begun.py":            "import os, time\nopen(os.environ['BEGUN'], 'w').close()\ntime.sleep(1)\n",
 	"slowpkg/__init__.py": "from slowpkg import core\nimport begun\nfrom slowpkg import backends\n",
 	"slowpkg/core.py": "table = {}\ndef convert(x):\n    if type(x) not in table:\n        raise " +
@@ -37,8 +37,8 @@ var slowPackage = map[string]string{
 	"circle_b/x.py":        "def value(x):\n    return x + 1\n",
 }
 
-// Threads that import a package for the first time at once all get the whole package: whether they unpickle a function
-// of a submodule or import it in a task. Each round has a new worker.
+// Threads that import a package for the first time concurrently all get the whole package, whether they unpickle a
+// function of a submodule or import it in a task. Each round has a new worker.
 func TestSidecarFirstImports(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range slowPackage {
@@ -99,11 +99,11 @@ func TestSidecarFirstImports(t *testing.T) {
 				m.Set("run_spec", round.make(i, key))
 				orders = append(orders, m)
 			}
-			seen.tell(t, orders[0])
+			seen.send(t, orders[0])
 			until(t, "the import has begun", func() bool { _, err := os.Stat(begun); return err == nil })
-			seen.tell(t, orders[1:]...)
+			seen.send(t, orders[1:]...)
 			for range threads {
-				m := seen.hear1(t, "task-finished", "task-erred")
+				m := seen.receiveAny(t, "task-finished", "task-erred")
 				if m.GetString("op") == "task-erred" {
 					t.Errorf("%s: got %s, want a result\n%s", m.GetString("key"), m.GetString("exception_text"),
 						m.GetString("traceback_text"))
@@ -122,15 +122,15 @@ func TestSidecarFirstImports(t *testing.T) {
 	}
 }
 
-// pyCall is the call of a function that Python imports when the task is unpickled.
+// pyCall returns the call of a function that Python imports when the task is unpickled.
 func pyCall(key, module, name string, args ...any) wire.ToPickle {
 	items := []pickle.Value{key, pickle.Global{Module: module, Name: name}}
 	items = append(items, args...)
 	return wire.ToPickle{Value: pickle.Call(pickle.Global{Module: "dask._task_spec", Name: "Task"}, items...)}
 }
 
-// What ends a process in Python ends the sidecar and counts as its death; other exceptions, whatever they do when
-// they are pickled, are the task's error.
+// Exceptions that end a Python process end the sidecar and count as its crash; other exceptions, whatever happens when
+// they are pickled, are the error of the task.
 func TestSidecarFatalExceptions(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	p := python(t)
@@ -160,8 +160,8 @@ func TestSidecarFatalExceptions(t *testing.T) {
 			tell := func(want string) msgpack.Map {
 				run++
 				order.Set("run_id", run)
-				seen.tell(t, order)
-				m := seen.hear1(t, "reschedule", "task-erred", "task-finished")
+				seen.send(t, order)
+				m := seen.receiveAny(t, "reschedule", "task-erred", "task-finished")
 				if got := m.GetString("op"); m.GetString("key") != c.name || got != want {
 					t.Errorf("got %v, want %s of %s", m, want, c.name)
 				}
@@ -171,7 +171,7 @@ func TestSidecarFatalExceptions(t *testing.T) {
 			if c.name == "SystemExit" {
 				x, _ := tell("task-erred").Get("exception")
 				if text := fmt.Sprintf("%s", x); !strings.Contains(text, "KilledWorker") {
-					t.Errorf("the second death: got %s, want KilledWorker", text)
+					t.Errorf("second crash: got %s, want KilledWorker", text)
 				}
 			}
 		})
@@ -190,8 +190,8 @@ func TestSidecarFatalExceptions(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			run++
-			seen.tell(t, pyCompute(t, c.name, run, c.source))
-			m := seen.hear1(t, "reschedule", "task-erred", "task-finished")
+			seen.send(t, pyCompute(t, c.name, run, c.source))
+			m := seen.receiveAny(t, "reschedule", "task-erred", "task-finished")
 			if got := m.GetString("exception_text"); m.GetString("op") != "task-erred" ||
 				!strings.Contains(got, c.want) {
 				t.Errorf("got %v, want an error that names %s", m, c.want)
@@ -212,7 +212,7 @@ func TestSidecarFatalExceptions(t *testing.T) {
 	if err := d.pool.Call(testContext(t), w.Address(), "run", msgpack.MapOf("function", dump(exit), "args",
 		dump(pickle.Tuple{}), "kwargs", dump(pickle.NewDict()), "wait", true), new(msgpack.Map)); err == nil ||
 		!strings.Contains(err.Error(), "died") {
-		t.Errorf("client.run(sys.exit): got %v, want an error that says that the process died", err)
+		t.Errorf("client.run(sys.exit): got %v, want an error about the end of the process", err)
 	}
 	if v := d.run(t, w.Address(), "lambda: 2"); v != int64(2) {
 		t.Errorf("run after the exit: got %v, want 2", v)

@@ -16,7 +16,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// python is how the tests' workers get their sidecar.
+// python returns the configuration of the sidecar in tests.
 func python(t testing.TB) worker.Python {
 	t.Helper()
 	path := os.Getenv("MILLSTREAM_PEER_PYTHON")
@@ -32,8 +32,7 @@ func python(t testing.TB) worker.Python {
 // of stands for the result of another task among arguments.
 type of string
 
-// pyTask is a task of Python, as Dask's scheduler sends it: the call of a function that is
-// given by its source.
+// pyTask returns a Python task as a Dask scheduler sends it: the call of a function that is given by its source.
 func pyTask(t testing.TB, key, source string, args ...any) wire.ToPickle {
 	t.Helper()
 	spec := func(name string, args ...pickle.Value) *pickle.Object {
@@ -52,7 +51,7 @@ func pyTask(t testing.TB, key, source string, args ...any) wire.ToPickle {
 		spec("List", items...))}
 }
 
-// pyCompute is the order to run it.
+// pyCompute returns the message that assigns a Python task.
 func pyCompute(t testing.TB, key string, run int64, source string, args ...any) msgpack.Map {
 	t.Helper()
 	m := compute(key, run, nil, nil)
@@ -72,11 +71,11 @@ func pyCompute(t testing.TB, key string, run int64, source string, args ...any) 
 	return m
 }
 
-// finished waits for the end of a task that must end well.
+// finished waits for the result of a task that must succeed.
 func (w *directed) finished(t testing.TB, key string) msgpack.Map {
 	t.Helper()
 	for {
-		m := w.hear1(t, "task-finished", "task-erred")
+		m := w.receiveAny(t, "task-finished", "task-erred")
 		if m.GetString("key") != key {
 			continue
 		}
@@ -87,8 +86,8 @@ func (w *directed) finished(t testing.TB, key string) msgpack.Map {
 	}
 }
 
-// hear1 waits for the next message with one of the ops.
-func (w *directed) hear1(t testing.TB, ops ...string) msgpack.Map {
+// receiveAny waits for the next message with one of the ops.
+func (w *directed) receiveAny(t testing.TB, ops ...string) msgpack.Map {
 	t.Helper()
 	ctx := testContext(t)
 	var seen []string
@@ -100,12 +99,12 @@ func (w *directed) hear1(t testing.TB, ops ...string) msgpack.Map {
 			}
 			seen = append(seen, fmt.Sprint(m))
 		case <-ctx.Done():
-			t.Fatalf("the worker did not say %v, but %v", ops, seen)
+			t.Fatalf("got messages %v, want one of %v", seen, ops)
 		}
 	}
 }
 
-// run has the sidecar evaluate a function of its worker: Client.run.
+// run evaluates a function of the worker in the sidecar: Client.run.
 func (d *director) run(t testing.TB, address, source string) any {
 	t.Helper()
 	dump := func(v pickle.Value) []byte {
@@ -126,7 +125,7 @@ func (d *director) run(t testing.TB, address, source string) any {
 	return x
 }
 
-// kill ends the sidecar of a worker by force, and returns its pid.
+// kill kills the sidecar of a worker, and returns its pid.
 func (d *director) kill(t testing.TB, address string) int {
 	t.Helper()
 	pid := int(d.run(t, address, "lambda: __import__('os').getpid()").(int64))

@@ -12,14 +12,14 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// One sidecar serves all of these: its start is what costs.
+// One sidecar serves all of these tests, because its start is expensive.
 func TestSidecar(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	w, seen := d.worker(t, worker.Config{Threads: 2, Python: python(t)})
 	extra, _ := seen.hello.Get("extra")
 	own, _ := extra.(msgpack.Map).Get("millstream")
 	if p, _ := own.(msgpack.Map).Get("python"); p != true {
-		t.Errorf("the worker does not say that it has Python: %v", own)
+		t.Errorf("registration: got %v, want python", own)
 	}
 	versions, _ := seen.hello.Get("versions")
 	if packages, _ := versions.(msgpack.Map).Get("packages"); packages.(msgpack.Map).GetString("distributed") == "" {
@@ -29,14 +29,14 @@ func TestSidecar(t *testing.T) {
 	do := func(t *testing.T, key, source string, args ...any) msgpack.Map {
 		t.Helper()
 		run++
-		seen.tell(t, pyCompute(t, key, run, source, args...))
+		seen.send(t, pyCompute(t, key, run, source, args...))
 		m := seen.finished(t, key)
 		if n, _ := m.Get("run_id"); n != run {
 			t.Errorf("%s has run %v, want %d", key, n, run)
 		}
 		return m
 	}
-	t.Run("a plain result is Go's", func(t *testing.T) {
+	t.Run("plain results are stored in Go", func(t *testing.T) {
 		m := do(t, "five", "lambda x: x + 4", int64(1))
 		class, _ := m.Get("type")
 		if m.GetString("typename") != "int" || !bytes.Contains(class.([]byte), []byte("int")) {
@@ -46,7 +46,7 @@ func TestSidecar(t *testing.T) {
 			t.Errorf("five is %v", v)
 		}
 	})
-	t.Run("others stay in Python until somebody needs them", func(t *testing.T) {
+	t.Run("other results stay in Python until they are needed", func(t *testing.T) {
 		do(t, "list", "lambda: [1, 2, {'a': 3}]")
 		do(t, "sum", "lambda l, five: l[0] + l[1] + l[2]['a'] + five", of("list"), of("five"))
 		data := d.fetch(t, w.Address(), "list", "sum", "nobody")
@@ -57,34 +57,34 @@ func TestSidecar(t *testing.T) {
 			t.Errorf("list is %v", v)
 		}
 	})
-	t.Run("Go and Python use each other's", func(t *testing.T) {
+	t.Run("Go and Python use results of each other", func(t *testing.T) {
 		do(t, "bytes", "lambda: b'x' * 100_000")
-		seen.tell(t, compute("length", 100, spec(t, length, ref[[]byte]("bytes")),
+		seen.send(t, compute("length", 100, spec(t, length, ref[[]byte]("bytes")),
 			map[string][]string{"bytes": {w.Address()}}))
 		seen.finished(t, "length")
 		if v := value(t, d.fetch(t, w.Address(), "length"), "length"); v != int64(100_000) {
 			t.Errorf("Go counts %v", v)
 		}
-		seen.tell(t, compute("filled", 101, spec(t, fill, val(200_000)), nil))
+		seen.send(t, compute("filled", 101, spec(t, fill, val(200_000)), nil))
 		seen.finished(t, "filled")
 		do(t, "count", "len", of("filled"))
 		if v := value(t, d.fetch(t, w.Address(), "count"), "count"); v != int64(200_000) {
 			t.Errorf("Python counts %v", v)
 		}
 	})
-	t.Run("buffers of a task come along", func(t *testing.T) {
+	t.Run("buffers of a task", func(t *testing.T) {
 		run++
 		m := pyCompute(t, "buffers", run, "lambda b: bytes(b)", &pickle.Buffer{Index: -1,
 			Data: []byte(strings.Repeat("y", 1000))})
-		seen.tell(t, m)
+		seen.send(t, m)
 		seen.finished(t, "buffers")
 		if v := value(t, d.fetch(t, w.Address(), "buffers"), "buffers"); len(v.([]byte)) != 1000 {
 			t.Errorf("%d bytes", len(v.([]byte)))
 		}
 	})
 	t.Run("exceptions", func(t *testing.T) {
-		seen.tell(t, pyCompute(t, "bad", 200, "lambda: {}['no such key']"))
-		m := seen.hear(t, "task-erred")
+		seen.send(t, pyCompute(t, "bad", 200, "lambda: {}['no such key']"))
+		m := seen.receive(t, "task-erred")
 		x, _ := m.Get("exception")
 		if !strings.Contains(m.GetString("exception_text"), "KeyError") ||
 			!strings.Contains(m.GetString("traceback_text"), "<lambda>") ||
@@ -96,62 +96,62 @@ func TestSidecar(t *testing.T) {
 		if err != nil || e.Type != "KeyError" {
 			t.Errorf("%v %v", e, err)
 		}
-		seen.tell(t, pyCompute(t, "lock", 201, "__import__('threading').Lock"))
+		seen.send(t, pyCompute(t, "lock", 201, "__import__('threading').Lock"))
 		seen.finished(t, "lock")
 		c, err := d.pool.Acquire(testContext(t), w.Address())
 		if err != nil {
 			t.Fatal(err)
 		}
 		err = rpc.Call(testContext(t), c, "get_data", msgpack.MapOf("keys", []any{"lock"}), new(msgpack.Map))
-		c.Abort() // without thanks
+		c.Abort() // without an acknowledgement
 		d.pool.Release(w.Address(), c)
 		if err == nil || !strings.Contains(err.Error(), "lock") {
-			t.Errorf("a lock travels: %v", err)
+			t.Errorf("fetch of a lock: got %v", err)
 		}
 	})
-	t.Run("long and given back", func(t *testing.T) {
-		seen.tell(t,
+	t.Run("long-running and rescheduled", func(t *testing.T) {
+		seen.send(t,
 			pyCompute(t, "long", 300,
 				"lambda: (__import__('distributed').secede(), __import__('threading').Event().wait(0.2))[1]"))
-		if m := seen.hear(t, "long-running"); m.GetString("key") != "long" {
+		if m := seen.receive(t, "long-running"); m.GetString("key") != "long" {
 			t.Errorf("%v", m)
 		}
 		seen.finished(t, "long")
-		seen.tell(t, pyCompute(t, "back", 301, "lambda: (_ for _ in ()).throw(__import__('distributed').Reschedule())"))
-		if m := seen.hear(t, "reschedule"); m.GetString("key") != "back" {
+		seen.send(t, pyCompute(t, "back", 301, "lambda: (_ for _ in ()).throw(__import__('distributed').Reschedule())"))
+		if m := seen.receive(t, "reschedule"); m.GetString("key") != "back" {
 			t.Errorf("%v", m)
 		}
 	})
 	t.Run("executors", func(t *testing.T) {
 		m := pyCompute(t, "where", 400, "lambda: __import__('threading').current_thread().name")
 		m.Set("annotations", msgpack.MapOf("executor", "offload"))
-		seen.tell(t, m)
+		seen.send(t, m)
 		seen.finished(t, "where")
 		if v := value(t, d.fetch(t, w.Address(), "where"), "where"); !strings.Contains(v.(string), "Offload") {
-			t.Errorf("it ran in %v", v)
+			t.Errorf("executor: got %v", v)
 		}
 		m = pyCompute(t, "nowhere", 401, "lambda: 1")
 		m.Set("annotations", msgpack.MapOf("executor", "none such"))
-		seen.tell(t, m)
-		if m := seen.hear(t, "task-erred"); !strings.Contains(m.GetString("exception_text"), "Invalid executor") {
+		seen.send(t, m)
+		if m := seen.receive(t, "task-erred"); !strings.Contains(m.GetString("exception_text"), "Invalid executor") {
 			t.Errorf("%v", m)
 		}
 	})
-	t.Run("the worker that tasks see", func(t *testing.T) {
+	t.Run("the worker object of tasks", func(t *testing.T) {
 		do(t, "me", "lambda: __import__('distributed').get_worker().address")
 		if v := value(t, d.fetch(t, w.Address(), "me"), "me"); v != w.Address() {
-			t.Errorf("it is at %v", v)
+			t.Errorf("address: got %v", v)
 		}
 		if v := d.run(t, w.Address(),
 			"lambda dask_worker: sorted(map(str, dask_worker.data))"); !strings.Contains(fmt.Sprint(v), "five") {
-			t.Errorf("its data is %v", v)
+			t.Errorf("data: got %v", v)
 		}
 		if v := d.run(t, w.Address(),
 			"lambda dask_worker: dask_worker.data['five'] + len(dask_worker.data['list'])"); v != int64(8) {
-			t.Errorf("five and three are %v", v)
+			t.Errorf("five and three: got %v", v)
 		}
 		d.run(t, w.Address(), "lambda dask_worker: dask_worker.log_event('topic', {'x': 1})")
-		if m := seen.hear(t, "log-event"); m.GetString("topic") != "topic" {
+		if m := seen.receive(t, "log-event"); m.GetString("topic") != "topic" {
 			t.Errorf("%v", m)
 		}
 		d.run(t, w.Address(), "lambda dask_worker: dask_worker.update_data({'put': [1]})")
@@ -166,19 +166,19 @@ func TestSidecar(t *testing.T) {
 			return strings.Contains(fmt.Sprint(logs), "from Python")
 		})
 	})
-	t.Run("orders that plugins know", func(t *testing.T) {
+	t.Run("messages that plugins handle", func(t *testing.T) {
 		d.run(t, w.Address(),
 			"lambda dask_worker: dask_worker.stream_handlers.update({'hello': lambda who: setattr(dask_worker, "+
 				"'who', who)})")
-		seen.tell(t, msgpack.MapOf("op", "hello", "who", "world"))
-		until(t, "the order is obeyed", func() bool {
+		seen.send(t, msgpack.MapOf("op", "hello", "who", "world"))
+		until(t, "the message is handled", func() bool {
 			return d.run(t, w.Address(), "lambda dask_worker: getattr(dask_worker, 'who', '')") == "world"
 		})
 	})
-	t.Run("what is freed is gone", func(t *testing.T) {
-		seen.tell(t, msgpack.MapOf("op", "free-keys", "keys", []any{"list", "bytes", "filled", "lock"}, "stimulus_id",
+	t.Run("freed values are removed", func(t *testing.T) {
+		seen.send(t, msgpack.MapOf("op", "free-keys", "keys", []any{"list", "bytes", "filled", "lock"}, "stimulus_id",
 			"x"))
-		until(t, "Python frees", func() bool {
+		until(t, "Python has freed the values", func() bool {
 			return d.run(t, w.Address(),
 				"lambda dask_worker: [k for k in dask_worker._values.keys if k in ('list', 'bytes', 'filled', "+
 					"'lock')] == []") == true

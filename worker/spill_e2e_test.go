@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// The functions make and check data that tells whose it is.
+// The functions make and check data that identifies its task.
 var (
 	sow = client.Func2("worker_test.sow", func(_ context.Context, seed, n int) ([]byte, error) {
 		return crop(seed, n), nil
@@ -29,10 +29,10 @@ func crop(seed, n int) []byte {
 	return bytes.Repeat(row, n/len(row)+1)[:n]
 }
 
-// calm is a process whose memory is never short: the data's own size decides alone.
+// calm returns the memory of a process that is never short of it: only the size of the data decides.
 func calm() int64 { return 0 }
 
-// Eight times as much data as the worker may keep goes through it, is read back and is right.
+// Eight times as much data as the worker may keep is stored, read back and unchanged.
 func TestSpillThrough(t *testing.T) {
 	const limit, size, n = 2 << 20, 128 << 10, 128
 	for _, compression := range []string{"lz4", "false"} {
@@ -67,9 +67,9 @@ func TestSpillThrough(t *testing.T) {
 				}
 			}
 			if least := n - limit/size; wrote < least || read < least {
-				t.Errorf("%d results were written and %d read: at least %d do not fit into memory", wrote, read, least)
+				t.Errorf("got %d results written and %d read, want at least %d", wrote, read, least)
 			}
-			// A client gets what is on disk like anything else.
+			// A client gets spilled results like others.
 			if b, err := fields[0].Result(ctx); err != nil || len(b) != size || b[5] != byte(35>>2) {
 				t.Errorf("%d bytes, %v", len(b), err)
 			}
@@ -77,7 +77,7 @@ func TestSpillThrough(t *testing.T) {
 	}
 }
 
-// A peer fetches what is on disk, and nothing is left of it in the end.
+// A peer fetches spilled results, and no file is left.
 func TestSpilledForPeer(t *testing.T) {
 	const limit, size, n = 2 << 20, 256 << 10, 16
 	d := direct(t, "tcp://127.0.0.1:0")
@@ -85,17 +85,17 @@ func TestSpilledForPeer(t *testing.T) {
 	_, db := d.worker(t, worker.Config{})
 	key := func(i int) string { return string(rune('a' + i)) }
 	for i := range n {
-		da.tell(t, compute(key(i), int64(i+1), spec(t, fill, val(size+i)), nil))
-		da.hear(t, "task-finished")
+		da.send(t, compute(key(i), int64(i+1), spec(t, fill, val(size+i)), nil))
+		da.receive(t, "task-finished")
 	}
 	if tr := a.DiskTransfers(); len(tr) == 0 {
-		t.Fatal("nothing was spilled")
+		t.Fatal("got no spilled results")
 	}
 	want := bytes.Repeat([]byte("x"), size+n)
 	for i := range n {
-		db.tell(t, compute("length-"+key(i), int64(100+i), spec(t, length, ref[[]byte](key(i))),
+		db.send(t, compute("length-"+key(i), int64(100+i), spec(t, length, ref[[]byte](key(i))),
 			map[string][]string{key(i): {a.Address()}}))
-		db.hear(t, "task-finished")
+		db.receive(t, "task-finished")
 		got := value(t, d.fetch(t, a.Address(), key(i)), key(i))
 		if s, ok := got.(*wire.Serialized); ok {
 			v, err := s.Decode(wire.DecodeOptions{})
@@ -110,15 +110,15 @@ func TestSpilledForPeer(t *testing.T) {
 	}
 }
 
-// A worker that can neither keep nor spill what a task made gives the task back; it runs on
-// another one, and the first takes no more tasks until its data has gone.
+// A worker that can neither keep nor spill a result returns the task to the scheduler; it runs on another worker, and
+// the first takes no more tasks until its data is freed.
 func TestNoRoomGivesTaskBack(t *testing.T) {
 	const limit, size = 4 << 20, 1 << 20
 	c := start(t, "inproc://", 0, worker.Config{})
 	full := c.add(t, worker.Config{Threads: 1, MemoryLimit: limit, Memory: worker.Memory{Usage: calm, MaxSpill: 1,
 		Interval: 10 * time.Millisecond}})
 	ctx := testContext(t)
-	// While it is alone it takes what fits: three of four MiB is the ceiling.
+	// While it is the only worker it takes what fits: the ceiling is three of four MiB.
 	var first []*client.Future[[]byte]
 	for i := range 3 {
 		f := sow.Submit(ctx, c.client, client.Val(i), client.Val(size))
@@ -131,7 +131,7 @@ func TestNoRoomGivesTaskBack(t *testing.T) {
 	for full.Status() != "paused" {
 		select {
 		case <-ctx.Done():
-			t.Fatal("the worker is not paused")
+			t.Fatal("worker not paused")
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -141,9 +141,9 @@ func TestNoRoomGivesTaskBack(t *testing.T) {
 	}
 	holders, err := c.client.WhoHas(ctx, next)
 	if err != nil || len(holders[next.Key()]) != 1 || holders[next.Key()][0] != roomy.Address() {
-		t.Errorf("it is at %v, want %s: %v", holders, roomy.Address(), err)
+		t.Errorf("holders: got %v, %v, want %s", holders, err, roomy.Address())
 	}
-	// What was there is there still, and when it has gone there is room again.
+	// The first results are still there, and when they are freed there is room again.
 	for i, f := range first {
 		if b, err := f.Result(ctx); err != nil || len(b) != size || b[9] != byte((63+i*13)>>2) {
 			t.Errorf("%d: %d bytes, %v", i, len(b), err)
@@ -153,7 +153,7 @@ func TestNoRoomGivesTaskBack(t *testing.T) {
 	for full.Status() != "running" {
 		select {
 		case <-ctx.Done():
-			t.Fatal("the worker stays paused")
+			t.Fatal("worker still paused")
 		case <-time.After(time.Millisecond):
 		}
 	}

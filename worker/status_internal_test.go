@@ -2,7 +2,7 @@ package worker
 
 import "testing"
 
-// A worker that closes takes no other status again, whatever its memory or the scheduler says.
+// A closing worker takes no other status, independent of its memory and of the scheduler.
 func TestStatusAtTheEnd(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
 		{statusInit, statusRunning, statusRunning}, {statusRunning, statusPaused, statusPaused},

@@ -10,27 +10,27 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// until waits for something that no message tells.
+// until waits for a condition that no message reports.
 func until(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("did not happen: %s", what)
+			t.Fatalf("timeout: %s", what)
 		}
 	}
 }
 
-// A task that nobody wants any more is told through its context, and its thread is free.
+// A task that is no longer needed is canceled through its context, and its thread is free.
 func TestCancel(t *testing.T) {
 	d := direct(t, "inproc://")
 	w, seen := d.worker(t, worker.Config{})
-	seen.tell(t, compute("w", 1, spec(t, wait), nil), msgpack.MapOf("op", "free-keys", "keys", []any{"w"},
+	seen.send(t, compute("w", 1, spec(t, wait), nil), msgpack.MapOf("op", "free-keys", "keys", []any{"w"},
 		"stimulus_id", "x"),
 		compute("next", 2, spec(t, inc, val(1)), nil))
-	if m := seen.hear(t, "task-finished"); m.GetString("key") != "next" {
+	if m := seen.receive(t, "task-finished"); m.GetString("key") != "next" {
 		t.Errorf("finished %v", m)
 	}
-	until(t, "the records tell the fate of both", func() bool {
+	until(t, "the records have both runs", func() bool {
 		list := w.Timelines()
 		return len(list) == 2 && list[0].Status == "cancelled" && list[1].Status == "OK"
 	})
@@ -41,8 +41,8 @@ func TestDeadline(t *testing.T) {
 	_, seen := d.worker(t, worker.Config{})
 	m := compute("slow", 1, spec(t, wait), nil)
 	m.Set("annotations", msgpack.MapOf("timeout", 0.02))
-	seen.tell(t, m)
-	if e := seen.hear(t, "task-erred"); !strings.Contains(e.GetString("exception_text"),
+	seen.send(t, m)
+	if e := seen.receive(t, "task-erred"); !strings.Contains(e.GetString("exception_text"),
 		"longer than its limit of 20ms") {
 		t.Errorf("erred %v", e)
 	}
@@ -53,30 +53,30 @@ func TestSecede(t *testing.T) {
 	d := direct(t, "inproc://")
 	_, seen := d.worker(t, worker.Config{})
 	name := gateName(t)
-	seen.tell(t, compute("long", 1, spec(t, secede, val(name)), nil), compute("short", 2, spec(t, inc, val(1)), nil))
-	if m := seen.hear(t, "long-running"); m.GetString("key") != "long" {
+	seen.send(t, compute("long", 1, spec(t, secede, val(name)), nil), compute("short", 2, spec(t, inc, val(1)), nil))
+	if m := seen.receive(t, "long-running"); m.GetString("key") != "long" {
 		t.Errorf("long-running %v", m)
 	}
-	if m := seen.hear(t, "task-finished"); m.GetString("key") != "short" {
+	if m := seen.receive(t, "task-finished"); m.GetString("key") != "short" {
 		t.Errorf("finished %v", m)
 	}
-	// Several more, so that executors come and go.
+	// Several more, so that executors start and end.
 	close(gates(name))
-	if m := seen.hear(t, "task-finished"); m.GetString("key") != "long" {
+	if m := seen.receive(t, "task-finished"); m.GetString("key") != "long" {
 		t.Errorf("finished %v", m)
 	}
 	for i := range 5 {
-		seen.tell(t, compute("again", int64(10+i), spec(t, inc, val(i)), nil))
-		seen.hear(t, "task-finished")
-		seen.tell(t, msgpack.MapOf("op", "free-keys", "keys", []any{"again"}, "stimulus_id", "x"))
+		seen.send(t, compute("again", int64(10+i), spec(t, inc, val(i)), nil))
+		seen.receive(t, "task-finished")
+		seen.send(t, msgpack.MapOf("op", "free-keys", "keys", []any{"again"}, "stimulus_id", "x"))
 	}
 }
 
 func TestReschedule(t *testing.T) {
 	d := direct(t, "inproc://")
 	_, seen := d.worker(t, worker.Config{})
-	seen.tell(t, compute("b", 1, spec(t, back), nil))
-	if m := seen.hear(t, "reschedule"); m.GetString("key") != "b" {
+	seen.send(t, compute("b", 1, spec(t, back), nil))
+	if m := seen.receive(t, "reschedule"); m.GetString("key") != "b" {
 		t.Errorf("reschedule %v", m)
 	}
 }
@@ -90,12 +90,12 @@ func TestPriorityAndSteal(t *testing.T) {
 	low.Set("priority", []any{0, 5, 0})
 	high.Set("priority", []any{-1, 9, 0})
 	stolen := compute("stolen", 4, spec(t, inc, val(1)), nil)
-	seen.tell(t, compute("first", 1, spec(t, gate, val(name)), nil), low, high, stolen,
+	seen.send(t, compute("first", 1, spec(t, gate, val(name)), nil), low, high, stolen,
 		msgpack.MapOf("op", "steal-request", "key", "stolen", "stimulus_id", "steal-1"),
 		msgpack.MapOf("op", "steal-request", "key", "first", "stimulus_id", "steal-2"))
 	for _, want := range []struct{ key, state, stimulus string }{{"stolen", "ready", "steal-1"},
 		{"first", "executing", "steal-2"}} {
-		m := seen.hear(t, "steal-response")
+		m := seen.receive(t, "steal-response")
 		if m.GetString("key") != want.key || m.GetString("state") != want.state ||
 			m.GetString("stimulus_id") != want.stimulus {
 			t.Errorf("steal-response %v, want %v", m, want)
@@ -103,7 +103,7 @@ func TestPriorityAndSteal(t *testing.T) {
 	}
 	close(gates(name))
 	for _, want := range []string{"first", "high", "low"} {
-		if m := seen.hear(t, "task-finished"); m.GetString("key") != want {
+		if m := seen.receive(t, "task-finished"); m.GetString("key") != want {
 			t.Errorf("finished %v, want %s", m, want)
 		}
 	}
@@ -116,9 +116,9 @@ func TestResources(t *testing.T) {
 	one, two := compute("one", 1, spec(t, gate, val(name)), nil), compute("two", 2, spec(t, inc, val(1)), nil)
 	one.Set("resource_restrictions", msgpack.MapOf("GPU", 1))
 	two.Set("resource_restrictions", msgpack.MapOf("GPU", 1))
-	seen.tell(t, one, two, compute("free", 3, spec(t, inc, val(1)), nil))
+	seen.send(t, one, two, compute("free", 3, spec(t, inc, val(1)), nil))
 	for _, want := range []string{"free", "one", "two"} {
-		if m := seen.hear(t, "task-finished"); m.GetString("key") != want {
+		if m := seen.receive(t, "task-finished"); m.GetString("key") != want {
 			t.Errorf("finished %v, want %s", m, want)
 		}
 		if want == "free" {
@@ -132,8 +132,8 @@ func TestActor(t *testing.T) {
 	w, seen := d.worker(t, worker.Config{})
 	m := compute("counter", 1, spec(t, counter, val(10)), nil)
 	m.Set("actor", true)
-	seen.tell(t, m)
-	seen.hear(t, "task-finished")
+	seen.send(t, m)
+	seen.receive(t, "task-finished")
 	for i := range 3 {
 		var reply msgpack.Map
 		d.call(t, w.Address(), "actor_execute", msgpack.MapOf("actor", "counter", "function", grow.Name(), "args",
@@ -156,12 +156,12 @@ func TestActor(t *testing.T) {
 		}
 	}
 	other, seenOther := d.worker(t, worker.Config{})
-	seenOther.tell(t, compute("copy", 2, spec(t, inc, ref[int]("counter")),
+	seenOther.send(t, compute("copy", 2, spec(t, inc, ref[int]("counter")),
 		map[string][]string{"counter": {w.Address()}}))
-	if m := seenOther.hear(t, "task-erred"); !strings.Contains(m.GetString("exception_text"), "is an actor") {
+	if m := seenOther.receive(t, "task-erred"); !strings.Contains(m.GetString("exception_text"), "is an actor") {
 		t.Errorf("erred %v", m)
 	}
-	until(t, "the record of the run says that it failed", func() bool {
+	until(t, "the record of the run has the failure", func() bool {
 		list := other.Timelines()
 		return len(list) == 1 && list[0].Status == "error"
 	})
@@ -172,29 +172,28 @@ func TestActor(t *testing.T) {
 	}
 }
 
-// A value that has no form outside of its process fails only the task that needs it
-// elsewhere.
+// A value that cannot be encoded fails only the task that needs it on another worker.
 func TestUnserialisable(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	a, seenA := d.worker(t, worker.Config{})
 	_, seenB := d.worker(t, worker.Config{})
-	seenA.tell(t, compute("handle", 1, spec(t, handle), nil), compute("fine", 2, spec(t, inc, val(1)), nil))
-	seenA.hear(t, "task-finished")
-	seenA.hear(t, "task-finished")
+	seenA.send(t, compute("handle", 1, spec(t, handle), nil), compute("fine", 2, spec(t, inc, val(1)), nil))
+	seenA.receive(t, "task-finished")
+	seenA.receive(t, "task-finished")
 	at := []string{a.Address()}
-	seenB.tell(t, compute("bad", 3, spec(t, length, ref[[]byte]("handle")), map[string][]string{"handle": at}),
+	seenB.send(t, compute("bad", 3, spec(t, length, ref[[]byte]("handle")), map[string][]string{"handle": at}),
 		compute("good", 4, spec(t, inc, ref[int]("fine")), map[string][]string{"fine": at}))
-	if m := seenB.hear(t, "task-erred"); m.GetString("key") != "bad" ||
+	if m := seenB.receive(t, "task-erred"); m.GetString("key") != "bad" ||
 		!strings.Contains(m.GetString("exception_text"), "worker_test.connection") {
 		t.Errorf("erred %v", m)
 	}
-	seenB.tell(t, compute("good2", 5, spec(t, inc, ref[int]("fine")), map[string][]string{"fine": at}))
-	if m := seenB.hear(t, "task-finished"); !strings.HasPrefix(m.GetString("key"), "good") {
+	seenB.send(t, compute("good2", 5, spec(t, inc, ref[int]("fine")), map[string][]string{"fine": at}))
+	if m := seenB.receive(t, "task-finished"); !strings.HasPrefix(m.GetString("key"), "good") {
 		t.Errorf("finished %v", m)
 	}
 }
 
-// Many small tasks, with dependencies, on several threads: nothing is lost or done twice.
+// Many small tasks, with dependencies, on several threads: each runs exactly once.
 func TestManyTasks(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	w, seen := d.worker(t, worker.Config{Threads: 3})
@@ -203,10 +202,10 @@ func TestManyTasks(t *testing.T) {
 	for i := range batch {
 		batch[i] = compute(fmt.Sprint("k-", i), int64(i), spec(t, inc, val(i)), nil)
 	}
-	seen.tell(t, batch...)
+	seen.send(t, batch...)
 	got := map[any]bool{}
 	for range n {
-		run, _ := seen.hear(t, "task-finished").Get("run_id")
+		run, _ := seen.receive(t, "task-finished").Get("run_id")
 		if got[run] {
 			t.Fatalf("run %v finished twice", run)
 		}

@@ -62,21 +62,21 @@ func TestRefused(t *testing.T) {
 func TestComputes(t *testing.T) {
 	transports(t, func(t *testing.T, d *director) {
 		w, seen := d.worker(t, worker.Config{Threads: 2})
-		seen.tell(t, compute("a", 11, spec(t, inc, val(1)), nil), compute("b", 12, spec(t, inc, val(10)), nil))
+		seen.send(t, compute("a", 11, spec(t, inc, val(1)), nil), compute("b", 12, spec(t, inc, val(10)), nil))
 		want := map[string]int64{"a": 11, "b": 12, "c": 13}
 		for i := range 3 {
 			if i == 2 {
 				here := []string{w.Address()}
-				seen.tell(t, compute("c", 13, spec(t, add, ref[int]("b"), ref[int]("a")),
+				seen.send(t, compute("c", 13, spec(t, add, ref[int]("b"), ref[int]("a")),
 					map[string][]string{"a": here, "b": here}))
 			}
-			m := seen.hear(t, "task-finished")
+			m := seen.receive(t, "task-finished")
 			run, _ := m.Get("run_id")
 			if want[m.GetString("key")] != run || m.GetString("status") != "OK" || m.GetString("typename") != "int" {
 				t.Errorf("finished %v", m)
 			}
 			starts, _ := m.Get("startstops")
-			parts := starts.([]any) // opening dependencies comes before it, if that took more than a moment
+			parts := starts.([]any) // preceded by a part for opening dependencies, if that took long
 			last := parts[len(parts)-1].(msgpack.Map)
 			if last.GetString("action") != "compute" || !last.Has("start") || !last.Has("stop") {
 				t.Errorf("startstops: got %v, want compute with start and stop at the end", starts)
@@ -90,9 +90,9 @@ func TestComputes(t *testing.T) {
 		if len(keys) != 3 {
 			t.Errorf("keys %v", keys)
 		}
-		seen.tell(t, msgpack.MapOf("op", "free-keys", "keys", []any{"a", "b", "c"}, "stimulus_id", "x"),
+		seen.send(t, msgpack.MapOf("op", "free-keys", "keys", []any{"a", "b", "c"}, "stimulus_id", "x"),
 			compute("d", 14, spec(t, inc, val(0)), nil))
-		seen.hear(t, "task-finished")
+		seen.receive(t, "task-finished")
 		d.call(t, w.Address(), "keys", nil, &keys)
 		if len(keys) != 1 || keys[0] != "d" {
 			t.Errorf("keys %v after free-keys", keys)
@@ -106,26 +106,26 @@ func TestFetchesFromPeers(t *testing.T) {
 		listen, _ := commaddr.Parse(d.address)
 		a, seenA := d.worker(t, worker.Config{Listen: listen + "://" + map[string]string{"tcp": "127.0.0.1:0"}[listen]})
 		b, seenB := d.worker(t, worker.Config{})
-		seenA.tell(t, compute("small", 1, spec(t, inc, val(4)), nil), compute("large", 2, spec(t, fill, val(3_000_000)),
+		seenA.send(t, compute("small", 1, spec(t, inc, val(4)), nil), compute("large", 2, spec(t, fill, val(3_000_000)),
 			nil))
-		seenA.hear(t, "task-finished")
-		seenA.hear(t, "task-finished")
-		seenB.tell(t, compute("n", 3, spec(t, length, ref[[]byte]("large")),
+		seenA.receive(t, "task-finished")
+		seenA.receive(t, "task-finished")
+		seenB.send(t, compute("n", 3, spec(t, length, ref[[]byte]("large")),
 			map[string][]string{"large": {a.Address()}}),
 			compute("m", 4, spec(t, inc, ref[int]("small")), map[string][]string{"small": {a.Address()}}))
-		seenB.hear(t, "add-keys")
+		seenB.receive(t, "add-keys")
 		for range 2 {
-			// What was waited for is told with the task that has waited.
-			list, _ := seenB.hear(t, "task-finished").Get("startstops")
+			// The time of the transfer is reported with the task that has waited for it.
+			list, _ := seenB.receive(t, "task-finished").Get("startstops")
 			parts, _ := list.([]any)
 			if len(parts) < 2 {
-				t.Fatalf("the parts of a task are %v", list)
+				t.Fatalf("parts of a task: got %v", list)
 			}
-			// Between them is the reading of the value, if that took long.
+			// Between them is the part for reading the value, if that took long.
 			first, _ := parts[0].(msgpack.Map)
 			last, _ := parts[len(parts)-1].(msgpack.Map)
 			if first.GetString("action") != "transfer" || last.GetString("action") != "compute" {
-				t.Errorf("the parts of a task are %v", list)
+				t.Errorf("parts of a task: got %v", list)
 			}
 		}
 		data := d.fetch(t, b.Address(), "n", "m")
@@ -143,7 +143,7 @@ func TestFetchesFromPeers(t *testing.T) {
 			t.Errorf("transfers %+v", in)
 		}
 		if len(a.Transfers()) == 0 || a.Transfers()[0].Incoming {
-			t.Errorf("the other side has %+v", a.Transfers())
+			t.Errorf("transfers of the other side: got %+v", a.Transfers())
 		}
 		lines := b.Timelines()
 		if len(lines) != 2 || lines[0].Spans[0].Action != "transfer" ||
@@ -153,7 +153,7 @@ func TestFetchesFromPeers(t *testing.T) {
 	})
 }
 
-// A peer that is gone is reported; the scheduler is asked who else has the key.
+// A peer that is gone is reported; the worker requests other holders of the key.
 func TestPeerGone(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	_, seen := d.worker(t, worker.Config{Dial: comm.DialConfig{Timeout: 200e6}})
@@ -161,10 +161,10 @@ func TestPeerGone(t *testing.T) {
 	if err := other.Close(); err != nil {
 		t.Fatal(err)
 	}
-	seen.tell(t, compute("x", 1, spec(t, inc, ref[int]("lost")), map[string][]string{"lost": {other.Address()}}))
-	ask := seen.hear(t, "request-refresh-who-has")
+	seen.send(t, compute("x", 1, spec(t, inc, ref[int]("lost")), map[string][]string{"lost": {other.Address()}}))
+	ask := seen.receive(t, "request-refresh-who-has")
 	if keys, _ := ask.Get("keys"); len(keys.([]any)) != 1 {
-		t.Errorf("asked %v", ask)
+		t.Errorf("got request %v", ask)
 	}
 }
 
@@ -185,8 +185,8 @@ func TestTaskErrors(t *testing.T) {
 	for i, c := range cases {
 		m := compute(c.key, int64(i), nil, nil)
 		m.Set("run_spec", c.spec)
-		seen.tell(t, m)
-		e := seen.hear(t, "task-erred")
+		seen.send(t, m)
+		e := seen.receive(t, "task-erred")
 		raw, _ := e.Get("exception")
 		x, err := pickle.LoadException(raw.([]byte), wire.DecodeOptions{}.Pickle)
 		if err != nil {

@@ -12,12 +12,12 @@ import (
 	"go.millstream.dev/worker/internal/memory"
 )
 
-// until waits for a condition that must come true.
+// until waits for a condition that must become true.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s does not come true", what)
+			t.Fatalf("timeout: %s", what)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func TestAbandonSeceded(t *testing.T) {
 			}
 			r.compute("long", spec(t, lingers, val(t.Name()), val(rejoin)), nil)
 			if e := r.next(); e.what != "long-running" {
-				t.Fatalf("got %+v, want that the task is a long one", e)
+				t.Fatalf("got %+v, want long-running", e)
 			}
 			<-g.entered
 			r.do(nil, func() { r.apply(&state.FreeKeys{Keys: []task.Key{task.NewKey("long")}}) })
@@ -66,7 +66,7 @@ var (
 	})
 )
 
-// The memory of a result for which there is no room is freed when its task is given back.
+// The memory of a result for which there is no room is freed when its task is rescheduled.
 func TestResultWithoutRoom(t *testing.T) {
 	m, err := memory.New(memory.Config{Logger: slog.New(slog.DiscardHandler), Limit: 4 << 20, Directory: t.TempDir(),
 		Records: 10, Fractions: memory.Fractions{MaxSpill: 1, Usage: func() int64 { return 0 }}.WithDefaults()})
@@ -79,11 +79,11 @@ func TestResultWithoutRoom(t *testing.T) {
 	}
 	r.compute("buffer", spec(t, buffer), nil)
 	if e := r.next(); e.key != "buffer" || e.what != "reschedule" {
-		t.Fatalf("got %+v, want that the task is given back", e)
+		t.Fatalf("got %+v, want reschedule", e)
 	}
 	select {
 	case <-bufferFreed:
 	default:
-		t.Error("the result is still there")
+		t.Error("result not freed")
 	}
 }

@@ -9,12 +9,12 @@ import (
 
 func TestLazyContext(t *testing.T) {
 	why := errors.New("why")
-	t.Run("cancelled after somebody looked", func(t *testing.T) {
+	t.Run("canceled after first use", func(t *testing.T) {
 		c := &lazyContext{parent: context.Background()}
 		child, stop := context.WithTimeout(c, time.Hour)
 		defer stop()
 		if c.Err() != nil || child.Err() != nil {
-			t.Fatal("ended at once")
+			t.Fatal("context ended before it was canceled")
 		}
 		c.cancel(why)
 		<-child.Done()
@@ -23,12 +23,12 @@ func TestLazyContext(t *testing.T) {
 			t.Errorf("causes %v and %v", context.Cause(child), context.Cause(c))
 		}
 	})
-	t.Run("cancelled before", func(t *testing.T) {
+	t.Run("canceled before first use", func(t *testing.T) {
 		c := &lazyContext{parent: context.Background()}
 		c.cancel(why)
 		c.cancel(errors.New("too late"))
 		if !errors.Is(c.Err(), context.Canceled) {
-			t.Error("not ended")
+			t.Error("context not ended")
 		}
 		<-c.Done()
 		if !errors.Is(context.Cause(c), why) {
@@ -39,10 +39,10 @@ func TestLazyContext(t *testing.T) {
 		parent, cancel := context.WithCancelCause(context.WithValue(context.Background(), keyOfTest{}, 7))
 		c := &lazyContext{parent: parent}
 		if c.Value(keyOfTest{}) != 7 {
-			t.Error("the parent's values are hidden")
+			t.Error("got no value of the parent")
 		}
 		if _, ok := c.Deadline(); ok {
-			t.Error("a deadline from nowhere")
+			t.Error("got a deadline, want none")
 		}
 		cancel(why)
 		<-c.Done()

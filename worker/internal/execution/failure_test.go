@@ -15,13 +15,13 @@ import (
 	"go.millstream.dev/worker/internal/sidecar"
 )
 
-// typed is an error that chooses its Python class.
+// typed is an error that selects its Python class.
 type typed struct{}
 
 func (typed) Error() string      { return "wrong key" }
 func (typed) PythonType() string { return "KeyError" }
 
-// An error is raised in Python under the class that says most.
+// An error is raised in Python with the most specific class.
 func TestFailure(t *testing.T) {
 	for _, c := range []struct {
 		err         error
@@ -41,12 +41,12 @@ func TestFailure(t *testing.T) {
 		v, err := s.Decode(wire.DecodeOptions{})
 		b, _ := v.([]byte)
 		if err != nil || !strings.Contains(string(b), c.class) || !strings.Contains(string(b), c.text) {
-			t.Errorf("%v: the exception is %q, %v; want %s", c.err, b, err, c.class)
+			t.Errorf("%v: got exception %q, %v, want %s", c.err, b, err, c.class)
 		}
 	}
 	own := &state.Failure{ExceptionText: "E()"}
 	if got := Failure(fmt.Errorf("it: %w", &sidecar.Error{Failure: own})); got != own {
-		t.Errorf("the failure of a Python task is %+v, want it as it is", got)
+		t.Errorf("failure of a Python task: got %+v, want it unchanged", got)
 	}
 }
 
@@ -58,11 +58,11 @@ func TestWithStack(t *testing.T) {
 	}
 	plain := errors.New("plain")
 	if WithStack(plain) != plain {
-		t.Error("an error without a stack is changed")
+		t.Error("error without a stack: got another error")
 	}
 	var panicked *rpc.PanicError
 	if !errors.As(WithStack(&task.PanicError{Value: 1}), &panicked) {
-		t.Error("rpc does not know the panic")
+		t.Error("got no rpc.PanicError")
 	}
 }
 

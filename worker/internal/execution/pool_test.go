@@ -32,13 +32,13 @@ func TestRunsTasks(t *testing.T) {
 			t.Fatalf("got %+v", e)
 		}
 	}
-	// The order of the arguments is the call's, not that of the dependencies.
+	// The order of the arguments is that of the call, not that of the dependencies.
 	r.compute("c", spec(t, minus, ref[int]("b"), ref[int]("a")), nil, "a", "b")
 	r.compute("d", spec(t, minus, ref[int]("b"), ref[int]("b")), nil, "b")
 	r.next()
 	r.next()
 	if c, d := r.value("c"), r.value("d"); c != 9 || d != 0 {
-		t.Errorf("c is %v and d is %v, want 9 and 0", c, d)
+		t.Errorf("got c %v and d %v, want 9 and 0", c, d)
 	}
 	lines := r.Timelines()
 	if len(lines) != 4 || lines[0].Status != "OK" || lines[0].Name != inc.Name() || lines[0].NBytes <= 0 ||
@@ -46,11 +46,11 @@ func TestRunsTasks(t *testing.T) {
 		t.Errorf("timelines %+v", lines)
 	}
 	if n := r.Active(); n != 0 {
-		t.Errorf("%d runs are in flight", n)
+		t.Errorf("got %d runs in progress, want 0", n)
 	}
 }
 
-// Many tasks run on few threads, and each once.
+// Many tasks run on few threads, each once.
 func TestManyTasks(t *testing.T) {
 	r := newRig(t, Config{Threads: 3})
 	const n = 200
@@ -75,7 +75,7 @@ func TestManyTasks(t *testing.T) {
 	}
 	for i := range n {
 		if got := r.value(fmt.Sprint("k-1-", i)); got != i+2 {
-			t.Errorf("task %d is %v, want %d", i, got, i+2)
+			t.Errorf("task %d: got %v, want %d", i, got, i+2)
 		}
 	}
 	r.do(nil, func() {
@@ -84,7 +84,7 @@ func TestManyTasks(t *testing.T) {
 		}
 	})
 	if started := r.threads.Load(); started != 3 {
-		t.Errorf("%d executors were started, want 3", started)
+		t.Errorf("got %d executors, want 3", started)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestFails(t *testing.T) {
 		{"nonsense", "erred", "", "error", []byte("MS\x01\xff"), nil},
 		{"python", "erred", "no Python here", "error", []byte("\x80\x05N."), nil},
 		{"broken", "erred", "cannot be read", "error", nil, func(ev *state.ComputeTask) {
-			ev.Data = fmt.Errorf("the task cannot be read")
+			ev.Data = errors.New("the task cannot be read")
 		}},
 		{"timeout", "erred", "positive number", "error", spec(t, inc, val(1)), timeoutOf(t, -1)},
 		{"late", "erred", "longer than its limit of 10ms", "error", spec(t, wait), timeoutOf(t, 0.01)},
@@ -113,22 +113,22 @@ func TestFails(t *testing.T) {
 		}
 		lines := r.Timelines()
 		if got := lines[len(lines)-1].Status; got != c.status {
-			t.Errorf("%s: the record says %s, want %s", c.key, got, c.status)
+			t.Errorf("%s: got status %s, want %s", c.key, got, c.status)
 		}
 	}
 	if r.data.Len() != 0 {
-		t.Errorf("results %v of tasks that failed", r.data.Keys())
+		t.Errorf("got results %v of failed tasks, want none", r.data.Keys())
 	}
 }
 
-// A dependency that is not here, or that the scheduler did not name, is an error of the task.
+// A dependency that is missing, or that the scheduler did not send, is an error of the task.
 func TestMissingDependency(t *testing.T) {
 	r := newRig(t, Config{})
 	r.compute("a", spec(t, inc, val(1)), nil)
 	r.next()
 	r.data.Delete(task.NewKey("a"))
 	r.compute("b", spec(t, inc, ref[int]("a")), nil, "a")
-	if e := r.next(); e.what != "erred" || !strings.Contains(e.text, "is not here") {
+	if e := r.next(); e.what != "erred" || !strings.Contains(e.text, "is missing") {
 		t.Errorf("got %+v", e)
 	}
 	r.compute("c", spec(t, inc, val(1)), nil)
@@ -139,7 +139,7 @@ func TestMissingDependency(t *testing.T) {
 	}
 }
 
-// The first task that uses what came from a peer has waited for it.
+// The first task that uses a result of a peer has waited for it.
 func TestArrived(t *testing.T) {
 	r := newRig(t, Config{})
 	r.compute("a", spec(t, inc, val(1)), nil)
@@ -164,14 +164,14 @@ func TestCancel(t *testing.T) {
 		t.Errorf("got %+v, want the end of b", e)
 	}
 	if lines := r.Timelines(); lines[0].Status != "cancelled" {
-		t.Errorf("the record says %s", lines[0].Status)
+		t.Errorf("got status %s", lines[0].Status)
 	}
 	if r.AbandonedTotal() != 0 {
-		t.Error("a function that returned was given up")
+		t.Error("function that returned was abandoned")
 	}
 }
 
-// A function that ignores its end is given up: its thread is replaced, and its result dropped when it comes at last.
+// A function that ignores its context is abandoned: its thread is replaced, and its result dropped.
 func TestAbandon(t *testing.T) {
 	for _, how := range []string{"timeout", "cancel"} {
 		t.Run(how, func(t *testing.T) {
@@ -193,11 +193,11 @@ func TestAbandon(t *testing.T) {
 				t.Errorf("got %+v, want the end of next", e)
 			}
 			if r.AbandonedTotal() != 1 || !strings.Contains(r.logs.String(), "thread_replaced=true") {
-				t.Errorf("%d tasks were given up; log: %s", r.AbandonedTotal(), r.logs.String())
+				t.Errorf("got %d abandoned tasks; log: %s", r.AbandonedTotal(), r.logs.String())
 			}
 			r.do(nil, func() {
 				if n := r.Abandoned(); n != 1 {
-					t.Errorf("%d functions run beyond their tasks, want 1", n)
+					t.Errorf("got %d abandoned functions, want 1", n)
 				}
 			})
 			close(g.open)
@@ -205,7 +205,7 @@ func TestAbandon(t *testing.T) {
 				r.do(nil, func() { n = r.Abandoned() })
 			}
 			if v := r.value("deaf"); v != nil {
-				t.Errorf("the result %v of a task that was given up is kept", v)
+				t.Errorf("got result %v of an abandoned task, want none", v)
 			}
 		})
 	}
@@ -226,13 +226,13 @@ func TestRemind(t *testing.T) {
 		r.End()
 		r.turn.Unlock()
 		if got := strings.Count(r.logs.String(), "still runs"); got != c.want {
-			t.Errorf("after %v: %d reminders, want %d", c.after, got, c.want)
+			t.Errorf("after %v: got %d reminders, want %d", c.after, got, c.want)
 		}
 	}
 	r.do(nil, func() { delete(r.abandoned, run) })
 }
 
-// A task that secedes makes room for another one; to rejoin it waits for a thread.
+// A task that secedes frees its thread; to rejoin it waits for a thread.
 func TestSecede(t *testing.T) {
 	r := newRig(t, Config{})
 	long, hold := gateOf(t.Name()), gateOf(t.Name()+"-hold")
@@ -243,7 +243,7 @@ func TestSecede(t *testing.T) {
 	<-long.entered
 	r.do(nil, func() {
 		if r.Full() {
-			t.Error("a task that has seceded takes a thread")
+			t.Error("seceded task counts against the threads")
 		}
 	})
 	r.compute("hold", spec(t, deaf, val(t.Name()+"-hold")), nil)
@@ -256,7 +256,7 @@ func TestSecede(t *testing.T) {
 	close(long.open)
 	select {
 	case <-long.rejoined:
-		t.Error("it rejoined without a thread")
+		t.Error("rejoined without a free thread")
 	default:
 	}
 	close(hold.open)
@@ -264,7 +264,7 @@ func TestSecede(t *testing.T) {
 	seen := []string{r.next().key, r.next().key}
 	slices.Sort(seen)
 	if !slices.Equal(seen, []string{"hold", "long"}) {
-		t.Errorf("%v ended", seen)
+		t.Errorf("got ends %v", seen)
 	}
 	r.compute("next", spec(t, inc, val(1)), nil)
 	if e := r.next(); e.key != "next" {
@@ -272,7 +272,7 @@ func TestSecede(t *testing.T) {
 	}
 }
 
-// Tasks that wait to rejoin when the worker ends get its error.
+// Tasks that wait to rejoin when the worker closes get its error.
 func TestRejoinAtTheEnd(t *testing.T) {
 	p := New(Config{Threads: 1, Memory: newRig(t, Config{}).memory, Worker: Worker{Stopped: closedChannel(),
 		Closed: errClosed, Do: func(func()) bool {
@@ -280,7 +280,7 @@ func TestRejoinAtTheEnd(t *testing.T) {
 		}}})
 	run := &Run{p: p}
 	if err := run.rejoin(t.Context()); err != nil {
-		t.Errorf("a task that did not secede: %v", err)
+		t.Errorf("rejoin of a task that did not secede: got %v", err)
 	}
 	if err := run.Secede(t.Context()); err != errClosed {
 		t.Errorf("got %v, want %v", err, errClosed)
@@ -303,7 +303,7 @@ func TestActors(t *testing.T) {
 	r.next()
 	a := r.Actor(key)
 	if a == nil || r.Actor(task.NewKey("none")) != nil {
-		t.Fatal("the actor is not there")
+		t.Fatal("got no actor")
 	}
 	var all sync.WaitGroup
 	for range 4 {
@@ -319,14 +319,14 @@ func TestActors(t *testing.T) {
 	all.Wait()
 	if got, err := a.Call(t.Context(), &task.Info{}, grow.Name(), []*task.Value{task.NewValue(0)}); err != nil ||
 		got != 105 {
-		t.Errorf("after 100 calls it is %v, %v; want 105", got, err)
+		t.Errorf("after 100 calls: got %v, %v, want 105", got, err)
 	}
 	r.do(nil, func() {
 		r.Forget(task.NewKey("none"))
 		r.apply(&state.FreeKeys{Keys: []task.Key{key}})
 	})
 	if r.Actor(key) != nil || r.numActors != 0 {
-		t.Error("the actor is there after its release")
+		t.Error("got an actor after its release")
 	}
 }
 
@@ -348,7 +348,7 @@ func TestCallStacks(t *testing.T) {
 	}
 	r.do(nil, func() {
 		if r.OnlyPython() {
-			t.Error("tasks of Go run")
+			t.Error("OnlyPython: got true with a Go task")
 		}
 	})
 	close(a.open)
@@ -357,7 +357,7 @@ func TestCallStacks(t *testing.T) {
 	r.next()
 	r.do(nil, func() {
 		if !r.OnlyPython() {
-			t.Error("no task of Go runs")
+			t.Error("OnlyPython: got false without a Go task")
 		}
 	})
 }

@@ -59,7 +59,7 @@ var (
 		close(g.rejoined)
 		return name, nil
 	})
-	// lingers secedes and ignores its context until the gate opens. With rejoin it then wants its thread back.
+	// lingers secedes and ignores its context until the gate opens. With rejoin it then rejoins.
 	lingers = task.Register2("execution.lingers", func(ctx context.Context, name string, rejoin bool) (string, error) {
 		g, info := gateOf(name), task.FromContext(ctx)
 		if err := info.Secede(ctx); err != nil {
@@ -74,7 +74,7 @@ var (
 	})
 	counter = task.Register1("execution.counter", func(_ context.Context, n int) (*int, error) { return &n, nil })
 	grow    = task.RegisterMethod("execution.grow", func(_ context.Context, n *int, by int) (int, error) {
-		old := *n // not safe for two at once
+		old := *n // not safe for concurrent calls
 		time.Sleep(time.Microsecond)
 		*n = old + by
 		return *n, nil
@@ -115,13 +115,13 @@ type rig struct {
 	runID   int64
 }
 
-// end is what the scheduler would be told of a task.
+// end is the report of a task to the scheduler.
 type end struct {
 	key, what, text string
 	parts           []string
 }
 
-// logText is a log that a test reads meanwhile.
+// logText is a log that may be read concurrently.
 type logText struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -245,7 +245,7 @@ func (r *rig) runEnded(run *Run) {
 	r.ClearFinished()
 }
 
-// compute orders a task. Its dependencies are here.
+// compute assigns a task whose dependencies are on the worker.
 func (r *rig) compute(key string, spec []byte, change func(*state.ComputeTask), deps ...string) {
 	r.t.Helper()
 	r.runID++
@@ -260,14 +260,14 @@ func (r *rig) compute(key string, spec []byte, change func(*state.ComputeTask), 
 	r.do(nil, func() { r.apply(ev) })
 }
 
-// next returns the next end of a task.
+// next returns the next report of a task.
 func (r *rig) next() end {
 	r.t.Helper()
 	select {
 	case e := <-r.ends:
 		return e
 	case <-time.After(time.Minute):
-		r.t.Fatal("no task ends")
+		r.t.Fatal("timeout: no task has ended")
 		return end{}
 	}
 }
@@ -288,7 +288,7 @@ func (r *rig) value(key string) any {
 	return x
 }
 
-// spec writes a call.
+// spec encodes a call.
 func spec(t testing.TB, f *task.Func, args ...func(*task.Builder) error) []byte {
 	t.Helper()
 	var b task.Builder

@@ -17,24 +17,24 @@ func rates(t *testing.T, m msgpack.Map, sizes []size) {
 	}
 	for i, s := range sizes {
 		if rate, _ := m[i].Value.(float64); m[i].Key != s.name || rate <= 0 {
-			t.Errorf("%v has the rate %v, want %s with a positive one", m[i].Key, m[i].Value, s.name)
+			t.Errorf("got %v with rate %v, want %s with a positive rate", m[i].Key, m[i].Value, s.name)
 		}
 	}
 }
 
 func TestDisk(t *testing.T) {
 	dir := t.TempDir()
-	diskSizes = diskSizes[:1] // the others take their time
+	diskSizes = diskSizes[:1] // the others take too long
 	m, err := Disk(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rates(t, m, diskSizes)
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
-		t.Errorf("%v is left in the folder", left)
+		t.Errorf("got files %v left, want none", left)
 	}
 	if _, err := Disk(t.Context(), dir+"/none"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("got %v, want that the folder does not exist", err)
+		t.Errorf("got %v, want fs.ErrNotExist", err)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// An operation that is quick moves no more than maxBytes of each size.
+// A fast operation moves at most maxBytes of each size.
 func TestBound(t *testing.T) {
 	total := 0
 	_, err := measure(t.Context(), []size{{"all", maxBytes / 2}}, func(data []byte) (int, error) {

@@ -29,7 +29,7 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// What is printed does not depend on what is kept, and the other way round.
+// The levels of printed and of kept records are independent.
 func TestHandlerPassesOn(t *testing.T) {
 	for _, c := range []struct {
 		level         slog.Level
@@ -46,7 +46,7 @@ func TestHandlerPassesOn(t *testing.T) {
 				c.printed, c.kept)
 		}
 		if c.printed > 0 && !strings.Contains(text.String(), "x=1 g.y=2") {
-			t.Errorf("attributes are not passed on: %s", &text)
+			t.Errorf("got no attributes in %s", &text)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestList(t *testing.T) {
 	}
 	row := r.List(0, nil, true)[0].([]any)
 	if len(row) != 3 || row[0] != 1_700_000_000.5 || row[1] != "INFO" {
-		t.Errorf("with its time a record is %v", row)
+		t.Errorf("record with its time: got %v", row)
 	}
 }
 
@@ -87,6 +87,6 @@ func TestLongText(t *testing.T) {
 	list := r.List(0, nil, false)
 	whole, cut := list[1].([]any)[1].(string), list[0].([]any)[1].(string)
 	if len(whole) != maxText || cut != strings.Repeat("x", maxText-1)+"…" || !utf8.ValidString(cut) {
-		t.Errorf("kept %d bytes of %d, and %d of one more", len(whole), maxText, len(cut))
+		t.Errorf("got %d bytes of %d, and %d of one more", len(whole), maxText, len(cut))
 	}
 }

@@ -48,7 +48,7 @@ func newRig(t *testing.T, limit int64, change func(*Config)) *rig {
 	return r
 }
 
-// child is a process in the hands of a test.
+// child is a process that a test controls.
 type child struct {
 	rss     int64
 	trimmed int
@@ -79,8 +79,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// What is done at each fraction of the limit.
-func TestLook(t *testing.T) {
+// Actions at each fraction of the limit.
+func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		used             int64
 		ownProcess       bool
@@ -107,12 +107,12 @@ func TestLook(t *testing.T) {
 			t.Errorf("%+v: paused %v, exceeded %v", c, r.paused, r.exceeded)
 		}
 		if c.exceeded && r.exceeded[0] != c.used {
-			t.Errorf("%d are in use, and %d are reported", c.used, r.exceeded[0])
+			t.Errorf("got %d reported, want %d", r.exceeded[0], c.used)
 		}
 	}
 }
 
-// The memory of a child counts, and a child that takes most of it ends in the place of the worker.
+// The memory of a child counts, and a child that uses most of it is killed in place of the worker.
 func TestChild(t *testing.T) {
 	for _, kills := range []bool{true, false} {
 		r := newRig(t, 1000, nil)
@@ -136,7 +136,7 @@ func (r *rig) fill(n, size int) {
 	}
 }
 
-// Above the spill fraction data goes to disk until the process is below the target.
+// Above the spill threshold data is spilled until the process is below the target.
 func TestSpill(t *testing.T) {
 	r := newRig(t, 100<<20, func(cfg *Config) {
 		cfg.Fractions.Target = 0.6
@@ -177,7 +177,7 @@ func TestSpill(t *testing.T) {
 	}
 }
 
-// A spill that does not help ends: memory may be the user's own.
+// A spill that frees no memory ends: the memory may belong to user code.
 func TestSpillInVain(t *testing.T) {
 	r := newRig(t, 10<<20, nil)
 	r.used.Store(9 << 20)
@@ -188,7 +188,7 @@ func TestSpillInVain(t *testing.T) {
 	}
 }
 
-// Collections take no more than a tenth of the time.
+// Collections take at most a tenth of the time.
 func TestFreeIsRare(t *testing.T) {
 	r := newRig(t, 1000, nil)
 	c := &child{}
@@ -214,7 +214,7 @@ func TestFreeIsRare(t *testing.T) {
 	r.gc.Unlock()
 }
 
-// Watch sets the limit of the collector for as long as it runs.
+// Watch sets the memory limit of the Go runtime while it runs.
 func TestWatch(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	r := newRig(t, 1<<40, nil)
@@ -230,12 +230,12 @@ func TestWatch(t *testing.T) {
 	go func() { defer close(done); r.Watch(ctx) }()
 	<-looked
 	if got, want := debug.SetMemoryLimit(-1), 0.7*float64(int64(1)<<40); math.Abs(float64(got)-want) > 1 {
-		t.Errorf("the collector's limit is %d, want %.0f", got, want)
+		t.Errorf("memory limit of the runtime: got %d, want %.0f", got, want)
 	}
 	cancel()
 	<-done
 	if got := debug.SetMemoryLimit(-1); got != before {
-		t.Errorf("afterwards the limit is %d, want %d", got, before)
+		t.Errorf("memory limit afterwards: got %d, want %d", got, before)
 	}
 	newRig(t, 0, nil).Watch(t.Context()) // returns at once
 }
@@ -243,7 +243,7 @@ func TestWatch(t *testing.T) {
 func TestRoom(t *testing.T) {
 	r := newRig(t, 100<<20, nil)
 	if !r.Limited() || newRig(t, 0, nil).Limited() {
-		t.Error("Limited is wrong")
+		t.Error("Limited: got the wrong value")
 	}
 	r.fill(2, 3<<20)
 	var inputs []*store.Entry
@@ -266,35 +266,35 @@ func TestRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := r.Reserve(t.Context(), "f", inputs); err != nil || n != 8<<20 {
-		t.Errorf("reserved %d, %v; want what the function made before", n, err)
+		t.Errorf("got %d, %v reserved, want the previous size", n, err)
 	} else {
 		r.Unreserve(n)
 	}
 }
 
-// A result for which there is no room gives its task back, unless the task has ended.
+// Without room for a result its task is rescheduled, unless the task has ended.
 func TestKeepWithoutRoom(t *testing.T) {
 	r := newRig(t, 4<<20, func(cfg *Config) { cfg.Fractions.MaxSpill = 1 })
 	r.fill(3, 1<<20)
 	if err := r.Keep(t.Context(), task.NewKey("k"), "f", 1<<20); !errors.Is(err, task.ErrReschedule) {
-		t.Errorf("got %v, want that the task is given back", err)
+		t.Errorf("got %v, want ErrReschedule", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := r.Keep(ctx, task.NewKey("k"), "f", 1<<20); errors.Is(err, task.ErrReschedule) {
-		t.Errorf("a cancelled task is given back: %v", err)
+		t.Errorf("canceled task: got %v", err)
 	}
 	if !r.data.Full() {
-		t.Error("the store is not full")
+		t.Error("Full: got false, want true")
 	}
 	r.check(t.Context())
 	if len(r.paused) != 1 || !r.paused[0] {
-		t.Errorf("paused %v; a worker whose disk is full takes no tasks", r.paused)
+		t.Errorf("paused with a full disk: got %v", r.paused)
 	}
 }
 
-// A task that made a large result waits while memory is short, but no longer than its context.
-func TestBrake(t *testing.T) {
+// A task with a large result waits while memory is short, at most until its context ends.
+func TestThrottle(t *testing.T) {
 	r := newRig(t, 10<<20, nil)
 	looks, short := 0, 4
 	ctx, cancel := context.WithCancel(t.Context())
@@ -305,10 +305,10 @@ func TestBrake(t *testing.T) {
 		return 9 << 20
 	}
 	if r.throttle(ctx, largeResult-1); looks != 0 {
-		t.Errorf("a small result is held back for %d looks", looks)
+		t.Errorf("small result: got %d measurements, want 0", looks)
 	}
 	if r.throttle(ctx, largeResult); looks <= short {
-		t.Errorf("it goes on after %d looks, and memory is short for %d", looks, short)
+		t.Errorf("got %d measurements, want more than %d", looks, short)
 	}
 	looks, short = 0, 1<<30
 	r.Manager.cfg.Fractions.Usage = func() int64 {

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-// full is a snapshot in which each figure is another one.
+// full returns a snapshot in which all figures differ.
 func full() Snapshot {
 	s := Snapshot{
 		Stats:     state.Stats{NBytes: 1000, IncomingBytes: 11, IncomingCount: 12, IncomingTotal: 13, Executed: 14},
@@ -63,7 +63,7 @@ func TestHeartbeat(t *testing.T) {
 			int64(29)),
 	} {
 		if v, ok := got.Get(name); !ok || !reflect.DeepEqual(v, want) {
-			t.Errorf("%s is %v, want %v", name, v, want)
+			t.Errorf("%s: got %v, want %v", name, v, want)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func TestHeartbeat(t *testing.T) {
 // scrape returns the lines that Prometheus reads.
 func scrape(t *testing.T, c Collector) []string {
 	t.Helper()
-	reg := prometheus.NewPedanticRegistry() // which compares Describe and Collect
+	reg := prometheus.NewPedanticRegistry() // compares Describe and Collect
 	reg.MustRegister(c)
 	rec := httptest.NewRecorder()
 	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics",
@@ -82,8 +82,8 @@ func scrape(t *testing.T, c Collector) []string {
 	return strings.Split(strings.TrimSpace(rec.Body.String()), "\n")
 }
 
-// lack fails the test unless all lines are there.
-func lack(t *testing.T, got []string, want ...string) {
+// expectLines fails the test unless all lines are there.
+func expectLines(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	for _, line := range want {
 		if !slices.Contains(got, line) {
@@ -94,7 +94,7 @@ func lack(t *testing.T, got []string, want ...string) {
 
 func TestCollector(t *testing.T) {
 	got := scrape(t, full)
-	lack(t, got,
+	expectLines(t, got,
 		"dask_worker_latency_seconds 0.25",
 		`dask_worker_memory_bytes{type="managed"} 700`,
 		`dask_worker_memory_bytes{type="spilled"} 200`,
@@ -121,23 +121,23 @@ func TestCollector(t *testing.T) {
 		`dask_worker_tasks{state="released"} 0`,
 	)
 	if text := strings.Join(got, "\n"); strings.Contains(text, "device_bytes{") {
-		t.Errorf("metrics of a GPU without one: %s", text)
+		t.Errorf("got metrics of a GPU without one: %s", text)
 	}
 }
 
-// Of the tasks in memory those on disk are counted apart.
+// Tasks in memory and on disk are counted separately.
 func TestCollectorStates(t *testing.T) {
 	for keys, want := range map[int][]string{
 		2: {`dask_worker_tasks{state="disk"} 2`, `dask_worker_tasks{state="memory"} 3`},
 		9: {`dask_worker_tasks{state="disk"} 5`, `dask_worker_tasks{state="memory"} 0`},
 	} {
-		lack(t, scrape(t, func() Snapshot { s := full(); s.Spilled.Keys = keys; return s }), want...)
+		expectLines(t, scrape(t, func() Snapshot { s := full(); s.Spilled.Keys = keys; return s }), want...)
 	}
 }
 
-// What is managed is never more than the process has.
+// The managed memory is at most that of the process.
 func TestCollectorMemory(t *testing.T) {
-	lack(t, scrape(t, func() Snapshot { s := full(); s.Memory = 100; return s }),
+	expectLines(t, scrape(t, func() Snapshot { s := full(); s.Memory = 100; return s }),
 		`dask_worker_memory_bytes{type="managed"} 100`, `dask_worker_memory_bytes{type="unmanaged"} 0`)
 }
 
@@ -145,7 +145,7 @@ func TestCollectorDevice(t *testing.T) {
 	d := Device{Results: 1, Limit: 2, Counted: true, Allocated: 3, Peak: 4,
 		Up: memory.Moved{Count: 5, Bytes: 6, Time: 7e9}, Down: memory.Moved{Count: 8}}
 	with := func() Snapshot { s := full(); s.Device = &d; return s }
-	lack(t, scrape(t, with),
+	expectLines(t, scrape(t, with),
 		`millstream_worker_device_bytes{type="results"} 1`, `millstream_worker_device_bytes{type="limit"} 2`,
 		`millstream_worker_device_bytes{type="allocated"} 3`, `millstream_worker_device_bytes{type="peak"} 4`,
 		`millstream_worker_device_moves_total{direction="up"} 5`,
@@ -154,7 +154,7 @@ func TestCollectorDevice(t *testing.T) {
 		`millstream_worker_device_move_seconds_total{direction="up"} 7`)
 	d.Counted = false
 	if text := strings.Join(scrape(t, with), "\n"); strings.Contains(text, "allocated\"}") {
-		t.Errorf("allocations are shown that are not counted: %s", text)
+		t.Errorf("got allocations that are not counted: %s", text)
 	}
 }
 
@@ -213,7 +213,7 @@ func TestServer(t *testing.T) {
 	}
 	for _, page := range []string{"/list", "numbers", "/health", "/metrics"} {
 		if _, got := get(t, s, "/"); !strings.Contains(got, page) {
-			t.Errorf("the index has no %s: %s", page, got)
+			t.Errorf("index: got no %s in %s", page, got)
 		}
 	}
 	for _, path := range []string{"/list?n=-1", "/list?n=x"} {

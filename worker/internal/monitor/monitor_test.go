@@ -53,7 +53,7 @@ func column(t *testing.T, info msgpack.Map, name string) any {
 	return v
 }
 
-// Rates are what the counters gained since the sample before, per second; the memory is always of now.
+// Rates are the increases of the counters per second since the previous sample; the memory is always current.
 func TestSamples(t *testing.T) {
 	memory := int64(1000)
 	m := New(func() int64 { return memory })
@@ -65,7 +65,7 @@ func TestSamples(t *testing.T) {
 	m.last.at = m.last.at.Add(-2 * time.Second)
 	m.last.cpuTime -= time.Second
 	m.last.netIn -= 4096
-	m.last.diskOut += 1 << 40 // a counter that began again
+	m.last.diskOut += 1 << 40 // a counter that was reset
 	m.Update()
 	s := m.last
 	if m.samples() != 2 || s.cpu < 40 || s.cpu > 1000 || s.netRead < 1000 || s.diskWrite != 0 {
@@ -88,18 +88,18 @@ func TestInfo(t *testing.T) {
 	for start, want := range map[int]int{0: 4, 1: 3, 3: 1, 4: 0, 1_000_000: 0, -5: 4} {
 		info := m.Info(false, start)
 		if got := len(column(t, info, "memory").([]any)); got != want {
-			t.Errorf("since %d there are %d samples, want %d", start, got, want)
+			t.Errorf("since %d: got %d samples, want %d", start, got, want)
 		}
 		if n, _ := info.Get("count"); n != 4 {
 			t.Errorf("count %v, want 4", n)
 		}
 	}
 	if got := column(t, m.Info(true, 0), "memory"); got != int64(7) {
-		t.Errorf("memory of the last sample is %v, want 7", got)
+		t.Errorf("memory of the last sample: got %v, want 7", got)
 	}
 }
 
-// The history is bounded; numbers of samples go on.
+// The history is bounded; the numbers of samples continue.
 func TestHistory(t *testing.T) {
 	m := New(func() int64 { return 7 })
 	for len(m.history) < historyLength {
@@ -109,10 +109,10 @@ func TestHistory(t *testing.T) {
 	m.last.at = m.last.at.Add(-time.Second)
 	m.Update()
 	if len(m.history) != historyLength || m.history[historyLength-1].memory != 7 {
-		t.Fatalf("%d samples are kept, the last %+v", len(m.history), m.history[len(m.history)-1])
+		t.Fatalf("got %d samples, the last %+v", len(m.history), m.history[len(m.history)-1])
 	}
 	if got := len(column(t, m.Info(false, m.count-2), "memory").([]any)); got != 2 {
-		t.Errorf("%d samples since the last but one, want 2", got)
+		t.Errorf("since the last but one: got %d samples, want 2", got)
 	}
 }
 

@@ -41,7 +41,7 @@ var (
 
 var errClosed = errors.New("the worker is closed")
 
-// rig is a server without a worker: it notes what it is asked for.
+// rig is a server without a worker: it records the requests to it.
 type rig struct {
 	t       *testing.T
 	address string
@@ -135,7 +135,7 @@ func (r *rig) call(op string, args msgpack.Map, reply any) {
 	}
 }
 
-// fails calls an op whose error must have a text.
+// fails calls an op whose error must contain a text.
 func (r *rig) fails(op string, args msgpack.Map, want string) {
 	r.t.Helper()
 	var reply msgpack.Map
@@ -179,7 +179,7 @@ func TestData(t *testing.T) {
 		t.Errorf("freed %v, %v", v, err)
 	}
 	r.call("gather", msgpack.MapOf("who_has", msgpack.MapOf("a", []any{r.address})), &reply)
-	if reply.GetString("status") != "OK" { // it is here
+	if reply.GetString("status") != "OK" { // already on the worker
 		t.Errorf("gather: %v", reply)
 	}
 	r.call("gather", msgpack.MapOf("who_has", msgpack.MapOf("none", []any{r.address})), &reply)
@@ -210,7 +210,7 @@ func TestRun(t *testing.T) {
 		return task.NewParam[int]().Arg(b, task.RefTo[int](task.NewKey("x")))
 	}
 	r.fails("run", msgpack.MapOf("function", spec(t, double, ref)), "futures as arguments")
-	// A Python function is not run, and that does not fail: Client.run asks all workers.
+	// A Python function is not run, and that does not fail: Client.run calls all workers.
 	r.call("run", msgpack.MapOf("function", []byte("\x80\x05N.")), &reply)
 	if x, _ := reply.Get("result"); !strings.Contains(fmt.Sprint(x), "without Python") {
 		t.Errorf("got %v", reply)
@@ -278,7 +278,7 @@ func TestInspection(t *testing.T) {
 	}
 	r.call("terminate", nil, nil)
 	if r.terminated == "" {
-		t.Error("the worker does not end")
+		t.Error("terminate: worker not closed")
 	}
 }
 
@@ -288,7 +288,7 @@ func TestChannelHello(t *testing.T) {
 	r.fails(peernet.ChannelOp, msgpack.MapOf("kind", "x", "hello", []byte{}), "")
 }
 
-// Each op has its roles: what is not listed is for clients and schedulers.
+// Each op has its roles: ops that are not listed are for clients and schedulers.
 func TestRoles(t *testing.T) {
 	for op, want := range map[string]map[secure.Role]bool{
 		"get_data":  {secure.Worker: true, secure.Client: true, secure.Scheduler: true, secure.Viewer: false},

@@ -29,12 +29,12 @@ func TestAppend(t *testing.T) {
 		}
 		for i, b := range buffers {
 			if string(parts[1+i]) != b {
-				t.Errorf("buffer %d is %q, want %q", i, parts[1+i], b)
+				t.Errorf("buffer %d: got %q, want %q", i, parts[1+i], b)
 			}
 		}
 	}
 	if _, err := Append(nil, &wire.Pickled{Data: []byte("no")}); err == nil {
-		t.Error("anything is a pickle")
+		t.Error("Is: got true for bytes that are not a pickle")
 	}
 }
 
@@ -88,7 +88,7 @@ func TestSplitRejects(t *testing.T) {
 	}
 }
 
-// The run_spec of a message is packed, or the reason is returned why that cannot be.
+// The run_spec of a message is packed, or the error is returned.
 func TestFromMessage(t *testing.T) {
 	large := bytes.Repeat([]byte("grain"), 1000)
 	for _, v := range []any{wire.ToPickle{Value: "x"}, wire.ToPickle{Value: large}} {
@@ -110,6 +110,6 @@ func TestFromMessage(t *testing.T) {
 	}
 	if spec, err := FromMessage(m, &message.Object{Raw: m.Body()}); !errors.Is(err, errSpec) ||
 		!strings.Contains(err.Error(), "string") {
-		t.Errorf("text is the task %q, %v", spec, err)
+		t.Errorf("text: got %q, %v, want an error", spec, err)
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"go.millstream.dev/internal/task"
 )
 
-// Who uses a result first has waited for it; the second has not.
+// The first user of a result has waited for it; the second has not.
 func TestArrivals(t *testing.T) {
 	var a Arrivals
 	x, y := task.NewKey("x"), task.NewKey("y")
 	var none Period
 	if a.Use(x, &none); none != (Period{}) {
-		t.Errorf("nothing has come, and %v was waited for", none)
+		t.Errorf("without arrivals: got %v", none)
 	}
 	a.Add([]state.Stored{{Key: x}}, Period{20, 30})
 	a.Add([]state.Stored{{Key: y}}, Period{10, 25})
@@ -22,13 +22,13 @@ func TestArrivals(t *testing.T) {
 	a.Use(x, &first)
 	a.Use(y, &first)
 	if a.Use(x, &second); first != (Period{10, 30}) || second != (Period{}) {
-		t.Errorf("the first waited for %v, the second for %v", first, second)
+		t.Errorf("got %v for the first user, %v for the second", first, second)
 	}
 	for i := range 3 * maxArrivals {
 		a.Add([]state.Stored{{Key: task.NewKey(fmt.Sprint("k-", i))}}, Period{1, 2})
 	}
 	if len(a) > maxArrivals {
-		t.Errorf("%d are kept", len(a))
+		t.Errorf("got %d arrivals", len(a))
 	}
 }
 
@@ -50,7 +50,7 @@ func TestPartsEach(t *testing.T) {
 			names = append(names, fmt.Sprintf("%s %d-%d", action, start/ms, stop/ms))
 		})
 		if got := fmt.Sprint(names); got != tc.want {
-			t.Errorf("%+v gives %s, want %s", tc.p, got, tc.want)
+			t.Errorf("%+v: got %s, want %s", tc.p, got, tc.want)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func TestPeriodCover(t *testing.T) {
 		{Period{29, 40}, Period{10, 40}},
 	} {
 		if p.Cover(c.with); p != c.want {
-			t.Errorf("with %v it is %v, want %v", c.with, p, c.want)
+			t.Errorf("with %v: got %v, want %v", c.with, p, c.want)
 		}
 	}
 }

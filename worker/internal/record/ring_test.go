@@ -29,13 +29,13 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// What All returns belongs to the caller.
+// The caller owns the result of All.
 func TestRingCopies(t *testing.T) {
 	r := NewRing[int](2)
 	r.Add(1)
 	r.All()[0] = 9
 	if got := r.All()[0]; got != 1 {
-		t.Errorf("the ring has %d, want 1", got)
+		t.Errorf("got %d, want 1", got)
 	}
 }
 

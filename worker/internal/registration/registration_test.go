@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-// scheduler answers registrations as the test says, and keeps their streams.
+// scheduler replies to registrations as the test says, and keeps their streams.
 type scheduler struct {
 	address string
 	server  *rpc.Server
@@ -94,7 +94,7 @@ func (s *scheduler) set(reply any, status string) {
 	s.reply, s.status = reply, status
 }
 
-// rig is a Client in the hands of a test.
+// rig is a Client that a test controls.
 type rig struct {
 	*Client
 	session atomic.Pointer[Session]
@@ -154,19 +154,19 @@ func TestConnect(t *testing.T) {
 		t.Errorf("plugins %v, want %v", r.plugins, want)
 	}
 	if !strings.Contains(r.logs.String(), "mind the gap") {
-		t.Errorf("the warning is not logged: %s", r.logs.String())
+		t.Errorf("got no warning in the log: %s", r.logs.String())
 	}
 }
 
-// A scheduler that refuses is not asked again, and neither is a wrong address.
+// Connect does not retry after a rejection, nor with an invalid address.
 func TestConnectRefused(t *testing.T) {
 	s := startScheduler(t)
 	for name, c := range map[string]struct {
 		reply any
 		want  string
 	}{
-		"its word":       {msgpack.MapOf("status", "error", "message", "name taken"), "name taken"},
-		"an exception":   {msgpack.MapOf("status", "uncaught-error", "exception_text", "ValueError"), "refuses"},
+		"a status":       {msgpack.MapOf("status", "error", "message", "name taken"), "name taken"},
+		"an exception":   {msgpack.MapOf("status", "uncaught-error", "exception_text", "ValueError"), "rejected"},
 		"another server": {[]any{1}, "address is that of a scheduler"},
 	} {
 		s.set(c.reply, "OK")
@@ -177,11 +177,11 @@ func TestConnectRefused(t *testing.T) {
 	}
 	r := newRig(t, "nonsense://x", 0)
 	if _, err := r.Connect(t.Context()); err == nil || r.logs.String() != "" {
-		t.Errorf("got %v, and tried again: %s", err, r.logs.String())
+		t.Errorf("got %v after retries: %s", err, r.logs.String())
 	}
 }
 
-// While there is no scheduler the worker waits for it.
+// Without a scheduler Connect waits for it.
 func TestConnectWaits(t *testing.T) {
 	r := newRig(t, "tcp://127.0.0.1:1", 20*time.Millisecond)
 	if _, err := r.Connect(t.Context()); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "death-timeout") {
@@ -202,7 +202,7 @@ func TestConnectWaits(t *testing.T) {
 	r = newRig(t, "tcp://127.0.0.1:1", 0)
 	r.end(why)
 	if _, err := r.Connect(t.Context()); !errors.Is(err, why) {
-		t.Errorf("the worker ended: got %v, want %v", err, why)
+		t.Errorf("closed worker: got %v, want %v", err, why)
 	}
 }
 
@@ -244,13 +244,13 @@ func TestSessionRead(t *testing.T) {
 	got := make(chan *wire.Message, n)
 	ended := make(chan error, 1)
 	go func() { ended <- session.Read(t.Context(), func(m *wire.Message) { got <- m }) }()
-	for range n { // each that is given back lets another one in
+	for range n { // each released batch admits another one
 		if wait := len(got); wait > maxBatches {
-			t.Fatalf("%d batches wait, want at most %d", wait, maxBatches)
+			t.Fatalf("got %d waiting batches, want at most %d", wait, maxBatches)
 		}
 		session.Release(<-got)
 	}
-	why := errors.New("it speaks something else")
+	why := errors.New("protocol violation")
 	session.Fail(why)
 	session.Fail(errors.New("too late"))
 	if err := <-ended; !errors.Is(err, why) {
@@ -259,7 +259,7 @@ func TestSessionRead(t *testing.T) {
 	<-session.Over().Done()
 }
 
-// Of several failures the first is why a session ended.
+// The first of several failures is the reason for the end of a session.
 func TestSessionFails(t *testing.T) {
 	s := startScheduler(t)
 	session, err := newRig(t, s.address, 0).Connect(t.Context())
@@ -274,7 +274,7 @@ func TestSessionFails(t *testing.T) {
 	}
 }
 
-// A worker that takes no batches keeps its scheduler from sending more.
+// A worker that takes no batches blocks the sends of its scheduler.
 func TestSessionCredit(t *testing.T) {
 	s := startScheduler(t)
 	r := newRig(t, s.address, 0)
@@ -313,7 +313,7 @@ func TestSessionCredit(t *testing.T) {
 	<-full
 	cancel(why)
 	if err := <-ended; delivered != maxBatches || err == nil {
-		t.Errorf("%d batches were delivered, want %d; %v", delivered, maxBatches, err)
+		t.Errorf("got %d batches, want %d; %v", delivered, maxBatches, err)
 	}
 }
 
@@ -332,11 +332,11 @@ func TestHeartbeats(t *testing.T) {
 		if b := <-s.beats; b.GetString("address") != "tcp://a:1" {
 			t.Errorf("got %v", b)
 		} else if x, _ := b.Get("extensions"); x != true {
-			t.Errorf("a Millstream scheduler takes extensions: %v", b)
+			t.Errorf("heartbeat to a Millstream scheduler: got %v, want extensions", b)
 		}
 	}
 	if got := time.Duration(r.interval.Load()); got != 2*time.Millisecond {
-		t.Errorf("the interval is %v, want what the scheduler asks for", got)
+		t.Errorf("interval: got %v, want that of the scheduler", got)
 	}
 	s.set(nil, "error")
 	for r.failed.Load() == 0 {
@@ -349,7 +349,7 @@ func TestHeartbeats(t *testing.T) {
 	<-done
 }
 
-// A reply that names no interval leaves it as it is.
+// A reply without an interval does not change it.
 func TestHeartbeatInterval(t *testing.T) {
 	s := startScheduler(t)
 	r := newRig(t, s.address, 0)
@@ -363,16 +363,16 @@ func TestHeartbeatInterval(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := time.Duration(r.interval.Load()); got != c.want {
-			t.Errorf("after a reply %s: the interval is %v, want %v", c.status, got, c.want)
+			t.Errorf("after a reply %s: got interval %v, want %v", c.status, got, c.want)
 		}
 	}
 }
 
-// A worker that its scheduler does not know waits for an order on its stream before it gives the session up.
+// A worker that is unknown to its scheduler waits for a message on its stream before it ends the session.
 func TestUnknown(t *testing.T) {
 	s := startScheduler(t)
 	r := newRig(t, s.address, 0)
-	r.handleUnknown() // without a session there is nothing to end
+	r.handleUnknown() // no effect without a session
 	session, err := r.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -384,7 +384,7 @@ func TestUnknown(t *testing.T) {
 	<-ended
 	begun := time.Now()
 	if r.handleUnknown(); time.Since(begun) >= lastMessagesTime {
-		t.Error("it waits for a session that is over")
+		t.Error("waited for a closed session")
 	}
 	if session, err = r.Connect(t.Context()); err != nil {
 		t.Fatal(err)
@@ -396,11 +396,11 @@ func TestUnknown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "unknown to the scheduler") {
-		t.Errorf("the session ended with %v", err)
+		t.Errorf("end of the session: got %v", err)
 	}
 }
 
-// deadNetwork is a network in which no scheduler listens. It notes when it was asked.
+// deadNetwork is a network in which no scheduler listens. It records the times of attempts.
 type deadNetwork struct {
 	comm.Network
 	at []time.Time
@@ -411,7 +411,7 @@ func (n *deadNetwork) Dial(context.Context, string, comm.DialConfig) (comm.Comm,
 	return nil, &comm.ConnectError{}
 }
 
-// The pauses between attempts to connect grow up to a second: a scheduler that comes late is found soon.
+// The delays between attempts to connect grow up to a second.
 func TestConnectPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n deadNetwork
@@ -425,12 +425,12 @@ func TestConnectPauses(t *testing.T) {
 		for i := range n.at[1:] {
 			pause := n.at[i+1].Sub(n.at[i])
 			if pause < last || pause > time.Second || pause <= 0 {
-				t.Errorf("pause %d is %v after one of %v, want it to grow up to 1s", i, pause, last)
+				t.Errorf("pause %d: got %v after %v, want it to grow up to 1s", i, pause, last)
 			}
 			last = pause
 		}
 		if last != time.Second {
-			t.Errorf("the last pause is %v, want 1s", last)
+			t.Errorf("last pause: got %v, want 1s", last)
 		}
 	})
 }

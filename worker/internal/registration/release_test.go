@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// daskComm is a comm whose peer is not of our kind.
+// daskComm is a comm whose peer is a Dask process.
 type daskComm struct{ comm.Comm }
 
 func (c daskComm) Info() comm.Info {
@@ -21,8 +21,8 @@ func (c daskComm) Info() comm.Info {
 	return i
 }
 
-// A worker looks at the release of a scheduler that is Dask's: an old one is refused in
-// words, and so is an answer that says nothing of the kind.
+// A worker checks the release of a Dask scheduler: old releases are rejected with an error, and so is a reply without a
+// release.
 func TestSchedulerRelease(t *testing.T) {
 	for _, tc := range []struct{ release, want string }{
 		{"2026.8.0", ""}, {"2025.4.1", ""}, {"2031.1.0", ""}, {"", ""}, {"2025.3.1", "2025.4.1 to"},

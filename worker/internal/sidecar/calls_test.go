@@ -28,7 +28,7 @@ func TestCallLog(t *testing.T) {
 	}
 }
 
-// Only maps go to the scheduler: the process is not trusted.
+// Only maps are sent to the scheduler: the process is not trusted.
 func TestCallStream(t *testing.T) {
 	r := newRig(t)
 	good, err := msgpack.Append(nil, msgpack.MapOf("op", "x"))
@@ -40,7 +40,7 @@ func TestCallStream(t *testing.T) {
 		"more than a map": {append(slices.Clone(good), 0xc0)}, "empty": {{}},
 	} {
 		if _, _, err := call(t, r.onStream, nil, frames...); err == nil {
-			t.Errorf("%s is sent", name)
+			t.Errorf("%s: got no error", name)
 		}
 	}
 	if len(r.sent) != 0 {
@@ -81,20 +81,20 @@ func TestCallData(t *testing.T) {
 		t.Errorf("keys %v, %v", got, err)
 	}
 	if got, frames, err := call(t, r.onFetch, msgpack.MapOf("key", "none")); got != nil || frames != nil || err != nil {
-		t.Errorf("got %v, %v, %v for what is not here", got, frames, err)
+		t.Errorf("missing value: got %v, %v, %v", got, frames, err)
 	}
 	got, frames, err := call(t, r.onFetch, msgpack.MapOf("key", "small"))
 	raw, _ := got.(msgpack.Raw)
 	if v, bad := msgpack.Decode(raw); err != nil || bad != nil || len(frames) != 0 ||
 		fmt.Sprint(v) != fmt.Sprint(msgpack.MapOf("value", 5)) {
-		t.Errorf("a small value is %v, %v, %v", got, frames, err)
+		t.Errorf("small value: got %v, %v, %v", got, frames, err)
 	}
 	if _, frames, err = call(t, r.onFetch, msgpack.MapOf("key", "large")); err != nil || len(frames) < 2 ||
 		len(frames[len(frames)-1]) < 1000 {
-		t.Errorf("a large value has %d frames, %v", len(frames), err)
+		t.Errorf("large value: got %d frames, %v", len(frames), err)
 	}
 	if _, _, err = call(t, r.onFetch, msgpack.MapOf("key", "channel")); err == nil {
-		t.Error("a channel goes to Python")
+		t.Error("channel: got no error")
 	}
 }
 
@@ -107,7 +107,7 @@ func TestCallPut(t *testing.T) {
 		msgpack.MapOf("key", "k", "handle", 3, "nbytes", -5),
 	} {
 		if _, _, err := call(t, put, args); err == nil {
-			t.Errorf("%v is taken", args)
+			t.Errorf("%v: got no error", args)
 		}
 	}
 	if _, _, err := call(t, put, msgpack.MapOf("key", "k", "handle", 3, "nbytes", 5)); err != nil {
@@ -119,7 +119,7 @@ func TestCallPut(t *testing.T) {
 	}
 	inc.markDead()
 	if _, _, err := call(t, put, msgpack.MapOf("key", "k", "handle", 5, "nbytes", 5)); err != pyproc.ErrExited {
-		t.Errorf("a value in a dead process: %v", err)
+		t.Errorf("value in a dead process: got %v", err)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestCallResources(t *testing.T) {
 	r := newRig(t)
 	for _, bad := range []msgpack.Map{{{Key: 5, Value: 1}}, msgpack.MapOf("GPU", -1), msgpack.MapOf("GPU", 1e301)} {
 		if _, _, err := call(t, r.onResources, bad); err == nil {
-			t.Errorf("%v are taken", bad)
+			t.Errorf("%v: got no error", bad)
 		}
 	}
 	if _, _, err := call(t, r.onResources, msgpack.MapOf("GPU", 2, "MEM", 1.5)); err != nil {
@@ -138,7 +138,7 @@ func TestCallResources(t *testing.T) {
 		t.Errorf("got %v, want %v", r.resources, want)
 	}
 	if _, _, err := r.onResources(t.Context(), &pyproc.Message{Body: []byte{0x90}}); err == nil {
-		t.Error("a list is taken")
+		t.Error("list: got no error")
 	}
 }
 
@@ -166,12 +166,12 @@ func TestCallSecede(t *testing.T) {
 	r.removeRun(2, c)
 	secede(2)
 	if a.seceded != 1 {
-		t.Errorf("it seceded %d times, want 1", a.seceded)
+		t.Errorf("got %d secessions, want 1", a.seceded)
 	}
-	r.runs[2] = c // the message came before the end and is handled after it
+	r.runs[2] = c // the message arrived before the end and is handled after it
 	secede(2)
 	if a.seceded != 1 {
-		t.Error("it secedes after its end")
+		t.Error("task seceded after its end")
 	}
 	delete(r.runs, 2)
 }
@@ -183,7 +183,7 @@ func TestCallRejects(t *testing.T) {
 			continue
 		}
 		if _, _, err := h(t.Context(), &pyproc.Message{Body: []byte{0x81, 0xa3, 'k'}}); err == nil {
-			t.Errorf("%s takes half a message", name)
+			t.Errorf("%s: got no error for a truncated message", name)
 		}
 	}
 }

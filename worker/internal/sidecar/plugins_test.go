@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// A plugin that was removed is not set up in the next process, also when this one could not be asked.
+// A removed plugin is not installed in the next process, also when the current process did not reply.
 func TestPluginRemove(t *testing.T) {
 	r := newRig(t)
 	for _, name := range []string{"a", "b", "c"} {
@@ -41,7 +41,7 @@ func TestPluginRemove(t *testing.T) {
 	}{{"b", []string{"a", "c"}}, {"b", []string{"a", "c"}}, {"a", []string{"c"}}} {
 		err := pool.Call(t.Context(), l.ContactAddr(), "plugin-remove", msgpack.MapOf("name", c.remove), nil)
 		if err == nil {
-			t.Error("there is a process that answers")
+			t.Error("got a reply without a process")
 		}
 		var got []string
 		r.mu.Lock()

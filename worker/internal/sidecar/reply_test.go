@@ -14,8 +14,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// aLife is a process whose replies are read.
-func aLife() *incarnation {
+// newIncarnation returns a process whose replies are read.
+func newIncarnation() *incarnation {
 	s := New(Config{Logger: slog.New(slog.DiscardHandler), AllowedFailures: 3,
 		Worker: Worker{Tasks: context.Background()}})
 	s.w.Address = func() string { return "tcp://a:1" }
@@ -31,7 +31,7 @@ func answer(t testing.TB, parts ...any) []byte {
 }
 
 func TestReply(t *testing.T) {
-	inc, key := aLife(), task.NewKey("k")
+	inc, key := newIncarnation(), task.NewKey("k")
 	var r Result
 	if err := r.read(inc, key, 2, &pyproc.Message{Body: answer(t, 0, 1.5, 2.5, 7, 28, "int", []byte("T"), true,
 		5)}); err != nil {
@@ -42,9 +42,9 @@ func TestReply(t *testing.T) {
 		t.Errorf("%v %+v", v, r)
 	}
 	if string(inc.s.Class("int")) != "T" {
-		t.Error("the class is not remembered")
+		t.Error("got no class")
 	}
-	inc, r = aLife(), Result{}
+	inc, r = newIncarnation(), Result{}
 	if err := r.read(inc, key, 4, &pyproc.Message{Body: answer(t, 0, 1.5, 2.5, 7, 28, "X", []byte("T"), false,
 		nil)}); err != nil {
 		t.Fatal(err)
@@ -69,10 +69,10 @@ func TestReply(t *testing.T) {
 	if err := r.read(inc, key, 8, &pyproc.Message{Body: answer(t, 2, 1.5, 2.5, 7)}); err != task.ErrReschedule {
 		t.Error(err)
 	}
-	// A value that is made in a process that has died meanwhile is not kept: the task runs again.
+	// A value in a process that has died meanwhile is not kept: the task runs again.
 	err = r.read(inc, key, 10, &pyproc.Message{Body: answer(t, 0, 1.5, 2.5, 7, 28, "X", []byte("T"), false, nil)})
 	if !errors.Is(err, task.ErrReschedule) || inc.s.suspects[key] != 1 {
-		t.Errorf("got %v, with %d deaths", err, inc.s.suspects[key])
+		t.Errorf("got %v, with %d crashes", err, inc.s.suspects[key])
 	}
 }
 
@@ -88,7 +88,7 @@ func TestReplyRejects(t *testing.T) {
 		"too many frames": answer(t, 1, 1.5, 2.5, 7, "E('x')", "trace", 2, 0),
 	} {
 		var r Result
-		if err := r.read(aLife(), task.NewKey("k"), 2, &pyproc.Message{Body: body}); err == nil ||
+		if err := r.read(newIncarnation(), task.NewKey("k"), 2, &pyproc.Message{Body: body}); err == nil ||
 			!strings.Contains(err.Error(), "invalid reply") {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -103,8 +103,7 @@ func answerHeader(t testing.TB) []byte {
 	return b
 }
 
-// What a sidecar says is what its users' code made of it: nothing of it takes the worker
-// down, and nothing of it is believed that cannot be.
+// Replies of a sidecar are made by user code: none may crash the worker, and implausible values are rejected.
 func FuzzReply(f *testing.F) {
 	f.Add(answer(f, 0, 1.5, 2.5, 7, 28, "int", []byte("T"), true, 5), answerHeader(f))
 	f.Add(answer(f, 0, 1.5, 2.5, 7, -1, "int", []byte("T"), false, nil), answerHeader(f))
@@ -114,7 +113,7 @@ func FuzzReply(f *testing.F) {
 	f.Add([]byte{}, []byte{})
 	f.Fuzz(func(t *testing.T, body, frame []byte) {
 		var r Result
-		err := r.read(aLife(), task.NewKey("k"), 2, &pyproc.Message{Body: body, Frames: [][]byte{frame}})
+		err := r.read(newIncarnation(), task.NewKey("k"), 2, &pyproc.Message{Body: body, Frames: [][]byte{frame}})
 		if err == nil && (r.Value == nil || r.NBytes < 0 || r.Stop < r.Start) {
 			t.Errorf("%x: %+v", body, r)
 		}
@@ -128,7 +127,7 @@ func FuzzReply(f *testing.F) {
 func TestKilledWorker(t *testing.T) {
 	var raised *Error
 	if !errors.As(killedWorker(task.NewKey("k"), "tcp://a:1", 3), &raised) {
-		t.Fatal("it is no exception of Python")
+		t.Fatal("got no Python exception")
 	}
 	f := raised.Failure
 	s, ok := f.Exception.(*wire.Serialized)

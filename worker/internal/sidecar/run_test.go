@@ -22,7 +22,7 @@ func (r *rig) hold(t *testing.T, key string, v *task.Value) *store.Entry {
 }
 
 // A call has small dependencies in its body, large ones in frames the first time and by their handle afterwards.
-func TestCallOrder(t *testing.T) {
+func TestCallEncode(t *testing.T) {
 	r := newRig(t)
 	inc := r.life()
 	there := &value{inc: inc, handle: 6, key: task.NewKey("there")}
@@ -39,7 +39,7 @@ func TestCallOrder(t *testing.T) {
 		Actor: true, Deps: deps}
 	for round := range 2 {
 		var res Result
-		body, frames, sent, err := c.order(inc, 8, &res)
+		body, frames, sent, err := c.encode(inc, 8, &res)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestCallOrder(t *testing.T) {
 		n, _ := large[3].(int64)
 		if handle, ok := large[1].(int64); !ok || handle%2 != 0 || (n > 0) != (round == 0) ||
 			len(sent) != int(min(n, 1)) {
-			t.Errorf("round %d: the large one is %v, %d values are sent", round, large, len(sent))
+			t.Errorf("round %d: got large value %v, %d values sent", round, large, len(sent))
 		}
 		if len(frames) != 2+int(n) || string(frames[1]) != "buffer" {
 			t.Errorf("%d frames, want %d", len(frames), 2+n)
@@ -70,24 +70,24 @@ func TestCallOrder(t *testing.T) {
 		}
 	}
 	if len(c.Spec) != 2 {
-		t.Errorf("the call has %d frames of its own now", len(c.Spec))
+		t.Errorf("got %d frames of the spec", len(c.Spec))
 	}
-	// In the next process the large one is sent again; what was only in the first is lost.
+	// For the next process the large value is sent again; values that were only in the first are lost.
 	next := r.life()
 	inc.markDead()
 	var res Result
-	if _, _, _, err := c.order(next, 10, &res); !errors.Is(err, task.ErrReschedule) ||
+	if _, _, _, err := c.encode(next, 10, &res); !errors.Is(err, task.ErrReschedule) ||
 		res.Lost != task.NewKey("there") {
 		t.Errorf("got %v, lost %v", err, res.Lost)
 	}
 }
 
-// A dependency that has no form for Python fails the task: to compute it again would not help.
-func TestCallOrderFails(t *testing.T) {
+// A dependency that cannot be encoded for Python fails the task: computing it again would not help.
+func TestCallEncodeFails(t *testing.T) {
 	r := newRig(t)
 	c := &Call{Key: task.NewKey("k"), Deps: []*store.Entry{r.hold(t, "channel", task.NewValue(make(chan int)))}}
 	var res Result
-	_, _, _, err := c.order(r.life(), 2, &res)
+	_, _, _, err := c.encode(r.life(), 2, &res)
 	var cannot *task.EncodeError
 	if !errors.As(err, &cannot) || errors.Is(err, task.ErrReschedule) || !strings.Contains(err.Error(), "channel") ||
 		res.Lost != "" {
@@ -95,7 +95,7 @@ func TestCallOrderFails(t *testing.T) {
 	}
 }
 
-// A run fails while there is no process to run it in.
+// A run fails without a process.
 func TestRunWithoutProcess(t *testing.T) {
 	r := newRig(t)
 	a := &aTask{}

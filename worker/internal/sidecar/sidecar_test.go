@@ -22,7 +22,7 @@ import (
 
 var errOver = errors.New("the worker is closed")
 
-// rig is a Sidecar whose worker notes what it is asked for.
+// rig is a Sidecar whose worker records the calls to it.
 type rig struct {
 	*Sidecar
 	all  sync.WaitGroup
@@ -88,7 +88,7 @@ func call(t *testing.T, h pyproc.Handler, args msgpack.Map, frames ...[]byte) (a
 	return h(t.Context(), &pyproc.Message{Body: b, Frames: frames})
 }
 
-// A process that cannot be started is an error of each who needs it; the starts wait longer and longer.
+// If the process cannot be started each call returns an error; the delays of starts grow.
 func TestStartFails(t *testing.T) {
 	r := newRig(t)
 	var pauses []time.Duration
@@ -101,11 +101,11 @@ func TestStartFails(t *testing.T) {
 		}
 	}
 	if pauses[0] != 0 || pauses[1] <= 0 || pauses[2] <= pauses[1] {
-		t.Errorf("pauses %v, want them to grow", pauses)
+		t.Errorf("got pauses %v, want growing ones", pauses)
 	}
 	r.failures = 100
 	if p := r.backoff(); p != time.Second {
-		t.Errorf("after many failures it waits %v, want a second", p)
+		t.Errorf("after many failures: got a delay of %v, want 1s", p)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("why")
@@ -118,7 +118,7 @@ func TestStartFails(t *testing.T) {
 		t.Errorf("after Close: got %v, want %v", err, errOver)
 	}
 	if r.Running() || r.RSS() != 0 || r.KillForMemory(1) {
-		t.Error("there is a process")
+		t.Error("Running: got true, want false")
 	}
 }
 
@@ -131,14 +131,14 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// A task may have a part in so many deaths, then it fails; one that ended well is cleared.
+// A task fails after too many crashes; a task that succeeded is cleared.
 func TestSuspects(t *testing.T) {
 	r := newRig(t)
 	k := task.NewKey("k")
-	died := fmt.Errorf("it died: %w", pyproc.ErrExited)
-	for _, want := range []bool{true, true, false, true} { // it is forgotten when it has failed
+	died := fmt.Errorf("crashed: %w", pyproc.ErrExited)
+	for _, want := range []bool{true, true, false, true} { // a failed task is cleared
 		if err := r.runError(k, died); errors.Is(err, task.ErrReschedule) != want {
-			t.Errorf("got %v, want that it is given back: %v", err, want)
+			t.Errorf("got %v, want ErrReschedule: %v", err, want)
 		}
 	}
 	r.clearSuspect(k)
@@ -146,24 +146,24 @@ func TestSuspects(t *testing.T) {
 		t.Errorf("suspects %v", r.suspects)
 	}
 	if err := r.runError(k, errOver); err != errOver || len(r.suspects) != 0 {
-		t.Errorf("another error than a death: %v, suspects %v", err, r.suspects)
+		t.Errorf("another error: got %v, suspects %v", err, r.suspects)
 	}
 	for i := range maxSuspects + 5 {
 		_ = r.runError(task.NewKey(fmt.Sprint(i)), died)
 	}
 	if len(r.suspects) > maxSuspects {
-		t.Errorf("%d suspects are kept", len(r.suspects))
+		t.Errorf("got %d suspects", len(r.suspects))
 	}
 }
 
-// What is lost with a process is reported, unless the store has another value by then.
-func TestDied(t *testing.T) {
+// Values that are lost with a process are reported, unless the store has another value by then.
+func TestHandleExit(t *testing.T) {
 	r := newRig(t)
 	inc := r.life()
 	for i, key := range []string{"lost", "replaced", "gone", "copied"} {
 		v := &value{inc: inc, handle: uint64(2 + 2*i), key: task.NewKey(key)}
 		v.value = task.NewRemote(v, 10, "X")
-		if key == "copied" { // Go has it as well
+		if key == "copied" { // with a copy in Go
 			v.value = task.NewValue(make([]byte, 10))
 			if _, err := v.value.Encoded(); err != nil {
 				t.Fatal(err)
@@ -184,11 +184,11 @@ func TestDied(t *testing.T) {
 		t.Errorf("lost %v; current %v, %d failures", r.lost, r.current, r.failures)
 	}
 	if inc.add(&value{}) {
-		t.Error("a dead process takes values")
+		t.Error("add to a dead process: got true, want false")
 	}
 	inc.began = time.Now().Add(-time.Hour)
 	if r.handleExit(inc); r.failures != 0 {
-		t.Errorf("%d failures after a long life", r.failures)
+		t.Errorf("after a long run: got %d failures, want 0", r.failures)
 	}
 }
 
@@ -196,11 +196,11 @@ func TestHandles(t *testing.T) {
 	r := newRig(t)
 	a, b := r.newHandle(), r.newHandle()
 	if a%2 != 0 || b != a+2 {
-		t.Errorf("handles %d and %d: they must be even, as those of Python are odd", a, b)
+		t.Errorf("got handles %d and %d, want even ones", a, b)
 	}
 }
 
-// A value that is dropped is freed with others.
+// A dropped value is freed with others.
 func TestDrop(t *testing.T) {
 	r := newRig(t)
 	inc := r.life()
@@ -212,7 +212,7 @@ func TestDrop(t *testing.T) {
 	}
 	inc.markDead()
 	if v.Drop(); len(inc.free) != 0 {
-		t.Errorf("free %v in a process that is dead", inc.free)
+		t.Errorf("dead process: got %v to free, want none", inc.free)
 	}
 }
 
@@ -224,15 +224,15 @@ func TestTypes(t *testing.T) {
 		}
 	}
 	if len(table.known) != maxTypes || table.pickleOf("0") == nil || table.pickleOf(fmt.Sprint(maxTypes)) != nil {
-		t.Errorf("%d types are known", len(table.known))
+		t.Errorf("got %d types", len(table.known))
 	}
 	table.intern("0", []byte{2})
 	if !slices.Equal(table.pickleOf("0"), []byte{1}) {
-		t.Error("the first class of a name counts")
+		t.Error("got the second class of a name, want the first")
 	}
 	var none *Sidecar
 	if none.Class("int") != nil || none.Encode(nil) != nil {
-		t.Error("a worker without Python has classes")
+		t.Error("got a class without Python")
 	}
 }
 
@@ -247,7 +247,7 @@ func TestPlugins(t *testing.T) {
 	r.AddPlugins([]Plugin{{shufflePlugin, []byte("s")}}) // starts no process
 	r.all.Wait()
 	if r.failures != 0 {
-		t.Error("the plugin of shuffles starts the process")
+		t.Error("the shuffle plugin started the process")
 	}
 	r.AddPlugins([]Plugin{{"a", []byte("1")}, {"b", []byte("2")}})
 	r.keepPlugin(Plugin{"a", []byte("3")})
@@ -262,7 +262,7 @@ func TestPlugins(t *testing.T) {
 		r.keepPlugin(Plugin{fmt.Sprint(i), nil})
 	}
 	if len(r.plugins) != maxPlugins {
-		t.Errorf("%d plugins are kept", len(r.plugins))
+		t.Errorf("got %d plugins", len(r.plugins))
 	}
 	if f := pluginFrames(r.plugins[:2]); len(f) != 2 || string(f[1]) != "3" {
 		t.Errorf("frames %q", f)
@@ -287,19 +287,19 @@ func TestFailedPlugins(t *testing.T) {
 	}
 }
 
-// An order of the scheduler is copied: its message is released before it is sent.
-func TestOrder(t *testing.T) {
+// A message of the scheduler is copied: it is released before it is forwarded.
+func TestForwardMessage(t *testing.T) {
 	r := newRig(t)
 	raw := []byte("order")
 	m := &wire.Message{Frames: []wire.Frame{{}, wire.HeapFrame([]byte("frame"))}}
 	if r.ForwardMessage(raw, m) {
-		t.Error("there is nobody to pass it to")
+		t.Error("ForwardMessage without a process: got true, want false")
 	}
 	inc := r.life()
-	inc.forwarded = [][][]byte{nil} // as if one was on its way: no goroutine is started
+	inc.forwarded = [][][]byte{nil} // as if one was being sent: no goroutine is started
 	r.current = inc
 	if !r.ForwardMessage(raw, m) {
-		t.Fatal("it is not passed on")
+		t.Fatal("ForwardMessage: got false, want true")
 	}
 	copy(raw, "xxxxx")
 	copy(m.Frames[1].Bytes(), "xxxxx")

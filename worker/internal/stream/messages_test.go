@@ -17,7 +17,7 @@ import (
 	"go.millstream.dev/worker/internal/record"
 )
 
-// fakeComm keeps what is written.
+// fakeComm keeps the written messages.
 type fakeComm struct {
 	comm.Comm
 	written []msgpack.Map
@@ -57,7 +57,7 @@ func newOut() *out {
 // sent ends the stream and returns its messages and frames.
 func sent(t *testing.T, o *out) ([]msgpack.Map, []string) {
 	t.Helper()
-	o.Flush(false) // the end does not linger
+	o.Flush(false) // the end is sent at once
 	o.Writer.Start()
 	if err := o.Writer.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func same(t *testing.T, m msgpack.Map, fields ...any) {
 	}
 }
 
-// machine is a state with what it asked for last.
+// machine is a state with its last actions.
 type machine struct {
 	t       *testing.T
 	s       *state.State
@@ -107,7 +107,7 @@ func (m *machine) apply(ev state.Event, kind state.ActionKind) *state.Action {
 			return &list[i]
 		}
 	}
-	m.t.Fatalf("%T gives %+v, and no action %v", ev, list, kind)
+	m.t.Fatalf("%T: got %+v, want an action %v", ev, list, kind)
 	return nil
 }
 
@@ -141,7 +141,7 @@ func TestFinished(t *testing.T) {
 	}
 }
 
-// Exceptions travel in frames, whose markers count from 1: frame 0 is the body.
+// Exceptions are sent in frames, whose markers count from 1: frame 0 is the body.
 func TestErred(t *testing.T) {
 	m := newMachine(t)
 	first := &wire.Serialized{Header: []byte{0x80}, Frames: []wire.Frame{wire.HeapFrame([]byte("e"))}}
@@ -201,7 +201,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// Sizes are sent only to a scheduler that is to adopt the keys.
+// Sizes are sent only to a scheduler that adopts the keys.
 func TestAddKeys(t *testing.T) {
 	m := newMachine(t)
 	done := &state.ExecuteSuccess{Stored: state.Stored{Key: m.compute("k", 5), NBytes: 28, TypeName: "int"}}
@@ -238,7 +238,7 @@ func TestOwnMessages(t *testing.T) {
 	}
 }
 
-// No message allocates but for the memory of its batch.
+// Messages allocate only the memory of their batch.
 func TestNoAllocation(t *testing.T) {
 	m := newMachine(t)
 	done := &state.ExecuteSuccess{Stored: state.Stored{Key: m.compute("k", 5), NBytes: 28, TypeName: "int"}}
@@ -271,7 +271,7 @@ func TestNoScheduler(t *testing.T) {
 	none.Flush(false)
 }
 
-// What Python sends with frames of its own keeps them, whatever goes with it.
+// Messages of Python with frames keep them, in any batch.
 func TestRawFrames(t *testing.T) {
 	b := newOut()
 	value := &wire.Serialized{Header: []byte{0x80}, Frames: []wire.Frame{wire.HeapFrame([]byte("e"))}}
@@ -286,13 +286,13 @@ func TestRawFrames(t *testing.T) {
 	batch.Body = msgpack.AppendString(msgpack.AppendMapHeader(batch.Body, 1), "v")
 	batch.Serialized(value)
 	got, frames := sent(t, b)
-	// The first of Python's and the value may go in one message, the second of Python's begins another one.
+	// The first message of Python and the value may be in one batch, the second message of Python begins another one.
 	if len(got) != 4 || fmt.Sprint(frames) != "[h1 d1 h2 d2 \x80 e]" {
 		t.Errorf("got %v with %q", got, frames)
 	}
 	last, _ := got[3].Get("v")
 	if index, _ := last.(msgpack.Map).Get("__Serialized__"); index != int64(3) {
-		t.Errorf("the value is at %v, want 3: behind the frames of the message that it goes with", index)
+		t.Errorf("index of the value: got %v, want 3, after the frames of its batch", index)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// encode encodes orders as the scheduler does.
+// encode encodes messages as the scheduler does.
 func encode(t testing.TB, orders ...any) *wire.Message {
 	t.Helper()
 	m, err := wire.Encode(orders, wire.EncodeOptions{})
@@ -23,7 +23,7 @@ func encode(t testing.TB, orders ...any) *wire.Message {
 	return m
 }
 
-// first returns the walk over a message, at its first order.
+// first returns the ops of a message, at the first one.
 func first(t testing.TB, m *wire.Message) *message.Ops {
 	t.Helper()
 	ops := message.ReadOps(m.Body())
@@ -47,7 +47,7 @@ func computeTask(more ...any) msgpack.Map {
 
 func TestReaderTask(t *testing.T) {
 	var in Reader
-	for range 2 { // the reader's memory is used again
+	for range 2 { // the reader reuses its memory
 		m := encode(t, computeTask())
 		ev, err := in.Task(first(t, m), m)
 		if err != nil {
@@ -71,7 +71,7 @@ func TestReaderTask(t *testing.T) {
 	}
 }
 
-// What may be left out, or is none, leaves its field empty.
+// Optional fields that are missing or nil leave their field empty.
 func TestReaderTaskBare(t *testing.T) {
 	var in Reader
 	m := encode(t, msgpack.MapOf("op", "compute-task", "key", "k", "priority", nil, "who_has", nil, "annotations",
@@ -86,11 +86,11 @@ func TestReaderTaskBare(t *testing.T) {
 	}
 	m = encode(t, computeTask("nbytes", msgpack.MapOf("a", nil)))
 	if ev, err = in.Task(first(t, m), m); err != nil || ev.Deps[0].NBytes != -1 || ev.Deps[1].NBytes != -1 {
-		t.Errorf("sizes that are not known: %+v, %v", ev, err)
+		t.Errorf("unknown sizes: got %+v, %v", ev, err)
 	}
 }
 
-// A pickled task becomes its spec; one that is no task fails when it is run, with the reason.
+// A pickled task becomes its spec; one that is not a task fails with the reason when it is run.
 func TestReaderTaskPickled(t *testing.T) {
 	var in Reader
 	m := encode(t, computeTask("run_spec", wire.ToPickle{Value: "x"}))
@@ -154,7 +154,7 @@ func TestReaderEvents(t *testing.T) {
 	}
 }
 
-// A field of another type than it should have is an error that names message and field.
+// A field of the wrong type is an error that names message and field.
 func TestReaderEventRejects(t *testing.T) {
 	var in Reader
 	for op, c := range map[string]struct {
@@ -172,12 +172,12 @@ func TestReaderEventRejects(t *testing.T) {
 	} {
 		c.m.Set("op", op)
 		if _, err := in.Event(first(t, encode(t, c.m))); err == nil || !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("%s: %v gives %v, want %s…", op, c.m, err, c.want)
+			t.Errorf("%s: %v: got %v, want %s…", op, c.m, err, c.want)
 		}
 	}
 }
 
-// Each address of a peer is kept once, however often it comes.
+// Each address of a peer is stored once.
 func TestReaderAddresses(t *testing.T) {
 	var in Reader
 	raw, err := msgpack.Append(nil, msgpack.MapOf("a", []any{"tcp://h:1", "tcp://h:2"}, "b", []any{"tcp://h:1"}))
@@ -191,15 +191,15 @@ func TestReaderAddresses(t *testing.T) {
 			t.Fatalf("got %v, %v with %d addresses", deps, err, len(in.addresses))
 		}
 		if n := len(deps[0].WhoHas); cap(deps[0].WhoHas) != n {
-			t.Errorf("the holders of one key may grow into those of the next: %d of %d", n, cap(deps[0].WhoHas))
+			t.Errorf("capacity of the holders of one key: got %d, want %d", cap(deps[0].WhoHas), n)
 		}
 	}
 	if n := testing.AllocsPerRun(100, func() { _, _ = in.Deps(raw, nil) }); n > 0 {
-		t.Errorf("%v allocations for addresses that are known", n)
+		t.Errorf("got %v allocations for known addresses, want 0", n)
 	}
 }
 
-// Forget leaves no reference to a message, whose memory may be used again.
+// Forget leaves no reference to a message, whose memory may be reused.
 func TestReaderForget(t *testing.T) {
 	var in Reader
 	for op, keys := range map[string]*[]task.Key{"free-keys": &in.free.Keys, "remove-replicas": &in.remove.Keys} {
@@ -207,11 +207,11 @@ func TestReaderForget(t *testing.T) {
 			t.Fatal(err)
 		}
 		if list := *keys; len(list) != 2 || list[0] == "" {
-			t.Fatalf("%s: keys %v are read", op, list)
+			t.Fatalf("%s: got keys %v", op, list)
 		}
 		in.Forget()
 		if list := *keys; list[0] != "" || list[1] != "" {
-			t.Errorf("%s: keys %v are left", op, list)
+			t.Errorf("%s: got keys %v after Forget, want none", op, list)
 		}
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"go.millstream.dev/internal/task"
 )
 
-// Data goes over the data connection where both have one. If that fails it goes over the control connection.
+// Data is moved over the data connection where both sides have one. If that fails the control connection is used.
 func TestDataConnection(t *testing.T) {
 	lanes := Config{Listen: "tcp://:0", Dial: comm.DialConfig{Timeout: time.Second}}
 	a, b := start(t, lanes), start(t, lanes)
 	if a.Address() == "" || a.Address() == a.address {
-		t.Fatalf("the data connection of %s is %q", a.address, a.Address())
+		t.Fatalf("data connection of %s: got %q", a.address, a.Address())
 	}
 	k := a.put("n", 5)
 	served := func() (data bool) {
@@ -28,20 +28,20 @@ func TestDataConnection(t *testing.T) {
 		return address == a.Address()
 	}
 	if !served() {
-		t.Error("the data connection was not used")
+		t.Error("data connection not used")
 	}
 	a.StopServing()
 	if served() {
-		t.Error("a data connection that failed is used again at once")
+		t.Error("failed data connection was used again at once")
 	}
 	b.Forget(a.address)
 }
 
-// Where one side has none, data goes over the control connection.
+// If one side has no data connection, the control connection is used.
 func TestNoDataConnection(t *testing.T) {
 	a, b := start(t, Config{Listen: "tcp://:0"}), start(t, Config{})
 	if b.Address() != "" {
-		t.Fatalf("b has the data connection %s", b.Address())
+		t.Fatalf("data connection of b: got %s, want none", b.Address())
 	}
 	if got := live(t, b.get(t, a.address, a.put("n", 5))); fmt.Sprint(got["n"]) != "5" {
 		t.Errorf("got %v", got)
@@ -51,11 +51,11 @@ func TestNoDataConnection(t *testing.T) {
 	}
 }
 
-// A data connection that cannot be served is none: the worker starts nevertheless.
+// A worker starts without a data connection that cannot be opened.
 func TestListenFails(t *testing.T) {
 	n := start(t, Config{Listen: "nonsense://127.0.0.1:0"})
 	if n.Address() != "" || n.lanes != nil {
-		t.Errorf("there is a data connection at %q", n.Address())
+		t.Errorf("got a data connection at %q, want none", n.Address())
 	}
 	n.get(t, n.address, task.NewKey("n"))
 }
@@ -78,7 +78,7 @@ func TestListenAddress(t *testing.T) {
 	}
 }
 
-// Encrypted workers open nothing to the network that is not encrypted, unless they are told to.
+// Encrypted workers open no unencrypted port to the network, unless they trust it.
 func TestExposes(t *testing.T) {
 	for _, c := range []struct {
 		control string
@@ -101,10 +101,10 @@ func TestExposes(t *testing.T) {
 	}
 }
 
-// The address of a data connection that would be open to the network is not listened on.
+// A worker does not listen on an address for data that would be open to the network.
 func TestListenExposed(t *testing.T) {
 	n := start(t, Config{Listen: "tcp://0.0.0.0:0", Accept: comm.ListenConfig{RequireEncryption: true}})
 	if n.Address() != "" {
-		t.Errorf("it listens at %s", n.Address())
+		t.Errorf("got a listener at %s, want none", n.Address())
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// FuzzData feeds the reader of a peer's answer to get_data.
+// FuzzData reads replies of a peer to get_data.
 func FuzzData(f *testing.F) {
 	add := func(v any) {
 		m, err := wire.Encode(v, wire.EncodeOptions{})

@@ -8,11 +8,11 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// A report lists a thousand transfers and adds the others up; what a failed heartbeat took is reported again.
+// A report lists a thousand transfers and sums the others; transfers of a failed heartbeat are reported again.
 func TestReport(t *testing.T) {
 	var l reportLog
 	if got := l.take().Extensions(); len(got) != 0 {
-		t.Errorf("report of nothing: %v", got)
+		t.Errorf("empty report: got %v", got)
 	}
 	start := time.Unix(1_700_000_000, 0)
 	one := Record{Peer: "tcp://b", Incoming: true, Scheme: "tls", Keys: 2, Bytes: 10, Start: start,

@@ -111,7 +111,7 @@ func (n *node) get(t *testing.T, peer string, keys ...task.Key) *Fetch {
 	case f := <-n.delivered:
 		return f
 	case <-time.After(time.Minute):
-		t.Fatal("the transfer does not end")
+		t.Fatal("timeout: transfer not ended")
 		return nil
 	}
 }
@@ -120,7 +120,7 @@ func (n *node) get(t *testing.T, peer string, keys ...task.Key) *Fetch {
 func live(t *testing.T, f *Fetch) map[string]any {
 	t.Helper()
 	if f.Err != nil || f.Busy {
-		t.Fatalf("the fetch failed: %v, busy %v", f.Err, f.Busy)
+		t.Fatalf("fetch: got %v, busy %v", f.Err, f.Busy)
 	}
 	out := map[string]any{}
 	for i, v := range f.Values {

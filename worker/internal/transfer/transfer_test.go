@@ -17,7 +17,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// A fetch brings what the peer has of the keys, and both sides have a record of it.
+// A fetch returns the keys that the peer has, and both sides record it.
 func TestFetch(t *testing.T) {
 	a, b := start(t, Config{}), start(t, Config{})
 	large := bytes.Repeat([]byte("wheat"), 400_000)
@@ -25,27 +25,27 @@ func TestFetch(t *testing.T) {
 	f := b.get(t, a.address, keys...)
 	got := live(t, f)
 	if len(got) != 2 || fmt.Sprint(got["n"]) != "5" || !bytes.Equal(got["large"].([]byte), large) {
-		t.Errorf("got %d values: n is %v", len(got), got["n"])
+		t.Errorf("got %d values, n %v", len(got), got["n"])
 	}
 	if f.Took.Start == 0 || f.Took.Stop < f.Took.Start || f.Device {
-		t.Errorf("the fetch is %+v", f)
+		t.Errorf("fetch: got %+v", f)
 	}
 	in := b.Records()
 	if len(in) != 1 || !in[0].Incoming || in[0].Keys != 2 || in[0].Peer != a.address || in[0].Scheme != "tcp" ||
 		in[0].Bytes < int64(len(large)) || in[0].Error != "" {
-		t.Errorf("the record of the receiver is %+v", in)
+		t.Errorf("record of the receiver: got %+v", in)
 	}
 	waitFor(t, func() bool { return len(a.Records()) == 1 && a.Counts().Open == 0 })
 	out := a.Records()[0]
 	if out.Incoming || out.Keys != 2 || out.Peer != b.address || out.Bytes < int64(len(large)) || out.Error != "" {
-		t.Errorf("the record of the sender is %+v", out)
+		t.Errorf("record of the sender: got %+v", out)
 	}
 	if c := a.Counts(); c.Total != 1 || c.TotalBytes < int64(len(large)) || c.OpenBytes != 0 {
 		t.Errorf("counts %+v", c)
 	}
 	total, _ := b.Bandwidths().Get("total")
 	if total == float64(startBandwidth) {
-		t.Error("nothing was learned of a large transfer")
+		t.Error("bandwidth unchanged after a large transfer")
 	}
 }
 
@@ -53,12 +53,12 @@ func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("it does not come true")
+			t.Fatal("timeout")
 		}
 	}
 }
 
-// A connection of the pool that has ended unnoticed is replaced: the request is sent again.
+// A pooled connection that has ended unnoticed is replaced: the request is sent again.
 func TestFetchAgain(t *testing.T) {
 	a, b := start(t, Config{}), start(t, Config{})
 	k := a.put("n", 5)
@@ -69,7 +69,7 @@ func TestFetchAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.peers.Release(a.address, c)
-		_ = c.Close() // after its release: the pool does not know
+		_ = c.Close() // after its release: unnoticed by the pool
 	}
 }
 
@@ -95,7 +95,7 @@ func (c *muteComm) Write(ctx context.Context, m *wire.Message) error {
 	return c.Comm.Write(ctx, m)
 }
 
-// Data that has arrived counts, also when its acknowledgement gets lost.
+// Received data counts, also when its acknowledgement is lost.
 func TestFetchAckLost(t *testing.T) {
 	a, b := start(t, Config{}), start(t, Config{Network: mute{comm.Default}})
 	f := b.get(t, a.address, a.put("n", 5))
@@ -103,7 +103,7 @@ func TestFetchAckLost(t *testing.T) {
 		t.Errorf("got %v, want 5", got)
 	}
 	if r := b.Records(); len(r) != 1 || r[0].Error != "" || r[0].Keys != 1 {
-		t.Errorf("the record is %+v, want one key and no error", r)
+		t.Errorf("record: got %+v, want one key and no error", r)
 	}
 }
 
@@ -114,11 +114,11 @@ func TestFetchUnreachable(t *testing.T) {
 		t.Errorf("got %+v, want an error of the connection", f)
 	}
 	if r := b.Records(); len(r) != 1 || r[0].Error == "" {
-		t.Errorf("the record is %+v", r)
+		t.Errorf("record: got %+v", r)
 	}
 }
 
-// Replies that are no data are not asked for again.
+// Unreadable replies are not requested again.
 func TestFetchUnreadable(t *testing.T) {
 	for name, reply := range map[string]any{
 		"a list":        []any{1},
@@ -135,7 +135,7 @@ func TestFetchUnreadable(t *testing.T) {
 	}
 }
 
-// Of the values in an answer those count that were asked for, and of two for one key the first.
+// Only requested values of a reply count, and the first of two for one key.
 func TestReadData(t *testing.T) {
 	m, err := wire.Encode(msgpack.MapOf("status", "OK", "data", msgpack.Map{{Key: "b", Value: 2}, {Key: "x", Value: 9},
 		{Key: "a", Value: 1}, {Key: "b", Value: 3}, {Key: "a", Value: 4}}), wire.EncodeOptions{})
@@ -156,7 +156,8 @@ func TestReadData(t *testing.T) {
 	}
 }
 
-// Beyond its limit a worker is busy; for peers of one host it is twice as much, and one while it is paused.
+// Above its limit a worker is busy; the limit is doubled for peers on the same host, and one while the worker is
+// paused.
 func TestBusy(t *testing.T) {
 	for _, c := range []struct {
 		open   int64
@@ -172,12 +173,12 @@ func TestBusy(t *testing.T) {
 		}
 		waitFor(t, func() bool { return a.outgoing.Load() == c.open })
 		if r := b.Records(); c.busy != (r[0].Error == "busy") {
-			t.Errorf("the record is %+v", r)
+			t.Errorf("record: got %+v", r)
 		}
 	}
 }
 
-// FetchOne asks the holders in turn, waits for a busy one, and never asks itself.
+// FetchOne tries the holders in order, waits for a busy one, and skips its own address.
 func TestFetchOne(t *testing.T) {
 	without, with := start(t, Config{}), start(t, Config{Outgoing: 1})
 	b := start(t, Config{Dial: comm.DialConfig{Timeout: 200 * time.Millisecond}})
@@ -190,18 +191,18 @@ func TestFetchOne(t *testing.T) {
 		t.Errorf("got %+v, %v", f, ok)
 	}
 	if f, ok := b.FetchOne(t.Context(), k, holders[:3]); ok {
-		t.Errorf("got %+v of those who do not have it", f)
+		t.Errorf("peers without the key: got %+v", f)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	with.outgoing.Store(2)
 	time.AfterFunc(20*time.Millisecond, cancel)
 	if f, ok := b.FetchOne(ctx, k, holders[3:]); ok || ctx.Err() == nil {
-		t.Errorf("got %+v of a busy peer", f)
+		t.Errorf("busy peer: got %+v", f)
 	}
 	with.outgoing.Store(0)
 }
 
-// What cannot travel is an error for those who open it, not for the others.
+// A value that cannot be encoded is an error for its users, not for the others.
 func TestWhatStays(t *testing.T) {
 	a, b := start(t, Config{}), start(t, Config{})
 	keys := []task.Key{a.put("actor", 1), a.put("channel", make(chan int)), a.put("n", 5)}
@@ -212,12 +213,12 @@ func TestWhatStays(t *testing.T) {
 	}
 	for key, want := range map[string]string{"actor": "actor", "channel": "cannot leave its worker"} {
 		if err, ok := got[key].(error); !ok || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s is %v, want an error with %q", key, got[key], want)
+			t.Errorf("%s: got %v, want an error with %q", key, got[key], want)
 		}
 	}
 }
 
-// A peer that does not acknowledge loses its connection: it holds a place that others need.
+// The connection of a peer that does not acknowledge is closed: it occupies a slot that others need.
 func TestNoAck(t *testing.T) {
 	a := start(t, Config{AckTimeout: 20 * time.Millisecond})
 	a.put("n", 5)
@@ -234,22 +235,22 @@ func TestNoAck(t *testing.T) {
 	select {
 	case <-c.Done():
 	case <-time.After(time.Minute):
-		t.Fatal("the connection lives on")
+		t.Fatal("connection not closed")
 	}
 	waitFor(t, func() bool { return len(a.Records()) == 1 })
 	if r := a.Records()[0]; r.Peer != "someone" || !strings.Contains(r.Error, "acknowledge") {
-		t.Errorf("the record is %+v", r)
+		t.Errorf("record: got %+v", r)
 	}
 }
 
 func TestAckTime(t *testing.T) {
 	m := &Manager{cfg: Config{AckTimeout: time.Second}}
 	if got := m.ackTime(10 << 20); got != 11*time.Second {
-		t.Errorf("10 MiB may take %v, want 11s", got)
+		t.Errorf("ackTime of 10 MiB: got %v, want 11s", got)
 	}
 }
 
-// Any other answer than "OK" to data is an error.
+// Any reply other than "OK" to data is an error.
 func TestWrongAck(t *testing.T) {
 	a := start(t, Config{})
 	a.put("n", 5)
@@ -272,7 +273,7 @@ func TestWrongAck(t *testing.T) {
 	<-c.Done()
 	waitFor(t, func() bool { return len(a.Records()) == 1 })
 	if r := a.Records()[0]; !strings.Contains(r.Error, "instead of OK") {
-		t.Errorf("the record is %+v", r)
+		t.Errorf("record: got %+v", r)
 	}
 }
 
@@ -286,7 +287,7 @@ func TestGetDataArguments(t *testing.T) {
 		}
 	}
 	if n := a.Counts().Open; n != 0 {
-		t.Errorf("%d transfers are open", n)
+		t.Errorf("got %d open transfers, want 0", n)
 	}
 }
 
@@ -296,7 +297,7 @@ func TestEcho(t *testing.T) {
 		t.Error(err)
 	}
 	if err := b.Echo(t.Context(), "tcp://127.0.0.1:1", []byte("x")); err == nil {
-		t.Error("an echo of nobody")
+		t.Error("echo without a peer: got no error")
 	}
 }
 

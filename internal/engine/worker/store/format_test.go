@@ -144,8 +144,8 @@ func TestHostileHeads(t *testing.T) {
 		"many frames":     {16, 1<<32 - 1, 4, "codec 1"},
 		"huge frames":     {20, 1 << 62, 8, "limit"},
 		"less than a sum": {20, 699, 8, "all have 699"},
-		"more than a sum": {20, 701, 8, "too many"},
-		"another magic":   {0, 0, 4, "begin with"},
+		"more than a sum": {20, 701, 8, "extra bytes"},
+		"another magic":   {0, 0, 4, "magic is not"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad := bytes.Clone(file.Bytes())
