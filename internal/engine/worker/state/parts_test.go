@@ -128,9 +128,9 @@ func TestResourceSet(t *testing.T) {
 		needs []Resource
 		want  string
 	}{
-		{[]Resource{{"TPU", 1}}, `needs the resource "TPU", and this worker has none`},
-		{[]Resource{{"GPU", 3.5}}, `needs 3.5 of the resource "GPU", and this worker has 3`},
-		{[]Resource{{"GPU", -1}}, `needs -1 of the resource "GPU"`},
+		{[]Resource{{"TPU", 1}}, `needs resource "TPU", which this worker does not have`},
+		{[]Resource{{"GPU", 3.5}}, `needs 3.5 of resource "GPU", this worker has 3`},
+		{[]Resource{{"GPU", -1}}, `needs -1 of resource "GPU"`},
 	} {
 		if set, err := rs.setFor(c.needs); set != nil || err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.needs, err, c.want)

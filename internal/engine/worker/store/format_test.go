@@ -143,7 +143,7 @@ func TestHostileHeads(t *testing.T) {
 		"a huge header":   {12, 1<<32 - 1, 4, "codec 1"},
 		"many frames":     {16, 1<<32 - 1, 4, "codec 1"},
 		"huge frames":     {20, 1 << 62, 8, "limit"},
-		"less than a sum": {20, 699, 8, "all have 699"},
+		"less than a sum": {20, 699, 8, "of 699"},
 		"more than a sum": {20, 701, 8, "extra bytes"},
 		"another magic":   {0, 0, 4, "magic is not"},
 	} {
