@@ -196,8 +196,8 @@ func TestClusterNested(t *testing.T) {
 	})
 }
 
-// Data that travels between Go workers over a lane, in a whole cluster.
-func TestClusterLane(t *testing.T) {
+// Data is moved between Go workers over a data connection, in a whole cluster.
+func TestClusterDataConnection(t *testing.T) {
 	c := start(t, "tcp://127.0.0.1:0", 2, worker.Config{Threads: 1,
 		DataConnections: worker.DataConnections{Listen: "inproc://"}})
 	ctx := testContext(t)
@@ -212,15 +212,15 @@ func TestClusterLane(t *testing.T) {
 		}
 		want++
 	}
-	lanes := 0
+	moved := 0
 	for _, w := range c.workers {
 		for _, x := range w.Transfers() {
 			if x.Incoming && x.Scheme == "inproc" && x.Error == "" {
-				lanes++
+				moved++
 			}
 		}
 	}
-	if lanes < want {
-		t.Errorf("%d transfers went over the lane, want %d", lanes, want)
+	if moved < want {
+		t.Errorf("got %d transfers over the data connection, want %d", moved, want)
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// throughLane has one worker fetch a large value from another and returns the schemes that
+// fetchLarge makes one worker fetch a large value from another and returns the schemes that
 // were used, in order.
-func throughLane(t *testing.T, lane worker.DataConnections) (from, to *worker.Worker, lanes []string) {
+func fetchLarge(t *testing.T, cfg worker.DataConnections) (from, to *worker.Worker, schemes []string) {
 	t.Helper()
 	d := direct(t, "tcp://127.0.0.1:0")
-	from, _ = d.worker(t, worker.Config{DataConnections: lane})
-	to, seen := d.worker(t, worker.Config{DataConnections: lane})
+	from, _ = d.worker(t, worker.Config{DataConnections: cfg})
+	to, seen := d.worker(t, worker.Config{DataConnections: cfg})
 	big := bytes.Repeat([]byte("lane"), 1<<20)
 	var reply msgpack.Map
 	for i, key := range []string{"one", "two", "three"} {
@@ -34,33 +34,33 @@ func throughLane(t *testing.T, lane worker.DataConnections) (from, to *worker.Wo
 	}
 	for _, x := range to.Transfers() {
 		if x.Incoming && x.Error == "" {
-			lanes = append(lanes, x.Scheme)
+			schemes = append(schemes, x.Scheme)
 		}
 	}
-	return from, to, lanes
+	return from, to, schemes
 }
 
-// Data goes over the second connection, orders over the first. Any transport can be a lane.
-func TestLane(t *testing.T) {
-	from, _, lanes := throughLane(t, worker.DataConnections{Listen: "inproc://"})
+// Data is moved over the data connection, messages over the control connection. Any transport can be used for data.
+func TestDataConnection(t *testing.T) {
+	from, _, schemes := fetchLarge(t, worker.DataConnections{Listen: "inproc://"})
 	if len(from.DataAddresses()) != 1 || !strings.HasPrefix(from.DataAddresses()[0], "inproc://") {
-		t.Errorf("lanes %v", from.DataAddresses())
+		t.Errorf("got data addresses %v", from.DataAddresses())
 	}
-	if strings.Join(lanes, " ") != "inproc inproc inproc" {
-		t.Errorf("data went over %v", lanes)
-	}
-}
-
-// A lane that cannot be opened is none, and a worker does without.
-func TestNoLane(t *testing.T) {
-	from, _, lanes := throughLane(t, worker.DataConnections{Listen: "tcp://127.0.0.1:99999"})
-	if len(from.DataAddresses()) != 0 || strings.Join(lanes, " ") != "tcp tcp tcp" {
-		t.Errorf("lanes %v, data went over %v", from.DataAddresses(), lanes)
+	if strings.Join(schemes, " ") != "inproc inproc inproc" {
+		t.Errorf("got schemes %v, want inproc", schemes)
 	}
 }
 
-// The lane admits nobody without an invitation, each invitation once, and serves nothing but data.
-func TestLaneIsGuarded(t *testing.T) {
+// A worker starts without a data connection that cannot be opened.
+func TestNoDataConnection(t *testing.T) {
+	from, _, schemes := fetchLarge(t, worker.DataConnections{Listen: "tcp://127.0.0.1:99999"})
+	if len(from.DataAddresses()) != 0 || strings.Join(schemes, " ") != "tcp tcp tcp" {
+		t.Errorf("got data addresses %v, schemes %v, want none and tcp", from.DataAddresses(), schemes)
+	}
+}
+
+// A data connection needs an invitation, each invitation admits once, and only data is served.
+func TestDataConnectionInvitation(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	w, _ := d.worker(t, worker.Config{DataConnections: worker.DataConnections{Listen: "tcp://127.0.0.1:0"}})
 	ctx := testContext(t)
@@ -70,10 +70,10 @@ func TestLaneIsGuarded(t *testing.T) {
 			return nil, err
 		}
 		t.Cleanup(c.Abort)
-		// Who is refused learns it with the first answer.
+		// A rejected peer gets the error with the first reply.
 		err = rpc.Call(ctx, c, "get_data", nil, nil)
 		if errors.As(err, new(*rpc.RemoteError)) {
-			err = nil // it was let in, and asked for nothing
+			err = nil // admitted: the request had no arguments
 		}
 		return c, err
 	}
@@ -97,33 +97,33 @@ func TestLaneIsGuarded(t *testing.T) {
 	for _, op := range []string{"run", "terminate", "update_data", "free_keys", "identity", "echo", "dump_state",
 		"connection_stream"} {
 		if err := rpc.Call(ctx, c, op, nil, nil); err == nil || !strings.Contains(err.Error(), "no such handler") {
-			t.Errorf("%s on the lane: got %v, want that there is no such handler", op, err)
+			t.Errorf("%s on the data connection: got %v, want no such handler", op, err)
 		}
 	}
 }
 
-// A lane without a host is where the worker is.
-func TestLaneHost(t *testing.T) {
+// A data address without a host has the host of the worker.
+func TestDataConnectionHost(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	w, _ := d.worker(t, worker.Config{DataConnections: worker.DataConnections{Listen: "tcp://:0"}})
 	if got := w.DataAddresses(); len(got) != 1 || !strings.HasPrefix(got[0], "tcp://127.0.0.1:") {
-		t.Errorf("lanes %v of %s", got, w.Address())
+		t.Errorf("data addresses of %s: got %v", w.Address(), got)
 	}
 }
 
-// Without trust a lane stays on the loopback interface, and one of an encrypted worker that
-// names another host is not opened.
-func TestLaneStaysLocal(t *testing.T) {
+// Without trust a data connection listens on the loopback interface, and that of an encrypted worker with another
+// host is not opened.
+func TestDataConnectionLocal(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	accept := comm.ListenConfig{Refused: func(string, error) {}}
 	w, _ := d.worker(t, worker.Config{Listen: "tcp://127.0.0.2:0", Accept: accept,
 		DataConnections: worker.DataConnections{Listen: "tcp://:0"}})
 	if got := w.DataAddresses(); len(got) != 1 || !strings.HasPrefix(got[0], "tcp://127.0.0.1:") {
-		t.Errorf("the lane of %s without trust is at %v, want 127.0.0.1", w.Address(), got)
+		t.Errorf("data address of %s without trust: got %v, want 127.0.0.1", w.Address(), got)
 	}
 	w, _ = d.worker(t, worker.Config{Listen: "tcp://127.0.0.2:0", Accept: accept,
 		DataConnections: worker.DataConnections{Listen: "tcp://:0", Trusted: true}})
 	if got := w.DataAddresses(); len(got) != 1 || !strings.HasPrefix(got[0], "tcp://127.0.0.2:") {
-		t.Errorf("the lane of %s with trust is at %v, want 127.0.0.2", w.Address(), got)
+		t.Errorf("data address of %s with trust: got %v, want 127.0.0.2", w.Address(), got)
 	}
 }

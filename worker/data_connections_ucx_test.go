@@ -10,10 +10,10 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// The lane of a cluster on one machine: UCX, and so shared memory.
-func TestLaneUCX(t *testing.T) {
-	from, _, lanes := throughLane(t, worker.DataConnections{Listen: "ucxx://127.0.0.1:0"})
-	if len(from.DataAddresses()) != 1 || strings.Join(lanes, " ") != "ucxx ucxx ucxx" {
-		t.Errorf("lanes %v, data went over %v", from.DataAddresses(), lanes)
+// The data connections of a cluster on one machine use UCX, and so shared memory.
+func TestDataConnectionUCX(t *testing.T) {
+	from, _, schemes := fetchLarge(t, worker.DataConnections{Listen: "ucxx://127.0.0.1:0"})
+	if len(from.DataAddresses()) != 1 || strings.Join(schemes, " ") != "ucxx ucxx ucxx" {
+		t.Errorf("got data addresses %v, schemes %v, want one and ucxx", from.DataAddresses(), schemes)
 	}
 }

@@ -5,8 +5,8 @@ import "go.millstream.dev/worker/internal/ops"
 // DiagnosisOp requests the location of a worker and its last transfers. It has no arguments; the reply is a Diagnosis.
 const DiagnosisOp = ops.DiagnosisOp
 
-// Diagnosis is what doctor asks a worker: which lanes there can be to another, and which was
-// used.
+// Diagnosis is the reply to DiagnosisOp, with which doctor reports which data connections are possible between two
+// workers, and which were used.
 type Diagnosis struct {
 	// Boot identifies the machine since its start, IPC and PID the namespaces of the process.
 	Boot string `rpc:"boot"`

@@ -45,8 +45,8 @@ func (w *Worker) listenHTTP() (*metrics.Server, error) {
 			{Path: "/millstream/worker", What: "summary of the worker", Handler: metrics.JSON(func() metrics.Summary {
 				s := w.snapshot()
 				return s.Summarize(metrics.Summary{Address: w.address, Name: w.Name(), Status: w.Status(),
-					Lanes:     w.DataAddresses(),
-					Scheduler: w.cfg.Scheduler, Registry: task.Hash(), Limit: w.cfg.MemoryLimit})
+					DataAddresses: w.DataAddresses(),
+					Scheduler:     w.cfg.Scheduler, Registry: task.Hash(), Limit: w.cfg.MemoryLimit})
 			})},
 			{Path: "/millstream/tasks", What: "last runs of tasks", Handler: metrics.List(w.Timelines)},
 			{Path: "/millstream/transfers", What: "last transfers of data", Handler: metrics.List(w.Transfers)},

@@ -224,7 +224,7 @@ func (w *Worker) start(ctx context.Context) error {
 		})
 	}
 	w.log.Info("worker started", "address", w.address, "name", w.name, "threads", w.cfg.Threads, "memory",
-		w.cfg.MemoryLimit, "scheduler", w.cfg.Scheduler, "lane", w.transfers.Address())
+		w.cfg.MemoryLimit, "scheduler", w.cfg.Scheduler, "data_address", w.transfers.Address())
 	return nil
 }
 

@@ -78,19 +78,19 @@ func (s *Snapshot) Heartbeat(bandwidth, usage msgpack.Map) msgpack.Map {
 
 // Summary summarizes a worker for JSON.
 type Summary struct {
-	Address   string         `json:"address"`
-	Name      string         `json:"name"`
-	Status    string         `json:"status"`
-	Threads   int            `json:"threads"`
-	Lanes     []string       `json:"lanes"`
-	Scheduler string         `json:"scheduler"`
-	Registry  string         `json:"registry"`
-	Tasks     map[string]int `json:"tasks"`
-	Memory    int64          `json:"memory"`
-	Limit     int64          `json:"memory_limit"`
-	Managed   int64          `json:"managed"`
-	Spilled   int64          `json:"spilled"`
-	Executed  uint64         `json:"executed"`
+	Address       string         `json:"address"`
+	Name          string         `json:"name"`
+	Status        string         `json:"status"`
+	Threads       int            `json:"threads"`
+	DataAddresses []string       `json:"lanes"`
+	Scheduler     string         `json:"scheduler"`
+	Registry      string         `json:"registry"`
+	Tasks         map[string]int `json:"tasks"`
+	Memory        int64          `json:"memory"`
+	Limit         int64          `json:"memory_limit"`
+	Managed       int64          `json:"managed"`
+	Spilled       int64          `json:"spilled"`
+	Executed      uint64         `json:"executed"`
 }
 
 // Summarize returns out with the figures of the snapshot.

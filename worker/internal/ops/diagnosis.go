@@ -33,11 +33,11 @@ func (h *handlers) diagnosis(context.Context, *rpc.Request) (any, error) {
 			"device", t.DeviceBytes,
 			"seconds", t.Duration, "transports", anyList(t.Transports), "error", t.Error))
 	}
-	lanes := []any{}
+	addresses := []any{}
 	if address := h.cfg.Transfers.Address(); address != "" {
-		lanes = append(lanes, address)
+		addresses = append(addresses, address)
 	}
-	return msgpack.MapOf("boot", hostid.Boot(), "ipc", namespace("ipc"), "pid", namespace("pid"), "lanes", lanes,
+	return msgpack.MapOf("boot", hostid.Boot(), "ipc", namespace("ipc"), "pid", namespace("pid"), "lanes", addresses,
 		"trusted", h.cfg.Trusted, "ucx", reason, "gpu", h.cfg.GPU, "registry", task.Hash(), "transfers", notes), nil
 }
 

@@ -112,7 +112,7 @@ func Register(s *rpc.Server, cfg Config) {
 	s.Handle("update_data", h.updateData)
 	s.Handle("gather", h.gatherOp)
 	s.Handle("free_keys", h.freeKeys)
-	s.Handle(dataconn.Op, cfg.Transfers.TellLanes)
+	s.Handle(dataconn.Op, cfg.Transfers.OfferConnections)
 	rpc.Handle(s, peernet.ChannelOp, h.channel)
 	s.Handle(DiagnosisOp, h.diagnosis)
 	s.Handle("run", h.orPython(h.runOp, runsPython))

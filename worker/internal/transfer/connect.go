@@ -40,9 +40,9 @@ func (l link) exchange(ctx context.Context, request *wire.Message) (*wire.Messag
 	return l.comm.Read(ctx)
 }
 
-// askLanes asks a peer for its data connections. A Python peer has none, and one that does not answer is taken for one
-// that has none.
-func (m *Manager) askLanes(ctx context.Context, peer string) (r dataconn.Reply, err error) {
+// queryConnections requests the data connections of a peer. A Python peer has none, and a peer that fails to reply is
+// considered to have none.
+func (m *Manager) queryConnections(ctx context.Context, peer string) (r dataconn.Reply, err error) {
 	c, err := m.peers.Acquire(ctx, peer)
 	if err != nil {
 		return r, err
@@ -53,30 +53,31 @@ func (m *Manager) askLanes(ctx context.Context, peer string) (r dataconn.Reply, 
 		return r, nil
 	}
 	if err = m.peers.Call(ctx, peer, dataconn.Op, nil, &r); err != nil && ctx.Err() == nil {
-		m.log.Info("a peer does not tell its lanes", "peer", peer, "error", err)
+		m.log.Info("no reply about data connections from peer", "peer", peer, "error", err)
 		return dataconn.Reply{}, nil
 	}
 	return r, err
 }
 
-func (m *Manager) laneFailed(peer string, err error) {
-	m.lanes.Failed(peer)
-	m.log.Warn("a lane failed; data goes over the control connection", "peer", peer, "error", err)
+// dataFailed records that the data connection of a peer failed.
+func (m *Manager) dataFailed(peer string, err error) {
+	m.dataPeers.Failed(peer)
+	m.log.Warn("data connection failed; using the control connection", "peer", peer, "error", err)
 }
 
 // connect returns a connection to a peer: its data connection if it has one and fast is set.
 func (m *Manager) connect(ctx context.Context, peer string, fast bool) (link, error) {
-	if fast && m.lanes != nil {
-		// A peer that cannot be asked cannot be reached below either, and the error is found there.
-		if address, _ := m.lanes.Find(ctx, peer); address != "" && !m.exposes(address) {
-			c, err := m.lanes.Acquire(ctx, address)
+	if fast && m.dataPeers != nil {
+		// An error is ignored: if the peer is unreachable, Acquire below fails as well.
+		if address, _ := m.dataPeers.Find(ctx, peer); address != "" && !m.exposes(address) {
+			c, err := m.dataPeers.Acquire(ctx, address)
 			if err == nil {
-				return newLink(m.lanes, address, c, func(err error) { m.laneFailed(peer, err) }), nil
+				return newLink(m.dataPeers, address, c, func(err error) { m.dataFailed(peer, err) }), nil
 			}
 			if ctx.Err() != nil {
 				return link{}, err
 			}
-			m.laneFailed(peer, err)
+			m.dataFailed(peer, err)
 		}
 	}
 	c, err := m.peers.Acquire(ctx, peer)
@@ -103,14 +104,15 @@ func newLink(pool interface{ Release(string, comm.Comm) }, address string, c com
 func (m *Manager) Forget(peer string) {
 	m.w.Go(func() {
 		m.peers.Remove(peer)
-		if m.lanes != nil {
-			m.lanes.Forget(peer)
+		if m.dataPeers != nil {
+			m.dataPeers.Forget(peer)
 		}
 	})
 }
 
-// TellLanes answers millstream-lanes: the worker's own data connection, with an invitation for the caller.
-func (m *Manager) TellLanes(_ context.Context, r *rpc.Request) (any, error) {
+// OfferConnections handles millstream-lanes: it replies with the address for data connections, and an invitation for
+// the caller.
+func (m *Manager) OfferConnections(_ context.Context, r *rpc.Request) (any, error) {
 	var reply dataconn.Reply
 	if m.own != "" {
 		invitation, err := m.invitations.Issue(invitedPeer(r.Comm.PeerAddr(), r.Comm.LocalAddr(), m.own))
@@ -122,13 +124,13 @@ func (m *Manager) TellLanes(_ context.Context, r *rpc.Request) (any, error) {
 	return reply.Body(), nil
 }
 
-// invitedPeer returns the address that an invitation for the data connection is bound to. A peer that reaches the data
-// connection by another interface than the control connection, as between machines with several networks, may
-// come from an address that is not known yet: "" binds to none.
-func invitedPeer(peer, local, laneAddress string) string {
+// invitedPeer returns the address to which an invitation for the data connection is bound. A peer that reaches the data
+// connection through another interface than the control connection, as between machines with several networks, may
+// have an address that is not known yet: "" binds to none.
+func invitedPeer(peer, local, dataAddress string) string {
 	host, err := comm.AddressHost(local)
-	laneHost, err2 := comm.AddressHost(laneAddress)
-	if err == nil && err2 == nil && host != laneHost && !commaddr.IsLoopback(laneHost) {
+	dataHost, err2 := comm.AddressHost(dataAddress)
+	if err == nil && err2 == nil && host != dataHost && !commaddr.IsLoopback(dataHost) {
 		return ""
 	}
 	return peer
@@ -150,22 +152,21 @@ func (m *Manager) Listen(ctx context.Context, control string) error {
 	cfg.Admit = m.invitations.Admit
 	address := m.listenAddress()
 	if m.exposes(address) {
-		m.log.Warn("no data connection: it would be open to the network without encryption; allow that with --lanes "+
-			"trusted",
+		m.log.Warn("no data connection: address is open to the network without encryption (--lanes trusted allows it)",
 			"address", address)
 		return nil
 	}
 	l, err := m.cfg.Network.Listen(ctx, address, cfg)
 	if err != nil {
-		m.log.Warn("no lane for data: it goes over the control connection", "address", address, "error", err)
+		m.log.Warn("cannot listen for data connections; using the control connection", "address", address, "error", err)
 		return nil
 	}
 	m.own = l.ContactAddr()
 	dial := m.cfg.Dial
 	dial.Timeout = dialTimeout(dial.Timeout)
-	m.lanes = dataconn.NewBook(dataconn.Config{Network: m.cfg.Network, Dial: dial, Trusted: m.cfg.Trusted,
-		Ask: m.askLanes})
-	m.server = rpc.NewServer(rpc.Config{Type: "Lane", Logger: m.log})
+	m.dataPeers = dataconn.NewBook(dataconn.Config{Network: m.cfg.Network, Dial: dial, Trusted: m.cfg.Trusted,
+		Ask: m.queryConnections})
+	m.server = rpc.NewServer(rpc.Config{Type: "DataConnection", Logger: m.log})
 	for _, op := range m.server.Ops() {
 		m.server.Handle(op, nil) // data only
 	}

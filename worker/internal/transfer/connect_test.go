@@ -11,8 +11,8 @@ import (
 
 // Data is moved over the data connection where both sides have one. If that fails the control connection is used.
 func TestDataConnection(t *testing.T) {
-	lanes := Config{Listen: "tcp://:0", Dial: comm.DialConfig{Timeout: time.Second}}
-	a, b := start(t, lanes), start(t, lanes)
+	cfg := Config{Listen: "tcp://:0", Dial: comm.DialConfig{Timeout: time.Second}}
+	a, b := start(t, cfg), start(t, cfg)
 	if a.Address() == "" || a.Address() == a.address {
 		t.Fatalf("data connection of %s: got %q", a.address, a.Address())
 	}
@@ -24,7 +24,7 @@ func TestDataConnection(t *testing.T) {
 			t.Fatalf("got %v", got)
 		}
 		waitFor(t, func() bool { return len(a.Records()) == before+1 })
-		address, _ := b.lanes.Find(t.Context(), a.address)
+		address, _ := b.dataPeers.Find(t.Context(), a.address)
 		return address == a.Address()
 	}
 	if !served() {
@@ -54,7 +54,7 @@ func TestNoDataConnection(t *testing.T) {
 // A worker starts without a data connection that cannot be opened.
 func TestListenFails(t *testing.T) {
 	n := start(t, Config{Listen: "nonsense://127.0.0.1:0"})
-	if n.Address() != "" || n.lanes != nil {
+	if n.Address() != "" || n.dataPeers != nil {
 		t.Errorf("got a data connection at %q, want none", n.Address())
 	}
 	n.get(t, n.address, task.NewKey("n"))

@@ -14,7 +14,7 @@ func TestInvitedPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		peer, local, lane string // of the control connection, and where data connections are accepted
+		peer, local, data string // of the control connection, and where data connections are accepted
 		from              string // of the data connection
 		want              bool
 	}{
@@ -24,12 +24,12 @@ func TestInvitedPeer(t *testing.T) {
 		{"tls://192.0.2.7:1", "tls://192.0.2.1:9", "ucx://127.0.0.1:5", "ucx://127.0.0.1:2", false},
 		{"tls://127.0.0.1:1", "tls://127.0.0.1:9", "ucx://127.0.0.1:5", "ucx://127.0.0.1:2", true},
 	} {
-		invitation, err := invitations.Issue(invitedPeer(c.peer, c.local, c.lane))
+		invitation, err := invitations.Issue(invitedPeer(c.peer, c.local, c.data))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := invitations.Admit(c.from, invitation); got != c.want {
-			t.Errorf("control %s to %s, data %s to %s: admitted %t, want %t", c.peer, c.local, c.from, c.lane, got,
+			t.Errorf("control %s to %s, data %s to %s: admitted %t, want %t", c.peer, c.local, c.from, c.data, got,
 				c.want)
 		}
 	}

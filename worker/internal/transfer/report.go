@@ -40,13 +40,13 @@ func (l *reportLog) add(t *Record) {
 	}
 }
 
-// addSum adds to the sum of a lane. The caller holds mu.
-func (l *reportLog) addSum(lane string, s sum) {
+// addSum adds to the sum of a scheme. The caller holds mu.
+func (l *reportLog) addSum(scheme string, s sum) {
 	if l.sums == nil {
 		l.sums = map[string]sum{}
 	}
-	all := l.sums[lane] // lanes are schemes of addresses: a handful
-	l.sums[lane] = sum{all.count + s.count, all.bytes + s.bytes, all.seconds + s.seconds}
+	all := l.sums[scheme]
+	l.sums[scheme] = sum{all.count + s.count, all.bytes + s.bytes, all.seconds + s.seconds}
 }
 
 // Report holds the transfers of one heartbeat.
@@ -75,8 +75,8 @@ func (l *reportLog) putBack(r Report) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for lane, s := range r.sums {
-		l.addSum(lane, s)
+	for scheme, s := range r.sums {
+		l.addSum(scheme, s)
 	}
 }
 
@@ -95,8 +95,8 @@ func (r Report) Extensions() msgpack.Map {
 		out[i] = []any{start, start + t.Took.Seconds(), t.Bytes, t.Scheme, t.Peer, direction, t.Keys}
 	}
 	more := msgpack.Map{}
-	for lane, s := range r.sums {
-		more = append(more, msgpack.Pair{Key: lane, Value: []any{s.count, s.bytes, s.seconds}})
+	for scheme, s := range r.sums {
+		more = append(more, msgpack.Pair{Key: scheme, Value: []any{s.count, s.bytes, s.seconds}})
 	}
 	return msgpack.MapOf("millstream", msgpack.MapOf("transfers", out, "more-transfers", more))
 }

@@ -74,7 +74,7 @@ func start(t *testing.T, cfg Config) *node {
 	n.address = l.ContactAddr()
 	n.server = rpc.NewServer(rpc.Config{Type: "Worker", Logger: cfg.Logger, Decode: wire.DecodeOptions{Keep: true}})
 	n.server.Handle("get_data", n.GetData)
-	n.server.Handle(dataconn.Op, n.TellLanes)
+	n.server.Handle(dataconn.Op, n.OfferConnections)
 	all.Go(func() { _ = n.server.Serve(ctx, l) })
 	if err := n.Listen(t.Context(), n.address); err != nil {
 		t.Fatal(err)

@@ -70,7 +70,7 @@ type Manager struct {
 	address string // of the worker; set by Listen
 
 	peers       *rpc.Pool      // control connections
-	lanes       *dataconn.Book // data connections; nil without an own one
+	dataPeers   *dataconn.Book // data connections; nil without an own one
 	server      *rpc.Server
 	own         string // address of the own data connection
 	invitations *secure.Invitations
@@ -114,8 +114,8 @@ func (m *Manager) StopServing() {
 // Close closes all connections to peers.
 func (m *Manager) Close() {
 	m.StopServing()
-	if m.lanes != nil {
-		_ = m.lanes.Close()
+	if m.dataPeers != nil {
+		_ = m.dataPeers.Close()
 	}
 	_ = m.peers.Close()
 }
