@@ -87,7 +87,7 @@ func TestCSVErrors(t *testing.T) {
 		text []string
 	}{
 		{at("columns.csv", "x,y\n1,2\n3\n"), CSVOptions{}, ErrCorrupt,
-			[]string{"partition 0", "columns.csv", "line 3 has 1 columns and the header 2"}},
+			[]string{"partition 0", "columns.csv", "line 3 has 1 columns, the header 2"}},
 		{at("value.csv", "x\n1\nhello\n"), CSVOptions{Schema: ints}, ErrCorrupt,
 			[]string{"line 3", `column "x"`, `"hello" is not a valid int8`}},
 		{at("large.csv", "x\n1\n300\n"), CSVOptions{Schema: ints}, ErrCorrupt, []string{"line 3", "out of range"}},

@@ -209,10 +209,10 @@ func TestCSVOrder(t *testing.T) {
 	}{
 		{[]string{"a", "b"}, []string{"a", "b"}, "[0 1]"}, {[]string{"b", "a"}, []string{"a", "b", "c"}, "[1 0]"}, {nil,
 			nil, "[]"},
-		{[]string{"x"}, []string{"a", "b"}, `no column "x"; there are a, b`}, {[]string{"a"}, []string{"a", "a"},
-			`two columns "a"`},
-		{[]string{"b"}, []string{"a;b"}, `separated by ';'? Set CSVOptions.Comma`},
-		{[]string{"x"}, []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}, "there are 1, 2, 3, 4, 5, 6, 7, 8"},
+		{[]string{"x"}, []string{"a", "b"}, `no column "x" among a, b`}, {[]string{"a"}, []string{"a", "a"},
+			`two columns named "a"`},
+		{[]string{"b"}, []string{"a;b"}, `separated by ';', set CSVOptions.Comma`},
+		{[]string{"x"}, []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}, "among 1, 2, 3, 4, 5, 6, 7, 8"},
 	} {
 		got, err := csvOrder(schema(c.schema...), c.file)
 		if text := fmt.Sprint(got); err == nil && text != c.want || err != nil && !strings.Contains(err.Error(),

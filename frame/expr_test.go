@@ -88,10 +88,10 @@ func TestExpressions(t *testing.T) {
 		e    Expr
 		text string
 	}{
-		{Col("s").Eq(1), `s == 1: a column of type utf8`}, {Col("list").Eq(1), "list"}, {Col("i8").Eq("x"),
+		{Col("s").Eq(1), `s == 1: cannot compare a column of type utf8`}, {Col("list").Eq(1), "list"}, {Col("i8").Eq("x"),
 			`i8 == "x"`}, {Col("i8").Eq(struct{}{}), "struct"},
 		{Col("none").IsNull(), `no column "none"`}, {Expr{Op: "like", Column: "s"},
-			`no operation "like"`}, {Expr{Op: opNot}, "0 operands"},
+			`unknown operation "like"`}, {Expr{Op: opNot}, "0 operands"},
 	} {
 		if _, err := Select(b, tc.e); err == nil || !strings.Contains(err.Error(), tc.text) {
 			t.Errorf("%v: %v", tc.e, err)

@@ -39,7 +39,7 @@ func TestList(t *testing.T) {
 		{"a.csv", []string{".arrow"}, "a.csv", ""}, // a file is meant as it is
 		{"", []string{".csv"}, "a.csv b.csv", ""},
 		{"", []string{".csv", ".arrow"}, "a.csv b.csv c.arrow", ""},
-		{"", []string{".txt"}, "", "has no file that ends with .txt"},
+		{"", []string{".txt"}, "", "has no file with extension .txt"},
 		{"", []string{".txt", ".doc"}, "", ".txt or .doc"},
 		{"*.csv", []string{".csv"}, ".hidden.csv _meta.csv a.csv b.csv", ""},
 		{"[ab].csv", []string{".csv"}, "a.csv b.csv", ""},

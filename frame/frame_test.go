@@ -135,7 +135,7 @@ func TestErrors(t *testing.T) {
 		text []string
 	}{
 		{"map to another schema", persist(f.Map(ctx, testHead, other)), ErrSchema,
-			[]string{"partition 0", "4 columns (id, name, score, ok)", "should have 1 (x)"}},
+			[]string{"partition 0", "4 columns (id, name, score, ok)", "want 1 (x)"}},
 		{"one partition differs", persist(f.Map(ctx, testOdd, nil)), ErrSchema,
 			[]string{"partition 2", `column 0 is "id", want "name"`}},
 		{"nothing", persist(f.Map(ctx, testNothing, people)), ErrSchema, []string{"partition 0", "nil"}},

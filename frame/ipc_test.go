@@ -135,7 +135,7 @@ func TestIPCErrors(t *testing.T) {
 		{at("nothing.arrow", nil), ErrCorrupt, []string{"nothing.arrow", "no schema"}},
 		{at("damaged.arrow", damaged), ErrCorrupt, []string{"partition 1", "damaged.arrow"}},
 		{filepath.Join(dir, "mixed"), ErrSchema, []string{"partition 2", "1.arrow", "0.arrow"}},
-		{filepath.Join(dir, "empty"), nil, []string{"no file that ends with .arrow"}},
+		{filepath.Join(dir, "empty"), nil, []string{"no file with extension .arrow"}},
 		{filepath.Join(dir, "missing.arrow"), nil, []string{"missing.arrow", "no such file"}},
 		{filepath.Join(dir, "missing-*.arrow"), nil, []string{"no file matches"}},
 		{"", nil, []string{"no path"}},

@@ -62,7 +62,7 @@ type director struct {
 type directed struct {
 	address string
 	hello   msgpack.Map
-	send    *rpc.Writer
+	writer  *rpc.Writer
 	ops     chan msgpack.Map // its messages
 	gone    chan struct{}
 }
@@ -120,7 +120,7 @@ func (d *director) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, w := range d.workers {
-		w.send.Abort(nil)
+		w.writer.Abort(nil)
 	}
 }
 
@@ -139,9 +139,9 @@ func (d *director) register(ctx context.Context, r *rpc.Request) (any, error) {
 		"worker-plugins", msgpack.Map{})); err != nil {
 		return nil, err
 	}
-	w := &directed{address: hello.GetString("address"), hello: hello, send: rpc.NewWriter(r.Comm, rpc.WriterConfig{}),
+	w := &directed{address: hello.GetString("address"), hello: hello, writer: rpc.NewWriter(r.Comm, rpc.WriterConfig{}),
 		ops: make(chan msgpack.Map, 10000), gone: make(chan struct{})}
-	w.send.Start()
+	w.writer.Start()
 	defer close(w.gone)
 	d.mu.Lock()
 	d.workers[w.address] = w
@@ -231,7 +231,7 @@ func (d *director) next(t testing.TB) *directed {
 func (w *directed) send(t testing.TB, messages ...msgpack.Map) {
 	t.Helper()
 	for _, m := range messages {
-		if err := w.send.SendValue(m); err != nil {
+		if err := w.writer.SendValue(m); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -102,7 +102,7 @@ func TestFails(t *testing.T) {
 		{"nonsense", "erred", "", "error", []byte("MS\x01\xff"), nil},
 		{"python", "erred", "no Python here", "error", []byte("\x80\x05N."), nil},
 		{"broken", "erred", "cannot be read", "error", nil, func(ev *state.ComputeTask) {
-			ev.Data = errors.New("the task cannot be read")
+			ev.Data = fmt.Errorf("the task cannot be read")
 		}},
 		{"timeout", "erred", "positive number", "error", spec(t, inc, val(1)), timeoutOf(t, -1)},
 		{"late", "erred", "longer than its limit of 10ms", "error", spec(t, wait), timeoutOf(t, 0.01)},

@@ -55,7 +55,7 @@ func TestRecordEnd(t *testing.T) {
 	r.markArrived()
 	took := r.Took
 	r.Start = r.Start.Add(-time.Hour)
-	r.end(true, nil)
+	r.finish(true, nil)
 	if r.Took != took || r.Duration != took.Seconds() || r.Error != "busy" {
 		t.Errorf("got %+v, want the duration until the arrival", r)
 	}

@@ -65,7 +65,7 @@ var breakers = map[string]struct {
 	"waiting-flags": {func(s *State) { at(s, "v").deps[0].waiting = false },
 		"v waiting: waits for g fetch: false"},
 	"ready-inputs": {func(s *State) { at(s, "d").state, at(s, "d").stored = Fetch, false },
-		"q ready: d fetch is not here"},
+		"q ready: d fetch is not in memory"},
 	"waiting-count": {func(s *State) { at(s, "w").nwaiting++ }, "w waiting: nwaiting is 3, want 2"},
 	"waiter-count":  {func(s *State) { at(s, "g").nwaiters++ }, "g fetch: nwaiters is 2, want 1"},
 	"waiting-state": {func(s *State) { at(s, "r2").state = Waiting }, "r2 waiting: waits for 0 dependencies"},
