@@ -88,8 +88,8 @@ func TestExpressions(t *testing.T) {
 		e    Expr
 		text string
 	}{
-		{Col("s").Eq(1), `s == 1: cannot compare a column of type utf8`}, {Col("list").Eq(1), "list"}, {Col("i8").Eq("x"),
-			`i8 == "x"`}, {Col("i8").Eq(struct{}{}), "struct"},
+		{Col("s").Eq(1), `s == 1: cannot compare a column of type utf8`}, {Col("list").Eq(1), "list"},
+		{Col("i8").Eq("x"), `i8 == "x"`}, {Col("i8").Eq(struct{}{}), "struct"},
 		{Col("none").IsNull(), `no column "none"`}, {Expr{Op: "like", Column: "s"},
 			`unknown operation "like"`}, {Expr{Op: opNot}, "0 operands"},
 	} {
