@@ -16,7 +16,7 @@ func benchKeys(n int) []taskid.Key {
 	return keys
 }
 
-// BenchmarkLife is the whole life of a task without dependencies: ordered, run, freed.
+// BenchmarkLife measures a task without dependencies: assigned, run, freed.
 func BenchmarkLife(b *testing.B) {
 	for _, ready := range []int{1, 10_000} {
 		b.Run(fmt.Sprintf("queue=%d", ready), func(b *testing.B) {
@@ -50,8 +50,7 @@ func BenchmarkLife(b *testing.B) {
 	}
 }
 
-// BenchmarkFetch is the life of a task with two dependencies that are fetched from two of a
-// number of peers.
+// BenchmarkFetch measures a task with two dependencies that are fetched from two of a number of peers.
 func BenchmarkFetch(b *testing.B) {
 	for _, peers := range []int{10, 1000} {
 		b.Run(fmt.Sprintf("peers=%d", peers), func(b *testing.B) {

@@ -8,7 +8,7 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// A task needs data of a peer: it is fetched, the task runs, the scheduler hears of both.
+// A task needs data of a peer: it is fetched, the task runs, both are reported to the scheduler.
 func Example() {
 	s := state.New(state.Config{Address: "tcp://10.0.0.2:40000", Threads: 2})
 	now := time.Now()
@@ -22,7 +22,7 @@ func Example() {
 			case state.DoExecute:
 				fmt.Println("run", a.Key)
 			default:
-				fmt.Println("tell the scheduler:", a.Kind)
+				fmt.Println("message to the scheduler:", a.Kind)
 			}
 		}
 	}
@@ -35,8 +35,8 @@ func Example() {
 	// Output:
 	// fetch x from tcp://10.0.0.3:40000
 	// run y
-	// tell the scheduler: add-keys
-	// tell the scheduler: task-finished
+	// message to the scheduler: add-keys
+	// message to the scheduler: task-finished
 	// y memory
 }
 

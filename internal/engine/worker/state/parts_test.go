@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// TestPeerSet: peers and tasks agree on who holds what and what is to be fetched, whatever holders are set.
+// TestPeerSet: the tables of holders and of needed keys are consistent for any sequence of holders.
 func TestPeerSet(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ps := &peerSet{address: "tcp://me:1", host: "me", byAddress: map[string]*Peer{}}
@@ -38,7 +38,7 @@ func TestPeerSet(t *testing.T) {
 				if slices.Sort(got); !slices.Equal(got, set) {
 					rt.Fatalf("holders %v, want %v", got, set)
 				}
-			case 2: // it is to be fetched, or no longer
+			case 2: // toggle whether it is to be fetched
 				if x.state == Fetch {
 					ps.removeAllNeeded(x)
 					x.state = Released
@@ -65,7 +65,7 @@ func TestPeerSet(t *testing.T) {
 				}
 				for i, h := range p.has {
 					if h.task.whoHas[h.slot].peer != p || h.task.whoHas[h.slot].has != int32(i) {
-						rt.Fatalf("%s and %v do not know each other's places", p.address, h.task.key)
+						rt.Fatalf("%s and %v have no references to each other", p.address, h.task.key)
 					}
 				}
 			}
@@ -95,7 +95,7 @@ func TestPeers(t *testing.T) {
 	near.flying = true
 	ps.drop(near)
 	if len(ps.byAddress) != 2 {
-		t.Error("a peer was dropped that is busy, or with a transfer")
+		t.Error("busy peer, or peer with a transfer, was dropped")
 	}
 	far.busy, near.flying = false, false
 	x := &Task{key: taskid.NewKey("x")}
@@ -103,7 +103,7 @@ func TestPeers(t *testing.T) {
 	ps.drop(far)
 	ps.drop(near)
 	if len(ps.byAddress) != 1 || ps.byAddress["tcp://me:2"] != near || x.holderOf(near) != 0 || x.holderOf(far) != -1 {
-		t.Errorf("left: %v", ps.byAddress)
+		t.Errorf("got peers %v, want none", ps.byAddress)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestResourceSet(t *testing.T) {
 	}
 	again, err := rs.setFor([]Resource{{"GPU", 0.1}, {"NET", 1}})
 	if err != nil || again != set || len(rs.sets) != 1 {
-		t.Errorf("equal needs have %d sets: %v", len(rs.sets), err)
+		t.Errorf("equal needs: got %d sets, %v, want 1", len(rs.sets), err)
 	}
 	if none, err := rs.setFor(nil); none != nil || err != nil {
 		t.Errorf("no needs: %v, %v", none, err)
@@ -143,24 +143,24 @@ func TestResourceSet(t *testing.T) {
 	if set.users != 2 {
 		t.Errorf("%d users, want 2", set.users)
 	}
-	for range 3 { // tenths that do not add up exactly
+	for range 3 { // sums of tenths are not exact
 		rs.take(&needSet{needs: []need{{0, 0.1}}}, 1)
 	}
 	rs.supplies[0].total = 0.4
 	rs.supplies[0].available -= 2.6
 	if !rs.satisfied(set) {
-		t.Errorf("0.1 of %g is not enough", rs.supplies[0].available)
+		t.Errorf("0.1 of %g: got false, want true", rs.supplies[0].available)
 	}
 	rs.take(set, 1)
 	if rs.satisfied(set) {
-		t.Error("what is in use is available")
+		t.Error("resource in use: got available")
 	}
 	rs.take(set, -1)
 	rs.take(nil, 1)
 	if !rs.satisfied(set) || !rs.satisfied(&needSet{}) {
-		t.Error("what was given back is not available")
+		t.Error("returned resource: got unavailable")
 	}
-	// More than there is now stays in use until it is given back.
+	// More than the new total stays in use until it is returned.
 	rs.take(set, 1)
 	rs.setTotals([]Resource{{"NET", 3}})
 	if rs.supplies[1] != (supply{"NET", 3, 2}) || rs.supplies[0].total != 0 || rs.supplies[0].available > -0.1 {
@@ -168,10 +168,10 @@ func TestResourceSet(t *testing.T) {
 	}
 	rs.setNeeds(x, nil)
 	if len(rs.sets) != 1 {
-		t.Error("a set went with its first user")
+		t.Error("set removed with its first user")
 	}
 	if rs.setNeeds(y, nil); len(rs.sets) != 0 {
-		t.Error("a set is left without users")
+		t.Error("set without users not removed")
 	}
 }
 
@@ -195,7 +195,7 @@ func TestTransferLimits(t *testing.T) {
 		n                    int
 		device, want         bool
 	}{
-		{0, 500, 0, 0, false, false}, // alone, a key of any size goes
+		{0, 500, 0, 0, false, false}, // alone, a key of any size is allowed
 		{10, 90, 0, 0, false, false},
 		{10, 91, 0, 0, false, true},
 		{0, 30, 10, 1, false, false},
@@ -252,45 +252,45 @@ func TestTaskTable(t *testing.T) {
 	if !slices.Equal(keys, []taskid.Key{"", "large", "x", "y"}) {
 		t.Errorf("sorted: %q", keys)
 	}
-	// Memory is used again after the next event has begun, with nothing of the old task in it.
+	// Memory is reused after the next event has begun, and is cleared.
 	delete(tb.byKey, "x")
 	x.whoHas = append(x.whoHas, holder{})[:1]
 	x.deps = make([]depEdge, 3, 65)
 	x.actor, x.failure = true, &Failure{}
 	tb.dead = append(tb.dead, x)
 	if z := tb.add("z"); z == x {
-		t.Error("memory was used again within the event")
+		t.Error("memory reused within the event")
 	}
 	tb.reclaim()
 	z := tb.add("z2")
 	if z != x || z.actor || z.failure != nil || len(z.whoHas)+len(z.deps)+cap(z.deps) != 0 || z.spec != nil ||
 		z.key != "z2" {
-		t.Errorf("used again: %+v", z)
+		t.Errorf("reused: got %+v", z)
 	}
 	tb.free = make([]*Task, maxFree)
 	tb.dead = append(tb.dead, y)
 	if tb.reclaim(); len(tb.free) != maxFree || len(tb.dead) != 0 {
-		t.Errorf("%d tasks are kept", len(tb.free))
+		t.Errorf("got %d tasks for reuse", len(tb.free))
 	}
 }
 
-// TestUnknownSizes: a result whose size is not known counts with the default.
+// TestUnknownSizes: a result of unknown size counts with the default.
 func TestUnknownSizes(t *testing.T) {
 	s := New(Config{DefaultSize: 33, Validate: true})
 	var out Actions
 	s.Apply(time.Unix(0, 0), &ComputeTask{Key: "x", RunID: 1}, &out)
 	s.Apply(time.Unix(0, 0), &ExecuteSuccess{Stored: Stored{Key: "x", NBytes: -1}}, &out)
 	if x := s.Task("x"); x.State() != Memory || x.NBytes() != 33 || s.Stats().NBytes != 33 {
-		t.Errorf("x is %v with %d bytes, of %d", x, x.NBytes(), s.Stats().NBytes)
+		t.Errorf("got %v with %d bytes, of %d", x, x.NBytes(), s.Stats().NBytes)
 	}
 	s.Apply(time.Unix(0, 0), &FreeKeys{Keys: []taskid.Key{"x"}}, &out)
 	if n := s.Stats().NBytes; n != 0 {
-		t.Errorf("%d bytes are left", n)
+		t.Errorf("got %d bytes left, want 0", n)
 	}
 }
 
-// TestFailureWithoutWords: a run that fails without saying why has a failure nevertheless.
-func TestFailureWithoutWords(t *testing.T) {
+// TestFailureWithoutReason: a run that fails without a reason has a failure.
+func TestFailureWithoutReason(t *testing.T) {
 	s := New(Config{Validate: true})
 	var out Actions
 	s.Apply(time.Unix(0, 0), &ComputeTask{Key: "x", RunID: 1}, &out)
@@ -300,11 +300,11 @@ func TestFailureWithoutWords(t *testing.T) {
 		t.Fatalf("actions %+v", a)
 	}
 	if start, stop, thread := s.Task("x").Times(); start != 4 || stop != 6 || thread != 2 {
-		t.Errorf("it ran from %d to %d on %d", start, stop, thread)
+		t.Errorf("got times %d and %d on thread %d", start, stop, thread)
 	}
 }
 
-// TestEventNames: every event has a name of its own in the log and passes its stimulus on.
+// TestEventNames: every event has a unique name in the log and returns its stimulus.
 func TestEventNames(t *testing.T) {
 	events := []Event{
 		&ComputeTask{Stimulus: "s"}, &FreeKeys{Stimulus: "s"}, &RemoveReplicas{Stimulus: "s"},
@@ -320,16 +320,16 @@ func TestEventNames(t *testing.T) {
 	for _, ev := range events {
 		name := ev.kind().String()
 		if seen[name] || ev.stimulus() != "s" {
-			t.Errorf("%T is called %q, which is taken: %v; its stimulus is %q", ev, name, seen[name], ev.stimulus())
+			t.Errorf("%T: got name %q (used by %v), stimulus %q", ev, name, seen[name], ev.stimulus())
 		}
 		seen[name] = true
 	}
 	if len(seen) != len(eventNames) {
-		t.Errorf("%d names are used, there are %d", len(seen), len(eventNames))
+		t.Errorf("got %d names, want %d", len(seen), len(eventNames))
 	}
 }
 
-// TestEventsAboutNothing: events about keys and peers that are not there change nothing and say nothing.
+// TestEventsAboutNothing: events about unknown keys and peers change nothing and cause no actions.
 func TestEventsAboutNothing(t *testing.T) {
 	s := New(Config{Validate: true})
 	var out Actions
@@ -346,7 +346,7 @@ func TestEventsAboutNothing(t *testing.T) {
 			t.Errorf("%T: %d tasks, actions %+v", ev, s.Len(), out.List())
 		}
 	}
-	// A value that nobody asked for is deleted.
+	// An unwanted value is deleted.
 	s.Apply(time.Unix(0, 0), &ExecuteSuccess{Stored: Stored{Key: "x"}}, &out)
 	if a := out.List(); len(a) != 1 || a[0].Kind != DoDelete || a[0].Key != "x" || a[0].Task != nil {
 		t.Errorf("actions %+v", a)

@@ -10,8 +10,7 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// world is a server with a scheduler's whims: it keeps what the state tells it to keep, and
-// ends what it was told to begin, in any order.
+// world is a server with a random scheduler: it stores what the state stores, and ends runs and transfers in any order.
 type world struct {
 	s     *State
 	out   Actions
@@ -31,7 +30,7 @@ func newWorld(cfg Config) *world {
 		busy: map[string]bool{}, sent: map[ActionKind]int{}}
 }
 
-// apply checks that the actions make sense to a server that did all that it was told.
+// apply checks that the actions are consistent with all previous ones.
 func (w *world) apply(t fataler, ev Event) {
 	w.now = w.now.Add(time.Millisecond)
 	w.s.Apply(w.now, ev, &w.out)
@@ -50,11 +49,11 @@ func (w *world) apply(t fataler, ev Event) {
 			}
 		case DoCancel:
 			if !w.runs[a.Key] {
-				t.Fatalf("%v is told to stop and does not run", a.Key)
+				t.Fatalf("%v is canceled but does not run", a.Key)
 			}
 		case DoDelete:
 			if !w.store[a.Key] {
-				t.Fatalf("%v is to be deleted and is not there", a.Key)
+				t.Fatalf("%v is deleted but not in the store", a.Key)
 			}
 			delete(w.store, a.Key)
 		case DoGather:
@@ -79,23 +78,23 @@ func (w *world) apply(t fataler, ev Event) {
 	}
 	w.s.Tasks(func(k *Task) bool {
 		if k.State() == Memory && !w.store[k.Key()] {
-			t.Fatalf("%v: the store does not have it", k)
+			t.Fatalf("%v: not in the store", k)
 		}
 		if k.running() != w.runs[k.Key()] {
-			t.Fatalf("%v: it runs: %v", k, w.runs[k.Key()])
+			t.Fatalf("%v: running %v", k, w.runs[k.Key()])
 		}
 		return true
 	})
 	for key := range w.store {
 		if k := w.s.Task(key); k == nil || !k.stored {
-			t.Fatalf("the store has %v, and nobody wants it", key)
+			t.Fatalf("got %v in the store, which is not wanted", key)
 		}
 	}
 }
 
 type fataler interface{ Fatalf(string, ...any) }
 
-// step does one random thing.
+// step makes one random event.
 func (w *world) step(t *rapid.T) {
 	key := func(label string) taskid.Key {
 		return taskid.NewKey(string(rune('a' + rapid.IntRange(0, 7).Draw(t, label))))
@@ -248,7 +247,7 @@ func (w *world) step(t *rapid.T) {
 	}
 }
 
-// drain ends all that is under way and lets the scheduler free everything: nothing may be left.
+// drain ends all runs and transfers and frees everything: nothing may be left.
 func (w *world) drain(t *rapid.T) {
 	if !w.s.Attached() {
 		w.apply(t, &Reattach{})
@@ -274,20 +273,20 @@ func (w *world) drain(t *rapid.T) {
 	}
 	if n := w.s.Len(); n > 0 {
 		w.s.Tasks(func(k *Task) bool {
-			t.Fatalf("%d tasks are left, such as %v%s", n, k, w.s.log.text(k.Key()))
+			t.Fatalf("got %d tasks left, such as %v%s", n, k, w.s.log.text(k.Key()))
 			return false
 		})
 	}
 	if len(w.store) > 0 {
-		t.Fatalf("%d values are left", len(w.store))
+		t.Fatalf("got %d values left, want 0", len(w.store))
 	}
 	if st := w.s.Stats(); st.NBytes != 0 || st.IncomingBytes != 0 || st.IncomingCount != 0 {
 		t.Fatalf("left: %+v", st)
 	}
 }
 
-// TestRandom lets a scheduler, peers and tasks do what they like, sensible or not. Every
-// invariant holds after each event, and when all is freed nothing is left.
+// TestRandom applies random events of a scheduler, peers and tasks, valid or not. Every invariant holds after each
+// event, and when all is freed nothing is left.
 func TestRandom(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := Config{Address: "tcp://10.0.0.9:1", Threads: rapid.IntRange(1, 3).Draw(rt, "threads"),
@@ -304,8 +303,8 @@ func TestRandom(t *testing.T) {
 	})
 }
 
-// TestRandomProgress plays an honest scheduler: whatever fails on the way, a task that stays
-// ordered ends with task-finished once peers and runs are good again.
+// TestRandomProgress simulates a correct scheduler: a task that stays assigned ends with task-finished once peers and
+// runs succeed again, after any failures.
 func TestRandomProgress(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(Config{Address: "tcp://10.0.0.9:1", Threads: 2, Resources: []Resource{{"R", 1}, {"S", 1}}})
@@ -355,6 +354,6 @@ func TestRandomProgress(t *testing.T) {
 			}
 			w.apply(rt, &RefreshWhoHas{Deps: refresh})
 		}
-		rt.Fatalf("%v did not end%s", w.s.Task(target), w.s.log.text(target))
+		rt.Fatalf("%v has not ended%s", w.s.Task(target), w.s.log.text(target))
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// More checks than rapid's hundred: most of what it found came after the first few hundred.
+// More checks than the hundred of rapid: most failures were found after the first few hundred.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	given := false
@@ -48,7 +48,7 @@ func TestHostOf(t *testing.T) {
 	}
 }
 
-// TestHeap: whatever is pushed and taken out from anywhere, pops come by priority.
+// TestHeap: pops are ordered by priority, after any pushes and removals.
 func TestHeap(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var h heap
@@ -77,12 +77,12 @@ func TestHeap(t *testing.T) {
 			}
 		}
 		if h.len() != 0 {
-			rt.Fatalf("%d are left", h.len())
+			rt.Fatalf("got %d entries left, want 0", h.len())
 		}
 	})
 }
 
-// TestDeterminism: the same events give the same actions, whatever the order of maps.
+// TestDeterminism: the same events give the same actions, independent of the order of maps.
 func TestDeterminism(t *testing.T) {
 	run := func() string {
 		var b strings.Builder
@@ -112,12 +112,12 @@ func TestDeterminism(t *testing.T) {
 	want := run()
 	for range 20 {
 		if got := run(); got != want {
-			t.Fatalf("another time:\n%s", diff(want, got))
+			t.Fatalf("second run differs:\n%s", diff(want, got))
 		}
 	}
 }
 
-// TestEventsAreBorrowed: the state keeps nothing of an event's memory.
+// TestEventsAreBorrowed: the state keeps no memory of an event.
 func TestEventsAreBorrowed(t *testing.T) {
 	s := New(Config{Address: "tcp://h0:1", Validate: true})
 	var out Actions
@@ -133,18 +133,18 @@ func TestEventsAreBorrowed(t *testing.T) {
 	}
 	x := s.Task(taskid.NewKey("x"))
 	if x == nil || string(x.Spec()) != "spec" || x.Annotations()[0] != 0x80 || x.Key() != taskid.NewKey("x") {
-		t.Fatalf("x is %v", x)
+		t.Fatalf("got %v", x)
 	}
 	if d := x.Dep(0); d.Key() != taskid.NewKey("dep") || d.ComingFrom().Address() != "tcp://h1:1" ||
 		s.Task(d.Key()) != d {
-		t.Fatalf("dep is %v from %v", d, d.ComingFrom())
+		t.Fatalf("dependency: got %v from %v", d, d.ComingFrom())
 	}
 	// A spec too large to share its memory with the key.
 	large := make([]byte, 10*inlineSpec)
 	s.Apply(time.Time{}, &ComputeTask{Key: taskid.NewKey("large"), RunID: 2, Spec: large}, &out)
 	large[0] = 1
 	if got := s.Task(taskid.NewKey("large")).Spec(); len(got) != len(large) || got[0] != 0 {
-		t.Fatalf("the spec has %d bytes, the first is %d", len(got), got[0])
+		t.Fatalf("spec: got %d bytes, the first is %d", len(got), got[0])
 	}
 }
 
@@ -160,7 +160,7 @@ func TestLog(t *testing.T) {
 	}
 	log := s.Log()
 	if len(log) != 4 && len(log) != 5 {
-		t.Fatalf("the log has %d entries", len(log))
+		t.Fatalf("log: got %d entries", len(log))
 	}
 	if !slices.IsSortedFunc(log, func(a, b Transition) int { return a.Time.Compare(b.Time) }) {
 		t.Errorf("out of order: %v", log)
@@ -170,17 +170,17 @@ func TestLog(t *testing.T) {
 		t.Errorf("story of a long stimulus: %v", got)
 	}
 	if got := s.Story([]taskid.Key{taskid.NewKey("y")}, nil); got != nil {
-		t.Errorf("story of a key that never was: %v", got)
+		t.Errorf("story of an unknown key: got %v", got)
 	}
 	s.Apply(time.Unix(9, 0), &FreeKeys{Stimulus: "f", Keys: []taskid.Key{taskid.NewKey("x")}}, &out)
 	story := s.Story([]taskid.Key{taskid.NewKey("x")}, nil)
 	if text := story[len(story)-1].String(); text != "00:00:09.000000 x: released->forgotten by free-keys f" {
-		t.Errorf("the last line is %q", text)
+		t.Errorf("last line: got %q", text)
 	}
 	none := New(Config{LogLength: -1})
 	none.Apply(time.Unix(0, 0), &UpdateData{Data: []Stored{{Key: taskid.NewKey("x")}}}, &out)
 	if got := none.Log(); got != nil {
-		t.Errorf("a log that is off has %v", got)
+		t.Errorf("disabled log: got %v", got)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestInspect(t *testing.T) {
 	var out Actions
 	do := func(ev Event) { s.Apply(time.Unix(1, 0), ev, &out) }
 	if !s.Idle() || !s.Running() || !s.Attached() {
-		t.Error("a new state is idle, running and attached")
+		t.Error("new state: want idle, running and attached")
 	}
 	do(&ComputeTask{Key: taskid.NewKey("x"), RunID: 5, Resources: []Resource{{"R", 1}}, SpanID: "span",
 		Data: "mine", Priority: Priority{1, 2, 3}})
@@ -220,7 +220,7 @@ func TestInspect(t *testing.T) {
 		t.Errorf("resources %v %v", total, free)
 	}
 	if s.Idle() || s.ExecutingCount() != 1 || s.Count(Flight) != 1 || s.Len() != 3 {
-		t.Error("not idle: x runs and d is under way")
+		t.Error("Idle: got true with a run and a transfer")
 	}
 	if st := s.Stats(); st.IncomingCount != 1 || st.IncomingBytes != 7 || st.IncomingTotal != 1 {
 		t.Errorf("%+v", st)
@@ -247,12 +247,12 @@ func TestInspect(t *testing.T) {
 	stopped := 0
 	s.Tasks(func(*Task) bool { stopped++; return false })
 	if stopped != 1 {
-		t.Errorf("Tasks went on %d times", stopped)
+		t.Errorf("Tasks: got %d calls after false", stopped)
 	}
 }
 
-// TestForgottenTasksAreUsedAgain: a life allocates its key and spec, and nothing else.
-func TestForgottenTasksAreUsedAgain(t *testing.T) {
+// TestForgottenTasksAreReused: a task allocates its key and spec, and nothing else.
+func TestForgottenTasksAreReused(t *testing.T) {
 	s := New(Config{LogLength: 100})
 	var out Actions
 	now := time.Unix(1, 0)
@@ -269,7 +269,7 @@ func TestForgottenTasksAreUsedAgain(t *testing.T) {
 		life()
 	}
 	if n := testing.AllocsPerRun(100, life); n > 1 {
-		t.Errorf("%g allocations per life, want 1", n)
+		t.Errorf("got %g allocations per task, want 1", n)
 	}
 }
 

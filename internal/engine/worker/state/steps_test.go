@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// TestStepTable: each pair of states has one row, with a name and states that it leads to.
+// TestStepTable: each pair of states has one row, with a name and resulting states.
 func TestStepTable(t *testing.T) {
 	seen := map[[2]TaskState]bool{}
 	for _, st := range Steps() {
@@ -37,7 +37,7 @@ func TestStepTable(t *testing.T) {
 	}
 }
 
-// TestStepsHappen: the traces make every step and every move of the tables with each of its ends, and nothing else.
+// TestStepsHappen: the traces make every step and every move of the tables with each of its results, and nothing else.
 func TestStepsHappen(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.trace")
 	if err != nil || len(files) == 0 {
@@ -79,27 +79,27 @@ func TestStepsHappen(t *testing.T) {
 	}
 }
 
-// TestMoveRefused: with Config.Validate a change of state that the tables do not have is not made.
-func TestMoveRefused(t *testing.T) {
+// TestMoveRejected: with Config.Validate a change of state that is not in the tables is not made.
+func TestMoveRejected(t *testing.T) {
 	s := busyState(t)
 	x := s.Task(taskid.NewKey("d"))
 	defer func() {
 		err, ok := recover().(*InvalidTransition)
 		if !ok || err.Start != Memory || err.Finish != Flight || x.state != Memory {
-			t.Errorf("recovered %v, the task is %v", err, x)
+			t.Errorf("got panic %v, task %v", err, x)
 		}
 	}()
 	s.setState(x, Flight)
 }
 
-// TestUnknownPair: a task goes by way of released where no row leads, and keeps its failure on the way to erred.
+// TestUnknownPair: without a row a task goes through released, and keeps its failure on the way to erred.
 func TestUnknownPair(t *testing.T) {
 	s := busyState(t)
 	var out Actions
 	s.Apply(time.Unix(5, 0), &GatherFailure{Peer: "tcp://h1:1", Failure: &Failure{ExceptionText: "unreadable"}}, &out)
 	w := s.Task(taskid.NewKey("w"))
 	if w.State() != Erred || w.Failure() == nil || w.Failure().Error() != "unreadable" {
-		t.Errorf("w is %v with %v", w, w.Failure())
+		t.Errorf("got %v with %v", w, w.Failure())
 	}
 	var ways []string
 	for _, tr := range s.Story([]taskid.Key{w.Key()}, nil) {
@@ -107,6 +107,6 @@ func TestUnknownPair(t *testing.T) {
 	}
 	want := []string{"released>waiting", "waiting>released", "released>error", "waiting>error"}
 	if !slices.Equal(ways, want) {
-		t.Errorf("w went %v, want %v", ways, want)
+		t.Errorf("got transitions %v, want %v", ways, want)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-var update = flag.Bool("update", false, "write what the traces say into testdata")
+var update = flag.Bool("update", false, "write the results of the traces into testdata")
 
 // TestTraces replays testdata/*.trace: lines with an event, then lines that start with > for
 // the actions that follow, and = for the tasks that are left. -update writes them.
@@ -65,12 +65,12 @@ func diff(want, got string) string {
 				strings.Join(g[i+1:], "\n"))
 		}
 	}
-	return got + "\n(and then it should go on)"
+	return got + "\n(more lines expected)"
 }
 
 func runTrace(t *testing.T, text string) string { return traceState(t, text, func(*State) {}) }
 
-// traceState calls made with the state when it is new.
+// traceState calls made with the new state.
 func traceState(t *testing.T, text string, made func(*State)) string {
 	var b strings.Builder
 	cfg := Config{Address: "tcp://h0:1", Validate: true}

@@ -9,12 +9,11 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// borrow is a string that shares the memory of b, as servers make them.
+// borrow returns a string that shares the memory of b, as servers make them.
 func borrow(b []byte) string { return unsafe.String(&b[0], len(b)) }
 
-// busyState has a task in nearly every state: r runs, l has seceded, q is ready, c is
-// constrained, w waits for f (flight) and m (missing), v for g (fetch), e erred, d is here,
-// x is cancelled.
+// busyState returns a state with a task in nearly every state: r runs, l has seceded, q is ready, c is constrained, w
+// waits for f (flight) and m (missing), v for g (fetch), e erred, d is in memory, x is canceled.
 func busyState(t *testing.T) *State {
 	t.Helper()
 	s := New(Config{Address: "tcp://h0:1", Threads: 2, Resources: []Resource{{"R", 1}}, MessageBytes: 10,
@@ -87,7 +86,7 @@ var breakers = map[string]struct {
 	"resumed-direction": {func(s *State) {
 		at(s, "x").state, at(s, "x").next = Resumed, Waiting
 	}, "x resumed(long-running->waiting): wanted false"},
-	"cancelled-unwanted": {func(s *State) { // by a task that the state does not know, lest other rules find it
+	"cancelled-unwanted": {func(s *State) { // by an unknown task, so that no other rule fails
 		x := at(s, "x")
 		x.dependents, x.nwaiters = []backEdge{{&Task{deps: []depEdge{{x, 0, true}}}, 0}}, 1
 	}, "x cancelled(long-running): 1 wait for it"},
@@ -141,8 +140,8 @@ var breakers = map[string]struct {
 
 func at(s *State, key string) *Task { return s.tasks.byKey[taskid.NewKey(key)] }
 
-// TestRules: every rule has a name and a statement of its own, holds for a busy state, and is named by the report
-// when it is broken.
+// TestRules: every rule has a unique name and a statement, holds for a busy state, and is named by the report when it
+// is broken.
 func TestRules(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range Rules() {
@@ -153,7 +152,7 @@ func TestRules(t *testing.T) {
 		t.Run(r.Name, func(t *testing.T) {
 			b, ok := breakers[r.Name]
 			if !ok {
-				t.Fatal("no state breaks it")
+				t.Fatal("no state that breaks the rule")
 			}
 			s := busyState(t)
 			if err := s.Check(); err != nil {
@@ -168,12 +167,12 @@ func TestRules(t *testing.T) {
 	}
 	for name := range breakers {
 		if !seen[name] {
-			t.Errorf("there is no rule %s", name)
+			t.Errorf("unknown rule %s", name)
 		}
 	}
 }
 
-// TestValidatePanics: with Config.Validate a broken state does not go on.
+// TestValidatePanics: with Config.Validate a broken state panics.
 func TestValidatePanics(t *testing.T) {
 	s := busyState(t)
 	s.nbytes = 77

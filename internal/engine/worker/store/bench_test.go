@@ -7,7 +7,7 @@ import (
 	"go.millstream.dev/internal/task"
 )
 
-// BenchmarkHot is what a result costs that never sees the disk: put, used once, deleted.
+// BenchmarkHot measures a result that is never spilled: put, used once, deleted.
 func BenchmarkHot(b *testing.B) {
 	s, err := New(Config{Target: 1 << 30})
 	if err != nil {
@@ -23,8 +23,7 @@ func BenchmarkHot(b *testing.B) {
 	}
 }
 
-// BenchmarkThrough moves values of 8 MiB through a store that keeps eight of them, and reads
-// each one back.
+// BenchmarkThrough moves values of 8 MiB through a store that keeps eight of them, and reads each one back.
 func BenchmarkThrough(b *testing.B) {
 	const size = 8 << 20
 	for name, data := range map[string][]byte{"random": random(size), "repeated": repeated(size)} {

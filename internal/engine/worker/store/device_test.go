@@ -17,15 +17,15 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// fakeDevice is memory that the CPU cannot touch: it has the bytes behind addresses of its own.
+// fakeDevice is memory that the CPU cannot access: it maps addresses of its own to bytes.
 type fakeDevice struct {
 	mu         sync.Mutex
 	next       uintptr
 	data       map[uintptr][]byte
 	used, peak int64
-	size       int64         // 0: no bound
+	size       int64         // 0 means no limit
 	fail       error         // of copies to the host
-	gate       chan struct{} // if there is one, copies to the host wait for it to be closed
+	gate       chan struct{} // if not nil, copies to the host wait until it is closed
 }
 
 func newFakeDevice() *fakeDevice { return &fakeDevice{next: 1 << 40, data: map[uintptr][]byte{}} }
@@ -79,19 +79,19 @@ func (d *fakeDevice) tier() *FrameTier {
 	}
 }
 
-// value is a result on the device.
+// value returns a result on the device.
 func (d *fakeDevice) value(t interface{ Fatal(...any) }, b []byte) *task.Value {
 	buf, err := d.put(b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// An array as Dask's "cuda" family has it.
+	// An array in the form of Dask's "cuda" family.
 	s, err := wire.EncodeValue(&wire.DeviceArray{DType: "|u1", Shape: []int{len(b)}, Frame: wire.BufferFrame(buf)},
 		wire.EncodeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	buf.Release() // the frames have a reference of their own
+	buf.Release() // the frames hold a reference
 	return task.NewEncoded(s)
 }
 
@@ -116,7 +116,7 @@ func (d *fakeDevice) onDevice(t interface{ Fatalf(string, ...any) }, e *Entry) [
 
 func fill(i, n int) []byte { return bytes.Repeat([]byte{byte(i)}, n) }
 
-// settled waits until nobody moves anything.
+// settled waits until no result is being moved.
 func settled(t *testing.T, s *Store) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -126,15 +126,14 @@ func settled(t *testing.T, s *Store) {
 	}
 }
 
-// books are the bytes on the device, in memory and on disk, at one moment.
+// books returns the bytes on the device, in memory and on disk, at one moment.
 func books(s *Store) (device, memory, disk int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.dev.used, s.memory, s.spilled.Memory
 }
 
-// eventually waits until something is so: the mover may have a result in its hands that was
-// deleted meanwhile.
+// eventually waits for a condition: the mover may hold a result that was deleted meanwhile.
 func eventually(t interface{ Fatalf(string, ...any) }, what string, ok func() bool) {
 	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -150,8 +149,8 @@ func (d *fakeDevice) empty() bool {
 	return d.used == 0
 }
 
-// Three times the limit of live results: the device never has more than the limit and one
-// buffer, the rest is in memory and on disk, and all come back to the device intact.
+// Three times the limit of results: the device never has more than the limit and one buffer, the others are in memory
+// and on disk, and all are moved back to the device unchanged.
 func TestDeviceLimit(t *testing.T) {
 	const size, limit, n = 32 << 10, 8 * 32 << 10, 24
 	d := newFakeDevice()
@@ -178,31 +177,30 @@ func TestDeviceLimit(t *testing.T) {
 		for i := range n {
 			e := s.Hold(key(i))
 			if got := d.onDevice(t, e); len(got) != size || got[0] != byte(i) || got[size-1] != byte(i) {
-				t.Fatalf("round %d: %v came back wrong", round, e.Key())
+				t.Fatalf("round %d: got other bytes of %v", round, e.Key())
 			}
 			s.Release(e)
 		}
 	}
 	if d.peak > limit+size {
-		t.Errorf("the device had %d bytes at a time, want at most %d", d.peak, limit+size)
+		t.Errorf("got a peak of %d bytes on the device, want at most %d", d.peak, limit+size)
 	}
 	for _, down := range []bool{true, false} {
 		if _, ok := moves.Load(down); !ok {
-			t.Errorf("nobody was told of moves, down: %v", down)
+			t.Errorf("got no call of OnMove, down: %v", down)
 		}
 	}
 	for i := range n {
 		s.Delete(key(i))
 	}
-	eventually(t, "memory of the device is lost", d.empty)
-	eventually(t, "the books are not empty", func() bool {
+	eventually(t, "device memory not freed", d.empty)
+	eventually(t, "counts not zero", func() bool {
 		device, memory, disk := books(s)
 		return device == 0 && memory == 0 && disk == 0
 	})
 }
 
-// The least recently used leaves first; a use makes a result the last to leave; one that
-// somebody holds does not leave at all.
+// The least recently used result is moved first; a use makes a result the last; a held one is not moved.
 func TestDeviceOrder(t *testing.T) {
 	const size = 1000
 	d := newFakeDevice()
@@ -226,7 +224,7 @@ func TestDeviceOrder(t *testing.T) {
 		put(i)
 	}
 	held := s.Hold(key(1))
-	e := s.Hold(key(0)) // used: 2 is the oldest now
+	e := s.Hold(key(0)) // used: 2 is the oldest one now
 	d.onDevice(t, e)
 	s.Release(e)
 	for i := 4; i < 7; i++ {
@@ -237,15 +235,15 @@ func TestDeviceOrder(t *testing.T) {
 	got := strings.Join(order, " ")
 	mu.Unlock()
 	if want := fmt.Sprint(key(2), " ", key(3), " ", key(0)); got != want {
-		t.Errorf("left in the order %s, want %s", got, want)
+		t.Errorf("got order %s, want %s", got, want)
 	}
 	if b := d.onDevice(t, held); b[0] != 1 {
-		t.Errorf("the held one has %d", b[0])
+		t.Errorf("held result: got %d", b[0])
 	}
 	s.Release(held)
 }
 
-// Host results do not count against the device, nor do they move to it.
+// Host results do not count against the device, nor are they moved to it.
 func TestDeviceAndHost(t *testing.T) {
 	d := newFakeDevice()
 	s := open(t, Config{Device: &DeviceConfig{Tier: d.tier(), Limit: 100}})
@@ -260,7 +258,7 @@ func TestDeviceAndHost(t *testing.T) {
 	if err := s.MakeRoomFor(t.Context(), task.NewValue([]byte("x")), 1000); err != nil || s.OnDevice() != 80 {
 		t.Errorf("room for a host value: %v, %d left", err, s.OnDevice())
 	}
-	// One that is larger than the limit alone is kept while somebody holds it, and then leaves.
+	// A result larger than the limit is kept while it is held, and then moved.
 	s.Put(key(2), d.value(t, fill(2, 500)), 500)
 	settled(t, s)
 	if s.OnDevice() > 100 {
@@ -277,13 +275,13 @@ func TestDeviceAndHost(t *testing.T) {
 	}
 }
 
-// A result that is taken while its copy is made stays on the device.
+// A result that is held while its copy is made stays on the device.
 func TestDeviceTakenMeanwhile(t *testing.T) {
 	d := newFakeDevice()
 	d.gate = make(chan struct{})
 	s := open(t, Config{Device: &DeviceConfig{Tier: d.tier(), Limit: 100}})
 	s.Put(key(0), d.value(t, fill(7, 80)), 80)
-	s.Put(key(1), d.value(t, fill(8, 80)), 80) // the mover begins with 0 and waits at the gate
+	s.Put(key(1), d.value(t, fill(8, 80)), 80) // the mover starts with 0 and waits at the gate
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		s.mu.Lock()
 		begun := s.entries[key(0)].refs > 1
@@ -292,7 +290,7 @@ func TestDeviceTakenMeanwhile(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the mover does nothing")
+			t.Fatal("timeout: mover not started")
 		}
 	}
 	e := s.Hold(key(0))
@@ -307,7 +305,7 @@ func TestDeviceTakenMeanwhile(t *testing.T) {
 	s.Release(e)
 }
 
-// A copy that fails leaves the result where it is, and the store says so once.
+// A copy that fails leaves the result where it is, and the store logs it once.
 func TestDeviceCopyFails(t *testing.T) {
 	d := newFakeDevice()
 	d.fail = errors.New("no pinned memory")
@@ -315,7 +313,7 @@ func TestDeviceCopyFails(t *testing.T) {
 	for i := range 3 {
 		s.Put(key(i), d.value(t, fill(i, 80)), 80)
 	}
-	settled(t, s) // gives up, and does not wait for ever
+	settled(t, s) // does not wait for the failed copy
 	if s.OnDevice() != 240 || s.EvictDevice() != 0 {
 		t.Errorf("%d on the device", s.OnDevice())
 	}
@@ -323,17 +321,17 @@ func TestDeviceCopyFails(t *testing.T) {
 	d.fail = nil
 	d.mu.Unlock()
 	if s.EvictDevice() == 0 {
-		t.Error("nothing leaves although it could")
+		t.Error("no result was moved")
 	}
 	for s.EvictDevice() > 0 {
 	}
-	eventually(t, "some stay on the device", func() bool {
+	eventually(t, "results still on the device", func() bool {
 		device, memory, _ := books(s)
 		return device == 0 && memory == 240
 	})
 }
 
-// A device that others use too may be full below the limit: results make way.
+// A device with other users may be full below the limit: results are moved.
 func TestDeviceFull(t *testing.T) {
 	d := newFakeDevice()
 	d.size = 200
@@ -341,9 +339,9 @@ func TestDeviceFull(t *testing.T) {
 	s.Put(key(0), d.value(t, fill(1, 80)), 80)
 	s.Put(key(1), d.value(t, fill(2, 80)), 80)
 	if s.EvictDevice() != 80 {
-		t.Fatal("nothing left")
+		t.Fatal("no result was moved")
 	}
-	other := d.value(t, fill(3, 100)) // nobody's result
+	other := d.value(t, fill(3, 100)) // not a result of the store
 	e := s.Hold(key(0))
 	if b := d.onDevice(t, e); b[0] != 1 {
 		t.Errorf("%v", b[:1])
@@ -351,7 +349,7 @@ func TestDeviceFull(t *testing.T) {
 	if s.OnDevice() != 80 || s.Memory() != 80 {
 		t.Errorf("%d on the device, %d in memory", s.OnDevice(), s.Memory())
 	}
-	f := s.Hold(key(1)) // no room, and what is there is held
+	f := s.Hold(key(1)) // no room, and all results are held
 	if _, err := f.Open(); !errors.Is(err, mem.ErrOutOfMemory) ||
 		!strings.Contains(err.Error(), "back to the device") {
 		t.Errorf("%v", err)
@@ -366,13 +364,13 @@ func TestDeviceFull(t *testing.T) {
 func TestDeviceConfig(t *testing.T) {
 	for _, c := range []DeviceConfig{{}, {Tier: &FrameTier{}, Limit: -1}} {
 		if _, err := New(Config{Device: &c}); err == nil {
-			t.Errorf("%+v is taken", c)
+			t.Errorf("%+v: got no error", c)
 		}
 	}
-	s := open(t, Config{}) // without a device all of it is nothing
+	s := open(t, Config{}) // no effect without a device
 	if s.OnDevice() != 0 || s.EvictDevice() != 0 || s.MakeDeviceRoom(t.Context(), 1<<40) != nil ||
 		s.MakeRoomFor(t.Context(), task.NewValue(1), 8) != nil {
-		t.Error("a store without a device")
+		t.Error("store without a device: got a result on it")
 	}
 	s.UnreserveDevice(1)
 	d := newFakeDevice()
@@ -382,13 +380,13 @@ func TestDeviceConfig(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := g.MakeDeviceRoom(ctx, 10); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("canceled context: got %v", err)
 	}
 	// Close ends the copy that waits at the gate.
 }
 
-// TestDeviceModel compares the store with a map, whatever happens in whatever order, with
-// values of host and device. At rest no tier has more than its limit.
+// TestDeviceModel compares the store with a map, for random operations on host and device values. At rest no tier has
+// more than its limit.
 func TestDeviceModel(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -444,7 +442,7 @@ func TestDeviceModel(t *testing.T) {
 					held = append(held, holding{e, model[k]})
 					check(held[len(held)-1])
 				} else if _, ok := model[k]; ok {
-					rt.Fatalf("%v is lost", k)
+					rt.Fatalf("got no %v", k)
 				}
 			case 4:
 				if len(held) > 0 {
@@ -473,12 +471,12 @@ func TestDeviceModel(t *testing.T) {
 			rt.Fatal(err)
 		}
 		if d.used != 0 {
-			rt.Fatalf("%d bytes of the device are lost", d.used)
+			rt.Fatalf("got %d bytes in use on the device, want 0", d.used)
 		}
 	})
 }
 
-// Many at once: all see what was put, the device ends empty.
+// Concurrent users: all read what was put, and the device is empty in the end.
 func TestDeviceConcurrent(t *testing.T) {
 	const size, keys = 4 << 10, 12
 	d := newFakeDevice()
@@ -510,11 +508,11 @@ func TestDeviceConcurrent(t *testing.T) {
 		t.Error(err)
 	}
 	if d.used != 0 {
-		t.Errorf("%d bytes of the device are lost", d.used)
+		t.Errorf("got %d bytes in use on the device, want 0", d.used)
 	}
 }
 
-// reporter is Fatalf for goroutines other than the test's.
+// reporter is Fatalf for goroutines other than that of the test.
 type reporter struct{ t *testing.T }
 
 func (r reporter) Fatalf(format string, args ...any) { r.t.Errorf(format, args...) }

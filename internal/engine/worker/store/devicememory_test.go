@@ -17,7 +17,7 @@ import (
 
 const buffer = 64 << 10
 
-// limited is a store on a GPU of 100 buffers, with a limit in buffers.
+// limited returns a store on a GPU of 100 buffers, with a limit in buffers.
 func limited(t *testing.T, limit int64, cfg Config) (*Store, *DeviceMemory, *devmemtest.GPU) {
 	t.Helper()
 	g := devmemtest.New(100 * buffer)
@@ -41,7 +41,7 @@ func limited(t *testing.T, limit int64, cfg Config) (*Store, *DeviceMemory, *dev
 			t.Error(err)
 		}
 		if used, _ := g.Used(); used != 0 || memory.Used() != 0 {
-			t.Errorf("%d bytes are left on the GPU, %d are counted", used, memory.Used())
+			t.Errorf("got %d bytes left on the GPU, %d counted, want 0", used, memory.Used())
 		}
 	})
 	return s, memory, g
@@ -60,8 +60,7 @@ func onGPU(t testing.TB, g *devmemtest.GPU, memory *DeviceMemory, fill byte) *ta
 	return task.NewValue(&wire.DeviceArray{DType: wire.Uint8, Shape: []int{buffer}, Frame: wire.BufferFrame(b)})
 }
 
-// Results of three times the limit are all there, through host memory and disk, and the GPU
-// never has more than the limit.
+// Results of three times the limit are kept, in host memory and on disk, and the GPU never has more than the limit.
 func TestDeviceMemoryLimit(t *testing.T) {
 	for _, threads := range []int{1, 4} {
 		t.Run(fmt.Sprint(threads), func(t *testing.T) {
@@ -80,7 +79,7 @@ func TestDeviceMemoryLimit(t *testing.T) {
 			}
 			all.Wait()
 			if s.Memory() == 0 {
-				t.Error("nothing is in host memory")
+				t.Error("got no result in host memory")
 			}
 			if err := s.MakeRoom(t.Context(), 0); err != nil || s.Spilled().Keys == 0 {
 				t.Errorf("%v, %+v", err, s.Spilled())
@@ -101,7 +100,7 @@ func TestDeviceMemoryLimit(t *testing.T) {
 								t.Error(err)
 							} else if data := g.Bytes(frames.Frames[0].Buffer()); data[0] != byte(i) ||
 								data[buffer-1] != byte(i) {
-								t.Errorf("result %d has %d and %d", i, data[0], data[buffer-1])
+								t.Errorf("result %d: got %d and %d", i, data[0], data[buffer-1])
 							}
 							frames.Release()
 							s.Release(e)
@@ -110,13 +109,13 @@ func TestDeviceMemoryLimit(t *testing.T) {
 				}
 				all.Wait()
 			}
-			// A result that is being freed has left the count before the driver knows: one
-			// buffer at most for each who allocates.
+			// A result that is being freed is removed from the count before the driver frees it: at most one buffer for
+			// each allocating goroutine.
 			if _, peak := g.Used(); peak > int64(10+threads)*buffer {
-				t.Errorf("%d bytes were on the GPU at one time", peak)
+				t.Errorf("got a peak of %d bytes on the GPU", peak)
 			}
 			if memory.Peak() > 10*buffer {
-				t.Errorf("%d bytes were counted at one time", memory.Peak())
+				t.Errorf("got a counted peak of %d bytes", memory.Peak())
 			}
 			for i := range 30 {
 				s.Delete(task.Key(fmt.Sprint(i)))
@@ -128,7 +127,7 @@ func TestDeviceMemoryLimit(t *testing.T) {
 	}
 }
 
-// Without a limit results move when the device has no more, and what others hold stays.
+// Without a limit results are moved when the device is out of memory, and held results stay.
 func TestDeviceMemoryRunsOut(t *testing.T) {
 	s, memory, g := limited(t, 0, Config{})
 	for i := range 150 {
@@ -147,7 +146,7 @@ func TestDeviceMemoryRunsOut(t *testing.T) {
 	s.ReleaseAll(held)
 }
 
-// Above the limit, with nothing that can leave, an allocation is made nevertheless.
+// Above the limit, if no result can be moved, the allocation is made nevertheless.
 func TestDeviceMemoryInUse(t *testing.T) {
 	s, memory, g := limited(t, 2, Config{})
 	var held []*Entry
@@ -155,7 +154,7 @@ func TestDeviceMemoryInUse(t *testing.T) {
 		k := task.Key(fmt.Sprint(i))
 		s.Put(k, onGPU(t, g, memory, 1), buffer)
 		e := s.Hold(k)
-		if _, err := e.Open(); err != nil { // it may have left before it was held
+		if _, err := e.Open(); err != nil { // it may have been moved before it was held
 			t.Fatal(err)
 		}
 		held = append(held, e)
@@ -166,11 +165,11 @@ func TestDeviceMemoryInUse(t *testing.T) {
 	s.ReleaseAll(held)
 	s.Put("next", onGPU(t, g, memory, 1), buffer)
 	if memory.Used() > 2*buffer {
-		t.Errorf("%d bytes after they were let go", memory.Used())
+		t.Errorf("got %d bytes after the release", memory.Used())
 	}
 }
 
-// Who needs room waits for a result that is on its way to the host, and for its own context.
+// An allocation waits for a result that is being moved to the host, and for its own context.
 func TestDeviceMemoryWaitsForMoves(t *testing.T) {
 	s, memory, g := limited(t, 1, Config{})
 	gate := make(chan struct{})

@@ -9,7 +9,7 @@ import (
 	"go.millstream.dev/internal/task"
 )
 
-// A megabyte of results goes through a store that keeps a quarter of it in memory.
+// A megabyte of results is moved through a store that keeps a quarter of it in memory.
 func Example() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {
@@ -29,7 +29,7 @@ func Example() {
 		}
 		s.Put(task.NewKey(fmt.Sprint("x-", i)), task.NewValue(make([]byte, size)), size)
 	}
-	e := s.Hold(task.NewKey("x-0")) // on disk by now
+	e := s.Hold(task.NewKey("x-0")) // on disk
 	v, err := e.Open()
 	if err != nil {
 		panic(err)

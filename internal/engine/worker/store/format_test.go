@@ -15,7 +15,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// random is data that no compression helps, repeated data that any does.
+// random returns data that cannot be compressed.
 func random(n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{byte(n), byte(n >> 8)}).Read(b) // never fails
@@ -66,7 +66,7 @@ func TestRoundTrip(t *testing.T) {
 				var file bytes.Buffer
 				n, err := writeTo(&file, key, v, c)
 				if err != nil || n != int64(file.Len()) {
-					t.Fatalf("wrote %d, the file has %d: %v", n, file.Len(), err)
+					t.Fatalf("got %d bytes written, %d in the file: %v", n, file.Len(), err)
 				}
 				if strings.HasPrefix(name, "repeated") && c != codecNone && n > v.Size()/4 {
 					t.Errorf("%d bytes became %d", v.Size(), n)
@@ -84,8 +84,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestEveryByteCounts: whatever byte of a file is changed, and wherever it is cut, it is not
-// read as something else.
+// TestEveryByteCounts: a file with any changed byte, or truncated anywhere, is rejected.
 func TestEveryByteCounts(t *testing.T) {
 	key := task.NewKey("k")
 	v := serialized("header", repeated(700), random(300))
@@ -104,7 +103,7 @@ func TestEveryByteCounts(t *testing.T) {
 			if _, err := readFrom(bytes.NewReader(good[:i]), int64(i), key, v.Size()); !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("codec %d, cut at %d: %v", c, i, err)
 			}
-			// The size that the store remembers and the file's own differ.
+			// The size that the store has and that of the file differ.
 			if _, err := readFrom(bytes.NewReader(good[:i]), int64(len(good)), key, v.Size()); !errors.Is(err,
 				ErrCorrupt) {
 				t.Fatalf("codec %d, truncated to %d: %v", c, i, err)
@@ -117,13 +116,13 @@ func TestEveryByteCounts(t *testing.T) {
 	}
 }
 
-// resum makes the checksum of the head right again.
+// resum corrects the checksum of the head.
 func resum(b []byte) []byte {
 	binary.LittleEndian.PutUint32(b[28:], crc32.Checksum(b[:28], castagnoli))
 	return b
 }
 
-// TestHostileHeads: checksums can be made by anyone; what they promise is not believed.
+// TestHostileHeads: anyone can compute checksums, so the lengths in heads are not trusted.
 func TestHostileHeads(t *testing.T) {
 	key := task.NewKey("k")
 	var file bytes.Buffer
@@ -165,7 +164,7 @@ func TestHostileHeads(t *testing.T) {
 	}
 	if _, err := readFrom(bytes.NewReader(file.Bytes()), int64(file.Len()), task.NewKey("other"), 1<<30); err == nil ||
 		!strings.Contains(err.Error(), "wrong key") {
-		t.Errorf("the file of another key: %v", err)
+		t.Errorf("file of another key: got %v", err)
 	}
 }
 
@@ -177,7 +176,7 @@ func TestWriteErrors(t *testing.T) {
 	defer full.Close()
 	if _, err := writeTo(full, "k", samples["mixed"], codecLZ4); err == nil ||
 		!strings.Contains(err.Error(), "no space left") {
-		t.Errorf("a full disk: %v", err)
+		t.Errorf("full disk: got %v", err)
 	}
 }
 
@@ -193,7 +192,7 @@ func TestCodecOf(t *testing.T) {
 	}
 }
 
-// FuzzRead: no file makes the reader panic, or allocate more than it may.
+// FuzzRead: no file makes the reader panic, or allocate more than the limit.
 func FuzzRead(f *testing.F) {
 	key := task.NewKey("k")
 	for _, c := range []codec{codecNone, codecLZ4, codecZstd} {
@@ -211,7 +210,7 @@ func FuzzRead(f *testing.F) {
 			b = resum(bytes.Clone(b))
 			le := binary.LittleEndian
 			end := headSize + int64(le.Uint32(b[8:])) + int64(le.Uint32(b[12:])) + 8*int64(le.Uint32(b[16:]))
-			if end+4 <= int64(len(b)) { // let it come further
+			if end+4 <= int64(len(b)) { // pass the checksum
 				le.PutUint32(b[end:], crc32.Checksum(b[headSize:end], castagnoli))
 			}
 		}
@@ -222,7 +221,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		// What is read is written and read as the same.
+		// A value that was read is written and read as the same.
 		var file bytes.Buffer
 		n, err := writeTo(&file, key, v, codecZstd)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/internal/task"
 )
 
-// TestModel compares the store with a map, whatever happens to it in whatever order.
+// TestModel compares the store with a map, for random operations.
 func TestModel(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -46,7 +46,7 @@ func TestModel(t *testing.T) {
 			case 3:
 				e := s.Hold(k)
 				if b, ok := model[k]; ok != (e != nil) {
-					rt.Fatalf("%v is here: %v, want %v", k, e != nil, ok)
+					rt.Fatalf("%v: got present %v, want %v", k, e != nil, ok)
 				} else if ok {
 					want[e] = b
 					held = append(held, e)
@@ -87,6 +87,6 @@ func TestModel(t *testing.T) {
 		}
 	})
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v %v", left, err)
+		t.Errorf("got files %v, %v left, want none", left, err)
 	}
 }

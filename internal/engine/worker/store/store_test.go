@@ -43,7 +43,7 @@ func open(t *testing.T, cfg Config) *Store {
 		}
 		left, err := os.ReadDir(cfg.Dir)
 		if err != nil || len(left) > 0 {
-			t.Errorf("left behind: %v %v", left, err)
+			t.Errorf("got files %v, %v left, want none", left, err)
 		}
 	})
 	return s
@@ -54,7 +54,7 @@ func get(t *testing.T, s *Store, k task.Key) []byte {
 	t.Helper()
 	e := s.Hold(k)
 	if e == nil {
-		t.Fatalf("%v is not there", k)
+		t.Fatalf("got no %v", k)
 	}
 	defer s.Release(e)
 	v, err := e.Open()
@@ -78,7 +78,7 @@ func room(t *testing.T, s *Store, n int64) {
 	}
 }
 
-// quiesce waits until all that can go to disk is there, and the spiller has ended its work.
+// quiesce waits until all results that can be spilled are on disk, and the spiller is idle.
 func quiesce(t interface{ Fatal(...any) }, s *Store) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -106,14 +106,14 @@ func TestMemoryOnly(t *testing.T) {
 	s.Delete(key(42))
 	s.Delete(key(42))
 	if s.Hold(key(42)) != nil || s.Memory() != 109 {
-		t.Error("deleted results are there for those who hold them only")
+		t.Error("deleted result: got it from Hold")
 	}
 	if v, err := e.Open(); err != nil || v == nil || e.Key() != key(42) || e.NBytes() != 10 {
 		t.Errorf("%v %v", v, err)
 	}
 	s.ReleaseAll([]*Entry{e})
 	if s.Memory() != 99 {
-		t.Errorf("%d bytes are left", s.Memory())
+		t.Errorf("got %d bytes left, want 0", s.Memory())
 	}
 }
 
@@ -153,9 +153,9 @@ func TestSpill(t *testing.T) {
 				room(t, s, 0)
 			}
 			if reads.Load() == 0 {
-				t.Error("nothing was read back")
+				t.Error("got no reads")
 			}
-			// Everything has been on disk: it need not be written again.
+			// Every result has been on disk: it need not be written again.
 			before := writes.Load()
 			for range 3 {
 				for i := range want {
@@ -164,7 +164,7 @@ func TestSpill(t *testing.T) {
 				room(t, s, 0)
 			}
 			if got := writes.Load(); got > n || got < before {
-				t.Errorf("%d files were written for %d results", got, n)
+				t.Errorf("got %d files for %d results", got, n)
 			}
 			for i := range want {
 				s.Delete(key(i))
@@ -177,7 +177,7 @@ func TestSpill(t *testing.T) {
 	}
 }
 
-// TestOldestFirst: what was used last stays, and large results go before small ones.
+// TestOldestFirst: the last used results stay, and large results are spilled before small ones.
 func TestOldestFirst(t *testing.T) {
 	s := open(t, Config{})
 	for i := range 4 {
@@ -188,25 +188,25 @@ func TestOldestFirst(t *testing.T) {
 	held := s.Hold(key(1))
 	resident := func(i int) bool { return s.entries[key(i)].value != nil }
 	if n := s.Evict(); n != 20<<10 || resident(2) {
-		t.Errorf("evicted %d bytes, not of 2", n)
+		t.Errorf("got %d bytes evicted, want those of 2", n)
 	}
 	s.Evict()
 	if resident(3) || !resident(0) || !resident(1) {
-		t.Error("3 is next")
+		t.Error("3 not evicted next")
 	}
 	s.Evict()
 	if resident(0) || !resident(9) {
-		t.Error("then 0, which was used last; 1 is held")
+		t.Error("0 not evicted next; 1 is held")
 	}
 	if n := s.Evict(); n != 10 {
-		t.Errorf("at last the small one: %d", n)
+		t.Errorf("small result: got %d", n)
 	}
 	if n := s.Evict(); n != 0 {
-		t.Errorf("nothing is left to evict: %d", n)
+		t.Errorf("nothing left to evict: got %d", n)
 	}
 	s.Release(held)
 	if n := s.Evict(); n != 20<<10 || s.Memory() != 0 {
-		t.Errorf("given back, it can go: %d, %d in memory", n, s.Memory())
+		t.Errorf("released result: got %d, %d in memory", n, s.Memory())
 	}
 }
 
@@ -220,7 +220,7 @@ func TestUnspillable(t *testing.T) {
 		t.Errorf("evicted %d", n)
 	}
 	if !strings.Contains(log.String(), "x-1") || strings.Contains(log.String(), "x-0") {
-		t.Errorf("the log says %q", log.String())
+		t.Errorf("got log %q", log.String())
 	}
 	if n := s.Evict(); n != 0 || s.Err() != nil {
 		t.Errorf("evicted %d: %v", n, s.Err())
@@ -232,8 +232,8 @@ func fullDisk(s *Store) {
 	s.create = func(string) (*os.File, error) { return os.OpenFile("/dev/full", os.O_WRONLY, 0) }
 }
 
-// TestDiskFull: the error is clear, the data stays, and those who would exceed the memory are
-// told to go elsewhere. When there is space again, it goes on.
+// TestDiskFull: the error names the fix, the data stays in memory, and producers that would exceed the memory get the
+// error. When there is space again, spilling continues.
 func TestDiskFull(t *testing.T) {
 	const size = 100 << 10
 	s := open(t, Config{Target: 3 * size, Ceiling: 5 * size})
@@ -249,25 +249,25 @@ func TestDiskFull(t *testing.T) {
 	var spill *SpillError
 	if !errors.As(err, &spill) || !errors.Is(err, syscall.ENOSPC) ||
 		!strings.Contains(err.Error(), "stays in memory") || !strings.Contains(err.Error(), "--local-directory") {
-		t.Fatalf("the error is %v", err)
+		t.Fatalf("got error %v", err)
 	}
 	if s.Len() != 5 || s.Memory() != 5*size || s.Spilled() != (Spilled{}) || !errors.Is(s.Err(), syscall.ENOSPC) {
 		t.Errorf("%d results, %d bytes, %+v", s.Len(), s.Memory(), s.Spilled())
 	}
 	for i := range 5 {
 		if !bytes.Equal(get(t, s, key(i)), random(size)) {
-			t.Errorf("%d is lost", i)
+			t.Errorf("got other bytes of %d", i)
 		}
 	}
 	if n := s.Evict(); n != 0 || !s.Full() {
-		t.Errorf("the disk is left alone for a while: %d, full: %v", n, s.Full())
+		t.Errorf("after a failure: got %d evicted, full %v", n, s.Full())
 	}
 	s.mu.Lock()
 	s.create, s.retry = good, time.Time{}
 	s.mu.Unlock()
-	for deadline := time.Now().Add(time.Minute); s.Full(); { // whoever asks has the disk tried again
+	for deadline := time.Now().Add(time.Minute); s.Full(); { // Full makes the store retry the disk
 		if time.Now().After(deadline) {
-			t.Fatal("it stays full")
+			t.Fatal("timeout: store still full")
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -290,7 +290,7 @@ func TestMaxSpill(t *testing.T) {
 	if moved != 2 || !errors.Is(s.Err(), ErrMaxSpill) || !strings.Contains(s.Err().Error(), "max-spill") {
 		t.Errorf("%d moved: %v", moved, s.Err())
 	}
-	// The files of what is in memory as well make place for others.
+	// The files of results that are also in memory are removed for others.
 	get(t, s, key(0))
 	get(t, s, key(1))
 	s.mu.Lock()
@@ -339,16 +339,16 @@ func TestClose(t *testing.T) {
 		t.Errorf("opened after Close: %v", err)
 	}
 	if v, err := f.Open(); err != nil || v == nil {
-		t.Errorf("what is in memory can be used by those who hold it: %v", err)
+		t.Errorf("held result in memory after Close: got %v", err)
 	}
 	s.ReleaseAll([]*Entry{e, f})
 	s.Put(key(2), task.NewValue(nil), 1)
 	if s.Len() != 0 || s.Evict() != 0 || s.Memory() != 0 || s.MakeRoom(context.Background(), 1) != nil {
-		t.Error("a closed store takes nothing")
+		t.Error("closed store: got a result after Put")
 	}
 }
 
-// TestStale: what a killed process has left is removed, what a living one uses is not.
+// TestStale: directories of killed processes are removed, those of running ones are not.
 func TestStale(t *testing.T) {
 	dir := t.TempDir()
 	alive := open(t, Config{Dir: dir})
@@ -402,7 +402,7 @@ func TestDirErrors(t *testing.T) {
 		t.Errorf("%d: %v", n, s.Err())
 	}
 	if got := get(t, s, key(0)); len(got) != 50<<10 {
-		t.Error("lost")
+		t.Error("got other bytes")
 	}
 }
 
@@ -424,7 +424,7 @@ func TestMakeRoomIsCancelled(t *testing.T) {
 	if err := s.MakeRoom(ctx, 1<<20); !errors.Is(err, why) {
 		t.Errorf("MakeRoom: %v", err)
 	}
-	// Whoever wants the value while it is being written has it, and keeps it in memory.
+	// A value that is held while it is written stays in memory.
 	e := s.Hold(key(0))
 	close(blocked)
 	room(t, s, 1<<20)
@@ -438,7 +438,7 @@ func TestMakeRoomIsCancelled(t *testing.T) {
 	}
 }
 
-// TestReserve: room that somebody was promised is not given to others.
+// TestReserve: reserved room is not given to others.
 func TestReserve(t *testing.T) {
 	const size = 100 << 10
 	s := open(t, Config{Target: 4 * size})
@@ -454,7 +454,7 @@ func TestReserve(t *testing.T) {
 			t.Fatalf("%d bytes in memory with %d reserved", m, i+1)
 		}
 	}
-	// What is read back needs room as well: the rest goes, and nobody waits for ever.
+	// A result that is read back needs room as well: others are spilled, and no caller blocks.
 	if b := get(t, s, key(0)); len(b) != size {
 		t.Errorf("%d bytes", len(b))
 	}
@@ -477,7 +477,7 @@ func TestReserve(t *testing.T) {
 	if err := s.Reserve(gone, 10*size); err != nil && !errors.Is(err, why) {
 		t.Errorf("Reserve: %v", err)
 	} else if err == nil {
-		s.Unreserve(10 * size) // there was nothing to wait for
+		s.Unreserve(10 * size) // does not block
 	}
 	s.ReleaseAll(held)
 	for range 3 {
@@ -486,12 +486,12 @@ func TestReserve(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if before != 3*size || s.reserved != 0 {
-		t.Errorf("%d, then %d bytes are reserved", before, s.reserved)
+		t.Errorf("got %d, then %d bytes reserved", before, s.reserved)
 	}
 }
 
-// TestManyGoroutines: results are put, used and deleted by many at once while the spiller
-// works; nobody sees another's bytes, and nothing is left.
+// TestManyGoroutines: many goroutines put, use and delete results while the spiller runs; no value is confused, and
+// nothing is left.
 func TestManyGoroutines(t *testing.T) {
 	const size = 32 << 10
 	s := open(t, Config{Target: 8 * size, Compression: "lz4"})
@@ -537,6 +537,6 @@ func TestManyGoroutines(t *testing.T) {
 	}
 	quiesce(t, s)
 	if s.Memory() != 0 || s.Spilled() != (Spilled{}) {
-		t.Errorf("%d bytes and %+v are left", s.Memory(), s.Spilled())
+		t.Errorf("got %d bytes and %+v left, want none", s.Memory(), s.Spilled())
 	}
 }
