@@ -36,7 +36,7 @@ func TestConcat(t *testing.T) {
 			t.Errorf("%d batches: got %d rows of %v, want %d", n, got.NumRows(), got.Schema(), at)
 		}
 	}
-	// A batch of another schema is named, wherever it stands.
+	// The error about a batch of another schema names the batch, at any position.
 	for at := range 3 {
 		batches := []arrow.RecordBatch{batchOf(0, 1), batchOf(1, 2), batchOf(2, 3)}
 		batches[at] = idsOf(0, 1, 0)
@@ -50,7 +50,7 @@ func TestConcat(t *testing.T) {
 		panic("arrow: too long")
 	}()
 	if err == nil || err.Error() != "frame: arrow: too long" {
-		t.Errorf("a panic: got %v, want it as an error", err)
+		t.Errorf("panic: got %v, want an error", err)
 	}
 }
 
@@ -71,9 +71,9 @@ func TestErrorText(t *testing.T) {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 		if !errors.Is(&c.e, c.e.Kind) || errors.Is(&c.e, cause) != (c.e.Err != nil) {
-			t.Errorf("%v is not its kind and its cause", &c.e)
+			t.Errorf("%v: does not match its kind and its cause", &c.e)
 		}
-		// Errors cross the cluster as text, and have their kind again behind it.
+		// Errors are sent as text, and get their kind back.
 		far := withKind(fmt.Errorf("task x: %w", &client.TaskError{Text: "worker: " + c.want}))
 		if !errors.Is(far, c.e.Kind) || !strings.Contains(far.Error(), c.want) {
 			t.Errorf("from a worker: got %v, want %v", far, c.e.Kind)
@@ -81,11 +81,11 @@ func TestErrorText(t *testing.T) {
 	}
 	for _, err := range []error{nil, cause, &client.TaskError{Text: "frame: something else"}} {
 		if got := withKind(err); got != err {
-			t.Errorf("%v: got %v, want it as it is", err, got)
+			t.Errorf("%v: got %v, want it unchanged", err, got)
 		}
 	}
 	if !errors.Is(ErrClosed, net.ErrClosed) {
-		t.Error("ErrClosed is not net.ErrClosed")
+		t.Error("ErrClosed does not match net.ErrClosed")
 	}
 }
 
@@ -122,7 +122,7 @@ func TestDiffer(t *testing.T) {
 	}
 }
 
-// futuresOf are futures of keys, whatever their results.
+// futuresOf returns futures of keys with any results.
 func futuresOf[T any](t *testing.T, c *client.Client, keys ...any) []*client.Future[T] {
 	t.Helper()
 	var out []*client.Future[T]
@@ -142,11 +142,11 @@ func TestPlacement(t *testing.T) {
 	a := &algorithm[arrow.RecordBatch, string, int]{}
 	for _, x := range []struct {
 		what    string
-		has     []string // of each partition, the workers that have it
+		has     []string // the workers that have each partition
 		among   []string
 		holders string
 		ranks   []string
-		place   string // of each partition, its rank and its place there
+		place   string // rank and position of each partition
 	}{
 		{"one each", []string{"a", "b", "c"}, nil, "[a b c]", []string{"a", "b", "c"}, "[{0 0} {1 0} {2 0}]"},
 		{"all on one", []string{"b", "b", "b"}, nil, "[b]", []string{"a", "b"}, "[{1 0} {1 1} {1 2}]"},
@@ -176,11 +176,12 @@ func TestPlacement(t *testing.T) {
 		}
 	}
 	if got := holders(parts, nil, map[string]client.Worker{"x": {}, "y": {}}, nil); fmt.Sprint(got) != "[x y]" {
-		t.Errorf("a cluster of others: got %v, want all its workers", got)
+		t.Errorf("cluster without Millstream workers: got %v, want all workers", got)
 	}
 }
 
-// Partitions of a Dask collection are in the order of their numbers, a list of futures in its own.
+// Partitions of a Dask collection are in the order of their numbers, those of a list of futures in the order of the
+// list.
 func TestPartitionOrder(t *testing.T) {
 	_, c := connect(t, cluster.Goroutines)
 	for _, x := range []struct {
@@ -202,7 +203,7 @@ func TestPartitionOrder(t *testing.T) {
 	}
 }
 
-// What has no partitions or no schema is refused before anything runs.
+// Frames without partitions or schema are rejected before any task runs.
 func TestNothing(t *testing.T) {
 	ctx, c := connect(t, cluster.Goroutines)
 	none := must[*Frame](t)(New(ctx, c, people, nil))
@@ -222,7 +223,7 @@ func TestNothing(t *testing.T) {
 		}
 	}
 	if _, _, err := testShare.Run(ctx, none, 1, NativeOptions{}); err == nil {
-		t.Error("an algorithm on no partitions: no error")
+		t.Error("algorithm without partitions: got no error")
 	}
 	if n, err := none.NumRows(ctx); n != 0 || err != nil {
 		t.Errorf("got %d rows, %v, want none", n, err)

@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/client"
 )
 
-// stage does what a write does before it ends.
+// stage performs the steps of a write before its commit.
 func stage(t *testing.T, x format, s fileSet, rows, partitions int) []writtenFile {
 	t.Helper()
 	must[preparation](t)(s.prepare(t.Context()))
@@ -24,8 +24,8 @@ func stage(t *testing.T, x format, s fileSet, rows, partitions int) []writtenFil
 	return files
 }
 
-// What a process leaves that dies in the middle of a write is not read, or is read as a whole, and is gone after the
-// next write.
+// The files of a process that crashes in the middle of a write are not read, or are read completely, and are removed by
+// the next write.
 func TestWriteCrash(t *testing.T) {
 	eachFormat(t, func(t *testing.T, ctx context.Context, c *client.Client, x format) {
 		for step, after := range []int{30, 30, 30, 12, 12, 12} {
@@ -33,7 +33,7 @@ func TestWriteCrash(t *testing.T) {
 			must[[]string](t)(x.write(rowsFrame(t, ctx, c, 30, 5), ctx, dir, WriteOptions{}))
 			s := fileSet{Dir: dir, Ext: x.ext, ID: fmt.Sprintf("%016x", step), Overwrite: true}
 			must[preparation](t)(s.prepare(t.Context()))
-			if step > 0 { // a half of a file, and a whole one
+			if step > 0 { // one half of a file, and a complete one
 				save(t, filepath.Join(s.staging(), ".part-00000.tmp"), []byte("half"))
 				must[writtenFile](t)(x.save(batchOf(0, 1), filepath.Join(s.staging(), partName(0, s.ID, s.Ext))))
 			}
@@ -46,12 +46,12 @@ func TestWriteCrash(t *testing.T) {
 			if step >= 3 {
 				now := must[*manifest](t)(readManifest(dir, x.ext))
 				m := must[*manifest](t)(s.publish(now, files))
-				if step >= 4 { // some of the old ones are gone
+				if step >= 4 { // some of the old files are removed
 					if err := os.Remove(filepath.Join(dir, m.Replaces[0])); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if step == 5 { // some of the new ones are in their place
+				if step == 5 { // some of the new files are moved
 					if err := os.Rename(filepath.Join(s.staging(), m.Files[1].Name),
 						filepath.Join(dir, m.Files[1].Name)); err != nil {
 						t.Fatal(err)
@@ -71,7 +71,7 @@ func TestWriteCrash(t *testing.T) {
 	})
 }
 
-// Steps that run twice, as tasks of a lost worker do, come to the same. After an abort nothing can be written.
+// Steps that run twice, as tasks of a lost worker do, have the same result. After an abort nothing can be written.
 func TestWriteSteps(t *testing.T) {
 	eachFormat(t, func(t *testing.T, ctx context.Context, c *client.Client, x format) {
 		dir := filepath.Join(t.TempDir(), "new", "folder")
@@ -104,7 +104,7 @@ func TestWriteSteps(t *testing.T) {
 			t.Errorf("part after abort: %v, want %v", err, os.ErrNotExist)
 		}
 		if _, err := s.commit(ctx, files); err == nil {
-			t.Error("commit after abort: no error")
+			t.Error("commit after abort: got no error")
 		}
 		if _, err := os.Stat(filepath.Dir(fresh)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("folder after abort: %v, want none", err)
@@ -112,8 +112,8 @@ func TestWriteSteps(t *testing.T) {
 	})
 }
 
-// A manifest names parts of its own write in its folder, and nothing else.
-func TestManifestRefused(t *testing.T) {
+// A manifest may only name parts of its own write in its folder.
+func TestManifestRejected(t *testing.T) {
 	eachFormat(t, func(t *testing.T, ctx context.Context, c *client.Client, x format) {
 		const id = "0123456789abcdef"
 		top := t.TempDir()
@@ -131,7 +131,7 @@ func TestManifestRefused(t *testing.T) {
 			`{"version": 1, "id": "` + id + `", "files": [{"name": "` + good + `"}, {"name": "` + good + `"}]}`,
 			`{"version": 1, "id": "` + id + `", "replaces": ["../victim` + x.ext + `"]}`,
 			`{"version": 1, "id": "` + id + `", "replaces": ["victim` + x.ext + `"]}`,
-			`{"version": 1, "id": "` + id + `", "files": [{"name": "` + good + `"}]}`, // which is not there
+			`{"version": 1, "id": "` + id + `", "files": [{"name": "` + good + `"}]}`, // which does not exist
 		} {
 			save(t, manifestPath(dir, x.ext), []byte(text))
 			if _, err := x.read(ctx, c, dir); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), dir) {

@@ -38,7 +38,7 @@ func TestCSVFiles(t *testing.T) {
 		b.Column(1).NullN() != 1 {
 		t.Errorf("rows %v", b)
 	}
-	// However small the blocks, every line is in one of them.
+	// Every line is in one block, for any size of blocks.
 	for _, block := range []int64{1, 7, 60, 100, 1 << 20, -1} {
 		again := must[*Frame](t)(ReadCSV(ctx, c, path, CSVOptions{Block: block}))
 		same(t, ctx, "blocks", again, b)
@@ -47,7 +47,7 @@ func TestCSVFiles(t *testing.T) {
 		}
 		again.Release()
 	}
-	// Written and read again it is the same, into files of their own.
+	// Written and read again the frame is the same.
 	out := filepath.Join(dir, "out")
 	people4 := peopleFrame(t, ctx, c)
 	if paths := must[[]string](t)(people4.WriteCSV(ctx, out, WriteOptions{})); len(paths) != 4 {
@@ -55,7 +55,7 @@ func TestCSVFiles(t *testing.T) {
 	}
 	back := must[*Frame](t)(ReadCSV(ctx, c, out, CSVOptions{Schema: people}))
 	same(t, ctx, "written", back, batchOf(0, 100))
-	// A schema chooses columns by name; without a header they have numbers.
+	// A schema selects columns by name; without a header they have numbers.
 	narrow := arrow.NewSchema([]arrow.Field{{Name: "score", Type: arrow.PrimitiveTypes.Float32},
 		{Name: "id", Type: arrow.PrimitiveTypes.Int8}}, nil)
 	some := must[[]arrow.RecordBatch](t)(must[*Frame](t)(ReadCSV(ctx, c, path,
@@ -110,22 +110,22 @@ func TestCSVErrors(t *testing.T) {
 		}
 		for _, text := range tc.text {
 			if !strings.Contains(err.Error(), text) {
-				t.Errorf("%s: %v says nothing of %q", tc.path, err, text)
+				t.Errorf("%s: got %v, want %q", tc.path, err, text)
 			}
 		}
 	}
 }
 
-// A quoted text may have line breaks, commas and quotes in it, and stand across any number of blocks.
+// Quoted texts may contain line breaks, commas and quotes, and span any number of blocks.
 func TestCSVQuotesAcrossBlocks(t *testing.T) {
 	ctx, c := connect(t, cluster.Goroutines)
-	long := strings.Repeat("a line\n\"\"said\"\" one, then\n", 300) // longer than what is read at a time
+	long := strings.Repeat("a line\n\"\"said\"\" one, then\n", 300) // longer than the read buffer
 	text := "n,text\n1,\"two\nlines\"\n2,plain\n3,\"" + long + "\"\n\"4\",\"\"\n5,\"\n\n\"\"\n\"\n6,\"end\"\n"
 	path := save(t, filepath.Join(t.TempDir(), "a.csv"), []byte(text))
 	whole := must[*Frame](t)(ReadCSV(ctx, c, path, CSVOptions{Block: -1}))
 	want := must[[]arrow.RecordBatch](t)(whole.Collect(ctx))[0]
 	if want.NumRows() != 6 || want.Column(1).(*array.String).Value(2) != strings.ReplaceAll(long, "\"\"", "\"") {
-		t.Fatalf("the whole file has %d rows: %v", want.NumRows(), want)
+		t.Fatalf("whole file: got %d rows: %v", want.NumRows(), want)
 	}
 	for _, block := range []int64{1 << 12, 997, 100, 61} {
 		again := must[*Frame](t)(ReadCSV(ctx, c, path, CSVOptions{Block: block, Schema: want.Schema(), Sample: 20}))
@@ -134,20 +134,20 @@ func TestCSVQuotesAcrossBlocks(t *testing.T) {
 		}
 		same(t, ctx, fmt.Sprint("blocks of ", block), again, want)
 	}
-	// The sample that types are inferred from may end within quotes, too.
+	// The sample for the inference of types may end within quotes, too.
 	for sample := int64(8); sample < 48; sample++ {
 		head, err := readCSVHead(csvHeadRequest{Path: path, Infer: true, Sample: sample,
 			Dialect: csvDialect{Comma: ','}})
 		if err != nil {
-			t.Fatalf("a sample of %d bytes: %v", sample, err)
+			t.Fatalf("sample of %d bytes: got %v", sample, err)
 		}
 		if s := must[*arrow.Schema](t)(decodeSchema(head.Schema)); !s.Equal(want.Schema()) {
-			t.Errorf("a sample of %d bytes: %v", sample, s)
+			t.Errorf("sample of %d bytes: got %v", sample, s)
 		}
 	}
 }
 
-// However a file is cut into blocks, they have the same lines, or the same fault.
+// For any size of blocks a file has the same lines, or the same error.
 func FuzzCSV(f *testing.F) {
 	f.Add([]byte(csvText1), int64(10))
 	f.Add([]byte("a,b\n1,2\n\n3,4"), int64(3))
@@ -179,14 +179,14 @@ func FuzzCSV(f *testing.F) {
 			part, partErr := readCSVPart(source)
 			if partErr != nil {
 				if err == nil {
-					t.Fatalf("a block at %d: %v; the whole can be read", at, partErr)
+					t.Fatalf("block at %d: got %v, want the rows of the whole file", at, partErr)
 				}
 				return
 			}
 			rows += part.NumRows()
 		}
 		if err == nil && rows != whole.NumRows() {
-			t.Fatalf("blocks have %d rows, the whole %d", rows, whole.NumRows())
+			t.Fatalf("got %d rows in blocks, want %d", rows, whole.NumRows())
 		}
 	})
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// TestCSVKinds: the type of a column is the narrowest that all its texts have; those that stand for null decide
-// nothing.
+// TestCSVKinds: the type of a column is the narrowest that fits all its texts; texts for null are ignored.
 func TestCSVKinds(t *testing.T) {
 	null := []string{"NA", "null"}
 	at := &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}
@@ -35,14 +34,14 @@ func TestCSVKinds(t *testing.T) {
 			k.observe(s, null)
 		}
 		if got := k.dataType(); !arrow.TypeEqual(got, want) {
-			t.Errorf("%q is %v, want %v", texts, got, want)
+			t.Errorf("%q: got %v, want %v", texts, got, want)
 		}
 	}
 }
 
-// TestCSVTakers: each type takes its texts, with its bounds, and tells those that it does not take; nothing at all is
-// null for every type, a text for null for all but texts.
-func TestCSVTakers(t *testing.T) {
+// TestCSVAppenders: each type accepts its texts, within its bounds, and rejects others; the empty text is null for
+// every type, other texts for null for all types except text.
+func TestCSVAppenders(t *testing.T) {
 	for _, c := range []struct {
 		dt   arrow.DataType
 		good map[string]string // text to value
@@ -108,7 +107,7 @@ func TestCSVTakers(t *testing.T) {
 			}
 		}
 		if a := b.NewArray(); a.Len() != 2 || !a.IsNull(0) || a.IsNull(1) == texts {
-			t.Errorf("%v: nothing and NA are %v", c.dt, a)
+			t.Errorf("%v: empty text and NA: got %v", c.dt, a)
 		}
 		b.Release()
 	}

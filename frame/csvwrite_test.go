@@ -12,7 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// csvTypes are the types of CSV files, each with values at its ends.
+// csvTypes are the types of CSV files, each with its extreme values.
 var csvTypes = []struct {
 	dt     arrow.DataType
 	values []any
@@ -86,7 +86,7 @@ func appendAs[T any](add func(T), null func(), v any) {
 	}
 }
 
-// readSpan reads the lines of a CSV file that begin in a part of it.
+// readSpan reads the lines of a CSV file that begin in a span.
 func readSpan(path string, schema *arrow.Schema, at span, quoted [2]bool) (arrow.RecordBatch, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -103,8 +103,8 @@ func readSpan(path string, schema *arrow.Schema, at span, quoted [2]bool) (arrow
 		Dialect: csvDialect{Schema: encoded, Comma: ',', Null: []string{"NA", "NaN"}}})
 }
 
-// Every type is read back as it was written, nulls too: by itself, where a row of nothing would be an empty line, and
-// next to other columns.
+// Every type is read back as it was written, including nulls: as the only column, where a row of null would be an empty
+// line, and next to other columns.
 func TestCSVEveryType(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range csvTypes {
@@ -141,7 +141,7 @@ func TestCSVEveryType(t *testing.T) {
 	}
 }
 
-// However a file is cut, every line is read once, and quotes at the cuts do not matter.
+// For any cuts of a file every line is read once, also with quotes at the cuts.
 func TestCSVEveryCut(t *testing.T) {
 	path := save(t, filepath.Join(t.TempDir(), "x.csv"),
 		[]byte("id,text\n1,\"a\nb\"\n2,\"\"\"\"\n3,\"x,\"\"\n\"\"y\"\n\n4,\n5,end"))

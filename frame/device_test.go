@@ -19,8 +19,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// fakeDevice is memory of the host in the place of a GPU's: what is under test here is where buffers go, not who copies
-// them. It counts what is out.
+// fakeDevice is host memory in place of that of a GPU: the tests are about the location of buffers, not about copies.
+// It counts allocated buffers.
 type fakeDevice struct{ out, made atomic.Int64 }
 
 func (d *fakeDevice) Alloc(_ context.Context, n int) (*mem.Buffer, error) {
@@ -31,14 +31,14 @@ func (d *fakeDevice) Alloc(_ context.Context, n int) (*mem.Buffer, error) {
 func (d *fakeDevice) Kind() mem.Kind { return mem.Host }
 func (d *fakeDevice) Device() int    { return -1 }
 
-// onFake is the context of a task on a worker with a fake GPU.
+// onFake returns the context of a task on a worker with a fake GPU.
 func onFake(t testing.TB) (context.Context, *fakeDevice) {
 	d := new(fakeDevice)
 	host := &task.Host{Device: &task.Device{Memory: d}}
 	return task.WithInfo(t.Context(), &task.Info{Host: host}), d
 }
 
-// mixedSchema has a column of every sort of layout.
+// mixedSchema has a column of every kind of layout.
 var mixedSchema = arrow.NewSchema(append(people.Fields(),
 	arrow.Field{Name: "at", Type: arrow.FixedWidthTypes.Timestamp_ms},
 	arrow.Field{Name: "small", Type: arrow.PrimitiveTypes.Uint8, Nullable: true},
@@ -65,8 +65,8 @@ func mixedOf(n int) arrow.RecordBatch {
 	return b.NewRecordBatch()
 }
 
-// Batches go to a device and back as they are, also those that begin in the middle of their
-// buffers, and through the messages of the cluster.
+// Batches are unchanged after a copy to a device and back, also those that begin in the middle of their buffers, and
+// after transfer in messages.
 func TestDeviceBatch(t *testing.T) {
 	ctx, dev := onFake(t)
 	whole := mixedOf(100)
@@ -82,9 +82,9 @@ func TestDeviceBatch(t *testing.T) {
 		}
 		out, err := b.CopyToHost(ctx)
 		if err != nil || !array.RecordEqual(in, out) {
-			t.Errorf("rows %v came back as %v (%v)\nwant %v", cut, out, err, in)
+			t.Errorf("rows %v: got %v (%v)\nwant %v", cut, out, err, in)
 		}
-		// What a peer gets.
+		// The form in which a peer receives it.
 		s, err := task.EncodeValue(value)
 		if err != nil {
 			t.Fatal(err)
@@ -98,22 +98,21 @@ func TestDeviceBatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out, err = far.CopyToHost(ctx); err != nil || !array.RecordEqual(in, out) {
-			t.Errorf("rows %v arrived as %v (%v)\nwant %v", cut, out, err, in)
+			t.Errorf("rows %v after transfer: got %v (%v)\nwant %v", cut, out, err, in)
 		}
 		task.Release(got)
 		s.Release()
 		task.Release(value)
 		if n := dev.out.Load(); n != 0 {
-			t.Fatalf("%d buffers are still out", n)
+			t.Fatalf("got %d buffers not freed, want 0", n)
 		}
 	}
 	if _, err := copyBatchToDevice(t.Context(), whole); !errors.Is(err, task.ErrOutside) {
-		t.Errorf("outside of a task: %v", err)
+		t.Errorf("outside of a task: got %v", err)
 	}
 }
 
-// A function gets what came through host memory on its device, and a result has what it was
-// given without a copy.
+// A function gets arrays that were in host memory on its device, and its result shares its arguments without a copy.
 func TestDeviceCall(t *testing.T) {
 	ctx, dev := onFake(t)
 	b, err := copyBatchToDevice(ctx, mixedOf(10))
@@ -124,7 +123,7 @@ func TestDeviceCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	arrived := wire.Dict{} // the same in memory of Go's heap, as a worker without a GPU would pass it on
+	arrived := wire.Dict{} // the same on the Go heap, as a worker without a GPU would send it
 	for _, p := range there {
 		if a, ok := p.Value.(*wire.DeviceArray); ok {
 			c := *a
@@ -161,9 +160,9 @@ func TestDeviceCall(t *testing.T) {
 		if got.Column(0).Values != seen || got.NumRows() != 10 || got.Schema().NumFields() != 2 {
 			t.Errorf("%s: got %v", name, got.Schema())
 		}
-		if name == "in host memory" { // it has three arrays: the others were given up
+		if name == "in host memory" { // three arrays are kept: the others were released
 			if n := dev.out.Load() - before; n != 3 {
-				t.Errorf("%s: %d buffers were kept", name, n)
+				t.Errorf("%s: got %d buffers kept", name, n)
 			}
 			task.Release(out)
 		}
@@ -172,17 +171,17 @@ func TestDeviceCall(t *testing.T) {
 			"failure": func(context.Context, *DeviceBatch) (*DeviceBatch, error) { return nil, errors.New("no") },
 		} {
 			if _, err := deviceCall(ctx, in, f); err == nil {
-				t.Errorf("%s: %s is no error", name, what)
+				t.Errorf("%s: %s: got no error", name, what)
 			}
 		}
 		if n := dev.out.Load(); n != before {
-			t.Errorf("%s: %d buffers are out, want %d", name, n, before)
+			t.Errorf("%s: got %d buffers, want %d", name, n, before)
 		}
 	}
 	task.Release(there)
 }
 
-// Columns of numbers go to algorithms of shared libraries as they lie.
+// Columns of numbers are passed to algorithms of shared libraries without a copy.
 func TestDeviceBatchNative(t *testing.T) {
 	ctx, dev := onFake(t)
 	b, err := copyBatchToDevice(ctx, mixedOf(12).NewSlice(0, 2)) // without nulls
@@ -214,11 +213,11 @@ func TestDeviceBatchNative(t *testing.T) {
 	nulls.release()
 	b.release()
 	if n := dev.out.Load(); n != 0 {
-		t.Errorf("%d buffers are still out", n)
+		t.Errorf("got %d buffers not freed, want 0", n)
 	}
 }
 
-// What is no batch, or promises more than it has, is an error that says so.
+// Values that are not batches, or whose lengths are wrong, are rejected with a reason.
 func TestDeviceBatchHostile(t *testing.T) {
 	ctx, _ := onFake(t)
 	make := func() wire.Dict {
@@ -263,7 +262,7 @@ func TestDeviceBatchHostile(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", name, err, x.want)
 		}
 	}
-	// Offsets are looked at where they are read.
+	// Offsets are checked when they are read.
 	d := make()
 	v, _ := d.Get(offsetsKey + "1")
 	copy(v.(*wire.DeviceArray).Frame.Bytes()[8:], []byte{255, 255, 255, 127})
@@ -285,7 +284,7 @@ func shorten(v any) {
 	a.Shape[0]--
 }
 
-// A cluster without GPUs says so.
+// Operations in a cluster without GPUs return ErrNoGPU.
 func TestNoGPU(t *testing.T) {
 	ctx, c := connect(t, cluster.Goroutines)
 	f := peopleFrame(t, ctx, c)
@@ -301,11 +300,11 @@ func TestNoGPU(t *testing.T) {
 		}
 	}
 	if _, err := newDeviceFrameOf(ctx, c, nil); err == nil {
-		t.Error("a frame on devices of nothing")
+		t.Error("frame without partitions: got no error")
 	}
 }
 
-// Batches on devices come from peers.
+// Batches on devices are received from peers.
 func FuzzDeviceBatch(f *testing.F) {
 	schema, err := encodeSchema(mixedSchema)
 	if err != nil {
@@ -340,7 +339,7 @@ func FuzzDeviceBatch(f *testing.F) {
 			t.Errorf("%d rows, want %d", out.NumRows(), rows)
 		}
 		for _, c := range out.Columns() {
-			_ = c.String() // all of it can be read
+			_ = c.String() // reads all values
 		}
 	})
 }

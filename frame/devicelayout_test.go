@@ -12,12 +12,12 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// deviceOfBytes is an array of zeros of a type.
+// deviceOfBytes returns an array of zeros of a type.
 func deviceOfBytes(dtype wire.DType, n int) *wire.DeviceArray {
 	return &wire.DeviceArray{DType: dtype, Shape: []int{n / dtype.ItemSize()}, Frame: wire.HeapFrame(make([]byte, n))}
 }
 
-// A column needs as many bytes as its rows take, and not one less.
+// A column needs at least the bytes of its rows.
 func TestLayouts(t *testing.T) {
 	for _, c := range []struct {
 		dt     arrow.DataType
@@ -76,7 +76,7 @@ func TestLayouts(t *testing.T) {
 			} {
 				col := valid
 				for _, a := range []**wire.DeviceArray{&col.Values, &col.Validity, &col.Offsets} {
-					if *a != nil { // of its own
+					if *a != nil { // copy it
 						a2 := **a
 						a2.Shape = append([]int(nil), a2.Shape...)
 						*a = &a2
@@ -120,13 +120,13 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// cutFrame takes a byte of an array's memory.
+// cutFrame removes a byte from the memory of an array.
 func cutFrame(a *wire.DeviceArray) { a.Frame = wire.HeapFrame(make([]byte, a.Frame.Len()-1)) }
 
 func TestCheckOffsets(t *testing.T) {
 	for _, c := range []struct {
 		offsets []int32
-		n, want int // -1: refused
+		n, want int // -1 for an error
 	}{
 		{[]int32{0}, 0, 0}, {[]int32{0, 0, 0}, 0, 0}, {[]int32{0, 3, 3, 5}, 5, 5}, {[]int32{0, 3}, 9, 3}, {[]int32{0,
 			6}, 5, -1},
@@ -144,7 +144,7 @@ func TestCheckOffsets(t *testing.T) {
 	}
 }
 
-// Bits from any place on are those bits, at the beginning of a byte.
+// bitsOf returns the bits from any offset, at the beginning of a byte.
 func TestBitsOf(t *testing.T) {
 	bytes := []byte{0b10110010, 0b01011101, 0b11110000, 0b00001111}
 	bit := func(b []byte, i int) byte { return b[i/8] >> (i % 8) & 1 }
@@ -168,7 +168,7 @@ func TestBitsOf(t *testing.T) {
 	}
 }
 
-// Columns keep the arrays that they came from; new buffers become arrays of the type.
+// Columns keep their original arrays; new buffers become arrays of the type.
 func TestColumnArrays(t *testing.T) {
 	ctx, dev := onFake(t)
 	b, err := copyBatchToDevice(ctx, mixedOf(9))
@@ -210,13 +210,13 @@ func TestColumnArrays(t *testing.T) {
 		}
 	}
 	if _, err := b.Named("none"); err == nil {
-		t.Error("a column that is not there has a name")
+		t.Error("Named with an unknown name: got no error")
 	}
 	if _, err := b.Project("id", "none"); err == nil {
-		t.Error("a projection on a column that is not there")
+		t.Error("Project with an unknown name: got no error")
 	}
 	b.release()
 	if n := dev.out.Load(); n != 0 {
-		t.Errorf("%d buffers are still out", n)
+		t.Errorf("got %d buffers not freed, want 0", n)
 	}
 }

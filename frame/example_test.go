@@ -21,7 +21,7 @@ var (
 	exampleAdd = client.Func2("example.add", func(_ context.Context, x, y int64) (int64, error) { return x + y, nil })
 )
 
-// Files of CSV are read, filtered and counted by the workers.
+// CSV files are read, filtered and counted by the workers.
 func Example() {
 	ctx := context.Background()
 	lc, err := cluster.Local(ctx, cluster.Config{Workers: 2, Mode: cluster.Goroutines})

@@ -21,7 +21,7 @@ var ageSchema = arrow.NewSchema([]arrow.Field{
 	{Name: "name", Type: arrow.BinaryTypes.String}, {Name: "age", Type: arrow.PrimitiveTypes.Int64},
 }, nil)
 
-// ages is a record batch of names and ages.
+// ages returns a record batch of names and ages.
 func ages(rows ...any) arrow.RecordBatch {
 	b := array.NewRecordBuilder(memory.NewGoAllocator(), ageSchema)
 	defer b.Release()
@@ -131,7 +131,7 @@ func ExampleFrame_Project() {
 	// [17 18]
 }
 
-// oldest keeps the first row of a partition, for the sake of the example.
+// oldest keeps the first row of a partition, as an example.
 var oldest = frame.NewMap("example.oldest", func(_ context.Context, b arrow.RecordBatch) (arrow.RecordBatch, error) {
 	return b.NewSlice(0, 1), nil
 })
@@ -146,7 +146,7 @@ func ExampleNewMap() {
 	// ["Carl"] [17]
 }
 
-// atLeast keeps the rows with an age.
+// atLeast keeps the rows with a minimum age.
 var atLeast = frame.NewMapWith("example.at_least",
 	func(_ context.Context, b arrow.RecordBatch, age int) (arrow.RecordBatch, error) {
 		return frame.Select(b, frame.Col("age").Ge(age))
@@ -162,7 +162,7 @@ func ExampleNewMapWith() {
 	// ["Dora"] [18]
 }
 
-// total is the sum of the ages of a partition.
+// total returns the sum of the ages of a partition.
 var total = frame.NewPart("example.total", func(_ context.Context, b arrow.RecordBatch) (int64, error) {
 	var n int64
 	for _, v := range b.Column(1).(*array.Int64).Int64Values() {
@@ -203,7 +203,7 @@ func ExampleConcat() {
 	// 8 <nil>
 }
 
-// share gives every rank the number of all rows.
+// share returns the number of all rows on every rank.
 var share = frame.NewNative("example.share",
 	func(ctx context.Context, r *clique.Rank, p frame.Parts[arrow.RecordBatch], _ int) ([]arrow.RecordBatch, int64,
 		error) {
@@ -344,7 +344,7 @@ func ExampleColumn() {
 	// name is not null
 }
 
-// Select and Project do in a function of the user's what Filter and Project do with frames.
+// Select and Project do in user functions what Filter and Project do with frames.
 func ExampleProject() {
 	b := ages("Ann", 41, "Bob", 12)
 	defer b.Release()

@@ -11,7 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
-// kinds is a batch with a column of every type that can be compared, and some that cannot.
+// kinds returns a batch with a column of every type that can be compared, and some that cannot.
 func kinds(t *testing.T) arrow.RecordBatch {
 	t.Helper()
 	schema := arrow.NewSchema([]arrow.Field{
@@ -44,7 +44,7 @@ func TestExpressions(t *testing.T) {
 	}{
 		{Col("i8").Gt(0), "2 3"}, {Col("i8").Ge(0), "1 2 3"}, {Col("i8").Lt(int8(0)), "0"}, {Col("i8").Le(0),
 			"0 1"}, {Col("i8").Eq(5), "2"}, {Col("i8").Ne(5), "0 1 3"},
-		// Constants outside of the type, and between its numbers.
+		// Constants outside of the type, and between its values.
 		{Col("i8").Lt(1000), "0 1 2 3"}, {Col("i8").Gt(-1000), "0 1 2 3"}, {Col("i8").Eq(261), ""}, {Col("i8").Gt(4.5),
 			"2 3"}, {Col("i8").Gt(math.Inf(1)), ""}, {Col("i8").Ne(math.NaN()), "0 1 2 3"},
 		{Col("u64").Gt(-1), "0 1 2 3"}, {Col("u64").Eq(uint64(math.MaxUint64)), "1"}, {Col("u64").Lt(2), "0 3"},
@@ -57,7 +57,7 @@ func TestExpressions(t *testing.T) {
 		{Col("s").Ge("b"), "1 2"}, {Col("ls").Eq("z"), "2"}, {Col("bin").Gt([]byte("a")),
 			"1 2"}, {Col("s").In("a", "c", "q"), "0 2"}, {Col("s").In(), ""},
 		{Col("ts").Gt(year(2020)), "1 2"}, {Col("d").Le(year(2020)), "0 3"}, {Col("i8").Between(-5, 5), "0 1 2"},
-		// A null is neither: or keeps what is true anyway, and drops what is false anyway.
+		// A null is neither true nor false: or keeps rows that are true anyway, and drops those that are false anyway.
 		{Col("f64").Gt(0).Or(Col("i8").Lt(0)), "0 1 2"}, {Col("f64").Gt(0).And(Col("i8").Lt(0)).Not(),
 			"1 2 3"}, {Col("list").NotNull().And(Col("b").Eq(true)), "0 2"},
 	} {
@@ -78,7 +78,7 @@ func TestExpressions(t *testing.T) {
 				got.Column(11).ValueStr(n)))
 		}
 		if strings.Join(have, "|") != strings.Join(want, "|") {
-			t.Errorf("%v keeps %v, want %v", tc.e, have, want)
+			t.Errorf("%v: got rows %v, want %v", tc.e, have, want)
 		}
 		if err := array.ValidateRecordFull(got); err != nil {
 			t.Errorf("%v: %v", tc.e, err)
@@ -102,7 +102,7 @@ func TestExpressions(t *testing.T) {
 		deep = deep.Not()
 	}
 	if _, err := Select(b, deep); err == nil || !strings.Contains(err.Error(), "nested") {
-		t.Errorf("a deep expression: %v", err)
+		t.Errorf("deep expression: got %v", err)
 	}
 	if got := Col("a").Gt(1).And(Col("b").Eq("x").Not(),
 		Col("c").IsNull()).String(); got != `(a > 1 and not b == "x" and c is null)` {
@@ -110,8 +110,7 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-// Rows are taken right from columns of every width and from slices, whether they lie apart or
-// together.
+// Rows are taken correctly from columns of every width and from slices, scattered or consecutive.
 func TestTake(t *testing.T) {
 	b := batchOf(0, 300)
 	part := b.NewSlice(37, 290)
@@ -128,7 +127,7 @@ func TestTake(t *testing.T) {
 			want := batchOf(int(ids.Value(i)), int(ids.Value(i))+1)
 			one := got.NewSlice(int64(i), int64(i)+1)
 			if !array.RecordEqual(one, want) {
-				t.Fatalf("%s: row %d is %v, want %v", name, i, one, want)
+				t.Fatalf("%s, row %d: got %v, want %v", name, i, one, want)
 			}
 			one.Release()
 		}

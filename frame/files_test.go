@@ -20,7 +20,8 @@ import (
 	"go.millstream.dev/internal/wire/arrowipc"
 )
 
-// TestList: a path is a file, a folder's files by their endings, or a pattern; hidden ones and folders are left out.
+// TestList: a path is a file, a folder's files with the extensions, or a pattern; hidden files and folders are left
+// out.
 func TestList(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"b.csv", "a.csv", "c.arrow", ".hidden.csv", "_meta.csv", "sub/d.csv", "sub2/e.csv",
@@ -36,7 +37,7 @@ func TestList(t *testing.T) {
 		want string
 		err  string
 	}{
-		{"a.csv", []string{".arrow"}, "a.csv", ""}, // a file is meant as it is
+		{"a.csv", []string{".arrow"}, "a.csv", ""}, // a file is used as it is
 		{"", []string{".csv"}, "a.csv b.csv", ""},
 		{"", []string{".csv", ".arrow"}, "a.csv b.csv c.arrow", ""},
 		{"", []string{".txt"}, "", "has no file with extension .txt"},
@@ -46,7 +47,7 @@ func TestList(t *testing.T) {
 		{"sub*/*.csv", []string{".csv"}, "sub/d.csv sub2/e.csv", ""},
 		{"?.none", []string{".csv"}, "", "no file matches"},
 		{"[", []string{".csv"}, "", "frame: pattern"},
-		{"nobody.csv", []string{".csv"}, "", "no such file"},
+		{"missing.csv", []string{".csv"}, "", "no such file"},
 	} {
 		got, err := list(filepath.Join(dir, c.path), c.ext)
 		var names []string
@@ -64,7 +65,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestStamps: a file that was changed, replaced or removed since it was looked at is not read.
+// TestStamps: a file that was changed, replaced or removed since its head was read is not read.
 func TestStamps(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.csv")
 	if err := os.WriteFile(path, []byte("12345"), 0o600); err != nil {
@@ -93,7 +94,7 @@ func TestStamps(t *testing.T) {
 			t.Errorf("%s: %v, want %q of partition 7", what, err, text)
 		}
 	}
-	// Another content of the same length, a moment later.
+	// Other content of the same length, a moment later.
 	later := info.ModTime().Add(time.Nanosecond)
 	if err := errors.Join(os.WriteFile(path, []byte("54321"), 0o600), os.Chtimes(path, later, later)); err != nil {
 		t.Fatal(err)
@@ -110,7 +111,7 @@ func TestStamps(t *testing.T) {
 	want("removed", "removed or replaced since the frame was made")
 }
 
-// TestCreate: a file appears whole or not at all.
+// TestCreate: a file appears completely or not at all.
 func TestCreate(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
@@ -120,12 +121,12 @@ func TestCreate(t *testing.T) {
 		t.Errorf("%v, want %v", err, broken)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
-		t.Errorf("a write that failed left %v", left)
+		t.Errorf("failed write: got files %v left, want none", left)
 	}
-	for _, text := range []string{"first", "the second"} { // also over another
+	for _, text := range []string{"first", "the second"} { // the second replaces the first
 		n, err := create(path, func(f *os.File) error {
 			if b, err := os.ReadFile(path); err == nil && string(b) != "first" {
-				t.Errorf("a reader sees %q in between", b)
+				t.Errorf("during the write: got %q", b)
 			}
 			_, err := f.WriteString(text)
 			return err
@@ -140,21 +141,21 @@ func TestCreate(t *testing.T) {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
-		t.Errorf("writes left %v", left)
+		t.Errorf("got files %v left", left)
 	}
 	staged := filepath.Join(dir, ".millstream.csv-0123456789abcdef", "part-00000-0123456789abcdef.csv")
 	if _, err := create(staged, nil); !errors.Is(err, fs.ErrNotExist) ||
 		!strings.Contains(err.Error(), "another write into the folder ended first") {
-		t.Errorf("a staging folder that is gone: %v", err)
+		t.Errorf("missing staging folder: got %v", err)
 	}
 	if _, err := create(filepath.Join(dir, "none", "a"), nil); !errors.Is(err, fs.ErrNotExist) ||
 		strings.Contains(err.Error(), "another write") {
-		t.Errorf("a folder that is not there: %v", err)
+		t.Errorf("missing folder: got %v", err)
 	}
 }
 
-// TestManifestNames: a manifest decides which files are read and removed, so it may name nothing but parts of its own
-// write, and parts of its format to remove.
+// TestManifestNames: a manifest decides which files are read and removed, so it may only name parts of its own write,
+// and parts of its format to remove.
 func TestManifestNames(t *testing.T) {
 	const id, other = "0123456789abcdef", "fedcba9876543210"
 	good := manifest{Version: 1, ID: id, Files: []manifestFile{{Name: partName(0, id, ".csv")},
@@ -208,12 +209,12 @@ func TestManifestNames(t *testing.T) {
 		"/d/part-00007.arrow":                "", "/d/x.csv": "", "/d/part-00007-0123456789ABCDEF.csv": "",
 	} {
 		if got, ok := stagedPath(path); got != want || ok != (want != "") {
-			t.Errorf("%s is staged at %q, want %q", path, got, want)
+			t.Errorf("staged path of %s: got %q, want %q", path, got, want)
 		}
 	}
 }
 
-// stream is record batches with a dictionary as an IPC stream, and its spans.
+// stream returns record batches with a dictionary as an IPC stream, and its index.
 func stream(t *testing.T) ([]byte, *ipcIndex) {
 	t.Helper()
 	dict := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}
@@ -243,8 +244,7 @@ func stream(t *testing.T) ([]byte, *ipcIndex) {
 	return out.Bytes(), ix
 }
 
-// TestIndexIPC: the parts of a file that one batch needs are that batch alone, with all dictionaries before it, in a
-// stream and in a file.
+// TestIndexIPC: one batch needs that batch and all dictionaries before it, in a stream and in a file.
 func TestIndexIPC(t *testing.T) {
 	b, ix := stream(t)
 	if len(ix.Batches) != 3 || len(ix.Dictionaries) != 3 || ix.Schema.From != 0 {
@@ -253,7 +253,7 @@ func TestIndexIPC(t *testing.T) {
 	for i := range ix.Batches {
 		spans := ix.spans(i)
 		if len(spans) != 3+i || spans[0] != ix.Schema || spans[len(spans)-1] != ix.Batches[i] {
-			t.Errorf("batch %d needs %v", i, spans)
+			t.Errorf("batch %d: got spans %v", i, spans)
 		}
 		part, err := readSpans(bytes.NewReader(b), spans)
 		if err != nil {
@@ -265,7 +265,7 @@ func TestIndexIPC(t *testing.T) {
 		}
 		for j := range 4 {
 			if got := batches[0].Column(0).ValueStr(j); got != fmt.Sprintf("%d-%d", i, j) {
-				t.Errorf("batch %d, row %d: %q: it has another's dictionary", i, j, got)
+				t.Errorf("batch %d, row %d: got %q of another dictionary", i, j, got)
 			}
 		}
 		releaseAll(batches)
@@ -277,12 +277,12 @@ func TestIndexIPC(t *testing.T) {
 		}
 	}
 	if _, err := readSpans(bytes.NewReader(b), []span{{0, int64(len(b)) + 1}}); err == nil {
-		t.Error("bytes beyond the end were read")
+		t.Error("bytes beyond the end: got no error")
 	}
 }
 
-// TestHostileIPC: a file that is cut off anywhere, or lies about its lengths, is an error that says where, and never a
-// panic; what is there whole before the cut is no reason to read it.
+// TestHostileIPC: a file that is truncated anywhere, or has wrong lengths, is an error with a position, and never a
+// panic; complete batches before the truncation are not read either.
 func TestHostileIPC(t *testing.T) {
 	b, ix := stream(t)
 	index := func(b []byte) (*ipcIndex, error) { return indexIPC(bytes.NewReader(b), int64(len(b))) }
@@ -292,7 +292,7 @@ func TestHostileIPC(t *testing.T) {
 	}
 	for n := range b {
 		got, err := index(b[:n])
-		whole := ends[int64(n)] // between messages
+		whole := ends[int64(n)] // at the end of a message
 		if whole != (err == nil) {
 			t.Errorf("%d bytes of %d: %v, want an error: %t", n, len(b), err, !whole)
 		}

@@ -17,7 +17,7 @@ const (
 	idB = "00000000000000bb"
 )
 
-// tree lists what is in a folder, folders with a slash, parts of folders under their path.
+// tree lists the content of a folder, folders with a slash, their content with its path.
 func tree(t *testing.T, dir string) []string {
 	t.Helper()
 	var out []string
@@ -37,7 +37,7 @@ func tree(t *testing.T, dir string) []string {
 	return out
 }
 
-// fill makes files with their name as content, and folders for names that end with a slash.
+// fill creates files with their name as content, and folders for names that end with a slash.
 func fill(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -63,14 +63,14 @@ func wantTree(t *testing.T, what, dir string, want ...string) {
 	}
 }
 
-// What a folder has decides whether a write begins, for each setting of Overwrite.
-func TestRefuse(t *testing.T) {
+// The content of a folder decides whether a write begins, for each value of Overwrite.
+func TestCheckExisting(t *testing.T) {
 	result := &manifest{Version: 1, ID: idB, Files: make([]manifestFile, 3)}
 	for _, c := range []struct {
 		what  string
 		files []string
 		m     *manifest
-		want  map[string]string // by format: what is in the error
+		want  map[string]string // part of the error, by format
 	}{
 		{"empty", nil, nil, nil},
 		{"a file of each", []string{"a.arrow", "b.csv"}, nil, map[string]string{".arrow": "a.arrow", ".csv": "b.csv"}},
@@ -97,11 +97,11 @@ func TestRefuse(t *testing.T) {
 	}
 	if err := (fileSet{Dir: filepath.Join(t.TempDir(), "none"), Ext: ".csv"}).checkExisting(nil); !errors.Is(err,
 		os.ErrNotExist) {
-		t.Errorf("no folder: got %v, want that it does not exist", err)
+		t.Errorf("no folder: got %v, want fs.ErrNotExist", err)
 	}
 }
 
-// A set is published whole or not at all: every part must be there with the size that was written.
+// A set is published completely or not at all: every part must exist with the size that was written.
 func TestPublish(t *testing.T) {
 	parts := []string{partName(0, idA, ".csv"), partName(1, idA, ".csv")}
 	size := int64(len(filepath.Join(".millstream.csv-"+idA, parts[0])))
@@ -140,10 +140,10 @@ func TestPublish(t *testing.T) {
 		}
 		if !slices.Equal(m.Replaces, []string{"part-00000.csv"}) || !slices.Equal(read.names(), m.names()) ||
 			len(m.Files) != len(files) {
-			t.Errorf("%s: got %+v and %+v read, want the part without a write's number replaced", c.what, m, read)
+			t.Errorf("%s: got %+v and %+v read, want the part without an ID replaced", c.what, m, read)
 		}
 	}
-	// Without Overwrite the second of two writes fails, with it the second replaces the first and all before.
+	// Without Overwrite the second of two writes fails, with it the second replaces all previous ones.
 	for _, overwrite := range []bool{false, true} {
 		dir := t.TempDir()
 		fill(t, dir, ".millstream.csv-"+idA+"/", ".millstream.csv-"+idB+"/")
@@ -158,17 +158,18 @@ func TestPublish(t *testing.T) {
 			t.Errorf("overwrite %v: got %+v, %v", overwrite, m, err)
 		}
 		if now := must[*manifest](t)(readManifest(dir, ".csv")); (now.ID == idB) != overwrite {
-			t.Errorf("overwrite %v: the manifest is that of %s", overwrite, now.ID)
+			t.Errorf("overwrite %v: got the manifest of %s", overwrite, now.ID)
 		}
 	}
 	gone := fileSet{Dir: t.TempDir(), Ext: ".csv", ID: idA}
 	if _, err := gone.publish(nil, nil); err == nil || !strings.Contains(err.Error(),
 		"another write into the folder ended first") {
-		t.Errorf("without its staging folder: got %v, want that another write ended first", err)
+		t.Errorf("without its staging folder: got %v, want an error about another write", err)
 	}
 }
 
-// The end of a write removes what it replaces, wherever that is, and moves its own parts; again it changes nothing.
+// The end of a write removes the files that it replaces, in either place, and moves its own parts; repeating it changes
+// nothing.
 func TestFinish(t *testing.T) {
 	dir := t.TempDir()
 	old, staged := partName(0, idB, ".csv"), partName(1, idB, ".csv")
@@ -188,7 +189,7 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// What other writes of the format have left is removed; the own folder, other formats and files stay.
+// Files of other unfinished writes of the format are removed; the own folder, other formats and files stay.
 func TestClean(t *testing.T) {
 	dir := t.TempDir()
 	keep := []string{".millstream.csv-" + idA + "/", ".millstream.arrow-" + idB + "/", ".millstream.csv-short/", "sub/",
@@ -205,7 +206,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// Folders that a write made are removed if it fails and nothing else is in them.
+// Folders that a write created are removed if it fails and they are empty.
 func TestFoldersOfAWrite(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "a", "b", "c")
@@ -221,7 +222,7 @@ func TestFoldersOfAWrite(t *testing.T) {
 	removeEmpty(made)
 	wantTree(t, "removeEmpty", top, "a/", "a/file")
 	if _, err := makeFolders(filepath.Join(top, "a", "file", "x")); err == nil {
-		t.Error("a folder in a file")
+		t.Error("folder in a file: got no error")
 	}
 	s := fileSet{Dir: filepath.Join(top, "new", "deep"), Ext: ".csv", ID: idA}
 	p := must[preparation](t)(s.prepare(t.Context()))
@@ -234,10 +235,10 @@ func TestFoldersOfAWrite(t *testing.T) {
 	if _, err := s.prepare(t.Context()); !errors.Is(err, ErrExists) {
 		t.Errorf("a folder with a file: got %v, want ErrExists", err)
 	}
-	wantTree(t, "a refused write", filepath.Join(top, "full"), "x.csv")
+	wantTree(t, "a rejected write", filepath.Join(top, "full"), "x.csv")
 }
 
-// One write at a time ends in a folder; the next waits as long as its context says.
+// One write at a time ends in a folder; the next waits until its context ends.
 func TestLockFolder(t *testing.T) {
 	dir := t.TempDir()
 	unlock, err := lockFolder(t.Context(), dir)
@@ -247,7 +248,7 @@ func TestLockFolder(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := lockFolder(ctx, dir); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a folder that is locked: got %v, want the end of the context", err)
+		t.Errorf("locked folder: got %v, want the error of the context", err)
 	}
 	got := make(chan error, 1)
 	go func() {
@@ -259,7 +260,7 @@ func TestLockFolder(t *testing.T) {
 	}()
 	unlock()
 	if err := <-got; err != nil {
-		t.Errorf("after the lock is given back: %v", err)
+		t.Errorf("after the unlock: got %v", err)
 	}
 	if _, err := lockFolder(t.Context(), filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no folder: got %v", err)
@@ -305,7 +306,7 @@ func TestNamesOfParts(t *testing.T) {
 	}
 }
 
-// A part is looked for in its place, in its staging folder, and in its place once more.
+// A part is opened at its final path, in its staging folder, and at its final path again.
 func TestEitherPlace(t *testing.T) {
 	part := filepath.Join("d", partName(0, idA, ".csv"))
 	staged, _ := stagedPath(part)

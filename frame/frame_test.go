@@ -55,7 +55,7 @@ var (
 	testAdd = client.Func2("test.add", func(_ context.Context, x, y int64) (int64, error) { return x + y, nil })
 )
 
-// Every operation on a cluster, workers as goroutines and in processes.
+// Every operation on a cluster, with workers as goroutines and as processes.
 func TestOperations(t *testing.T) {
 	for _, mode := range []cluster.Mode{cluster.Goroutines, cluster.Processes} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -77,14 +77,14 @@ func TestOperations(t *testing.T) {
 				rows := must[[]int64](t)(r.Rows(ctx))
 				for _, k := range rows {
 					if len(rows) != n || k < int64(100/n) || k > int64(100/n+1) {
-						t.Errorf("%d partitions have %v rows", n, rows)
+						t.Errorf("%d partitions: got %v rows", n, rows)
 						break
 					}
 				}
 			}
 			heads := must[*Frame](t)(f.Map(ctx, testHead, nil))
 			if rows := must[[]int64](t)(heads.Rows(ctx)); rows[0] != 2 || rows[1] != 0 || rows[2] != 2 {
-				t.Errorf("heads have %v rows", rows)
+				t.Errorf("heads: got %v rows", rows)
 			}
 			scaled := must[*Frame](t)(f.Map(ctx, testScale(client.Val(3.0)), nil))
 			if scaled.Schema().Field(0).Name != "scaled" {
@@ -94,13 +94,13 @@ func TestOperations(t *testing.T) {
 				t.Error(err)
 			}
 			if sum := must[int64](t)(Reduce(ctx, f, testSum, testAdd).Get(ctx)); sum != 99*100/2 {
-				t.Errorf("the sum is %d", sum)
+				t.Errorf("sum: got %d", sum)
 			}
 			twice := must[*Frame](t)(Concat(f, f))
 			f.Release()
 			f.Release()
 			if n := must[int64](t)(twice.NumRows(ctx)); n != 200 {
-				t.Errorf("%d rows after the parts were released", n)
+				t.Errorf("after the release of the parts: got %d rows", n)
 			}
 			table := must[arrow.Table](t)(twice.Table(ctx))
 			again := must[*Frame](t)(FromTable(ctx, c, table, 3))
@@ -111,13 +111,13 @@ func TestOperations(t *testing.T) {
 				t.Errorf("%d rows of a table", n)
 			}
 			if _, err := f.Collect(ctx); !errors.Is(err, ErrClosed) {
-				t.Errorf("a released frame: %v", err)
+				t.Errorf("released frame: got %v", err)
 			}
 		})
 	}
 }
 
-// What is wrong is said in words, with the partition, as an error of its kind.
+// Errors have a kind and name the partition.
 func TestErrors(t *testing.T) {
 	ctx, c := connect(t, cluster.Goroutines)
 	f := peopleFrame(t, ctx, c)
@@ -150,18 +150,18 @@ func TestErrors(t *testing.T) {
 		{"batches of two schemas", persist(FromBatches(ctx, c, []arrow.RecordBatch{batchOf(0, 1), emptyBatch(other)})),
 			ErrSchema, []string{"partition 1"}},
 		{"no batch", persist(FromBatches(ctx, c, nil)), nil, []string{"without a batch"}},
-		{"not what it says", persist(New(ctx, c, other, f.Partitions())), ErrSchema, []string{"partition 0"}},
+		{"another schema", persist(New(ctx, c, other, f.Partitions())), ErrSchema, []string{"partition 0"}},
 	} {
 		if tc.err == nil {
-			t.Errorf("%s: no error", tc.name)
+			t.Errorf("%s: got no error", tc.name)
 			continue
 		}
 		if tc.kind != nil && !errors.Is(tc.err, tc.kind) {
-			t.Errorf("%s: %v is not %v", tc.name, tc.err, tc.kind)
+			t.Errorf("%s: got %v, want %v", tc.name, tc.err, tc.kind)
 		}
 		for _, text := range tc.text {
 			if !strings.Contains(tc.err.Error(), text) {
-				t.Errorf("%s: %v says nothing of %q", tc.name, tc.err, text)
+				t.Errorf("%s: got %v, want %q", tc.name, tc.err, text)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"go.millstream.dev/cluster"
 )
 
-// stream is batches in the stream format, file in the file format.
+// ipcBytes returns batches in the stream format, or in the file format.
 func ipcBytes(t testing.TB, file bool, batches ...arrow.RecordBatch) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -49,7 +49,7 @@ func save(t testing.TB, path string, b []byte) string {
 	return path
 }
 
-// dictionaries is a batch with a column of a dictionary type.
+// dictionaries returns a batch with a column of a dictionary type.
 func dictionaries(values ...string) arrow.RecordBatch {
 	t := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}
 	b := array.NewRecordBuilder(heap, arrow.NewSchema([]arrow.Field{{Name: "d", Type: t}}, nil))
@@ -111,7 +111,7 @@ func TestIPCErrors(t *testing.T) {
 	good := ipcBytes(t, true, batchOf(50, 100), batchOf(0, 50))
 	at := func(name string, b []byte) string { return save(t, filepath.Join(dir, name), b) }
 	damaged := bytes.Clone(good)
-	// The first offsets of the second batch's strings, so that they point outside.
+	// The first offsets of the strings of the second batch are changed to point outside.
 	i := bytes.LastIndex(damaged, []byte{0, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0})
 	if i < 0 {
 		i = bytes.LastIndex(damaged, []byte{0, 0, 0, 0, 1, 0, 0, 0})
@@ -150,26 +150,26 @@ func TestIPCErrors(t *testing.T) {
 		}
 		for _, text := range tc.text {
 			if !strings.Contains(err.Error(), text) {
-				t.Errorf("%s: %v says nothing of %q", tc.path, err, text)
+				t.Errorf("%s: got %v, want %q", tc.path, err, text)
 			}
 		}
 	}
-	// A file that changes under a frame is noticed.
+	// A file that changes after its frame was made is detected.
 	path := at("changes.arrow", good)
 	head := must[ipcHead](t)(readIPCHead(path))
 	at("changes.arrow", good[:len(good)-1])
 	_, err := readIPCPart(ipcSource{Path: path, Stamp: head.Index.Stamp, Spans: head.Index.spans(0), Partition: 5})
 	if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "partition 5") ||
 		!strings.Contains(err.Error(), "changed") {
-		t.Errorf("a file that has changed: %v", err)
+		t.Errorf("changed file: got %v", err)
 	}
 	if _, err := peopleFrame(t, ctx, c).WriteIPC(ctx, filepath.Join(path, "below-a-file"),
 		WriteOptions{}); err == nil || !strings.Contains(err.Error(), "changes.arrow") {
-		t.Errorf("a folder that cannot be made: %v", err)
+		t.Errorf("folder that cannot be created: got %v", err)
 	}
 }
 
-// Whatever a file holds, reading it gives batches or an error.
+// Reading any file returns batches or an error.
 func FuzzIPC(f *testing.F) {
 	for _, file := range []bool{true, false} {
 		f.Add(ipcBytes(f, file, batchOf(0, 5), batchOf(5, 9)))

@@ -20,7 +20,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// connectFakes starts a cluster of workers whose GPUs are fake, and one worker without a GPU.
+// connectFakes starts a cluster of workers with fake GPUs, and one worker without a GPU.
 func connectFakes(t testing.TB, gpus int) (context.Context, *client.Client, *fakeDevice) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
@@ -62,7 +62,7 @@ var (
 		}
 		return NewDeviceBatch(idSchema, b.NumRows(), []DeviceColumn{id})
 	})
-	// testDevicePlus makes a column of its own.
+	// testDevicePlus allocates a column.
 	testDevicePlus = NewMapWith("test.device.plus", func(ctx context.Context, b *DeviceBatch, by int64) (*DeviceBatch,
 		error) {
 		d, err := task.CurrentDevice(ctx)
@@ -121,7 +121,7 @@ var (
 	})
 )
 
-// deviceIDs brings the column "id" to the host.
+// deviceIDs copies the column "id" to the host.
 func deviceIDs(ctx context.Context, b *DeviceBatch) ([]int64, error) {
 	c, err := b.Named("id")
 	if err != nil {
@@ -142,8 +142,8 @@ func idsOf(from, to, by int64) arrow.RecordBatch {
 	return array.NewRecordBatch(idSchema, []arrow.Array{a}, to-from)
 }
 
-// Every verb on a frame on devices has the result that it has on the host, or says that it does not work there; and
-// what was there is given back. One to three partitions, on one and two workers with a GPU.
+// Every operation on a frame on devices has the result that it has on the host, or returns ErrLocation; and all buffers
+// are freed. One to three partitions, on one and two workers with a GPU.
 func TestLocations(t *testing.T) {
 	for _, gpus := range []int{1, 2} {
 		for _, cuts := range [][]int{{0, 12}, {0, 5, 5, 12}, {0, 1, 2, 3, 4, 12}} {
@@ -160,7 +160,7 @@ func TestLocations(t *testing.T) {
 				f := must[*Frame](t)(host.ToDevice(ctx))
 				if f.Location() != Device || host.Location() != Host || f.NumPartitions() != len(parts) ||
 					f.Partitions() != nil {
-					t.Errorf("%v and %v", host, f)
+					t.Errorf("got %v and %v", host, f)
 				}
 				if err := f.Persist(ctx); err != nil {
 					t.Fatal(err)
@@ -181,7 +181,7 @@ func TestLocations(t *testing.T) {
 					some := must[*Frame](t)(f.Filter(ctx, e))
 					same(t, ctx, "Filter "+e.String(), some, must[arrow.RecordBatch](t)(Select(whole, e)))
 					if some.Location() != Device || some.NumPartitions() != len(parts) {
-						t.Errorf("Filter makes %v", some)
+						t.Errorf("Filter: got %v", some)
 					}
 					some.Release()
 				}
@@ -190,7 +190,7 @@ func TestLocations(t *testing.T) {
 					same(t, ctx, fmt.Sprint("Repartition into ", n), again, whole)
 					for i, r := range must[[]int64](t)(again.Rows(ctx)) {
 						if want := int64(12*(i+1)/n - 12*i/n); r != want || again.Location() != Device {
-							t.Errorf("%v: partition %d has %d rows, want %d", again, i, r, want)
+							t.Errorf("%v, partition %d: got %d rows, want %d", again, i, r, want)
 						}
 					}
 					again.Release()
@@ -201,7 +201,7 @@ func TestLocations(t *testing.T) {
 				same(t, ctx, "MapWith", more, idsOf(0, 12, 100))
 				both := must[*Frame](t)(Concat(ids, ids))
 				if n := must[int64](t)(both.NumRows(ctx)); n != 24 || both.Location() != Device {
-					t.Errorf("%v has %d rows", both, n)
+					t.Errorf("%v: got %d rows", both, n)
 				}
 				if sum := must[int64](t)(Reduce(ctx, more, testDeviceSum, testAdd).Get(ctx)); sum != 11*12/2+1200 {
 					t.Errorf("sum %d", sum)
@@ -234,7 +234,7 @@ func TestLocations(t *testing.T) {
 				}
 				waitFor(t, ctx, func() string {
 					if n := dev.out.Load(); n != 0 {
-						return fmt.Sprintf("%d buffers are still on the devices", n)
+						return fmt.Sprintf("got %d buffers on the devices, want 0", n)
 					}
 					return ""
 				})
@@ -243,7 +243,7 @@ func TestLocations(t *testing.T) {
 	}
 }
 
-// waitFor waits until there is nothing wrong.
+// waitFor waits until wrong returns "".
 func waitFor(t *testing.T, ctx context.Context, wrong func() string) {
 	t.Helper()
 	for text := wrong(); text != ""; text = wrong() {
@@ -255,7 +255,7 @@ func waitFor(t *testing.T, ctx context.Context, wrong func() string) {
 	}
 }
 
-// What does not work where a frame is returns ErrLocation and copies nothing.
+// Operations that do not support the location of a frame return ErrLocation and copy nothing.
 func TestWrongLocation(t *testing.T) {
 	ctx, c, dev := connectFakes(t, 1)
 	host := peopleFrame(t, ctx, c)
@@ -284,11 +284,11 @@ func TestWrongLocation(t *testing.T) {
 		}
 	}
 	if n := dev.made.Load(); n != before {
-		t.Errorf("%d buffers were made", n-before)
+		t.Errorf("got %d new buffers, want 0", n-before)
 	}
 }
 
-// A function of other partitions than there are is refused when it is registered.
+// Registering a function of another type of partitions panics.
 func TestUnknownPartitions(t *testing.T) {
 	for name, register := range map[string]func(){
 		"NewMap": func() { NewMap("test.bad.map", func(context.Context, int) (int, error) { return 0, nil }) },
@@ -314,7 +314,7 @@ func TestUnknownPartitions(t *testing.T) {
 		func() {
 			defer func() {
 				if p := fmt.Sprint(recover()); p == "<nil>" {
-					t.Errorf("%s: no panic", name)
+					t.Errorf("%s: got no panic", name)
 				}
 			}()
 			register()
@@ -322,7 +322,7 @@ func TestUnknownPartitions(t *testing.T) {
 	}
 }
 
-// Functions on devices are bound to the workers with a GPU, whatever other options they have.
+// Functions on devices run only on workers with a GPU, independent of their other options.
 func TestDeviceFunctionsStay(t *testing.T) {
 	ctx, c, _ := connectFakes(t, 1)
 	f := must[*Frame](t)(peopleFrame(t, ctx, c).ToDevice(ctx))
@@ -342,7 +342,7 @@ func TestDeviceFunctionsStay(t *testing.T) {
 	}
 	for _, n := range seen {
 		if n != 2 {
-			t.Errorf("a function on devices is submitted with %d options, want its own and the workers with a GPU", n)
+			t.Errorf("function on devices: got %d options, want its own and the workers with a GPU", n)
 		}
 	}
 	if len(seen) != f.NumPartitions() {
@@ -350,8 +350,8 @@ func TestDeviceFunctionsStay(t *testing.T) {
 	}
 }
 
-// A batch that came through host memory is on the device while a function borrows it, and not after, whether it fails.
-func TestBorrowed(t *testing.T) {
+// A batch in host memory is on the device while a function borrows it, and not afterwards, also after an error.
+func TestWithBatch(t *testing.T) {
 	ctx, dev := onFake(t)
 	b, err := copyBatchToDevice(ctx, mixedOf(10))
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 
 var shares = arrow.NewSchema([]arrow.Field{{Name: "share", Type: arrow.PrimitiveTypes.Float64}}, nil)
 
-// testShare divides each id by the sum of all, which no rank has alone. A negative parameter
-// makes the rank that has the last partition fail.
+// testShare divides each ID by the sum of all, which no rank has alone. With a negative parameter the rank that has the
+// last partition fails.
 var testShare = NewNative("test.share", func(ctx context.Context, r *clique.Rank, parts Parts[arrow.RecordBatch],
 	p int) ([]arrow.RecordBatch, int, error) {
 	sum := []float64{0}
 	for i, b := range parts.Batches {
 		if p < 0 && parts.Index[i] == parts.Total-1 {
-			return nil, 0, schemaErrorf(parts.Index[i], "the last one is not liked")
+			return nil, 0, schemaErrorf(parts.Index[i], "last partition rejected")
 		}
 		for _, v := range b.Column(0).(*array.Int64).Int64Values() {
 			sum[0] += float64(v)
@@ -68,14 +68,14 @@ func TestNative(t *testing.T) {
 			}
 			batches := must[[]arrow.RecordBatch](t)(out.Collect(ctx))
 			if got := batches[3].Column(0).(*array.Float64).Value(54); got != 99.0/4950*10 {
-				t.Errorf("the last share is %v", got)
+				t.Errorf("last share: got %v", got)
 			}
-			// One rank fails, and the error is that rank's.
+			// One rank fails, and the error is that of the rank.
 			if _, _, err := testShare.Run(ctx, f, -1, NativeOptions{Schema: shares}); !errors.Is(err, ErrSchema) ||
-				!strings.Contains(err.Error(), "not liked") {
-				t.Errorf("a rank that fails: %v", err)
+				!strings.Contains(err.Error(), "rejected") {
+				t.Errorf("failed rank: got %v", err)
 			}
-			// A clique of the user's, on one worker: partitions move there.
+			// A clique of the caller, on one worker: partitions are moved there.
 			q, err := clique.Form(ctx, c, clique.Options{Workers: []string{"0"}})
 			if err != nil {
 				t.Fatal(err)
@@ -89,7 +89,7 @@ func TestNative(t *testing.T) {
 	}
 }
 
-// split is a result with record batches in it, of a function of a user.
+// split is a result that contains record batches, of a user function.
 type split struct {
 	Halves []arrow.RecordBatch
 	ByName map[string]arrow.RecordBatch
@@ -111,7 +111,7 @@ var (
 	})
 )
 
-// A result with record batches in it moves to another worker, and to the client.
+// A result that contains record batches is moved to another worker, and to the client.
 func TestNestedBatchesTravel(t *testing.T) {
 	for _, mode := range []cluster.Mode{cluster.Goroutines, cluster.Processes} {
 		t.Run(mode.String(), func(t *testing.T) {

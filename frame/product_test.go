@@ -14,7 +14,7 @@ import (
 	"go.millstream.dev/cluster"
 )
 
-// connectMany starts a cluster of so many workers and a client of it.
+// connectMany starts a cluster with a number of workers and a client of it.
 func connectMany(t testing.TB, workers int) (context.Context, *client.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
@@ -33,7 +33,8 @@ func connectMany(t testing.TB, workers int) (context.Context, *client.Client) {
 	return ctx, c
 }
 
-// cutsOf are places to cut rows at: evenly, with empty partitions at both ends and in the middle, and all in one.
+// cutsOf returns positions to cut rows at: evenly, with empty partitions at both ends and in the middle, and all in
+// one.
 func cutsOf(rows, parts int, rng *rand.Rand) []int {
 	cuts := []int{0}
 	for i := 1; i < parts; i++ {
@@ -42,7 +43,7 @@ func cutsOf(rows, parts int, rng *rand.Rand) []int {
 	return append(cuts, rows)
 }
 
-// person is a row of people as plain Go.
+// person is a row of people in plain Go.
 type person struct {
 	id    int64
 	name  string
@@ -63,7 +64,7 @@ func personAt(i int) person {
 	return p
 }
 
-// conditions are expressions with what they mean for a row, in SQL's three-valued logic: -1 is unknown.
+// conditions are expressions with their value for a row, in the three-valued logic of SQL: -1 is unknown.
 var conditions = []struct {
 	e     Expr
 	truth func(p person) int
@@ -99,8 +100,7 @@ func known(k, b bool) int {
 	return btoi(b)
 }
 
-// TestConditions compares Select with plain Go: each condition, and every two of them by And and Or and with Not
-// around.
+// TestConditions compares Select with plain Go: each condition, and every two of them with And, Or and Not.
 func TestConditions(t *testing.T) {
 	const n = 60
 	b := batchOf(0, n)
@@ -149,7 +149,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestPartitions: whatever the partitions and workers, verbs have the results of one batch, twice.
+// TestPartitions: for any partitions and workers, operations have the results of one batch, twice.
 func TestPartitions(t *testing.T) {
 	const rows = 50
 	whole := batchOf(0, rows)
@@ -170,7 +170,7 @@ func TestPartitions(t *testing.T) {
 				filtered := must[*Frame](t)(f.Filter(ctx, x.e))
 				same(t, ctx, name+" "+x.e.String(), filtered, must[arrow.RecordBatch](t)(Select(whole, x.e)))
 				if filtered.NumPartitions() != parts {
-					t.Errorf("%s: Filter makes %d partitions", name, filtered.NumPartitions())
+					t.Errorf("%s: Filter: got %d partitions", name, filtered.NumPartitions())
 				}
 				for _, n := range []int{1, 2, 7, rows + 3} {
 					again := must[*Frame](t)(f.Repartition(ctx, n))
@@ -188,10 +188,10 @@ func TestPartitions(t *testing.T) {
 					want += int64(min(2, cuts[i+1]-cuts[i]))
 				}
 				if n := must[int64](t)(heads.NumRows(ctx)); n != want {
-					t.Errorf("%s: Map leaves %d rows, want %d", name, n, want)
+					t.Errorf("%s: Map: got %d rows, want %d", name, n, want)
 				}
 				if n := must[int64](t)(Reduce(ctx, f, testSum, testAdd).Get(ctx)); n != rows*(rows-1)/2 {
-					t.Errorf("%s: the sum is %d", name, n)
+					t.Errorf("%s: sum: got %d", name, n)
 				}
 				twice := must[*Frame](t)(Concat(f, f))
 				two := must[*Frame](t)(twice.Repartition(ctx, 1))
@@ -206,7 +206,7 @@ func TestPartitions(t *testing.T) {
 					total += n
 				}
 				if total != parts || out.NumPartitions() != parts || must[int64](t)(out.NumRows(ctx)) != rows {
-					t.Errorf("%s: an algorithm saw %d partitions and made %v", name, total, out)
+					t.Errorf("%s: algorithm: got %d partitions and %v", name, total, out)
 				}
 				for _, g := range []*Frame{filtered, heads, twice, two, out} {
 					g.Release()
@@ -226,7 +226,7 @@ var (
 	})
 )
 
-// Results are joined in the order of the partitions, neighbors first, whatever their number.
+// Results are combined in the order of the partitions, neighbors first, for any number of them.
 func TestReduceOrder(t *testing.T) {
 	ctx, c := connect(t, cluster.Goroutines)
 	for n, want := range []string{1: "0", 2: "(0 1)", 3: "((0 1) 2)", 4: "((0 1) (2 3))", 5: "(((0 1) (2 3)) 4)",
@@ -249,7 +249,7 @@ func TestReduceOrder(t *testing.T) {
 	}
 }
 
-// TestCutEvenly: the cuts cover all rows once, in order, in partitions that differ by a row at most.
+// TestCutEvenly: the cuts cover all rows once, in order, in partitions that differ by at most one row.
 func TestCutEvenly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 500 {
@@ -280,7 +280,7 @@ func TestCutEvenly(t *testing.T) {
 	}
 }
 
-// A cut begins with the first partition that it needs, and an empty one needs none of the rows.
+// A cut begins with the first partition that it needs, and an empty one needs no rows.
 func TestCutsBegin(t *testing.T) {
 	for _, c := range []struct {
 		rows []int64
@@ -298,7 +298,7 @@ func TestCutsBegin(t *testing.T) {
 	}
 }
 
-// TestJoin: rows from and to, of any batches, are those of all batches joined; others are an error.
+// TestJoin: rows from and to, of any batches, are those of all batches joined; other ranges are an error.
 func TestJoin(t *testing.T) {
 	whole := batchOf(0, 30)
 	for _, cuts := range [][]int64{{0, 30}, {0, 10, 30}, {0, 0, 12, 12, 30, 30}} {
@@ -320,11 +320,11 @@ func TestJoin(t *testing.T) {
 		}
 		for _, wrong := range [][2]int64{{-1, 3}, {5, 4}, {0, 31}, {31, 40}} {
 			if _, err := join(batches, wrong[0], wrong[1]); err == nil {
-				t.Errorf("%v: rows %v are no error", cuts, wrong)
+				t.Errorf("%v: rows %v: got no error", cuts, wrong)
 			}
 		}
 	}
 	if _, err := join(nil, 0, 0); err == nil {
-		t.Error("nothing was joined")
+		t.Error("join without batches: got no error")
 	}
 }

@@ -50,7 +50,7 @@ var people = arrow.NewSchema([]arrow.Field{
 	{Name: "ok", Type: arrow.FixedWidthTypes.Boolean},
 }, nil)
 
-// batchOf has rows from and to: every third has no name, every fourth no score.
+// batchOf returns the rows from and to: every third has no name, every fourth no score.
 func batchOf(from, to int) arrow.RecordBatch {
 	b := array.NewRecordBuilder(heap, people)
 	defer b.Release()
@@ -71,7 +71,7 @@ func batchOf(from, to int) arrow.RecordBatch {
 	return b.NewRecordBatch()
 }
 
-// peopleFrame is rows 0 to 100 in four partitions, one of them empty.
+// peopleFrame returns rows 0 to 100 in four partitions, one of them empty.
 func peopleFrame(t testing.TB, ctx context.Context, c *client.Client) *Frame {
 	t.Helper()
 	f, err := FromBatches(ctx, c, []arrow.RecordBatch{batchOf(0, 40), batchOf(40, 40), batchOf(40, 45),
@@ -82,7 +82,7 @@ func peopleFrame(t testing.TB, ctx context.Context, c *client.Client) *Frame {
 	return f
 }
 
-// same wants the rows of a frame to be those of a batch.
+// same fails the test unless the rows of a frame are those of a batch.
 func same(t *testing.T, ctx context.Context, what string, f *Frame, want arrow.RecordBatch) {
 	t.Helper()
 	batches, err := f.Collect(ctx)

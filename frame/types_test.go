@@ -15,7 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// everyType has a column of each sort of layout that rows are taken of.
+// everyType has a column of each kind of layout.
 var everyType = arrow.NewSchema([]arrow.Field{
 	{Name: "bool", Type: arrow.FixedWidthTypes.Boolean, Nullable: true},
 	{Name: "i8", Type: arrow.PrimitiveTypes.Int8, Nullable: true},
@@ -38,7 +38,7 @@ var everyType = arrow.NewSchema([]arrow.Field{
 	{Name: "none", Type: arrow.Null, Nullable: true},
 }, nil)
 
-// everyBatch has n rows, a part of whose values is null.
+// everyBatch returns n rows, with a fraction of nulls.
 func everyBatch(n int, nulls float64, seed uint64) arrow.RecordBatch {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	b := array.NewRecordBuilder(heap, everyType)
@@ -100,8 +100,8 @@ func everyBatch(n int, nulls float64, seed uint64) arrow.RecordBatch {
 	return b.NewRecordBatch()
 }
 
-// TestTakeEveryType compares taken rows with the values of the rows, one by one: types × nulls × where the batch is cut
-// out of another × which rows, none, all, single ones and long runs.
+// TestTakeEveryType compares taken rows with the values of the rows, one by one: types × nulls × slices of a batch ×
+// selections: none, all, single rows and long runs.
 func TestTakeEveryType(t *testing.T) {
 	for _, nulls := range []float64{0, 0.3, 1} {
 		whole := everyBatch(200, nulls, 1)
@@ -146,8 +146,8 @@ func TestTakeEveryType(t *testing.T) {
 	}
 }
 
-// TestJoinModel: rows of batches that are joined, of any cut, are those of the whole, and a small cut keeps no memory
-// of what it was cut from.
+// TestJoinModel: joined rows of batches, for any cut, are those of the whole, and a small cut does not share memory
+// with its source.
 func TestJoinModel(t *testing.T) {
 	whole := everyBatch(90, 0.2, 4)
 	rng := rand.New(rand.NewPCG(5, 5))
@@ -164,7 +164,7 @@ func TestJoinModel(t *testing.T) {
 			t.Fatalf("rows %d to %d of %v: %v", from, to, cuts, err)
 		}
 		if want := whole.NewSlice(from, to); !array.RecordEqual(got, want) {
-			t.Fatalf("rows %d to %d of %v are others", from, to, cuts)
+			t.Fatalf("rows %d to %d of %v: got other rows", from, to, cuts)
 		}
 		releaseAll(batches)
 	}
@@ -192,13 +192,13 @@ func TestJoinModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		if shares := address(got) == address(whole); shares != c.shares {
-			t.Errorf("%d rows of 90 share the memory of all: %t, want %t", c.rows, shares, c.shares)
+			t.Errorf("%d rows of 90: got shared memory %t, want %t", c.rows, shares, c.shares)
 		}
 		got.Release()
 	}
 }
 
-// bigOf is a constant as an exact number.
+// bigOf returns a constant as an exact number.
 func bigOf(v any) *big.Float {
 	f := new(big.Float).SetPrec(200)
 	switch x := v.(type) {
@@ -210,7 +210,7 @@ func bigOf(v any) *big.Float {
 	return f.SetFloat64(v.(float64))
 }
 
-// edges builds a column of one type with the least, the greatest and some numbers between.
+// edges returns a column of one type with the minimum, the maximum and some numbers between.
 func edges(t *testing.T, dt arrow.DataType) (arrow.Array, []*big.Float) {
 	t.Helper()
 	var texts []string
@@ -244,7 +244,7 @@ func edges(t *testing.T, dt arrow.DataType) (arrow.Array, []*big.Float) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		switch dt.ID() { // what the column holds, not what the text says
+		switch dt.ID() { // the value in the column, not the text
 		case arrow.FLOAT32:
 			f, _ := n.Float32()
 			n.SetFloat64(float64(f))
@@ -258,8 +258,8 @@ func edges(t *testing.T, dt arrow.DataType) (arrow.Array, []*big.Float) {
 	return b.NewArray(), numbers
 }
 
-// TestComparisons compares columns of every type of number with constants of every type: numbers are not rounded to
-// each other's type, and those that a type does not hold are beside all that it does.
+// TestComparisons compares columns of every numeric type with constants of every type: no number is rounded, and
+// constants outside of a type are less or greater than all its values.
 func TestComparisons(t *testing.T) {
 	constants := []any{int64(0), int64(-1), int64(7), int64(math.MinInt64), int64(math.MaxInt64), int64(200),
 		int64(-200),
@@ -324,7 +324,7 @@ func TestComparisons(t *testing.T) {
 	}
 }
 
-// TestBadExpressions: what no frame can do is an error before anything runs.
+// TestBadExpressions: invalid expressions are an error before any task runs.
 func TestBadExpressions(t *testing.T) {
 	deep := Col("id").Eq(1)
 	for range maxExprDepth + 1 {
@@ -351,13 +351,13 @@ func TestBadExpressions(t *testing.T) {
 	twice := arrow.NewSchema([]arrow.Field{people.Field(0), people.Field(0)}, nil)
 	if err := Col("id").Eq(1).validate(twice); err == nil ||
 		!strings.Contains(err.Error(), `2 columns named "id"`) {
-		t.Errorf("a name of two columns: %v", err)
+		t.Errorf("name of two columns: got %v", err)
 	}
 }
 
 func second[T any](_ T, err error) error { return err }
 
-// TestCastTo: numbers of bytes at any address.
+// TestCastTo: bytes at any address as numbers.
 func TestCastTo(t *testing.T) {
 	b := memory.NewGoAllocator().Allocate(64)
 	for i := range b {
@@ -373,6 +373,6 @@ func TestCastTo(t *testing.T) {
 		}
 	}
 	if castTo[uint32](b[:3]) != nil {
-		t.Error("three bytes are a number")
+		t.Error("three bytes: got a number")
 	}
 }

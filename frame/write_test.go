@@ -19,7 +19,7 @@ import (
 	"go.millstream.dev/internal/testkit/leak"
 )
 
-// format is one way to write and read frames.
+// format is one format to write and read frames.
 type format struct {
 	ext   string
 	write func(f *Frame, ctx context.Context, dir string, opts WriteOptions) ([]string, error)
@@ -45,7 +45,7 @@ func eachFormat(t *testing.T, f func(t *testing.T, ctx context.Context, c *clien
 	}
 }
 
-// rowsFrame has rows 0 to rows in as many partitions.
+// rowsFrame returns rows 0 to rows in a number of partitions.
 func rowsFrame(t testing.TB, ctx context.Context, c *client.Client, rows, partitions int) *Frame {
 	t.Helper()
 	var batches []arrow.RecordBatch
@@ -59,7 +59,7 @@ func rowsFrame(t testing.TB, ctx context.Context, c *client.Client, rows, partit
 	return f
 }
 
-// wantRead wants a path to hold the rows 0 to rows.
+// wantRead fails the test unless a path has the rows 0 to rows.
 func wantRead(t *testing.T, ctx context.Context, c *client.Client, x format, path string, rows int) {
 	t.Helper()
 	f, err := x.read(ctx, c, path)
@@ -71,7 +71,8 @@ func wantRead(t *testing.T, ctx context.Context, c *client.Client, x format, pat
 	same(t, ctx, path, f, batchOf(0, rows))
 }
 
-// wantFiles wants a folder to have so many parts, the manifest, and the named files, and nothing hidden.
+// wantFiles fails the test unless a folder has the given number of parts, the manifest, and the named files, and
+// nothing hidden.
 func wantFiles(t *testing.T, dir string, x format, parts int, others ...string) {
 	t.Helper()
 	var got []string
@@ -87,11 +88,11 @@ func wantFiles(t *testing.T, dir string, x format, parts int, others ...string) 
 	slices.Sort(want)
 	slices.Sort(got)
 	if n != parts || !slices.Equal(got, want) {
-		t.Errorf("%s has %d parts and %q, want %d and %q", dir, n, got, parts, want)
+		t.Errorf("%s: got %d parts and %q, want %d and %q", dir, n, got, parts, want)
 	}
 }
 
-// A second result of another size takes the place of the first, if that is asked for, and never mixes with it.
+// With Overwrite a second result of another size replaces the first, and never mixes with it.
 func TestWriteTwice(t *testing.T) {
 	eachFormat(t, func(t *testing.T, ctx context.Context, c *client.Client, x format) {
 		dir := filepath.Join(t.TempDir(), "a", "b")
@@ -126,7 +127,7 @@ func TestWriteTwice(t *testing.T) {
 			wantRead(t, ctx, c, x, filepath.Join(dir, "part-*"+x.ext), n.rows)
 			wantFiles(t, dir, x, n.partitions, "notes.txt", "mine"+x.ext)
 		}
-		// A result of the other format is another result.
+		// A result of the other format is independent.
 		other := formats[0]
 		if other.ext == x.ext {
 			other = formats[1]
@@ -165,12 +166,12 @@ func TestWriteOverOldResult(t *testing.T) {
 	})
 }
 
-// testGate passes batches on when a file exists, and fails on partitions that begin with row 40. It ignores its
-// context, as a function that is busy does.
+// testGate returns batches when a file exists, and fails for partitions that begin with row 40. It ignores its context,
+// as a busy function does.
 var testGate = NewMapWith("test.gate", func(_ context.Context, b arrow.RecordBatch, gate string) (arrow.RecordBatch,
 	error) {
 	if id := b.Column(0).ValueStr(0); id == "40" {
-		return nil, errors.New("partition 40 is not liked")
+		return nil, errors.New("partition 40 rejected")
 	}
 	for {
 		if _, err := os.Stat(gate); err == nil {
@@ -181,14 +182,14 @@ var testGate = NewMapWith("test.gate", func(_ context.Context, b arrow.RecordBat
 	}
 })
 
-// A write that fails, or whose context ends, leaves the folder as it was, also when partitions end later.
+// A write that fails, or whose context ends, leaves the folder unchanged, also when partitions end later.
 func TestWriteFails(t *testing.T) {
 	eachFormat(t, func(t *testing.T, ctx context.Context, c *client.Client, x format) {
 		for _, tc := range []struct {
 			name string
-			rows int // 100: the second partition fails
+			rows int // with 80 or more the second partition fails
 			want string
-		}{{"a partition fails", 80, "not liked"}, {"context ends", 40, context.Canceled.Error()}} {
+		}{{"a partition fails", 80, "rejected"}, {"context ends", 40, context.Canceled.Error()}} {
 			t.Run(tc.name, func(t *testing.T) {
 				top := t.TempDir()
 				gate := filepath.Join(top, "gate")
@@ -199,7 +200,7 @@ func TestWriteFails(t *testing.T) {
 				for _, dir := range []string{old, filepath.Join(top, "fresh", "folder")} {
 					sub, cancel := context.WithCancel(ctx)
 					if tc.want == context.Canceled.Error() {
-						go func() { // in the middle: when the staging folder is there
+						go func() { // during the write: when the staging folder exists
 							for sub.Err() == nil {
 								if found, _ := filepath.Glob(filepath.Join(dir, ".millstream*")); len(found) > 0 {
 									cancel()
@@ -215,7 +216,7 @@ func TestWriteFails(t *testing.T) {
 					}
 				}
 				save(t, gate, nil)
-				_ = slow.Persist(ctx) // everything that was waiting has gone on
+				_ = slow.Persist(ctx) // all waiting tasks have ended
 				if _, err := os.Stat(filepath.Join(top, "fresh")); !errors.Is(err, os.ErrNotExist) {
 					t.Errorf("folder of a write that failed: %v, want none", err)
 				}
@@ -226,7 +227,7 @@ func TestWriteFails(t *testing.T) {
 	})
 }
 
-// Readers see one result or the other while they replace each other, or an error that says what to do.
+// While results replace each other readers see one of them, or an error that names the fix.
 func TestWriteUnderReaders(t *testing.T) {
 	eachFormat(t, func(t *testing.T, ctx context.Context, c *client.Client, x format) {
 		dir := filepath.Join(t.TempDir(), "result")
@@ -279,7 +280,7 @@ func TestWriteUnderReaders(t *testing.T) {
 	})
 }
 
-// Of several writes into one folder at once some fail, and what is there is the result of one.
+// Of several concurrent writes into one folder some fail, and the result is that of one.
 func TestWriteAtOnce(t *testing.T) {
 	eachFormat(t, func(t *testing.T, ctx context.Context, c *client.Client, x format) {
 		for _, overwrite := range []bool{false, true} {
@@ -308,7 +309,7 @@ func TestWriteAtOnce(t *testing.T) {
 				t.Errorf("overwrite %v: %d rows, want those of one of %v", overwrite, got, rows)
 			}
 			f.Release()
-			// The next write leaves nothing but its own.
+			// The next write leaves only its own files.
 			must[[]string](t)(x.write(rowsFrame(t, ctx, c, 5, 1), ctx, dir, WriteOptions{Overwrite: true}))
 			wantRead(t, ctx, c, x, dir, 5)
 			wantFiles(t, dir, x, 1)

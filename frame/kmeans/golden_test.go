@@ -16,7 +16,7 @@ import (
 	"go.millstream.dev/internal/device/kernels/lloyd"
 )
 
-// golden is what scikit-learn found: see testdata/make_golden.py.
+// golden is a result of scikit-learn, see testdata/make_golden.py.
 type golden struct {
 	Name     string
 	DType    string
@@ -61,7 +61,7 @@ func (g *golden) options() Options {
 	return o
 }
 
-// batches is the data in n partitions.
+// batches returns the data in n partitions.
 func (g *golden) batches(n int) []arrow.RecordBatch {
 	var fields []arrow.Field
 	t := arrow.DataType(arrow.PrimitiveTypes.Float64)
@@ -91,7 +91,7 @@ func (g *golden) batches(n int) []arrow.RecordBatch {
 	return out
 }
 
-// check compares a fit with scikit-learn's.
+// check compares a fit with that of scikit-learn.
 func (g *golden) check(t *testing.T, what string, centers [][]float64, labels []int32, inertia float64,
 	iterations int) {
 	t.Helper()
@@ -124,10 +124,10 @@ func (g *golden) check(t *testing.T, what string, centers [][]float64, labels []
 	}
 }
 
-// together is a world of goroutines: a sum is there when all have brought theirs.
+// together is a world of goroutines: a sum is complete when all ranks have added theirs.
 type together struct {
 	n    int
-	mu   sync.Mutex // owns all below
+	mu   sync.Mutex // guards the fields below
 	come []chan [][]float64
 	sent [][]float64
 }
@@ -139,14 +139,14 @@ type rankOf struct {
 
 func (w rankOf) rank() (int, int) { return w.r, w.n }
 
-// all returns what every rank has brought.
+// all returns the values of every rank.
 func (w rankOf) all(v []float64) [][]float64 {
 	w.mu.Lock()
 	c := make(chan [][]float64, 1)
 	w.come, w.sent = append(w.come, c), append(w.sent, append([]float64(nil), v...))
 	if len(w.come) == w.n {
 		for _, c := range w.come {
-			c <- w.sent // has room: one each
+			c <- w.sent // does not block: one for each rank
 		}
 		w.come, w.sent = nil, nil
 	}
@@ -218,8 +218,8 @@ func alongside(t *testing.T, g *golden, nranks, nparts, threads int) ([]result, 
 	return results, labels, nil
 }
 
-// The same labels, centers and inertia as scikit-learn, however the rows are spread over
-// partitions, ranks and threads.
+// The same labels, centers and inertia as scikit-learn, for any distribution of the rows over partitions, ranks and
+// threads.
 func TestGolden(t *testing.T) { checkGoldens(t, goldens(t)) }
 
 func checkGoldens(t *testing.T, all []golden) {
@@ -242,7 +242,7 @@ func checkGoldens(t *testing.T, all []golden) {
 	}
 }
 
-// A seed gives the initial centers that scikit-learn's kmeans_plusplus gives.
+// A seed gives the initial centers of scikit-learn's kmeans_plusplus.
 func TestPlusPlus(t *testing.T) {
 	for _, g := range goldens(t) {
 		if g.PlusPlus == nil {
@@ -272,7 +272,7 @@ func TestPlusPlus(t *testing.T) {
 	}
 }
 
-// wide is the case in double precision.
+// wide returns the case in double precision.
 func (g golden) wide() *golden {
 	g.DType = "float64"
 	return &g

@@ -55,14 +55,14 @@ func labelsOf(t *testing.T, ctx context.Context, f *frame.Frame) []int32 {
 	return out
 }
 
-// On a cluster, results are scikit-learn's too.
+// Results on a cluster are those of scikit-learn, too.
 func TestCluster(t *testing.T) {
 	for _, mode := range []cluster.Mode{cluster.Goroutines, cluster.Processes} {
 		t.Run(mode.String(), func(t *testing.T) {
 			ctx, c := connect(t, mode)
 			for _, g := range goldens(t) {
 				if mode == cluster.Processes && g.Name != "given centers, float32" && g.Name != "k-means++, seed 42" {
-					continue // the rest is the same
+					continue // the other cases are the same
 				}
 				f, err := frame.FromBatches(ctx, c, g.batches(3))
 				if err != nil {
@@ -80,7 +80,7 @@ func TestCluster(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if g.Name != "one iteration" && m.Converged { // else the centers have moved since
+				if g.Name != "one iteration" && m.Converged { // otherwise the centers have moved since
 					for i, l := range labelsOf(t, ctx, again) {
 						if l != g.Labels[i] {
 							t.Errorf("%s: predicted label %d of row %d, want %d", g.Name, l, i, g.Labels[i])
@@ -94,7 +94,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// floatsFrame has one column of numbers, one of text and one of integers.
+// floatsFrame returns a frame with one column of numbers, one of text and one of integers.
 func floatsFrame(t *testing.T, ctx context.Context, c *client.Client, values ...[]float64) *frame.Frame {
 	t.Helper()
 	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Float64, Nullable: true},
@@ -155,20 +155,20 @@ func TestErrors(t *testing.T) {
 		}
 		for _, text := range tc.text {
 			if !strings.Contains(err.Error(), text) {
-				t.Errorf("%s: %v says nothing of %q", tc.name, err, text)
+				t.Errorf("%s: got %v, want %q", tc.name, err, text)
 			}
 		}
 	}
-	// After all these errors it still works, with integers among the columns.
+	// After all these errors a fit succeeds, with integers among the columns.
 	m, err := Fit(ctx, plain, Options{K: 2, Columns: []string{"x", "n"}})
 	if err != nil || m.Rows != 5 || math.Abs(m.Inertia-2*(0.5+2)) > 1e-9 || !m.Converged {
 		t.Errorf("model %+v, %v", m, err)
 	}
 	if _, err := (&Model{Columns: x}).Predict(ctx, plain); err == nil || !strings.Contains(err.Error(), "no centers") {
-		t.Errorf("a model without centers: %v", err)
+		t.Errorf("model without centers: got %v", err)
 	}
 	if _, err := (&Model{Columns: x, Centres: [][]float64{{1, 2}}}).Predict(ctx, plain); err == nil ||
 		!strings.Contains(err.Error(), "2 coordinates") {
-		t.Errorf("a model that is not one: %v", err)
+		t.Errorf("invalid model: got %v", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"go.millstream.dev/internal/testkit/leak"
 )
 
-// matrixRows is a multiple of no number of partitions but the small ones.
+// matrixRows is a multiple of small numbers of partitions only.
 const matrixRows = 120
 
 var matrixSchema = arrow.NewSchema([]arrow.Field{
@@ -27,7 +27,7 @@ var matrixSchema = arrow.NewSchema([]arrow.Field{
 	{Name: "y", Type: arrow.PrimitiveTypes.Float64},
 }, nil)
 
-// matrixTable has three groups of points that lie far apart: row i is in group i%3.
+// matrixTable returns three groups of points that are far apart: row i is in group i%3.
 func matrixTable() arrow.Table {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, matrixSchema)
 	defer b.Release()
@@ -58,7 +58,7 @@ var matrixProject = frame.NewNative("test.matrix.project",
 
 var matrixProjected = arrow.NewSchema([]arrow.Field{matrixSchema.Field(2), matrixSchema.Field(0)}, nil)
 
-// matrixCase is one cluster, and the frames that are worked on there.
+// matrixCase is one cluster, and its frames.
 type matrixCase struct {
 	mode             cluster.Mode
 	workers, threads int
@@ -124,7 +124,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// matrixRun returns what is wrong with the results for a frame of n partitions.
+// matrixRun returns an error if the results for a frame of n partitions are wrong.
 func matrixRun(ctx context.Context, c *client.Client, n int) error {
 	table := matrixTable()
 	defer table.Release()

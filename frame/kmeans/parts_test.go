@@ -14,7 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// alone is a world of one rank, or the part of one of several that has all the rows.
+// alone is a world of one rank, or that of one of several ranks that has all rows.
 type alone struct{ at, of int }
 
 func (alone) sum(context.Context, []float64) error { return nil }
@@ -28,7 +28,7 @@ type model struct {
 	labels []int32
 	far    []far
 	seed   *modelSeeds
-	sums   []float64 // what a pass comes to
+	sums   []float64 // result of pass
 }
 
 func (m *model) partitions() []partition { return []partition{{0, len(m.rows)}} }
@@ -44,7 +44,7 @@ func (m *model) row(_ context.Context, _, row int, out []float64) (int32, error)
 
 func (m *model) seeds(context.Context, []float64, int) (seeds, error) { return m.seed, nil }
 
-// modelSeeds has its potentials and what is left with each candidate written down.
+// modelSeeds has predefined potentials, with and without each candidate.
 type modelSeeds struct {
 	pots, left []float64
 	kept       []int
@@ -62,8 +62,8 @@ func (s *modelSeeds) try(_ context.Context, _, left []float64) error { copy(left
 func (s *modelSeeds) keep(trial int)                                 { s.kept = append(s.kept, trial) }
 func (s *modelSeeds) close()                                         { s.closed++ }
 
-// An empty center gets the farthest row, which is taken away from its own center: sums and counts stay those of all
-// rows.
+// An empty center gets the farthest row, which is removed from its own center: the totals of sums and counts stay the
+// same.
 func TestRelocate(t *testing.T) {
 	rows := [][]float64{{0, 0}, {1, 0}, {10, 0}, {20, 5}}
 	for _, c := range []struct {
@@ -102,7 +102,7 @@ func TestRelocate(t *testing.T) {
 				c.wantSumsOfNew)
 		}
 	}
-	// The rows of a rank are minus the shift, and what the others have is theirs.
+	// The rows of a rank are minus the shift, and rows of other ranks are left to them.
 	m := &model{rows: rows, labels: []int32{0, 0, 0, 1}, far: []far{{400, 0, 3}, {7, 5, 1}}}
 	f := &fitter{w: alone{1, 2}, e: m, d: 2, shift: []float64{2, 1}}
 	sums, counts := make([]float64, 6), []float64{3, 1, 0}
@@ -114,7 +114,7 @@ func TestRelocate(t *testing.T) {
 
 func (m *model) pass(_ context.Context, _, _, all []float64) error { copy(all, m.sums); return nil }
 
-// A center that has no row and gets none goes where the center of the most rows is.
+// A center that has no row and gets none is moved to the center with the most rows.
 func TestEmptyCenters(t *testing.T) {
 	for _, c := range []struct {
 		sums []float64 // of three centers, then their counts and how many labels have changed
@@ -137,14 +137,14 @@ func TestEmptyCenters(t *testing.T) {
 	}
 }
 
-// The farthest rows are kept in order; of equally far ones those of the first partition and row.
+// The farthest rows are ordered; among equally far ones by partition and row.
 func TestAmong(t *testing.T) {
 	all := []far{{1, 0, 0}, {5, 0, 1}, {3, 0, 2}, {5, 1, 0}, {5, 0, 3}, {0, 2, 0}, {9, 3, 3}}
 	want := slices.Clone(all)
 	slices.SortFunc(want, byDistance)
 	if want[0] != (far{9, 3, 3}) || want[1] != (far{5, 0, 1}) || want[2] != (far{5, 0, 3}) || want[3] != (far{5, 1,
 		0}) {
-		t.Errorf("the order is %v", want)
+		t.Errorf("got order %v", want)
 	}
 	for n := 1; n <= len(all)+1; n++ {
 		for _, backward := range []bool{false, true} {
@@ -162,7 +162,7 @@ func TestAmong(t *testing.T) {
 	}
 }
 
-// Of the candidates of k-means++ the one that leaves the least is taken, the first of equal ones.
+// Among the candidates of k-means++ that with the lowest potential is kept, the first of equal ones.
 func TestPlusPlusTakesTheBest(t *testing.T) {
 	for _, c := range []struct {
 		left []float64
@@ -194,7 +194,7 @@ type badModel struct {
 
 func (m *badModel) bad(context.Context) (int, error) { return m.at, nil }
 
-// A sum that is not finite is the fault of a value, or of numbers whose squares are too large.
+// A sum that is not finite is caused by a value, or by numbers whose squares are too large.
 func TestFinite(t *testing.T) {
 	for _, c := range []struct {
 		sum  float64
@@ -213,13 +213,13 @@ func TestFinite(t *testing.T) {
 	}
 }
 
-// A candidate is the row at which the potential reaches a value, through the partitions that have any.
+// A candidate is the row at which the potential reaches a value, summed through the partitions.
 func TestCandidate(t *testing.T) {
 	rows := [][]float64{{10}, {11}, {12}, {13}}
 	for _, c := range []struct {
 		value float64
 		pots  []float64
-		want  float64 // 0: another rank has it
+		want  float64 // 0 if another rank has it
 	}{
 		{0, []float64{3}, 10}, {2, []float64{3}, 12}, {3, []float64{3}, 13}, {3.5, []float64{3, 0}, 13},
 		{4, []float64{3, 2}, 0}, {3, []float64{3, 2}, 13}, {1, []float64{0, 2}, 0},
@@ -232,7 +232,7 @@ func TestCandidate(t *testing.T) {
 	}
 }
 
-// The generator is numpy's: RandomState(seed).random_sample().
+// The generator is that of numpy: RandomState(seed).random_sample().
 func TestMT19937(t *testing.T) {
 	for seed, want := range map[uint32][]float64{
 		0:  {0.5488135039273248, 0.7151893663724195, 0.6027633760716439},
@@ -284,7 +284,7 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// Columns of every type of number are the same numbers to the kernels.
+// Columns of every numeric type are the same numbers to the kernels.
 func TestNumbers(t *testing.T) {
 	types := []arrow.DataType{arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Int16, arrow.PrimitiveTypes.Int32,
 		arrow.PrimitiveTypes.Int64,
@@ -315,7 +315,7 @@ func TestNumbers(t *testing.T) {
 	}
 	text := array.NewStringBuilder(memory.DefaultAllocator)
 	if _, err := numbers[float64](text.NewArray()); err == nil {
-		t.Error("a column of text has numbers")
+		t.Error("column of text: got no error")
 	}
 }
 

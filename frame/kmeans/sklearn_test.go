@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// scikit-learn itself, in this run, on data that the golden files do not have: the same labels, centers, iterations
-// and inertia. `make interop` runs it, with the Python of `scripts/setup sklearn`.
+// Compares with scikit-learn itself on data that the golden files do not have: the same labels, centers, iterations and
+// inertia. `make interop` runs it, with the Python of `scripts/setup sklearn`.
 func TestScikitLearn(t *testing.T) {
 	python := os.Getenv("MILLSTREAM_SKLEARN_PYTHON")
 	if python == "" {
@@ -29,7 +29,7 @@ func TestScikitLearn(t *testing.T) {
 		}
 		cases := parseGoldens(t, out)
 		if len(cases) == 0 {
-			t.Fatal("scikit-learn has nothing to say")
+			t.Fatal("got no results of scikit-learn")
 		}
 		t.Logf("seed %d: %d fits of scikit-learn", seed, len(cases))
 		checkGoldens(t, cases)

@@ -45,14 +45,14 @@ far = blobs(rng, 150, 2, 3, 0.5, middle=5000.0)
 least = 1e-9 if len(sys.argv) > 1 else 0
 lonely = numpy.concatenate([a[:60], [[90, 90, 90, 90]]])
 cases = [
-    case("given centres", a, 5, init=a[:5]),
-    case("given centres, float32", a, 5, dtype="float32", init=a[:5]),
+    case("given centers", a, 5, init=a[:5]),
+    case("given centers, float32", a, 5, dtype="float32", init=a[:5]),
     case("ten iterations without tolerance", b, 8, init=b[:8], max_iter=10, tol=0),
     case("until nothing changes", b, 3, init=b[5:8], tol=0),
     case("one iteration", b, 4, init=b[:4], max_iter=1, tol=0),
     case("one group", b, 1, init=b[:1]),
     case("far from the origin", far, 3, init=far[:3], tol=0),
-    case("a centre without rows", lonely, 3, init=numpy.array([a[0], a[1], [-500.0] * 4]), tol=least),
+    case("a center without rows", lonely, 3, init=numpy.array([a[0], a[1], [-500.0] * 4]), tol=least),
     case("k-means++, seed 0", a, 5, seed=0),
     case("k-means++, seed 42", b, 7, seed=42),
     case("k-means++, seed 123456, float32", a, 6, dtype="float32", seed=123456),
