@@ -8,16 +8,16 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// future is a key that a client wants.
+// future is a key that a client holds.
 type future struct {
 	n       *node
-	sub     int // of which submission
+	sub     int // index of its submission
 	done    bool
 	erred   bool
-	checked bool // its value, or its error, is what it must be
+	checked bool // value or error verified
 }
 
-// client submits graphs, checks what comes of them, and lets go.
+// client submits graphs, checks their results, and releases them.
 type client struct {
 	w        *world
 	name     string
@@ -26,8 +26,8 @@ type client struct {
 	online   bool
 	subs     []submission
 	futures  map[taskid.Key]*future
-	order    []*future // in the order of submission; released ones are taken out
-	left     int       // graphs yet to be submitted
+	order    []*future // in order of submission; released ones are removed
+	left     int       // number of graphs yet to be submitted
 	released []taskid.Key
 }
 
@@ -36,7 +36,7 @@ func (w *world) newClient(i int) *client {
 		left: w.cfg.Graphs}
 	c.connect()
 	w.clock.after(time.Duration(w.rnd.IntN(1000))*time.Millisecond, c.submitNext)
-	c.look()
+	c.poll()
 	return c
 }
 
@@ -63,12 +63,12 @@ func (c *client) connect() {
 	}
 }
 
-// reattach tells a scheduler that has come back what the client wants and what it does not: what was under
-// way when the scheduler died is lost.
+// reattach sends a restarted scheduler the keys that the client holds and those that it has released: messages in
+// flight when the scheduler was killed are lost.
 func (c *client) reattach() {
 	var keys []taskid.Key
 	for _, f := range c.order {
-		f.done = f.done && f.erred // values may be gone
+		f.done = f.done && f.erred // values may be lost
 		keys = append(keys, f.n.key)
 	}
 	if len(c.released) > 0 {
@@ -80,7 +80,7 @@ func (c *client) reattach() {
 	}
 }
 
-// cut ends the stream: the scheduler has died.
+// cut closes the stream after the scheduler was killed.
 func (c *client) cut() {
 	if !c.online {
 		return
@@ -97,7 +97,7 @@ func (c *client) send(m any) {
 	}
 }
 
-// submitNext submits a graph; some of its tasks may need results of earlier ones that are still wanted.
+// submitNext submits a graph; some of its tasks may depend on earlier results that are still held.
 func (c *client) submitNext() {
 	if c.w.over || c.left == 0 {
 		return
@@ -129,8 +129,8 @@ func (c *client) submit(s submission) {
 	c.send(&sched.UpdateGraph{Graph: s.graph(), Keys: keysOf(s.wanted), FIFOTimeout: 100 * time.Millisecond})
 }
 
-// again submits what a future needs once more: the scheduler does not know it, or has cancelled it.
-func (c *client) again(f *future) {
+// resubmit submits the dependencies of a future again: the scheduler has lost or canceled it.
+func (c *client) resubmit(f *future) {
 	s := submission{wanted: []*node{f.n}}.closure()
 	c.w.report.Resubmitted++
 	f.done, f.erred, f.checked = false, false, false
@@ -154,7 +154,7 @@ func (c *client) receive(m any) {
 		switch msg.kind {
 		case sched.KeyInMemory:
 			if f.n.fails {
-				c.w.fail("%s is in memory, but it or an input always fails", k)
+				c.w.fail("%s is in memory, although the task or an input always fails", k)
 			}
 			f.done, f.erred = true, false
 		case sched.KeyErred:
@@ -163,11 +163,11 @@ func (c *client) receive(m any) {
 			f.done, f.erred = false, false
 		case sched.CancelledKeys:
 			if !f.n.cancelled && c.w.head.life == 1 {
-				c.w.fail("%s was cancelled, but nobody has cancelled anything that it needs", k)
+				c.w.fail("%s was canceled, although no client has canceled it or a dependency", k)
 			}
-			c.again(f)
+			c.resubmit(f)
 		default:
-			c.w.fail("a message to a client of kind %v", msg.kind)
+			c.w.fail("unknown message to a client: kind %v", msg.kind)
 		}
 	}
 }
@@ -177,16 +177,16 @@ func (c *client) erred(f *future, why *sched.Failure) {
 	case f.n.fails && why.Kind == sched.TaskFailed:
 		f.done, f.erred, f.checked = true, true, true
 	case why.Kind == sched.KilledWorker:
-		// Too many workers died under it: the user tries again.
+		// Too many workers were lost while they ran it: the user retries.
 		c.w.report.KilledWorker++
 		c.send(&sched.Retry{Keys: []taskid.Key{why.Key}})
 	default:
-		c.w.fail("%s erred, which it must not: %v (%d, blame %s)", f.n.key, why, why.Kind, why.Key)
+		c.w.fail("%s: got error %v (kind %d, caused by %s), want none", f.n.key, why, why.Kind, why.Key)
 	}
 }
 
-// look checks values that have come and releases some of what is checked, from time to time.
-func (c *client) look() {
+// poll checks received values and releases some of them, periodically.
+func (c *client) poll() {
 	if c.w.over {
 		return
 	}
@@ -210,7 +210,7 @@ func (c *client) look() {
 		c.released = append(c.released, gone...)
 		c.send(&sched.ClientReleases{Keys: gone})
 	}
-	c.w.clock.after(250*time.Millisecond, c.look)
+	c.w.clock.after(250*time.Millisecond, c.poll)
 }
 
 // check fetches a value from a worker that holds it.
@@ -220,7 +220,7 @@ func (c *client) check(f *future) {
 	}
 	t := c.w.head.s.Task(f.n.key)
 	if t == nil {
-		return // cancelled or lost: a message about it is on its way
+		return // canceled or lost: a message about it is in flight
 	}
 	for i := range t.NumHolders() {
 		p := c.w.byAddress(t.Holder(i).Address())
@@ -229,17 +229,17 @@ func (c *client) check(f *future) {
 		}
 		v, ok := p.store[f.n.key]
 		if !ok {
-			continue // it is about to tell the scheduler
+			continue // its report to the scheduler is in flight
 		}
 		if v != f.n.value {
-			c.w.fail("%s has the value %x on %s, it must have %x", f.n.key, v, p.name, f.n.value)
+			c.w.fail("%s on %s: got value %x, want %x", f.n.key, p.name, v, f.n.value)
 		}
 		f.checked = true
 		return
 	}
 }
 
-// cancel takes back a key of one future.
+// cancel cancels the key of one future.
 func (c *client) cancel() {
 	if !c.online || len(c.order) == 0 {
 		return
@@ -261,5 +261,5 @@ func markCancelled(n *node) {
 	}
 }
 
-// quiet tells that the client has all that it ever wanted.
-func (c *client) quiet() bool { return c.left == 0 && len(c.order) == 0 }
+// finished reports whether the client has submitted, checked and released everything.
+func (c *client) finished() bool { return c.left == 0 && len(c.order) == 0 }

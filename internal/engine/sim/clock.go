@@ -2,13 +2,13 @@ package sim
 
 import "time"
 
-// epoch is when every simulation begins.
+// epoch is the start of every simulation.
 var epoch = time.Unix(1_750_000_000, 0).UTC()
 
-// firer is something that happens at a time.
+// firer is called at a time.
 type firer interface{ fire() }
 
-// funcFirer makes a function one: for what is rare.
+// funcFirer implements firer with a function, for rare cases.
 type funcFirer func()
 
 func (f funcFirer) fire() { f() }
@@ -21,8 +21,8 @@ type item struct {
 
 func (a item) before(b item) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
 
-// clock is virtual time: a heap of what is to come. What is due at the same time happens in the order in
-// which it was asked for.
+// clock is virtual time: a heap of scheduled calls. Calls at the same time happen in the order in which they were
+// scheduled.
 type clock struct {
 	now   int64
 	seq   uint64
@@ -31,7 +31,7 @@ type clock struct {
 
 func (c *clock) time() time.Time { return epoch.Add(time.Duration(c.now)) }
 
-// at asks for f at a time; the past is now.
+// at schedules f at a time, at the earliest now.
 func (c *clock) at(at int64, f firer) {
 	c.seq++
 	c.push(item{max(at, c.now), c.seq, f})
@@ -39,7 +39,7 @@ func (c *clock) at(at int64, f firer) {
 
 func (c *clock) after(d time.Duration, f func()) { c.at(c.now+int64(d), funcFirer(f)) }
 
-// step lets the next thing happen; false if there is none.
+// step makes the next call; it reports false if there is none.
 func (c *clock) step() bool {
 	if len(c.items) == 0 {
 		return false

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Things happen in the order of their times, and of their asking when these are equal.
+// Calls happen in the order of their times, and of scheduling when these are equal.
 func TestClock(t *testing.T) {
 	var c clock
 	r := rand.New(rand.NewPCG(1, 1))
@@ -16,7 +16,7 @@ func TestClock(t *testing.T) {
 		c.at(at, funcFirer(func() {
 			happened++
 			if c.now != at || at < lastAt || at == lastAt && n < lastN {
-				t.Fatalf("number %d of time %d happened at %d, after number %d of time %d", n, at, c.now, lastN, lastAt)
+				t.Fatalf("number %d of time %d: called at %d, after number %d of time %d", n, at, c.now, lastN, lastAt)
 			}
 			lastAt, lastN = at, n
 		}))
@@ -24,15 +24,15 @@ func TestClock(t *testing.T) {
 	for c.step() {
 	}
 	if happened != 1000 {
-		t.Fatalf("%d things happened", happened)
+		t.Fatalf("calls: got %d, want 1000", happened)
 	}
 	past := false
 	c.at(0, funcFirer(func() { past = true }))
 	if !c.step() || !past || c.now != lastAt {
-		t.Fatalf("what is asked for in the past does not happen now: %v at %d", past, c.now)
+		t.Fatalf("call in the past: got %v at %d, want it now", past, c.now)
 	}
 	if c.step() {
-		t.Fatal("something happened out of nothing")
+		t.Fatal("step of an empty clock: got true, want false")
 	}
 }
 
@@ -40,7 +40,7 @@ func testWorld() *world {
 	return &world{rnd: rand.New(rand.NewPCG(3, 3)), cfg: Config{Latency: time.Millisecond}}
 }
 
-// Messages of a link arrive in order; those of two links do not wait for each other.
+// Messages of a link arrive in order; those of two links are independent.
 func TestLinkOrder(t *testing.T) {
 	w := testWorld()
 	var got [2][]int
@@ -62,26 +62,26 @@ func TestLinkOrder(t *testing.T) {
 	}
 	for i := range got {
 		if len(got[i]) != 3000 {
-			t.Fatalf("%d messages", len(got[i]))
+			t.Fatalf("messages: got %d, want 3000", len(got[i]))
 		}
 		for n, m := range got[i] {
 			if n != m {
-				t.Fatalf("link %d: message %d where %d was due", i, m, n)
+				t.Fatalf("link %d: got message %d, want %d", i, m, n)
 			}
 		}
 	}
 	if !mixed {
-		t.Error("no message of the second link has overtaken one of the first")
+		t.Error("second link: no message has overtaken one of the first")
 	}
 }
 
-// A sender that dies loses a part of what is under way, from the end; then comes eof.
+// A sender that crashes loses a part of the messages in flight, from the end; eof follows.
 func TestLinkEnd(t *testing.T) {
 	for range 50 {
 		w := testWorld()
 		var got []any
 		l := w.newLink(nil, func(m any) {
-			if _, lost := m.(nothing); !lost {
+			if _, lost := m.(lostMessage); !lost {
 				got = append(got, m)
 			}
 		})
@@ -93,20 +93,20 @@ func TestLinkEnd(t *testing.T) {
 		for w.clock.step() {
 		}
 		if len(got) == 0 || got[len(got)-1] != (eof{}) {
-			t.Fatalf("%v does not end with eof", got)
+			t.Fatalf("messages: got %v, want eof at the end", got)
 		}
 		for n, m := range got[:len(got)-1] {
 			if m != n {
-				t.Fatalf("%v", got)
+				t.Fatalf("messages: got %v", got)
 			}
 		}
 		if w.clock.now < int64(time.Second) {
-			t.Fatalf("eof came at %v", time.Duration(w.clock.now))
+			t.Fatalf("eof: got at %v, want after 1s", time.Duration(w.clock.now))
 		}
 	}
 }
 
-// What is behind a partition arrives when that ends; a frozen receiver gets all when it thaws, in order.
+// Messages behind a partition arrive when it ends; a frozen receiver receives all in order when it resumes.
 func TestLinkBlockAndFreeze(t *testing.T) {
 	w := testWorld()
 	p := &proc{w: w, frozen: int64(5 * time.Second)}
@@ -123,16 +123,16 @@ func TestLinkBlockAndFreeze(t *testing.T) {
 	for w.clock.step() {
 	}
 	if len(got) != 3 || got[0] != 0 || got[1] != 1 || got[2] != 2 {
-		t.Fatalf("%v", got)
+		t.Fatalf("messages: got %v, want 0 1 2", got)
 	}
 	if at[0] < 5*time.Second || at[0] > 6*time.Second || at[1] < 7*time.Second {
-		t.Fatalf("%v", at)
+		t.Fatalf("arrival: got %v", at)
 	}
 	l.send(3)
 	l.drop()
 	for w.clock.step() {
 	}
 	if len(got) != 3 {
-		t.Fatal("a dropped link delivered")
+		t.Fatal("dropped link: got a message")
 	}
 }

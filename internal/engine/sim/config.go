@@ -6,79 +6,78 @@ import (
 	"time"
 )
 
-// Config is one simulation. Random fills it from a seed.
+// Config configures one simulation. Random fills it from a seed.
 type Config struct {
-	// Seed of everything that is random: the same Config gives the same run.
+	// Seed is the seed of all random numbers: the same Config gives the same run.
 	Seed uint64
-	// Workers, and the Threads of each.
+	// Workers is the number of workers, and Threads the number of threads of each.
 	Workers, Threads int
-	// Clients, and how many Graphs of about Nodes tasks each of them submits.
+	// Clients is the number of clients, each of which submits Graphs graphs of about Nodes tasks.
 	Clients, Graphs, Nodes int
-	// Tasks says what they are like.
+	// Tasks specifies the properties of tasks.
 	Tasks Tasks
-	// Faults says what goes wrong.
+	// Faults specifies the faults.
 	Faults Faults
 	// Validate checks every invariant of both state machines after each event.
 	Validate bool
-	// Latency is the mean time of a message on its way.
+	// Latency is the mean delay of a message.
 	Latency time.Duration
-	// Bandwidth of transfers between workers in bytes per second.
+	// Bandwidth is that of transfers between workers in bytes per second.
 	Bandwidth float64
-	// NoStealing and Saturation are the scheduler's.
+	// NoStealing and Saturation are settings of the scheduler.
 	NoStealing bool
 	Saturation float64
-	// Trace, if not nil, gets a line for everything that happens.
+	// Trace, if not nil, receives a line for each event.
 	Trace io.Writer
 
-	graph func(w *world, i int) submission // another graph than a random one
-	cpu   func() time.Duration             // for the cost of Apply; nil: the time that passes
+	graph func(w *world, i int) submission // replaces random graphs
+	cpu   func() time.Duration             // measures the cost of Apply; nil: wall time
 }
 
-// Tasks says what the tasks of a simulation are like. Fractions are of all tasks.
+// Tasks specifies the properties of the tasks of a simulation. Fractions are of all tasks.
 type Tasks struct {
-	// Duration and Size of the result: means of an exponential distribution.
+	// Duration and Size of the result are means of an exponential distribution.
 	Duration time.Duration
 	Size     int64
 	// Flaky tasks fail a few times, and have as many retries; Hopeless ones always fail.
 	Flaky, Hopeless float64
-	// Secede and Reschedule: tasks that leave the threads, and that give themselves back once.
+	// Secede is the fraction of tasks that leave the thread pool, Reschedule of those that reschedule themselves once.
 	Secede, Reschedule float64
-	// Resource, Restrict and Priority: tasks with these annotations.
+	// Resource, Restrict and Priority are the fractions of tasks with these annotations.
 	Resource, Restrict, Priority float64
 }
 
-// Faults says what goes wrong until the time Until: each is a mean number of times per second of virtual
-// time, for the whole cluster. After Until everything heals.
+// Faults specifies the faults until the time Until: each is a mean number of times per second of virtual time, for the
+// whole cluster. After Until there are no more faults.
 type Faults struct {
 	Until time.Duration
-	// Kill of a worker, which may come back under its name; half of the kills are noticed only because
-	// heartbeats stop.
+	// Kill kills a worker, which may restart under its name; half of the kills are detected only by missing heartbeats.
 	Kill float64
-	// Break of a worker's stream: both ends live.
+	// Break closes a worker's stream: both ends keep running.
 	Break float64
-	// Partition of a worker from scheduler, peers or both, for up to PartitionFor.
+	// Partition separates a worker from scheduler, peers or both, for up to PartitionFor.
 	Partition    float64
 	PartitionFor time.Duration
-	// Freeze of a worker for up to FreezeFor (SIGSTOP).
+	// Freeze stops a worker for up to FreezeFor (SIGSTOP).
 	Freeze    float64
 	FreezeFor time.Duration
 	// Slow makes a worker slow for a while, Pause makes it pause.
 	Slow, Pause float64
-	// LoseHeartbeats of a worker for longer than the scheduler waits.
+	// LoseHeartbeats drops the heartbeats of a worker for longer than the scheduler waits.
 	LoseHeartbeats float64
 	// Stall delays all messages of one link for up to PartitionFor: others overtake them.
 	Stall float64
-	// RestartScheduler kills the scheduler, which comes back from its journal.
+	// RestartScheduler kills the scheduler, which restarts from its journal.
 	RestartScheduler float64
-	// Retire, Replicate and Rebalance are no faults, but what administrators do meanwhile.
+	// Retire, Replicate and Rebalance are not faults, but concurrent requests of administrators.
 	Retire, Replicate, Rebalance float64
-	// Cancel of a wanted key by a client.
+	// Cancel cancels a key of a client.
 	Cancel float64
-	// Busy is the fraction of transfers that a peer refuses for now.
+	// Busy is the fraction of transfers that a peer rejects temporarily.
 	Busy float64
 }
 
-// Random is the simulation of a seed: its size, its tasks and its faults.
+// Random returns the simulation of a seed: its size, its tasks and its faults.
 func Random(seed uint64) Config {
 	r := rand.New(rand.NewPCG(seed, 0xC0FF1E))
 	c := Config{
@@ -97,7 +96,7 @@ func Random(seed uint64) Config {
 	case 1:
 		c.Saturation = 1
 	}
-	// Each kind of trouble is there in some of the seeds, so that most seeds mix a few.
+	// Each kind of fault occurs in some of the seeds, so that most seeds mix a few.
 	some := func(p float64) float64 {
 		if r.IntN(3) > 0 {
 			return 0

@@ -11,9 +11,9 @@ import (
 
 var started = time.Now()
 
-// describe is an event as a line of a trace.
+// describe returns an event as a line of a trace.
 func describe(ev any) string {
-	switch ev := ev.(type) { // those with pointers, which differ from run to run
+	switch ev := ev.(type) { // events with pointers, which differ between runs
 	case *sched.UpdateGraph:
 		return fmt.Sprintf("UpdateGraph{%d nodes, %d wanted, of client %d}", len(ev.Graph.Nodes), len(ev.Keys),
 			ev.Client)

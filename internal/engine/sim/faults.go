@@ -6,7 +6,7 @@ import (
 	sched "go.millstream.dev/internal/engine/scheduler/state"
 )
 
-// faulty tells that the time of faults is not over.
+// faulty reports whether the time of faults is not over.
 func (w *world) faulty() bool { return w.clock.now < int64(w.cfg.Faults.Until) }
 
 // poisson calls f at random times, rate times per second, until the time of faults is over.
@@ -26,8 +26,8 @@ func (w *world) poisson(rate float64, f func()) {
 	})
 }
 
-// someone is a random worker that lives.
-func (w *world) someone() *proc {
+// randomProc returns a random running worker.
+func (w *world) randomProc() *proc {
 	p := w.procs[w.rnd.IntN(len(w.procs))]
 	if !p.alive {
 		return nil
@@ -39,7 +39,7 @@ func (w *world) upTo(d time.Duration) time.Duration {
 	return time.Duration(w.rnd.Int64N(int64(d) + 1))
 }
 
-// revive brings a worker back after a time.
+// revive restarts a worker after a time.
 func (w *world) revive(p *proc, after time.Duration) {
 	life := p.life
 	w.clock.after(after, func() {
@@ -49,19 +49,19 @@ func (w *world) revive(p *proc, after time.Duration) {
 	})
 }
 
-// startFaults lets things go wrong.
+// startFaults starts the faults.
 func (w *world) startFaults() {
 	f := &w.cfg.Faults
 	on := func(rate float64, what func(p *proc)) {
 		w.poisson(rate, func() {
-			if p := w.someone(); p != nil {
+			if p := w.randomProc(); p != nil {
 				what(p)
 			}
 		})
 	}
 	on(f.Kill, func(p *proc) {
 		w.report.Kills++
-		p.die(w.rnd.IntN(2) == 0)
+		p.crash(w.rnd.IntN(2) == 0)
 		w.revive(p, w.upTo(5*time.Second))
 	})
 	on(f.Break, func(p *proc) {
@@ -70,7 +70,7 @@ func (w *world) startFaults() {
 		}
 		w.trace("the stream of %s breaks", p.name)
 		w.report.Breaks++
-		// Each end notices at a time of its own; what was under way is lost.
+		// Each end detects it at a different time; messages in flight are lost.
 		c := p.conn
 		c.up.end(true, w.upTo(2*time.Second))
 		c.beat.end(true, w.upTo(2*time.Second))
@@ -121,7 +121,7 @@ func (w *world) startFaults() {
 		w.head.kill()
 		w.clock.after(w.upTo(5*time.Second), func() {
 			if !w.over {
-				w.trace("scheduler starts again")
+				w.trace("scheduler restarts")
 				w.head.start()
 			}
 		})
@@ -130,7 +130,7 @@ func (w *world) startFaults() {
 	w.startRequests()
 }
 
-// partition cuts a worker off from the scheduler, from its peers or from both.
+// partition disconnects a worker from the scheduler, from its peers or from both.
 func (w *world) partition(p *proc) {
 	until := w.clock.now + int64(w.upTo(w.cfg.Faults.PartitionFor))
 	whom := w.rnd.IntN(3)
@@ -149,11 +149,11 @@ func (w *world) partition(p *proc) {
 	}
 }
 
-// startRequests are what administrators do.
+// startRequests starts the requests of administrators.
 func (w *world) startRequests() {
 	f, h := &w.cfg.Faults, w.head
 	w.poisson(f.Retire, func() {
-		if p := w.someone(); h.up && p != nil && p.conn != nil && p.conn.id != sched.NoWorker {
+		if p := w.randomProc(); h.up && p != nil && p.conn != nil && p.conn.id != sched.NoWorker {
 			id := p.conn.id
 			h.ask("retire "+p.name, func(n uint64) sched.Event {
 				return &sched.RetireWorkers{Request: n, Workers: []sched.WorkerID{id}, Close: true,

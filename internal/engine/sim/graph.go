@@ -9,26 +9,26 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// node is a task as the simulation knows it: the truth that results are compared with.
+// node is a task of the simulation, with the expected result.
 type node struct {
 	id   int32
 	key  taskid.Key
 	deps []*node
-	spec [12]byte // id and seed: what travels to the worker
+	spec [12]byte // ID and seed, sent to the worker
 
-	duration  time.Duration
-	size      int64
-	failures  int  // so many runs fail before one succeeds
-	hopeless  bool // every run fails
-	secede    bool // leaves the threads while it runs
-	give      bool // gives itself back once
-	notes     *sched.Annotations
-	value     uint64 // what a run must give
-	fails     bool   // it or something that it needs is hopeless
-	attempts  int    // failed runs so far
-	gave      bool
-	cancelled bool // somebody has cancelled it or something that it needs
-	dependent []*node
+	duration    time.Duration
+	size        int64
+	failures    int  // number of runs that fail before one succeeds
+	hopeless    bool // every run fails
+	secede      bool // leaves the thread pool while it runs
+	resched     bool // reschedules itself once
+	notes       *sched.Annotations
+	value       uint64 // expected result
+	fails       bool   // the task or a dependency is hopeless
+	attempts    int    // failed runs so far
+	rescheduled bool
+	cancelled   bool // the task or a dependency was canceled
+	dependent   []*node
 }
 
 // mix is a hash step (splitmix64).
@@ -39,7 +39,7 @@ func mix(h, v uint64) uint64 {
 	return h ^ h>>31
 }
 
-// result is what a run gives: a hash of the spec and of the values of the dependencies in order.
+// result returns the result of a run: a hash of the spec and of the values of the dependencies in order.
 func result(spec []byte, deps func(i int) uint64, n int) uint64 {
 	h := mix(binary.LittleEndian.Uint64(spec[4:]), uint64(n))
 	for i := range n {
@@ -48,7 +48,7 @@ func result(spec []byte, deps func(i int) uint64, n int) uint64 {
 	return h
 }
 
-// add makes a node; its dependencies are there already.
+// add creates a node; its dependencies exist already.
 func (w *world) add(key taskid.Key, deps []*node) *node {
 	n := &node{id: int32(len(w.nodes)), key: key, deps: deps}
 	binary.LittleEndian.PutUint32(n.spec[:], uint32(n.id))
@@ -69,12 +69,12 @@ type submission struct {
 	wanted []*node
 }
 
-// randomGraph makes a graph of n nodes that may also depend on known ones.
+// randomGraph returns a graph of n nodes that may also depend on known ones.
 func (w *world) randomGraph(name string, n int, known []*node) submission {
 	r, f := w.rnd, &w.cfg.Tasks
 	var s submission
 	width := 1 + r.IntN(max(n/2, 1))
-	// Dask groups tasks by the name before the last dash: a few prefixes per graph, as real ones have.
+	// Dask groups tasks by the name before the last dash: a few prefixes per graph, as in real graphs.
 	for i := range n {
 		var deps []*node
 		if i > 0 && r.IntN(5) > 0 {
@@ -98,7 +98,7 @@ func (w *world) randomGraph(name string, n int, known []*node) submission {
 		s.nodes = append(s.nodes, x)
 	}
 	for i, x := range s.nodes {
-		// All that nothing in the graph needs are wanted, and some others.
+		// All nodes without dependents in the graph are requested, and some others.
 		if len(x.dependent) == 0 || r.IntN(10) == 0 || i == n-1 {
 			s.wanted = append(s.wanted, x)
 		}
@@ -106,7 +106,7 @@ func (w *world) randomGraph(name string, n int, known []*node) submission {
 	return s
 }
 
-// behave gives a node its oddities.
+// behave sets random properties of a node.
 func (w *world) behave(x *node) {
 	r, f := w.rnd, &w.cfg.Tasks
 	notes := &sched.Annotations{}
@@ -121,7 +121,7 @@ func (w *world) behave(x *node) {
 	case p < f.Flaky+f.Hopeless+f.Secede:
 		x.secede = true
 	case p < f.Flaky+f.Hopeless+f.Secede+f.Reschedule:
-		x.give = true
+		x.resched = true
 	}
 	if r.Float64() < f.Resource {
 		notes.Resources = []sched.Resource{{Name: "R", Amount: 1}}
@@ -150,7 +150,7 @@ func contains(list []*node, n *node) bool {
 	return false
 }
 
-// graph is a submission as the scheduler takes it.
+// graph returns a submission in the form of the scheduler.
 func (s submission) graph() *sched.Graph {
 	g := &sched.Graph{Nodes: make([]sched.Node, len(s.nodes))}
 	index := make(map[*node]int32, len(s.nodes))
@@ -171,8 +171,8 @@ func (s submission) graph() *sched.Graph {
 	return g
 }
 
-// closure is a submission with everything that its wanted nodes need: what a client submits again when
-// the scheduler has lost it.
+// closure returns a submission with all dependencies of its requested nodes, which a client submits again when the
+// scheduler has lost it.
 func (s submission) closure() submission {
 	seen := map[*node]bool{}
 	var all []*node

@@ -19,9 +19,9 @@ const (
 // Messages that are not events of a state machine.
 type (
 	register   struct{ p *proc }                // worker → scheduler, first message of a stream
-	registered struct{ ok bool }                // and the answer
-	heartbeat  struct{ executing []taskid.Key } // worker → scheduler, on a connection of its own
-	missing    struct{}                         // scheduler → worker: a heartbeat of an unknown worker
+	registered struct{ ok bool }                // and the reply
+	heartbeat  struct{ executing []taskid.Key } // worker → scheduler, on another connection
+	missing    struct{}                         // scheduler → worker: reply to a heartbeat of an unknown worker
 	statusIs   struct{ status sched.WorkerStatus }
 	closeOrder struct{ reason string }
 	hello      struct{ c *client } // client → scheduler, first message of a stream
@@ -35,7 +35,7 @@ type (
 // conn is a stream between the scheduler and a worker, with the connection of its heartbeats.
 type conn struct {
 	p          *proc
-	life       int // of the process that made it
+	life       int // of the process that opened it
 	up, down   *link
 	beat       *link // heartbeats
 	beatAnswer *link
@@ -44,7 +44,7 @@ type conn struct {
 	graceful   bool
 }
 
-// head is the scheduler's process: what its server does around the state.
+// head is the scheduler's process: the simulated server around the state.
 type head struct {
 	w       *world
 	s       *sched.State
@@ -57,15 +57,15 @@ type head struct {
 	open    []*conn
 	journal []record
 	request uint64
-	waiting map[uint64]string // requests that have no answer yet
+	waiting map[uint64]string // requests without a reply
 	cpu     time.Duration     // in Apply
 	events  uint64
 }
 
-// record is what survives the scheduler.
+// record is a record of the journal.
 type record struct {
 	client string
-	ev     sched.Event // *UpdateGraph, *ClientDesires, *ClientReleases, *CancelKeys; nil: the client came
+	ev     sched.Event // *UpdateGraph, *ClientDesires, *ClientReleases, *CancelKeys; nil: client registered
 }
 
 func newHead(w *world) *head {
@@ -122,7 +122,7 @@ func (h *head) replay(r record) {
 	}
 }
 
-// kill ends the scheduler: all its connections break, what it knew and did not write is gone.
+// kill kills the scheduler: all its connections break, and all state but the journal is lost.
 func (h *head) kill() {
 	h.w.trace("scheduler killed")
 	h.up = false
@@ -152,7 +152,7 @@ func (h *head) tick(life int) {
 	h.w.clock.after(tickEvery, func() { h.tick(life) })
 }
 
-// apply hands an event to the state and does what it says.
+// apply applies an event to the state and carries out its actions.
 func (h *head) apply(ev sched.Event) {
 	if h.w.tracing {
 		h.w.trace("scheduler <- %s", describe(ev))
@@ -167,7 +167,7 @@ func (h *head) apply(ev sched.Event) {
 	}
 }
 
-// do carries one action out: it becomes a message.
+// do carries out one action as a message.
 func (h *head) do(a *sched.Action) {
 	switch a.Kind {
 	case sched.ActionNone, sched.LogEvent:
@@ -175,7 +175,7 @@ func (h *head) do(a *sched.Action) {
 	case sched.RequestDone:
 		h.w.trace("request %d done, %d keys unmet", a.Number, len(a.Keys))
 		if _, ok := h.waiting[a.Number]; !ok {
-			h.w.fail("request %d was answered twice, or never made", a.Number)
+			h.w.fail("request %d: got a second or unexpected reply", a.Number)
 		}
 		delete(h.waiting, a.Number)
 		return
@@ -188,7 +188,7 @@ func (h *head) do(a *sched.Action) {
 	if a.Worker != sched.NoWorker {
 		c := h.conn(a.Worker)
 		if c == nil {
-			return // it is being removed
+			return // being removed
 		}
 		if m := h.message(a); m != nil {
 			c.down.send(m)
@@ -216,7 +216,7 @@ func (h *head) conn(id sched.WorkerID) *conn {
 	return h.conns[id]
 }
 
-// message turns an action into what a worker gets.
+// message converts an action to a message for a worker.
 func (h *head) message(a *sched.Action) any {
 	switch a.Kind {
 	case sched.ComputeTask:
@@ -244,7 +244,7 @@ func (h *head) message(a *sched.Action) any {
 		return &work.AcquireReplicas{Deps: depsOf(a.Tasks)}
 	case sched.RefreshWhoHas:
 		m := &work.RefreshWhoHas{Deps: depsOf(a.Tasks)}
-		for _, k := range a.Keys { // keys that the state does not know: nobody has them
+		for _, k := range a.Keys { // unknown keys have no holders
 			m.Deps = append(m.Deps, work.Dep{Key: k, NBytes: -1})
 		}
 		return m
@@ -257,7 +257,7 @@ func (h *head) message(a *sched.Action) any {
 	case sched.CloseWorker:
 		return closeOrder{a.Text}
 	}
-	h.w.fail("an action to a worker of kind %v", a.Kind)
+	h.w.fail("unknown action for a worker: kind %v", a.Kind)
 	return nil
 }
 

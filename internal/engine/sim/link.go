@@ -2,18 +2,18 @@ package sim
 
 import "time"
 
-// link is one direction of a connection: what is sent arrives in order, each message after a delay of its
-// own. Different links do not wait for each other, so messages of two connections overtake each other.
+// link is one direction of a connection: messages arrive in order, each after a random delay. Links are independent, so
+// messages of two connections overtake each other.
 type link struct {
 	w       *world
 	queue   []any // sent and not yet arrived, from head on
 	head    int
-	last    int64 // when the last one arrives
-	blocked int64 // nothing that is sent before this time arrives before it: a partition
-	gone    bool  // nothing arrives any more
-	ended   bool  // the sender is gone: eof is the last message
+	last    int64 // arrival of the last message
+	blocked int64 // messages sent before this time arrive after it: a partition
+	gone    bool  // no more messages arrive
+	ended   bool  // closed by the sender: eof is the last message
 	slow    float64
-	to      *proc // who may be frozen; nil if nobody
+	to      *proc // receiver that may be frozen; nil for none
 	recv    func(any)
 }
 
@@ -24,7 +24,7 @@ func (w *world) newLink(to *proc, recv func(any)) *link {
 	return &link{w: w, to: to, recv: recv, slow: 1}
 }
 
-// send sends a message; after the end it is lost, as a write to a closed connection.
+// send sends a message; after the end it is lost, like a write to a closed connection.
 func (l *link) send(m any) {
 	if l.gone || l.ended {
 		return
@@ -36,13 +36,13 @@ func (l *link) send(m any) {
 	w.clock.at(l.last, l)
 }
 
-// fire lets the first message in the queue arrive.
+// fire delivers the first message in the queue.
 func (l *link) fire() {
 	if l.gone {
 		return
 	}
 	if l.to != nil && l.to.frozen > l.w.clock.now {
-		l.w.clock.at(l.to.frozen, l) // its kernel keeps it
+		l.w.clock.at(l.to.frozen, l) // stays in the receive buffer
 		return
 	}
 	m := l.queue[l.head]
@@ -59,17 +59,17 @@ func (l *link) fire() {
 	l.recv(m)
 }
 
-// end closes the sending side: what was sent arrives, or as much of it as had left, then eof.
+// end closes the sending side: sent messages arrive, or a part of them, then eof.
 func (l *link) end(lose bool, after time.Duration) {
 	if l.gone || l.ended {
 		return
 	}
 	if lose {
-		// A part of what is under way is lost with the sender. Each message has a time of its own to fire,
-		// so the lost ones stay in the queue as nothing.
+		// Some messages in flight are lost with the sender. Each message has its own time of delivery, so lost ones
+		// stay in the queue as lostMessage.
 		if n := len(l.queue) - l.head; n > 0 {
 			for i := l.head + l.w.rnd.IntN(n+1); i < len(l.queue); i++ {
-				l.queue[i] = nothing{}
+				l.queue[i] = lostMessage{}
 			}
 		}
 	}
@@ -78,11 +78,11 @@ func (l *link) end(lose bool, after time.Duration) {
 	l.ended = true
 }
 
-// nothing is a message that was lost.
-type nothing struct{}
+// lostMessage is a lost message.
+type lostMessage struct{}
 
-// drop forgets the link at the receiver's side: nothing more arrives, not even eof.
+// drop closes the receiving side: no more messages arrive, not even eof.
 func (l *link) drop() { l.gone, l.queue = true, nil }
 
-// block holds back what is sent from now on until a time.
+// block delays messages that are sent from now on until a time.
 func (l *link) block(until int64) { l.blocked = max(l.blocked, until) }

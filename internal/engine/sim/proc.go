@@ -11,7 +11,8 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// proc is a worker's process: what its server does around the state. It may die and come back; life counts.
+// proc is a worker's process: the simulated server around the state. It may be killed and restarted; life counts the
+// starts.
 type proc struct {
 	w        *world
 	index    int
@@ -20,14 +21,14 @@ type proc struct {
 	address  string
 	life     int
 	alive    bool
-	detached bool // the state knows that there is no scheduler
-	met      bool // it has registered in this life
+	detached bool // the state has been notified that there is no scheduler
+	joined   bool // has registered in this life
 	paused   bool
 	closing  bool // closing gracefully
 	mute     int64
 	frozen   int64 // stopped until then (SIGSTOP)
 	slow     float64
-	// Until when it cannot reach the scheduler, and peers.
+	// Times until which it cannot reach the scheduler, and peers.
 	cutScheduler, cutPeers int64
 
 	s        *work.State
@@ -59,10 +60,10 @@ func (w *world) newProc(i int) *proc {
 	return p
 }
 
-// boot starts the process anew: nothing of its former life is left.
+// boot starts the process with an empty state.
 func (p *proc) boot() {
 	p.life++
-	p.alive, p.met, p.detached, p.paused, p.closing = true, false, false, false, false
+	p.alive, p.joined, p.detached, p.paused, p.closing = true, false, false, false, false
 	p.mute, p.frozen, p.slow, p.cutScheduler, p.cutPeers, p.outgoing = 0, 0, 1, 0, 0, 0
 	p.address = fmt.Sprintf("tcp://%s:%d", p.host, 10_000*(p.index+1)+p.life)
 	p.w.address[p.address] = p
@@ -80,7 +81,7 @@ func (p *proc) boot() {
 	p.every(time.Second, func() { p.apply(&work.FindMissing{}) })
 }
 
-// later does something after a time if the process still lives then; a frozen one does it when it thaws.
+// later calls f after a time if the process is still running then; a frozen one calls it when it resumes.
 func (p *proc) later(d time.Duration, f func()) {
 	life := p.life
 	var again func()
@@ -103,7 +104,7 @@ func (p *proc) every(d time.Duration, f func()) {
 	})
 }
 
-// attach connects to the scheduler, again and again until it is there.
+// attach connects to the scheduler, with retries until that succeeds.
 func (p *proc) attach() {
 	if p.w.clock.now < p.cutScheduler || !p.w.head.dial(p) {
 		p.later(300*time.Millisecond, p.attach)
@@ -117,7 +118,7 @@ func (p *proc) status() sched.WorkerStatus {
 	return sched.StatusRunning
 }
 
-// fromScheduler takes a message of the stream, or an answer to a heartbeat.
+// fromScheduler handles a message of the stream, or a reply to a heartbeat.
 func (p *proc) fromScheduler(c *conn, m any) {
 	if !p.alive || p.life != c.life || p.conn != c {
 		return
@@ -127,15 +128,15 @@ func (p *proc) fromScheduler(c *conn, m any) {
 		p.apply(m)
 	case registered:
 		if !m.ok {
-			p.hangUp()
+			p.closeStream()
 			p.later(time.Second, p.attach)
 			return
 		}
-		if p.met {
+		if p.joined {
 			p.detached = false
 			p.apply(&work.Reattach{})
 		}
-		p.met = true
+		p.joined = true
 	case statusIs:
 		if m.status == sched.StatusClosingGracefully {
 			p.closing = true
@@ -147,21 +148,21 @@ func (p *proc) fromScheduler(c *conn, m any) {
 		}
 		p.send(&sched.WorkerStatusChange{Status: m.status})
 	case closeOrder:
-		p.w.trace("%s is told to end: %s", p.name, m.reason)
-		p.die(false)
+		p.w.trace("%s receives order to close: %s", p.name, m.reason)
+		p.crash(false)
 		p.w.revive(p, time.Second)
 	case missing:
 		p.w.trace("%s is unknown to the scheduler", p.name)
-		p.lose()
+		p.streamEnded()
 	case eof:
-		p.lose()
-	case nothing:
+		p.streamEnded()
+	case lostMessage:
 	default:
-		p.w.fail("a message to a worker of type %T", m)
+		p.w.fail("unknown message to a worker: type %T", m)
 	}
 }
 
-// open ends a graceful close that is not to be.
+// open cancels a graceful close.
 func (p *proc) open() {
 	if p.closing {
 		p.closing = false
@@ -169,18 +170,18 @@ func (p *proc) open() {
 	}
 }
 
-// lose is what a worker does when its stream has ended: it keeps its data and comes again.
-func (p *proc) lose() {
-	p.hangUp()
-	if p.met && !p.detached {
+// streamEnded handles the end of the stream: the worker keeps its data and reconnects.
+func (p *proc) streamEnded() {
+	p.closeStream()
+	if p.joined && !p.detached {
 		p.detached = true
 		p.apply(&work.SchedulerLost{})
 	}
-	p.open() // whoever wanted it to leave is gone
+	p.open() // the scheduler that retired it is gone
 	p.later(time.Duration(1+p.w.rnd.IntN(1000))*time.Millisecond, p.attach)
 }
 
-func (p *proc) hangUp() {
+func (p *proc) closeStream() {
 	c := p.conn
 	p.conn = nil
 	if c != nil {
@@ -215,15 +216,15 @@ func (p *proc) pause(on bool) {
 	} else {
 		p.apply(&work.Unpause{})
 	}
-	if p.met && !p.detached && !p.closing {
+	if p.joined && !p.detached && !p.closing {
 		p.send(&sched.WorkerStatusChange{Status: p.status()})
 	}
 }
 
-// die ends the process. silent: nobody is told (a host that loses its power), so that only missing
+// crash kills the process. With silent, connections are not closed (a host that loses its power), so that only missing
 // heartbeats show it.
-func (p *proc) die(silent bool) {
-	p.w.trace("%s (%s) dies, silent=%v, with %d results", p.name, p.address, silent, len(p.store))
+func (p *proc) crash(silent bool) {
+	p.w.trace("%s (%s) crashes, silent=%v, with %d results", p.name, p.address, silent, len(p.store))
 	if len(p.store) > 0 {
 		p.w.report.LostStores++
 	}
@@ -244,7 +245,7 @@ func (p *proc) die(silent bool) {
 	}
 }
 
-// apply hands an event to the state and does what it says.
+// apply applies an event to the state and carries out its actions.
 func (p *proc) apply(ev work.Event) {
 	if p.w.tracing {
 		p.w.trace("%s <- %s", p.name, describe(ev))
@@ -259,12 +260,12 @@ func (p *proc) apply(ev work.Event) {
 	}
 }
 
-// do carries one action out.
+// do carries out one action.
 func (p *proc) do(a *work.Action) {
 	switch a.Kind {
 	case work.DoExecute:
 		p.execute(a.Task)
-	case work.DoCancel: // our tasks do not listen
+	case work.DoCancel: // simulated tasks cannot be interrupted
 	case work.DoGather:
 		p.gather(a)
 	case work.DoRetryBusy:
@@ -272,7 +273,7 @@ func (p *proc) do(a *work.Action) {
 		p.later(a.After, func() { p.apply(&work.RetryBusy{Peer: peer}) })
 	case work.DoDelete:
 		if _, ok := p.store[a.Key]; !ok {
-			p.w.fail("%s is to delete %s, which it does not have", p.name, a.Key)
+			p.w.fail("%s: order to delete %s, which is not in the store", p.name, a.Key)
 		}
 		delete(p.store, a.Key)
 	case work.SendTaskFinished:
@@ -293,7 +294,7 @@ func (p *proc) do(a *work.Action) {
 	case work.SendStealResponse:
 		n, err := strconv.ParseUint(a.Stimulus, 10, 64)
 		if err != nil {
-			p.w.fail("a steal response without the request's number: %q", a.Stimulus)
+			p.w.fail("steal response without the number of the request: %q", a.Stimulus)
 		}
 		m := &sched.StealResponse{Key: a.Key, Steal: n}
 		if a.HasState {
@@ -315,16 +316,17 @@ func (p *proc) do(a *work.Action) {
 		}
 		p.send(m)
 	default:
-		p.w.fail("an action of a worker of kind %v", a.Kind)
+		p.w.fail("unknown action of a worker: kind %v", a.Kind)
 	}
 }
 
-// execute starts a run. All inputs must be here now.
+// execute starts a run. All inputs must be in the store.
 func (p *proc) execute(t *work.Task) {
 	id := int(binary.LittleEndian.Uint32(t.Spec()))
 	n := p.w.nodes[id]
 	if n.key != t.Key() || t.NumDeps() != len(n.deps) {
-		p.w.fail("%s runs %s with the spec of %s and %d inputs of %d", p.name, t.Key(), n.key, t.NumDeps(), len(n.deps))
+		p.w.fail("%s runs %s: got the spec of %s with %d inputs, want %d", p.name, t.Key(), n.key, t.NumDeps(),
+			len(n.deps))
 		return
 	}
 	r := &run{p: p, life: p.life, key: n.key, n: n, spec: t.Spec(), start: p.w.clock.now}
@@ -348,7 +350,7 @@ func (p *proc) execute(t *work.Task) {
 	p.w.clock.at(p.w.clock.now+int64(d), r)
 }
 
-// fire goes on with a run: it ends, or leaves the threads half-way.
+// fire continues a run: it ends, or leaves the thread pool half-way.
 func (r *run) fire() {
 	p := r.p
 	if !p.alive || p.life != r.life || p.w.over {
@@ -373,8 +375,8 @@ func (r *run) fire() {
 	begin := epoch.UnixNano() + r.start
 	stop := epoch.UnixNano() + p.w.clock.now
 	switch n := r.n; {
-	case n.give && !n.gave:
-		n.gave = true
+	case n.resched && !n.rescheduled:
+		n.rescheduled = true
 		p.apply(&work.Reschedule{Key: r.key})
 	case n.hopeless, n.attempts < n.failures:
 		n.attempts++

@@ -14,23 +14,23 @@ import (
 // Scale is the cost of a large cluster.
 type Scale struct {
 	Report
-	// Workers that were simulated.
+	// Workers is the number of simulated workers.
 	Workers int
-	// Wall is how long it took, CPU what the process used, simulation and garbage collection included.
+	// Wall is the elapsed time, CPU the CPU time of the process, including simulation and garbage collection.
 	Wall, CPU time.Duration
 }
 
-// PerEvent is what the scheduler's state takes for an event on the mean.
+// PerEvent returns the mean time of the scheduler's state per event.
 func (s Scale) PerEvent() time.Duration {
 	return time.Duration(float64(s.SchedulerCPU) / float64(max(s.SchedulerEvents, 1)))
 }
 
-// PerTask is what the scheduler's state takes for a task's whole life on the mean.
+// PerTask returns the mean time of the scheduler's state per task.
 func (s Scale) PerTask() time.Duration {
 	return time.Duration(float64(s.SchedulerCPU) / float64(max(s.Tasks, 1)))
 }
 
-// String is a line of a table.
+// String returns a line of a table.
 func (s Scale) String() string {
 	return fmt.Sprintf("%5d workers, %d tasks: scheduler %v per event (%d events), %v per task; worker %v per event "+
 		"(%d events); %d transfers; %v virtual, %v wall, %v CPU",
@@ -39,9 +39,9 @@ func (s Scale) String() string {
 		s.Transfers, s.Virtual.Round(time.Millisecond), s.Wall.Round(time.Millisecond), s.CPU.Round(time.Millisecond))
 }
 
-// RunScale simulates a large cluster without faults and without validation: so many tasks in graphs of
-// 50,000, each task with up to four dependencies. Tasks take the longer the more workers there are, so that
-// the same number of them is done in a second of virtual time.
+// RunScale simulates a large cluster without faults and without validation: the given number of tasks in graphs of
+// 50,000, each task with up to four dependencies. Durations of tasks are proportional to the number of workers, so that
+// the same number of them finishes in a second of virtual time.
 func RunScale(workers, tasks int) (Scale, error) {
 	const perGraph = 50_000
 	cfg := Config{
@@ -52,7 +52,7 @@ func RunScale(workers, tasks int) (Scale, error) {
 	cfg.graph = func(w *world, i int) submission {
 		return w.layered(fmt.Sprintf("scale-%d", i), min(perGraph, tasks-i*perGraph))
 	}
-	// One thread runs the simulation: its CPU time is that of the machines, whatever else the computer does.
+	// One thread runs the simulation: its CPU time is that of the machines, independent of other load.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cost := threadCPUCost()
@@ -65,7 +65,7 @@ func RunScale(workers, tasks int) (Scale, error) {
 	return s, err
 }
 
-// threadCPU is the CPU time of the calling thread.
+// threadCPU returns the CPU time of the calling thread.
 func threadCPU() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
@@ -74,7 +74,7 @@ func threadCPU() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// threadCPUCost is what a pair of looks at threadCPU sees of itself.
+// threadCPUCost returns the CPU time of a pair of calls of threadCPU.
 func threadCPUCost() time.Duration {
 	const n = 10_000
 	var sum time.Duration
@@ -85,7 +85,7 @@ func threadCPUCost() time.Duration {
 	return sum / n
 }
 
-// layered is a graph of many short chains that meet now and then: 100 layers.
+// layered returns a graph of many short chains that join occasionally: 100 layers.
 func (w *world) layered(name string, n int) submission {
 	const layers = 100
 	r := w.rnd

@@ -7,8 +7,8 @@ import (
 
 var scaleFlag = flag.Int("sim.scale", 4000, "how many tasks TestScale runs; a million for the real thing")
 
-// TestScale prints what an event costs with ten workers and with a thousand (here fewer, unless -sim.scale
-// asks for a million tasks).
+// TestScale prints the cost of an event with ten workers and with a thousand (fewer tasks, unless -sim.scale specifies
+// a million).
 func TestScale(t *testing.T) {
 	many := 1000
 	if *scaleFlag < 1_000_000 {
@@ -22,7 +22,7 @@ func TestScale(t *testing.T) {
 		}
 		t.Log(s)
 		if s.Tasks != *scaleFlag || s.Runs < s.Tasks || s.Checked == 0 {
-			t.Errorf("%d tasks, %d runs, %d checked", s.Tasks, s.Runs, s.Checked)
+			t.Errorf("got %d tasks, %d runs, %d checked", s.Tasks, s.Runs, s.Checked)
 		}
 		costs = append(costs, s)
 	}

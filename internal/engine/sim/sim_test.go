@@ -26,7 +26,7 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-// TestSeed runs one seed, to look at it.
+// TestSeed runs one seed, for debugging.
 func TestSeed(t *testing.T) {
 	cfg := Random(*seedFlag)
 	if *traceFlag {
@@ -39,7 +39,7 @@ func TestSeed(t *testing.T) {
 	t.Logf("%+v", report)
 }
 
-// TestSeeds runs many seeds with all invariants on.
+// TestSeeds runs many seeds with all invariants checked.
 func TestSeeds(t *testing.T) {
 	var next atomic.Uint64
 	next.Store(*fromFlag)
@@ -76,11 +76,11 @@ func TestSeeds(t *testing.T) {
 	t.Logf("%d seeds, %d failed, %v: %+v", *seedsFlag, failed, time.Since(start).Round(time.Millisecond), sum)
 	if *seedsFlag >= 100 && (sum.LostStores == 0 || sum.Restarts == 0 || sum.Partitions == 0 || sum.Freezes == 0 ||
 		sum.Refused == 0 || sum.Checked == 0) {
-		t.Error("the seeds did not see every kind of trouble")
+		t.Error("seeds: got no run with every kind of fault")
 	}
 }
 
-// lastLines runs a seed again with a trace, which goes to a file, and returns the end of it.
+// lastLines runs a seed again with a trace, which is written to a file, and returns the end of it.
 func lastLines(t *testing.T, seed uint64) string {
 	name := filepath.Join(os.TempDir(), fmt.Sprintf("millstream-sim-%d.trace", seed))
 	var b bytes.Buffer
@@ -133,7 +133,7 @@ func TestDeterministic(t *testing.T) {
 			sums = append(sums, h.Sum64())
 		}
 		if sums[0] != sums[1] {
-			t.Errorf("seed %d went two ways", seed)
+			t.Errorf("seed %d: got two different runs", seed)
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// dial makes the connections of a worker to the scheduler and registers it; false if nobody listens.
+// dial opens the connections of a worker to the scheduler and registers it; it reports false if the scheduler is down.
 func (h *head) dial(p *proc) bool {
 	if !h.up {
 		return false
@@ -34,13 +34,13 @@ func (h *head) dial(p *proc) bool {
 	return true
 }
 
-// fromWorker takes a message of a worker's stream.
+// fromWorker handles a message of a worker's stream.
 func (h *head) fromWorker(c *conn, m any) {
 	switch m.(type) {
 	case register:
 		h.register(c)
 		return
-	case nothing:
+	case lostMessage:
 		return
 	case eof:
 		h.w.trace("scheduler: stream of %s has ended", c.p.address)
@@ -51,7 +51,7 @@ func (h *head) fromWorker(c *conn, m any) {
 		return
 	}
 	if c.id == sched.NoWorker {
-		h.w.refused++ // it was removed: late messages do not count
+		h.w.refused++ // removed: late messages are ignored
 		return
 	}
 	switch m := m.(type) {
@@ -84,15 +84,15 @@ func (h *head) fromWorker(c *conn, m any) {
 		c.graceful = c.graceful || m.Status == sched.StatusClosingGracefully
 		h.apply(m)
 	default:
-		h.w.fail("a message of a worker of type %T", m)
+		h.w.fail("unknown message of a worker: type %T", m)
 	}
 }
 
 func (h *head) register(c *conn) {
-	// One that comes again under its address is the same process: what was known of it is gone.
+	// A worker that registers again with its address is the same process: its previous entry is removed.
 	if old := h.s.WorkerByAddress(c.p.address); old != nil {
 		if o := h.conn(old.ID()); o != nil {
-			h.remove(o, &sched.RemoveWorker{Worker: o.id, Reason: "it has come again"})
+			h.remove(o, &sched.RemoveWorker{Worker: o.id, Reason: "registered again"})
 		}
 	}
 	add := &sched.AddWorker{Address: c.p.address, Name: c.p.name, Host: c.p.host, Threads: h.w.cfg.Threads,
@@ -100,8 +100,8 @@ func (h *head) register(c *conn) {
 		Resources: []sched.Resource{{Name: "R", Amount: 2}}}
 	h.apply(add)
 	if add.Err != nil {
-		// Its former life is not known to be dead yet.
-		h.w.trace("scheduler refuses %s: %v", c.p.address, add.Err)
+		// The end of its previous process has not been detected yet.
+		h.w.trace("scheduler rejects %s: %v", c.p.address, add.Err)
 		c.down.send(registered{})
 		return
 	}
@@ -111,7 +111,7 @@ func (h *head) register(c *conn) {
 	}
 	h.conns[c.id] = c
 	c.down.send(registered{ok: true})
-	// The state may have given it tasks already: they were sent to nobody, so it was added last.
+	// The state may have assigned tasks to it already, which could not be sent before it was added.
 	list := h.out.List()
 	for i := range list {
 		if list[i].Worker == c.id {
@@ -120,7 +120,7 @@ func (h *head) register(c *conn) {
 	}
 }
 
-// remove tells the state that a worker has gone and closes its connections.
+// remove removes a worker from the state and closes its connections.
 func (h *head) remove(c *conn, ev *sched.RemoveWorker) {
 	h.apply(ev)
 	h.forget(c)
@@ -160,7 +160,7 @@ func (h *head) beat(c *conn, m any) {
 	h.apply(ev)
 }
 
-// accept takes a client's stream; fromClient its messages.
+// accept accepts a client's stream; fromClient handles its messages.
 func (h *head) accept(c *client) {
 	add := &sched.AddClient{Name: c.name}
 	h.apply(add)
@@ -181,7 +181,7 @@ func (h *head) fromClient(c *client, m any) {
 		h.write(c, m)
 		h.apply(m)
 		if m.Err != nil {
-			h.w.fail("a graph of %s was refused: %v", c.name, m.Err)
+			h.w.fail("graph of %s: got error %v, want none", c.name, m.Err)
 		}
 	case *sched.ClientDesires:
 		m.Client = c.id
@@ -201,20 +201,20 @@ func (h *head) fromClient(c *client, m any) {
 	case *sched.ReportKey:
 		m.Client = c.id
 		h.apply(m)
-	case nothing, eof:
+	case lostMessage, eof:
 	default:
-		h.w.fail("a message of a client of type %T", m)
+		h.w.fail("unknown message of a client: type %T", m)
 	}
 }
 
-// write puts a promise into the journal, which is on disk before the state hears of it.
+// write appends an event to the journal before it is applied to the state.
 func (h *head) write(c *client, ev sched.Event) {
 	if h.w.cfg.Faults.RestartScheduler > 0 {
 		h.journal = append(h.journal, record{c.name, ev})
 	}
 }
 
-// ask makes an administrator's request.
+// ask applies an administrator's request.
 func (h *head) ask(what string, make func(number uint64) sched.Event) {
 	h.request++
 	h.waiting[h.request] = what

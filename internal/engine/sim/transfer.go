@@ -7,19 +7,19 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// maxOutgoing is how many transfers a worker serves at once before it says that it is busy.
+// maxOutgoing is the number of transfers that a worker serves at once before it replies busy.
 const maxOutgoing = 10
 
 // transfer is one get_data between two workers.
 type transfer struct {
-	from     *proc // who asks
+	from     *proc // receiver
 	life     int
 	peer     string
 	keys     []taskid.Key
 	answered bool
 }
 
-// gather carries DoGather out.
+// gather carries out DoGather.
 func (p *proc) gather(a *work.Action) {
 	t := &transfer{from: p, life: p.life, peer: a.Peer.Address()}
 	for _, x := range a.Tasks {
@@ -31,14 +31,14 @@ func (p *proc) gather(a *work.Action) {
 	now := w.clock.now
 	switch {
 	case q == nil:
-		// Nobody listens there any more: refused at once, or after a while when the host is gone.
+		// The peer is not running: refused immediately, or after a while if the host is down.
 		wait := w.delay()
 		if w.rnd.IntN(4) == 0 {
 			wait += 3 * time.Second
 		}
 		p.later(wait, func() { p.apply(&work.GatherNetworkFailure{Peer: t.peer}) })
 	case now < max(p.cutPeers, q.cutPeers):
-		// Behind a partition: it comes through if that ends soon, else the asker gives up.
+		// Behind a partition: the transfer completes if that ends soon, otherwise the receiver gives up.
 		until := time.Duration(max(p.cutPeers, q.cutPeers) - now)
 		if until > 5*time.Second {
 			p.later(5*time.Second, func() { p.apply(&work.GatherNetworkFailure{Peer: t.peer}) })
@@ -50,7 +50,7 @@ func (p *proc) gather(a *work.Action) {
 	}
 }
 
-// ask lets a request arrive at the peer; if the peer dies before it has answered, the asker notices.
+// ask delivers a request to the peer; if the peer crashes before its reply, the receiver notices.
 func (w *world) ask(t *transfer, q *proc, after time.Duration) {
 	life := q.life
 	q.serving = append(q.serving, t)
@@ -111,7 +111,7 @@ func (p *proc) served(t *transfer) {
 	}
 }
 
-// abandon is the death of a peer: those who asked notice, at once or after a while.
+// abandon ends the transfers of a crashed peer: receivers notice, immediately or after a while.
 func (p *proc) abandon(silent bool) {
 	for _, t := range p.serving {
 		t.answered = true
@@ -125,7 +125,7 @@ func (p *proc) abandon(silent bool) {
 	p.serving = nil
 }
 
-// laterIf is later for a process of a life that may be over already.
+// laterIf calls later for a process in a given life.
 func (p *proc) laterIf(life int, d time.Duration, f func()) {
 	if p.alive && p.life == life {
 		p.later(d, f)

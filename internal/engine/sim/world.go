@@ -12,10 +12,10 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// deadline is by when everything must be done after the last fault, in virtual time.
+// deadline bounds the virtual time of a simulation after the last fault.
 const deadline = 30 * time.Minute
 
-// world is one simulation. Everything in it happens in one goroutine.
+// world is one simulation. All of it runs in one goroutine.
 type world struct {
 	cfg      Config
 	rnd      *rand.Rand
@@ -34,34 +34,36 @@ type world struct {
 	refused  uint64
 }
 
-// Report counts what a simulation has seen.
+// Report has the counts of a simulation.
 type Report struct {
-	// Virtual time that passed, Messages that arrived, Events of both kinds of state machines.
+	// Virtual is the virtual time, Messages the number of delivered messages, followed by the events of both kinds of
+	// state machines.
 	Virtual                         time.Duration
 	Messages                        uint64
 	SchedulerEvents, WorkerEvents   uint64
 	SchedulerCPU, WorkerCPU         time.Duration
 	Tasks, Runs, Transfers, Checked int
-	// Kills of workers, LostStores of them held results, Breaks of streams, Partitions, Freezes,
-	// Restarts of the scheduler, and messages that it Refused because they came too late.
+	// Kills is the number of killed workers, LostStores of those that held results, Breaks of broken streams, followed
+	// by Partitions, Freezes, Restarts of the scheduler, and late messages that it Refused.
 	Kills, LostStores, Breaks, Partitions, Freezes, Restarts, Refused int
-	// Resubmitted keys that the scheduler had lost or cancelled, KilledWorker errors, Cancelled keys.
+	// Resubmitted is the number of keys that the scheduler had lost or canceled, followed by KilledWorker errors and
+	// Cancelled keys.
 	Resubmitted, KilledWorker, Cancelled int
 }
 
-// Error is a simulation that went wrong.
+// Error is returned by Run for a failed simulation.
 type Error struct {
-	// Seed that shows it again.
+	// Seed reproduces it.
 	Seed uint64
-	// At which virtual time.
+	// At is the virtual time.
 	At time.Duration
-	// What was found.
+	// What describes the failure.
 	What string
 }
 
-// Error says what, when and how to see it again.
+// Error returns the failure, its time and the command that reproduces it.
 func (e *Error) Error() string {
-	return fmt.Sprintf("seed %d at %v: %s\n  again, with everything that happens: go test ./internal/engine/sim -run "+
+	return fmt.Sprintf("seed %d at %v: %s\n  to reproduce with a trace: go test ./internal/engine/sim -run "+
 		"TestSeed$ -sim.seed=%d -sim.trace",
 		e.Seed, e.At, e.What, e.Seed)
 }
@@ -70,7 +72,7 @@ func (w *world) fail(format string, args ...any) {
 	panic(&Error{Seed: w.cfg.Seed, At: time.Duration(w.clock.now), What: fmt.Sprintf(format, args...)})
 }
 
-// Run simulates until every client has what it wants and all is released again. The error is an *Error.
+// Run simulates until every client has checked its results and everything is released. The error is an *Error.
 func Run(cfg Config) (report Report, err error) {
 	if cfg.cpu == nil {
 		cfg.cpu = func() time.Duration { return time.Since(started) }
@@ -84,7 +86,7 @@ func Run(cfg Config) (report Report, err error) {
 		case nil:
 		case *Error:
 			err = v
-		default: // a state machine found that it is broken
+		default: // an invariant of a state machine is broken
 			err = &Error{Seed: cfg.Seed, At: time.Duration(w.clock.now),
 				What: fmt.Sprintf("%v\n%s", v, machineFrames(debug.Stack()))}
 		}
@@ -108,35 +110,35 @@ func (w *world) run() {
 	limit := int64(w.cfg.Faults.Until + deadline)
 	w.until(limit, "everything is computed and checked", func() bool {
 		for _, c := range w.clients {
-			if !c.quiet() {
+			if !c.finished() {
 				return false
 			}
 		}
 		return true
 	}, w.unfinished)
-	w.cfg.Faults.Until = time.Duration(w.clock.now) // nobody wants anything more: enough of it
-	w.trace("all is checked")
-	// Frees, requests and late events come to rest; then nothing may be left anywhere.
+	w.cfg.Faults.Until = time.Duration(w.clock.now) // all results are checked: no more faults
+	w.trace("all results checked")
+	// Wait for frees, requests and late events; then nothing may be left.
 	w.until(w.clock.now+int64(deadline), "nothing is left", w.clean, w.leftovers)
 	w.over = true
 }
 
-// until lets time pass until something is true.
+// until advances time until a condition holds.
 func (w *world) until(limit int64, what string, reached func() bool, story func() string) {
 	for n := 0; ; n++ {
 		if n%64 == 0 && reached() {
 			return
 		}
 		if !w.clock.step() {
-			w.fail("nothing more happens, but not: %s\n%s", what, story())
+			w.fail("no more events, want: %s\n%s", what, story())
 		}
 		if w.clock.now > limit {
-			w.fail("after %v of virtual time not: %s\n%s", deadline, what, story())
+			w.fail("condition false after %v of virtual time, want: %s\n%s", deadline, what, story())
 		}
 	}
 }
 
-// clean tells that both kinds of states hold nothing.
+// clean reports whether all states are empty.
 func (w *world) clean() bool {
 	if !w.head.up || w.head.s.NumTasks() > 0 || len(w.head.waiting) > 0 {
 		return false
@@ -149,22 +151,22 @@ func (w *world) clean() bool {
 	return true
 }
 
-// unfinished tells what the clients still wait for.
+// unfinished describes the keys that clients still wait for.
 func (w *world) unfinished() string {
 	var b strings.Builder
 	for _, c := range w.clients {
 		fmt.Fprintf(&b, "%s: online=%v, %d graphs to submit, %d keys\n", c.name, c.online, c.left, len(c.order))
 		for _, f := range c.order[:min(len(c.order), 5)] {
 			fmt.Fprintf(&b, "  %s done=%v checked=%v; ", f.n.key, f.done, f.checked)
-			w.tell(&b, f.n, 0)
+			w.describeTask(&b, f.n, 0)
 			b.WriteByte('\n')
 		}
 	}
 	return b.String()
 }
 
-// tell describes a task in the scheduler and what it waits for.
-func (w *world) tell(b *strings.Builder, n *node, depth int) {
+// describeTask describes a task in the scheduler and its missing dependencies.
+func (w *world) describeTask(b *strings.Builder, n *node, depth int) {
 	t := w.head.s.Task(n.key)
 	if t == nil {
 		fmt.Fprintf(b, "%s unknown to the scheduler", n.key)
@@ -183,13 +185,13 @@ func (w *world) tell(b *strings.Builder, n *node, depth int) {
 	for d := range t.WaitingOn() {
 		if depth < 6 {
 			b.WriteString(" <- ")
-			w.tell(b, w.byKey[d.Key()], depth+1)
+			w.describeTask(b, w.byKey[d.Key()], depth+1)
 		}
 		break
 	}
 }
 
-// leftovers tells what was not released.
+// leftovers describes tasks and results that were not released.
 func (w *world) leftovers() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "scheduler: up=%v, %d tasks, requests without answer %v\n", w.head.up, w.head.s.NumTasks(),
@@ -210,14 +212,14 @@ func (w *world) leftovers() string {
 			if t := p.s.Task(n.key); t != nil {
 				fmt.Fprintf(&b, "  %v\n", t)
 			} else if _, ok := p.store[n.key]; ok {
-				fmt.Fprintf(&b, "  %s is in the store, the state does not know it\n", n.key)
+				fmt.Fprintf(&b, "  %s is in the store, but not in the state\n", n.key)
 			}
 		}
 	}
 	return b.String()
 }
 
-// byAddress is the living process with an address.
+// byAddress returns the running process with an address.
 func (w *world) byAddress(address string) *proc {
 	if p := w.address[address]; p != nil && p.alive && p.address == address {
 		return p
@@ -225,7 +227,7 @@ func (w *world) byAddress(address string) *proc {
 	return nil
 }
 
-// delay of one message.
+// delay returns the delay of one message.
 func (w *world) delay() time.Duration {
 	return time.Duration((0.1 + w.rnd.ExpFloat64()) * float64(w.cfg.Latency))
 }
@@ -254,7 +256,7 @@ func (w *world) counts() Report {
 	return r
 }
 
-// machineFrames are the lines of a stack that lie in a state machine.
+// machineFrames returns the lines of a stack that are in a state machine.
 func machineFrames(stack []byte) string {
 	var b strings.Builder
 	for line := range strings.Lines(string(stack)) {

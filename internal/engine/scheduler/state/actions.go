@@ -2,59 +2,59 @@ package state
 
 import "go.millstream.dev/internal/task/taskid"
 
-// ActionKind says what an Action asks for and which of its fields are set.
+// ActionKind is the kind of an Action and determines which of its fields are set.
 type ActionKind uint8
 
 const (
-	// ActionNone is nothing: an order that was taken back within the same event.
+	// ActionNone is no action: an order that was canceled within the same event.
 	ActionNone ActionKind = iota
 
-	// To Worker:
+	// Messages to Worker:
 
-	// ComputeTask: run Task as RunID. What else the message needs is in the Task.
+	// ComputeTask orders the worker to run Task as RunID. Further fields of the message are in the Task.
 	ComputeTask
-	// FreeKeys: forget Keys.
+	// FreeKeys orders the worker to release Keys.
 	FreeKeys
-	// RemoveReplicas: drop the replicas of Keys; the state has forgotten them already.
+	// RemoveReplicas orders the worker to drop its replicas of Keys, which are already removed from the state.
 	RemoveReplicas
-	// AcquireReplicas: fetch Tasks from their holders.
+	// AcquireReplicas orders the worker to fetch Tasks from their holders.
 	AcquireReplicas
-	// StealRequest: give Task back if it has not started; Number must come back in StealResponse.
+	// StealRequest requests the worker to give up Task if it has not started; StealResponse must have the same Number.
 	StealRequest
-	// RefreshWhoHas: the holders of Tasks, possibly none, are as they are now.
+	// RefreshWhoHas reports the current holders of Tasks, possibly none.
 	RefreshWhoHas
-	// ForgetPeer: the worker with the address Text has gone. (remove-worker)
+	// ForgetPeer reports that the worker with the address Text was removed (remove-worker).
 	ForgetPeer
-	// StatusChange: take Status.
+	// StatusChange orders the worker to change its status to Status.
 	StatusChange
-	// CloseWorker: end; Text is the reason.
+	// CloseWorker orders the worker to close; Text is the reason.
 	CloseWorker
 
-	// To Client:
+	// Messages to Client:
 
-	// KeyInMemory: Task is done.
+	// KeyInMemory reports that Task is done.
 	KeyInMemory
-	// KeyErred: Key has failed with Failure. Task is nil if there never was one. (task-erred)
+	// KeyErred reports that Key has failed with Failure. Task is nil if there never was one (task-erred).
 	KeyErred
-	// LostData: Task's result is lost and is being computed again, if it can be.
+	// LostData reports that Task's result is lost and is being recomputed, if possible.
 	LostData
-	// CancelledKeys: Keys are cancelled; Text is the reason, Msg the message of who cancelled.
+	// CancelledKeys reports that Keys are canceled; Text is the reason, Msg the message of the canceling client.
 	CancelledKeys
-	// TaskRetried: Task runs again.
+	// TaskRetried reports that Task runs again.
 	TaskRetried
-	// ClientRestart: all futures are void. (restart)
+	// ClientRestart reports that all futures are invalid (restart).
 	ClientRestart
 
-	// To the server itself:
+	// Actions of the server:
 
-	// RequestDone: the request Number has ended; Keys are those for which it could not be met.
+	// RequestDone reports that the request Number has ended; Keys are those for which it could not be met.
 	RequestDone
-	// WorkerRemoved: Worker has been removed by the state itself (RetireWorkers.Remove). Actions before it in
-	// the list may still be for it, though State.Worker does not know it any more.
+	// WorkerRemoved reports that the state has removed Worker by itself (RetireWorkers.Remove). Earlier actions in the
+	// list may still be for it, although State.Worker does not return it any more.
 	WorkerRemoved
-	// LogEvent: Text happened to Worker, Client or Task as far as they are set: for people.
+	// LogEvent reports that Text happened to Worker, Client or Task, as far as they are set, for the log.
 	LogEvent
-	// TaskMoved: Task, which is watched, went From one state To another.
+	// TaskMoved reports that Task, which is watched, changed its state From To.
 	TaskMoved
 )
 
@@ -64,7 +64,7 @@ var actionNames = [...]string{
 	"task-retried", "restart", "request-done", "worker-removed", "log-event", "task-moved",
 }
 
-// String is Dask's name of the message, where there is one.
+// String returns Dask's name of the message, if there is one.
 func (k ActionKind) String() string {
 	if int(k) < len(actionNames) {
 		return actionNames[k]
@@ -72,18 +72,18 @@ func (k ActionKind) String() string {
 	return "unknown"
 }
 
-// Action is something that the server is to do: see ActionKind for the fields that are set.
+// Action is an order for the server: see ActionKind for the fields that are set.
 type Action struct {
 	Kind     ActionKind
 	Status   WorkerStatus
 	From, To TaskState
-	// Worker or Client is the receiver; the other is -1. For ActionKinds to the server, what it is about.
+	// Worker or Client is the receiver; the other is -1. For actions of the server, they are its subject.
 	Worker WorkerID
 	Client ClientID
 	Task   *Task
-	// Key is Task's.
+	// Key is the key of Task.
 	Key taskid.Key
-	// RunID is that of the run: Task may have got another one since.
+	// RunID is the ID of the run: Task may have another one since.
 	RunID   int64
 	Number  uint64
 	Keys    []taskid.Key
@@ -93,27 +93,27 @@ type Action struct {
 	Msg     string
 }
 
-// Actions is what Apply wants to be done, in order. It may be used again and again. It points into the state:
-// read it before the next Apply.
+// Actions are the actions that Apply returns, in order. It may be reused. It points into the state: read it before the
+// next Apply.
 type Actions struct {
 	list  []Action
-	keys  []taskid.Key // what the actions' Keys are slices of
-	tasks []*Task      // the same for Tasks
+	keys  []taskid.Key // memory of the actions' Keys
+	tasks []*Task      // memory of the actions' Tasks
 }
 
-// List is the actions in order. Those of kind ActionNone are to be passed over.
+// List returns the actions in order. Those of kind ActionNone must be skipped.
 func (a *Actions) List() []Action { return a.list }
 
-// Reset empties the list. Apply does so itself.
+// Reset empties the list. Apply calls it.
 func (a *Actions) Reset() {
 	clear(a.list)
 	a.list = a.list[:0]
-	a.keys = emptied(a.keys)
-	a.tasks = emptied(a.tasks)
+	a.keys = reuse(a.keys)
+	a.tasks = reuse(a.tasks)
 }
 
-// emptied keeps the memory of a slice for the next time, unless it is a lot.
-func emptied[T any](s []T) []T {
+// reuse returns an empty slice with the memory of s, unless that is large.
+func reuse[T any](s []T) []T {
 	const most = 1 << 14
 	if cap(s) > most {
 		return nil
@@ -133,17 +133,17 @@ func (a *Actions) add(kind ActionKind) *Action {
 	return act
 }
 
-// outbox is what an event wants to be done, and what of it is collected until the event is over.
+// outbox collects the actions of an event.
 type outbox struct {
 	*Actions
-	freeing []*Worker // with keys to be freed
+	freeing []*Worker // workers with keys to be freed
 }
 
-// Keys to be freed are collected per worker, so that a client that lets go of a hundred thousand results costs one
-// message per worker. They must not come after an order to compute the same key again: compute flushes
-// those of its worker first.
+// Keys to be freed are collected per worker, so that a client that releases a hundred thousand results costs one
+// message per worker. They must not follow an order to compute the same key again: compute flushes those of its worker
+// first.
 
-// free orders a worker to forget a task. An order to compute it that has not left yet is taken back instead.
+// free orders a worker to release a task. An order to compute it that is still in the list is canceled instead.
 func (o *outbox) free(w *Worker, t *Task) {
 	if w.removed {
 		return
@@ -174,10 +174,10 @@ func (o *outbox) flushWorker(w *Worker) {
 		a.Worker = w.id
 		a.Keys = o.copyKeys(w.freeing)
 	}
-	w.freeing = emptied(w.freeing)
+	w.freeing = reuse(w.freeing)
 }
 
-// flush sends what has been collected.
+// flush adds the collected orders.
 func (o *outbox) flush() {
 	for i, w := range o.freeing {
 		o.flushWorker(w)
@@ -210,7 +210,7 @@ func (s *State) compute(t *Task) {
 	t.sent = int32(len(s.out.list))
 }
 
-// report tells a client how a task stands, if it is done one way or the other.
+// report notifies a client of the result of a task, if it is done or erred.
 func (o *outbox) report(c *Client, t *Task) {
 	if c.id == FireAndForget {
 		return
@@ -223,14 +223,14 @@ func (o *outbox) report(c *Client, t *Task) {
 	}
 }
 
-// tell sends a client a word about a task.
+// notify sends a client a message about a task.
 func (o *outbox) notify(kind ActionKind, c *Client, t *Task) *Action {
 	a := o.add(kind)
 	a.Client, a.Task, a.Key = c.id, t, t.key
 	return a
 }
 
-// tellAll sends it to all who want the task.
+// notifyAll sends it to all clients that hold the task.
 func (o *outbox) notifyAll(kind ActionKind, t *Task) {
 	for i := range t.wants {
 		if c := t.wants[i].c; c.id != FireAndForget {
@@ -239,7 +239,7 @@ func (o *outbox) notifyAll(kind ActionKind, t *Task) {
 	}
 }
 
-func (o *outbox) cancelled(c *Client, keys []taskid.Key, reason, msg string) {
+func (o *outbox) cancelKeys(c *Client, keys []taskid.Key, reason, msg string) {
 	if c.id == FireAndForget || len(keys) == 0 {
 		return
 	}
@@ -253,8 +253,8 @@ func (o *outbox) logEvent(text string) *Action {
 	return a
 }
 
-// moved tells the server of a watched task's new state.
-func (o *outbox) moved(t *Task, to TaskState) {
+// reportMove notifies the server of a watched task's new state.
+func (o *outbox) reportMove(t *Task, to TaskState) {
 	a := o.add(TaskMoved)
 	a.Task, a.Key, a.From, a.To = t, t.key, t.state, to
 }

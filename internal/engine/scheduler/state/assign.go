@@ -23,10 +23,10 @@ func (s *State) enterProcessing(t *Task, w *Worker) {
 	}
 	s.assignments++
 	w.assigned = s.assignments
-	w.reload()
+	w.updateLoad()
 }
 
-// exitProcessing takes a task from the worker that processes it. The caller sets the next state.
+// exitProcessing removes a task from the worker that processes it. The caller sets the next state.
 func (s *State) exitProcessing(t *Task) {
 	w := t.worker
 	t.worker = nil
@@ -44,12 +44,11 @@ func (s *State) exitProcessing(t *Task) {
 		s.ledger.unneed(w, t.deps[i].t)
 	}
 	w.take(t.notes, -1)
-	w.reload()
+	w.updateLoad()
 }
 
-// Tasks shorter than shortTask are sent ahead of time, as many as take aheadTime but no more than
-// aheadMost per thread: a thread that had to ask for each would spend most of its time waiting. Large results are
-// never produced ahead.
+// Tasks shorter than shortTask are sent ahead of time, as many as take aheadTime but no more than aheadMost per thread:
+// a thread that had to request each one would mostly wait. Tasks with large results are never sent ahead.
 const (
 	shortTask   = 0.005 // seconds
 	aheadTime   = 0.010 // seconds
@@ -57,8 +56,8 @@ const (
 	aheadNBytes = 64 << 10
 )
 
-// slots is how many tasks of a prefix a worker may have before others of its root tasks wait in the queue:
-// base by the worker-saturation, depth if the tasks are short.
+// slotsFor returns the number of tasks of a prefix that a worker may have before its other root tasks wait in the
+// queue: base by the worker-saturation, depth if the tasks are short.
 func slotsFor(s *State, w *Worker, p *Prefix) (base, depth int) {
 	if math.IsInf(s.cfg.WorkerSaturation, 1) {
 		return math.MaxInt, math.MaxInt
@@ -77,7 +76,7 @@ func slotsFor(s *State, w *Worker, p *Prefix) (base, depth int) {
 func (s *State) enqueue(t *Task) {
 	s.setState(t, Queued)
 	if p := t.pool; p.queue.n == 0 && p.emptySince >= 0 {
-		p.emptySince = s.nowNs // until now nothing has waited for the workers that left
+		p.emptySince = s.nowNs // before, no task waited for the removed workers
 	}
 	t.pool.queue.push(t)
 	noteEmpty(s, t.pool)
@@ -89,12 +88,12 @@ func (s *State) strand(t *Task) {
 	s.stranded.push(t)
 	noteEmpty(s, t.pool)
 	if !s.held && s.workers.running > 0 {
-		a := s.out.logEvent("no running worker can take the task: " + t.why())
+		a := s.out.logEvent("no running worker can run the task: " + t.why())
 		a.Task, a.Key = t, t.key
 	}
 }
 
-// send makes a worker compute a task.
+// send orders a worker to compute a task.
 func (s *State) send(t *Task, w *Worker) {
 	s.enterProcessing(t, w)
 	if s.cfg.MemoryTerminate && w.memoryLimit > 0 && len(t.deps) > 0 {
@@ -110,8 +109,8 @@ func (s *State) send(t *Task, w *Worker) {
 	s.compute(t)
 }
 
-// fillSlots takes tasks from the queues as long as workers have slots for them. Workers that run short tasks
-// are filled when they are half empty, so that orders go out in batches.
+// fillSlots takes tasks from the queues while workers have slots for them. Workers that run short tasks are filled when
+// they are half empty, so that orders are sent in batches.
 func (s *State) fillSlots() {
 	if s.counts[Queued] == 0 || s.held {
 		return
@@ -132,7 +131,7 @@ func fillPool(s *State, p *pool) {
 		base, depth := slotsFor(s, w, t.group.prefix)
 		n := base - w.active()
 		if depth > base && w.active() <= depth/2 {
-			// Not more than a fair share of what is left, so that no worker is left without.
+			// At most a fair share of the rest, so that no worker is left without.
 			workers := t.pool.numBy(t.pool.queue.n)
 			share := (t.pool.queue.n + 2*workers - 1) / (2 * workers)
 			n = max(n, min(depth-w.active(), share))
@@ -146,6 +145,6 @@ func fillPool(s *State, p *pool) {
 			s.send(t, w)
 			t = p.next()
 		}
-		s.drain() // a task that is too large for its worker has failed
+		s.drain() // a task that is too large for its worker may have failed
 	}
 }

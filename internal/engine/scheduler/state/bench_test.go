@@ -8,7 +8,7 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// benchLife runs whole lives: submitted, assigned, finished, released, forgotten.
+// benchLife runs tasks from submission to removal: submitted, assigned, finished, released, forgotten.
 func benchLife(b *testing.B, workers int, graph func() (*Graph, []taskid.Key)) {
 	r := newRig(Config{TransitionLog: -1})
 	r.addWorkers(workers, 2)
@@ -47,7 +47,7 @@ func benchLife(b *testing.B, workers int, graph func() (*Graph, []taskid.Key)) {
 	}
 	b.StopTimer()
 	if r.NumTasks() != 0 {
-		b.Fatalf("%d tasks left", r.NumTasks())
+		b.Fatalf("tasks: got %d, want 0", r.NumTasks())
 	}
 }
 
@@ -68,8 +68,8 @@ func BenchmarkTaskLife(b *testing.B) {
 	}
 }
 
-// randomGraph is a DAG whose nodes depend on two to four of the hundred before them; all that nothing depends on
-// are wanted.
+// randomGraph returns a DAG whose nodes depend on two to four of the hundred before them; all nodes without dependents
+// are requested.
 func randomGraph(n int, seed uint64) (*Graph, []taskid.Key) {
 	g := &Graph{Nodes: make([]Node, n)}
 	x := seed*2 + 1

@@ -9,7 +9,7 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// TestQueueable: the bounds of what counts as root-ish.
+// TestQueueable checks the bounds of root-ish tasks.
 func TestQueueable(t *testing.T) {
 	groups := func(totals ...int) (out []*Group) {
 		for _, n := range totals {
@@ -50,7 +50,7 @@ func TestQueueable(t *testing.T) {
 			c.set(r.State, x)
 		}
 		if got := queueable(r.State, x); got != c.want {
-			t.Errorf("%s: queueable %v, want %v", c.name, got, c.want)
+			t.Errorf("%s: queueable: got %v, want %v", c.name, got, c.want)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func TestSlots(t *testing.T) {
 		{1, 2, short(0.005, 0), 2, 2},         // not short any more
 		{1, 2, short(0.001, 0), 2, 20},        // 10 ms of work per thread
 		{1, 2, short(0, 0), 2, 2 * 512},       // no more than that per thread
-		{1, 2, short(0.001, 64<<10), 2, 2},    // large results are not made ahead
+		{1, 2, short(0.001, 64<<10), 2, 2},    // large results are not sent ahead
 		{1, 2, short(0.001, 64<<10-1), 2, 20}, // these are not large
 		{30, 2, short(0.004, 0), 60, 60},      // the saturation allows more
 		{math.Inf(1), 1, short(1, 0), math.MaxInt, math.MaxInt},
@@ -78,7 +78,7 @@ func TestSlots(t *testing.T) {
 		s := New(Config{WorkerSaturation: c.saturation})
 		base, depth := slotsFor(s, &Worker{threads: c.threads}, c.p)
 		if base != c.base || depth != c.depth {
-			t.Errorf("saturation %g, %d threads, %g s: %d and %d slots, want %d and %d",
+			t.Errorf("saturation %g, %d threads, %g s: got %d and %d slots, want %d and %d",
 				c.saturation, c.threads, c.p.average, base, depth, c.base, c.depth)
 		}
 	}
@@ -113,7 +113,7 @@ func TestStealLevels(t *testing.T) {
 			c.set(s, x)
 		}
 		if got := stealLevel(s, x); got != c.want {
-			t.Errorf("%s: level %d, want %d", c.name, got, c.want)
+			t.Errorf("%s: got level %d, want %d", c.name, got, c.want)
 		}
 	}
 }
@@ -132,17 +132,18 @@ func TestUnoccupiedAndSaturated(t *testing.T) {
 	}
 	w0, w1 := r.Worker(0), r.Worker(1)
 	if !r.Unoccupied(w0) || r.Saturated(w0) {
-		t.Errorf("without tasks: unoccupied %v, saturated %v", r.Unoccupied(w0), r.Saturated(w0))
+		t.Errorf("without tasks: got unoccupied %v, saturated %v, want true and false", r.Unoccupied(w0),
+			r.Saturated(w0))
 	}
 	r.apply(&UpdateGraph{Client: c, Graph: g, Keys: keys})
 	if r.Unoccupied(w0) || !r.Saturated(w0) || !r.Unoccupied(w1) || r.Saturated(w1) {
-		t.Errorf("all on one: unoccupied %v and %v, saturated %v and %v",
+		t.Errorf("all on one: got unoccupied %v and %v, saturated %v and %v",
 			r.Unoccupied(w0), r.Unoccupied(w1), r.Saturated(w0), r.Saturated(w1))
 	}
 	r.apply(&WorkerStatusChange{Worker: 0, Status: StatusPaused})
 	r.apply(&WorkerStatusChange{Worker: 1, Status: StatusPaused})
 	if r.Saturated(w0) || r.Unoccupied(w1) {
-		t.Error("paused workers are neither")
+		t.Error("paused workers: got saturated or unoccupied")
 	}
 }
 
@@ -152,11 +153,11 @@ func TestHeartbeats(t *testing.T) {
 	c := r.addClient("c")
 	r.apply(&Heartbeat{Worker: 1, Bandwidth: 500})
 	if b := r.Bandwidth(); b != 200 {
-		t.Errorf("one of four workers measured 500: %g, want 200", b)
+		t.Errorf("bandwidth after one of four workers measured 500: got %g, want 200", b)
 	}
 	r.apply(&Heartbeat{Worker: 1})
 	if b := r.Bandwidth(); b != 200 {
-		t.Errorf("a worker measured nothing: %g, want 200", b)
+		t.Errorf("bandwidth without a measurement: got %g, want 200", b)
 	}
 	r.submit(t, c, "x-1")
 	x := r.Task(taskid.NewKey("x-1"))
@@ -168,24 +169,24 @@ func TestHeartbeats(t *testing.T) {
 	}
 	beat(other, 9*time.Second)
 	if o := r.Occupancy(w); o != 0.5 {
-		t.Errorf("another worker says that it runs x: busy for %g s", o)
+		t.Errorf("occupancy after a report of another worker: got %g s, want 0.5", o)
 	}
 	beat(w.ID(), 3*time.Second)
 	if o := r.Occupancy(w); o != 6 {
-		t.Errorf("x has run for 3 s: busy for %g s, want 6", o)
+		t.Errorf("occupancy after x has run for 3 s: got %g s, want 6", o)
 	}
 	r.apply(&LongRunning{Worker: w.ID(), Key: x.Key(), RunID: x.RunID(), Duration: 4 * time.Second})
 	beat(w.ID(), time.Minute)
 	if d, ok := x.Prefix().Duration(); d != 4*time.Second || !ok || !x.LongRunning() {
-		t.Errorf("x seceded after 4 s: takes %v, known %v", d, ok)
+		t.Errorf("x seceded after 4 s: got duration %v, known %v", d, ok)
 	}
 	r.apply(&Heartbeat{Worker: 0, Memory: 70, Managed: 20, Spilled: 5})
 	if w := r.Worker(0); w.memory != 70 || w.managed != 20 || w.spilled != 5 {
-		t.Errorf("memory %d, managed %d, spilled %d", w.memory, w.managed, w.spilled)
+		t.Errorf("got memory %d, managed %d, spilled %d, want 70, 20 and 5", w.memory, w.managed, w.spilled)
 	}
 }
 
-// TestLongRunningLearns: what a task took before it seceded is learnt, if it is known.
+// TestLongRunningLearns checks that the time of a task before it seceded is used, if it is known.
 func TestLongRunningLearns(t *testing.T) {
 	r := newRig(Config{Validate: true})
 	r.addWorkers(1, 4)
@@ -198,16 +199,17 @@ func TestLongRunningLearns(t *testing.T) {
 	secede("x-1", -1)
 	p := r.Task(taskid.NewKey("x-1")).Prefix()
 	if _, ok := p.Duration(); ok {
-		t.Error("nothing is known")
+		t.Error("duration of an unknown prefix: got one")
 	}
 	secede("x-2", 2*time.Second)
-	secede("x-2", 9*time.Second) // it has seceded already
+	secede("x-2", 9*time.Second) // has seceded already
 	secede("x-3", 4*time.Second)
 	if d, _ := p.Duration(); d != 3*time.Second {
-		t.Errorf("after 2 s and 4 s: %v, want 3 s", d)
+		t.Errorf("duration after 2 s and 4 s: got %v, want 3 s", d)
 	}
 	if w := r.Worker(0); w.seceded != 3 || w.active() != 0 || w.load != 0 || r.TotalOccupancy() != 0 {
-		t.Errorf("%d long-running, %d active, load %g, occupancy %g", w.seceded, w.active(), w.load, r.TotalOccupancy())
+		t.Errorf("got %d long-running, %d active, load %g, occupancy %g", w.seceded, w.active(), w.load,
+			r.TotalOccupancy())
 	}
 }
 
@@ -218,11 +220,12 @@ func TestEpoch(t *testing.T) {
 	c := r.addClient("c")
 	r.submit(t, c, "x")
 	if id := r.Task(taskid.NewKey("x")).RunID(); id != 3<<32+1 {
-		t.Errorf("the first run of epoch 3 is %#x", id)
+		t.Errorf("first run of epoch 3: got %#x", id)
 	}
 }
 
-// TestRetries: a task that fails runs again as often as its annotations say, and errs then with the worker's words.
+// TestRetries checks that a task that fails runs again according to its annotations, and then errs with the exception
+// of the worker.
 func TestRetries(t *testing.T) {
 	r := newRig(Config{Validate: true})
 	r.addWorkers(1, 1)
@@ -234,17 +237,17 @@ func TestRetries(t *testing.T) {
 		x := r.Task(k)
 		r.apply(&TaskErred{Worker: 0, Key: k, RunID: x.RunID()})
 		if want >= 0 && (x.State() != Processing || x.Retries() != want) {
-			t.Errorf("x is %s with %d retries left, want %d", x.State(), x.Retries(), want)
+			t.Errorf("x: got %s with %d retries left, want %d", x.State(), x.Retries(), want)
 		}
 	}
 	x := r.Task(k)
 	if x.State() != Erred || x.Failure().Kind != TaskFailed || x.Failure().Error() == "" ||
 		x.Failure().Worker != "tcp://w0:1" {
-		t.Errorf("x is %s: %+v", x.State(), x.Failure())
+		t.Errorf("x: got %s: %+v", x.State(), x.Failure())
 	}
 }
 
-// TestRetryForgives: a task that is retried by a client may kill as many workers as before.
+// TestRetryForgives checks that a task that a client retries may lose as many workers as before.
 func TestRetryForgives(t *testing.T) {
 	r := newRig(Config{Validate: true, AllowedFailures: 1})
 	r.addWorkers(5, 1)
@@ -255,7 +258,7 @@ func TestRetryForgives(t *testing.T) {
 		t.Helper()
 		w := r.Task(k).ProcessingOn()
 		if w == nil {
-			t.Fatalf("x is %s", r.Task(k).State())
+			t.Fatalf("x: got %s, want processing", r.Task(k).State())
 		}
 		r.apply(&RemoveWorker{Worker: w.ID(), Reason: "killed"})
 	}
@@ -263,15 +266,16 @@ func TestRetryForgives(t *testing.T) {
 	kill()
 	x := r.Task(k)
 	if x.State() != Erred || x.Failure().Kind != KilledWorker || x.Suspicious() != 2 || x.Prefix().Suspicious() != 2 {
-		t.Fatalf("x is %s after %d deaths, %d of its prefix", x.State(), x.Suspicious(), x.Prefix().Suspicious())
+		t.Fatalf("x: got %s after %d lost workers, %d of its prefix", x.State(), x.Suspicious(),
+			x.Prefix().Suspicious())
 	}
 	ev := &Retry{Client: c, Keys: []taskid.Key{k}}
 	r.apply(ev)
 	if len(ev.Retried) != 1 || x.Suspicious() != 0 || x.State() != Processing {
-		t.Errorf("retried %v: x is %s after %d deaths", ev.Retried, x.State(), x.Suspicious())
+		t.Errorf("retried %v: got x %s after %d lost workers", ev.Retried, x.State(), x.Suspicious())
 	}
 	kill()
 	if x.State() != Processing {
-		t.Errorf("x is %s after one more death", x.State())
+		t.Errorf("x: got %s after one more lost worker, want processing", x.State())
 	}
 }

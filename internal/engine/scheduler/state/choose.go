@@ -1,10 +1,10 @@
 package state
 
-// sampled is how many workers a choice looks at that has no reason to prefer one over the other.
+// sampled is the number of workers that are compared when there is no reason to prefer one.
 const sampled = 16
 
-// queueable reports whether a task is one of many that bring data into the cluster: root-ish in Dask's words. It
-// may wait on the scheduler, so that what depends on the earlier ones goes first.
+// queueable reports whether a task is one of many that produce data: root-ish in Dask. It may wait on the scheduler, so
+// that dependents of earlier ones run first.
 func queueable(s *State, t *Task) bool {
 	if n := t.notes; n != nil && (n.restricted || n.NotQueued) || t.actor {
 		return false
@@ -26,10 +26,10 @@ func queueable(s *State, t *Task) bool {
 	return sum < s.cfg.RootishTasks
 }
 
-// maxSaturation is from where on the queue is as good as switched off.
+// maxSaturation is the saturation from which on the queue is considered off.
 const maxSaturation = 1e6
 
-// threadsFor is the number of threads that run tasks of a pool.
+// threadsFor returns the number of threads that run tasks of a pool.
 func threadsFor(s *State, p *pool) int {
 	if p == s.pools.any {
 		return s.workers.threads
@@ -41,8 +41,8 @@ func threadsFor(s *State, p *pool) int {
 	return n
 }
 
-// choose finds the worker where a ready task is likely to start first: among those that hold its
-// dependencies, else among all that may run it. nil when none may.
+// choose returns the worker on which a ready task is likely to start first: among the holders of its dependencies,
+// otherwise among all that can run it. It returns nil if there is none.
 func choose(s *State, t *Task) *Worker {
 	if s.held || s.workers.running == 0 {
 		return nil
@@ -52,7 +52,7 @@ func choose(s *State, t *Task) *Worker {
 			return w
 		}
 	}
-	best := chosen{s: s, t: t}
+	best := choice{s: s, t: t}
 	if !t.actor && len(t.deps) > 0 {
 		best.considerHolders(nil)
 	}
@@ -64,7 +64,7 @@ func choose(s *State, t *Task) *Worker {
 
 // chooseValid chooses among the workers that meet the task's restrictions.
 func chooseValid(s *State, t *Task, n *notes) *Worker {
-	best := chosen{s: s, t: t}
+	best := choice{s: s, t: t}
 	if !t.actor && len(t.deps) > 0 {
 		best.considerHolders(n)
 	}
@@ -72,7 +72,7 @@ func chooseValid(s *State, t *Task, n *notes) *Worker {
 		return best.w
 	}
 	valid := s.workers.valid(n)
-	// Equals take turns: each choice starts where the last has ended.
+	// Equal workers take turns: each choice starts where the last has ended.
 	for i, seen := 0, 0; i < len(valid) && seen < sampled; i++ {
 		if n.turn++; n.turn >= len(valid) {
 			n.turn = 0
@@ -85,20 +85,20 @@ func chooseValid(s *State, t *Task, n *notes) *Worker {
 	return best.w
 }
 
-// chosen is the best worker so far.
-type chosen struct {
+// choice is the best worker so far.
+type choice struct {
 	s     *State
 	t     *Task
 	w     *Worker
-	start float64 // when the task would start there, in seconds from now
+	start float64 // seconds until the task would start there
 	total int64   // bytes of all dependencies that have few holders
 }
 
-// considerHolders looks at the workers that hold dependencies, under restrictions if there are any. A
-// dependency that very many workers hold is no reason to look at each of them.
-func (b *chosen) considerHolders(n *notes) {
+// considerHolders compares the workers that hold dependencies, subject to restrictions. A dependency with very many
+// holders is ignored.
+func (b *choice) considerHolders(n *notes) {
 	s, t := b.s, b.t
-	if len(t.deps) == 1 && len(t.deps[0].t.holders) == 1 { // the usual case
+	if len(t.deps) == 1 && len(t.deps[0].t.holders) == 1 { // common case
 		if w := t.deps[0].t.holders[0].w; s.pools.canTake(w, t) && (n == nil || n.allows(w)) {
 			b.w = w
 		}
@@ -131,34 +131,34 @@ func (b *chosen) considerHolders(n *notes) {
 			b.considerAt(w, b.total-w.local)
 		}
 	}
-	s.scratch.workers = emptied(found)
+	s.scratch.workers = reuse(found)
 }
 
-func (b *chosen) considerPool(p *pool) {
+func (b *choice) considerPool(p *pool) {
 	for _, q := range p.by {
 		b.considerHeap(q)
 	}
 }
 
-func (b *chosen) considerHeap(p *pool) {
+func (b *choice) considerHeap(p *pool) {
 	for _, w := range p.heap[:min(len(p.heap), sampled)] {
 		b.consider(w)
 	}
 }
 
-func (b *chosen) consider(w *Worker) { b.considerAt(w, b.total) }
+func (b *choice) consider(w *Worker) { b.considerAt(w, b.total) }
 
-// considerAt compares by the time the task would start after fetching so many bytes; then, for a task with
-// dependencies or restrictions, by the bytes that the worker holds; then by whose turn it is. A task that could
-// run anywhere goes round, as with Dask: each try of one that fails at a worker's is another worker's.
-func (b *chosen) considerAt(w *Worker, fetch int64) {
+// considerAt compares by the time at which the task would start after fetching so many bytes; then, for a task with
+// dependencies or restrictions, by the bytes that the worker holds; then in turn. As in Dask, a task that could run
+// anywhere takes turns, so that each retry runs on another worker.
+func (b *choice) considerAt(w *Worker, fetch int64) {
 	start := b.s.Occupancy(w)/float64(w.threads) + float64(fetch)/b.s.ledger.bandwidth
 	if b.w == nil || b.better(w, start) {
 		b.w, b.start = w, start
 	}
 }
 
-func (b *chosen) better(w *Worker, start float64) bool {
+func (b *choice) better(w *Worker, start float64) bool {
 	if b.t.actor && w.actors != b.w.actors {
 		return w.actors < b.w.actors
 	}

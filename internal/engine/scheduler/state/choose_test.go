@@ -13,7 +13,7 @@ func (r *rig) finish(t testing.TB, name string, nbytes int64, took time.Duration
 	t.Helper()
 	x := r.Task(taskid.NewKey(name))
 	if x == nil || x.worker == nil {
-		t.Fatalf("%s is not processing", name)
+		t.Fatalf("%s: not processing", name)
 	}
 	return r.apply(&TaskFinished{Worker: x.worker.id, Key: x.key, RunID: x.runID, NBytes: nbytes, TypeName: "int",
 		Duration: took})
@@ -56,16 +56,16 @@ func TestTasksFollowTheirData(t *testing.T) {
 	r.apply(&UpdateData{Client: c, Data: data})
 	r.submit(t, c, "a <- big small")
 	if w := r.where("a"); w != "w7" {
-		t.Errorf("a task with a gigabyte on w7 runs on %s", w)
+		t.Errorf("worker of a task with a gigabyte on w7: got %s", w)
 	}
 	r.submit(t, c, "b <- both")
 	r.submit(t, c, "d <- both")
 	if b, d := r.where("b"), r.where("d"); b == d || b != "w3" && b != "w9" || d != "w3" && d != "w9" {
-		t.Errorf("two tasks with data on w3 and w9 run on %s and %s", b, d)
+		t.Errorf("workers of two tasks with data on w3 and w9: got %s and %s", b, d)
 	}
 }
 
-// A program that retries a task counts on another worker for the next try, whoever holds more.
+// A program that retries a task relies on another worker for the next attempt, whatever the data.
 func TestIdleWorkersTakeTurnsWhateverTheyHold(t *testing.T) {
 	r := newRig(Config{Validate: true})
 	r.addWorkers(2, 1)
@@ -78,7 +78,7 @@ func TestIdleWorkersTakeTurnsWhateverTheyHold(t *testing.T) {
 		r.submit(t, c, name)
 		w := r.where(name)
 		if w == last {
-			t.Errorf("task %d went to %s as the one before it", i, w)
+			t.Errorf("task %d: got %s, the worker of the one before", i, w)
 		}
 		last = w
 		r.finish(t, name, 10, time.Millisecond)
@@ -95,7 +95,7 @@ func TestIdleWorkersTakeTurns(t *testing.T) {
 		seen[r.where(fmt.Sprintf("f%c", 'a'+i))] = true
 	}
 	if len(seen) != 25 {
-		t.Errorf("25 tasks went to %d of 25 workers", len(seen))
+		t.Errorf("workers of 25 tasks: got %d, want 25", len(seen))
 	}
 }
 
@@ -113,16 +113,16 @@ func TestBroadcastDataDoesNotMatter(t *testing.T) {
 	}
 	for w := range r.Workers() {
 		if w.NumProcessing() != 1 {
-			t.Errorf("worker %s has %d of 100 tasks", w.Name(), w.NumProcessing())
+			t.Errorf("worker %s: got %d of 100 tasks, want 1", w.Name(), w.NumProcessing())
 		}
 	}
-	// Holders that leave are forgotten one by one.
+	// Holders that are removed are forgotten one by one.
 	model := r.Task(taskid.NewKey("model"))
 	for i := range 95 {
 		r.apply(&RemoveWorker{Worker: WorkerID(i), Safe: true})
 	}
 	if model.NumHolders() != 5 || model.wide == nil && len(model.holders) > manyHolders {
-		t.Errorf("%d holders are left", model.NumHolders())
+		t.Errorf("holders: got %d, want 5", model.NumHolders())
 	}
 }
 
@@ -130,7 +130,7 @@ func TestManyRestrictedTasksSpread(t *testing.T) {
 	r := newRig(Config{Validate: true})
 	r.addWorkers(40, 1)
 	c := r.addClient("c")
-	a := &Annotations{Workers: []string{"h"}} // the host of all
+	a := &Annotations{Workers: []string{"h"}} // host of all workers
 	g := &Graph{}
 	var keys []taskid.Key
 	for i := range 200 {
@@ -141,11 +141,11 @@ func TestManyRestrictedTasksSpread(t *testing.T) {
 	r.apply(&UpdateGraph{Client: c, Graph: g, Keys: keys})
 	for w := range r.Workers() {
 		if n := w.NumProcessing(); n < 3 || n > 7 {
-			t.Errorf("worker %s has %d of 200 tasks on 40 workers", w.Name(), n)
+			t.Errorf("worker %s: got %d of 200 tasks on 40 workers", w.Name(), n)
 		}
 	}
 	if len(r.notes.byID) != 1 {
-		t.Errorf("one annotation is kept %d times", len(r.notes.byID))
+		t.Errorf("copies of one annotation: got %d, want 1", len(r.notes.byID))
 	}
 }
 
@@ -159,7 +159,7 @@ func TestStealingEvensOut(t *testing.T) {
 	for i := 1; i < 4; i++ {
 		r.apply(&AddWorker{Address: fmt.Sprintf("tcp://w%d:1", i), Name: fmt.Sprintf("w%d", i), Threads: 1})
 	}
-	// The worker runs the first of what it has, and gives up the others when asked.
+	// The worker runs its first task, and gives up the others on request.
 	for range 30 {
 		r.now = r.now.Add(time.Second)
 		list := r.apply(&Tick{})
@@ -179,11 +179,11 @@ func TestStealingEvensOut(t *testing.T) {
 	}
 	for w := range r.Workers() {
 		if n := w.NumProcessing(); n < 6 || n > 14 {
-			t.Errorf("worker %s has %d of 39 tasks on 4 workers", w.Name(), n)
+			t.Errorf("worker %s: got %d of 39 tasks on 4 workers", w.Name(), n)
 		}
 	}
 	if r.where("x-1") != "w0" {
-		t.Error("a task that runs was moved")
+		t.Error("running task: moved")
 	}
 }
 
@@ -225,33 +225,33 @@ func TestDurations(t *testing.T) {
 	c := r.addClient("c")
 	r.submit(t, c, "known-1")
 	if o := r.Occupancy(r.Worker(0)); o != 3 {
-		t.Errorf("occupancy %g s, want the configured 3", o)
+		t.Errorf("occupancy: got %g s, want the configured 3", o)
 	}
 	r.submit(t, c, "new-1")
 	if o := r.TotalOccupancy(); o != 3.5 {
-		t.Errorf("total occupancy %g s, want 3 and the guess for the unknown", o)
+		t.Errorf("total occupancy: got %g s, want 3 and the estimate for the unknown", o)
 	}
 	r.apply(&Heartbeat{Worker: 0, Executing: []Executing{{taskid.NewKey("new-1"), 4 * time.Second}}})
 	if o := r.TotalOccupancy(); o != 11 {
-		t.Errorf("total occupancy %g s, want 3 and twice what it has run", o)
+		t.Errorf("total occupancy: got %g s, want 3 and twice the run time", o)
 	}
 	r.finish(t, "new-1", 1, 2*time.Second)
 	r.submit(t, c, "new-2")
 	if o := r.TotalOccupancy(); o != 5 {
-		t.Errorf("total occupancy %g s, want 3 and what was learnt", o)
+		t.Errorf("total occupancy: got %g s, want 3 and the measured time", o)
 	}
 	r.finish(t, "new-2", 1, 4*time.Second)
 	for p := range r.Prefixes() {
 		if p.Name() == "new" {
 			if d, ok := p.Duration(); !ok || d != 3*time.Second {
-				t.Errorf("average %v, want 3 s", d)
+				t.Errorf("average: got %v, want 3 s", d)
 			}
 			if runs, total := p.Finished(); runs != 2 || total != 6*time.Second {
-				t.Errorf("%d runs of %v", runs, total)
+				t.Errorf("got %d runs of %v, want 2 of 6 s", runs, total)
 			}
 		}
 	}
-	// What has to be fetched counts as well, once for all that need it.
+	// Dependencies that have to be fetched count as well, once for all tasks that need them.
 	r.apply(&AddWorker{Address: "tcp://w1:1", Name: "w1", Threads: 1})
 	r.apply(&UpdateData{Client: c, Data: []NewData{{Key: taskid.NewKey("d"), NBytes: 2e8, Workers: []WorkerID{0}}}})
 	before := r.Occupancy(r.Worker(1))
@@ -260,10 +260,10 @@ func TestDurations(t *testing.T) {
 	g.Nodes[0].Annotations, g.Nodes[1].Annotations = a, a
 	r.apply(&UpdateGraph{Client: c, Graph: g, Keys: keysOf("known-2", "known-3")})
 	if o := r.Occupancy(r.Worker(1)) - before; o != 8 {
-		t.Errorf("two tasks of 3 s that fetch 2 s of data count as %g s", o)
+		t.Errorf("occupancy of two tasks of 3 s that fetch 2 s of data: got %g s, want 8", o)
 	}
 	r.apply(&AddKeys{Worker: 1, Keys: keysOf("d")})
 	if o := r.Occupancy(r.Worker(1)) - before; o != 6 {
-		t.Errorf("when the data is there they count as %g s", o)
+		t.Errorf("occupancy when the data is held: got %g s, want 6", o)
 	}
 }

@@ -7,46 +7,46 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// Client is one client, or a part of the scheduler that wants keys (variables, queues, published datasets).
-// The State owns it; others read it, until the next Apply.
+// Client is a client, or a part of the scheduler that holds keys (variables, queues, published datasets). The State
+// owns it; others may read it until the next Apply.
 type Client struct {
 	id   ClientID
 	name string
-	// Data is the server's own: the state does not look at it.
+	// Data belongs to the server; the state does not use it.
 	Data any
 
 	wants   []wanted
 	removed bool
 }
 
-// wanted is a task that a client wants: place is the index in the task's list.
+// wanted is a task that a client holds: place is the index in the task's list.
 type wanted struct {
 	t     *Task
 	place int32
 }
 
-// ID of the client.
+// ID returns the ID of the client.
 func (c *Client) ID() ClientID { return c.id }
 
-// Name of the client.
+// Name returns the name of the client.
 func (c *Client) Name() string { return c.name }
 
-// NumWanted is how many keys the client wants, and Wanted the i-th.
+// NumWanted returns the number of keys that the client holds.
 func (c *Client) NumWanted() int { return len(c.wants) }
 
-// Wanted is the i-th task that the client wants.
+// Wanted returns the i-th task that the client holds.
 func (c *Client) Wanted(i int) *Task { return c.wants[i].t }
 
-// clientSet is all clients, by id and name. Ids of clients that have left are given out again from the next event on.
+// clientSet are all clients, by ID and name. IDs of removed clients are reused from the next event on.
 type clientSet struct {
-	all        []*Client // by id; nil where one has left
+	all        []*Client // by ID; nil for removed ones
 	free, left []ClientID
 	byName     map[string]*Client
 }
 
 func newClientSet() clientSet { return clientSet{byName: map[string]*Client{}} }
 
-// get returns the client with an id, nil if there is none.
+// get returns the client with an ID, nil if there is none.
 func (cs *clientSet) get(id ClientID) *Client {
 	if id < 0 || int(id) >= len(cs.all) {
 		return nil
@@ -54,7 +54,7 @@ func (cs *clientSet) get(id ClientID) *Client {
 	return cs.all[id]
 }
 
-// add makes the client with a name that is not taken.
+// add creates the client with a name that is not in use.
 func (cs *clientSet) add(name string) *Client {
 	c := &Client{name: strings.Clone(name)}
 	if n := len(cs.free); n > 0 {
@@ -69,7 +69,7 @@ func (cs *clientSet) add(name string) *Client {
 	return c
 }
 
-// remove takes out a client that wants nothing.
+// remove removes a client that holds nothing.
 func (cs *clientSet) remove(c *Client) {
 	c.removed = true
 	delete(cs.byName, c.name)
@@ -77,7 +77,7 @@ func (cs *clientSet) remove(c *Client) {
 	cs.left = append(cs.left, c.id)
 }
 
-// reclaim makes the ids of clients that left during the last event free.
+// reclaim frees the IDs of clients that the last event removed.
 func (cs *clientSet) reclaim() {
 	if len(cs.left) > 0 {
 		cs.free = append(cs.free, cs.left...)
@@ -85,7 +85,7 @@ func (cs *clientSet) reclaim() {
 	}
 }
 
-// addWant notes that a client wants a task. It tells whether that is new.
+// addWant records that a client holds a task. It reports whether that is new.
 func (t *Task) addWant(c *Client) bool {
 	for i := range t.wants {
 		if t.wants[i].c == c {
@@ -100,7 +100,7 @@ func (t *Task) addWant(c *Client) bool {
 	return true
 }
 
-// dropWant notes that a client no longer wants a task.
+// dropWant records that a client no longer holds a task.
 func (t *Task) dropWant(c *Client) bool {
 	for i := range t.wants {
 		if t.wants[i].c == c {
@@ -147,26 +147,26 @@ func (ev *RemoveClient) apply(s *State) {
 	}
 }
 
-// releaseAll takes a client from everything it wants.
+// releaseAll releases all tasks of a client.
 func releaseAll(s *State, c *Client) {
 	for n := len(c.wants); n > 0; n = len(c.wants) {
-		unwant(s, c.wants[n-1].t, c)
+		releaseWant(s, c.wants[n-1].t, c)
 	}
 }
 
-// unwant takes a client from those who want a task.
-func unwant(s *State, t *Task, c *Client) {
+// releaseWant releases a task of a client.
+func releaseWant(s *State, t *Task, c *Client) {
 	if t.dropWant(c) && !t.needed() {
 		s.recommend(t, toUnneeded)
 	}
 }
 
-// desire adds a client to those who want a task, and tells it if the task is done.
+// desire makes a client hold a task, and notifies it if the task is done.
 func desire(s *State, t *Task, c *Client) {
 	t.addWant(c)
 	s.out.report(c, t)
 	if t.state == Memory || t.state == Erred {
-		s.ranOnce(t)
+		s.releaseFireAndForget(t)
 	}
 }
 
@@ -187,7 +187,7 @@ func (ev *ClientDesires) apply(s *State) {
 			s.recommend(t, toWaiting)
 		}
 	}
-	s.out.cancelled(c, unknown, "unknown to the scheduler", "")
+	s.out.cancelKeys(c, unknown, "unknown to the scheduler", "")
 }
 
 func (ev *ClientReleases) apply(s *State) {
@@ -197,7 +197,7 @@ func (ev *ClientReleases) apply(s *State) {
 	}
 	for _, k := range ev.Keys {
 		if t := s.tasks.get(k); t != nil {
-			unwant(s, t, c)
+			releaseWant(s, t, c)
 		}
 	}
 }
@@ -210,11 +210,11 @@ func (ev *ReportKey) apply(s *State) {
 	if t := s.tasks.get(ev.Key); t != nil {
 		s.out.report(c, t)
 	} else {
-		s.out.cancelled(c, []taskid.Key{taskid.Key(strings.Clone(string(ev.Key)))}, "unknown to the scheduler", "")
+		s.out.cancelKeys(c, []taskid.Key{taskid.Key(strings.Clone(string(ev.Key)))}, "unknown to the scheduler", "")
 	}
 }
 
-// cancelKeys releases keys and all that depend on them, as far as only this client wants them.
+// apply releases keys and their dependents, as far as only this client holds them.
 func (ev *CancelKeys) apply(s *State) {
 	c := s.Client(ev.Client)
 	if c == nil {
@@ -238,7 +238,7 @@ func (ev *CancelKeys) apply(s *State) {
 			visit(found[i].dependents[j].t)
 		}
 	}
-	told := map[*Client][]taskid.Key{} // looked up only; the order is that of clients
+	cancelled := map[*Client][]taskid.Key{} // not iterated; the order is that of clients
 	clients := []*Client{c}
 	for _, t := range found {
 		for n := len(t.wants); n > 0; n = len(t.wants) {
@@ -246,16 +246,16 @@ func (ev *CancelKeys) apply(s *State) {
 			if !slices.Contains(clients, who) {
 				clients = append(clients, who)
 			}
-			told[who] = append(told[who], t.key)
-			unwant(s, t, who)
+			cancelled[who] = append(cancelled[who], t.key)
+			releaseWant(s, t, who)
 		}
 	}
 	for _, who := range clients {
-		s.out.cancelled(who, told[who], strings.Clone(ev.Reason), strings.Clone(ev.Msg))
+		s.out.cancelKeys(who, cancelled[who], strings.Clone(ev.Reason), strings.Clone(ev.Msg))
 	}
 }
 
-// wantedOnlyBy tells that no other client wants the task.
+// wantedOnlyBy reports whether no other client holds the task.
 func (t *Task) wantedOnlyBy(c *Client) bool {
 	for i := range t.wants {
 		if t.wants[i].c != c {
@@ -265,7 +265,7 @@ func (t *Task) wantedOnlyBy(c *Client) bool {
 	return true
 }
 
-// retry runs erred tasks again: those that failed themselves first, what depends on them follows.
+// apply runs erred tasks again: first those that failed themselves, then their dependents.
 func (ev *Retry) apply(s *State) {
 	ev.Retried = nil
 	s.walk++
@@ -291,14 +291,14 @@ func (ev *Retry) apply(s *State) {
 			}
 		}
 		ev.Retried = append(ev.Retried, t.key)
-		t.failures = 0 // who asks for it knows what it may do to workers
+		t.failures = 0 // an explicit retry resets the count of lost workers
 		if root {
 			s.recommend(t, toWaiting)
 		}
 	}
 }
 
-// restart lets go of everything.
+// apply releases everything.
 func (*Restart) apply(s *State) {
 	for c := range s.Clients() {
 		releaseAll(s, c)
@@ -307,7 +307,7 @@ func (*Restart) apply(s *State) {
 		}
 	}
 	s.drain()
-	// What nobody wanted: data from outside.
+	// The rest, which no client holds: scattered data.
 	var rest []*Task
 	for t := range s.Tasks() {
 		rest = append(rest, t)

@@ -6,93 +6,92 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// Event is something that happened: one of the structs of this file, by pointer. The caller may use an event
-// again; strings and slices in it are borrowed for the call unless a field says otherwise. Fields under
-// "Out" are set by Apply.
+// Event is an input of the state machine: one of the structs of this file, by pointer. The caller may reuse an event;
+// strings and slices in it are borrowed for the call unless a field says otherwise. Apply sets the fields under "Out".
 type Event interface {
-	// cause names the event in the log of transitions.
+	// cause returns the name of the event in the log of transitions.
 	cause() cause
-	// apply changes the state as far as the event does so directly: the rest follows from recommendations.
+	// apply makes the direct changes of the event. Recommendations cause the rest.
 	apply(s *State)
 }
 
 // AddWorker registers a worker.
 type AddWorker struct {
-	// Address is how others reach it; no other worker may have the same, nor the same Name.
+	// Address is the address of the worker; Address and Name must be unique.
 	Address, Name string
-	// Host is the host of the address, what host restrictions mean.
+	// Host is the host of the address, for host restrictions.
 	Host string
-	// Threads is how many tasks it runs at once: at least 1.
+	// Threads is the number of tasks that it runs at once, at least 1.
 	Threads int
-	// MemoryLimit in bytes; 0 is none.
+	// MemoryLimit is in bytes; 0 is none.
 	MemoryLimit int64
-	// Resources that it has.
+	// Resources are those of the worker.
 	Resources []Resource
 	// Registry is the hash of its functions; empty: it runs tasks without a registry only.
 	Registry string
-	// Can is what sorts of tasks it runs.
+	// Can are the kinds of tasks that it runs.
 	Can Can
 	// Status is usually StatusRunning or StatusInit.
 	Status WorkerStatus
-	// Returning specifies that the worker was there before the scheduler was started again: results that it announces
+	// Returning specifies that the worker was registered before the scheduler restarted: results that it announces
 	// while Hold is on are adopted.
 	Returning bool
 	// Token is a secret of the worker's process. A worker that was removed and is added again with the same token and
 	// address may announce results that it held and tasks that it ran before. "" if the worker has none.
 	Token string
-	// Data is the server's own, see Worker.Data.
+	// Data belongs to the server, see Worker.Data.
 	Data any
 
-	// Out: the worker's id, or NoWorker and why not.
+	// Out: Worker is the ID of the worker, or NoWorker with the error Err.
 	Worker WorkerID
 	Err    error
 }
 
-// RemoveWorker tells that a worker has gone. What it processed runs elsewhere, what only it held is computed
-// again.
+// RemoveWorker removes a worker. Its tasks run elsewhere, results that only it held are recomputed.
 type RemoveWorker struct {
 	Worker WorkerID
-	// Safe tells that it left on purpose: its tasks are not suspicious.
+	// Safe specifies that the worker left on purpose: its tasks are not suspicious.
 	Safe bool
-	// Close also sends it the order to end.
+	// Close also sends the worker the order to close.
 	Close bool
-	// Await is how long data from outside that only this worker holds is kept for its return; 0 if the worker does not
-	// come back. It needs AddWorker.Token.
+	// Await is how long scattered data that only this worker holds is kept for its return; 0 if the worker does not
+	// return. It needs AddWorker.Token.
 	Await time.Duration
 	// Reason is for the log.
 	Reason string
 
-	// Awaited is set: how many pieces of data are kept.
+	// Out: Awaited is the number of pieces of data that are kept.
 	Awaited int
 }
 
-// ForgetDeparted ends the wait for a removed worker that will not come back, by its token.
+// ForgetDeparted ends the wait for a removed worker that will not return, by its token.
 type ForgetDeparted struct{ Token string }
 
-// WorkerStatusChange is a worker's report about itself: paused, running again, closing.
+// WorkerStatusChange is a worker's report of its status: paused, running again, closing.
 type WorkerStatusChange struct {
 	Worker WorkerID
 	Status WorkerStatus
 }
 
-// SetResources replaces what a worker supplies.
+// SetResources replaces the resources of a worker.
 type SetResources struct {
 	Worker    WorkerID
 	Resources []Resource
 }
 
-// Heartbeat is what a worker says about itself from time to time.
+// Heartbeat is the periodic report of a worker.
 type Heartbeat struct {
 	Worker WorkerID
-	// Memory of the process, Managed bytes of results in memory, Spilled bytes of results on disk.
+	// Memory is the memory of the process, Managed the bytes of results in memory, Spilled the bytes of results on
+	// disk.
 	Memory, Managed, Spilled int64
-	// Bandwidth that it measured between workers, in bytes per second; 0 when unknown.
+	// Bandwidth is the measured bandwidth between workers, in bytes per second; 0 if unknown.
 	Bandwidth float64
-	// Executing are the tasks that run now, and since when.
+	// Executing are the tasks that are running.
 	Executing []Executing
 }
 
-// Executing is a task that runs, with the time it has run so far.
+// Executing is a running task, with the time it has run so far.
 type Executing struct {
 	Key taskid.Key
 	For time.Duration
@@ -100,67 +99,66 @@ type Executing struct {
 
 // AddClient registers a client.
 type AddClient struct {
-	// Name is the client's own id; it is kept.
+	// Name is the client's own ID; it is kept.
 	Name string
-	// Data is the server's own, see Client.Data.
+	// Data belongs to the server, see Client.Data.
 	Data any
 
-	// Out: its id. A name that is known already gives the known client: it has come back.
+	// Out: Client is its ID. A known name returns the known client, which has reconnected.
 	Client ClientID
 }
 
-// RemoveClient forgets a client: what only it wanted is released.
+// RemoveClient removes a client: keys that only it holds are released.
 type RemoveClient struct{ Client ClientID }
 
-// UpdateGraph submits work. Keys that cannot be computed because something they need is unknown are answered
-// with CancelledKeys, a graph that cannot be run at all with TaskErred for each of Keys, and Err.
+// UpdateGraph submits a graph. Keys that cannot be computed because of unknown dependencies are answered with
+// CancelledKeys, an invalid graph with KeyErred for each of Keys, and Err.
 type UpdateGraph struct {
 	Client ClientID
-	// Graph: see there what is kept.
+	// Graph is partly kept, see Graph.
 	Graph *Graph
-	// Keys are what the client wants; other nodes run only if they are needed for them.
+	// Keys are the keys that the client requests; other nodes run only if these depend on them.
 	Keys []taskid.Key
-	// UserPriority: higher runs first.
+	// UserPriority is the priority of the graph: higher runs first.
 	UserPriority float64
-	// FIFOTimeout: a graph that comes so soon after another counts as the same generation.
+	// FIFOTimeout is the time within which a graph belongs to the same generation as the previous one.
 	FIFOTimeout time.Duration
-	// SubmittingTask is the task that submits, if one does: its children run before others of its age.
+	// SubmittingTask is the task that submits the graph, if any: its children run before others of its age.
 	SubmittingTask taskid.Key
 	// Actors makes every one of Keys an actor, ActorKeys those listed.
 	Actors    bool
 	ActorKeys []taskid.Key
 
-	// Out.
+	// Out: NewTasks is the number of new tasks, Err the error of an invalid graph.
 	NewTasks int
 	Err      error
 }
 
-// ClientDesires adds a client to those who want keys. Keys that are done are reported at once. Unknown keys
-// are reported as cancelled.
+// ClientDesires makes a client hold keys. Keys that are done are reported immediately, unknown ones as canceled.
 type ClientDesires struct {
 	Client ClientID
 	Keys   []taskid.Key
 }
 
-// ClientReleases takes a client from those who want keys.
+// ClientReleases releases keys of a client.
 type ClientReleases struct {
 	Client ClientID
 	Keys   []taskid.Key
 }
 
-// ReportKey asks for the state of a key to be reported to the client again.
+// ReportKey requests that the state of a key is reported to the client again.
 type ReportKey struct {
 	Client ClientID
 	Key    taskid.Key
 }
 
-// CancelKeys stops tasks and those that depend on them.
+// CancelKeys cancels tasks and their dependents.
 type CancelKeys struct {
 	Client ClientID
 	Keys   []taskid.Key
-	// Force cancels also what other clients want.
+	// Force also cancels keys that other clients hold.
 	Force bool
-	// Reason and Msg go to the clients.
+	// Reason and Msg are sent to the clients.
 	Reason, Msg string
 }
 
@@ -169,7 +167,7 @@ type Retry struct {
 	Client ClientID
 	Keys   []taskid.Key
 
-	// Out: the keys that are retried, valid until the next event.
+	// Out: Retried are the keys that are retried, valid until the next event.
 	Retried []taskid.Key
 }
 
@@ -177,14 +175,14 @@ type Retry struct {
 type TaskFinished struct {
 	Worker WorkerID
 	Key    taskid.Key
-	// RunID must be that of ComputeTask, or the report is stale.
+	// RunID must be that of ComputeTask, otherwise the report is stale.
 	RunID int64
 	// NBytes is the size of the result.
 	NBytes int64
 	// Type is the pickled class of the result and TypeName its name.
 	Type     []byte
 	TypeName string
-	// Duration of the computation alone; 0 when unknown.
+	// Duration is that of the computation only; 0 if unknown.
 	Duration time.Duration
 }
 
@@ -192,29 +190,29 @@ type TaskFinished struct {
 type TaskErred struct {
 	Worker WorkerID
 	Key    taskid.Key
-	// RunID as in TaskFinished.
+	// RunID is as in TaskFinished.
 	RunID int64
-	// Exception and Traceback are kept as they are, see Failure.
+	// Exception and Traceback are kept unchanged, see Failure.
 	Exception, Traceback any
 	// ExceptionText and TracebackText are copied.
 	ExceptionText, TracebackText string
 }
 
-// Reschedule is a worker's report that it has given a task back.
+// Reschedule is a worker's report that it has returned a task.
 type Reschedule struct {
 	Worker WorkerID
 	Key    taskid.Key
-	// RunID is 0 when the worker does not say.
+	// RunID is 0 if unknown.
 	RunID int64
 }
 
-// LongRunning is a worker's report that a task has left the pool of threads (secede).
+// LongRunning is a worker's report that a task has left its thread pool (secede).
 type LongRunning struct {
 	Worker WorkerID
 	Key    taskid.Key
-	// RunID as in TaskFinished.
+	// RunID is as in TaskFinished.
 	RunID int64
-	// Duration that it ran until then; negative when unknown.
+	// Duration is the time that it ran until then; negative if unknown.
 	Duration time.Duration
 }
 
@@ -222,10 +220,10 @@ type LongRunning struct {
 type AddKeys struct {
 	Worker WorkerID
 	Keys   []taskid.Key
-	// Adopt takes results of tasks that are not done yet as done: a worker that comes back to a scheduler
-	// which has lost its memory, see AddWorker.Returning. Without it such replicas are removed.
+	// Adopt accepts results of tasks that are not done yet, of a worker that returns to a restarted scheduler, see
+	// AddWorker.Returning. Without it such replicas are removed.
 	Adopt bool
-	// NBytes of each key, for Adopt.
+	// NBytes are the sizes of the keys, for Adopt.
 	NBytes []int64
 }
 
@@ -235,108 +233,108 @@ type ReleaseWorkerData struct {
 	Key    taskid.Key
 }
 
-// RequestRefreshWhoHas is a worker's question who holds keys.
+// RequestRefreshWhoHas is a worker's request for the holders of keys.
 type RequestRefreshWhoHas struct {
 	Worker WorkerID
 	Keys   []taskid.Key
 }
 
-// StealResponse is a worker's answer to StealRequest.
+// StealResponse is a worker's response to StealRequest.
 type StealResponse struct {
 	Worker WorkerID
 	Key    taskid.Key
 	// Steal is the number of the request.
 	Steal uint64
-	// State of the task on the worker, in Dask's words; empty when it does not know the task.
+	// State is the state of the task on the worker, as in Dask; empty if the worker does not have the task.
 	State string
 }
 
-// UpdateData tells that data has entered the cluster from outside (scatter).
+// UpdateData reports scattered data.
 type UpdateData struct {
-	// Client that wants it; NoClient when none.
+	// Client is the client that holds it; NoClient for none.
 	Client ClientID
-	// Data in any order.
+	// Data is in any order.
 	Data []NewData
 }
 
-// NewData is one piece of data that came from outside.
+// NewData is one piece of scattered data.
 type NewData struct {
 	Key     taskid.Key
 	NBytes  int64
 	Workers []WorkerID
-	// Type as in TaskFinished.
+	// Type is as in TaskFinished.
 	Type     []byte
 	TypeName string
 }
 
-// Replicate asks for copies of keys on several workers. RequestDone answers.
+// Replicate requests copies of keys on several workers. RequestDone is the response.
 type Replicate struct {
 	// Request is the caller's number.
 	Request uint64
 	Keys    []taskid.Key
 	// N is the number of replicas; 0 means one on each of Workers.
 	N int
-	// Workers that may hold them; empty: all.
+	// Workers are those that may hold the replicas; empty: all.
 	Workers []WorkerID
 	// Delete removes replicas beyond N.
 	Delete bool
 }
 
-// Rebalance evens the workers' memory out. RequestDone answers.
+// Rebalance balances the workers' memory. RequestDone is the response.
 type Rebalance struct {
 	// Request is the caller's number.
 	Request uint64
-	// Keys that may be moved; empty: all.
+	// Keys are those that may be moved; empty: all.
 	Keys []taskid.Key
-	// Workers among which; empty: all.
+	// Workers are those to balance; empty: all.
 	Workers []WorkerID
 }
 
-// RetireWorkers makes workers leave: they get no more tasks, their data moves to others, then they close.
-// RequestDone answers when all have given their data away or cannot.
+// RetireWorkers retires workers: they receive no more tasks, their data moves to others, then they close. RequestDone
+// is the response when the data of all has been moved or cannot be moved.
 type RetireWorkers struct {
 	// Request is the caller's number.
 	Request uint64
 	Workers []WorkerID
-	// Close sends them the order to end when they are empty, Remove also removes them from the state.
+	// Close sends them the order to close when they are empty, Remove also removes them from the state.
 	Close, Remove bool
 }
 
-// SetRestrictions replaces the workers that may run tasks that have not started. Empty Workers lifts them.
+// SetRestrictions replaces the workers that may run tasks that have not started. Empty Workers removes the restriction.
 type SetRestrictions struct {
 	Keys    []taskid.Key
 	Workers []string
 }
 
-// Hold stops the assignment of tasks to workers, or lets it go on: a scheduler that comes back waits a while
-// for workers to announce what they hold.
+// Hold stops the assignment of tasks to workers, or resumes it: a restarted scheduler waits some time for workers to
+// announce their results.
 type Hold struct{ On bool }
 
-// ExpectData tells, while Hold is on, of data from outside that a client wants and that workers held in the
-// scheduler's former life: it is taken from those who announce it.
+// ExpectData declares, while Hold is on, scattered data that a client holds and that workers held before the restart of
+// the scheduler. It is accepted from workers that announce it.
 type ExpectData struct {
 	Client ClientID
 	Keys   []taskid.Key
 }
 
-// Restart forgets all tasks: every client's futures are lost. Workers stay; the server restarts them.
+// Restart forgets all tasks: all futures of clients are lost. Workers stay; the server restarts them.
 type Restart struct{ Client ClientID }
 
-// Tick lets time pass: stealing, timeouts, requests. Call it about every 100 ms.
+// Tick advances time: stealing, timeouts, requests. Apply it about every 100 ms.
 type Tick struct{}
 
-// Watch makes every change of state of tasks an action (TaskMoved), until they are forgotten or Off says so: for
-// shuffles, which live as long as their barrier, and progress bars. Keys that are not known are passed over.
+// Watch makes every change of state of tasks an action (TaskMoved), until they are forgotten or Off is set: for
+// shuffles, which end with their barrier, and progress bars. Unknown keys are ignored.
 type Watch struct {
 	Keys []taskid.Key
 	Off  bool
 }
 
-// Rerun takes tasks back whatever they are doing and whatever they have made, so that those that are needed run
-// again. Erred tasks stay as they are. The first of Keys is taken back first.
+// Rerun releases tasks and their results, so that those that are needed run again. Erred tasks stay erred. The first of
+// Keys is released first.
 type Rerun struct{ Keys []taskid.Key }
 
-// Unqueue keeps tasks out of the queue of root-ish tasks for the rest of their lives.
+// Unqueue permanently keeps tasks out of the queue of root-ish tasks.
 type Unqueue struct{ Keys []taskid.Key }
 
 // FailShortage fails the tasks of a Shortage that the last Apply has not changed: no worker will ever run them.

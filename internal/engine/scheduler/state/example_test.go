@@ -8,7 +8,7 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// Two tasks, one worker, one client: what the state is told, and what it wants to be done.
+// Two tasks, one worker, one client: the events and the resulting actions.
 func ExampleState_Apply() {
 	s := state.New(state.Config{})
 	var out state.Actions

@@ -7,7 +7,7 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// formatAction writes an action as the traces do. It reads nothing but the action and the state.
+// formatAction returns an action in the form of traces. It reads only the action and the state.
 func formatAction(s *State, a *Action) string {
 	to := "server"
 	if a.Worker >= 0 {

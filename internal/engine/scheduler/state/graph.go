@@ -10,53 +10,52 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// Graph is what a client wants to be computed. The state keeps the keys, specs and annotations that it needs
-// as they are: they must not change afterwards. The slices Nodes and Deps are free again after Apply.
+// Graph is a graph that a client submits. The state keeps keys, specs and annotations without copying them: they must
+// not change afterwards. The slices Nodes and Deps may be reused after Apply.
 type Graph struct {
-	// Nodes in any order, each key once.
+	// Nodes are in any order, each key once.
 	Nodes []Node
-	// Ordered tells that every node has its Order; otherwise the state finds one for the whole graph.
+	// Ordered specifies that every node has its Order; otherwise the state determines one for the whole graph.
 	Ordered bool
-	// Registry is the hash of the functions that the nodes call: they run only on workers that advertise the
-	// same. Empty: on any worker.
+	// Registry is the hash of the functions that the nodes call: they run only on workers with the same registry.
+	// Empty: on any worker.
 	Registry string
 }
 
 // Node is one task of a Graph.
 type Node struct {
-	// Key names the task.
+	// Key is the key of the task.
 	Key taskid.Key
-	// Spec is the call, opaque to the state. Empty when the node only stands for a key that is known already.
+	// Spec is the call, opaque to the state. Empty if the node only refers to a known key.
 	Spec []byte
-	// Shared is the first part of the call where many nodes have it in common, opaque as well; nil for none.
+	// Shared is the first part of the call if many nodes share it, opaque as well; nil for none.
 	Shared *[]byte
-	// Needs is what the task's worker must be able to. A node that needs something may run on workers of any
-	// registry.
+	// Needs are the kinds of tasks that the worker must support. A node with Needs may run on workers of any registry.
 	Needs Can
-	// Producer marks a task that brings data into the cluster, whatever its group looks like. (data_producer)
+	// Producer marks a task that produces data, whatever its group looks like (data_producer).
 	Producer bool
-	// Deps are the keys of the task's arguments, in the graph or known to the scheduler. Repetitions are fine.
+	// Deps are the keys of the task's arguments, in the graph or known to the scheduler. They may be repeated.
 	Deps []taskid.Key
-	// DepNodes are further dependencies, as indices of the graph's nodes.
+	// DepNodes are further dependencies, as indexes of the graph's nodes.
 	DepNodes []int32
-	// Order is the place in the graph: the lowest runs first.
+	// Order is the position in the graph: the lowest runs first.
 	Order int64
-	// Annotations are shared by many nodes; nil when there are none.
+	// Annotations are shared by many nodes; nil if there are none.
 	Annotations *Annotations
 }
 
-// Can is what a worker is able to run, beside functions of its registry.
+// Can are the kinds of tasks that a worker can run, in addition to functions of its registry.
 type Can uint8
 
-// The sorts of tasks that not every worker runs.
+// Kinds of tasks that not every worker runs.
 const (
-	// Python runs pickled tasks of Python: Dask's own workers, and ours that have a Python.
+	// Python are pickled Python tasks: of Dask workers, and of Millstream workers with Python.
 	Python Can = 1 << iota
-	// Go runs functions of Go that a graph names: our workers.
+	// Go are Go functions that a graph names: of Millstream workers.
 	Go
 )
 
-// String says what it is in words.
+// String describes the kinds of tasks.
 func (c Can) String() string {
 	var parts []string
 	if c&Python != 0 {
@@ -68,52 +67,52 @@ func (c Can) String() string {
 	return strings.Join(parts, " and ")
 }
 
-// Annotations are what a user may say about tasks.
+// Annotations are the annotations of tasks by users.
 type Annotations struct {
 	// Workers are addresses, names or hosts of the workers that may run the task. Empty: all.
 	Workers []string
-	// AllowOtherWorkers lets the task run elsewhere if none of Workers can. (allow_other_workers)
+	// AllowOtherWorkers lets the task run elsewhere if none of Workers can run it (allow_other_workers).
 	AllowOtherWorkers bool
-	// Resources are what the task takes while it runs.
+	// Resources are used by the task while it runs.
 	Resources []Resource
 	// Priority is added to that of UpdateGraph; higher runs first.
 	Priority float64
-	// HasPriority tells that Priority was given: it then replaces that of UpdateGraph.
+	// HasPriority specifies that Priority is set: it then replaces that of UpdateGraph.
 	HasPriority bool
-	// Retries is how often the task is run again after an error.
+	// Retries is the number of times that the task is run again after an error.
 	Retries int
 	// NotQueued keeps a root-ish task out of the queue.
 	NotQueued bool
-	// Raw is the whole annotation map as msgpack, which goes to the worker as it came.
+	// Raw is the whole annotation map as msgpack, which is sent to the worker unchanged.
 	Raw []byte
 }
 
-// Resource is an amount of something abstract, such as GPUs: of a worker or for a task.
+// Resource is an amount of an abstract resource, such as GPUs, of a worker or for a task.
 type Resource struct {
 	Name   string
 	Amount float64
 }
 
-// notes are annotations as the state keeps them: one for all tasks that say the same, with the workers that
-// meet the restrictions found once for all of them.
+// notes are annotations in the state: one value for all tasks with equal annotations, with the workers that meet the
+// restrictions.
 type notes struct {
 	Annotations
 	id   string // in State.notes
 	refs int
 
 	restricted bool
-	valid      []*Worker // that meet the restrictions, whatever their registry, running or not
-	gen        uint64    // of the workers for which valid was found
-	turn       int       // where the next choice begins to look
+	valid      []*Worker // meet the restrictions, whatever their registry, running or not
+	gen        uint64    // workerSet.gen for which valid was computed
+	turn       int       // where the next choice starts
 }
 
-// noteSet is all annotations of tasks, each once.
+// noteSet are all annotations of tasks, each once.
 type noteSet struct {
 	byID    map[string]*notes
 	scratch []byte
 }
 
-// of returns the state's own copy of annotations, with one reference more; nil for none.
+// of returns the state's copy of annotations, with one more reference; nil for none.
 func (ns *noteSet) of(a *Annotations) *notes {
 	if a == nil {
 		return nil
@@ -130,7 +129,7 @@ func (ns *noteSet) of(a *Annotations) *notes {
 	return n
 }
 
-// drop takes one reference back.
+// drop releases one reference.
 func (ns *noteSet) drop(n *notes) {
 	if n == nil {
 		return
@@ -180,7 +179,7 @@ func (n *notes) supplied(w *Worker) bool {
 	return true
 }
 
-// why says in words what a task needs of its worker.
+// why describes the requirements of a task for its worker.
 func (t *Task) why() string {
 	var parts []string
 	if t.pool.registry != "" {
@@ -198,12 +197,12 @@ func (t *Task) why() string {
 		}
 	}
 	if len(parts) == 0 {
-		return "it needs any running worker"
+		return "requires any running worker"
 	}
-	return "it needs " + strings.Join(parts, ", ")
+	return "requires " + strings.Join(parts, ", ")
 }
 
-// setRestrictions changes where tasks may run that have not been sent to a worker.
+// apply changes the restrictions of tasks that have not been sent to a worker.
 func (ev *SetRestrictions) apply(s *State) {
 	for _, k := range ev.Keys {
 		t := s.tasks.get(k)
@@ -237,7 +236,7 @@ func (ev *Unqueue) apply(s *State) {
 	}
 }
 
-// renote replaces the annotations of a task, wherever it is.
+// annotate replaces the annotations of a task in any state.
 func annotate(s *State, t *Task, a *Annotations) {
 	if t.state == Processing { // its resources are in use
 		t.worker.take(t.notes, -1)

@@ -8,59 +8,59 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// Prefix is the tasks that call the same function, as far as their keys show: what durations are known for.
+// Prefix are the tasks that call the same function, by their keys. Durations are measured per prefix.
 type Prefix struct {
 	name       string
-	average    float64 // seconds that a task takes; negative when unknown
-	longest    float64 // seconds that one that still runs has taken
+	average    float64 // seconds of a task; negative if unknown
+	longest    float64 // seconds of the longest running task
 	groups     int
 	processing int // tasks, without long-running
-	place      int // among those of which tasks are processing
+	place      int // in ledger.processing
 	suspicious int64
-	fast       bool // by the configuration so short that stealing is not worth it
+	fast       bool // too short for stealing, by the configuration
 	finished   int64
 	total      float64 // seconds of all finished runs
-	nbytes     float64 // of a result, on average
+	nbytes     float64 // average size of a result
 }
 
-// Name of the prefix.
+// Name returns the name of the prefix.
 func (p *Prefix) Name() string { return p.name }
 
-// Duration is the average duration of a task; ok is false while none has finished.
+// Duration returns the average duration of a task; ok is false until one has finished.
 func (p *Prefix) Duration() (d time.Duration, ok bool) {
 	return time.Duration(p.average * 1e9), p.average >= 0
 }
 
-// Finished is how many runs have been reported, and the time that they took together.
+// Finished returns the number of reported runs, and their total time.
 func (p *Prefix) Finished() (runs int64, total time.Duration) {
 	return p.finished, time.Duration(p.total * 1e9)
 }
 
-// Suspicious is how often a worker died while it processed a task of the prefix.
+// Suspicious returns the number of workers that were lost while they processed a task of the prefix.
 func (p *Prefix) Suspicious() int64 { return p.suspicious }
 
-// Group is the tasks of one collection: those whose keys share the part before the index. Whether tasks are
-// root-ish is decided for a whole group.
+// Group are the tasks of one collection: those whose keys share the part before the index. Whether tasks are root-ish
+// is decided for a whole group.
 type Group struct {
 	name   string
 	prefix *Prefix
 	states [numTaskStates]int
-	total  int      // tasks that were ever in it
-	deps   []*Group // that its tasks depend on; no more than matter for rootish
+	total  int      // number of tasks that were ever in it
+	deps   []*Group // of dependencies of its tasks; no more than queueable needs
 	nbytes int64
-	place  int // among the state's groups
+	place  int // in groupSet.list
 }
 
-// Name of the group.
+// Name returns the name of the group.
 func (g *Group) Name() string { return g.name }
 
-// Prefix of the group.
+// Prefix returns the prefix of the group.
 func (g *Group) Prefix() *Prefix { return g.prefix }
 
-// Count is how many tasks of the group are in a state.
+// Count returns the number of tasks of the group in a state.
 func (g *Group) Count(s TaskState) int { return g.states[s] }
 
-// NBytes is the size of all results that tasks of the group have in memory, each counted once.
+// NBytes returns the size of all results of the group in memory, each counted once.
 func (g *Group) NBytes() int64 { return g.nbytes }
 
 // IsDone reports whether no task of the group is waiting, queued or processing.
@@ -68,11 +68,11 @@ func (g *Group) IsDone() bool {
 	return g.states[Waiting]+g.states[Queued]+g.states[NoWorkerState]+g.states[Processing] == 0
 }
 
-// groupSet is all groups that have tasks, and what has been learnt about prefixes and types of results.
+// groupSet are all groups with tasks, and the measured prefixes and types of results.
 type groupSet struct {
 	byName    map[string]*Group
 	list      []*Group // in an order that depends on events only
-	last      *Group   // that was asked for; nil when it is gone
+	last      *Group   // most recent result of groupSet.of; nil if removed
 	prefixes  map[string]*Prefix
 	durations map[string]time.Duration // of prefixes that have not run, by the configuration
 	types     map[string]*ResultType
@@ -85,7 +85,7 @@ func newGroupSet(durations map[string]time.Duration) groupSet {
 	}
 }
 
-// of returns the group of a key, new if need be.
+// of returns the group of a key and creates it if necessary.
 func (gs *groupSet) of(k taskid.Key) *Group {
 	name := keysplit.Group(k)
 	if g := gs.last; g != nil && g.name == name {
@@ -103,7 +103,7 @@ func (gs *groupSet) of(k taskid.Key) *Group {
 	return g
 }
 
-// prefix returns the prefix with a name, new if need be.
+// prefix returns the prefix with a name and creates it if necessary.
 func (gs *groupSet) prefix(name string) *Prefix {
 	if p := gs.prefixes[name]; p != nil {
 		return p
@@ -118,10 +118,10 @@ func (gs *groupSet) prefix(name string) *Prefix {
 	return p
 }
 
-// mostPrefixes is how many prefixes without tasks are remembered.
+// mostPrefixes is the number of prefixes without tasks that are kept.
 const mostPrefixes = 10_000
 
-// drop forgets a group that has no tasks left.
+// drop removes a group without tasks.
 func (gs *groupSet) drop(g *Group) {
 	delete(gs.byName, g.name)
 	if gs.last == g {
@@ -131,13 +131,13 @@ func (gs *groupSet) drop(g *Group) {
 	gs.list[g.place] = last
 	last.place = g.place
 	gs.list = gs.list[:len(gs.list)-1]
-	// What was learnt about a prefix is kept, unless there are so many that they cannot be functions.
+	// Measurements of a prefix are kept, unless there are so many prefixes that they cannot be functions.
 	if g.prefix.groups--; g.prefix.groups == 0 && len(gs.prefixes) > mostPrefixes {
 		delete(gs.prefixes, g.prefix.name)
 	}
 }
 
-// dependOn notes that a task of g depends on one of d. It remembers one more than rootish has to know.
+// dependOn records that a task of g depends on one of d. It keeps one more than queueable needs.
 func (g *Group) dependOn(d *Group, limit int) {
 	if len(g.deps) > 0 && g.deps[len(g.deps)-1] == d || len(g.deps) >= limit {
 		return
@@ -161,7 +161,7 @@ func (p *Prefix) learn(seconds float64, nbytes int64) {
 	}
 }
 
-// running notes that a task has run for so long and is not done.
+// running records that a task has been running for so long.
 func (p *Prefix) running(seconds float64) {
 	p.longest = max(p.longest, seconds)
 	if seconds > 2*p.average {
@@ -169,8 +169,8 @@ func (p *Prefix) running(seconds float64) {
 	}
 }
 
-// typeOf returns the shared description of a type. It grows with the number of types, not of tasks; a peer that
-// invents types is stopped.
+// resultType returns the shared description of a type. The number of types is bounded, because peers choose their
+// names.
 func (gs *groupSet) resultType(name string, pickle []byte, last *ResultType) *ResultType {
 	const most = 10_000
 	if last != nil && last.Name == name {

@@ -12,13 +12,13 @@ import (
 // Task returns the task with a key, nil if there is none.
 func (s *State) Task(k taskid.Key) *Task { return s.tasks.get(k) }
 
-// TaskBytes is Task for a key that is there as bytes.
+// TaskBytes returns the task with a key in bytes, nil if there is none.
 func (s *State) TaskBytes(k []byte) *Task { return s.tasks.get(taskid.Key(k)) }
 
-// NumTasks is how many tasks there are.
+// NumTasks returns the number of tasks.
 func (s *State) NumTasks() int { return s.tasks.n }
 
-// Tasks are all tasks, in no order: for people, never for decisions.
+// Tasks returns all tasks in random order: for display, never for decisions.
 func (s *State) Tasks() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
 		for i := range s.tasks.slots {
@@ -29,10 +29,10 @@ func (s *State) Tasks() iter.Seq[*Task] {
 	}
 }
 
-// Count is how many tasks are in a state. For Forgotten it is how many have been forgotten so far.
+// Count returns the number of tasks in a state; for Forgotten the number of tasks that have been forgotten so far.
 func (s *State) Count(st TaskState) int { return s.counts[st] }
 
-// Worker returns the worker with an id, nil if there is none.
+// Worker returns the worker with an ID, nil if there is none.
 func (s *State) Worker(id WorkerID) *Worker { return s.workers.get(id) }
 
 // WorkerByAddress returns the worker with an address, nil if there is none.
@@ -41,7 +41,7 @@ func (s *State) WorkerByAddress(address string) *Worker { return s.workers.byAdd
 // WorkerByName returns the worker with a name, nil if there is none.
 func (s *State) WorkerByName(name string) *Worker { return s.workers.byName[name] }
 
-// FindWorker returns the worker that an address or a name means, nil if there is none.
+// FindWorker returns the worker with an address or a name, nil if there is none.
 func (s *State) FindWorker(addressOrName string) *Worker {
 	if w := s.workers.byAddress[addressOrName]; w != nil {
 		return w
@@ -49,22 +49,22 @@ func (s *State) FindWorker(addressOrName string) *Worker {
 	return s.workers.byName[addressOrName]
 }
 
-// NumWorkers is how many workers there are, and how many of them take tasks.
+// NumWorkers returns the number of workers, and the number of running ones.
 func (s *State) NumWorkers() (all, running int) { return s.workers.n, s.workers.running }
 
-// Workers are all workers by their ids.
+// Workers returns all workers by ID.
 func (s *State) Workers() iter.Seq[*Worker] { return s.workers.each() }
 
-// TotalThreads of all workers.
+// TotalThreads returns the number of threads of all workers.
 func (s *State) TotalThreads() int { return s.workers.threads }
 
-// Client returns the client with an id, nil if there is none.
+// Client returns the client with an ID, nil if there is none.
 func (s *State) Client(id ClientID) *Client { return s.clients.get(id) }
 
 // ClientByName returns the client with a name, nil if there is none.
 func (s *State) ClientByName(name string) *Client { return s.clients.byName[name] }
 
-// Clients are all clients by their ids, FireAndForget first.
+// Clients returns all clients by ID, FireAndForget first.
 func (s *State) Clients() iter.Seq[*Client] {
 	return func(yield func(*Client) bool) {
 		for _, c := range s.clients.all {
@@ -75,7 +75,7 @@ func (s *State) Clients() iter.Seq[*Client] {
 	}
 }
 
-// Groups are all groups that have tasks.
+// Groups returns all groups with tasks.
 func (s *State) Groups() iter.Seq[*Group] {
 	return func(yield func(*Group) bool) {
 		for _, g := range s.groups.list {
@@ -86,7 +86,7 @@ func (s *State) Groups() iter.Seq[*Group] {
 	}
 }
 
-// Prefixes are all prefixes that have been seen, in no order.
+// Prefixes returns all known prefixes, in random order.
 func (s *State) Prefixes() iter.Seq[*Prefix] {
 	return func(yield func(*Prefix) bool) {
 		for _, p := range s.groups.prefixes {
@@ -97,18 +97,18 @@ func (s *State) Prefixes() iter.Seq[*Prefix] {
 	}
 }
 
-// Occupancy is how long a worker will be busy with what it has, in seconds.
+// Occupancy returns the estimated time that a worker needs for its tasks, in seconds.
 func (s *State) Occupancy(w *Worker) float64 { return s.ledger.occupancy(w) }
 
-// TotalOccupancy is the sum over all workers, in seconds.
+// TotalOccupancy returns the occupancy of all workers, in seconds.
 func (s *State) TotalOccupancy() float64 { return s.ledger.total() }
 
-// Idle tells that nothing is on its way.
+// Idle reports whether no task is in play.
 func (s *State) Idle() bool {
 	return s.counts[Waiting]+s.counts[Queued]+s.counts[NoWorkerState]+s.counts[Processing] == 0
 }
 
-// Unoccupied tells that a worker has less to do than it could: Dask's idle workers.
+// Unoccupied reports whether a worker has less work than it could run: idle workers in Dask.
 func (s *State) Unoccupied(w *Worker) bool {
 	return w.running() && unoccupied(s, w, s.Occupancy(w), w.processing, s.TotalOccupancy())
 }
@@ -117,7 +117,7 @@ func unoccupied(s *State, w *Worker, occupancy float64, processing int, total fl
 	return processing < w.threads || occupancy < float64(w.threads)*(total/float64(s.workers.threads))/2
 }
 
-// Saturated tells that a worker has much more to do than the others.
+// Saturated reports whether a worker has much more work than the others.
 func (s *State) Saturated(w *Worker) bool {
 	return w.running() && saturated(s, w, s.Occupancy(w), s.TotalOccupancy())
 }
@@ -131,8 +131,8 @@ func saturated(s *State, w *Worker, occupancy, total float64) bool {
 	return pending > 0.4 && pending > 1.9*total/float64(s.workers.threads)
 }
 
-// QueuedOccupancy is how long all tasks that are queued or without a worker will take, in seconds, guessed
-// from a hundred of them.
+// QueuedOccupancy returns the estimated time of all tasks that are queued or without a worker, in seconds, from a
+// sample of a hundred.
 func (s *State) QueuedOccupancy() float64 {
 	const sample = 100
 	sum, n := 0.0, 0
@@ -157,7 +157,7 @@ func (s *State) QueuedOccupancy() float64 {
 	return sum
 }
 
-// AdaptiveTarget is how many workers there should be so that what is there takes so long: Dask's
+// AdaptiveTarget returns the number of workers with which the present work takes the target time: Dask's
 // adaptive_target. 0 means Dask's default, 5 s.
 func (s *State) AdaptiveTarget(target time.Duration) int {
 	if target <= 0 {
@@ -165,7 +165,7 @@ func (s *State) AdaptiveTarget(target time.Duration) int {
 	}
 	ready := s.counts[Queued] + s.counts[NoWorkerState]
 	cpu := int(math.Ceil((s.TotalOccupancy() + s.QueuedOccupancy()) / target.Seconds()))
-	// A few long tasks are no reason to ask for many cores.
+	// A few long tasks do not justify many cores.
 	cpu = min(cpu, ready+s.counts[Processing])
 	if s.workers.n > 0 {
 		cpu = int(math.Ceil(float64(cpu) / float64(s.workers.threads) * float64(s.workers.n)))
@@ -188,7 +188,8 @@ func (s *State) AdaptiveTarget(target time.Duration) int {
 
 // Counters are sums since the start.
 type Counters struct {
-	// Transitions of tasks, Events applied, WorkersAdded and WorkersRemoved, Steals requested.
+	// Transitions are those of tasks, Events applied events, WorkersAdded and WorkersRemoved workers, Steals steal
+	// requests.
 	Transitions, Events, WorkersAdded, WorkersRemoved, Steals uint64
 }
 
@@ -197,12 +198,12 @@ func (s *State) Counters() Counters {
 	return Counters{s.transitions, s.events, s.workers.added, s.workers.removed, s.steals.asked}
 }
 
-// Bandwidth between workers that the state reckons with, in bytes per second.
+// Bandwidth returns the estimated bandwidth between workers, in bytes per second.
 func (s *State) Bandwidth() float64 { return s.ledger.bandwidth }
 
-// WorkersToClose proposes workers that the cluster can do without: idle ones whose data the others can
-// hold ratio times over (Dask's workers_to_close and its memory_ratio); 0 means the default, 2. n > 0 asks for so
-// many, n = 0 for as many as can go; minimum workers stay in any case.
+// WorkersToClose proposes workers to close: idle ones whose data the others can hold ratio times over (Dask's
+// workers_to_close and its memory_ratio); 0 means the default, 2. n > 0 requests that number, n = 0 as many as
+// possible; at least minimum workers stay.
 func (s *State) WorkersToClose(n, minimum int, ratio float64) []WorkerID {
 	if ratio == 0 {
 		ratio = 2

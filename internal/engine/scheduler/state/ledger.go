@@ -1,6 +1,6 @@
 package state
 
-// bitset is a set of worker ids.
+// bitset is a set of worker IDs.
 type bitset []uint64
 
 func (b *bitset) set(id WorkerID) {
@@ -16,10 +16,10 @@ func (b *bitset) has(id WorkerID) bool {
 	return int(id)/64 < len(*b) && (*b)[id/64]&(1<<(id%64)) != 0
 }
 
-// manyHolders is from how many holders on they are looked up by id.
+// manyHolders is the number of holders above which they are looked up by ID.
 const manyHolders = 8
 
-// holds tells whether a worker holds a task's result.
+// holdsTask reports whether a worker holds a task's result.
 func (w *Worker) holdsTask(t *Task) bool {
 	if t.wide != nil {
 		return t.wide.has(w.id)
@@ -32,7 +32,7 @@ func (w *Worker) holdsTask(t *Task) bool {
 	return false
 }
 
-// size is what a result counts as in transfers.
+// size returns the assumed size of a result for transfers.
 func (l *ledger) size(t *Task) int64 {
 	if t.nbytes < 0 {
 		return l.defaultSize
@@ -40,9 +40,9 @@ func (l *ledger) size(t *Task) int64 {
 	return t.nbytes
 }
 
-// addReplica notes that a worker holds a task's result. It tells whether that is new.
+// addReplica records that a worker holds a task's result. It reports whether that is new.
 func (l *ledger) addReplica(t *Task, w *Worker) bool {
-	if w.holdsTask(t) || t.actor && len(t.holders) > 0 { // there is one of each actor
+	if w.holdsTask(t) || t.actor && len(t.holders) > 0 { // an actor has one holder
 		return false
 	}
 	if len(t.holders) == 0 {
@@ -61,18 +61,18 @@ func (l *ledger) addReplica(t *Task, w *Worker) bool {
 		}
 	}
 	if n, ok := w.needs[t]; ok {
-		l.fetched(w, t, n)
+		l.completeFetch(w, t, n)
 	}
 	return true
 }
 
-func (l *ledger) fetched(w *Worker, t *Task, n need) {
+func (l *ledger) completeFetch(w *Worker, t *Task, n need) {
 	delete(w.needs, t)
 	w.netBytes -= n.nbytes
 	l.netBytes -= n.nbytes
 }
 
-// dropReplica notes that a worker no longer holds a task's result.
+// dropReplica records that a worker no longer holds a task's result.
 func (l *ledger) dropReplica(t *Task, w *Worker) bool {
 	for i := range t.holders {
 		if t.holders[i].w == w {
@@ -111,7 +111,7 @@ func (l *ledger) dropHolder(t *Task, i int) {
 	}
 }
 
-// freeReplicas removes all replicas and orders their holders to forget them.
+// freeReplicas removes all replicas and orders their holders to release them.
 func freeReplicas(s *State, t *Task) {
 	for n := len(t.holders); n > 0; n = len(t.holders) {
 		w := t.holders[n-1].w
@@ -120,7 +120,7 @@ func freeReplicas(s *State, t *Task) {
 	}
 }
 
-// duration is the guess in seconds for a task of the prefix.
+// duration returns the estimated duration of a task of the prefix in seconds.
 func (l *ledger) duration(p *Prefix) float64 {
 	switch {
 	case p.average >= 0:
@@ -131,17 +131,17 @@ func (l *ledger) duration(p *Prefix) float64 {
 	return l.unknown
 }
 
-// ledger is what the state reckons with: how long tasks take, how large results are, what workers hold and what they
-// have yet to fetch.
+// ledger keeps the estimates of the state: durations of tasks, sizes of results, results that workers hold and those
+// that they have yet to fetch.
 type ledger struct {
-	unknown     float64   // seconds of a task of which nothing is known
-	defaultSize int64     // bytes of a result whose size is not known
+	unknown     float64   // seconds of a task of unknown duration
+	defaultSize int64     // bytes of a result of unknown size
 	bandwidth   float64   // bytes per second between workers
 	netBytes    int64     // that all workers have yet to fetch
 	processing  []*Prefix // of tasks that are processing
 }
 
-// occupancy is how long a worker will be busy with what it has, in seconds.
+// occupancy returns the estimated time that a worker needs for its tasks, in seconds.
 func (l *ledger) occupancy(w *Worker) float64 {
 	sum := w.othersTime + float64(w.netBytes)/l.bandwidth
 	for i := range w.counts {
@@ -150,7 +150,7 @@ func (l *ledger) occupancy(w *Worker) float64 {
 	return sum
 }
 
-// total is the occupancy of all workers together, in seconds.
+// total returns the occupancy of all workers together, in seconds.
 func (l *ledger) total() float64 {
 	sum := float64(l.netBytes) / l.bandwidth
 	for _, p := range l.processing {
@@ -159,7 +159,7 @@ func (l *ledger) total() float64 {
 	return sum
 }
 
-// need notes that one task more on a worker needs a dependency that the worker does not hold.
+// need records that one more task on a worker needs a dependency that the worker does not hold.
 func (l *ledger) need(w *Worker, d *Task) {
 	n, ok := w.needs[d]
 	if !ok {
@@ -174,24 +174,24 @@ func (l *ledger) need(w *Worker, d *Task) {
 	w.needs[d] = n
 }
 
-// unneed notes that one task less on a worker needs a dependency.
+// unneed undoes need.
 func (l *ledger) unneed(w *Worker, d *Task) {
 	n, ok := w.needs[d]
 	if !ok {
 		return
 	}
 	if n.tasks--; n.tasks == 0 {
-		l.fetched(w, d, n)
+		l.completeFetch(w, d, n)
 	} else {
 		w.needs[d] = n
 	}
 }
 
-// mostCounts is how many prefixes a worker's tasks are counted by. Tasks of further ones, which come of keys
-// that are all names and no numbers, count with what they were thought to take when they came.
+// mostCounts is the number of prefixes by which a worker's tasks are counted. Tasks of further prefixes, which result
+// from keys without numbers, count with their estimated duration at the time of assignment.
 const mostCounts = 32
 
-// count notes that a worker has a task of a prefix more.
+// count records one more task of a prefix on a worker.
 func (l *ledger) count(w *Worker, t *Task) {
 	p := t.group.prefix
 	if p.processing++; p.processing == 1 {
@@ -246,7 +246,7 @@ func (l *ledger) uncount(w *Worker, t *Task) {
 	}
 }
 
-// fetchTime is the time a worker needs to fetch a task's dependencies, in seconds.
+// fetchTime returns the time a worker needs to fetch a task's dependencies, in seconds.
 func (l *ledger) fetchTime(t *Task, w *Worker) float64 {
 	var nbytes int64
 	for i := range t.deps {

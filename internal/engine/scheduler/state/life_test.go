@@ -40,7 +40,7 @@ func (r *rig) addClient(name string) ClientID {
 	return ev.Client
 }
 
-// run answers every ComputeTask with TaskFinished until nothing is left to do, and returns how many ran.
+// run answers every ComputeTask with TaskFinished until nothing is left to do, and returns the number of runs.
 func (r *rig) run(pending []Action) int {
 	type job struct {
 		w   WorkerID
@@ -75,7 +75,7 @@ func mapGraph(prefix string, n int) (*Graph, []taskid.Key) {
 	return g, keys
 }
 
-// treeGraph is a reduction by pairs over n leaves.
+// treeGraph returns a reduction by pairs over n leaves.
 func treeGraph(n int) (*Graph, []taskid.Key) {
 	g := &Graph{}
 	level := make([]int32, n)
@@ -102,18 +102,18 @@ func TestMapLife(t *testing.T) {
 	g, keys := mapGraph("inc", 200)
 	list := r.apply(&UpdateGraph{Client: c, Graph: g, Keys: keys})
 	if n := r.run(list); n != 200 {
-		t.Fatalf("%d tasks ran, want 200", n)
+		t.Fatalf("runs: got %d, want 200", n)
 	}
 	if n := r.Count(Memory); n != 200 {
-		t.Fatalf("%d results in memory", n)
+		t.Fatalf("results in memory: got %d, want 200", n)
 	}
 	r.apply(&ClientReleases{Client: c, Keys: keys})
 	if n := r.NumTasks(); n != 0 {
-		t.Fatalf("%d tasks left", n)
+		t.Fatalf("tasks: got %d, want 0", n)
 	}
 	for w := range r.Workers() {
 		if w.NumHeld() != 0 || w.NBytes() != 0 {
-			t.Errorf("worker %s holds %d results", w.Name(), w.NumHeld())
+			t.Errorf("worker %s: got %d results, want 0", w.Name(), w.NumHeld())
 		}
 	}
 }
@@ -125,13 +125,13 @@ func TestTreeLife(t *testing.T) {
 	g, keys := treeGraph(64)
 	list := r.apply(&UpdateGraph{Client: c, Graph: g, Keys: keys})
 	if n := r.run(list); n != 127 {
-		t.Fatalf("%d tasks ran, want 127", n)
+		t.Fatalf("runs: got %d, want 127", n)
 	}
 	if m := r.Count(Memory); m != 1 {
-		t.Fatalf("%d results in memory, want the root alone", m)
+		t.Fatalf("results in memory: got %d, want the root only", m)
 	}
 	r.apply(&ClientReleases{Client: c, Keys: keys})
 	if n := r.NumTasks(); n != 0 {
-		t.Fatalf("%d tasks left", n)
+		t.Fatalf("tasks: got %d, want 0", n)
 	}
 }

@@ -8,19 +8,19 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// Transition is one step of a task's life.
+// Transition is one change of state of a task.
 type Transition struct {
 	Key taskid.Key
 	// From and To are the states before and after.
 	From, To TaskState
-	// When, as Apply was told.
+	// When is the time that was passed to Apply.
 	When time.Time
 	// Event is the number of the event that caused it, and Cause its name.
 	Event uint64
 	Cause string
 }
 
-// String is one line for people.
+// String returns one line of text.
 func (t Transition) String() string {
 	return fmt.Sprintf("%s event %d (%s): %s %s -> %s", t.When.UTC().Format("15:04:05.000000"), t.Event, t.Cause,
 		t.Key, t.From, t.To)
@@ -55,7 +55,7 @@ func (l *transitionLog) add(e logged) {
 	}
 }
 
-// Story is what the log of transitions still knows of some keys, oldest first; of all without any keys.
+// Story returns the logged transitions of some keys, oldest first; of all keys without any.
 func (s *State) Story(keys ...taskid.Key) []Transition { return s.log.story(keys...) }
 
 func (l *transitionLog) story(keys ...taskid.Key) []Transition {
@@ -73,7 +73,7 @@ func (l *transitionLog) story(keys ...taskid.Key) []Transition {
 	return story
 }
 
-// storyText is the story of a task for reports.
+// text returns the story of a task for reports.
 func (l *transitionLog) text(k taskid.Key) string {
 	var b strings.Builder
 	for _, t := range l.story(k) {
@@ -86,7 +86,7 @@ func (l *transitionLog) text(k taskid.Key) string {
 	return b.String()
 }
 
-// cause is the name of an event in one byte: the log of transitions has many.
+// cause is the name of an event in one byte, because the log of transitions has many.
 type cause uint8
 
 const (

@@ -19,32 +19,32 @@ func TestTransitionLog(t *testing.T) {
 		want := min(limit, 7)
 		story := l.story()
 		if len(story) != want {
-			t.Errorf("limit %d: %d entries, want %d", limit, len(story), want)
+			t.Errorf("limit %d: got %d entries, want %d", limit, len(story), want)
 		}
 		for j, tr := range story {
 			if i := 7 - want + j; tr.Event != uint64(i) || tr.When.UnixNano() != int64(i) || tr.Cause != "tick" ||
 				tr.To != Waiting {
-				t.Errorf("limit %d: entry %d is %v", limit, j, tr)
+				t.Errorf("limit %d: entry %d: got %v", limit, j, tr)
 			}
 		}
 		for _, tr := range l.story(taskid.NewKey("k1")) {
 			if tr.Key != taskid.NewKey("k1") || tr.Event%2 != 1 {
-				t.Errorf("limit %d: the story of k1 has %v", limit, tr)
+				t.Errorf("limit %d: story of k1: got %v", limit, tr)
 			}
 		}
 	}
 	l := transitionLog{limit: 2}
 	if text := l.text(taskid.NewKey("x")); !strings.Contains(text, "no transitions") {
-		t.Errorf("without transitions: %q", text)
+		t.Errorf("text without transitions: got %q", text)
 	}
 	l.add(logged{key: taskid.NewKey("x"), when: 1500 * int64(time.Millisecond), event: 4, from: Memory, to: Released,
 		cause: causeRemoveWorker})
 	if text := l.text(taskid.NewKey("x")); text != "\n\t00:00:01.500000 event 4 (remove-worker): x memory -> released" {
-		t.Errorf("got %q", text)
+		t.Errorf("text: got %q", text)
 	}
 }
 
-// TestCauses: every event has a name of its own in the log.
+// TestCauses checks that every event has a distinct name in the log.
 func TestCauses(t *testing.T) {
 	events := []Event{
 		&TaskFinished{}, &TaskErred{}, &UpdateGraph{}, &ClientReleases{}, &ClientDesires{}, &AddKeys{},
@@ -60,55 +60,55 @@ func TestCauses(t *testing.T) {
 	for _, ev := range events {
 		name := ev.cause().String()
 		if name == "" || seen[name] {
-			t.Errorf("%T is called %q, which is taken: %v", ev, name, seen[name])
+			t.Errorf("%T: got name %q, used before: %v", ev, name, seen[name])
 		}
 		seen[name] = true
 	}
 	if len(seen) != len(causeNames) {
-		t.Errorf("%d names are used, there are %d", len(seen), len(causeNames))
+		t.Errorf("names: got %d, want %d", len(seen), len(causeNames))
 	}
 	if c := (&ForgetDeparted{}).cause(); c != causeRemoveWorker {
-		t.Errorf("ForgetDeparted is logged as %s", c)
+		t.Errorf("cause of ForgetDeparted: got %s", c)
 	}
 }
 
-// TestNames: names that go over the wire or into metrics are Dask's, and those of values that are not there say so.
+// TestNames checks that names on the wire and in metrics are those of Dask, and that invalid values have a name.
 func TestNames(t *testing.T) {
 	for _, st := range TaskStates() {
 		if st.String() == "unknown" || st == Forgotten {
-			t.Errorf("state %d is called %s", st, st)
+			t.Errorf("state %d: got %s", st, st)
 		}
 	}
 	if TaskState(99).String() != "unknown" || WorkerStatus(99).String() != "unknown" ||
 		ActionKind(99).String() != "unknown" ||
 		Reason(99).String() != "unknown" {
-		t.Error("values that are not there")
+		t.Error("invalid values: got a name other than unknown")
 	}
 	if NoWorkerState.String() != "no-worker" || Erred.String() != "erred" || KeyErred.String() != "task-erred" {
-		t.Errorf("%s, %s, %s", NoWorkerState, Erred, KeyErred)
+		t.Errorf("names: got %s, %s, %s", NoWorkerState, Erred, KeyErred)
 	}
 	for st := range WorkerStatus(numStatuses) {
 		if got, ok := ParseStatus(st.String()); !ok || got != st {
-			t.Errorf("%s is read as %s, %v", st, got, ok)
+			t.Errorf("status %s: got %s, %v", st, got, ok)
 		}
 	}
 	if got, ok := ParseStatus("sleeping"); ok || got != StatusClosed {
-		t.Errorf("an unknown status is read as %s, %v", got, ok)
+		t.Errorf("unknown status: got %s, %v", got, ok)
 	}
 	seen := map[string]bool{}
 	for i, r := range Reasons() {
 		if int(r) != i || seen[r.String()] {
-			t.Errorf("reason %d is %s", i, r)
+			t.Errorf("reason %d: got %s", i, r)
 		}
 		seen[r.String()] = true
 	}
 	if len(seen) != int(numReasons) {
-		t.Errorf("%d reasons", len(seen))
+		t.Errorf("reasons: got %d", len(seen))
 	}
 	for can, want := range map[Can]string{0: "", Python: "Python", Go: "functions of Go",
 		Python | Go: "Python and functions of Go"} {
 		if can.String() != want {
-			t.Errorf("%d is %q, want %q", can, can, want)
+			t.Errorf("%d: got %q, want %q", can, can, want)
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// TestSuspects: when a worker dies, the first two tasks per thread by priority and the long-running ones are blamed.
+// TestSuspects checks that when a worker is lost, the first two tasks per thread by priority and the long-running ones
+// are suspicious.
 func TestSuspects(t *testing.T) {
 	for _, threads := range []int{1, 2} {
 		r := newRig(Config{Validate: true, NoStealing: true})
@@ -34,14 +35,14 @@ func TestSuspects(t *testing.T) {
 				want = 1
 			}
 			if got := r.Task(k).Suspicious(); got != want {
-				t.Errorf("%d threads: %s is blamed %d times, want %d", threads, k, got, want)
+				t.Errorf("%d threads: suspicion of %s: got %d, want %d", threads, k, got, want)
 			}
 		}
 	}
 }
 
-// TestSafeRemovalBlamesNobody: tasks of a worker that left on purpose are not suspicious.
-func TestSafeRemovalBlamesNobody(t *testing.T) {
+// TestSafeRemovalNotSuspicious checks that tasks of a worker that left on purpose are not suspicious.
+func TestSafeRemovalNotSuspicious(t *testing.T) {
 	r := newRig(Config{Validate: true, AllowedFailures: -1})
 	r.addWorkers(2, 1)
 	c := r.addClient("c")
@@ -49,32 +50,32 @@ func TestSafeRemovalBlamesNobody(t *testing.T) {
 	x := r.Task(taskid.NewKey("x"))
 	r.apply(&RemoveWorker{Worker: x.ProcessingOn().ID(), Safe: true, Reason: "retired"})
 	if x.State() != Processing || x.Suspicious() != 0 {
-		t.Fatalf("x is %s after %d deaths", x.State(), x.Suspicious())
+		t.Fatalf("x: got %s after %d lost workers, want processing and 0", x.State(), x.Suspicious())
 	}
 	r.apply(&RemoveWorker{Worker: x.ProcessingOn().ID(), Reason: "gone"})
 	if x.State() != Erred || x.Failure().Kind != KilledWorker || x.Failure().Cause != "gone" {
-		t.Errorf("x is %s: %+v", x.State(), x.Failure())
+		t.Errorf("x: got %s: %+v, want erred by KilledWorker", x.State(), x.Failure())
 	}
 }
 
 func TestAwayWorkers(t *testing.T) {
-	var aw awayWorkers
+	var aw departedWorkers
 	x, y := looseTask("x", "x", 1), looseTask("y", "y", 1)
 	w := &Worker{address: "a", token: "secret", holds: []held{{x, 0}},
 		former: map[taskid.Key]struct{}{taskid.NewKey("z"): {}}}
 	aw.add(&Worker{address: "b", holds: []held{{x, 0}}}, nil, 5)
 	if len(aw.workers) != 0 {
-		t.Error("a worker without a token is remembered")
+		t.Error("worker without a token: kept")
 	}
 	aw.add(w, []*Task{y}, 5)
 	if len(aw.workers) != 1 || len(aw.workers[0].keys) != 3 || aw.workers[0].at != 5 || w.former != nil {
-		t.Fatalf("remembered: %+v", aw.workers)
+		t.Fatalf("departed workers: got %+v", aw.workers)
 	}
 	aw.data = []awaitedData{{"secret", x.key, 10}, {"other", y.key, 10}}
 	for _, other := range []*Worker{{address: "a", token: "other"}, {address: "b", token: "secret"}, {address: "a"}} {
 		aw.restore(other, 7)
 		if other.former != nil {
-			t.Errorf("%s with the token %q is taken for the worker that left", other.address, other.token)
+			t.Errorf("%s with token %q: got former keys, want none", other.address, other.token)
 		}
 	}
 	aw.data = []awaitedData{{"secret", x.key, 10}, {"other", y.key, 10}}
@@ -82,24 +83,24 @@ func TestAwayWorkers(t *testing.T) {
 	aw.restore(back, 7)
 	for _, k := range []string{"x", "y", "z"} {
 		if _, ok := back.former[taskid.NewKey(k)]; !ok {
-			t.Errorf("%s is not known to have been there", k)
+			t.Errorf("former keys: got no %s", k)
 		}
 	}
 	if len(back.former) != 3 || len(aw.workers) != 0 {
-		t.Errorf("%d keys, %d workers are still away", len(back.former), len(aw.workers))
+		t.Errorf("got %d former keys, %d departed workers, want 3 and 0", len(back.former), len(aw.workers))
 	}
 	if aw.data[0].until != 7+int64(announceTime) || aw.data[1].until != 10 {
-		t.Errorf("data is awaited until %d and %d", aw.data[0].until, aw.data[1].until)
+		t.Errorf("data awaited until: got %d and %d", aw.data[0].until, aw.data[1].until)
 	}
 	aw.data[0].until = 1 << 60
 	if aw.restore(back, 8); aw.data[0].until != 1<<60 {
-		t.Errorf("data is awaited for a shorter time: until %d", aw.data[0].until)
+		t.Errorf("data awaited for a shorter time: got %d", aw.data[0].until)
 	}
 }
 
-// TestAwayIsBounded: of very many keys those of the workers that left last are remembered.
+// TestAwayIsBounded checks that the number of keys of departed workers is bounded: those of the latest are kept.
 func TestAwayIsBounded(t *testing.T) {
-	var aw awayWorkers
+	var aw departedWorkers
 	many := make([]held, maxDepartedKeys/2)
 	x := looseTask("x", "x", 1)
 	for i := range many {
@@ -109,15 +110,16 @@ func TestAwayIsBounded(t *testing.T) {
 		aw.add(&Worker{address: fmt.Sprint(i), token: "t", holds: many}, nil, int64(i))
 	}
 	if len(aw.workers) != 2 || aw.workers[0].address != "1" {
-		t.Errorf("%d workers are remembered", len(aw.workers))
+		t.Errorf("departed workers: got %d, want 2", len(aw.workers))
 	}
 	aw.add(&Worker{address: "large", token: "t", holds: append(many, many...)}, []*Task{x}, 9)
 	if len(aw.workers) != 1 || len(aw.workers[0].keys) != maxDepartedKeys {
-		t.Errorf("%d workers, %d keys of the last", len(aw.workers), len(aw.workers[len(aw.workers)-1].keys))
+		t.Errorf("got %d departed workers, %d keys of the last", len(aw.workers),
+			len(aw.workers[len(aw.workers)-1].keys))
 	}
 }
 
-// TestForgetAway: workers that are away are forgotten after ten minutes, or when the server says so.
+// TestForgetAway checks that departed workers are forgotten after ten minutes, or by ForgetDeparted.
 func TestForgetAway(t *testing.T) {
 	for name, end := range map[string]func(r *rig){
 		"time":  func(r *rig) { r.now = r.now.Add(departedTime + time.Second); r.apply(&Tick{}) },
@@ -130,7 +132,8 @@ func TestForgetAway(t *testing.T) {
 		ev := &RemoveWorker{Worker: 0, Await: time.Hour}
 		r.apply(ev)
 		if ev.Awaited != 1 || len(r.away.workers) != 1 || r.Task(taskid.NewKey("d")).State() != Waiting {
-			t.Fatalf("%s: %d pieces of data and %d workers are awaited", name, ev.Awaited, len(r.away.workers))
+			t.Fatalf("%s: got %d pieces of data and %d workers awaited, want 1 and 1", name, ev.Awaited,
+				len(r.away.workers))
 		}
 		r.apply(&ForgetDeparted{Token: "other"})
 		r.apply(&ForgetDeparted{})
@@ -139,16 +142,16 @@ func TestForgetAway(t *testing.T) {
 		}
 		end(r)
 		if len(r.away.workers) != 0 {
-			t.Errorf("%s: %d workers are still awaited", name, len(r.away.workers))
+			t.Errorf("%s: got %d departed workers, want 0", name, len(r.away.workers))
 		}
 		if gone := r.Task(taskid.NewKey("d")) == nil; gone != (name == "token") {
-			t.Errorf("%s: the data is gone: %v", name, gone)
+			t.Errorf("%s: data forgotten: got %v", name, gone)
 		}
 	}
 }
 
-// TestOutbox: orders to free keys are collected per worker and go before an order to compute the same key again; an
-// order to compute that has not left yet is taken back instead.
+// TestOutbox checks that orders to free keys are collected per worker and precede an order to compute the same key
+// again, and that an order to compute in the same event is canceled instead.
 func TestOutbox(t *testing.T) {
 	var list Actions
 	o := outbox{Actions: &list}
@@ -158,14 +161,14 @@ func TestOutbox(t *testing.T) {
 	o.free(b, x)
 	o.free(a, y)
 	if len(list.List()) != 0 || len(o.freeing) != 2 {
-		t.Fatalf("%d actions, %d workers", len(list.List()), len(o.freeing))
+		t.Fatalf("got %d actions, %d workers, want 0 and 2", len(list.List()), len(o.freeing))
 	}
 	o.flushWorker(b)
 	o.flush()
 	got := list.List()
 	if len(got) != 2 || got[0].Worker != 1 || len(got[0].Keys) != 1 || got[1].Worker != 0 || len(got[1].Keys) != 2 ||
 		got[1].Kind != FreeKeys || len(o.freeing) != 0 || len(a.freeing) != 0 {
-		t.Fatalf("actions %+v", got)
+		t.Fatalf("actions: got %+v", got)
 	}
 	// An order of this event.
 	x.runID = 5
@@ -174,30 +177,30 @@ func TestOutbox(t *testing.T) {
 	x.sent = int32(len(list.list))
 	o.free(b, x)
 	if order.Kind != ComputeTask || x.sent == 0 {
-		t.Error("the order to another worker was taken back")
+		t.Error("order to another worker: canceled")
 	}
 	x.runID = 6
 	o.free(a, x)
 	if order.Kind != ComputeTask {
-		t.Error("the order of another run was taken back")
+		t.Error("order of another run: canceled")
 	}
 	x.runID = 5
 	o.free(a, x)
 	if list.list[x.sent].Kind == ComputeTask && x.sent != 0 || list.list[2].Kind != ActionNone ||
 		list.list[2].Worker != NoWorker {
-		t.Errorf("the order is still there: %+v", list.list[2])
+		t.Errorf("order: got %+v, want it canceled", list.list[2])
 	}
 	a.removed = true
 	o.free(a, y)
 	o.flush()
 	for _, act := range list.List()[3:] {
 		if act.Worker == a.id {
-			t.Errorf("a worker that has left is sent %s", act.Kind)
+			t.Errorf("removed worker: got %s", act.Kind)
 		}
 	}
 }
 
-// TestReports: a client is told of what is done, but FireAndForget of nothing.
+// TestReports checks that a client is notified of tasks that are done, but FireAndForget is not.
 func TestReports(t *testing.T) {
 	var list Actions
 	o := outbox{Actions: &list}
@@ -214,27 +217,27 @@ func TestReports(t *testing.T) {
 		want := map[TaskState]ActionKind{Memory: KeyInMemory, Erred: KeyErred}[st]
 		got := list.List()
 		if (want == ActionNone) != (len(got) == 0) || len(got) > 1 {
-			t.Fatalf("%s: %+v", st, got)
+			t.Fatalf("%s: got %+v", st, got)
 		}
 		if len(got) == 1 && (got[0].Kind != want || got[0].Client != 3 || got[0].Failure != x.failure ||
 			got[0].Key != x.key) {
-			t.Errorf("%s: %+v", st, got[0])
+			t.Errorf("%s: got %+v", st, got[0])
 		}
 	}
 	list.Reset()
-	o.cancelled(c, nil, "why", "")
-	o.cancelled(faf, []taskid.Key{"k"}, "why", "")
+	o.cancelKeys(c, nil, "why", "")
+	o.cancelKeys(faf, []taskid.Key{"k"}, "why", "")
 	if len(list.List()) != 0 {
-		t.Errorf("nothing was cancelled for anyone: %+v", list.List())
+		t.Errorf("cancellations without a client: got %+v, want none", list.List())
 	}
-	o.cancelled(c, []taskid.Key{"k"}, "why", "msg")
+	o.cancelKeys(c, []taskid.Key{"k"}, "why", "msg")
 	if a := list.List(); len(a) != 1 || a[0].Kind != CancelledKeys || a[0].Text != "why" || a[0].Msg != "msg" ||
 		a[0].Keys[0] != "k" {
-		t.Errorf("%+v", a)
+		t.Errorf("cancellation: got %+v", a)
 	}
 }
 
-// TestMayAdopt: whose announcements of results are believed.
+// TestMayAdopt checks which announcements of results are accepted.
 func TestMayAdopt(t *testing.T) {
 	k := taskid.NewKey("x")
 	here, there := &Worker{id: 0}, &Worker{id: 1}
@@ -261,12 +264,13 @@ func TestMayAdopt(t *testing.T) {
 		s.held = c.held
 		here.returning, here.former = c.returning, c.former
 		if got := mayAdopt(s, &Task{key: k, worker: c.runs}, here); got != c.want {
-			t.Errorf("%s: believed %v, want %v", c.name, got, c.want)
+			t.Errorf("%s: mayAdopt: got %v, want %v", c.name, got, c.want)
 		}
 	}
 }
 
-// TestRefusalEndsWithTheRun: a task that its worker would not give back may be asked for again when it runs again.
+// TestRefusalEndsWithTheRun checks that a task that its worker did not give up may be requested again when it runs
+// again.
 func TestRefusalEndsWithTheRun(t *testing.T) {
 	r := newRig(Config{Validate: true})
 	r.addWorkers(1, 1)
@@ -275,6 +279,6 @@ func TestRefusalEndsWithTheRun(t *testing.T) {
 	x := r.Task(taskid.NewKey("x"))
 	x.refused = true
 	if r.finish(t, "x", 1, time.Second); x.State() != Memory || x.refused {
-		t.Errorf("x is %s, refused %v", x.State(), x.refused)
+		t.Errorf("x: got %s, refused %v, want memory and false", x.State(), x.refused)
 	}
 }

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// walker walks through the new tasks of a graph, dependencies first.
+// walker traverses the new tasks of a graph, dependencies first.
 type walker struct {
 	g     *grapher
 	color []uint8 // by node
-	seen  int     // tasks that are done
+	seen  int     // number of black tasks
 	path  []step
 }
 
-// step is a task on the way from a wanted key, and the dependency that it has come to.
+// step is a task on the path from a requested key, and the index of its current dependency.
 type step struct {
 	t    *Task
 	next int
@@ -46,7 +46,7 @@ func (w *walker) visitAll(wanted []*Task) error {
 	return nil
 }
 
-// visit colours everything that t needs. A task on the path that is met again is a cycle.
+// visit colors all dependencies of t. A task on the path that is visited again is a cycle.
 func (w *walker) visit(t *Task) error {
 	w.color[t.node()] = grey
 	w.path = append(w.path[:0], step{t, 0})
@@ -59,7 +59,7 @@ func (w *walker) visit(t *Task) error {
 		}
 		d := top.t.deps[top.next].t
 		top.next++
-		if d.turn >= 0 { // known before: it cannot depend on a new task
+		if d.turn >= 0 { // a known task cannot depend on a new one
 			continue
 		}
 		switch w.color[d.node()] {
@@ -73,7 +73,7 @@ func (w *walker) visit(t *Task) error {
 	return nil
 }
 
-// finish passes on what is lost: who needs it is lost as well.
+// finish propagates lost tasks to their dependents.
 func (w *walker) finish(t *Task) {
 	i := t.node()
 	w.color[i] = black
@@ -88,7 +88,7 @@ func (w *walker) finish(t *Task) {
 	}
 }
 
-// cycle describes the cycle that closes with t, as far as people want to read it.
+// cycle describes the cycle that closes with t, abbreviated.
 func (w *walker) cycle(t *Task) error {
 	var names []string
 	for i := len(w.path) - 1; i >= 0; i-- {
@@ -101,13 +101,13 @@ func (w *walker) cycle(t *Task) error {
 	if len(names) > 12 {
 		names = append(append(names[:6:6], fmt.Sprintf("… %d more …", len(names)-11)), names[len(names)-5:]...)
 	}
-	return fmt.Errorf("scheduler: the graph has a cycle: %s", strings.Join(names, " is needed by "))
+	return fmt.Errorf("scheduler: graph has a cycle: %s", strings.Join(names, " is needed by "))
 }
 
-// orderTasks finds the order in which the new tasks of a graph should run: depth first, so that results are
-// used up soon after they are there. Where several ways lead on, the one that needs most goes first: what
-// it leaves behind is one result, while the others have not begun to fill memory. Outputs that need little
-// go before those that need much, and equals as the client sent them. The time is that of sorting the edges.
+// orderTasks determines the order in which the new tasks of a graph run: depth first, so that results are used soon
+// after they are computed. Of several dependencies the one with the most work goes first: it leaves one result, while
+// the others have not started to fill memory. Outputs with little work go before those with much, and equal ones in the
+// order of the client. The time is that of sorting the edges.
 func orderTasks(g *grapher, w *walker, wanted []*Task) {
 	weight := weigh(g, w)
 	byWeight := func(a, b *Task) int {
@@ -125,7 +125,7 @@ func orderTasks(g *grapher, w *walker, wanted []*Task) {
 			continue
 		}
 		slices.SortStableFunc(t.deps, func(a, b edge) int {
-			if a.t.turn >= 0 || b.t.turn >= 0 { // known ones first: they cost nothing
+			if a.t.turn >= 0 || b.t.turn >= 0 { // known ones first: they need no work
 				return int(b2i(a.t.turn < 0)) - int(b2i(b.t.turn < 0))
 			}
 			return byWeight(a.t, b.t)
@@ -161,8 +161,8 @@ func b2i(b bool) uint8 {
 	return 0
 }
 
-// weigh counts what each task needs, itself included. What is needed along two ways counts twice, as in a tree:
-// that is cheap, and good enough to compare by.
+// weigh counts the dependencies of each task, including itself. Shared dependencies are counted once per path, which is
+// cheap and good enough for comparisons.
 func weigh(g *grapher, w *walker) []float32 {
 	weight := make([]float32, len(g.nodes))
 	w.reset()
@@ -197,7 +197,7 @@ func weigh(g *grapher, w *walker) []float32 {
 	return weight
 }
 
-// orderer numbers tasks when all that they need has been numbered.
+// orderer numbers tasks when all their dependencies have been numbered.
 type orderer struct {
 	w    *walker
 	next int64

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// orderOf submits a graph without an order and returns the names of its tasks in the order that was found.
+// orderOf submits a graph without an order and returns the names of its tasks in the determined order.
 func orderOf(t *testing.T, nodes []Node, want ...string) []string {
 	t.Helper()
 	r := newRig(Config{Validate: true})
@@ -60,14 +60,14 @@ func TestOrder(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := strings.Join(orderOf(t, c.nodes, c.want...), " "); got != c.order {
-				t.Errorf("%s, want %s", got, c.order)
+				t.Errorf("order: got %s, want %s", got, c.order)
 			}
 		})
 	}
 }
 
-// pressure is the most results that are in memory at once if tasks run one by one in the order that was found: a
-// result goes when its last user has run.
+// pressure returns the maximum number of results in memory if tasks run one by one in the determined order: a result is
+// released when its last dependent has run.
 func pressure(g *Graph, order []int) int {
 	users := make([]int, len(g.Nodes))
 	for i := range g.Nodes {
@@ -98,11 +98,11 @@ func TestOrderSavesMemory(t *testing.T) {
 		order[r.Task(g.Nodes[i].Key).prio.Order] = i
 	}
 	if most := pressure(g, order); most > 12 { // the depth of the tree, and a little
-		t.Errorf("a tree of 1024 leaves keeps %d results at once", most)
+		t.Errorf("results at once of a tree of 1024 leaves: got %d, want at most 12", most)
 	}
 }
 
-// Every order must be one in which tasks can run, with each number used once.
+// Tasks must be able to run in the order, with each number used once.
 func TestOrderIsTopological(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 60).Draw(t, "n")
@@ -131,12 +131,12 @@ func TestOrderIsTopological(t *testing.T) {
 		for i := range g.Nodes {
 			o := r.Task(keys[i]).prio.Order
 			if o < 0 || o >= int64(n) || seen[o] {
-				t.Fatalf("number %d is out of range or used twice", o)
+				t.Fatalf("number %d: out of range or used twice", o)
 			}
 			seen[o] = true
 			for _, d := range g.Nodes[i].DepNodes {
 				if r.Task(keys[d]).prio.Order >= o {
-					t.Fatalf("%s comes before what it needs", keys[i])
+					t.Fatalf("%s: before a dependency", keys[i])
 				}
 			}
 		}
@@ -158,10 +158,10 @@ func TestDeepGraph(t *testing.T) {
 	r.addWorkers(2, 1)
 	c := r.addClient("c")
 	if ran := r.run(r.apply(&UpdateGraph{Client: c, Graph: g, Keys: []taskid.Key{last}})); ran != n {
-		t.Fatalf("%d of %d ran", ran, n)
+		t.Fatalf("runs: got %d, want %d", ran, n)
 	}
 	r.apply(&ClientReleases{Client: c, Keys: []taskid.Key{last}})
 	if r.NumTasks() != 0 {
-		t.Fatalf("%d tasks are left", r.NumTasks())
+		t.Fatalf("tasks: got %d, want 0", r.NumTasks())
 	}
 }

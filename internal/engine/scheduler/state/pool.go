@@ -7,7 +7,7 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// poolKey is what the workers of a pool have, and what its tasks need.
+// poolKey are the capabilities of the workers of a pool, and the requirements of its tasks.
 type poolKey struct {
 	registry string
 	can      Can
@@ -23,11 +23,11 @@ func (p *pool) runs(needs *pool) bool {
 		needs.functions == p.functions
 }
 
-// poolSet is all pools, and which of them run the tasks of which.
+// poolSet are all pools, and which of them run the tasks of which.
 type poolSet struct {
 	byKey   map[poolKey]*pool
-	list    []*pool // all but any, in the order of their making
-	any     *pool   // of tasks that need nothing, and of workers that have nothing
+	list    []*pool // all but any, in order of creation
+	any     *pool   // of tasks and workers without registry and abilities
 	scratch []*pool
 }
 
@@ -37,20 +37,22 @@ func newPoolSet() poolSet {
 	return poolSet{byKey: map[poolKey]*pool{}, any: p}
 }
 
-// pool is the running workers that have the same, as a heap: the least loaded first, among equals the one that
-// has waited longest. The queue holds root tasks that need just that; others run them as well, see by.
+// pool is a heap of the running workers with equal capabilities: the least loaded first, among equals the one that has
+// waited longest. The queue holds root tasks with the same requirements; workers of other pools run them as well, see
+// by.
 type pool struct {
 	poolKey
 	functions string // the first part of the registry, see taskid.SplitHash
 
-	by      []*pool // whose workers run its tasks
-	takes   []*pool // whose tasks its workers run
+	by      []*pool // pools whose workers run its tasks
+	takes   []*pool // pools whose tasks its workers run
 	heap    []*Worker
 	threads int // of all its workers, running or not
 	workers int
-	tasks   int // that need the registry
+	tasks   int // number of its tasks
 	queue   queue
-	// emptySince is when the last running worker left while tasks waited, in nanoseconds; -1 otherwise.
+	// emptySince is the time at which the last running worker was removed while tasks waited, in nanoseconds; -1
+	// otherwise.
 	emptySince int64
 }
 
@@ -122,17 +124,17 @@ func (p *pool) down(i int) {
 	w.place = int32(i)
 }
 
-// queue is the queued tasks of a pool by priority. Tasks mostly come in the order in which they are to go, so
-// those that do are kept in a plain row: taking one out of a million costs no more than taking one out of ten.
-// Only those that come out of order pay for a heap.
+// queue are the queued tasks of a pool by priority. Tasks mostly arrive in the order of their priority, and those that
+// do are kept in a slice: taking one out of a million costs no more than taking one out of ten. Only tasks that arrive
+// out of order are kept in a heap.
 type queue struct {
-	row   []*Task // ascending; nil where one was removed
-	first int     // index of the first that is there
+	row   []*Task // ascending; nil for removed ones
+	first int     // index of the first task
 	heap  []*Task
 	n     int
 }
 
-// place of a task: row index r is encoded as r, heap index h as -2-h; -1 is nowhere.
+// The place of a task: row index r is encoded as r, heap index h as -2-h; -1 is none.
 
 func (q *queue) push(t *Task) {
 	q.n++
@@ -163,7 +165,7 @@ func (q *queue) shift() {
 	}
 }
 
-// peek returns the first task, nil when there is none.
+// peek returns the first task, nil if there is none.
 func (q *queue) peek() *Task {
 	if q.n == 0 {
 		return nil
@@ -188,10 +190,10 @@ func (q *queue) remove(t *Task) {
 			q.first++
 		}
 		for n := len(q.row); n > q.first && q.row[n-1] == nil; n-- {
-			q.row = q.row[:n-1] // so that the last one tells what may follow
+			q.row = q.row[:n-1] // the last one determines what may be appended
 		}
 		if q.n == 0 {
-			q.row, q.heap, q.first = nil, nil, 0 // a queue of a million is not kept for ever
+			q.row, q.heap, q.first = nil, nil, 0 // free the memory of a large queue
 		}
 		return
 	}
@@ -287,7 +289,7 @@ func (l *list) remove(t *Task) {
 	l.n--
 }
 
-// canTake reports whether a running worker has what a task needs.
+// canTake reports whether a running worker meets the requirements of a task.
 func (ps *poolSet) canTake(w *Worker, t *Task) bool {
 	return w.running() && (t.pool == ps.any || w.pool == t.pool || w.pool.runs(t.pool))
 }
@@ -298,7 +300,7 @@ func (ps *poolSet) all() []*pool {
 	return ps.scratch
 }
 
-// next is the task that a worker of the pool would get next.
+// next returns the next task for a worker of the pool.
 func (p *pool) next() *Task {
 	var t *Task
 	for _, q := range p.takes {
@@ -309,7 +311,7 @@ func (p *pool) next() *Task {
 	return t
 }
 
-// of returns the pool of a registry and abilities, new if need be.
+// of returns the pool of a registry and abilities and creates it if necessary.
 func (ps *poolSet) of(registry string, can Can) *pool {
 	k := poolKey{registry, can}
 	if k == (poolKey{}) {
@@ -327,7 +329,7 @@ func (ps *poolSet) of(registry string, can Can) *pool {
 	return p
 }
 
-// link makes a new pool and the others known to each other. There are few.
+// link links a new pool with the others. There are few.
 func (ps *poolSet) link(p *pool) {
 	link := func(q *pool) {
 		if q != p && q.runs(p) {
@@ -343,7 +345,7 @@ func (ps *poolSet) link(p *pool) {
 	}
 }
 
-// drop forgets a pool that has neither workers nor tasks.
+// drop removes a pool without workers and tasks.
 func (ps *poolSet) drop(p *pool) {
 	if p == ps.any || ps.byKey[p.poolKey] != p || p.tasks > 0 || p.workers > 0 {
 		return
@@ -353,13 +355,13 @@ func (ps *poolSet) drop(p *pool) {
 		return slices.DeleteFunc(list, func(q *pool) bool { return q == p })
 	}
 	ps.list = without(ps.list)
-	ps.any.by = without(ps.any.by) // nothing takes of one that has nothing
+	ps.any.by = without(ps.any.by) // any runs tasks of no other pool
 	for _, q := range ps.list {
 		q.by, q.takes = without(q.by), without(q.takes)
 	}
 }
 
-// numBy is how many running workers run the tasks of a pool, up to a number that is enough.
+// numBy returns the number of running workers that run the tasks of a pool, at most enough.
 func (p *pool) numBy(enough int) int {
 	n := 0
 	for _, q := range p.by {

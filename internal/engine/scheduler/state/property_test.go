@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// More than rapid's defaults, and nothing written into the tree; flags on the command line still win.
+// More checks than rapid's default, and no files in the tree; flags on the command line take precedence.
 func init() {
 	for name, value := range map[string]string{"rapid.checks": "200", "rapid.steps": "60", "rapid.nofailfile": "true"} {
 		if err := flag.Set(name, value); err != nil {
@@ -20,15 +20,15 @@ func init() {
 	}
 }
 
-// world drives two states with the same random events: one that validates itself after each, one that does not.
-// They must agree on every action. Beside them it keeps what the other side of each message believes.
+// world drives two states with the same random events: one that validates itself after each, one that does not. They
+// must agree on every action. It also tracks the view of each receiver of messages.
 type world struct {
 	t         *rapid.T
 	s, twin   *State
 	out, out2 Actions
 	now       time.Time
-	views     map[string]map[taskid.Key]string // what each client was told last of a key
-	told      map[WorkerID]map[taskid.Key]int64
+	views     map[string]map[taskid.Key]string // last message to each client about a key
+	orders    map[WorkerID]map[taskid.Key]int64
 	requests  uint64
 	answered  map[uint64]bool
 	steals    []Action
@@ -48,18 +48,18 @@ func newWorld(t *rapid.T) *world {
 	plain := cfg
 	plain.Validate = false
 	return &world{t: t, s: New(cfg), twin: New(plain), now: time.Unix(1_700_000_000, 0),
-		views: map[string]map[taskid.Key]string{}, told: map[WorkerID]map[taskid.Key]int64{},
+		views: map[string]map[taskid.Key]string{}, orders: map[WorkerID]map[taskid.Key]int64{},
 		answered: map[uint64]bool{}, leaving: map[WorkerID]bool{}}
 }
 
-// apply gives both states an event. make is called twice, since events carry results.
+// apply applies an event to both states. make is called twice, since events carry results.
 func (w *world) apply(make func() Event) Event {
 	ev := make()
 	w.s.Apply(w.now, ev, &w.out)
 	w.twin.Apply(w.now, make(), &w.out2)
 	a, b := formatActions(w.s, w.out.List()), formatActions(w.twin, w.out2.List())
 	if a != b {
-		w.t.Fatalf("two states differ after %T:\n%s\nand\n%s", ev, a, b)
+		w.t.Fatalf("actions of two states differ after %T:\n%s\nand\n%s", ev, a, b)
 	}
 	clear(w.leaving)
 	for _, a := range w.out.List() {
@@ -74,34 +74,34 @@ func (w *world) apply(make func() Event) Event {
 	return ev
 }
 
-// observe is the receiving end of an action.
+// observe records an action at its receiver.
 func (w *world) observe(a *Action) {
 	switch a.Kind {
 	case ComputeTask, FreeKeys, RemoveReplicas, AcquireReplicas, StealRequest, RefreshWhoHas:
 		if w.s.Worker(a.Worker) == nil && !w.leaving[a.Worker] {
-			w.t.Fatalf("%s is for worker %d, which is not there", a.Kind, a.Worker)
+			w.t.Fatalf("%s: for unknown worker %d", a.Kind, a.Worker)
 		}
 	}
 	switch a.Kind {
 	case ComputeTask:
-		if w.told[a.Worker] == nil {
-			w.told[a.Worker] = map[taskid.Key]int64{}
+		if w.orders[a.Worker] == nil {
+			w.orders[a.Worker] = map[taskid.Key]int64{}
 		}
-		w.told[a.Worker][a.Key] = a.RunID
+		w.orders[a.Worker][a.Key] = a.RunID
 		for i := range a.Task.NumDeps() {
 			if d := a.Task.Dep(i); d.NumHolders() == 0 {
-				w.t.Fatalf("%s is to be computed without %s, which nobody holds", a.Key, d.Key())
+				w.t.Fatalf("%s: to be computed without %s, which has no holder", a.Key, d.Key())
 			}
 		}
 	case FreeKeys:
 		for _, k := range a.Keys {
-			delete(w.told[a.Worker], k)
+			delete(w.orders[a.Worker], k)
 		}
 	case StealRequest:
 		w.steals = append(w.steals, *a)
 	case RequestDone:
 		if w.answered[a.Number] {
-			w.t.Fatalf("request %d is answered twice", a.Number)
+			w.t.Fatalf("request %d: answered twice", a.Number)
 		}
 		w.answered[a.Number] = true
 	}
@@ -117,7 +117,7 @@ func (w *world) observe(a *Action) {
 	case KeyInMemory:
 		view[a.Key] = "memory"
 	case KeyErred:
-		if a.Task != nil { // otherwise it is about a graph that was refused
+		if a.Task != nil { // otherwise it is about a rejected graph
 			view[a.Key] = "erred"
 		}
 	case LostData, TaskRetried:
@@ -129,8 +129,8 @@ func (w *world) observe(a *Action) {
 	}
 }
 
-// compareViews wants every client to know how the keys that it wants stand, and every processing task to be known to
-// its worker.
+// compareViews checks that every client has been notified of the state of its keys, and every worker of its processing
+// tasks.
 func (w *world) compareViews() {
 	for c := range w.s.Clients() {
 		if c.ID() == FireAndForget {
@@ -142,22 +142,22 @@ func (w *world) compareViews() {
 		}
 		for k := range w.views[c.Name()] {
 			if !wanted[k] {
-				delete(w.views[c.Name()], k) // it has no future of that key any more
+				delete(w.views[c.Name()], k) // no future of that key is left
 			}
 		}
 		for i := range c.NumWanted() {
 			t := c.Wanted(i)
 			view := w.views[c.Name()][t.Key()]
 			if (t.State() == Memory) != (view == "memory") || (t.State() == Erred) != (view == "erred") {
-				w.t.Fatalf("client %s believes that %s is %q, it is %s\n%s", c.Name(), t.Key(), view, t.State(),
+				w.t.Fatalf("client %s: view of %s: got %q, want %s\n%s", c.Name(), t.Key(), view, t.State(),
 					w.s.log.text(t.Key()))
 			}
 		}
 	}
 	for wk := range w.s.Workers() {
 		for t := range wk.Processing() {
-			if run := w.told[wk.ID()][t.Key()]; run != t.RunID() {
-				w.t.Fatalf("worker %s believes in run %d of %s, it is %d\n%s", wk.Name(), run, t.Key(), t.RunID(),
+			if run := w.orders[wk.ID()][t.Key()]; run != t.RunID() {
+				w.t.Fatalf("worker %s: got run %d of %s, want %d\n%s", wk.Name(), run, t.Key(), t.RunID(),
 					w.s.log.text(t.Key()))
 			}
 		}
@@ -187,7 +187,7 @@ func (w *world) keys() []taskid.Key {
 	return rapid.SliceOfN(rapid.SampledFrom(keySpace), 1, 6).Draw(w.t, "keys")
 }
 
-// worker draws the id of a worker, sometimes of one that is not there.
+// worker draws the ID of a worker, sometimes of an unknown one.
 func (w *world) worker() WorkerID {
 	return WorkerID(rapid.IntRange(0, max(len(w.s.workers.all)-1, 1)).Draw(w.t, "worker"))
 }
@@ -274,7 +274,7 @@ func (w *world) processing() *Task {
 	return rapid.SampledFrom(all).Draw(w.t, "processing")
 }
 
-// report draws whom a report comes from: mostly the worker that processes a task, with its run, sometimes anybody.
+// report draws the sender of a report: mostly the worker that processes a task, with its run, sometimes any worker.
 func (w *world) report() (id WorkerID, k taskid.Key, run int64) {
 	if t := w.processing(); t != nil && rapid.IntRange(0, 5).Draw(w.t, "honest") > 0 {
 		return t.worker.id, t.key, t.runID
@@ -317,7 +317,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		},
 		"remove": func(*rapid.T) {
 			id, safe, closing := w.worker(), small("safe", 1) == 0, small("close", 1) == 0
-			delete(w.told, id)
+			delete(w.orders, id)
 			w.apply(func() Event { return &RemoveWorker{Worker: id, Safe: safe, Close: closing, Reason: "test"} })
 		},
 		"status": func(*rapid.T) {
@@ -373,7 +373,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			st := rapid.SampledFrom(states).Draw(w.t, "state")
 			given := st == "ready" || st == "waiting"
 			if t := w.s.Task(a.Key); t != nil && t.steal != nil && t.steal.id == a.Number && given {
-				delete(w.told[a.Worker], a.Key)
+				delete(w.orders[a.Worker], a.Key)
 			}
 			w.apply(func() Event { return &StealResponse{Worker: a.Worker, Key: a.Key, Steal: a.Number, State: st} })
 		},
@@ -465,7 +465,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		},
 		"report-key": func(*rapid.T) {
 			id, k := w.client(), w.key()
-			if c := w.s.Client(id); c != nil { // only who wants a key keeps a view of it
+			if c := w.s.Client(id); c != nil { // only holders of a key have a view of it
 				w.apply(func() Event { return &ReportKey{Client: id, Key: k} })
 			}
 		},
@@ -473,17 +473,17 @@ func (w *world) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// dropGone forgets what workers that have left were told.
+// dropGone forgets the views of removed workers.
 func (w *world) dropGone() {
-	for id := range w.told {
+	for id := range w.orders {
 		if w.s.Worker(id) == nil {
-			delete(w.told, id)
+			delete(w.orders, id)
 		}
 	}
 }
 
-// settle lets everything that can run do so, and wants every key that somebody wants to be done one way or the other.
-func (w *world) settle() {
+// finishAll lets all tasks run that can, and checks that every held key is done or erred.
+func (w *world) finishAll() {
 	w.apply(func() Event { return &Hold{} })
 	for i := range 3 {
 		name := fmt.Sprintf("w%d-last", i)
@@ -510,7 +510,7 @@ func (w *world) settle() {
 	for c := range w.s.Clients() {
 		for i := range c.NumWanted() {
 			if t := c.Wanted(i); t.State() != Memory && t.State() != Erred {
-				w.t.Fatalf("%s is stuck: %s\n%s", t.Key(), t.State(), w.s.log.text(t.Key()))
+				w.t.Fatalf("%s: stuck in %s\n%s", t.Key(), t.State(), w.s.log.text(t.Key()))
 			}
 		}
 	}
@@ -520,12 +520,12 @@ func (w *world) settle() {
 	w.apply(func() Event { return &Tick{} })
 	for n := uint64(1); n <= w.requests; n++ {
 		if !w.answered[n] {
-			w.t.Fatalf("request %d was never answered", n)
+			w.t.Fatalf("request %d: not answered", n)
 		}
 	}
 	w.apply(func() Event { return &Restart{} })
 	if w.s.NumTasks() != 0 || len(w.s.notes.byID) != 0 || len(w.s.groups.byName) != 0 {
-		w.t.Fatalf("%d tasks, %d annotations, %d groups are left", w.s.NumTasks(), len(w.s.notes.byID),
+		w.t.Fatalf("got %d tasks, %d annotations, %d groups, want none", w.s.NumTasks(), len(w.s.notes.byID),
 			len(w.s.groups.byName))
 	}
 }
@@ -536,6 +536,6 @@ func TestRandomEvents(t *testing.T) {
 		w.apply(func() Event { return &AddClient{Name: "c0"} })
 		w.apply(func() Event { return &AddWorker{Address: "tcp://w0:1", Name: "w0", Host: "h0", Threads: 1} })
 		t.Repeat(w.actions())
-		w.settle()
+		w.finishAll()
 	})
 }

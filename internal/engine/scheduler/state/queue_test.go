@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The queue must be what a sorted slice is, whatever comes in and goes out.
+// The queue must behave like a sorted slice.
 func TestQueueModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q queue
@@ -28,7 +28,7 @@ func TestQueueModel(t *testing.T) {
 			"pop": func(t *rapid.T) {
 				x := q.peek()
 				if (x == nil) != (len(model) == 0) {
-					t.Fatalf("peek %v of %d", x, len(model))
+					t.Fatalf("peek: got %v of %d", x, len(model))
 				}
 				if x != nil {
 					q.remove(x)
@@ -44,22 +44,22 @@ func TestQueueModel(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				if q.n != len(model) {
-					t.Fatalf("%d tasks, want %d", q.n, len(model))
+					t.Fatalf("tasks: got %d, want %d", q.n, len(model))
 				}
 				n := 0
 				q.each(func(x *Task) {
 					n++
 					if !slices.Contains(model, x) || x.place == -1 {
-						t.Fatal("a task that is not there")
+						t.Fatal("each: got an unknown task")
 					}
 				})
 				if n != len(model) {
-					t.Fatalf("each sees %d of %d", n, len(model))
+					t.Fatalf("each: got %d of %d", n, len(model))
 				}
 				if x := q.peek(); x != nil {
 					for _, m := range model {
 						if m.prio.Compare(x.prio) < 0 {
-							t.Fatalf("%v is before the first, %v", m.prio, x.prio)
+							t.Fatalf("%v: before the first, %v", m.prio, x.prio)
 						}
 					}
 				}
@@ -68,7 +68,7 @@ func TestQueueModel(t *testing.T) {
 	})
 }
 
-// A row that is emptied at the front is moved, not grown.
+// A row that is consumed at the front is moved, not grown.
 func TestQueueShift(t *testing.T) {
 	var q queue
 	for i := range 1000 {
@@ -77,13 +77,13 @@ func TestQueueShift(t *testing.T) {
 	for i := range 100_000 {
 		x := q.peek()
 		if x.prio.Order != int64(i) {
-			t.Fatalf("%d, want %d", x.prio.Order, i)
+			t.Fatalf("got %d, want %d", x.prio.Order, i)
 		}
 		q.remove(x)
 		q.push(&Task{place: -1, prio: Priority{Order: int64(i + 1000)}})
 	}
 	if cap(q.row) > 8192 {
-		t.Errorf("a queue of 1000 keeps room for %d", cap(q.row))
+		t.Errorf("capacity of a queue of 1000: got %d", cap(q.row))
 	}
 }
 
@@ -99,7 +99,7 @@ func TestPriorityCompare(t *testing.T) {
 				want = 1
 			}
 			if got := p.Compare(q); got != want {
-				t.Errorf("%v and %v: %d, want %d", p, q, got, want)
+				t.Errorf("Compare(%v, %v): got %d, want %d", p, q, got, want)
 			}
 		}
 	}

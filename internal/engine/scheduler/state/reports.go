@@ -22,7 +22,7 @@ func (ev *TaskFinished) apply(s *State) {
 	}
 	switch t.state {
 	case Processing:
-		if t.worker != w { // another worker echoes the run of this one: believe neither
+		if t.worker != w { // another worker reports the run of this one: accept neither
 			s.out.freeKey(w, t.key)
 			return
 		}
@@ -31,31 +31,31 @@ func (ev *TaskFinished) apply(s *State) {
 			t.group.prefix.learn(ev.Duration.Seconds(), t.nbytes)
 		}
 		t.kind = s.groups.resultType(ev.TypeName, ev.Type, t.kind)
-		s.remember(t, w)
+		s.enterMemory(t, w)
 	case Memory:
-		// The result was taken from elsewhere meanwhile: this worker has been told to forget it, or never
-		// had it.
+		// The result was accepted from elsewhere meanwhile: this worker has been ordered to release it, or never had
+		// it.
 		if !w.holdsTask(t) {
 			s.out.freeKey(w, t.key)
 		}
 	case Waiting:
-		// The run was taken back: the order to forget it is on its way.
+		// The run was canceled: the order to release it is in flight.
 	default:
 		s.out.freeKey(w, t.key)
 	}
 }
 
-// staleFinish is the report of a run that is not the latest.
+// staleFinish handles the report of a run that is not the latest.
 func staleFinish(s *State, t *Task, w *Worker, ev *TaskFinished) {
 	switch {
 	case ev.RunID >= 0 && ev.RunID < int64(s.cfg.Epoch)<<32 && t.state != Erred && t.state != Released &&
 		t.needed() && mayAdopt(s, t, w):
-		// A run of the scheduler's former life. No one has taken it back, and its result is as good as any.
+		// A run from before the restart of the scheduler. It was not canceled, and its result is valid.
 		adopt(s, t, w, ev.NBytes)
 	case t.state == Processing && t.worker == w:
 		s.release(t)
 	case t.state == Memory && w.holdsTask(t):
-		// The late report of a run whose result was taken in another way.
+		// The late report of a run whose result was accepted in another way.
 	default:
 		s.out.freeKey(w, t.key)
 	}
@@ -75,7 +75,7 @@ func (ev *TaskErred) apply(s *State) {
 	default:
 		text := ev.ExceptionText
 		if text == "" {
-			text = "task failed without a word"
+			text = "task failed without an error message"
 		}
 		s.fail(t, &Failure{Kind: TaskFailed, Key: t.key, Exception: ev.Exception, Traceback: ev.Traceback,
 			Worker:        w.address,
@@ -110,7 +110,7 @@ func (ev *LongRunning) apply(s *State) {
 		}
 	}
 	s.ledger.uncount(w, t)
-	w.reload()
+	w.updateLoad()
 }
 
 func (ev *AddKeys) apply(s *State) {
@@ -120,29 +120,29 @@ func (ev *AddKeys) apply(s *State) {
 	}
 	redundant := s.scratch.keys[:0]
 	for i, k := range ev.Keys {
-		if w.removed { // the last copy that its retirement waited for was here
+		if w.removed { // this was the last copy that its retirement waited for
 			break
 		}
 		t := s.tasks.get(k)
 		switch {
 		case t != nil && t.state == Memory && !t.actor:
 			s.ledger.addReplica(t, w)
-			copied(s, k, w)
+			completeCopy(s, k, w)
 		case ev.Adopt && t != nil && t.state != Memory && t.state != Erred && !t.actor && t.needed():
 			n := int64(-1)
 			if i < len(ev.NBytes) {
 				n = ev.NBytes[i]
 			}
 			if !mayAdopt(s, t, w) {
-				refuse(s, t, w)
+				reject(s, t, w)
 				redundant = append(redundant, t.key)
 				break
 			}
 			adopt(s, t, w, n)
 		case t != nil && t.state == Memory && w.holdsTask(t):
 		case t != nil && t.worker == w:
-			// It had the result when it was told to compute it, and will say so, or has: an order to
-			// remove it would come after that word.
+			// The worker had the result when it was ordered to compute it, and reports that separately: an order to
+			// remove it would arrive after the report.
 		default:
 			redundant = append(redundant, taskid.Key(strings.Clone(string(k))))
 		}
@@ -151,13 +151,13 @@ func (ev *AddKeys) apply(s *State) {
 		a := s.out.add(RemoveReplicas)
 		a.Worker, a.Keys = w.id, s.out.copyKeys(redundant)
 	}
-	s.scratch.keys = emptied(redundant)
+	s.scratch.keys = reuse(redundant)
 }
 
-// mayAdopt reports whether a result is believed that no run in flight has made: from the worker that runs the task;
-// while the state holds, from a worker that was there before the scheduler was started again; and from a worker that
-// held the result or ran the task before it was removed and came back, unless another one runs the task by now. Any
-// other worker could forge the results of tasks that others run.
+// mayAdopt reports whether a result is accepted that no current run has produced: from the worker that runs the task;
+// during Hold, from a worker that was registered before the restart of the scheduler; and from a worker that held the
+// result or ran the task before it was removed and returned, unless another one runs the task now. Any other worker
+// could forge the results of tasks that others run.
 func mayAdopt(s *State, t *Task, w *Worker) bool {
 	if t.worker == w || s.held && w.returning {
 		return true
@@ -166,15 +166,15 @@ func mayAdopt(s *State, t *Task, w *Worker) bool {
 	return had && t.worker == nil
 }
 
-// Refused is the text of the LogEvent about a worker that announced the result of a task that it was not to run.
-const Refused = "result refused: the worker was not to run the task"
+// Refused is the text of the LogEvent about a worker that announced the result of a task that was not assigned to it.
+const Refused = "result rejected: task not assigned to the worker"
 
-func refuse(s *State, t *Task, w *Worker) {
+func reject(s *State, t *Task, w *Worker) {
 	a := s.out.add(LogEvent)
 	a.Worker, a.Task, a.Text = w.id, t, Refused
 }
 
-// adopt takes a result that is there although no run of this life has made it.
+// adopt accepts a result that no run of this scheduler has produced.
 func adopt(s *State, t *Task, w *Worker, nbytes int64) {
 	if t.state == Memory {
 		s.ledger.addReplica(t, w)
@@ -187,7 +187,7 @@ func adopt(s *State, t *Task, w *Worker, nbytes int64) {
 		t.nbytes = nbytes
 	}
 	delete(w.former, t.key)
-	s.remember(t, w)
+	s.enterMemory(t, w)
 }
 
 func (ev *ReleaseWorkerData) apply(s *State) {
@@ -195,11 +195,11 @@ func (ev *ReleaseWorkerData) apply(s *State) {
 	if t == nil || w == nil || t.state != Memory || !w.holdsTask(t) {
 		return
 	}
-	unhold(s, t, w)
+	loseReplica(s, t, w)
 }
 
-// unhold accepts that a worker does not hold a result any more.
-func unhold(s *State, t *Task, w *Worker) {
+// loseReplica records that a worker does not hold a result any more.
+func loseReplica(s *State, t *Task, w *Worker) {
 	if len(t.holders) == 1 {
 		lose(s, t, w)
 		return
@@ -207,7 +207,7 @@ func unhold(s *State, t *Task, w *Worker) {
 	s.ledger.dropReplica(t, w)
 }
 
-// lose accepts that the last replica of a result is gone. Data from outside cannot be made again.
+// lose handles the loss of the last replica of a result. Scattered data cannot be recomputed.
 func lose(s *State, t *Task, w *Worker) {
 	if t.actor {
 		w.actors--
@@ -229,8 +229,8 @@ func (ev *RequestRefreshWhoHas) apply(s *State) {
 	for _, k := range ev.Keys {
 		t := s.tasks.get(k)
 		if t != nil && t.state == Memory && w.holdsTask(t) {
-			// Who asks where it is does not have it, whatever was believed.
-			unhold(s, t, w)
+			// A worker that requests the holders does not hold the result.
+			loseReplica(s, t, w)
 		}
 		if t != nil && t.state != Forgotten {
 			known = append(known, t)
@@ -242,7 +242,7 @@ func (ev *RequestRefreshWhoHas) apply(s *State) {
 		a := s.out.add(RefreshWhoHas)
 		a.Worker, a.Tasks = w.id, s.out.copyTasks(known)
 	}
-	s.scratch.tasks = emptied(known)
+	s.scratch.tasks = reuse(known)
 }
 
 func (ev *Watch) apply(s *State) {
@@ -254,7 +254,7 @@ func (ev *Watch) apply(s *State) {
 }
 
 func (ev *Rerun) apply(s *State) {
-	for i := len(ev.Keys) - 1; i >= 0; i-- { // the stack starts with the last
+	for i := len(ev.Keys) - 1; i >= 0; i-- { // the stack is processed from the last
 		if t := s.tasks.get(ev.Keys[i]); t != nil && t.state != Erred && len(t.spec) > 0 {
 			s.recommend(t, toReleased)
 		}

@@ -7,32 +7,32 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// request is a Replicate, Rebalance or RetireWorkers that goes on until its copies are there.
+// request is a Replicate, Rebalance or RetireWorkers in progress.
 type request struct {
 	number   uint64
 	deadline time.Time
-	again    time.Time // when what is missing is asked for again
+	again    time.Time // when missing copies are requested again
 	copies   map[copyID]*Worker
-	order    []copyID // of copies, as they were asked for; some may have come
+	order    []copyID // of copies, in order of request; some may be complete
 	retire   *retirement
 	failed   []taskid.Key
 	done     bool
 }
 
-// copyID is a replica that is to come to a worker. Its value in request.copies is the worker that drops its
-// own replica then; nil for none.
+// copyID is a replica that is expected on a worker. Its value in request.copies is the worker that then drops its own
+// replica; nil for none.
 type copyID struct {
 	key taskid.Key
 	to  *Worker
 }
 
-// retirement is what RetireWorkers has that the others have not.
+// retirement is the part of a request that only RetireWorkers has.
 type retirement struct {
 	workers       []*Worker
 	close, remove bool
 }
 
-// askAgain is how long a copy may take before it is looked at again.
+// askAgain is how long a copy may take before it is checked again.
 const askAgain = 5 * time.Second
 
 func newRequest(s *State, number uint64) *request {
@@ -42,7 +42,7 @@ func newRequest(s *State, number uint64) *request {
 	return r
 }
 
-// expect notes that a copy of a task is to come to a worker.
+// expect records that a copy of a task is expected on a worker.
 func (r *request) expect(t *Task, to, from *Worker) {
 	id := copyID{t.key, to}
 	if _, ok := r.copies[id]; !ok {
@@ -51,10 +51,10 @@ func (r *request) expect(t *Task, to, from *Worker) {
 	r.copies[id] = from
 }
 
-// acquire sends the orders for copies that have been collected per worker.
+// acquire collects the orders for copies per worker.
 type acquire struct {
 	workers []*Worker
-	tasks   map[*Worker][]*Task // looked up only
+	tasks   map[*Worker][]*Task // not iterated
 }
 
 func (a *acquire) add(t *Task, w *Worker) {
@@ -74,8 +74,8 @@ func (a *acquire) send(s *State) {
 	}
 }
 
-// copied notes that a worker has got a replica that somebody may wait for.
-func copied(s *State, k taskid.Key, w *Worker) {
+// completeCopy records that a worker has a replica that a request may wait for.
+func completeCopy(s *State, k taskid.Key, w *Worker) {
 	for i := 0; i < len(s.requests); i++ {
 		r := s.requests[i]
 		id := copyID{k, w}
@@ -93,21 +93,21 @@ func copied(s *State, k taskid.Key, w *Worker) {
 	}
 }
 
-// removeReplica makes a worker drop a replica that is not the last.
+// removeReplica orders a worker to drop a replica that is not the last.
 func removeReplica(s *State, t *Task, w *Worker) {
 	s.ledger.dropReplica(t, w)
 	a := s.out.add(RemoveReplicas)
 	a.Worker, a.Keys = w.id, s.out.copyKeys([]taskid.Key{t.key})
 }
 
-// stepRequests looks at all requests: after time has passed, or workers have changed.
+// stepRequests advances all requests, after time has passed or workers have changed.
 func stepRequests(s *State) {
 	for i := 0; i < len(s.requests); i++ {
 		s.requests[i].step(s)
 	}
 }
 
-// step drives a request on.
+// step advances a request.
 func (r *request) step(s *State) {
 	if r.done {
 		return
@@ -127,8 +127,7 @@ func (r *request) step(s *State) {
 		t := s.tasks.get(id.key)
 		switch {
 		case t == nil || t.state != Memory || id.to.removed || r.retire != nil && id.to.retiring != nil:
-			// There is nothing to be copied, or nobody to do so; who is about to leave takes nothing from
-			// another who leaves.
+			// Nothing to copy, or no worker to copy to; a retiring worker takes nothing from another.
 			delete(r.copies, id)
 			if r.retire == nil {
 				r.failed = append(r.failed, id.key)
@@ -152,13 +151,13 @@ func (r *request) step(s *State) {
 	case r.retire == nil:
 		r.end(s, r.failed)
 	case late:
-		r.retired(s, r.failed)
+		r.finishRetire(s, r.failed)
 	default:
 		r.stepRetire(s)
 	}
 }
 
-// endRequest answers. The request stays in the list until the event is over: somebody may be walking over it.
+// end answers a request. It stays in the list until the end of the event, because the list may be in use.
 func (r *request) end(s *State, failed []taskid.Key) {
 	r.done = true
 	a := s.out.add(RequestDone)
@@ -206,7 +205,7 @@ func (r *request) expects(t *Task, w *Worker) bool {
 	return ok
 }
 
-// thin removes replicas: from the fullest workers first.
+// thin removes replicas, from the fullest workers first.
 func thin(s *State, t *Task, among fillers, n int) {
 	var holders []*Worker
 	for _, f := range among {
@@ -225,10 +224,10 @@ type fillers []filler
 
 type filler struct {
 	w      *Worker
-	nbytes int64 // what it holds and what is on its way
+	nbytes int64 // held and in flight
 }
 
-// newFillers takes the workers with what they are filled with already.
+// newFillers returns the workers with their present fill.
 func newFillers(ws []*Worker, fill func(*Worker) int64) fillers {
 	f := make(fillers, len(ws))
 	for i, w := range ws {
@@ -238,8 +237,8 @@ func newFillers(ws []*Worker, fill func(*Worker) int64) fillers {
 	return f
 }
 
-// next returns the emptiest worker that will do, and fills it by so many bytes. It looks at all of them only if the
-// first will not do.
+// next returns the emptiest suitable worker, and fills it by so many bytes. It iterates over all of them only if the
+// first is not suitable.
 func (f fillers) next(nbytes int64, ok func(*Worker) bool) *Worker {
 	best := -1
 	for i := range f {

@@ -18,7 +18,7 @@ func requestRig(t *testing.T) (*rig, ClientID) {
 	return r, c
 }
 
-// done returns the keys that a request could not be met for, and whether it has ended.
+// done returns the keys for which a request could not be met, and whether it has ended.
 func done(list []Action, number uint64) ([]taskid.Key, bool) {
 	for _, a := range list {
 		if a.Kind == RequestDone && a.Number == number {
@@ -47,7 +47,7 @@ func TestReplicateEnds(t *testing.T) {
 			r, _ := requestRig(t)
 			list := r.apply(&Replicate{Request: 7, Keys: keysOf("k"), N: 3})
 			if _, ended := done(list, 7); ended {
-				t.Fatal("it has ended before it began")
+				t.Fatal("request: ended before its copies")
 			}
 			var failed []taskid.Key
 			ended := false
@@ -64,7 +64,7 @@ func TestReplicateEnds(t *testing.T) {
 				note(r.apply(&Tick{}))
 			}
 			if ended != c.ended || len(failed) != c.failed {
-				t.Errorf("ended %v with %d failures, want %v with %d", ended, len(failed), c.ended, c.failed)
+				t.Errorf("got ended %v with %d failures, want %v with %d", ended, len(failed), c.ended, c.failed)
 			}
 		})
 	}
@@ -81,7 +81,7 @@ func TestReplicateAsksAgain(t *testing.T) {
 		}
 	}
 	if asked != 1 {
-		t.Errorf("a copy that does not come is asked for %d times", asked)
+		t.Errorf("requests of a copy that does not complete: got %d, want 1", asked)
 	}
 }
 
@@ -90,10 +90,10 @@ func TestReplicateUnknownKeys(t *testing.T) {
 	r.submit(t, c, "running")
 	failed, ended := done(r.apply(&Replicate{Request: 3, Keys: keysOf("running", "nothing"), N: 2}), 3)
 	if !ended || len(failed) != 2 {
-		t.Errorf("ended %v, %d failures", ended, len(failed))
+		t.Errorf("got ended %v, %d failures, want true and 2", ended, len(failed))
 	}
 	if failed, ended := done(r.apply(&Replicate{Request: 4, Keys: keysOf("k"), N: 1}), 4); !ended || len(failed) != 0 {
-		t.Errorf("what is there already: ended %v, %d failures", ended, len(failed))
+		t.Errorf("existing replicas: got ended %v, %d failures, want true and 0", ended, len(failed))
 	}
 }
 
@@ -109,24 +109,24 @@ func TestRetireMovesOnWhenTargetsDie(t *testing.T) {
 	}
 	first := target(r.apply(&RetireWorkers{Request: 1, Workers: []WorkerID{0}, Remove: true}))
 	if first == NoWorker || !r.Worker(0).Retiring() {
-		t.Fatalf("the copy goes to %d", first)
+		t.Fatalf("target of the copy: got %d", first)
 	}
 	list := r.apply(&RemoveWorker{Worker: first})
 	second := target(list)
 	if second == NoWorker || second == first || second == 0 {
-		t.Fatalf("after the death of %d the copy goes to %d", first, second)
+		t.Fatalf("target of the copy after the loss of %d: got %d", first, second)
 	}
-	// A worker that says it is running again has not heard yet that it is to leave.
+	// A worker that reports that it is running again has not received the order to close yet.
 	r.apply(&WorkerStatusChange{Worker: 0, Status: StatusRunning})
 	if r.Worker(0).Status() != StatusClosingGracefully {
-		t.Error("a worker that retires runs again")
+		t.Error("status of a retiring worker: got running")
 	}
 	list = r.apply(&AddKeys{Worker: second, Keys: keysOf("k")})
 	if failed, ended := done(list, 1); !ended || len(failed) != 0 || r.Worker(0) != nil {
-		t.Errorf("ended %v, %d failures", ended, len(failed))
+		t.Errorf("got ended %v, %d failures, want true and 0", ended, len(failed))
 	}
 	if k := r.Task(taskid.NewKey("k")); k.NumHolders() != 1 || k.Holder(0).ID() != second {
-		t.Error("the result was not moved")
+		t.Error("result: not moved")
 	}
 }
 
@@ -152,12 +152,12 @@ func TestRetireSpreadsData(t *testing.T) {
 	}
 	for _, ev := range answers {
 		if len(ev.Keys) != 10 {
-			t.Errorf("worker %d gets %d of 40 results", ev.Worker, len(ev.Keys))
+			t.Errorf("worker %d: got %d of 40 results, want 10", ev.Worker, len(ev.Keys))
 		}
 		r.apply(ev)
 	}
 	if r.Worker(0) != nil {
-		t.Error("the worker has not left")
+		t.Error("retired worker: not removed")
 	}
 }
 
@@ -185,20 +185,20 @@ func TestRebalance(t *testing.T) {
 		ended = ended || ok
 	}
 	if !ended {
-		t.Error("it has not ended")
+		t.Error("request: not ended")
 	}
 	for w := range r.Workers() {
 		if w.NBytes() < 1800 || w.NBytes() > 2200 {
-			t.Errorf("worker %s holds %d of 8000 bytes", w.Name(), w.NBytes())
+			t.Errorf("worker %s: got %d of 8000 bytes, want about 2000", w.Name(), w.NBytes())
 		}
 	}
-	// What is even stays.
+	// Balanced results are not moved.
 	if list := r.apply(&Rebalance{Request: 2}); len(list) != 1 || list[0].Kind != RequestDone {
-		t.Errorf("actions:\n%s", formatActions(r.State, list))
+		t.Errorf("actions: got\n%s", formatActions(r.State, list))
 	}
 }
 
-// What a process holds beside its results counts, if it is much.
+// Memory of a process in addition to its results counts, if it is large.
 func TestRebalanceLooksAtProcesses(t *testing.T) {
 	for _, tc := range []struct {
 		beside int64
@@ -222,17 +222,17 @@ func TestRebalanceLooksAtProcesses(t *testing.T) {
 			if a.Kind == AcquireReplicas {
 				moved = true
 				if a.Worker != 1 {
-					t.Errorf("data moves to the fuller worker")
+					t.Errorf("target: got the fuller worker")
 				}
 			}
 		}
 		if moved != tc.moves {
-			t.Errorf("%d bytes beside the results: data moves: %v", tc.beside, moved)
+			t.Errorf("%d bytes in addition to the results: got moved: %v", tc.beside, moved)
 		}
 	}
 }
 
-// Workers that leave one after the other do not hand their data to each other, and none is lost.
+// Workers that retire one after the other do not move their data to each other, and none is lost.
 func TestRetireeTakesNothing(t *testing.T) {
 	r := newRig(Config{Validate: true})
 	r.addWorkers(3, 1)
@@ -258,29 +258,29 @@ func TestRetireeTakesNothing(t *testing.T) {
 	}
 	pending := collect(r.apply(&RetireWorkers{Request: 1, Workers: []WorkerID{0}, Remove: true}))
 	if to[1] == 0 || to[2] == 0 {
-		t.Fatalf("data goes to %v", to)
+		t.Fatalf("targets: got %v", to)
 	}
 	clear(to)
-	// The second leaves before it has got what it was to take.
+	// The second retires before it has received its copies.
 	pending = append(pending, collect(r.apply(&RetireWorkers{Request: 2, Workers: []WorkerID{1}, Remove: true}))...)
 	for len(pending) > 0 {
 		pending = collect(r.apply(&AddKeys{Worker: 2, Keys: pending}))
 	}
 	if to[1] != 0 || to[2] == 0 {
-		t.Errorf("what the second was to take goes to %v", to)
+		t.Errorf("targets of the copies for the second: got %v", to)
 	}
 	if all, _ := r.NumWorkers(); all != 1 {
-		t.Errorf("%d workers are left", all)
+		t.Errorf("workers: got %d, want 1", all)
 	}
 	for i := range data {
 		if x := r.Task(data[i].Key); x == nil || x.NumHolders() != 1 {
-			t.Errorf("%s is lost", data[i].Key)
+			t.Errorf("%s: lost", data[i].Key)
 		}
 	}
 }
 
-// TestReplicateDeletes: replicas beyond the number that is asked for go only if that is asked for, the fullest worker's
-// first, and never the last.
+// TestReplicateDeletes checks that excess replicas are removed only with Delete, from the fullest worker first, and
+// never the last.
 func TestReplicateDeletes(t *testing.T) {
 	r := newRig(Config{Validate: true})
 	r.addWorkers(3, 1)
@@ -299,15 +299,15 @@ func TestReplicateDeletes(t *testing.T) {
 		return ids
 	}
 	if ids := removed(&Replicate{Request: 1, N: 2}); ids != nil || r.Task(k).NumHolders() != 3 {
-		t.Errorf("without Delete replicas of %v were removed, %d are left", ids, r.Task(k).NumHolders())
+		t.Errorf("without Delete: removed replicas of %v, %d are left", ids, r.Task(k).NumHolders())
 	}
 	if ids := removed(&Replicate{Request: 2, N: 2, Delete: true}); !slices.Equal(ids, []WorkerID{1}) {
-		t.Errorf("replicas of %v were removed, want that of the fullest worker, 1", ids)
+		t.Errorf("removed replicas: got %v, want that of the fullest worker, 1", ids)
 	}
 	if removed(&Replicate{Request: 3, N: 1, Delete: true}); r.Task(k).NumHolders() != 1 {
-		t.Errorf("%d replicas are left, want 1", r.Task(k).NumHolders())
+		t.Errorf("replicas: got %d, want 1", r.Task(k).NumHolders())
 	}
 	if ids := removed(&Replicate{Request: 4, N: 1, Delete: true}); ids != nil {
-		t.Errorf("the last replica was removed: %v", ids)
+		t.Errorf("last replica: removed from %v", ids)
 	}
 }

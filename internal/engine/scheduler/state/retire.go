@@ -6,8 +6,8 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// retireWorkers makes workers leave without loss: they get no new tasks, and what only they hold is copied to
-// others. Tasks that they still process when that is done start anew elsewhere.
+// apply retires workers without loss: they receive no new tasks, and results that only they hold are copied to others.
+// Tasks that they still process when that is done restart elsewhere.
 func (ev *RetireWorkers) apply(s *State) {
 	r := newRequest(s, ev.Request)
 	r.retire = &retirement{close: ev.Close, remove: ev.Remove}
@@ -26,15 +26,14 @@ func (ev *RetireWorkers) apply(s *State) {
 		a.Worker, a.Status = w.id, StatusClosingGracefully
 	}
 	r.stepRetire(s)
-	// Others that leave may have counted on these.
+	// Other retiring workers may have relied on these.
 	stepRequests(s)
 }
 
-// stepRetire asks for copies of what only retiring workers hold. When there is nothing left it ends the
-// request.
+// stepRetire requests copies of results that only retiring workers hold. When nothing is left it ends the request.
 func (r *request) stepRetire(s *State) {
 	var ask acquire
-	asked := map[*Task]bool{} // looked up only
+	asked := map[*Task]bool{} // not iterated
 	var stuck []taskid.Key
 	targets := newFillers(s.workers.among(nil), (*Worker).fill)
 	for _, w := range r.retire.workers {
@@ -44,7 +43,7 @@ func (r *request) stepRetire(s *State) {
 		for i := range w.holds {
 			t := w.holds[i].t
 			if t.actor {
-				continue // it cannot be moved: whoever wants it will hear that it is lost
+				continue // cannot be moved; clients are notified of the loss
 			}
 			if slices.ContainsFunc(t.holders, func(h holder) bool { return h.w.retiring == nil }) {
 				continue
@@ -67,14 +66,14 @@ func (r *request) stepRetire(s *State) {
 	}
 	ask.send(s)
 	if len(r.copies) == 0 {
-		r.retired(s, stuck)
+		r.finishRetire(s, stuck)
 	}
 }
 
-// retired ends a retirement. Workers whose data could not be moved stay, and go on.
-func (r *request) retired(s *State, stuck []taskid.Key) {
-	r.done = true              // what follows may come by here again
-	keep := map[*Worker]bool{} // looked up only
+// finishRetire ends a retirement. Workers whose data could not be moved stay.
+func (r *request) finishRetire(s *State, stuck []taskid.Key) {
+	r.done = true              // finishRetire may be reached again below
+	keep := map[*Worker]bool{} // not iterated
 	for _, k := range stuck {
 		if t := s.tasks.get(k); t != nil {
 			for i := range t.holders {
@@ -107,8 +106,8 @@ func (r *request) retired(s *State, stuck []taskid.Key) {
 	r.end(s, stuck)
 }
 
-// rebalance moves results from the fullest workers to the emptiest until all are within a twentieth of the mean.
-// Only results with a single replica move: they are copied, and the first holder drops its own afterwards.
+// apply moves results from the fullest workers to the emptiest until all are within a twentieth of the mean. Only
+// results with a single replica move: they are copied, and the first holder drops its own afterwards.
 func (ev *Rebalance) apply(s *State) {
 	r := newRequest(s, ev.Request)
 	workers := s.workers.among(ev.Workers)
@@ -143,7 +142,7 @@ func (r *request) moveAround(s *State, workers []*Worker, mean, gap int64, only 
 			if t.actor || len(t.holders) > 1 || only != nil && !only[t.key] || size > left-mean+gap {
 				continue
 			}
-			// Filling it must not make it a sender itself.
+			// Filling it must not make it a sender.
 			if f := targets[0]; f.w == from || f.nbytes+size > mean+gap {
 				break
 			}

@@ -10,9 +10,9 @@ import (
 
 // Rule is an invariant of the state, which holds after every event.
 type Rule struct {
-	// Name is what the report of a violation starts with.
+	// Name starts the report of a violation.
 	Name string
-	// Statement says what holds.
+	// Statement is the invariant as a sentence of the documentation.
 	Statement string
 	task      func(c *checker, t *Task)
 	worker    func(c *checker, w *Worker)
@@ -20,24 +20,24 @@ type Rule struct {
 	whole     func(c *checker)
 }
 
-// Rules returns the invariants in the order in which Check looks at them.
+// Rules returns the invariants in the order of Check.
 func Rules() []Rule { return rules }
 
 var rules = slices.Concat(taskRules, edgeRules, stateRules, workerRules, poolRules)
 
-// InvalidState is a broken invariant.
+// InvalidState is returned by Check for a broken invariant.
 type InvalidState struct {
 	// Rule is the name of the broken rule.
 	Rule string
-	// Problem is what does not hold, one line for each of the first cases.
+	// Problem describes the violation, one line for each of the first cases.
 	Problem string
 	// Event is the event after which it was found; empty if Check was called.
 	Event string
-	// Story is what the log of transitions knows of the first task that it is about.
+	// Story are the logged transitions of the first task with a problem.
 	Story string
 }
 
-// Error is the name of the rule, the problem, the event and the story.
+// Error returns the name of the rule, the problem, the event and the story.
 func (e *InvalidState) Error() string {
 	text := e.Rule + ": scheduler/state: " + e.Problem
 	if e.Event != "" {
@@ -46,8 +46,8 @@ func (e *InvalidState) Error() string {
 	return text + e.Story
 }
 
-// check panics with an *InvalidState if the state contradicts itself after an event. It costs as much as the state
-// is large.
+// check panics with an *InvalidState if an invariant is broken after an event. Its cost is proportional to the size of
+// the state.
 func check(s *State, ev Event) {
 	err := findBroken(s)
 	if err == nil {
@@ -61,8 +61,7 @@ func check(s *State, ev Event) {
 	panic(err)
 }
 
-// Check returns the first rule that is broken, as an *InvalidState, nil if all hold: what Config.Validate does after
-// each event.
+// Check returns the first broken rule, as an *InvalidState, nil if all hold. Config.Validate calls it after each event.
 func (s *State) Check() error {
 	if err := findBroken(s); err != nil {
 		return err
@@ -84,7 +83,7 @@ func findBroken(s *State) *InvalidState {
 	return nil
 }
 
-// checker looks at one rule after the other.
+// checker checks one rule after the other.
 type checker struct {
 	s        *State
 	tasks    []*Task
@@ -113,14 +112,14 @@ func (c *checker) run(r *Rule) {
 	}
 }
 
-// want notes a problem of the state unless ok.
+// want records a problem of the state unless ok.
 func (c *checker) want(ok bool, format string, args ...any) {
 	if !ok && len(c.problems) < 10 {
 		c.problems = append(c.problems, fmt.Sprintf(format, args...))
 	}
 }
 
-// of notes a problem of a task unless ok.
+// of records a problem of a task unless ok.
 func (c *checker) of(t *Task, ok bool, format string, args ...any) {
 	if ok {
 		return
@@ -131,14 +130,14 @@ func (c *checker) of(t *Task, ok bool, format string, args ...any) {
 	}
 }
 
-// onWorker notes a problem of a worker unless ok.
+// onWorker records a problem of a worker unless ok.
 func (c *checker) onWorker(w *Worker, ok bool, format string, args ...any) {
 	if !ok {
 		c.want(false, "worker %s: %s", w.address, fmt.Sprintf(format, args...))
 	}
 }
 
-// missingDeps is how many dependencies of a task are not in memory.
+// missingDeps returns the number of dependencies of a task that are not in memory.
 func (t *Task) missingDeps() (n int) {
 	for i := range t.deps {
 		if t.deps[i].t.state != Memory {
@@ -201,10 +200,10 @@ var taskRules = []Rule{
 	{Name: "released-unneeded", Statement: "Released tasks are not needed.", task: func(c *checker, t *Task) {
 		c.of(t, t.state != Released || !t.needed(), "needed")
 	}},
-	{Name: "referenced", Statement: "A known task is needed, has dependents or is data from outside.",
+	{Name: "referenced", Statement: "A known task is needed, has dependents or is scattered data.",
 		task: func(c *checker, t *Task) {
 			c.of(t, t.needed() || len(t.dependents) > 0 || t.state == Memory && len(t.spec) == 0,
-				"nothing refers to it")
+				"is not referenced")
 		}},
 }
 
@@ -218,11 +217,11 @@ var edgeRules = []Rule{
 		task: func(c *checker, t *Task) {
 			for i, e := range t.deps {
 				ok := uint(e.back) < uint(len(e.t.dependents)) && e.t.dependents[e.back] == edge{t, int32(i)}
-				c.of(t, ok, "dependency %s does not know it", e.t.key)
+				c.of(t, ok, "dependency %s does not refer to it", e.t.key)
 			}
 			for i, e := range t.dependents {
 				ok := uint(e.back) < uint(len(e.t.deps)) && e.t.deps[e.back] == edge{t, int32(i)}
-				c.of(t, ok, "dependent %s does not know it", e.t.key)
+				c.of(t, ok, "dependent %s does not refer to it", e.t.key)
 			}
 		}},
 	{Name: "dependency-state", Statement: "The dependencies of a task in play are not released and not erred.",
@@ -296,7 +295,7 @@ var edgeRules = []Rule{
 			}
 			for i, w := range cl.wants {
 				ok := uint(w.place) < uint(len(w.t.wants)) && w.t.wants[w.place] == want{cl, int32(i)}
-				c.of(w.t, ok, "does not know that client %s wants it", cl.name)
+				c.of(w.t, ok, "does not refer to client %s, which wants it", cl.name)
 			}
 		}
 	}},
@@ -315,7 +314,7 @@ var edgeRules = []Rule{
 		}},
 }
 
-// wouldChoose is choose without its traces.
+// wouldChoose calls choose without side effects.
 func (c *checker) wouldChoose(t *Task) *Worker {
 	turn := 0
 	if t.notes != nil {

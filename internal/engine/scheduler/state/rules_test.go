@@ -8,10 +8,9 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// busyTrace leads to a state with tasks of every sort: x, r2 and dat are in memory on a, act is an actor there; e has
+// busyTrace leads to a state with tasks of every kind: x, r2 and dat are in memory on a, act is an actor there; e has
 // erred; y is processed by b, which has yet to fetch x; z waits for y; l is long-running and g uses a resource on a, as
-// does p1; p2 and p3 are queued; n and m have no worker; r1 is released; o is queued, and no
-// worker has its functions.
+// does p1; p2 and p3 are queued; n and m have no worker; r1 is released; o is queued, and no worker has its functions.
 const busyTrace = `
 config saturation=1 +nosteal
 worker a threads=2 resources=GPU:2
@@ -45,7 +44,7 @@ func busyState(t *testing.T) *State {
 		"r1": Released, "o": Queued,
 	} {
 		if x := s.Task(taskid.NewKey(key)); x == nil || x.State() != want {
-			t.Fatalf("%s is not %s", key, want)
+			t.Fatalf("%s: not %s", key, want)
 		}
 	}
 	return s
@@ -76,14 +75,14 @@ var breakers = map[string]struct {
 		"task y (processing): has lost a dependency for good"},
 	"needed-in-play":    {func(s *State) { at(s, "g").dropWant(s.Client(1)) }, "task g (processing): not needed"},
 	"released-unneeded": {func(s *State) { at(s, "r1").addWant(s.Client(1)) }, "task r1 (released): needed"},
-	"referenced":        {func(s *State) { at(s, "e").dropWant(s.Client(1)) }, "task e (erred): nothing refers to it"},
+	"referenced":        {func(s *State) { at(s, "e").dropWant(s.Client(1)) }, "task e (erred): is not referenced"},
 
 	"dependency-known": {func(s *State) {
 		loose := &Task{key: taskid.NewKey("loose"), state: Memory}
 		at(s, "z").deps = append(at(s, "z").deps, edge{loose, 0})
 	}, "task z (waiting): dependency loose is not known"},
 	"dependency-edges": {func(s *State) { at(s, "x").dependents[0].back = 5 },
-		"task x (memory): dependent y does not know it"},
+		"task x (memory): dependent y does not refer to it"},
 	"dependency-state": {func(s *State) {
 		at(s, "y").state, at(s, "y").worker, at(s, "y").failure = Erred, nil, &Failure{}
 	}, "task z (waiting): needs y, which is erred"},
@@ -101,7 +100,7 @@ var breakers = map[string]struct {
 	"client-wants": {func(s *State) {
 		d := s.Client(2)
 		d.wants = append(d.wants, wanted{at(s, "x"), 7})
-	}, "task x (memory): does not know that client d wants it"},
+	}, "task x (memory): does not refer to client d, which wants it"},
 	"stranded-choice": {func(s *State) { at(s, "n").notes = nil }, "task n (no-worker): could run on a worker"},
 	"steal-victim": {func(s *State) {
 		at(s, "y").steal = &stealing{victim: named(s, "a"), thief: named(s, "b")}
@@ -144,33 +143,33 @@ var breakers = map[string]struct {
 
 	"pool-list":  {func(s *State) { s.pools.list = s.pools.list[:0] }, "1 pools, 0 listed"},
 	"pool-tasks": {func(s *State) { s.pools.any.tasks++ }, `pool "" has 15 tasks, counted 16`},
-	"pool-links": {func(s *State) { s.pools.any.by = nil }, "do not know of each other"},
+	"pool-links": {func(s *State) { s.pools.any.by = nil }, "do not refer to each other"},
 	"pool-workers": {func(s *State) { s.pools.any.workers++ },
 		`pool "" has 3 workers with 4 threads, counted 4 and 4`},
-	"pool-heap":     {func(s *State) { s.pools.any.heap[0].assigned = 1 << 40 }, `pool "" is no heap at 1`},
+	"pool-heap":     {func(s *State) { s.pools.any.heap[0].assigned = 1 << 40 }, `pool "" is not a heap at 1`},
 	"queue-members": {func(s *State) { s.pools.any.queue.n++ }, `the queue of pool "" has 2 tasks, counted 3`},
 	"queue-order": {func(s *State) { at(s, "p3").prio.User = -9 },
-		"task p3 (queued): is not behind the first of its queue"},
+		"task p3 (queued): goes before the first of its queue"},
 	"queue-slot": {func(s *State) { s.cfg.WorkerSaturation = 5 }, "task p2 (queued): is queued although"},
 }
 
-// TestRules: every rule has a name and a statement of its own, holds for a busy state, and is named by the report when
-// it is broken.
+// TestRules checks that every rule has a unique name and a statement, holds for a busy state, and is reported when it
+// is broken.
 func TestRules(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range Rules() {
 		if r.Name == "" || seen[r.Name] || !strings.HasSuffix(r.Statement, ".") {
-			t.Errorf("rule %q: %q", r.Name, r.Statement)
+			t.Errorf("rule %q: got statement %q", r.Name, r.Statement)
 		}
 		seen[r.Name] = true
 		t.Run(r.Name, func(t *testing.T) {
 			b, ok := breakers[r.Name]
 			if !ok {
-				t.Fatal("no state breaks it")
+				t.Fatal("rule: got no breaker")
 			}
 			s := busyState(t)
 			if err := s.Check(); err != nil {
-				t.Fatalf("before: %v", err)
+				t.Fatalf("before: got error %v, want none", err)
 			}
 			b.hurt(s)
 			err := s.Check()
@@ -181,12 +180,12 @@ func TestRules(t *testing.T) {
 	}
 	for name := range breakers {
 		if !seen[name] {
-			t.Errorf("there is no rule %s", name)
+			t.Errorf("unknown rule %s", name)
 		}
 	}
 }
 
-// TestCheckPanics: with Validate a broken rule is a panic that names the rule and the event and tells the story.
+// TestCheckPanics checks that with Validate a broken rule is a panic with the rule, the event and the story.
 func TestCheckPanics(t *testing.T) {
 	r := newRig(Config{Validate: true})
 	c := r.addClient("c")
@@ -195,16 +194,16 @@ func TestCheckPanics(t *testing.T) {
 	defer func() {
 		err, ok := recover().(*InvalidState)
 		if !ok || err.Rule != "waiter-count" {
-			t.Fatalf("recovered %v", err)
+			t.Fatalf("recovered: got %v, want waiter-count", err)
 		}
 		for _, want := range []string{"waiter-count: scheduler/state: task x (queued)", "counted 7", "*state.Tick",
 			"story of x", "waiting -> queued"} {
 			if !strings.Contains(err.Error(), want) {
-				t.Errorf("the report lacks %q:\n%v", want, err)
+				t.Errorf("no %q in the report:\n%v", want, err)
 			}
 		}
 	}()
 	r.now = r.now.Add(time.Second)
 	r.apply(&Tick{})
-	t.Error("no panic")
+	t.Error("Apply: got no panic")
 }

@@ -127,7 +127,7 @@ var workerRules = []Rule{
 				}
 			}
 			for t, n := range w.needs {
-				// It may be fewer: a replica that was there when a task was assigned may have gone.
+				// The count may be lower: a replica that existed when a task was assigned may have been lost.
 				c.of(t, 0 < n.tasks && n.tasks <= needs[t],
 					"is needed by %d tasks on %s, counted %d", needs[t], w.address, n.tasks)
 			}
@@ -198,7 +198,7 @@ var poolRules = []Rule{
 		for _, q := range c.s.pools.all() {
 			by := slices.Contains(p.by, q)
 			c.want(by == q.runs(p) && by == slices.Contains(q.takes, p),
-				"pools %v and %v do not know of each other", p.poolKey, q.poolKey)
+				"pools %v and %v do not refer to each other", p.poolKey, q.poolKey)
 		}
 	}},
 	{Name: "pool-workers", Statement: "The workers of a pool and their threads are counted.", pool: func(c *checker,
@@ -218,7 +218,7 @@ var poolRules = []Rule{
 			for i, w := range p.heap {
 				c.onWorker(w, int(w.place) == i && w.pool == p && w.running(), "is at place %d of pool %q", i,
 					p.registry)
-				c.want(i == 0 || !w.before(p.heap[(i-1)/2]), "pool %q is no heap at %d", p.registry, i)
+				c.want(i == 0 || !w.before(p.heap[(i-1)/2]), "pool %q is not a heap at %d", p.registry, i)
 			}
 		}},
 	{Name: "queue-members", Statement: "Queued tasks are in the queue of their pool, and counted.",
@@ -238,7 +238,7 @@ var poolRules = []Rule{
 	{Name: "queue-order", Statement: "The first task of a queue has the highest priority.", pool: func(c *checker,
 		p *pool) {
 		p.queue.each(func(t *Task) {
-			c.of(t, t.prio.Compare(p.queue.peek().prio) >= 0, "is not behind the first of its queue")
+			c.of(t, t.prio.Compare(p.queue.peek().prio) >= 0, "goes before the first of its queue")
 		})
 	}},
 	{Name: "queue-slot", Statement: "No task is queued while a worker that may run it has a slot.",

@@ -38,22 +38,22 @@ func TestRunsModel(t *testing.T) {
 					delete(live, k)
 				}
 			},
-			"event": func(*rapid.T) { s.begin(s.now, &Actions{}) }, // forgotten tasks become others
+			"event": func(*rapid.T) { s.begin(s.now, &Actions{}) }, // forgotten tasks are reused
 			"": func(t *rapid.T) {
 				k := keys.Draw(t, "k")
 				run := int64(s.cfg.Epoch)<<32 + rapid.Int64Range(-1, s.runs+1).Draw(t, "run")
 				if got := s.tasks.ran(k, run); got != live[k] {
-					t.Fatalf("run %d of %s gives %v, want %v", run, k, got, live[k])
+					t.Fatalf("run %d of %s: got %v, want %v", run, k, got, live[k])
 				}
 				if x := live[k]; x != nil && s.tasks.ran(k, x.runID) != x {
-					t.Fatalf("%s is not found by its own run", k)
+					t.Fatalf("%s: not found by its run", k)
 				}
 			},
 		})
 	})
 }
 
-// The table grows with what is processed at once, and keeps nothing that is forgotten.
+// The table grows with the number of processing tasks, and keeps no forgotten ones.
 func TestRunsGrowAndForget(t *testing.T) {
 	r := newRig(Config{})
 	r.addWorkers(1, 2000)
@@ -61,16 +61,16 @@ func TestRunsGrowAndForget(t *testing.T) {
 	g, keys := mapGraph("x", 2000)
 	out := r.apply(&UpdateGraph{Client: c, Graph: g, Keys: keys})
 	if n := len(r.tasks.runs.ring); n < 2000 {
-		t.Errorf("%d places for 2000 tasks", n)
+		t.Errorf("places for 2000 tasks: got %d", n)
 	}
 	if n := r.run(out); n != 2000 {
-		t.Fatalf("%d ran", n)
+		t.Fatalf("runs: got %d, want 2000", n)
 	}
 	r.apply(&ClientReleases{Client: c, Keys: keys})
 	r.apply(&Tick{})
 	for i, x := range r.tasks.runs.ring {
 		if x != nil {
-			t.Fatalf("place %d still has %s", i, x.key)
+			t.Fatalf("place %d: got forgotten task %s", i, x.key)
 		}
 	}
 }

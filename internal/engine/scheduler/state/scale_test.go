@@ -16,8 +16,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// A task must cost no more than 600 bytes besides its key and its spec, whatever shape the graph has and however
-// many there are; the million is the same code.
+// A task must cost no more than 600 bytes in addition to its key and its spec, whatever the shape of the graph and the
+// number of tasks.
 func TestMemoryPerTask(t *testing.T) {
 	shapes := map[string]func(n int) (*Graph, []taskid.Key){
 		"map":    func(n int) (*Graph, []taskid.Key) { return mapGraph("inc", n) },
@@ -33,19 +33,19 @@ func TestMemoryPerTask(t *testing.T) {
 				c := r.addClient("c")
 				before := heap()
 				list := r.apply(&UpdateGraph{Client: c, Graph: g, Keys: keys})
-				jobs := r.run(list) // most memory is used when everything is in memory, as far as it is kept
+				jobs := r.run(list) // memory is highest when all kept results are in memory
 				per := float64(heap()-before) / float64(len(g.Nodes))
 				t.Logf("%d tasks, %d ran: %.0f bytes each", len(g.Nodes), jobs, per)
 				if per > 600 {
-					t.Errorf("a task takes %.0f bytes, want at most 600 (and never 1024 with key and spec)", per)
+					t.Errorf("bytes of a task: got %.0f, want at most 600 (and never 1024 with key and spec)", per)
 				}
 				r.apply(&ClientReleases{Client: c, Keys: keys})
 				if r.NumTasks() != 0 {
-					t.Errorf("%d tasks are left", r.NumTasks())
+					t.Errorf("tasks: got %d, want 0", r.NumTasks())
 				}
 				r.out = Actions{}
 				if left := float64(int64(heap())-int64(before)) / float64(len(g.Nodes)); left > 150 {
-					t.Errorf("%.0f bytes per task stay when all are forgotten", left)
+					t.Errorf("bytes per task after all are forgotten: got %.0f, want at most 150", left)
 				}
 				runtime.KeepAlive(g)
 				runtime.KeepAlive(keys)
@@ -54,8 +54,8 @@ func TestMemoryPerTask(t *testing.T) {
 	}
 }
 
-// The work that a task causes must not grow with the number of workers or tasks. What can be counted is
-// counted: actions and transitions; time is what the benchmarks are for.
+// The work that a task causes must not grow with the number of workers or tasks. Actions and transitions are counted;
+// benchmarks measure time.
 func TestWorkPerTask(t *testing.T) {
 	count := func(workers, n int) (transitions, actions float64) {
 		r := newRig(Config{})
@@ -85,7 +85,7 @@ func TestWorkPerTask(t *testing.T) {
 				TypeName: "int"})
 		}
 		if len(jobs) != n {
-			t.Fatalf("%d of %d tasks ran", len(jobs), n)
+			t.Fatalf("runs: got %d, want %d", len(jobs), n)
 		}
 		return float64(r.Counters().Transitions-before) / float64(n), float64(total) / float64(n)
 	}
@@ -100,7 +100,7 @@ func TestWorkPerTask(t *testing.T) {
 	}
 }
 
-// Lives after the first allocate next to nothing: what they need is used again.
+// Tasks after the first ones allocate almost nothing: memory is reused.
 func TestSteadyStateAllocations(t *testing.T) {
 	r := newRig(Config{})
 	r.addWorkers(4, 2)
@@ -129,12 +129,12 @@ func TestSteadyStateAllocations(t *testing.T) {
 	}
 	life()
 	if n := testing.AllocsPerRun(20, life); n > 40 {
-		t.Errorf("100 lives allocate %.0f times", n)
+		t.Errorf("allocations of 100 tasks: got %.0f, want at most 40", n)
 	}
 }
 
-// Keys that are names without numbers make every task a prefix of its own: that must cost no more than a
-// constant, on a worker that gets them all.
+// Keys that are names without numbers make every task a separate prefix: the cost must be bounded, on a worker that
+// receives all of them.
 func TestManyPrefixes(t *testing.T) {
 	r := newRig(Config{})
 	r.addWorkers(2, 1)
@@ -151,22 +151,22 @@ func TestManyPrefixes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o := r.TotalOccupancy(); o != n/2 {
-		t.Errorf("occupancy %g s", o)
+		t.Errorf("occupancy: got %g s", o)
 	}
 	for w := range r.Workers() {
 		if len(w.counts) > mostCounts {
-			t.Errorf("%d counts", len(w.counts))
+			t.Errorf("counts: got %d, want at most mostCounts", len(w.counts))
 		}
 	}
 	if ran := r.run(list); ran != n {
-		t.Fatalf("%d of %d ran", ran, n)
+		t.Fatalf("runs: got %d, want %d", ran, n)
 	}
 	if o := r.TotalOccupancy() + r.Occupancy(r.Worker(0)) + r.Occupancy(r.Worker(1)); o != 0 {
-		t.Errorf("occupancy %g s when all is done", o)
+		t.Errorf("occupancy when all is done: got %g s, want 0", o)
 	}
 	r.apply(&ClientReleases{Client: c, Keys: keys})
 	if len(r.groups.prefixes) > mostPrefixes+1 {
-		t.Errorf("%d prefixes are remembered", len(r.groups.prefixes))
+		t.Errorf("prefixes: got %d, want at most mostPrefixes+1", len(r.groups.prefixes))
 	}
 	if err := r.Check(); err != nil {
 		t.Fatal(err)

@@ -20,35 +20,35 @@ func TestWorkerSet(t *testing.T) {
 	}
 	a, b, c := add("a", 1), add("b", 2), add("c", 4)
 	if a.id != 0 || b.id != 1 || c.id != 2 || ws.n != 3 || ws.threads != 7 || ws.gen != 3 {
-		t.Errorf("ids %d %d %d, %d workers, %d threads, generation %d", a.id, b.id, c.id, ws.n, ws.threads, ws.gen)
+		t.Errorf("got IDs %d %d %d, %d workers, %d threads, generation %d", a.id, b.id, c.id, ws.n, ws.threads, ws.gen)
 	}
 	ws.remove(b)
 	if ws.get(1) != nil || ws.byAddress["tcp://b"] != nil || ws.byName["b"] != nil || ws.n != 2 || ws.threads != 5 {
-		t.Errorf("b is still there: %+v", ws)
+		t.Errorf("b: not removed: %+v", ws)
 	}
 	if d := add("d", 1); d.id != 3 {
-		t.Errorf("within one event the id of b was used again: %d", d.id)
+		t.Errorf("ID of d: got %d, want 3: that of b is not free within the event", d.id)
 	}
 	ws.reclaim()
 	if e := add("e", 1); e.id != 1 || ws.get(1) != e {
-		t.Errorf("after the event e has id %d, want 1", e.id)
+		t.Errorf("ID of e after the event: got %d, want 1", e.id)
 	}
 	if f := add("f", 1); f.id != 4 {
-		t.Errorf("f has id %d, want 4", f.id)
+		t.Errorf("ID of f: got %d, want 4", f.id)
 	}
 	if ws.added != 6 || ws.removed != 1 || ws.gen != 7 {
-		t.Errorf("added %d, removed %d, generation %d", ws.added, ws.removed, ws.gen)
+		t.Errorf("got added %d, removed %d, generation %d", ws.added, ws.removed, ws.gen)
 	}
 	var names []string
 	for w := range ws.each() {
 		names = append(names, w.name)
 	}
 	if !slices.Equal(names, []string{"a", "e", "c", "d", "f"}) {
-		t.Errorf("by id: %v", names)
+		t.Errorf("workers by ID: got %v", names)
 	}
 	for w := range ws.each() {
 		if w != a {
-			t.Errorf("went on to %s", w.name)
+			t.Errorf("each after a break: got %s", w.name)
 		}
 		break
 	}
@@ -60,10 +60,10 @@ func TestWorkerSet(t *testing.T) {
 		return out
 	}
 	if all := got(ws.among(nil)); !slices.Equal(all, []string{"a", "e", "d", "f"}) {
-		t.Errorf("running: %v", all)
+		t.Errorf("running workers: got %v", all)
 	}
 	if some := got(ws.among([]WorkerID{3, 2, 9, 0, 3})); !slices.Equal(some, []string{"d", "a"}) {
-		t.Errorf("running among d, c, none, a, d: %v", some)
+		t.Errorf("running among d, c, none, a, d: got %v, want d and a", some)
 	}
 }
 
@@ -73,18 +73,18 @@ func TestClientSet(t *testing.T) {
 	one := cs.add(string(name))
 	two := cs.add("two")
 	if one.ID() != 0 || two.ID() != 1 || cs.byName["two"] != two || cs.get(1) != two || cs.get(2) != nil {
-		t.Errorf("%+v", cs)
+		t.Errorf("clients: got %+v", cs)
 	}
 	cs.remove(one)
 	if !one.removed || cs.get(0) != nil || cs.byName["one"] != nil {
-		t.Errorf("one is still there")
+		t.Errorf("one: not removed")
 	}
 	if three := cs.add("three"); three.ID() != 2 {
-		t.Errorf("within one event the id of one was used again: %d", three.ID())
+		t.Errorf("ID of three: got %d, want 2: that of one is not free within the event", three.ID())
 	}
 	cs.reclaim()
 	if four := cs.add("four"); four.ID() != 0 || cs.get(0) != four {
-		t.Errorf("four has id %d, want 0", four.ID())
+		t.Errorf("ID of four: got %d, want 0", four.ID())
 	}
 }
 
@@ -92,7 +92,7 @@ func TestGroupSet(t *testing.T) {
 	gs := newGroupSet(map[string]time.Duration{"slow": 3 * time.Second, "fast": time.Millisecond})
 	x := gs.of(taskid.NewKey("x-1"))
 	if x.Name() != "x" || x.Prefix().Name() != "x" || gs.of(taskid.NewKey("x-2")) != x {
-		t.Errorf("group of x-1: %+v", x)
+		t.Errorf("group of x-1: got %+v", x)
 	}
 	part, err := taskid.KeyOf([]any{"x-part-0b3b4b2f", 1})
 	if err != nil {
@@ -100,32 +100,32 @@ func TestGroupSet(t *testing.T) {
 	}
 	p := gs.of(part)
 	if p == x || p.Name() != "x-part-0b3b4b2f" || p.Prefix().Name() != "x-part" {
-		t.Errorf("group of a tuple: %s, prefix %s", p.Name(), p.Prefix().Name())
+		t.Errorf("group of a tuple: got %s, prefix %s", p.Name(), p.Prefix().Name())
 	}
 	slow, fast := gs.of(taskid.NewKey("slow-1")).Prefix(), gs.of(taskid.NewKey("fast-1")).Prefix()
 	if d, ok := slow.Duration(); d != 3*time.Second || !ok || slow.fast {
-		t.Errorf("slow takes %v, known %v, fast %v", d, ok, slow.fast)
+		t.Errorf("slow: got duration %v, known %v, fast %v", d, ok, slow.fast)
 	}
 	if d, ok := fast.Duration(); d != time.Millisecond || !ok || !fast.fast {
-		t.Errorf("fast takes %v, known %v, fast %v", d, ok, fast.fast)
+		t.Errorf("fast: got duration %v, known %v, fast %v", d, ok, fast.fast)
 	}
 	if _, ok := x.Prefix().Duration(); ok {
-		t.Error("x has never run")
+		t.Error("duration of x, which has never run: got one")
 	}
-	// The last group takes the place of one that goes; what was learnt of its prefix stays.
+	// The last group takes the place of a removed one; measurements of its prefix stay.
 	last := gs.list[3]
 	x.Prefix().learn(2, 0)
 	gs.drop(x)
 	if len(gs.list) != 3 || gs.list[0] != last || last.place != 0 || gs.byName["x"] != nil {
-		t.Errorf("after x went: %d groups, the first is %s at %d", len(gs.list), gs.list[0].Name(), last.place)
+		t.Errorf("after x was removed: got %d groups, the first %s at %d", len(gs.list), gs.list[0].Name(), last.place)
 	}
 	again := gs.of(taskid.NewKey("x-3"))
 	if d, ok := again.Prefix().Duration(); again == x || d != 2*time.Second || !ok {
-		t.Errorf("x comes back as %p with %v, known %v", again, d, ok)
+		t.Errorf("new group of x: got %p with %v, known %v", again, d, ok)
 	}
 	gs.drop(again)
 	if gs.last == again {
-		t.Error("a group that is gone is the last that was asked for")
+		t.Error("last group: got a removed one")
 	}
 }
 
@@ -135,23 +135,23 @@ func TestResultTypes(t *testing.T) {
 	a := gs.resultType("int", pickle, nil)
 	pickle[0] = 'X'
 	if a.Name != "int" || string(a.Pickle) != "pickle" || gs.resultType("int", nil, nil) != a {
-		t.Errorf("int is %+v", a)
+		t.Errorf("type int: got %+v", a)
 	}
 	if gs.resultType("int", nil, a) != a || gs.resultType("str", nil, a) == a {
-		t.Error("a type is found by its name")
+		t.Error("type by name: got the wrong one")
 	}
 	for i := range 10_000 {
 		gs.resultType(fmt.Sprint("t", i), nil, nil)
 	}
 	if got := gs.resultType("one too many", nil, a); got != a || len(gs.types) != 10_000 {
-		t.Errorf("of %d types the last became %v", len(gs.types), got)
+		t.Errorf("last of %d types: got %v", len(gs.types), got)
 	}
 }
 
 func TestPoolSet(t *testing.T) {
 	ps := newPoolSet()
 	if ps.of("", 0) != ps.any {
-		t.Error("what needs nothing is in the pool of all")
+		t.Error("pool of tasks without requirements: got another than any")
 	}
 	lists := func(pools []*pool) (out []string) {
 		for _, p := range pools {
@@ -163,17 +163,17 @@ func TestPoolSet(t *testing.T) {
 	check := func(p *pool, by, takes string) {
 		t.Helper()
 		if got := fmt.Sprint(lists(p.by)); got != by {
-			t.Errorf("tasks of %s+%d run on %s, want %s", p.registry, p.can, got, by)
+			t.Errorf("tasks of %s+%d: got pools %s, want %s", p.registry, p.can, got, by)
 		}
 		if got := fmt.Sprint(lists(p.takes)); got != takes {
-			t.Errorf("workers of %s+%d run %s, want %s", p.registry, p.can, got, takes)
+			t.Errorf("workers of %s+%d: got pools %s, want %s", p.registry, p.can, got, takes)
 		}
 	}
 	py := ps.of("", Python)
 	goPy := ps.of("f.1", Python|Go)
 	f := ps.of("f.2", 0)
 	if ps.of("f.2", 0) != f || len(ps.list) != 3 || len(ps.all()) != 4 {
-		t.Errorf("%d pools", len(ps.all()))
+		t.Errorf("pools: got %d, want 4", len(ps.all()))
 	}
 	check(ps.any, "[+0 +1 f.1+3 f.2+0]", "[+0]")
 	check(py, "[+1 f.1+3]", "[+0 +1]")
@@ -182,7 +182,7 @@ func TestPoolSet(t *testing.T) {
 	goPy.workers = 1
 	ps.drop(goPy)
 	if len(ps.list) != 3 {
-		t.Error("a pool with workers was dropped")
+		t.Error("pool with workers: dropped")
 	}
 	goPy.workers = 0
 	ps.drop(goPy)
@@ -190,12 +190,12 @@ func TestPoolSet(t *testing.T) {
 	check(py, "[+1]", "[+0 +1]")
 	check(ps.any, "[+0 +1 f.2+0]", "[+0]")
 	if again := ps.of("f.1", Python|Go); again == goPy {
-		t.Error("a pool that was dropped came back")
+		t.Error("dropped pool: got it again")
 	}
 }
 
-// TestPoolHeap: whatever workers come, go and get, the one with the least load is first, among equals the one that has
-// waited longest.
+// TestPoolHeap checks that whatever workers are added, removed and assigned, the one with the least load is first,
+// among equals the one that has waited longest.
 func TestPoolHeap(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := &pool{}
@@ -205,26 +205,26 @@ func TestPoolHeap(t *testing.T) {
 			case op == 0 || len(in) == 0:
 				w := &Worker{name: fmt.Sprint(i), threads: 1 + i%3, pool: p, place: -1, assigned: uint64(i)}
 				p.add(w)
-				w.reload()
+				w.updateLoad()
 				in = append(in, w)
 			case op == 1:
 				j := rapid.IntRange(0, len(in)-1).Draw(rt, "which")
 				p.remove(in[j])
 				if in[j].place != -1 {
-					rt.Fatalf("worker %s keeps the place %d", in[j].name, in[j].place)
+					rt.Fatalf("removed worker %s: got place %d", in[j].name, in[j].place)
 				}
 				in = slices.Delete(in, j, j+1)
 			default:
 				w := in[rapid.IntRange(0, len(in)-1).Draw(rt, "which")]
 				w.processing, w.assigned = rapid.IntRange(0, 5).Draw(rt, "processing"), uint64(100+i)
-				w.reload()
+				w.updateLoad()
 			}
 			if len(p.heap) != len(in) {
-				rt.Fatalf("%d workers, want %d", len(p.heap), len(in))
+				rt.Fatalf("workers: got %d, want %d", len(p.heap), len(in))
 			}
 			for j, w := range p.heap {
 				if int(w.place) != j || j > 0 && w.before(p.heap[0]) {
-					rt.Fatalf("worker %s has place %d at %d, before the first: %v", w.name, w.place, j,
+					rt.Fatalf("worker %s: got place %d at %d, before the first: %v", w.name, w.place, j,
 						w.before(p.heap[0]))
 				}
 			}
@@ -235,14 +235,14 @@ func TestPoolHeap(t *testing.T) {
 func TestNoteSet(t *testing.T) {
 	ns := noteSet{byID: map[string]*notes{}}
 	if ns.of(nil) != nil {
-		t.Error("no annotations")
+		t.Error("no annotations: got some")
 	}
 	base := Annotations{Workers: []string{"a"}, Resources: []Resource{{"GPU", 1}}, Retries: 2, Raw: []byte("raw")}
 	same := ns.of(&base)
 	other := base
 	other.Workers = []string{"a"}
 	if ns.of(&other) != same || same.refs != 2 || !same.restricted {
-		t.Errorf("equal annotations: %+v", same)
+		t.Errorf("equal annotations: got %+v", same)
 	}
 	for name, change := range map[string]func(a *Annotations){
 		"workers":    func(a *Annotations) { a.Workers = []string{"b"} },
@@ -261,24 +261,24 @@ func TestNoteSet(t *testing.T) {
 		change(&a)
 		n := ns.of(&a)
 		if n == same {
-			t.Errorf("%s: taken for equal", name)
+			t.Errorf("%s: got equal annotations", name)
 		}
 		ns.drop(n)
 	}
 	if len(ns.byID) != 1 {
-		t.Errorf("%d annotations are kept, want 1", len(ns.byID))
+		t.Errorf("annotations: got %d, want 1", len(ns.byID))
 	}
 	base.Workers[0] = "changed"
 	if same.Workers[0] != "a" {
-		t.Error("the caller's memory was kept")
+		t.Error("annotations: got memory of the caller")
 	}
 	ns.drop(same)
 	ns.drop(nil)
 	if ns.drop(same); len(ns.byID) != 0 {
-		t.Errorf("%d annotations are left", len(ns.byID))
+		t.Errorf("annotations: got %d, want 0", len(ns.byID))
 	}
 	if plain := ns.of(&Annotations{Retries: 1}); plain.restricted {
-		t.Error("retries restrict nothing")
+		t.Error("retries: got a restriction")
 	}
 }
 
@@ -289,7 +289,7 @@ func TestNamedWorkers(t *testing.T) {
 		"10.0.0": false, "4000": false, "alic": false, "": false, "tls://10.0.0.7:4000": false,
 	} {
 		if got := w.named(entry); got != want {
-			t.Errorf("%q means the worker: %v, want %v", entry, got, want)
+			t.Errorf("named(%q): got %v, want %v", entry, got, want)
 		}
 	}
 	for _, c := range []struct {
@@ -305,12 +305,12 @@ func TestNamedWorkers(t *testing.T) {
 		{notes{Annotations: Annotations{Workers: []string{"alice"}, Resources: []Resource{{"TPU", 1}}}}, false},
 	} {
 		if got := c.n.allows(w); got != c.want {
-			t.Errorf("%+v allows the worker: %v, want %v", c.n.Annotations, got, c.want)
+			t.Errorf("%+v allows: got %v, want %v", c.n.Annotations, got, c.want)
 		}
 	}
 }
 
-// TestBitset and the list of tasks below: the small containers, each against a plain model.
+// TestBitset and the test of list below check the small containers against a plain model.
 func TestBitset(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var b bitset
@@ -325,7 +325,7 @@ func TestBitset(t *testing.T) {
 			model[id] = !model[id]
 			probe := WorkerID(rapid.IntRange(0, 300).Draw(rt, "probe"))
 			if b.has(probe) != model[probe] || b.has(id) != model[id] {
-				rt.Fatalf("%d: %v, %d: %v", probe, b.has(probe), id, b.has(id))
+				rt.Fatalf("got %d: %v, %d: %v", probe, b.has(probe), id, b.has(id))
 			}
 		}
 	})
@@ -344,7 +344,7 @@ func TestTaskList(t *testing.T) {
 				i := rapid.IntRange(0, len(model)-1).Draw(rt, "which")
 				l.remove(model[i])
 				if model[i].prev != nil || model[i].next != nil {
-					rt.Fatalf("a removed task is still linked")
+					rt.Fatalf("removed task: still linked")
 				}
 				model = slices.Delete(model, i, i+1)
 			}
@@ -357,7 +357,7 @@ func TestTaskList(t *testing.T) {
 			}
 			slices.Reverse(back)
 			if !slices.Equal(there, model) || !slices.Equal(back, model) || l.n != len(model) {
-				rt.Fatalf("%d, %d and %d tasks, want %d", len(there), len(back), l.n, len(model))
+				rt.Fatalf("got %d, %d and %d tasks, want %d", len(there), len(back), l.n, len(model))
 			}
 		}
 	})

@@ -7,25 +7,25 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// Reason is why no running worker takes a task.
+// Reason is the reason why no running worker can run a task.
 type Reason uint8
 
 const (
-	// NoWorkersThere: there are no workers at all.
+	// NoWorkersThere means that there are no workers at all.
 	NoWorkersThere Reason = iota
-	// NoFunctions: no worker has the functions that the task's client has.
+	// NoFunctions means that no worker has the functions of the task's client.
 	NoFunctions
-	// NoBuild: workers have the functions, in other builds of the program than the client's.
+	// NoBuild means that workers have the functions only in other builds of the program than the client's.
 	NoBuild
-	// NoAbility: no worker runs tasks of the sort, such as Python's.
+	// NoAbility means that no worker runs tasks of the kind, such as Python tasks.
 	NoAbility
-	// NoNamed: none of the workers that the task is restricted to is there.
+	// NoNamed means that none of the workers that the task is restricted to has joined.
 	NoNamed
-	// NoResources: no worker has as much of a resource as the task takes.
+	// NoResources means that no worker has enough of a resource for the task.
 	NoResources
-	// NoMatch: each demand is met by some worker, and no worker meets them all.
+	// NoMatch means that each requirement is met by some worker, but no worker meets all of them.
 	NoMatch
-	// NotRunning: the workers that could run the task are paused or closing.
+	// NotRunning means that the workers that could run the task are paused or closing.
 	NotRunning
 
 	numReasons
@@ -34,7 +34,7 @@ const (
 var reasonNames = [numReasons]string{"no-workers", "functions", "build", "ability", "workers", "resources",
 	"restrictions", "paused"}
 
-// String returns the reason as metrics and messages write it.
+// String returns the reason in the form of metrics and messages.
 func (r Reason) String() string {
 	if r < numReasons {
 		return reasonNames[r]
@@ -51,47 +51,47 @@ func Reasons() []Reason {
 	return all
 }
 
-// Shortage is a set of ready tasks with equal demands that no running worker can take. It is valid until the next
+// Shortage is a set of ready tasks with equal requirements that no running worker can run. It is valid until the next
 // Apply.
 type Shortage struct {
-	// Reason is why.
+	// Reason is the reason of the shortage.
 	Reason Reason
-	// Registry and Needs are what the tasks need of their workers; see Graph and Node.
+	// Registry and Needs are the requirements of the tasks; see Graph and Node.
 	Registry string
 	Needs    Can
-	// Workers and Resources are the restrictions, and Best[i] is the most that one worker has of Resources[i], -1 where
-	// no worker has the resource.
+	// Workers and Resources are the restrictions, and Best[i] is the most that one worker has of Resources[i], -1 if no
+	// worker has the resource.
 	Workers   []string
 	Resources []Resource
 	Best      []float64
-	// Tasks is how many wait, Example the key of the first of them, Since when that began to wait.
+	// Tasks is the number of waiting tasks, Example the key of the first of them, Since the start of its wait.
 	Tasks   int
 	Example taskid.Key
 	Since   time.Time
-	// Clients are those that want the tasks, or results that depend on them.
+	// Clients are those that hold the tasks, or results that depend on them.
 	Clients []ShortageOf
 
 	pool   *pool
-	notes  *notes  // nil where the tasks have no restrictions
-	sample []*Task // those that the search for clients begins with
+	notes  *notes  // nil if the tasks have no restrictions
+	sample []*Task // where the search for clients starts
 }
 
-// ShortageOf is what a Shortage means for one client.
+// ShortageOf is the part of a Shortage that concerns one client.
 type ShortageOf struct {
 	Client ClientID
-	// Keys are results that the client wants and that wait; More reports whether there are others.
+	// Keys are waiting results that the client holds; More reports whether there are others.
 	Keys []taskid.Key
 	More bool
 }
 
 const (
-	// shortageScan bounds how many waiting tasks, and how many of their dependents, one report looks at.
+	// shortageScan bounds the number of waiting tasks, and of their dependents, that one report visits.
 	shortageScan = 50_000
 	// shortageKeys bounds ShortageOf.Keys.
 	shortageKeys = 1000
 )
 
-// Short reports whether tasks wait that no running worker can take.
+// Short reports whether tasks wait that no running worker can run.
 func (s *State) Short() bool {
 	if s.held {
 		return false
@@ -108,8 +108,8 @@ func (s *State) Short() bool {
 // short reports whether the pool has queued tasks and no running worker for them.
 func (p *pool) short() bool { return p.queue.n > 0 && p.numBy(1) == 0 }
 
-// Shortages returns the tasks that no running worker can take by what they need, with the clients that wait for them if
-// clients is set. Of very many tasks only the first are looked at.
+// Shortages returns the tasks that no running worker can run by their requirements, with the clients that wait for them
+// if clients is set. Of very many tasks only the first are visited.
 func (s *State) Shortages(clients bool) []Shortage {
 	if !s.Short() {
 		return nil
@@ -160,7 +160,7 @@ func (s *State) Shortages(clients bool) []Shortage {
 	return all
 }
 
-// restriction returns the notes that decide where a task may run; nil when any worker of its pool may.
+// restriction returns the notes that restrict where a task may run; nil if any worker of its pool may.
 func (t *Task) restriction() *notes {
 	if n := t.notes; n != nil && n.restricted && !n.AllowOtherWorkers {
 		return n
@@ -184,7 +184,8 @@ func shortage(s *State, p *pool, n *notes, first *Task, since int64) Shortage {
 	return x
 }
 
-// reason finds what is missing for tasks of a pool with restrictions: the demand that no worker meets, if there is one.
+// reason returns what is missing for tasks of a pool with restrictions: the requirement that no worker meets, if there
+// is one.
 func reason(s *State, p *pool, n *notes) Reason {
 	var fits, builds, named, supplied, both bool
 	for w := range s.Workers() {
@@ -216,7 +217,7 @@ func reason(s *State, p *pool, n *notes) Reason {
 	return NoMatch
 }
 
-// findClients finds, for each shortage, the clients that want its tasks or what depends on them.
+// findClients finds, for each shortage, the clients that hold its tasks or their dependents.
 func findClients(s *State, all []Shortage) {
 	s.walk++
 	budget := shortageScan
@@ -224,7 +225,7 @@ func findClients(s *State, all []Shortage) {
 	for i := range all {
 		x := &all[i]
 		stack = append(stack[:0], x.sample...)
-		slices.Reverse(stack) // the first is looked at first
+		slices.Reverse(stack) // the first is visited first
 		for len(stack) > 0 && budget > 0 {
 			t := stack[len(stack)-1]
 			stack = stack[:len(stack)-1]
@@ -276,7 +277,7 @@ func (ev *FailShortage) apply(s *State) {
 		x.pool.queue.each(func(t *Task) { found = append(found, t) })
 	}
 	for _, t := range found {
-		if t.state == NoWorkerState || t.state == Queued { // others went with one before them
+		if t.state == NoWorkerState || t.state == Queued { // others failed together with an earlier one
 			s.fail(t, &Failure{Kind: NoValidWorker, Key: t.key, ExceptionText: "task " + t.key.String() +
 				" cannot run: " + ev.Text})
 		}

@@ -113,10 +113,10 @@ func TestShortageReasons(t *testing.T) {
 			r.submit(c.registry, c.needs, c.notes, "x", "y", "z")
 			x := r.one(c.want)
 			if x.Tasks != 3 || x.Registry != c.registry || x.Example != taskid.NewKey("x") || x.Since.IsZero() {
-				t.Errorf("got %+v", x)
+				t.Errorf("shortage: got %+v", x)
 			}
 			if len(x.Clients) != 1 || x.Clients[0].Client != r.c || len(x.Clients[0].Keys) != 3 || x.Clients[0].More {
-				t.Errorf("got clients %+v", x.Clients)
+				t.Errorf("clients: got %+v", x.Clients)
 			}
 			if c.want == NoResources && (len(x.Best) != 1 || x.Best[0] != 1) {
 				t.Errorf("best supply: got %v, want 1", x.Best)
@@ -127,18 +127,18 @@ func TestShortageReasons(t *testing.T) {
 	}
 }
 
-// TestShortageAllowsOthers: a preference for workers that are not there is no shortage.
+// TestShortageAllowsOthers checks that a preference for unknown workers is not a shortage.
 func TestShortageAllowsOthers(t *testing.T) {
 	r := newShortageRig(t)
 	r.worker("a", "f-1", Go)
 	r.submit("f-1", 0, &Annotations{Workers: []string{"b"}, AllowOtherWorkers: true}, "x")
 	r.none()
 	if got := r.Task(taskid.NewKey("x")).State(); got != Processing {
-		t.Errorf("the task is %v, want processing", got)
+		t.Errorf("task: got %v, want processing", got)
 	}
 }
 
-// TestAnyBuild: a graph without a build runs on workers of every build with its functions.
+// TestAnyBuild checks that a graph without a build runs on workers of every build with its functions.
 func TestAnyBuild(t *testing.T) {
 	r := newShortageRig(t)
 	r.worker("a", "f-1", Go)
@@ -152,11 +152,12 @@ func TestAnyBuild(t *testing.T) {
 	}
 	slices.Sort(on)
 	if !slices.Equal(on, []string{"a", "b"}) {
-		t.Errorf("the tasks are on %v, want a and b", on)
+		t.Errorf("workers of the tasks: got %v, want a and b", on)
 	}
 }
 
-// TestShortageReachesDependents: a client that wants what depends on a task without a worker is named, and it alone.
+// TestShortageReachesDependents checks that the clients of dependents of a task without a worker are reported, and no
+// others.
 func TestShortageReachesDependents(t *testing.T) {
 	r := newShortageRig(t)
 	r.worker("a", "f-1", Go)
@@ -194,7 +195,7 @@ func TestFailShortage(t *testing.T) {
 		}
 	}
 	if failed != 2 || r.Task(taskid.NewKey("fine")).State() != Processing {
-		t.Errorf("%d keys failed, want 2", failed)
+		t.Errorf("failed keys: got %d, want 2", failed)
 	}
 	r.none()
 
@@ -202,12 +203,13 @@ func TestFailShortage(t *testing.T) {
 	x = r.one(NoFunctions)
 	r.apply(&FailShortage{Shortage: &x, Text: "because"})
 	if got := r.Task(taskid.NewKey("q6")).State(); got != Erred {
-		t.Errorf("a queued task is %v, want erred", got)
+		t.Errorf("queued task: got %v, want erred", got)
 	}
 	r.none()
 }
 
-// TestNoWorkersTimeoutStartsWithTheTask: time that passed without workers before a task came does not count for it.
+// TestNoWorkersTimeoutStartsWithTheTask checks that time without workers before the submission of a task does not
+// count.
 func TestNoWorkersTimeoutStartsWithTheTask(t *testing.T) {
 	r := newRig(Config{Validate: true, NoWorkersTimeout: time.Minute})
 	x := &shortageRig{r, t, r.addClient("c")}
@@ -219,14 +221,14 @@ func TestNoWorkersTimeoutStartsWithTheTask(t *testing.T) {
 	r.apply(&Tick{})
 	for _, k := range []string{"x", "y"} {
 		if got := r.Task(taskid.NewKey(k)).State(); got == Erred {
-			t.Errorf("task %s failed at once", k)
+			t.Errorf("task %s: failed immediately", k)
 		}
 	}
 	r.now = r.now.Add(2 * time.Minute)
 	r.apply(&Tick{})
 	for _, k := range []string{"x", "y"} {
 		if got := r.Task(taskid.NewKey(k)).State(); got != Erred {
-			t.Errorf("task %s is %v after the time, want erred", k, got)
+			t.Errorf("task %s after the timeout: got %v, want erred", k, got)
 		}
 	}
 }

@@ -5,10 +5,10 @@ import (
 	"unsafe"
 )
 
-// What a million tasks take is decided here: a field more is a decision.
+// The size of a task determines the memory of a million tasks: new fields need a decision.
 func TestTaskSize(t *testing.T) {
 	if n := unsafe.Sizeof(Task{}); n > 352 {
-		t.Errorf("a task takes %d bytes, want at most 352", n)
+		t.Errorf("size of a task: got %d bytes, want at most 352", n)
 	} else {
 		t.Logf("a task takes %d bytes", n)
 	}

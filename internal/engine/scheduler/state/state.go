@@ -7,8 +7,8 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// State is the whole scheduler but its network. One goroutine owns it. What has invariants of its own is a part
-// with its own type; State has what connects them: the states of tasks.
+// State is the state machine of the scheduler. One goroutine owns it. Parts with invariants of their own have their own
+// types; State connects them by the states of tasks.
 type State struct {
 	cfg Config
 
@@ -20,7 +20,7 @@ type State struct {
 	notes    noteSet
 	ledger   ledger
 	steals   steals
-	away     awayWorkers
+	away     departedWorkers
 	requests []*request
 	stranded list // tasks without a worker, oldest first
 	counts   [numTaskStates]int
@@ -32,13 +32,13 @@ type State struct {
 	graphSeen   bool
 	held        bool // see Hold
 
-	// Of the event that is being applied:
+	// Of the current event:
 	out    outbox
 	now    time.Time
 	nowNs  int64
 	events uint64
 	cause  cause
-	stack  []*Task // with recommendations
+	stack  []*Task // tasks with recommendations
 	walk   uint64
 	log    transitionLog
 
@@ -50,7 +50,7 @@ type State struct {
 	onStep func(from TaskState, recommended target, to TaskState)
 }
 
-// New makes an empty state.
+// New returns an empty state.
 func New(cfg Config) *State {
 	cfg.setDefaults()
 	s := &State{
@@ -72,12 +72,12 @@ func New(cfg Config) *State {
 	return s
 }
 
-// SetEpoch replaces Config.Epoch: the owner of a journal learns the number of its life only when it has read
-// the journal, and so after the state was made. It is called before the first task runs.
+// SetEpoch replaces Config.Epoch: the epoch of a journal is known only when it has been read, after the state was
+// created. It must be called before the first task runs.
 func (s *State) SetEpoch(epoch uint32) { s.cfg.Epoch = epoch }
 
-// Apply takes an event in and writes to out what is to be done about it, in order. now must not go back; the
-// state has no other clock. What out held before is gone.
+// Apply applies an event and writes the resulting actions to out, in order. now must not decrease; the state has no
+// other clock. Previous actions in out are deleted.
 func (s *State) Apply(now time.Time, ev Event, out *Actions) {
 	if ev == nil {
 		panic("scheduler/state: unknown event: nil")
@@ -97,14 +97,14 @@ func (s *State) Apply(now time.Time, ev Event, out *Actions) {
 	}
 }
 
-// scratch is memory that is used again from event to event.
+// scratch is memory that is reused by the next event.
 type scratch struct {
 	tasks   []*Task
 	workers []*Worker
 	keys    []taskid.Key
 }
 
-// begin makes ready for an event: what the last one has left may be used again from here on.
+// begin prepares for an event: memory of the last one may be reused from here on.
 func (s *State) begin(now time.Time, out *Actions) {
 	s.events++
 	s.out.Actions, s.now, s.nowNs = out, now, now.UnixNano()
@@ -113,54 +113,53 @@ func (s *State) begin(now time.Time, out *Actions) {
 	s.clients.reclaim()
 }
 
-// Config are the scheduler's settings that its state machine needs. The zero value is Dask's behaviour.
+// Config are the settings of the state machine. The zero value is the behavior of Dask.
 type Config struct {
-	// Epoch is the high half of every run id: a scheduler that starts again with the same journal counts it
-	// up, so that reports of its former life are stale. Default 0.
+	// Epoch is the high half of every run ID: a restarted scheduler with the same journal increments it, so that
+	// earlier reports are stale (default 0).
 	Epoch uint32
-	// Validate checks every invariant after each event and panics with a report when one is broken: for tests.
-	// It makes each event cost as much as the whole state. Dask key distributed.scheduler.validate.
+	// Validate checks every invariant after each event and panics with a report if one is broken, for tests. The cost
+	// of each event is then proportional to the size of the state. Dask key distributed.scheduler.validate.
 	Validate bool
-	// WorkerSaturation is how many root tasks per thread a worker gets before the others are queued on the
-	// scheduler. 0 means the default, 1.1; +Inf switches the queue off.
-	// Dask key distributed.scheduler.worker-saturation, DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION.
+	// WorkerSaturation is the number of root tasks per thread that a worker receives before the others are queued on
+	// the scheduler. 0 means the default, 1.1; +Inf turns the queue off. Dask key
+	// distributed.scheduler.worker-saturation, DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION.
 	WorkerSaturation float64
-	// AllowedFailures is how many workers may die while they process a task before the task is erred
-	// (KilledWorker). 0 means the default, 3; negative means none.
-	// Dask key distributed.scheduler.allowed-failures.
+	// AllowedFailures is the number of workers that may be lost while they process a task before the task errs
+	// (KilledWorker). 0 means the default, 3; negative means none. Dask key distributed.scheduler.allowed-failures.
 	AllowedFailures int
-	// NoWorkersTimeout errs tasks that no worker could take for so long; 0 means never (Dask's default).
-	// Dask key distributed.scheduler.no-workers-timeout.
+	// NoWorkersTimeout is how long tasks may wait for a worker that can run them before they err; 0 means no limit
+	// (Dask's default). Dask key distributed.scheduler.no-workers-timeout.
 	NoWorkersTimeout time.Duration
-	// UnknownTaskDuration is the guess for tasks of a prefix that has never run. 0 means the default, 500 ms.
-	// Dask key distributed.scheduler.unknown-task-duration.
+	// UnknownTaskDuration is the estimated duration of tasks of a prefix that has never run. 0 means the default, 500
+	// ms. Dask key distributed.scheduler.unknown-task-duration.
 	UnknownTaskDuration time.Duration
-	// DefaultTaskDurations are guesses per prefix. Dask key distributed.scheduler.default-task-durations.
+	// DefaultTaskDurations are estimates per prefix. Dask key distributed.scheduler.default-task-durations.
 	DefaultTaskDurations map[string]time.Duration
-	// Bandwidth is the guess of what a transfer between workers reaches, in bytes per second. 0 means the
-	// default, 100 MB/s. Dask key distributed.scheduler.bandwidth.
+	// Bandwidth is the initial estimate of the bandwidth between workers, in bytes per second. 0 means the default, 100
+	// MB/s. Dask key distributed.scheduler.bandwidth.
 	Bandwidth float64
-	// DefaultDataSize is the guess for results whose size is unknown, in bytes. 0 means the default, 1 kB.
-	// Dask key distributed.scheduler.default-data-size.
+	// DefaultDataSize is the estimated size of results of unknown size, in bytes. 0 means the default, 1 kB. Dask key
+	// distributed.scheduler.default-data-size.
 	DefaultDataSize int64
-	// NoStealing switches work stealing off. Dask key distributed.scheduler.work-stealing (default true).
+	// NoStealing turns work stealing off. Dask key distributed.scheduler.work-stealing (default true).
 	NoStealing bool
-	// StealInterval is the least time between two balancing rounds, which a Tick starts. 0 means the default,
-	// 100 ms. Dask key distributed.scheduler.work-stealing-interval.
+	// StealInterval is the minimum time between two balancing rounds, which a Tick starts. 0 means the default, 100 ms.
+	// Dask key distributed.scheduler.work-stealing-interval.
 	StealInterval time.Duration
-	// RootishGroups and RootishTasks bound what a root-ish task's group may depend on: fewer than so many
-	// groups, that hold fewer than so many tasks. 0 means the default, 5 and 5.
-	// Dask keys distributed.scheduler.rootish-taskgroup and rootish-taskgroup-dependencies.
+	// RootishGroups and RootishTasks bound the dependencies of the group of a root-ish task: fewer than so many groups,
+	// with fewer than so many tasks. 0 means the default, 5 and 5. Dask keys distributed.scheduler.rootish-taskgroup
+	// and rootish-taskgroup-dependencies.
 	RootishGroups, RootishTasks int
 	// MemoryTerminate errs a task whose inputs exceed the memory limit of its worker. Dask does so unless
 	// distributed.worker.memory.terminate is false.
 	MemoryTerminate bool
-	// TransitionLog is how many transitions the log keeps for stories. 0 means the default, 10,000 (Dask keeps
-	// 100,000; one takes 40 bytes here and keeps the key's name alive); negative switches the log off.
-	// Dask key distributed.admin.low-level-log-length.
+	// TransitionLog is the number of transitions that the log keeps for stories. 0 means the default, 10,000 (Dask
+	// keeps 100,000; one takes 40 bytes here and keeps the key alive); negative turns the log off. Dask key
+	// distributed.admin.low-level-log-length.
 	TransitionLog int
-	// MaxReplicateTime ends a Replicate, Rebalance or RetireWorkers request whose copies do not come. 0 means
-	// the default, 5 minutes.
+	// MaxReplicateTime ends a Replicate, Rebalance or RetireWorkers request whose copies do not complete. 0 means the
+	// default, 5 minutes.
 	MaxReplicateTime time.Duration
 }
 

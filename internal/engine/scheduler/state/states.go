@@ -1,40 +1,40 @@
 package state
 
-// WorkerID names a worker. Ids are dense, start at 0 and are used again after the worker has left and the
-// next event has begun.
+// WorkerID identifies a worker. IDs are dense, start at 0 and are reused after the worker was removed and the next
+// event has begun.
 type WorkerID int32
 
-// ClientID names a client. Ids are dense; 0 is FireAndForget.
+// ClientID identifies a client. IDs are dense; 0 is FireAndForget.
 type ClientID int32
 
 const (
-	// NoWorker is the id of no worker.
+	// NoWorker is the ID of no worker.
 	NoWorker WorkerID = -1
-	// NoClient is the id of no client.
+	// NoClient is the ID of no client.
 	NoClient ClientID = -1
-	// FireAndForget is the client that wants a task until it has run once: it is always there.
+	// FireAndForget is the client that holds a task until it has run once. It always exists.
 	FireAndForget ClientID = 0
 )
 
-// TaskState is where a task is in its life.
+// TaskState is the state of a task.
 type TaskState uint8
 
 const (
-	// Released: known, and nobody has asked for it (or its run was taken back).
+	// Released tasks are known and not requested (or their run was canceled).
 	Released TaskState = iota
-	// Waiting for dependencies.
+	// Waiting tasks wait for dependencies.
 	Waiting
-	// Queued: ready, a root-ish task that waits for a free thread.
+	// Queued tasks are ready root-ish tasks that wait for a free thread.
 	Queued
-	// NoWorkerState: ready, and no running worker may take it.
+	// NoWorkerState tasks are ready, and no running worker can run them.
 	NoWorkerState
-	// Processing: sent to a worker.
+	// Processing tasks were sent to a worker.
 	Processing
-	// Memory: its result is on at least one worker.
+	// Memory tasks have a result on at least one worker.
 	Memory
-	// Erred: it failed, or something that it needs did.
+	// Erred tasks have failed, or one of their dependencies has.
 	Erred
-	// Forgotten: gone. A task in this state is valid only until the next event.
+	// Forgotten tasks were removed. A task in this state is valid only until the next event.
 	Forgotten
 
 	numTaskStates = int(Forgotten) + 1
@@ -43,7 +43,7 @@ const (
 var taskStateNames = [numTaskStates]string{"released", "waiting", "queued", "no-worker", "processing", "memory",
 	"erred", "forgotten"}
 
-// String is Dask's name.
+// String returns Dask's name.
 func (s TaskState) String() string {
 	if int(s) < len(taskStateNames) {
 		return taskStateNames[s]
@@ -51,26 +51,26 @@ func (s TaskState) String() string {
 	return "unknown"
 }
 
-// TaskStates are all states but forgotten, in the order of a task's life: what metrics list.
+// TaskStates returns all states but forgotten, in the order of a task's life, for metrics.
 func TaskStates() []TaskState {
 	return []TaskState{Released, Waiting, Queued, NoWorkerState, Processing, Memory, Erred}
 }
 
-// WorkerStatus is a worker's own state, with Dask's names.
+// WorkerStatus is the status of a worker, with the names of Dask.
 type WorkerStatus uint8
 
 const (
-	// StatusRunning workers take tasks.
+	// StatusRunning workers accept tasks.
 	StatusRunning WorkerStatus = iota
-	// StatusInit workers have registered and do not take tasks yet.
+	// StatusInit workers have registered and do not accept tasks yet.
 	StatusInit
-	// StatusPaused workers take no new tasks: their memory is nearly full.
+	// StatusPaused workers accept no new tasks: their memory is nearly full.
 	StatusPaused
-	// StatusClosingGracefully workers give their data away before they leave.
+	// StatusClosingGracefully workers transfer their data to others before they close.
 	StatusClosingGracefully
-	// StatusClosing workers are about to leave.
+	// StatusClosing workers are about to close.
 	StatusClosing
-	// StatusClosed workers have left.
+	// StatusClosed workers have closed.
 	StatusClosed
 
 	numStatuses = int(StatusClosed) + 1
@@ -78,7 +78,7 @@ const (
 
 var statusNames = [numStatuses]string{"running", "init", "paused", "closing_gracefully", "closing", "closed"}
 
-// String is Dask's name.
+// String returns Dask's name.
 func (s WorkerStatus) String() string {
 	if int(s) < len(statusNames) {
 		return statusNames[s]

@@ -6,35 +6,34 @@ import (
 	"time"
 )
 
-// stealing is a request to a worker to give a task back, so that another one gets it.
+// stealing is a request to a worker to give up a task, so that another one runs it.
 type stealing struct {
 	id                    uint64
 	victim, thief         *Worker
 	victimTime, thiefTime float64 // seconds of occupancy that move
 }
 
-// steals counts the requests to give tasks back.
+// steals counts the requests to give up tasks.
 type steals struct {
 	asked    uint64 // since the start
 	inFlight int
-	last     time.Time // balancing round
+	last     time.Time // time of the last balancing round
 }
 
 const (
 	stealLevels = 15
-	// unstealable is the list of what is not to be stolen: it is long-running, about to be stolen, or
-	// moving it would cost more than waiting.
+	// unstealable is the list of tasks that are not stolen: they are long-running, being stolen, or moving them would
+	// cost more than waiting.
 	unstealable = stealLevels
 	numLists    = stealLevels + 1
 
-	// stealLatency is what moving a task costs beside its data, in seconds.
+	// stealLatency is the cost of moving a task in addition to its data, in seconds.
 	stealLatency = 0.1
-	// mostSteals bounds the tasks that one balancing round looks at.
+	// mostSteals bounds the tasks that one balancing round visits.
 	mostSteals = 10_000
 )
 
-// stealLevel is the list that a task belongs to: the lower, the cheaper it is to move, compared with
-// computing it.
+// stealLevel returns the list of a task: the lower, the cheaper it is to move, compared with computing it.
 func stealLevel(s *State, t *Task) uint8 {
 	p := t.group.prefix
 	if p.fast || t.actor || s.cfg.NoStealing {
@@ -66,7 +65,7 @@ func (t *Task) relist(to uint8) {
 	t.worker.lists[to].push(t)
 }
 
-// balance asks busy workers to give tasks to idle ones.
+// balance requests tasks from busy workers for idle ones.
 func balance(s *State) {
 	if s.cfg.NoStealing || s.held || s.workers.running < 2 || s.counts[Processing] == 0 {
 		return
@@ -118,7 +117,7 @@ type victim struct {
 // balancer is one balancing round.
 type balancer struct {
 	s       *State
-	thieves []*Worker // the one that will be idle first leads
+	thieves []*Worker // ordered by the time at which they will be idle
 	victims []victim
 	looked  int
 }
@@ -126,8 +125,8 @@ type balancer struct {
 func (b *balancer) run() {
 	for level := range stealLevels {
 		for _, v := range b.victims {
-			// The latest task first: it would start last. When some in a row are not worth it, others of
-			// the same worker are hardly so.
+			// The latest task first: it would start last. If some in a row are not worth moving, others of the same
+			// worker hardly are.
 			for t, misses := v.w.lists[level].tail, 0; t != nil && misses < sampled; {
 				if b.looked >= mostSteals {
 					return
@@ -145,7 +144,7 @@ func (b *balancer) run() {
 
 func (b *balancer) combined(w *Worker) float64 { return b.s.Occupancy(w) + w.inFlightS }
 
-// consider asks for a task if a thief would start it clearly sooner than its worker, and tells whether it did.
+// consider requests a task if a thief would start it clearly sooner than its worker, and reports whether it did.
 func (b *balancer) consider(t *Task, victim *Worker) bool {
 	s := b.s
 	thief := b.thiefFor(t)
@@ -158,11 +157,11 @@ func (b *balancer) consider(t *Task, victim *Worker) bool {
 		return false
 	}
 	requestSteal(s, t, thief, victimTime, thiefTime)
-	b.sinkThief(slices.Index(b.thieves, thief)) // it goes on until there is nothing to gain
+	b.sinkThief(slices.Index(b.thieves, thief)) // continue until there is nothing to gain
 	return true
 }
 
-// askFor sends a task's worker the request to give it back.
+// requestSteal sends a task's worker the request to give it up.
 func requestSteal(s *State, t *Task, thief *Worker, victimTime, thiefTime float64) {
 	victim := t.worker
 	s.steals.asked++
@@ -177,13 +176,12 @@ func requestSteal(s *State, t *Task, thief *Worker, victimTime, thiefTime float6
 	a.Worker, a.Task, a.Key, a.RunID, a.Number = victim.id, t, t.key, t.runID, s.steals.asked
 }
 
-// evacuateAfter is how long a worker must be paused before its tasks are taken from it: memory often comes
-// back at once.
+// evacuateAfter is how long a worker must be paused before its tasks are moved: memory is often freed soon.
 const evacuateAfter = time.Second
 
-// evacuate asks workers that do not run tasks at present for all that they have not started, if others can take
-// it: a worker whose memory and disk are full may pause for ever. It is not a matter of balance, and so NoStealing
-// does not switch it off. A task that was refused runs, and is not asked for again.
+// evacuate requests all tasks that have not started from workers that are not running, if others can run them: a worker
+// whose memory and disk are full may pause indefinitely. This is not balancing, so NoStealing does not turn it off. A
+// task that its worker does not give up is running, and is not requested again.
 func evacuate(s *State) {
 	if s.workers.running == 0 || s.workers.running == s.workers.n || s.held {
 		return
@@ -208,7 +206,7 @@ func evacuate(s *State) {
 	}
 }
 
-// thiefFor finds the thief where the task would start first, among the leading ones and those that hold its
+// thiefFor finds the thief on which the task would start first, among the leading ones and those that hold its
 // dependencies.
 func (b *balancer) thiefFor(t *Task) *Worker {
 	s := b.s
@@ -249,7 +247,7 @@ func (b *balancer) sortThieves() {
 	})
 }
 
-// sinkThief moves a thief that has got a task behind those that are idle earlier.
+// sinkThief moves a thief that has received a task behind those that are idle earlier.
 func (b *balancer) sinkThief(i int) {
 	w := b.thieves[i]
 	key := b.combined(w) / float64(w.threads)
@@ -263,7 +261,7 @@ func (b *balancer) sinkThief(i int) {
 	b.thieves[i] = w
 }
 
-// endSteal ends a request, however it has ended.
+// endSteal ends a request, whatever its outcome.
 func endSteal(s *State, t *Task) *stealing {
 	st := t.steal
 	if st == nil {
@@ -277,23 +275,23 @@ func endSteal(s *State, t *Task) *stealing {
 	st.thief.inFlightS -= st.thiefTime
 	if s.steals.inFlight == 0 {
 		for w := range s.Workers() {
-			w.inFlightS = 0 // what rounding has left
+			w.inFlightS = 0 // drop rounding errors
 		}
 	}
 	return st
 }
 
-// stealResponse is a victim's answer.
+// apply handles a victim's response.
 func (ev *StealResponse) apply(s *State) {
 	t := s.tasks.get(ev.Key)
 	if t == nil || t.steal == nil || t.steal.id != ev.Steal || t.steal.victim.id != ev.Worker {
-		return // the request has been overtaken by something else
+		return // the request is obsolete
 	}
 	st := endSteal(s, t)
 	switch ev.State {
-	case "ready", "constrained", "waiting": // the victim has given it up
+	case "ready", "constrained", "waiting": // the victim has given up the task
 		thief := st.thief
-		if !st.victim.running() { // many may leave it at once: each goes where there is least to do by now
+		if !st.victim.running() { // many may be moved at once: choose again for each
 			thief = choose(s, t)
 		}
 		if thief == nil || !s.pools.canTake(thief, t) || s.held {
@@ -303,9 +301,9 @@ func (ev *StealResponse) apply(s *State) {
 		s.exitProcessing(t)
 		s.enterProcessing(t, thief)
 		s.compute(t)
-	case "", "released", "error", "missing", "forgotten": // it does not have it: nobody knows what became of it
+	case "", "released", "error", "missing", "forgotten": // the victim does not have the task: its run is lost
 		s.release(t)
-	default: // it has started: executing, long-running, memory, cancelled, resumed
+	default: // started: executing, long-running, memory, cancelled, resumed
 		t.refused = true
 	}
 }

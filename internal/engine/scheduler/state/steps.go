@@ -2,16 +2,16 @@ package state
 
 import "fmt"
 
-// Step is a row of the table of transitions: what happens to a task in state From when a recommendation comes up. A
-// pair that has no row does nothing.
+// Step is a row of the table of transitions: the action for a recommendation of a task in state From. A pair without a
+// row does nothing.
 type Step struct {
 	From TaskState
-	// Recommended is the state that is recommended, or "unneeded": released or forgotten if it is not needed.
+	// Recommended is the recommended state, or "unneeded": released or forgotten if it is not needed.
 	Recommended string
-	// Name says what happens.
+	// Name describes the step.
 	Name string
-	// To are the states in which the task may be afterwards, unless it stays as it is: a recommendation may have lost
-	// its reason when it comes up.
+	// To are the possible states of the task afterwards, unless it stays as it is: a recommendation may be obsolete
+	// when it is processed.
 	To     []TaskState
 	target target
 	do     func(*State, *Task)
@@ -20,7 +20,7 @@ type Step struct {
 // Move is a change of state that an event makes by itself, without a recommendation.
 type Move struct {
 	From, To TaskState
-	// Name says when.
+	// Name describes when.
 	Name string
 }
 
@@ -30,13 +30,13 @@ func Steps() []Step { return steps }
 // Moves returns the changes of state that are not in Steps.
 func Moves() []Move { return moves }
 
-// target is what is recommended for a task: where the next transition is to take it.
+// target is a recommended state of a task.
 type target uint8
 
 const (
 	none target = iota
-	// toUnneeded releases the task if, when its turn comes, nobody needs it, and forgets it if nobody refers
-	// to it either.
+	// toUnneeded releases the task if it is not needed when it is processed, and forgets it if it is not referenced
+	// either.
 	toUnneeded
 	toProcessing
 	toWaiting
@@ -74,11 +74,11 @@ var steps = []Step{
 	row(Processing, toReleased, "a dependency is lost", (*State).release, Released),
 	row(Memory, toReleased, "run it again", (*State).release, Released, Erred),
 
-	row(Released, toErred, "a dependency erred", failAlong, Erred),
-	row(Waiting, toErred, "a dependency erred", failAlong, Erred),
-	row(Queued, toErred, "a dependency erred", failAlong, Erred),
-	row(NoWorkerState, toErred, "a dependency erred", failAlong, Erred),
-	row(Processing, toErred, "a dependency erred", failAlong, Erred),
+	row(Released, toErred, "a dependency erred", failDependent, Erred),
+	row(Waiting, toErred, "a dependency erred", failDependent, Erred),
+	row(Queued, toErred, "a dependency erred", failDependent, Erred),
+	row(NoWorkerState, toErred, "a dependency erred", failDependent, Erred),
+	row(Processing, toErred, "a dependency erred", failDependent, Erred),
 
 	row(Released, toForgotten, "it can never run", (*State).forget, Forgotten),
 	row(Waiting, toForgotten, "it can never run", (*State).forget, Forgotten),
@@ -91,14 +91,14 @@ var steps = []Step{
 
 var moves = []Move{
 	{Released, Waiting, "data is expected from workers of an earlier scheduler"},
-	{Released, Memory, "data comes from outside"},
+	{Released, Memory, "data is scattered"},
 	{Waiting, Memory, "a worker announces the result"},
 	{Queued, Memory, "a worker announces the result"},
 	{NoWorkerState, Memory, "a worker announces the result"},
-	{Erred, Memory, "data comes from outside"},
+	{Erred, Memory, "data is scattered"},
 	{Processing, Memory, "the run succeeded"},
 	{Processing, Processing, "another worker steals it"},
-	{Processing, Released, "the run is taken back, or its worker left"},
+	{Processing, Released, "the run is canceled, or its worker left"},
 	{Processing, Erred, "the run failed, or killed too many workers"},
 	{Queued, Processing, "a worker has a slot"},
 	{Queued, Released, "its annotations changed"},
@@ -107,14 +107,14 @@ var moves = []Move{
 	{Memory, Released, "the last replica is lost"},
 	{Memory, Erred, "the worker of an actor is lost"},
 	{Memory, Waiting, "the last replica left with a worker that may return"},
-	{Memory, Forgotten, "data from outside is lost"},
+	{Memory, Forgotten, "scattered data is lost"},
 }
 
-// dispatch has the functions of steps by state and target. Eight is no less than there are of either: the index needs
-// no check.
+// dispatch has the functions of steps by state and target. Both have at most eight values: the index needs no bounds
+// check.
 var dispatch [8][8]func(*State, *Task)
 
-// allowed has every change of state that steps and moves name.
+// allowed has every change of state in steps and moves.
 var allowed [8][8]bool
 
 func init() {
@@ -130,9 +130,9 @@ func init() {
 	}
 }
 
-// transition does what is recommended for a task.
+// transition carries out the recommendation of a task.
 func (s *State) transition(t *Task, to target) {
-	// Interest may have ended since the recommendation: it took the place of the word that would have said so.
+	// The task may not be needed any more: the recommendation may have replaced the one to release it.
 	if (to == toProcessing || to == toWaiting && t.state == Released) && !t.needed() {
 		to = toUnneeded
 	}
@@ -151,7 +151,7 @@ func (s *State) transition(t *Task, to target) {
 // checkMove panics if a change of state is in neither table.
 func checkMove(s *State, t *Task, to TaskState) {
 	if !allowed[t.state&7][to&7] {
-		panic(fmt.Sprintf("scheduler/state: task %s: there is no way from %s to %s; story:%s",
+		panic(fmt.Sprintf("scheduler/state: task %s: no transition from %s to %s; story:%s",
 			t.key, t.state, to, s.log.text(t.key)))
 	}
 	if s.onMove != nil {
@@ -175,13 +175,13 @@ func releaseUnneeded(s *State, t *Task) {
 	}
 }
 
-// assignReady sends a ready task to a worker, or puts it where it waits for one.
+// assignReady sends a ready task to a worker, queues it or strands it.
 func assignReady(s *State, t *Task) {
 	if t.waitingOn > 0 {
 		return
 	}
 	if queueable(s, t) {
-		s.enqueue(t) // fillSlots takes it out again, if it is its turn
+		s.enqueue(t) // fillSlots may take it immediately
 		return
 	}
 	if w := choose(s, t); w != nil {
@@ -199,8 +199,8 @@ func assignStranded(s *State, t *Task) {
 	}
 }
 
-// failAlong fails a task with the failure of a dependency.
-func failAlong(s *State, t *Task) {
+// failDependent fails a task with the failure of a dependency.
+func failDependent(s *State, t *Task) {
 	if t.failure != nil {
 		s.fail(t, t.failure)
 	}

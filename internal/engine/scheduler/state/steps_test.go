@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// TestStepTable: each pair of a state and a target has one row, with a name and states that it leads to.
+// TestStepTable checks that each pair of a state and a target has one row, with a name and resulting states.
 func TestStepTable(t *testing.T) {
 	type pair struct {
 		from TaskState
@@ -21,10 +21,10 @@ func TestStepTable(t *testing.T) {
 	for _, st := range Steps() {
 		p := pair{st.From, st.target}
 		if seen[p] || st.Name == "" || len(st.To) == 0 || st.Recommended != targetNames[st.target] {
-			t.Errorf("row %s -> %s: %q, to %v, seen %v", st.From, st.Recommended, st.Name, st.To, seen[p])
+			t.Errorf("row %s -> %s: got %q, to %v, seen %v", st.From, st.Recommended, st.Name, st.To, seen[p])
 		}
 		if st.From == Forgotten || slices.Contains(st.To, st.From) {
-			t.Errorf("row %s -> %s leads to %v", st.From, st.Recommended, st.To)
+			t.Errorf("row %s -> %s: got to %v", st.From, st.Recommended, st.To)
 		}
 		seen[p] = true
 	}
@@ -32,7 +32,7 @@ func TestStepTable(t *testing.T) {
 	for from := range dispatch {
 		for to, do := range dispatch[from] {
 			if (do != nil) != seen[pair{TaskState(from), target(to)}] {
-				t.Errorf("%s -> %d: dispatched %v", TaskState(from), to, do != nil)
+				t.Errorf("%s -> %d: got dispatched %v", TaskState(from), to, do != nil)
 			}
 			if do != nil {
 				n++
@@ -40,22 +40,23 @@ func TestStepTable(t *testing.T) {
 		}
 	}
 	if n != len(Steps()) {
-		t.Errorf("%d functions are dispatched, want %d", n, len(Steps()))
+		t.Errorf("dispatched functions: got %d, want %d", n, len(Steps()))
 	}
 }
 
-// stepEnd is one way through a row of the table.
+// stepEnd is one outcome of a row of the table.
 type stepEnd struct {
 	from TaskState
 	to   target
 	end  TaskState
 }
 
-// TestStepsHappen: the traces make every step and every move of the tables with each of its ends, and nothing else.
+// TestStepsHappen checks that the traces make every step and every move of the tables with each of its outcomes, and no
+// others.
 func TestStepsHappen(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.trace")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no traces: %v", err)
+		t.Fatalf("traces: got none, error %v", err)
 	}
 	happened := map[stepEnd]bool{}
 	moved := map[[2]TaskState]bool{}
@@ -82,7 +83,7 @@ func TestStepsHappen(t *testing.T) {
 		}
 		for e := range happened {
 			if e.from == st.From && e.to == st.target && e.end != e.from && !slices.Contains(st.To, e.end) {
-				t.Errorf("a %s task that is recommended as %s became %s: the row has %v",
+				t.Errorf("a %s task that is recommended as %s became %s, want one of %v",
 					e.from, st.Recommended, e.end, st.To)
 			}
 		}
@@ -94,7 +95,7 @@ func TestStepsHappen(t *testing.T) {
 	}
 }
 
-// rareSteps are those that need a recommendation to come up after the task has changed within the same event.
+// rareSteps are those that need a recommendation to be processed after the task has changed within the same event.
 var rareSteps = map[stepEnd]bool{{Released, toErred, Erred}: true, {Erred, toForgotten, Forgotten}: true}
 
 // TestRareSteps makes the steps of rareSteps without the events that would lead to them.
@@ -108,27 +109,27 @@ func TestRareSteps(t *testing.T) {
 	r.finish(t, "y", 5, 0)
 	x := r.Task(taskid.NewKey("x"))
 	if x.State() != Released {
-		t.Fatalf("x is %s", x.State())
+		t.Fatalf("x: got %s, want released", x.State())
 	}
 	r.transition(x, toErred)
 	if x.State() != Released {
-		t.Errorf("x is %s without a failure", x.State())
+		t.Errorf("x without a failure: got %s, want released", x.State())
 	}
 	x.failure = &Failure{Kind: TaskFailed, ExceptionText: "boom"}
 	r.transition(x, toErred)
 	if x.State() != Erred || x.Failure().Error() != "boom" {
-		t.Errorf("x is %s with %v", x.State(), x.Failure())
+		t.Errorf("x: got %s with %v, want erred with boom", x.State(), x.Failure())
 	}
 	r.transition(x, toForgotten)
 	if x.State() != Forgotten || r.Task(taskid.NewKey("x")) != nil {
-		t.Errorf("x is %s", x.State())
+		t.Errorf("x: got %s, want forgotten", x.State())
 	}
 	if y := r.Task(taskid.NewKey("y")); y.State() != Memory || !y.orphan || y.NumDeps() != 0 {
-		t.Errorf("y is %s with %d dependencies", y.State(), y.NumDeps())
+		t.Errorf("y: got %s with %d dependencies, want memory without any", y.State(), y.NumDeps())
 	}
 }
 
-// TestMoveRefused: with Config.Validate a change of state that the tables do not have is not made.
+// TestMoveRefused checks that with Config.Validate a change of state that is not in the tables is not made.
 func TestMoveRefused(t *testing.T) {
 	r := newRig(Config{Validate: true})
 	r.addWorkers(1, 1)
@@ -138,8 +139,8 @@ func TestMoveRefused(t *testing.T) {
 	x := r.Task(taskid.NewKey("x"))
 	defer func() {
 		text := fmt.Sprint(recover())
-		if !strings.Contains(text, "task x: there is no way from memory to queued; story:") || x.state != Memory {
-			t.Errorf("recovered %v, the task is %s", text, x.state)
+		if !strings.Contains(text, "task x: no transition from memory to queued; story:") || x.state != Memory {
+			t.Errorf("recovered: got %v, task %s", text, x.state)
 		}
 	}()
 	r.setState(x, Queued)

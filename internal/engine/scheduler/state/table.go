@@ -6,9 +6,9 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// table finds tasks by their keys. It is a plain open-addressing table instead of a map because it holds a million
-// tasks: it grows without hashing keys again, and has one pointer per task for the collector to follow instead of two
-// and a length. Its seed is random, which nothing but the order of Tasks shows.
+// table finds tasks by their keys. It is an open-addressing table instead of a map because it holds a million tasks: it
+// grows without hashing keys again, and has one pointer per task for the garbage collector instead of two and a length.
+// Its seed is random, which affects only the order of Tasks.
 type table struct {
 	slots []slot // a power of two
 	n     int
@@ -16,13 +16,13 @@ type table struct {
 	runs  runTable
 
 	gone  []*Task // forgotten in this event
-	spare []*Task // to be used again
+	spare []*Task // for reuse
 	chunk []Task  // not used yet
 }
 
 type slot struct {
 	hash uint64
-	t    *Task // nil where there is none
+	t    *Task // nil for an empty slot
 }
 
 const leastSlots = 64
@@ -49,7 +49,7 @@ func (tb *table) find(k taskid.Key, hash uint64) *Task {
 	}
 }
 
-// put adds a task that is not there.
+// put adds a task that is not in the table.
 func (tb *table) put(t *Task, hash uint64) {
 	if tb.n >= len(tb.slots)/4*3 {
 		tb.resize(2 * len(tb.slots))
@@ -67,7 +67,7 @@ func (tb *table) place(s slot) {
 	tb.slots[i] = s
 }
 
-// remove takes a task out. Those that it was in the way of move up, so that nothing has to be skipped later.
+// remove removes a task. Displaced tasks move up, so that no tombstones are needed.
 func (tb *table) remove(t *Task) {
 	mask := uint64(len(tb.slots) - 1)
 	i := tb.hash(t.key) & mask
@@ -83,7 +83,7 @@ func (tb *table) remove(t *Task) {
 		if tb.slots[j].t == nil {
 			break
 		}
-		// What belongs between the hole and here stays.
+		// Tasks whose home is between the hole and here stay.
 		if home := tb.slots[j].hash & mask; (j-home)&mask >= (j-i)&mask {
 			tb.slots[i] = tb.slots[j]
 			i = j
@@ -105,11 +105,11 @@ func (tb *table) resize(size int) {
 	}
 }
 
-// chunk is how many tasks are allocated at once: one piece of memory instead of many, not so large that one
-// task that stays keeps much alive.
+// chunk is the number of tasks that are allocated at once: few allocations, but not so large that one remaining task
+// keeps much memory alive.
 const chunk = 32
 
-// blankTask returns a task with nothing set.
+// blank returns a zero task.
 func (tb *table) blank() *Task {
 	if n := len(tb.spare); n > 0 {
 		t := tb.spare[n-1]
@@ -148,16 +148,16 @@ func (tb *table) reclaim() {
 	tb.gone = tb.gone[:0]
 }
 
-// runTable finds a task by the number of its run, which comes back with the report of its end: the numbers count up
-// and reports mostly come in the same order, so the place is in the cache, which that of a key in the table of a
-// million tasks never is. It may forget and it may be out of date; the table of keys knows better.
+// runTable finds a task by the number of its run, which is in the report of its end. Numbers increase and reports
+// mostly arrive in the same order, so the entry is in the CPU cache, unlike that of a key in the table of a million
+// tasks. Entries may be missing or outdated; the table of keys is authoritative.
 type runTable struct {
 	ring []*Task // a power of two; by the low bits of the run's number
 }
 
 const leastRuns = 256
 
-// note remembers a task by its run, when so many are processing.
+// note records a task by its run; processing is the number of processing tasks.
 func (r *runTable) note(t *Task, processing int) {
 	if processing > len(r.ring)/2 && len(r.ring) < 1<<20 || len(r.ring) == 0 {
 		old := r.ring
@@ -173,7 +173,7 @@ func (r *runTable) note(t *Task, processing int) {
 
 func (r *runTable) at(run int64) int { return int(run) & (len(r.ring) - 1) }
 
-// ran returns the task with a key, which a worker has reported for a run; nil if there is none.
+// ran returns the task with a key that a worker has reported for a run; nil if there is none.
 func (tb *table) ran(k taskid.Key, run int64) *Task {
 	if r := &tb.runs; len(r.ring) > 0 {
 		if t := r.ring[r.at(run)]; t != nil && t.runID == run && t.key == k && t.state != Forgotten {
@@ -183,7 +183,7 @@ func (tb *table) ran(k taskid.Key, run int64) *Task {
 	return tb.get(k)
 }
 
-// forget forgets a task that is about to be used for another key.
+// forget removes a task that is about to be reused for another key.
 func (r *runTable) forget(t *Task) {
 	if len(r.ring) > 0 && t.runID != 0 {
 		if i := r.at(t.runID); r.ring[i] == t {

@@ -32,22 +32,22 @@ func TestTableModel(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				if tb.n != len(model) {
-					t.Fatalf("%d, want %d", tb.n, len(model))
+					t.Fatalf("tasks: got %d, want %d", tb.n, len(model))
 				}
 				for k, x := range model {
 					if tb.get(k) != x {
-						t.Fatalf("%q is not found", k)
+						t.Fatalf("%q: not found", k)
 					}
 				}
 				if k := key.Draw(t, "k"); tb.get(k) != model[k] {
-					t.Fatalf("%q is found", k)
+					t.Fatalf("%q: got the wrong task", k)
 				}
 			},
 		})
 	})
 }
 
-// What was large once must not stay so.
+// A table that was large must shrink.
 func TestTableShrinks(t *testing.T) {
 	r := newRig(Config{})
 	r.addWorkers(1, 1)
@@ -57,9 +57,9 @@ func TestTableShrinks(t *testing.T) {
 	large := len(r.tasks.slots)
 	r.apply(&ClientReleases{Client: c, Keys: keys})
 	if n := len(r.tasks.slots); n > large/8 {
-		t.Errorf("an empty table has %d slots, the full one had %d", n, large)
+		t.Errorf("slots of an empty table: got %d, the full one had %d", n, large)
 	}
 	for k := range r.Tasks() {
-		t.Errorf("%s is still there", k.Key())
+		t.Errorf("%s: not removed", k.Key())
 	}
 }

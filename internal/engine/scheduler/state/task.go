@@ -10,54 +10,54 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// Task is one task: what Dask calls TaskState. The State owns it; others read it, until the next Apply.
+// Task is a task: TaskState in Dask. The State owns it; others may read it until the next Apply.
 type Task struct {
 	key     taskid.Key
-	spec    string  // the bytes of Node.Spec, as a string because that is shorter
-	shared  *[]byte // the first part of the spec, if others have the same
+	spec    string  // bytes of Node.Spec; a string header is smaller
+	shared  *[]byte // first part of the spec, if shared
 	group   *Group
 	pool    *pool  // of the workers that have its functions
-	notes   *notes // what the user said about it; nil for nothing
+	notes   *notes // annotations; nil for none
 	kind    *ResultType
 	failure *Failure
 	prio    Priority
 
-	// Every edge is on both sides and knows its place on the other, so that it goes in O(1).
+	// Every edge is stored at both ends with its index at the other, so that it can be removed in O(1).
 	deps, dependents []edge
 	holders          []holder
 	wants            []want
-	wide             *bitset   // the holders by id, when they are many
-	holders1         [1]holder // the usual case needs no further allocation
+	wide             *bitset   // holders by ID, if they are many
+	holders1         [1]holder // avoids an allocation in the common case
 	wants1           [1]want
 
-	worker     *Worker // where it is processed
+	worker     *Worker // that processes it
 	prev, next *Task   // in a list of its worker, or of those without a worker
 	steal      *stealing
 	runID      int64
 	nbytes     int64
-	since      int64 // when it became without a worker, in nanoseconds
+	since      int64 // time at which it was stranded, in nanoseconds
 
 	waitingOn int32 // dependencies that are not in memory, while the task waits
 	waiters   int32 // dependents in play: waiting, queued, without a worker or processing
-	place     int32 // in the queue; -1 when not there
+	place     int32 // in the queue; -1 for none
 	sent      int32 // place of its ComputeTask among the actions of the event that sent it, +1
 	turn      int32 // place of its latest recommendation on the stack
 	retries   int32
-	failures  uint16 // workers that died while they processed it (suspicious)
-	mark      uint64 // of the last walk that came by
+	failures  uint16 // workers lost while they processed it (suspicious)
+	mark      uint64 // of the last traversal that visited it
 	estimate  float32
 
 	state   TaskState
-	target  target // what is recommended for it, none mostly
+	target  target // current recommendation
 	list    uint8  // which list of its worker it is in
 	actor   bool
-	orphan  bool // one of its dependencies is forgotten: it can never run again
+	orphan  bool // a dependency is forgotten: the task can never run again
 	seceded bool // long-running
-	refused bool // its worker would not give it back
-	other   bool // it is counted by estimate, see count
-	// producer brings data into the cluster, whatever its group looks like.
+	refused bool // its worker did not give it up
+	other   bool // counted by estimate, see count
+	// producer marks a task that produces data, whatever its group looks like.
 	producer bool
-	watched  bool // the server is told of its changes, see Watch
+	watched  bool // changes of state are reported, see Watch
 }
 
 // edge is one end of a dependency.
@@ -72,23 +72,23 @@ type holder struct {
 	place int32
 }
 
-// want is a client that wants a task: place is the index in the client's list.
+// want is a client that holds a task: place is the index in the client's list.
 type want struct {
 	c     *Client
 	place int32
 }
 
-// Priority orders tasks: the lowest goes first, field by field. It is Dask's tuple.
+// Priority orders tasks: the lowest goes first, field by field, like Dask's tuple.
 type Priority struct {
 	// User is the negated priority of the user.
 	User float64
-	// Generation grows with each graph that is submitted.
+	// Generation increases with each submitted graph.
 	Generation float64
-	// Order is the place in the graph.
+	// Order is the position in the graph.
 	Order int64
 }
 
-// Compare is negative if p goes before q.
+// Compare returns a negative number if p goes before q.
 func (p Priority) Compare(q Priority) int {
 	if p.User != q.User {
 		return cmp.Compare(p.User, q.User)
@@ -101,57 +101,57 @@ func (p Priority) Compare(q Priority) int {
 
 // ResultType is the type of results, shared by all tasks that have it.
 type ResultType struct {
-	// Name for people, Pickle the pickled class.
+	// Name is the name of the class, Pickle the pickled class.
 	Name   string
 	Pickle []byte
 }
 
-// Key of the task.
+// Key returns the key of the task.
 func (t *Task) Key() taskid.Key { return t.key }
 
-// Spec is the call as the client sent it; empty for data that came from outside.
+// Spec returns the call as the client sent it; empty for scattered data.
 func (t *Task) Spec() []byte { return unsafe.Slice(unsafe.StringData(t.spec), len(t.spec)) }
 
-// State of the task.
+// State returns the state of the task.
 func (t *Task) State() TaskState { return t.state }
 
-// Priority of the task.
+// Priority returns the priority of the task.
 func (t *Task) Priority() Priority { return t.prio }
 
-// RunID is the number of the latest run; 0 before the first.
+// RunID returns the number of the latest run; 0 before the first.
 func (t *Task) RunID() int64 { return t.runID }
 
-// NBytes is the size of the result; -1 when unknown.
+// NBytes returns the size of the result; -1 if unknown.
 func (t *Task) NBytes() int64 { return t.nbytes }
 
-// Actor tells that the result is an actor.
+// Actor reports whether the result is an actor.
 func (t *Task) Actor() bool { return t.actor }
 
-// LongRunning tells that the task is processing and has left the pool of threads.
+// LongRunning reports whether the task is processing and has left the thread pool.
 func (t *Task) LongRunning() bool { return t.seceded }
 
-// Group of the task.
+// Group returns the group of the task.
 func (t *Task) Group() *Group { return t.group }
 
-// Prefix of the task's group.
+// Prefix returns the prefix of the task's group.
 func (t *Task) Prefix() *Prefix { return t.group.prefix }
 
-// Type of the result; nil when unknown.
+// Type returns the type of the result; nil if unknown.
 func (t *Task) Type() *ResultType { return t.kind }
 
-// Failure is why the task is erred; nil otherwise.
+// Failure returns the failure of an erred task; nil otherwise.
 func (t *Task) Failure() *Failure { return t.failure }
 
-// Retries that are left.
+// Retries returns the number of retries that are left.
 func (t *Task) Retries() int { return int(t.retries) }
 
-// Suspicious is how many workers died while they processed the task.
+// Suspicious returns the number of workers that were lost while they processed the task.
 func (t *Task) Suspicious() int { return int(t.failures) }
 
-// ProcessingOn is the worker that processes the task; nil when none does.
+// ProcessingOn returns the worker that processes the task; nil for none.
 func (t *Task) ProcessingOn() *Worker { return t.worker }
 
-// Annotations of the task; nil when there are none.
+// Annotations returns the annotations of the task; nil for none.
 func (t *Task) Annotations() *Annotations {
 	if t.notes == nil {
 		return nil
@@ -159,7 +159,7 @@ func (t *Task) Annotations() *Annotations {
 	return &t.notes.Annotations
 }
 
-// Shared is the first part of the task's spec, which other tasks have as well; nil when the spec is whole.
+// Shared returns the first part of the task's spec, which other tasks share; nil if the spec is whole.
 func (t *Task) Shared() []byte {
 	if t.shared == nil {
 		return nil
@@ -167,31 +167,31 @@ func (t *Task) Shared() []byte {
 	return *t.shared
 }
 
-// Needs is what the task's worker must be able to.
+// Needs returns the kinds of tasks that the task's worker must support.
 func (t *Task) Needs() Can { return t.pool.can }
 
-// Registry is the hash of functions that the task's worker must have.
+// Registry returns the hash of functions that the task's worker must have.
 func (t *Task) Registry() string { return t.pool.registry }
 
-// NumDeps is the number of dependencies, and Dep the i-th.
+// NumDeps returns the number of dependencies.
 func (t *Task) NumDeps() int { return len(t.deps) }
 
-// Dep is the i-th dependency.
+// Dep returns the i-th dependency.
 func (t *Task) Dep(i int) *Task { return t.deps[i].t }
 
-// NumDependents is the number of tasks that depend on this one, and Dependent the i-th.
+// NumDependents returns the number of tasks that depend on this one.
 func (t *Task) NumDependents() int { return len(t.dependents) }
 
-// Dependent is the i-th task that depends on this one.
+// Dependent returns the i-th task that depends on this one.
 func (t *Task) Dependent(i int) *Task { return t.dependents[i].t }
 
-// NumHolders is the number of workers that hold the result, and Holder the i-th.
+// NumHolders returns the number of workers that hold the result.
 func (t *Task) NumHolders() int { return len(t.holders) }
 
-// Holder is the i-th worker that holds the result.
+// Holder returns the i-th worker that holds the result.
 func (t *Task) Holder(i int) *Worker { return t.holders[i].w }
 
-// WaitingOn are the dependencies that the task, in state Waiting, waits for.
+// WaitingOn returns the dependencies that the task, in state Waiting, waits for.
 func (t *Task) WaitingOn() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
 		if t.state != Waiting {
@@ -205,7 +205,7 @@ func (t *Task) WaitingOn() iter.Seq[*Task] {
 	}
 }
 
-// WhoWants are the clients that want the result.
+// WhoWants returns the clients with a future of the result.
 func (t *Task) WhoWants() iter.Seq[*Client] {
 	return func(yield func(*Client) bool) {
 		for _, w := range t.wants {
@@ -219,55 +219,55 @@ func (t *Task) WhoWants() iter.Seq[*Client] {
 // NumWaiters returns the number of dependents that need the task's result before they can run.
 func (t *Task) NumWaiters() int { return int(t.waiters) }
 
-// needed tells whether somebody is interested in the result.
+// needed reports whether the result is needed by a client or a dependent.
 func (t *Task) needed() bool { return t.waiters > 0 || len(t.wants) > 0 }
 
-// inPlay are the states in which a task needs its dependencies.
+// inPlay reports whether a task in this state needs its dependencies.
 func (s TaskState) inPlay() bool {
 	return s == Waiting || s == Queued || s == NoWorkerState || s == Processing
 }
 
-// FailureKind says who found a failure.
+// FailureKind is the kind of a failure.
 type FailureKind uint8
 
 const (
-	// TaskFailed: the task itself, on its worker. Exception and Traceback are what the worker sent.
+	// TaskFailed means that the task failed on its worker. Exception and Traceback are those of the worker.
 	TaskFailed FailureKind = iota
-	// KilledWorker: too many workers died while they processed the task. (distributed.scheduler.KilledWorker)
+	// KilledWorker means that too many workers were lost while they processed the task
+	// (distributed.scheduler.KilledWorker).
 	KilledWorker
-	// NoValidWorker: no worker met the task's restrictions in time. (NoValidWorkerError)
+	// NoValidWorker means that no worker met the task's restrictions in time (NoValidWorkerError).
 	NoValidWorker
-	// NoWorkers: there was no running worker for too long. (NoWorkerError)
+	// NoWorkers means that there was no running worker for too long (NoWorkerError).
 	NoWorkers
-	// ActorLost: the worker that held the actor died. (RuntimeError)
+	// ActorLost means that the worker that held the actor was lost (RuntimeError).
 	ActorLost
-	// TooLarge: the inputs do not fit into the worker's memory. (MemoryError)
+	// TooLarge means that the inputs do not fit into the worker's memory (MemoryError).
 	TooLarge
-	// BadGraph: the graph that the key came with cannot be run. (ValueError)
+	// BadGraph means that the graph of the key is invalid (ValueError).
 	BadGraph
 )
 
-// Failure is why a task is erred. It is shared by all tasks that failed for the same reason and never changes.
+// Failure is the failure of an erred task. It is shared by all tasks that failed for the same reason and never changes.
 type Failure struct {
-	// Kind says who found it.
+	// Kind is the kind of the failure.
 	Kind FailureKind
-	// Key is the task that is to blame.
+	// Key is the key of the task that caused it.
 	Key taskid.Key
-	// Exception and Traceback are the server's own values of TaskErred, such as *wire.Serialized; nil unless
-	// Kind is TaskFailed.
+	// Exception and Traceback are the values of TaskErred, such as *wire.Serialized; nil unless Kind is TaskFailed.
 	Exception, Traceback any
-	// ExceptionText and TracebackText are for people; ExceptionText is never empty.
+	// ExceptionText and TracebackText are their texts; ExceptionText is never empty.
 	ExceptionText, TracebackText string
 	// Worker is the address of the last worker, if there was one.
 	Worker string
-	// Cause is how that worker ended, for KilledWorker.
+	// Cause is the reason why that worker ended, for KilledWorker.
 	Cause string
 }
 
-// Error is the exception's text.
+// Error returns the text of the exception.
 func (f *Failure) Error() string { return f.ExceptionText }
 
-// killedWorker blames a task for the deaths of workers. reason is how the last of them ended.
+// killedWorker returns the failure of a task whose workers were lost. reason is that of the last of them.
 func killedWorker(t *Task, w *Worker, reason string) *Failure {
 	plural := "s"
 	if t.failures == 1 {
@@ -295,10 +295,10 @@ func tooLarge(t *Task, w *Worker, need int64) *Failure {
 		t.key, need, w.address, w.memoryLimit)}
 }
 
-// expecting tells that a task waits for a worker to say that it holds its data.
+// expecting reports whether a task waits for a worker to announce its data.
 func (t *Task) expecting() bool { return t.state == Waiting && len(t.spec) == 0 }
 
-// dropDep removes the i-th dependency from this side alone.
+// dropDep removes the i-th dependency from this side only.
 func (t *Task) dropDep(i int) {
 	last := len(t.deps) - 1
 	if moved := t.deps[last]; i != last {
@@ -309,7 +309,7 @@ func (t *Task) dropDep(i int) {
 	t.deps = t.deps[:last]
 }
 
-// dropDependent removes the i-th dependent from this side alone.
+// dropDependent removes the i-th dependent from this side only.
 func (t *Task) dropDependent(i int) {
 	last := len(t.dependents) - 1
 	if moved := t.dependents[last]; i != last {

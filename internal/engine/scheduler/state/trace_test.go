@@ -17,12 +17,12 @@ import (
 var updateTraces = flag.Bool("update-traces", false,
 	"write what happens into testdata/*.trace; then read the difference")
 
-// TestTraces replays testdata/*.trace: lines of events, each followed by the actions that must come of it, in order
-// and indented by "> ". testdata/README says how to write them.
+// TestTraces replays testdata/*.trace: lines of events, each followed by the expected actions, in order and indented by
+// "> ". testdata/README describes the format.
 func TestTraces(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.trace")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no traces: %v", err)
+		t.Fatalf("traces: got none, error %v", err)
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".trace"), func(t *testing.T) {
@@ -60,16 +60,16 @@ type tracer struct {
 	made     func(*State)
 }
 
-// replay runs a trace and returns it with the actions as they came.
+// replay runs a trace and returns it with the resulting actions.
 func replay(t *testing.T, text string) string { return replayOn(t, text, func(*State) {}) }
 
-// replayOn calls made with the state when it is new.
+// replayOn calls made with the new state.
 func replayOn(t *testing.T, text string, made func(*State)) string {
 	tr := &tracer{config: Config{Validate: true}, made: made}
 	var b strings.Builder
 	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 		if strings.HasPrefix(line, "> ") || strings.HasPrefix(line, "= ") {
-			continue // they are written anew
+			continue // replaced by the resulting actions
 		}
 		b.WriteString(line + "\n")
 		words := strings.Fields(line)
@@ -146,7 +146,7 @@ func (tr *tracer) line(b *strings.Builder, words []string, line string) error {
 	return nil
 }
 
-// describe is how a task or a worker stands.
+// describe describes the state of a task or a worker.
 func (tr *tracer) describe(name string) string {
 	if w := tr.FindWorker(name); w != nil {
 		return fmt.Sprintf("%s %s processing=%d holds=%d nbytes=%d", name, w.Status(), w.NumProcessing(),
@@ -225,7 +225,7 @@ func (tr *tracer) client(name string) ClientID {
 	return NoClient
 }
 
-// run is the run id that a report carries: that of the task, or the one given.
+// run returns the run ID of a report: that of the task, or the given one.
 func (tr *tracer) run(key string, opt map[string]string) int64 {
 	if r, ok := opt["run"]; ok {
 		n, _ := strconv.ParseInt(r, 10, 64)
@@ -422,7 +422,7 @@ func (tr *tracer) graph(line string) (Event, error) {
 		ev.Graph.Nodes = append(ev.Graph.Nodes, n)
 	}
 	switch want := opt["want"]; want {
-	case "": // what nothing depends on
+	case "": // all without dependents
 		var needed []taskid.Key
 		for _, n := range ev.Graph.Nodes {
 			needed = append(needed, n.Deps...)

@@ -6,9 +6,8 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// recommend asks for a transition of a task when those before it are done. The latest recommendation
-// replaces an earlier one and goes first; but toUnneeded and toProcessing give way to what was said before
-// them, and nothing follows on toForgotten.
+// recommend schedules a transition of a task after the current one. The latest recommendation replaces an earlier one
+// and goes first; but toUnneeded and toProcessing do not replace others, and nothing replaces toForgotten.
 func (s *State) recommend(t *Task, to target) {
 	switch {
 	case t.state == Forgotten, t.target == toForgotten:
@@ -28,7 +27,7 @@ func (s *State) drain() {
 		t := s.stack[last]
 		s.stack[last] = nil
 		s.stack = s.stack[:last]
-		if int(t.turn) != last || t.target == none { // a later one has replaced it
+		if int(t.turn) != last || t.target == none { // replaced by a later one
 			continue
 		}
 		to := t.target
@@ -40,7 +39,7 @@ func (s *State) drain() {
 	}
 }
 
-// setState changes the state and everything that counts states.
+// setState changes the state and all counts by state.
 func (s *State) setState(t *Task, to TaskState) {
 	if s.cfg.Validate {
 		checkMove(s, t, to)
@@ -50,7 +49,7 @@ func (s *State) setState(t *Task, to TaskState) {
 		s.log.add(logged{t.key, s.nowNs, s.events, t.state, to, s.cause})
 	}
 	if t.watched {
-		s.out.moved(t, to)
+		s.out.reportMove(t, to)
 	}
 	s.counts[t.state]--
 	s.counts[to]++
@@ -65,7 +64,7 @@ func (s *State) setState(t *Task, to TaskState) {
 	t.state = to
 }
 
-// wait takes a released task into play: its dependencies are computed as far as they are not there.
+// wait moves a released task into play: missing dependencies are computed.
 func (s *State) wait(t *Task) {
 	if t.orphan || len(t.spec) == 0 {
 		s.recommend(t, toForgotten)
@@ -80,7 +79,7 @@ func (s *State) wait(t *Task) {
 	t.failure = nil
 	s.setState(t, Waiting)
 	t.waitingOn = 0
-	// From the last to the first: the stack then starts with the first.
+	// In reverse order, because the stack is processed from the last.
 	for i := len(t.deps) - 1; i >= 0; i-- {
 		d := t.deps[i].t
 		d.waiters++
@@ -96,7 +95,7 @@ func (s *State) wait(t *Task) {
 	}
 }
 
-// leavePlay tells the dependencies that the task does not need them any more.
+// leavePlay records that the task does not need its dependencies any more.
 func (s *State) leavePlay(t *Task) {
 	for i := range t.deps {
 		d := t.deps[i].t
@@ -108,8 +107,8 @@ func (s *State) leavePlay(t *Task) {
 	t.waitingOn = 0
 }
 
-// withdraw takes a task out of whatever structure its state keeps it in, and out of play. freed tells whether
-// the worker that processed it is to forget it.
+// withdraw removes a task from the data structure of its state, and from play. freed specifies whether the worker that
+// processed it is ordered to release it.
 func (s *State) withdraw(t *Task, freed bool) {
 	switch t.state {
 	case Queued:
@@ -131,7 +130,7 @@ func (s *State) withdraw(t *Task, freed bool) {
 	}
 }
 
-// release takes a task back: what it was doing or holding is given up. If it is needed it starts anew.
+// release releases a task with its run or result. If it is needed it starts again.
 func (s *State) release(t *Task) {
 	switch t.state {
 	case Memory:
@@ -163,7 +162,7 @@ func (s *State) release(t *Task) {
 	}
 }
 
-// releaseMemory gives a result up, or accepts that it is lost: tasks that were to use it go back to waiting.
+// releaseMemory releases a result, or handles its loss: dependents in play wait again.
 func (s *State) releaseMemory(t *Task) {
 	if t.actor && len(t.wants) > 0 {
 		s.fail(t, &Failure{Kind: ActorLost, Key: t.key, ExceptionText: "the worker that held the actor " +
@@ -177,7 +176,7 @@ func (s *State) releaseMemory(t *Task) {
 	s.unready(t)
 }
 
-// unready tells the dependents in play that a task's result is not there any more.
+// unready notifies the dependents in play that a task's result is lost.
 func (s *State) unready(t *Task) {
 	for i := range t.dependents {
 		switch d := t.dependents[i].t; d.state {
@@ -189,7 +188,7 @@ func (s *State) unready(t *Task) {
 	}
 }
 
-// dropActor notes that the workers that hold an actor do so no longer.
+// dropActor updates the counts of the workers that hold an actor.
 func (t *Task) dropActor() {
 	if t.actor {
 		for i := range t.holders {
@@ -198,7 +197,7 @@ func (t *Task) dropActor() {
 	}
 }
 
-// freeErred orders the worker on which a task failed to forget it.
+// freeErred orders the worker on which a task failed to release it.
 func freeErred(s *State, t *Task) {
 	if f := t.failure; f != nil && f.Kind == TaskFailed && f.Key == t.key {
 		if w := s.workers.byAddress[f.Worker]; w != nil {
@@ -207,8 +206,8 @@ func freeErred(s *State, t *Task) {
 	}
 }
 
-// remember is the transition to memory: a result is on its first worker.
-func (s *State) remember(t *Task, w *Worker) {
+// enterMemory is the transition to memory: a result is on its first worker.
+func (s *State) enterMemory(t *Task, w *Worker) {
 	s.withdraw(t, false)
 	t.failure = nil
 	s.ledger.addReplica(t, w)
@@ -224,22 +223,22 @@ func (s *State) remember(t *Task, w *Worker) {
 			}
 		}
 	}
-	if len(ready) > 1 { // the stack starts with the last
+	if len(ready) > 1 { // the stack is processed from the last
 		slices.SortStableFunc(ready, func(a, b *Task) int { return b.prio.Compare(a.prio) })
 	}
 	for _, d := range ready {
 		s.recommend(d, toProcessing)
 	}
-	s.scratch.tasks = emptied(ready)
+	s.scratch.tasks = reuse(ready)
 	s.out.notifyAll(KeyInMemory, t)
-	s.ranOnce(t)
+	s.releaseFireAndForget(t)
 	if !t.needed() && len(t.spec) > 0 {
 		s.recommend(t, toUnneeded)
 	}
 }
 
-// ranOnce ends the interest of FireAndForget.
-func (s *State) ranOnce(t *Task) {
+// releaseFireAndForget releases the task for FireAndForget.
+func (s *State) releaseFireAndForget(t *Task) {
 	if t.dropWant(s.clients.all[FireAndForget]) && !t.needed() {
 		s.recommend(t, toUnneeded)
 	}
@@ -263,13 +262,13 @@ func (s *State) fail(t *Task, f *Failure) {
 		}
 	}
 	s.out.notifyAll(KeyErred, t)
-	s.ranOnce(t)
+	s.releaseFireAndForget(t)
 	if !t.needed() && len(t.dependents) == 0 {
 		s.recommend(t, toUnneeded)
 	}
 }
 
-// forget is the end of a task. Tasks that depend on it and are not done can never run: they go with it.
+// forget removes a task. Dependents that are not done can never run and are removed with it.
 func (s *State) forget(t *Task) {
 	wasMemory := t.state == Memory
 	switch t.state {
@@ -307,13 +306,13 @@ func (s *State) forget(t *Task) {
 	for n := len(t.wants); n > 0; n = len(t.wants) {
 		c := t.wants[n-1].c
 		t.dropWantAt(n - 1)
-		s.out.cancelled(c, []taskid.Key{t.key}, "already forgotten", "")
+		s.out.cancelKeys(c, []taskid.Key{t.key}, "already forgotten", "")
 	}
 	t.dependents, t.deps = t.dependents[:0], t.deps[:0]
 	s.dropTask(t)
 }
 
-// newTask makes a task of which nothing but the key is known, in state released.
+// newTask returns a released task with a key.
 func (s *State) newTask(k taskid.Key, hash uint64, p *pool) *Task {
 	t := s.tasks.blank()
 	t.key, t.pool, t.group = k, p, s.groups.of(k)
@@ -326,7 +325,7 @@ func (s *State) newTask(k taskid.Key, hash uint64, p *pool) *Task {
 	return t
 }
 
-// dropTask takes a forgotten task out of all tables. It is used again after the next event has begun.
+// dropTask removes a forgotten task from all tables. It is reused after the next event has begun.
 func (s *State) dropTask(t *Task) {
 	s.tasks.remove(t)
 	if t.pool.tasks--; t.pool.tasks == 0 {

@@ -9,21 +9,21 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// grapher takes one graph in. Tasks are made first, as if all were well, and those that turn out to be of no use
-// are taken back before anybody has seen them: so a graph costs one look-up per key.
+// grapher adds one graph. Tasks are created first, and unneeded ones are removed before they are visible, so that a
+// graph costs one lookup per key.
 type grapher struct {
 	s     *State
 	ev    *UpdateGraph
 	c     *Client
 	pool  *pool
-	nodes []*Task // by the graph's index; nil where the key was known before
-	fresh []*Task // made for this graph
-	lost  []bool  // by the graph's index: it needs something unknown
+	nodes []*Task // by the graph's index; nil for known keys
+	fresh []*Task // created for this graph
+	lost  []bool  // by the graph's index: has unknown dependencies
 	bad   bool    // whether any is lost
 
-	needs  Can // of the last node that needed something
+	needs  Can // of the last node with needs
 	other  *pool
-	others []*pool // of nodes that need something
+	others []*pool // of nodes with needs
 }
 
 func (ev *UpdateGraph) apply(s *State) {
@@ -34,7 +34,7 @@ func (ev *UpdateGraph) apply(s *State) {
 		return
 	}
 	g := &grapher{s: s, ev: ev, c: c, pool: s.pools.of(ev.Graph.Registry, 0)}
-	// The pool must not go with the first task that is taken back.
+	// The pool must not be removed with the first task.
 	g.pool.tasks++
 	g.run()
 	g.pool.tasks--
@@ -55,7 +55,7 @@ func (g *grapher) run() {
 	}
 	if err != nil {
 		for _, t := range g.fresh {
-			g.takeBack(t)
+			g.undoTask(t)
 		}
 		g.ev.Err = err
 		f := &Failure{Kind: BadGraph, ExceptionText: err.Error()}
@@ -66,11 +66,11 @@ func (g *grapher) run() {
 		return
 	}
 	g.link()
-	g.prioritise()
+	g.prioritize()
 	g.start(wanted)
 }
 
-// makeTasks makes the tasks of all nodes that are not known.
+// makeTasks creates the tasks of all unknown nodes.
 func (g *grapher) makeTasks() error {
 	s, nodes := g.s, g.ev.Graph.Nodes
 	g.nodes = make([]*Task, len(nodes))
@@ -81,17 +81,17 @@ func (g *grapher) makeTasks() error {
 		hash := s.tasks.hash(n.Key)
 		t := s.tasks.find(n.Key, hash)
 		if t != nil {
-			// One that was made a moment ago is there twice. Clients that map over equal inputs write the same call
-			// twice, which is one task; two calls under one key are a mistake.
+			// A task of this graph occurs twice. Clients that map over equal inputs write the same call twice, which is
+			// one task; two calls under one key are an error.
 			if t.turn < 0 && (t.spec != unsafe.String(unsafe.SliceData(n.Spec), len(n.Spec)) || t.shared != n.Shared) {
-				return fmt.Errorf("scheduler: the graph has two nodes with the key %s", n.Key)
+				return fmt.Errorf("scheduler: graph has two nodes with the key %s", n.Key)
 			}
 			continue
 		}
 		t = s.newTask(n.Key, hash, g.poolFor(n.Needs))
-		t.spec = unsafe.String(unsafe.SliceData(n.Spec), len(n.Spec)) // it does not change, see Graph
+		t.spec = unsafe.String(unsafe.SliceData(n.Spec), len(n.Spec)) // immutable, see Graph
 		t.shared, t.producer = n.Shared, n.Producer
-		t.turn = int32(-1 - i) // the node's index until the graph is in
+		t.turn = int32(-1 - i) // the node's index until the graph is added
 		g.nodes[i] = t
 		g.fresh = append(g.fresh, t)
 		if len(n.Spec) == 0 {
@@ -101,7 +101,7 @@ func (g *grapher) makeTasks() error {
 	return nil
 }
 
-// poolFor is the pool of a node: that of the graph's registry, or that of what it needs.
+// poolFor returns the pool of a node: that of the graph's registry, or that of its needs.
 func (g *grapher) poolFor(needs Can) *pool {
 	if needs == 0 {
 		return g.pool
@@ -113,10 +113,10 @@ func (g *grapher) poolFor(needs Can) *pool {
 	return g.other
 }
 
-// node is the index of a fresh task's node.
+// node returns the index of a fresh task's node.
 func (t *Task) node() int { return int(-1 - t.turn) }
 
-// findDeps looks the dependencies of the new tasks up. The other end does not know of them yet.
+// findDeps looks up the dependencies of the new tasks. The reverse edges are added by link.
 func (g *grapher) findDeps() error {
 	s, nodes := g.s, g.ev.Graph.Nodes
 	total := 0
@@ -133,7 +133,7 @@ func (g *grapher) findDeps() error {
 			continue
 		}
 		if cap(t.deps) < need {
-			// Small pieces are cut from slabs; none is so large that one task keeps much alive.
+			// Small pieces are cut from slabs, which are small enough that one task keeps little memory alive.
 			const slabSize = 256
 			if need > slabSize/4 {
 				t.deps = make([]edge, 0, need)
@@ -168,7 +168,7 @@ func (g *grapher) findDeps() error {
 	return nil
 }
 
-// addDep adds a dependency once: those that are there bear the mark.
+// addDep adds a dependency once: those that exist have the mark.
 func (t *Task) addDep(d *Task, mark uint64) {
 	if d.mark != mark {
 		d.mark = mark
@@ -176,8 +176,8 @@ func (t *Task) addDep(d *Task, mark uint64) {
 	}
 }
 
-// explore walks from the wanted keys through the new tasks. It finds cycles and what is lost, orders the tasks
-// if the graph does not, and takes back what is of no use. It returns the wanted tasks that can be computed.
+// explore traverses the new tasks from the requested keys. It finds cycles and lost tasks, orders the tasks if the
+// graph does not, and removes unneeded ones. It returns the requested tasks that can be computed.
 func (g *grapher) explore() ([]*Task, error) {
 	s := g.s
 	wanted := make([]*Task, 0, len(g.ev.Keys))
@@ -185,7 +185,7 @@ func (g *grapher) explore() ([]*Task, error) {
 	nodes := g.ev.Graph.Nodes
 	for i, k := range g.ev.Keys {
 		var t *Task
-		if i < len(nodes) && g.nodes[i] != nil && nodes[i].Key == k { // clients mostly want all, in order
+		if i < len(nodes) && g.nodes[i] != nil && nodes[i].Key == k { // clients mostly request all, in order
 			t = g.nodes[i]
 		} else {
 			t = s.tasks.get(k)
@@ -215,15 +215,15 @@ func (g *grapher) explore() ([]*Task, error) {
 			return nil, err
 		}
 	}
-	s.out.cancelled(g.c, unknown, "lost dependencies",
-		"the graph needs keys that the scheduler does not know: submit it again with all that it needs")
+	s.out.cancelKeys(g.c, unknown, "lost dependencies",
+		"the graph depends on keys that are unknown to the scheduler; submit it again with all dependencies")
 	if w.seen < len(g.fresh) {
 		kept := g.fresh[:0]
 		for _, t := range g.fresh {
 			if w.done(t) {
 				kept = append(kept, t)
 			} else {
-				g.takeBack(t)
+				g.undoTask(t)
 			}
 		}
 		clear(g.fresh[len(kept):])
@@ -235,8 +235,8 @@ func (g *grapher) explore() ([]*Task, error) {
 	return wanted, nil
 }
 
-// takeBack undoes newTask.
-func (g *grapher) takeBack(t *Task) {
+// undoTask undoes newTask.
+func (g *grapher) undoTask(t *Task) {
 	s := g.s
 	s.counts[Released]--
 	t.group.states[Released]--
@@ -251,7 +251,7 @@ func (g *grapher) takeBack(t *Task) {
 	s.tasks.gone = append(s.tasks.gone, t)
 }
 
-// link tells the dependencies of the new tasks about them.
+// link adds the reverse edges of the new tasks' dependencies.
 func (g *grapher) link() {
 	s := g.s
 	for _, t := range g.fresh {
@@ -267,13 +267,13 @@ func (g *grapher) link() {
 	}
 }
 
-// prioritise gives the new tasks their priorities and annotations.
-func (g *grapher) prioritise() {
+// prioritize sets the priorities and annotations of the new tasks.
+func (g *grapher) prioritize() {
 	s, ev := g.s, g.ev
 	var generation float64
 	switch parent := s.tasks.get(ev.SubmittingTask); {
 	case ev.SubmittingTask != "" && parent != nil:
-		generation = parent.prio.User - 0.01 // before all that is there, as Dask has it
+		generation = parent.prio.User - 0.01 // before all others, as in Dask
 	case ev.SubmittingTask != "":
 		generation = s.generation
 	default:
@@ -309,7 +309,7 @@ func (g *grapher) prioritise() {
 	}
 }
 
-// start makes the client want its keys and sets them going.
+// start makes the client hold its keys and starts them.
 func (g *grapher) start(wanted []*Task) {
 	s, ev := g.s, g.ev
 	ev.NewTasks = len(g.fresh)
@@ -340,7 +340,7 @@ func (g *grapher) start(wanted []*Task) {
 	}
 }
 
-// makeActor marks a task that has not run as one that makes an actor.
+// makeActor marks a task that has not run as one that creates an actor.
 func (t *Task) makeActor() {
 	if t.state == Released {
 		t.actor = true

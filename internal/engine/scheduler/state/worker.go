@@ -9,7 +9,7 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// Worker is one worker: what Dask calls WorkerState. The State owns it; others read it, until the next Apply.
+// Worker is a worker: WorkerState in Dask. The State owns it; others may read it until the next Apply.
 type Worker struct {
 	id                  WorkerID
 	address, name, host string
@@ -17,51 +17,51 @@ type Worker struct {
 	threads             int
 	memoryLimit         int64
 	status              WorkerStatus
-	// Data is the server's own: the state does not look at it.
+	// Data belongs to the server; the state does not use it.
 	Data any
 
 	pool     *pool
-	place    int32   // in the pool's heap; -1 when not running
+	place    int32   // in the pool's heap; -1 if not running
 	load     float64 // active tasks per thread
-	assigned uint64  // when it got its last task, as a count: equals take turns
+	assigned uint64  // sequence number of its last task: equals take turns
 
-	lists      [numLists]list // what it processes: by the cost to steal it
+	lists      [numLists]list // tasks that it processes, by the cost of stealing
 	processing int
 	seceded    int
-	counts     []prefixCount // what it processes, without long-running, by prefix
-	others     int           // what else it processes, see count
-	othersTime float64       // what it takes, in seconds
+	counts     []prefixCount // tasks that it processes, without long-running ones, by prefix
+	others     int           // other tasks that it processes, see count
+	othersTime float64       // their estimated time in seconds
 	needs      map[*Task]need
-	netBytes   int64 // that it has yet to fetch
+	netBytes   int64 // bytes yet to fetch
 	holds      []held
-	nbytes     int64 // of what it holds
+	nbytes     int64 // of its results
 	actors     int
 
 	resources []Resource
-	used      []float64 // of resources, the same indices
+	used      []float64 // amounts in use, by index of resources
 
 	memory, managed, spilled int64
 
-	freeing   []taskid.Key // keys to be freed, see outbox.go
-	inFlight  int          // tasks that stealing is about to move here, negative: away
+	freeing   []taskid.Key // keys to be freed, see outbox
+	inFlight  int          // tasks that are being stolen for it, negative: from it
 	inFlightS float64      // the same in seconds of occupancy
 	retiring  *request
-	stopped   time.Time // when it last ceased to take tasks
+	stopped   time.Time // when it last stopped accepting tasks
 	removed   bool
 	returning bool                    // see AddWorker
 	token     string                  // see AddWorker
 	former    map[taskid.Key]struct{} // held or run before it was removed and added again, see departed
-	mark      uint64                  // of the last choice that came by
-	local     int64                   // bytes that the choice found here
+	mark      uint64                  // of the last choice that visited it
+	local     int64                   // bytes of dependencies here, of that choice
 }
 
-// prefixCount is how many tasks of a prefix a worker processes.
+// prefixCount is the number of tasks of a prefix that a worker processes.
 type prefixCount struct {
 	p *Prefix
 	n int
 }
 
-// need is a dependency that a worker has yet to fetch, for so many tasks.
+// need is a dependency that a worker has yet to fetch, for a number of tasks.
 type need struct {
 	tasks  int32
 	nbytes int64
@@ -73,37 +73,37 @@ type held struct {
 	place int32
 }
 
-// ID of the worker.
+// ID returns the ID of the worker.
 func (w *Worker) ID() WorkerID { return w.id }
 
-// Address of the worker.
+// Address returns the address of the worker.
 func (w *Worker) Address() string { return w.address }
 
-// Name of the worker.
+// Name returns the name of the worker.
 func (w *Worker) Name() string { return w.name }
 
-// Host of the worker.
+// Host returns the host of the worker.
 func (w *Worker) Host() string { return w.host }
 
-// Registry is the hash of the worker's functions.
+// Registry returns the hash of the worker's functions.
 func (w *Worker) Registry() string { return w.registry }
 
-// Threads is how many tasks the worker runs at once.
+// Threads returns the number of tasks that the worker runs at once.
 func (w *Worker) Threads() int { return w.threads }
 
-// MemoryLimit in bytes; 0 is none.
+// MemoryLimit returns the memory limit in bytes; 0 is none.
 func (w *Worker) MemoryLimit() int64 { return w.memoryLimit }
 
-// Status of the worker.
+// Status returns the status of the worker.
 func (w *Worker) Status() WorkerStatus { return w.status }
 
-// Resources that the worker supplies, and how much of the i-th is taken.
+// Resources returns the resources of the worker, and the amount of each that is in use.
 func (w *Worker) Resources() (supplied []Resource, used []float64) { return w.resources, w.used }
 
-// NumProcessing is how many tasks the worker processes, long-running ones included.
+// NumProcessing returns the number of tasks that the worker processes, including long-running ones.
 func (w *Worker) NumProcessing() int { return w.processing }
 
-// Processing are the tasks that the worker processes.
+// Processing returns the tasks that the worker processes.
 func (w *Worker) Processing() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
 		for i := range w.lists {
@@ -116,37 +116,36 @@ func (w *Worker) Processing() iter.Seq[*Task] {
 	}
 }
 
-// NumHeld is how many results the worker holds, and Held the i-th.
+// NumHeld returns the number of results that the worker holds.
 func (w *Worker) NumHeld() int { return len(w.holds) }
 
-// Held is the i-th result that the worker holds.
+// Held returns the i-th result that the worker holds.
 func (w *Worker) Held(i int) *Task { return w.holds[i].t }
 
-// NBytes is the size of all results that the worker holds.
+// NBytes returns the size of all results that the worker holds.
 func (w *Worker) NBytes() int64 { return w.nbytes }
 
-// Actors is how many actors the worker holds or makes.
+// Actors returns the number of actors that the worker holds or creates.
 func (w *Worker) Actors() int { return w.actors }
 
-// Retiring tells that the worker is giving its data away.
+// Retiring reports whether the worker's data is being moved to others.
 func (w *Worker) Retiring() bool { return w.retiring != nil }
 
 func (w *Worker) running() bool { return w.status == StatusRunning && !w.removed }
 
-// active is how many tasks of the worker take a thread.
+// active returns the number of tasks of the worker that occupy a thread.
 func (w *Worker) active() int { return w.processing - w.seceded }
 
-// workerSet is all workers, by id, address and name. Ids of workers that have left are given out again from the next
-// event on.
+// workerSet are all workers, by ID, address and name. IDs of removed workers are reused from the next event on.
 type workerSet struct {
-	all        []*Worker // by id; nil where one has left
+	all        []*Worker // by ID; nil for removed ones
 	free, left []WorkerID
 	byAddress  map[string]*Worker
 	byName     map[string]*Worker
 	n          int
 	running    int
 	threads    int    // of all workers
-	gen        uint64 // changes when a restriction may mean other workers
+	gen        uint64 // incremented when restrictions may match other workers
 
 	added, removed uint64 // since the start
 }
@@ -155,7 +154,7 @@ func newWorkerSet() workerSet {
 	return workerSet{byAddress: map[string]*Worker{}, byName: map[string]*Worker{}}
 }
 
-// get returns the worker with an id, nil if there is none.
+// get returns the worker with an ID, nil if there is none.
 func (ws *workerSet) get(id WorkerID) *Worker {
 	if id < 0 || int(id) >= len(ws.all) {
 		return nil
@@ -163,7 +162,7 @@ func (ws *workerSet) get(id WorkerID) *Worker {
 	return ws.all[id]
 }
 
-// each yields all workers by their ids.
+// each yields all workers by ID.
 func (ws *workerSet) each() iter.Seq[*Worker] {
 	return func(yield func(*Worker) bool) {
 		for _, w := range ws.all {
@@ -174,7 +173,7 @@ func (ws *workerSet) each() iter.Seq[*Worker] {
 	}
 }
 
-// add gives a new worker its id. Its address and name are not taken.
+// add assigns an ID to a new worker. Its address and name must not be in use.
 func (ws *workerSet) add(w *Worker) {
 	if n := len(ws.free); n > 0 {
 		w.id = ws.free[n-1]
@@ -192,7 +191,7 @@ func (ws *workerSet) add(w *Worker) {
 	ws.added++
 }
 
-// remove takes out a worker that is not running.
+// remove removes a worker that is not running.
 func (ws *workerSet) remove(w *Worker) {
 	delete(ws.byAddress, w.address)
 	delete(ws.byName, w.name)
@@ -204,7 +203,7 @@ func (ws *workerSet) remove(w *Worker) {
 	ws.removed++
 }
 
-// reclaim makes the ids of workers that left during the last event free.
+// reclaim frees the IDs of workers that the last event removed.
 func (ws *workerSet) reclaim() {
 	if len(ws.left) > 0 {
 		ws.free = append(ws.free, ws.left...)
@@ -227,7 +226,7 @@ func (ws *workerSet) valid(n *notes) []*Worker {
 	return n.valid
 }
 
-// named tells whether an entry of a worker restriction means the worker: by address, name or host.
+// named reports whether an entry of a worker restriction matches the worker: by address, name or host.
 func (w *Worker) named(entry string) bool {
 	if entry == w.address || entry == w.name || entry == w.host {
 		return true
@@ -236,7 +235,7 @@ func (w *Worker) named(entry string) bool {
 	return ok && entry == bare
 }
 
-// supply is how much of a resource a worker has; -1 when it has none.
+// supply returns the amount of a resource that a worker has; -1 if it has none.
 func (w *Worker) supply(name string) float64 {
 	for _, r := range w.resources {
 		if r.Name == name {
@@ -246,7 +245,7 @@ func (w *Worker) supply(name string) float64 {
 	return -1
 }
 
-// take changes what of the worker's resources is in use.
+// take changes the amounts of the worker's resources in use.
 func (w *Worker) take(n *notes, sign float64) {
 	if n == nil {
 		return
@@ -260,17 +259,17 @@ func (w *Worker) take(n *notes, sign float64) {
 	}
 }
 
-// reload brings the worker's place in its pool up to date.
-func (w *Worker) reload() {
+// updateLoad updates the worker's load and its place in its pool.
+func (w *Worker) updateLoad() {
 	w.load = float64(w.active()) / float64(w.threads)
 	if w.place >= 0 {
 		w.pool.fix(w)
 	}
 }
 
-// fill is how full a worker is: the results that it holds, and what its process has beside them by the last
-// heartbeat. The latter counts from a tenth of its memory limit on, Dask's gap between sender and recipient: less
-// is what any process has, and moving a few bytes does not even that out.
+// fill returns how full a worker is: the results that it holds, and the other memory of its process by the last
+// heartbeat. The latter counts from a tenth of its memory limit on, Dask's gap between sender and recipient: every
+// process has some, which moving results does not balance.
 func (w *Worker) fill() int64 {
 	if other := w.memory - w.managed; w.memoryLimit > 0 && other > w.memoryLimit/10 {
 		return w.nbytes + other

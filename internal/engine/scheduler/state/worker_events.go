@@ -13,11 +13,11 @@ func (ev *AddWorker) apply(s *State) {
 	case ev.Address == "":
 		ev.Err = fmt.Errorf("scheduler: worker %q has no address", ev.Name)
 	case ev.Threads < 1:
-		ev.Err = fmt.Errorf("scheduler: worker %s has %d threads: at least 1 is needed", ev.Address, ev.Threads)
+		ev.Err = fmt.Errorf("scheduler: worker %s has %d threads, want at least 1", ev.Address, ev.Threads)
 	case s.workers.byAddress[ev.Address] != nil:
 		ev.Err = fmt.Errorf("scheduler: worker %s already exists", ev.Address)
 	case ev.Name != "" && s.workers.byName[ev.Name] != nil:
-		ev.Err = fmt.Errorf("scheduler: name taken, %s: worker %s has it", ev.Name, s.workers.byName[ev.Name].address)
+		ev.Err = fmt.Errorf("scheduler: name taken, %s: used by worker %s", ev.Name, s.workers.byName[ev.Name].address)
 	}
 	if ev.Err != nil {
 		return
@@ -45,7 +45,7 @@ func (ev *AddWorker) apply(s *State) {
 	}
 }
 
-// startWorker lets a worker take tasks: first those that have waited for one like it.
+// startWorker lets a worker receive tasks: first those that have waited for one like it.
 func startWorker(s *State, w *Worker) {
 	s.workers.running++
 	w.pool.add(w)
@@ -58,7 +58,7 @@ func startWorker(s *State, w *Worker) {
 	})
 }
 
-// stopWorker keeps tasks from a worker.
+// stopWorker stops assigning tasks to a worker.
 func stopWorker(s *State, w *Worker) {
 	w.stopped = s.now
 	s.workers.running--
@@ -85,7 +85,7 @@ func retryStranded(s *State, which func(*Task) bool) {
 	}
 }
 
-// noteEmpty notes since when tasks of a pool have had no running worker.
+// noteEmpty records since when tasks of a pool have had no running worker.
 func noteEmpty(s *State, p *pool) {
 	if p.numBy(1) > 0 {
 		p.emptySince = -1
@@ -95,9 +95,9 @@ func noteEmpty(s *State, p *pool) {
 		case s.workers.running == 0 || p.tasks == 0:
 		case p.registry != "":
 			s.out.logEvent("no running worker has the functions of registry " + p.registry +
-				": its tasks wait; start workers of the same program as the client")
+				"; start workers of the same program as the client")
 		default:
-			s.out.logEvent("no running worker runs " + p.can.String() + ": such tasks wait; start workers that do")
+			s.out.logEvent("no running worker runs " + p.can.String() + "; start workers that do")
 		}
 	}
 }
@@ -117,7 +117,7 @@ func (ev *WorkerStatusChange) apply(s *State) {
 func setStatus(s *State, w *Worker, to WorkerStatus) {
 	was := w.running()
 	if to == StatusRunning && w.retiring != nil {
-		return // it has not heard yet that it is to leave
+		return // the order to close is in flight
 	}
 	w.status = to
 	switch now := w.running(); {
@@ -144,7 +144,7 @@ func (ev *SetResources) apply(s *State) {
 	}
 }
 
-// removeWorker takes a worker out. What it processed goes back, what only it held is lost.
+// removeWorker removes a worker. Its tasks are released, results that only it held are lost.
 func removeWorker(s *State, w *Worker, ev *RemoveWorker) {
 	if ev.Close {
 		a := s.out.add(CloseWorker)
@@ -166,10 +166,10 @@ func removeWorker(s *State, w *Worker, ev *RemoveWorker) {
 	slices.SortStableFunc(processing, func(a, b *Task) int { return a.prio.Compare(b.prio) })
 	s.away.add(w, processing, s.nowNs)
 	blamed := 0
-	// From the last to the first: the stack then starts with the first.
+	// In reverse order, because the stack is processed from the last.
 	for i := len(processing) - 1; i >= 0; i-- {
 		t := processing[i]
-		// Only what may have been running is suspicious: long-running tasks and the first in line.
+		// Only tasks that may have been running are suspicious: long-running tasks and the first in order.
 		if !ev.Safe && (t.seceded || i < 2*w.threads) {
 			blamed++
 			t.failures = min(t.failures, math.MaxUint16-1) + 1
@@ -206,8 +206,8 @@ func removeWorker(s *State, w *Worker, ev *RemoveWorker) {
 	s.ledger.netBytes -= w.netBytes
 	w.netBytes, w.needs = 0, nil
 	s.pools.drop(w.pool)
-	a := s.out.logEvent(fmt.Sprintf("worker %s removed (%s): %d tasks go elsewhere, %d of them suspicious; "+
-		"%d results are lost and computed again, %d pieces of data are lost for good",
+	a := s.out.logEvent(fmt.Sprintf("worker %s removed (%s): %d tasks rescheduled, %d of them suspicious; "+
+		"%d results lost and recomputed, %d pieces of scattered data lost",
 		w.address, ev.Reason, len(processing), blamed, lost, gone) + awaitedText(ev.Awaited))
 	a.Worker = w.id
 	for v := range s.Workers() {
@@ -244,7 +244,7 @@ func (ev *Heartbeat) apply(s *State) {
 func (ev *Hold) apply(s *State) {
 	s.held = ev.On
 	if !s.held {
-		expectNoMore(s)
+		endExpect(s)
 		retryStranded(s, func(*Task) bool { return true })
 	}
 }
@@ -279,7 +279,7 @@ func timeouts(s *State) {
 	}
 	for _, t := range late {
 		switch {
-		case t.state != NoWorkerState && t.state != Queued: // it went with another one
+		case t.state != NoWorkerState && t.state != Queued: // failed together with another one
 		case s.workers.running == 0:
 			s.fail(t, noWorkers(t, s.cfg.NoWorkersTimeout))
 		default:

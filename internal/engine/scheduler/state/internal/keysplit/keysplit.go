@@ -7,8 +7,8 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// Group returns the name of a key's group, as Dask's key_split_group finds it: the first part of a tuple, and
-// for a text the prefix. It borrows from the key.
+// Group returns the name of a key's group, like Dask's key_split_group: the first part of a tuple, and the prefix of a
+// string. It borrows from the key.
 func Group(k taskid.Key) string {
 	text, tuple := keyText(string(k))
 	switch {
@@ -23,7 +23,7 @@ func Group(k taskid.Key) string {
 	return Prefix(text)
 }
 
-// keyText is the text of a key, or that of the first part of a tuple, from its msgpack.
+// keyText returns the text of a key, or that of the first part of a tuple, from its msgpack.
 func keyText(k string) (text string, tuple bool) {
 	if k != "" && k[0] >= 0x91 && k[0] <= 0x9f {
 		k, tuple = k[1:], true
@@ -38,14 +38,14 @@ func keyText(k string) (text string, tuple bool) {
 		n, head = int(k[1]), 2
 	case k[0] == 0xda && len(k) > 2:
 		n, head = int(k[1])<<8|int(k[2]), 3
-	default: // numbers, and what is longer than 64 KiB
+	default: // numbers, and strings longer than 64 KiB
 		return "", tuple
 	}
 	return k[head:min(head+n, len(k))], tuple
 }
 
-// Prefix returns the function's name within a key, as Dask's key_split finds it: the words before the first
-// that is a number or a hash.
+// Prefix returns the function's name within a key, like Dask's key_split: the words before the first that is a number
+// or a hash.
 func Prefix(text string) string {
 	if text == "" {
 		return "Other"
@@ -71,7 +71,7 @@ func Prefix(text string) string {
 		end += 1 + len(word)
 	}
 	name := text[:end]
-	if len(first) != start { // something was cut off
+	if len(first) != start { // trimmed
 		name = first + text[start:end]
 	}
 	switch {

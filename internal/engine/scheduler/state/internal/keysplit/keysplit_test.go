@@ -7,7 +7,7 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// What Dask's key_split and key_split_group say.
+// The results of Dask's key_split and key_split_group.
 func TestKeySplit(t *testing.T) {
 	for _, c := range []struct {
 		key           any
@@ -43,7 +43,7 @@ func TestKeySplit(t *testing.T) {
 			group = "Other"
 		}
 		if prefix := Prefix(group); group != c.group || prefix != c.prefix {
-			t.Errorf("%v: group %q, prefix %q; want %q, %q", c.key, group, prefix, c.group, c.prefix)
+			t.Errorf("%v: got group %q, prefix %q, want %q, %q", c.key, group, prefix, c.group, c.prefix)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func FuzzKeySplit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		g := Group(taskid.Key(s))
 		if len(g) > len(s)+5 {
-			t.Errorf("the group %q of %q is longer than the key", g, s)
+			t.Errorf("group %q of %q: longer than the key", g, s)
 		}
 		Prefix(g)
 	})

@@ -8,7 +8,7 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// updateData takes data in that came from outside.
+// apply registers scattered data.
 func (ev *UpdateData) apply(s *State) {
 	c := s.Client(ev.Client)
 	for i := range ev.Data {
@@ -20,16 +20,16 @@ func (ev *UpdateData) apply(s *State) {
 		if c != nil {
 			t.addWant(c)
 		}
-		told := false
+		reported := false
 		for _, id := range d.Workers {
 			w := s.Worker(id)
 			switch {
 			case w == nil:
 			case t.state == Memory:
 				s.ledger.addReplica(t, w)
-				copied(s, t.key, w)
+				completeCopy(s, t.key, w)
 			default:
-				told = true
+				reported = true
 				if d.NBytes >= 0 {
 					t.nbytes = d.NBytes
 				}
@@ -38,18 +38,18 @@ func (ev *UpdateData) apply(s *State) {
 			}
 		}
 		switch {
-		case len(t.holders) == 0 && len(t.spec) == 0: // its workers have gone meanwhile
+		case len(t.holders) == 0 && len(t.spec) == 0: // its workers were removed meanwhile
 			s.recommend(t, toForgotten)
 		case t.state == Released:
 			s.recommend(t, toWaiting)
-		case !told && c != nil:
+		case !reported && c != nil:
 			s.out.report(c, t)
 		}
 	}
 }
 
-// ScatterTargets chooses workers for n new pieces of data: in turn, each as often as it has threads. They are
-// appended to dst; among the workers given, or all. Nothing is appended if none is running.
+// ScatterTargets chooses workers for n new pieces of data: in turn, each as often as it has threads. They are appended
+// to dst; among the given workers, or all. Nothing is appended if none is running.
 func (s *State) ScatterTargets(dst []WorkerID, n int, among []WorkerID) []WorkerID {
 	var pool []*Worker
 	for w := range s.Workers() {
@@ -78,9 +78,9 @@ func (s *State) ScatterTargets(dst []WorkerID, n int, among []WorkerID) []Worker
 	return dst
 }
 
-// expectData makes tasks of data from outside that workers held before the scheduler was started again. Such a task
-// waits for a worker that says that it holds the data (AddKeys.Adopt); it has no dependencies and nothing to be
-// computed by. What has not come when Hold ends is lost.
+// apply creates tasks of scattered data that workers held before the restart of the scheduler. Such a task waits for a
+// worker that announces the data (AddKeys.Adopt); it has no dependencies and no spec. Data that was not announced when
+// Hold ends is lost.
 func (ev *ExpectData) apply(s *State) {
 	c := s.Client(ev.Client)
 	if c == nil {
@@ -107,12 +107,12 @@ func (ev *ExpectData) apply(s *State) {
 			s.recommend(t, toWaiting)
 		}
 	}
-	s.out.cancelled(c, unknown, "lost data",
-		"it was put on workers before the scheduler was started again, and none has come back with it")
+	s.out.cancelKeys(c, unknown, "lost data",
+		"the data was scattered before the restart of the scheduler, and no worker has announced it")
 }
 
-// expectNoMore gives up what no worker has come back with.
-func expectNoMore(s *State) {
+// endExpect drops expected data that no worker has announced.
+func endExpect(s *State) {
 	for _, k := range s.away.expected {
 		if t := s.tasks.get(k); t != nil && t.expecting() {
 			s.recommend(t, toForgotten)
@@ -121,8 +121,8 @@ func expectNoMore(s *State) {
 	s.away.expected = nil
 }
 
-// departed is what the state remembers of a removed worker that may come back: which results it held and which tasks it
-// ran. When it is added again, it may announce those and no others, see mayAdopt.
+// departed is a removed worker that may return: the results that it held and the tasks that it ran. When it is added
+// again, it may announce those and no others, see mayAdopt.
 type departed struct {
 	token   string
 	address string
@@ -130,7 +130,7 @@ type departed struct {
 	keys    []taskid.Key
 }
 
-// awaitedData is data from outside whose last holder has left and may come back with it.
+// awaitedData is scattered data whose last holder was removed and may return.
 type awaitedData struct {
 	token string
 	key   taskid.Key
@@ -138,17 +138,17 @@ type awaitedData struct {
 }
 
 const (
-	// departedTime bounds how long a removed worker is remembered.
+	// departedTime bounds how long a removed worker is kept.
 	departedTime = 10 * time.Minute
-	// maxDepartedKeys bounds how many keys of removed workers are remembered in all: those of the latest.
+	// maxDepartedKeys bounds the total number of keys of removed workers that are kept: those of the latest.
 	maxDepartedKeys = 1 << 20
 )
 
-// awayWorkers is what the state remembers of workers that have left and may come back, and of data that only they hold.
-type awayWorkers struct {
+// departedWorkers are the removed workers that may return, and the data that only they hold.
+type departedWorkers struct {
 	workers  []departed // in the order of their removal
 	data     []awaitedData
-	expected []taskid.Key // see ExpectData; some may have come
+	expected []taskid.Key // see ExpectData; some may have been announced
 }
 
 func (ev *ForgetDeparted) apply(s *State) {
@@ -157,8 +157,8 @@ func (ev *ForgetDeparted) apply(s *State) {
 	}
 }
 
-// add remembers a worker that is being removed, with the tasks that it runs.
-func (aw *awayWorkers) add(w *Worker, processing []*Task, now int64) {
+// add keeps a worker that is being removed, with the tasks that it runs.
+func (aw *departedWorkers) add(w *Worker, processing []*Task, now int64) {
 	if w.token == "" {
 		return
 	}
@@ -189,8 +189,8 @@ func (aw *awayWorkers) add(w *Worker, processing []*Task, now int64) {
 	}
 }
 
-// restore finds what a worker that is being added held and ran before it was removed.
-func (aw *awayWorkers) restore(w *Worker, now int64) {
+// restore finds the results and tasks that a worker had before it was removed.
+func (aw *departedWorkers) restore(w *Worker, now int64) {
 	if w.token == "" {
 		return
 	}
@@ -205,17 +205,17 @@ func (aw *awayWorkers) restore(w *Worker, now int64) {
 		}
 	}
 	for i := range aw.data {
-		if a := &aw.data[i]; a.token == w.token { // its announcement is still to come
+		if a := &aw.data[i]; a.token == w.token { // not announced yet
 			a.until = max(a.until, now+int64(announceTime))
 		}
 	}
 }
 
-// announceTime is how long a worker that has come back is given to announce what it holds.
+// announceTime is how long a worker that has returned may take to announce its results.
 const announceTime = 5 * time.Second
 
-// awaitReturn keeps data from outside whose last holder has left: it is taken from that worker when it comes back,
-// and lost when the time is over.
+// awaitReturn keeps scattered data whose last holder was removed: it is accepted from that worker when it returns, and
+// lost after the wait.
 func awaitReturn(s *State, t *Task, w *Worker, wait time.Duration) {
 	s.ledger.dropReplica(t, w)
 	s.setState(t, Waiting)
