@@ -31,7 +31,7 @@ func TestLocalIsClosed(t *testing.T) {
 				t.Fatal(err)
 			}
 			f := look.Submit(ctx, cl, client.Val(2), gpu)
-			for !strings.Contains(f.String(), "pending: the tasks want resource GPU=1") {
+			for !strings.Contains(f.String(), "pending: the tasks require resource GPU=1") {
 				select {
 				case <-ctx.Done():
 					t.Fatalf("the future is %v, want the reason", f)

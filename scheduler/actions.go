@@ -7,7 +7,7 @@ import (
 	"go.millstream.dev/scheduler/internal/peers"
 )
 
-// apply puts an event to the state and says what comes of it. Only the loop calls it.
+// apply applies an event to the state and carries out the resulting actions. Only the loop calls it.
 func (s *Scheduler) apply(ev state.Event) {
 	outer := s.loop.SetCritical(true) // a panic now ends the scheduler
 	s.state.Apply(s.loop.Now(), ev, &s.actions)
@@ -43,32 +43,33 @@ func (s *Scheduler) act(a *state.Action) {
 // updateGraph submits a graph. It runs in the loop.
 func (s *Scheduler) updateGraph(c *peers.Client, g *graphs.Graph) {
 	if g.Err != nil {
-		s.badGraph(c, g.Event.Keys, g.Err)
+		s.rejectGraph(c, g.Event.Keys, g.Err)
 		return
 	}
 	s.computations.Note(s.loop.Now(), s.state.Idle(), g.Code)
 	s.journal.Graph(c.Name, g.Raw, g.Expr)
-	s.relax(&g.Tasks)
+	s.allowBuilds(&g.Tasks)
 	g.Event.Client, g.Event.Graph = c.ID, &g.Tasks
 	s.apply(&g.Event)
 	s.collectors.Submitted(g.Event.Keys)
 	g.Recycle()
 	s.tasksKnown.Fire()
 	if g.Event.Err != nil {
-		s.log.Warn("a graph cannot be run", "client", c.Name, "error", g.Event.Err)
+		s.log.Warn("graph rejected", "client", c.Name, "error", g.Event.Err)
 	}
 }
 
-// relax lets workers of any build run a graph where the configuration says so. The journal keeps what the client wants.
-func (s *Scheduler) relax(g *state.Graph) {
+// allowBuilds lets workers of any build run a graph if Config.AnyBuild is set. The journal keeps the registry of the
+// client.
+func (s *Scheduler) allowBuilds(g *state.Graph) {
 	if s.cfg.AnyBuild {
 		g.Registry, _ = task.SplitHash(g.Registry)
 	}
 }
 
-// badGraph tells a client that what it wants cannot be computed.
-func (s *Scheduler) badGraph(c *peers.Client, keys []task.Key, why error) {
-	s.log.Warn("a graph cannot be run", "client", c.Name, "error", why)
+// rejectGraph reports to a client that its keys cannot be computed.
+func (s *Scheduler) rejectGraph(c *peers.Client, keys []task.Key, why error) {
+	s.log.Warn("graph rejected", "client", c.Name, "error", why)
 	if c.Stream == nil || c.Stream.Gone {
 		return
 	}
@@ -78,8 +79,8 @@ func (s *Scheduler) badGraph(c *peers.Client, keys []task.Key, why error) {
 	}
 }
 
-// taskMoved notifies those who follow a task of its new state. It runs in the loop, while actions are being carried
-// out.
+// taskMoved notifies shuffles, feeds and collectors of the new state of a task. It runs in the loop, while actions are
+// carried out.
 func (s *Scheduler) taskMoved(a *state.Action) {
 	s.shuffles.Moved(a)
 	s.feeds.Moved(a)

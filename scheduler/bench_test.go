@@ -23,8 +23,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// childVariable makes the test binary a scheduler of its own, so that its CPU can be told
-// from that of its peers. Its value is the directory of the journal, or "-" for none.
+// childVariable makes the test binary a separate scheduler, so that its CPU time can be measured without that of its
+// peers. Its value is the directory of the journal, or "-" for none.
 const childVariable = "MILLSTREAM_TEST_SCHEDULER"
 
 // childScheduler runs until its input ends.
@@ -81,7 +81,7 @@ func startChild(b testing.TB, journal string) *child {
 	return c
 }
 
-// cpu is what the child has used, in seconds.
+// cpu returns the CPU time of the child in seconds.
 func (c *child) cpu(b testing.TB) float64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
@@ -94,7 +94,7 @@ func (c *child) cpu(b testing.TB) float64 {
 	return (user + system) / 100
 }
 
-// memory is the child's largest resident set in bytes.
+// memory returns the child's largest resident set in bytes.
 func (c *child) memory(b testing.TB) float64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
@@ -110,7 +110,7 @@ func (c *child) memory(b testing.TB) float64 {
 	return 0
 }
 
-// zeroWorker answers every task at once.
+// zeroWorker finishes every task immediately.
 func zeroWorker(b testing.TB, addr string, n int) {
 	b.Helper()
 	c, err := comm.Default.Dial(b.Context(), addr, comm.DialConfig{})
@@ -224,13 +224,13 @@ func benchScheduler(b *testing.B, journal string) {
 	b.ReportMetric(float64(b.N)/time.Since(began).Seconds(), "tasks/s")
 }
 
-// The scheduler alone: tasks from a client over tcp, done at once by workers over tcp.
+// The scheduler only: tasks from a client over TCP, finished immediately by workers over TCP.
 func BenchmarkSchedulerAlone(b *testing.B) { benchScheduler(b, "-") }
 
 // The same with a journal.
 func BenchmarkSchedulerJournal(b *testing.B) { benchScheduler(b, b.TempDir()) }
 
-// startProfile writes the child's CPU profile where MILLSTREAM_TEST_PROFILE says.
+// startProfile writes the child's CPU profile to the file MILLSTREAM_TEST_PROFILE.
 func startProfile() (stop func()) {
 	name := os.Getenv("MILLSTREAM_TEST_PROFILE")
 	if name == "" {

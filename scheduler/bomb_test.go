@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// bomb is a pickle whose buffer becomes so many zeros.
+// bomb returns a pickle whose buffer decompresses to size zeros.
 func bomb(t testing.TB, size int) *wire.Pickled {
 	t.Helper()
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
@@ -24,7 +24,7 @@ func bomb(t testing.TB, size int) *wire.Pickled {
 		Compression: []string{"zstd"}}
 }
 
-// Compressed values that pass through are not opened, in requests and in the loop.
+// Compressed values that are forwarded are not decompressed, in requests and in the loop.
 func TestDecompressionBombs(t *testing.T) {
 	leak.Check(t)
 	s, _, honest := hostile(t)
@@ -39,12 +39,12 @@ func TestDecompressionBombs(t *testing.T) {
 	c.send(msgpack.MapOf("op", "log-event", "topic", "bomb", "msg", b))
 	v, _ := answerOn(t, callOn(t, s, "variable_get", "name", "bomb")).(msgpack.Map).Get("value")
 	if got, ok := v.(*wire.Pickled); !ok || got.Buffers[0].Len() != b.Buffers[0].Len() {
-		t.Errorf("the variable is %T, want the pickle as it came", v)
+		t.Errorf("variable: got %T, want the unchanged pickle", v)
 	}
 	honest()
 	runtime.ReadMemStats(&after)
 	if got := after.TotalAlloc - before.TotalAlloc; got > size/2 {
-		t.Errorf("%d bytes were allocated, want less than %d", got, size/2)
+		t.Errorf("allocated bytes: got %d, want at most %d", got, size/2)
 	}
 	honest()
 }

@@ -8,8 +8,8 @@ import (
 	"go.millstream.dev/internal/testkit/leak"
 )
 
-// What primitives count for is given back with them: changes that are made again and again do not use up
-// Config.PrimitiveBytes, also after the journal was read.
+// The bytes of primitives are released with them: repeated changes do not use up Config.PrimitiveBytes, also after the
+// journal was read.
 func TestPrimitiveBytesAreGivenBack(t *testing.T) {
 	leak.Check(t)
 	dir, value := t.TempDir(), strings.Repeat("x", 1000)
@@ -36,25 +36,25 @@ func TestPrimitiveBytesAreGivenBack(t *testing.T) {
 	change(0)
 	first := counted(s)
 	if first < 2000 {
-		t.Errorf("metadata and a plugin of 1000 bytes each count for %d bytes", first)
+		t.Errorf("bytes of metadata and a plugin of 1000 bytes each: got %d, want at least 2000", first)
 	}
 	for i := range 20 {
 		change(i + 1)
 	}
 	if got := counted(s); got != first {
-		t.Errorf("the same changes made 20 times more: %d bytes are counted, want %d", got, first)
+		t.Errorf("bytes after 20 equal changes: got %d, want %d", got, first)
 	}
 	c.call("set_metadata", "keys", names("a"), "value", nil) // replaces what is below
 	c.call("set_metadata", "keys", names("a", "b", "c"), "value", value)
 	c.call("set_metadata", "keys", names("a", "plain"), "value", "v0")
 	if got := counted(s); got != first {
-		t.Errorf("metadata replaced and set again: %d bytes are counted, want %d", got, first)
+		t.Errorf("bytes after metadata was replaced and set again: got %d, want %d", got, first)
 	}
 	c.close()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if got := counted(start(t, Config{Journal: dir})); got != first {
-		t.Errorf("after a restart %d bytes are counted, want %d", got, first)
+		t.Errorf("bytes after a restart: got %d, want %d", got, first)
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"go.millstream.dev/scheduler/internal/peers"
 )
 
-// Close is Shutdown without a context. It may be called more than once.
+// Close calls Shutdown without a deadline. It may be called more than once.
 func (s *Scheduler) Close() error { return s.Shutdown(context.Background()) }
 
-// Shutdown ends the scheduler: it asks workers to end, unless a journal lets them wait for the next scheduler, and
-// closes all comms. What cannot be sent before ctx ends, or within two seconds, is dropped.
+// Shutdown stops the scheduler: it asks workers to close, unless a journal lets them wait for the next scheduler, and
+// closes all comms. Messages that cannot be sent before ctx ends, or within two seconds, are dropped.
 func (s *Scheduler) Shutdown(ctx context.Context) error { return s.close(ctx, s.cfg.Journal == "") }
 
 func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
@@ -33,7 +33,7 @@ func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
 	}
 	defer close(s.done)
 	if begun {
-		<-s.opened // an idle timeout may end a scheduler that still starts
+		<-s.opened // an idle timeout may close a scheduler while it starts
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -41,7 +41,7 @@ func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
 		_ = l.Close()
 	}
 	if begun {
-		s.farewell(ctx, workersToo)
+		s.closeStreams(ctx, workersToo)
 	}
 	s.cancel()
 	s.helpers.Close()
@@ -59,8 +59,8 @@ func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
 	return err
 }
 
-// farewell tells all peers that it is over and waits until they have been told.
-func (s *Scheduler) farewell(ctx context.Context, workersToo bool) {
+// closeStreams sends the last messages to all peers and waits until they are written or ctx ends.
+func (s *Scheduler) closeStreams(ctx context.Context, workersToo bool) {
 	streams, err := loop.Ask(ctx, s.loop, func() ([]*peers.Stream, error) {
 		var out []*peers.Stream
 		s.ending = true

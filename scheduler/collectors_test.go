@@ -24,7 +24,7 @@ func scrape(t *testing.T, s *Scheduler) (int, string) {
 	return r.StatusCode, string(b)
 }
 
-// Metrics of the process stand next to those of the scheduler.
+// Metrics of the process are served together with those of the scheduler.
 func TestCollectors(t *testing.T) {
 	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "test_bytes", Help: "Of this test."})
 	g.Set(7)

@@ -15,133 +15,126 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// Config describes a scheduler. Its zero value listens on tcp://:8786 with Dask's
-// defaults and without TLS.
+// Config configures a scheduler. Its zero value listens on tcp://:8786 with the defaults of Dask and without TLS.
 type Config struct {
-	// Listen are the addresses to serve, such as tcp://:8786 or inproc:// (default
-	// tcp://:8786).
+	// Listen are the addresses to serve, such as tcp://:8786 or inproc:// (default tcp://:8786).
 	Listen []string
-	// Contact is the address to advertise to workers and clients (default that of the first
-	// listener; distributed.scheduler.contact-address).
+	// Contact is the address to advertise to workers and clients (default that of the first listener;
+	// distributed.scheduler.contact-address).
 	Contact string
-	// Network makes the comms (default comm.Default).
+	// Network opens the comms (default comm.Default).
 	Network comm.Network
-	// ListenConfig and Dial say how comms are made, TLS included.
+	// ListenConfig and Dial configure the comms, TLS included.
 	ListenConfig comm.ListenConfig
 	Dial         comm.DialConfig
-	// ID names the scheduler (default "Scheduler-" and a random part).
+	// ID identifies the scheduler (default "Scheduler-" and a random part).
 	ID string
-	// Dashboard is where the HTTP server listens, host:port, with /health, /metrics and
-	// /millstream/…; "" for none (--dashboard-address, default :8787). Without a host it is
-	// the loopback interface; 0.0.0.0:8787 is all interfaces.
+	// Dashboard is the address, host:port, on which the HTTP server listens, with /health, /metrics and /millstream/…;
+	// "" for none (--dashboard-address, default :8787). Without a host it is the loopback interface; 0.0.0.0:8787 is
+	// all interfaces.
 	Dashboard string
-	// DashboardHosts are names that the HTTP server answers to in the Host header, in addition
-	// to IP addresses, localhost and the name of the machine (--dashboard-hosts).
+	// DashboardHosts are names that the HTTP server accepts in the Host header, in addition to IP addresses, localhost
+	// and the host name of the machine (--dashboard-hosts).
 	DashboardHosts []string
 	// Collectors are further metrics of the process that /metrics serves, such as those of its GPU memory (default
 	// none).
 	Collectors []prometheus.Collector
 	// Journal is the directory of the journal; "" for none.
 	Journal string
-	// Reattach is how long a scheduler that has read a journal waits for its workers to
-	// come back before it computes again what they may still have (default 5 s, or until
-	// all are there), and how long scattered data is kept whose only worker has lost its
-	// connection; Forget is how long one of our clients that has lost its connection,
-	// or its scheduler, may stay away before its futures are released (default 1 min).
+	// Reattach is how long a scheduler that was started from a journal waits for its workers before it recomputes
+	// results that they may still hold (default 5 s, or until all workers are back), and how long scattered data is
+	// kept after its only worker has lost its connection. Forget is how long a Millstream client that has lost its
+	// connection, or its scheduler, may stay away before its futures are released (default 1 min).
 	Reattach, Forget time.Duration
-	// AllowedFailures is how often a task may be on a worker that dies before it is given
-	// up (default 3, negative: none; distributed.scheduler.allowed-failures).
+	// AllowedFailures is the number of lost workers that may have been running a task before the task fails (default 3,
+	// negative: none; distributed.scheduler.allowed-failures).
 	AllowedFailures int
-	// WorkerTTL is how long a worker may be silent before it is taken to be dead (default
-	// 5 min, negative: for ever; distributed.scheduler.worker-ttl).
+	// WorkerTTL is how long a worker may send no heartbeat before it is removed (default 5 min, negative: no limit;
+	// distributed.scheduler.worker-ttl).
 	WorkerTTL time.Duration
-	// IdleTimeout ends a scheduler that has had nothing to do for so long (default never;
+	// IdleTimeout is how long the scheduler may be idle before it closes (default no limit;
 	// distributed.scheduler.idle-timeout).
 	IdleTimeout time.Duration
-	// NoWorkersTimeout fails tasks that no worker could run for so long (default never;
-	// distributed.scheduler.no-workers-timeout).
+	// NoWorkersTimeout is how long a task may wait for a worker that can run it before the task fails (default no
+	// limit; distributed.scheduler.no-workers-timeout).
 	NoWorkersTimeout time.Duration
-	// UnrunnableAfter is how long tasks may wait that no running worker can take before a warning says so, in the log
-	// and at Millstream clients (default 3 s, negative: never; millstream.scheduler.unrunnable-after). The warning is
-	// repeated after pauses that double.
+	// UnrunnableAfter is how long tasks that no running worker can run may wait before a warning is logged and sent to
+	// Millstream clients (default 3 s, negative: never; millstream.scheduler.unrunnable-after). The warning is repeated
+	// after intervals that double.
 	UnrunnableAfter time.Duration
 	// Closed declares that no workers will join whose program and resources differ from those of the present workers,
-	// as in a cluster of one program: tasks that none of them can run for want of functions, build, Python or resources
-	// fail at once instead of waiting. See Scheduler.Open.
+	// as in a cluster of one program: tasks that none of them can run because of missing functions, build, Python or
+	// resources fail at once instead of waiting. See Scheduler.Open.
 	Closed bool
 	// AnyBuild lets workers run tasks of clients that have the same functions in another build of the program, for
-	// rolling upgrades (default false; millstream.any-build). Results of functions whose code has changed are then
-	// those of whichever build ran them.
+	// rolling upgrades (default false; millstream.any-build). Functions whose code has changed then return the results
+	// of the build that ran them.
 	AnyBuild bool
-	// NoStealing turns work stealing off (distributed.scheduler.work-stealing), and
-	// StealingInterval is the time between two rounds of it (default 1 s, at least 10 ms;
-	// distributed.scheduler.work-stealing-interval).
+	// NoStealing turns work stealing off (distributed.scheduler.work-stealing). StealingInterval is the time between
+	// two rounds of stealing (default 1 s, at least 10 ms; distributed.scheduler.work-stealing-interval).
 	NoStealing       bool
 	StealingInterval time.Duration
-	// Saturation is how many root tasks a worker gets per thread before the rest is queued
-	// (default 1.1, math.Inf(1) for no queue; distributed.scheduler.worker-saturation).
+	// Saturation is the number of root tasks per thread that a worker receives before the rest is queued (default 1.1,
+	// math.Inf(1) for no queue; distributed.scheduler.worker-saturation).
 	Saturation float64
-	// Bandwidth between workers that is assumed at first, in bytes per second (default
-	// 100 MB/s; distributed.scheduler.bandwidth).
+	// Bandwidth is the initial estimate of the bandwidth between workers, in bytes per second (default 100 MB/s;
+	// distributed.scheduler.bandwidth).
 	Bandwidth float64
-	// DataSize is what a result is taken to have whose size nobody knows, in bytes
-	// (default 1 KiB; distributed.scheduler.default-data-size).
+	// DataSize is the assumed size of a result of unknown size, in bytes (default 1 KiB;
+	// distributed.scheduler.default-data-size).
 	DataSize int64
-	// TaskDuration is what a task is taken to last before the first of its kind has run
-	// (default 500 ms; distributed.scheduler.unknown-task-duration), and TaskDurations are
-	// those of known kinds (distributed.scheduler.default-task-durations).
+	// TaskDuration is the assumed duration of a task before the first of its prefix has run (default 500 ms;
+	// distributed.scheduler.unknown-task-duration). TaskDurations are those of known prefixes
+	// (distributed.scheduler.default-task-durations).
 	TaskDuration  time.Duration
 	TaskDurations map[string]time.Duration
-	// LeaseTimeout is how long a lease of a semaphore or lock lives that nobody refreshes,
-	// where its owner has not said (default 30 s; distributed.scheduler.locks.lease-timeout),
-	// and LeaseInterval how often that is looked at (default 10 s;
-	// distributed.scheduler.locks.lease-validation-interval).
+	// LeaseTimeout is how long a lease of a semaphore or lock is valid without a refresh, unless its owner specifies a
+	// timeout (default 30 s; distributed.scheduler.locks.lease-timeout). LeaseInterval is the interval at which leases
+	// are checked (default 10 s; distributed.scheduler.locks.lease-validation-interval).
 	LeaseTimeout, LeaseInterval time.Duration
-	// LogLength is how many events are kept for each topic, and how many transitions of
-	// tasks (default 1000; distributed.admin.low-level-log-length).
+	// LogLength is the number of events that are kept for each topic, and the number of transitions of tasks (default
+	// 1000; distributed.admin.low-level-log-length).
 	LogLength int
-	// EventsDelay is how long the events of a peer that has left are kept (default 1 h;
+	// EventsDelay is how long the events of a disconnected peer are kept (default 1 h;
 	// distributed.scheduler.events-cleanup-delay).
 	EventsDelay time.Duration
-	// TaskStream and Transfers are how many ends of tasks and how many transfers between
-	// workers are kept for the dashboard (default 100,000, as
-	// distributed.scheduler.dashboard.tasks.task-stream-length, and 10,000).
+	// TaskStream and Transfers are the numbers of completed tasks and of transfers between workers that are kept for
+	// the dashboard (default 100,000, as distributed.scheduler.dashboard.tasks.task-stream-length, and 10,000).
 	TaskStream, Transfers int
-	// Python says how graphs of Python clients are opened.
+	// Python configures the Python processes that open graphs of Python clients.
 	Python PythonConfig
-	// Blocked are ops that are refused (distributed.scheduler.blocked-handlers).
+	// Blocked are ops that are rejected (distributed.scheduler.blocked-handlers).
 	Blocked []string
-	// Validate checks all of the state after each event: for tests
-	// (distributed.scheduler.validate).
+	// Validate checks the whole state after each event, for tests (distributed.scheduler.validate).
 	Validate bool
-	// Outgoing is how many bytes may wait for one peer that does not read before it is
-	// dropped (default 1 GiB).
+	// Outgoing is the number of bytes that may wait for one peer that does not read before the peer is disconnected
+	// (default 1 GiB).
 	Outgoing int64
-	// OutgoingTotal is how many bytes may wait for all peers together; above it a peer is dropped for which no less
-	// wait than for others (default 4 GiB; millstream.scheduler.outgoing).
+	// OutgoingTotal is the number of bytes that may wait for all peers together; above it the peer with the most
+	// waiting bytes is disconnected (default 4 GiB; millstream.scheduler.outgoing).
 	OutgoingTotal int64
-	// EventBytes is how many bytes of events are kept for all topics, an eighth of them at most for one (default 64
-	// MiB; millstream.scheduler.events).
+	// EventBytes is the number of bytes of events that are kept for all topics, an eighth of them at most for one topic
+	// (default 64 MiB; millstream.scheduler.events).
 	EventBytes int64
-	// PrimitiveBytes is how many bytes variables, queues, datasets, locks, metadata and plugins may hold together; more
-	// are refused (default 1 GiB; millstream.scheduler.primitives).
+	// PrimitiveBytes is the number of bytes that variables, queues, datasets, locks, metadata and plugins may hold
+	// together; further ones are rejected (default 1 GiB; millstream.scheduler.primitives).
 	PrimitiveBytes int64
-	// Logger gets what Dask's scheduler logs (default slog.Default).
+	// Logger receives the log messages of the scheduler (default slog.Default).
 	Logger *slog.Logger
 
-	// maxRecord is the largest record of the journal: less in tests.
+	// maxRecord is the largest record of the journal in bytes. Tests set it.
 	maxRecord int
-	// flood is how many messages of a client within a second the log tells of: less in tests.
+	// flood is the number of messages per second of one client above which a warning is logged. Tests set it.
 	flood int
-	// releaseStep is how many keys of a client are released at once: less in tests.
+	// releaseStep is the number of keys of a client that are released at once. Tests set it.
 	releaseStep int
 }
 
-// releaseStep is how many keys of a client are released at once.
+// releaseStep is the default of Config.releaseStep.
 const releaseStep = 4096
 
-// FromConfig makes a Config of Dask's settings. Flags, such as those of addresses and of
-// the journal, are the caller's.
+// FromConfig returns a Config with the settings of Dask configuration. The caller sets fields that have flags only,
+// such as addresses and the journal.
 func FromConfig(c *config.Config) (Config, error) {
 	var out Config
 	var errs []error
@@ -156,7 +149,7 @@ func FromConfig(c *config.Config) (Config, error) {
 	const at = "distributed.scheduler."
 	duration(at+"worker-ttl", &out.WorkerTTL)
 	if e, ok := c.Entry(at + "worker-ttl"); ok && e.Value == nil {
-		out.WorkerTTL = -1 // Dask's null: workers may be silent for ever
+		out.WorkerTTL = -1 // null in Dask: no limit
 	}
 	duration(at+"idle-timeout", &out.IdleTimeout)
 	duration(at+"no-workers-timeout", &out.NoWorkersTimeout)
@@ -232,7 +225,7 @@ func FromConfig(c *config.Config) (Config, error) {
 	return out, nil
 }
 
-// withDefaults fills what is not set.
+// withDefaults returns c with defaults in unset fields.
 func (c Config) withDefaults() Config {
 	if len(c.Listen) == 0 {
 		c.Listen = []string{"tcp://:8786"}
@@ -269,31 +262,28 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// PythonConfig says how the scheduler uses Python. It needs one for graphs that are more
-// than calls of functions; the graphs of submit and map do without.
+// PythonConfig configures the Python processes of the scheduler. They open graphs that are more than calls of
+// functions; the graphs of submit and map need no Python.
 type PythonConfig struct {
-	// Interpreter is the program ("": MILLSTREAM_PYTHON, that of VIRTUAL_ENV, or the first
-	// on PATH that imports distributed; --python).
+	// Interpreter is the Python program (default MILLSTREAM_PYTHON, that of VIRTUAL_ENV, or the first on PATH that
+	// imports distributed; --python).
 	Interpreter string
-	// Off runs no Python at all: graphs that need it fail (--no-python).
+	// Off runs no Python at all: graphs that need Python fail (--no-python).
 	Off bool
-	// Processes is how many open graphs at once (default the number of CPUs, at least 2);
-	// each serves one client. While all of them are busy for seconds, there are up to four
-	// times as many.
+	// Processes is the number of processes that open graphs (default the number of CPUs, at least 2). Each serves one
+	// client. While all of them are busy for seconds, up to four times as many are started.
 	Processes int
 	// Idle is how long a process without work is kept (default 1 min).
 	Idle time.Duration
 	// GraphTimeout is how long one graph may take to open (default 10 min; --graph-timeout).
 	GraphTimeout time.Duration
-	// Memory bounds the private memory of a process in bytes (default half of that of the
-	// machine or its cgroup; negative: none; --helper-memory), Disk its private folders
-	// (default 512 MiB; --helper-disk), MaxProcesses the processes and threads in it (default
-	// 256; negative: none).
+	// Memory bounds the private memory of a process in bytes (default half of the memory of the machine or its cgroup;
+	// negative: none; --helper-memory), Disk its private folders (default 512 MiB; --helper-disk), and MaxProcesses the
+	// number of processes and threads in it (default 256; negative: none).
 	Memory, Disk, MaxProcesses int64
-	// Hide are files and folders that the processes must not see, such as keys. The journal
-	// is always hidden.
+	// Hide are files and folders that the processes must not read, such as keys. The journal is always hidden.
 	Hide []string
-	// AllowUnsafe starts the processes even where they would run as root, or where Hide and
-	// the journal cannot be kept from them (--unsafe-python-helpers).
+	// AllowUnsafe starts the processes even if they would run as root, or if Hide and the journal cannot be hidden from
+	// them (--unsafe-python-helpers).
 	AllowUnsafe bool
 }

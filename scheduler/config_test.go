@@ -20,7 +20,7 @@ func load(t *testing.T, values map[string]any) *config.Config {
 	return c
 }
 
-// Dask's keys become fields.
+// Keys of Dask set fields.
 func TestFromConfig(t *testing.T) {
 	c, err := FromConfig(load(t, map[string]any{
 		"distributed.scheduler.worker-ttl":                           "1 minute",
@@ -54,11 +54,11 @@ func TestFromConfig(t *testing.T) {
 		c.LeaseInterval != time.Second ||
 		c.EventsDelay != time.Minute || c.TaskStream != 50 || len(c.Blocked) != 1 || !c.Validate ||
 		c.Contact != "tcp://outside:1" || c.LogLength != 77 {
-		t.Errorf("got %+v", c)
+		t.Errorf("config: got %+v, want the values of the file", c)
 	}
 }
 
-// Nothing set is Dask's defaults, and null means never.
+// Without settings the defaults of Dask apply, and null means no limit.
 func TestConfigDefaults(t *testing.T) {
 	c, err := FromConfig(load(t, nil))
 	if err != nil {
@@ -66,25 +66,25 @@ func TestConfigDefaults(t *testing.T) {
 	}
 	if d := c.withDefaults(); d.WorkerTTL != 5*time.Minute || d.AllowedFailures != 3 || d.Saturation != 1.1 ||
 		d.Listen[0] != "tcp://:8786" || d.NoStealing {
-		t.Errorf("got %+v", d)
+		t.Errorf("config: got %+v, want the defaults", d)
 	}
 	if c, err = FromConfig(load(t, map[string]any{"distributed.scheduler.worker-ttl": nil})); err != nil ||
 		c.WorkerTTL != -1 {
-		t.Errorf("worker-ttl null is %v, %v", c.WorkerTTL, err)
+		t.Errorf("worker-ttl null: got %v, error %v, want -1", c.WorkerTTL, err)
 	}
 }
 
 func TestBadConfig(t *testing.T) {
 	_, err := FromConfig(load(t, map[string]any{"distributed.scheduler.worker-ttl": "soon"}))
 	if err == nil || !strings.Contains(err.Error(), "worker-ttl") {
-		t.Errorf("got %v", err)
+		t.Errorf("bad worker-ttl: got error %v, want one with the key", err)
 	}
 	if _, err := Start(t.Context(), Config{Listen: []string{"smoke://signals"}}); err == nil ||
 		!strings.Contains(err.Error(), "smoke") {
-		t.Errorf("a bad address: %v", err)
+		t.Errorf("bad address: got error %v, want one with the address", err)
 	}
 	if _, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0"},
 		Dashboard: "256.0.0.1:x"}); err == nil {
-		t.Error("a bad dashboard address is taken")
+		t.Error("bad dashboard address: got no error")
 	}
 }

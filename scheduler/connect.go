@@ -33,7 +33,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// connect makes the subsystems and gives each what it needs of the others.
+// connect creates the subsystems and gives each the functions of the others that it needs.
 func (s *Scheduler) connect() {
 	workerList, clientList := peers.NewWorkers(s.state), peers.NewClients(s.state)
 	python := s.cfg.Python
@@ -114,8 +114,8 @@ func (s *Scheduler) connect() {
 		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: workerList, Clients: clientList,
 		Journal: s.journal,
 		Pool:    s.pool, Requests: s.requests, WorkersChanged: &s.workersChanged,
-		RemoveWorker: func(w *peers.Worker, why string, safe, tell bool) { s.workers.Remove(w, why, safe, tell) },
-		Identity:     s.inspect.Worker, Publish: s.topics.Publish, End: s.end,
+		RemoveWorker: func(w *peers.Worker, why string, safe, notify bool) { s.workers.Remove(w, why, safe, notify) },
+		Identity:     s.inspect.Worker, Publish: s.topics.Publish, End: s.terminate,
 	})
 	s.recovery = recovery.New(recovery.Host{
 		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Context: s.ctx, Replayer: replayer{s},
@@ -156,7 +156,7 @@ func (s *Scheduler) connect() {
 	}, workerList)
 }
 
-// describe returns Dask's fields of a future of a task. It runs in the loop.
+// describe returns the fields that Dask has in a future of a task. It runs in the loop.
 func (s *Scheduler) describe(key task.Key) msgpack.Map {
 	t := s.state.Task(key)
 	if t == nil {
@@ -170,35 +170,35 @@ func (s *Scheduler) describe(key task.Key) msgpack.Map {
 	return m
 }
 
-// journalFailed ends the scheduler: it can keep no promise any more.
+// journalFailed closes the scheduler, which cannot record changes any longer.
 func (s *Scheduler) journalFailed(err error) {
-	err = fmt.Errorf("scheduler %s: the journal in %s cannot be written (is the disk full?): %w", s.id, s.cfg.Journal,
+	err = fmt.Errorf("scheduler %s: write journal in %s: %w; check whether the disk is full", s.id, s.cfg.Journal,
 		err)
-	s.log.Error("the journal has failed; the scheduler ends", "error", err)
+	s.log.Error("journal failed; scheduler closes", "error", err)
 	s.setErr(err)
 	go func() { _ = s.Close() }()
 }
 
-// parts are the parts of the scheduler that want keys as clients do, for primitives.
+// parts holds keys for parts of the scheduler, such as primitives, in the way clients do.
 type parts struct{ s *Scheduler }
 
-// Desire makes a part want keys.
+// Desire holds keys for a part.
 func (p parts) Desire(name string, keys ...task.Key) { p.s.clients.Desire(name, keys...) }
 
-// Release takes back Desire.
+// Release undoes Desire.
 func (p parts) Release(name string, keys ...task.Key) { p.s.clients.Release(name, keys...) }
 
-// Forget removes a part with all that it wants.
+// Forget removes a part and releases its keys.
 func (p parts) Forget(name string) {
 	if c := p.s.clients.ByName[name]; c != nil {
 		p.s.clients.Remove(c)
 	}
 }
 
-// Registered reports whether there is a client of a name.
+// Registered reports whether a client of this name is registered.
 func (p parts) Registered(name string) bool { return p.s.clients.ByName[name] != nil }
 
-// replayer does again what the journal tells.
+// replayer applies the records of the journal.
 type replayer struct{ s *Scheduler }
 
 // ReplayGraph submits a graph.
@@ -216,10 +216,10 @@ func (r replayer) ReplayGraph(client string, raw []byte, expr *wire.Serialized) 
 		g.Err = g.Read(expr)
 	}
 	if g.Err != nil {
-		return g.Err // it was fine when it was written
+		return g.Err
 	}
 	c := r.s.clients.Named(client)
-	r.s.relax(&g.Tasks)
+	r.s.allowBuilds(&g.Tasks)
 	g.Event.Client, g.Event.Graph = c.ID, &g.Tasks
 	r.s.apply(&g.Event)
 	g.Recycle()
@@ -234,14 +234,14 @@ func (r replayer) ReplayChange(op string, args msgpack.Map) error {
 	known, err := r.s.prims.Replay(op, args)
 	switch {
 	case !known:
-		return fmt.Errorf("%w: op %q: it was written by a newer release", recovery.ErrRecord, op)
+		return fmt.Errorf("%w: op %q was written by a newer release", recovery.ErrRecord, op)
 	case err != nil:
 		return fmt.Errorf("%w: op %q: %w", recovery.ErrRecord, op, err)
 	}
 	return nil
 }
 
-// ReplayClient registers a client or forgets it.
+// ReplayClient registers a client or removes it.
 func (r replayer) ReplayClient(name string, there bool) {
 	if there {
 		r.s.clients.Named(name)
@@ -250,7 +250,7 @@ func (r replayer) ReplayClient(name string, there bool) {
 	parts(r).Forget(name)
 }
 
-// ReplayDesire makes a client want keys, or not want them any more.
+// ReplayDesire holds keys for a client, or releases them.
 func (r replayer) ReplayDesire(client string, keys []task.Key, release bool) {
 	if release {
 		r.s.clients.Release(client, keys...)
@@ -259,7 +259,7 @@ func (r replayer) ReplayDesire(client string, keys []task.Key, release bool) {
 	r.s.clients.Desire(client, keys...)
 }
 
-// ReplayData declares data from outside that a client wants.
+// ReplayData declares scattered data that a client holds.
 func (r replayer) ReplayData(client string, keys []task.Key) {
 	r.s.apply(&state.ExpectData{Client: r.s.clients.Named(client).ID, Keys: keys})
 }

@@ -14,8 +14,8 @@ import (
 	"go.millstream.dev/scheduler/internal/workers"
 )
 
-// A nanny's report comes before or after the end of the worker's stream, and what it says is one short
-// line of text from any sender. No other worker is named by it, and a token is not shown to anyone.
+// A nanny's report arrives before or after the end of the worker's stream. The cause is one short line of text. The
+// report affects no other worker, and a token is shown to no peer.
 func TestDeathReports(t *testing.T) {
 	leak.Check(t)
 	s := start(t, Config{AllowedFailures: -1})
@@ -29,7 +29,7 @@ func TestDeathReports(t *testing.T) {
 		c.submit([]node{{key: key, spec: "hang"}})
 		w.expectOp("compute-task")
 		if id := fmt.Sprint(c.call("identity")); strings.Contains(id, token) {
-			t.Errorf("identity shows the token: %s", id)
+			t.Errorf("identity: got the token in %s, want it hidden", id)
 		}
 		report := func(token, cause string) { c.call(DeathOp, "token", token, "cause", cause) }
 		report("", "an empty token")
@@ -37,9 +37,9 @@ func TestDeathReports(t *testing.T) {
 		report(token, " \n")
 		if before {
 			report(token, hostile)
-			w.die()
+			w.crash()
 		} else {
-			w.die()
+			w.crash()
 			report(token, hostile)
 		}
 		report(token, "a second report")
@@ -50,7 +50,8 @@ func TestDeathReports(t *testing.T) {
 		_, cause, _ := strings.Cut(text, "at "+w.address+": ")
 		if !strings.HasPrefix(cause, "exit code 3  [31m ää") || len(cause) > workers.MaxCause+8 ||
 			!utf8.ValidString(cause) || !strings.HasSuffix(cause, "…") {
-			t.Errorf("reported before the end %v: got cause %.80q (%d bytes) in %.200q", before, cause, len(cause),
+			t.Errorf("reported before the end %v: got cause %.80q (%d bytes) in %.200q, want one short line", before,
+				cause, len(cause),
 				text)
 		}
 	}
@@ -64,7 +65,7 @@ func TestCleanCause(t *testing.T) {
 	}
 }
 
-// A worker whose nanny never reports is removed all the same, and closing the scheduler does not wait.
+// A worker whose nanny never reports is removed nevertheless, and closing the scheduler does not wait.
 func TestDeathNotReported(t *testing.T) {
 	leak.Check(t)
 	s := start(t, Config{AllowedFailures: -1})
@@ -73,7 +74,7 @@ func TestDeathNotReported(t *testing.T) {
 		msgpack.MapOf("registry", task.Hash(), "death-token", "t"))))
 	c.submit([]node{{key: "x", spec: "hang"}})
 	w.expectOp("compute-task")
-	w.die()
+	w.crash()
 	m := c.expectKey("task-erred", "x")
 	e, _ := m.Get("exception")
 	b, _ := open(e).([]byte)
@@ -82,7 +83,7 @@ func TestDeathNotReported(t *testing.T) {
 	}
 }
 
-// A worker that ends because of its memory blames its tasks; one that leaves on purpose does not.
+// A worker that ends because of its memory counts against its tasks; one that leaves on purpose does not.
 func TestCloseStreamReason(t *testing.T) {
 	leak.Check(t)
 	s := start(t, Config{AllowedFailures: -1})
@@ -91,11 +92,11 @@ func TestCloseStreamReason(t *testing.T) {
 	a := join(t, s, "a")
 	a.expectOp("compute-task")
 	a.send(msgpack.MapOf("op", "close-stream"))
-	a.die()
+	a.crash()
 	b := join(t, s, "b")
 	b.expectOp("compute-task")
 	b.send(msgpack.MapOf("op", "close-stream", "reason", "memory limit of 1 MiB"))
-	b.die()
+	b.crash()
 	m := c.expectKey("task-erred", "x")
 	e, _ := m.Get("exception")
 	raw, _ := open(e).([]byte)
@@ -105,7 +106,7 @@ func TestCloseStreamReason(t *testing.T) {
 	}
 }
 
-// Timeouts that callers choose are answers: the log has no warning of them.
+// Timeouts that callers choose are replies: the log has no warning of them.
 func TestTimeoutsAreQuiet(t *testing.T) {
 	leak.Check(t)
 	var log bytes.Buffer

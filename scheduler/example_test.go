@@ -35,7 +35,7 @@ func ExampleStart() {
 	// Output: the event is set: true
 }
 
-// Dask's settings say how long a silent worker is waited for.
+// The settings of Dask specify how long a worker may send no heartbeat.
 func ExampleFromConfig() {
 	c, err := config.Load(config.Options{Env: []string{"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL=30s"}})
 	if err != nil {

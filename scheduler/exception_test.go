@@ -9,7 +9,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Python gets Dask's own exceptions, made with the arguments that their constructors take.
+// Python receives Dask's exceptions, created with the arguments of their constructors.
 func TestPythonExceptions(t *testing.T) {
 	s := start(t, Config{})
 	key, err := task.KeyOf([]any{"x", int64(1)})
@@ -37,7 +37,7 @@ func TestPythonExceptions(t *testing.T) {
 			}
 			o, _ := tree.(*pickle.Object)
 			if o == nil {
-				t.Errorf("%v: %s", kind, pickle.Repr(tree))
+				t.Errorf("exception of %v: got %s, want an object", kind, pickle.Repr(tree))
 				return
 			}
 			name, _ := o.Func.(pickle.Global)

@@ -14,8 +14,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// facade are the calls of the Python helper in which functions of clients run: what
-// internal/dask/python/millstream/_facade.py shows them of the scheduler.
+// facade returns the calls that the Python helper offers to functions of clients.
+// internal/dask/python/millstream/_facade.py makes them look like the scheduler of Dask.
 func (s *Scheduler) facade() map[string]pyproc.Handler {
 	return map[string]pyproc.Handler{
 		"scheduler-info": func(ctx context.Context, _ *pyproc.Message) (any, [][]byte, error) {
@@ -66,8 +66,8 @@ func (s *Scheduler) facade() map[string]pyproc.Handler {
 	}
 }
 
-// facadePlugin registers a worker or nanny plugin for a scheduler plugin of Dask's. The
-// answers of the workers go back as a message of Dask's protocol.
+// facadePlugin registers a worker or nanny plugin for a Dask scheduler plugin. The replies of the workers are returned
+// as a Dask message.
 func (s *Scheduler) facadePlugin(ctx context.Context, m *pyproc.Message, nanny bool) (any, [][]byte, error) {
 	var in plugins.Args
 	if err := helpers.Args(m, &in); err != nil || len(m.Frames) != 1 {
@@ -90,9 +90,9 @@ func (s *Scheduler) facadePlugin(ctx context.Context, m *pyproc.Message, nanny b
 	return nil, frames, nil
 }
 
-// runFunction is run_function, Client.run_on_scheduler: a function of a client runs in a
-// Python process beside the scheduler, with a facade in the scheduler's place. The process
-// makes the answer, the function's exception included.
+// runFunction serves run_function, Client.run_on_scheduler: a function of a client runs in a Python process of the
+// scheduler, with a facade in place of the scheduler. The process writes the reply, including an exception of the
+// function.
 func (s *Scheduler) runFunction(ctx context.Context, _ *rpc.Request, in struct {
 	Function []byte `rpc:"function"`
 	Args     []byte `rpc:"args,optional"`
@@ -107,8 +107,8 @@ func (s *Scheduler) runFunction(ctx context.Context, _ *rpc.Request, in struct {
 	return helpers.Message(m.Frames)
 }
 
-// registerSchedulerPlugin is register_scheduler_plugin. The helper looks at the plugin: some
-// of Dask's own only bring files or packages, all others are refused.
+// registerSchedulerPlugin serves register_scheduler_plugin. The helper inspects the plugin: some plugins of Dask only
+// distribute files or packages, all others are rejected.
 func (s *Scheduler) registerSchedulerPlugin(ctx context.Context, _ *rpc.Request, in struct {
 	Plugin     []byte `rpc:"plugin"`
 	Name       string `rpc:"name"`

@@ -14,7 +14,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Whatever a registered peer says, the scheduler lives and its state is sound.
+// Whatever a registered peer sends, the scheduler keeps running and its state is valid.
 func FuzzStream(f *testing.F) {
 	seed := func(worker bool, messages ...any) {
 		b, err := msgpack.Append(nil, messages)
@@ -90,7 +90,7 @@ func FuzzStream(f *testing.F) {
 		}
 		_ = c.Close()
 		if err := s.loop.Do(t.Context(), func() {}); err != nil || s.Err() != nil {
-			t.Fatalf("the scheduler has ended: %v, %v", err, s.Err())
+			t.Fatalf("after the messages: got error %v, Err %v, want a running scheduler", err, s.Err())
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 func stack() string { return string(debug.Stack()) }
 
-// handlers sets the handlers of all requests, with Dask's names and parameters.
+// handlers sets the handlers of all requests, with the names and parameters of Dask.
 func (s *Scheduler) handlers() {
 	r := s.server
 	r.Handle("register_nanny", s.registerNanny)
@@ -18,7 +18,7 @@ func (s *Scheduler) handlers() {
 	rpc.Handle(r, "check_idle", s.checkIdleRPC)
 
 	rpc.Handle(r, "amm_handler", s.ammHandler)
-	for op := range notYet {
+	for op := range unsupported {
 		r.Handle(op, notImplemented(op))
 	}
 	rpc.Handle(r, "register_scheduler_plugin", s.registerSchedulerPlugin)
@@ -41,8 +41,8 @@ func (s *Scheduler) handlers() {
 	s.collectors.Register(r)
 }
 
-// waitingOps are requests that may wait for other peers. They hold none of the server's
-// slots, so that the requests that they wait for are served.
+// waitingOps are requests that may wait for other peers. They occupy no slot of the server, so that the requests that
+// they wait for are served.
 var waitingOps = []string{
 	"event_wait", "variable_get", "variable_set", "queue_put", "queue_get", "semaphore_acquire", "multi_lock_acquire",
 	"publish_put", "publish_wait_flush", "shuffle_get", "shuffle_get_or_create", "shuffle_barrier",
@@ -52,9 +52,8 @@ var waitingOps = []string{
 	"register_scheduler_plugin", "feed",
 }
 
-// detachedOps are requests that are finished when their callers hang up: they change the
-// cluster, or take their comm over and read its end themselves. Changes of primitives do not
-// wait and are always made, see Scheduler.change.
+// detachedOps are requests that run to completion when their callers disconnect: they change the cluster, or take over
+// their comm and read its end themselves. Changes of primitives do not wait and are always made, see Scheduler.change.
 var detachedOps = []string{
 	"register-client", "register-worker", "register_nanny", "subscribe_worker_status", "feed",
 	"terminate", "unregister", "heartbeat_worker", "restart", "restart_workers", "retire_workers", "scatter",
@@ -64,10 +63,9 @@ var detachedOps = []string{
 	"register_scheduler_plugin",
 }
 
-// notYet are ops of Dask's scheduler that this one does not have, and what to do instead.
-// A server answers None to an op that it does not know, which a caller takes for an answer;
-// these are refused in words.
-var notYet = map[string]string{
+// unsupported are ops of Dask's scheduler that this one does not have, with the alternative. A server replies None to
+// an unknown op, which a caller takes for a result; these return an error.
+var unsupported = map[string]string{
 	"benchmark_hardware": "the scheduler measures no hardware; run `millstream bench` on the machines",
 	"dump_cluster_state_to_url": "Client.dump_cluster_state is not supported; Client.story, " +
 		"Client.get_task_stream and /json/counts.json have the state of tasks",
@@ -84,8 +82,7 @@ var notYet = map[string]string{
 		"plugins work",
 }
 
-// ammHandler is amm_handler, Client.amm: there is no active memory manager that could run,
-// which is all that can be said of it.
+// ammHandler serves amm_handler, Client.amm. There is no active memory manager: it reports that none is running.
 func (s *Scheduler) ammHandler(_ context.Context, _ *rpc.Request, in struct {
 	Method string `rpc:"method"`
 }) (any, error) {
@@ -96,13 +93,13 @@ func (s *Scheduler) ammHandler(_ context.Context, _ *rpc.Request, in struct {
 		return nil, nil
 	}
 	return nil, &rpc.Exception{Type: "NotImplementedError",
-		Message: "amm_handler: policies of the active memory manager do not run here; replicate, rebalance and " +
+		Message: "amm_handler: active memory manager is not supported; replicate, rebalance and " +
 			"retire_workers move data"}
 }
 
-// notImplemented answers an op that is not there.
+// notImplemented returns a handler that rejects an unsupported op.
 func notImplemented(op string) rpc.Handler {
 	return func(context.Context, *rpc.Request) (any, error) {
-		return nil, &rpc.Exception{Type: "NotImplementedError", Message: op + ": " + notYet[op]}
+		return nil, &rpc.Exception{Type: "NotImplementedError", Message: op + ": " + unsupported[op]}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// A change that a client has asked for is made, as in Dask, also if the client ends right after the request: a lock
-// whose release was lost would stay.
+// A change that a client has requested is made, as in Dask, even if the client disconnects right after the request: a
+// lock whose release is lost would stay held.
 func TestChangesOfCallersThatLeft(t *testing.T) {
 	leak.Check(t)
 	s := start(t, Config{})

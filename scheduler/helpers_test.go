@@ -17,7 +17,7 @@ func unpickle(t testing.TB, b []byte) *wire.Exception {
 	return e
 }
 
-// pickledNone is an expression as a Python client sends it.
+// pickledNone returns an expression in the form of a Python client.
 func pickledNone() *wire.Serialized {
 	h, err := msgpack.Append(nil, msgpack.MapOf("serializer", "pickle", "writeable", []any{}, "num-sub-frames", 1))
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Variables, queues, events, locks and those who wait for locks have a common limit in bytes; what is released is free
-// again.
+// Variables, queues, events, locks and waiters of locks have a common limit in bytes; released bytes can be used again.
 func TestPrimitiveBounds(t *testing.T) {
 	leak.Check(t)
 	s := start(t, Config{PrimitiveBytes: 64 << 10})
@@ -29,10 +28,10 @@ func TestPrimitiveBounds(t *testing.T) {
 	}
 	text := strings.Repeat("x", 40<<10)
 	c.call("variable_set", "name", "v", "client", "c", "key", nil, "data", text)
-	c.fails("above the limit", "variable_set", "name", "w", "client", "c", "key", nil, "data", text)
+	c.fails("exceed the limit", "variable_set", "name", "w", "client", "c", "key", nil, "data", text)
 	c.call("queue_create", "name", "q", "client", "c", "maxsize", 0)
-	c.fails("above the limit", "queue_put", "name", "q", "client", "c", "key", nil, "data", text, "timeout", 1)
-	c.fails("above the limit", "set_metadata", "keys", []any{"m"}, "value", text)
+	c.fails("exceed the limit", "queue_put", "name", "q", "client", "c", "key", nil, "data", text, "timeout", 1)
+	c.fails("exceed the limit", "set_metadata", "keys", []any{"m"}, "value", text)
 	c.call("variable_set", "name", "v", "client", "c", "key", nil, "data", "short")
 	c.call("set_metadata", "keys", []any{"m"}, "value", text)
 	c.call("set_metadata", "keys", []any{"m"}, "value", nil)
@@ -50,15 +49,15 @@ func TestPrimitiveBounds(t *testing.T) {
 		_, _ = waiter.try("multi_lock_acquire", "locks", []any{"l"}, "id", strings.Repeat("w", 40<<10), "timeout", nil,
 			"num_locks", 1)
 	})
-	until(t, "the one that waits is counted", func() bool { return bytes() >= held+40<<10 })
-	c.fails("above the limit", "multi_lock_acquire", "locks", []any{"l"}, "id", strings.Repeat("x", 40<<10), "timeout",
+	until(t, "the waiter is counted", func() bool { return bytes() >= held+40<<10 })
+	c.fails("exceed the limit", "multi_lock_acquire", "locks", []any{"l"}, "id", strings.Repeat("x", 40<<10), "timeout",
 		nil, "num_locks", 1)
 	c.call("multi_lock_release", "id", strings.Repeat("w", 40<<10))
 	c.call("multi_lock_release", "id", "holder")
-	until(t, "all that was counted is free again", func() bool { return bytes() == before })
+	until(t, "all counted bytes are released", func() bool { return bytes() == before })
 }
 
-// Requests that name a client that has not registered make none: it would be kept for ever.
+// Requests with the name of an unregistered client create no client: it would be kept without limit.
 func TestGhostClients(t *testing.T) {
 	leak.Check(t)
 	s := start(t, Config{})
@@ -84,7 +83,7 @@ func TestGhostClients(t *testing.T) {
 	}
 }
 
-// A journal that was cut within a record is taken up with what is left, and the log says how much was cut off.
+// A scheduler starts from a journal that was truncated within a record, and logs the number of truncated bytes.
 func TestTornJournal(t *testing.T) {
 	leak.Check(t)
 	dir := t.TempDir() + "/journal"
@@ -104,9 +103,9 @@ func TestTornJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &sayings{}
+	log := &logText{}
 	again := start(t, Config{Journal: dir, Logger: slog.New(slog.NewTextHandler(log, nil))})
-	if !log.has("level=WARN msg=\"journal ended within a record; the end was cut off\" bytes=") ||
+	if !log.has("level=WARN msg=\"journal ended within a record; truncated\" bytes=") ||
 		log.has(" bytes=0 ") {
 		t.Errorf("the log: got %q, want a warning with the bytes that were cut off", log.buf.String())
 	}

@@ -14,11 +14,11 @@ import (
 	"go.millstream.dev/scheduler/internal/primitives"
 )
 
-// A worker cannot give the result of a task that another one runs: neither by add-keys that asks for adoption, nor by
-// the report of a run that never was.
+// A worker cannot announce the result of a task that another one runs: neither by add-keys with adopt, nor by the
+// report of a run that does not exist.
 func TestForgedResults(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir()} {
-		log := &sayings{}
+		log := &logText{}
 		logger := slog.New(slog.NewTextHandler(log, nil))
 		s, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0"}, Journal: dir, Validate: true,
 			Logger: logger, Reattach: time.Millisecond})
@@ -57,7 +57,7 @@ func TestForgedResults(t *testing.T) {
 	}
 }
 
-// A journal with a record that cannot be replayed keeps the scheduler from starting, with a hint; a repair leaves it
+// A journal with a record that cannot be replayed prevents the start of the scheduler, with a hint; a repair leaves it
 // out.
 func TestPoisonedJournal(t *testing.T) {
 	dir := t.TempDir() + "/journal"
@@ -68,7 +68,7 @@ func TestPoisonedJournal(t *testing.T) {
 	for i := range long {
 		long[i] = "n"
 	}
-	// As an earlier release wrote them.
+	// In the form of an earlier release.
 	for _, keys := range [][]any{long, {"x", nil}} {
 		_ = s.loop.Do(t.Context(), func() { s.journal.Note("set_metadata", msgpack.MapOf("keys", keys, "value", 1)) })
 	}

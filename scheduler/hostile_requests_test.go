@@ -18,7 +18,7 @@ import (
 	"go.millstream.dev/scheduler/internal/topics"
 )
 
-// A path of metadata is bounded, its names are keys, and what is refused is not in the journal.
+// A path of metadata is bounded, its names are keys, and rejected ones are not in the journal.
 func TestMetadataPaths(t *testing.T) {
 	dir := t.TempDir()
 	s := journaled(t, dir)
@@ -43,7 +43,7 @@ func TestMetadataPaths(t *testing.T) {
 	}
 }
 
-// A change that the journal could not be read back with is refused, not answered OK and left out.
+// A change that could not be read back from the journal is rejected, instead of accepted and left out.
 func TestChangesThatCannotBeKept(t *testing.T) {
 	dir := t.TempDir()
 	s := journaled(t, dir)
@@ -93,7 +93,7 @@ func TestLargeRecords(t *testing.T) {
 	tasks := func(s *Scheduler) (int, error) {
 		return loop.Ask(t.Context(), s.loop, func() (int, error) { return s.state.NumTasks(), nil })
 	}
-	// The graph and the calls take different connections: wait until the graph is in.
+	// The graph and the calls use different connections: wait until the graph is added.
 	until(t, "the graph is read", func() bool {
 		n, err := tasks(s)
 		return err == nil && n == len(nodes)
@@ -104,7 +104,7 @@ func TestLargeRecords(t *testing.T) {
 		c := connect(t, s, "d")
 		v := c.call("variable_get", "name", "v", "client", "c", "timeout", 5).(msgpack.Map)
 		if got, _ := v.Get("value"); got != text {
-			t.Errorf("the variable has %d characters, want %d", len(fmt.Sprint(got)), len(text))
+			t.Errorf("variable: got %d characters, want %d", len(fmt.Sprint(got)), len(text))
 		}
 		if n, err := tasks(s); err != nil || n != len(nodes) {
 			t.Errorf("tasks: got %d, %v, want %d", n, err, len(nodes))
@@ -160,7 +160,7 @@ func TestMetricsOfHostileKeys(t *testing.T) {
 	}
 }
 
-// The same worker twice is restarted once.
+// A worker that is named twice is restarted once.
 func TestRestartWorkersTwice(t *testing.T) {
 	s, _, honest := hostile(t)
 	w := join(t, s, "w")
@@ -170,7 +170,7 @@ func TestRestartWorkersTwice(t *testing.T) {
 	honest()
 }
 
-// A hundred thousand topics keep no client from subscribing.
+// A hundred thousand topics do not prevent a client from subscribing.
 func TestManyTopics(t *testing.T) {
 	s, _, honest := hostile(t)
 	c := connect(t, s, "flood")
@@ -197,7 +197,7 @@ func TestManyTopics(t *testing.T) {
 	honest()
 }
 
-// Releases that race with the acquisition of the same user are answered.
+// Concurrent releases and acquisitions of the same user are answered.
 func TestMultiLockReleaseRace(t *testing.T) {
 	s, _, honest := hostile(t)
 	for i := range 200 {
@@ -222,7 +222,7 @@ func TestMultiLockReleaseRace(t *testing.T) {
 	honest()
 }
 
-// A panic of a request in the loop is that request's error; one of a stream's message ends the stream.
+// A panic of a request in the loop is an error of that request; a panic of a stream message closes the stream.
 func TestPanicsInTheLoop(t *testing.T) {
 	s, log, honest := hostile(t)
 	err := s.loop.Do(t.Context(), func() { panic("of a request") })
@@ -230,7 +230,7 @@ func TestPanicsInTheLoop(t *testing.T) {
 		t.Errorf("a panic of a request: got %v, want an error with its value", err)
 	}
 	if _, err := loop.Ask(t.Context(), s.loop, func() (int, error) { panic("of a question") }); err == nil {
-		t.Error("a panic of a question: got no error")
+		t.Error("panic in the loop: got no error")
 	}
 	s.server.Handle("test-panic", func(ctx context.Context, _ *rpc.Request) (any, error) {
 		return nil, s.loop.Do(ctx, func() { panic("of a handler") })
@@ -238,7 +238,7 @@ func TestPanicsInTheLoop(t *testing.T) {
 	c := connect(t, s, "c")
 	c.fails("of a handler", "test-panic")
 	if !log.has("handler panicked") || !log.has("op=test-panic peer=tcp://127.0.0.1:") {
-		t.Error("the log does not name the peer")
+		t.Error("log: got no line with the peer of the panic")
 	}
 	honest()
 }

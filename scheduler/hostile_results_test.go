@@ -21,8 +21,8 @@ func onlyOn(worker string) *taskgraph.Annotations {
 	return &taskgraph.Annotations{Workers: []string{worker}}
 }
 
-// A worker that was given a task, and reports it with figures that cannot be: the figures are
-// cut, the worker is named, and sums over all tasks stay sums.
+// A worker reports a task with implausible figures: they are clamped, the worker is logged, and sums over all tasks
+// stay valid.
 func TestHostileFigures(t *testing.T) {
 	s, log, honest := hostile(t)
 	w := idle(t, s, "liar")
@@ -54,28 +54,28 @@ func TestHostileFigures(t *testing.T) {
 	}
 	bandwidth, err := loop.Ask(t.Context(), s.loop, func() (float64, error) { return s.state.Bandwidth(), nil })
 	if err != nil || !(bandwidth > 0 && bandwidth <= peers.MaxRate) {
-		t.Errorf("the bandwidth is %v, %v", bandwidth, err)
+		t.Errorf("bandwidth: got %v, error %v, want a value within bounds", bandwidth, err)
 	}
 	honest()
 	if !log.has("worker=" + w.address + " nbytes=") {
-		t.Error("the log does not name the worker")
+		t.Error("log: got no line with the worker")
 	}
 	sizes := c.call("nbytes", "keys", names("absurd-0", "absurd-1", "absurd-2"), "summary", false).(msgpack.Map)
 	for _, p := range sizes {
 		if n, ok := p.Value.(int64); !ok || n < 0 || n > peers.MaxResult {
-			t.Errorf("%v has %v bytes", p.Key, p.Value)
+			t.Errorf("size of %v: got %v bytes, want a value within bounds", p.Key, p.Value)
 		}
 	}
 	if len(sizes) != 3 {
-		t.Errorf("sizes: %v", sizes)
+		t.Errorf("sizes: got %v, want 3", sizes)
 	}
-	// Whatever was believed, a task of the same kind still finds its way.
+	// A later task of the same prefix is still assigned.
 	c.submit([]node{{key: "absurd-again", spec: "x", notes: onlyOn("honest")}})
 	c.expectKey("key-in-memory", "absurd-again")
 }
 
-// A worker that has told of results that it does not have, or gives others in their place:
-// the client is told which could not be had, and results of others are theirs.
+// A worker does not have results that it has reported, or sends other ones: the client receives an error with the keys,
+// and results of other workers are not affected.
 func TestHostileData(t *testing.T) {
 	s, log, honest := hostile(t)
 	w := join(t, s, "liar")
@@ -112,18 +112,18 @@ func TestHostileData(t *testing.T) {
 		w.server.Handle("get_data", answer(v))
 		r := c.call("gather", "keys", names("mine", "theirs")).(msgpack.Map)
 		if keys, _ := r.Get("keys"); r.GetString("status") != "error" || fmt.Sprint(keys) != "[mine]" {
-			t.Errorf("%s: gather gives %v", name, r)
+			t.Errorf("%s: gather: got %v, want an error for mine", name, r)
 		}
 		if got := c.gather("theirs"); got["theirs"] != "t" {
-			t.Errorf("%s: the honest worker's result is %v", name, got)
+			t.Errorf("%s: result of the other worker: got %v, want t", name, got)
 		}
 	}
 	if !log.has("worker=" + w.address) {
-		t.Error("the log does not name the worker")
+		t.Error("log: got no line with the worker")
 	}
 	w.server.Handle("get_data", w.getData)
 	if got := c.gather("mine", "theirs"); got["mine"] != "m" || got["theirs"] != "t" {
-		t.Errorf("once it is honest the results are %v", got)
+		t.Errorf("results of valid replies: got %v, want m and t", got)
 	}
 	honest()
 }

@@ -18,28 +18,28 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// sayings is what the scheduler says to people.
-type sayings struct {
+// logText is the log of the scheduler.
+type logText struct {
 	mu  sync.Mutex
 	buf bytes.Buffer // guarded by mu
 }
 
-func (s *sayings) Write(b []byte) (int, error) {
+func (s *logText) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.buf.Write(b)
 }
 
-func (s *sayings) has(text string) bool {
+func (s *logText) has(text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Contains(s.buf.String(), text)
 }
 
-// hostile is a scheduler with an honest client and worker, which must not notice anything.
-func hostile(t *testing.T) (*Scheduler, *sayings, func()) {
+// hostile starts a scheduler with a client and a worker, which must not be affected.
+func hostile(t *testing.T) (*Scheduler, *logText, func()) {
 	t.Helper()
-	log := &sayings{}
+	log := &logText{}
 	s := start(t, Config{Validate: true, Logger: slog.New(slog.NewTextHandler(log, nil)), flood: 50})
 	join(t, s, "honest")
 	c := connect(t, s, "honest")
@@ -51,7 +51,7 @@ func hostile(t *testing.T) (*Scheduler, *sayings, func()) {
 		c.submit([]node{{key: key, spec: "x", notes: &taskgraph.Annotations{Workers: []string{"honest"}}}})
 		c.expectKey("key-in-memory", key)
 		if got := c.gather(key); got[key] != "x" {
-			t.Errorf("the honest client got %v", got)
+			t.Errorf("result of the other client: got %v, want x", got)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func dialRaw(t *testing.T, s *Scheduler) net.Conn {
 	return c
 }
 
-// Bytes that are no handshake, or promise more than there is, end their connection only.
+// Bytes that are not a handshake, or announce more than they have, close their connection only.
 func TestHostileHandshakes(t *testing.T) {
 	s, log, honest := hostile(t)
 	u64 := func(v ...uint64) (b []byte) {
@@ -92,12 +92,12 @@ func TestHostileHandshakes(t *testing.T) {
 	} {
 		c := dialRaw(t, s)
 		if _, err := c.Write(data); err != nil && !isReset(err) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: write: got error %v, want none", name, err)
 		}
 		if tcp, ok := c.(*net.TCPConn); ok {
 			_ = tcp.CloseWrite()
 		}
-		_, _ = io.Copy(io.Discard, c) // until the scheduler hangs up
+		_, _ = io.Copy(io.Discard, c) // until the scheduler closes the connection
 		_ = c.Close()
 		if data != nil {
 			until(t, name+" is named in the log", func() bool { return log.has(c.LocalAddr().String()) })
@@ -110,7 +110,7 @@ func isReset(err error) bool {
 	return strings.Contains(err.Error(), "reset") || strings.Contains(err.Error(), "broken pipe")
 }
 
-// What a client says on its stream and makes no sense ends its stream, by name in the log.
+// Invalid messages on the stream of a client close its stream and are logged.
 func TestHostileClient(t *testing.T) {
 	s, log, honest := hostile(t)
 	bad := func(m ...any) {
@@ -120,7 +120,7 @@ func TestHostileClient(t *testing.T) {
 		c.waitClosed()
 		addr := c.comm.LocalAddr()
 		if !log.has(addr) && !log.has("client=bad") {
-			t.Errorf("the log does not name %s", addr)
+			t.Errorf("log: got no line with %s", addr)
 		}
 	}
 	bad(msgpack.MapOf("op", "no-such-op"))
@@ -131,7 +131,7 @@ func TestHostileClient(t *testing.T) {
 	bad("just words")
 	bad(msgpack.MapOf("op", "task-finished", "key", "x", "run_id", 1))
 	honest()
-	// A graph that is no pickle, or one that is cut off, fails its keys and nothing else.
+	// A graph that is not a pickle, or a truncated one, fails its keys and nothing else.
 	c := connect(t, s, "broken-graphs")
 	for i, data := range [][]byte{nil, {0x80}, []byte("\x80\x05\x95\xff\xff\xff\xff\xff\xff\xff\x7f"),
 		[]byte("(((((((((("), bytes.Repeat([]byte{'('}, 1<<20)} {
@@ -151,7 +151,7 @@ func TestHostileClient(t *testing.T) {
 	honest()
 }
 
-// A client that sends without end is slowed down, not the others.
+// A client that sends too many messages is slowed down, the others are not.
 func TestHostileFlood(t *testing.T) {
 	s, log, honest := hostile(t)
 	c := connect(t, s, "flood")
@@ -181,17 +181,17 @@ func TestHostileFlood(t *testing.T) {
 	until(t, "the log names the client", func() bool { return log.has("client=flood peer=" + c.comm.LocalAddr()) })
 	close(stop)
 	<-done
-	// Requests that nobody knows, with arguments that nobody takes, get an answer each.
+	// Unknown requests and requests with unknown arguments are answered.
 	for _, op := range []string{"gather", "scatter", "who_has", "broadcast", "replicate", "shuffle_get_or_create",
 		"run_function", "register_worker_plugin", "publish_put"} {
 		if _, err := c.try(op, "nonsense", strings.Repeat("x", 1000)); err == nil {
-			t.Errorf("%s takes anything", op)
+			t.Errorf("%s with an unknown argument: got no error", op)
 		}
 	}
 	honest()
 }
 
-// A worker that lies about what it has done, or was asked, changes nothing that others did.
+// A worker that sends false reports changes nothing that others did.
 func TestHostileWorker(t *testing.T) {
 	s, log, honest := hostile(t)
 	w := idle(t, s, "liar")
@@ -202,7 +202,7 @@ func TestHostileWorker(t *testing.T) {
 			strings.Contains(fmt.Sprint(c.call("processing")), "x")
 	})
 	w.send(
-		// Runs that it was never given, data that it was never sent, tasks that do not exist.
+		// Runs that were not assigned to it, data that was not sent to it, unknown tasks.
 		msgpack.MapOf("op", "task-finished", "key", "x", "run_id", 1<<40, "status", "OK", "nbytes", -5, "typename",
 			"str", "stimulus_id", "x"),
 		msgpack.MapOf("op", "task-finished", "key", "unknown", "run_id", 1, "status", "OK", "nbytes", 1<<62,
@@ -226,13 +226,13 @@ func TestHostileWorker(t *testing.T) {
 		w.send(m)
 		w.waitClosed()
 		if !log.has(w.address) {
-			t.Errorf("the log does not name %s", w.address)
+			t.Errorf("log: got no line with %s", w.address)
 		}
 	}
 	honest()
 }
 
-// Registrations that cannot be: each is refused, and the log says why.
+// Invalid registrations are rejected and logged.
 func TestHostileRegistrations(t *testing.T) {
 	s, log, honest := hostile(t)
 	for i, o := range []option{
@@ -242,11 +242,11 @@ func TestHostileRegistrations(t *testing.T) {
 	} {
 		w := serveWorker(t, s, fmt.Sprintf("bad-%d", i))
 		if r := w.register(o); r.GetString("status") == "OK" {
-			t.Errorf("registration %d was taken: %v", i, r)
+			t.Errorf("registration %d: got %v, want an error", i, r)
 		}
 	}
-	if !log.has("a worker is refused") {
-		t.Error("the log says nothing")
+	if !log.has("worker rejected") {
+		t.Error("log: got no line about the rejected worker")
 	}
 	c, err := comm.Default.Dial(t.Context(), s.Address(), comm.DialConfig{})
 	if err != nil {

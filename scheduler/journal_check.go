@@ -7,22 +7,22 @@ import (
 	"go.millstream.dev/scheduler/internal/journal"
 )
 
-// JournalReport is what CheckJournal and RepairJournal have found.
+// JournalReport is returned by CheckJournal and RepairJournal.
 type JournalReport struct {
-	// Records that can be read and replayed.
+	// Records is the number of records that can be read and replayed.
 	Records uint64
-	// Problems name file, place, length and cause of what cannot.
+	// Problems are the file, place, length and cause of records that cannot be read.
 	Problems []string
-	// Backup is the folder with the journal as it was; "" when nothing was repaired.
+	// Backup is the folder with the original journal; "" if nothing was repaired.
 	Backup string
 }
 
-// CheckJournal replays the journal in a folder as a scheduler does at its start, goes on after what it cannot read, and
-// lists that. It changes nothing. No scheduler may use the journal meanwhile.
+// CheckJournal replays the journal in a folder as a scheduler does at its start, continues after records that it cannot
+// read, and lists them. It changes nothing. No scheduler may use the journal meanwhile.
 func CheckJournal(dir string) (JournalReport, error) { return replayAll(dir, journal.Check) }
 
-// RepairJournal writes the journal in a folder again without what CheckJournal lists. The journal as it was stays under
-// another name next to it.
+// RepairJournal rewrites the journal in a folder without the records that CheckJournal lists. The original journal is
+// kept under another name next to it.
 func RepairJournal(dir string) (JournalReport, error) { return replayAll(dir, journal.Repair) }
 
 func replayAll(dir string, f func(string, journal.Options, func(journal.Record) error) (journal.Report,

@@ -13,8 +13,7 @@ import (
 	"go.millstream.dev/scheduler/internal/loop"
 )
 
-// crash ends a scheduler as if it had been killed, as far as its journal can tell: nothing
-// is said to anybody.
+// crash ends a scheduler as if it had been killed, as far as its journal is concerned: no message is sent.
 func crash(t *testing.T, s *Scheduler) {
 	t.Helper()
 	if err := s.close(context.Background(), false); err != nil {
@@ -34,8 +33,8 @@ func journaled(t *testing.T, dir string) *Scheduler {
 	return s
 }
 
-// A scheduler that is started again with its journal goes on: what is done is not done
-// again, what is not is, and who wanted what still does.
+// A scheduler that is restarted with its journal continues: finished tasks are not run again, others are, and clients
+// still hold their keys.
 func TestRestartFromJournal(t *testing.T) {
 	dir := t.TempDir()
 	s := journaled(t, dir)
@@ -46,14 +45,14 @@ func TestRestartFromJournal(t *testing.T) {
 		c.expectOp("key-in-memory")
 	}
 	c.send(msgpack.MapOf("op", "client-releases-keys", "keys", names("gone")))
-	until(t, "it is freed", func() bool { return !a.holds("gone") })
+	until(t, "gone is freed", func() bool { return !a.holds("gone") })
 	c.submit([]node{{key: "z", spec: "hang", deps: []string{"x"}}})
 	a.expectKey("compute-task", "z")
 	crash(t, s)
 
 	s = journaled(t, dir)
 	c = connect(t, s, "client-1")
-	// Nothing is computed before the worker has said what it holds.
+	// Nothing is computed before the worker has announced its results.
 	b := serveWorker(t, s, "a")
 	b.data = a.data
 	if r := b.register(with("server_id", "Worker-a"), with("address", a.address)); r.GetString("status") != "OK" {
@@ -64,14 +63,14 @@ func TestRestartFromJournal(t *testing.T) {
 	b.send(msgpack.MapOf("op", "add-keys", "keys", names("x", "stray"), "nbytes", []any{1, 1}, "adopt", true,
 		"stimulus_id", "back"))
 	m := b.expectOp("compute-task")
-	for m.GetString("key") != "z" { // y was lost with nobody to tell
+	for m.GetString("key") != "z" { // y was lost while no client was connected
 		if m.GetString("key") == "x" {
-			t.Error("x is computed again although it is there")
+			t.Error("x is recomputed although a worker holds it")
 		}
 		m = b.expectOp("compute-task")
 	}
 	if id, _ := m.Get("run_id"); id.(int64)>>32 != 2 {
-		t.Errorf("run id %x is of no second life", id)
+		t.Errorf("run ID: got %x, want one of epoch 2", id)
 	}
 	c.send(msgpack.MapOf("op", "client-desires-keys", "keys", names("x", "y", "gone")))
 	seen := map[string]bool{}
@@ -121,25 +120,25 @@ func TestPrimitivesFromJournal(t *testing.T) {
 	check := func(c *testClient) {
 		t.Helper()
 		if m := c.call("variable_get", "name", "v", "timeout", 1).(msgpack.Map); m.GetString("type") != "msgpack" {
-			t.Errorf("variable %v", m)
+			t.Errorf("variable: got %v, want type msgpack", m)
 		}
 		c.fails("not set", "variable_get", "name", "deleted", "timeout", 0.01)
 		if n := c.call("queue_qsize", "name", "q"); n != int64(1) {
-			t.Errorf("queue has %v", n)
+			t.Errorf("length of the queue: got %v, want 1", n)
 		}
 		if ok := c.call("semaphore_acquire", "name", "l", "lease_id", "other", "timeout", 0.01); ok != false {
-			t.Error("the lock is free")
+			t.Error("lock: acquired twice")
 		}
 		if ok := c.call("event_is_set", "name", "e"); ok != true {
-			t.Error("the event is not set")
+			t.Error("event: got not set, want set")
 		}
 		if ok := c.call("multi_lock_acquire", "locks", names("ml2"), "id", "other", "num_locks", 1, "timeout",
 			0.01); ok != false {
-			t.Error("a lock of several is free")
+			t.Error("multi-lock: acquired twice")
 		}
 		if ok := c.call("multi_lock_acquire", "locks", names("ml3"), "id", "other", "num_locks", 1, "timeout",
 			1); ok != true {
-			t.Error("a lock that was released is not free")
+			t.Error("released multi-lock: not acquired")
 		}
 		c.call("multi_lock_release", "id", "other")
 		plugins, err := loop.Ask(t.Context(), s.loop, func() ([2]msgpack.Map, error) {
@@ -147,30 +146,30 @@ func TestPrimitivesFromJournal(t *testing.T) {
 		})
 		if err != nil || len(plugins[0]) != 2 || !plugins[0].Has("kept") || !plugins[0].Has("shuffle") ||
 			len(plugins[1]) != 1 || !plugins[1].Has("of nannies") {
-			t.Errorf("plugins %v, %v", plugins, err)
+			t.Errorf("plugins: got %v, error %v, want one of each kind", plugins, err)
 		}
 		if v, _ := plugins[0].Get("kept"); fmt.Sprintf("%T", v) != "*wire.Serialized" {
-			t.Errorf("the plugin is %T", v)
+			t.Errorf("plugin: got %T, want *wire.Serialized", v)
 		}
 		if v := c.call("get_metadata", "keys", []any{"a", "b"}); v != int64(7) {
-			t.Errorf("metadata %v", v)
+			t.Errorf("metadata: got %v, want 7", v)
 		}
 		if l := c.call("publish_get", "names", names("set")).([]any); l[0] == nil {
-			t.Error("the dataset has gone")
+			t.Error("dataset: got none")
 		}
 	}
 	check(c)
 	crash(t, s)
 	s = journaled(t, dir)
 	check(connect(t, s, "client-2"))
-	// The snapshot says the same as what it stands for.
+	// The snapshot restores the same state as the records that it replaces.
 	compact(t, s)
 	crash(t, s)
 	s = journaled(t, dir)
 	check(connect(t, s, "client-3"))
 }
 
-// Data that a client has scattered is found on the workers again, and what needs it runs.
+// Scattered data is found on the workers again, and its dependents run.
 func TestScatteredDataFromJournal(t *testing.T) {
 	dir := t.TempDir()
 	s := journaled(t, dir)
@@ -191,7 +190,7 @@ func TestScatteredDataFromJournal(t *testing.T) {
 	other.call("update_data", "who_has", who("theirs"), "nbytes", msgpack.MapOf("theirs", 10), "client", "client-2")
 	c.submit([]node{{key: "sum", spec: "hang", deps: []string{"d", "theirs"}}})
 	c.send(msgpack.MapOf("op", "client-releases-keys", "keys", names("released")))
-	until(t, "it is freed", func() bool { return !a.holds("released") })
+	until(t, "released is freed", func() bool { return !a.holds("released") })
 	again := func(s *Scheduler, a *testWorker) (*Scheduler, *testWorker) {
 		t.Helper()
 		crash(t, s)
@@ -209,17 +208,17 @@ func TestScatteredDataFromJournal(t *testing.T) {
 			"adopt", true, "stimulus_id", "back"))
 		m := b.expectKey("compute-task", "sum")
 		if who, _ := m.Get("who_has"); len(who.(msgpack.Map)) != 2 {
-			t.Errorf("sum comes with %v", who)
+			t.Errorf("dependencies of sum: got %v, want 2", who)
 		}
 		status := c.call("get_task_status", "keys", names("d", "theirs", "released")).(msgpack.Map)
 		if released, _ := status.Get("released"); status.GetString("d") != "memory" ||
 			status.GetString("theirs") != "memory" || released != nil {
-			t.Errorf("after the restart: %v", status)
+			t.Errorf("after the restart: got %v, want mine and theirs in memory, released unknown", status)
 		}
 		return s, b
 	}
 	s, a = again(s, a)
-	// Nobody wants theirs any more, but sum needs it: the snapshot still tells of it.
+	// No client holds theirs any more, but sum needs it: it is still in the snapshot.
 	_ = s.loop.Do(t.Context(), func() {
 		if c := s.clients.ByName["client-2"]; c != nil {
 			s.clients.Remove(c)
@@ -229,7 +228,7 @@ func TestScatteredDataFromJournal(t *testing.T) {
 	again(s, a)
 }
 
-// compact writes a snapshot now.
+// compact writes a snapshot.
 func compact(t *testing.T, s *Scheduler) {
 	t.Helper()
 	snap, err := loop.Ask(t.Context(), s.loop, s.recovery.Snapshot)
@@ -241,7 +240,7 @@ func compact(t *testing.T, s *Scheduler) {
 	}
 }
 
-// A snapshot has the graphs that still matter and who wants what, and nothing else.
+// A snapshot has the graphs that are still needed and the keys of clients, and nothing else.
 func TestCompaction(t *testing.T) {
 	dir := t.TempDir()
 	s := journaled(t, dir)
@@ -267,18 +266,18 @@ func TestCompaction(t *testing.T) {
 	s = journaled(t, dir)
 	c = connect(t, s, "client-1")
 	if m := status(c); !m["x"] || !m["y"] || m["old"] || m["dead"] {
-		t.Errorf("known are %v", m)
+		t.Errorf("known keys: got %v, want x and y", m)
 	}
 }
 
-// The HTTP server tells what the scheduler knows.
+// The HTTP server serves the state of the scheduler.
 func TestHTTP(t *testing.T) {
 	s := start(t, Config{Dashboard: "127.0.0.1:0"})
 	w := join(t, s, "a")
 	c := connect(t, s, "client-1")
 	c.submit([]node{{key: "inc-1", spec: "x"}, {key: "bad", spec: "fail"}})
 	c.expectKey("key-in-memory", "inc-1")
-	until(t, "the other has failed", func() bool {
+	until(t, "the other task has failed", func() bool {
 		st, _ := c.call("get_task_status", "keys", names("bad")).(msgpack.Map).Get("bad")
 		return st == "erred"
 	})
@@ -294,7 +293,7 @@ func TestHTTP(t *testing.T) {
 		defer r.Body.Close()
 		b, _ := io.ReadAll(r.Body)
 		if r.StatusCode != status {
-			t.Errorf("%s: status %d: %s", path, r.StatusCode, b)
+			t.Errorf("%s: got status %d: %s", path, r.StatusCode, b)
 		}
 		return string(b)
 	}
@@ -306,7 +305,7 @@ func TestHTTP(t *testing.T) {
 		`millstream_scheduler_transfer_bytes_total{lane="shm"} 100`, "process_cpu_seconds_total",
 	} {
 		if !strings.Contains(metrics, want) {
-			t.Errorf("no %s in the metrics", want)
+			t.Errorf("metrics: got no %s", want)
 		}
 	}
 	for path, want := range map[string]string{
@@ -319,7 +318,7 @@ func TestHTTP(t *testing.T) {
 		"/millstream/events":         "add-worker",
 	} {
 		if got := get(path, 200); !strings.Contains(got, want) {
-			t.Errorf("%s: %s has no %s", path, got, want)
+			t.Errorf("%s: got %s, want %s in it", path, got, want)
 		}
 	}
 	get("/millstream/tasks?since=x", 400)

@@ -15,7 +15,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Started and closed again and again, with peers in every state, nothing is left.
+// Schedulers that are started and closed repeatedly, with peers in every state, leave nothing.
 func TestStartStop(t *testing.T) {
 	leak.Check(t)
 	for i := range 20 {
@@ -26,7 +26,7 @@ func TestStartStop(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(s.Addresses()) != 2 || s.DashboardAddress() == "" || s.ID() == "" {
-				t.Errorf("addresses %v, dashboard %q", s.Addresses(), s.DashboardAddress())
+				t.Errorf("got addresses %v, dashboard %q, want two, one and an ID", s.Addresses(), s.DashboardAddress())
 			}
 			w := join(t, s, "a")
 			c := connect(t, s, "client-1")
@@ -34,7 +34,7 @@ func TestStartStop(t *testing.T) {
 			w.expectOp("compute-task")
 			waiting := make(chan struct{})
 			go func() { defer close(waiting); _, _ = c.try("event_wait", "name", "never") }()
-			until(t, "somebody waits", func() bool {
+			until(t, "a request waits", func() bool {
 				ok, _ := loop.Ask(t.Context(), s.loop,
 					func() (bool, error) { return s.prims.Counts().Events == 1, nil })
 				return ok
@@ -49,10 +49,10 @@ func TestStartStop(t *testing.T) {
 			<-waiting
 			<-s.Done()
 			if _, err := loop.Ask(t.Context(), s.loop, func() (int, error) { return 0, nil }); err == nil {
-				t.Error("the loop still turns")
+				t.Error("Ask after Close: got no error")
 			}
 			if err := s.Start(t.Context()); err == nil {
-				t.Error("it was started again")
+				t.Error("second Start: got no error")
 			}
 		})
 	}
@@ -66,14 +66,14 @@ func TestIdleTimeout(t *testing.T) {
 	select {
 	case <-s.Done():
 	case <-time.After(patience):
-		t.Fatal("it does not end")
+		t.Fatal("Done: not closed")
 	}
 	if err := s.Err(); err != nil {
 		t.Error(err)
 	}
 }
 
-// A client that loses its connection and comes back finds its futures.
+// A client that loses its connection and reconnects keeps its futures.
 func TestClientComesBack(t *testing.T) {
 	s := start(t, Config{})
 	w := join(t, s, "a")
@@ -86,15 +86,15 @@ func TestClientComesBack(t *testing.T) {
 	c.send(msgpack.MapOf("op", "client-desires-keys", "keys", names("x")))
 	c.expectKey("key-in-memory", "x")
 	if w.count("x") != 1 {
-		t.Errorf("x ran %d times", w.count("x"))
+		t.Errorf("runs of x: got %d, want 1", w.count("x"))
 	}
-	// One that says goodbye does not come back.
+	// A client that has sent close-client does not reconnect.
 	c.send(msgpack.MapOf("op", "close-client"), msgpack.MapOf("op", "close-stream"))
 	c.waitClosed()
 	until(t, "x is freed", func() bool { return !w.holds("x") })
 }
 
-// One that stays away is forgotten.
+// A client that does not reconnect is removed.
 func TestClientStaysAway(t *testing.T) {
 	s := start(t, Config{Forget: 30 * time.Millisecond})
 	w := join(t, s, "a")
@@ -105,7 +105,7 @@ func TestClientStaysAway(t *testing.T) {
 	until(t, "x is freed", func() bool { return !w.holds("x") })
 }
 
-// Clients cannot take the names of parts of the scheduler.
+// Clients cannot use the names of parts of the scheduler.
 func TestClientNames(t *testing.T) {
 	s := start(t, Config{})
 	for _, name := range []string{"", "variable-x", "queue-x", "published-x", "fire-and-forget"} {
@@ -115,14 +115,14 @@ func TestClientNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		go p.read()
-		if m := p.expectOp("stream-start"); !strings.Contains(m.GetString("error"), "name of its own") {
-			t.Errorf("%q is answered %v", name, m)
+		if m := p.expectOp("stream-start"); !strings.Contains(m.GetString("error"), "invalid client name") {
+			t.Errorf("name %q: got %v, want an error", name, m)
 		}
 		p.waitClosed()
 	}
 }
 
-// Those who look are told of workers that come and go.
+// Watchers receive added and removed workers.
 func TestWorkerWatchers(t *testing.T) {
 	s := start(t, Config{})
 	p := newPeer(t, s.Address())
@@ -165,13 +165,13 @@ func TestWorkerWatchers(t *testing.T) {
 	if m, ok := workers.(msgpack.Map); !ok || !m.Has(w.address) {
 		t.Errorf("a worker came: got %v, want {workers: {%s: …}}", about, w.address)
 	}
-	w.die()
+	w.crash()
 	if went, want := next(), []any{"remove", w.address}; !reflect.DeepEqual(went, want) {
 		t.Errorf("a worker went: got %v, want %v", went, want)
 	}
 }
 
-// A nanny is told of plugins, which workers get when they register.
+// A nanny receives plugins, and workers receive them when they register.
 func TestPluginsAndNannies(t *testing.T) {
 	s := start(t, Config{})
 	c := connect(t, s, "client-1")
@@ -181,7 +181,7 @@ func TestPluginsAndNannies(t *testing.T) {
 	w := serveWorker(t, s, "a")
 	r := w.register()
 	if p, _ := r.Get("worker-plugins"); !p.(msgpack.Map).Has("p") {
-		t.Errorf("registered with %v", r)
+		t.Errorf("registration: got %v, want plugin p", r)
 	}
 	n, err := comm.Default.Dial(t.Context(), s.Address(), comm.DialConfig{})
 	if err != nil {
@@ -194,7 +194,7 @@ func TestPluginsAndNannies(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p, _ := reply.Get("nanny-plugins"); !p.(msgpack.Map).Has("n") {
-		t.Errorf("the nanny is told %v", reply)
+		t.Errorf("registration of the nanny: got %v, want plugin n", reply)
 	}
 	c.fails("does not exist", "unregister_worker_plugin", "name", "q")
 	c.call("unregister_nanny_plugin", "name", "n")

@@ -19,11 +19,11 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// dispatcher does what the messages of streams say. The loop owns it.
+// dispatcher applies the messages of streams. The loop owns it.
 type dispatcher struct {
 	s *Scheduler
 
-	// Memory that is used from one message to the next.
+	// Memory that is reused by the next message.
 	in struct {
 		finished message.TaskFinished
 		addKeys  message.AddKeys
@@ -43,10 +43,10 @@ type dispatcher struct {
 type post struct {
 	from   *peers.Stream
 	msg    *wire.Message
-	graphs []*graphs.Graph // those of its update-graph messages, decoded by the reader
+	graphs []*graphs.Graph // of update-graph messages, decoded by the reader
 }
 
-// handle does one post. A panic of a message ends the stream that sent it.
+// handle applies one post. A panic closes the stream that sent the message.
 func (d *dispatcher) handle(p *post) {
 	unkept := false
 	if !p.from.Gone {
@@ -64,9 +64,9 @@ func (d *dispatcher) handle(p *post) {
 	}
 }
 
-// message does what the messages of one post say. It runs in the loop. What it reads
-// borrows from the message, which is released after it. It tells whether nothing of it was
-// kept for certain: reports of finished tasks are most of what arrives.
+// message applies the messages of one post. It runs in the loop. The arguments borrow from the message, which is
+// released afterwards. It reports whether certainly no part of the message was kept, as with reports of finished tasks,
+// which are most of the traffic.
 func (d *dispatcher) message(p *post) (unkept bool) {
 	st := p.from
 	ops := message.ReadOps(p.msg.Body())
@@ -96,10 +96,9 @@ func (d *dispatcher) message(p *post) (unkept bool) {
 
 const finishedOp = "task-finished"
 
-// badMessage ends the stream of a peer that does not speak the protocol: what it meant is
-// not known, and a part of it may be lost already.
+// badMessage closes the stream of a peer after a protocol error: the rest of the message may be lost.
 func (d *dispatcher) badMessage(st *peers.Stream, err error) {
-	d.s.log.Error("a peer sent what cannot be read; its stream ends", "peer", st.Comm.PeerAddr(), "error", err)
+	d.s.log.Error("invalid stream message; closing stream", "peer", st.Comm.PeerAddr(), "error", err)
 	if st.Worker != nil {
 		d.s.workers.Remove(st.Worker, err.Error(), false, true)
 	} else {
@@ -108,7 +107,7 @@ func (d *dispatcher) badMessage(st *peers.Stream, err error) {
 	}
 }
 
-// finish is task-finished, the hottest message of all.
+// finish serves task-finished, the most frequent message.
 func (d *dispatcher) finish(w *peers.Worker, ops *message.Ops) error {
 	f := &d.in.finished
 	if err := f.Read(ops); err != nil {
@@ -116,13 +115,12 @@ func (d *dispatcher) finish(w *peers.Worker, ops *message.Ops) error {
 	}
 	ev := &d.events.finished
 	*ev = state.TaskFinished{
-		Worker: w.ID, Key: f.Key, RunID: f.RunID, NBytes: w.BelievedSize(d.s.log, f.NBytes), Type: f.Type,
+		Worker: w.ID, Key: f.Key, RunID: f.RunID, NBytes: w.ClampSize(d.s.log, f.NBytes), Type: f.Type,
 		TypeName: f.TypeName,
 	}
 	if t := &f.StartStops; t.Stop >= t.Start && t.Start > 0 {
-		// A task that took no time by the worker's clock is a short one, not one of
-		// which nothing is known.
-		ev.Duration = max(w.BelievedTime(d.s.log, t.Stop-t.Start), 1)
+		// A duration of zero by the worker's clock is a short task, not an unknown duration.
+		ev.Duration = max(w.ClampTime(d.s.log, t.Stop-t.Start), 1)
 	}
 	d.s.stream.Finished(w.Address, f)
 	d.s.collectors.Finished(ev.Key, f.Metadata)
@@ -130,7 +128,7 @@ func (d *dispatcher) finish(w *peers.Worker, ops *message.Ops) error {
 	return nil
 }
 
-// workerOp does one message of a worker.
+// workerOp applies one message of a worker.
 func (d *dispatcher) workerOp(st *peers.Stream, ops *message.Ops, m *wire.Message) error {
 	w := st.Worker
 	switch string(ops.Op()) {
@@ -177,7 +175,7 @@ func (d *dispatcher) workerOp(st *peers.Stream, ops *message.Ops, m *wire.Messag
 		}
 		n, err := strconv.ParseUint(strings.TrimPrefix(f.StimulusID, messages.StealPrefix), 10, 64)
 		if err != nil {
-			return fmt.Errorf("stimulus_id %q is none of ours", f.StimulusID)
+			return fmt.Errorf("stimulus_id %q was not sent by this scheduler", f.StimulusID)
 		}
 		d.s.apply(&state.StealResponse{Worker: w.ID, Key: f.Key, Steal: n, State: f.State})
 	case "worker-status-change":
@@ -193,7 +191,7 @@ func (d *dispatcher) workerOp(st *peers.Stream, ops *message.Ops, m *wire.Messag
 		if err := f.Read(ops); err != nil {
 			return err
 		}
-		// A worker that ends because of what its tasks did says so, and they are to blame.
+		// A worker that closes because of its tasks reports the cause, which counts as a failure of the tasks.
 		if cause := workers.CleanCause(f.Reason); cause != "" && w.Cause == "" {
 			w.Cause = cause
 			close(w.Caused)
@@ -206,13 +204,13 @@ func (d *dispatcher) workerOp(st *peers.Stream, ops *message.Ops, m *wire.Messag
 	return nil
 }
 
-// clientOp does one message of a client.
+// clientOp applies one message of a client.
 func (d *dispatcher) clientOp(st *peers.Stream, ops *message.Ops, p *post) error {
 	c := st.Client
 	switch string(ops.Op()) {
 	case "update-graph":
 		if len(p.graphs) == 0 {
-			return fmt.Errorf("it was not decoded")
+			return errors.New("graph not decoded")
 		}
 		g := p.graphs[0]
 		p.graphs = p.graphs[1:]
@@ -274,17 +272,17 @@ func (d *dispatcher) clientOp(st *peers.Stream, ops *message.Ops, p *post) error
 	return nil
 }
 
-// keep returns an exception that outlives its message, still closed.
+// keep returns an exception that outlives its message, still serialized.
 func (d *dispatcher) keep(v any) any {
 	c, err := val.Closed(v)
 	if err != nil {
-		d.s.log.Warn("an exception cannot be kept", "error", err)
+		d.s.log.Warn("exception not kept", "error", err)
 		return nil
 	}
 	return c
 }
 
-// addKeys is add-keys: results that a worker holds.
+// addKeys serves add-keys: results that a worker holds.
 func (d *dispatcher) addKeys(w *peers.Worker, ops *message.Ops) error {
 	f := &d.in.addKeys
 	if err := f.Read(ops); err != nil {
@@ -294,7 +292,7 @@ func (d *dispatcher) addKeys(w *peers.Worker, ops *message.Ops) error {
 		return fmt.Errorf("%d sizes for %d keys", n, len(f.Keys))
 	}
 	for i, n := range f.NBytes {
-		f.NBytes[i] = w.BelievedSize(d.s.log, n)
+		f.NBytes[i] = w.ClampSize(d.s.log, n)
 	}
 	ev := &d.events.addKeys
 	*ev = state.AddKeys{Worker: w.ID, Keys: f.Keys, Adopt: f.Adopt, NBytes: f.NBytes}
@@ -302,7 +300,7 @@ func (d *dispatcher) addKeys(w *peers.Worker, ops *message.Ops) error {
 	return nil
 }
 
-// taskErred keeps the worker's exception, closed, for the clients.
+// taskErred keeps the worker's exception, serialized, for the clients.
 func (d *dispatcher) taskErred(w *peers.Worker, ops *message.Ops, m *wire.Message) error {
 	var f message.TaskErred
 	if err := f.Read(ops); err != nil {
@@ -326,7 +324,7 @@ func (d *dispatcher) taskErred(w *peers.Worker, ops *message.Ops, m *wire.Messag
 	return nil
 }
 
-// logEvent is log-event on a stream: topic is a text or a list of them.
+// logEvent serves log-event on a stream: topic is a string or a list of strings.
 func (d *dispatcher) logEvent(ops *message.Ops, m *wire.Message, worker string) error {
 	var f message.LogEvent
 	if err := f.Read(ops); err != nil {

@@ -13,18 +13,18 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// idle registers a worker that only listens: the test speaks for it.
+// idle registers a worker that only listens: the test sends its messages.
 func idle(t *testing.T, s *Scheduler, name string, options ...option) *testWorker {
 	t.Helper()
 	w := serveWorker(t, s, name)
 	if r := w.register(options...); r.GetString("status") != "OK" {
-		t.Fatalf("register-worker: %v", r)
+		t.Fatalf("register-worker: got %v, want status OK", r)
 	}
 	go w.read()
 	return w
 }
 
-// finished reports a task that the worker was given.
+// finished reports a task that was assigned to the worker.
 func (w *testWorker) finished(m msgpack.Map) {
 	runID, _ := m.Get("run_id")
 	key, _ := m.Get("key")
@@ -32,7 +32,7 @@ func (w *testWorker) finished(m msgpack.Map) {
 		"str", "stimulus_id", "x"))
 }
 
-// A task that has left the pool of threads makes room for others.
+// A task that has left the thread pool makes room for others.
 func TestLongRunning(t *testing.T) {
 	s := start(t, Config{})
 	w := idle(t, s, "a")
@@ -50,8 +50,7 @@ func TestLongRunning(t *testing.T) {
 	c.expectKey("key-in-memory", first.GetString("key"))
 }
 
-// A worker may give a task back; it runs again with another number, and the result of the
-// first run is not taken.
+// A worker may return a task; it runs again with another number, and the result of the first run is not accepted.
 func TestReschedule(t *testing.T) {
 	s := start(t, Config{})
 	w := idle(t, s, "a")
@@ -63,16 +62,15 @@ func TestReschedule(t *testing.T) {
 	a, _ := first.Get("run_id")
 	b, _ := second.Get("run_id")
 	if a == b {
-		t.Errorf("both runs are number %v", a)
+		t.Errorf("numbers of both runs: got %v twice, want different ones", a)
 	}
-	// As in Dask, a worker that reports another run than the one it was given is given the
-	// task once more.
+	// As in Dask, a worker that reports another run than the assigned one receives the task once more.
 	w.finished(first)
 	w.finished(w.expectOp("compute-task"))
 	c.expectKey("key-in-memory", "x")
 }
 
-// Who holds what can be asked for on the stream; what nobody knows is to be freed.
+// Holders can be requested on the stream; unknown keys are to be freed.
 func TestRefreshWhoHas(t *testing.T) {
 	s := start(t, Config{})
 	a, b := idle(t, s, "a"), idle(t, s, "b", with("nthreads", 2))
@@ -84,27 +82,27 @@ func TestRefreshWhoHas(t *testing.T) {
 	m := b.expectOp("refresh-who-has")
 	who, _ := m.Get("who_has")
 	if h, _ := who.(msgpack.Map).Get("x"); len(h.([]any)) != 1 || h.([]any)[0] != a.address {
-		t.Errorf("who has: %v", who)
+		t.Errorf("who_has: got %v, want worker a", who)
 	}
-	// A replica more, and one less.
+	// One more replica, and one less.
 	b.send(msgpack.MapOf("op", "add-keys", "keys", names("x", "stray"), "stimulus_id", "x"))
 	b.expectOp("remove-replicas")
 	a.send(msgpack.MapOf("op", "release-worker-data", "key", "x", "stimulus_id", "x"))
-	until(t, "b alone has it", func() bool {
+	until(t, "only b holds x", func() bool {
 		h, _ := c.call("who_has", "keys", names("x")).(msgpack.Map).Get("x")
 		return len(h.([]any)) == 1 && h.([]any)[0] == b.address
 	})
 	b.send(msgpack.MapOf("op", "release-worker-data", "key", "x", "stimulus_id", "x"))
 	a.finished(a.expectKey("compute-task", "x"))
 	if r := c.call("add_keys", "worker", b.address, "keys", names("x")); r != "OK" {
-		t.Errorf("add_keys: %v", r)
+		t.Errorf("add_keys: got %v, want OK", r)
 	}
 	if r := c.call("add_keys", "worker", "tcp://127.0.0.1:1", "keys", names("x")); r != "not found" {
-		t.Errorf("add_keys of a stranger: %v", r)
+		t.Errorf("add_keys of an unknown worker: got %v, want not found", r)
 	}
 }
 
-// What stands beside a graph reaches its tasks.
+// Options of a graph reach its tasks.
 func TestGraphOptions(t *testing.T) {
 	s := start(t, Config{})
 	c := connect(t, s, "client-1")
@@ -134,13 +132,13 @@ func TestGraphOptions(t *testing.T) {
 		return f
 	}
 	if priority("low") != 5 || priority("high") != -7.5 {
-		t.Errorf("priorities %v and %v", priority("low"), priority("high"))
+		t.Errorf("priorities: got %v and %v, want 5 and -7.5", priority("low"), priority("high"))
 	}
 	if a, _ := seen["actor"].Get("actor"); a != true {
-		t.Error("the actor is none")
+		t.Error("actor: got false, want true")
 	}
 	if r, _ := seen["low"].Get("resource_restrictions"); len(r.(msgpack.Map)) != 1 || r.(msgpack.Map)[0].Value != 1.5 {
-		t.Errorf("resources %v", r)
+		t.Errorf("resources: got %v, want 1.5 of one", r)
 	}
 	graph("bad", "user_priority", "much")
 	c.expectKey("task-erred", "bad")
@@ -148,7 +146,7 @@ func TestGraphOptions(t *testing.T) {
 	c.expectKey("task-erred", "bad2")
 }
 
-// A worker that is busy is asked again, one that lies is passed over.
+// A busy worker is retried, one with an invalid reply is skipped.
 func TestGatherTroubles(t *testing.T) {
 	s := start(t, Config{})
 	w := join(t, s, "a")
@@ -163,18 +161,18 @@ func TestGatherTroubles(t *testing.T) {
 		return w.getData(ctx, r)
 	})
 	if got := c.gather("x"); got["x"] != "x" || asked != 2 {
-		t.Errorf("gathered %v, asked %d times", got, asked)
+		t.Errorf("gathered %v with %d requests, want x with 2", got, asked)
 	}
 	w.server.Handle("get_data", func(context.Context, *rpc.Request) (any,
 		error) {
 		return msgpack.MapOf("status", "tired"), nil
 	})
 	if d := c.call("gather", "keys", names("x")).(msgpack.Map); d.GetString("status") != "error" {
-		t.Errorf("gather: %v", d)
+		t.Errorf("gather: got %v, want an error", d)
 	}
 }
 
-// Questions to workers about what they do are passed on.
+// Requests about running tasks are forwarded to workers.
 func TestCallStack(t *testing.T) {
 	s := start(t, Config{})
 	w := idle(t, s, "a")
@@ -194,19 +192,19 @@ func TestCallStack(t *testing.T) {
 	for _, keys := range []any{nil, names("y")} {
 		out := c.call("call_stack", "keys", keys).(msgpack.Map)
 		if !out.Has(w.address) {
-			t.Errorf("call stacks %v", out)
+			t.Errorf("call stacks: got %v, want one of the worker", out)
 		}
 	}
 	c.fails("nothing", "call_stack", "keys", names("nothing"))
 	if out := c.call("worker_logs", "n", 3).(msgpack.Map); !out.Has(w.address) {
-		t.Errorf("logs %v", out)
+		t.Errorf("logs: got %v, want those of the worker", out)
 	}
 	if v := c.call("check_idle"); v != nil {
-		t.Errorf("idle since %v although a task runs", v)
+		t.Errorf("idle since: got %v while a task runs, want None", v)
 	}
 }
 
-// A panic of the state ends the scheduler: what the state holds is no longer known to be right.
+// A panic of the state closes the scheduler: the state may be inconsistent.
 func TestFault(t *testing.T) {
 	s, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0"}})
 	if err != nil {
@@ -223,7 +221,7 @@ func TestFault(t *testing.T) {
 	w.waitClosed()
 }
 
-// A journal that cannot be written ends the scheduler with words about it.
+// A journal that cannot be written closes the scheduler with an error.
 func TestJournalFails(t *testing.T) {
 	s := journaled(t, t.TempDir())
 	c := connect(t, s, "client-1")
@@ -233,6 +231,6 @@ func TestJournalFails(t *testing.T) {
 	c.send(msgpack.MapOf("op", "client-desires-keys", "keys", names("x")))
 	<-s.Done()
 	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "journal") {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("Err: got %v, want one about the journal", err)
 	}
 }

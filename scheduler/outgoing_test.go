@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/scheduler/internal/loop"
 )
 
-// Peers that do not read are dropped when too much waits for all of them together; one that reads is not.
+// Peers that do not read are disconnected when too many bytes wait for all of them together; one that reads is not.
 func TestOutgoingTotal(t *testing.T) {
 	leak.Check(t)
 	s := start(t, Config{Outgoing: 1 << 30, OutgoingTotal: 8 << 20})
@@ -29,7 +29,7 @@ func TestOutgoingTotal(t *testing.T) {
 		}
 	}
 	reader := connect(t, s, "reader")
-	until(t, "all clients are there", func() bool {
+	until(t, "all clients are registered", func() bool {
 		n, _ := loop.Ask(t.Context(), s.loop, func() (int, error) { return len(s.clients.ByName), nil })
 		return n == 7
 	})
@@ -38,7 +38,7 @@ func TestOutgoingTotal(t *testing.T) {
 			_ = s.topics.Subscribe("news", name)
 		}
 	})
-	until(t, "the deaf clients are dropped", func() bool {
+	until(t, "clients that do not read are disconnected", func() bool {
 		_ = s.loop.Do(t.Context(), func() { s.topics.Publish(text, "news") })
 		reader.expectOp("event")
 		n, _ := loop.Ask(t.Context(), s.loop, func() (n int, err error) {
@@ -50,7 +50,7 @@ func TestOutgoingTotal(t *testing.T) {
 			return n, nil
 		})
 		if all := s.streams.Backlog.Bytes(); all > 64<<20 {
-			t.Fatalf("%d bytes wait for all peers, the limit is %d", all, 8<<20)
+			t.Fatalf("bytes that wait for all peers: got %d, want about %d", all, 8<<20)
 		}
 		return n <= 2
 	})
@@ -58,6 +58,6 @@ func TestOutgoingTotal(t *testing.T) {
 		return s.clients.ByName["reader"].Stream != nil,
 			nil
 	}); !n {
-		t.Error("the client that reads was dropped")
+		t.Error("client that reads: disconnected, want connected")
 	}
 }

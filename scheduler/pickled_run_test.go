@@ -11,8 +11,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// submitPickled sends what a Python client sends for a graph of calls of operator.add: each
-// key with its arguments, of which those that begin with "@" are references.
+// submitPickled sends the message of a Python client for a graph of calls of operator.add: each key with its arguments,
+// of which those that begin with "@" are references.
 func (c *testClient) submitPickled(annotations any, tasks ...[]any) {
 	c.t.Helper()
 	class := func(name string) pickle.Global { return pickle.Global{Module: "dask._task_spec", Name: name} }
@@ -50,13 +50,13 @@ func (c *testClient) submitPickled(annotations any, tasks ...[]any) {
 		"annotations", annotations, "span_metadata", msgpack.Map{}))
 }
 
-// python makes a test's worker one of Dask's.
+// python makes a test's worker a Dask worker.
 func pythonWorker(m msgpack.Map) msgpack.Map {
 	m.Set("extra", msgpack.Map{})
 	return m
 }
 
-// expectPickled waits for a task of Python's on a worker, and returns its call.
+// expectPickled waits for a Python task on a worker, and returns its call.
 func (w *testWorker) expectPickled(key string) (*pickle.Task, msgpack.Map) {
 	w.t.Helper()
 	m := w.expectKey("compute-task", key)
@@ -73,13 +73,13 @@ func (w *testWorker) expectPickled(key string) (*pickle.Task, msgpack.Map) {
 	}
 	call, ok := pickle.AsTask(tree)
 	if !ok {
-		w.t.Fatalf("%s has the spec %T %v", key, spec, spec)
+		w.t.Fatalf("spec of %s: got %T %v, want a pickle", key, spec, spec)
 	}
 	return call, m
 }
 
-// Tasks of Python go to workers that have it, as pickles, with what the client said of
-// them; a Go worker without Python gets none.
+// Python tasks are sent to workers with Python, as pickles, with their annotations; a Go worker without Python receives
+// none.
 func TestPickledGraph(t *testing.T) {
 	s := start(t, Config{Python: PythonConfig{Off: true}})
 	plain := join(t, s, "plain")
@@ -94,28 +94,27 @@ func TestPickledGraph(t *testing.T) {
 		[]any{"p", int64(1), int64(2)}, []any{"q", "@p", int64(3)})
 	call, m := w.expectPickled("p")
 	if g, ok := call.Func.(pickle.Global); !ok || g.Name != "add" || len(call.Args) != 2 {
-		t.Errorf("the call is %+v", call)
+		t.Errorf("call: got %+v, want add with 2 arguments", call)
 	}
 	notes, _ := m.Get("annotations")
 	if d, ok := notes.(msgpack.Map); !ok || d.GetString("team") != "a" {
-		t.Errorf("annotations %v", notes)
+		t.Errorf("annotations: got %v, want team a", notes)
 	}
 	if need, _ := m.Get("resource_restrictions"); fmt.Sprint(need) != "[{gpu 1}]" {
-		t.Errorf("resources %v", need)
+		t.Errorf("resources: got %v, want gpu 1", need)
 	}
 	c.expectKey("key-in-memory", "p")
 	_, m = w.expectPickled("q")
 	if who, _ := m.Get("who_has"); !who.(msgpack.Map).Has("p") {
-		t.Errorf("who_has %v", who)
+		t.Errorf("who_has: got %v, want p", who)
 	}
 	c.expectKey("key-in-memory", "q")
 	if plain.count("p")+plain.count("q") > 0 {
-		t.Error("a worker without Python got tasks of Python")
+		t.Error("worker without Python: got Python tasks, want none")
 	}
 }
 
-// A graph of Python's survives the scheduler: its tasks are kept, and need no Python to be
-// read again.
+// A Python graph survives the scheduler: its tasks are kept, and can be read again without Python.
 func TestPickledGraphFromJournal(t *testing.T) {
 	dir := t.TempDir()
 	s := journaled(t, dir)
@@ -124,7 +123,7 @@ func TestPickledGraphFromJournal(t *testing.T) {
 		[]any{"q", "@p", int64(3)})
 	c.call("set_metadata", "keys", names("x"), "value", 1) // the graph was read before
 	c.send(msgpack.MapOf("op", "client-desires-keys", "keys", names("p")))
-	until(t, "the graph is there", func() bool {
+	until(t, "the graph is added", func() bool {
 		d, _ := c.call("get_task_status", "keys", names("q")).(msgpack.Map)
 		return d.GetString("q") != ""
 	})
@@ -139,19 +138,19 @@ func TestPickledGraphFromJournal(t *testing.T) {
 	go w.read()
 	call, m := w.expectPickled("p")
 	if len(call.Args) != 2 || call.Args[1] != int64(2) {
-		t.Errorf("the call is %+v", call)
+		t.Errorf("call: got %+v, want 2 arguments", call)
 	}
 	prio, _ := m.Get("priority")
 	if list := prio.([]any); len(list) != 3 || list[0] != int64(-7) {
-		t.Errorf("priority %v", prio)
+		t.Errorf("priority: got %v, want 3 numbers that start with -7", prio)
 	}
 	if notes, _ := m.Get("annotations"); notes.(msgpack.Map).GetString("team") != "a" {
-		t.Errorf("annotations %v", notes)
+		t.Errorf("annotations: got %v, want team a", notes)
 	}
 	w.expectPickled("q")
 }
 
-// finishPickled reports tasks as done without looking at them.
+// finishPickled reports tasks as done without running them.
 func (w *testWorker) finishPickled(m msgpack.Map) {
 	if m.GetString("op") != "compute-task" {
 		return

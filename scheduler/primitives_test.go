@@ -25,9 +25,9 @@ func TestVariable(t *testing.T) {
 	}()
 	c.call("variable_set", "name", "v", "data", msgpack.MapOf("x", []any{1, "two"}))
 	if m, _ := (<-got).(msgpack.Map); m.GetString("type") != "msgpack" {
-		t.Errorf("got %v", m)
+		t.Errorf("variable: got %v, want type msgpack", m)
 	}
-	// A future that is set before its task is known waits for it.
+	// A future that is set before its task is known waits for the task.
 	set := make(chan error, 1)
 	go func() {
 		_, err := c.try("variable_set", "name", "v", "key", "x", "timeout", "30 s")
@@ -41,13 +41,13 @@ func TestVariable(t *testing.T) {
 	m := d.call("variable_get", "name", "v", "client", "client-2").(msgpack.Map)
 	if m.GetString("type") != "Future" || m.GetString("value") != "x" || m.GetString("state") != "memory" ||
 		m.GetString("token") == "" {
-		t.Errorf("got %v", m)
+		t.Errorf("variable: got %v, want a future with a token", m)
 	}
-	// The variable keeps the future, also when it is replaced, until who got it has it.
+	// The variable holds the future, also when it is replaced, until the receiver has confirmed it.
 	c.send(msgpack.MapOf("op", "client-releases-keys", "keys", names("x")))
 	c.call("variable_set", "name", "v", "data", 1)
 	if !w.holds("x") {
-		t.Error("the future was released before it was confirmed")
+		t.Error("future: released before it was confirmed")
 	}
 	d.send(msgpack.MapOf("op", "variable-future-received-confirm", "name", "v", "key", "x", "token",
 		m.GetString("token")))
@@ -74,7 +74,7 @@ func TestQueue(t *testing.T) {
 	c.call("queue_put", "name", "q", "data", 2)
 	c.fails("is full", "queue_put", "name", "q", "data", 3, "timeout", 0.01)
 	if n := c.call("queue_qsize", "name", "q"); n != int64(2) {
-		t.Errorf("size %v", n)
+		t.Errorf("queue size: got %v, want 2", n)
 	}
 	put := make(chan error, 1)
 	go func() { _, err := c.try("queue_put", "name", "q", "data", 3, "timeout", 30); put <- err }()
@@ -89,7 +89,7 @@ func TestQueue(t *testing.T) {
 	}
 	d.fails("is empty", "queue_get", "name", "q", "timeout", 0.01)
 	if l := d.call("queue_get", "name", "q", "batch", true).([]any); len(l) != 0 {
-		t.Errorf("a batch of %v", l)
+		t.Errorf("batch: got %v, want none", l)
 	}
 	c.submit([]node{{key: "x", spec: "x"}})
 	c.call("queue_put", "name", "q", "key", "x")
@@ -98,7 +98,7 @@ func TestQueue(t *testing.T) {
 	c.send(msgpack.MapOf("op", "client-releases-keys", "keys", names("x")))
 	l := d.call("queue_get", "name", "q", "batch", 2).([]any)
 	if len(l) != 2 || l[0].(msgpack.Map).GetString("state") != "memory" || !w.holds("x") {
-		t.Errorf("a batch of %v", l)
+		t.Errorf("batch: got %v, want 2 records with x in memory", l)
 	}
 	d.send(msgpack.MapOf("op", "queue-future-release", "name", "q", "key", "x"))
 	d.expectKey("key-in-memory", "x")
@@ -106,10 +106,10 @@ func TestQueue(t *testing.T) {
 	until(t, "x is freed", func() bool { return !w.holds("x") })
 	c.send(msgpack.MapOf("op", "queue_release", "name", "q"))
 	d.send(msgpack.MapOf("op", "queue_release", "name", "q"))
-	until(t, "q has gone", func() bool { _, err := c.try("queue_qsize", "name", "q"); return err != nil })
+	until(t, "q is removed", func() bool { _, err := c.try("queue_qsize", "name", "q"); return err != nil })
 }
 
-// Many who take a lock never hold it together.
+// Concurrent users of a lock never hold it together.
 func TestLockExcludes(t *testing.T) {
 	s := start(t, Config{})
 	c := connect(t, s, "client-1")
@@ -124,7 +124,7 @@ func TestLockExcludes(t *testing.T) {
 			id := fmt.Sprint("lease-", i)
 			for range 5 {
 				if ok := c.call("semaphore_acquire", "name", "l", "timeout", 30, "lease_id", id); ok != true {
-					t.Errorf("acquire: %v", ok)
+					t.Errorf("acquire: got %v, want true", ok)
 					return
 				}
 				mu.Lock()
@@ -138,14 +138,14 @@ func TestLockExcludes(t *testing.T) {
 	}
 	wg.Wait()
 	if most != 1 {
-		t.Errorf("%d held the lock together", most)
+		t.Errorf("concurrent holders of the lock: got %d, want 1", most)
 	}
 	if n := c.call("semaphore_value", "name", "l"); n != int64(0) {
-		t.Errorf("%v leases are left", n)
+		t.Errorf("leases: got %v, want 0", n)
 	}
 }
 
-// Leases that nobody refreshes are taken back; those that are refreshed stay.
+// Leases that are not refreshed expire; those that are refreshed stay.
 func TestLeases(t *testing.T) {
 	s := start(t, Config{LeaseInterval: 10 * time.Millisecond})
 	c := connect(t, s, "client-1")
@@ -153,17 +153,17 @@ func TestLeases(t *testing.T) {
 	c.call("semaphore_register", "name", "alive", "max_leases", 1, "lease_timeout", 3600)
 	for _, name := range []string{"dead", "alive"} {
 		if ok := c.call("semaphore_acquire", "name", name, "lease_id", "1", "timeout", 1); ok != true {
-			t.Fatalf("acquire: %v", ok)
+			t.Fatalf("acquire: got %v, want true", ok)
 		}
 		if ok := c.call("semaphore_acquire", "name", name, "lease_id", "1", "timeout", 1); ok != true {
-			t.Error("a request that is sent again is not answered the same")
+			t.Error("repeated acquire: got false, want true")
 		}
 	}
 	if ok := c.call("semaphore_acquire", "name", "alive", "lease_id", "2", "timeout", 0.02); ok != false {
-		t.Error("a lease too many")
+		t.Error("acquire of a held lease: got true, want false")
 	}
 	if ok := c.call("semaphore_acquire", "name", "dead", "lease_id", "2", "timeout", 30); ok != true {
-		t.Error("the dead lease was not taken back")
+		t.Error("acquire of an expired lease: got false, want true")
 	}
 	c.call("semaphore_refresh_leases", "name", "alive", "lease_ids", names("1"))
 	c.call("semaphore_close", "name", "alive")
@@ -174,7 +174,7 @@ func TestEventFlag(t *testing.T) {
 	s := start(t, Config{})
 	c, d := connect(t, s, "client-1"), connect(t, s, "client-2")
 	if v := c.call("event_wait", "name", "e", "timeout", 0.01); v != false {
-		t.Errorf("wait: %v", v)
+		t.Errorf("event_wait: got %v, want false", v)
 	}
 	got := make(chan any, 1)
 	go func() { v, _ := d.try("event_wait", "name", "e", "timeout", nil); got <- v }()
@@ -184,17 +184,17 @@ func TestEventFlag(t *testing.T) {
 	})
 	c.call("event_set", "name", "e")
 	if v := <-got; v != true {
-		t.Errorf("wait: %v", v)
+		t.Errorf("event_wait: got %v, want true", v)
 	}
 	if v := c.call("event_is_set", "name", "e"); v != true {
-		t.Errorf("is set: %v", v)
+		t.Errorf("event_is_set: got %v, want true", v)
 	}
 	c.call("event_clear", "name", "e")
 	if v := c.call("event_is_set", "name", "e"); v != false {
-		t.Errorf("is set: %v", v)
+		t.Errorf("event_is_set: got %v, want false", v)
 	}
 	if n, _ := loop.Ask(t.Context(), s.loop, func() (int, error) { return s.prims.Counts().Events, nil }); n != 0 {
-		t.Errorf("%d events are left that say nothing", n)
+		t.Errorf("kept events that are not set: got %d, want 0", n)
 	}
 }
 
@@ -202,14 +202,14 @@ func TestMultiLock(t *testing.T) {
 	s := start(t, Config{})
 	c := connect(t, s, "client-1")
 	if v := c.call("multi_lock_acquire", "locks", names("a", "b"), "id", "1", "num_locks", 2); v != true {
-		t.Fatalf("acquire: %v", v)
+		t.Fatalf("acquire: got %v, want true", v)
 	}
 	if v := c.call("multi_lock_acquire", "locks", names("b", "c"), "id", "2", "num_locks", 2, "timeout",
 		0.02); v != false {
-		t.Errorf("acquire: %v", v)
+		t.Errorf("acquire: got %v, want false", v)
 	}
 	if v := c.call("multi_lock_acquire", "locks", names("b", "c"), "id", "2", "num_locks", 1); v != true {
-		t.Errorf("one of two: %v", v)
+		t.Errorf("acquire one of two: got %v, want true", v)
 	}
 	got := make(chan any, 1)
 	go func() {
@@ -223,7 +223,7 @@ func TestMultiLock(t *testing.T) {
 	c.call("multi_lock_release", "id", "1")
 	c.call("multi_lock_release", "id", "2")
 	if v := <-got; v != true {
-		t.Errorf("acquire: %v", v)
+		t.Errorf("acquire: got %v, want true", v)
 	}
 	c.call("multi_lock_release", "id", "3")
 	c.call("multi_lock_release", "id", "never")
@@ -232,7 +232,7 @@ func TestMultiLock(t *testing.T) {
 		return s.prims.Counts().Locks +
 			s.prims.Counts().LockUsers, nil
 	}); n != 0 {
-		t.Errorf("%d things are left", n)
+		t.Errorf("locks and users: got %d, want 0", n)
 	}
 }
 
@@ -258,11 +258,11 @@ func TestPublish(t *testing.T) {
 	c.send(msgpack.MapOf("op", "close-client"), msgpack.MapOf("op", "close-stream"))
 	c.waitClosed()
 	if l := d.call("publish_list").([]any); len(l) != 1 || l[0] != "set" {
-		t.Errorf("list %v", l)
+		t.Errorf("publish_list: got %v, want set", l)
 	}
 	got := d.call("publish_get", "names", names("set", "other")).([]any)
 	if m, _ := got[0].(msgpack.Map); !m.Has("data") || !m.Has("keys") || got[1] != nil {
-		t.Errorf("get %v", got)
+		t.Errorf("publish_get: got %v, want data and keys of the first, nothing of the second", got)
 	}
 	if !w.holds("x") {
 		until(t, "x is computed", func() bool { return w.holds("x") })
@@ -285,20 +285,20 @@ func TestPublishOne(t *testing.T) {
 	r, _ := c.call("publish_put", "keys", names("x"), "name", "set", "data", pickledNone(), "override", false, "client",
 		"client-1").(msgpack.Map)
 	if r.GetString("status") != "OK" || r.GetString("name") != "set" {
-		t.Errorf("put: %v", r)
+		t.Errorf("publish_put: got %v, want OK and set", r)
 	}
 	c.fails("already exists", "publish_put", "keys", names("x"), "name", "set", "data", 1)
 	c.fails("", "publish_put", "keys", []any{msgpack.Map{}}, "name", "other", "data", 1)
 	c.fails("", "publish_put", "keys", names("x"), "data", 1)
 	c.fails("lists of keys", "publish_put", "names", names("a", "b"), "keys", []any{names("x")}, "data", []any{1})
 	c.fails("lists of keys", "publish_put", "names", names("a"), "keys", []any{names("x")}, "data", 1)
-	c.fails("no list", "publish_put", "names", names("a"), "keys", names("x"), "data", []any{1})
+	c.fails("not a list", "publish_put", "names", names("a"), "keys", names("x"), "data", []any{1})
 	if m, _ := c.call("publish_get", "name", "set", "client", "client-1").(msgpack.Map); !m.Has("data") ||
 		fmt.Sprint(list(m, "keys")) != "[x]" {
-		t.Errorf("get: %v", m)
+		t.Errorf("publish_get: got %v, want the data and x", m)
 	}
 	if v := c.call("publish_get", "name", "other", "client", "client-1"); v != nil {
-		t.Errorf("get of nothing: %v", v)
+		t.Errorf("publish_get of an unknown name: got %v, want None", v)
 	}
 	c.send(msgpack.MapOf("op", "client-releases-keys", "keys", names("x"), "client", "client-1"))
 	c.call("publish_delete", "name", "set")

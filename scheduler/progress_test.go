@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// watching follows keys as a progress bar does, and returns what it would draw.
+// watching follows keys like a progress bar, and returns its data.
 func watching(t *testing.T, s *Scheduler, complete, multi bool, keys ...string) (*progress.Bar, func() msgpack.Map) {
 	t.Helper()
 	var want []task.Key
@@ -50,25 +50,25 @@ func TestProgress(t *testing.T) {
 	c.submit([]node{{key: "a", spec: "x"}, {key: "b", spec: "x", deps: []string{"a"}}}, "b")
 	p, look := watching(t, s, false, false, "b")
 	if all, left, status := numbersOf(look()); all != 2 || left != 2 || status != "" {
-		t.Errorf("at first: %d, %d, %q", all, left, status)
+		t.Errorf("at the start: got %d, %d, %q, want 2, 2 and none", all, left, status)
 	}
 	w.finished(w.expectKey("compute-task", "a"))
 	second := w.expectKey("compute-task", "b")
 	if all, left, status := numbersOf(look()); all != 2 || left != 1 || status != "" {
-		t.Errorf("in the middle: %d, %d, %q", all, left, status)
+		t.Errorf("after one task: got %d, %d, %q, want 2, 1 and none", all, left, status)
 	}
 	w.finished(second)
 	c.expectKey("key-in-memory", "b")
 	if all, left, status := numbersOf(look()); all != 2 || left != 0 || status != "finished" {
-		t.Errorf("at the end: %d, %d, %q", all, left, status)
+		t.Errorf("at the end: got %d, %d, %q, want 2, 0 and finished", all, left, status)
 	}
 	_ = s.loop.Do(t.Context(), func() { s.feeds.End(p) })
-	// What is done already is finished at once, and counted only if it is asked for.
+	// Tasks that are already done are finished immediately, and counted only on request.
 	_, look = watching(t, s, true, true, "b")
 	m := look()
 	all, _ := m.Get("all")
 	if d, _ := all.(msgpack.Map); m.GetString("status") != "finished" || count(d, "b") != 1 || count(d, "a") != 1 {
-		t.Errorf("done before: %v", m)
+		t.Errorf("done before: got %v, want finished with one of each", m)
 	}
 }
 
@@ -85,20 +85,20 @@ func TestProgressFails(t *testing.T) {
 	c.expectKey("task-erred", "b")
 	answer := look()
 	if exc, _ := answer.Get("exception"); answer.GetString("status") != "error" || exc == nil {
-		t.Errorf("got %v", answer)
+		t.Errorf("failed: got %v, want an error with its exception", answer)
 	}
-	// A bar for what has failed before.
+	// A bar for a task that has failed before.
 	_, look = watching(t, s, false, false, "b")
 	if answer := look(); answer.GetString("status") != "error" {
-		t.Errorf("failed before: %v", answer)
+		t.Errorf("failed before: got %v, want an error", answer)
 	}
-	// Cancelled while it is watched.
+	// Canceled while it is watched.
 	c.submit([]node{{key: "x", spec: "x"}})
 	_, look = watching(t, s, false, false, "x")
 	c.send(msgpack.MapOf("op", "cancel-keys", "keys", []any{"x"}, "force", true, "reason", "", "msg", ""))
 	c.expectOp("cancelled-keys")
 	if answer := look(); answer.GetString("status") != "error" {
-		t.Errorf("cancelled: %v", answer)
+		t.Errorf("canceled: got %v, want an error", answer)
 	}
 }
 
@@ -117,20 +117,20 @@ func TestTaskMetadata(t *testing.T) {
 	got, _ := c.call("stop_task_metadata", "name", "m").(msgpack.Map)
 	states, _ := got.Get("state")
 	if m, _ := states.(msgpack.Map); len(m) != 1 || m.GetString("a") != "memory" {
-		t.Errorf("got %v", got)
+		t.Errorf("metadata: got %v, want a in memory", got)
 	}
 }
 
-// What this scheduler does not have says so.
+// Unsupported ops return errors.
 func TestNotImplemented(t *testing.T) {
 	s := start(t, Config{})
 	c := connect(t, s, "c")
-	for op := range notYet {
+	for op := range unsupported {
 		c.fails("NotImplementedError", op)
 	}
 	c.fails("NotImplementedError", "amm_handler", "method", "start")
 	if v := c.call("amm_handler", "method", "running"); v != false {
-		t.Errorf("the memory manager runs: %v", v)
+		t.Errorf("amm_handler running: got %v, want false", v)
 	}
 	c.call("amm_handler", "method", "stop")
 }

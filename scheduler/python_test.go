@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Dask's own client, workers and nanny are served. Graphs that only Python can open are
-// tested where there are processes that do so: tests/dask.
+// Dask clients, workers and nannies are served. Graphs that only Python can open are tested in tests/dask, with Python
+// processes.
 func TestPython(t *testing.T) {
 	python := os.Getenv("MILLSTREAM_PEER_PYTHON")
 	if python == "" {
@@ -51,9 +51,9 @@ func TestPython(t *testing.T) {
 		}
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("Python: %v (LOUD=1 shows its log)", err)
+		t.Errorf("Python: got error %v (LOUD=1 shows its log)", err)
 	}
 	if checks != 47 {
-		t.Errorf("%d checks were made", checks)
+		t.Errorf("checks: got %d, want 47", checks)
 	}
 }

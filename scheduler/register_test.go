@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// What is wrong with a registration is told to the worker, and the scheduler goes on.
+// Errors of a registration are sent to the worker, and the scheduler continues.
 func TestBadRegistration(t *testing.T) {
 	s := start(t, Config{})
 	a := join(t, s, "a")
@@ -33,17 +33,17 @@ func TestBadRegistration(t *testing.T) {
 			r := w.register(test.options...)
 			text := r.GetString("message") + r.GetString("exception_text")
 			if r.GetString("status") == "OK" || !strings.Contains(text, test.want) {
-				t.Errorf("answer %v, want one with %q", r, test.want)
+				t.Errorf("reply: got %v, want one with %q", r, test.want)
 			}
 		})
 	}
 	n, _ := a.call("ncores").(msgpack.Map)
 	if len(n) != 1 {
-		t.Errorf("there are %v", n)
+		t.Errorf("workers: got %v, want 1", n)
 	}
 }
 
-// The answer has what Dask's workers look at, and for ours which life this is.
+// The reply has the fields that Dask workers use, and for Millstream workers the epoch.
 func TestRegistrationAnswer(t *testing.T) {
 	s := start(t, Config{WorkerTTL: 40 * time.Second})
 	w := serveWorker(t, s, "a")
@@ -51,19 +51,19 @@ func TestRegistrationAnswer(t *testing.T) {
 	for _, key := range []string{"status", "time", "heartbeat-interval", "worker-plugins", "warning", "error",
 		"millstream"} {
 		if !r.Has(key) {
-			t.Errorf("no %s in %v", key, r)
+			t.Errorf("no %s in the reply %v", key, r)
 		}
 	}
 	if v, _ := r.Get("heartbeat-interval"); v != 0.5 {
-		t.Errorf("the heartbeat interval is %v", v)
+		t.Errorf("heartbeat interval: got %v, want 0.5", v)
 	}
 	b := serveWorker(t, s, "b")
 	if r := b.register(with("versions", releases("2026.8.0"))); !strings.Contains(r.GetString("warning"), "dask") {
-		t.Errorf("other versions are not warned of: %v", r)
+		t.Errorf("other versions: got %v, want a warning", r)
 	}
 }
 
-// A worker that comes back before its end was noticed takes its place again.
+// A worker that reconnects before its loss was noticed replaces its previous registration.
 func TestRegisterAgain(t *testing.T) {
 	s := start(t, Config{})
 	a := serveWorker(t, s, "a")
@@ -71,19 +71,19 @@ func TestRegisterAgain(t *testing.T) {
 	b := serveWorker(t, s, "a")
 	r := b.register(with("server_id", "Worker-a"), with("address", a.address))
 	if r.GetString("status") != "OK" {
-		t.Fatalf("it is refused: %v", r)
+		t.Fatalf("registration: got %v, want status OK", r)
 	}
 	m, err := a.comm.Read(t.Context())
-	for err == nil { // whatever it was told before
+	for err == nil { // skip earlier messages
 		m.Release()
 		m, err = a.comm.Read(t.Context())
 	}
 	if n := b.call("ncores").(msgpack.Map); len(n) != 1 {
-		t.Errorf("there are %v", n)
+		t.Errorf("workers: got %v, want 1", n)
 	}
 }
 
-// Heartbeats of strangers are answered with "missing"; those of workers are looked at.
+// Heartbeats of unknown workers are answered with "missing"; those of registered ones are used.
 func TestHeartbeat(t *testing.T) {
 	s := start(t, Config{})
 	w := join(t, s, "a")
@@ -95,23 +95,23 @@ func TestHeartbeat(t *testing.T) {
 			[]any{[]any{10.0, 12.5, 100, "shm", "tcp://b", "incoming", 3}})), "resources",
 		msgpack.MapOf("GPU", 1)).(msgpack.Map)
 	if r.GetString("status") != "OK" {
-		t.Errorf("answer %v", r)
+		t.Errorf("reply: got %v, want status OK", r)
 	}
 	r = w.call("heartbeat_worker", "address", "tcp://127.0.0.1:1", "metrics", metrics).(msgpack.Map)
 	if r.GetString("status") != "missing" {
-		t.Errorf("a stranger is answered %v", r)
+		t.Errorf("reply to an unknown worker: got %v, want status missing", r)
 	}
 	id := s.Identity()
 	workers, _ := id.Get("workers")
 	info, _ := workers.(msgpack.Map).Get(w.address)
 	res, _ := info.(msgpack.Map).Get("resources")
 	if v, _ := res.(msgpack.Map).Get("GPU"); v != 1.0 {
-		t.Errorf("resources are %v", res)
+		t.Errorf("resources: got %v, want 1 of GPU", res)
 	}
 }
 
-// A worker that is silent for too long is told to end; what it says late is not heard, and
-// its task runs elsewhere.
+// A worker whose heartbeats stop receives an order to close; its late messages are ignored, and its task runs
+// elsewhere.
 func TestSilentWorker(t *testing.T) {
 	s := start(t, Config{WorkerTTL: 100 * time.Millisecond})
 	a := serveWorker(t, s, "a")
@@ -121,14 +121,14 @@ func TestSilentWorker(t *testing.T) {
 	c.submit([]node{{key: "x", spec: "x"}})
 	task := a.expectOp("compute-task")
 	if m := a.expectOp("close"); m.GetString("reason") == "" {
-		t.Errorf("it is told %v", m)
+		t.Errorf("close: got %v, want a reason", m)
 	}
 	runID, _ := task.Get("run_id")
 	a.send(msgpack.MapOf("op", "task-finished", "key", "x", "run_id", runID, "status", "OK", "nbytes", 1,
 		"stimulus_id", "late"))
 	if r := a.call("heartbeat_worker", "address", a.address, "metrics",
 		msgpack.Map{}).(msgpack.Map); r.GetString("status") != "missing" {
-		t.Errorf("its heartbeat is answered %v", r)
+		t.Errorf("reply to a late heartbeat: got %v, want status missing", r)
 	}
 	b := serveWorker(t, s, "b")
 	b.register()
@@ -137,7 +137,7 @@ func TestSilentWorker(t *testing.T) {
 	beat(t, b)
 	c.expectKey("key-in-memory", "x")
 	if got := c.gather("x"); got["x"] != "x" || b.count("x") != 1 {
-		t.Errorf("x is %v, computed %d times by the other", got, b.count("x"))
+		t.Errorf("x: got %v, computed %d times by the other worker, want x and 1", got, b.count("x"))
 	}
 }
 
@@ -157,29 +157,29 @@ func beat(t *testing.T, w *testWorker) {
 	t.Cleanup(func() { cancel(); <-done; _ = pool.Close() })
 }
 
-// A worker may pause, go on and leave.
+// A worker may pause, resume and leave.
 func TestWorkerStatus(t *testing.T) {
 	s := start(t, Config{})
 	a := join(t, s, "a")
 	c := connect(t, s, "client-1")
 	a.send(msgpack.MapOf("op", "worker-status-change", "status", "paused", "stimulus_id", "x"))
-	until(t, "it is paused", func() bool { return len(c.call("ncores_running").(msgpack.Map)) == 0 })
+	until(t, "the worker is paused", func() bool { return len(c.call("ncores_running").(msgpack.Map)) == 0 })
 	c.submit([]node{{key: "x", spec: "x"}})
 	if st := c.call("get_task_status", "keys", names("x")).(msgpack.Map); len(st) != 1 {
-		t.Errorf("status %v", st)
+		t.Errorf("status: got %v, want one task", st)
 	}
 	a.send(msgpack.MapOf("op", "worker-status-change", "status", "running", "stimulus_id", "x"))
 	c.expectKey("key-in-memory", "x")
 	if r := c.call("unregister", "address", a.address); r != "OK" {
-		t.Errorf("unregister: %v", r)
+		t.Errorf("unregister: got %v, want OK", r)
 	}
 	a.waitClosed()
 	if r := c.call("unregister", "address", a.address); r != "already-removed" {
-		t.Errorf("unregister again: %v", r)
+		t.Errorf("second unregister: got %v, want already-removed", r)
 	}
 }
 
-// A peer that says what is no message loses its stream, and nobody else anything.
+// A peer that sends an invalid message loses its stream; other peers are not affected.
 func TestHostileStreams(t *testing.T) {
 	s := start(t, Config{})
 	good := join(t, s, "good")
@@ -220,6 +220,6 @@ func TestHostileStreams(t *testing.T) {
 	c.submit([]node{{key: "x", spec: "x"}})
 	c.expectKey("key-in-memory", "x")
 	if good.count("x") != 1 {
-		t.Error("the good worker did not run the task")
+		t.Error("other worker: did not run the task")
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// The certificate of a worker retires the worker that it belongs to and no other, not even one of the same host. The
-// secret that tells them apart is shown to no peer.
+// The certificate of a worker can retire the worker that it belongs to and no other, not even one of the same host. The
+// secret that distinguishes them is shown to no peer.
 func TestWorkerRetiresItselfOnly(t *testing.T) {
 	leak.Check(t)
 	ca, err := secure.NewCA(secure.CAConfig{})
@@ -41,7 +41,7 @@ func TestWorkerRetiresItselfOnly(t *testing.T) {
 	a, b := own("a", "secret-a"), own("b", "secret-b")
 	dask := join(t, s, "dask", with("extra", msgpack.Map{}))
 	if id := fmt.Sprint(c.call("identity", "n_workers", -1)); strings.Contains(id, "secret-") {
-		t.Errorf("identity shows the secret: %s", id)
+		t.Errorf("identity: got the secret in %s, want it hidden", id)
 	}
 	secured := s.Addresses()[1]
 	retire := func(w *testWorker, secret any) error {
@@ -57,10 +57,10 @@ func TestWorkerRetiresItselfOnly(t *testing.T) {
 		}
 	}
 	if err := retire(b, "secret-b"); err != nil {
-		t.Errorf("retire b with its own secret: %v", err)
+		t.Errorf("retire b with its own secret: got error %v, want none", err)
 	}
 	if err := retire(dask, nil); err != nil {
-		t.Errorf("retire a worker of Dask from its host: %v", err)
+		t.Errorf("retire a Dask worker from its host: got error %v, want none", err)
 	}
 	workers := fmt.Sprint(c.call("ncores"))
 	if !strings.Contains(workers, a.address) || strings.Contains(workers, b.address) ||
@@ -80,7 +80,7 @@ func TestWorkerRetiresItselfOnly(t *testing.T) {
 	}
 	if err := pool.Call(t.Context(), secured, "proxy",
 		msgpack.MapOf("worker", a.address, "msg", msgpack.MapOf("op", "identity")), nil); err != nil {
-		t.Errorf("proxy of identity: %v", err)
+		t.Errorf("proxy of identity: got error %v, want none", err)
 	}
 }
 

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(leak.Main(m))
 }
 
-// patience is how long a test waits for what must happen.
+// patience bounds how long a test waits for a condition.
 const patience = 30 * time.Second
 
 // transports are the addresses that the end-to-end tests run over.
@@ -65,23 +65,23 @@ func start(t testing.TB, cfg Config) *Scheduler {
 			t.Error(err)
 		}
 		if err := s.Err(); err != nil {
-			t.Errorf("the scheduler ended by itself: %v", err)
+			t.Errorf("Err after the test: got %v, want none", err)
 		}
 	})
 	return s
 }
 
-// peer is what a client and a worker of the tests have in common: a stream with the
-// scheduler, whose messages are kept in order, and a pool for requests.
+// peer is the common part of clients and workers of the tests: a stream with the scheduler, whose messages are kept in
+// order, and a pool for requests.
 type peer struct {
 	t    testing.TB
-	addr string // the scheduler's
+	addr string // of the scheduler
 	comm comm.Comm
 	pool *rpc.Pool
 
 	mu     sync.Mutex
 	inbox  []msgpack.Map // guarded by mu
-	news   chan struct{} // one token: something has arrived
+	news   chan struct{} // one token: a message has arrived
 	closed chan struct{} // the stream has ended
 	on     func(msgpack.Map)
 }
@@ -113,7 +113,7 @@ func (p *peer) read() {
 		}
 		v, err := wire.Decode(m, wire.DecodeOptions{Keep: true})
 		if err != nil {
-			p.t.Errorf("a message cannot be decoded: %v", err)
+			p.t.Errorf("decode message: %v", err)
 			return
 		}
 		list, ok := wire.Clone(v).([]any)
@@ -137,7 +137,7 @@ func (p *peer) read() {
 	}
 }
 
-// send says messages on the stream.
+// send sends messages on the stream.
 func (p *peer) send(messages ...any) {
 	p.t.Helper()
 	m, err := wire.Encode(messages, p.comm.Info().EncodeOptions())
@@ -150,7 +150,7 @@ func (p *peer) send(messages ...any) {
 	}
 }
 
-// expect waits for a message that fits and removes it with all before it.
+// expect waits for a message that matches and removes it with all before it.
 func (p *peer) expect(what string, fits func(msgpack.Map) bool) msgpack.Map {
 	p.t.Helper()
 	over := time.After(patience)
@@ -196,7 +196,7 @@ func (p *peer) waitClosed() {
 	select {
 	case <-p.closed:
 	case <-time.After(patience):
-		p.t.Fatal("the stream does not end")
+		p.t.Fatal("stream: not closed")
 	}
 }
 
@@ -218,7 +218,7 @@ func (p *peer) try(op string, args ...any) (any, error) {
 	return out, err
 }
 
-// fails calls an op that must fail with a text.
+// fails calls an op that must fail with an error that contains a text.
 func (p *peer) fails(text, op string, args ...any) {
 	p.t.Helper()
 	_, err := p.try(op, args...)
@@ -227,7 +227,7 @@ func (p *peer) fails(text, op string, args ...any) {
 	}
 }
 
-// testClient is a client that speaks the protocol and nothing else.
+// testClient is a client that implements only the protocol.
 type testClient struct{ *peer }
 
 func connect(t testing.TB, s *Scheduler, name string) *testClient {
@@ -242,14 +242,14 @@ func connect(t testing.TB, s *Scheduler, name string) *testClient {
 	return c
 }
 
-// node is a task of a test's graph: what its worker is to do, and what it needs.
+// node is a task of a test's graph: the action of its worker, and its dependencies.
 type node struct {
 	key, spec string
 	deps      []string
 	notes     *taskgraph.Annotations
 }
 
-// specHead begins a spec that is a call of Go's, see task.IsSpec.
+// specHead begins a spec that is a call of a Go function, see task.IsSpec.
 const specHead = "MS\x01"
 
 func names(list ...string) []any {
@@ -260,7 +260,7 @@ func names(list ...string) []any {
 	return out
 }
 
-// submit sends an update-graph for some nodes, of which keys are wanted (none: all).
+// submit sends an update-graph for some nodes, of which keys are requested (none: all).
 func (c *testClient) submit(nodes []node, keys ...string) {
 	c.t.Helper()
 	var w taskgraph.Writer
@@ -292,7 +292,7 @@ func (c *testClient) gather(keys ...string) map[string]string {
 	c.t.Helper()
 	d, _ := c.call("gather", "keys", names(keys...)).(msgpack.Map)
 	if d.GetString("status") != "OK" {
-		c.t.Fatalf("gather: %v", d)
+		c.t.Fatalf("gather: got %v, want status OK", d)
 	}
 	v, _ := d.Get("data")
 	out := map[string]string{}
@@ -302,9 +302,9 @@ func (c *testClient) gather(keys ...string) map[string]string {
 	return out
 }
 
-// testWorker is a worker that speaks the protocol: it takes tasks, fetches what they need
-// from its peers, and computes texts. The spec of a task says what to do: "fail" fails,
-// "hang" never ends, anything else is put before the inputs.
+// testWorker is a worker that implements the protocol: it receives tasks, fetches their dependencies from its peers,
+// and computes texts. The spec of a task is its action: "fail" fails, "hang" never ends, anything else is put before
+// the inputs.
 type testWorker struct {
 	*peer
 	name    string
@@ -346,7 +346,7 @@ func serveWorker(t testing.TB, s *Scheduler, name string) *testWorker {
 		Function string `rpc:"function"`
 	}) (msgpack.Map, error) {
 		if in.Function == "fail" {
-			return nil, errors.New("it was told to fail")
+			return nil, errors.New("failed on purpose")
 		}
 		return msgpack.MapOf("status", "OK", "result", name+":"+in.Function), nil
 	})
@@ -356,7 +356,7 @@ func serveWorker(t testing.TB, s *Scheduler, name string) *testWorker {
 	return w
 }
 
-// register sends register-worker and returns the answer.
+// register sends register-worker and returns the reply.
 func (w *testWorker) register(options ...option) msgpack.Map {
 	w.t.Helper()
 	m := msgpack.MapOf("address", w.address, "status", "running", "nthreads", 1, "name", w.name, "now", 0.0,
@@ -383,20 +383,20 @@ func (w *testWorker) register(options ...option) msgpack.Map {
 	return wire.Clone(v).(msgpack.Map)
 }
 
-// join registers a worker that does its work.
+// join registers a worker that runs tasks.
 func join(t testing.TB, s *Scheduler, name string, options ...option) *testWorker {
 	t.Helper()
 	w := serveWorker(t, s, name)
 	if r := w.register(options...); r.GetString("status") != "OK" {
-		t.Fatalf("register-worker: %v", r)
+		t.Fatalf("register-worker: got %v, want status OK", r)
 	}
 	w.on = w.work
 	go w.read()
 	return w
 }
 
-// die ends the worker without a word.
-func (w *testWorker) die() {
+// crash ends the worker without closing messages.
+func (w *testWorker) crash() {
 	w.comm.Abort()
 	_ = w.server.Close()
 	<-w.closed
@@ -421,7 +421,7 @@ func (w *testWorker) put(key, value string) {
 	w.data[key] = value
 }
 
-// work does what the scheduler says, message by message.
+// work handles the messages of the scheduler.
 func (w *testWorker) work(m msgpack.Map) {
 	switch m.GetString("op") {
 	case "compute-task":
@@ -474,7 +474,7 @@ func (w *testWorker) fetch(key string, holders any) (string, bool) {
 	return "", false
 }
 
-// open opens a value that came closed.
+// open decodes a serialized value.
 func open(v any) any {
 	if c, ok := v.(*wire.Serialized); ok {
 		o, err := c.Decode(wire.DecodeOptions{})
@@ -486,7 +486,7 @@ func open(v any) any {
 	return v
 }
 
-// compute runs one task and reports.
+// compute runs one task and reports it.
 func (w *testWorker) compute(m msgpack.Map) {
 	key, spec := m.GetString("key"), ""
 	if b, ok := m.Get("run_spec"); ok {
@@ -514,13 +514,13 @@ func (w *testWorker) compute(m msgpack.Map) {
 	now := val.Seconds(time.Now())
 	times := []any{msgpack.MapOf("action", "compute", "start", now-0.001, "stop", now)}
 	if spec == "fail" {
-		exc, err := pickle.DumpException(errors.New("it was told to fail"))
+		exc, err := pickle.DumpException(errors.New("failed on purpose"))
 		if err != nil {
 			w.t.Error(err)
 		}
 		w.send(msgpack.MapOf("op", "task-erred", "key", key, "run_id", runID, "status", "error", "exception",
 			wire.Serialize{Value: exc}, "traceback", nil,
-			"exception_text", "it was told to fail", "traceback_text", "here", "thread", 1, "startstops", times,
+			"exception_text", "failed on purpose", "traceback_text", "here", "thread", 1, "startstops", times,
 			"stimulus_id", "x"))
 		return
 	}
@@ -530,7 +530,7 @@ func (w *testWorker) compute(m msgpack.Map) {
 		"metadata", msgpack.Map{}, "thread", 1, "startstops", times, "stimulus_id", "x"))
 }
 
-// getData is Dask's get_data with its confirmation.
+// getData serves Dask's get_data with its confirmation.
 func (w *testWorker) getData(ctx context.Context, r *rpc.Request) (any, error) {
 	var in struct {
 		Keys []string `rpc:"keys"`
@@ -580,13 +580,13 @@ func (w *testWorker) updateData(_ context.Context, r *rpc.Request) (any, error) 
 	return msgpack.MapOf("nbytes", sizes, "status", "OK"), nil
 }
 
-// until waits for something that no message tells.
+// until waits for a condition that no message reports.
 func until(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	over := time.Now().Add(patience)
 	for !f() {
 		if time.Now().After(over) {
-			t.Fatalf("never: %s", what)
+			t.Fatalf("condition false after the time limit: %s", what)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}

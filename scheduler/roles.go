@@ -6,15 +6,14 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// DeathOp is the request by which the nanny of a worker process reports how the process ended. Its
-// arguments are token, a secret that the process has registered with, and cause.
+// DeathOp is the request by which the nanny of a worker process reports how the process ended. Its arguments are token,
+// a secret with which the process has registered, and cause.
 const DeathOp = workers.DeathOp
 
-// workerOps are the requests that the certificate of a worker allows: those of workers and
-// nannies themselves, and what clients within tasks (worker_client, get_client) need to
-// submit work, to move data and to coordinate. Requests that direct the cluster or run code
-// outside of tasks (terminate, restart, retire_workers of others, broadcast, run_function,
-// plugins, …) need that of a client.
+// workerOps are the requests that the certificate of a worker allows: those of workers and nannies themselves, and
+// those with which clients in tasks (worker_client, get_client) submit work, move data and coordinate. Requests that
+// control the cluster or run code outside of tasks (terminate, restart, retire_workers of others, broadcast,
+// run_function, plugins, …) need the certificate of a client.
 var workerOps = []string{
 	"register-worker", "heartbeat_worker", DeathOp, "register_nanny", "unregister", "versions", "log_event",
 	"shuffle_get", "shuffle_get_or_create", "shuffle_barrier", "shuffle_restrict_task",
@@ -28,13 +27,13 @@ var workerOps = []string{
 	"get_task_status", "get_task_prefix_states", "get_task_stream", "get_task_stream_index", "get_error_cause",
 	"get_story",
 	"get_metadata", "set_metadata", "start_task_metadata", "stop_task_metadata", "events",
-	"retire_workers", "proxy", // within the bounds of checkRetire and checkProxy
+	"retire_workers", "proxy", // limited by checkRetire and checkProxy
 }
 
 // onlyWorkers are the requests that the certificate of a client does not allow.
 var onlyWorkers = []string{"register-worker", "heartbeat_worker", DeathOp}
 
-// roles says who may call what. On comms without TLS no peer is known and all is allowed.
+// roles specifies the ops of each role. On comms without TLS the role of a peer is unknown and all ops are allowed.
 var roles = func() rpc.Roles {
 	t := rpc.Roles{
 		"identity": {secure.Client, secure.Worker, secure.Scheduler, secure.Viewer},

@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/scheduler/internal/loop"
 )
 
-// A graph runs on two workers, which fetch from each other, and its results come back.
+// A graph runs on two workers, which fetch from each other, and its results are gathered.
 func TestGraphRuns(t *testing.T) {
 	each(t, func(t *testing.T, listen string) {
 		leak.Check(t)
@@ -27,23 +27,23 @@ func TestGraphRuns(t *testing.T) {
 			m := c.expectOp("key-in-memory")
 			seen[m.GetString("key")] = true
 			if w, _ := m.Get("workers"); len(w.([]any)) != 1 {
-				t.Errorf("key-in-memory names %v", w)
+				t.Errorf("workers of key-in-memory: got %v, want 1", w)
 			}
 		}
 		if !seen["top"] || !seen["y"] {
-			t.Fatalf("in memory: %v", seen)
+			t.Fatalf("keys in memory: got %v, want top and y", seen)
 		}
 		got := c.gather("top", "y")
 		if got["top"] != "t(x)(z(x)(y))" || got["y"] != "y" {
-			t.Errorf("gathered %v", got)
+			t.Errorf("gather: got %v, want top and y", got)
 		}
 		if d, _ := c.call("gather", "keys", names("top", "unknown")).(msgpack.Map); d.GetString("status") != "error" {
-			t.Errorf("gather of an unknown key: %v", d)
+			t.Errorf("gather of an unknown key: got %v, want an error", d)
 		}
 	})
 }
 
-// What nobody wants any more is freed, intermediate results at once.
+// Results that no client holds are freed, intermediate results immediately.
 func TestReleaseFrees(t *testing.T) {
 	s := start(t, Config{})
 	w := join(t, s, "a")
@@ -56,12 +56,12 @@ func TestReleaseFrees(t *testing.T) {
 	status := c.call("get_task_status", "keys", names("x", "y")).(msgpack.Map)
 	for _, p := range status {
 		if p.Value != nil {
-			t.Errorf("%v is still %v", p.Key, p.Value)
+			t.Errorf("status of %v: got %v, want none", p.Key, p.Value)
 		}
 	}
 }
 
-// A failure goes to the client with the worker's exception, and to all that depend on it.
+// A failure is sent to the client with the worker's exception, also for all dependents.
 func TestFailure(t *testing.T) {
 	each(t, func(t *testing.T, listen string) {
 		s := start(t, Config{Listen: []string{listen}})
@@ -74,24 +74,24 @@ func TestFailure(t *testing.T) {
 			e, _ := m.Get("exception")
 			b, ok := open(e).([]byte)
 			if !ok || len(b) == 0 {
-				t.Fatalf("the exception of %s is %v", m.GetString("key"), e)
+				t.Fatalf("exception of %s: got %v, want a pickle", m.GetString("key"), e)
 			}
 		}
 		if cause := c.call("get_error_cause", "keys", names("z")); cause != "x" {
-			t.Errorf("the cause is %v", cause)
+			t.Errorf("cause: got %v, want x", cause)
 		}
 		if got := c.call("retry", "keys", names("x"), "client", "client-1").([]any); len(got) == 0 {
-			t.Errorf("nothing is retried")
+			t.Errorf("retry: got no keys")
 		}
 		c.expectOp("task-retried")
 		c.expectKey("task-erred", "x")
 		if n := w.count("x"); n != 2 {
-			t.Errorf("x ran %d times", n)
+			t.Errorf("runs of x: got %d, want 2", n)
 		}
 	})
 }
 
-// A task with retries runs again without a word to the client.
+// A task with retries runs again without a message to the client.
 func TestRetries(t *testing.T) {
 	s := start(t, Config{})
 	w := join(t, s, "a")
@@ -99,11 +99,11 @@ func TestRetries(t *testing.T) {
 	c.submit([]node{{key: "x", spec: "fail", notes: &taskgraph.Annotations{Retries: 2}}})
 	c.expectKey("task-erred", "x")
 	if n := w.count("x"); n != 3 {
-		t.Errorf("x ran %d times, want 3", n)
+		t.Errorf("runs of x: got %d, want 3", n)
 	}
 }
 
-// A worker that dies loses its tasks to another, and its results are computed again.
+// The tasks of a lost worker run on another, and its results are recomputed.
 func TestWorkerDies(t *testing.T) {
 	each(t, func(t *testing.T, listen string) {
 		s := start(t, Config{Listen: []string{listen}})
@@ -111,19 +111,19 @@ func TestWorkerDies(t *testing.T) {
 		c := connect(t, s, "client-1")
 		c.submit([]node{{key: "x", spec: "x"}, {key: "y", spec: "y"}})
 		c.expectKey("key-in-memory", "x")
-		until(t, "y is there", func() bool { return a.holds("y") })
-		a.die()
+		until(t, "a holds y", func() bool { return a.holds("y") })
+		a.crash()
 		c.expectOp("lost-data")
 		b := join(t, s, "b")
-		until(t, "both are computed again", func() bool { return b.holds("x") && b.holds("y") })
+		until(t, "both are recomputed", func() bool { return b.holds("x") && b.holds("y") })
 		c.expectOp("key-in-memory")
 		if got := c.gather("x", "y"); got["x"] != "x" {
-			t.Errorf("gathered %v", got)
+			t.Errorf("gather: got %v, want x", got)
 		}
 	})
 }
 
-// A task that takes its workers down with it is given up.
+// A task whose workers are lost fails.
 func TestKilledWorker(t *testing.T) {
 	s := start(t, Config{AllowedFailures: 1})
 	c := connect(t, s, "client-1")
@@ -131,17 +131,17 @@ func TestKilledWorker(t *testing.T) {
 	for i := range 2 {
 		w := join(t, s, fmt.Sprint("w", i))
 		w.expectOp("compute-task")
-		w.die()
+		w.crash()
 	}
 	m := c.expectKey("task-erred", "x")
 	e, _ := m.Get("exception")
 	b, _ := open(e).([]byte)
 	if exc := unpickle(t, b); exc.Type != "KilledWorker" {
-		t.Errorf("the exception is %v", exc)
+		t.Errorf("exception: got %v, want KilledWorker", exc)
 	}
 }
 
-// Cancelled tasks are told to all who want them.
+// Cancellations are sent to all clients that hold the tasks.
 func TestCancel(t *testing.T) {
 	s := start(t, Config{})
 	w := join(t, s, "a")
@@ -151,12 +151,12 @@ func TestCancel(t *testing.T) {
 	c.send(msgpack.MapOf("op", "cancel-keys", "keys", names("x"), "client", "client-1", "force", true, "reason",
 		"test", "msg", "enough"))
 	if m := c.expectOp("cancelled-keys"); m.GetString("reason") != "test" && m.GetString("reason") != "" {
-		t.Errorf("cancelled: %v", m)
+		t.Errorf("cancelled-keys: got %v, want reason test", m)
 	}
 	w.expectOp("free-keys")
 }
 
-// A graph that cannot be run is told to its client, key by key, and nothing else suffers.
+// An invalid graph is reported to its client, key by key, and affects nothing else.
 func TestBadGraphs(t *testing.T) {
 	s := start(t, Config{})
 	join(t, s, "a")
@@ -166,9 +166,9 @@ func TestBadGraphs(t *testing.T) {
 	e, _ := m.Get("exception")
 	b, _ := open(e).([]byte)
 	if exc := unpickle(t, b); exc.Type != "ValueError" {
-		t.Errorf("a cycle is %v", exc)
+		t.Errorf("exception of a cycle: got %v, want ValueError", exc)
 	}
-	// What Python's clients send is not opened.
+	// Pickles of Python clients are not opened.
 	c.send(msgpack.MapOf("op", "update-graph", "expr_ser", pickledNone(), "keys", names("p"), "span_metadata",
 		msgpack.Map{}))
 	c.expectKey("task-erred", "p")
@@ -178,7 +178,7 @@ func TestBadGraphs(t *testing.T) {
 	c.expectKey("key-in-memory", "ok")
 }
 
-// Tasks go where they are told to, and only to workers that know their functions.
+// Tasks run according to their restrictions, and only on workers with their functions.
 func TestRestrictions(t *testing.T) {
 	s := start(t, Config{})
 	join(t, s, "a", with("extra", msgpack.Map{}))
@@ -192,11 +192,11 @@ func TestRestrictions(t *testing.T) {
 	c.expectOp("key-in-memory")
 	c.expectOp("key-in-memory")
 	if !d.holds("named") || !b.holds("gpu") {
-		t.Error("a task ran where it should not have")
+		t.Error("tasks: got a violated restriction")
 	}
 }
 
-// A client that lets go of very many keys at once gets rid of all of them.
+// A client can release very many keys at once.
 func TestReleaseInSteps(t *testing.T) {
 	const step = 32
 	s := start(t, Config{releaseStep: step})
@@ -222,11 +222,11 @@ func TestReleaseInSteps(t *testing.T) {
 		return true
 	})
 	if n, _ := loop.Ask(t.Context(), s.loop, func() (int, error) { return s.state.NumTasks(), nil }); n != 0 {
-		t.Errorf("%d tasks are left", n)
+		t.Errorf("tasks: got %d, want 0", n)
 	}
 }
 
-// A task that took no time by its worker's clock is known to be short.
+// A task that took no time by its worker's clock is short, not of unknown duration.
 func TestNoTimeIsShort(t *testing.T) {
 	s := start(t, Config{})
 	w := join(t, s, "a")
@@ -247,6 +247,6 @@ func TestNoTimeIsShort(t *testing.T) {
 		return -1, nil
 	})
 	if err != nil || d < 0 || d > time.Millisecond {
-		t.Errorf("a task of the kind takes %v, %v", d, err)
+		t.Errorf("duration of the prefix: got %v, error %v, want at most 1 ms", d, err)
 	}
 }

@@ -38,12 +38,12 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// Scheduler assigns tasks to workers and tracks their results. Make it with New; all methods may be called from any
+// Scheduler assigns tasks to workers and tracks their results. New returns one; all methods may be called from any
 // goroutine.
 //
-// It is the loop, the wiring of the subsystems (see connect) and the dispatch of messages of streams. State that is not
-// guarded by a lock of its own is touched in the loop only: the state machine, and what the subsystems own. Each piece
-// of state has one owner, the type whose field it is; others call its methods.
+// It consists of the loop, the connections between the subsystems (see connect) and the dispatch of stream messages.
+// State that is not guarded by a lock is accessed in the loop only: the state machine, and the state of the subsystems.
+// Each piece of state has one owner, the type whose field it is; others call its methods.
 type Scheduler struct {
 	cfg     Config
 	id      string
@@ -61,8 +61,8 @@ type Scheduler struct {
 	helpers   *helpers.Helpers
 
 	loop   *loop.Runner[post]
-	opened chan struct{}   // closed when Start has returned: the fields that Start sets may be read
-	ctx    context.Context // of what the scheduler does by itself
+	opened chan struct{}   // closed when Start has set its fields
+	ctx    context.Context // of background work of the scheduler
 	cancel context.CancelFunc
 
 	life struct {
@@ -71,13 +71,13 @@ type Scheduler struct {
 		err            error
 		reason         string
 	}
-	done chan struct{} // closed when all has ended
+	done chan struct{} // closed when the scheduler is closed
 
 	opener *graphs.Opener
 
-	// All below belongs to the loop.
+	// The loop owns the fields below.
 
-	ready   bool // the journal, if there is one, has been read
+	ready   bool // the journal, if any, has been read
 	state   *state.State
 	actions state.Actions
 	writer  *messages.Writer
@@ -104,7 +104,7 @@ type Scheduler struct {
 	plugins *plugins.Plugins
 	prims   *primitives.Primitives
 	budget  primitives.Budget
-	// tasksKnown is fired when tasks have become known, workersChanged when a worker has come, gone or changed.
+	// tasksKnown is fired when tasks are added, workersChanged when a worker is added, removed or changed.
 	tasksKnown, workersChanged loop.Signal
 
 	stream   *history.TaskStream
@@ -112,10 +112,10 @@ type Scheduler struct {
 	totals   inspect.Totals
 	idle     idleWatch
 	recovery *recovery.Recovery
-	ending   bool // peers go because we do
+	ending   bool // the scheduler closes; peers disconnect because of that
 }
 
-// New makes a scheduler. Start starts it.
+// New returns a scheduler. Start starts it.
 func New(cfg Config) *Scheduler {
 	cfg = cfg.withDefaults()
 	ring := history.NewLogHandler(cfg.Logger.Handler())
@@ -138,9 +138,9 @@ func New(cfg Config) *Scheduler {
 		TickPanicked: func(err *rpc.PanicError) {
 			s.log.Error("tick panicked", "panic", err, "stack", string(err.Stack))
 		},
-		// A panic of the loop is a fault of the scheduler, whose state may be broken. The process goes on without
-		// it, and Done is closed.
-		Panicked: s.panicked,
+		// A panic of the loop may leave the state broken. The scheduler closes; the process continues and Done is
+		// closed.
+		Panicked: s.closePanicked,
 		Closed:   func() error { return fmt.Errorf("scheduler %s: %w", s.id, rpc.ErrClosed) },
 	})
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -150,7 +150,7 @@ func New(cfg Config) *Scheduler {
 	s.server = rpc.NewServer(rpc.Config{
 		Type: "Scheduler", ID: s.id, Blocked: cfg.Blocked, Logger: cfg.Logger, Authorize: roles.Authorize,
 		Waiting: waitingOps, Detached: detachedOps,
-		// Values pass through here unopened, and nothing that is pickled is looked into.
+		// Values stay serialized, and pickled data is never inspected.
 		Decode: val.KeepClosed,
 	})
 	s.journal = recovery.NewLog(s.log, s.journalFailed)
@@ -162,15 +162,14 @@ func New(cfg Config) *Scheduler {
 	return s
 }
 
-// Start reads the journal, if there is one, listens and serves. It returns when peers can
-// connect. ctx bounds the start alone.
+// Start reads the journal, if any, listens and serves. It returns when peers can connect. ctx bounds the start only.
 func (s *Scheduler) Start(ctx context.Context) (err error) {
 	s.life.Lock()
 	again := s.life.begun || s.life.closing
 	s.life.begun = true
 	s.life.Unlock()
 	if again {
-		return fmt.Errorf("scheduler %s: it was started before", s.id)
+		return fmt.Errorf("scheduler %s: already started", s.id)
 	}
 	s.started = time.Now()
 	defer func() {
@@ -190,7 +189,7 @@ func (s *Scheduler) Start(ctx context.Context) (err error) {
 	listen := s.cfg.ListenConfig
 	if listen.Refused == nil {
 		listen.Refused = func(peer string, err error) {
-			s.log.Warn("a connection that does not speak the protocol is refused", "peer", peer, "error", err)
+			s.log.Warn("connection rejected: handshake failed", "peer", peer, "error", err)
 		}
 	}
 	if listen.Failed == nil {
@@ -216,12 +215,12 @@ func (s *Scheduler) Start(ctx context.Context) (err error) {
 	}
 	for _, l := range s.listeners {
 		s.serving.Go(func() { _ = s.server.Serve(s.ctx, l) })
-		s.log.Debug("scheduler listening", "address", l.ContactAddr()) // the command prints it
+		s.log.Debug("scheduler listening", "address", l.ContactAddr()) // the command prints the address
 	}
 	return nil
 }
 
-// Start makes a scheduler and starts it.
+// Start creates a scheduler and starts it.
 func Start(ctx context.Context, cfg Config) (*Scheduler, error) {
 	s := New(cfg)
 	if err := s.Start(ctx); err != nil {
@@ -230,7 +229,7 @@ func Start(ctx context.Context, cfg Config) (*Scheduler, error) {
 	return s, nil
 }
 
-// open reads the journal where there is one. It runs in the loop.
+// open reads the journal, if any. It runs in the loop.
 func (s *Scheduler) open() error {
 	if s.cfg.Journal != "" {
 		if err := s.recovery.Open(); err != nil {
@@ -242,7 +241,7 @@ func (s *Scheduler) open() error {
 			}
 		}
 		if s.state.NumTasks() > 0 || len(s.clients.ByName) > 0 {
-			s.log.Info("read the journal", "tasks", s.state.NumTasks(), "clients", len(s.clients.ByName),
+			s.log.Info("journal read", "tasks", s.state.NumTasks(), "clients", len(s.clients.ByName),
 				"workers", s.recovery.Missing(), "epoch", s.journal.Epoch())
 		}
 		s.recovery.Begin()
@@ -264,10 +263,10 @@ func (s *Scheduler) stateConfig(epoch uint32) state.Config {
 	}
 }
 
-// Address is how others reach the scheduler, such as tcp://10.0.0.1:8786.
+// Address returns the contact address of the scheduler, such as tcp://10.0.0.1:8786.
 func (s *Scheduler) Address() string { return s.contact }
 
-// Addresses are those of all listeners.
+// Addresses returns the contact addresses of all listeners.
 func (s *Scheduler) Addresses() []string {
 	out := make([]string, len(s.listeners))
 	for i, l := range s.listeners {
@@ -276,39 +275,39 @@ func (s *Scheduler) Addresses() []string {
 	return out
 }
 
-// ID names the scheduler.
+// ID returns the ID of the scheduler.
 func (s *Scheduler) ID() string { return s.id }
 
-// Identity is the answer to identity, as Dask's scheduler files have it.
+// Identity returns the answer to identity, in the form of Dask's scheduler files.
 func (s *Scheduler) Identity() msgpack.Map {
 	m, _ := loop.Ask(context.Background(), s.loop, func() (msgpack.Map, error) { return s.inspect.Identity(-1), nil })
 	return m
 }
 
-// Done is closed when the scheduler has ended: by Close, by a client's terminate, by
-// idleness or by a fault. Err tells of the last.
+// Done returns a channel that is closed when the scheduler has closed: by Close, by a client's terminate, by the idle
+// timeout or by an internal error. Err returns the last.
 func (s *Scheduler) Done() <-chan struct{} { return s.done }
 
-// Err is why the scheduler has ended by itself; nil while it lives and after Close.
+// Err returns the internal error that closed the scheduler; nil while it runs and after Close.
 func (s *Scheduler) Err() error {
 	s.life.Lock()
 	defer s.life.Unlock()
 	return s.life.err
 }
 
-// Open ends Config.Closed: workers of other programs may join from now on.
+// Open ends Config.Closed: workers of other programs may join afterwards.
 func (s *Scheduler) Open() {
-	_ = s.loop.Do(s.ctx, s.short.Open) // a scheduler that has ended has no tasks to fail
+	_ = s.loop.Do(s.ctx, s.short.Open) // a closed scheduler has no tasks to fail
 }
 
-// ReportDeath has the errors of tasks and the log name why the process of a worker ended, such as an exit
-// code or a memory limit. Nannies call it; it does not remove the worker, which the loss of its connection
-// does. token identifies the process (worker.Config.DeathToken); an unknown one is ignored.
+// ReportDeath records why the process of a worker ended, such as an exit code or a memory limit, for errors of tasks
+// and the log. Nannies call it. It does not remove the worker, which happens when its connection is lost. token
+// identifies the process (worker.Config.DeathToken); an unknown token is ignored.
 func (s *Scheduler) ReportDeath(ctx context.Context, token, cause string) error {
 	return s.workers.ReportDeath(ctx, token, cause)
 }
 
-// serve reads a stream to its end.
+// serve reads a stream until it closes.
 func (s *Scheduler) serve(ctx context.Context, st *peers.Stream) {
 	s.workers.StreamEnded(st, (&reader{s: s, st: st}).read(ctx))
 }
@@ -321,19 +320,18 @@ func (s *Scheduler) setErr(err error) {
 	}
 }
 
-func (s *Scheduler) panicked(v any) {
-	err := fmt.Errorf("scheduler %s: fault: %v", s.id, v)
+func (s *Scheduler) closePanicked(v any) {
+	err := fmt.Errorf("scheduler %s: internal error: panic: %v", s.id, v)
 	trace := stack()
 	if p, ok := v.(*rpc.PanicError); ok {
 		trace = string(p.Stack)
 	}
-	s.log.Error("the scheduler has a fault and ends", "panic", v, "stack", trace)
+	s.log.Error("scheduler panicked; closing", "panic", v, "stack", trace)
 	s.setErr(err)
 	go func() { _ = s.Close() }()
 }
 
-// DashboardAddress returns the host:port at which a browser reaches the HTTP server; ""
-// without one.
+// DashboardAddress returns the host:port at which a browser reaches the HTTP server; "" without one.
 func (s *Scheduler) DashboardAddress() string {
 	return s.inspect.Address()
 }

@@ -31,7 +31,7 @@ func TestRoles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &sayings{}
+	log := &logText{}
 	s := start(t, Config{Listen: []string{"tls://127.0.0.1:0"},
 		ListenConfig: comm.ListenConfig{TLS: listen, RequireEncryption: true},
 		Logger:       slog.New(slog.NewTextHandler(log, nil))})
@@ -60,7 +60,7 @@ func TestRoles(t *testing.T) {
 		{secure.Client, "heartbeat_worker", beat, false},
 		{secure.Worker, "heartbeat_worker", beat, true},
 		{secure.Worker, "event_set", msgpack.MapOf("name", "e"), true},
-		// refused for want of workers
+		// rejected because there are no workers
 		{secure.Worker, "scatter", msgpack.MapOf("data", msgpack.Map{}, "timeout", 0.01), true},
 		{secure.Worker, "retire_workers", msgpack.MapOf("workers", []any{"tls://127.0.0.1:1"}), true},
 		{secure.Worker, "retire_workers", msgpack.MapOf("n", 1), false},
@@ -86,11 +86,11 @@ func TestRoles(t *testing.T) {
 		err := dial(test.role).Call(t.Context(), s.Address(), test.op, test.args, &out)
 		refused := err != nil && strings.Contains(err.Error(), "PermissionError")
 		if refused == test.allowed {
-			t.Errorf("%s with %v as a %s: %v, want refused with a PermissionError: %t", test.op, test.args, test.role,
+			t.Errorf("%s with %v as a %s: got error %v, want a PermissionError: %t", test.op, test.args, test.role,
 				err, !test.allowed)
 		}
 	}
-	// A worker whose address is of another interface than the one that it connects from may retire itself.
+	// A worker whose address is of another interface than the one from which it connects may retire itself.
 	cfg, err := identity(secure.Worker).Dial()
 	if err != nil {
 		t.Fatal(err)
@@ -102,20 +102,20 @@ func TestRoles(t *testing.T) {
 	defer x.Abort()
 	other := &testWorker{peer: &peer{t: t, comm: x}, name: "other", address: "tls://192.0.2.1:1"}
 	if r := other.register(); r.GetString("status") != "OK" {
-		t.Fatalf("register-worker: %v", r)
+		t.Fatalf("register-worker: got %v, want status OK", r)
 	}
 	var out any
 	if err := dial(secure.Worker).Call(t.Context(), s.Address(), "retire_workers",
 		msgpack.MapOf("workers", []any{other.address}, "close_workers", false, "remove", true), &out); err != nil {
-		t.Errorf("a worker with another address retires: %v", err)
+		t.Errorf("retirement of a worker with another address: got error %v, want none", err)
 	}
 	until(t, "the log names who was refused", func() bool {
 		return log.has("request refused") && log.has("op=terminate") && log.has("peer=tls://127.0.0.1:")
 	})
 }
 
-// A dialing side checks the role of who it reaches: the certificate of a worker does not
-// make a scheduler, one without roles makes everything.
+// A dialing side checks the role of its peer: the certificate of a worker is not accepted for a scheduler, one without
+// roles is accepted for all.
 func TestDialChecksRoles(t *testing.T) {
 	leak.Check(t)
 	ca, err := secure.NewCA(secure.CAConfig{})
@@ -151,18 +151,18 @@ func TestDialChecksRoles(t *testing.T) {
 		}
 		x, err := comm.Dial(t.Context(), l.ContactAddr(), comm.DialConfig{TLS: dial}.To(c.want))
 		if (err == nil) != c.ok {
-			t.Errorf("a certificate of %v where a %s is wanted: %v, want accepted: %t", c.roles, c.want, err, c.ok)
+			t.Errorf("certificate of %v for a %s: got error %v, want accepted: %t", c.roles, c.want, err, c.ok)
 		}
 		if err == nil {
 			x.Abort()
 		} else if !strings.Contains(err.Error(), "want one of [") {
-			t.Errorf("the error does not name the roles: %v", err)
+			t.Errorf("error: got %v, want the roles in it", err)
 		}
 		_ = l.Close()
 	}
 }
 
-// What nobody waits for runs once all the same.
+// A fire-and-forget task runs once.
 func TestFireAndForget(t *testing.T) {
 	s := start(t, Config{})
 	c := connect(t, s, "client-1")
@@ -171,6 +171,6 @@ func TestFireAndForget(t *testing.T) {
 		msgpack.MapOf("op", "close-client"), msgpack.MapOf("op", "close-stream"))
 	c.waitClosed()
 	w := join(t, s, "a")
-	until(t, "it has run", func() bool { return w.count("x") == 1 })
-	until(t, "it is forgotten", func() bool { return !w.holds("x") })
+	until(t, "the task has run", func() bool { return w.count("x") == 1 })
+	until(t, "the task is forgotten", func() bool { return !w.holds("x") })
 }

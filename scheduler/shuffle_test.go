@@ -15,8 +15,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// shuffling is a graph of two transfers, a barrier and two outputs on two workers that do
-// nothing by themselves, with a run of the shuffle that was made without Python.
+// shuffling submits a graph of two transfers, a barrier and two outputs to two workers that do nothing by themselves,
+// with a run of the shuffle that was created without Python.
 func shuffling(t *testing.T) (s *Scheduler, c *testClient, a, b *testWorker) {
 	t.Helper()
 	s = start(t, Config{Validate: true})
@@ -38,7 +38,7 @@ func list(v any, key string) []any {
 	return l
 }
 
-// begin puts a run in place as createShuffle does.
+// begin adds a run like createShuffle.
 func begin(t *testing.T, s *Scheduler, run int64, workers ...string) {
 	t.Helper()
 	err := s.loop.Do(t.Context(), func() {
@@ -59,7 +59,7 @@ func TestShuffleGet(t *testing.T) {
 	answer, _ := a.call("shuffle_get", "id", "x", "worker", a.address).(msgpack.Map)
 	if answer.GetString("status") != "error" || !strings.Contains(answer.GetString("exception_text"),
 		"No active shuffle") {
-		t.Errorf("no shuffle: %v", answer)
+		t.Errorf("no shuffle: got %v, want an error", answer)
 	}
 	begin(t, s, 7)
 	if _, err := a.try("shuffle_get", "id", "x", "worker", a.address); err != nil {
@@ -68,29 +68,29 @@ func TestShuffleGet(t *testing.T) {
 	answer, _ = a.call("shuffle_get_or_create", "shuffle_id", "x", "key", "t1", "worker",
 		"tcp://nobody:1").(msgpack.Map)
 	if !strings.Contains(answer.GetString("exception_text"), "unaware") {
-		t.Errorf("a worker that is not there: %v", answer)
+		t.Errorf("unknown worker: got %v, want an error", answer)
 	}
 	answer, _ = a.call("shuffle_get_or_create", "shuffle_id", "y", "key", "t1", "worker", a.address).(msgpack.Map)
 	if !strings.Contains(answer.GetString("exception_text"), "does not exist") {
-		t.Errorf("a shuffle without a barrier: %v", answer)
+		t.Errorf("shuffle without a barrier: got %v, want an error", answer)
 	}
 	answer, _ = a.call("shuffle_get_or_create", "shuffle_id", "x", "key", "t1", "worker", a.address).(msgpack.Map)
 	if answer.GetString("status") != "OK" {
-		t.Errorf("the run that is there: %v", answer)
+		t.Errorf("existing run: got %v, want status OK", answer)
 	}
 	_ = s.loop.Do(t.Context(), func() {
 		if !s.shuffles.Run("x").Workers[a.address] {
-			t.Error("a worker that asks for a run takes part in it")
+			t.Error("worker that requested a run: does not take part, want it to")
 		}
 		s.shuffles.End(s.shuffles.Run("x"), "test")
 	})
-	// A barrier whose spec is none of Python's ends nothing but the shuffle.
+	// A barrier whose spec is not a Python spec affects only the shuffle.
 	if _, err := a.try("shuffle_get_or_create", "shuffle_id", "x", "key", "t1", "worker", a.address); err == nil {
-		t.Error("a run was made of nothing")
+		t.Error("run without a spec: got no error")
 	}
 	answer, _ = a.call("shuffle_get_or_create", "shuffle_id", "x", "key", "o1", "worker", a.address).(msgpack.Map)
 	if !strings.Contains(answer.GetString("exception_text"), "to be processing") {
-		t.Errorf("a task that does not run: %v", answer)
+		t.Errorf("task that is not running: got %v, want an error", answer)
 	}
 }
 
@@ -118,22 +118,22 @@ func TestShuffleRestrict(t *testing.T) {
 		return out
 	}
 	if got := restricted(); len(got) != 1 || got[0] != b.address {
-		t.Errorf("o1 may run on %v, want the first that was said", got)
+		t.Errorf("workers of o1: got %v, want the first binding", got)
 	}
-	// The end of the run lets it go anywhere.
+	// The end of the run removes the restriction.
 	_ = s.loop.Do(t.Context(), func() {
 		s.apply(&state.Rerun{Keys: []task.Key{task.NewKey(shuffle.BarrierPrefix +
 			"x")}})
 	})
-	until(t, "o1 is free", func() bool { return len(restricted()) == 0 })
+	until(t, "o1 is not restricted", func() bool { return len(restricted()) == 0 })
 	if fail := a.expectOp("shuffle-fail"); fail.GetString("shuffle_id") != "x" {
-		t.Errorf("the worker was told %v", fail)
+		t.Errorf("shuffle-fail: got %v, want shuffle x", fail)
 	}
 	b.expectOp("shuffle-fail")
 	c.call("identity")
 	_ = s.loop.Do(t.Context(), func() {
 		if active, bound := s.shuffles.Counts(); active+bound != 0 {
-			t.Errorf("left: %d shuffles, %d bound tasks", active, bound)
+			t.Errorf("after the end: got %d shuffles, %d bound tasks, want none", active, bound)
 		}
 	})
 }
@@ -152,17 +152,17 @@ func TestShuffleBarrier(t *testing.T) {
 	}
 	a.call("shuffle_barrier", "id", "x", "run_id", 1, "consistent", true)
 	if first, second := <-told, <-told; first == second {
-		t.Errorf("%s was told twice", first)
+		t.Errorf("worker %s: notified twice", first)
 	}
 	b.server.Handle("shuffle_inputs_done", func(context.Context, *rpc.Request) (any, error) {
 		return nil,
 			errors.New("disk full")
 	})
 	a.fails("disk full", "shuffle_barrier", "id", "x", "run_id", 1, "consistent", true)
-	// Partitions of different runs: everything is sent again.
+	// Partitions of different runs: all are sent again.
 	a.call("shuffle_barrier", "id", "x", "run_id", 1, "consistent", false)
 	a.expectOp("shuffle-fail")
-	until(t, "a transfer was taken back", func() bool {
+	until(t, "a transfer was canceled", func() bool {
 		var runs int64
 		_ = s.loop.Do(t.Context(), func() {
 			runs = s.state.Task(task.NewKey("t1")).RunID() +
@@ -172,42 +172,42 @@ func TestShuffleBarrier(t *testing.T) {
 	})
 }
 
-// A worker that leaves takes its shards with it: the run is over for those that stay, who
-// hear so before they get its tasks again.
+// A worker that leaves loses its shards: the run ends for the others, which are notified before they receive its tasks
+// again.
 func TestShuffleLosesWorker(t *testing.T) {
 	s, _, a, b := shuffling(t)
 	begin(t, s, 1, a.address, b.address)
-	b.die()
+	b.crash()
 	seen := false
 	a.expect("both transfers on the worker that is left", func(m msgpack.Map) bool {
 		seen = seen || m.GetString("op") == "shuffle-fail"
 		return seen && m.GetString("op") == "compute-task"
 	})
 	if !seen {
-		t.Error("the tasks came before the end of the run")
+		t.Error("order: got tasks before the end of the run")
 	}
 	a.call("retire_workers", "workers", []any{a.address}, "remove", true, "close_workers", false)
 	_ = s.loop.Do(t.Context(), func() {
 		if n, _ := s.shuffles.Counts(); n != 0 {
-			t.Errorf("%d shuffles go on, want 0", n)
+			t.Errorf("active shuffles: got %d, want 0", n)
 		}
 	})
 }
 
-// A worker that is retired in the middle of a shuffle is no different.
+// A worker that retires during a shuffle has the same effect.
 func TestShuffleRetires(t *testing.T) {
 	s, c, a, b := shuffling(t)
 	begin(t, s, 1, a.address, b.address)
 	c.call("retire_workers", "workers", []any{b.address}, "remove", true, "close_workers", false)
 	a.expectOp("shuffle-fail")
-	until(t, "no shuffle", func() bool {
+	until(t, "no shuffle is active", func() bool {
 		n := 0
 		_ = s.loop.Do(t.Context(), func() { n, _ = s.shuffles.Counts() })
 		return n == 0
 	})
 }
 
-// Dask's workers get the plugin that takes part in shuffles when they register.
+// Dask workers receive the shuffle plugin when they register.
 func TestShufflePlugin(t *testing.T) {
 	tree, err := pickle.Load(shuffle.Plugin(), nil, pickle.Limits{})
 	if err != nil {
@@ -221,7 +221,7 @@ func TestShufflePlugin(t *testing.T) {
 	reply := w.register()
 	plugins, _ := reply.Get("worker-plugins")
 	if m, _ := plugins.(msgpack.Map); !m.Has("shuffle") {
-		t.Errorf("registration answers %v", reply)
+		t.Errorf("registration: got %v, want plugin shuffle", reply)
 	}
 }
 

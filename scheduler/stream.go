@@ -11,15 +11,15 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// reader reads the messages of a stream outside of the loop and posts them to it.
+// reader reads the messages of a stream outside of the loop and posts them to the loop.
 type reader struct {
 	s     *Scheduler
 	st    *peers.Stream
 	flood flood
 }
 
-// read posts the peer's messages to the loop until the comm or ctx ends, the peer says
-// close-stream or sends what is no message.
+// read posts the peer's messages to the loop until the comm or ctx ends, the peer sends close-stream or sends an
+// invalid message.
 func (rd *reader) read(ctx context.Context) error {
 	rd.flood.since = time.Now()
 	err := rd.st.In.Run(ctx, func(m *wire.Message) error { return rd.deliver(ctx, m) })
@@ -32,15 +32,15 @@ func (rd *reader) read(ctx context.Context) error {
 // errLast is returned for the last message of a stream.
 var errLast = errors.New("close-stream")
 
-// deliver posts a message to the loop, which gives it back.
+// deliver posts a message to the loop, which releases it.
 func (rd *reader) deliver(ctx context.Context, m *wire.Message) error {
 	st := rd.st
 	p := post{from: st, msg: m}
 	var last bool
 	var err error
-	if st.Client != nil { // workers send no graphs, and so many messages that each is walked over once only
-		if rate, tell := rd.flood.message(rd.s.cfg.flood); tell {
-			rd.s.log.Warn("a client sends without end; it is slowed down, others are served as before",
+	if st.Client != nil { // workers send no graphs and too many messages to parse twice
+		if rate, warn := rd.flood.message(rd.s.cfg.flood); warn {
+			rd.s.log.Warn("client floods the scheduler with messages; slowing it down",
 				"client", st.Client.Name, "peer", st.Comm.PeerAddr(), "rate", int(rate))
 		}
 		if p.graphs, last, err = rd.prepare(ctx, m); err == nil {
@@ -60,14 +60,14 @@ func (rd *reader) deliver(ctx context.Context, m *wire.Message) error {
 	return nil
 }
 
-// prepare looks at a message outside of the loop: graphs are decoded, and the end of the
-// stream is seen. It checks that all of the body is well-formed.
+// prepare parses a message outside of the loop: it decodes graphs and detects the end of the stream. It checks that the
+// whole body is well-formed.
 func (rd *reader) prepare(ctx context.Context, m *wire.Message) (list []*graphs.Graph, last bool, err error) {
 	ops := message.ReadOps(m.Body())
 	for ops.Next() {
 		switch string(ops.Op()) {
 		case "update-graph":
-			g, err := rd.s.opener.Decode(ctx, graphs.Source{Comm: rd.st.Comm, UntilLeft: rd.untilLeft}, m, &ops)
+			g, err := rd.s.opener.Decode(ctx, graphs.Source{Comm: rd.st.Comm, OpenContext: rd.openContext}, m, &ops)
 			if err != nil {
 				return nil, false, err
 			}
@@ -79,31 +79,29 @@ func (rd *reader) prepare(ctx context.Context, m *wire.Message) (list []*graphs.
 	return list, last, ops.Err()
 }
 
-// floodRate is how many messages a second one client may send before the log names it: Dask's
-// send at most a hundred, Go's some thousand.
+// floodRate is the number of messages per second of one client above which a warning is logged: Dask clients send at
+// most a hundred, Go clients some thousands.
 const floodRate = 20_000
 
-// flood notices a client that sends without end. It is slowed down as every peer is that sends
-// more than the loop takes; this only says who it is, at most once a minute. The reader of the
-// stream owns it.
+// flood detects clients that send too many messages. Backpressure slows them down as it does every peer that sends more
+// than the loop handles; flood only identifies them, at most once a minute. The reader of the stream owns it.
 type flood struct {
-	count int
-	since time.Time // of the first message that is counted
-	told  time.Time
+	count  int
+	since  time.Time // time of the first counted message
+	logged time.Time
 }
 
-// message counts one and reports true, with the messages per second, when it is time to say
-// something.
-func (f *flood) message(rate int) (perSecond float64, tell bool) {
+// message counts one message. It returns the messages per second and true if a warning is due.
+func (f *flood) message(rate int) (perSecond float64, warn bool) {
 	if f.count++; f.count < rate {
 		return 0, false
 	}
 	now := time.Now()
 	took := now.Sub(f.since)
 	f.count, f.since = 0, now
-	if took > time.Second || !f.told.IsZero() && now.Sub(f.told) < time.Minute {
+	if took > time.Second || !f.logged.IsZero() && now.Sub(f.logged) < time.Minute {
 		return 0, false
 	}
-	f.told = now
+	f.logged = now
 	return float64(rate) / max(took.Seconds(), 1e-6), true
 }

@@ -10,12 +10,12 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// tickInterval is how often time passes for the state.
+// tickInterval returns the interval of Tick events of the state.
 func (s *Scheduler) tickInterval() time.Duration {
 	return min(100*time.Millisecond, s.cfg.StealingInterval)
 }
 
-// tick lets time pass. It runs in the loop.
+// tick applies a Tick event and runs periodic work of the subsystems. It runs in the loop.
 func (s *Scheduler) tick() {
 	if !s.ready {
 		return
@@ -36,13 +36,13 @@ func (s *Scheduler) tick() {
 	}
 }
 
-// idleWatch notices that nothing happens.
+// idleWatch records since when the scheduler is idle.
 type idleWatch struct {
 	since       time.Time
 	transitions uint64
 }
 
-// checkIdle ends the scheduler when it has had nothing to do for long enough.
+// checkIdle closes the scheduler when it has been idle for IdleTimeout.
 func (s *Scheduler) checkIdle() {
 	n := s.state.Counters().Transitions
 	if n != s.idle.transitions || !s.state.Idle() {
@@ -53,21 +53,21 @@ func (s *Scheduler) checkIdle() {
 		s.idle.since = s.loop.Now()
 	}
 	if s.cfg.IdleTimeout > 0 && s.loop.Now().Sub(s.idle.since) > s.cfg.IdleTimeout {
-		s.log.Info("scheduler closes after being idle", "for", s.cfg.IdleTimeout)
+		s.log.Info("scheduler closes: idle timeout", "timeout", s.cfg.IdleTimeout)
 		s.cfg.IdleTimeout = 0
-		s.end("idle-timeout-exceeded")
+		s.terminate("idle-timeout-exceeded")
 	}
 }
 
-// end closes the scheduler from within, workers and all.
-func (s *Scheduler) end(reason string) {
+// terminate closes the scheduler and its workers from within.
+func (s *Scheduler) terminate(reason string) {
 	s.life.Lock()
 	s.life.reason = reason
 	s.life.Unlock()
 	go func() { _ = s.close(context.Background(), true) }()
 }
 
-// checkIdleRPC is since when nothing happens, None if something does.
+// checkIdleRPC returns the time since when the scheduler is idle, None if it is not.
 func (s *Scheduler) checkIdleRPC(ctx context.Context, _ *rpc.Request, _ struct{}) (any, error) {
 	return loop.Ask(ctx, s.loop, func() (any, error) {
 		s.checkIdle()

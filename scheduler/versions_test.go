@@ -50,8 +50,7 @@ func (l *logBuffer) has(text string) bool {
 	return strings.Contains(l.b.String(), text)
 }
 
-// Peers of releases that are not served are refused in words; of those that are not known
-// yet, all sides are warned.
+// Peers of unsupported releases are rejected with an error; for unknown newer ones, all sides are warned.
 func TestReleases(t *testing.T) {
 	var log logBuffer
 	s := start(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Python: PythonConfig{Off: true}})
@@ -75,13 +74,13 @@ func TestReleases(t *testing.T) {
 	} {
 		h := hello(t, s, c.name, c.Versions)
 		if w := h.GetString("warning"); !strings.Contains(w, c.warning) || c.warning == "" && w != "" {
-			t.Errorf("%s: warning %q", c.name, w)
+			t.Errorf("%s: got warning %q", c.name, w)
 		}
 		if e := h.GetString("error"); !strings.Contains(e, c.failure) || c.failure == "" && e != "" {
-			t.Errorf("%s: error %q", c.name, e)
+			t.Errorf("%s: got error %q", c.name, e)
 		}
 		if c.log != "" && !log.has(c.log) {
-			t.Errorf("%s: the log does not say %q", c.name, c.log)
+			t.Errorf("%s: log: got no line with %q", c.name, c.log)
 		}
 	}
 	for _, c := range []struct{ name, release, status, text string }{
@@ -93,13 +92,13 @@ func TestReleases(t *testing.T) {
 		r := w.register(with("versions", releases(c.release)))
 		if r.GetString("status") != c.status || !strings.Contains(r.GetString("message")+r.GetString("warning"),
 			c.text) {
-			t.Errorf("worker %s: %v", c.name, r)
+			t.Errorf("worker %s: got %v", c.name, r)
 		}
 	}
 }
 
-// A client learns which packages are not those of the workers, as Dask's scheduler tells it;
-// workers without Python do not count.
+// A client is warned of packages that differ from those of the workers, as by Dask's scheduler; workers without Python
+// are ignored.
 func TestMismatch(t *testing.T) {
 	s := start(t, Config{Python: PythonConfig{Off: true}})
 	for name, v := range map[string]any{"a": releases("2026.7.1", "numpy", "2.0.0"),
@@ -111,16 +110,16 @@ func TestMismatch(t *testing.T) {
 		"| dask        | 2026.8.0 | -         | 2026.7.1           |",
 		"| numpy       | 2.0.0    | -         | {'1.9.0', '2.0.0'} |"} {
 		if !strings.Contains(w, want) {
-			t.Errorf("no %q in\n%s", want, w)
+			t.Errorf("no %q in the warning\n%s", want, w)
 		}
 	}
 	if strings.Contains(w, "lz4") || strings.Contains(w, "python") {
-		t.Errorf("what is equal is named:\n%s", w)
+		t.Errorf("warning: got equal packages in\n%s", w)
 	}
 }
 
-// The scheduler's own Python makes graphs of what clients send: one that is too old is not
-// used, one that nobody has tested is warned of.
+// The scheduler's own Python opens the graphs of clients: a release that is too old is not used, an untested one causes
+// a warning.
 func TestOwnPython(t *testing.T) {
 	for release, c := range map[string]struct{ failure, log string }{
 		"2026.7.1":  {"", ""},
@@ -140,12 +139,12 @@ func TestOwnPython(t *testing.T) {
 			in, err := s.helpers.Interpreter(t.Context())
 			switch want := strings.ReplaceAll(c.failure, "PATH", path); {
 			case want == "" && (err != nil || in.Distributed != release):
-				t.Errorf("got %+v, %v", in, err)
+				t.Errorf("interpreter: got %+v, error %v", in, err)
 			case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 				t.Errorf("got %+v, %v, want %q", in, err, want)
 			}
 			if !log.has(c.log) {
-				t.Errorf("the log does not say %q", c.log)
+				t.Errorf("log: got no line with %q", c.log)
 			}
 		})
 	}

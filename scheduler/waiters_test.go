@@ -14,7 +14,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// callOn sends a request on a comm of its own and does not wait for the answer.
+// callOn sends a request on a new comm and does not wait for the reply.
 func callOn(t testing.TB, s *Scheduler, op string, args ...any) comm.Comm {
 	t.Helper()
 	c, err := comm.Default.Dial(t.Context(), s.Address(), comm.DialConfig{})
@@ -33,7 +33,7 @@ func callOn(t testing.TB, s *Scheduler, op string, args ...any) comm.Comm {
 	return c
 }
 
-// answerOn reads the answer to callOn.
+// answerOn reads the reply to callOn.
 func answerOn(t testing.TB, c comm.Comm) any {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -50,13 +50,13 @@ func answerOn(t testing.TB, c comm.Comm) any {
 	return wire.Clone(v)
 }
 
-// waitingIs waits until so many requests wait.
+// waitingIs waits until want requests wait.
 func waitingIs(t testing.TB, s *Scheduler, want int64) {
 	t.Helper()
-	until(t, "requests wait as wanted", func() bool { return s.server.Stats().Waiting == want })
+	until(t, "the number of waiting requests is as wanted", func() bool { return s.server.Stats().Waiting == want })
 }
 
-// Clients that waited for items and died have not had them.
+// Clients that waited for items and disconnected have received none.
 func TestQueueOfDeadWaiters(t *testing.T) {
 	leak.Check(t)
 	each(t, func(t *testing.T, listen string) {
@@ -77,7 +77,7 @@ func TestQueueOfDeadWaiters(t *testing.T) {
 			c.call("queue_put", "name", "q", "data", i)
 		}
 		if got := c.call("queue_qsize", "name", "q"); got != int64(5) {
-			t.Fatalf("%v items are in the queue, want 5", got)
+			t.Fatalf("items in the queue: got %v, want 5", got)
 		}
 		for i := range 5 {
 			if got, _ := c.call("queue_get", "name", "q").(msgpack.Map).Get("value"); got != int64(i) {
@@ -87,7 +87,7 @@ func TestQueueOfDeadWaiters(t *testing.T) {
 	})
 }
 
-// Items that a batch had taken when its caller died go back, in order, also in the journal.
+// Items that a batch had taken when its caller disconnected are put back, in order, also in the journal.
 func TestQueueBatchOfDeadWaiter(t *testing.T) {
 	leak.Check(t)
 	dir := t.TempDir()
@@ -99,7 +99,7 @@ func TestQueueBatchOfDeadWaiter(t *testing.T) {
 	for i := range 3 {
 		c.call("queue_put", "name", "q", "data", i)
 	}
-	until(t, "the batch has taken what is there", func() bool { return c.call("queue_qsize", "name", "q") == int64(0) })
+	until(t, "the batch has taken all items", func() bool { return c.call("queue_qsize", "name", "q") == int64(0) })
 	dead.Abort()
 	waitingIs(t, s, 0)
 	until(t, "the items are back", func() bool { return c.call("queue_qsize", "name", "q") == int64(3) })
@@ -115,7 +115,7 @@ func TestQueueBatchOfDeadWaiter(t *testing.T) {
 	}
 }
 
-// Items whose callers die in the moment of the delivery are delivered once at most.
+// Items whose callers disconnect at the moment of delivery are delivered at most once.
 func TestQueueOfDyingWaiters(t *testing.T) {
 	leak.Check(t)
 	s := start(t, Config{})
@@ -160,12 +160,12 @@ func TestQueueOfDyingWaiters(t *testing.T) {
 	}
 	for x, times := range got {
 		if times > 1 {
-			t.Errorf("item %d was delivered %d times", x, times)
+			t.Errorf("item %d: delivered %d times, want at most 1", x, times)
 		}
 	}
 }
 
-// Locks go to living waiters.
+// Locks are granted to connected waiters.
 func TestLocksOfDeadWaiters(t *testing.T) {
 	leak.Check(t)
 	each(t, func(t *testing.T, listen string) {
@@ -195,7 +195,7 @@ func TestLocksOfDeadWaiters(t *testing.T) {
 			}
 		}
 		if got := c.call("semaphore_value", "name", "lock"); got != int64(1) {
-			t.Errorf("%v leases, want 1", got)
+			t.Errorf("leases: got %v, want 1", got)
 		}
 	})
 }
@@ -210,8 +210,8 @@ func openFiles(t testing.TB) int {
 	return len(list)
 }
 
-// More callers wait than handlers may run: others are served meanwhile, and all that they
-// held comes back when they hang up.
+// More callers wait than handlers may run: others are served meanwhile, and all their resources are freed when they
+// disconnect.
 func TestManyWaiters(t *testing.T) {
 	leak.Check(t)
 	s := start(t, Config{})
@@ -240,7 +240,7 @@ func TestManyWaiters(t *testing.T) {
 		x.Abort()
 	}
 	waitingIs(t, s, 0)
-	until(t, "comms, goroutines and descriptors are back", func() bool {
+	until(t, "comms, goroutines and descriptors are freed", func() bool {
 		return s.server.Stats().Comms < 100 && runtime.NumGoroutine() < goroutines+100 && openFiles(t) < files+100
 	})
 	c.call("event_set", "name", "other")

@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// logAction logs what the state wants people to know.
+// logAction publishes and logs an event of the state.
 func (s *Scheduler) logAction(a *state.Action) {
 	msg := msgpack.MapOf("action", strings.Clone(a.Text))
 	if a.Task != nil {
@@ -31,18 +31,17 @@ func (s *Scheduler) logAction(a *state.Action) {
 	s.log.Debug("state", "event", a.Text)
 }
 
-// watcher is a comm that wants to hear of workers that come and go
-// (subscribe_worker_status).
+// watcher is a comm that receives added and removed workers (subscribe_worker_status).
 type watcher struct {
 	st *peers.Stream
 }
 
-// watch sends the event of a worker that came or went to the watchers, in Dask's form: a list of the event's name and
-// what it is about.
-func (s *Scheduler) watch(w *peers.Worker, came bool) {
+// watch sends the event of an added or removed worker to the watchers, in the form of Dask: a list of the event's name
+// and its subject.
+func (s *Scheduler) watch(w *peers.Worker, added bool) {
 	s.workersChanged.Fire()
 	for x := range s.watchers {
-		if came {
+		if added {
 			id := s.inspect.Worker(w)
 			id.Delete("metrics")
 			id.Delete("last_seen")
@@ -53,8 +52,8 @@ func (s *Scheduler) watch(w *peers.Worker, came bool) {
 	}
 }
 
-// subscribeWorkerStatus is subscribe_worker_status: the comm becomes a stream of workers
-// that come and go. Dask's clusters use it.
+// subscribeWorkerStatus serves subscribe_worker_status: the comm becomes a stream of added and removed workers.
+// Clusters of Dask use it.
 func (s *Scheduler) subscribeWorkerStatus(ctx context.Context, r *rpc.Request) (any, error) {
 	r.Takeover()
 	st := s.streams.Open(r.Comm)
@@ -75,9 +74,9 @@ func (s *Scheduler) subscribeWorkerStatus(ctx context.Context, r *rpc.Request) (
 	if err != nil {
 		return nil, err
 	}
-	err = peers.Say(ctx, r.Comm, hello)
+	err = peers.Send(ctx, r.Comm, hello)
 	st.Out.Start()
-	for err == nil { // it says nothing more; its end is all that matters
+	for err == nil { // the peer sends nothing more; wait for the end of the comm
 		var m *wire.Message
 		if m, err = r.Comm.Read(ctx); err == nil {
 			m.Release()
@@ -92,8 +91,7 @@ func (s *Scheduler) subscribeWorkerStatus(ctx context.Context, r *rpc.Request) (
 	return rpc.NoReply, nil
 }
 
-// registerNanny is register_nanny: a nanny is told of its plugins and says when its worker
-// has been started.
+// registerNanny serves register_nanny: it sends a nanny its plugins and waits until the nanny has started its worker.
 func (s *Scheduler) registerNanny(ctx context.Context, r *rpc.Request) (any, error) {
 	var in struct {
 		Address string `rpc:"address"`
@@ -110,7 +108,7 @@ func (s *Scheduler) registerNanny(ctx context.Context, r *rpc.Request) (any, err
 	if err != nil {
 		return nil, err
 	}
-	if err = peers.Say(ctx, r.Comm, reply); err == nil {
+	if err = peers.Send(ctx, r.Comm, reply); err == nil {
 		var m *wire.Message
 		if m, err = r.Comm.Read(ctx); err == nil {
 			m.Release()

@@ -171,7 +171,8 @@ func TestBuilds(t *testing.T) {
 			x.check("the client", line, append(c.texts, "waiting Future(app.scale-", "tcp://127.0.0.1:")...)
 			x.check("the scheduler's log", x.log.String(), "no worker can run the tasks", c.texts[1])
 			if c.client == "two" {
-				x.check("the scheduler's log", x.log.String(), "workers are stale", "stale worker tcp://127.0.0.1:")
+				x.check("the scheduler's log", x.log.String(), "workers have another build than the client",
+					"stale worker tcp://127.0.0.1:")
 			}
 			x.worker(c.client)
 			for strings.HasPrefix(line, "waiting") {

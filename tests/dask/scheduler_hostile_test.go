@@ -194,7 +194,7 @@ func TestSchedulerHostileGraphs(t *testing.T) {
 	dump := func(v pickle.Value) []byte { return hostilePickle(t, v) }
 	good := dump(pickle.NewGraph(pickle.NewDict("k", hostileTask("k", neg, pickle.Tuple{int64(1)})), ""))
 	for _, c := range []hostileCase{
-		{"truncated", good[:len(good)-20], "ends too early"},
+		{"truncated", good[:len(good)-20], "truncated pickle"},
 		{"nothing", nil, "error"},
 		{"text", []byte("hello"), "error"},
 		{"bytes of 2^60", []byte("\x80\x05\x8e\x00\x00\x00\x00\x00\x00\x00\x10abc."), "error"},
@@ -219,7 +219,7 @@ func TestSchedulerHostileGraphs(t *testing.T) {
 			dump(pickle.NewGraph(pickle.NewDict("k", hostileTask("k", neg, pickle.Tuple{pickle.NewTaskRef("nobody")},
 				"nobody")), "")), "lost"},
 		{"memory", dump(call("builtins", "bytearray", int64(1)<<45)), "Error during deserialization"},
-		{"the end of the process", dump(call("os", "_exit", int64(3))), "have died"},
+		{"the end of the process", dump(call("os", "_exit", int64(3))), "processes crashed"},
 		{"the end of the scheduler", dump(call("os", "kill", call("os", "getppid"), int64(9))), "error"},
 	} {
 		c.run(r, s)

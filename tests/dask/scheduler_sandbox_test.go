@@ -242,7 +242,7 @@ main(client)
 	// The process of a graph has ended when its error is logged.
 	count, _ := res.Values["sleepers"].(float64)
 	for limit := time.Now().Add(rig.Patience); ; time.Sleep(20 * time.Millisecond) {
-		left := strings.Count(s.Log(), "client left while its graph was opened")
+		left := strings.Count(s.Log(), "client disconnected while its graph was opened")
 		if left == int(count) && left > 0 {
 			return
 		}

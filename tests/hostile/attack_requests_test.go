@@ -274,7 +274,7 @@ func unsafeJournals(ctx context.Context, r *Rig) error {
 			p.Kill()
 			return fmt.Errorf("%s: the scheduler started", name)
 		}
-		if !strings.Contains(err.Error(), "not safe from other users") {
+		if !strings.Contains(err.Error(), "not protected from other users") {
 			return fmt.Errorf("%s: got %w, want a refusal", name, err)
 		}
 	}

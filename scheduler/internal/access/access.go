@@ -12,19 +12,18 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// proxied are the requests that a worker may make of another through the scheduler: those
-// that it may make directly.
+// proxied are the requests that a worker may send to another worker through the scheduler: those that it may also send
+// directly.
 var proxied = []string{"actor_execute", "actor_attribute", "get_data", "update_data", "identity", "ping"}
 
-// IsOnlyWorker reports whether a peer has shown a certificate that makes it a worker and
-// not a client.
+// IsOnlyWorker reports whether the certificate of a peer makes it a worker and not a client.
 func IsOnlyWorker(c comm.Comm) bool {
 	state := c.Info().TLS
 	return state != nil && !secure.Allows(state, secure.Client) && !secure.Allows(state, secure.Scheduler)
 }
 
-// CheckProxy lets a worker ask another for what it may ask directly. A message may have a name twice: Python takes the
-// last one, so all of them count.
+// CheckProxy checks a request that a worker sends to another worker through the scheduler. A message may contain a name
+// twice: Python uses the last one, so all of them are checked.
 func CheckProxy(log *slog.Logger, c comm.Comm, msg msgpack.Map) error {
 	if !IsOnlyWorker(c) {
 		return nil
@@ -36,20 +35,20 @@ func CheckProxy(log *slog.Logger, c comm.Comm, msg msgpack.Map) error {
 		}
 		ops++
 		if op, ok := p.Value.(string); !ok || !slices.Contains(proxied, op) {
-			return Refused(log, c, "proxy", fmt.Sprintf("call %.40q of another worker", fmt.Sprint(p.Value)))
+			return Reject(log, c, "proxy", fmt.Sprintf("call %.40q of another worker", fmt.Sprint(p.Value)))
 		}
 	}
 	if ops != 1 {
-		return Refused(log, c, "proxy", fmt.Sprintf("send another worker a message with %d ops", ops))
+		return Reject(log, c, "proxy", fmt.Sprintf("send another worker a message with %d ops", ops))
 	}
 	return nil
 }
 
-// Refused logs and returns the error of a request that the certificate of a worker does not allow.
-func Refused(log *slog.Logger, c comm.Comm, op, what string) error {
+// Reject logs and returns the error of a request that the certificate of a worker does not allow.
+func Reject(log *slog.Logger, c comm.Comm, op, what string) error {
 	log.Warn("request refused", "op", op, "peer", c.PeerAddr(), "reason",
-		"a worker's certificate does not allow to "+what)
-	return fmt.Errorf("scheduler: %s: the certificate of %s is a worker's and does not allow to %s: %w", op,
+		"the certificate of a worker does not allow to "+what)
+	return fmt.Errorf("scheduler: %s: the worker certificate of %s does not allow to %s: %w", op,
 		c.PeerAddr(), what, fs.ErrPermission)
 }
 

@@ -15,7 +15,7 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// peer is a connection whose handshake showed a certificate, or none.
+// peer is a connection whose peer has a certificate, or none.
 type peer struct {
 	comm.Comm
 	tls *tls.ConnectionState
@@ -24,7 +24,7 @@ type peer struct {
 func (p peer) Info() comm.Info  { return comm.Info{TLS: p.tls} }
 func (p peer) PeerAddr() string { return "tls://10.0.0.9:1" }
 
-// certified is a peer whose certificate names roles.
+// certified returns a peer whose certificate has roles.
 func certified(roles ...string) peer {
 	cert := &x509.Certificate{}
 	for _, r := range roles {
@@ -33,8 +33,8 @@ func certified(roles ...string) peer {
 	return peer{tls: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}}}
 }
 
-// TestCheckProxy: a peer without a certificate of a worker may proxy anything, a worker only what it may ask of another
-// directly, by one op, whatever else the message has.
+// TestCheckProxy checks that a peer without a certificate of a worker may proxy anything, a worker only requests that
+// it may send to another worker directly, with one op, whatever else the message has.
 func TestCheckProxy(t *testing.T) {
 	worker := certified("worker")
 	for name, c := range map[string]struct {
@@ -43,12 +43,12 @@ func TestCheckProxy(t *testing.T) {
 	}{
 		"worker": {worker, true}, "no TLS": {peer{}, false}, "client": {certified("client"), false},
 		"scheduler": {certified("scheduler"), false}, "both": {certified("worker", "client"), false},
-		"no role":        {certified(), false}, // it was made for Dask and holds every role
+		"no role":        {certified(), false}, // a certificate without roles has all of them
 		"unknown role":   {certified("gardener"), true},
 		"no certificate": {peer{tls: &tls.ConnectionState{}}, true},
 	} {
 		if got := IsOnlyWorker(c.p); got != c.want {
-			t.Errorf("%s: only a worker: %t, want %t", name, got, c.want)
+			t.Errorf("%s: IsOnlyWorker: got %t, want %t", name, got, c.want)
 		}
 	}
 	for _, c := range []struct {
@@ -75,13 +75,13 @@ func TestCheckProxy(t *testing.T) {
 		err := CheckProxy(slog.New(slog.NewTextHandler(&log, nil)), worker, c.msg)
 		switch {
 		case c.want == "" && (err != nil || log.Len() > 0):
-			t.Errorf("%s: %v, log %q; want it allowed", c.name, err, log.String())
+			t.Errorf("%s: got error %v, log %q, want it allowed", c.name, err, log.String())
 		case c.want != "" && (!errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), c.want) ||
 			!strings.Contains(err.Error(), "tls://10.0.0.9:1") || !strings.Contains(log.String(), "request refused")):
-			t.Errorf("%s: %v, log %q; want %q", c.name, err, log.String(), c.want)
+			t.Errorf("%s: got error %v, log %q, want %q", c.name, err, log.String(), c.want)
 		}
 		if err := CheckProxy(slog.New(slog.DiscardHandler), peer{}, c.msg); err != nil {
-			t.Errorf("%s of a peer without a certificate: %v", c.name, err)
+			t.Errorf("%s of a peer without a certificate: got error %v, want none", c.name, err)
 		}
 	}
 }

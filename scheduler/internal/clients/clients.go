@@ -1,4 +1,4 @@
-// Package clients takes in the clients of a scheduler and keeps what they want.
+// Package clients registers the clients of a scheduler and tracks the keys that they hold.
 package clients
 
 import (
@@ -24,7 +24,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Host is what clients need of the scheduler.
+// Host is the part of the scheduler that Clients uses.
 type Host struct {
 	Loop     loop.Loop
 	Log      *slog.Logger
@@ -35,27 +35,28 @@ type Host struct {
 	Topics   *topics.Topics
 	Versions *versions.Versions
 	Totals   *inspect.Totals
-	// Serve reads a stream to its end.
+	// Serve reads a stream until it closes.
 	Serve func(context.Context, *peers.Stream)
-	// ID is that of the scheduler. Forget is how long a client of ours may be away, and ReleaseStep how many keys are
-	// released at once. AnyBuild lets workers of other builds run the tasks of a client.
+	// ID is the ID of the scheduler. Forget is how long a Millstream client may be disconnected, and ReleaseStep the
+	// number of keys that are released at once. AnyBuild lets workers of other builds run the tasks of a client.
 	ID          string
 	Forget      time.Duration
 	ReleaseStep int
 	AnyBuild    bool
 }
 
-// Clients takes in clients, and keeps what they want. The loop owns it; registrations run in goroutines of their own.
+// Clients registers clients and tracks the keys that they hold. The loop owns it; registrations run in goroutines of
+// their own.
 type Clients struct {
 	Host
 	*peers.Clients
 
-	// Memory that is used from one event to the next.
+	// Memory that is reused by the next event.
 	desires  state.ClientDesires
 	releases state.ClientReleases
 }
 
-// New returns clients that are listed in all.
+// New returns Clients that are listed in all.
 func New(h Host, all *peers.Clients) *Clients {
 	return &Clients{Host: h, Clients: all}
 }
@@ -63,26 +64,26 @@ func New(h Host, all *peers.Clients) *Clients {
 // Register sets the handler of requests.
 func (s *Clients) Register(r *rpc.Server) { r.Handle("register-client", s.registerRPC) }
 
-// registerRPC takes a client in. The comm becomes its stream.
+// registerRPC registers a client. The comm becomes its stream.
 func (s *Clients) registerRPC(ctx context.Context, r *rpc.Request) (any, error) {
 	var in struct {
 		Client   string `rpc:"client"`
 		Versions any    `rpc:"versions,optional"`
-		// Millstream is what our clients say about their program.
+		// Millstream describes the program of a Millstream client.
 		Millstream msgpack.Map `rpc:"millstream,optional"`
 	}
 	err := r.Args(&in)
 	if err == nil && (in.Client == "" || peers.IsPart(in.Client)) {
-		err = fmt.Errorf("register-client: a client needs a name of its own, got %q", in.Client)
+		err = fmt.Errorf("register-client: invalid client name %q", in.Client)
 	}
 	if err == nil {
 		err = s.Versions.CheckRelease(ctx, "client "+in.Client, in.Versions)
 	}
 	if err != nil {
-		s.Log.Warn("a client is refused", "peer", r.Comm.PeerAddr(), "error", err)
-		// Clients do not ask for a reply: what they look at is this field.
+		s.Log.Warn("client rejected", "peer", r.Comm.PeerAddr(), "error", err)
+		// Clients do not wait for a reply; they check this field.
 		hello := msgpack.MapOf("op", "stream-start", "warning", "", "error", err.Error())
-		return rpc.NoReply, errors.Join(peers.Say(ctx, r.Comm, []any{hello}), r.Comm.Close())
+		return rpc.NoReply, errors.Join(peers.Send(ctx, r.Comm, []any{hello}), r.Comm.Close())
 	}
 	r.Takeover()
 	st := s.Streams.Open(r.Comm)
@@ -95,11 +96,11 @@ func (s *Clients) registerRPC(ctx context.Context, r *rpc.Request) (any, error) 
 	return rpc.NoReply, nil
 }
 
-// add takes in a client. It runs in the loop.
+// add registers a client. It runs in the loop.
 func (s *Clients) add(name string, versions any, p *peers.Program, st *peers.Stream) {
 	c := s.Named(name)
 	if c.Stream != nil && !c.Stream.Gone {
-		// It has come back before we noticed that it had gone.
+		// The client has reconnected before the loss of its comm was noticed.
 		c.Stream.End()
 	}
 	c.Stream, c.Versions, c.LastSeen, c.AwayFrom = st, versions, s.Loop.Now(), time.Time{}
@@ -111,7 +112,7 @@ func (s *Clients) add(name string, versions any, p *peers.Program, st *peers.Str
 		hello.Millstream = message.SchedulerID{ID: s.ID, Epoch: s.Journal.Epoch()}
 	}
 	if text := s.Workers.Stale(p); text != "" && !s.AnyBuild {
-		s.Log.Warn("workers are stale", "client", name, "detail", text)
+		s.Log.Warn("workers have another build than the client", "client", name, "detail", text)
 		hello.Warning = strings.TrimSpace(hello.Warning + "\n" + text)
 	}
 	st.Send(hello)
@@ -119,7 +120,7 @@ func (s *Clients) add(name string, versions any, p *peers.Program, st *peers.Str
 	s.Log.Info("client connected", "client", name, "peer", st.Comm.PeerAddr())
 }
 
-// Named returns a client, new if need be.
+// Named returns the client of a name and creates it if necessary.
 func (s *Clients) Named(name string) *peers.Client {
 	if c := s.ByName[name]; c != nil {
 		return c
@@ -133,8 +134,7 @@ func (s *Clients) Named(name string) *peers.Client {
 	return c
 }
 
-// Ended is the end of a client's stream. One of ours that did not say goodbye may
-// come back.
+// Ended handles the end of a client's stream. A Millstream client that did not send close-client may reconnect.
 func (s *Clients) Ended(st *peers.Stream) {
 	c := st.Client
 	st.End()
@@ -145,13 +145,13 @@ func (s *Clients) Ended(st *peers.Stream) {
 	c.Stream = nil
 	if st.Ours && !st.Leaving && s.Forget > 0 {
 		c.AwayFrom = s.Loop.Now()
-		s.Log.Info("client is away", "client", c.Name, "kept", s.Forget)
+		s.Log.Info("client disconnected; keeping its futures", "client", c.Name, "for", s.Forget)
 		return
 	}
 	s.Remove(c)
 }
 
-// Remove forgets a client and releases what only it wanted.
+// Remove removes a client and releases the keys that only it held.
 func (s *Clients) Remove(c *peers.Client) {
 	if s.ByName[c.Name] != c {
 		return
@@ -162,11 +162,11 @@ func (s *Clients) Remove(c *peers.Client) {
 	s.Journal.Client(c.Name, false)
 	if !c.Part {
 		s.Topics.Publish(msgpack.MapOf("action", "remove-client", "client", c.Name), "all", c.Name)
-		s.Log.Info("remove client", "client", c.Name)
+		s.Log.Info("client removed", "client", c.Name)
 	}
 }
 
-// Tick forgets clients that have been away for too long.
+// Tick removes clients that have been disconnected for too long.
 func (s *Clients) Tick() {
 	for _, c := range s.ByName {
 		if !c.AwayFrom.IsZero() && s.Loop.Now().Sub(c.AwayFrom) > s.Forget {
@@ -175,7 +175,7 @@ func (s *Clients) Tick() {
 	}
 }
 
-// Desire makes a client want keys; its name is enough.
+// Desire holds keys for the client of a name.
 func (s *Clients) Desire(name string, keys ...task.Key) {
 	c := s.Named(name)
 	s.Journal.Desire(name, keys)
@@ -184,15 +184,14 @@ func (s *Clients) Desire(name string, keys ...task.Key) {
 	s.Apply(ev)
 }
 
-// Release takes keys back that a client wanted.
+// Release releases keys of a client.
 func (s *Clients) Release(name string, keys ...task.Key) {
 	c := s.ByName[name]
 	if c == nil || len(keys) == 0 {
 		return
 	}
 	s.Journal.Release(name, keys)
-	// A client that lets go of a million results does so in steps: what comes of a step is
-	// said in memory that the next one uses again.
+	// Many keys are released in steps: the actions of a step are in memory that the next one reuses.
 	for part := range slices.Chunk(keys, s.ReleaseStep) {
 		ev := &s.releases
 		*ev = state.ClientReleases{Client: c.ID, Keys: part}

@@ -88,7 +88,7 @@ func (r *rig) connect(t *testing.T, name string) (comm.Comm, msgpack.Map) {
 	return c, wire.Clone(v.([]any)[0]).(msgpack.Map)
 }
 
-// wanted returns how many keys a client wants; -1 if it is not known.
+// wanted returns the number of keys that a client holds; -1 if it is unknown.
 func (r *rig) wanted(name string) (n int) {
 	r.Do(func() {
 		if c := r.ByName[name]; c != nil {
@@ -100,7 +100,7 @@ func (r *rig) wanted(name string) (n int) {
 	return n
 }
 
-// Names that parts of the scheduler have are refused, and so are empty ones.
+// Names of parts of the scheduler are rejected, and so are empty ones.
 func TestNames(t *testing.T) {
 	r := start(t, 0, 10)
 	for _, name := range []string{"", "fire-and-forget", "variable-x", "queue-x"} {
@@ -109,16 +109,17 @@ func TestNames(t *testing.T) {
 		}
 	}
 	if _, m := r.connect(t, "c"); m.GetString("op") != "stream-start" || m.GetString("error") != "" {
-		t.Errorf("got %v", m)
+		t.Errorf("registration: got %v, want stream-start without an error", m)
 	}
 	r.Do(func() {
 		if len(r.ByName) != 1 || r.totals.ClientsAdded != 1 {
-			t.Errorf("%d clients, %d added", len(r.ByName), r.totals.ClientsAdded)
+			t.Errorf("got %d clients, %d added, want 1 and 1", len(r.ByName), r.totals.ClientsAdded)
 		}
 	})
 }
 
-// A client that leaves is forgotten with all that it wanted; one of ours that loses its connection may return.
+// A client that leaves is removed and its keys are released; a Millstream client that loses its connection may
+// reconnect.
 func TestEnded(t *testing.T) {
 	r := start(t, time.Hour, 10)
 	c, _ := r.connect(t, "c")
@@ -128,39 +129,39 @@ func TestEnded(t *testing.T) {
 		r.Finish(w, "x")
 	})
 	if n := r.wanted("c"); n != 1 {
-		t.Fatalf("c wants %d keys, want 1", n)
+		t.Fatalf("keys of c: got %d, want 1", n)
 	}
 	c.Abort()
 	st := <-r.ended
 	if !st.Ours {
-		t.Fatal("a comm of this process is not known to be Millstream's")
+		t.Fatal("comm of this process: Ours is false, want true")
 	}
 	r.Do(func() {
 		if x := r.ByName["c"]; x == nil || x.AwayFrom.IsZero() || x.Stream != nil {
-			t.Errorf("a client that may return: %+v", x)
+			t.Errorf("disconnected client: got %+v, want it kept without a stream", x)
 		}
 		r.Tick()
 	})
 	if n := r.wanted("c"); n != 1 {
-		t.Errorf("one that is away wants %d keys, want 1", n)
+		t.Errorf("keys of a disconnected client: got %d, want 1", n)
 	}
 	if _, m := r.connect(t, "c"); m.GetString("error") != "" {
-		t.Fatalf("it does not return: %v", m)
+		t.Fatalf("reconnect: got %v, want no error", m)
 	}
 	r.Do(func() {
 		x := r.ByName["c"]
 		if !x.AwayFrom.IsZero() || x.Stream == nil {
-			t.Errorf("after its return: %+v", x)
+			t.Errorf("reconnected client: got %+v, want a stream", x)
 		}
 		x.AwayFrom = r.Host.Loop.Now().Add(-2 * time.Hour)
 		r.Tick()
 	})
 	if n := r.wanted("c"); n != -1 {
-		t.Errorf("away for too long, and it wants %d keys", n)
+		t.Errorf("keys of a client that did not reconnect: got %d, want it removed", n)
 	}
 }
 
-// A second connection of the same name takes the place of the first.
+// A second connection of the same name replaces the first.
 func TestReplaced(t *testing.T) {
 	r := start(t, time.Hour, 10)
 	first, _ := r.connect(t, "c")
@@ -168,16 +169,16 @@ func TestReplaced(t *testing.T) {
 	select {
 	case <-first.Done():
 	case <-time.After(hosttest.Patience):
-		t.Fatal("the first connection stays")
+		t.Fatal("first connection: not closed")
 	}
 	<-r.ended
 	r.Do(func() {
 		if c := r.ByName["c"]; c == nil || !c.Stream.Connected() {
-			t.Error("the end of the first connection has ended the second")
+			t.Error("second connection: closed by the end of the first")
 		}
 	})
 	if second.Err() != nil {
-		t.Errorf("the second connection has ended: %v", second.Err())
+		t.Errorf("second connection: got error %v, want none", second.Err())
 	}
 }
 
@@ -197,7 +198,7 @@ func TestDesireRelease(t *testing.T) {
 		r.Desire("queue-q", keys...)
 	})
 	if a, b := r.wanted("c"), r.wanted("queue-q"); a != 10 || b != 10 {
-		t.Fatalf("wanted: %d and %d, want 10 and 10", a, b)
+		t.Fatalf("held keys: got %d and %d, want 10 and 10", a, b)
 	}
 	r.Do(func() {
 		r.Release("c", keys...)
@@ -205,20 +206,20 @@ func TestDesireRelease(t *testing.T) {
 		r.Release("nobody", keys...)
 	})
 	if n := r.wanted("c"); n != 0 {
-		t.Errorf("c wants %d keys, want 0", n)
+		t.Errorf("keys of c: got %d, want 0", n)
 	}
 	r.Do(func() {
 		if r.ByName["nobody"] != nil {
-			t.Error("a release has made a client")
+			t.Error("release of an unknown client: created a client")
 		}
 		q := r.ByName["queue-q"]
 		if !q.Part || r.ByName["c"].Part {
-			t.Error("Part")
+			t.Error("Part: got the wrong value")
 		}
 		r.Remove(q)
 		r.Remove(q)
 		if n := r.Host.State.Count(state.Memory); n != 0 {
-			t.Errorf("%d results are kept that nobody wants", n)
+			t.Errorf("results: got %d, want 0", n)
 		}
 	})
 }

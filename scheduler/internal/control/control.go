@@ -1,4 +1,4 @@
-// Package control serves the requests that direct a cluster: restart, retire, terminate, restrictions.
+// Package control serves the requests that control a cluster: restart, retire, terminate, restrictions.
 package control
 
 import (
@@ -20,7 +20,7 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// Host is what control needs of the scheduler.
+// Host is the part of the scheduler that Control uses.
 type Host struct {
 	Loop     loop.Loop
 	Log      *slog.Logger
@@ -31,22 +31,22 @@ type Host struct {
 	Journal  *recovery.Log
 	Pool     *rpc.Pool
 	Requests *data.Requests
-	// WorkersChanged is fired when a worker has come, gone or changed.
+	// WorkersChanged is fired when a worker is added, removed or changed.
 	WorkersChanged *loop.Signal
-	// RemoveWorker takes a worker out, Identity returns what the identity has of it, and Publish logs an event under
+	// RemoveWorker removes a worker, Identity returns the identity of a worker, and Publish publishes an event to
 	// topics. All run in the loop.
-	RemoveWorker func(w *peers.Worker, why string, safe, tell bool)
+	RemoveWorker func(w *peers.Worker, why string, safe, notify bool)
 	Identity     func(*peers.Worker) msgpack.Map
 	Publish      func(msg any, topics ...string)
-	// End closes the scheduler with its workers.
+	// End closes the scheduler and its workers.
 	End func(reason string)
 }
 
-// Control serves the requests that direct the cluster: restart, retire, terminate, restrictions. It has no state of its
-// own; what it changes belongs to the loop.
+// Control serves the requests that control the cluster: restart, retire, terminate, restrictions. It has no state of
+// its own; the loop owns the state that it changes.
 type Control struct{ Host }
 
-// New returns a control.
+// New returns a Control.
 func New(h Host) *Control { return &Control{h} }
 
 // Register sets the handlers of requests.
@@ -74,7 +74,7 @@ func (s *Control) unregisterRPC(ctx context.Context, _ *rpc.Request, in struct {
 		if w == nil {
 			return "already-removed", nil
 		}
-		s.RemoveWorker(w, "it was unregistered", in.Expected, in.Close == nil || *in.Close)
+		s.RemoveWorker(w, "unregistered", in.Expected, in.Close == nil || *in.Close)
 		return "OK", nil
 	})
 }
@@ -151,9 +151,9 @@ func (s *Control) restrictRPC(ctx context.Context, _ *rpc.Request, in struct {
 	return nil, err
 }
 
-// checkRetire lets a worker retire itself, as it does when it is asked to end, and no other. A Millstream worker shows
-// the secret of its registration: all workers may have the same certificate. One of Dask has none and is known by its
-// host alone.
+// checkRetire lets a worker retire itself, as it does when it receives a signal, and no other worker. A Millstream
+// worker proves its identity with the secret of its registration, since all workers may have the same certificate. A
+// Dask worker has no secret and is identified by its host only.
 func (s *Control) checkRetire(ctx context.Context, c comm.Comm, workers []any, other bool, incarnation string) error {
 	if !access.IsOnlyWorker(c) {
 		return nil
@@ -162,7 +162,7 @@ func (s *Control) checkRetire(ctx context.Context, c comm.Comm, workers []any, o
 		own, err := loop.Ask(ctx, s.Loop, func() (bool, error) {
 			w := s.Workers.Find(workers[0])
 			if w == nil || w.Incarnation == "" {
-				// Its address may be of another interface than the one that it connects from.
+				// Its address may be of another interface than the one from which it connects.
 				return w == nil || access.SameHost(w.Address, c.PeerAddr()) ||
 					access.SameHost(w.Stream.Comm.PeerAddr(), c.PeerAddr()), nil
 			}
@@ -172,5 +172,5 @@ func (s *Control) checkRetire(ctx context.Context, c comm.Comm, workers []any, o
 			return err
 		}
 	}
-	return access.Refused(s.Log, c, "retire_workers", "retire another worker")
+	return access.Reject(s.Log, c, "retire_workers", "retire another worker")
 }

@@ -71,7 +71,7 @@ func start(t *testing.T, addresses ...string) *rig {
 	return r
 }
 
-// Workers are chosen to be closed by number, target and attribute; what cannot be said is refused.
+// Workers to close are chosen by number, target and attribute; invalid arguments are rejected.
 func TestToClose(t *testing.T) {
 	r := start(t, "tcp://a", "tcp://b", "tcp://c")
 	for want, args := range map[string][]any{
@@ -91,27 +91,27 @@ func TestToClose(t *testing.T) {
 	r.Fails("Python function", "workers_to_close", "key", "f")
 	r.Fails("memory_ratio", "workers_to_close", "memory_ratio", -1.0)
 	if n := r.Call("adaptive_target", "target_duration", "1 s"); n != int64(0) && n != int64(1) {
-		t.Errorf("target without tasks: got %v", n)
+		t.Errorf("adaptive target without tasks: got %v, want 0 or 1", n)
 	}
 	r.Fails("timeout", "adaptive_target", "target_duration", []any{})
 }
 
-// Workers that retire go when their data is elsewhere, and their identities are the answer.
+// Workers that retire are removed when their data has been moved, and their identities are returned.
 func TestRetire(t *testing.T) {
 	r := start(t, "tcp://a", "tcp://b")
 	m := r.Call("retire_workers", "workers", []any{"tcp://a", "nobody"}, "remove", true).(msgpack.Map)
 	if len(m) != 1 || m[0].Key != "tcp://a" || fmt.Sprint(r.removed) != "[tcp://a]" {
-		t.Errorf("got %v, removed %v", m, r.removed)
+		t.Errorf("retired: got %v, removed %v, want tcp://a", m, r.removed)
 	}
 	if m := r.Call("retire_workers", "names", []any{"nobody"}).(msgpack.Map); len(m) != 0 {
-		t.Errorf("by a name that is not there: got %v", m)
+		t.Errorf("retired by an unknown name: got %v, want none", m)
 	}
 	if m := r.Call("retire_workers", "names", []any{"n1"}, "remove", false).(msgpack.Map); len(m) != 1 {
-		t.Errorf("by name: got %v", m)
+		t.Errorf("retired by name: got %v, want 1", m)
 	}
 	r.Fails("mutually exclusive", "retire_workers", "names", []any{"n1"}, "workers", []any{"tcp://b"})
 	if fmt.Sprint(r.events) != "[retire-workers retire-workers]" {
-		t.Errorf("published %v", r.events)
+		t.Errorf("events: got %v, want two of retire-workers", r.events)
 	}
 }
 
@@ -120,40 +120,40 @@ func TestChanges(t *testing.T) {
 	x := task.NewKey("x")
 	r.Do(func() { r.Submit(r.AddClient("c", nil), []string{"x"}) })
 	if v := r.Call("unregister", "address", "tcp://never"); v != "already-removed" {
-		t.Errorf("unregister: got %v", v)
+		t.Errorf("unregister of an unknown worker: got %v, want already-removed", v)
 	}
 	r.Call("set_resources", "worker", "tcp://a", "resources", msgpack.MapOf("GPU", 2))
 	r.Fails("KeyError", "set_resources", "worker", "tcp://never", "resources", msgpack.MapOf("GPU", 2))
-	r.Fails("no amount", "set_resources", "worker", "tcp://a", "resources", msgpack.MapOf("GPU", "many"))
+	r.Fails("not an amount", "set_resources", "worker", "tcp://a", "resources", msgpack.MapOf("GPU", "many"))
 	r.Call("set_restrictions", "worker", msgpack.MapOf("x", []any{"tcp://b"}))
 	r.Do(func() {
 		if a := r.Host.State.Task(x).Annotations(); a == nil || fmt.Sprint(a.Workers) != "[tcp://b]" {
-			t.Errorf("restrictions: got %+v", a)
+			t.Errorf("restrictions: got %+v, want tcp://b", a)
 		}
 		supplied, _ := r.Host.State.WorkerByAddress("tcp://a").Resources()
 		if len(supplied) != 1 || supplied[0].Amount != 2 {
-			t.Errorf("resources: got %v", supplied)
+			t.Errorf("resources: got %v, want 2 of one", supplied)
 		}
 	})
 	r.Fails("KeyError", "set_restrictions", "worker", msgpack.MapOf("never", []any{"tcp://b"}))
 	r.Fails("TypeError", "set_restrictions", "worker", msgpack.MapOf("x", 7))
 	r.Fails("KeyError", "retry", "keys", []any{"never"})
 	if v := r.Call("retry", "keys", []any{"x"}).([]any); len(v) != 0 {
-		t.Errorf("retry of one that has not failed: got %v", v)
+		t.Errorf("retry of a task that has not failed: got %v, want none", v)
 	}
 	if v := r.Call("unregister", "address", "tcp://a"); v != "OK" || len(r.removed) != 1 {
-		t.Errorf("unregister: got %v, removed %v", v, r.removed)
+		t.Errorf("unregister: got %v, removed %v, want OK and one", v, r.removed)
 	}
 }
 
-// A restart forgets all tasks, removes workers without nannies, and waits for as many as there were.
+// A restart releases all tasks, removes workers without nannies, and waits for the same number of workers.
 func TestRestart(t *testing.T) {
 	r := start(t, "tcp://a", "tcp://b")
 	r.Do(func() { r.Submit(r.AddClient("c", nil), []string{"x"}) })
 	r.Call("restart", "timeout", 5, "wait_for_workers", false)
 	r.Do(func() {
 		if r.Host.State.NumTasks() != 0 || len(r.removed) != 2 || len(r.Workers.ByAddress) != 0 {
-			t.Errorf("%d tasks, removed %v", r.Host.State.NumTasks(), r.removed)
+			t.Errorf("got %d tasks, removed %v, want none and both workers", r.Host.State.NumTasks(), r.removed)
 		}
 	})
 	r = start(t, "tcp://a")
@@ -161,7 +161,7 @@ func TestRestart(t *testing.T) {
 	r = start(t, "tcp://a")
 	v := r.Call("restart_workers", "timeout", 0.01, "on_error", "return").(msgpack.Map)
 	if v.GetString("tcp://a") != "removed" {
-		t.Errorf("got %v", v)
+		t.Errorf("restart: got %v, want removed", v)
 	}
 	r.Fails("is not a time", "restart_workers", "timeout", "soon")
 	r = start(t, "tcp://a")
@@ -169,16 +169,16 @@ func TestRestart(t *testing.T) {
 	r.Fails("did not shut down", "restart_workers", "timeout", 1)
 	if v = r.Call("restart_workers", "timeout", 1, "on_error", "return", "wait_for_workers",
 		false).(msgpack.Map); v.GetString("tcp://a") != "timed out" {
-		t.Errorf("a nanny that is not there: got %v", v)
+		t.Errorf("restart with an unreachable nanny: got %v, want timed out", v)
 	}
 }
 
 func TestTerminate(t *testing.T) {
 	r := start(t)
 	if v := r.Call("terminate", "reason", "over"); v != "OK" {
-		t.Errorf("got %v", v)
+		t.Errorf("terminate: got %v, want OK", v)
 	}
 	if reason := <-r.ended; reason != "terminate" || !r.Logged("over") {
-		t.Errorf("ended with %q", reason)
+		t.Errorf("reason: got %q, want terminate", reason)
 	}
 }

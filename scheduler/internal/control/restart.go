@@ -16,7 +16,7 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// restartRPC forgets all tasks and restarts the workers that have nannies; others end.
+// restartRPC releases all tasks and restarts the workers that have nannies; other workers close.
 func (s *Control) restartRPC(ctx context.Context, r *rpc.Request, in struct {
 	Client   any    `rpc:"client,optional"`
 	Timeout  any    `rpc:"timeout,optional"`
@@ -24,7 +24,7 @@ func (s *Control) restartRPC(ctx context.Context, r *rpc.Request, in struct {
 	Stimulus string `rpc:"stimulus_id,optional"`
 }) (any, error) {
 	err := s.Loop.Do(ctx, func() {
-		s.Log.Info("restart: all keys are released")
+		s.Log.Info("restart: releasing all keys")
 		for name, c := range s.Clients.ByName {
 			if sc := s.State.Client(c.ID); sc != nil {
 				var keys []task.Key
@@ -56,7 +56,7 @@ func (s *Control) restartWorkersRPC(ctx context.Context, _ *rpc.Request, in rest
 	return s.restartWorkers(ctx, in)
 }
 
-// nanny is one of a worker, by their addresses.
+// nanny is the nanny of a worker, by their addresses.
 type nanny struct{ worker, address string }
 
 func (s *Control) restartWorkers(ctx context.Context, in restartArgs) (msgpack.Map, error) {
@@ -90,9 +90,9 @@ func (s *Control) restartWorkers(ctx context.Context, in restartArgs) (msgpack.M
 		for _, p := range out {
 			w := s.Workers.ByAddress[p.Key.(string)]
 			if w == nil {
-				continue // its removal has removed this one too
+				continue // removed together with another one
 			}
-			s.Log.Warn("a worker without a nanny ends without being restarted", "worker", w.Address)
+			s.Log.Warn("worker without nanny closes without restart", "worker", w.Address)
 			s.RemoveWorker(w, "restart", true, true)
 		}
 	})
@@ -110,7 +110,7 @@ func (s *Control) restartWorkers(ctx context.Context, in restartArgs) (msgpack.M
 		status := "OK"
 		if errs[i] != nil {
 			status = "timed out"
-			bad = errors.Join(bad, fmt.Errorf("the nanny of %s: %w", n.worker, errs[i]))
+			bad = errors.Join(bad, fmt.Errorf("nanny of %s: %w", n.worker, errs[i]))
 		}
 		out = append(out, msgpack.Pair{Key: n.worker, Value: status})
 	}
@@ -137,13 +137,13 @@ func (s *Control) restartWorkers(ctx context.Context, in restartArgs) (msgpack.M
 	return out, err
 }
 
-// terminateRPC ends the scheduler and its workers: Client.shutdown.
+// terminateRPC closes the scheduler and its workers: Client.shutdown.
 func (s *Control) terminateRPC(_ context.Context, r *rpc.Request, in struct {
 	Timeout any    `rpc:"timeout,optional"`
 	Reason  string `rpc:"reason,optional"`
 }) (string, error) {
 	s.Log.Info("scheduler closes", "reason", val.OrText(in.Reason, "unknown"), "peer", r.Comm.PeerAddr())
-	// The answer leaves before the comms do.
+	// The reply is sent before the comms are closed.
 	time.AfterFunc(50*time.Millisecond, func() { s.End("terminate") })
 	return "OK", nil
 }

@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// closing are Dask's arguments of workers_to_close.
+// closing are the arguments of workers_to_close in Dask.
 type closing struct {
 	Ratio     any    `rpc:"memory_ratio,optional"`
 	N         *int   `rpc:"n"`
@@ -22,7 +22,7 @@ type closing struct {
 	Attribute string `rpc:"attribute,optional"`
 }
 
-// choose runs in the loop.
+// choose returns the workers to close. It runs in the loop.
 func (in *closing) choose(s *Control) ([]*peers.Worker, error) {
 	if in.Key != nil {
 		return nil, &rpc.Exception{Type: "NotImplementedError",
@@ -88,7 +88,7 @@ func (s *Control) targetRPC(ctx context.Context, _ *rpc.Request, in struct {
 	return loop.Ask(ctx, s.Loop, func() (int, error) { return s.State.AdaptiveTarget(d), nil })
 }
 
-// retireRPC moves the data of workers elsewhere and lets them go.
+// retireRPC moves the data of workers to others and closes them.
 func (s *Control) retireRPC(ctx context.Context, r *rpc.Request, in struct {
 	Workers  []any  `rpc:"workers,optional"`
 	Names    []any  `rpc:"names,optional"`
@@ -159,7 +159,7 @@ func (s *Control) retireRPC(ctx context.Context, r *rpc.Request, in struct {
 		for _, w := range chosen {
 			sw := s.State.Worker(w.ID)
 			if sw != nil && sw.Data == w && sw.Status() == state.StatusRunning {
-				kept = append(kept, w.Address) // its data could go nowhere
+				kept = append(kept, w.Address) // no other worker could take its data
 				continue
 			}
 			retired = append(retired, w.Address)

@@ -1,4 +1,4 @@
-// Package data moves results and data from outside between clients and workers, and passes requests on to workers.
+// Package data moves results and scattered data between clients and workers, and forwards requests to workers.
 package data
 
 import (
@@ -21,7 +21,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Host is what data needs of the scheduler.
+// Host is the part of the scheduler that Data uses.
 type Host struct {
 	Loop     loop.Loop
 	Log      *slog.Logger
@@ -33,21 +33,22 @@ type Host struct {
 	Pool     *rpc.Pool
 	Relay    *Relay
 	Requests *Requests
-	// Tasks is fired when tasks have become known, WorkersChanged when a worker has come, gone or changed.
+	// Tasks is fired when tasks are added, WorkersChanged when a worker is added, removed or changed.
 	Tasks, WorkersChanged *loop.Signal
-	// Client returns a client, new if need be, and Publish logs an event under topics. Both run in the loop.
+	// Client returns the client of a name and creates it if necessary; Publish publishes an event to topics. Both run
+	// in the loop.
 	Client  func(name string) *peers.Client
 	Publish func(msg any, topics ...string)
 }
 
-// Data moves results and data from outside: scatter, gather, replicate, rebalance. The loop owns it; requests run in
+// Data moves results and scattered data: scatter, gather, replicate, rebalance. The loop owns it; requests run in
 // goroutines of their own.
 type Data struct {
 	Host
-	robin int // where the next scatter begins
+	first int // index of the first worker of the next scatter
 }
 
-// New returns data.
+// New returns a Data.
 func New(h Host) *Data { return &Data{Host: h} }
 
 // Register sets the handlers of requests.
@@ -60,7 +61,7 @@ func (s *Data) Register(r *rpc.Server) {
 	rpc.Handle(r, "rebalance", s.rebalanceRPC)
 }
 
-// scatterRPC sends data to workers in turns and takes it in.
+// scatterRPC sends data to workers in turn and registers it.
 func (s *Data) scatterRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Data      msgpack.Map `rpc:"data"`
 	Workers   []any       `rpc:"workers,optional"`
@@ -95,8 +96,8 @@ func (s *Data) scatterRPC(ctx context.Context, _ *rpc.Request, in struct {
 		if len(to) == 0 {
 			return s.WorkersChanged.Wait(), nil
 		}
-		first = s.robin
-		s.robin += len(keys)
+		first = s.first
+		s.first += len(keys)
 		return nil, nil
 	})
 	if err != nil {
@@ -125,7 +126,7 @@ func (s *Data) scatterRPC(ctx context.Context, _ *rpc.Request, in struct {
 	return keys, nil
 }
 
-// copies is how many replicas broadcast means.
+// copies returns the number of replicas that the argument broadcast specifies.
 func copies(v any, workers int) int {
 	switch v := v.(type) {
 	case bool:
@@ -195,8 +196,8 @@ func (s *Data) scatterTo(ctx context.Context, data msgpack.Map, keys []task.Key,
 	})
 }
 
-// checkClient refuses the name of a client in a request that no client has registered with: it would be kept for ever.
-// It runs in the loop.
+// checkClient returns an error if no client of this name is registered: the name would be kept without limit. It runs
+// in the loop.
 func (s *Data) checkClient(name string) error {
 	if name != "" && (s.Clients.ByName[name] == nil || peers.IsPart(name)) {
 		return &rpc.Exception{Type: "KeyError", Message: fmt.Sprintf("client %.100q is not registered", name)}
@@ -204,14 +205,14 @@ func (s *Data) checkClient(name string) error {
 	return nil
 }
 
-// datum is data that came from outside, and who holds it.
+// datum is scattered data and its holders.
 type datum struct {
 	key     task.Key
 	size    int64
 	holders []any
 }
 
-// update takes in data. It runs in the loop. Workers that have left meanwhile hold nothing.
+// update registers data. It runs in the loop. Workers that were removed meanwhile hold nothing.
 func (s *Data) update(name string, in []datum) {
 	ev := state.UpdateData{Client: state.NoClient}
 	if name != "" {

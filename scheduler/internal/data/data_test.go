@@ -16,7 +16,7 @@ import (
 	"go.millstream.dev/scheduler/internal/recovery"
 )
 
-// rig is data with one worker, which is served at the same address as data is, and a client c.
+// rig is a Data with one worker, which is served at the same address, and a client c.
 type rig struct {
 	*hosttest.Host
 	*Data
@@ -69,7 +69,7 @@ func start(t *testing.T) *rig {
 	return r
 }
 
-// A request goes to the workers that are named, or to all; what they raise is passed on as the caller wants.
+// A request is sent to the named workers, or to all; on_error determines how their exceptions are returned.
 func TestBroadcast(t *testing.T) {
 	r := start(t)
 	send := func(b Broadcast) (msgpack.Map, error) {
@@ -85,33 +85,33 @@ func TestBroadcast(t *testing.T) {
 		{OnError: "raise", Nanny: true},
 	} {
 		if m, err := send(b); err != nil || len(m) != 1 || m.GetString(r.worker.Address) != "hi" {
-			t.Errorf("%+v: got %v, %v", b, m, err)
+			t.Errorf("%+v: got %v, error %v", b, m, err)
 		}
 	}
 	if m, err := send(Broadcast{OnError: "raise", hosts: []any{"other"}}); err != nil || len(m) != 0 {
-		t.Errorf("another host: got %v, %v", m, err)
+		t.Errorf("another host: got %v, error %v, want no replies", m, err)
 	}
 	if _, err := send(Broadcast{OnError: "raise", workers: []any{"nobody"}}); err == nil ||
 		!strings.Contains(err.Error(), "KeyError") {
-		t.Errorf("no such worker: got %v", err)
+		t.Errorf("unknown worker: got error %v, want KeyError", err)
 	}
 	if _, err := send(Broadcast{OnError: "panic"}); err == nil || !strings.Contains(err.Error(), "on_error") {
-		t.Errorf("no such way: got %v", err)
+		t.Errorf("invalid on_error: got error %v", err)
 	}
 	r.fail = errors.New("broken")
 	if _, err := send(Broadcast{OnError: "raise"}); err == nil || !strings.Contains(err.Error(), "broken") {
-		t.Errorf("raise: got %v", err)
+		t.Errorf("raise: got error %v, want broken", err)
 	}
 	if m, err := send(Broadcast{OnError: "ignore"}); err != nil || len(m) != 0 {
-		t.Errorf("ignore: got %v, %v", m, err)
+		t.Errorf("ignore: got %v, error %v, want no replies", m, err)
 	}
 	if m, err := send(Broadcast{OnError: "return_pickle"}); err != nil || len(m) != 1 ||
 		!strings.Contains(fmt.Sprintf("%s", m[0].Value), "broken") {
-		t.Errorf("return_pickle: got %v, %v", m, err)
+		t.Errorf("return_pickle: got %v, error %v, want the exception", m, err)
 	}
 }
 
-// Data goes to workers in turns and is known with its sizes; a client that is not registered is refused.
+// Data is sent to workers in turn and registered with its sizes; an unregistered client is rejected.
 func TestScatter(t *testing.T) {
 	r := start(t)
 	scatter := func(client string) ([]any, error) {
@@ -124,24 +124,24 @@ func TestScatter(t *testing.T) {
 		}{Data: msgpack.MapOf("x", "1", "y", "2"), Client: client, Timeout: 5.0})
 	}
 	if keys, err := scatter("c"); err != nil || len(keys) != 2 {
-		t.Fatalf("got %v, %v", keys, err)
+		t.Fatalf("scatter: got %v, error %v, want 2 keys", keys, err)
 	}
 	r.Do(func() {
 		for _, k := range []string{"x", "y"} {
 			if x := r.Host.State.Task(task.NewKey(k)); x == nil || x.State() != state.Memory || x.NBytes() != 5 {
-				t.Errorf("%s: got %+v", k, x)
+				t.Errorf("%s: got %+v, want 5 bytes in memory", k, x)
 			}
 		}
-		if r.robin != 2 {
-			t.Errorf("the next scatter begins at %d, want 2", r.robin)
+		if r.first != 2 {
+			t.Errorf("first worker of the next scatter: got %d, want 2", r.first)
 		}
 	})
 	if _, err := scatter("stranger"); err == nil || !strings.Contains(err.Error(), "is not registered") {
-		t.Errorf("a client that is not registered: got %v", err)
+		t.Errorf("unregistered client: got error %v", err)
 	}
 	r.fail = errors.New("disk full")
 	if _, err := scatter("c"); err == nil || !strings.Contains(err.Error(), "disk full") {
-		t.Errorf("a worker that fails: got %v", err)
+		t.Errorf("failing worker: got error %v", err)
 	}
 	r.Do(func() { r.Host.Apply(&state.WorkerStatusChange{Worker: r.worker.ID, Status: state.StatusPaused}) })
 	if _, err := r.scatterRPC(t.Context(), nil, struct {
@@ -152,22 +152,22 @@ func TestScatter(t *testing.T) {
 		Timeout   any         `rpc:"timeout,optional"`
 	}{Data: msgpack.MapOf("z", "1"), Timeout: 0.001}); err == nil ||
 		!strings.Contains(err.Error(), "No valid workers") {
-		t.Errorf("no worker that runs: got %v", err)
+		t.Errorf("no running worker: got error %v", err)
 	}
 }
 
-// who_has and nbytes become data; holders that are not there hold nothing.
+// who_has and nbytes are read as data; unknown holders are ignored.
 func TestReadData(t *testing.T) {
 	list, err := readData(msgpack.MapOf("x", []any{"w", "gone"}, "y", []any{}), msgpack.MapOf("x", int64(3)))
 	if err != nil || len(list) != 2 || list[0].size != 3 || list[1].size != -1 {
-		t.Fatalf("got %+v, %v", list, err)
+		t.Fatalf("readData: got %+v, error %v, want sizes 3 and -1", list, err)
 	}
 	for _, m := range []msgpack.Map{{{Key: msgpack.Map{}, Value: []any{}}}} {
 		if _, err := readData(m, nil); err == nil {
-			t.Error("a map is a key")
+			t.Error("map as a key: got no error")
 		}
 		if _, err := readData(nil, m); err == nil {
-			t.Error("a map is a key of sizes")
+			t.Error("map as a key of sizes: got no error")
 		}
 	}
 	r := start(t)
@@ -175,7 +175,7 @@ func TestReadData(t *testing.T) {
 		r.update("c", list)
 		if x, y := r.Host.State.Task(task.NewKey("x")), r.Host.State.Task(task.NewKey("y")); x == nil ||
 			x.NumHolders() != 1 || y != nil {
-			t.Errorf("got %v and %v", x, y)
+			t.Errorf("got %v and %v, want one holder and no task", x, y)
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// gatherRPC collects results from workers and passes them on unopened.
+// gatherRPC collects results from workers and forwards them serialized.
 func (s *Data) gatherRPC(ctx context.Context, r *rpc.Request, in inspect.KeysArg) (any, error) {
 	missing, err := val.KeyList(in.Keys)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Data) gatherRPC(ctx context.Context, r *rpc.Request, in inspect.KeysArg
 	var a Answers
 	data := msgpack.Map{}
 	failed := []any{}
-	bad := map[string]bool{} // workers that did not answer, or not with all that they should have
+	bad := map[string]bool{} // workers that sent no reply, or not all of their results
 	for len(missing) > 0 {
 		plan, lost, err := s.gatherPlan(ctx, missing, bad)
 		if err != nil {
@@ -42,13 +42,13 @@ func (s *Data) gatherRPC(ctx context.Context, r *rpc.Request, in inspect.KeysArg
 	_ = s.Loop.Do(ctx, func() { s.Publish(msgpack.MapOf("action", "gather", "count", len(in.Keys)), "all") })
 	if len(failed) > 0 {
 		a.Release()
-		s.Log.Warn("results could not be gathered", "keys", len(failed))
+		s.Log.Warn("results not gathered", "keys", len(failed))
 		return msgpack.MapOf("status", "error", "keys", failed), nil
 	}
 	return a.reply(r.Comm, msgpack.MapOf("status", "OK", "data", data))
 }
 
-// gatherPlan says which worker to ask for which keys; lost are those that nobody has.
+// gatherPlan returns the keys to fetch from each worker; lost are the keys without a holder.
 func (s *Data) gatherPlan(ctx context.Context, keys []task.Key, bad map[string]bool) (plan map[string][]task.Key,
 	lost []task.Key, err error) {
 	plan = map[string][]task.Key{}
@@ -57,7 +57,7 @@ func (s *Data) gatherPlan(ctx context.Context, keys []task.Key, bad map[string]b
 			t := s.State.Task(k)
 			best := ""
 			for i := range holderCount(t) {
-				// Of several the one that is asked for the least so far.
+				// Of several holders, use the one with the fewest keys so far.
 				w := t.Holder(i).Address()
 				if !bad[w] && (best == "" || len(plan[w]) < len(plan[best])) {
 					best = w
@@ -80,7 +80,7 @@ func holderCount(t *state.Task) int {
 	return t.NumHolders()
 }
 
-// gatherFrom asks the workers of a plan and returns the keys that did not come.
+// gatherFrom fetches the results of a plan and returns the keys that are missing.
 func (s *Data) gatherFrom(ctx context.Context, plan map[string][]task.Key, a *Answers, data *msgpack.Map,
 	bad map[string]bool) (missing []task.Key) {
 	var mu sync.Mutex
@@ -91,12 +91,12 @@ func (s *Data) gatherFrom(ctx context.Context, plan map[string][]task.Key, a *An
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				s.Log.Warn("a worker did not give its results", "worker", address, "error", err)
+				s.Log.Warn("get_data failed", "worker", address, "error", err)
 				bad[address] = true
 				missing = append(missing, keys...)
 				return
 			}
-			// What was not asked for is no answer: another worker has the result of that key.
+			// Keys that were not requested are ignored: another worker has the result of that key.
 			waiting := make(map[task.Key]bool, len(keys))
 			for _, k := range keys {
 				waiting[k] = true
@@ -110,7 +110,7 @@ func (s *Data) gatherFrom(ctx context.Context, plan map[string][]task.Key, a *An
 			if len(waiting) == 0 {
 				return
 			}
-			s.Log.Warn("a worker does not have the results that it has told of", "worker", address, "keys",
+			s.Log.Warn("worker lacks results that it has reported", "worker", address, "keys",
 				len(waiting))
 			bad[address] = true
 			for _, k := range keys {
@@ -124,15 +124,14 @@ func (s *Data) gatherFrom(ctx context.Context, plan map[string][]task.Key, a *An
 	return missing
 }
 
-// getData fetches results of one worker: Dask's get_data, which the caller confirms with a
-// bare "OK".
+// getData fetches results of one worker with Dask's get_data, which the caller confirms with "OK".
 func (s *Relay) getData(ctx context.Context, address string, keys []task.Key, a *Answers) (msgpack.Map, error) {
 	for {
 		got, busy, err := s.GetDataOnce(ctx, address, keys, a)
 		if err != nil || !busy {
 			return got, err
 		}
-		t := time.NewTimer(150 * time.Millisecond) // as Dask's workers do
+		t := time.NewTimer(150 * time.Millisecond) // as in Dask workers
 		select {
 		case <-t.C:
 		case <-ctx.Done():
@@ -155,7 +154,7 @@ func (s *Relay) GetDataOnce(ctx context.Context, address string, keys []task.Key
 		}
 		s.Pool.Release(address, c)
 	}()
-	if err := peers.Say(ctx, c, msgpack.MapOf("op", "get_data", "keys", val.RawKeys(keys), "who", nil, "reply",
+	if err := peers.Send(ctx, c, msgpack.MapOf("op", "get_data", "keys", val.RawKeys(keys), "who", nil, "reply",
 		true)); err != nil {
 		return nil, false, err
 	}
@@ -177,8 +176,8 @@ func (s *Relay) GetDataOnce(ctx context.Context, address string, keys []task.Key
 	}
 	switch reply.Status {
 	case "OK":
-		// Only an answer with data is confirmed.
-		if err := peers.Say(ctx, c, "OK"); err != nil {
+		// Only a reply with data is confirmed.
+		if err := peers.Send(ctx, c, "OK"); err != nil {
 			return nil, false, err
 		}
 		got = reply.Data

@@ -20,7 +20,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// RelayHost is what a relay needs of the scheduler.
+// RelayHost is the part of the scheduler that Relay uses.
 type RelayHost struct {
 	Loop    loop.Loop
 	Log     *slog.Logger
@@ -29,10 +29,10 @@ type RelayHost struct {
 	Pool    *rpc.Pool
 }
 
-// Relay passes requests on to workers and nannies, and their answers back unopened. Any goroutine uses it.
+// Relay forwards requests to workers and nannies, and their replies still serialized. Any goroutine may use it.
 type Relay struct{ RelayHost }
 
-// NewRelay returns a relay.
+// NewRelay returns a Relay.
 func NewRelay(h RelayHost) *Relay { return &Relay{h} }
 
 // Register sets the handlers of requests.
@@ -43,8 +43,7 @@ func (s *Relay) Register(r *rpc.Server) {
 	rpc.Handle(r, "call_stack", s.callStackRPC)
 }
 
-// Answers are replies of workers that are passed on: their values borrow from messages,
-// which live until release.
+// Answers are replies of workers that are forwarded. Their values borrow from messages, which are valid until Release.
 type Answers struct {
 	mu       sync.Mutex
 	messages []*wire.Message
@@ -63,14 +62,14 @@ func (a *Answers) Release() {
 	a.messages = nil
 }
 
-// reply makes the message of a value that borrows from the answers.
+// reply returns a message with a value that borrows from the answers.
 func (a *Answers) reply(c comm.Comm, v any) (*wire.Message, error) {
 	defer a.Release()
 	return wire.Encode(v, c.Info().EncodeOptions())
 }
 
-// Call sends a request and returns the answer, whose closed values stay closed. The answer
-// borrows from what a keeps. An error of the handler is a *rpc.RemoteError.
+// Call sends a request and returns the reply, whose serialized values stay serialized. The reply borrows from messages
+// that a keeps. An error of the handler is a *rpc.RemoteError.
 func (s *Relay) Call(ctx context.Context, address string, request msgpack.Map, a *Answers) (any, error) {
 	op := request.GetString("op")
 	request = append(request[:len(request):len(request)], msgpack.Pair{Key: "reply", Value: true})
@@ -122,7 +121,7 @@ func (s *Relay) broadcastRPC(ctx context.Context, r *rpc.Request, in struct {
 	return a.reply(r.Comm, out)
 }
 
-// Broadcast is send for answers that are small and not borrowed.
+// Broadcast sends a broadcast whose replies are small. The result borrows nothing.
 func (s *Relay) Broadcast(ctx context.Context, b Broadcast) (any, error) {
 	var a Answers
 	defer a.Release()
@@ -135,7 +134,7 @@ func (s *Relay) Broadcast(ctx context.Context, b Broadcast) (any, error) {
 
 type target struct{ worker, address string }
 
-// targets are who a broadcast goes to. It runs in the loop.
+// targets returns the recipients of a broadcast. It runs in the loop.
 func (s *Relay) targets(b *Broadcast) ([]target, error) {
 	var list []target
 	var err error
@@ -218,8 +217,8 @@ func (s *Relay) send(ctx context.Context, b Broadcast, a *Answers) (msgpack.Map,
 	return out, nil
 }
 
-// passOn returns the error of a request that went on to a worker. An exception of the worker's handler is passed on in
-// Dask's form, an Exception with its repr; the log has op and worker.
+// passOn returns the error of a request that was forwarded to a worker. An exception of the worker's handler has the
+// form of Dask, an Exception with its repr; the log has op and worker.
 func passOn(op, worker string, err error) error {
 	var remote *rpc.RemoteError
 	if errors.As(err, &remote) {
@@ -253,7 +252,7 @@ func (s *Relay) logsRPC(ctx context.Context, _ *rpc.Request, in struct {
 		Nanny: in.Nanny, OnError: "raise"})
 }
 
-// callStack asks the workers that run tasks, or that tasks wait for, what they are doing.
+// callStackRPC asks the workers that run tasks, or that tasks wait for, for their call stacks.
 func (s *Relay) callStackRPC(ctx context.Context, _ *rpc.Request, in inspect.KeysArg) (any, error) {
 	if in.Keys == nil {
 		return s.Broadcast(ctx, Broadcast{Msg: msgpack.MapOf("op", "call_stack", "keys", nil), OnError: "ignore"})

@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// ids are the workers that names mean; unknown names are an error.
+// ids returns the IDs of workers by their names; unknown names are an error.
 func (s *Data) ids(names []any) ([]state.WorkerID, error) {
 	var out []state.WorkerID
 	for _, v := range names {

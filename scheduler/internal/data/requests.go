@@ -8,7 +8,7 @@ import (
 	"go.millstream.dev/scheduler/internal/loop"
 )
 
-// Requests are those that take the state some time, by number. The loop owns them.
+// Requests are requests that the state completes later, by number. The loop owns them.
 type Requests struct {
 	loop    loop.Loop
 	apply   func(state.Event)
@@ -16,13 +16,13 @@ type Requests struct {
 	last    uint64
 }
 
-// NewRequests returns a list without requests.
+// NewRequests returns Requests without entries.
 func NewRequests(l loop.Loop, apply func(state.Event)) *Requests {
 	return &Requests{l, apply, map[uint64]chan<- requestDone{}, 0}
 }
 
-// Do puts a request that takes the state some time, and waits for its end. make gets
-// the number of the request and returns the event; it runs in the loop.
+// Do applies a request that the state completes later, and waits for its completion. make receives the number of the
+// request and returns the event; it runs in the loop.
 func (s *Requests) Do(ctx context.Context, make_ func(number uint64) (state.Event, error)) (failed []task.Key,
 	err error) {
 	done := make(chan requestDone, 1)
@@ -50,7 +50,7 @@ func (s *Requests) Do(ctx context.Context, make_ func(number uint64) (state.Even
 	}
 }
 
-// Done is the state's answer to a request. It runs in the loop.
+// Done completes a request. It runs in the loop.
 func (s *Requests) Done(number uint64, failed []task.Key) {
 	if done := s.pending[number]; done != nil {
 		delete(s.pending, number)
@@ -58,5 +58,5 @@ func (s *Requests) Done(number uint64, failed []task.Key) {
 	}
 }
 
-// requestDone is how a request that took the state some time has ended.
+// requestDone is the result of a completed request.
 type requestDone struct{ failed []task.Key }

@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/scheduler/internal/hosttest"
 )
 
-// A request waits for the answer of the state to its number; one that leaves is not waited for.
+// A request waits for the response of the state to its number; a disconnected caller is not waited for.
 func TestRequests(t *testing.T) {
 	h := hosttest.New(t)
 	var numbers []uint64
@@ -33,24 +33,24 @@ func TestRequests(t *testing.T) {
 	keys := []task.Key{task.NewKey("x")}
 	h.Do(func() {
 		if numbers[0] == numbers[1] {
-			t.Error("two requests have one number")
+			t.Error("numbers of two requests: got equal ones")
 		}
 		r.Done(numbers[0], nil)
 		r.Done(numbers[1], keys)
-		r.Done(numbers[1], keys) // it has gone
-		keys[0] = "changed"      // the state uses its lists again
+		r.Done(numbers[1], keys) // completed already
+		keys[0] = "changed"      // the state reuses its lists
 	})
 	x, y := <-a, <-b
 	if x.err != nil || y.err != nil || len(x.failed)+len(y.failed) != 1 ||
 		append(x.failed, y.failed...)[0] != task.NewKey("x") {
-		t.Errorf("got %+v and %+v", x, y)
+		t.Errorf("got %+v and %+v, want x as failed once", x, y)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	c := ask(ctx)
 	h.Until("one waits", func() bool { return len(r.pending) == 1 })
 	cancel()
 	if x := <-c; !errors.Is(x.err, context.Canceled) {
-		t.Errorf("one that leaves: got %v", x.err)
+		t.Errorf("disconnected caller: got error %v, want context.Canceled", x.err)
 	}
 	no := errors.New("no")
 	if _, err := r.Do(t.Context(), func(uint64) (state.Event, error) { return nil, no }); !errors.Is(err, no) {
@@ -58,7 +58,7 @@ func TestRequests(t *testing.T) {
 	}
 	if failed, err := r.Do(t.Context(), func(uint64) (state.Event, error) { return nil, nil }); len(failed) != 0 ||
 		err != nil {
-		t.Errorf("nothing to do: got %v, %v", failed, err)
+		t.Errorf("request without an event: got %v, error %v, want none", failed, err)
 	}
 }
 

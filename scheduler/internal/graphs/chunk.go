@@ -14,15 +14,14 @@ import (
 	"go.millstream.dev/scheduler/internal/specs"
 )
 
-// Bounds of one graph that a materialiser makes: a client's pickle decides what comes.
+// Bounds of one graph that a materializer creates from a client's pickle.
 const (
 	maxGraphTasks = 1 << 24
 	maxGraphBytes = 8 << 30
 )
 
-// taskReader gathers the tasks of one graph, from the chunks that a materialiser sends. One
-// goroutine uses it at a time. It takes nothing for granted: who answers has run a client's
-// code.
+// taskReader gathers the tasks of one graph from the chunks that a materializer sends. One goroutine uses it at a time.
+// It validates all input, because the materializer has run code of a client.
 type taskReader struct {
 	nodes []state.Node
 	notes []*state.Annotations
@@ -35,7 +34,7 @@ type taskReader struct {
 func (c *taskReader) chunk(m *pyproc.Message) error {
 	if c.err == nil {
 		if err := c.read(m); err != nil {
-			c.err = fmt.Errorf("what the materialiser sent is not understood: %w", err)
+			c.err = fmt.Errorf("invalid message from the materializer: %w", err)
 		}
 	}
 	return c.err
@@ -86,7 +85,7 @@ func (c *taskReader) readNotes(r *msgpack.Reader) error {
 			return err
 		}
 		if math.IsNaN(a.Priority) {
-			return errors.New("the priority is no number")
+			return errors.New("priority is not a number")
 		}
 		if c.bytes += int64(len(raw)); c.bytes > maxGraphBytes {
 			return errGraphSize
@@ -96,7 +95,7 @@ func (c *taskReader) readNotes(r *msgpack.Reader) error {
 	return nil
 }
 
-var errGraphSize = fmt.Errorf("the graph has more than %d tasks or %d bytes", maxGraphTasks, int64(maxGraphBytes))
+var errGraphSize = fmt.Errorf("graph has more than %d tasks or %d bytes", maxGraphTasks, int64(maxGraphBytes))
 
 func (c *taskReader) readTasks(r *msgpack.Reader, frames [][]byte) error {
 	n, err := r.ReadArrayLen()
@@ -191,9 +190,9 @@ func (c *taskReader) readTask(r *msgpack.Reader, frames [][]byte, buffers *[][]b
 	return node, nil
 }
 
-var errTask = errors.New("a task does not have the parts that one has")
+var errTask = errors.New("malformed task")
 
-// readPiece reads bytes that are there, or the number of the frame that they are in.
+// readPiece reads bytes, or the number of the frame that contains them.
 func readPiece(r *msgpack.Reader, frames [][]byte) ([]byte, error) {
 	if r.Kind() == msgpack.Bin {
 		return r.ReadBytes()
@@ -203,7 +202,7 @@ func readPiece(r *msgpack.Reader, frames [][]byte) ([]byte, error) {
 		return nil, err
 	}
 	if i >= uint64(len(frames)) {
-		return nil, fmt.Errorf("frame %d of %d", i, len(frames))
+		return nil, fmt.Errorf("frame number %d of %d frames", i, len(frames))
 	}
 	return frames[i], nil
 }

@@ -38,7 +38,7 @@ func note(t *testing.T, pairs ...any) []byte {
 
 var pickledNone = []byte("\x80\x05N.")
 
-// Tasks of several chunks are one graph: their keys, dependencies, specs and annotations, which may be of an earlier
+// Tasks of several chunks are one graph: their keys, dependencies, specs and annotations, which may be in an earlier
 // chunk.
 func TestChunksOfOneGraph(t *testing.T) {
 	var c taskReader
@@ -79,17 +79,17 @@ func TestChunksOfOneGraph(t *testing.T) {
 		}
 	}
 	if c.nodes[0].Annotations != c.notes[0] || c.nodes[1].Annotations != nil || c.nodes[2].Annotations != c.notes[1] {
-		t.Error("the annotations are not those of the tasks")
+		t.Error("annotations: got those of other tasks")
 	}
-	// What was read does not change with the message.
+	// Results do not change with the message.
 	clear(first.Body)
 	clear(first.Frames[0])
 	if key := c.nodes[1].Deps[0]; key != task.NewKey("a") || c.nodes[1].Spec[len(c.nodes[1].Spec)-1] != 'e' {
-		t.Errorf("got %v and %q after the message is gone", key, c.nodes[1].Spec)
+		t.Errorf("after the message was released: got %v and %q", key, c.nodes[1].Spec)
 	}
 }
 
-// What a materializer sends is not trusted: a chunk with a mistake is refused, and all after it.
+// Messages of a materializer are not trusted: an invalid chunk is rejected, and so are all later ones.
 func TestBadChunks(t *testing.T) {
 	good := []any{"a", []any{}, pickledNone, []any{}, 0, nil, 0}
 	with := func(i int, v any) []any {
@@ -126,7 +126,7 @@ func TestBadChunks(t *testing.T) {
 	} {
 		var c taskReader
 		err := c.chunk(m)
-		if err == nil || !strings.Contains(err.Error(), "what the materialiser sent is not understood") {
+		if err == nil || !strings.Contains(err.Error(), "invalid message from the materializer") {
 			t.Errorf("%s: got %v, want an error", what, err)
 		}
 		if again := c.chunk(chunkMessage(t, nil, []any{good})); !errors.Is(again, err) || len(c.nodes) > 0 {

@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Graphs of whatever bytes are read or refused; what is read has keys and specs that can be read again.
+// Graphs of any bytes are read or rejected; graphs that are read have keys and specs that can be read again.
 func FuzzGraph(f *testing.F) {
 	var w taskgraph.Writer
 	w.Spec(task.NewKey("x"), []byte("MS\x01spec"), []task.Key{task.NewKey("y")},
@@ -28,7 +28,7 @@ func FuzzGraph(f *testing.F) {
 		if err := g.Read(expr); err == nil {
 			for _, n := range g.Tasks.Nodes {
 				if n.Key == "" {
-					t.Error("a node without a key was read")
+					t.Error("node: got no key")
 				}
 			}
 			g.Recycle()

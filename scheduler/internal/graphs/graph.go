@@ -1,4 +1,5 @@
-// Package graphs reads the graphs of clients: those of Go, and those of Python with or without a Python process.
+// Package graphs reads the graphs of clients: those of Go clients, and those of Python clients with or without a Python
+// process.
 package graphs
 
 import (
@@ -23,30 +24,30 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Graph is an update-graph that a reader has decoded for the loop. What the state keeps of
-// it is its own; all else is valid for as long as the message.
+// Graph is an update-graph message that a reader has decoded for the loop. It owns the parts that the state keeps; all
+// others are valid as long as the message.
 type Graph struct {
 	Event state.UpdateGraph
 	Tasks state.Graph
-	Err   error            // why it cannot be run
+	Err   error            // why the graph cannot be run
 	Raw   []byte           // the whole map; borrows from the message
 	Expr  *wire.Serialized // borrows from the message
 	Code  []byte           // of the client's program, pickled; borrows from the message
 }
 
-// Source is where a graph comes from.
+// Source is the origin of a graph.
 type Source struct {
 	Comm comm.Comm
-	// UntilLeft returns a context for opening a graph in a message, which ends with ErrClientLeft when the client has
-	// gone and nothing that it sent wants the graph. stop frees it.
-	UntilLeft func(ctx context.Context, m *wire.Message) (opening context.Context, stop func())
+	// OpenContext returns a context for opening a graph in a message, which ends with ErrClientLeft when the client has
+	// disconnected and none of its messages needs the graph. stop frees it.
+	OpenContext func(ctx context.Context, m *wire.Message) (opening context.Context, stop func())
 }
 
-// arena keeps small pieces in chunks, so that a graph costs few allocations and its memory
-// still goes as its tasks do.
+// arena allocates small pieces from chunks, so that a graph costs few allocations and its memory is still freed
+// together with its tasks.
 type arena struct {
 	chunk []byte
-	first int // the length of the first chunk, for graphs that need less than a whole one
+	first int // length of the first chunk, for graphs that need less than arenaChunk
 }
 
 // arenaChunk is the length of a chunk in bytes.
@@ -68,7 +69,7 @@ func (a *arena) keep(b []byte) []byte {
 	return a.chunk[at:len(a.chunk):len(a.chunk)]
 }
 
-// make keeps what f appends, which is at most size bytes.
+// make keeps the bytes that f appends, at most size.
 func (a *arena) make(size int, f func(dst []byte) []byte) []byte {
 	if size > arenaChunk/4 {
 		return f(make([]byte, 0, size))
@@ -83,10 +84,9 @@ func (a *arena) make(size int, f func(dst []byte) []byte) []byte {
 
 func (a *arena) key(b []byte) task.Key { return task.Key(msgpack.Borrow(a.keep(b))) }
 
-// Decode reads the current message of ops, outside of the loop. Its error is one of
-// the protocol, which ends the stream; a graph that makes no sense is told to the client.
-// A graph of Python's may take long: the client's later messages wait for it, so that
-// what it said stays in order; other clients do not.
+// Decode reads the current message of ops, outside of the loop. It returns protocol errors, which close the stream; an
+// invalid graph is reported to the client. A Python graph may take long: the client's later messages wait for it, which
+// keeps their order; other clients do not wait.
 func (m *Opener) Decode(ctx context.Context, from Source, msg *wire.Message, ops *message.Ops) (*Graph, error) {
 	var u message.UpdateGraph
 	g, err := ReadUpdate(ops, &u)
@@ -99,7 +99,7 @@ func (m *Opener) Decode(ctx context.Context, from Source, msg *wire.Message, ops
 	return g, err
 }
 
-// decodeExpr reads the nodes, of a Go client's graph or of Python's.
+// decodeExpr reads the nodes of a graph of a Go or Python client.
 func (m *Opener) decodeExpr(ctx context.Context, from Source, g *Graph, msg *wire.Message,
 	u *message.UpdateGraph) error {
 	v, err := u.Expr.Decode(msg, val.KeepClosed)
@@ -109,7 +109,7 @@ func (m *Opener) decodeExpr(ctx context.Context, from Source, g *Graph, msg *wir
 	expr, ok := v.(*wire.Serialized)
 	switch {
 	case !ok:
-		return errors.New("expr_ser is no serialized expression")
+		return errors.New("expr_ser is not a serialized expression")
 	case taskgraph.Is(expr.Header):
 		g.Expr = expr
 		return g.Read(expr)
@@ -117,7 +117,7 @@ func (m *Opener) decodeExpr(ctx context.Context, from Source, g *Graph, msg *wir
 	return m.decodePickled(ctx, from, g, expr, msg, u)
 }
 
-// ReadUpdate reads all of an update-graph but its graph.
+// ReadUpdate reads an update-graph message except its graph.
 func ReadUpdate(ops *message.Ops, u *message.UpdateGraph) (*Graph, error) {
 	if err := u.Read(ops); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func ReadUpdate(ops *message.Ops, u *message.UpdateGraph) (*Graph, error) {
 	return g, nil
 }
 
-// options reads what stands beside the graph.
+// options reads the options of a graph.
 func (g *Graph) options(u *message.UpdateGraph) (err error) {
 	if g.Event.FIFOTimeout, err = duration(u.FIFOTimeout); err != nil {
 		return fmt.Errorf("fifo_timeout: %w", err)
@@ -147,7 +147,7 @@ func (g *Graph) options(u *message.UpdateGraph) (err error) {
 	if u.UserPriority != nil {
 		r := msgpack.NewReader(u.UserPriority)
 		if g.Event.UserPriority, err = r.ReadFloat(); err != nil || math.IsNaN(g.Event.UserPriority) {
-			return fmt.Errorf("user_priority: no number: %w", err)
+			return fmt.Errorf("user_priority is not a number: %w", err)
 		}
 	}
 	g.Event.SubmittingTask = task.Key(strings.Clone(string(u.SubmittingTask)))
@@ -165,7 +165,7 @@ func (g *Graph) options(u *message.UpdateGraph) (err error) {
 	})
 }
 
-// duration reads a number of seconds or a text such as "100 ms".
+// duration reads a number of seconds or a string such as "100 ms".
 func duration(raw []byte) (time.Duration, error) {
 	if raw == nil {
 		return 0, nil
@@ -183,22 +183,22 @@ func duration(raw []byte) (time.Duration, error) {
 		return 0, err
 	}
 	if !(f >= 0 && f < math.MaxInt64/float64(time.Second)) {
-		return 0, fmt.Errorf("%v is no time", f)
+		return 0, fmt.Errorf("%v is not a duration", f)
 	}
 	return time.Duration(f * float64(time.Second)), nil
 }
 
-// Read reads the nodes of a Go client's graph, or of one that the journal has kept.
+// Read reads the nodes of a graph of a Go client, or of a graph from the journal.
 func (g *Graph) Read(expr *wire.Serialized) error {
 	r, err := taskgraph.Read(expr)
 	if err != nil {
 		return err
 	}
 	size := 0
-	for _, f := range expr.Frames[1:] { // the first is read
+	for _, f := range expr.Frames[1:] { // the first has been read
 		size += f.Len()
 	}
-	mem, depMem := arena{first: size}, arena{first: size} // keys of dependencies are only looked up
+	mem, depMem := arena{first: size}, arena{first: size} // keys of dependencies are not kept
 	notes := make([]*state.Annotations, len(r.Annotations))
 	for i := range r.Annotations {
 		notes[i] = annotations(&r.Annotations[i])
@@ -225,10 +225,10 @@ func (g *Graph) Read(expr *wire.Serialized) error {
 		for _, d := range n.Deps {
 			if d.Node >= 0 {
 				edges = append(room(edges), int32(d.Node))
-				node.DepNodes = grown(node.DepNodes, edges)
+				node.DepNodes = extended(node.DepNodes, edges)
 			} else {
 				deps = append(room(deps), depMem.key(d.Key))
-				node.Deps = grown(node.Deps, deps)
+				node.Deps = extended(node.Deps, deps)
 			}
 		}
 		g.Tasks.Nodes = append(g.Tasks.Nodes, node)
@@ -236,8 +236,7 @@ func (g *Graph) Read(expr *wire.Serialized) error {
 	return r.Err()
 }
 
-// nodePool keeps the lists of nodes of graphs that have been submitted: the state has no
-// use for them afterwards.
+// nodePool keeps the node lists of submitted graphs, which the state does not keep.
 var nodePool sync.Pool
 
 func takeNodes() []state.Node {
@@ -247,7 +246,7 @@ func takeNodes() []state.Node {
 	return make([]state.Node, 0, 64)
 }
 
-// Recycle gives back what only the submission needed.
+// Recycle returns memory that only the submission needed to its pool.
 func (g *Graph) Recycle() {
 	clear(g.Tasks.Nodes)
 	if nodes := g.Tasks.Nodes; cap(nodes) <= 1<<17 {
@@ -256,7 +255,7 @@ func (g *Graph) Recycle() {
 	g.Tasks.Nodes = nil
 }
 
-// room returns a list with place for one more element that others do not refer to.
+// room returns a list with capacity for one more element that is not shared.
 func room[T any](list []T) []T {
 	if len(list) == cap(list) {
 		return make([]T, 0, min(max(4, 4*cap(list)), 1024))
@@ -264,14 +263,14 @@ func room[T any](list []T) []T {
 	return list
 }
 
-// grown is the part of a node's dependencies with the last element of list added. As long
-// as they lie one behind the other nothing is copied.
-func grown[T any](part, list []T) []T {
+// extended returns the part of a node's dependencies with the last element of list added. As long as they are adjacent,
+// nothing is copied.
+func extended[T any](part, list []T) []T {
 	n := len(part)
 	if len(list) > n {
 		return list[len(list)-n-1 : len(list) : len(list)]
 	}
-	// The list has begun anew in the middle of a node.
+	// The list was reallocated in the middle of a node.
 	return append(slices.Clip(part), list[len(list)-1])
 }
 
@@ -287,19 +286,19 @@ func annotations(a *taskgraph.Annotations) *state.Annotations {
 	return out
 }
 
-// emptyTuple is the pickle of (), which clients send as long as they are not told to send
-// code (distributed.diagnostics.list.nframes).
+// emptyTuple is the pickle of (), which clients send unless they are configured to send code
+// (distributed.diagnostics.computations.nframes).
 const emptyTuple = "\x80\x05)."
 
 // maxCode bounds the source code that is kept of a graph, in bytes.
 const maxCode = 64 << 10
 
-// readCode is the pickle of the source code that came with a graph; nil where there is
-// none, or too much. It borrows from the message.
+// readCode returns the pickle of the source code of a graph; nil if there is none, or too much. It borrows from the
+// message.
 func readCode(m *wire.Message, u *message.UpdateGraph) []byte {
 	v, err := u.Code.Decode(m, val.KeepClosed)
 	if err != nil {
-		return nil // what nobody may ever look at is no reason to refuse a graph
+		return nil // source code is informational and does not make a graph invalid
 	}
 	p, ok := v.(*wire.Pickled)
 	if !ok || len(p.Buffers) > 0 || len(p.Data) > maxCode || string(p.Data) == emptyTuple {

@@ -26,45 +26,45 @@ import (
 type Config struct {
 	Log     *slog.Logger
 	Helpers *helpers.Helpers
-	// Processes is how many Python processes open graphs at once, Idle how long one without work is kept, and Timeout
+	// Processes is the number of Python processes that open graphs, Idle how long one without work is kept, and Timeout
 	// how long one graph may take.
 	Processes     int
 	Idle, Timeout time.Duration
-	// Record reports whether graphs get the form that a journal keeps, see graph.expr.
+	// Record reports whether graphs are converted to the form of the journal, see Graph.Expr.
 	Record func() bool
-	// ShuffleOf returns the id of the shuffle whose barrier a key is; "" for others.
+	// ShuffleOf returns the ID of the shuffle whose barrier a key is; "" for others.
 	ShuffleOf func(task.Key) string
 	// Closed returns the error of calls after Close.
 	Closed func() error
 }
 
-// Opener reads the graphs of clients. Those of Python that are more than calls of functions become tasks in Python
-// processes, of which each belongs to one client. Any goroutine uses it.
+// Opener reads the graphs of clients. Python graphs that are more than calls of functions are opened in Python
+// processes, each of which belongs to one client. Any goroutine may use it.
 type Opener struct {
 	cfg     Config
-	opening chan struct{} // full of the readers that open graphs
+	opening chan struct{} // semaphore of readers that open graphs
 
 	mu      sync.Mutex
-	pool    *pyproc.Pool            // guarded by mu; nil until the first need
+	pool    *pyproc.Pool            // guarded by mu; nil until first used
 	closed  bool                    // guarded by mu
 	reading map[uint64]*pendingRead // guarded by mu
-	known   map[string]bool         // what graphs import and was opened here; guarded by mu
-	planner map[string]string       // whose process has opened the graph of a shuffle, by its id; guarded by mu
+	known   map[string]bool         // imports of graphs that were opened here; guarded by mu
+	planner map[string]string       // owner of the process that opened a shuffle's graph, by shuffle ID; guarded by mu
 }
 
-// New returns an opener without processes.
+// New returns an Opener without processes.
 func New(cfg Config) *Opener {
 	return &Opener{cfg: cfg, opening: make(chan struct{}, max(runtime.GOMAXPROCS(0), 2))}
 }
 
-// pendingRead is a graph whose tasks are coming in. Its lock keeps chunks in a row.
+// pendingRead is a graph whose tasks are being received. Its lock serializes chunks.
 type pendingRead struct {
 	mu     sync.Mutex
 	reader taskReader // guarded by mu
-	over   bool       // nobody waits any more; guarded by mu
+	over   bool       // the caller has stopped waiting; guarded by mu
 }
 
-// graphError is an exception that a graph ended with before it had tasks.
+// graphError is an exception that Python raised while it opened a graph.
 type graphError struct {
 	text, trace          string
 	exception, traceback []byte // pickles
@@ -95,8 +95,8 @@ func (m *Opener) processes(ctx context.Context) (*pyproc.Pool, error) {
 	return m.pool, nil
 }
 
-// tasks takes a chunk of a graph. Numbers of graphs are random: a process that a client
-// has taken over cannot write into another client's.
+// tasks receives a chunk of a graph. Numbers of graphs are random: a process that a client has compromised cannot write
+// to the graph of another client.
 func (m *Opener) tasks(_ context.Context, msg *pyproc.Message) (any, [][]byte, error) {
 	number, err := graphNumber(msg.Body)
 	if err != nil {
@@ -106,12 +106,12 @@ func (m *Opener) tasks(_ context.Context, msg *pyproc.Message) (any, [][]byte, e
 	p := m.reading[number]
 	m.mu.Unlock()
 	if p == nil {
-		return nil, nil, errors.New("nobody waits for this graph")
+		return nil, nil, errors.New("unknown graph number")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over {
-		return nil, nil, errors.New("nobody waits for this graph any more")
+		return nil, nil, errors.New("graph is closed")
 	}
 	return nil, nil, p.reader.chunk(msg)
 }
@@ -128,10 +128,10 @@ func graphNumber(body msgpack.Raw) (uint64, error) {
 			err = r.Skip()
 		}
 	}
-	return 0, errors.Join(errors.New("it does not say which graph"), err)
+	return 0, errors.Join(errors.New("graph number is missing"), err)
 }
 
-// begin makes a number for a graph whose tasks are expected.
+// begin returns a number for a graph whose tasks are expected.
 func (m *Opener) begin() (uint64, *pendingRead) {
 	var b [8]byte
 	_, _ = rand.Read(b[:])
@@ -143,7 +143,7 @@ func (m *Opener) begin() (uint64, *pendingRead) {
 	return n, p
 }
 
-// end returns what has come. Nothing is added afterwards.
+// end returns the received tasks. None are added afterwards.
 func (m *Opener) end(n uint64, p *pendingRead) *taskReader {
 	m.mu.Lock()
 	delete(m.reading, n)
@@ -154,11 +154,11 @@ func (m *Opener) end(n uint64, p *pendingRead) *taskReader {
 	return &p.reader
 }
 
-// openAttempts is how many processes may die over one graph before it is to blame: memory
-// runs short for other reasons, too.
+// openAttempts is the number of processes that may crash while they open one graph before the graph fails. Memory may
+// run short for other reasons.
 const openAttempts = 3
 
-// materialize has Python make the tasks of a graph. It runs outside of the loop.
+// materialize opens a graph in a Python process. It runs outside of the loop.
 func (m *Opener) materialize(ctx context.Context, owner string, g *Graph, expr *wire.Serialized, notes any,
 	priority []byte) ([]state.Node, error) {
 	for i := 1; ; i++ {
@@ -166,16 +166,16 @@ func (m *Opener) materialize(ctx context.Context, owner string, g *Graph, expr *
 		if !errors.Is(err, pyproc.ErrExited) || ctx.Err() != nil {
 			return nodes, err
 		}
-		m.cfg.Log.Warn("a Python process that opened a graph has died", "attempt", i, "owner", owner, "error", err)
+		m.cfg.Log.Warn("Python process crashed while opening a graph", "attempt", i, "owner", owner, "error", err)
 		if i == openAttempts {
 			return nil,
-				fmt.Errorf("the Python processes that opened the graph have died, %d of them (does the graph crash "+
+				fmt.Errorf("%d Python processes crashed while opening the graph (does it crash Python "+
 					"or take too much memory?): %w", i, err)
 		}
 	}
 }
 
-// materializeOnce is one attempt.
+// materializeOnce makes one attempt.
 func (m *Opener) materializeOnce(ctx context.Context, owner string, g *Graph, expr *wire.Serialized, notes any,
 	priority []byte) ([]state.Node, error) {
 	p, release, err := m.acquire(ctx, owner)
@@ -209,16 +209,15 @@ func (m *Opener) materializeOnce(ctx context.Context, owner string, g *Graph, ex
 		err = tasks.err
 	}
 	if err == nil && total != int64(len(tasks.nodes)) {
-		err = fmt.Errorf("the materialiser speaks of %d tasks and has sent %d", total, len(tasks.nodes))
+		err = fmt.Errorf("materializer announced %d tasks and sent %d", total, len(tasks.nodes))
 	}
 	return tasks.nodes, err
 }
 
-// startGrace is what a process may take to start, beyond the time that graphs before this
-// one may take.
+// startGrace is the time that a process may take to start, in addition to the time that earlier graphs may take.
 const startGrace = time.Minute
 
-// acquire gets a process for a graph.
+// acquire returns a process for a graph.
 func (m *Opener) acquire(ctx context.Context, owner string) (*pyproc.Process, func(), error) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout+startGrace)
 	defer cancel()
@@ -272,14 +271,14 @@ func materializeRequest(number uint64, keys []task.Key, expr *wire.Serialized, n
 	frames := make([][]byte, 0, len(all))
 	for _, f := range all {
 		if f.OnDevice() {
-			return nil, nil, errors.New("the graph is in memory of a GPU")
+			return nil, nil, errors.New("graph is in GPU memory")
 		}
 		frames = append(frames, f.Bytes())
 	}
 	return b, frames, nil
 }
 
-// readMaterialized reads the last answer: {"tasks": number} or {"error": {…}}.
+// readMaterialized reads the last reply: {"tasks": number} or {"error": {…}}.
 func readMaterialized(body msgpack.Raw) (int64, error) {
 	v, err := msgpack.Decode(body)
 	var answer struct {
@@ -294,17 +293,17 @@ func readMaterialized(body msgpack.Raw) (int64, error) {
 	}
 	switch e := answer.Error; {
 	case err != nil:
-		return 0, fmt.Errorf("the materialiser's answer is not understood: %w", err)
+		return 0, fmt.Errorf("invalid reply from the materializer: %w", err)
 	case e != nil:
 		return 0, &graphError{text: e.ExceptionText, trace: e.TracebackText, exception: e.Exception,
 			traceback: e.Traceback}
 	case answer.Tasks == nil:
-		return 0, errors.New("the materialiser does not say how many tasks it made")
+		return 0, errors.New("number of tasks is missing in the reply of the materializer")
 	}
 	return *answer.Tasks, nil
 }
 
-// Children returns the processes that open graphs now.
+// Children returns the processes that are opening graphs.
 func (m *Opener) Children() []*pyproc.Process {
 	m.mu.Lock()
 	pool := m.pool
@@ -315,13 +314,13 @@ func (m *Opener) Children() []*pyproc.Process {
 	return pool.Current()
 }
 
-// tooLong is what a client is told whose graph Python could not open in time.
+// tooLong returns the error of a graph that Python could not open in time.
 func (m *Opener) tooLong() error {
 	return fmt.Errorf("opening the graph took longer than %v: make it smaller, or raise the scheduler's "+
 		"--graph-timeout", m.cfg.Timeout)
 }
 
-// Close ends the processes.
+// Close closes the processes.
 func (m *Opener) Close() {
 	m.mu.Lock()
 	m.closed = true
@@ -332,16 +331,16 @@ func (m *Opener) Close() {
 	}
 }
 
-// Warm has a process started: Python will be needed soon, and takes a second or two to start. Its absence is told to
-// those whose graphs need it.
+// Warm starts a process in advance, because Python takes a second or two to start. An error is reported to clients
+// whose graphs need Python.
 func (m *Opener) Warm(ctx context.Context) {
 	if pool, err := m.processes(ctx); err == nil {
 		pool.Spare()
 	}
 }
 
-// PlannerOf returns an idle process that has opened the graph of a shuffle, and so has imported what its plan needs. It
-// is nil if there is none, or if the process is busy; else the caller must call release.
+// PlannerOf returns an idle process that has opened the graph of a shuffle, and so has imported the modules of its
+// plan. It is nil if there is none, or if the process is busy; otherwise the caller must call release.
 func (m *Opener) PlannerOf(shuffle string) (p *pyproc.Process, release func()) {
 	m.mu.Lock()
 	pool, owner := m.pool, m.planner[shuffle]
@@ -352,10 +351,10 @@ func (m *Opener) PlannerOf(shuffle string) (p *pyproc.Process, release func()) {
 	return pool.AcquireIdle(owner)
 }
 
-// maxPlanners is of how many shuffles it is remembered whose process has opened the graph.
+// maxPlanners bounds the number of shuffles in Opener.planner.
 const maxPlanners = 10_000
 
-// plans remembers whose process has opened the graph of the shuffles that are in it.
+// plans records the owner of the process that opened the graph of the shuffles in nodes.
 func (m *Opener) plans(owner string, nodes []state.Node) {
 	for i := range nodes {
 		id := m.cfg.ShuffleOf(nodes[i].Key)
@@ -371,10 +370,10 @@ func (m *Opener) plans(owner string, nodes []state.Node) {
 	}
 }
 
-// ErrClientLeft is the cause of the end of an opening whose client has gone.
-var ErrClientLeft = errors.New("scheduler: client left while its graph was opened")
+// ErrClientLeft is returned for a graph whose client has disconnected while it was opened.
+var ErrClientLeft = errors.New("scheduler: client disconnected while its graph was opened")
 
-// FailureOf returns the error of a graph as clients are told.
+// FailureOf returns the error of a graph in the form that is sent to clients.
 func FailureOf(why error) *state.Failure {
 	f := &state.Failure{Kind: state.BadGraph, ExceptionText: why.Error()}
 	var e *graphError

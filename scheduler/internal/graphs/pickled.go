@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -23,16 +24,16 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// decodePickled makes the tasks of a Python client's expression: here, where it is one that
-// can be read without Python, else in a materialiser.
+// decodePickled creates the tasks of a Python client's expression: here if it can be read without Python, otherwise in
+// a materializer.
 func (m *Opener) decodePickled(ctx context.Context, from Source, g *Graph, expr *wire.Serialized, msg *wire.Message,
 	u *message.UpdateGraph) error {
 	notes, err := u.Annotations.Decode(msg, val.KeepClosed)
 	if err != nil {
 		return fmt.Errorf("annotations: %w", err)
 	}
-	// Graphs are opened by as many readers as there are processors: what a client's
-	// compressed graph becomes is bounded for each, and so in all.
+	// The number of readers that open graphs is the number of processors, which bounds the memory of decompressed
+	// graphs.
 	select {
 	case m.opening <- struct{}{}:
 	case <-ctx.Done():
@@ -46,7 +47,7 @@ func (m *Opener) decodePickled(ctx context.Context, from Source, g *Graph, expr 
 	}
 	if !short {
 		who := owner(from.Comm)
-		opening, stop := from.UntilLeft(ctx, msg)
+		opening, stop := from.OpenContext(ctx, msg)
 		nodes, err := m.materialize(opening, who, g, expr, notes, u.InternalPriority)
 		stop()
 		if err != nil {
@@ -62,8 +63,8 @@ func (m *Opener) decodePickled(ctx context.Context, from Source, g *Graph, expr 
 	return nil
 }
 
-// owner is whose Python process opens a client's graphs: who the peer is known to be or,
-// where nobody is known, where it comes from.
+// owner returns the owner of the Python process that opens a client's graphs: the identity of the peer or, if that is
+// unknown, its host.
 func owner(c comm.Comm) string {
 	if t := c.Info().TLS; t != nil && len(t.PeerCertificates) > 0 {
 		sum := sha256.Sum256(t.PeerCertificates[0].Raw)
@@ -76,30 +77,30 @@ func owner(c comm.Comm) string {
 	return host
 }
 
-// opens tells whether a graph that can be read without Python will be opened by Python
-// workers, too. A task that cannot be opened costs a worker its connection, so what a graph
-// imports must have been opened here once, where a failure costs nothing.
+// opens reports whether Python workers will be able to open a graph that can be read without Python. A task that cannot
+// be opened costs a worker its connection, so the imports of a graph must have been opened here once, where a failure
+// costs nothing.
 func (m *Opener) opens(ctx context.Context, c comm.Comm, p *pygraph.Graph) bool {
 	if len(p.Globals) == 0 && !p.Code {
 		return true
 	}
 	if m.cfg.Helpers.Off() {
-		return true // there is nobody to ask
+		return true // cannot be checked without Python
 	}
 	if client := c.Info().Python; p.Code && len(client) >= 2 {
-		// Code is that of one release of Python.
+		// Code is specific to a release of Python.
 		in, err := m.cfg.Helpers.Interpreter(ctx)
 		if err == nil && !strings.HasPrefix(in.Python, fmt.Sprintf("%d.%d.", client[0], client[1])) {
 			return false
 		}
 	}
-	return m.knows(p.Globals)
+	return m.allKnown(p.Globals)
 }
 
-// maxLearned is how many names of what graphs import are remembered.
+// maxLearned bounds the number of remembered imports of graphs.
 const maxLearned = 100_000
 
-// learn remembers what a graph imports that Python has opened.
+// learn records the imports of a graph that Python has opened.
 func (m *Opener) learn(expr *wire.Serialized) {
 	names, err := pygraph.Globals(expr, pygraph.Limits{})
 	if err != nil || len(names) == 0 {
@@ -115,7 +116,7 @@ func (m *Opener) learn(expr *wire.Serialized) {
 	}
 }
 
-func (m *Opener) knows(names []string) bool {
+func (m *Opener) allKnown(names []string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, n := range names {
@@ -126,7 +127,7 @@ func (m *Opener) knows(names []string) bool {
 	return true
 }
 
-// split makes the tasks without Python, and reports whether it can.
+// split creates the tasks without Python, and reports whether it can.
 func (g *Graph) split(expr *wire.Serialized, notes any, priority []byte, opens func(*pygraph.Graph) bool) (bool,
 	error) {
 	all, ok, err := shortNotes(notes)
@@ -154,7 +155,7 @@ func (g *Graph) split(expr *wire.Serialized, notes any, priority []byte, opens f
 			node.Order = orders[n.Key]
 		}
 		var flags byte
-		if n.Go != "" && !n.Weak || annotated { // a name alone is no proof: resources say where such a task belongs
+		if n.Go != "" && !n.Weak || annotated { // a weak name is not sufficient: resources determine the workers
 			flags, node.Needs = specs.Go, state.Go
 		}
 		if n.Spec.Shared != nil {
@@ -204,13 +205,13 @@ func shortNotes(notes any) (*state.Annotations, bool, error) {
 		}
 		r := msgpack.NewReader(raw)
 		if a, err = taskgraph.ReadAnnotations(&r); err != nil {
-			return nil, false, nil // Python knows more forms, and better words
+			return nil, false, nil // Python accepts more forms and has better errors
 		}
 	default:
 		return nil, false, nil
 	}
 	if math.IsNaN(a.Priority) {
-		return nil, false, fmt.Errorf("annotations: the priority is no number")
+		return nil, false, errors.New("annotations: priority is not a number")
 	}
 	if len(a.Raw) == 0 {
 		if a.IsZero() {
@@ -224,7 +225,7 @@ func shortNotes(notes any) (*state.Annotations, bool, error) {
 // emptyDict is the pickle of {}, which nearly all clients send as annotations.
 const emptyDict = "\x80\x05}\x94."
 
-// readOrders reads internal_priority; nil where there is none.
+// readOrders reads internal_priority; nil if there is none.
 func readOrders(raw []byte) (map[task.Key]int64, bool) {
 	if raw == nil {
 		return nil, true
@@ -251,8 +252,8 @@ func readOrders(raw []byte) (map[task.Key]int64, bool) {
 	return out, true
 }
 
-// record is the graph as the journal keeps it: its tasks, since what opened the expression
-// may be gone when the journal is read.
+// record returns the graph in the form of the journal: its tasks, since the modules that opened the expression may be
+// missing when the journal is read.
 func (g *Graph) record() *wire.Serialized {
 	var w taskgraph.Writer
 	var scratch []byte

@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// chunkOf is what a materialiser sends for some tasks.
+// chunkOf returns the chunk that a materializer sends for some tasks.
 func chunkOf(notes []any, tasks ...[]any) msgpack.Raw {
 	list := make([]any, len(tasks))
 	for i, x := range tasks {
@@ -38,21 +38,21 @@ func TestChunks(t *testing.T) {
 			[]any{7, []any{"a", []any{"x", 1}}, pickle, []any{}, 6, 0, 0})})
 	}
 	if err != nil || len(c.nodes) != 3 {
-		t.Fatalf("%d nodes, %v", len(c.nodes), err)
+		t.Fatalf("got %d nodes, error %v, want 3", len(c.nodes), err)
 	}
 	a, x, last := c.nodes[0], c.nodes[1], c.nodes[2]
 	if a.Key != task.NewKey("a") || a.Order != 4 || a.Needs != state.Python || a.Producer || a.Annotations == nil ||
 		a.Annotations.Retries != 3 || a.Annotations.Priority != 2.5 || string(a.Annotations.Raw) != string(note) {
-		t.Errorf("a: %+v", a)
+		t.Errorf("node a: got %+v", a)
 	}
 	if len(x.Deps) != 1 || x.Deps[0] != a.Key || x.Needs != state.Go || !x.Producer || x.Annotations != nil {
-		t.Errorf("x: %+v", x)
+		t.Errorf("node x: got %+v", x)
 	}
 	if p, err := specs.Read(x.Spec); err != nil || joined(&p) != "buffer" || !bytes.Equal(p.Pickle, pickle) {
-		t.Errorf("its spec: %+v, %v", p, err)
+		t.Errorf("spec of x: got %+v, error %v", p, err)
 	}
 	if last.Annotations != a.Annotations || len(last.Deps) != 2 || last.Deps[1] != x.Key {
-		t.Errorf("last: %+v", last)
+		t.Errorf("last node: got %+v", last)
 	}
 	for name, body := range map[string]msgpack.Raw{
 		"no pickle":    chunkOf(nil, []any{"k", []any{}, []byte("x"), []any{}, 0, nil, 0}),
@@ -69,14 +69,14 @@ func TestChunks(t *testing.T) {
 	} {
 		var c taskReader
 		if err := c.chunk(&pyproc.Message{Body: body}); err == nil {
-			t.Errorf("%s: it is taken", name)
+			t.Errorf("%s: got no error", name)
 		} else if c.chunk(&pyproc.Message{Body: chunkOf(nil)}) == nil {
-			t.Errorf("%s: the graph goes on after it", name)
+			t.Errorf("%s: got no error for a later chunk", name)
 		}
 	}
 }
 
-// FuzzChunk reads whatever a materialiser that a client has taken over may send.
+// FuzzChunk reads any message that a compromised materializer may send.
 func FuzzChunk(f *testing.F) {
 	pickle := []byte("\x80\x05N.")
 	note, _ := msgpack.Append(nil, map[string]any{"workers": "a", "retries": 1})
@@ -91,7 +91,7 @@ func FuzzChunk(f *testing.F) {
 		if c.chunk(&pyproc.Message{Body: body, Frames: [][]byte{frame}}) == nil {
 			for _, n := range c.nodes {
 				if _, err := specs.Read(n.Spec); err != nil || n.Key == "" {
-					t.Fatalf("a node that cannot be sent: %+v", n)
+					t.Fatalf("node: got %+v, want a key and a valid spec", n)
 				}
 			}
 		}
@@ -101,7 +101,7 @@ func FuzzChunk(f *testing.F) {
 	})
 }
 
-// What the journal keeps of a graph of Python's is read back as the same tasks.
+// The record of a Python graph in the journal is read as the same tasks.
 func TestPickledRecord(t *testing.T) {
 	shared := []byte("\x80\x05")
 	note := &state.Annotations{Retries: 2, Raw: []byte("\x82\xa7retries\x02\xa1x\x01")}
@@ -118,20 +118,20 @@ func TestPickledRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !back.Tasks.Ordered || len(back.Tasks.Nodes) != 3 {
-		t.Fatalf("%+v", back.Tasks)
+		t.Fatalf("graph: got %+v, want 3 ordered nodes", back.Tasks)
 	}
 	for i, n := range back.Tasks.Nodes {
 		want := g.Tasks.Nodes[i]
 		if n.Key != want.Key || n.Needs != want.Needs || n.Producer != want.Producer || n.Order != want.Order ||
 			!slices.Equal(n.Deps, want.Deps) {
-			t.Errorf("node %d: %+v", i, n)
+			t.Errorf("node %d: got %+v", i, n)
 		}
 	}
 	b := back.Tasks.Nodes[1]
 	p, err := specs.Read(b.Spec)
 	if err != nil || string(p.Pickle) != "\x80\x05N." || joined(&p) != "buf" || b.Annotations.Retries != 2 ||
 		string(b.Annotations.Raw) != string(note.Raw) {
-		t.Errorf("b: %+v %+v, %v", p, b.Annotations, err)
+		t.Errorf("node b: got %+v %+v, error %v", p, b.Annotations, err)
 	}
 }
 
@@ -139,16 +139,16 @@ func TestOrders(t *testing.T) {
 	raw, _ := msgpack.Append(nil, msgpack.MapOf("a", 1, []any{"x", 2}, -5))
 	got, ok := readOrders(raw)
 	if !ok || got[task.NewKey("a")] != 1 || got[anyKey([]any{"x", 2})] != -5 {
-		t.Errorf("%v %v", got, ok)
+		t.Errorf("orders: got %v, %v", got, ok)
 	}
 	for _, raw := range [][]byte{nil, {0xc0}} {
 		if got, ok := readOrders(raw); !ok || got != nil {
-			t.Errorf("%x: %v %v", raw, got, ok)
+			t.Errorf("orders of %x: got %v, %v, want none", raw, got, ok)
 		}
 	}
 	for _, raw := range [][]byte{{0x01}, {0x81, 0xa1, 'a', 0xc0}, {0x81, 0xc0, 0x01}} {
 		if _, ok := readOrders(raw); ok {
-			t.Errorf("%x is taken", raw)
+			t.Errorf("orders of %x: got true, want false", raw)
 		}
 	}
 }
@@ -172,29 +172,29 @@ func TestShortNotes(t *testing.T) {
 	} {
 		got, ok, err := shortNotes(c.in)
 		if ok != c.ok || ok && err != nil || (got == nil) != (c.want == nil) {
-			t.Errorf("%s: %+v %v %v", name, got, ok, err)
+			t.Errorf("%s: got %+v, %v, error %v", name, got, ok, err)
 			continue
 		}
 		if got != nil && (got.Retries != c.want.Retries || got.Priority != c.want.Priority ||
 			got.HasPriority != c.want.HasPriority || len(got.Raw) == 0) {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: got %+v", name, got)
 		}
 	}
 }
 
-// What Python has opened once is known, up to a bound.
+// Imports that Python has opened once are known, up to a bound.
 func TestLearn(t *testing.T) {
 	m := New(Config{})
-	if !m.knows(nil) || m.knows([]string{"a"}) {
-		t.Error("it knows what it was not told")
+	if !m.allKnown(nil) || m.allKnown([]string{"a"}) {
+		t.Error("imports before learn: got known ones")
 	}
 	m.known = map[string]bool{"a": true, "b": true}
-	if !m.knows([]string{"a", "b"}) || m.knows([]string{"a", "c"}) {
-		t.Error("it does not know what it was told")
+	if !m.allKnown([]string{"a", "b"}) || m.allKnown([]string{"a", "c"}) {
+		t.Error("imports after learn: got unknown ones")
 	}
 	m.learn(&wire.Serialized{Header: []byte{0xc0}})
 	if len(m.known) != 2 {
-		t.Error("it has learned from nothing")
+		t.Errorf("imports: got %d, want 2", len(m.known))
 	}
 }
 
@@ -206,7 +206,7 @@ func anyKey(v any) task.Key {
 	return task.Key(b)
 }
 
-// joined returns the buffers of a spec, one behind the other.
+// joined returns the concatenated buffers of a spec.
 func joined(p *specs.Spec) (all string) {
 	p.Buffers(func(b []byte) { all += string(b) })
 	return all

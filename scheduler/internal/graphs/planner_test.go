@@ -10,8 +10,8 @@ import (
 	"go.millstream.dev/internal/task"
 )
 
-// The process that has opened the graph of a shuffle plans it: it is remembered by the key of the barrier, and
-// without end only of so many.
+// The process that has opened the graph of a shuffle plans it. It is found by the key of the barrier, and the number of
+// entries is bounded.
 func TestPlannersOfShuffles(t *testing.T) {
 	const prefix = "barrier-"
 	m := New(Config{ShuffleOf: func(k task.Key) string {
@@ -31,6 +31,6 @@ func TestPlannersOfShuffles(t *testing.T) {
 		nodes[i].Key = task.NewKey(fmt.Sprint(prefix, i))
 	}
 	if m.plans("flood", nodes); len(m.planner) > maxPlanners {
-		t.Errorf("%d shuffles are remembered", len(m.planner))
+		t.Errorf("shuffles: got %d, want at most maxPlanners", len(m.planner))
 	}
 }

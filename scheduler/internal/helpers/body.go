@@ -9,7 +9,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Args sets what args points to, a struct or a map, from the body of a helper's call, without references to it: see
+// Args sets the struct or map that args points to from the body of a helper's call, without references to it: see
 // rpc.Assign.
 func Args(m *pyproc.Message, args any) error {
 	v, err := msgpack.Decode(m.Body)
@@ -17,7 +17,7 @@ func Args(m *pyproc.Message, args any) error {
 		return err
 	}
 	if _, ok := v.(msgpack.Map); !ok {
-		return fmt.Errorf("%s: its body is no map", m.Op)
+		return fmt.Errorf("%s: body is not a map", m.Op)
 	}
 	if err := rpc.Assign(wire.Clone(v), args); err != nil {
 		return fmt.Errorf("%s: %w", m.Op, err)

@@ -1,5 +1,5 @@
-// Package helpers runs the Python children of a scheduler that do what only Python can: functions that clients send,
-// plans of shuffles, and, for package graphs, graphs that are more than calls of functions.
+// Package helpers runs the Python helpers of a scheduler: they run functions that clients send, plan shuffles, and, for
+// package graphs, open graphs that are more than calls of functions.
 package helpers
 
 import (
@@ -19,21 +19,21 @@ import (
 // Config specifies the helpers of a scheduler.
 type Config struct {
 	Log *slog.Logger
-	// Interpreter is the program, "" to look for one; Off runs no Python at all.
+	// Interpreter is the Python program, "" to search for one; Off runs no Python at all.
 	Interpreter string
 	Off         bool
-	// Limits bound each process. Hide are files and folders that the processes must not see; "" is left out.
+	// Limits bound each process. Hide are files and folders that the processes must not read; "" is ignored.
 	Limits      pyproc.Limits
 	Hide        []string
 	AllowUnsafe bool
-	// Facade are the calls that functions of clients make of the scheduler.
+	// Facade returns the calls of the scheduler that functions of clients can make.
 	Facade func() map[string]pyproc.Handler
 	// Closed returns the error of calls after Close.
 	Closed func() error
 }
 
-// Helpers are the Python children of a scheduler: one for the functions that clients send, one for shuffles, so that
-// neither takes the other down, and those of package graphs. They are started when they are needed. Any goroutine may
+// Helpers are the Python helpers of a scheduler: one for the functions that clients send, one for shuffles, so that a
+// crash of one does not affect the other, and those of package graphs. They are started on demand. Any goroutine may
 // use them.
 type Helpers struct {
 	cfg    Config
@@ -42,21 +42,21 @@ type Helpers struct {
 	mu      sync.Mutex
 	byName  map[string]*pyproc.Supervisor // guarded by mu
 	closed  bool                          // guarded by mu
-	uploads []Upload                      // files that graphs and functions may import, the latest last; guarded by mu
-	python  *pyproc.Interpreter           // guarded by mu; nil until it was looked for with success
+	uploads []Upload                      // files for graphs and functions, in order of upload; guarded by mu
+	python  *pyproc.Interpreter           // guarded by mu; nil until found
 }
 
-// New returns helpers of which none runs yet.
+// New returns Helpers. None is running yet.
 func New(cfg Config) *Helpers { return &Helpers{cfg: cfg} }
 
-// ErrNoPython is returned for graphs that need Python where there is none.
-var ErrNoPython = errors.New("this graph can only be opened by Python, which this scheduler was told not to use " +
+// ErrNoPython is returned for graphs that need Python if the scheduler runs without.
+var ErrNoPython = errors.New("this graph can only be opened by Python, which is turned off on this scheduler " +
 	"(--no-python)")
 
 // Off reports whether no Python is run at all.
 func (h *Helpers) Off() bool { return h.cfg.Off }
 
-// Interpreter returns the Python of the scheduler's children. It is looked for once.
+// Interpreter returns the Python of the helpers. It is searched for once.
 func (h *Helpers) Interpreter(ctx context.Context) (pyproc.Interpreter, error) {
 	if h.cfg.Off {
 		return pyproc.Interpreter{}, ErrNoPython
@@ -70,7 +70,7 @@ func (h *Helpers) Interpreter(ctx context.Context) (pyproc.Interpreter, error) {
 	}
 	text := daskver.Scheduler.Message("the scheduler's own Python, "+in.Path+",", in.Distributed)
 	switch daskver.Scheduler.Check(in.Distributed) {
-	case daskver.Older: // it would make other graphs of what clients send than they mean
+	case daskver.Older: // it would open graphs of clients in another way
 		return pyproc.Interpreter{}, errors.New(text)
 	case daskver.Newer, daskver.Unknown:
 		h.cfg.Log.Warn(text)
@@ -83,7 +83,7 @@ func (h *Helpers) Interpreter(ctx context.Context) (pyproc.Interpreter, error) {
 	return in, nil
 }
 
-// Known returns the Python of the children, nil as long as none was needed.
+// Known returns the Python of the helpers, nil until one was needed.
 func (h *Helpers) Known() *pyproc.Interpreter {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,7 +115,7 @@ func (h *Helpers) helper(ctx context.Context, module string) (*pyproc.Supervisor
 			cfg.Handlers, cfg.Threads = h.cfg.Facade(), 64
 		}
 		v = pyproc.NewSupervisor(pyproc.SupervisorConfig{Config: cfg, Setup: h.Setup(module), Exited: func(err error) {
-			h.cfg.Log.Error("a Python helper has ended; it is started again when it is needed", "module", module,
+			h.cfg.Log.Error("Python helper ended; restarting it on demand", "module", module,
 				"error", err)
 		}})
 		if h.byName == nil {
@@ -126,12 +126,11 @@ func (h *Helpers) helper(ctx context.Context, module string) (*pyproc.Supervisor
 	return v, nil
 }
 
-// Call calls a function of a helper. What Python raises comes as an exception that
-// Python peers raise.
+// Call calls a function of a helper. A Python exception is returned as an error that Python peers raise.
 func (h *Helpers) Call(ctx context.Context, module, op string, body any, frames [][]byte) (*pyproc.Message, error) {
 	if h.cfg.Off {
 		return nil, &rpc.Exception{Type: "NotImplementedError", Message: op +
-			" needs Python, which this scheduler was told not to use (--no-python)"}
+			" needs Python, which is turned off on this scheduler (--no-python)"}
 	}
 	v, err := h.helper(ctx, module)
 	if err != nil {
@@ -139,13 +138,13 @@ func (h *Helpers) Call(ctx context.Context, module, op string, body any, frames 
 	}
 	p, err := v.Process(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("the Python helper %s cannot be started: %w", module, err)
+		return nil, fmt.Errorf("start Python helper %s: %w", module, err)
 	}
 	m, err := p.Call(ctx, op, body, frames)
 	return m, Raised(err)
 }
 
-// Raised returns an error of a call; an exception of Python as one that Python peers raise.
+// Raised returns the error of a call, with a Python exception in the form that Python peers raise.
 func Raised(err error) error {
 	var raised *pyproc.Exception
 	if !errors.As(err, &raised) {
@@ -157,7 +156,7 @@ func Raised(err error) error {
 	return &rpc.Exception{Type: "RuntimeError", Message: raised.Error()}
 }
 
-// Close ends the helpers.
+// Close closes the helpers.
 func (h *Helpers) Close() {
 	h.mu.Lock()
 	h.closed = true
@@ -169,7 +168,7 @@ func (h *Helpers) Close() {
 	}
 }
 
-// Message returns the message of Dask's protocol that a helper has made.
+// Message returns the Dask message that a helper has encoded.
 func Message(frames [][]byte) (*wire.Message, error) {
 	if len(frames) == 0 {
 		return nil, ErrNoBody
@@ -181,5 +180,5 @@ func Message(frames [][]byte) (*wire.Message, error) {
 	return out, nil
 }
 
-// ErrNoBody is returned for an answer of a helper that lacks a message.
-var ErrNoBody = errors.New("the message has no body in host memory")
+// ErrNoBody is returned for a reply of a helper without a message.
+var ErrNoBody = errors.New("message has no body in host memory")

@@ -15,39 +15,39 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// TestOff: without Python nothing is looked for or started, and each error says why.
+// TestOff checks that without Python nothing is searched for or started, and that each error has the reason.
 func TestOff(t *testing.T) {
 	h := New(Config{Log: slog.New(slog.DiscardHandler), Off: true, Interpreter: "/nonexistent/python"})
 	if !h.Off() || h.Known() != nil {
-		t.Errorf("off %t, known %v", h.Off(), h.Known())
+		t.Errorf("Off: got %t, Known %v, want true and nil", h.Off(), h.Known())
 	}
 	if _, err := h.Interpreter(t.Context()); !errors.Is(err, ErrNoPython) {
-		t.Errorf("Interpreter: %v, want %v", err, ErrNoPython)
+		t.Errorf("Interpreter: got error %v, want %v", err, ErrNoPython)
 	}
 	var raised *rpc.Exception
 	if _, err := h.Call(t.Context(), Service, "run", nil, nil); !errors.As(err, &raised) ||
 		raised.Type != "NotImplementedError" || !strings.HasPrefix(raised.Message, "run needs Python") {
-		t.Errorf("Call: %v", err)
+		t.Errorf("Call: got error %v, want NotImplementedError", err)
 	}
 	h.Close()
 	h.Close()
 }
 
-// TestNoInterpreter: a Python that is not there is an error of every call, and is looked for again.
+// TestNoInterpreter checks that a missing Python is an error of every call, and is searched for again.
 func TestNoInterpreter(t *testing.T) {
 	h := New(Config{Log: slog.New(slog.DiscardHandler), Interpreter: "/nonexistent/python"})
 	for range 2 {
 		if _, err := h.Call(t.Context(), Service, "run", nil, nil); err == nil ||
 			!strings.Contains(err.Error(), "/nonexistent/python") {
-			t.Errorf("Call: %v, want the name of the interpreter", err)
+			t.Errorf("Call: got error %v, want one with the interpreter", err)
 		}
 	}
 	if h.Known() != nil {
-		t.Errorf("known %v", h.Known())
+		t.Errorf("Known: got %v, want nil", h.Known())
 	}
 }
 
-// TestUploads: files are kept by name, the latest last, up to a number and a size.
+// TestUploads checks that files are kept by name, the latest last, up to a number and a size.
 func TestUploads(t *testing.T) {
 	h := New(Config{Log: slog.New(slog.DiscardHandler)})
 	names := func() (out []string) {
@@ -59,11 +59,11 @@ func TestUploads(t *testing.T) {
 	for _, u := range []Upload{{Filename: "a.py", Data: []byte("1")}, {Filename: "b.py", Data: []byte("2")},
 		{Filename: "a.py", Data: []byte("333")}} {
 		if n, err := h.Upload(t.Context(), u, nil); err != nil || n != len(u.Data) {
-			t.Errorf("%s: %d, %v", u.Filename, n, err)
+			t.Errorf("%s: got %d bytes, error %v", u.Filename, n, err)
 		}
 	}
 	if got := strings.Join(names(), " "); got != "b.py:2 a.py:333" {
-		t.Errorf("kept %s, want b.py:2 a.py:333", got)
+		t.Errorf("kept files: got %s, want b.py:2 a.py:333", got)
 	}
 	for i := range maxUploads - 2 {
 		if _, err := h.Upload(t.Context(), Upload{Filename: fmt.Sprint(i)}, nil); err != nil {
@@ -73,17 +73,18 @@ func TestUploads(t *testing.T) {
 	var full *rpc.Exception
 	if _, err := h.Upload(t.Context(), Upload{Filename: "more"}, nil); !errors.As(err, &full) ||
 		full.Type != "MemoryError" {
-		t.Errorf("file %d: %v, want a MemoryError", maxUploads+1, err)
+		t.Errorf("file %d: got error %v, want a MemoryError", maxUploads+1, err)
 	}
 	if len(h.uploads) != maxUploads {
-		t.Errorf("%d are kept, want %d", len(h.uploads), maxUploads)
+		t.Errorf("kept files: got %d, want %d", len(h.uploads), maxUploads)
 	}
 	if _, err := h.Upload(t.Context(), Upload{Filename: "a.py", Data: []byte("4")}, nil); err != nil {
-		t.Errorf("another content of a name: %v", err)
+		t.Errorf("new content of a file: got error %v, want none", err)
 	}
 }
 
-// TestSandbox: graphs have no network, functions of clients have; hidden files are absolute and without gaps.
+// TestSandbox checks that graphs have no network, functions of clients have; and that hidden paths are absolute and not
+// empty.
 func TestSandbox(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -97,12 +98,12 @@ func TestSandbox(t *testing.T) {
 		if c.Network != network || !c.Isolate || c.Module != module || c.Python != "/usr/bin/python3" ||
 			!c.AllowUnsafe ||
 			fmt.Sprint(c.Hide) != fmt.Sprintf("[%s /etc/secret]", here) {
-			t.Errorf("%s: %+v", module, c)
+			t.Errorf("%s: got %+v", module, c)
 		}
 	}
 }
 
-// TestLogSandbox: what is missing of a sandbox is a warning, once for each module.
+// TestLogSandbox checks that missing protections are logged as a warning, once for each module.
 func TestLogSandbox(t *testing.T) {
 	var log bytes.Buffer
 	h := New(Config{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo}))})
@@ -119,12 +120,12 @@ func TestLogSandbox(t *testing.T) {
 	}{{"a", whole, "level=INFO"}, {"a", part, ""}, {"b", part, "level=WARN"}, {"b", whole, ""}} {
 		got := lines(c.module, c.in)
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
-			t.Errorf("%d: %q, want %q", i, got, c.want)
+			t.Errorf("log %d: got %q, want %q", i, got, c.want)
 		}
 	}
 }
 
-// TestBodies: the body of an answer is a map; a message has frames.
+// TestBodies checks that the body of a reply is a map, and that a message has frames.
 func TestBodies(t *testing.T) {
 	good, err := msgpack.Append(nil, msgpack.MapOf("a", 1))
 	if err != nil {
@@ -147,27 +148,27 @@ func TestBodies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Args(&pyproc.Message{Op: "x", Body: list}, &in); err == nil || err.Error() != "x: its body is no map" {
-		t.Errorf("a list: %v", err)
+	if err := Args(&pyproc.Message{Op: "x", Body: list}, &in); err == nil || err.Error() != "x: body is not a map" {
+		t.Errorf("list as a body: got error %v", err)
 	}
 	if err := Args(&pyproc.Message{Op: "x", Body: []byte{0xc1}}, &in); err == nil {
-		t.Error("what is no msgpack is a body")
+		t.Error("invalid msgpack as a body: got no error")
 	}
 	if _, err := Message(nil); !errors.Is(err, ErrNoBody) {
-		t.Errorf("no frames: %v, want %v", err, ErrNoBody)
+		t.Errorf("no frames: got error %v, want %v", err, ErrNoBody)
 	}
 	if m, err := Message([][]byte{{1}, {2, 3}}); err != nil || len(m.Frames) != 2 || m.Frames[1].Len() != 2 {
-		t.Errorf("%v, %v", m, err)
+		t.Errorf("message: got %v, error %v, want 2 frames", m, err)
 	}
 	plain := errors.New("plain")
 	if got := Raised(plain); got != plain {
-		t.Errorf("%v, want %v", got, plain)
+		t.Errorf("Raised: got %v, want %v", got, plain)
 	}
 	if Raised(nil) != nil {
-		t.Error("no error became one")
+		t.Error("Raised(nil): got an error")
 	}
 	var raised *rpc.Exception
 	if err := Raised(&pyproc.Exception{}); !errors.As(err, &raised) || raised.Type != "RuntimeError" {
-		t.Errorf("an exception that cannot be read: %v, want a RuntimeError", err)
+		t.Errorf("invalid exception: got error %v, want a RuntimeError", err)
 	}
 }

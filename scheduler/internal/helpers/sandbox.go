@@ -12,10 +12,9 @@ import (
 // Materializer is the module that opens graphs.
 const Materializer = "millstream.materialiser"
 
-// Sandbox returns the configuration of a Python helper. Functions that clients run on the
-// scheduler (run_on_scheduler, plugins, progress) have the network of the host, as they
-// have with Dask: trackers and servers listen on it. Graphs and shuffles are only opened,
-// which needs none.
+// Sandbox returns the configuration of a Python helper. Functions that clients run on the scheduler (run_on_scheduler,
+// plugins, progress) have the network of the host, as in Dask: trackers and servers listen on it. Opening graphs and
+// shuffles needs no network.
 func (h *Helpers) Sandbox(in pyproc.Interpreter, module string) pyproc.Config {
 	return pyproc.Config{
 		Python: in.Path, Module: module, Isolate: true, Network: module == Service, Logger: h.cfg.Log,
@@ -24,7 +23,7 @@ func (h *Helpers) Sandbox(in pyproc.Interpreter, module string) pyproc.Config {
 	}
 }
 
-// hidden returns the files and folders that helpers must not see.
+// hidden returns the files and folders that helpers must not read.
 func (h *Helpers) hidden() []string {
 	var out []string
 	for _, path := range h.cfg.Hide {
@@ -46,7 +45,7 @@ func (h *Helpers) Setup(module string) func(context.Context, *pyproc.Process) er
 	}
 }
 
-// logSandbox logs the sandbox of a helper: of the first of each module for all to see, of the others for debugging.
+// logSandbox logs the sandbox of a helper: the first of each module at level info, others at level debug.
 func (h *Helpers) logSandbox(ctx context.Context, module string, in pyproc.Isolation) {
 	level := slog.LevelInfo
 	if len(in.Missing) > 0 {

@@ -11,22 +11,21 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// Upload is a file that a client has uploaded: Client.upload_file gives it to the
-// scheduler too, because graphs import what they name.
+// Upload is a file that a client has uploaded. Client.upload_file sends it to the scheduler too, because graphs import
+// it.
 type Upload struct {
 	Filename string
 	Data     []byte
-	Load     bool // import it at once
+	Load     bool // import the file immediately
 }
 
-// maxUploads and maxUploadBytes bound what clients can leave here.
+// maxUploads and maxUploadBytes bound the files that clients can upload.
 const (
 	maxUploads     = 1000
 	maxUploadBytes = 1 << 30
 )
 
-// Upload keeps a file for the Python children to come and gives it to those that are there, and to others. It returns
-// its size.
+// Upload keeps a file for future helpers and sends it to the running ones and to others. It returns its size.
 func (h *Helpers) Upload(ctx context.Context, u Upload, others []*pyproc.Process) (int, error) {
 	h.mu.Lock()
 	h.uploads = append(slices.DeleteFunc(h.uploads, func(o Upload) bool { return o.Filename == u.Filename }), u)
@@ -46,21 +45,20 @@ func (h *Helpers) Upload(ctx context.Context, u Upload, others []*pyproc.Process
 	}
 	h.mu.Unlock()
 	if full {
-		return 0, &rpc.Exception{Type: "MemoryError", Message: "the scheduler keeps no more uploaded files"}
+		return 0, &rpc.Exception{Type: "MemoryError", Message: "limit of uploaded files on the scheduler exceeded"}
 	}
 	children = append(children, others...)
 	errs := make([]error, len(children))
 	var wg sync.WaitGroup
 	for i, p := range children {
-		wg.Go(func() { errs[i] = u.give(ctx, p) })
+		wg.Go(func() { errs[i] = u.send(ctx, p) })
 	}
 	wg.Wait()
 	return len(u.Data), errors.Join(errs...)
 }
 
-// give hands the file to a child. One that has ended meanwhile gets it when it is started
-// again.
-func (u *Upload) give(ctx context.Context, p *pyproc.Process) error {
+// give sends the file to a helper. One that has ended meanwhile receives it at its restart.
+func (u *Upload) send(ctx context.Context, p *pyproc.Process) error {
 	_, err := p.Call(ctx, "upload-file", msgpack.MapOf("filename", u.Filename, "load", u.Load), [][]byte{u.Data})
 	if errors.Is(err, pyproc.ErrExited) {
 		return nil
@@ -68,15 +66,15 @@ func (u *Upload) give(ctx context.Context, p *pyproc.Process) error {
 	return err
 }
 
-// setupChild hands a new Python child the files that were uploaded before it came. A file
-// that cannot be imported is no reason to have no child.
+// setupChild sends the files that were uploaded earlier to a new helper. A file that cannot be imported does not
+// prevent its start.
 func (h *Helpers) setupChild(ctx context.Context, p *pyproc.Process) error {
 	h.mu.Lock()
 	list := slices.Clone(h.uploads)
 	h.mu.Unlock()
 	for _, u := range list {
-		if err := u.give(ctx, p); err != nil {
-			h.cfg.Log.Warn("an uploaded file cannot be used in a Python helper", "file", u.Filename, "error", err)
+		if err := u.send(ctx, p); err != nil {
+			h.cfg.Log.Warn("uploaded file not imported in Python helper", "file", u.Filename, "error", err)
 		}
 	}
 	return ctx.Err()

@@ -12,22 +12,22 @@ import (
 	"go.millstream.dev/scheduler/internal/loop"
 )
 
-// collector notes how tasks end that are submitted while it is there, and what their
-// workers say about them: Dask's get_task_metadata. The loop owns it.
+// collector records the states and metadata of tasks that are submitted while it is active: get_task_metadata in Dask.
+// The loop owns it.
 type collector struct {
-	keys     map[task.Key]bool // wanted since, and not done
+	keys     map[task.Key]bool // submitted since, and not done
 	metadata map[task.Key][]byte
 	state    map[task.Key]state.TaskState
 }
 
-// Collectors are those of get_task_metadata, by their names. The loop owns them.
+// Collectors are the collectors of get_task_metadata, by name. The loop owns them.
 type Collectors struct {
 	byName map[string]*collector
 	loop   loop.Loop
 	apply  func(state.Event)
 }
 
-// NewCollectors returns taskCollectors that have the state watch tasks by events given to apply.
+// NewCollectors returns Collectors. They watch tasks with events that they pass to apply.
 func NewCollectors(l loop.Loop, apply func(state.Event)) *Collectors {
 	return &Collectors{map[string]*collector{}, l, apply}
 }
@@ -38,7 +38,7 @@ func (s *Collectors) Register(r *rpc.Server) {
 	rpc.Handle(r, "stop_task_metadata", s.stopRPC)
 }
 
-// maxCollectors bounds the taskCollectors that nobody has stopped.
+// maxCollectors bounds the collectors that were not stopped.
 const maxCollectors = 1000
 
 func (s *Collectors) startRPC(ctx context.Context, _ *rpc.Request, in struct {
@@ -80,7 +80,7 @@ func (s *Collectors) stopRPC(ctx context.Context, _ *rpc.Request, in struct {
 	})
 }
 
-// Submitted notifies the taskCollectors of keys that a client has submitted. The keys are copied.
+// Submitted notifies the collectors of keys that a client has submitted. The keys are copied.
 func (s *Collectors) Submitted(keys []task.Key) {
 	if len(s.byName) == 0 {
 		return
@@ -94,7 +94,7 @@ func (s *Collectors) Submitted(keys []task.Key) {
 	s.apply(&state.Watch{Keys: keys})
 }
 
-// Finished keeps what a worker says of a task that has ended, before the state knows.
+// Finished keeps the metadata that a worker reports for a finished task, before the event is applied to the state.
 func (s *Collectors) Finished(key task.Key, metadata []byte) {
 	for _, c := range s.byName {
 		if c.keys[key] {
@@ -103,7 +103,7 @@ func (s *Collectors) Finished(key task.Key, metadata []byte) {
 	}
 }
 
-// Moved takes in that a task has changed its state.
+// Moved records the new state of a task.
 func (s *Collectors) Moved(a *state.Action) {
 	for _, c := range s.byName {
 		if c.keys[a.Key] && (a.To == state.Memory || a.To == state.Erred) {

@@ -11,28 +11,25 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// computation is Dask's record of a piece of work: the graphs that came from when nothing
-// was on its way until nothing was any more. Functions of clients are shown them as
-// dask_scheduler.computations. The loop owns it.
+// computation is Dask's record of a computation: the graphs that were submitted between two idle times of the
+// scheduler. Functions of clients can read them as dask_scheduler.computations. The loop owns it.
 type computation struct {
 	id    string
 	start time.Time
-	code  [][]byte // pickles, no two alike: what the programs of the clients were at
+	code  [][]byte // distinct pickles of the source code of clients
 }
 
-// maxComputations is how many are kept: Dask's default of
-// distributed.diagnostics.list.max-history. maxCodes bounds the
-// pieces of source code in each.
+// maxComputations is the number of computations that are kept, the default of
+// distributed.diagnostics.computations.max-history in Dask. maxCodes bounds the pieces of source code in each.
 const (
 	maxComputations = 100
 	maxCodes        = 100
 )
 
-// Computations are the latest ones, the oldest first. The loop owns it.
+// Computations are the latest computations, oldest first. The loop owns it.
 type Computations struct{ list []*computation }
 
-// Note files a graph with its code under the computation that it belongs to: the latest, or a new one if nothing was on
-// its way before.
+// Note adds a graph with its code to the latest computation, or to a new one if the scheduler was idle before.
 func (s *Computations) Note(now time.Time, idle bool, code []byte) {
 	if len(s.list) == 0 || idle {
 		if len(s.list) >= maxComputations {
@@ -54,8 +51,7 @@ func (c *computation) add(code []byte) {
 	c.code = append(c.code, bytes.Clone(code))
 }
 
-// Rows returns the computations as rows: see Computation in
-// internal/dask/python/millstream/_facade.py.
+// Rows returns the computations as rows: see Computation in internal/dask/python/millstream/_facade.py.
 func (s *Computations) Rows() []any {
 	rows := make([]any, len(s.list))
 	for i, c := range s.list {

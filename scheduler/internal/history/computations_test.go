@@ -8,28 +8,28 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// The newest computations are kept, each with code that is its own and not there twice.
+// The newest computations are kept, each with distinct pieces of code.
 func TestComputationsAreBounded(t *testing.T) {
 	var s Computations
 	for i := range maxComputations + 10 {
 		buf := []byte(fmt.Sprintf("code %d", i))
-		s.Note(time.Now(), true, buf) // nothing is on its way: each begins one
-		clear(buf)                    // it belongs to a message
+		s.Note(time.Now(), true, buf) // idle: each starts a computation
+		clear(buf)                    // the buffer belongs to a message
 	}
 	rows := s.Rows()
 	if len(rows) != maxComputations {
-		t.Fatalf("%d computations are kept", len(rows))
+		t.Fatalf("computations: got %d, want maxComputations", len(rows))
 	}
 	code, _ := rows[0].(msgpack.Map).Get("code")
 	if got := fmt.Sprintf("%s", code); got != "[code 10]" {
-		t.Errorf("the oldest one's code is %s", got)
+		t.Errorf("code of the oldest: got %s, want code 10", got)
 	}
 	last, ids := s.list[len(s.list)-1], map[string]bool{}
 	for _, c := range s.list {
 		ids[c.id] = true
 	}
 	if len(ids) != maxComputations {
-		t.Errorf("%d ids for %d computations", len(ids), maxComputations)
+		t.Errorf("IDs: got %d, want %d", len(ids), maxComputations)
 	}
 	for i := range maxCodes + 10 {
 		last.add([]byte(fmt.Sprint(i)))
@@ -37,6 +37,6 @@ func TestComputationsAreBounded(t *testing.T) {
 	}
 	last.add(nil)
 	if len(last.code) != maxCodes {
-		t.Errorf("%d pieces of code are kept", len(last.code))
+		t.Errorf("pieces of code: got %d, want maxCodes", len(last.code))
 	}
 }

@@ -21,7 +21,7 @@ func finished(key string, start, stop float64) *message.TaskFinished {
 		NBytes: 7, Thread: 3, TypeName: "int", Type: []byte("pickle"), StimulusID: "stim"}
 }
 
-// The latest ends of tasks are kept, with numbers that go on.
+// The latest completed tasks are kept, with increasing numbers.
 func TestTaskStream(t *testing.T) {
 	h := hosttest.New(t)
 	s := NewTaskStream(h.Loop, 3)
@@ -52,7 +52,7 @@ func TestTaskStream(t *testing.T) {
 	one := h.Call("get_task_stream", "count", 1).([]any)[0].(msgpack.Map)
 	if one.GetString("status") != "OK" || one.GetString("worker") != "tcp://w" || one.GetString("typename") != "int" ||
 		one.GetString("stimulus_id") != "stim" {
-		t.Errorf("got %v", one)
+		t.Errorf("task: got %v", one)
 	}
 	h.Do(func() {
 		parts, err := msgpack.Append(nil, []any{msgpack.MapOf("action", "compute", "start", 8.0, "stop", 9.0)})
@@ -65,7 +65,7 @@ func TestTaskStream(t *testing.T) {
 	one = h.Call("get_task_stream", "count", 1).([]any)[0].(msgpack.Map)
 	if one.GetString("status") != "error" || len(one.GetString("exception_text")) != maxFailureText ||
 		one.GetString("traceback_text") != "tb" {
-		t.Errorf("got %.200v", one)
+		t.Errorf("failed task: got %.200v", one)
 	}
 	b, err := s.JSON(t.Context(), 5, 0)
 	var answer struct {
@@ -77,17 +77,17 @@ func TestTaskStream(t *testing.T) {
 	}
 	if err != nil || answer.Next != 6 || len(answer.Tasks) != 1 || answer.Tasks[0].Key != "bad" ||
 		answer.Tasks[0].Status != "error" {
-		t.Errorf("got %s, %v", b, err)
+		t.Errorf("JSON: got %s, error %v", b, err)
 	}
 	none := NewTaskStream(h.Loop, -1)
 	h.Do(func() {
 		none.Finished("w", finished("x", 1, 2))
 		none.Erred("w", &message.TaskErred{Key: "x"})
-		none.since(0, 0, func(int64, *taskEnd) { t.Error("one is kept of none") })
+		none.since(0, 0, func(int64, *taskEnd) { t.Error("ring of length 0: got an entry") })
 	})
 }
 
-// Slots are used again: what was in them is gone, and parts that are too long are left out.
+// Slots are reused: their previous contents are deleted, and parts that are too long are left out.
 func TestTaskStreamSlots(t *testing.T) {
 	s := NewTaskStream(nil, 1)
 	parts := func(n int) []byte {
@@ -112,18 +112,18 @@ func TestTaskStreamSlots(t *testing.T) {
 	s.Finished("b", f)
 	if e := s.at(0); string(e.key) != string(task.NewKey("x")) || e.worker != "b" || len(e.actions()) != 1 ||
 		e.actions()[0] != (part{"compute", 5, 6}) {
-		t.Errorf("got %+v", e)
+		t.Errorf("slot: got %+v", e)
 	}
 	for i := range 2 * maxResultTypes {
 		f.TypeName = fmt.Sprint("type", i)
 		s.Finished("b", f)
 	}
 	if len(s.types) > maxResultTypes {
-		t.Errorf("%d classes are kept, want at most %d", len(s.types), maxResultTypes)
+		t.Errorf("classes: got %d, want at most %d", len(s.types), maxResultTypes)
 	}
 }
 
-// A collector has the end and the metadata of tasks that are submitted while it is there.
+// A collector has the states and the metadata of tasks that are submitted while it is active.
 func TestCollectors(t *testing.T) {
 	h := hosttest.New(t)
 	s := NewCollectors(h.Loop, h.Apply)
@@ -135,7 +135,7 @@ func TestCollectors(t *testing.T) {
 	h.Do(func() {
 		s.Submitted([]task.Key{x, y})
 		if !s.Follows(x) || s.Follows(other) || s.Follows(task.NewKey("before")) {
-			t.Error("Follows")
+			t.Error("Follows: got the wrong value")
 		}
 		s.Finished(x, []byte("\x81\xa1k\x01"))
 		s.Finished(other, []byte("\x80"))
@@ -144,7 +144,7 @@ func TestCollectors(t *testing.T) {
 			s.Moved(&state.Action{Key: k, To: to})
 		}
 		if s.Follows(x) {
-			t.Error("a task that is done is followed")
+			t.Error("Follows of a task that is done: got true, want false")
 		}
 	})
 	m := h.Call("stop_task_metadata", "name", "m").(msgpack.Map)
@@ -152,10 +152,10 @@ func TestCollectors(t *testing.T) {
 	states, _ := m.Get("state")
 	got := states.(msgpack.Map)
 	if len(got) != 2 || got.GetString("x") != "memory" || got.GetString("y") != "erred" {
-		t.Errorf("states: got %v", got)
+		t.Errorf("states: got %v, want x in memory and y erred", got)
 	}
 	if v, _ := meta.(msgpack.Map).Get("x"); v.(msgpack.Map)[0].Value != int64(1) {
-		t.Errorf("metadata: got %v", meta)
+		t.Errorf("metadata: got %v, want 1 of x", meta)
 	}
 	h.Fails("found 0", "stop_task_metadata", "name", "m")
 	h.Do(func() {
@@ -188,17 +188,17 @@ func TestLogHandler(t *testing.T) {
 			}
 		}
 		if second := fmt.Sprint(list[1].([]any)[1]); strings.Contains(second, "\n") {
-			t.Errorf("a line has two: %q", second)
+			t.Errorf("line: got %q, want no line break", second)
 		}
 	}
 	if list := h.Call("get_logs", "n", 1, "timestamps", true).([]any); len(list) != 1 || len(list[0].([]any)) != 3 {
-		t.Errorf("the last with its time: got %v", list)
+		t.Errorf("last line with its time: got %v", list)
 	}
 	if list := h.Call("get_logs", "start", float64(time.Now().Add(time.Hour).Unix())).([]any); len(list) != 0 {
-		t.Errorf("those of the future: got %v", list)
+		t.Errorf("lines after now: got %v, want none", list)
 	}
 	if !r.Enabled(context.Background(), slog.LevelInfo) || r.Enabled(context.Background(), slog.LevelDebug) {
-		t.Error("Enabled")
+		t.Error("Enabled: got the wrong value")
 	}
 }
 
@@ -206,7 +206,7 @@ type nil2 struct{}
 
 func (nil2) Write(p []byte) (int, error) { return len(p), nil }
 
-// A report that is JSON has all transfers that are kept.
+// JSON has all kept transfers.
 func TestTransfersJSON(t *testing.T) {
 	h := hosttest.New(t)
 	l := NewTransfers(h.Loop, 2)
@@ -216,7 +216,7 @@ func TestTransfersJSON(t *testing.T) {
 				int64(1)}}, nil)))
 		}
 		if got := l.Totals()["tcp"]; got.Transfers != 3 || got.Bytes != 3 {
-			t.Errorf("totals: got %+v", got)
+			t.Errorf("totals: got %+v, want 3 transfers of 3 bytes", got)
 		}
 	})
 	b, err := l.JSON(t.Context())

@@ -13,16 +13,16 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// logKeep is how many lines get_logs can give (distributed.admin.log-length's default), logLineBytes how much of a
-// line, and logBytes how many bytes of all.
+// logKeep is the number of lines that get_logs returns (default of distributed.admin.log-length), logLineBytes the
+// maximum length of a line, and logBytes that of all lines together.
 const (
 	logKeep      = 10_000
 	logLineBytes = 8 << 10
 	logBytes     = 16 << 20
 )
 
-// LogHandler is a slog.Handler that passes everything on and keeps the latest lines for
-// get_logs. Any goroutine may use it.
+// LogHandler is a slog.Handler that forwards all records and keeps the latest lines for get_logs. Any goroutine may use
+// it.
 type LogHandler struct {
 	next  slog.Handler
 	Lines *LogLines
@@ -33,7 +33,7 @@ type LogHandler struct {
 type LogLines struct {
 	mu    sync.Mutex
 	lines []logLine // the oldest first; guarded by mu
-	bytes int       // of their texts; guarded by mu
+	bytes int       // total length of the texts; guarded by mu
 }
 
 // add keeps a line and drops the oldest beyond the limits.
@@ -51,7 +51,7 @@ func (l *LogLines) add(line logLine) {
 		l.lines[drop] = logLine{}
 		drop++
 	}
-	l.lines = l.lines[drop:] // append copies what is left when the memory is used up
+	l.lines = l.lines[drop:] // append copies the rest when the capacity is used up
 }
 
 type logLine struct {
@@ -62,12 +62,12 @@ type logLine struct {
 
 func NewLogHandler(next slog.Handler) *LogHandler { return &LogHandler{next: next, Lines: &LogLines{}} }
 
-// Enabled keeps what is told to people, whatever the next handler does with it.
+// Enabled reports true from level info on, whatever the next handler does, so that lines are kept.
 func (l *LogHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo || l.next.Enabled(ctx, level)
 }
 
-// Handle keeps a line and passes it on.
+// Handle keeps a line and forwards the record.
 func (l *LogHandler) Handle(ctx context.Context, r slog.Record) error {
 	text := r.Message
 	add := func(a slog.Attr) bool {
@@ -85,7 +85,7 @@ func (l *LogHandler) Handle(ctx context.Context, r slog.Record) error {
 	return l.next.Handle(ctx, r)
 }
 
-// WithAttrs is slog's.
+// WithAttrs implements slog.Handler.
 func (l *LogHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	c := *l
 	c.next = l.next.WithAttrs(attrs)
@@ -93,7 +93,7 @@ func (l *LogHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &c
 }
 
-// WithGroup is slog's.
+// WithGroup implements slog.Handler.
 func (l *LogHandler) WithGroup(name string) slog.Handler {
 	c := *l
 	c.next = l.next.WithGroup(name)
@@ -101,7 +101,7 @@ func (l *LogHandler) WithGroup(name string) slog.Handler {
 	return &c
 }
 
-// latest are the newest n lines since start, oldest first; n 0 is all.
+// latest returns the newest n lines since start, oldest first; n 0 is all.
 func (l *LogLines) latest(start time.Time, n int) []logLine {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,7 +117,7 @@ func (l *LogLines) latest(start time.Time, n int) []logLine {
 	return out
 }
 
-// getRPC is get_logs: pairs of level and line, or triples with the time first.
+// getRPC serves get_logs: pairs of level and line, or triples with the time first.
 func (l *LogLines) getRPC(_ context.Context, _ *rpc.Request, in struct {
 	Start      any  `rpc:"start,optional"`
 	N          *int `rpc:"n"`

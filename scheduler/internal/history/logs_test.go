@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The log that get_logs reads is bounded in lines, in the bytes of a line and in all bytes; the newest lines stay.
+// The log of get_logs is bounded in lines, in the bytes of a line and in all bytes; the newest lines stay.
 func TestLogBounds(t *testing.T) {
 	var l LogLines
 	long := strings.Repeat("ü", logLineBytes)

@@ -1,5 +1,5 @@
-// Package history keeps what has happened in a scheduler, in rings of bounded size: ends of tasks, transfers, log
-// lines, computations, and what clients have collected about their tasks.
+// Package history keeps the history of a scheduler in rings of bounded size: completed tasks, transfers, log lines,
+// computations, and task metadata that clients have collected.
 package history
 
 import (
@@ -15,21 +15,20 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// TaskStream is a ring of the latest ends of tasks: where, when, how long each part took.
-// Its slots keep their memory, so that it costs no allocation once it has gone round. The
-// loop owns it.
+// TaskStream is a ring of the latest completed tasks: worker, time, duration of each part. Its slots keep their memory,
+// so that it does not allocate once all slots have been used. The loop owns it.
 type TaskStream struct {
-	chunks [][]taskEnd // of streamChunk slots each, made when they are needed
+	chunks [][]taskEnd // of streamChunk slots each, allocated on demand
 	limit  int
-	count  int64 // of all that ever ended
+	count  int64 // of all completed tasks
 	loop   loop.Loop
 	types  map[string]*resultType
 }
 
-// streamChunk is how many slots are made at once.
+// streamChunk is the number of slots that are allocated at once.
 const streamChunk = 1024
 
-// taskEnd is one end of a task.
+// taskEnd is a completed task.
 type taskEnd struct {
 	key         []byte
 	worker      string
@@ -39,7 +38,7 @@ type taskEnd struct {
 	parts       []byte  // all parts, as msgpack; empty if there is only the computation
 	erred       bool
 	stimulus    []byte
-	result      *resultType // nil if the worker did not say, or it erred
+	result      *resultType // nil if unknown or the task erred
 	exception   string      // texts of a failure
 	traceback   string
 }
@@ -50,14 +49,14 @@ type resultType struct {
 	pickle []byte
 }
 
-// Bounds of what is kept of the classes of results and of failures, in classes and bytes.
+// Bounds of the kept classes of results and failures, in classes and bytes.
 const (
 	maxResultTypes = 4096
 	maxResultType  = 4096
-	maxFailureText = 10_000 // Dask's max-error-length
+	maxFailureText = 10_000 // max-error-length in Dask
 )
 
-// resultType returns the class of a result, one value for all results of it; nil if there are too many classes.
+// resultType returns the class of a result, shared by all results of the class; nil if there are too many classes.
 func (t *TaskStream) resultType(f *message.TaskFinished) *resultType {
 	if r := t.types[f.TypeName]; r != nil {
 		return r
@@ -73,7 +72,7 @@ func (t *TaskStream) resultType(f *message.TaskFinished) *resultType {
 	return r
 }
 
-// NewTaskStream returns a ring of at most limit ends.
+// NewTaskStream returns a ring of at most limit tasks.
 func NewTaskStream(l loop.Loop, limit int) *TaskStream {
 	return &TaskStream{loop: l, limit: max(limit, 0)}
 }
@@ -94,13 +93,13 @@ func (t *TaskStream) next() *taskEnd {
 	return t.at(i)
 }
 
-// at is the slot of the i-th end.
+// at returns the slot of the i-th completed task.
 func (t *TaskStream) at(i int64) *taskEnd {
 	i %= int64(t.limit)
 	return &t.chunks[i/streamChunk][i%streamChunk]
 }
 
-// Finished keeps the end of a task on a worker.
+// Finished records a finished task of a worker.
 func (t *TaskStream) Finished(worker string, f *message.TaskFinished) {
 	if t.limit == 0 {
 		return
@@ -117,13 +116,13 @@ func (t *TaskStream) Finished(worker string, f *message.TaskFinished) {
 	}
 }
 
-// Bounds of what is kept of one task's parts and of the name of its event, in bytes.
+// Bounds of the kept parts of one task and of the name of its event, in bytes.
 const (
 	maxParts    = 4096
 	maxStimulus = 256
 )
 
-// Erred keeps the failure of a task on a worker.
+// Erred records a failed task of a worker.
 func (t *TaskStream) Erred(worker string, f *message.TaskErred) {
 	if t.limit == 0 {
 		return
@@ -138,14 +137,14 @@ func (t *TaskStream) Erred(worker string, f *message.TaskErred) {
 	}
 }
 
-// part is one action of a task's life: compute, transfer, disk-read, disk-write, deserialize.
+// part is one action of a task: compute, transfer, disk-read, disk-write, deserialize.
 type part struct {
 	Action string  `json:"action"`
 	Start  float64 `json:"start"`
 	Stop   float64 `json:"stop"`
 }
 
-// actions are the parts of a task.
+// actions returns the parts of a task.
 func (e *taskEnd) actions() []part {
 	if len(e.parts) == 0 {
 		return []part{{"compute", e.start, e.stop}}
@@ -158,7 +157,7 @@ func (e *taskEnd) actions() []part {
 	return out
 }
 
-// since calls f for the ends from an index on, at most n of them, the latest if n cuts.
+// since calls f for the tasks from an index on, at most for the latest n.
 func (t *TaskStream) since(from int64, n int, f func(index int64, e *taskEnd)) {
 	from = max(from, t.count-int64(t.limit), 0)
 	if n > 0 {
@@ -173,7 +172,7 @@ func (t *TaskStream) indexRPC(ctx context.Context, _ *rpc.Request, _ struct{}) (
 	return loop.Ask(ctx, t.loop, func() (int64, error) { return t.count, nil })
 }
 
-// getRPC is get_task_stream: Dask's records of tasks that ended.
+// getRPC serves get_task_stream: the records of completed tasks in the form of Dask.
 func (t *TaskStream) getRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Start any  `rpc:"start,optional"`
 	Stop  any  `rpc:"stop,optional"`
@@ -219,7 +218,7 @@ func (t *TaskStream) getRPC(ctx context.Context, _ *rpc.Request, in struct {
 	})
 }
 
-// taskJSON is a task's end as the HTTP server shows it.
+// taskJSON is a completed task in the form of the HTTP server.
 type taskJSON struct {
 	Index   int64  `json:"index"`
 	Key     string `json:"key"`
@@ -230,7 +229,7 @@ type taskJSON struct {
 	Actions []part `json:"actions"`
 }
 
-// JSON lists the ends of tasks from an index on.
+// JSON returns the completed tasks from an index on.
 func (t *TaskStream) JSON(ctx context.Context, from int64, n int) ([]byte, error) {
 	type answer struct {
 		Next  int64      `json:"next"`
@@ -254,7 +253,7 @@ func (t *TaskStream) JSON(ctx context.Context, from int64, n int) ([]byte, error
 	return json.Marshal(out)
 }
 
-// clip returns at most n bytes of a text, in memory of its own.
+// clip returns a copy of at most n bytes of a text.
 func clip(text string, n int) string {
 	return strings.ToValidUTF8(strings.Clone(text[:min(len(text), n)]), "")
 }

@@ -11,13 +11,12 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// transfer is one movement of results between two workers, as one of them reported it with
-// its heartbeat.
+// transfer is one transfer of results between two workers, as one of them reported it with its heartbeat.
 type transfer struct {
 	Worker   string  `json:"worker"`
 	Peer     string  `json:"peer"`
 	Incoming bool    `json:"incoming"`
-	Lane     string  `json:"lane"`
+	Scheme   string  `json:"lane"`
 	Bytes    int64   `json:"bytes"`
 	Keys     int64   `json:"keys"`
 	Start    float64 `json:"start"`    // seconds since 1970
@@ -26,34 +25,34 @@ type transfer struct {
 
 // Transfers is a ring of the latest transfers. The loop owns it.
 type Transfers struct {
-	ring  []transfer
-	limit int
-	count int64
-	lanes map[string]LaneTotal
-	loop  loop.Loop
+	ring    []transfer
+	limit   int
+	count   int64
+	schemes map[string]SchemeTotal
+	loop    loop.Loop
 }
 
-// LaneTotal is what one kind of lane has carried since the start.
-type LaneTotal struct {
+// SchemeTotal are the totals of the transfers over one scheme since the start.
+type SchemeTotal struct {
 	Bytes, Transfers int64
 	Seconds          float64
 }
 
-// maxLanes bounds the names of lanes that workers can make up.
-const maxLanes = 64
+// maxSchemes bounds the number of schemes, whose names workers choose.
+const maxSchemes = 64
 
 // NewTransfers returns a ring of at most limit transfers.
 func NewTransfers(to loop.Loop, limit int) *Transfers {
-	return &Transfers{loop: to, limit: max(limit, 0), lanes: map[string]LaneTotal{}}
+	return &Transfers{loop: to, limit: max(limit, 0), schemes: map[string]SchemeTotal{}}
 }
 
-// Add keeps what a worker has reported.
+// Add keeps the transfers that a worker has reported.
 func (l *Transfers) Add(worker string, r transferReport) {
 	for _, t := range r.list {
 		t.Worker = worker
 		l.count++
-		if t.Incoming { // each transfer has two ends; one of them counts
-			l.sum(t.Lane, LaneTotal{Bytes: t.Bytes, Transfers: 1, Seconds: t.Duration})
+		if t.Incoming { // each transfer is reported by both ends; count one of them
+			l.sum(t.Scheme, SchemeTotal{Bytes: t.Bytes, Transfers: 1, Seconds: t.Duration})
 		}
 		if l.limit == 0 {
 			continue
@@ -64,20 +63,20 @@ func (l *Transfers) Add(worker string, r transferReport) {
 			l.ring[(l.count-1)%int64(l.limit)] = t
 		}
 	}
-	for lane, t := range r.more {
-		l.sum(lane, t)
+	for scheme, t := range r.more {
+		l.sum(scheme, t)
 	}
 }
 
-func (l *Transfers) sum(lane string, t LaneTotal) {
-	total, known := l.lanes[lane]
-	if !known && len(l.lanes) >= maxLanes {
+func (l *Transfers) sum(scheme string, t SchemeTotal) {
+	total, known := l.schemes[scheme]
+	if !known && len(l.schemes) >= maxSchemes {
 		return
 	}
-	l.lanes[lane] = LaneTotal{total.Bytes + t.Bytes, total.Transfers + t.Transfers, total.Seconds + t.Seconds}
+	l.schemes[scheme] = SchemeTotal{total.Bytes + t.Bytes, total.Transfers + t.Transfers, total.Seconds + t.Seconds}
 }
 
-// list is oldest first.
+// list returns the transfers, oldest first.
 func (l *Transfers) list() []transfer {
 	out := make([]transfer, 0, len(l.ring))
 	for i := l.count - int64(len(l.ring)); i < l.count; i++ {
@@ -86,22 +85,22 @@ func (l *Transfers) list() []transfer {
 	return out
 }
 
-// transferReport is what one heartbeat says about transfers.
+// transferReport is the part of a heartbeat about transfers.
 type transferReport struct {
 	list []transfer
-	more map[string]LaneTotal // incoming ones that are not listed, by lane
+	more map[string]SchemeTotal // incoming transfers that are not listed, by scheme
 }
 
 // Bounds of one report. A worker lists fewer.
 const (
-	maxTransfers = 4096
-	maxPeerName  = 256
-	maxLaneName  = 32
+	maxTransfers  = 4096
+	maxPeerName   = 256
+	maxSchemeName = 32
 )
 
-// ReadTransfers reads what a worker's heartbeat says in extensions.millstream: "transfers", a list of
-// [start, stop, bytes, lane, peer, direction, number of keys], and "more-transfers", a map from lanes to
-// [number, bytes, seconds] of incoming transfers that are not listed. What is malformed is left out.
+// ReadTransfers reads extensions.millstream of a worker's heartbeat: "transfers", a list of [start, stop, bytes,
+// scheme, peer, direction, number of keys], and "more-transfers", a map from schemes to [number, bytes, seconds] of
+// incoming transfers that are not listed. Malformed entries are ignored.
 func ReadTransfers(extensions any) (r transferReport) {
 	ext, _ := extensions.(msgpack.Map)
 	ours, _ := ext.Get("millstream")
@@ -116,22 +115,22 @@ func ReadTransfers(extensions any) (r transferReport) {
 		start, ok1 := val.Number(f[0])
 		stop, ok2 := val.Number(f[1])
 		bytes, ok3 := val.Integer(f[2])
-		lane, ok4 := f[3].(string)
+		scheme, ok4 := f[3].(string)
 		peer, ok5 := f[4].(string)
 		direction, _ := f[5].(string)
 		keys, _ := val.Integer(f[6])
 		if ok1 && ok2 && ok3 && ok4 && ok5 && plausible(1, bytes, stop-start) {
 			r.list = append(r.list, transfer{Peer: boundedName(peer, maxPeerName), Incoming: direction != "outgoing",
-				Lane:  boundedName(lane, maxLaneName),
-				Bytes: bytes, Keys: keys, Start: start, Duration: stop - start})
+				Scheme: boundedName(scheme, maxSchemeName),
+				Bytes:  bytes, Keys: keys, Start: start, Duration: stop - start})
 		}
 	}
 	v, _ = m.Get("more-transfers")
 	more, _ := v.(msgpack.Map)
 	for k, v := range more.All() {
-		lane, ok := k.(string)
+		scheme, ok := k.(string)
 		f, _ := v.([]any)
-		if !ok || len(f) < 3 || len(r.more) == maxLanes {
+		if !ok || len(f) < 3 || len(r.more) == maxSchemes {
 			continue
 		}
 		n, ok1 := val.Integer(f[0])
@@ -139,21 +138,21 @@ func ReadTransfers(extensions any) (r transferReport) {
 		seconds, ok3 := val.Number(f[2])
 		if ok1 && ok2 && ok3 && plausible(n, bytes, seconds) {
 			if r.more == nil {
-				r.more = map[string]LaneTotal{}
+				r.more = map[string]SchemeTotal{}
 			}
-			r.more[boundedName(lane, maxLaneName)] = LaneTotal{Bytes: bytes, Transfers: n, Seconds: seconds}
+			r.more[boundedName(scheme, maxSchemeName)] = SchemeTotal{Bytes: bytes, Transfers: n, Seconds: seconds}
 		}
 	}
 	return r
 }
 
-// plausible reports whether figures may be added to counters, which never go down.
+// plausible reports whether figures may be added to counters, which must not decrease.
 func plausible(n, bytes int64, seconds float64) bool {
 	const most = 1 << 50
 	return n >= 0 && n < most && bytes >= 0 && bytes < most && seconds >= 0 && seconds < most // false for NaN
 }
 
-// JSON lists the transfers that are kept.
+// JSON returns the transfers that are kept.
 func (l *Transfers) JSON(ctx context.Context) ([]byte, error) {
 	list, err := loop.Ask(ctx, l.loop, func() ([]transfer, error) { return l.list(), nil })
 	if err != nil {
@@ -162,10 +161,10 @@ func (l *Transfers) JSON(ctx context.Context) ([]byte, error) {
 	return json.Marshal(map[string]any{"transfers": list})
 }
 
-// boundedName returns a bounded copy of a worker's text that JSON and metrics can have.
+// boundedName returns a bounded copy of a worker's text that is valid in JSON and metrics.
 func boundedName(s string, most int) string {
 	return strings.Clone(strings.ToValidUTF8(s[:min(len(s), most)], "\ufffd"))
 }
 
-// Totals returns what each kind of lane has carried.
-func (l *Transfers) Totals() map[string]LaneTotal { return maps.Clone(l.lanes) }
+// Totals returns the totals of each scheme.
+func (l *Transfers) Totals() map[string]SchemeTotal { return maps.Clone(l.schemes) }

@@ -13,7 +13,7 @@ func report(transfers []any, more msgpack.Map) msgpack.Map {
 	return msgpack.MapOf("millstream", msgpack.MapOf("transfers", transfers, "more-transfers", more))
 }
 
-// Reports are added up by lane and listed; what no worker of ours says is left out.
+// Reports are added up by scheme and listed; invalid entries are ignored.
 func TestTransferReports(t *testing.T) {
 	l := NewTransfers(nil, 3)
 	l.Add("tcp://a", ReadTransfers(report([]any{
@@ -33,20 +33,20 @@ func TestTransferReports(t *testing.T) {
 		[]any{int64(1), int64(1), math.Inf(1)}))))
 	l.Add("tcp://b", ReadTransfers(nil))
 	l.Add("tcp://b", ReadTransfers("nonsense"))
-	if got, want := l.lanes["tls"], (LaneTotal{Bytes: 4100, Transfers: 21, Seconds: 4}); got != want {
+	if got, want := l.schemes["tls"], (SchemeTotal{Bytes: 4100, Transfers: 21, Seconds: 4}); got != want {
 		t.Errorf("tls: got %+v, want %+v", got, want)
 	}
-	if got, want := l.lanes["ucxx"], (LaneTotal{Bytes: 7, Transfers: 1, Seconds: 1}); got != want {
+	if got, want := l.schemes["ucxx"], (SchemeTotal{Bytes: 7, Transfers: 1, Seconds: 1}); got != want {
 		t.Errorf("ucxx: got %+v, want %+v", got, want)
 	}
 	list := l.list()
-	if len(list) != 3 || list[0].Incoming || list[0].Worker != "tcp://a" || list[1].Lane != "ucxx" ||
+	if len(list) != 3 || list[0].Incoming || list[0].Worker != "tcp://a" || list[1].Scheme != "ucxx" ||
 		list[2].Worker != "tcp://b" {
-		t.Errorf("list %+v, want the last three", list)
+		t.Errorf("transfers: got %+v, want the last three", list)
 	}
-	for lane := range l.lanes {
-		if len(lane) > maxLaneName+2 || !utf8.ValidString(lane) {
-			t.Errorf("lane %q", lane)
+	for scheme := range l.schemes {
+		if len(scheme) > maxSchemeName+2 || !utf8.ValidString(scheme) {
+			t.Errorf("scheme: got %q, want a short valid one", scheme)
 		}
 	}
 	many := make([]any, 2*maxTransfers)
@@ -54,17 +54,17 @@ func TestTransferReports(t *testing.T) {
 		many[i] = []any{10.0, 11.0, int64(1), "tls", "x", "incoming", int64(1)}
 	}
 	if got := len(ReadTransfers(report(many, nil)).list); got != maxTransfers {
-		t.Errorf("%d transfers of one heartbeat, want %d", got, maxTransfers)
+		t.Errorf("transfers of one heartbeat: got %d, want %d", got, maxTransfers)
 	}
 	for i := range 200 {
-		l.sum(strings.Repeat("z", i), LaneTotal{Transfers: 1})
+		l.sum(strings.Repeat("z", i), SchemeTotal{Transfers: 1})
 	}
-	if len(l.lanes) > maxLanes {
-		t.Errorf("%d lanes, want at most %d", len(l.lanes), maxLanes)
+	if len(l.schemes) > maxSchemes {
+		t.Errorf("schemes: got %d, want at most %d", len(l.schemes), maxSchemes)
 	}
 }
 
-// A record has seven parts, of which the last three may be of any type; a shorter one is left out.
+// A record has seven parts, of which the last three may be of any type; a shorter one is ignored.
 func TestTransferRecords(t *testing.T) {
 	whole := []any{10.0, 12.0, int64(5), "tls", "tcp://b", "outgoing", int64(3), "more"}
 	for n := range len(whole) + 1 {
@@ -90,9 +90,8 @@ func TestTransferRecords(t *testing.T) {
 			t.Errorf("a sum of %d parts: got %+v, want it read: %v", n, more, want)
 		}
 	}
-	if got, want := ReadTransfers(report([]any{whole}, nil)).list[0], (transfer{Peer: "tcp://b", Lane: "tls", Bytes: 5,
-		Keys:  3,
-		Start: 10, Duration: 2}); got != want {
+	if got, want := ReadTransfers(report([]any{whole}, nil)).list[0], (transfer{Peer: "tcp://b", Scheme: "tls",
+		Bytes: 5, Keys: 3, Start: 10, Duration: 2}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
@@ -102,14 +101,14 @@ func TestTransferRing(t *testing.T) {
 	for limit := -1; limit < 5; limit++ {
 		l := NewTransfers(nil, limit)
 		for n := range 12 {
-			l.Add("w", transferReport{list: []transfer{{Bytes: int64(n), Incoming: n%2 == 0, Lane: "tls"}}})
+			l.Add("w", transferReport{list: []transfer{{Bytes: int64(n), Incoming: n%2 == 0, Scheme: "tls"}}})
 			list := l.list()
 			if want := min(max(limit, 0), n+1); len(list) != want {
 				t.Fatalf("limit %d: got %d after %d, want %d", limit, len(list), n+1, want)
 			}
 			for i, x := range list {
 				if want := int64(n - len(list) + 1 + i); x.Bytes != want || x.Worker != "w" {
-					t.Errorf("limit %d, after %d: transfer %d is %+v, want number %d", limit, n+1, i, x, want)
+					t.Errorf("limit %d, after %d: transfer %d: got %+v, want number %d", limit, n+1, i, x, want)
 				}
 			}
 			if got := l.Totals()["tls"].Transfers; got != int64(n/2+1) {

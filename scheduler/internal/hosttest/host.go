@@ -24,20 +24,20 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// Patience bounds the wait for what must happen.
+// Patience bounds the wait for a condition.
 const Patience = 30 * time.Second
 
 // ErrClosed is returned by the loop of a Host after the end of its test.
 var ErrClosed = errors.New("hosttest: loop closed")
 
-// Host has what subsystems need of a scheduler. Its fields but Log belong to the loop.
+// Host is the scheduler of subsystems in tests. The loop owns its fields except Log.
 type Host struct {
 	Loop    *loop.Runner[struct{}]
 	State   *state.State
 	Log     *slog.Logger
 	Journal *Journal
 	Wants   Wants
-	// Actions are those of the state so far. Their tasks and keys may be used again by the state: tests compare kinds.
+	// Actions are the actions of the state so far. The state may reuse their tasks and keys: tests compare kinds.
 	Actions []state.Action
 	// Tasks and WorkersChanged are signals for subsystems that wait.
 	Tasks, WorkersChanged loop.Signal
@@ -50,7 +50,7 @@ type Host struct {
 	onTick  func()
 }
 
-// New returns a host whose loop runs until the end of the test.
+// New returns a Host whose loop runs until the end of the test.
 func New(t testing.TB) *Host {
 	h := &Host{t: t, State: state.New(state.Config{Validate: true}), Journal: &Journal{}, Wants: Wants{}}
 	h.Log = slog.New(slog.NewTextHandler(&h.text, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -62,7 +62,7 @@ func New(t testing.TB) *Host {
 			}
 		},
 		TickPanicked: func(err *rpc.PanicError) { t.Errorf("tick: %v\n%s", err.Value, err.Stack) },
-		Panicked:     func(v any) { t.Errorf("the loop has ended: %v", v) },
+		Panicked:     func(v any) { t.Errorf("loop panicked: got %v, want no panic", v) },
 		Closed:       func() error { return ErrClosed },
 	})
 	go h.Loop.Run()
@@ -73,7 +73,7 @@ func New(t testing.TB) *Host {
 	return h
 }
 
-// OnTick has the loop call f at each tick.
+// OnTick sets a function that the loop calls at each tick.
 func (h *Host) OnTick(f func()) { h.Do(func() { h.onTick = f }) }
 
 // Apply applies an event to the state and keeps its actions. It runs in the loop.
@@ -90,7 +90,7 @@ func (h *Host) Do(f func()) {
 	}
 }
 
-// Until waits until a condition holds, which is looked at in the loop.
+// Until waits until a condition holds, which is evaluated in the loop.
 func (h *Host) Until(what string, cond func() bool) {
 	h.t.Helper()
 	for end := time.Now().Add(Patience); ; time.Sleep(time.Millisecond) {
@@ -100,12 +100,12 @@ func (h *Host) Until(what string, cond func() bool) {
 			return
 		}
 		if time.Now().After(end) {
-			h.t.Fatalf("not so after %v: %s", Patience, what)
+			h.t.Fatalf("condition false after %v: %s", Patience, what)
 		}
 	}
 }
 
-// Logged reports whether the log has a text.
+// Logged reports whether the log contains a text.
 func (h *Host) Logged(text string) bool { return strings.Contains(h.text.String(), text) }
 
 // Serve serves requests until the end of the test.
@@ -145,7 +145,7 @@ func (h *Host) Try(op string, args ...any) (any, error) {
 	return h.TryContext(ctx, op, args...)
 }
 
-// TryContext is Try with a context.
+// TryContext calls an op with a context.
 func (h *Host) TryContext(ctx context.Context, op string, args ...any) (any, error) {
 	var out any
 	err := h.pool.Call(ctx, h.address, op, msgpack.MapOf(args...), &out)
@@ -162,7 +162,7 @@ func (h *Host) Call(op string, args ...any) any {
 	return v
 }
 
-// Fails calls an op that must fail with a text.
+// Fails calls an op that must fail with an error that contains a text.
 func (h *Host) Fails(text, op string, args ...any) {
 	h.t.Helper()
 	if v, err := h.Try(op, args...); err == nil || !strings.Contains(err.Error(), text) {
@@ -188,7 +188,7 @@ func (h *Host) AddWorker(address string, data any) state.WorkerID {
 	return ev.Worker
 }
 
-// Submit submits tasks that a client wants, each with the keys of those that it needs. It runs in the loop.
+// Submit submits tasks that a client holds, each with the keys of its dependencies. It runs in the loop.
 func (h *Host) Submit(client state.ClientID, tasks ...[]string) {
 	g := &state.Graph{}
 	var keys []task.Key
@@ -213,7 +213,7 @@ func (h *Host) Finish(worker state.WorkerID, key string) {
 	h.Apply(&state.TaskFinished{Worker: worker, Key: t.Key(), RunID: t.RunID(), NBytes: 8})
 }
 
-// Journal is a journal in memory: the changes that were recorded, in order.
+// Journal is a journal in memory: the recorded changes, in order.
 type Journal struct {
 	mu      sync.Mutex
 	changes []string
@@ -221,14 +221,14 @@ type Journal struct {
 	lost    error
 }
 
-// Refuse has Change return an error from now on; nil ends that.
+// Refuse sets the error of Change; nil for none.
 func (j *Journal) Refuse(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.refuse = err
 }
 
-// Lose has Kept return an error from now on; nil ends that.
+// Lose sets the error of Kept; nil for none.
 func (j *Journal) Lose(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -256,14 +256,14 @@ func (j *Journal) Position() uint64 {
 	return uint64(len(j.changes))
 }
 
-// Kept returns the error of Lose.
+// Kept returns the error that Lose has set.
 func (j *Journal) Kept(context.Context, uint64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.lost
 }
 
-// Changes returns the ops that were recorded, separated by spaces, and forgets them.
+// Changes returns the recorded ops, separated by spaces, and deletes them.
 func (j *Journal) Changes() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -272,10 +272,10 @@ func (j *Journal) Changes() string {
 	return text
 }
 
-// Wants is who wants which keys. The loop owns it.
+// Wants are the keys that each client holds. The loop owns it.
 type Wants map[string]map[task.Key]bool
 
-// Desire makes a client want keys.
+// Desire holds keys for a client.
 func (w Wants) Desire(name string, keys ...task.Key) {
 	if w[name] == nil {
 		w[name] = map[task.Key]bool{}
@@ -285,7 +285,7 @@ func (w Wants) Desire(name string, keys ...task.Key) {
 	}
 }
 
-// Release takes back Desire.
+// Release undoes Desire.
 func (w Wants) Release(name string, keys ...task.Key) {
 	for _, k := range keys {
 		delete(w[name], k)
@@ -295,10 +295,10 @@ func (w Wants) Release(name string, keys ...task.Key) {
 // Forget removes a client.
 func (w Wants) Forget(name string) { delete(w, name) }
 
-// Registered reports whether there is a client of a name.
+// Registered reports whether a client of this name exists.
 func (w Wants) Registered(name string) bool { return w[name] != nil }
 
-// Of returns the keys that a client wants, as text.
+// Of returns the keys that a client holds, as text.
 func (w Wants) Of(name string) string {
 	var out []string
 	for k := range w[name] {
@@ -308,7 +308,7 @@ func (w Wants) Of(name string) string {
 	return fmt.Sprint(out)
 }
 
-// logText is what was logged. Any goroutine writes it.
+// logText is the text of the log. Any goroutine may write it.
 type logText struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -20,7 +20,7 @@ func (s *Inspector) FacadeInfo() msgpack.Map {
 		}
 		for j := range info {
 			if _, err := msgpack.Append(nil, info[j].Value); err != nil {
-				info[j].Value = fmt.Sprint(info[j].Value) // a worker may say more than msgpack has words for
+				info[j].Value = fmt.Sprint(info[j].Value) // may have types that msgpack cannot encode
 			}
 		}
 		workers[i].Value = info
@@ -29,7 +29,7 @@ func (s *Inspector) FacadeInfo() msgpack.Map {
 	for c := range s.State.Clients() {
 		clients = append(clients, c.Name())
 	}
-	var ttl any // Python's None: a worker may be silent for ever
+	var ttl any // None: no limit
 	if s.WorkerTTL > 0 {
 		ttl = s.WorkerTTL.Seconds()
 	}
@@ -37,13 +37,13 @@ func (s *Inspector) FacadeInfo() msgpack.Map {
 		s.Primitives.Metadata(), "worker_ttl", ttl)...)
 }
 
-// maxFacadeTasks bounds how many tasks a function is shown.
+// maxFacadeTasks bounds the number of tasks that a function can read.
 const maxFacadeTasks = 1_000_000
 
-// FacadeTasks are all tasks as rows: see Task in internal/dask/python/millstream/_facade.py.
+// FacadeTasks returns all tasks as rows: see Task in internal/dask/python/millstream/_facade.py.
 func (s *Inspector) FacadeTasks() (any, error) {
 	if n := s.State.NumTasks(); n > maxFacadeTasks {
-		return nil, fmt.Errorf("there are %d tasks, and a function is shown at most %d", n, maxFacadeTasks)
+		return nil, fmt.Errorf("%d tasks exceed the limit of %d for functions on the scheduler", n, maxFacadeTasks)
 	}
 	index := make(map[*state.Task]int, s.State.NumTasks())
 	tasks := make([]*state.Task, 0, s.State.NumTasks())

@@ -27,8 +27,8 @@ type httpServer struct {
 	done   chan struct{}
 }
 
-// Serve starts the HTTP server on host:port, without a host on the loopback interface; port 0 lets the
-// system choose.
+// Serve starts the HTTP server on host:port, without a host on the loopback interface; with port 0 the system chooses
+// the port.
 func (s *Inspector) Serve(address string) error {
 	address, err := httpguard.Address(address, "")
 	if err != nil {
@@ -53,10 +53,10 @@ func (s *Inspector) Serve(address string) error {
 	go func() {
 		defer close(h.done)
 		if err := h.server.Serve(httpguard.Limit(l, descriptors.ForHTTP())); !errors.Is(err, http.ErrServerClosed) {
-			s.Log.Error("the HTTP server has ended", "error", err)
+			s.Log.Error("HTTP server failed", "error", err)
 		}
 	}()
-	s.Log.Debug("dashboard listening", "address", h.addr) // the command prints it
+	s.Log.Debug("dashboard listening", "address", h.addr) // the command prints the address
 	s.http = h
 	return nil
 }
@@ -69,7 +69,7 @@ func (s *Inspector) Address() string {
 	return s.http.addr
 }
 
-// Close ends the HTTP server.
+// Close closes the HTTP server.
 func (s *Inspector) Close(ctx context.Context) { s.http.close(ctx) }
 
 func (h *httpServer) close(ctx context.Context) {
@@ -95,7 +95,7 @@ func (s *Inspector) routes() http.Handler {
 		httpguard.Page{Path: "/millstream/events", What: "events; another topic with ?topic="},
 	))
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) {
-		// Healthy is a scheduler whose loop turns.
+		// A scheduler is healthy if its loop responds.
 		if err := s.Loop.Do(r.Context(), func() {}); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
@@ -147,7 +147,7 @@ func (s *Inspector) routes() http.Handler {
 	return mux
 }
 
-// badQuery is a request that makes no sense.
+// badQuery is the error of an invalid query.
 type badQuery struct{ error }
 
 func queryInt(r *http.Request, name string, otherwise int64) (int64, error) {
@@ -178,7 +178,7 @@ func (s *Inspector) answerJSON(f func(*http.Request) ([]byte, error)) http.Handl
 	}
 }
 
-// plain makes what encoding/json can write of what msgpack reads.
+// plain converts a value from msgpack to one that encoding/json accepts.
 func plain(v any) any {
 	switch v := v.(type) {
 	case msgpack.Map:
@@ -214,7 +214,7 @@ func plain(v any) any {
 	return fmt.Sprint(v)
 }
 
-// countsJSON is Dask's /json/counts.json.
+// countsJSON serves /json/counts.json, as in Dask.
 func (s *Inspector) countsJSON(r *http.Request) ([]byte, error) {
 	counts, err := loop.Ask(r.Context(), s.Loop, func() (map[string]any, error) {
 		m := s.sample()

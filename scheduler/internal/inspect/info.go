@@ -1,4 +1,4 @@
-// Package inspect answers questions about the state of a scheduler: identities, stories, metrics and the HTTP server.
+// Package inspect serves queries about the state of a scheduler: identities, stories, metrics and the HTTP server.
 package inspect
 
 import (
@@ -26,7 +26,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Host is what inspection needs of the scheduler.
+// Host is the part of the scheduler that Inspector uses.
 type Host struct {
 	Loop       loop.Loop
 	Log        *slog.Logger
@@ -39,25 +39,25 @@ type Host struct {
 	TaskStream *history.TaskStream
 	Transfers  *history.Transfers
 	Shortages  *shortage.Shortages
-	Totals     *Totals         // the loop's
+	Totals     *Totals         // owner: the loop
 	Context    context.Context // of the HTTP server
 	ID         string
 	Contact    func() string
 	Started    func() time.Time
 	WorkerTTL  time.Duration
-	// Hosts are names that the HTTP server answers to, Collectors further metrics that it serves.
+	// Hosts are names that the HTTP server accepts, Collectors further metrics that it serves.
 	Hosts      []string
 	Collectors []prometheus.Collector
 }
 
-// Inspector answers questions about the state of a scheduler, as requests and over HTTP. It changes nothing. What it
-// looks at belongs to the loop.
+// Inspector serves queries about the state of a scheduler, as requests and over HTTP. It changes nothing. It reads the
+// state in the loop.
 type Inspector struct {
 	Host
 	http *httpServer // set by serve; nil without one
 }
 
-// New returns an inspector without an HTTP server.
+// New returns an Inspector without an HTTP server.
 func New(h Host) *Inspector { return &Inspector{Host: h} }
 
 // Register sets the handlers of requests.
@@ -86,7 +86,8 @@ func (s *Inspector) identityRPC(ctx context.Context, _ *rpc.Request, in struct {
 	return loop.Ask(ctx, s.Loop, func() (msgpack.Map, error) { return s.Identity(n), nil })
 }
 
-// Identity runs in the loop. n bounds the workers that are listed; -1 lists all.
+// Identity returns the identity of the scheduler. It runs in the loop. n bounds the workers that are listed; -1 lists
+// all.
 func (s *Inspector) Identity(n int) msgpack.Map {
 	var memory int64
 	workers := msgpack.Map{}
@@ -106,7 +107,7 @@ func (s *Inspector) Identity(n int) msgpack.Map {
 		"workers", workers, "millstream", msgpack.MapOf("v", 1, "tasks", s.taskCounts()))
 }
 
-// Worker returns what the identity has of a worker. It runs in the loop.
+// Worker returns the identity of a worker. It runs in the loop.
 func (s *Inspector) Worker(w *peers.Worker) msgpack.Map {
 	m := msgpack.MapOf("type", "Worker", "id", w.Name, "host", w.Host)
 	if sw := s.State.Worker(w.ID); sw != nil && sw.Data == w {
@@ -264,7 +265,7 @@ func (s *Inspector) statusRPC(ctx context.Context, _ *rpc.Request, in KeysArg) (
 	})
 }
 
-// prefixCounts are the tasks of each prefix by state.
+// prefixCounts returns the number of tasks of each prefix by state.
 func (s *Inspector) prefixCounts() map[string][]int {
 	states := state.TaskStates()
 	out := map[string][]int{}
@@ -302,7 +303,7 @@ func (s *Inspector) prefixesRPC(ctx context.Context, _ *rpc.Request, _ struct{})
 	})
 }
 
-// causeRPC is the task that is to blame for the first of the keys that is erred.
+// causeRPC returns the task that caused the error of the first erred key.
 func (s *Inspector) causeRPC(ctx context.Context, _ *rpc.Request, in KeysArg) (any, error) {
 	keys, err := val.KeyList(in.Keys)
 	if err != nil {
@@ -330,7 +331,7 @@ func (s *Inspector) runspecRPC(ctx context.Context, _ *rpc.Request, in struct {
 		if t == nil {
 			return nil, &rpc.Exception{Type: "KeyError", Message: key.String()}
 		}
-		if spec, err := specs.Read(t.Spec()); err == nil { // Python's clients run it themselves
+		if spec, err := specs.Read(t.Spec()); err == nil { // Python clients run it themselves
 			out := &wire.Pickled{Data: slices.Concat(t.Shared(), spec.Pickle)}
 			spec.Buffers(func(b []byte) { out.Buffers = append(out.Buffers, wire.HeapFrame(b)) })
 			return out, nil
@@ -346,7 +347,7 @@ func (s *Inspector) runspecRPC(ctx context.Context, _ *rpc.Request, in struct {
 func (s *Inspector) storyRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Keys []any `rpc:"keys_or_stimuli"`
 }) ([]any, error) {
-	// Dask looks for what it is given among keys and stimuli: other objects, such as futures, have no story.
+	// Dask searches keys and stimuli; other objects, such as futures, have no story.
 	named := slices.DeleteFunc(slices.Clone(in.Keys), func(v any) bool { _, err := task.KeyOf(v); return err != nil })
 	keys, err := val.KeyList(named)
 	if err != nil {

@@ -29,7 +29,7 @@ type rig struct {
 	worker *peers.Worker
 }
 
-// start makes an inspector of a state in which x is done and y, which needs it, runs on the only worker.
+// start returns an Inspector of a state in which x is done and its dependent y runs on the only worker.
 func start(t *testing.T) *rig {
 	r := &rig{Host: hosttest.New(t)}
 	workers, clients := peers.NewWorkers(r.Host.State), peers.NewClients(r.Host.State)
@@ -89,7 +89,7 @@ func TestQuestions(t *testing.T) {
 		}
 	}
 	if story := r.Call("get_story", "keys_or_stimuli", []any{"x"}).([]any); len(story) < 3 {
-		t.Errorf("story: got %v", story)
+		t.Errorf("story: got %v, want at least 3 entries", story)
 	}
 	r.Fails("KeyError", "nbytes", "keys", []any{"z"})
 	r.Fails("KeyError", "get_runspec", "key", "z")
@@ -101,7 +101,7 @@ func TestQuestions(t *testing.T) {
 		r.Host.Apply(&state.WorkerStatusChange{Worker: x.ID(), Status: state.StatusPaused})
 	})
 	if got := fmt.Sprint(r.Call("ncores_running")); got != "[]" {
-		t.Errorf("ncores_running of a paused worker: got %s", got)
+		t.Errorf("ncores_running of a paused worker: got %s, want none", got)
 	}
 }
 
@@ -111,15 +111,15 @@ func TestIdentity(t *testing.T) {
 	workers, _ := id.Get("workers")
 	w, _ := workers.(msgpack.Map)
 	if id.GetString("id") != "the-id" || id.GetString("address") != "tcp://127.0.0.1:1" || len(w) != 1 {
-		t.Errorf("got %v", id)
+		t.Errorf("identity: got %v", id)
 	}
 	one, _ := w[0].Value.(msgpack.Map)
 	if one.GetString("name") != "w" || one.GetString("status") != "running" || !one.Has("e") || !one.Has("nthreads") {
-		t.Errorf("got %v", one)
+		t.Errorf("identity of the worker: got %v", one)
 	}
 	id = r.Call("identity", "n_workers", 0).(msgpack.Map)
 	if workers, _ = id.Get("workers"); len(workers.(msgpack.Map)) != 0 {
-		t.Errorf("no workers: got %v", workers)
+		t.Errorf("identity without workers: got %v", workers)
 	}
 	if n, _ := id.Get("n_workers"); n != int64(1) {
 		t.Errorf("n_workers: got %v, want 1", n)
@@ -128,11 +128,11 @@ func TestIdentity(t *testing.T) {
 		r.worker.Metrics = msgpack.MapOf("x", func() {})
 		info := r.FacadeInfo()
 		if _, err := msgpack.Append(nil, info); err != nil {
-			t.Errorf("what a worker says cannot be sent on: %v", err)
+			t.Errorf("extra fields of a worker: got error %v, want none", err)
 		}
 		rows, err := r.FacadeTasks()
 		if list, _ := rows.([]any); err != nil || len(list) != 2 {
-			t.Errorf("tasks: got %v, %v", rows, err)
+			t.Errorf("tasks: got %v, error %v, want 2", rows, err)
 		}
 	})
 }
@@ -155,9 +155,9 @@ func (r *rig) fetch(t *testing.T, path string) (int, string) {
 func TestPages(t *testing.T) {
 	r := start(t)
 	if r.Inspector.Address() != "" {
-		t.Error("an address without a server")
+		t.Error("Address without a server: got one")
 	}
-	r.Inspector.Close(t.Context()) // of none
+	r.Inspector.Close(t.Context()) // without a server
 	if err := r.Inspector.Serve("127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
@@ -182,14 +182,14 @@ func TestPages(t *testing.T) {
 		}
 	}
 	if status, _ := r.fetch(t, "/nowhere"); status != http.StatusNotFound {
-		t.Errorf("a page that is not there: got %d", status)
+		t.Errorf("unknown page: got status %d, want 404", status)
 	}
 	if err := New(r.Inspector.Host).Serve("256.0.0.1:x"); err == nil {
-		t.Error("an address that is none is served")
+		t.Error("invalid address: got no error")
 	}
 }
 
-// What msgpack reads becomes JSON, whatever it is.
+// All values of msgpack are converted to JSON.
 func TestPlain(t *testing.T) {
 	v := msgpack.Map{
 		{Key: "a", Value: []any{int64(1), nil, true, "s", 1.5}}, {Key: int64(2), Value: math.NaN()},
@@ -208,7 +208,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// Names that peers choose are few and short in metrics.
+// Names of peers in metrics are bounded in number and length.
 func TestMetricBounds(t *testing.T) {
 	list := make([]prefixSample, MaxPrefixSeries+10)
 	for i := range list {
@@ -218,14 +218,14 @@ func TestMetricBounds(t *testing.T) {
 	last := used[len(used)-1]
 	if len(used) != MaxPrefixSeries+1 || last.name != "(others)" || last.compute != 45 || last.bytes != 10 ||
 		last.suspicious != 10 {
-		t.Errorf("got %d series, the last is %+v", len(used), last)
+		t.Errorf("got %d series, the last %+v", len(used), last)
 	}
 	if n := len(mostUsed(list[:3])); n != 3 {
-		t.Errorf("three prefixes become %d", n)
+		t.Errorf("three prefixes: got %d series", n)
 	}
 	for in, most := range map[string]int{strings.Repeat("x", 1000): 210, "a\xffb": 10, "plain": 5} {
 		if got := metricLabel(in); len(got) > most || !strings.HasPrefix(got, in[:1]) {
-			t.Errorf("%.20q: got %.40q", in, got)
+			t.Errorf("label of %.20q: got %.40q", in, got)
 		}
 	}
 }

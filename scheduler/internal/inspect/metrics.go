@@ -18,7 +18,7 @@ import (
 	"go.millstream.dev/scheduler/internal/primitives"
 )
 
-// sample is what the metrics are made of, as it is at one moment.
+// sample is a snapshot of the values of the metrics.
 type sample struct {
 	clients   int
 	desired   int
@@ -28,12 +28,12 @@ type sample struct {
 	bytes     int64
 	workers   map[string]int
 	prefixes  []prefixSample
-	lanes     map[string]history.LaneTotal
+	schemes   map[string]history.SchemeTotal
 	sems      map[string]primitives.SemaphoreStats
 	totals    Totals
 	counters  state.Counters
 	journal   journalSample
-	short     map[string]int // tasks that no running worker can take, by reason
+	short     map[string]int // tasks that no running worker can run, by reason
 }
 
 type prefixSample struct {
@@ -43,10 +43,10 @@ type prefixSample struct {
 	bytes      int64
 }
 
-// MaxPrefixSeries is how many prefixes have series of their own. Keys, and so prefixes, are what clients choose.
+// MaxPrefixSeries is the number of prefixes with series of their own. Clients choose keys, and so prefixes.
 const MaxPrefixSeries = 1000
 
-// mostUsed are the prefixes with the most computing time, the others as one.
+// mostUsed returns the prefixes with the most computing time, and all others as one.
 func mostUsed(list []prefixSample) []prefixSample {
 	if len(list) <= MaxPrefixSeries {
 		return list
@@ -69,7 +69,7 @@ type journalSample struct {
 	bytes          int64
 }
 
-// sample runs in the loop.
+// sample returns a sample. It runs in the loop.
 func (s *Inspector) sample() sample {
 	m := sample{tasks: map[string]int{}, workers: map[string]int{}, totals: *s.Totals, counters: s.State.Counters()}
 	for _, c := range s.Clients.ByName {
@@ -117,7 +117,7 @@ func (s *Inspector) sample() sample {
 		m.prefixes = append(m.prefixes, prefixSample{p.Name(), p.Suspicious(), total.Seconds(), bytes[p.Name()]})
 	}
 	m.prefixes = mostUsed(m.prefixes)
-	m.lanes = s.Transfers.Totals()
+	m.schemes = s.Transfers.Totals()
 	m.sems = s.Primitives.Semaphores(MaxPrefixSeries)
 	if j := s.Journal.Journal(); j != nil {
 		st := j.Stats()
@@ -126,13 +126,13 @@ func (s *Inspector) sample() sample {
 	return m
 }
 
-// collector makes Dask's metrics of a sample at each scrape.
+// collector collects the metrics of Dask from a sample at each scrape.
 type collector struct {
 	s   *Inspector
 	ctx context.Context
 }
 
-// descriptions of the metrics; names and texts are Dask's where Dask has them.
+// Descriptions of the metrics; names and texts are those of Dask where it has them.
 var (
 	descClients    = desc("clients", "Number of clients connected")
 	descAddedC     = desc("client_connections_added_total", "Total number of client connections added")
@@ -164,12 +164,12 @@ var (
 	descSemRel = prometheus.NewDesc("dask_semaphore_release_total",
 		"Total number of leases released per semaphore", []string{"name"}, nil)
 
-	descShort = own("tasks_unrunnable", "Number of ready tasks that no running worker can take, by reason",
+	descShort = own("tasks_unrunnable", "Number of ready tasks that no running worker can run, by reason",
 		"reason")
 	descTransitions = own("transitions_total", "Total number of transitions of tasks")
-	descTransBytes  = own("transfer_bytes_total", "Total bytes moved between workers, by lane", "lane")
-	descTransCount  = own("transfers_total", "Total number of transfers between workers, by lane", "lane")
-	descTransTime   = own("transfer_seconds_total", "Total time of transfers between workers, by lane", "lane")
+	descTransBytes  = own("transfer_bytes_total", "Total bytes moved between workers, by scheme", "lane")
+	descTransCount  = own("transfers_total", "Total number of transfers between workers, by scheme", "lane")
+	descTransTime   = own("transfer_seconds_total", "Total time of transfers between workers, by scheme", "lane")
 	descJRecords    = own("journal_records_total", "Total number of records appended to the journal")
 	descJSyncs      = own("journal_syncs_total", "Total number of group commits of the journal")
 	descJBytes      = own("journal_bytes", "Size of the journal's segments")
@@ -183,11 +183,10 @@ func own(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("millstream_scheduler_"+name, help, labels, nil)
 }
 
-// Describe sends nothing: what there is depends on the tasks, so nothing can be checked
-// beforehand.
+// Describe sends nothing: the metrics depend on the tasks and cannot be checked in advance.
 func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
-// metricLabel makes a name that peers chose the value of a label: text of a bounded length.
+// metricLabel returns a name that a peer chose as the value of a label: valid text of bounded length.
 func metricLabel(name string) string {
 	const most = 200
 	name = strings.ToValidUTF8(name, "\uFFFD")
@@ -203,7 +202,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	if err != nil {
 		return
 	}
-	// Names come from peers: two may be equal once their bytes are text, and a scrape must not fail for one of them.
+	// Names come from peers: two may be equal after conversion to valid text, and a scrape must not fail because of
+	// that.
 	seen := map[string]bool{}
 	send := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels []string) {
 		for i, l := range labels {
@@ -251,10 +251,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		count(descSemAcq, float64(x.Acquired), name)
 		count(descSemRel, float64(x.Released), name)
 	}
-	for lane, t := range m.lanes {
-		count(descTransBytes, float64(t.Bytes), lane)
-		count(descTransCount, float64(t.Transfers), lane)
-		count(descTransTime, t.Seconds, lane)
+	for scheme, t := range m.schemes {
+		count(descTransBytes, float64(t.Bytes), scheme)
+		count(descTransCount, float64(t.Transfers), scheme)
+		count(descTransTime, t.Seconds, scheme)
 	}
 	if m.journal.there {
 		count(descJRecords, float64(m.journal.records))
@@ -263,8 +263,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// metricsHandler serves /metrics. Each scheduler has a registry of its own: a process may
-// run several.
+// metricsHandler serves /metrics. Each scheduler has its own registry, because a process may run several.
 func (s *Inspector) metricsHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reg := prometheus.NewRegistry()

@@ -5,7 +5,7 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// taskCounts is the number of tasks in each state, for the identity. It runs in the loop.
+// taskCounts returns the number of tasks in each state, for the identity. It runs in the loop.
 func (s *Inspector) taskCounts() msgpack.Map {
 	var counts msgpack.Map
 	for _, st := range state.TaskStates() {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// open takes the lock, replays, mends the torn end and begins a segment.
+// open takes the lock, replays the files, truncates a torn end and starts a segment.
 func (j *Journal) open(replay func(Record) error) error {
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (j *Journal) open(replay func(Record) error) error {
 			return err
 		}
 		if !s.sealed {
-			return fmt.Errorf("%w: %s at byte %d: it ends before its seal", ErrCorrupt,
+			return fmt.Errorf("%w: %s at byte %d: file ends before its seal", ErrCorrupt,
 				fileName(snapshotPrefix, c.snapshot), s.end)
 		}
 		j.epoch, j.stats.SnapshotBytes = s.header.epoch, s.end
@@ -71,8 +71,7 @@ func (j *Journal) open(replay func(Record) error) error {
 	return j.begin(next, j.salt)
 }
 
-// replayLog reads one segment. Only the last may have a torn end, which is cut off here, so that the
-// segment is a sealed one like all others from now on.
+// replayLog reads one segment. Only the last may have a torn end, which is truncated here and sealed like all others.
 func (j *Journal) replayLog(n uint64, last bool, record func(Record) error) error {
 	name := fileName(logPrefix, n)
 	s, err := readFile(j.dir, name, header{typ: typeLog, number: n}, j.opts.MaxRecord, record)
@@ -80,15 +79,15 @@ func (j *Journal) replayLog(n uint64, last bool, record func(Record) error) erro
 		return err
 	}
 	if s.header.epoch < j.epoch {
-		return fmt.Errorf("%w: %s is of epoch %d, a file before it of %d", ErrCorrupt, name, s.header.epoch, j.epoch)
+		return fmt.Errorf("%w: %s has epoch %d, an earlier file has %d", ErrCorrupt, name, s.header.epoch, j.epoch)
 	}
 	j.epoch = s.header.epoch
 	if !s.sealed {
 		if !last {
-			return fmt.Errorf("%w: %s at byte %d: it ends before its seal, and is not the last", ErrCorrupt, name,
+			return fmt.Errorf("%w: %s at byte %d: file ends before its seal and is not the last", ErrCorrupt, name,
 				s.end)
 		}
-		if err := mend(j.dir, name, s); err != nil {
+		if err := truncate(j.dir, name, s); err != nil {
 			return err
 		}
 		j.stats.TornBytes = s.torn
@@ -99,8 +98,8 @@ func (j *Journal) replayLog(n uint64, last bool, record func(Record) error) erro
 	return nil
 }
 
-// mend cuts off the torn end of a segment and seals it.
-func mend(dir, name string, s scanned) error {
+// truncate removes the torn end of a segment and seals it.
+func truncate(dir, name string, s scanned) error {
 	f, err := openFile(dir, name, os.O_RDWR)
 	if err != nil {
 		return err
@@ -115,7 +114,7 @@ func mend(dir, name string, s scanned) error {
 	return f.Sync()
 }
 
-// begin makes the segment that is written from now on.
+// begin creates the segment that is written from now on.
 func (j *Journal) begin(number, salt uint64) error {
 	name := fileName(logPrefix, number)
 	f, err := createFile(j.dir, name+tmpSuffix)
@@ -138,8 +137,8 @@ func (j *Journal) begin(number, salt uint64) error {
 	return nil
 }
 
-// next begins the next segment. A process that is out of descriptors waits for one: what was promised is on disk, and
-// appends wait as they do for a slow disk.
+// next starts the next segment. If the process is out of descriptors it waits for one: committed records are on disk,
+// and appends wait as for a slow disk.
 func (j *Journal) next(salt uint64) error {
 	j.spare.Close() // the descriptor of the new file
 	for pause := time.Millisecond; ; pause = min(2*pause, time.Second) {
@@ -167,13 +166,13 @@ func (j *Journal) next(salt uint64) error {
 	}
 }
 
-// spareFile is a descriptor that is kept for the next segment.
+// spareFile is a descriptor that is reserved for the next segment.
 type spareFile struct{ file *os.File }
 
-// Open takes a descriptor, if there is one.
+// Open reserves a descriptor, if one is available.
 func (s *spareFile) Open() { s.file, _ = os.Open(os.DevNull) }
 
-// Close gives the descriptor back.
+// Close releases the descriptor.
 func (s *spareFile) Close() {
 	if s.file != nil {
 		s.file.Close()
@@ -181,13 +180,13 @@ func (s *spareFile) Close() {
 	}
 }
 
-// group is what the committer writes at once.
+// group is the work that the committer writes at once.
 type group struct {
 	frames []byte
 	n      uint64
 	cut    uint64 // number of the cut that ends the segment, 0: none
 	rotate bool   // the segment ends with this group
-	salt   uint64 // of the next segment, if it does
+	salt   uint64 // of the next segment, if rotate is set
 	last   bool   // the journal is being closed
 }
 
@@ -207,12 +206,12 @@ func (j *Journal) take(free []byte) group {
 	j.pending, j.pendingN = free[:0], 0
 	if !g.last && j.seg.size+int64(len(g.frames)) >= j.opts.SegmentBytes {
 		g.rotate, g.salt = true, newSalt()
-		j.salt = g.salt // what is appended from now on belongs to the next segment
+		j.salt = g.salt // later appends belong to the next segment
 	}
 	return g
 }
 
-// commit is the committer's goroutine: the only one that writes the log.
+// commit runs the committer's goroutine, the only one that writes the log.
 func (j *Journal) commit() {
 	var buf, free []byte
 	for {
@@ -223,13 +222,13 @@ func (j *Journal) commit() {
 			err = j.next(g.salt)
 		}
 		if err != nil {
-			err = fmt.Errorf("journal %s: %s: %w; records since the last commit may be lost: free space or replace "+
-				"the disk, then start again",
+			err = fmt.Errorf("journal %s: %s: %w; records since the last commit may be lost; free space or replace "+
+				"the disk, then restart",
 				j.dir, fileName(logPrefix, j.seg.number), err)
 		}
 		free = g.frames
 		if cap(free) > 16<<20 {
-			free = nil // a large graph passed; its buffer is not kept
+			free = nil // do not keep the buffer of a large graph
 		}
 		if j.report(g, err) {
 			return
@@ -265,7 +264,7 @@ func (j *Journal) write(g group, buf []byte) ([]byte, error) {
 	return buf, fdatasync(s.file)
 }
 
-// fdatasync is enough: it syncs the length of the file too, which is what reading it back needs.
+// fdatasync syncs the data and the length of the file, which is sufficient for reading it.
 func fdatasync(f *os.File) error {
 	for {
 		err := unix.Fdatasync(int(f.Fd()))
@@ -275,7 +274,7 @@ func fdatasync(f *os.File) error {
 	}
 }
 
-// report tells the others what has become of a group, and whether the committer ends.
+// report publishes the result of a group, and reports whether the committer ends.
 func (j *Journal) report(g group, err error) (end bool) {
 	j.mu.Lock()
 	if err != nil {

@@ -16,16 +16,16 @@ import (
 	"time"
 )
 
-// child appends numbers without end, going on from the last that it finds, and says each that is
-// committed. Its parent kills it.
+// child appends numbers without end, starting after the last that it finds, and prints each committed one. Its parent
+// kills it.
 func child(dir string) {
 	next := 0
 	j, err := Open(dir, Options{SegmentBytes: 4096}, func(r Record) error {
 		n, err := strconv.Atoi(strings.TrimRight(string(r.Data), "."))
 		if err == nil && r.Kind == 2 {
-			next = n // a snapshot stands for all below
+			next = n // a snapshot replaces all below
 		} else if err == nil && n != next {
-			err = fmt.Errorf("record %d where %d was due", n, next)
+			err = fmt.Errorf("record: got %d, want %d", n, next)
 		}
 		next++
 		return err
@@ -70,8 +70,8 @@ func compactTo(j *Journal, n int) error {
 	return s.Commit(context.Background())
 }
 
-// A process that is killed in the midst of appends, rotations and compactions loses nothing that it had
-// said to be committed, and its successor goes on without a gap.
+// A process that is killed during appends, rotations and compactions loses no record that it had reported as committed,
+// and its successor continues without a gap.
 func TestKilledWhileWriting(t *testing.T) {
 	dir := t.TempDir()
 	rnd := rand.New(rand.NewPCG(7, 7))
@@ -88,15 +88,15 @@ func TestKilledWhileWriting(t *testing.T) {
 		}
 		in := bufio.NewScanner(out)
 		stop := 1 + rnd.IntN(12)
-		delay := time.Duration(rnd.IntN(3000)) * time.Microsecond // to die anywhere, not only after a commit
+		delay := time.Duration(rnd.IntN(3000)) * time.Microsecond // crash at any point, not only after a commit
 		for i := 0; in.Scan(); i++ {
 			line := in.Text()
 			n, err := strconv.Atoi(line)
 			if err != nil {
-				t.Fatalf("life %d: %s", lives, line)
+				t.Fatalf("run %d: %s", lives, line)
 			}
 			if n < said {
-				t.Fatalf("life %d: %d is the last, %d was committed", lives, n, said)
+				t.Fatalf("run %d: got %d as the last record, want at least %d", lives, n, said)
 			}
 			said = n
 			if i == stop {
@@ -108,7 +108,7 @@ func TestKilledWhileWriting(t *testing.T) {
 		lives++
 	}
 	if said < 25 {
-		t.Fatalf("only %d records were written", said)
+		t.Fatalf("records: got %d, want at least 25", said)
 	}
 	j, err := Open(dir, Options{}, nil)
 	if err != nil {
@@ -118,8 +118,8 @@ func TestKilledWhileWriting(t *testing.T) {
 	j.Close()
 }
 
-// build makes a journal of one segment whose groups hold these numbers of records, as a crash leaves it
-// (no seal), and returns the bytes of that segment and the offset of each group.
+// build creates a journal of one segment whose groups hold these numbers of records, as after a crash (no seal), and
+// returns the bytes of that segment and the offset of each group.
 func build(t *testing.T, groups ...int) (data []byte, starts []int64) {
 	t.Helper()
 	dir := t.TempDir()
@@ -127,7 +127,7 @@ func build(t *testing.T, groups ...int) (data []byte, starts []int64) {
 	n := 0
 	for _, g := range groups {
 		starts = append(starts, j.Stats().LogBytes)
-		// All of a group are appended at once: the committer sleeps, so it takes them together.
+		// All records of a group are appended at once: the committer is idle, so it takes them together.
 		j.mu.Lock()
 		for range g {
 			j.pending = appendFrame(j.pending, j.salt, Kind(1+n%7), fmt.Appendf(nil, "record-%d", n))
@@ -149,7 +149,7 @@ func build(t *testing.T, groups ...int) (data []byte, starts []int64) {
 	return data, starts
 }
 
-// reopen puts bytes as the last segment of a journal and opens it.
+// reopen writes bytes as the last segment of a journal and opens it.
 func reopen(t *testing.T, data []byte) (got []string, st Stats, err error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -167,42 +167,42 @@ func reopen(t *testing.T, data []byte) (got []string, st Stats, err error) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// What was mended is whole: a second look finds the same.
+	// The repaired journal is complete: reading it again gives the same records.
 	again := 0
 	j, err = Open(dir, Options{NoSync: true}, func(Record) error { again++; return nil })
 	if err != nil {
-		t.Fatalf("the mended journal: %v", err)
+		t.Fatalf("repaired journal: got error %v, want none", err)
 	}
 	if again != len(got) || j.Stats().TornBytes != 0 {
-		t.Fatalf("the mended journal has %d records, had %d", again, len(got))
+		t.Fatalf("repaired journal: got %d records, want %d", again, len(got))
 	}
 	return got, st, j.Close()
 }
 
-// A segment cut at any byte gives the records that are whole before the cut.
+// A segment that is truncated at any byte has all complete records before that byte.
 func TestTornTail(t *testing.T) {
 	data, _ := build(t, 1, 3, 2)
 	last := 0
 	for cut := headerSize; cut <= len(data); cut++ {
 		got, st, err := reopen(t, data[:cut])
 		if err != nil {
-			t.Fatalf("cut at %d: %v", cut, err)
+			t.Fatalf("truncated at %d: got error %v, want none", cut, err)
 		}
 		if len(got) < last || len(got) > 6 {
-			t.Fatalf("cut at %d: %d records, %d at the cut before", cut, len(got), last)
+			t.Fatalf("truncated at %d: got %d records, %d at the byte before", cut, len(got), last)
 		}
 		last = len(got)
 		want(t, got, 0, last)
 		if st.TornBytes < 0 || st.TornBytes > 40 {
-			t.Fatalf("cut at %d: %d torn bytes", cut, st.TornBytes)
+			t.Fatalf("truncated at %d: got %d torn bytes, want at most 40", cut, st.TornBytes)
 		}
 	}
 	if last != 6 {
-		t.Fatalf("%d records in the whole segment", last)
+		t.Fatalf("records of the whole segment: got %d, want 6", last)
 	}
 }
 
-// Pages of the last group reach the disk in any order: a hole in it is a torn end too.
+// Pages of the last group are written in any order: a hole in it is a torn end too.
 func TestHoleInTheLastGroup(t *testing.T) {
 	data, starts := build(t, 2, 5)
 	for from := int(starts[1]); from < len(data)-3; from++ {
@@ -210,16 +210,16 @@ func TestHoleInTheLastGroup(t *testing.T) {
 		clear(torn[from : from+3])
 		got, _, err := reopen(t, torn)
 		if err != nil {
-			t.Fatalf("hole at %d: %v", from, err)
+			t.Fatalf("hole at %d: got error %v, want none", from, err)
 		}
 		if len(got) < 2 {
-			t.Fatalf("hole at %d: %d records", from, len(got))
+			t.Fatalf("hole at %d: got %d records, want at least 2", from, len(got))
 		}
 		want(t, got, 0, len(got))
 	}
 }
 
-// Any changed byte in what later groups show to have been synced is damage, and is called so.
+// Any changed byte before a later group, which was synced, is reported as damage.
 func TestCorruptMiddle(t *testing.T) {
 	data, starts := build(t, 2, 3, 1)
 	for i := 0; i < int(starts[2]); i++ {
@@ -227,10 +227,10 @@ func TestCorruptMiddle(t *testing.T) {
 		bad[i] ^= 0x10
 		_, _, err := reopen(t, bad)
 		if !errors.Is(err, ErrCorrupt) {
-			t.Fatalf("byte %d changed: %v", i, err)
+			t.Fatalf("byte %d changed: got error %v, want ErrCorrupt", i, err)
 		}
 		if !strings.Contains(err.Error(), fileName(logPrefix, 1)) {
-			t.Fatalf("the error names no file: %v", err)
+			t.Fatalf("error: got %v, want one with the file", err)
 		}
 	}
 }

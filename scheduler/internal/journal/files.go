@@ -10,21 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrUnsafe is returned when the folder or a file of a journal belongs to another user, may be written by others, or is
-// not what it must be. The scheduler follows no link in it and reads nothing that others could have put there.
-var ErrUnsafe = errors.New("the journal is not safe from other users")
+// ErrUnsafe is returned if the folder or a file of a journal belongs to another user, is writable by others, or has the
+// wrong type. The scheduler follows no link in it and reads nothing that others could have written.
+var ErrUnsafe = errors.New("journal is not protected from other users")
 
-// OwnFolder is the name of the folder that Folder makes.
+// OwnFolder is the name of the folder that Folder creates.
 const OwnFolder = "millstream-journal"
 
-// Folder returns where the journal of a folder is: the folder itself, or, in a folder that others own or may write to
-// or that is the root of a file system, such as a volume of a container, the folder OwnFolder in it, which is made if
-// create is set. A folder that has a journal already is never left for another one.
+// Folder returns the path of the journal of a folder: the folder itself, or, in a folder that others own or may write
+// to or that is the root of a file system, such as a volume of a container, the folder OwnFolder in it, which is
+// created if create is set. If a folder has a journal already, the path does not change.
 func Folder(dir string, create bool) (string, error) {
 	err := checkFolder(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return dir, nil // Open makes it
+		return dir, nil // Open creates it
 	case err != nil && !errors.Is(err, ErrUnsafe):
 		return dir, err
 	case err == nil && !hasEntry(dir, "lost+found"):
@@ -67,7 +67,7 @@ func hasJournal(dir string) (bool, error) {
 	return false, err
 }
 
-// checkFolder refuses a folder that others own or may write to.
+// checkFolder returns an error for a folder that others own or may write to.
 func checkFolder(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -79,22 +79,22 @@ func checkFolder(dir string) error {
 	return checkOwner(dir, info)
 }
 
-// checkOwner refuses what belongs to another user, or may be written by others.
+// checkOwner returns an error for a file that belongs to another user, or is writable by others.
 func checkOwner(name string, info os.FileInfo) error {
 	uid := uint32(os.Geteuid())
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != uid {
-		return fmt.Errorf("%w: %s belongs to user %d, this process runs as %d: use a folder of its own user",
+		return fmt.Errorf("%w: %s belongs to user %d, this process runs as %d; use a folder of this user",
 			ErrUnsafe, name, st.Uid, uid)
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Errorf("%w: %s has mode %04o: others may write it; chmod go-w, or use a folder inside it",
+		return fmt.Errorf("%w: %s has mode %04o and is writable by others; chmod go-w, or use a folder inside it",
 			ErrUnsafe, name, mode)
 	}
 	return nil
 }
 
-// openFile opens a file of the folder without following a link, and checks that it is a plain file of this user. A pipe
-// or a device is refused without waiting for its other end.
+// openFile opens a file of the folder without following a link, and checks that it is a regular file of this user. A
+// pipe or a device is rejected without waiting for its other end.
 func openFile(dir, name string, flags int) (*os.File, error) {
 	path := filepath.Join(dir, name)
 	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
@@ -121,7 +121,7 @@ func openFile(dir, name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// createFile makes a file, in the place of one that an interrupted run has left.
+// createFile creates a file and replaces one that an interrupted run has left.
 func createFile(dir, name string) (*os.File, error) {
 	if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A folder that others may write, such as a volume of a container, gets a folder of its own for the journal, unless
-// it has a journal or what is in the place of that folder is none of this user.
+// A folder that others may write to, such as a volume of a container, gets a subfolder for the journal, unless it has a
+// journal or the subfolder belongs to another user.
 func TestFolder(t *testing.T) {
 	empty := func(mode os.FileMode) string {
 		dir := t.TempDir()

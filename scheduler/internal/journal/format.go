@@ -7,26 +7,26 @@ import (
 	"hash/crc32"
 )
 
-// Kind says what a record is. Its meaning belongs to the owner of the journal; 1 to [MaxKind] are free.
+// Kind is the kind of a record. The owner of the journal defines its meaning; 1 to [MaxKind] are free.
 type Kind uint8
 
-// MaxKind is the largest kind that an owner may use; those above are the journal's own.
+// MaxKind is the largest kind that an owner may use; those above are reserved for the journal.
 const MaxKind Kind = 0xEF
 
 const (
 	kindSeal Kind = 0xFE // last frame of a file that is complete: count of its records
-	kindMark Kind = 0xFF // first frame of a group: all that is before it in the file had been synced
+	kindMark Kind = 0xFF // first frame of a group: all frames before it have been synced
 )
 
-// A file: header, then frames.
+// A file consists of a header and frames.
 //
 //	header  magic [8] · version u16 · type u16 · epoch u32 · number u64 · salt u64 · zero u32 · crc u32
 //	frame   length u32 · crc u32 · kind u8 · data [length]
 //	mark    data = signature [8] · offset of the frame u64
 //	seal    data = signature [8] · number of records u64
 //
-// Little endian. The crc of a frame begins with the salt, so bytes of another file, or bytes that a
-// client chose, do not pass for a frame of this one.
+// Little endian. The crc of a frame begins with the salt, so bytes of another file, or bytes that a client chose, are
+// not valid as a frame of this one.
 const (
 	version    = 1
 	headerSize = 40
@@ -65,24 +65,24 @@ func (h header) encode() []byte {
 
 func decodeHeader(b []byte) (header, error) {
 	if len(b) < headerSize {
-		return header{}, fmt.Errorf("it has %d bytes, a header has %d", len(b), headerSize)
+		return header{}, fmt.Errorf("file has %d bytes, a header has %d", len(b), headerSize)
 	}
 	if [8]byte(b[:8]) != magic {
-		return header{}, errors.New("it does not begin as a journal does")
+		return header{}, errors.New("not a file of a journal")
 	}
 	if v := le.Uint16(b[8:]); v != version {
 		return header{},
-			fmt.Errorf("it has format version %d, this program reads %d: open it with the release that wrote it", v,
+			fmt.Errorf("format version %d, this program reads %d; open the journal with the release that wrote it", v,
 				version)
 	}
 	if crc32.Checksum(b[:36], table) != le.Uint32(b[36:]) {
-		return header{}, errors.New("the checksum of its header is wrong")
+		return header{}, errors.New("wrong checksum of the header")
 	}
 	return header{typ: le.Uint16(b[10:]), epoch: le.Uint32(b[12:]), number: le.Uint64(b[16:]),
 		salt: le.Uint64(b[24:])}, nil
 }
 
-// checksum is the crc of a frame whose length and kind are in head (crc field not looked at).
+// checksum returns the crc of a frame whose length and kind are in head. The crc field is ignored.
 func checksum(salt uint64, head []byte, parts ...[]byte) uint32 {
 	var fixed [13]byte
 	le.PutUint64(fixed[:], salt)

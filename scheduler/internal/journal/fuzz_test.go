@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzScan reads any bytes as a segment: it never panics, never takes memory by a length that the bytes
-// claim, and what it accepts reads the same again.
+// FuzzScan reads any bytes as a segment: it never panics, never allocates by a length in the bytes, and accepted input
+// reads the same again.
 func FuzzScan(f *testing.F) {
 	head := header{typ: typeLog, epoch: 1, number: 1, salt: 5}.encode()
 	good := appendOwn(append([]byte(nil), head...), 5, kindMark, headerSize)
@@ -29,17 +29,17 @@ func FuzzScan(f *testing.F) {
 		})
 		if err != nil {
 			if !errors.Is(err, ErrCorrupt) {
-				t.Fatalf("an error of another kind: %v", err)
+				t.Fatalf("error: got %v, want ErrCorrupt", err)
 			}
 			return
 		}
 		if s.end+s.torn != int64(len(data)) || int64(sum) > s.end {
-			t.Fatalf("%+v of %d bytes, %d in records", s, len(data), sum)
+			t.Fatalf("got %+v of %d bytes, %d in records", s, len(data), sum)
 		}
 		cut := data[:s.end]
 		again, err := scan("fuzz", bytes.NewReader(cut), int64(len(cut)), 1<<20, func(Record) error { return nil })
 		if err != nil || again.records != s.records || again.torn != 0 || again.end != s.end {
-			t.Fatalf("%+v, without its torn end %+v: %v", s, again, err)
+			t.Fatalf("got %+v, without the torn end %+v, error %v", s, again, err)
 		}
 	})
 }

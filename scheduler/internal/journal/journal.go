@@ -10,46 +10,45 @@ import (
 	"go.millstream.dev/internal/comm/closed"
 )
 
-// Errors of this package; those that are returned wrap them with the file and what to do.
+// Errors of this package; returned errors wrap them with the file and the remedy.
 var (
-	// ErrLocked: another process, or another Journal of this one, has the folder open.
-	ErrLocked = errors.New("the journal has an owner already")
-	// ErrCorrupt: data that had been committed cannot be read back.
-	ErrCorrupt = errors.New("the journal is damaged")
-	// ErrClosed: the journal was closed.
-	ErrClosed = closed.New("the journal is closed")
+	// ErrLocked is returned if another process, or another Journal of this one, has the folder open.
+	ErrLocked = errors.New("journal is in use")
+	// ErrCorrupt is returned if committed data cannot be read.
+	ErrCorrupt = errors.New("journal is damaged")
+	// ErrClosed is returned by operations on a closed Journal.
+	ErrClosed = closed.New("journal is closed")
 )
 
-// Record is one record as it is replayed.
+// Record is a replayed record.
 type Record struct {
-	// Kind is what the owner gave to Append.
+	// Kind is the kind that was passed to Append.
 	Kind Kind
-	// Data borrows a buffer of the reader: copy what is kept.
+	// Data borrows a buffer of the reader and must be copied to be kept.
 	Data []byte
 }
 
-// Ticket names a record of this Journal by its order: 1 is the first that was appended since Open.
-// A ticket is committed when it is at most [Journal.Committed].
+// Ticket identifies a record of this Journal by its order: 1 is the first that was appended since Open. A ticket is
+// committed when it is at most [Journal.Committed].
 type Ticket uint64
 
-// Options of Open. The zero value is ready for use.
+// Options are the options of Open. The zero value is ready for use.
 type Options struct {
-	// SegmentBytes is the size at which a segment is sealed and the next begins. Default 64 MiB.
+	// SegmentBytes is the size at which a segment is sealed and the next begins (default 64 MiB).
 	SegmentBytes int64
-	// MaxRecord is the largest record in bytes. Default and maximum 1 GiB.
+	// MaxRecord is the largest record in bytes (default and maximum 1 GiB).
 	MaxRecord int
-	// CompactBytes is the size of the log from which WantsCompaction says so. Default 256 MiB.
+	// CompactBytes is the size of the log from which WantsCompaction reports true (default 256 MiB).
 	CompactBytes int64
-	// OnCommit, if not nil, is called from the journal's goroutine after each sync with the last ticket
-	// that is now on disk, and once with the error when the journal has failed. It must not block and must
-	// not call Close or Wait.
+	// OnCommit, if not nil, is called from the journal's goroutine after each sync with the last ticket that is on
+	// disk, and once with the error when the journal has failed. It must not block and must not call Close or Wait.
 	OnCommit func(upTo Ticket, err error)
-	// OnHold, if not nil, is called from the journal's goroutine when the process has no descriptor for the next
-	// segment, once. Commits wait until there is one.
+	// OnHold, if not nil, is called once from the journal's goroutine when the process has no descriptor for the next
+	// segment. Commits wait until there is one.
 	OnHold func(err error)
-	// MinEpoch is the least epoch of the journal: for a copy, which must not begin with those of the original again.
+	// MinEpoch is the minimum epoch of the journal. A copy must not reuse epochs of the original.
 	MinEpoch uint32
-	// NoSync leaves out fsync: the records survive the process, not the machine. For measurements.
+	// NoSync omits fsync, for measurements: the records survive the process, not the machine.
 	NoSync bool
 }
 
@@ -73,17 +72,17 @@ type Journal struct {
 	lock  *os.File
 
 	folder *os.File  // dir, to sync it
-	spare  spareFile // of the committer
+	spare  spareFile // owner: the committer
 
-	// The mutex guards what Append and the committer share. It is never held during a write or a sync.
+	// mu guards the fields that Append and the committer share. It is never held during a write or a sync.
 	mu        sync.Mutex
-	work      sync.Cond // the committer sleeps here
-	done      sync.Cond // Wait, Compact and Close sleep here
+	work      sync.Cond // wakes the committer
+	done      sync.Cond // wakes Wait, Compact and Close
 	pending   []byte    // frames to be written, encoded with the salt of the current segment
 	pendingN  uint64    // records in pending
 	appended  Ticket
 	committed Ticket
-	failed    error // sticky: after a failed write or sync nothing more is promised
+	failed    error // sticky: after a failed write or sync nothing more is committed
 	closing   bool
 	stopped   bool // the committer has ended
 	stats     Stats
@@ -97,30 +96,30 @@ type Journal struct {
 	base     uint64 // number of the newest snapshot, 0: none
 	oldest   uint64 // number of the first segment
 
-	seg segment // the segment that is being written: the committer's alone
+	seg segment // the segment that is being written; owner: the committer
 }
 
-// cut is the end of a segment at which a compaction has begun.
+// cut is the end of a segment at which a compaction has started.
 type cut struct {
-	frames []byte // the records before it that are not on disk yet
+	frames []byte // records before it that are not on disk yet
 	n      uint64 // their count
 	salt   uint64 // of the segment after it
 	number uint64
 }
 
-// Stats are counts of a journal since Open, and its size now.
+// Stats are counts of a journal since Open, and its current size.
 type Stats struct {
 	// Epoch counts the times that the journal was opened, from 1.
 	Epoch uint32
-	// Records and Bytes were appended (bytes with their frames).
+	// Records and Bytes are the numbers of appended records and bytes (including frames).
 	Records, Bytes uint64
 	// Syncs is the number of group commits: Records/Syncs is the mean size of a group.
 	Syncs uint64
 	// Replayed is the number of records that Open has read.
 	Replayed uint64
-	// Held is how often a segment could not be begun for want of a descriptor.
+	// Held is the number of times that a segment could not be created because of a missing descriptor.
 	Held uint64
-	// TornBytes is what Open has cut off at the end of the last segment.
+	// TornBytes is the number of bytes that Open has truncated at the end of the last segment.
 	TornBytes int64
 	// Segments is the number of log files, LogBytes their size.
 	Segments int
@@ -129,10 +128,9 @@ type Stats struct {
 	SnapshotBytes int64
 }
 
-// Open opens the journal in dir, which is made if it is not there, takes its lock, hands every record to
-// replay in the order of the appends (snapshot first) and begins a new segment. An error of replay ends
-// Open with that error. replay may be nil. If the folder is in use the error wraps [ErrLocked], if it is
-// damaged [ErrCorrupt].
+// Open opens the journal in dir, which is created if necessary, takes its lock, passes every record to replay in the
+// order of the appends (snapshot first) and starts a new segment. An error of replay is returned. replay may be nil. If
+// the folder is in use the error wraps [ErrLocked], if it is damaged [ErrCorrupt].
 func Open(dir string, opts Options, replay func(Record) error) (*Journal, error) {
 	opts.fill()
 	j := &Journal{dir: dir, opts: opts}
@@ -151,13 +149,13 @@ func Open(dir string, opts Options, replay func(Record) error) (*Journal, error)
 	return j, nil
 }
 
-// Epoch counts the times that this journal was opened, from 1: it is larger than that of every earlier
-// life of the scheduler.
+// Epoch returns the number of times that this journal was opened, from 1. It is larger than in every earlier run of the
+// scheduler.
 func (j *Journal) Epoch() uint32 { return j.epoch }
 
-// Append adds a record whose data is the parts one after another, and returns its ticket. The data is
-// copied; the disk is not waited for. It fails when the journal is closed, has failed, or the record is
-// larger than Options.MaxRecord.
+// Append adds a record whose data is the concatenation of parts, and returns its ticket. The data is copied; Append
+// does not wait for the disk. It fails if the journal is closed, has failed, or the record is larger than
+// Options.MaxRecord.
 func (j *Journal) Append(kind Kind, parts ...[]byte) (Ticket, error) {
 	if err := j.check(kind, parts); err != nil {
 		return 0, err
@@ -181,14 +179,14 @@ func (j *Journal) Append(kind Kind, parts ...[]byte) (Ticket, error) {
 
 func (j *Journal) check(kind Kind, parts [][]byte) error {
 	if kind == 0 || kind > MaxKind {
-		return fmt.Errorf("journal %s: kind %d: use 1 to %d", j.dir, kind, MaxKind)
+		return fmt.Errorf("journal %s: kind %d; use 1 to %d", j.dir, kind, MaxKind)
 	}
 	var n int
 	for _, p := range parts {
 		n += len(p)
 	}
 	if n > j.opts.MaxRecord {
-		return fmt.Errorf("journal %s: a record of %d bytes; the limit is %d: submit it in parts", j.dir, n,
+		return fmt.Errorf("journal %s: record of %d bytes exceeds the limit of %d; submit it in parts", j.dir, n,
 			j.opts.MaxRecord)
 	}
 	return nil
@@ -204,25 +202,25 @@ func (j *Journal) errLocked() error {
 	return nil
 }
 
-// MaxRecord is the largest record that Append takes, in bytes.
+// MaxRecord returns the largest record that Append accepts, in bytes.
 func (j *Journal) MaxRecord() int { return j.opts.MaxRecord }
 
-// Committed is the last ticket that is on disk.
+// Committed returns the last ticket that is on disk.
 func (j *Journal) Committed() Ticket {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.committed
 }
 
-// Pending is the number of bytes that are appended and not yet handed to the disk: what a scheduler looks
-// at to read less from clients that submit faster than the disk writes.
+// Pending returns the number of bytes that are appended and not yet written. A scheduler uses it to read less from
+// clients that submit faster than the disk writes.
 func (j *Journal) Pending() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return len(j.pending)
 }
 
-// Err is the error of a write or sync after which the journal promises nothing more; nil while it works.
+// Err returns the error of the write or sync that has failed the journal; nil while it works.
 func (j *Journal) Err() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -236,8 +234,8 @@ func (j *Journal) Stats() Stats {
 	return j.stats
 }
 
-// WantsCompaction is true when the log has outgrown Options.CompactBytes and the snapshot below it, so
-// that the cost of compaction stays a fraction of that of the appends.
+// WantsCompaction reports whether the log is larger than Options.CompactBytes and the snapshot below it. The cost of
+// compaction so stays a fraction of that of the appends.
 func (j *Journal) WantsCompaction() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -245,13 +243,12 @@ func (j *Journal) WantsCompaction() bool {
 		j.stats.LogBytes > max(j.opts.CompactBytes, j.stats.SnapshotBytes)
 }
 
-// Wait returns when the ticket is on disk, when the journal has failed or was closed before that, or when
-// the context ends.
+// Wait waits until the ticket is on disk, the journal has failed or is closed, or the context ends.
 func (j *Journal) Wait(ctx context.Context, t Ticket) error {
 	return j.wait(ctx, func() bool { return j.committed >= t })
 }
 
-// wait returns nil when reached is true, which is asked under the mutex.
+// wait waits until reached, which is called with the mutex held, returns true.
 func (j *Journal) wait(ctx context.Context, reached func() bool) error {
 	stop := context.AfterFunc(ctx, func() {
 		j.mu.Lock()
@@ -275,8 +272,7 @@ func (j *Journal) wait(ctx context.Context, reached func() bool) error {
 	return nil
 }
 
-// Close commits what was appended, seals the segment and gives up the lock. Later calls return the
-// same error.
+// Close commits pending records, seals the segment and releases the lock. Later calls return the same error.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	j.closing = true
@@ -288,7 +284,7 @@ func (j *Journal) Close() error {
 	j.lock = nil
 	j.mu.Unlock()
 	if lock != nil {
-		lock.Close() // gives up the flock
+		lock.Close() // releases the flock
 	}
 	return err
 }

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(leak.Main(m))
 }
 
-// open opens a journal and returns what it has replayed, as "kind:data".
+// open opens a journal and returns the replayed records, as "kind:data".
 func open(t *testing.T, dir string, opts Options) (*Journal, []string) {
 	t.Helper()
 	var got []string
@@ -49,15 +49,15 @@ func add(t *testing.T, j *Journal, from, to int) Ticket {
 	return last
 }
 
-// want checks that records from..to-1, and no others, are there in order.
+// want checks that exactly the records from..to-1 are present, in order.
 func want(t *testing.T, got []string, from, to int) {
 	t.Helper()
 	if len(got) != to-from {
-		t.Fatalf("%d records, want %d", len(got), to-from)
+		t.Fatalf("records: got %d, want %d", len(got), to-from)
 	}
 	for i, s := range got {
 		if w := fmt.Sprintf("%d:record-%d", 1+(from+i)%7, from+i); s != w {
-			t.Fatalf("record %d is %q, want %q", i, s, w)
+			t.Fatalf("record %d: got %q, want %q", i, s, w)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestAppendAndReplay(t *testing.T) {
 		j, got := open(t, dir, Options{SegmentBytes: 300})
 		want(t, got, 0, n)
 		if e := j.Epoch(); e != uint32(round+1) {
-			t.Fatalf("epoch %d in round %d", e, round)
+			t.Fatalf("epoch: got %d in round %d", e, round)
 		}
 		for range 10 {
 			ticket := add(t, j, n, n+5)
@@ -78,26 +78,26 @@ func TestAppendAndReplay(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c := j.Committed(); c < ticket {
-				t.Fatalf("committed %d after a wait for %d", c, ticket)
+				t.Fatalf("committed: got %d after a wait for %d", c, ticket)
 			}
 		}
 		if st := j.Stats(); st.Records != 50 || st.Segments < 3*(round+1) || st.Replayed != uint64(50*round) ||
 			st.TornBytes != 0 {
-			t.Fatalf("%+v", st)
+			t.Fatalf("stats: got %+v", st)
 		}
 		if err := j.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if err := j.Close(); err != nil {
-			t.Fatalf("a second Close: %v", err)
+			t.Fatalf("second Close: got error %v, want none", err)
 		}
 		if _, err := j.Append(1, nil); !errors.Is(err, ErrClosed) {
-			t.Fatalf("Append after Close: %v", err)
+			t.Fatalf("Append after Close: got error %v, want ErrClosed", err)
 		}
 	}
 }
 
-// Records that are appended and never waited for are committed by Close.
+// Close commits records that no caller has waited for.
 func TestCloseCommits(t *testing.T) {
 	dir := t.TempDir()
 	j, _ := open(t, dir, Options{})
@@ -106,10 +106,10 @@ func TestCloseCommits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := j.Wait(context.Background(), last); err != nil {
-		t.Fatalf("Wait for a committed ticket after Close: %v", err)
+		t.Fatalf("Wait for a committed ticket after Close: got error %v, want none", err)
 	}
 	if err := j.Wait(context.Background(), last+1); !errors.Is(err, ErrClosed) {
-		t.Fatalf("Wait for a ticket that nobody has: %v", err)
+		t.Fatalf("Wait for an unknown ticket: got error %v, want ErrClosed", err)
 	}
 	_, got := open(t, dir, Options{})
 	want(t, got, 0, 1000)
@@ -123,7 +123,7 @@ func TestGroupCommit(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil || len(seen) > 0 && upTo <= seen[len(seen)-1] {
-			t.Errorf("commit of %d after %v: %v", upTo, seen, err)
+			t.Errorf("commit of %d after %v: error %v", upTo, seen, err)
 		}
 		seen = append(seen, upTo)
 	}})
@@ -151,26 +151,26 @@ func TestGroupCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st.Records != each*writers || st.Syncs == 0 || st.Syncs > st.Records {
-		t.Fatalf("%+v", st)
+		t.Fatalf("stats: got %+v", st)
 	}
 	if last := seen[len(seen)-1]; last != each*writers {
-		t.Fatalf("the last commit was of %d", last)
+		t.Fatalf("last commit: got %d", last)
 	}
 	_, got := open(t, dir, Options{})
-	next := map[string]int{} // each writer's records are in its order
+	next := map[string]int{} // the records of each writer are in order
 	for _, s := range got {
 		var w, i int
 		if _, err := fmt.Sscanf(s, "1:%d-%d", &w, &i); err != nil {
 			t.Fatal(err)
 		}
 		if key := fmt.Sprint(w); next[key] != i {
-			t.Fatalf("writer %d: record %d where %d was due", w, i, next[key])
+			t.Fatalf("writer %d: got record %d, want %d", w, i, next[key])
 		} else {
 			next[key]++
 		}
 	}
 	if len(got) != each*writers {
-		t.Fatalf("%d records", len(got))
+		t.Fatalf("records: got %d", len(got))
 	}
 }
 
@@ -179,7 +179,7 @@ func TestOneOwner(t *testing.T) {
 	j, _ := open(t, dir, Options{})
 	_, err := Open(dir, Options{}, nil)
 	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
-		t.Fatalf("a second owner got %v", err)
+		t.Fatalf("second owner: got error %v, want ErrLocked", err)
 	}
 	j.Close()
 	j2, err := Open(dir, Options{}, nil)
@@ -193,15 +193,15 @@ func TestBadRecords(t *testing.T) {
 	j, _ := open(t, t.TempDir(), Options{MaxRecord: 100})
 	for _, kind := range []Kind{0, MaxKind + 1, kindMark} {
 		if _, err := j.Append(kind, []byte("x")); err == nil {
-			t.Errorf("kind %d was taken", kind)
+			t.Errorf("kind %d: got no error", kind)
 		}
 	}
 	if _, err := j.Append(1, make([]byte, 60), make([]byte, 41)); err == nil ||
-		!strings.Contains(err.Error(), "the limit is 100") {
-		t.Errorf("a record above the limit: %v", err)
+		!strings.Contains(err.Error(), "exceeds the limit of 100") {
+		t.Errorf("record above the limit: got error %v", err)
 	}
 	if _, err := j.Append(1); err != nil {
-		t.Errorf("an empty record: %v", err)
+		t.Errorf("empty record: got error %v, want none", err)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestReplayError(t *testing.T) {
 	if _, err := Open(dir, Options{}, func(Record) error { return mine }); !errors.Is(err, mine) {
 		t.Fatal(err)
 	}
-	_, got := open(t, dir, Options{}) // the lock was given back
+	_, got := open(t, dir, Options{}) // the lock was released
 	want(t, got, 0, 3)
 }
 
@@ -229,7 +229,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A failed write is the end: what was promised must not be promised again by luck.
+// A failed write is final: later appends must not be reported as committed.
 func TestFailedWrite(t *testing.T) {
 	failed := make(chan error, 1)
 	j, _ := open(t, t.TempDir(), Options{OnCommit: func(_ Ticket, err error) {
@@ -240,22 +240,22 @@ func TestFailedWrite(t *testing.T) {
 	if err := j.Wait(t.Context(), add(t, j, 0, 1)); err != nil {
 		t.Fatal(err)
 	}
-	j.seg.file.Close() // as good as a broken disk; the committer sleeps
+	j.seg.file.Close() // like a broken disk; the committer is idle
 	ticket := add(t, j, 1, 2)
 	if err := j.Wait(t.Context(), ticket); err == nil || !strings.Contains(err.Error(), "log-") {
-		t.Fatalf("Wait said %v", err)
+		t.Fatalf("Wait: got error %v, want one with the file", err)
 	}
 	if err := <-failed; err == nil {
-		t.Fatal("OnCommit was not told")
+		t.Fatal("OnCommit: got no error")
 	}
 	if _, err := j.Append(1, nil); err == nil {
-		t.Fatal("Append went on")
+		t.Fatal("Append after a failure: got no error")
 	}
 	if _, err := j.Compact(); err == nil {
-		t.Fatal("Compact went on")
+		t.Fatal("Compact after a failure: got no error")
 	}
 	if j.Err() == nil || j.Close() == nil {
-		t.Fatal("the error is gone")
+		t.Fatal("Err or Close after a failure: got no error")
 	}
 }
 

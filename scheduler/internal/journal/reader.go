@@ -9,17 +9,17 @@ import (
 	"os"
 )
 
-// scanned is what reading a file has found.
+// scanned is the result of scanning a file.
 type scanned struct {
 	header  header
 	records uint64
 	sealed  bool
 	end     int64 // offset after the last good frame
-	torn    int64 // bytes after it that a crash has left
+	torn    int64 // bytes after it, left by a crash
 }
 
-// scan reads the frames of a file and calls record for each record. Memory is taken by what the file
-// holds, never by what a length in it says.
+// scan reads the frames of a file and calls record for each record. It allocates by the size of the file, never by a
+// length in it.
 func scan(name string, r io.ReaderAt, size int64, maxRecord int, record func(Record) error) (scanned, error) {
 	var s scanned
 	corrupt := func(at int64, format string, args ...any) error {
@@ -39,7 +39,7 @@ func scan(name string, r io.ReaderAt, size int64, maxRecord int, record func(Rec
 	var data []byte
 	for s.end < size {
 		if s.sealed {
-			return s, corrupt(s.end, "the file goes on after its seal")
+			return s, corrupt(s.end, "file continues after its seal")
 		}
 		kind, body, err := readFrame(in, size-s.end, s.header.salt, maxRecord, frame[:], &data)
 		if err != nil {
@@ -55,8 +55,8 @@ func scan(name string, r io.ReaderAt, size int64, maxRecord int, record func(Rec
 			if found {
 				return s,
 					corrupt(s.end,
-						"%v; what follows at byte %d was written after this had been synced, so the disk or another "+
-							"program has changed it: restore the folder from a copy, or begin with an empty "+
+						"%v; the frame at byte %d was written after this one had been synced, so the disk or another "+
+							"program has changed the file: restore the folder from a copy, or begin with an empty "+
 							"one", bad, at)
 			}
 			return s, nil
@@ -64,16 +64,16 @@ func scan(name string, r io.ReaderAt, size int64, maxRecord int, record func(Rec
 		switch kind {
 		case kindMark:
 			if v, ok := ownValue(body); !ok || v != uint64(s.end) {
-				return s, corrupt(s.end, "a mark of another place")
+				return s, corrupt(s.end, "mark has the wrong offset")
 			}
 		case kindSeal:
 			if v, ok := ownValue(body); !ok || v != s.records {
-				return s, corrupt(s.end, "the seal counts %d records, %d are there", v, s.records)
+				return s, corrupt(s.end, "seal counts %d records, file has %d", v, s.records)
 			}
 			s.sealed = true
 		default:
 			if kind == 0 || kind > MaxKind {
-				return s, corrupt(s.end, "a record of kind %d, which this release does not write", kind)
+				return s, corrupt(s.end, "record of unknown kind %d", kind)
 			}
 			s.records++
 			if err := record(Record{Kind: kind, Data: body}); err != nil {
@@ -85,7 +85,7 @@ func scan(name string, r io.ReaderAt, size int64, maxRecord int, record func(Rec
 	return s, nil
 }
 
-// badFrame is why bytes are no frame.
+// badFrame is the reason why bytes are not a frame.
 type badFrame string
 
 func (b badFrame) Error() string { return string(b) }
@@ -94,17 +94,17 @@ func (b badFrame) Error() string { return string(b) }
 func readFrame(in *bufio.Reader, left int64, salt uint64, maxRecord int, head []byte, buf *[]byte) (Kind, []byte,
 	error) {
 	if left < frameSize {
-		return 0, nil, badFrame("the file ends within the head of a frame")
+		return 0, nil, badFrame("file ends within the head of a frame")
 	}
 	if _, err := io.ReadFull(in, head); err != nil {
 		return 0, nil, err
 	}
 	n := int64(le.Uint32(head))
 	if n > left-frameSize {
-		return 0, nil, badFrame("the file ends within a frame")
+		return 0, nil, badFrame("file ends within a frame")
 	}
 	if n > int64(maxRecord) && n > 16 {
-		return 0, nil, badFrame("the length of a frame is above the limit")
+		return 0, nil, badFrame("length of a frame exceeds the limit")
 	}
 	if int64(cap(*buf)) < n {
 		*buf = make([]byte, n+n/4)
@@ -114,7 +114,7 @@ func readFrame(in *bufio.Reader, left int64, salt uint64, maxRecord int, head []
 		return 0, nil, err
 	}
 	if checksum(salt, head, body) != le.Uint32(head[4:]) {
-		return 0, nil, badFrame("the checksum of a frame is wrong")
+		return 0, nil, badFrame("wrong checksum of a frame")
 	}
 	return Kind(head[8]), body, nil
 }
@@ -126,8 +126,8 @@ func ownValue(body []byte) (uint64, bool) {
 	return le.Uint64(body[8:]), true
 }
 
-// findMark looks behind a bad frame for a mark or a seal of this file. There is one only if the file went
-// on after a sync that covered the bad place: then it is damage, not the torn end of the last group.
+// findMark searches for a mark or a seal of this file after a bad frame. There is one only if the file was written
+// further after a sync that covered the bad place: then it is damage, not the torn end of the last group.
 func findMark(r io.ReaderAt, from, size int64, salt uint64) (at int64, found bool, err error) {
 	const step = 1 << 20
 	buf := make([]byte, step+markSize)
@@ -162,7 +162,7 @@ func findMark(r io.ReaderAt, from, size int64, salt uint64) (at int64, found boo
 	return 0, false, nil
 }
 
-// readFile scans one file of the folder and checks that it is what its name says.
+// readFile scans one file of the folder and checks that its header matches its name.
 func readFile(dir, name string, want header, maxRecord int, record func(Record) error) (scanned, error) {
 	f, err := openFile(dir, name, os.O_RDONLY)
 	if err != nil {
@@ -175,7 +175,7 @@ func readFile(dir, name string, want header, maxRecord int, record func(Record) 
 	}
 	s, err := scan(name, f, info.Size(), maxRecord, record)
 	if err == nil && (s.header.typ != want.typ || s.header.number != want.number) {
-		err = fmt.Errorf("%w: %s is by its header number %d of type %d: somebody has renamed it", ErrCorrupt, name,
+		err = fmt.Errorf("%w: %s has the header of number %d of type %d: the file was renamed", ErrCorrupt, name,
 			s.header.number, s.header.typ)
 	}
 	return s, err

@@ -12,11 +12,11 @@ import (
 
 // Problem is a place of a journal that cannot be used.
 type Problem struct {
-	// File is the name in the folder, Offset where the bad place begins in it, and Bytes how long it is.
+	// File is the name in the folder, Offset the start of the bad place in it, and Bytes its length.
 	File   string
 	Offset int64
 	Bytes  int64
-	// Err is why: damage wraps ErrCorrupt, a record that its owner refuses the owner's error.
+	// Err is the cause: damage wraps ErrCorrupt, a record that its owner rejects the owner's error.
 	Err error
 }
 
@@ -24,22 +24,22 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s at byte %d: %d bytes: %v", p.File, p.Offset, p.Bytes, p.Err)
 }
 
-// Report is what Check and Repair have found.
+// Report is returned by Check and Repair.
 type Report struct {
-	// Records that are good, and the epoch of the newest file.
+	// Records is the number of good records, Epoch that of the newest file.
 	Records uint64
 	Epoch   uint32
-	// Problems in the order of the files.
+	// Problems are in the order of the files.
 	Problems []Problem
-	// Backup is where Repair has moved the journal as it was; "" when there was nothing to repair.
+	// Backup is the path to which Repair has moved the original journal; "" if nothing was repaired.
 	Backup string
 
-	handed  int   // records that replay has got
-	refused []int // those that it refused, by their number
+	handed  int   // number of records passed to replay
+	refused []int // numbers of the records that replay rejected
 }
 
-// Check reads a journal and hands every record to replay, as Open does, but goes on after damage and after records that
-// replay refuses. It changes nothing. The journal must not be in use.
+// Check reads a journal and passes every record to replay, as Open does, but continues after damage and after records
+// that replay rejects. It changes nothing. The journal must not be in use.
 func Check(dir string, opts Options, replay func(Record) error) (Report, error) {
 	opts.fill()
 	if err := checkFolder(dir); err != nil {
@@ -77,7 +77,7 @@ func check(dir string, opts Options, replay func(Record) error) (r Report, err e
 	return r, nil
 }
 
-// checkFile reads one file: after a bad frame, from the next mark on.
+// checkFile reads one file. After a bad frame it continues at the next mark.
 func (r *Report) checkFile(dir, name string, opts Options, last bool, replay func(Record) error) error {
 	f, err := openFile(dir, name, os.O_RDONLY)
 	if err != nil {
@@ -130,7 +130,7 @@ func (r *Report) checkFile(dir, name string, opts Options, last bool, replay fun
 			sealed = true
 		case kind == kindMark:
 		case kind == 0 || kind > MaxKind:
-			bad(at, n, fmt.Errorf("%w: kind %d, which this release does not write", ErrCorrupt, kind))
+			bad(at, n, fmt.Errorf("%w: unknown kind %d", ErrCorrupt, kind))
 		default:
 			r.handed++
 			if err := replay(Record{Kind: kind, Data: body}); err != nil {
@@ -143,13 +143,13 @@ func (r *Report) checkFile(dir, name string, opts Options, last bool, replay fun
 		at += n
 	}
 	if !sealed && !last {
-		bad(size, 0, fmt.Errorf("%w: the file ends before its seal, and is not the last", ErrCorrupt))
+		bad(size, 0, fmt.Errorf("%w: file ends before its seal and is not the last", ErrCorrupt))
 	}
 	return nil
 }
 
-// Repair writes a copy of a journal without what Check would report, and puts it in the journal's place. The journal as
-// it was stays next to it, under the name that the report has. A journal without problems is left alone.
+// Repair writes a copy of a journal without the places that Check reports, and replaces the journal with it. The
+// original journal is kept next to it, under the name in the report. A journal without problems is not changed.
 func Repair(dir string, opts Options, replay func(Record) error) (Report, error) {
 	opts.fill()
 	fail := func(r Report, err error) (Report, error) { return r, fmt.Errorf("journal %s: repair: %w", dir, err) }
@@ -170,14 +170,14 @@ func Repair(dir string, opts Options, replay func(Record) error) (Report, error)
 	if err != nil {
 		return fail(found, err)
 	}
-	defer os.RemoveAll(fresh) // it has another name when all went well
+	defer os.RemoveAll(fresh) // renamed on success
 	out, err := Open(fresh, Options{SegmentBytes: opts.SegmentBytes, MaxRecord: opts.MaxRecord, MinEpoch: found.Epoch},
 		nil)
 	if err != nil {
 		return fail(found, err)
 	}
 	place := 0
-	_, err = check(dir, opts, func(r Record) error { // the same places in the same order: replay has said which are bad
+	_, err = check(dir, opts, func(r Record) error { // the first pass has recorded the bad ones
 		place++
 		if slices.Contains(found.refused, place) {
 			return nil
@@ -198,7 +198,7 @@ func Repair(dir string, opts Options, replay func(Record) error) (Report, error)
 	return found, nil
 }
 
-// freeName is a name that does not exist yet.
+// freeName returns a name that does not exist yet.
 func freeName(name string) string {
 	for i := 1; ; i++ {
 		next := fmt.Sprintf("%s-%d", name, i)

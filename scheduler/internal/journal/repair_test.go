@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/internal/testkit/leak"
 )
 
-// fillFolder makes a journal of one record in each of several groups.
+// fillFolder creates a journal of one record in each of several groups.
 func fillFolder(t *testing.T, texts ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "journal")
@@ -52,8 +52,8 @@ func contentsOf(t *testing.T, dir string) string {
 	return strings.Join(got, " ")
 }
 
-// A record that its owner refuses, and bytes that were changed, are reported and left out; the rest stays, and so does
-// the journal as it was. The epoch goes on.
+// Records that the owner rejects, and changed bytes, are reported and left out; the rest is kept, and so is the
+// original journal. The epoch increases.
 func TestRepair(t *testing.T) {
 	leak.Check(t)
 	dir := fillFolder(t, "one", "poison", "three", "broken", "five")
@@ -68,18 +68,18 @@ func TestRepair(t *testing.T) {
 	}
 	refuse := func(r Record) error {
 		if string(r.Data) == "poison" {
-			return errors.New("refused by the owner")
+			return errors.New("rejected by the owner")
 		}
 		return nil
 	}
 	if _, err := Open(dir, Options{}, refuse); err == nil {
-		t.Fatal("the journal was opened")
+		t.Fatal("Open: got no error")
 	}
 	found, err := Check(dir, Options{}, refuse)
 	if err != nil || len(found.Problems) != 2 || found.Records != 3 {
 		t.Fatalf("check: got %+v, %v, want 2 problems and 3 records", found, err)
 	}
-	if p := found.Problems[0]; !strings.Contains(p.String(), "refused by the owner") {
+	if p := found.Problems[0]; !strings.Contains(p.String(), "rejected by the owner") {
 		t.Errorf("first problem: got %v, want the owner's error", p)
 	}
 	if p := found.Problems[1]; !errors.Is(p.Err, ErrCorrupt) || p.Offset == 0 || p.Bytes == 0 {
@@ -94,7 +94,7 @@ func TestRepair(t *testing.T) {
 	}
 	if old, err := os.ReadFile(filepath.Join(done.Backup, fileName(logPrefix, 1))); err != nil ||
 		string(old) != string(b) {
-		t.Errorf("the backup differs from what was there: %v", err)
+		t.Errorf("backup: got other contents, error %v", err)
 	}
 	j, err := Open(dir, Options{}, nil)
 	if err != nil {
@@ -111,7 +111,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// What other users own or may write is not used, and no link, pipe or device is opened.
+// Files that other users own or may write are not used, and no link, pipe or device is opened.
 func TestUnsafeFiles(t *testing.T) {
 	leak.Check(t)
 	canary := filepath.Join(t.TempDir(), "canary")
@@ -151,13 +151,13 @@ func TestUnsafeFiles(t *testing.T) {
 				t.Errorf("got %v, want ErrUnsafe", err)
 			}
 			if got, err := os.ReadFile(canary); err != nil || string(got) != "canary" {
-				t.Errorf("the file behind the link: got %q, %v", got, err)
+				t.Errorf("file behind the link: got %q, error %v, want it unchanged", got, err)
 			}
 		})
 	}
 }
 
-// A process that is out of descriptors when a segment is full waits for one, and goes on.
+// A process that is out of descriptors when a segment is full waits for one, and continues.
 func TestRotationWithoutDescriptors(t *testing.T) {
 	held := make(chan error, 1)
 	j, err := Open(filepath.Join(t.TempDir(), "journal"),
@@ -166,13 +166,13 @@ func TestRotationWithoutDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	j.spare.Close() // as when another goroutine has taken it
+	j.spare.Close() // as if another goroutine had taken it
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
 	low := limit
-	low.Cur = 3 // all that is open stays open
+	low.Cur = 3 // open files stay open
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestRotationWithoutDescriptors(t *testing.T) {
 	err = <-held
 	restore()
 	if !errors.Is(err, unix.EMFILE) {
-		t.Errorf("held by %v, want EMFILE", err)
+		t.Errorf("OnHold: got %v, want EMFILE", err)
 	}
 	if err := j.Wait(t.Context(), ticket); err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func TestRotationWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// The epoch of a journal is the highest of its files, in whichever it is: after a repair it goes on from there.
+// The epoch of a journal is the highest of its files: after a repair it continues from there.
 func TestEpochOfDamagedJournals(t *testing.T) {
 	filled := func(least uint32) string {
 		dir := filepath.Join(t.TempDir(), "journal")
@@ -266,7 +266,7 @@ func TestKindsOfRecords(t *testing.T) {
 			if err := j.Close(); err != nil {
 				t.Error(err)
 			}
-			for n := uint64(2); ; n++ { // what Open has begun
+			for n := uint64(2); ; n++ { // started by Open
 				if os.Remove(filepath.Join(dir, fileName(logPrefix, n))) != nil {
 					break
 				}

@@ -31,14 +31,14 @@ type segment struct {
 
 func fileName(prefix string, number uint64) string { return fmt.Sprintf("%s%016x", prefix, number) }
 
-// newSalt is random: who submits graphs must not be able to foretell the checksums.
+// newSalt returns a random number: clients must not be able to predict the checksums.
 func newSalt() uint64 {
 	var b [8]byte
 	rand.Read(b[:]) // never fails
 	return le.Uint64(b[:])
 }
 
-// publish gives a file its name such that it is there, with what is in it, after a crash.
+// publish renames a file such that it exists with its contents after a crash.
 func (j *Journal) publish(tmp, name string, f *os.File) error {
 	if !j.opts.NoSync {
 		if err := f.Sync(); err != nil {
@@ -54,7 +54,7 @@ func (j *Journal) publish(tmp, name string, f *os.File) error {
 	return j.folder.Sync()
 }
 
-// takeLock makes this process the owner of the folder until the file is closed, or the process dies.
+// takeLock makes this process the owner of the folder until the file is closed, or the process ends.
 func takeLock(dir string) (*os.File, error) {
 	f, err := openFile(dir, lockName, os.O_RDWR|os.O_CREATE)
 	if err != nil {
@@ -70,7 +70,7 @@ func takeLock(dir string) (*os.File, error) {
 		}
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	// Only for the message above: the lock is the flock, not what is in the file.
+	// Only for the message above: the lock is the flock, not the contents of the file.
 	pid := append(strconv.AppendInt(nil, int64(os.Getpid()), 10), '\n')
 	if err := f.Truncate(0); err == nil {
 		_, err = f.WriteAt(pid, 0)
@@ -82,11 +82,11 @@ func takeLock(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// contents is what a folder holds.
+// contents lists the files of a folder.
 type contents struct {
-	logs     []uint64 // in order, those that count: at or above the snapshot
+	logs     []uint64 // in order, at or above the snapshot
 	snapshot uint64   // 0: none
-	garbage  []string // names of files that an interrupted rotation or compaction has left
+	garbage  []string // files left by an interrupted rotation or compaction
 }
 
 // list reads the folder and checks that no file of the chain is missing.
@@ -109,7 +109,7 @@ func list(dir string) (contents, error) {
 		} else if n, ok := number(name, snapshotPrefix); ok {
 			snapshots = append(snapshots, n)
 		} else if name != lockName {
-			return c, fmt.Errorf("%s is not a journal's file: give the journal a folder of its own", name)
+			return c, fmt.Errorf("%s is not a file of a journal; use a separate folder for the journal", name)
 		}
 	}
 	slices.Sort(c.logs)
@@ -129,12 +129,12 @@ func list(dir string) (contents, error) {
 	next := max(c.snapshot, 1)
 	for _, n := range c.logs {
 		if n != next {
-			return c, fmt.Errorf("%w: %s is missing, %s is there", ErrCorrupt, fileName(logPrefix, next),
+			return c, fmt.Errorf("%w: %s is missing, %s exists", ErrCorrupt, fileName(logPrefix, next),
 				fileName(logPrefix, n))
 		}
 		next++
 	}
-	// A rotation publishes the new segment before a snapshot can stand for the old ones.
+	// A rotation publishes the new segment before a snapshot can replace the old ones.
 	if c.snapshot > 0 && len(c.logs) == 0 {
 		return c, fmt.Errorf("%w: %s is missing after %s", ErrCorrupt, fileName(logPrefix, c.snapshot),
 			fileName(snapshotPrefix, c.snapshot))

@@ -11,9 +11,8 @@ import (
 
 const snapshotTmp = "snapshot" + tmpSuffix
 
-// Snapshot is a compaction in progress: records that will stand for all those that were appended before
-// [Journal.Compact]. Its methods are for one goroutine, which may be another than that of the journal's
-// owner. It must end with Commit or Abort.
+// Snapshot is a compaction in progress: its records will replace all those that were appended before [Journal.Compact].
+// Its methods are for one goroutine, which need not be that of the journal's owner. It must end with Commit or Abort.
 type Snapshot struct {
 	j       *Journal
 	file    *os.File
@@ -26,9 +25,9 @@ type Snapshot struct {
 	over    bool
 }
 
-// Compact begins a compaction: what is appended after it returns is not part of the snapshot, what was
-// appended before is replaced by it. It does not wait for the disk, so the owner of a state may call it
-// and then write that state. There is one at a time.
+// Compact starts a compaction: records that are appended after it returns are not part of the snapshot, earlier ones
+// are replaced by it. It does not wait for the disk, so the owner of a state may call it and then write that state.
+// Only one can be in progress.
 func (j *Journal) Compact() (*Snapshot, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -36,10 +35,9 @@ func (j *Journal) Compact() (*Snapshot, error) {
 		return nil, err
 	}
 	if j.snapshot {
-		return nil, fmt.Errorf("journal %s: a compaction is in progress already", j.dir)
+		return nil, fmt.Errorf("journal %s: compaction already in progress", j.dir)
 	}
-	// The cut: what is pending ends the current segment. A cut of a compaction that was aborted may still wait
-	// before it.
+	// Pending records end the current segment. A cut of an aborted compaction may still wait before it.
 	j.salt = newSalt()
 	j.lastCut++
 	j.cuts = append(j.cuts, cut{frames: j.pending, n: j.pendingN, salt: j.salt, number: j.lastCut})
@@ -49,18 +47,18 @@ func (j *Journal) Compact() (*Snapshot, error) {
 	return &Snapshot{j: j, salt: newSalt()}, nil
 }
 
-// sealed waits until the segments that the snapshot stands for are sealed, and returns the number of the
-// first that it does not stand for.
+// sealed waits until the segments that the snapshot replaces are sealed, and returns the number of the first segment
+// after them.
 func (s *Snapshot) sealed(ctx context.Context) (number uint64, err error) {
 	if s.over {
-		return 0, errors.New("journal: the snapshot was committed or aborted already")
+		return 0, errors.New("journal: snapshot already committed or aborted")
 	}
 	err = s.j.wait(ctx, func() bool { number = s.j.cutAt; return number != 0 })
 	return number, err
 }
 
-// Prefix replays the records that the snapshot will stand for, in order. They do not change any more, so
-// this may run beside the journal's owner. Data borrows, as in Open.
+// Prefix replays the records that the snapshot will replace, in order. They do not change any more, so this may run
+// concurrently with the journal's owner. Data borrows, as in Open.
 func (s *Snapshot) Prefix(ctx context.Context, replay func(Record) error) error {
 	end, err := s.sealed(ctx)
 	if err != nil {
@@ -79,7 +77,7 @@ func (s *Snapshot) Prefix(ctx context.Context, replay func(Record) error) error 
 	read := func(name string, want header) error {
 		got, err := readFile(j.dir, name, want, j.opts.MaxRecord, record)
 		if err == nil && !got.sealed {
-			err = fmt.Errorf("%w: %s at byte %d: it ends before its seal", ErrCorrupt, name, got.end)
+			err = fmt.Errorf("%w: %s at byte %d: file ends before its seal", ErrCorrupt, name, got.end)
 		}
 		if err != nil {
 			return fmt.Errorf("journal %s: %w", j.dir, err)
@@ -99,13 +97,13 @@ func (s *Snapshot) Prefix(ctx context.Context, replay func(Record) error) error 
 	return nil
 }
 
-// Append adds a record to the snapshot. An error stays: Commit returns it too.
+// Append adds a record to the snapshot. Errors are sticky: Commit returns them too.
 func (s *Snapshot) Append(kind Kind, parts ...[]byte) error {
 	if s.err != nil {
 		return s.err
 	}
 	if s.over {
-		return errors.New("journal: the snapshot was committed or aborted already")
+		return errors.New("journal: snapshot already committed or aborted")
 	}
 	if err := s.j.check(kind, parts); err != nil {
 		return s.fail(err)
@@ -127,7 +125,7 @@ func (s *Snapshot) fail(err error) error {
 	return s.err
 }
 
-// start makes the file; its header has no number yet.
+// start creates the file; its header has no number yet.
 func (s *Snapshot) start() error {
 	if s.file != nil {
 		return nil
@@ -144,17 +142,17 @@ func (s *Snapshot) start() error {
 	return nil
 }
 
-// MaxRecord is the largest record that Append takes, in bytes.
+// MaxRecord returns the largest record that Append accepts, in bytes.
 func (s *Snapshot) MaxRecord() int { return s.j.opts.MaxRecord }
 
-// Verify reads back what was appended so far and hands every record to check, whose error it returns. Data borrows, as
-// in Open. The owner calls it before Commit, which deletes what the snapshot stands for.
+// Verify reads the appended records back and passes every record to check, whose error it returns. Data borrows, as in
+// Open. The owner calls it before Commit, which deletes the files that the snapshot replaces.
 func (s *Snapshot) Verify(ctx context.Context, check func(Record) error) error {
 	if s.err != nil {
 		return s.err
 	}
 	if s.over {
-		return errors.New("journal: the snapshot was committed or aborted already")
+		return errors.New("journal: snapshot already committed or aborted")
 	}
 	if err := s.start(); err != nil {
 		return s.fail(err)
@@ -178,8 +176,8 @@ func (s *Snapshot) Verify(ctx context.Context, check func(Record) error) error {
 	return s.fail(err)
 }
 
-// Commit makes the snapshot durable and removes what it stands for. When it fails, the journal is as it
-// was before Compact and goes on.
+// Commit makes the snapshot durable and removes the files that it replaces. If it fails, the journal is as before
+// Compact and can be used.
 func (s *Snapshot) Commit(ctx context.Context) error {
 	number, err := s.sealed(ctx)
 	if err != nil {
@@ -198,7 +196,7 @@ func (s *Snapshot) Commit(ctx context.Context) error {
 	j.stats.LogBytes -= j.cutBytes
 	j.stats.Segments -= int(number - first)
 	j.mu.Unlock()
-	// From here on the snapshot counts; what it stands for is garbage that Open would remove as well.
+	// From here on the snapshot is valid; Open would also remove the files that it replaces.
 	if base > 0 {
 		err = os.Remove(filepath.Join(j.dir, fileName(snapshotPrefix, base)))
 	}
@@ -207,7 +205,7 @@ func (s *Snapshot) Commit(ctx context.Context) error {
 	}
 	s.end()
 	if err != nil {
-		return fmt.Errorf("journal %s: the snapshot is there, but what it stands for cannot be removed: %w", j.dir, err)
+		return fmt.Errorf("journal %s: snapshot committed, but old files cannot be removed: %w", j.dir, err)
 	}
 	return nil
 }
@@ -234,13 +232,13 @@ func (s *Snapshot) finish(number uint64) error {
 	return s.j.publish(snapshotTmp, fileName(snapshotPrefix, number), s.file)
 }
 
-// Abort gives the compaction up; the journal keeps all its records. After Commit it does nothing.
+// Abort cancels the compaction; the journal keeps all its records. After Commit it does nothing.
 func (s *Snapshot) Abort() {
 	if s.over {
 		return
 	}
 	if s.file != nil {
-		os.Remove(filepath.Join(s.j.dir, snapshotTmp)) // if not, the next Open does
+		os.Remove(filepath.Join(s.j.dir, snapshotTmp)) // otherwise the next Open removes it
 	}
 	s.end()
 }

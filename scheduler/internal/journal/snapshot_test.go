@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A snapshot stands for what was appended before it; what comes after stays.
+// A snapshot replaces records that were appended before it; later ones stay.
 func TestCompact(t *testing.T) {
 	dir := t.TempDir()
 	j, _ := open(t, dir, Options{SegmentBytes: 200})
@@ -25,10 +25,10 @@ func TestCompact(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := j.Compact(); err == nil || !strings.Contains(err.Error(), "in progress") {
-		t.Fatalf("a second compaction: %v", err)
+		t.Fatalf("second compaction: got error %v", err)
 	}
 	add(t, j, 50, 60)
-	for i := 40; i < 50; i++ { // of the fifty, only these matter
+	for i := 40; i < 50; i++ { // of the fifty, only these are kept
 		if err := s.Append(Kind(1+i%7), fmt.Appendf(nil, "record-%d", i)); err != nil {
 			t.Fatal(err)
 		}
@@ -36,23 +36,23 @@ func TestCompact(t *testing.T) {
 	if err := s.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.Abort() // nothing
+	s.Abort() // no effect after Commit
 	last := add(t, j, 60, 70)
 	if err := j.Wait(t.Context(), last); err != nil {
 		t.Fatal(err)
 	}
 	st := j.Stats()
 	if st.SnapshotBytes == 0 || st.Segments >= before.Segments {
-		t.Fatalf("before %+v, after %+v", before, st)
+		t.Fatalf("got %+v before, %+v after, want a snapshot and fewer segments", before, st)
 	}
 	j.Close()
 	checkSizes(t, dir, j.Stats())
 	j, got := open(t, dir, Options{})
 	want(t, got, 40, 70)
 	if j.Epoch() != 2 {
-		t.Fatalf("epoch %d", j.Epoch())
+		t.Fatalf("epoch: got %d, want 2", j.Epoch())
 	}
-	// And once more, with an empty snapshot.
+	// The same with an empty snapshot.
 	s, err = j.Compact()
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestCompact(t *testing.T) {
 	j, got = open(t, dir, Options{})
 	want(t, got, 0, 0)
 	if j.Epoch() != 3 {
-		t.Fatalf("epoch %d", j.Epoch())
+		t.Fatalf("epoch: got %d, want 3", j.Epoch())
 	}
 }
 
@@ -91,11 +91,11 @@ func checkSizes(t *testing.T, dir string, st Stats) {
 		}
 	}
 	if st.LogBytes != logs || st.SnapshotBytes != snapshots || st.Segments != n {
-		t.Fatalf("%+v; the folder has %d bytes in %d segments, %d in snapshots", st, logs, n, snapshots)
+		t.Fatalf("stats: got %+v, the folder has %d bytes in %d segments, %d in snapshots", st, logs, n, snapshots)
 	}
 }
 
-// The owner may fold the sealed segments in place of its live state.
+// The owner may fold the sealed segments instead of writing its live state.
 func TestPrefix(t *testing.T) {
 	dir := t.TempDir()
 	j, _ := open(t, dir, Options{SegmentBytes: 200})
@@ -111,7 +111,7 @@ func TestPrefix(t *testing.T) {
 		n := 0
 		err = s.Prefix(t.Context(), func(r Record) error {
 			if w := fmt.Sprintf("record-%d", n); string(r.Data) != w {
-				return fmt.Errorf("round %d: %q where %q was due", round, r.Data, w)
+				return fmt.Errorf("round %d: got %q, want %q", round, r.Data, w)
 			}
 			n++
 			return s.Append(r.Kind, r.Data)
@@ -120,7 +120,7 @@ func TestPrefix(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n != total {
-			t.Fatalf("round %d: the prefix has %d records, want %d", round, n, total)
+			t.Fatalf("round %d: got %d records in the prefix, want %d", round, n, total)
 		}
 		total += 5
 		if err := s.Commit(t.Context()); err != nil {
@@ -147,17 +147,17 @@ func TestAbort(t *testing.T) {
 	}
 	s.Abort()
 	if err := s.Commit(t.Context()); err == nil {
-		t.Fatal("Commit after Abort")
+		t.Fatal("Commit after Abort: got no error")
 	}
 	if err := s.Append(1, nil); err == nil {
-		t.Fatal("Append after Abort")
+		t.Fatal("Append after Abort: got no error")
 	}
 	j.Close()
 	_, got := open(t, dir, Options{})
 	want(t, got, 0, 20)
 }
 
-// A compaction may begin while the committer has not written the cut of an aborted one: no record is lost.
+// A compaction may start before the committer has written the cut of an aborted one: no record is lost.
 func TestAbortBeforeTheCut(t *testing.T) {
 	dir := t.TempDir()
 	var once sync.Once
@@ -190,8 +190,7 @@ func TestAbortBeforeTheCut(t *testing.T) {
 	want(t, got, 0, 40)
 }
 
-// A snapshot stands for what was appended before its own cut, also when the cut of an aborted compaction is being
-// written meanwhile.
+// A snapshot replaces the records before its own cut, even while the cut of an aborted compaction is being written.
 func TestCutsOfAbortedCompactions(t *testing.T) {
 	dir := t.TempDir()
 	j, _ := open(t, dir, Options{})
@@ -222,7 +221,7 @@ func TestCutsOfAbortedCompactions(t *testing.T) {
 	want(t, got, 0, n)
 }
 
-// wantPrefix checks that a snapshot stands for the first n records.
+// wantPrefix checks that a snapshot replaces the first n records.
 func wantPrefix(t *testing.T, s *Snapshot, n int) {
 	t.Helper()
 	var got []string
@@ -236,7 +235,7 @@ func wantPrefix(t *testing.T, s *Snapshot, n int) {
 	want(t, got, 0, n)
 }
 
-// A crash between the new snapshot and the removal of what it stands for leaves files that do not count.
+// A crash between the new snapshot and the removal of the files that it replaces leaves files that are ignored.
 func TestInterruptedCompaction(t *testing.T) {
 	dir := t.TempDir()
 	j, _ := open(t, dir, Options{})
@@ -257,7 +256,7 @@ func TestInterruptedCompaction(t *testing.T) {
 	}
 	j, got := open(t, dir, Options{})
 	if len(got) != 1 || got[0] != "2:9" {
-		t.Fatalf("%q", got)
+		t.Fatalf("records: got %q, want 2:9", got)
 	}
 	j.Close()
 	checkSizes(t, dir, j.Stats())
@@ -284,7 +283,7 @@ func TestDamagedSnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := Open(dir, Options{}, nil); !errors.Is(err, ErrCorrupt) {
-			t.Fatalf("cut at %d: %v", cut, err)
+			t.Fatalf("truncated at %d: got error %v, want ErrCorrupt", cut, err)
 		}
 	}
 	dir = make()
@@ -302,25 +301,25 @@ func TestWantsCompaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	if j.WantsCompaction() {
-		t.Fatalf("it wants compaction at %d bytes", j.Stats().LogBytes)
+		t.Fatalf("WantsCompaction at %d bytes: got true, want false", j.Stats().LogBytes)
 	}
 	if err := j.Wait(t.Context(), add(t, j, 0, 100)); err != nil {
 		t.Fatal(err)
 	}
 	if !j.WantsCompaction() {
-		t.Fatalf("it wants none at %d bytes", j.Stats().LogBytes)
+		t.Fatalf("WantsCompaction at %d bytes: got false, want true", j.Stats().LogBytes)
 	}
 	s, err := j.Compact()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if j.WantsCompaction() {
-		t.Fatal("it wants a second one")
+		t.Fatal("WantsCompaction during a compaction: got true, want false")
 	}
 	if err := s.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if j.WantsCompaction() {
-		t.Fatal("it wants one after one")
+		t.Fatal("WantsCompaction after a compaction: got true, want false")
 	}
 }

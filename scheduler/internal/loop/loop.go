@@ -1,8 +1,8 @@
 // Package loop runs the messages and functions of a scheduler one after the other, in one goroutine.
 //
-// The scheduler and its subsystems follow one rule: state that is not guarded by a lock of its own is touched in the
-// loop only. Functions that run there must not block; what takes time is done by the goroutine of the request, which
-// enters the loop with [Ask], [Await] or Do for as long as it looks at state.
+// The scheduler and its subsystems follow one rule: state that is not guarded by a lock is accessed in the loop only.
+// Functions that run in the loop must not block. Slow work is done by the goroutine of the request, which enters the
+// loop with [Ask], [Await] or Do while it accesses state.
 package loop
 
 import (
@@ -14,40 +14,40 @@ import (
 	"go.millstream.dev/internal/rpc"
 )
 
-// Loop is what the subsystems of a scheduler see of its loop.
+// Loop is the interface of the loop for subsystems.
 type Loop interface {
-	// Do runs f in the loop and waits for it. f must not block; it always runs to its end before Do returns, unless
+	// Do runs f in the loop and waits for it. f must not block; it always runs to completion before Do returns, unless
 	// the loop has ended. A panic of f is returned as an *rpc.PanicError.
 	Do(ctx context.Context, f func()) error
-	// Later runs f in the loop after what is being done now. It does not wait; a loop that has ended drops f.
+	// Later runs f in the loop after the current work. It does not wait; a loop that has ended drops f.
 	Later(f func())
-	// Now returns the time of the present turn. Only functions in the loop may call it.
+	// Now returns the time of the current turn. Only functions in the loop may call it.
 	Now() time.Time
-	// Done is closed when the loop has ended.
+	// Done returns a channel that is closed when the loop has ended.
 	Done() <-chan struct{}
 	// ClosedError returns the error of calls after the end of the loop.
 	ClosedError() error
 }
 
-// Config specifies what a Runner does. All functions run in the loop.
+// Config specifies the functions of a Runner. All run in the loop.
 type Config[M any] struct {
-	// Handle does one message. It returns its own panics, see Runner.Protect.
+	// Handle handles one message. It recovers its own panics, see Runner.Protect.
 	Handle func(*M)
 	// Drop frees a message that is left when the loop ends.
 	Drop func(*M)
 	// Flush is called at the end of a turn, and after every 64 posts of a long one.
 	Flush func()
-	// Tick lets time pass, at intervals of Interval while there is nothing else to do.
+	// Tick is called at intervals of Interval while there is nothing else to do.
 	Tick     func()
 	Interval time.Duration
-	// TickPanicked is called with a panic of Tick, Panicked with one that has ended the loop.
+	// TickPanicked is called after a panic of Tick, Panicked after one that has ended the loop.
 	TickPanicked func(*rpc.PanicError)
 	Panicked     func(v any)
-	// Closed returns the error of calls after the end of the loop. Any goroutine calls it.
+	// Closed returns the error of calls after the end of the loop. Any goroutine may call it.
 	Closed func() error
 }
 
-// Runner is the loop of a scheduler, with messages of type M. Make it with New.
+// Runner is the loop of a scheduler, with messages of type M. New returns one.
 type Runner[M any] struct {
 	cfg  Config[M]
 	stop chan struct{}
@@ -58,12 +58,12 @@ type Runner[M any] struct {
 	posts  []post[M] // guarded by mu
 	closed bool      // guarded by mu
 
-	// The loop's:
+	// Owner: the loop.
 	now      time.Time
 	critical bool
 }
 
-// post is one thing for the loop to do: a message, or a function.
+// post is a message or a function for the loop.
 type post[M any] struct {
 	do  func()
 	msg M
@@ -74,26 +74,26 @@ func New[M any](cfg Config[M]) *Runner[M] {
 	return &Runner[M]{cfg: cfg, stop: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
 
-// Now returns the time of the present turn; zero before the first. Only functions in the loop may call it.
+// Now returns the time of the current turn; zero before the first. Only functions in the loop may call it.
 func (r *Runner[M]) Now() time.Time { return r.now }
 
-// Done is closed when the loop has ended.
+// Done returns a channel that is closed when the loop has ended.
 func (r *Runner[M]) Done() <-chan struct{} { return r.done }
 
 // ClosedError returns the error of calls after the end of the loop.
 func (r *Runner[M]) ClosedError() error { return r.cfg.Closed() }
 
-// SetCritical declares whether a panic from now on leaves state inconsistent, and returns the declaration before. Only
-// functions in the loop may call it.
+// SetCritical sets whether a panic leaves state inconsistent, and returns the previous setting. Only functions in the
+// loop may call it.
 func (r *Runner[M]) SetCritical(on bool) (before bool) {
 	before, r.critical = r.critical, on
 	return before
 }
 
-// Post leaves a message for the loop. It reports false when the loop has ended.
+// Post queues a message for the loop. It reports false if the loop has ended.
 func (r *Runner[M]) Post(m M) bool { return r.put(post[M]{msg: m}) }
 
-// Later runs f in the loop after what is being done now.
+// Later runs f in the loop after the current work.
 func (r *Runner[M]) Later(f func()) { r.put(post[M]{do: f}) }
 
 func (r *Runner[M]) put(p post[M]) bool {
@@ -123,11 +123,11 @@ func (r *Runner[M]) swap(empty []post[M]) []post[M] {
 	return posts
 }
 
-// turnPosts is how many posts are done before Flush.
+// turnPosts is the number of posts that are handled before Flush.
 const turnPosts = 64
 
-// Run is the loop. It returns when Stop is called, or after a panic that has left state inconsistent, of which
-// Config.Panicked is told.
+// Run runs the loop. It returns when Stop is called, or after a panic that has left state inconsistent, which it passes
+// to Config.Panicked.
 func (r *Runner[M]) Run() {
 	defer func() {
 		if v := recover(); v != nil {
@@ -175,7 +175,7 @@ func (r *Runner[M]) run() {
 	}
 }
 
-// end drops the posts that are left.
+// end drops the remaining posts.
 func (r *Runner[M]) end() {
 	r.mu.Lock()
 	r.closed = true
@@ -190,11 +190,11 @@ func (r *Runner[M]) end() {
 	r.cfg.Flush()
 }
 
-// Stop ends the loop. It does not wait; Done tells. It may be called once.
+// Stop ends the loop. It does not wait, see Done. It may be called once.
 func (r *Runner[M]) Stop() { close(r.stop) }
 
-// Protect runs f and returns its panic. A panic in a critical section, see SetCritical, goes on and ends the loop:
-// state may be inconsistent. Only functions in the loop may call it.
+// Protect runs f and returns its panic. A panic in a critical section, see SetCritical, is not recovered and ends the
+// loop: state may be inconsistent. Only functions in the loop may call it.
 func (r *Runner[M]) Protect(f func()) (err *rpc.PanicError) {
 	defer func() {
 		v := recover()
@@ -217,7 +217,7 @@ func (r *Runner[M]) Do(ctx context.Context, f func()) error {
 	}
 	done := make(chan struct{})
 	var panicked *rpc.PanicError
-	ended := false // else f has panicked in a critical section
+	ended := false // false after a panic of f in a critical section
 	result := func() error {
 		switch {
 		case panicked != nil:
@@ -240,7 +240,7 @@ func (r *Runner[M]) Do(ctx context.Context, f func()) error {
 	case <-r.done:
 	}
 	select {
-	case <-done: // it was among the last that were done
+	case <-done: // f was among the last posts
 		return result()
 	default:
 		return r.ClosedError()

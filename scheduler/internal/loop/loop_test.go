@@ -19,11 +19,11 @@ func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
 var errOver = errors.New("over")
 
-// recorder is a loop of numbers that records what it does.
+// recorder is a loop of numbers that records its calls.
 type recorder struct {
 	*Runner[int]
-	handled, dropped []int // the loop's
-	flushes, ticks   int   // the loop's
+	handled, dropped []int // owner: the loop
+	flushes, ticks   int   // owner: the loop
 	failed           chan any
 	tick             func()
 }
@@ -52,11 +52,11 @@ func (r *recorder) end(t *testing.T) {
 	select {
 	case <-r.Done():
 	case <-time.After(30 * time.Second):
-		t.Fatal("the loop does not end")
+		t.Fatal("loop: did not end")
 	}
 }
 
-// Messages and functions are done in the order in which they came, from any number of goroutines.
+// Messages and functions are handled in order, from any number of goroutines.
 func TestOrder(t *testing.T) {
 	r := record(t, time.Hour)
 	const n, each = 8, 500
@@ -65,7 +65,7 @@ func TestOrder(t *testing.T) {
 		wg.Go(func() {
 			for i := range each {
 				if !r.Post(g*each + i) {
-					t.Error("a message was refused")
+					t.Error("Post: got false, want true")
 				}
 			}
 		})
@@ -77,7 +77,7 @@ func TestOrder(t *testing.T) {
 		for _, m := range r.handled {
 			g, i := m/each, m%each
 			if seen[g] != i {
-				t.Fatalf("message %d of goroutine %d came as number %d", i, g, seen[g])
+				t.Fatalf("message %d of goroutine %d: got it as number %d", i, g, seen[g])
 			}
 			seen[g]++
 		}
@@ -94,7 +94,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Later runs after what is being done now, also after functions that were posted before.
+// Later runs after the current work, also after functions that were posted before.
 func TestLater(t *testing.T) {
 	r := record(t, time.Hour)
 	go r.Run()
@@ -114,7 +114,7 @@ func TestLater(t *testing.T) {
 	}
 }
 
-// What is left when the loop ends is dropped, and calls afterwards return the error of the owner.
+// Messages that are left when the loop ends are dropped, and later calls return the error of the owner.
 func TestEnd(t *testing.T) {
 	r := record(t, time.Hour)
 	go r.Run()
@@ -127,10 +127,10 @@ func TestEnd(t *testing.T) {
 	close(leave)
 	<-r.Done()
 	if got := len(r.dropped) + len(r.handled); got != 2 {
-		t.Errorf("of two messages %d were done or dropped", got)
+		t.Errorf("handled or dropped messages: got %d, want 2", got)
 	}
 	if r.Post(3) {
-		t.Error("a message was taken after the end")
+		t.Error("Post after the end: got true, want false")
 	}
 	r.Later(func() { t.Error("a function ran after the end") })
 	if err := r.Do(t.Context(), func() { t.Error("a function ran after the end") }); !errors.Is(err, errOver) {
@@ -141,7 +141,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// A caller that waits when the loop ends gets an error unless its function has run.
+// A caller that waits when the loop ends receives an error unless its function has run.
 func TestDoAtTheEnd(t *testing.T) {
 	for range 200 {
 		r := record(t, time.Hour)
@@ -152,7 +152,7 @@ func TestDoAtTheEnd(t *testing.T) {
 				ran := false
 				err := r.Do(t.Context(), func() { ran = true })
 				if (err == nil) != ran {
-					t.Errorf("got error %v, and that the function ran is %v", err, ran)
+					t.Errorf("got error %v, function has run: %v", err, ran)
 				}
 			})
 		}
@@ -162,7 +162,7 @@ func TestDoAtTheEnd(t *testing.T) {
 	}
 }
 
-// A caller that has left does not enter the loop.
+// A canceled caller does not enter the loop.
 func TestDoCancelled(t *testing.T) {
 	r := record(t, time.Hour)
 	go r.Run()
@@ -175,7 +175,7 @@ func TestDoCancelled(t *testing.T) {
 	r.end(t)
 }
 
-// The panic of a function is its caller's, and the loop goes on; one in a critical section ends the loop.
+// The panic of a function is returned to its caller, and the loop continues; one in a critical section ends the loop.
 func TestPanics(t *testing.T) {
 	r := record(t, time.Hour)
 	go r.Run()
@@ -185,14 +185,14 @@ func TestPanics(t *testing.T) {
 		t.Fatalf("got %v, want the panic with its stack", err)
 	}
 	if err := r.Do(t.Context(), func() {}); err != nil {
-		t.Fatalf("after a panic: %v", err)
+		t.Fatalf("Do after a panic: got error %v, want none", err)
 	}
 	if err := r.Do(t.Context(), func() {
 		if r.SetCritical(true) {
-			t.Error("the loop was critical before")
+			t.Error("first SetCritical: got true, want false")
 		}
 		if !r.SetCritical(false) {
-			t.Error("SetCritical does not return what was set")
+			t.Error("second SetCritical: got false, want true")
 		}
 	}); err != nil {
 		t.Fatal(err)
@@ -207,14 +207,14 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// Ticks come while there is nothing to do, each at a later time; their panics do not end the loop.
+// Ticks occur while there is nothing to do, each at a later time; their panics do not end the loop.
 func TestTicks(t *testing.T) {
 	r := record(t, 100*time.Microsecond)
 	ten := make(chan struct{})
 	var last time.Time
 	r.tick = func() {
 		if now := r.Now(); !now.After(last) {
-			t.Errorf("a tick at %v after one at %v", now, last)
+			t.Errorf("tick: got time %v after %v, want a later one", now, last)
 		} else {
 			last = now
 		}
@@ -229,7 +229,7 @@ func TestTicks(t *testing.T) {
 	select {
 	case <-ten:
 	case <-time.After(30 * time.Second):
-		t.Fatal("no ten ticks")
+		t.Fatal("ticks: got fewer than ten")
 	}
 	r.end(t)
 	if !slices.Equal(r.handled, []int{-1}) {
@@ -237,11 +237,11 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// Functions of one turn see one time.
+// Functions of one turn see the same time.
 func TestNow(t *testing.T) {
 	r := record(t, time.Hour)
 	if !r.Now().IsZero() {
-		t.Error("there is a time before the first turn")
+		t.Error("Now before the first turn: got a time, want zero")
 	}
 	var times []time.Time
 	for range 3 {
@@ -254,9 +254,9 @@ func TestNow(t *testing.T) {
 	}
 	r.end(t)
 	if !times[0].Equal(times[1]) || !times[1].Equal(times[2]) {
-		t.Errorf("functions of one turn see %v", times[:3])
+		t.Errorf("times of one turn: got %v, want equal ones", times[:3])
 	}
 	if times[3].Before(before.Add(-time.Minute)) {
-		t.Errorf("a later turn is at %v, before %v", times[3], before)
+		t.Errorf("time of a later turn: got %v, before %v", times[3], before)
 	}
 }

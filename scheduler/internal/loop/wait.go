@@ -21,10 +21,10 @@ func Ask[T any](ctx context.Context, l Loop, f func() (T, error)) (T, error) {
 	return out, err
 }
 
-// Signal wakes those who wait for a change. The loop owns it.
+// Signal wakes goroutines that wait for a change. The loop owns it.
 type Signal struct{ ch chan struct{} }
 
-// Wait returns a channel that is closed by the next Fire.
+// Wait returns a channel that the next Fire closes.
 func (s *Signal) Wait() <-chan struct{} {
 	if s.ch == nil {
 		s.ch = make(chan struct{})
@@ -40,7 +40,7 @@ func (s *Signal) Fire() {
 	}
 }
 
-// Timeout reads an argument that is missing, a number of seconds or a text such as "30 s".
+// Timeout reads an optional argument: a number of seconds or a string such as "30 s".
 func Timeout(v any) (d time.Duration, limited bool, err error) {
 	switch v := v.(type) {
 	case nil:
@@ -52,14 +52,14 @@ func Timeout(v any) (d time.Duration, limited bool, err error) {
 	f, ok := val.Number(v)
 	if !ok || math.IsNaN(f) {
 		return 0, false, &rpc.Exception{Type: "TypeError",
-			Message: "timeout: want seconds, a text such as '30 s', or None"}
+			Message: "timeout: want seconds, a string such as '30 s', or None"}
 	}
 	f = min(max(f, 0), math.MaxInt64/float64(time.Second)-1)
 	return time.Duration(f * float64(time.Second)), true, nil
 }
 
 // Await calls try in the loop until it returns no channel; between two calls it waits for the channel. limit is an
-// argument as for Timeout; ok is false when it was over before.
+// argument as for Timeout; ok is false if the limit has passed before.
 func Await(ctx context.Context, l Loop, limit any, try func() (<-chan struct{}, error)) (ok bool, err error) {
 	d, limited, err := Timeout(limit)
 	if err != nil {

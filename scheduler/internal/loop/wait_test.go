@@ -40,7 +40,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// Await tries again each time that its signal is fired, until it has what it waits for.
+// Await tries again each time that its signal is fired, until it succeeds.
 func TestAwait(t *testing.T) {
 	r := record(t, time.Hour)
 	go r.Run()
@@ -71,7 +71,7 @@ func TestAwait(t *testing.T) {
 		}
 	}
 	if x := <-got; !x.ok || x.err != nil {
-		t.Errorf("got %v, %v", x.ok, x.err)
+		t.Errorf("Await: got %v, error %v, want true", x.ok, x.err)
 	}
 	if tries != 4 {
 		t.Errorf("got %d tries, want 4", tries)
@@ -88,10 +88,10 @@ func TestAwaitEnds(t *testing.T) {
 	}
 	if ok, err := Await(t.Context(), r, nil, func() (<-chan struct{}, error) { return nil, failure }); ok ||
 		!errors.Is(err, failure) {
-		t.Errorf("a failure: got %v, %v", ok, err)
+		t.Errorf("failing try: got %v, error %v", ok, err)
 	}
 	if ok, err := Await(t.Context(), r, "never", never); ok || err == nil {
-		t.Errorf("a limit that is none: got %v, %v", ok, err)
+		t.Errorf("invalid limit: got %v, error %v", ok, err)
 	}
 	if ok, err := Await(t.Context(), r, 0.0, func() (<-chan struct{}, error) { return nil, nil }); !ok || err != nil {
 		t.Errorf("what is there at once, without time: got %v, %v, want true", ok, err)
@@ -103,7 +103,7 @@ func TestAwaitEnds(t *testing.T) {
 		return make(chan struct{}),
 			nil
 	}); ok || !errors.Is(err, cause) {
-		t.Errorf("a caller that leaves: got %v, %v", ok, err)
+		t.Errorf("canceled caller: got %v, error %v", ok, err)
 	}
 	waits, got := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
@@ -121,36 +121,36 @@ func TestAwaitEnds(t *testing.T) {
 	}
 }
 
-// A signal wakes those who wait now, and not those who wait later.
+// A signal wakes current waiters, and not later ones.
 func TestSignal(t *testing.T) {
 	var s Signal
-	s.Fire() // nobody waits
+	s.Fire() // no waiters
 	a, b := s.Wait(), s.Wait()
 	s.Fire()
 	for _, ch := range []<-chan struct{}{a, b} {
 		select {
 		case <-ch:
 		default:
-			t.Error("one who waits was not woken")
+			t.Error("waiter: not woken")
 		}
 	}
 	select {
 	case <-s.Wait():
-		t.Error("one who waits after the signal was woken")
+		t.Error("later waiter: woken")
 	default:
 	}
 }
 
-// Ask returns what the function returns, and nothing of it after a panic.
+// Ask returns the results of the function, and none after a panic.
 func TestAsk(t *testing.T) {
 	r := record(t, time.Hour)
 	go r.Run()
 	defer r.end(t)
 	if v, err := Ask(t.Context(), r, func() (string, error) { return "x", errOver }); v != "x" ||
 		!errors.Is(err, errOver) {
-		t.Errorf("got %q, %v", v, err)
+		t.Errorf("Ask: got %q, error %v", v, err)
 	}
 	if v, err := Ask(t.Context(), r, func() (string, error) { panic("x") }); v != "" || err == nil {
-		t.Errorf("a panic: got %q, %v", v, err)
+		t.Errorf("panic: got %q, error %v", v, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/scheduler/internal/hosttest"
 )
 
-// generated writes a compute-task of a call of Go with the generated writer, as an alternative to Writer.computeTask.
+// generated encodes a compute-task of a Go function with the generated writer, as an alternative to Writer.computeTask.
 type generated struct {
 	w                          *Writer
 	f                          message.ComputeTask
@@ -57,7 +57,7 @@ func computable(t testing.TB) (*Writer, *state.Task) {
 	return w, h.State.Task(task.NewKey("z"))
 }
 
-// The two writers of compute-task write the same, and neither allocates.
+// The two writers of compute-task encode the same, and neither allocates.
 func TestComputeTaskWriters(t *testing.T) {
 	w, z := computable(t)
 	byHand, other := rpc.NewBatch(1<<10), rpc.NewBatch(1<<10)
@@ -67,15 +67,15 @@ func TestComputeTaskWriters(t *testing.T) {
 		"generated": func() { other.Reset(5); g.append(other, z, 7) },
 	} {
 		if n := testing.AllocsPerRun(10, f); n > 0 {
-			t.Errorf("%s: %v allocations, want none", name, n)
+			t.Errorf("%s: got %v allocations, want none", name, n)
 		}
 	}
 	if !bytes.Equal(byHand.Body, other.Body) {
-		t.Errorf("by hand %x, generated %x", byHand.Body, other.Body)
+		t.Errorf("by hand: got %x, generated %x", byHand.Body, other.Body)
 	}
 }
 
-// BenchmarkComputeTask writes a compute-task of a task with two dependencies.
+// BenchmarkComputeTask encodes a compute-task of a task with two dependencies.
 func BenchmarkComputeTask(b *testing.B) {
 	w, z := computable(b)
 	out := rpc.NewBatch(1 << 10)
@@ -96,7 +96,7 @@ func BenchmarkComputeTask(b *testing.B) {
 	})
 }
 
-// Reports to clients allocate nothing.
+// Reports to clients do not allocate.
 func TestToClientAllocatesNothing(t *testing.T) {
 	w, z := computable(t)
 	for _, ours := range []bool{false, true} {
@@ -104,9 +104,9 @@ func TestToClientAllocatesNothing(t *testing.T) {
 		x := z.Dep(0)
 		for _, a := range []state.Action{{Kind: state.KeyInMemory, Task: x}, {Kind: state.LostData, Task: x},
 			{Kind: state.CancelledKeys, Keys: []task.Key{x.Key()}}} {
-			w.ToClient(st, &a) // the batch has its memory then
+			w.ToClient(st, &a) // allocates the memory of the batch
 			if n := testing.AllocsPerRun(5, func() { w.ToClient(st, &a) }); n > 0 {
-				t.Errorf("ours %v, action %v: %v allocations, want none", ours, a.Kind, n)
+				t.Errorf("ours %v, action %v: got %v allocations, want none", ours, a.Kind, n)
 			}
 		}
 	}

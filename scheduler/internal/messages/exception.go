@@ -6,14 +6,14 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// madeException is the last exception that was made of a failure: many tasks share one.
+// madeException is the last exception that was created for a failure: many tasks share one.
 type madeException struct {
 	of   *state.Failure
 	ours bool
 	is   *wire.Serialized
 }
 
-// failureClasses are Dask's classes of the failures that the scheduler finds itself.
+// failureClasses are the Dask classes of failures that the scheduler detects.
 var failureClasses = map[state.FailureKind][2]string{
 	state.KilledWorker:  {"distributed.scheduler", "KilledWorker"},
 	state.NoValidWorker: {"distributed.scheduler", "NoValidWorkerError"},
@@ -24,9 +24,9 @@ var failureClasses = map[state.FailureKind][2]string{
 	state.TaskFailed:    {"builtins", "RuntimeError"},
 }
 
-// Exception is a failure as Dask's messages have it: what the worker sent or, where no
-// worker did, an exception that is made here. Ours get Dask's class by name with a text;
-// Python gets it with the arguments that its constructor takes.
+// Exception returns a failure in the form of Dask messages: the exception of the worker or, if there is none, one that
+// is created here. Millstream clients receive the class of Dask by name with a text; Python clients receive it with the
+// arguments of its constructor.
 func (s *Writer) Exception(f *state.Failure, ours bool) (exc, trace *wire.Serialized) {
 	if f == nil {
 		return nil, nil
@@ -50,15 +50,14 @@ func (s *Writer) Exception(f *state.Failure, ours bool) (exc, trace *wire.Serial
 		exc, err = wire.EncodeValue(data, wire.EncodeOptions{})
 	}
 	if err != nil {
-		s.log.Error("an exception cannot be sent", "error", err)
+		s.log.Error("exception not encoded", "error", err)
 		return nil, nil
 	}
 	s.made = madeException{f, ours, exc}
 	return exc, nil
 }
 
-// pythonException is the call that makes Dask's own exception of a failure; nil for those
-// that are made of a text.
+// pythonException returns the call that creates the Dask exception of a failure; nil for those that consist of a text.
 func (s *Writer) pythonException(f *state.Failure) *pickle.Object {
 	class := failureClasses[f.Kind]
 	if class[0] == "builtins" {
@@ -71,11 +70,11 @@ func (s *Writer) pythonException(f *state.Failure) *pickle.Object {
 	wait := s.wait.Seconds()
 	switch f.Kind {
 	case state.KilledWorker:
-		// Dask's has the WorkerState there; people read its address.
+		// Dask has the WorkerState there; only its address is of interest.
 		last := pickle.Call(pickle.Global{Module: "types", Name: "SimpleNamespace"})
 		last.Steps = append(last.Steps, pickle.Step{Kind: pickle.Build, Value: pickle.NewDict("address", f.Worker)})
 		killed := call(last, int64(max(s.failures, 0)))
-		// Dask's text has no place for the cause: Python prints notes below it.
+		// The text of Dask does not include the cause; Python prints notes below it.
 		note := pickle.NewDict("__notes__", &pickle.List{Items: []pickle.Value{"The last worker ended with: " +
 			f.Cause}})
 		killed.Steps = append(killed.Steps, pickle.Step{Kind: pickle.Build, Value: note})
@@ -95,7 +94,7 @@ func (s *Writer) pythonException(f *state.Failure) *pickle.Object {
 	return call(wait)
 }
 
-// pickleKey is a task's key as pickles have it: lists of msgpack are tuples.
+// pickleKey returns a task's key in the form of pickles: lists of msgpack are tuples.
 func pickleKey(v any) pickle.Value {
 	list, ok := v.([]any)
 	if !ok {

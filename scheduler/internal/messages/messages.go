@@ -1,4 +1,4 @@
-// Package messages writes the actions of the state machine as Dask's messages to workers and clients.
+// Package messages encodes the actions of the state machine as Dask messages to workers and clients.
 package messages
 
 import (
@@ -14,32 +14,32 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// Writer writes the actions of the state as Dask's messages. The loop owns it.
+// Writer encodes the actions of the state as Dask messages. The loop owns it.
 type Writer struct {
 	log   *slog.Logger
 	state *state.State
-	// wait is how long tasks may wait for a worker before they fail, failures how many workers may die on a task:
-	// arguments of Dask's exceptions.
+	// wait is how long tasks may wait for a worker before they fail, failures the number of lost workers before a task
+	// fails: arguments of Dask's exceptions.
 	wait     time.Duration
 	failures int
 
 	made    madeException
 	now     time.Time // of the turn
-	stamped time.Time // the turn that stamp is of
+	stamped time.Time // the turn of stamp
 	stamp   []byte    // the time of the turn as text
-	text    []byte    // of a stimulus, used again
+	text    []byte    // of a stimulus; reused
 
-	// Memory that is used from one message to the next.
+	// Memory that is reused by the next message.
 	whoHas, sizes []byte
 	holder        [1]string
 }
 
-// New returns a writer for a state.
+// New returns a Writer for a state.
 func New(log *slog.Logger, st *state.State, wait time.Duration, failures int) *Writer {
 	return &Writer{log: log, state: st, wait: wait, failures: failures}
 }
 
-// stimulus returns the stimulus_id of what is sent in this turn, until the next call.
+// stimulus returns the stimulus_id of messages of this turn. It is valid until the next call.
 func (s *Writer) stimulus(name string) string {
 	if !s.now.Equal(s.stamped) {
 		s.stamped = s.now
@@ -49,8 +49,7 @@ func (s *Writer) stimulus(name string) string {
 	return msgpack.Borrow(s.text)
 }
 
-// fixed returns a piece of a message that is always the same, as msgpack: the head of a map, unless it has no fields,
-// and texts.
+// fixed returns a constant piece of a message as msgpack: the head of a map, unless it has no fields, and strings.
 func fixed(fields int, strs ...string) string {
 	var b []byte
 	if fields > 0 {
@@ -76,9 +75,9 @@ var (
 	fieldSpan    = fixed(0, "span_id")
 )
 
-// computeTask appends Dask's compute-task message, the hottest of all. It is written by hand: message.ComputeTask has
-// its maps as encoded values, which would have to be written elsewhere first and copied, a tenth more time for a
-// message (BenchmarkComputeTask).
+// computeTask appends Dask's compute-task message, the most frequent one. It is encoded by hand: message.ComputeTask
+// has its maps as encoded values, which would have to be encoded elsewhere first and copied, which takes a tenth more
+// time per message (BenchmarkComputeTask).
 func (s *Writer) computeTask(out *rpc.Batch, t *state.Task, runID int64) []byte {
 	b := append(out.Body, computeHead...)
 	b = append(b, t.Key()...)
@@ -130,7 +129,7 @@ func (s *Writer) computeTask(out *rpc.Batch, t *state.Task, runID int64) []byte 
 	return msgpack.AppendNil(b)
 }
 
-// appendNumber writes whole numbers as integers, as Python has them.
+// appendNumber appends whole numbers as integers, as in Python.
 func appendNumber(b []byte, v float64) []byte {
 	if i := int64(v); float64(i) == v {
 		return msgpack.AppendInt(b, i)
@@ -138,7 +137,7 @@ func appendNumber(b []byte, v float64) []byte {
 	return msgpack.AppendFloat(b, v)
 }
 
-// appendHolders appends a key and the list of those who hold it.
+// appendHolders appends a key and the list of its holders.
 func appendHolders(b []byte, t *state.Task) []byte {
 	b = append(b, t.Key()...)
 	n := t.NumHolders()
@@ -149,7 +148,7 @@ func appendHolders(b []byte, t *state.Task) []byte {
 	return b
 }
 
-// ToWorker writes one action to a worker.
+// ToWorker sends one action to a worker.
 func (s *Writer) ToWorker(st *peers.Stream, a *state.Action, now time.Time) {
 	s.now = now
 	out := st.Begin()
@@ -172,7 +171,7 @@ func (s *Writer) ToWorker(st *peers.Stream, a *state.Action, now time.Time) {
 		f := message.RefreshWhoHas{WhoHas: s.whoHas, StimulusID: s.stimulus("refresh-who-has")}
 		f.Append(b)
 	case state.StealRequest:
-		// The number of the request comes back in the answer's stimulus_id.
+		// The response has the number of the request in its stimulus_id.
 		f := message.StealRequest{Key: a.Key, StimulusID: StealPrefix + strconv.FormatUint(a.Number, 10)}
 		f.Append(b)
 	case state.ForgetPeer:
@@ -207,14 +206,14 @@ func appendSizes(b []byte, tasks []*state.Task) []byte {
 	return b
 }
 
-// ToClient writes one action to a client.
+// ToClient sends one action to a client.
 func (s *Writer) ToClient(st *peers.Stream, a *state.Action) {
 	b := &st.Begin().Buffer
 	switch a.Kind {
 	case state.KeyInMemory:
 		f := message.KeyInMemory{Key: a.Task.Key()}
 		if st.Ours {
-			// One of ours asks a holder at once, and has no use for a Python class.
+			// A Millstream client fetches from a holder directly and does not use Python classes.
 			f.Workers = s.holder[:0]
 			if a.Task.NumHolders() > 0 {
 				f.Workers = append(f.Workers, a.Task.Holder(0).Address())

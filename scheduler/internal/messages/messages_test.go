@@ -61,7 +61,7 @@ func stream(t *testing.T, ours bool) (st *peers.Stream, next func() msgpack.Map)
 	}
 }
 
-// rig is a state with a worker, a client and two tasks, of which y needs x.
+// rig is a state with a worker, a client and two tasks, of which y depends on x.
 func rig(t *testing.T) (h *hosttest.Host, w *Writer, worker state.WorkerID) {
 	h = hosttest.New(t)
 	w = New(h.Log, h.State, 0, 3)
@@ -72,7 +72,7 @@ func rig(t *testing.T) (h *hosttest.Host, w *Writer, worker state.WorkerID) {
 	return h, w, worker
 }
 
-// Actions become Dask's messages to workers.
+// Actions are sent as Dask's messages to workers.
 func TestToWorker(t *testing.T) {
 	h, w, _ := rig(t)
 	st, next := stream(t, false)
@@ -115,7 +115,7 @@ func TestToWorker(t *testing.T) {
 	}
 }
 
-// A spec of Python travels as a pickle with its buffers in frames, one of Go as bytes.
+// A Python spec is sent as a pickle with its buffers in frames, a Go spec as bytes.
 func TestRunSpec(t *testing.T) {
 	h := hosttest.New(t)
 	w := New(h.Log, h.State, 0, 3)
@@ -141,11 +141,11 @@ func TestRunSpec(t *testing.T) {
 		case *wire.Pickled:
 			if key != "p" || string(v.Data) != "\x80\x05N." || len(v.Buffers) != 1 ||
 				string(v.Buffers[0].Bytes()) != "buffer" {
-				t.Errorf("%s: got %+v", key, v)
+				t.Errorf("%s: got %+v, want a pickle with its buffer", key, v)
 			}
 		case []byte:
 			if key != "g" || string(v) != "MS\x01call" {
-				t.Errorf("%s: got %q", key, v)
+				t.Errorf("%s: got %q, want the call", key, v)
 			}
 		default:
 			t.Errorf("%s: got %T", key, v)
@@ -153,7 +153,7 @@ func TestRunSpec(t *testing.T) {
 	}
 }
 
-// Actions become Dask's messages to clients; those of ours get holders and texts.
+// Actions are sent as Dask's messages to clients; Millstream clients receive holders and texts.
 func TestToClient(t *testing.T) {
 	h, w, worker := rig(t)
 	h.Do(func() { h.Finish(worker, "x") })
@@ -170,50 +170,50 @@ func TestToClient(t *testing.T) {
 		m := send(state.Action{Kind: state.KeyInMemory, Task: x})
 		if holders, _ := m.Get("workers"); m.GetString("op") != "key-in-memory" ||
 			ours != (fmt.Sprint(holders) == "[tcp://w]") {
-			t.Errorf("ours %v: got %v", ours, m)
+			t.Errorf("ours %v: got %v, want holders only for ours", ours, m)
 		}
 		m = send(state.Action{Kind: state.KeyErred, Key: x.Key(), Failure: failure})
 		if exc, _ := m.Get("exception"); m.GetString("op") != "task-erred" || exc == nil ||
 			ours != (m.GetString("traceback_text") == "where") {
-			t.Errorf("ours %v: got %v", ours, m)
+			t.Errorf("ours %v: got %v, want a text only for ours", ours, m)
 		}
 		if m = send(state.Action{Kind: state.LostData, Task: x}); m.GetString("op") != "lost-data" ||
 			m.GetString("key") != "x" {
-			t.Errorf("got %v", m)
+			t.Errorf("message: got %v, want the key x", m)
 		}
 		if m = send(state.Action{Kind: state.TaskRetried, Task: x}); m.GetString("op") != "task-retried" {
-			t.Errorf("got %v", m)
+			t.Errorf("message: got %v, want task-retried", m)
 		}
 		m = send(state.Action{Kind: state.CancelledKeys, Keys: []task.Key{x.Key()}, Text: "why"})
 		if v, _ := m.Get("msg"); m.GetString("reason") != "why" || v != nil {
-			t.Errorf("got %v", m)
+			t.Errorf("message: got %v, want reason why and no msg", m)
 		}
 		if m = send(state.Action{Kind: state.ClientRestart}); m.GetString("op") != "restart" {
-			t.Errorf("got %v", m)
+			t.Errorf("message: got %v, want restart", m)
 		}
 	}
 }
 
-// An exception of a worker is passed on as it came; one that is made here is made once for a failure.
+// An exception of a worker is forwarded unchanged; one that is created here is created once per failure.
 func TestException(t *testing.T) {
 	h, w, _ := rig(t)
 	h.Do(func() {
 		if exc, trace := w.Exception(nil, false); exc != nil || trace != nil {
-			t.Error("no failure has an exception")
+			t.Error("exception without a failure: got one")
 		}
 		theirs := &wire.Serialized{Header: []byte("h")}
 		if exc, trace := w.Exception(&state.Failure{Exception: theirs, Traceback: theirs}, true); exc != theirs ||
 			trace != theirs {
-			t.Error("the exception of a worker was not passed on")
+			t.Error("exception of a worker: got another one")
 		}
 		f := &state.Failure{Kind: state.NoWorkers, Key: task.NewKey("x"), ExceptionText: "nobody"}
 		first, _ := w.Exception(f, false)
 		if again, _ := w.Exception(f, false); again != first {
-			t.Error("an exception was made twice")
+			t.Error("exception of the same failure: got a new one")
 		}
 		ours, _ := w.Exception(f, true)
 		if ours == first {
-			t.Error("ours get what Python gets")
+			t.Error("exception for Millstream clients: got that for Python")
 		}
 		v, err := ours.Decode(wire.DecodeOptions{})
 		if err != nil {
@@ -222,7 +222,7 @@ func TestException(t *testing.T) {
 		tree, err := pickle.Load(v.([]byte), nil, pickle.Limits{})
 		if err != nil || !strings.Contains(pickle.Repr(tree), "NoWorkerError") ||
 			!strings.Contains(pickle.Repr(tree), "nobody") {
-			t.Errorf("got %s, %v", pickle.Repr(tree), err)
+			t.Errorf("exception: got %s, error %v", pickle.Repr(tree), err)
 		}
 	})
 }

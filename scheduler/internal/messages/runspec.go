@@ -9,8 +9,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// runSpec appends a task's spec to a message for a worker: bytes for a call of Go's, a
-// pickle with its buffers in frames for one of Python's.
+// runSpec appends a task's spec to a message for a worker: bytes for a call of a Go function, a pickle with its buffers
+// in frames for Python.
 func runSpec(b *rpc.Batch, body []byte, t *state.Task) []byte {
 	spec := t.Spec()
 	if task.IsSpec(spec) {
@@ -18,7 +18,7 @@ func runSpec(b *rpc.Batch, body []byte, t *state.Task) []byte {
 	}
 	p, err := specs.Read(spec)
 	if err != nil {
-		return msgpack.AppendNil(body) // graphs with such specs are refused
+		return msgpack.AppendNil(body) // graphs with such specs are rejected
 	}
 	shared := t.Shared()
 	size := len(shared) + len(p.Pickle)

@@ -7,7 +7,7 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 )
 
-// Clients are the clients that are known. The loop owns it.
+// Clients are the known clients. The loop owns it.
 type Clients struct {
 	state  *state.State
 	ByName map[string]*Client
@@ -17,7 +17,7 @@ func NewClients(st *state.State) *Clients {
 	return &Clients{state: st, ByName: map[string]*Client{}}
 }
 
-// ByID returns the client with an id of the state; nil for none.
+// ByID returns the client with an ID of the state; nil for none.
 func (s *Clients) ByID(id state.ClientID) *Client {
 	if sc := s.state.Client(id); sc != nil {
 		c, _ := sc.Data.(*Client)
@@ -26,26 +26,24 @@ func (s *Clients) ByID(id state.ClientID) *Client {
 	return nil
 }
 
-// Client is one who wants keys: a client, or a part of the scheduler, such as a variable,
-// which has no stream. The loop owns it.
+// Client holds keys: a client, or a part of the scheduler, such as a variable, which has no stream. The loop owns it.
 type Client struct {
 	ID       state.ClientID
 	Name     string
 	Versions any
-	Program  *Program // nil for clients that do not say; see programOf
-	Short    string   // what it was last told to wait for, see reportShortages
-	Stream   *Stream  // nil while it is away, and for parts of the scheduler
+	Program  *Program // nil if unknown; see ProgramOf
+	Short    string   // last reported shortage, see package shortage
+	Stream   *Stream  // nil while disconnected, and for parts of the scheduler
 	Part     bool     // a part of the scheduler
 	LastSeen time.Time
-	AwayFrom time.Time // when it lost its connection; zero while it is there
+	AwayFrom time.Time // when its connection was lost; zero while connected
 }
 
-// IsPart tells names that parts of the scheduler have as clients.
+// IsPart reports whether a name is that of a part of the scheduler.
 func IsPart(name string) bool {
 	return name == FireAndForget || strings.HasPrefix(name, "variable-") || strings.HasPrefix(name, "queue-") ||
 		strings.HasPrefix(name, "published-")
 }
 
-// FireAndForget is the client in whose name others make tasks run once that they do not
-// want to wait for.
+// FireAndForget is the client that holds tasks whose results no client waits for.
 const FireAndForget = "fire-and-forget"

@@ -20,7 +20,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Registrations are checked, and what is kept of them is no secret.
+// Registrations are checked, and secrets are not kept in Extra.
 func TestNewWorker(t *testing.T) {
 	good := func() *Registration {
 		return &Registration{
@@ -36,11 +36,11 @@ func TestNewWorker(t *testing.T) {
 	}
 	if w.Host != "10.0.0.1" || w.Token != "secret" || w.Incarnation != "i" || fmt.Sprint(w.Extra) == "" ||
 		strings.Contains(fmt.Sprint(w.Extra), "secret") {
-		t.Errorf("got %+v", w)
+		t.Errorf("worker: got %+v", w)
 	}
 	if ev.Threads != 2 || ev.MemoryLimit != 1e9 || ev.Can != state.Go|state.Python || ev.Registry != "r" ||
 		len(ev.Resources) != 1 || ev.Status != state.StatusRunning || ev.Name != "w" {
-		t.Errorf("got %+v", ev)
+		t.Errorf("event: got %+v", ev)
 	}
 	for what, change := range map[string]func(*Registration){
 		"address":      func(r *Registration) { r.Address = "nowhere" },
@@ -60,15 +60,15 @@ func TestNewWorker(t *testing.T) {
 	python.Extra, python.Name, python.Now = nil, nil, float64(time.Now().Unix())-5
 	w, ev, err = NewWorker(python)
 	if err != nil || ev.Can != state.Python || w.Name != w.Address || w.Token != "" || w.Delay < 4 || w.Delay > 60 {
-		t.Errorf("one of Dask: got %+v, %+v, %v", w, ev, err)
+		t.Errorf("Dask worker: got %+v, %+v, error %v", w, ev, err)
 	}
 	python.Name = int64(7)
 	if w, ev, err = NewWorker(python); err != nil || ev.Name != "7" || w.Alias != "\x07" {
-		t.Errorf("a number as a name: got %+v, %v", w, err)
+		t.Errorf("number as a name: got %+v, error %v", w, err)
 	}
 }
 
-// Workers are found by address, name and alias, and forgotten with all of them.
+// Workers are found by address, name and alias, until they are removed.
 func TestWorkers(t *testing.T) {
 	h := hosttest.New(t)
 	s := NewWorkers(h.State)
@@ -88,25 +88,25 @@ func TestWorkers(t *testing.T) {
 			}
 		}
 		if s.Named(a.Alias) != a || s.Named("x") != nil || s.ByID(b.ID) != b || s.ByID(99) != nil || s.ByID(-1) != nil {
-			t.Error("lookups by alias and id")
+			t.Error("Named or ByID: got the wrong worker")
 		}
 		names := func(list []any) (out []string) {
 			s.Each(list, func(w *Worker, sw *state.Worker) { out = append(out, sw.Address()) })
 			return out
 		}
 		if got := names(nil); len(got) != 2 {
-			t.Errorf("all: got %v", got)
+			t.Errorf("all workers: got %v, want 2", got)
 		}
 		if got := names([]any{int64(3), "nobody"}); len(got) != 1 || got[0] != b.Address {
-			t.Errorf("by name: got %v", got)
+			t.Errorf("workers by name: got %v, want b", got)
 		}
 		h.Apply(&state.RemoveWorker{Worker: a.ID})
 		if s.ByID(a.ID) != a {
-			t.Error("a worker that the state has removed cannot be told so")
+			t.Error("ByID of a removed worker: got another one")
 		}
 		s.Remove(a)
 		if s.Find("alice") != nil || s.Named(a.Alias) != nil || len(s.ByAddress) != 1 {
-			t.Error("a worker that has left is found")
+			t.Error("removed worker: found")
 		}
 	})
 }
@@ -118,7 +118,7 @@ func TestClients(t *testing.T) {
 		c := &Client{Name: "c"}
 		c.ID = h.AddClient("c", c)
 		if s.ByID(c.ID) != c || s.ByID(c.ID+1) != nil {
-			t.Error("ByID")
+			t.Error("ByID of a reused ID: got another worker")
 		}
 	})
 	for name, want := range map[string]bool{"c": false, "fire-and-forget": true, "variable-x": true, "queue-x": true,
@@ -129,7 +129,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// Programs of peers are compared by the functions in them; what a peer says of its own is bounded.
+// Programs of peers are compared by their functions; the data that a peer reports is bounded.
 func TestPrograms(t *testing.T) {
 	program := func(registry string, functions ...any) *Program {
 		var names, sums []any
@@ -139,7 +139,7 @@ func TestPrograms(t *testing.T) {
 		return ProgramOf(msgpack.MapOf("registry", registry, "build", "", "functions", names, "signatures", sums))
 	}
 	if ProgramOf(nil) != nil || program("") != nil || program(strings.Repeat("x", 200)) != nil {
-		t.Error("a program without a registry")
+		t.Error("program without a registry: got one")
 	}
 	client := program("r", "f", "1", "g", "2")
 	for want, worker := range map[string]*Program{
@@ -162,15 +162,15 @@ func TestPrograms(t *testing.T) {
 		many = append(many, fmt.Sprint("f", i), "x")
 	}
 	if n := len(program("r", many...).Signatures); n != MaxFunctions {
-		t.Errorf("%d functions are kept, want %d", n, MaxFunctions)
+		t.Errorf("functions: got %d, want %d", n, MaxFunctions)
 	}
 	if got := program("q").Difference(program("r", "a", "", "b", "", "c", "", "d", "", "e",
 		"")); !strings.Contains(got, "a, b, c and 2 more") {
-		t.Errorf("many: got %q", got)
+		t.Errorf("difference of many functions: got %q", got)
 	}
 }
 
-// Workers of another build are named to a client whose tasks they do not run.
+// Workers of another build are reported to a client whose tasks they do not run.
 func TestStale(t *testing.T) {
 	h := hosttest.New(t)
 	s := NewWorkers(h.State)
@@ -193,32 +193,32 @@ func TestStale(t *testing.T) {
 	})
 }
 
-// Figures that cannot be are cut, and the worker is named once.
+// Implausible figures are clamped, and the worker is logged once.
 func TestBelieved(t *testing.T) {
 	h := hosttest.New(t)
 	w := &Worker{Address: "tcp://liar"}
 	for in, want := range map[int64]int64{-1: -1, 0: 0, 7: 7, MaxResult: MaxResult, MaxResult + 1: MaxResult,
 		math.MinInt64: -1} {
-		if got := w.BelievedSize(h.Log, in); got != want {
+		if got := w.ClampSize(h.Log, in); got != want {
 			t.Errorf("size %d: got %d, want %d", in, got, want)
 		}
 	}
-	if got := w.BelievedTime(h.Log, 1.5); got != 1500*time.Millisecond {
-		t.Errorf("time: got %v", got)
+	if got := w.ClampTime(h.Log, 1.5); got != 1500*time.Millisecond {
+		t.Errorf("ClampTime(1.5): got %v, want 1.5s", got)
 	}
-	if got := w.BelievedTime(h.Log, 1e300); got <= 0 || got > 101*24*time.Hour {
-		t.Errorf("a time that cannot be: got %v", got)
+	if got := w.ClampTime(h.Log, 1e300); got <= 0 || got > 101*24*time.Hour {
+		t.Errorf("implausible time: got %v, want it clamped", got)
 	}
 	for in, want := range map[float64]float64{1e6: 1e6, -1: 0, math.Inf(1): 0, 1e300: 0} {
-		if got := w.BelievedRate(h.Log, in); got != want {
+		if got := w.ClampRate(h.Log, in); got != want {
 			t.Errorf("rate %v: got %v, want %v", in, got, want)
 		}
 	}
-	if got := w.BelievedRate(h.Log, math.NaN()); got != 0 {
+	if got := w.ClampRate(h.Log, math.NaN()); got != 0 {
 		t.Errorf("rate NaN: got %v, want 0", got)
 	}
 	if !h.Logged("tcp://liar") {
-		t.Error("the log does not name the worker")
+		t.Error("log: got no line with the worker")
 	}
 }
 
@@ -227,7 +227,7 @@ func TestIntervals(t *testing.T) {
 	for n := range 2000 {
 		d := IntervalFor(n)
 		if d < last || d < 0.5 || d > 11 {
-			t.Fatalf("%d peers: got %v after %v", n, d, last)
+			t.Fatalf("interval of %d peers: got %v after %v", n, d, last)
 		}
 		last = d
 	}
@@ -278,7 +278,7 @@ func read(t *testing.T, c comm.Comm) (ops []string) {
 	return ops
 }
 
-// What is said in a turn leaves at its end, in order, also messages with frames; a stream that ends is closed after it.
+// Messages of a turn are sent at its end, in order, also those with frames; a stream that ends is closed afterwards.
 func TestStreams(t *testing.T) {
 	near, far := pipe(t)
 	s := NewStreams(nil, slog.New(slog.DiscardHandler), noJournal{}, 1<<20, 1<<20)
@@ -296,28 +296,28 @@ func TestStreams(t *testing.T) {
 	s.Flush()
 	s.Flush()
 	if !st.Connected() || (*Stream)(nil).Connected() {
-		t.Error("Connected")
+		t.Error("Connected: got the wrong value")
 	}
 	st.End()
 	st.End()
 	if st.Connected() {
-		t.Error("a stream that has ended is connected")
+		t.Error("Connected after End: got true, want false")
 	}
 	var got []string
 	for len(got) < 4 {
 		got = append(got, read(t, far)...)
 	}
 	if text := strings.Join(got, " "); text != "keep-alive two three close" {
-		t.Errorf("got %s", text)
+		t.Errorf("messages: got %s", text)
 	}
 	select {
 	case <-far.Done():
 	case <-time.After(hosttest.Patience):
-		t.Error("the comm is not closed")
+		t.Error("comm: not closed")
 	}
 }
 
-// ending is a loop whose end the test decides.
+// ending is a loop that the test ends.
 type ending struct {
 	loop.Loop
 	done chan struct{}
@@ -325,7 +325,7 @@ type ending struct {
 
 func (l ending) Done() <-chan struct{} { return l.done }
 
-// A stream has so many messages in the loop and no more.
+// The number of messages of a stream in the loop is bounded.
 func TestCredits(t *testing.T) {
 	h := hosttest.New(t)
 	near, far := pipe(t)
@@ -333,7 +333,7 @@ func TestCredits(t *testing.T) {
 	st := NewStreams(l, h.Log, noJournal{}, 1<<20, 1<<20).Open(near)
 	go func() {
 		for range 2 * streamCredits {
-			if Say(t.Context(), far, "x") != nil {
+			if Send(t.Context(), far, "x") != nil {
 				return
 			}
 		}
@@ -346,11 +346,11 @@ func TestCredits(t *testing.T) {
 	for range streamCredits {
 		<-delivered
 	}
-	close(l.done) // nothing is given back any more
+	close(l.done) // no more credits are returned
 	if err := <-ended; err != hosttest.ErrClosed {
-		t.Errorf("the end of the loop ends the stream with %v, want %v", err, hosttest.ErrClosed)
+		t.Errorf("end of the stream after that of the loop: got %v, want %v", err, hosttest.ErrClosed)
 	}
 	if n := len(delivered); n > 0 {
-		t.Errorf("%d messages more than the credits were delivered", n)
+		t.Errorf("messages beyond the credits: got %d, want 0", n)
 	}
 }

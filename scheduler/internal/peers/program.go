@@ -11,18 +11,17 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// Program is what a Millstream peer says about the program that it runs. Everything in it is the peer's word, for
-// messages alone.
+// Program describes the program of a Millstream peer. The peer has reported all of it; it is used in messages only.
 type Program struct {
 	Registry   string            // task.Hash
 	build      string            // task.BuildText
-	Signatures map[string]string // of functions, by their names; short hashes
+	Signatures map[string]string // short hashes of signatures by name of the function
 }
 
-// MaxFunctions bounds how many functions of a peer are remembered.
+// MaxFunctions bounds the number of functions that are kept of a peer.
 const MaxFunctions = 1 << 14
 
-// ProgramOf reads what a peer says about its program; nil when it says nothing.
+// ProgramOf reads the program that a peer reports; nil if it reports none.
 func ProgramOf(m msgpack.Map) *Program {
 	var in struct {
 		Registry, Build       string
@@ -31,7 +30,7 @@ func ProgramOf(m msgpack.Map) *Program {
 	if err := rpc.Assign(m, &in); err != nil || in.Registry == "" || len(in.Registry) > 128 {
 		return nil
 	}
-	p := &Program{Registry: strings.Clone(in.Registry), build: clipped(in.Build, 200), Signatures: map[string]string{}}
+	p := &Program{Registry: strings.Clone(in.Registry), build: clip(in.Build, 200), Signatures: map[string]string{}}
 	for i, name := range in.Functions[:min(len(in.Functions), MaxFunctions)] {
 		if len(name) > task.MaxName {
 			continue
@@ -40,12 +39,12 @@ func ProgramOf(m msgpack.Map) *Program {
 		if i < len(in.Signatures) {
 			sum = in.Signatures[i]
 		}
-		p.Signatures[strings.Clone(name)] = clipped(sum, 16)
+		p.Signatures[strings.Clone(name)] = clip(sum, 16)
 	}
 	return p
 }
 
-// Program returns the worker's program; nil for a worker that is not Millstream's.
+// Program returns the worker's program; nil for workers of Dask.
 func (w *Worker) Program() *Program {
 	ours, _ := w.Extra.Get("millstream")
 	m, _ := ours.(msgpack.Map)
@@ -66,7 +65,7 @@ func (p *Program) BuildText() string {
 	return "build " + val.OrText(id, "unknown")
 }
 
-// Difference says what the functions of a worker's program lack for those of a client's.
+// Difference describes which functions of a client's program the worker's program lacks.
 func (p *Program) Difference(client *Program) string {
 	var missing, other, extra []string
 	for name, sum := range client.Signatures {
@@ -93,7 +92,7 @@ func (p *Program) Difference(client *Program) string {
 	return "other functions"
 }
 
-// namesOf lists some names, in their order.
+// namesOf lists some names, in order.
 func namesOf(what string, names []string) string {
 	slices.Sort(names)
 	const most = 3
@@ -101,7 +100,7 @@ func namesOf(what string, names []string) string {
 		what += "s"
 	}
 	for i := range names {
-		names[i] = clipped(names[i], 100)
+		names[i] = clip(names[i], 100)
 	}
 	text := what + " " + strings.Join(names[:min(len(names), most)], ", ")
 	if n := len(names) - most; n > 0 {
@@ -110,8 +109,8 @@ func namesOf(what string, names []string) string {
 	return text
 }
 
-// Stale says which workers have a client's functions in another build, so that they do not run its tasks; "" when
-// none has. It runs in the loop.
+// Stale describes the workers that have a client's functions in another build, and so do not run its tasks; "" if there
+// are none. It runs in the loop.
 func (s *Workers) Stale(p *Program) string {
 	if p == nil || p.Registry == p.Functions() {
 		return ""
@@ -135,5 +134,5 @@ func (s *Workers) Stale(p *Program) string {
 		namesOf("stale worker", stale), build, p.BuildText())
 }
 
-// clipped is a copy of a text with an end.
-func clipped(text string, most int) string { return strings.Clone(text[:min(len(text), most)]) }
+// clip returns a copy of a text of at most most bytes.
+func clip(text string, most int) string { return strings.Clone(text[:min(len(text), most)]) }

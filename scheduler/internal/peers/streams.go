@@ -15,57 +15,57 @@ import (
 // Message is a message of a stream: one of the structs of package message.
 type Message interface{ Append(*message.Buffer) }
 
-// Send writes a message to the peer. Only the loop calls it, and only while the stream is not gone.
+// Send sends a message to the peer. Only the loop calls it, and only while the stream is not gone.
 func (st *Stream) Send(m Message) { m.Append(&st.Begin().Buffer) }
 
-// streamCredits is how many messages of one stream may wait for the loop. A peer that
-// sends more waits; others are served meanwhile.
+// streamCredits is the number of messages of one stream that may wait for the loop. A peer that sends more waits;
+// others are served meanwhile.
 const streamCredits = 8
 
-// Stream is the comm of a client or a worker after it has registered.
+// Stream is the comm of a registered client or worker.
 type Stream struct {
 	set  *Streams
 	Comm comm.Comm
 	In   *rpc.Reader
 	Out  *rpc.Writer
-	// Client or worker is whose it is.
+	// Client or Worker is the peer.
 	Client *Client
 	Worker *Worker
-	// Ours tells that the peer is Millstream's.
+	// Ours reports whether the peer is a Millstream peer.
 	Ours bool
 
-	// The loop's:
-	Gone    bool // nothing that still arrives is heard
-	dirty   bool // in streams.dirty
-	Leaving bool // the peer has said that it leaves
+	// Owner: the loop.
+	Gone    bool // later messages are ignored
+	dirty   bool // in Streams.dirty
+	Leaving bool // the peer has announced that it disconnects
 }
 
-// Journal is what streams need of the journal: what is said to clients leaves when the journal is on disk up to the
-// position of the turn.
+// Journal is the part of the journal that streams use: messages to clients are sent when the journal is on disk up to
+// the position of the turn.
 type Journal interface {
 	Enabled() bool
 	Position() uint64
 	Commit(ctx context.Context, position uint64) error
 }
 
-// Streams are all streams of a scheduler. The loop owns it; open may be called by any goroutine.
+// Streams are all streams of a scheduler. The loop owns it; any goroutine may call Open.
 type Streams struct {
 	loop    loop.Loop
 	log     *slog.Logger
 	journal Journal
-	limit   int64       // of bytes that wait for one peer
-	Backlog rpc.Backlog // what waits for all peers
-	dirty   []*Stream   // those that something was said to in this turn
+	limit   int64       // bytes that may wait for one peer
+	Backlog rpc.Backlog // bytes that wait for all peers
+	dirty   []*Stream   // streams with messages of this turn
 }
 
-// NewStreams returns streams that drop a peer when more than limit bytes wait for it, or more than total for all.
+// NewStreams returns Streams that disconnect a peer when more than limit bytes wait for it, or more than total for all.
 func NewStreams(l loop.Loop, log *slog.Logger, journal Journal, limit, total int64) *Streams {
 	s := &Streams{loop: l, log: log, journal: journal, limit: limit}
 	s.Backlog.Limit = total
 	return s
 }
 
-// Open makes a comm a stream. Its sender is started by the caller.
+// Open makes a comm a stream. The caller starts its sender.
 func (s *Streams) Open(c comm.Comm) *Stream {
 	st := &Stream{set: s, Comm: c, Ours: c.Info().Millstream != nil,
 		In: rpc.NewReader(c, rpc.ReaderConfig{Credits: streamCredits, Owner: s.loop})}
@@ -80,22 +80,21 @@ func (s *Streams) Open(c comm.Comm) *Stream {
 	return st
 }
 
-// pythonInterval is how often Python's processes are sent something at most. Reading a message
-// costs them a turn of their event loop however little is in it, so Dask's scheduler waits too
-// (5 ms for workers, 2 ms for clients). Go's get everything at once.
+// pythonInterval is the minimum interval between two sends to a Python process. Reading a message costs it a turn of
+// its event loop whatever its size, so Dask's scheduler waits too (5 ms for workers, 2 ms for clients). Go processes
+// receive messages immediately.
 const pythonInterval = 2 * time.Millisecond
 
 // Connected reports whether messages can be sent. Only the loop calls it; a nil stream is not connected.
 func (st *Stream) Connected() bool { return st != nil && !st.Gone }
 
-// Begin starts a message to the peer. Only the loop calls it, and only while the stream is
-// not gone.
+// Begin starts a message to the peer. Only the loop calls it, and only while the stream is not gone.
 func (st *Stream) Begin() *rpc.Batch {
 	st.mark()
 	return st.Out.Begin()
 }
 
-// mark notes that something was said in this turn.
+// mark records that the stream has messages of this turn.
 func (st *Stream) mark() {
 	if !st.dirty {
 		st.dirty = true
@@ -103,8 +102,8 @@ func (st *Stream) mark() {
 	}
 }
 
-// End lets the stream go: what was said leaves, nothing more is heard, and then the comm is
-// closed. Only the loop calls it.
+// End closes the stream: pending messages are sent, later ones are ignored, and then the comm is closed. Only the loop
+// calls it.
 func (st *Stream) End() {
 	if st.Gone {
 		return
@@ -117,16 +116,15 @@ func (st *Stream) End() {
 	go st.closeWhenSent()
 }
 
-// closeWhenSent closes the comm when what was said has left. A peer that does not read is
-// not waited for.
+// closeWhenSent closes the comm when the pending messages have been sent. It does not wait for a peer that does not
+// read.
 func (st *Stream) closeWhenSent() {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 2*time.Second, rpc.ErrSlowPeer)
 	defer cancel()
 	_ = st.Out.Shutdown(ctx)
 }
 
-// Flush lets go of what was said in this turn. What was said to clients leaves when the
-// journal has what they were told of.
+// Flush sends the messages of this turn. Those to clients are sent when the journal has the changes that they report.
 func (s *Streams) Flush() {
 	for i, st := range s.dirty {
 		st.dirty = false
@@ -142,12 +140,12 @@ func (s *Streams) Flush() {
 	s.dirty = s.dirty[:0]
 }
 
-// SendValue sends a message that is rare enough to be made of values.
+// SendValue encodes and sends a value. It is for rare messages.
 func (st *Stream) SendValue(v any) {
 	s := st.set
 	m, err := wire.Encode(v, st.Comm.Info().EncodeOptions())
 	if err != nil {
-		s.log.Warn("a message cannot be sent", "peer", st.Comm.PeerAddr(), "error", err)
+		s.log.Warn("message not encoded", "peer", st.Comm.PeerAddr(), "error", err)
 		return
 	}
 	st.mark()

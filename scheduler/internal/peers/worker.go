@@ -1,4 +1,5 @@
-// Package peers has what a scheduler knows of its workers and clients beside the state machine, and their streams.
+// Package peers has the data of workers and clients that the scheduler keeps in addition to the state machine, and
+// their streams.
 package peers
 
 import (
@@ -16,11 +17,11 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Worker is what the server knows of a worker beside the state. The loop owns it.
+// Worker is the data of a worker in addition to the state. The loop owns it.
 type Worker struct {
 	ID       state.WorkerID
 	Address  string
-	Name     any    // a text or a number, as the worker sent it
+	Name     any    // a string or a number, as the worker sent it
 	Alias    string // the name as msgpack
 	Host     string
 	ServerID string
@@ -32,19 +33,19 @@ type Worker struct {
 	Extra    msgpack.Map
 	Metrics  any
 	LastSeen time.Time
-	Delay    float64 // seconds that its clock is behind ours
-	doubted  bool    // the log has said that its figures cannot be
+	Delay    float64 // seconds that its clock is behind this one
+	warned   bool    // implausible figures have been logged
 	Stream   *Stream
 
-	Incarnation string // secret of the process, "" for Python workers: with it the worker may return with its results
-	MayReturn   bool   // its connection was lost and its process may live on
+	Incarnation string // secret for reconnecting with results; "" for Python workers
+	MayReturn   bool   // its connection was lost and its process may still run
 
-	Token  string        // by which its nanny reports how its process ended, "" without a nanny
+	Token  string        // for its nanny to report how its process ended; "" without a nanny
 	Cause  string        // why its process ended, "" if unknown
-	Caused chan struct{} // closed when cause is set
+	Caused chan struct{} // closed when Cause is set
 }
 
-// Registration is what register-worker carries.
+// Registration are the arguments of register-worker.
 type Registration struct {
 	Address     string      `rpc:"address"`
 	Status      string      `rpc:"status,optional"`
@@ -66,12 +67,12 @@ type Registration struct {
 	Stimulus    string      `rpc:"stimulus_id,optional"`
 }
 
-// NameTaken is a worker's name that another worker has.
+// NameTaken is returned for a worker's name that another worker has.
 type NameTaken struct{ Name any }
 
 func (e *NameTaken) Error() string { return fmt.Sprintf("name taken, %v", e.Name) }
 
-// NewWorker checks a registration. It runs outside of the loop and copies what is kept.
+// NewWorker checks a registration. It runs outside of the loop and copies the arguments that are kept.
 func NewWorker(in *Registration) (*Worker, *state.AddWorker, error) {
 	bad := func(format string, args ...any) (*Worker, *state.AddWorker, error) {
 		return nil, nil, &rpc.Exception{Type: "ValueError", Message: "register-worker: " + fmt.Sprintf(format, args...)}
@@ -82,11 +83,11 @@ func NewWorker(in *Registration) (*Worker, *state.AddWorker, error) {
 		return bad("address %q: %v", in.Address, err)
 	}
 	if in.Threads < 1 {
-		return bad("nthreads is %d, a worker needs at least 1", in.Threads)
+		return bad("nthreads is %d, want at least 1", in.Threads)
 	}
 	status, ok := state.ParseStatus(val.OrText(in.Status, "running"))
 	if !ok {
-		return bad("status %q is not known", in.Status)
+		return bad("unknown status %q", in.Status)
 	}
 	w := &Worker{
 		Address: strings.Clone(address), Host: strings.Clone(host), ServerID: strings.Clone(in.ServerID), PID: in.PID,
@@ -100,7 +101,7 @@ func NewWorker(in *Registration) (*Worker, *state.AddWorker, error) {
 	case nil:
 		w.Name = w.Address
 	case msgpack.Map, []any:
-		return bad("name %v: want a text or a number", w.Name)
+		return bad("name %v: want a string or a number", w.Name)
 	}
 	alias, err := msgpack.Append(nil, w.Name)
 	if err != nil {
@@ -122,7 +123,7 @@ func NewWorker(in *Registration) (*Worker, *state.AddWorker, error) {
 		ev.Can = state.Go
 		w.Token = m.GetString("death-token")
 		w.Incarnation = m.GetString("incarnation")
-		m.Delete("death-token") // secrets; identity shows what is left
+		m.Delete("death-token") // secrets; identity shows the rest
 		m.Delete("incarnation")
 		w.Extra.Set("millstream", m)
 		if python, _ := m.Get("python"); python == true {
@@ -135,7 +136,7 @@ func NewWorker(in *Registration) (*Worker, *state.AddWorker, error) {
 	return w, ev, nil
 }
 
-// NameText is a worker's name as restrictions write it.
+// NameText returns a worker's name in the form of restrictions.
 func NameText(name any) string {
 	if t, ok := name.(string); ok {
 		return t
@@ -149,14 +150,14 @@ func Resources(m msgpack.Map) ([]state.Resource, error) {
 		n, ok := name.(string)
 		amount, ok2 := val.Number(v)
 		if !ok || !ok2 || amount < 0 || math.IsNaN(amount) {
-			return nil, fmt.Errorf("%v: %v is no amount", name, v)
+			return nil, fmt.Errorf("%v: %v is not an amount", name, v)
 		}
 		out = append(out, state.Resource{Name: strings.Clone(n), Amount: amount})
 	}
 	return out, nil
 }
 
-// IntervalFor is Dask's heartbeat interval for so many peers, in seconds.
+// IntervalFor returns Dask's heartbeat interval for n peers, in seconds.
 func IntervalFor(n int) float64 {
 	switch {
 	case n <= 10:

@@ -6,19 +6,19 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// Workers are the workers that have registered. The loop owns it.
+// Workers are the registered workers. The loop owns it.
 type Workers struct {
 	state     *state.State
-	ByAddress map[string]*Worker // changed by add and remove alone
+	ByAddress map[string]*Worker // changed by Add and Remove only
 	aliases   map[string]*Worker // by name, as msgpack
-	ids       []*Worker          // by the state's id; those that have left stay until the id is used again
+	ids       []*Worker          // by ID of the state; removed ones stay until the ID is reused
 }
 
 func NewWorkers(st *state.State) *Workers {
 	return &Workers{state: st, ByAddress: map[string]*Worker{}, aliases: map[string]*Worker{}}
 }
 
-// Add takes in a worker that the state has.
+// Add adds a worker that the state has.
 func (s *Workers) Add(w *Worker) {
 	for len(s.ids) <= int(w.ID) {
 		s.ids = append(s.ids, nil)
@@ -27,16 +27,16 @@ func (s *Workers) Add(w *Worker) {
 	s.ByAddress[w.Address], s.aliases[w.Alias] = w, w
 }
 
-// Remove forgets a worker.
+// Remove removes a worker.
 func (s *Workers) Remove(w *Worker) {
 	delete(s.ByAddress, w.Address)
 	delete(s.aliases, w.Alias)
 }
 
-// Named returns the worker that has taken a name, given as msgpack; nil for none.
+// Named returns the worker with a name, given as msgpack; nil for none.
 func (s *Workers) Named(alias string) *Worker { return s.aliases[alias] }
 
-// ByID returns the worker with an id, also if the event that is being applied has removed it.
+// ByID returns the worker with an ID, even if the current event has removed it.
 func (s *Workers) ByID(id state.WorkerID) *Worker {
 	if sw := s.state.Worker(id); sw != nil {
 		w, _ := sw.Data.(*Worker)
@@ -48,7 +48,7 @@ func (s *Workers) ByID(id state.WorkerID) *Worker {
 	return nil
 }
 
-// Find returns the worker that an address, a name or an alias means.
+// Find returns the worker with an address, a name or an alias.
 func (s *Workers) Find(v any) *Worker {
 	if b, err := msgpack.Append(nil, v); err == nil {
 		if w := s.aliases[string(b)]; w != nil {
@@ -70,8 +70,7 @@ func (s *Workers) Find(v any) *Worker {
 	return nil
 }
 
-// Each calls f for the workers that are named, or for all, in the order of their
-// registration.
+// Each calls f for the named workers, or for all, in the order of their registration.
 func (s *Workers) Each(names []any, f func(*Worker, *state.Worker)) {
 	if names == nil {
 		for sw := range s.state.Workers() {

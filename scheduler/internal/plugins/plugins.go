@@ -1,5 +1,5 @@
-// Package plugins keeps the plugins that workers and nannies of a scheduler get: pickled Python, which only Python
-// workers open.
+// Package plugins keeps the plugins for workers and nannies of a scheduler: pickled Python, which only Python workers
+// open.
 package plugins
 
 import (
@@ -14,24 +14,24 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Host is what plugins need of the scheduler.
+// Host is the part of the scheduler that Plugins uses.
 type Host struct {
 	Loop    loop.Loop
 	Journal primitives.Journal
 	Budget  *primitives.Budget
-	// Broadcast sends a request to all workers, or to all nannies, and returns their answers.
+	// Broadcast sends a request to all workers, or to all nannies, and returns their replies.
 	Broadcast func(ctx context.Context, msg msgpack.Map, nanny bool) (any, error)
 }
 
-// Plugins are those that workers and nannies get when they register. The loop owns them; requests run in goroutines of
-// their own.
+// Plugins are the plugins that workers and nannies receive when they register. The loop owns them; requests run in
+// goroutines of their own.
 type Plugins struct {
 	Host
 	worker, nanny set
-	own           map[string]bool // there from the start and not in the journal: another release has others
+	own           map[string]bool // built in and not in the journal, because they depend on the release
 }
 
-// New returns plugins of which workers get those of own from the start.
+// New returns Plugins with the built-in worker plugins own.
 func New(h Host, own msgpack.Map) *Plugins {
 	s := &Plugins{Host: h, own: map[string]bool{}}
 	for _, p := range own {
@@ -63,10 +63,10 @@ type nameArgs struct {
 	Name string `rpc:"name"`
 }
 
-// Workers returns what workers get when they register, Nannies what nannies get.
+// Workers returns the plugins for workers that register.
 func (s *Plugins) Workers() msgpack.Map { return s.worker.asMap() }
 
-// Nannies returns what nannies get when they register.
+// Nannies returns the plugins for nannies that register.
 func (s *Plugins) Nannies() msgpack.Map { return s.nanny.asMap() }
 
 // of returns the plugins of nannies, or those of workers.
@@ -77,15 +77,14 @@ func (s *Plugins) of(nanny bool) *set {
 	return &s.worker
 }
 
-// set is plugins by name, in the order in which they came: a later one may replace
-// what an earlier one did.
+// set are plugins by name, in the order of their registration: a later one may override an earlier one.
 type set struct{ list msgpack.Map }
 
 func (p *set) has(name string) bool { return p.list.Has(name) }
 
 func (p *set) set(name string, plugin any) { p.list.Set(name, plugin) }
 
-// size is what a plugin counts for, in bytes; 0 if there is none of that name.
+// size returns the size of a plugin for the budget, in bytes; 0 if there is none of that name.
 func (p *set) size(name string) int64 {
 	if plugin, ok := p.list.Get(name); ok {
 		return sizeOf(name, plugin)
@@ -100,17 +99,17 @@ func sizeOf(name string, plugin any) int64 {
 
 func (p *set) delete(name string) { p.list.Delete(name) }
 
-// asMap is what those who register get.
+// asMap returns the plugins for a peer that registers.
 func (p *set) asMap() msgpack.Map { return append(msgpack.Map{}, p.list...) }
 
-// Args are those of a request to register a plugin.
+// Args are the arguments of a request to register a plugin.
 type Args struct {
 	Plugin     any    `rpc:"plugin"`
 	Name       string `rpc:"name"`
 	Idempotent bool   `rpc:"idempotent,optional"`
 }
 
-// Add keeps a plugin for those who come, and gives it to those who are there, whose answers it returns.
+// Add keeps a plugin for future peers, and sends it to the present ones, whose replies it returns.
 func (s *Plugins) Add(ctx context.Context, in Args, nanny bool) (any, error) {
 	set, op := s.of(nanny), "plugin-add"
 	if nanny {
@@ -142,7 +141,7 @@ func (s *Plugins) Add(ctx context.Context, in Args, nanny bool) (any, error) {
 	return s.Broadcast(ctx, msgpack.MapOf("op", op, "plugin", plugin, "name", name), nanny)
 }
 
-// drop forgets a plugin, and has those who are there remove it.
+// drop removes a plugin, here and from the present peers.
 func (s *Plugins) drop(ctx context.Context, name string, nanny bool) (any, error) {
 	set, kind, op := s.of(nanny), "worker", "plugin-remove"
 	if nanny {
@@ -164,13 +163,13 @@ func (s *Plugins) drop(ctx context.Context, name string, nanny bool) (any, error
 	return s.Broadcast(ctx, msgpack.MapOf("op", op, "name", name), nanny)
 }
 
-// Changes as the journal has them.
+// Changes in the journal.
 const (
 	opAdd  = "plugin-add"    // name, plugin, nanny
 	opDrop = "plugin-remove" // name, nanny
 )
 
-// Replay does a change again, from the journal. It reports whether the op is one of plugins.
+// Replay applies a change from the journal. It reports whether the op is one of plugins.
 func (s *Plugins) Replay(op string, args msgpack.Map) bool {
 	if op != opAdd && op != opDrop {
 		return false
@@ -189,7 +188,7 @@ func (s *Plugins) Replay(op string, args msgpack.Map) bool {
 	return true
 }
 
-// EachChange gives the changes that make the plugins what they are now.
+// EachChange calls f with changes that recreate the current plugins.
 func (s *Plugins) EachChange(f func(op string, args msgpack.Map)) {
 	for _, nanny := range []bool{false, true} {
 		for _, p := range s.of(nanny).asMap() {

@@ -16,7 +16,7 @@ type rig struct {
 	*hosttest.Host
 	*Plugins
 	budget primitives.Budget
-	sent   []string // ops, plugins and whether they went to nannies; one request at a time
+	sent   []string // ops, plugins and whether they were sent to nannies
 	fail   error
 }
 
@@ -43,7 +43,7 @@ func (r *rig) names() (out string) {
 	return strings.TrimSpace(out)
 }
 
-// Plugins are kept for those who come, in order, and sent to those who are there.
+// Plugins are kept for future peers, in order, and sent to present ones.
 func TestPlugins(t *testing.T) {
 	r := start(t)
 	if v, _ := r.Call("register_worker_plugin", "plugin", []byte("p"), "name",
@@ -53,32 +53,32 @@ func TestPlugins(t *testing.T) {
 	r.Call("register_worker_plugin", "plugin", []byte("p"), "name", "b")
 	r.Call("register_nanny_plugin", "plugin", []byte("p"), "name", "a")
 	if got := r.names(); got != "own a b | a |" {
-		t.Errorf("got %s", got)
+		t.Errorf("plugins: got %s", got)
 	}
 	n := r.budget.Bytes()
 	r.Call("register_worker_plugin", "plugin", []byte("q"), "name", "a")
 	if r.budget.Bytes() != n {
-		t.Errorf("replaced by one of the same size: %d bytes, before %d", r.budget.Bytes(), n)
+		t.Errorf("bytes after a replacement of the same size: got %d, want %d", r.budget.Bytes(), n)
 	}
 	r.sent = nil
 	r.Call("register_worker_plugin", "plugin", []byte("longer"), "name", "a", "idempotent", true)
 	if len(r.sent) != 0 || r.budget.Bytes() != n {
-		t.Errorf("one that is there and idempotent: sent %v, %d bytes", r.sent, r.budget.Bytes())
+		t.Errorf("idempotent plugin: got sent %v, %d bytes", r.sent, r.budget.Bytes())
 	}
 	r.Call("unregister_worker_plugin", "name", "a")
 	r.Call("unregister_nanny_plugin", "name", "a")
 	r.Call("unregister_worker_plugin", "name", "b")
 	if got := r.names(); got != "own | |" || r.budget.Bytes() != 0 {
-		t.Errorf("got %s, %d bytes", got, r.budget.Bytes())
+		t.Errorf("after removal: got %s, %d bytes", got, r.budget.Bytes())
 	}
 	if got := fmt.Sprint(r.sent); got != "[plugin-remove a false plugin_remove a true plugin-remove b false]" {
-		t.Errorf("sent %s", got)
+		t.Errorf("requests: got %s", got)
 	}
 	r.Fails("The worker plugin a does not exist", "unregister_worker_plugin", "name", "a")
 	r.Fails("The nanny plugin a does not exist", "unregister_nanny_plugin", "name", "a")
 }
 
-// What is refused is neither kept nor sent; what workers refuse is kept.
+// Rejected plugins are neither kept nor sent; plugins that workers reject are kept.
 func TestRefused(t *testing.T) {
 	r := start(t)
 	r.Do(func() { r.budget.SetLimit(10) })
@@ -93,12 +93,12 @@ func TestRefused(t *testing.T) {
 	}
 	r.Fails("nested", "register_nanny_plugin", "plugin", deep, "name", "a")
 	if got := r.names(); got != "own | |" || len(r.sent) != 0 || r.budget.Bytes() != 0 {
-		t.Errorf("left: %s, sent %v, %d bytes", got, r.sent, r.budget.Bytes())
+		t.Errorf("after rejections: got %s, sent %v, %d bytes", got, r.sent, r.budget.Bytes())
 	}
 	r.fail = errors.New("a worker fails")
 	r.Fails("a worker fails", "register_worker_plugin", "plugin", []byte("p"), "name", "a")
 	if got := r.names(); got != "own a | |" {
-		t.Errorf("got %s", got)
+		t.Errorf("plugins: got %s, want own and a", got)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestReplay(t *testing.T) {
 	r.Do(func() {
 		r.EachChange(func(op string, args msgpack.Map) {
 			if !n.Replay(op, args) {
-				t.Errorf("%s was not replayed", op)
+				t.Errorf("%s: not replayed", op)
 			}
 		})
 	})
@@ -121,10 +121,10 @@ func TestReplay(t *testing.T) {
 	}
 	n.Do(func() {
 		if !n.Replay("plugin-remove", msgpack.MapOf("name", "a", "nanny", false)) || n.Replay("set_metadata", nil) {
-			t.Error("Replay does not know its ops")
+			t.Error("Replay: got the wrong value")
 		}
 		if n.Workers().Has("a") {
-			t.Error("a plugin that was removed is there")
+			t.Error("removed plugin: still present")
 		}
 	})
 }

@@ -2,7 +2,7 @@ package primitives
 
 import "testing"
 
-// A change fits up to the last byte of the limit; what gives bytes back, and a budget without a limit, always do.
+// A change fits up to the last byte of the limit; releases, and a budget without a limit, always fit.
 func TestBudgetLimit(t *testing.T) {
 	for _, c := range []struct {
 		limit, kept, more int64

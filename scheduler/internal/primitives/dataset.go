@@ -31,26 +31,26 @@ func (s *datasets) register(r *rpc.Server) {
 	rpc.Handle(r, "publish_delete", s.deleteRPC)
 }
 
-// dataset is a published dataset: a value, usually a collection, closed, and the keys that
-// it is made of, which stay while it is published.
+// dataset is a published dataset: a serialized value, usually a collection, and its keys, which are held while it is
+// published.
 type dataset struct {
 	data  any
 	keys  []task.Key
-	bytes int64 // that it counts for
+	bytes int64 // of the budget
 }
 
 func (d *dataset) args(name string) msgpack.Map {
 	return msgpack.MapOf("name", val.Raw(name), "data", d.data, "keys", val.RawKeys(d.keys))
 }
 
-// flush is the point up to which a client's stream must have been read before its request
-// is done: what it publishes was submitted on the stream.
+// flush is the point up to which a client's stream must have been read before its request is served: the keys of a
+// dataset were submitted on the stream.
 type flush struct {
 	received bool
 	changed  loop.Signal
 }
 
-// maxFlushes bounds the flushes that nobody asks for.
+// maxFlushes bounds the flushes that no request waits for.
 const maxFlushes = 10_000
 
 func (s *datasets) flushPoint(uid string) *flush {
@@ -75,9 +75,9 @@ func (s *datasets) flushReceived(uid string) {
 }
 
 // caughtUp waits until the client's stream has been read up to the flush.
-func (s *datasets) caughtUp(ctx context.Context, client string, uid any) error {
+func (s *datasets) catchUp(ctx context.Context, client string, uid any) error {
 	id := fmt.Sprint(uid)
-	return s.flushed(ctx, id, func(f *flush) bool {
+	return s.awaitFlush(ctx, id, func(f *flush) bool {
 		if !f.received && s.Clients.Registered(client) {
 			return false
 		}
@@ -86,8 +86,8 @@ func (s *datasets) caughtUp(ctx context.Context, client string, uid any) error {
 	})
 }
 
-// flushed waits until a flush is done, which the loop is asked each time that it changes.
-func (s *datasets) flushed(ctx context.Context, id string, done func(*flush) bool) error {
+// awaitFlush waits until done reports true, which is called in the loop after each change of the flush.
+func (s *datasets) awaitFlush(ctx context.Context, id string, done func(*flush) bool) error {
 	ok, err := loop.Await(ctx, s.Loop, 30.0, func() (<-chan struct{}, error) {
 		f := s.flushPoint(id)
 		if done(f) {
@@ -97,13 +97,13 @@ func (s *datasets) flushed(ctx context.Context, id string, done func(*flush) boo
 	})
 	if err == nil && !ok {
 		err = &rpc.Exception{Type: "TimeoutError",
-			Message: "the client's stream did not say that it has caught up (publish_flush_batched_send)"}
+			Message: "no publish_flush_batched_send on the client's stream"}
 	}
 	return err
 }
 
-// publishArgs are those of publish_put. Clients up to Dask 2026.3 publish one dataset at a
-// time, under name, after publish_wait_flush; newer ones several, with names.
+// publishArgs are the arguments of publish_put. Clients up to Dask 2026.3 publish one dataset at a time, with name,
+// after publish_wait_flush; newer ones several, with names.
 type publishArgs struct {
 	Names    []any  `rpc:"names,optional"`
 	Name     any    `rpc:"name,optional"`
@@ -141,14 +141,14 @@ func (s *datasets) putRPC(ctx context.Context, _ *rpc.Request, in publishArgs) (
 		list, ok := keys[i].([]any)
 		if !ok {
 			return nil, &rpc.Exception{Type: "TypeError",
-				Message: fmt.Sprintf("the keys of %s are no list", val.Label(names[i]))}
+				Message: fmt.Sprintf("keys of %s are not a list", val.Label(names[i]))}
 		}
 		if sets[i].keys, err = val.KeyList(list); err != nil {
 			return nil, err
 		}
 	}
 	if in.UID != nil {
-		if err := s.caughtUp(ctx, in.Client, in.UID); err != nil {
+		if err := s.catchUp(ctx, in.Client, in.UID); err != nil {
 			return nil, err
 		}
 	}
@@ -170,16 +170,15 @@ func (s *datasets) putRPC(ctx context.Context, _ *rpc.Request, in publishArgs) (
 	return msgpack.MapOf("status", "OK", "name", in.Name), nil
 }
 
-// waitRPC is publish_wait_flush of clients up to Dask 2026.3: several of their requests
-// may wait for the same point.
+// waitRPC serves publish_wait_flush of clients up to Dask 2026.3. Several requests may wait for the same point.
 func (s *datasets) waitRPC(ctx context.Context, _ *rpc.Request, in struct {
 	UID any `rpc:"uid"`
 }) (any, error) {
-	return nil, s.flushed(ctx, fmt.Sprint(in.UID), func(f *flush) bool { return f.received })
+	return nil, s.awaitFlush(ctx, fmt.Sprint(in.UID), func(f *flush) bool { return f.received })
 }
 
-// publish publishes a dataset, in place of one that has its name. It runs in the loop. The record of it replaces the
-// old one at a replay too: a refused record leaves the old dataset published, and keys that both have are never
+// publish publishes a dataset and replaces one of the same name. It runs in the loop. Its record replaces the old one
+// at a replay too: if the record is rejected the old dataset stays published, and keys that both have are never
 // released.
 func (s *datasets) publish(name string, d *dataset) error {
 	var err error
@@ -212,7 +211,7 @@ func (s *datasets) publish(name string, d *dataset) error {
 	return nil
 }
 
-// unpublish runs in the loop.
+// unpublish removes a dataset. It runs in the loop.
 func (s *datasets) unpublish(name string) {
 	d := s.byName[name]
 	if d == nil {
@@ -242,7 +241,7 @@ func (s *datasets) deleteRPC(ctx context.Context, _ *rpc.Request, in struct {
 		in.Names = []any{in.Name}
 	}
 	if in.UID != nil {
-		if err := s.caughtUp(ctx, in.Client, in.UID); err != nil {
+		if err := s.catchUp(ctx, in.Client, in.UID); err != nil {
 			return nil, err
 		}
 	}

@@ -24,7 +24,7 @@ func (s *events) register(r *rpc.Server) {
 	rpc.Handle(r, "event_is_set", s.isSetRPC)
 }
 
-// flag is Dask's Event: set or not, with those who wait for it.
+// flag is Dask's Event: set or not, with its waiters.
 type flag struct {
 	set     bool
 	waiters int
@@ -62,7 +62,7 @@ func (s *events) waitRPC(ctx context.Context, _ *rpc.Request, in struct {
 			return
 		}
 		if mine.waiters--; mine.waiters == 0 && !mine.set && s.byName[name] == mine {
-			delete(s.byName, name) // what is not set is as good as not there
+			delete(s.byName, name) // an event that is not set need not be kept
 		}
 	})
 	return ok, err

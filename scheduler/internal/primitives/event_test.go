@@ -6,7 +6,7 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// An event wakes all who wait for it, and is kept only while it is set or waited for.
+// An event wakes all its waiters, and is kept only while it is set or waited for.
 func TestEvent(t *testing.T) {
 	r := start(t)
 	if v := r.Call("event_is_set", "name", "e"); v != false {
@@ -17,7 +17,7 @@ func TestEvent(t *testing.T) {
 	}
 	r.Call("event_clear", "name", "e")
 	if c := r.counts(); c.Events != 0 || r.bytes() != 0 || r.Journal.Changes() != "" {
-		t.Errorf("left of what was never set: %+v, %d bytes", c, r.bytes())
+		t.Errorf("after an event that was never set: got %+v, %d bytes, want nothing", c, r.bytes())
 	}
 	name, _ := val.NameOf("e")
 	waits := []<-chan answer{r.call("event_wait", "name", "e"), r.call("event_wait", "name", "e", "timeout", 30)}
@@ -30,18 +30,18 @@ func TestEvent(t *testing.T) {
 		}
 	}
 	if got := r.Journal.Changes(); got != "event_set" {
-		t.Errorf("recorded: %s, want one event_set", got)
+		t.Errorf("journal: got %s, want one event_set", got)
 	}
 	if v := r.Call("event_wait", "name", "e", "timeout", 0.0); v != true {
 		t.Errorf("wait for one that is set: got %v, want true", v)
 	}
 	r.Call("event_clear", "name", "e")
 	if c, n := r.counts(), r.bytes(); c.Events != 0 || n != 0 {
-		t.Errorf("left: %+v, %d bytes", c, n)
+		t.Errorf("after clear: got %+v, %d bytes, want nothing", c, n)
 	}
 }
 
-// One that is cleared while others wait stays for them.
+// An event that is cleared while others wait stays for them.
 func TestEventCleared(t *testing.T) {
 	r := start(t)
 	name, _ := val.NameOf("e")
@@ -55,7 +55,7 @@ func TestEventCleared(t *testing.T) {
 	}
 	r.Call("event_set", "name", "e")
 	if x := <-wait; x.v != true {
-		t.Errorf("got %v, %v", x.v, x.err)
+		t.Errorf("event_wait: got %v, error %v, want true", x.v, x.err)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestEventReplay(t *testing.T) {
 	}
 	n.Do(func() {
 		if known, err := n.Replay("event_clear", record{}.args(string(mustName("on")))); !known || err != nil {
-			t.Errorf("got %v, %v", known, err)
+			t.Errorf("Replay: got %v, error %v", known, err)
 		}
 	})
 	if n.bytes() != 0 {

@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// metadata is what clients have set with Client.set_metadata. The loop owns it.
+// metadata is the metadata of Client.set_metadata. The loop owns it.
 type metadata struct {
 	*base
 	tree msgpack.Map
@@ -26,15 +26,14 @@ func (s *metadata) register(r *rpc.Server) {
 	rpc.Handle(r, "set_metadata", s.setRPC)
 }
 
-// getRPC walks down a path of names; a name that is not there is a KeyError, or the
-// default where the caller has given one.
+// getRPC follows a path of names; a missing name is a KeyError, or the default if the caller has specified one.
 func (s *metadata) getRPC(ctx context.Context, r *rpc.Request, in struct {
 	Keys    []any `rpc:"keys"`
 	Default any   `rpc:"default,optional"`
 }) (any, error) {
 	raw, given := r.Field("default")
 	if given && strings.Contains(string(raw), "no_default") {
-		given = false // Python's way to say that there is none
+		given = false // Dask's value for no default
 	}
 	return loop.Ask(ctx, s.Loop, func() (any, error) {
 		at, k, found := any(s.tree), any(nil), true
@@ -84,7 +83,7 @@ func (s *metadata) store(keys []any, value any) {
 	s.tree = setPath(s.tree, keys, value)
 }
 
-// metadataGrowth returns by how many bytes metadata grows when a value is set below a path of names.
+// metadataGrowth returns the number of bytes by which metadata grows when a value is set at a path of names.
 func metadataGrowth(m msgpack.Map, keys []any, value any) int64 {
 	grown, _ := val.Size(value)
 	at, found := any(m), len(keys)
@@ -97,10 +96,10 @@ func metadataGrowth(m msgpack.Map, keys []any, value any) int64 {
 		at = below
 	}
 	if _, isMap := at.(msgpack.Map); !isMap || found == len(keys) {
-		old, _ := val.Size(at) // it is replaced
+		old, _ := val.Size(at) // replaced
 		grown -= old
 	}
-	// What is missing is made of maps, one for each name.
+	// A map is created for each missing name.
 	for i, k := range keys[found:] {
 		name, _ := val.Size(k)
 		grown += name
@@ -112,11 +111,10 @@ func metadataGrowth(m msgpack.Map, keys []any, value any) int64 {
 	return grown
 }
 
-// MaxMetadataPath bounds the names of a path of metadata.
+// MaxMetadataPath bounds the number of names of a path of metadata.
 const MaxMetadataPath = 64
 
-// checkPath refuses a path that cannot be set, or that a snapshot could not be read back with: its names become keys of
-// maps.
+// checkPath returns an error for a path that cannot be set, or whose names are not valid keys of maps in a snapshot.
 func checkPath(keys []any) error {
 	switch {
 	case len(keys) == 0:
@@ -134,7 +132,7 @@ func checkPath(keys []any) error {
 	return nil
 }
 
-// lookUp returns the value below a path of names.
+// lookUp returns the value at a path of names.
 func lookUp(at any, keys []any) (any, bool) {
 	for _, k := range keys {
 		m, _ := at.(msgpack.Map)
@@ -151,10 +149,10 @@ func indexOf(m msgpack.Map, key any) int {
 	return slices.IndexFunc(m, func(p msgpack.Pair) bool { return msgpack.Equal(p.Key, key) })
 }
 
-// setPath sets a value below a path of names. Maps that are there already are not changed:
-// answers that are being sent may still have them.
+// setPath sets a value at a path of names. It copies the maps on the path, because replies that are being sent may
+// still refer to them.
 func setPath(m msgpack.Map, keys []any, value any) msgpack.Map {
-	// The maps on the path from the top down, copied; at are the places of the names in them.
+	// maps are copies of the maps on the path from the top down; at are the indexes of the names in them.
 	var maps []msgpack.Map
 	var at []int
 	for _, k := range keys {

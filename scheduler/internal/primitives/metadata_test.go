@@ -23,7 +23,7 @@ func TestMetadata(t *testing.T) {
 		t.Errorf("got %v, want deep", v)
 	}
 	if v, _ := r.Call("get_metadata", "keys", []any{}).(msgpack.Map); len(v) != 1 {
-		t.Errorf("all: got %v", v)
+		t.Errorf("all metadata: got %v, want one entry", v)
 	}
 	r.Fails("KeyError", "get_metadata", "keys", []any{"a", "c", "below a value"})
 	r.Fails("at least one key", "set_metadata", "keys", []any{}, "value", 1)
@@ -32,7 +32,7 @@ func TestMetadata(t *testing.T) {
 	before := fmt.Sprint(all)
 	r.Call("set_metadata", "keys", []any{"a", "b"}, "value", 2) // replaces what is below
 	if after := fmt.Sprint(all); after != before {
-		t.Errorf("a map that was given away has changed: %s, before %s", after, before)
+		t.Errorf("returned map: got %s, want it unchanged: %s", after, before)
 	}
 	n := r.again(t)
 	if v := n.Call("get_metadata", "keys", []any{"a", "b"}); v != int64(2) {
@@ -50,7 +50,7 @@ func TestMetadata(t *testing.T) {
 	})
 }
 
-// What is counted for metadata is the size of the tree, whatever is set in whatever order.
+// The counted bytes of metadata are the size of the tree, whatever is set in whatever order.
 func TestMetadataGrowth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tree msgpack.Map
@@ -64,10 +64,10 @@ func TestMetadataGrowth(t *testing.T) {
 			counted += metadataGrowth(tree, keys, v)
 			tree = setPath(tree, keys, v)
 			if got, ok := lookUp(tree, keys); !ok || !msgpack.Equal(got, v) {
-				t.Fatalf("%v below %v: got %v, %v", v, keys, got, ok)
+				t.Fatalf("%v at %v: got %v, %v", v, keys, got, ok)
 			}
 			if size, _ := val.Size(tree); counted != size-empty {
-				t.Fatalf("after %v was set below %v: %d bytes are counted, the tree has %d", v, keys, counted,
+				t.Fatalf("after %v was set at %v: got %d counted bytes, want %d", v, keys, counted,
 					size-empty)
 			}
 		}

@@ -11,23 +11,23 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// multiLocks is Dask's MultiLock: a user asks for several locks at once and waits until it
-// has as many of them as it needs. Each lock has a row of users; the first holds it.
+// multiLocks implements Dask's MultiLock: a user requests several locks at once and waits until it holds as many of
+// them as it needs. Each lock has a queue of users; the first holds it.
 //
 // The loop owns it.
 type multiLocks struct {
 	*base
-	rows  map[string][]string // lock -> users
-	users map[string]*lockUser
+	queues map[string][]string // lock -> users
+	users  map[string]*lockUser
 }
 
 type lockUser struct {
-	locks []string // that it is in the row of
-	left  int      // that it still needs
+	locks []string // whose queues it is in
+	left  int      // number of locks that it still needs
 	ready loop.Signal
 }
 
-// size is what a user counts for, in bytes.
+// size returns the size of a user for the budget, in bytes.
 func (u *lockUser) size(id string) int64 { return locksSize(id, u.locks) }
 
 func locksSize(id string, locks []string) int64 {
@@ -47,11 +47,11 @@ func (s *multiLocks) register(r *rpc.Server) {
 	rpc.Handle(r, "multi_lock_release", s.releaseRPC)
 }
 
-// enqueue puts a user into the rows. It reports whether the user has all that it needs.
+// enqueue adds a user to the queues. It reports whether the user holds all locks that it needs.
 func (s *multiLocks) enqueue(id string, locks []string, need int) (bool, error) {
 	if s.users[id] != nil {
 		return false, &rpc.Exception{Type: "AssertionError",
-			Message: fmt.Sprintf("MultiLock: %s asks again before it has released", id)}
+			Message: fmt.Sprintf("MultiLock: %s requests locks again before it has released them", id)}
 	}
 	if need < 1 || need > len(locks) {
 		return false, &rpc.Exception{Type: "AssertionError",
@@ -60,21 +60,21 @@ func (s *multiLocks) enqueue(id string, locks []string, need int) (bool, error) 
 	u := &lockUser{left: need}
 	s.users[id] = u
 	locks = slices.Clone(locks)
-	slices.SortStableFunc(locks, func(a, b string) int { return len(s.rows[a]) - len(s.rows[b]) })
+	slices.SortStableFunc(locks, func(a, b string) int { return len(s.queues[a]) - len(s.queues[b]) })
 	for _, l := range locks {
 		if u.left == 0 {
-			break // more than it needs
+			break // the user needs no more
 		}
-		s.rows[l] = append(s.rows[l], id)
+		s.queues[l] = append(s.queues[l], id)
 		u.locks = append(u.locks, l)
-		if len(s.rows[l]) == 1 {
+		if len(s.queues[l]) == 1 {
 			u.left--
 		}
 	}
 	return u.left == 0, nil
 }
 
-// hold makes a user the holder of locks that it held before the scheduler was started again.
+// hold makes a user the holder of locks that it held before the restart of the scheduler.
 func (s *multiLocks) hold(id string, locks []string) {
 	if s.users[id] != nil {
 		return
@@ -82,27 +82,27 @@ func (s *multiLocks) hold(id string, locks []string) {
 	u := &lockUser{locks: locks}
 	s.users[id] = u
 	for _, l := range locks {
-		s.rows[l] = append(s.rows[l], id)
+		s.queues[l] = append(s.queues[l], id)
 	}
 }
 
-// leave takes a user out of all its rows and wakes those who then have what they need.
+// leave removes a user from all its queues and wakes the users that then hold all locks that they need.
 func (s *multiLocks) leave(id string) bool {
 	u := s.users[id]
 	if u == nil {
 		return false
 	}
 	delete(s.users, id)
-	u.ready.Fire() // one that waits sees that it was released
+	u.ready.Fire() // a waiting request notices the release
 	for _, l := range u.locks {
-		row := s.rows[l]
+		row := s.queues[l]
 		i := slices.Index(row, id)
 		row = slices.Delete(row, i, i+1)
 		if len(row) == 0 {
-			delete(s.rows, l)
+			delete(s.queues, l)
 			continue
 		}
-		s.rows[l] = row
+		s.queues[l] = row
 		if next := s.users[row[0]]; i == 0 && next.left > 0 {
 			if next.left--; next.left == 0 {
 				next.ready.Fire()
@@ -149,7 +149,7 @@ func (s *multiLocks) acquireRPC(ctx context.Context, _ *rpc.Request, in struct {
 			s.Budget.Add(mine.size(id))
 		}
 		u := s.users[id]
-		if u != mine { // another request has released it
+		if u != mine { // released by another request
 			return nil, &rpc.Exception{Type: "RuntimeError",
 				Message: fmt.Sprintf("MultiLock: %s was released while it waited", val.Label(id))}
 		}
@@ -181,7 +181,7 @@ func (s *multiLocks) acquireRPC(ctx context.Context, _ *rpc.Request, in struct {
 	return rpc.Delivery{Value: true, Lost: leave}, nil
 }
 
-// drop takes a user out and counts what it held. It runs in the loop.
+// drop removes a user and updates the budget. It runs in the loop.
 func (s *multiLocks) drop(id string) bool {
 	if u := s.users[id]; u != nil {
 		s.Budget.Add(-u.size(id))
@@ -201,7 +201,7 @@ func (s *multiLocks) releaseRPC(ctx context.Context, _ *rpc.Request, in struct {
 	}
 	return nil, s.change(ctx, func() error {
 		if !s.drop(id) {
-			s.Log.Warn("a MultiLock was released that nobody holds", "id", val.Label(id))
+			s.Log.Warn("MultiLock released that is not held", "id", val.Label(id))
 		}
 		return nil
 	})

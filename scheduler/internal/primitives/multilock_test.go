@@ -20,23 +20,23 @@ func lockNames(list ...string) []any {
 	return out
 }
 
-// check finds what is wrong with the rows: users are in the rows of their locks once, and their needs are right.
+// check validates the queues: users are in the queues of their locks once, and their needs are right.
 func (s *multiLocks) check() error {
-	for l, row := range s.rows {
+	for l, row := range s.queues {
 		if len(row) == 0 {
-			return fmt.Errorf("an empty row of %s", l)
+			return fmt.Errorf("empty queue of %s", l)
 		}
 		for i, id := range row {
 			u := s.users[id]
 			if u == nil || !slices.Contains(u.locks, l) || slices.Contains(row[i+1:], id) {
-				return fmt.Errorf("row of %s: %v", l, row)
+				return fmt.Errorf("queue of %s: %v", l, row)
 			}
 		}
 	}
 	for id, u := range s.users {
 		for _, l := range u.locks {
-			if !slices.Contains(s.rows[l], id) {
-				return fmt.Errorf("%s is not in the row of %s", id, l)
+			if !slices.Contains(s.queues[l], id) {
+				return fmt.Errorf("%s is not in the queue of %s", id, l)
 			}
 		}
 	}
@@ -62,7 +62,7 @@ func TestMultiLockAll(t *testing.T) {
 	if v := acquire("2", 1, 0.001, "b", "c"); v != true {
 		t.Errorf("one of two: got %v, want true", v)
 	}
-	r.Fails("asks again", "multi_lock_acquire", "locks", lockNames("x"), "id", "1")
+	r.Fails("requests locks again", "multi_lock_acquire", "locks", lockNames("x"), "id", "1")
 	r.Fails("num_locks is 3", "multi_lock_acquire", "locks", lockNames("x", "y"), "id", "9", "num_locks", 3)
 	r.Fails("num_locks is 0", "multi_lock_acquire", "locks", lockNames("x", "y"), "id", "9", "num_locks", 0)
 	r.Fails("TypeError", "multi_lock_acquire", "locks", []any{msgpack.MapOf("a", 1)}, "id", "9")
@@ -76,20 +76,20 @@ func TestMultiLockAll(t *testing.T) {
 	r.Call("multi_lock_release", "id", "3")
 	r.Call("multi_lock_release", "id", "never")
 	r.Do(func() {
-		if !r.Logged("nobody holds") {
-			t.Error("the log does not name a release of nothing")
+		if !r.Logged("MultiLock released that is not held") {
+			t.Error("log: got no line about a release of a lock that is not held")
 		}
 	})
 	if c, n := r.counts(), r.bytes(); c.Locks+c.LockUsers != 0 || n != 0 {
-		t.Errorf("left: %+v, %d bytes", c, n)
+		t.Errorf("after all releases: got %+v, %d bytes, want nothing", c, n)
 	}
 	if got := r.Journal.Changes(); got != "multi_lock_acquire multi_lock_acquire multi_lock_release "+
 		"multi_lock_release multi_lock_acquire multi_lock_release" {
-		t.Errorf("recorded: %s", got)
+		t.Errorf("journal: got %s", got)
 	}
 }
 
-// One that waits and leaves, is released by another or cannot be recorded is in no row afterwards.
+// A waiter that disconnects, is released by another or cannot be recorded is in no queue afterwards.
 func TestMultiLockLeaves(t *testing.T) {
 	r := start(t)
 	r.Call("multi_lock_acquire", "locks", lockNames("a"), "id", "1")
@@ -103,7 +103,7 @@ func TestMultiLockLeaves(t *testing.T) {
 	r.Until("2 waits", func() bool { return len(r.locks.users) == 2 })
 	cancel()
 	<-left
-	r.Until("2 has left", func() bool { return len(r.locks.users) == 1 && len(r.locks.rows) == 1 })
+	r.Until("2 has left", func() bool { return len(r.locks.users) == 1 && len(r.locks.queues) == 1 })
 	wait := r.call("multi_lock_acquire", "locks", lockNames("a"), "id", "3")
 	r.Until("3 waits", func() bool { return len(r.locks.users) == 2 })
 	r.Call("multi_lock_release", "id", "3")
@@ -117,11 +117,11 @@ func TestMultiLockLeaves(t *testing.T) {
 	r.Fails("no", "multi_lock_acquire", "locks", lockNames("z"), "id", "4")
 	r.Journal.Refuse(nil)
 	if n, c := r.bytes(), r.counts(); n != held || c.LockUsers != 1 {
-		t.Errorf("left: %d bytes, %+v, want %d and one user", n, c, held)
+		t.Errorf("got %d bytes, %+v, want %d and one user", n, c, held)
 	}
 }
 
-// No two users hold the same lock, whatever they ask for and in whatever order they come and go.
+// No two users hold the same lock, whatever they request and in whatever order they acquire and release.
 func TestMultiLockExcludes(t *testing.T) {
 	r := start(t)
 	all := []string{"a", "b", "c", "d", "e"}
@@ -137,13 +137,13 @@ func TestMultiLockExcludes(t *testing.T) {
 				rng.Shuffle(len(locks), func(i, j int) { locks[i], locks[j] = locks[j], locks[i] })
 				locks = locks[:1+rng.IntN(len(locks))]
 				if v := r.Call("multi_lock_acquire", "locks", lockNames(locks...), "id", id, "timeout", 30); v != true {
-					t.Errorf("%s: got %v", id, v)
+					t.Errorf("%s: got %v, want true", id, v)
 					return
 				}
 				mu.Lock()
 				for _, l := range locks {
 					if holder[l] != "" {
-						t.Errorf("%s has %s, which %s holds", id, l, holder[l])
+						t.Errorf("%s acquired %s, which %s holds", id, l, holder[l])
 					}
 					holder[l] = id
 				}
@@ -164,7 +164,7 @@ func TestMultiLockExcludes(t *testing.T) {
 	}
 	wg.Wait()
 	if c := r.counts(); c.Locks+c.LockUsers != 0 {
-		t.Errorf("left: %+v", c)
+		t.Errorf("after all releases: got %+v, want nothing", c)
 	}
 }
 
@@ -186,13 +186,13 @@ func TestMultiLockReplay(t *testing.T) {
 	}
 	n.Do(func() {
 		acquire := lockArgs(mustName("holder"), []string{mustName("a")})
-		for _, args := range []msgpack.Map{acquire, acquire} { // it is there already
+		for _, args := range []msgpack.Map{acquire, acquire} { // held already
 			if known, err := n.Replay("multi_lock_acquire", args); !known || err != nil {
-				t.Errorf("got %v, %v", known, err)
+				t.Errorf("Replay: got %v, error %v", known, err)
 			}
 		}
 		if known, err := n.Replay("multi_lock_release", acquire); !known || err != nil {
-			t.Errorf("got %v, %v", known, err)
+			t.Errorf("Replay: got %v, error %v", known, err)
 		}
 		for _, args := range []msgpack.Map{msgpack.MapOf("id", msgpack.Map{}),
 			msgpack.MapOf("id", "x", "locks", []any{msgpack.Map{{Key: 1}}})} {
@@ -201,12 +201,12 @@ func TestMultiLockReplay(t *testing.T) {
 			}
 		}
 		if n.budget.Bytes() != 0 || n.Counts().LockUsers != 0 {
-			t.Errorf("left: %d bytes, %+v", n.budget.Bytes(), n.Counts())
+			t.Errorf("after the release: got %d bytes, %+v, want nothing", n.budget.Bytes(), n.Counts())
 		}
 	})
 }
 
-// One that leaves the middle of a row gives the first of the row nothing.
+// A user that leaves the middle of a queue does not grant the lock to the first of the queue.
 func TestMultiLockLeavesMiddle(t *testing.T) {
 	r := start(t)
 	r.Call("multi_lock_acquire", "locks", lockNames("b"), "id", "holder")
@@ -218,7 +218,7 @@ func TestMultiLockLeavesMiddle(t *testing.T) {
 	<-behind
 	r.Do(func() {
 		if u := r.locks.users[mustName("first")]; u == nil || u.left != 1 {
-			t.Errorf("first lacks %+v, want the lock b", u)
+			t.Errorf("missing locks of first: got %+v, want b", u)
 		}
 	})
 	r.Call("multi_lock_release", "id", "holder")

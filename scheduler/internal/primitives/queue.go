@@ -26,11 +26,11 @@ func (s *queues) register(r *rpc.Server) {
 	rpc.Handle(r, "queue_qsize", s.sizeRPC)
 }
 
-// queue is Dask's Queue: records in order, for many who put and many who get.
+// queue is Dask's Queue: records in order, for several producers and consumers.
 type queue struct {
 	items   []record
 	maxsize int // 0: no bound
-	refs    int // clients that have it
+	refs    int // number of clients that use it
 	futures map[task.Key]int
 	changed loop.Signal
 }
@@ -74,7 +74,7 @@ func (s *queues) create(name string, maxsize int) error {
 	return nil
 }
 
-// release runs in the loop: one client less has the queue.
+// release removes one reference of a client. It runs in the loop.
 func (s *queues) release(name string) {
 	q := s.byName[name]
 	if q == nil {
@@ -114,7 +114,7 @@ func (s *queues) putRPC(ctx context.Context, _ *rpc.Request, in putArgs) (any, e
 		return nil, nil
 	})
 	if err == nil && !ok {
-		err = &rpc.Exception{Type: "TimeoutError", Message: fmt.Sprintf("the queue %s is full", val.Label(name))}
+		err = &rpc.Exception{Type: "TimeoutError", Message: fmt.Sprintf("queue %s is full", val.Label(name))}
 	}
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (s *queues) putRPC(ctx context.Context, _ *rpc.Request, in putArgs) (any, e
 	return nil, s.Journal.Kept(ctx, position)
 }
 
-// put runs in the loop.
+// put appends a record. It runs in the loop.
 func (s *queues) put(name string, r record) error {
 	q := s.byName[name]
 	if q == nil {
@@ -144,7 +144,7 @@ func (s *queues) put(name string, r record) error {
 	return nil
 }
 
-// pop runs in the loop; the queue has an item.
+// pop removes the first record of a queue that is not empty. It runs in the loop.
 func (s *queues) pop(name string) (record, bool) {
 	q := s.byName[name]
 	if q == nil || len(q.items) == 0 {
@@ -159,7 +159,7 @@ func (s *queues) pop(name string) (record, bool) {
 	return r, true
 }
 
-// futureReceived is the confirmation that a client wants a future that it has got.
+// futureReceived handles the confirmation of a client that holds a future of the queue.
 func (s *queues) futureReceived(name string, key task.Key, client string) {
 	if client != "" {
 		s.Clients.Desire(client, key)
@@ -175,8 +175,7 @@ func (s *queues) futureReceived(name string, key task.Key, client string) {
 	}
 }
 
-// getRPC is queue_get. batch is false for one record, true for all that are there, or
-// a number to wait for.
+// getRPC serves queue_get. batch is false for one record, true for all that are present, or a number to wait for.
 func (s *queues) getRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Name    any `rpc:"name"`
 	Client  any `rpc:"client,optional"`
@@ -202,10 +201,10 @@ func (s *queues) getRPC(ctx context.Context, _ *rpc.Request, in struct {
 	var taken []record
 	var from string
 	var position uint64
-	// A caller that has left or gets an error instead of its records has not had them.
+	// Records are put back if the caller has disconnected or receives an error.
 	undo := func() {
 		if len(taken) > 0 {
-			_ = s.Loop.Do(context.WithoutCancel(ctx), func() { s.giveBack(from, taken) })
+			_ = s.Loop.Do(context.WithoutCancel(ctx), func() { s.putBack(from, taken) })
 		}
 	}
 	ok, err := loop.Await(ctx, s.Loop, in.Timeout, func() (<-chan struct{}, error) {
@@ -225,7 +224,7 @@ func (s *queues) getRPC(ctx context.Context, _ *rpc.Request, in struct {
 		return nil, nil
 	})
 	if err == nil && !ok {
-		err = &rpc.Exception{Type: "TimeoutError", Message: "the queue is empty"}
+		err = &rpc.Exception{Type: "TimeoutError", Message: "queue is empty"}
 	}
 	if err == nil {
 		err = s.Journal.Kept(ctx, position)
@@ -243,9 +242,8 @@ func (s *queues) getRPC(ctx context.Context, _ *rpc.Request, in struct {
 	return rpc.Delivery{Value: out[0], Lost: undo}, nil
 }
 
-// giveBack puts records back that were taken and not delivered, before those that are
-// there. It runs in the loop.
-func (s *queues) giveBack(name string, records []record) {
+// putBack returns records that were taken and not delivered to the front of the queue. It runs in the loop.
+func (s *queues) putBack(name string, records []record) {
 	q := s.byName[name]
 	if q == nil {
 		return

@@ -20,7 +20,7 @@ func values(v any) (out []any) {
 	return out
 }
 
-// Records come out in the order in which they went in.
+// Records are returned in the order in which they were put.
 func TestQueueOrder(t *testing.T) {
 	r := start(t)
 	for _, op := range []string{"queue_put", "queue_get", "queue_qsize"} {
@@ -38,10 +38,10 @@ func TestQueueOrder(t *testing.T) {
 		t.Errorf("the first: got %v, want 0", v)
 	}
 	if got := fmt.Sprint(values(r.Call("queue_get", "name", "q", "batch", int64(2)))); got != "[1 2]" {
-		t.Errorf("two: got %s", got)
+		t.Errorf("batch of two: got %s, want [1 2]", got)
 	}
 	if got := fmt.Sprint(values(r.Call("queue_get", "name", "q", "batch", true))); got != "[3 4]" {
-		t.Errorf("all: got %s", got)
+		t.Errorf("batch of all: got %s, want [3 4]", got)
 	}
 	if v, ok := r.Call("queue_get", "name", "q", "batch", true).([]any); !ok || len(v) != 0 {
 		t.Errorf("all of none: got %v, want an empty list", v)
@@ -49,12 +49,12 @@ func TestQueueOrder(t *testing.T) {
 	if got := r.bytes(); got != empty {
 		t.Errorf("an empty queue: got %d bytes, want %d", got, empty)
 	}
-	r.Fails("the queue is empty", "queue_get", "name", "q", "timeout", 0.001)
+	r.Fails("queue is empty", "queue_get", "name", "q", "timeout", 0.001)
 	r.Fails("integer batch sizes", "queue_get", "name", "q", "timeout", 1, "batch", int64(2))
 	r.Fails("batch", "queue_get", "name", "q", "batch", "many")
 }
 
-// A queue with a bound makes those who put wait, and gives each record to one of those who get.
+// A bounded queue makes producers wait, and gives each record to one consumer.
 func TestQueueBound(t *testing.T) {
 	r := start(t)
 	r.Call("queue_create", "name", "q", "maxsize", 2)
@@ -89,12 +89,12 @@ func TestQueueBound(t *testing.T) {
 	wg.Wait()
 	for i := range n {
 		if seen[int64(i)] != 1 {
-			t.Errorf("record %d was given %d times", i, seen[int64(i)])
+			t.Errorf("record %d: received %d times, want 1", i, seen[int64(i)])
 		}
 	}
 }
 
-// Records that their taker does not get go back to the front, in their order.
+// Records that were not delivered are put back to the front, in order.
 func TestQueueGivesBack(t *testing.T) {
 	r := start(t)
 	r.Call("queue_create", "name", "q")
@@ -105,7 +105,7 @@ func TestQueueGivesBack(t *testing.T) {
 	r.Journal.Lose(errors.New("disk full"))
 	r.Fails("disk full", "queue_get", "name", "q", "batch", int64(2))
 	r.Journal.Lose(nil)
-	// One that wants more than there is holds what it has until it leaves.
+	// A request for more records than present holds them until it disconnects.
 	ctx, cancel := context.WithCancel(t.Context())
 	got := make(chan error, 1)
 	go func() { _, err := r.TryContext(ctx, "queue_get", "name", "q", "batch", int64(5)); got <- err }()
@@ -122,11 +122,11 @@ func TestQueueGivesBack(t *testing.T) {
 	}
 }
 
-// A queue lives as long as a client has it; who waits on it then gets an error.
+// A queue is kept as long as a client uses it; waiters then receive an error.
 func TestQueueRelease(t *testing.T) {
 	r := start(t)
 	r.Call("queue_create", "name", "q")
-	r.Call("queue_create", "name", "q", "maxsize", 7) // another client; the first one's bound holds
+	r.Call("queue_create", "name", "q", "maxsize", 7) // another client; the first bound stays
 	r.Call("queue_put", "name", "q", "data", "x")
 	release := func() {
 		t.Helper()
@@ -148,12 +148,12 @@ func TestQueueRelease(t *testing.T) {
 		t.Errorf("one that waits: got %v, want an error", x.v)
 	}
 	if n, c := r.bytes(), r.counts(); n != 0 || c.Queues != 0 {
-		t.Errorf("left: %d bytes, %d queues", n, c.Queues)
+		t.Errorf("after the last release: got %d bytes, %d queues, want none", n, c.Queues)
 	}
-	release() // of none
+	release() // no effect
 }
 
-// A future in a queue is wanted until each of its takers has confirmed it.
+// A future in a queue is held until each of its receivers has confirmed it.
 func TestQueueFutures(t *testing.T) {
 	r := start(t)
 	r.task("x")
@@ -161,12 +161,12 @@ func TestQueueFutures(t *testing.T) {
 	r.Call("queue_put", "name", "q", "key", "x")
 	r.Call("queue_put", "name", "q", "key", "x")
 	if m := r.Call("queue_get", "name", "q"); get(m, "type") != "Future" || get(m, "state") != "memory" {
-		t.Errorf("got %v", m)
+		t.Errorf("queue_get: got %v, want a future in memory", m)
 	}
 	for i, want := range []string{"[x]", "[x]", "[]", "[]"} {
 		r.Do(func() {
 			if got := r.Wants.Of("queue-q"); got != want {
-				t.Errorf("after %d confirmations: wanted %s, want %s", i, got, want)
+				t.Errorf("after %d confirmations: got held keys %s, want %s", i, got, want)
 			}
 		})
 		if err := r.op(t, fmt.Sprint("client-", i), "op", "queue-future-release", "name", "q", "key", "x"); err != nil {
@@ -175,7 +175,7 @@ func TestQueueFutures(t *testing.T) {
 	}
 	r.Do(func() {
 		if got := r.Wants.Of("client-0"); got != "[x]" {
-			t.Errorf("the first taker wants %s", got)
+			t.Errorf("keys of the first receiver: got %s, want [x]", got)
 		}
 	})
 }
@@ -208,7 +208,7 @@ func TestQueueReplay(t *testing.T) {
 				args = msgpack.MapOf("name", "q", "key", "x")
 			}
 			if known, err := n.Replay(op, args); !known || err != nil {
-				t.Errorf("%s: got %v, %v", op, known, err)
+				t.Errorf("Replay of %s: got %v, error %v", op, known, err)
 			}
 		}
 	})

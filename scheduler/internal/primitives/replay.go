@@ -6,19 +6,19 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// change has what the journal notes of changes of primitives; each op has some of it.
+// change are the arguments of changes of primitives in the journal; each op has some of them.
 type change struct {
 	Name, Data, Value any
 	Keys              []any
 	Maxsize           int
-	ID                any   // of who has Locks
+	ID                any   // of the holder of Locks
 	Locks             []any // names
 	MaxLeases         int
 	LeaseTimeout      any
 	LeaseID           string
 }
 
-// Replay does a change again, from the journal. It reports whether the op is one of primitives.
+// Replay applies a change from the journal. It reports whether the op is one of primitives.
 func (s *Primitives) Replay(op string, args msgpack.Map) (known bool, err error) {
 	var c change
 	if err := rpc.Assign(args, &c); err != nil {
@@ -57,7 +57,7 @@ func (s *Primitives) Replay(op string, args msgpack.Map) (known bool, err error)
 	case "queue_get":
 		s.queues.pop(name)
 	case "queue_return":
-		s.queues.giveBack(name, []record{r})
+		s.queues.putBack(name, []record{r})
 	case "queue-future-release":
 		s.queues.futureReceived(name, r.key, "")
 	case "event_set":
@@ -74,7 +74,7 @@ func (s *Primitives) Replay(op string, args msgpack.Map) (known bool, err error)
 	return true, err
 }
 
-// EachChange gives the changes that make all primitives what they are now.
+// EachChange calls f with changes that recreate all current primitives.
 func (s *Primitives) EachChange(f func(op string, args msgpack.Map)) {
 	for name, v := range s.variables.byName {
 		if v.set {
@@ -114,7 +114,7 @@ func (s *Primitives) EachChange(f func(op string, args msgpack.Map)) {
 	}
 }
 
-// replay sets metadata again, from the journal.
+// replay sets metadata from the journal.
 func (s *metadata) replay(c *change) error {
 	if err := checkPath(c.Keys); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (s *metadata) replay(c *change) error {
 	return nil
 }
 
-// replay acquires or releases the locks of a user again, from the journal.
+// replay acquires or releases the locks of a user from the journal.
 func (s *multiLocks) replay(op string, c *change) error {
 	id, locks, err := lockRecord(c)
 	switch {
@@ -138,8 +138,8 @@ func (s *multiLocks) replay(op string, c *change) error {
 	return nil
 }
 
-// lockArgs is what the journal has of a user that has got its locks. Who still waits is not recorded: the request that
-// waits ends with the scheduler.
+// lockArgs returns the record of a user that holds its locks. Waiters are not recorded: their requests end with the
+// scheduler.
 func lockArgs(id string, locks []string) msgpack.Map {
 	list := make([]any, len(locks))
 	for i, l := range locks {

@@ -17,12 +17,12 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-// rig is primitives with a host in memory. known are tasks that there are.
+// rig are primitives with a host in memory. known are the existing tasks.
 type rig struct {
 	*hosttest.Host
 	*Primitives
 	budget Budget
-	known  map[task.Key]bool // the loop's
+	known  map[task.Key]bool // owner: the loop
 }
 
 func start(t testing.TB) *rig {
@@ -51,7 +51,7 @@ func (r *rig) task(key string) {
 	})
 }
 
-// bytes returns what is counted.
+// bytes returns the counted bytes.
 func (r *rig) bytes() (n int64) {
 	r.Do(func() { n = r.budget.Bytes() })
 	return n
@@ -63,7 +63,7 @@ func (r *rig) counts() (c Counts) {
 	return c
 }
 
-// op does a message of a stream.
+// op applies a message of a stream.
 func (r *rig) op(t *testing.T, client string, fields ...any) error {
 	t.Helper()
 	m, err := wire.Encode([]any{msgpack.MapOf(fields...)}, wire.EncodeOptions{})
@@ -72,13 +72,13 @@ func (r *rig) op(t *testing.T, client string, fields ...any) error {
 	}
 	ops := message.ReadOps(m.Body())
 	if !ops.Next() {
-		t.Fatal("no op")
+		t.Fatal("message: got no op")
 	}
 	r.Do(func() { err = r.Op(&ops, client) })
 	return err
 }
 
-// call runs an op in a goroutine and returns what it returns.
+// call runs an op in a goroutine and returns its result.
 func (r *rig) call(op string, args ...any) <-chan answer {
 	ch := make(chan answer, 1)
 	go func() {
@@ -93,7 +93,7 @@ type answer struct {
 	err error
 }
 
-// get returns a field of an answer.
+// get returns a field of a reply.
 func get(v any, name string) any {
 	m, _ := v.(msgpack.Map)
 	x, _ := m.Get(name)
@@ -113,14 +113,14 @@ func (r *rig) again(t *testing.T) *rig {
 	n.Do(func() {
 		for _, c := range list {
 			if known, err := n.Replay(c.op, roundTrip(t, c.args)); !known || err != nil {
-				t.Errorf("replay of %s: got %v, %v", c.op, known, err)
+				t.Errorf("Replay of %s: got %v, error %v", c.op, known, err)
 			}
 		}
 	})
 	return n
 }
 
-// roundTrip encodes and decodes values as the journal does.
+// roundTrip encodes and decodes values like the journal.
 func roundTrip(t *testing.T, m msgpack.Map) msgpack.Map {
 	t.Helper()
 	msg, err := wire.Encode(m, wire.EncodeOptions{})
@@ -134,7 +134,7 @@ func roundTrip(t *testing.T, m msgpack.Map) msgpack.Map {
 	return v.(msgpack.Map)
 }
 
-// Ops that are none of primitives are refused, on streams and in the journal.
+// Ops that do not belong to primitives are rejected, on streams and in the journal.
 func TestUnknownOps(t *testing.T) {
 	r := start(t)
 	if err := r.op(t, "c", "op", "variable_explode", "name", "x"); err != rpc.ErrUnknownOp {
@@ -159,7 +159,7 @@ func TestUnknownOps(t *testing.T) {
 	}
 }
 
-// What is refused for want of room leaves nothing behind.
+// Changes that are rejected because of the budget leave nothing.
 func TestBudget(t *testing.T) {
 	r := start(t)
 	r.Call("queue_create", "name", "q")
@@ -182,10 +182,10 @@ func TestBudget(t *testing.T) {
 		t.Errorf("got %d bytes, want %d", got, before)
 	}
 	if got := r.Journal.Changes(); got != "" {
-		t.Errorf("recorded: %s", got)
+		t.Errorf("journal: got %s, want nothing", got)
 	}
 	if c := r.counts(); c.Variables+c.Semaphores+c.Datasets+c.Locks+c.LockUsers != 0 || c.Queues != 1 {
-		t.Errorf("left: %+v", c)
+		t.Errorf("primitives: got %+v, want one queue only", c)
 	}
 	r.Do(func() { r.budget.SetLimit(0) })
 	r.Call("variable_set", "name", "v", "data", "x") // no limit

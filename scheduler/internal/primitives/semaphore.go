@@ -15,7 +15,7 @@ import (
 type semaphores struct {
 	*base
 	byName  map[string]*semaphore
-	checked time.Time // when leases were last looked at
+	checked time.Time // time of the last check of leases
 }
 
 func newSemaphores(b *base) *semaphores { return &semaphores{base: b, byName: map[string]*semaphore{}} }
@@ -29,7 +29,7 @@ func (s *semaphores) register(r *rpc.Server) {
 	rpc.Handle(r, "semaphore_value", s.valueRPC)
 }
 
-// SemaphoreStats are the counts of a semaphore since it was made.
+// SemaphoreStats are the counts of a semaphore since it was created.
 type SemaphoreStats struct {
 	Max, Pending       int
 	Acquired, Released int64
@@ -48,11 +48,11 @@ func (s *semaphores) stats(n int) map[string]SemaphoreStats {
 	return out
 }
 
-// semaphore is Dask's Semaphore, and its Lock, which has one lease. Who holds a lease
-// refreshes it; one that nobody refreshes is taken back.
+// semaphore is Dask's Semaphore, and its Lock, which has one lease. The holder refreshes its lease; one that is not
+// refreshed in time is released.
 type semaphore struct {
 	max     int
-	timeout time.Duration // 0: leases live for ever
+	timeout time.Duration // 0: leases do not expire
 	leases  map[string]time.Time
 	changed loop.Signal
 
@@ -131,7 +131,7 @@ func (s *semaphores) acquireRPC(ctx context.Context, _ *rpc.Request, in struct {
 		if err := s.Budget.Reserve("semaphore", val.NameSize(lease)); err != nil {
 			return nil, err
 		}
-		if !s.take(name, lease) {
+		if !s.acquire(name, lease) {
 			return x.changed.Wait(), nil
 		}
 		position, at = s.Journal.Position(), x.leases[lease]
@@ -145,12 +145,12 @@ func (s *semaphores) acquireRPC(ctx context.Context, _ *rpc.Request, in struct {
 			x.pending--
 		}
 	})
-	// If the caller has left, its lease must not stay, unless another request of the same
-	// lease has got it since.
+	// If the caller has disconnected its lease is released, unless another request of the same lease has acquired it
+	// since.
 	giveBack := func() {
 		_ = s.Loop.Do(context.WithoutCancel(ctx), func() {
 			if x := s.byName[name]; x != nil && x.leases[lease].Equal(at) {
-				s.give(name, lease)
+				s.releaseLease(name, lease)
 			}
 		})
 	}
@@ -163,9 +163,9 @@ func (s *semaphores) acquireRPC(ctx context.Context, _ *rpc.Request, in struct {
 	return rpc.Delivery{Value: true, Lost: giveBack}, nil
 }
 
-// take runs in the loop. A lease that is there already is got again: a request
-// may be sent twice.
-func (s *semaphores) take(name, lease string) bool {
+// acquire acquires a lease. A lease that is held already is acquired again, because a request may be sent twice. It
+// runs in the loop.
+func (s *semaphores) acquire(name, lease string) bool {
 	x := s.byName[name]
 	if x == nil {
 		return false
@@ -175,7 +175,7 @@ func (s *semaphores) take(name, lease string) bool {
 	}
 	at := s.Loop.Now()
 	if last := x.leases[lease]; !at.After(last) {
-		at = last.Add(1) // each take has a time of its own
+		at = last.Add(1) // each acquisition has a distinct time
 	}
 	if x.leases[lease].IsZero() {
 		s.Budget.Add(val.NameSize(lease))
@@ -186,14 +186,14 @@ func (s *semaphores) take(name, lease string) bool {
 	return true
 }
 
-// give runs in the loop.
-func (s *semaphores) give(name, lease string) {
+// releaseLease releases a lease. It runs in the loop.
+func (s *semaphores) releaseLease(name, lease string) {
 	x := s.byName[name]
 	if x == nil {
 		return
 	}
 	if _, there := x.leases[lease]; !there {
-		s.Log.Warn("a lease was released that is not there; it may have timed out", "semaphore", val.Label(name),
+		s.Log.Warn("unknown lease released; it may have timed out", "semaphore", val.Label(name),
 			"lease", lease)
 		return
 	}
@@ -213,7 +213,7 @@ func (s *semaphores) releaseRPC(ctx context.Context, _ *rpc.Request, in struct {
 		return nil, err
 	}
 	return nil, s.change(ctx, func() error {
-		s.give(name, in.Lease)
+		s.releaseLease(name, in.Lease)
 		return nil
 	})
 }
@@ -233,12 +233,12 @@ func (s *semaphores) refreshRPC(ctx context.Context, _ *rpc.Request, in struct {
 		}
 		for _, id := range in.Leases {
 			if _, there := x.leases[id]; !there {
-				// As in Dask, its owner believes to hold it: better one too many than none.
+				// As in Dask, its owner assumes to hold it: one lease too many is better than a lost one.
 				if s.Budget.Reserve("semaphore", val.NameSize(id)) != nil {
 					continue
 				}
 				s.Budget.Add(val.NameSize(id))
-				s.Log.Error("an unknown lease is refreshed: it has timed out, and the semaphore may be overbooked",
+				s.Log.Error("unknown lease refreshed; it has timed out and the semaphore may be overbooked",
 					"semaphore", val.Label(name), "lease", id)
 			}
 			x.leases[string([]byte(id))] = s.Loop.Now()
@@ -265,7 +265,7 @@ func (s *semaphores) drop(name string) {
 		return
 	}
 	if len(x.leases)+x.pending > 0 {
-		s.Log.Warn("a semaphore is closed that is in use", "semaphore", val.Label(name), "leases", len(x.leases),
+		s.Log.Warn("semaphore closed while in use", "semaphore", val.Label(name), "leases", len(x.leases),
 			"pending", x.pending)
 	}
 	delete(s.byName, name)
@@ -292,7 +292,7 @@ func (s *semaphores) valueRPC(ctx context.Context, _ *rpc.Request, in struct {
 	})
 }
 
-// checkLeases takes back what nobody refreshes.
+// checkLeases releases leases that were not refreshed in time.
 func (s *semaphores) checkLeases() {
 	if s.Loop.Now().Sub(s.checked) < s.LeaseInterval {
 		return
@@ -301,15 +301,15 @@ func (s *semaphores) checkLeases() {
 	for name, x := range s.byName {
 		for id, at := range x.leases {
 			if x.timeout > 0 && s.Loop.Now().Sub(at) > x.timeout {
-				s.Log.Warn("a lease has timed out", "semaphore", val.Label(name), "lease", id, "after",
+				s.Log.Warn("lease timed out", "semaphore", val.Label(name), "lease", id, "after",
 					s.Loop.Now().Sub(at))
-				s.give(name, id)
+				s.releaseLease(name, id)
 			}
 		}
 	}
 }
 
-// replay does a change again, from the journal. It reports whether the op is one of semaphores.
+// replay applies a change from the journal. It reports whether the op is one of semaphores.
 func (s *semaphores) replay(op, name string, c *change) (bool, error) {
 	switch op {
 	case "semaphore_register":
@@ -319,9 +319,9 @@ func (s *semaphores) replay(op, name string, c *change) (bool, error) {
 		}
 		return true, s.create(name, c.MaxLeases, d)
 	case "semaphore_acquire":
-		s.take(name, c.LeaseID)
+		s.acquire(name, c.LeaseID)
 	case "semaphore_release":
-		s.give(name, c.LeaseID)
+		s.releaseLease(name, c.LeaseID)
 	case "semaphore_close":
 		s.drop(name)
 	default:

@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// A semaphore has so many leases and no more; one that is acquired twice is one.
+// The number of leases of a semaphore is bounded; one that is acquired twice counts once.
 func TestSemaphoreLeases(t *testing.T) {
 	r := start(t)
 	r.Fails("not known", "semaphore_acquire", "name", "s", "lease_id", "a")
@@ -36,8 +36,8 @@ func TestSemaphoreLeases(t *testing.T) {
 	}
 	r.Call("semaphore_release", "name", "s", "lease_id", "never")
 	r.Do(func() {
-		if !r.Logged("a lease was released that is not there") {
-			t.Error("the log does not name a lease that is not there")
+		if !r.Logged("unknown lease released") {
+			t.Error("log: got no line about an unknown lease")
 		}
 		want := SemaphoreStats{Max: 2, Acquired: 4, Released: 1}
 		if got := r.Semaphores(10)["s"]; got != want {
@@ -49,14 +49,14 @@ func TestSemaphoreLeases(t *testing.T) {
 	})
 	r.Call("semaphore_close", "name", "s")
 	if n, c := r.bytes(), r.counts(); n != 0 || c.Semaphores != 0 {
-		t.Errorf("after it was closed: %d bytes, %d semaphores", n, c.Semaphores)
+		t.Errorf("after close: got %d bytes, %d semaphores, want none", n, c.Semaphores)
 	}
 	if n := r.Call("semaphore_value", "name", "s"); n != int64(0) {
 		t.Errorf("value of none: got %v, want 0", n)
 	}
 }
 
-// At no time are there more holders than leases.
+// There are never more holders than leases.
 func TestSemaphoreExcludes(t *testing.T) {
 	r := start(t)
 	r.Call("semaphore_register", "name", "lock", "max_leases", 1)
@@ -68,7 +68,7 @@ func TestSemaphoreExcludes(t *testing.T) {
 			lease := string(rune('a' + i))
 			for range 10 {
 				if got := r.Call("semaphore_acquire", "name", "lock", "lease_id", lease, "timeout", 30); got != true {
-					t.Errorf("%s: got %v", lease, got)
+					t.Errorf("%s: got %v, want true", lease, got)
 					return
 				}
 				mu.Lock()
@@ -88,12 +88,12 @@ func TestSemaphoreExcludes(t *testing.T) {
 	}
 	r.Do(func() {
 		if s := r.Semaphores(1)["lock"]; s.Acquired != 80 || s.Released != 80 || s.Pending != 0 {
-			t.Errorf("stats: %+v", s)
+			t.Errorf("stats: got %+v, want 80 acquired and released", s)
 		}
 	})
 }
 
-// A lease that its taker does not get is free again.
+// A lease that was not delivered is released.
 func TestSemaphoreGivesBack(t *testing.T) {
 	r := start(t)
 	r.Call("semaphore_register", "name", "s", "max_leases", 1)
@@ -111,7 +111,7 @@ func TestSemaphoreGivesBack(t *testing.T) {
 	r.Until("b waits", func() bool { return r.semaphores.byName[name].pending == 1 })
 	cancel()
 	<-left
-	r.Until("nobody waits", func() bool { return r.semaphores.byName[name].pending == 0 })
+	r.Until("no request waits", func() bool { return r.semaphores.byName[name].pending == 0 })
 	r.Call("semaphore_release", "name", "s", "lease_id", "a")
 	if got := r.Call("semaphore_acquire", "name", "s", "lease_id", "c", "timeout", 1); got != true {
 		t.Errorf("got %v, want true", got)
@@ -123,13 +123,13 @@ func TestSemaphoreGivesBack(t *testing.T) {
 		t.Errorf("one that waits for a semaphore that is closed: got %v, want an error", x.v)
 	}
 	r.Do(func() {
-		if !r.Logged("a semaphore is closed that is in use") {
-			t.Error("the log does not say that the semaphore was in use")
+		if !r.Logged("semaphore closed while in use") {
+			t.Error("log: got no line about a semaphore in use")
 		}
 	})
 }
 
-// Leases that are not refreshed are taken back after their time; refreshed ones stay.
+// Leases that are not refreshed in time expire; refreshed ones stay.
 func TestSemaphoreTimeout(t *testing.T) {
 	r := start(t)
 	r.Call("semaphore_register", "name", "s", "max_leases", 2, "lease_timeout", "50 ms")
@@ -140,11 +140,11 @@ func TestSemaphoreTimeout(t *testing.T) {
 	name, _ := val.NameOf("s")
 	r.OnTick(func() {
 		if x := r.semaphores.byName[name]; !x.leases["kept"].IsZero() {
-			x.leases["kept"] = r.Loop.Now() // as its owner does
+			x.leases["kept"] = r.Loop.Now() // refreshed by its owner
 		}
 		r.Tick()
 	})
-	r.Until("a lease is taken back", func() bool {
+	r.Until("a lease has expired", func() bool {
 		x := r.semaphores.byName[name]
 		return x.leases["lost"].IsZero() && !x.leases["kept"].IsZero()
 	})
@@ -156,7 +156,7 @@ func TestSemaphoreTimeout(t *testing.T) {
 	r.Do(func() {
 		if x := r.semaphores.byName[name]; x.leases["lost"].IsZero() || r.budget.Bytes() <= before ||
 			!r.Logged("overbooked") {
-			t.Errorf("a lease that is refreshed too late: %v, %d bytes", x.leases, r.budget.Bytes())
+			t.Errorf("late refresh: got leases %v, %d bytes", x.leases, r.budget.Bytes())
 		}
 		r.budget.SetLimit(1)
 	})
@@ -164,7 +164,7 @@ func TestSemaphoreTimeout(t *testing.T) {
 	r.Call("semaphore_refresh_leases", "name", "never", "lease_ids", []any{"one"})
 	r.Do(func() {
 		if x := r.semaphores.byName[name]; !x.leases["one"].IsZero() {
-			t.Error("leases above the limit are kept")
+			t.Error("leases above the limit: kept")
 		}
 	})
 	r.Fails("timeout", "semaphore_register", "name", "t", "max_leases", 1, "lease_timeout", []any{})
@@ -185,14 +185,14 @@ func TestSemaphoreReplay(t *testing.T) {
 	n.Do(func() {
 		x := n.semaphores.byName[name]
 		if x.max != 3 || x.timeout != 2*time.Minute || len(x.leases) != 2 {
-			t.Errorf("got %+v", x)
+			t.Errorf("semaphore: got %+v", x)
 		}
 		for op, args := range map[string]msgpack.Map{
 			"semaphore_release": msgpack.MapOf("name", "s", "lease_id", "a"),
 			"semaphore_close":   msgpack.MapOf("name", "gone"),
 		} {
 			if known, err := n.Replay(op, args); !known || err != nil {
-				t.Errorf("%s: got %v, %v", op, known, err)
+				t.Errorf("Replay of %s: got %v, error %v", op, known, err)
 			}
 		}
 		if len(x.leases) != 1 || len(n.semaphores.byName) != 1 {

@@ -31,11 +31,11 @@ func (s *variables) register(r *rpc.Server) {
 type variable struct {
 	record record
 	set    bool
-	// given are tokens of futures that were given out and not confirmed, by key: as long as
-	// there are some, the variable keeps the key for who is about to want it.
+	// given are tokens of futures that were sent and not confirmed, by key. While there are some, the variable holds
+	// the key for the clients that will confirm.
 	given   map[task.Key]map[string]bool
-	old     map[task.Key]bool // keys to release when nobody is about to want them
-	waiters int               // who wait until it is set
+	old     map[task.Key]bool // replaced keys, released when all their tokens are confirmed
+	waiters int               // number of requests that wait until it is set
 	changed loop.Signal
 }
 
@@ -47,7 +47,7 @@ type putArgs struct {
 	Timeout any         `rpc:"timeout,optional"`
 }
 
-// record makes the record that is put, once its task, if it is one, is known.
+// record returns the record to put, once its task, if any, is known.
 func (in *putArgs) record(ctx context.Context, s *base) (name string, r record, err error) {
 	if name, err = val.NameOf(in.Name); err != nil {
 		return "", r, err
@@ -89,7 +89,7 @@ func (s *variables) named(name string) *variable {
 	return v
 }
 
-// set runs in the loop.
+// set sets a variable. It runs in the loop.
 func (s *variables) set(name string, r record) error {
 	var old int64
 	if v := s.byName[name]; v != nil && v.set {
@@ -111,15 +111,15 @@ func (s *variables) set(name string, r record) error {
 	}
 	if v.set && v.record.key != "" && v.record.key != r.key {
 		v.old[v.record.key] = true
-		s.settle(owner, v, v.record.key)
+		s.releaseOld(owner, v, v.record.key)
 	}
 	v.record, v.set = r, true
 	v.changed.Fire()
 	return nil
 }
 
-// settle releases a key that was replaced when nobody is about to want it.
-func (s *variables) settle(owner string, v *variable, key task.Key) {
+// releaseOld releases a replaced key when all its tokens are confirmed.
+func (s *variables) releaseOld(owner string, v *variable, key task.Key) {
 	if v.old[key] && len(v.given[key]) == 0 {
 		delete(v.old, key)
 		delete(v.given, key)
@@ -163,17 +163,17 @@ func (s *variables) getRPC(ctx context.Context, _ *rpc.Request, in struct {
 	_ = s.Loop.Do(context.WithoutCancel(ctx), func() {
 		if v := s.byName[name]; v != nil && waiting {
 			if v.waiters--; v.waiters <= 0 && !v.set {
-				delete(s.byName, name) // it only stood for those who waited
+				delete(s.byName, name) // it existed for waiters only
 			}
 		}
 	})
 	if err == nil && !ok {
-		err = &rpc.Exception{Type: "TimeoutError", Message: fmt.Sprintf("the variable %s is not set", val.Label(name))}
+		err = &rpc.Exception{Type: "TimeoutError", Message: fmt.Sprintf("variable %s is not set", val.Label(name))}
 	}
 	if err != nil || given == "" {
 		return out, err
 	}
-	// A token that its caller never got would keep the key for ever.
+	// A token that was not delivered would hold the key without limit.
 	return rpc.Delivery{Value: out, Lost: func() {
 		_ = s.Loop.Do(context.WithoutCancel(ctx), func() { s.received(name, given, token, "") })
 	}}, nil
@@ -185,18 +185,18 @@ func newToken() string {
 	return hex.EncodeToString(b[:])
 }
 
-// received is the confirmation that a client now wants a future that it was given.
+// received handles the confirmation of a client that holds a future of the variable.
 func (s *variables) received(name string, key task.Key, token, client string) {
 	if client != "" {
 		s.Clients.Desire(client, key)
 	}
 	if v := s.byName[name]; v != nil {
 		delete(v.given[key], token)
-		s.settle("variable-"+val.Label(name), v, key)
+		s.releaseOld("variable-"+val.Label(name), v, key)
 	}
 }
 
-// remove runs in the loop.
+// remove removes a variable. It runs in the loop.
 func (s *variables) remove(name string) {
 	v := s.byName[name]
 	if v == nil {

@@ -9,12 +9,12 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// A variable has the value that was set last, and counts for it alone.
+// A variable has the last value, and only that is counted.
 func TestVariable(t *testing.T) {
 	r := start(t)
 	r.Fails("not set", "variable_get", "name", "v", "timeout", 0.001)
 	if c := r.counts(); c.Variables != 0 {
-		t.Errorf("a variable that was only asked for is kept: %+v", c)
+		t.Errorf("variable that was never set: got %+v, want it not kept", c)
 	}
 	r.Call("variable_set", "name", "v", "data", "a long value that is replaced")
 	r.Call("variable_set", "name", "v", "data", "x")
@@ -23,7 +23,7 @@ func TestVariable(t *testing.T) {
 		t.Errorf("got %v, want x", v)
 	}
 	if got := r.Journal.Changes(); got != "variable_set variable_set" {
-		t.Errorf("recorded: %s", got)
+		t.Errorf("journal: got %s, want two variable_set", got)
 	}
 	r.Call("variable_set", "name", "v", "data", "y")
 	if got := r.bytes(); got != short {
@@ -33,14 +33,14 @@ func TestVariable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, c := r.bytes(), r.counts(); n != 0 || c.Variables != 0 {
-		t.Errorf("after it was deleted: %d bytes, %+v", n, c)
+		t.Errorf("after deletion: got %d bytes, %+v, want nothing", n, c)
 	}
 	if err := r.op(t, "c", "op", "variable_delete", "name", "never"); err != nil {
-		t.Errorf("one that is not there: %v", err)
+		t.Errorf("deletion of an unknown variable: got error %v, want none", err)
 	}
 }
 
-// Who waits for a variable gets its value when it is set, and one that leaves is not waited for.
+// Waiters of a variable receive its value when it is set, and a disconnected one is not waited for.
 func TestVariableWaits(t *testing.T) {
 	r := start(t)
 	a, b := r.call("variable_get", "name", "v"), r.call("variable_get", "name", "v", "timeout", 30)
@@ -51,7 +51,7 @@ func TestVariableWaits(t *testing.T) {
 	r.Until("three wait", func() bool { v := r.variables.byName[name]; return v != nil && v.waiters == 3 })
 	cancel()
 	if err := <-left; !errors.Is(err, context.Canceled) {
-		t.Errorf("one that leaves: got %v", err)
+		t.Errorf("disconnected caller: got error %v, want context.Canceled", err)
 	}
 	r.Call("variable_set", "name", "v", "data", int64(7))
 	for _, ch := range []<-chan answer{a, b} {
@@ -59,10 +59,10 @@ func TestVariableWaits(t *testing.T) {
 			t.Errorf("got %v, %v, want 7", x.v, x.err)
 		}
 	}
-	r.Until("nobody waits", func() bool { return r.variables.byName[name].waiters == 0 })
+	r.Until("no request waits", func() bool { return r.variables.byName[name].waiters == 0 })
 }
 
-// A future in a variable is wanted while the variable has it, and after that until those who were given it confirm.
+// A future in a variable is held while it is the value, and after that until its receivers have confirmed it.
 func TestVariableFutures(t *testing.T) {
 	r := start(t)
 	r.Fails("unknown to scheduler", "variable_set", "name", "v", "key", "x", "timeout", 0.001)
@@ -77,21 +77,21 @@ func TestVariableFutures(t *testing.T) {
 		return out
 	}
 	if got := wants(); got != "[x]" {
-		t.Errorf("wanted: %s", got)
+		t.Errorf("held keys: got %s, want [x]", got)
 	}
 	first := r.Call("variable_get", "name", "v")
 	if get(first, "type") != "Future" || get(first, "state") != "memory" {
-		t.Errorf("got %v", first)
+		t.Errorf("variable_get: got %v, want a future in memory", first)
 	}
 	token, _ := get(first, "token").(string)
 	second, _ := get(r.Call("variable_get", "name", "v"), "token").(string)
 	if token == "" || token == second {
-		t.Fatalf("tokens %q and %q", token, second)
+		t.Fatalf("tokens: got %q and %q, want distinct ones", token, second)
 	}
 	r.Call("variable_set", "name", "v", "key", "y")
 	for i, tok := range []string{token, token, second} {
 		if got := wants(); got != "[x y]" && got != "[y x]" {
-			t.Errorf("after %d confirmations: wanted %s, want x and y", i, got)
+			t.Errorf("after %d confirmations: got held keys %s, want x and y", i, got)
 		}
 		if err := r.op(t, "client", "op", "variable-future-received-confirm", "name", "v", "key", "x", "token",
 			tok); err != nil {
@@ -99,11 +99,11 @@ func TestVariableFutures(t *testing.T) {
 		}
 	}
 	if got := wants(); got != "[y]" {
-		t.Errorf("after all confirmations: wanted %s, want y", got)
+		t.Errorf("after all confirmations: got held keys %s, want y", got)
 	}
 	r.Do(func() {
 		if got := r.Wants.Of("client"); got != "[x]" {
-			t.Errorf("the client wants %s", got)
+			t.Errorf("keys of the client: got %s, want [x]", got)
 		}
 		delete(r.known, task.NewKey("y"))
 	})
@@ -115,12 +115,12 @@ func TestVariableFutures(t *testing.T) {
 	}
 	r.Do(func() {
 		if r.Wants.Registered("variable-v") {
-			t.Error("a variable that was deleted still wants keys")
+			t.Error("deleted variable: still holds keys")
 		}
 	})
 }
 
-// A variable that the journal refuses keeps its value, and one that is not on disk is an error.
+// A variable whose record is rejected keeps its value, and one that is not on disk is an error.
 func TestVariableJournal(t *testing.T) {
 	r := start(t)
 	r.Call("variable_set", "name", "v", "data", "old")
@@ -146,18 +146,18 @@ func TestVariableReplay(t *testing.T) {
 		t.Errorf("got %d bytes, want %d", got, want)
 	}
 	if v, _ := get(n.Call("variable_get", "name", "data"), "value").([]any); len(v) != 2 || v[1] != "two" {
-		t.Errorf("got %v", v)
+		t.Errorf("value: got %v, want the list", v)
 	}
 	if m := n.Call("variable_get", "name", []any{"tuple", 1}, "timeout", 1); get(m, "type") != "msgpack" {
-		t.Errorf("got %v", m)
+		t.Errorf("variable of a tuple name: got %v, want type msgpack", m)
 	}
 	n.Do(func() {
 		if got := n.Wants.Of("variable-future"); got != "[x]" {
-			t.Errorf("wanted: %s", got)
+			t.Errorf("held keys: got %s, want [x]", got)
 		}
 		if known, err := n.Replay("variable_delete", roundTrip(t,
 			record{}.args(string(task.NewKey("data"))))); !known || err != nil {
-			t.Errorf("got %v, %v", known, err)
+			t.Errorf("Replay: got %v, error %v", known, err)
 		}
 	})
 	if c := n.counts(); c.Variables != 2 {

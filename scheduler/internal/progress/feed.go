@@ -15,9 +15,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// feed is the op of progress bars: the comm gets what a function says of the scheduler,
-// again and again. Dask's own bars are followed here; other functions run in the Python
-// helper.
+// feed serves the op of progress bars: it sends the result of a function of the scheduler to the comm at intervals. The
+// bars of Dask are followed here; other functions run in the Python helper.
 func (s *Feeds) feed(ctx context.Context, r *rpc.Request) (any, error) {
 	var in feedArgs
 	if err := r.Args(&in); err != nil {
@@ -31,7 +30,7 @@ func (s *Feeds) feed(ctx context.Context, r *rpc.Request) (any, error) {
 	r.Takeover()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // who goes away says nothing more
+	go func() { // wait for the end of the comm
 		defer cancel()
 		for {
 			m, err := r.Comm.Read(ctx)
@@ -43,11 +42,11 @@ func (s *Feeds) feed(ctx context.Context, r *rpc.Request) (any, error) {
 	}()
 	if err := s.serveFeed(ctx, r.Comm, frames, every); err != nil && ctx.Err() == nil &&
 		!errors.Is(err, comm.ErrClosed) {
-		s.Log.Warn("a feed has failed", "peer", r.Comm.PeerAddr(), "error", err)
-		// The reader draws what it gets, and knows the word for an end that is bad.
+		s.Log.Warn("feed failed", "peer", r.Comm.PeerAddr(), "error", err)
+		// The reader of the feed expects a status of "error".
 		m, e := rpc.ErrorMessage(err, "error")
 		if e == nil {
-			_ = say(ctx, r.Comm, append(m, msgpack.MapOf("all", 0, "remaining", 0)...))
+			_ = send(ctx, r.Comm, append(m, msgpack.MapOf("all", 0, "remaining", 0)...))
 		}
 	}
 	return rpc.NoReply, r.Comm.Close()
@@ -116,7 +115,7 @@ func (s *Feeds) serveFeed(ctx context.Context, c comm.Comm, frames [][]byte, eve
 	}
 }
 
-// bar is the helper's answer to feed-open. Keys are nil for a feed that is no progress bar.
+// bar is the helper's reply to feed-open. Keys are nil for a feed that is not a progress bar.
 type bar struct {
 	ID              any
 	Keys            []any
@@ -124,7 +123,7 @@ type bar struct {
 	Group           string
 }
 
-// open follows what a progress bar shows.
+// open follows the tasks of a progress bar.
 func (s *Feeds) open(ctx context.Context, what *bar) (*Bar, error) {
 	keys := make([]task.Key, 0, len(what.Keys))
 	for _, k := range what.Keys {

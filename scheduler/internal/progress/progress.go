@@ -18,36 +18,36 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Host is what feeds need of the scheduler.
+// Host is the part of the scheduler that Feeds uses.
 type Host struct {
 	Loop    loop.Loop
 	Log     *slog.Logger
 	State   *state.State
 	Apply   func(state.Event)
 	Helpers *helpers.Helpers
-	// Tasks is fired when tasks have become known.
+	// Tasks is fired when tasks are added.
 	Tasks *loop.Signal
-	// Followed reports whether another part of the scheduler wants to be notified of a task. It runs in the loop.
+	// Followed reports whether another part of the scheduler follows a task. It runs in the loop.
 	Followed func(task.Key) bool
-	// Exception returns a failure as Dask's messages have it. It runs in the loop.
+	// Exception returns a failure in the form of Dask messages. It runs in the loop.
 	Exception func(f *state.Failure, ours bool) (exc, trace *wire.Serialized)
 }
 
-// Feeds serves the op feed, by which Dask's progress bars are drawn. The bars belong to the loop; requests run in
+// Feeds serves the op feed, with which progress bars of Dask are drawn. The loop owns the bars; requests run in
 // goroutines of their own.
 type Feeds struct {
 	Host
-	bars map[*Bar]bool // that are being drawn
+	bars map[*Bar]bool // in use
 }
 
-// New returns feeds without bars.
+// New returns Feeds without bars.
 func New(h Host) *Feeds { return &Feeds{Host: h, bars: map[*Bar]bool{}} }
 
 // Register sets the handler of requests.
 func (s *Feeds) Register(r *rpc.Server) { r.Handle("feed", s.feed) }
 
-// say sends a message on a comm.
-func say(ctx context.Context, c comm.Comm, v any) error {
+// send sends a message on a comm.
+func send(ctx context.Context, c comm.Comm, v any) error {
 	m, err := wire.Encode(v, c.Info().EncodeOptions())
 	if err != nil {
 		return err
@@ -56,11 +56,10 @@ func say(ctx context.Context, c comm.Comm, v any) error {
 	return c.Write(ctx, m)
 }
 
-// Bar follows tasks for one of Dask's progress bars: distributed.progress. The loop
-// owns it.
+// Bar follows tasks for a progress bar of Dask: distributed.progress. The loop owns it.
 type Bar struct {
 	want []task.Key
-	// all maps what is followed to its group, left is what is not done.
+	// all maps the followed tasks to their groups, left has the tasks that are not done.
 	all, left map[task.Key]int
 	groups    []any // names, for a bar of several
 	multi     bool
@@ -69,8 +68,8 @@ type Bar struct {
 	failed    task.Key
 }
 
-// Follow follows keys and all that they need, once the scheduler knows them. complete
-// also counts what is done already.
+// Follow follows keys and all their dependencies, once the scheduler knows them. With complete, tasks that are done
+// already are counted too.
 func (s *Feeds) Follow(ctx context.Context, want []task.Key, complete, multi bool) (*Bar, error) {
 	p := &Bar{want: want, all: map[task.Key]int{}, left: map[task.Key]int{}, multi: multi}
 	_, err := loop.Await(ctx, s.Loop, nil, func() (<-chan struct{}, error) {
@@ -113,8 +112,8 @@ func (s *Feeds) follow(p *Bar, complete bool) {
 	}
 }
 
-// needed are the tasks that have to be computed for keys, themselves included, or with
-// complete also those that have been. failed is one that cannot be.
+// needed returns the tasks that have to be computed for keys, including the keys themselves, or with complete also
+// those that are done. failed is a task that cannot be computed.
 func (s *Feeds) needed(keys []task.Key, complete bool) (tasks []*state.Task, failed *state.Task) {
 	seen := map[*state.Task]bool{}
 	for _, k := range keys {
@@ -137,7 +136,7 @@ func (s *Feeds) needed(keys []task.Key, complete bool) (tasks []*state.Task, fai
 	return tasks, failed
 }
 
-// moved takes in that a task has changed its state.
+// moved records the new state of a task.
 func (p *Bar) moved(a *state.Action) {
 	if _, ok := p.all[a.Key]; !ok || p.status != nil {
 		return
@@ -161,7 +160,7 @@ func (p *Bar) fail(key task.Key, f *state.Failure) {
 	p.status, p.failed, p.failure = "error", key, f
 }
 
-// Answer returns what the bar draws.
+// Answer returns the data of the bar.
 func (s *Feeds) Answer(p *Bar) msgpack.Map {
 	var m msgpack.Map
 	if !p.multi {
@@ -188,7 +187,7 @@ func (s *Feeds) Answer(p *Bar) msgpack.Map {
 	return m
 }
 
-// End stops following tasks that nobody else follows.
+// End stops following tasks that no other bar follows.
 func (s *Feeds) End(p *Bar) {
 	delete(s.bars, p)
 	var off []task.Key
@@ -210,15 +209,14 @@ func (s *Feeds) follows(k task.Key) bool {
 	return false
 }
 
-// Moved takes in that a task has changed its state. It runs in the loop, while actions are being carried out.
+// Moved records the new state of a task. It runs in the loop, while actions are carried out.
 func (s *Feeds) Moved(a *state.Action) {
 	for p := range s.bars {
 		p.moved(a)
 	}
 }
 
-// Group gives each task a group: the prefix of its key, or what a function of the
-// client says.
+// Group assigns each task to a group: the prefix of its key, or the result of a function of the client.
 func (s *Feeds) Group(ctx context.Context, p *Bar, how string, feed any) error {
 	keys, names := make([]task.Key, 0, len(p.all)), []any(nil)
 	err := s.Loop.Do(ctx, func() {
@@ -235,7 +233,7 @@ func (s *Feeds) Group(ctx context.Context, p *Bar, how string, feed any) error {
 		var m []any
 		if m, err = s.list(ctx, "feed-groups", msgpack.MapOf("id", feed, "keys", val.RawKeys(keys))); err == nil &&
 			len(m) != len(keys) {
-			err = fmt.Errorf("a function that groups tasks gave %d groups for %d", len(m), len(keys))
+			err = fmt.Errorf("grouping function returned %d groups for %d tasks", len(m), len(keys))
 		}
 		names = m
 	}
@@ -259,7 +257,7 @@ func (s *Feeds) Group(ctx context.Context, p *Bar, how string, feed any) error {
 	})
 }
 
-// list calls the service and returns the list that it answers.
+// list calls the service and returns its reply, a list.
 func (s *Feeds) list(ctx context.Context, op string, body any) ([]any, error) {
 	m, err := s.Helpers.Call(ctx, helpers.Service, op, body, nil)
 	if err != nil {
@@ -271,7 +269,7 @@ func (s *Feeds) list(ctx context.Context, op string, body any) ([]any, error) {
 	}
 	list, ok := v.([]any)
 	if !ok {
-		return nil, fmt.Errorf("%s: the answer is no list", op)
+		return nil, fmt.Errorf("%s: reply is not a list", op)
 	}
 	return list, nil
 }
@@ -284,8 +282,8 @@ type feedArgs struct {
 	Interval any    `rpc:"interval,optional"`
 }
 
-// maxFeed is the shortest time between two answers of a feed.
-const maxFeed = 10 * time.Millisecond
+// minFeed is the shortest interval of a feed.
+const minFeed = 10 * time.Millisecond
 
 func (in *feedArgs) every() (time.Duration, error) {
 	d, limited, err := loop.Timeout(in.Interval)
@@ -295,5 +293,5 @@ func (in *feedArgs) every() (time.Duration, error) {
 	if !limited {
 		d = time.Second
 	}
-	return max(d, maxFeed), nil
+	return max(d, minFeed), nil
 }

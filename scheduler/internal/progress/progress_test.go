@@ -42,7 +42,7 @@ func start(t *testing.T) *rig {
 	return r
 }
 
-// finish ends a task, as its worker reports it.
+// finish ends a task like the report of its worker.
 func (r *rig) finish(key string) {
 	r.Do(func() {
 		t := r.Host.State.Task(task.NewKey(key))
@@ -68,7 +68,7 @@ func keys(names ...string) (out []task.Key) {
 	return out
 }
 
-// A bar counts what its keys need, until all is done.
+// A bar counts the dependencies of its keys, until all are done.
 func TestBar(t *testing.T) {
 	r := start(t)
 	got := make(chan *Bar, 1)
@@ -116,7 +116,7 @@ func TestBar(t *testing.T) {
 			r.End(b)
 		}
 		if len(r.bars) != 0 {
-			t.Errorf("%d bars are left", len(r.bars))
+			t.Errorf("bars: got %d, want 0", len(r.bars))
 		}
 	})
 }
@@ -143,7 +143,7 @@ func TestBarFails(t *testing.T) {
 	r.Do(func() {
 		m := r.Answer(after)
 		if m.GetString("status") != "error" || !m.Has("key") || after.failure == nil {
-			t.Errorf("one that begins after the failure: got %v", m)
+			t.Errorf("bar that starts after the failure: got %v, want an error", m)
 		}
 	})
 	r.Do(func() { r.Submit(r.client, []string{"gone"}) })
@@ -157,7 +157,7 @@ func TestBarFails(t *testing.T) {
 	}
 }
 
-// What several follow stays watched until the last of them ends.
+// Tasks that several bars follow stay watched until the last of them ends.
 func TestFollows(t *testing.T) {
 	r := start(t)
 	r.Do(func() { r.Submit(r.client, []string{"x"}, []string{"y"}) })
@@ -172,7 +172,7 @@ func TestFollows(t *testing.T) {
 	r.Do(func() {
 		r.End(a)
 		if !r.follows(task.NewKey("x")) {
-			t.Error("x is not followed any more")
+			t.Error("x: not followed")
 		}
 	})
 	r.finish("x")
@@ -183,7 +183,7 @@ func TestFollows(t *testing.T) {
 		r.others[task.NewKey("y")] = true
 		r.End(b)
 		if r.follows(task.NewKey("y")) {
-			t.Error("a bar that has ended follows y")
+			t.Error("y: followed by a bar that has ended")
 		}
 	})
 }
@@ -193,7 +193,7 @@ func TestInterval(t *testing.T) {
 		in    any
 		want  time.Duration
 		fails bool
-	}{{nil, time.Second, false}, {"100 ms", 100 * time.Millisecond, false}, {0.0, maxFeed, false}, {[]any{}, 0, true}} {
+	}{{nil, time.Second, false}, {"100 ms", 100 * time.Millisecond, false}, {0.0, minFeed, false}, {[]any{}, 0, true}} {
 		got, err := (&feedArgs{Interval: c.in}).every()
 		if (err != nil) != c.fails || got != c.want {
 			t.Errorf("%v: got %v, %v, want %v", c.in, got, err, c.want)

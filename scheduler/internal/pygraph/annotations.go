@@ -13,11 +13,11 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// Annotations reads the dict of annotations that a client pickles beside its graph. They
-// hold for all of its tasks.
+// Annotations reads the dict of annotations that a client pickles together with its graph. They apply to all of its
+// tasks.
 //
-// ok is false where only Python can tell what they mean: a callable has to be called with
-// each key. The error is for values that Dask would not take either.
+// ok is false if only Python can evaluate them: a callable has to be called with each key. The error is for values that
+// Dask would reject too.
 func Annotations(tree pickle.Value) (a taskgraph.Annotations, ok bool, err error) {
 	d, isDict := tree.(*pickle.Dict)
 	if !isDict {
@@ -45,7 +45,7 @@ func Annotations(tree pickle.Value) (a taskgraph.Annotations, ok bool, err error
 	return a, true, nil
 }
 
-// annotation reads one that means something to a scheduler. Dask has two names for some.
+// annotation reads an annotation that is known to the scheduler. Dask has two names for some.
 func annotation(a *taskgraph.Annotations, name string, v pickle.Value) (err error) {
 	switch name {
 	case "workers", "restrictions":
@@ -57,7 +57,7 @@ func annotation(a *taskgraph.Annotations, name string, v pickle.Value) (err erro
 	case "priority":
 		a.HasPriority = true
 		if a.Priority, err = number(v); err == nil && math.IsNaN(a.Priority) {
-			err = errors.New("it is no number")
+			err = errors.New("not a number")
 		}
 	case "retries":
 		n, isInt := v.(int64)
@@ -68,15 +68,14 @@ func annotation(a *taskgraph.Annotations, name string, v pickle.Value) (err erro
 			}
 		}
 		if !isInt || n < 0 || n > math.MaxInt32 {
-			return fmt.Errorf("%.40s is no count", pickle.Repr(v))
+			return fmt.Errorf("%.40s is not a count", pickle.Repr(v))
 		}
 		a.Retries = int(n)
 	}
 	return err
 }
 
-// workers reads one worker or several. Names are numbers where Dask's own clusters gave
-// them.
+// workers reads one worker or several. Names are numbers if clusters of Dask have assigned them.
 func workers(v pickle.Value) ([]string, error) {
 	var list []pickle.Value
 	switch x := v.(type) {
@@ -97,13 +96,13 @@ func workers(v pickle.Value) ([]string, error) {
 		case int64:
 			out = append(out, strconv.FormatInt(w, 10))
 		default:
-			return nil, fmt.Errorf("%.40s is no worker", pickle.Repr(w))
+			return nil, fmt.Errorf("%.40s is not a worker", pickle.Repr(w))
 		}
 	}
 	return out, nil
 }
 
-// truth reads a bool, and what Python takes for one.
+// truth reads a bool, or a value that Python accepts as one.
 func truth(v pickle.Value) (bool, error) {
 	switch x := v.(type) {
 	case bool:
@@ -111,7 +110,7 @@ func truth(v pickle.Value) (bool, error) {
 	case int64:
 		return x != 0, nil
 	}
-	return false, fmt.Errorf("%.40s is no bool", pickle.Repr(v))
+	return false, fmt.Errorf("%.40s is not a bool", pickle.Repr(v))
 }
 
 func number(v pickle.Value) (float64, error) {
@@ -129,33 +128,33 @@ func number(v pickle.Value) (float64, error) {
 		f, _ := new(big.Float).SetInt(x).Float64()
 		return f, nil
 	}
-	return 0, fmt.Errorf("%.40s is no number", pickle.Repr(v))
+	return 0, fmt.Errorf("%.40s is not a number", pickle.Repr(v))
 }
 
 func resources(v pickle.Value) (map[string]float64, error) {
 	d, ok := v.(*pickle.Dict)
 	if !ok {
-		return nil, fmt.Errorf("%.40s is no dict", pickle.Repr(v))
+		return nil, fmt.Errorf("%.40s is not a dict", pickle.Repr(v))
 	}
 	out := make(map[string]float64, d.Len())
 	for k, v := range d.All() {
 		name, ok := k.(string)
 		amount, err := number(v)
 		if !ok || err != nil || !(amount >= 0) {
-			return nil, fmt.Errorf("%.40s of %.40s", pickle.Repr(v), pickle.Repr(k))
+			return nil, fmt.Errorf("invalid amount %.40s of resource %.40s", pickle.Repr(v), pickle.Repr(k))
 		}
 		out[name] = amount
 	}
 	return out, nil
 }
 
-// Bounds of annotations, which travel with every task.
+// Bounds of annotations, which are sent with every task.
 const (
 	plainDepth = 32
 	plainBytes = 1 << 20
 )
 
-// errPlain is for values that msgpack does not have.
+// errPlain is returned for values that msgpack cannot encode.
 var errPlain = errors.New("not plain data")
 
 // appendPlain appends plain data as msgpack; a set becomes a list.

@@ -54,18 +54,18 @@ func TestAnnotations(t *testing.T) {
 	} {
 		got, ok, err := Annotations(c.v)
 		if ok != c.ok || (err != nil) != c.err {
-			t.Errorf("%s: %v, %v", c.name, ok, err)
+			t.Errorf("%s: got %v, error %v", c.name, ok, err)
 			continue
 		}
 		if d := c.v; ok && d.(*pickle.Dict).Len() > 0 {
 			back, err := msgpack.Decode(got.Raw)
 			if m, isMap := back.(msgpack.Map); err != nil || !isMap || len(m) != d.(*pickle.Dict).Len() {
-				t.Errorf("%s: a worker gets %v, %v", c.name, back, err)
+				t.Errorf("%s: got %v for the worker, error %v", c.name, back, err)
 			}
 		}
 		got.Raw = nil
 		if !reflect.DeepEqual(c.want, got) {
-			t.Errorf("%s: %+v", c.name, got)
+			t.Errorf("%s: got %+v", c.name, got)
 		}
 	}
 }

@@ -2,8 +2,8 @@ package pygraph
 
 import "unsafe"
 
-// arena keeps small pieces in chunks, so that a graph costs few allocations and its memory
-// still goes as its tasks do: a chunk goes with the last of its tasks.
+// arena allocates small pieces from chunks, so that a graph costs few allocations and its memory is still freed
+// together with its tasks: a chunk is freed with the last of its tasks.
 type arena struct {
 	chunk []byte
 }
@@ -11,8 +11,7 @@ type arena struct {
 // arenaChunk is the length of a chunk in bytes.
 const arenaChunk = 32 << 10
 
-// room returns an empty slice to append a piece to, of which about n bytes are expected.
-// kept ends it.
+// room returns an empty slice to append a piece to, of about n bytes. keep ends the piece.
 func (a *arena) room(n int) []byte {
 	if cap(a.chunk)-len(a.chunk) < n {
 		a.chunk = make([]byte, 0, max(n, min(arenaChunk, 4*max(cap(a.chunk), 128))))
@@ -20,8 +19,8 @@ func (a *arena) room(n int) []byte {
 	return a.chunk[len(a.chunk):len(a.chunk)]
 }
 
-// kept takes a piece that room began. One that outgrew the chunk has memory of its own.
-func (a *arena) kept(piece []byte) []byte {
+// keep ends a piece that room began. One that outgrew the chunk has memory of its own.
+func (a *arena) keep(piece []byte) []byte {
 	at := len(a.chunk)
 	if len(piece) > 0 && cap(a.chunk) > at && unsafe.SliceData(piece) == unsafe.SliceData(a.chunk[at:at+1]) {
 		a.chunk = a.chunk[:at+len(piece)]

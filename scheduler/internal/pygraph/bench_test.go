@@ -7,8 +7,7 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// BenchmarkMap splits client.map(f, range(n)) of a function of __main__; ns/task is one of
-// its elements.
+// BenchmarkMap splits client.map(f, range(n)) of a function of __main__; ns/task is the time per element.
 func BenchmarkMap(b *testing.B) {
 	future := func(i int) pickle.Value {
 		return pickle.Call(pickle.Global{Module: "distributed.client", Name: "Future"}, fmt.Sprintf("load-%032x", i))

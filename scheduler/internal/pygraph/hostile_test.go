@@ -7,8 +7,7 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// A few bytes that describe very much cost little: they are left to Python, which runs
-// under limits of its own.
+// A few bytes that describe very large values cost little: they are left to Python, which runs with limits.
 func TestBombs(t *testing.T) {
 	double := func(v pickle.Value, times int) pickle.Value {
 		for range times {
@@ -62,7 +61,7 @@ func TestBombs(t *testing.T) {
 		"a range of 2^60 to map over": {mapOf(add, pickle.Tuple{huge}, new(pickle.Dict), "a", "b"), true},
 		"a deep argument":             {one(deep(1500)), true},
 		"a circle of tasks": {llg("a", stateTask("a", add, pickle.Tuple{pickle.NewTaskRef("b")}, "b"),
-			"b", stateTask("b", add, pickle.Tuple{pickle.NewTaskRef("a")}, "a")), true}, // the scheduler's to refuse
+			"b", stateTask("b", add, pickle.Tuple{pickle.NewTaskRef("a")}, "a")), true}, // rejected by the scheduler
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := pickle.Append(nil, c.v, pickle.Options{Protocol: 5})
@@ -76,10 +75,10 @@ func TestBombs(t *testing.T) {
 					err = Split(expr(b), []task.Key{task.NewKey("a")}, Limits{Bytes: 1 << 20})
 			})
 			if ok != c.ok || err != nil {
-				t.Fatalf("%v, %v: %v", ok, err, whyNot(expr(b), nil, Limits{}))
+				t.Fatalf("got %v, error %v: %v", ok, err, whyNot(expr(b), nil, Limits{}))
 			}
 			if allocated > 3e6 {
-				t.Errorf("%g allocations for %d bytes", allocated, len(b))
+				t.Errorf("got %g allocations for %d bytes", allocated, len(b))
 			}
 			if ok {
 				size := 0
@@ -87,7 +86,7 @@ func TestBombs(t *testing.T) {
 					size += len(n.Spec.Own)
 				}
 				if size > 64<<10 {
-					t.Errorf("%d bytes of %d", size, len(b))
+					t.Errorf("got %d bytes of tasks for %d bytes", size, len(b))
 				}
 			}
 		})
@@ -99,20 +98,20 @@ func TestLimits(t *testing.T) {
 		"b", "c"))
 	for name, lim := range map[string]Limits{"nodes": {Nodes: 2}, "values": {Values: 10}, "bytes": {Bytes: 1}} {
 		_, ok, err := Split(e, nil, lim)
-		// The smallest graphs are within twice what was sent.
+		// The smallest graphs are within twice the input.
 		if name == "bytes" {
 			if !ok || err != nil {
-				t.Errorf("%s: %v, %v", name, ok, err)
+				t.Errorf("%s: got %v, error %v, want true", name, ok, err)
 			}
 			continue
 		}
 		if ok || err != nil {
-			t.Errorf("%s: %v, %v", name, ok, err)
+			t.Errorf("%s: got %v, error %v, want false", name, ok, err)
 		}
 	}
 }
 
-// FuzzSplit splits anything. What comes out is tasks that a worker can read.
+// FuzzSplit splits any bytes. The results are tasks that a worker can read.
 func FuzzSplit(f *testing.F) {
 	for _, s := range seeds(f) {
 		var key []byte
@@ -125,7 +124,7 @@ func FuzzSplit(f *testing.F) {
 		e := expr(data, key, key)
 		g, ok, err := Split(e, []task.Key{task.Key(key)}, Limits{Nodes: 1 << 12, Values: 1 << 16, Bytes: 1 << 20})
 		if ok != (g != nil) || ok && err != nil {
-			t.Fatalf("%v, %v, %v", g, ok, err)
+			t.Fatalf("got %v, %v, error %v", g, ok, err)
 		}
 		if !ok {
 			return
@@ -135,13 +134,13 @@ func FuzzSplit(f *testing.F) {
 			size += len(n.Spec.Own)
 		}
 		if size > 1<<20+2*len(data)+1<<16 {
-			t.Fatalf("%d bytes of %d", size, len(data))
+			t.Fatalf("got %d bytes of tasks for %d bytes", size, len(data))
 		}
 		checkGraph(t, "fuzz", g)
 	})
 }
 
-// FuzzAnnotations reads anything.
+// FuzzAnnotations reads any bytes.
 func FuzzAnnotations(f *testing.F) {
 	for _, v := range []pickle.Value{
 		new(pickle.Dict), pickle.NewDict("priority", int64(5), "workers",
@@ -162,10 +161,10 @@ func FuzzAnnotations(f *testing.F) {
 		}
 		a, ok, err := Annotations(tree)
 		if ok && err != nil || !ok && a.Raw != nil {
-			t.Fatalf("%v, %v, %v", a, ok, err)
+			t.Fatalf("got %v, %v, error %v", a, ok, err)
 		}
 		if len(a.Raw) > 16*len(data)+plainBytes {
-			t.Fatalf("%d bytes of %d", len(a.Raw), len(data))
+			t.Fatalf("got %d bytes of annotations for %d bytes", len(a.Raw), len(data))
 		}
 	})
 }

@@ -5,28 +5,26 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// inputs turns arguments into what a Task holds, as Dask's parse_input does: a future
-// becomes an Alias, and a list, tuple, set or dict with one in it becomes a container of
-// Dask's. All else stays as it is. It looks at each node once, however often it is shared.
+// inputs converts arguments to the operands of a Task, as Dask's parse_input does: a future becomes an Alias, and a
+// list, tuple, set or dict with a future in it becomes a container of Dask. All other values stay as they are. It
+// visits each node once, however often it is shared.
 type inputs struct {
-	// containers are those that were looked at, opaque the nodes below what is not looked
-	// into but searched for references.
+	// containers are the visited containers, opaque the nodes below values that are only searched for references.
 	containers map[any]*input
 	opaque     map[any]struct{}
-	// deps is how many references may still be noted: a few lists inside of each other can
-	// name one future 2^100 times.
+	// deps is the number of references that may still be added: a few nested lists can name one future 2^100 times.
 	deps int
 }
 
-// input is what becomes of an argument.
+// input is a converted argument.
 type input struct {
 	node pickle.Value
-	// deps are the keys that it refers to; none means that node is the argument itself.
+	// deps are the keys that it refers to; without any, node is the argument itself.
 	deps []pickle.Value
-	open bool // it is being looked at: it contains itself
+	open bool // being parsed: finding it again means that it contains itself
 }
 
-// parse returns what a Task holds for v. Scalars take no time and no memory.
+// parse returns the operand of a Task for v. Scalars take no time and no memory.
 func (in *inputs) parse(v pickle.Value) (pickle.Value, []pickle.Value, error) {
 	switch x := v.(type) {
 	case nil, bool, int64, float64, string, []byte, *pickle.Buffer, *pickle.ByteArray:
@@ -35,7 +33,7 @@ func (in *inputs) parse(v pickle.Value) (pickle.Value, []pickle.Value, error) {
 		if len(x) == 0 {
 			return v, nil, nil
 		}
-		return in.container(&x[0], v, x, "Tuple") // the first item's place names the tuple
+		return in.container(&x[0], v, x, "Tuple") // the address of the first item identifies the tuple
 	case *pickle.List:
 		return in.container(x, v, x.Items, "List")
 	case *pickle.Set:
@@ -65,7 +63,7 @@ func reference(o *pickle.Object) (node, dep pickle.Value, ok bool) {
 	return nil, nil, false
 }
 
-// container parses the items of a list, tuple or set. id names it among all others.
+// container parses the items of a list, tuple or set, identified by id.
 func (in *inputs) container(id any, v pickle.Value, items []pickle.Value, class string) (pickle.Value, []pickle.Value,
 	error) {
 	c, known, err := in.enter(id)
@@ -94,7 +92,7 @@ func (in *inputs) container(id any, v pickle.Value, items []pickle.Value, class 
 	return c.node, c.deps, nil
 }
 
-// dict parses the values of a dict. Dask does not look at its keys.
+// dict parses the values of a dict. Dask does not parse its keys.
 func (in *inputs) dict(d *pickle.Dict) (pickle.Value, []pickle.Value, error) {
 	c, known, err := in.enter(d)
 	if known || err != nil {
@@ -120,20 +118,20 @@ func (in *inputs) dict(d *pickle.Dict) (pickle.Value, []pickle.Value, error) {
 	return c.node, c.deps, nil
 }
 
-// note adds what an item refers to.
+// note adds the references of an item.
 func (in *inputs) note(c *input, deps []pickle.Value) error {
 	if in.deps -= len(deps); in.deps < 0 {
-		return doubt("very many references")
+		return needsPython("very many references")
 	}
 	c.deps = append(c.deps, deps...)
 	return nil
 }
 
-// enter begins with a container; known tells that it was parsed before.
+// enter starts parsing a container; known reports whether it was parsed before.
 func (in *inputs) enter(id any) (c *input, known bool, err error) {
 	if c, ok := in.containers[id]; ok {
 		if c.open {
-			return c, true, doubt("an argument that contains itself")
+			return c, true, needsPython("an argument that contains itself")
 		}
 		return c, true, nil
 	}
@@ -145,8 +143,8 @@ func (in *inputs) enter(id any) (c *input, known bool, err error) {
 	return c, false, nil
 }
 
-// search makes sure that there is nothing of a graph inside of a value that stays as it is.
-// An object may be a list or a dict of another class, into which Dask would look.
+// search checks that a value that stays as it is contains no part of a graph. An object may be a list or a dict of
+// another class, which Dask would parse.
 func (in *inputs) search(v pickle.Value) error {
 	switch v.(type) {
 	case nil, bool, int64, float64, string, []byte:
@@ -157,10 +155,10 @@ func (in *inputs) search(v pickle.Value) error {
 		switch x := n.(type) {
 		case pickle.Global:
 			if x.Module == taskModule || x.Module == "distributed.client" || x.Module == "dask.delayed" {
-				found = doubt("%s inside of a %s", x, pickle.TypeName(v))
+				found = needsPython("%s inside of a %s", x, pickle.TypeName(v))
 			}
 		case *pickle.PersistentID:
-			found = doubt("a persistent id")
+			found = needsPython("a persistent id")
 		case pickle.Tuple:
 			if len(x) == 0 {
 				return false
@@ -174,7 +172,7 @@ func (in *inputs) search(v pickle.Value) error {
 	return found
 }
 
-// first tells whether a node below an opaque one is seen for the first time.
+// first reports whether a node below an opaque one is visited for the first time.
 func (in *inputs) first(id any) bool {
 	if _, seen := in.opaque[id]; seen {
 		return false
@@ -186,7 +184,7 @@ func (in *inputs) first(id any) bool {
 	return true
 }
 
-// deps is the list of keys that a task needs, each once.
+// deps returns the keys of a task's dependencies, each once.
 func (s *splitter) deps(values []pickle.Value) ([]task.Key, error) {
 	if len(values) == 0 {
 		return nil, nil

@@ -14,7 +14,7 @@ const (
 	keyBytes = 64 << 10
 )
 
-// key is the canonical form of a key that stands in a pickle.
+// key returns the canonical form of a key in a pickle.
 func (s *splitter) key(v pickle.Value) (task.Key, error) {
 	n := 64
 	if text, ok := v.(string); ok {
@@ -22,14 +22,14 @@ func (s *splitter) key(v pickle.Value) (task.Key, error) {
 	}
 	b, ok := appendKey(s.mem.room(n), v, keyDepth)
 	if !ok {
-		return "", doubt("%.100s as a key", pickle.Repr(v))
+		return "", needsPython("%.100s as a key", pickle.Repr(v))
 	}
-	b = s.mem.kept(b)
+	b = s.mem.keep(b)
 	return task.Key(msgpack.Borrow(b)), nil
 }
 
-// appendKey appends str, bytes, int, float and tuples of them as msgpack. Of what Python
-// holds for equal (1, 1.0 and True) only one form is taken.
+// appendKey appends str, bytes, int, float and tuples of them as msgpack. Of values that are equal in Python (1, 1.0
+// and True) only one form is accepted.
 func appendKey(dst []byte, v pickle.Value, depth int) ([]byte, bool) {
 	if depth == 0 || len(dst) > keyBytes {
 		return dst, false

@@ -8,8 +8,8 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// Keys are texts, bytes, numbers and tuples of them, in the form in which the scheduler compares them; what has two
-// forms in Python, is too long or nested too deeply is left to Python.
+// Keys are strings, bytes, numbers and tuples of them, in the form in which the scheduler compares them; keys with two
+// forms in Python, and those that are too long or nested too deeply, are left to Python.
 func TestKeys(t *testing.T) {
 	nested := func(levels int) pickle.Value {
 		v := pickle.Value("x")
@@ -20,7 +20,7 @@ func TestKeys(t *testing.T) {
 	}
 	for _, c := range []struct {
 		v    pickle.Value
-		want string // "" where it is not taken
+		want string // "" if it is not accepted
 	}{
 		{"x", "x"}, {"", "\"\""}, {int64(5), "5"}, {int64(-5), "-5"}, {2.5, "2.5"}, {pickle.Tuple{"x", int64(1)},
 			"('x', 1)"},
@@ -42,9 +42,9 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	if _, ok := appendKey(nil, strings.Repeat("x", keyBytes), keyDepth); !ok {
-		t.Errorf("a text of %d bytes is not taken", keyBytes)
+		t.Errorf("string of %d bytes: not accepted", keyBytes)
 	}
 	if _, ok := appendKey(nil, nested(keyDepth-1), keyDepth); !ok {
-		t.Errorf("%d levels are not taken", keyDepth-1)
+		t.Errorf("%d levels: not accepted", keyDepth-1)
 	}
 }

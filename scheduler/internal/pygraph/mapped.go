@@ -9,20 +9,20 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// mapped makes the tasks of client.map. The operands are func, iterables, key, pure,
-// annotations, kwargs and the keys, which the client has made already.
-func (s *splitter) mapped(operands []pickle.Value) (*Graph, error) {
+// splitMap creates the tasks of client.map. The operands are func, iterables, key, pure, annotations, kwargs and the
+// keys, which the client has already computed.
+func (s *splitter) splitMap(operands []pickle.Value) (*Graph, error) {
 	fn := operands[0]
 	iterables, ok := operands[1].(pickle.Tuple)
 	if !ok {
-		return nil, doubt("iterables are a %s", pickle.TypeName(operands[1]))
+		return nil, needsPython("iterables are a %s", pickle.TypeName(operands[1]))
 	}
 	if a, ok := operands[4].(*pickle.Dict); !ok || a.Len() > 0 {
-		return nil, doubt("a map with annotations of its own")
+		return nil, needsPython("a map with annotations of its own")
 	}
 	keys, ok := sequence(operands[6])
 	if !ok {
-		return nil, doubt("keys are a %s", pickle.TypeName(operands[6]))
+		return nil, needsPython("keys are a %s", pickle.TypeName(operands[6]))
 	}
 	kwargs, kwdeps, err := s.kwargs(operands[5])
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *splitter) mapped(operands []pickle.Value) (*Graph, error) {
 	for i, it := range iterables {
 		c, ok := iterable(it)
 		if !ok {
-			return nil, doubt("iterating over a %s", pickle.TypeName(it))
+			return nil, needsPython("iterating over a %s", pickle.TypeName(it))
 		}
 		columns[i], n = c, min(n, c.Len())
 	}
@@ -41,11 +41,11 @@ func (s *splitter) mapped(operands []pickle.Value) (*Graph, error) {
 		n = 0
 	}
 	if n > s.lim.Nodes {
-		return nil, doubt("%d tasks", n)
+		return nil, needsPython("%d tasks", n)
 	}
 	w, err := pickle.NewTaskWriter(fn, kwargs)
 	if err != nil {
-		return nil, doubt("%v", err)
+		return nil, needsPython("%v", err)
 	}
 	if err := s.take(len(w.Prefix())); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ type mapper struct {
 	goName  string
 	weak    bool
 
-	args []pickle.Value // of the task at hand
+	args []pickle.Value // of the current task
 	refs []pickle.Value
 	bufs [][]byte
 }
@@ -82,7 +82,7 @@ func (m *mapper) all(keys column, n int) (*Graph, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Of equal keys the last one counts, in the place of the first, as in a dict.
+		// Of equal keys the last one is used, at the position of the first, as in a dict.
 		at, again := index[k]
 		if again {
 			g.Nodes[at] = node
@@ -94,7 +94,7 @@ func (m *mapper) all(keys column, n int) (*Graph, error) {
 	return g, nil
 }
 
-// node makes the task of row i.
+// node creates the task of row i.
 func (m *mapper) node(k task.Key, key pickle.Value, i int) (Node, error) {
 	m.args, m.refs, m.bufs = m.args[:0], append(m.refs[:0], m.kwdeps...), nil
 	for _, c := range m.columns {
@@ -113,9 +113,9 @@ func (m *mapper) node(k task.Key, key pickle.Value, i int) (Node, error) {
 	}
 	own, err := m.w.Append(m.mem.room(64+len(k)), key, m.args, m.refs, &m.bufs)
 	if err != nil {
-		return Node{}, doubt("%v", err)
+		return Node{}, needsPython("%v", err)
 	}
-	own = m.mem.kept(own)
+	own = m.mem.keep(own)
 	if err := m.take(len(own)); err != nil {
 		return Node{}, err
 	}
@@ -126,8 +126,7 @@ func (m *mapper) node(k task.Key, key pickle.Value, i int) (Node, error) {
 		Go: m.goName, Weak: m.weak}, nil
 }
 
-// distinct leaves out strings that are there twice; a set of Python's takes care of all
-// other keys.
+// distinct removes duplicate strings; a Python set removes duplicates of all other keys.
 func distinct(refs []pickle.Value) []pickle.Value {
 	seen := make(map[string]struct{}, len(refs))
 	out := refs[:0]
@@ -143,20 +142,20 @@ func distinct(refs []pickle.Value) []pickle.Value {
 	return out
 }
 
-// kwargs parses the keyword arguments, which hold for all tasks.
+// kwargs parses the keyword arguments, which are shared by all tasks.
 func (s *splitter) kwargs(v pickle.Value) (*pickle.Dict, []pickle.Value, error) {
 	d, ok := v.(*pickle.Dict)
 	if !ok {
-		return nil, nil, doubt("keyword arguments are a %s", pickle.TypeName(v))
+		return nil, nil, needsPython("keyword arguments are a %s", pickle.TypeName(v))
 	}
 	out := new(pickle.Dict)
 	var refs []pickle.Value
 	for k, v := range d.All() {
 		if _, ok := k.(string); !ok {
-			return nil, nil, doubt("a keyword is a %s", pickle.TypeName(k))
+			return nil, nil, needsPython("a keyword is a %s", pickle.TypeName(k))
 		}
 		if !small(v) {
-			return nil, nil, doubt("a large keyword argument, which becomes a task of its own")
+			return nil, nil, needsPython("a large keyword argument, which becomes a task of its own")
 		}
 		node, deps, err := s.in.parse(v)
 		if err != nil {
@@ -168,12 +167,11 @@ func (s *splitter) kwargs(v pickle.Value) (*pickle.Dict, []pickle.Value, error) 
 	return out, refs, nil
 }
 
-// smallBytes is how large a keyword argument may be that stands in each task. Dask makes
-// those beyond, by its own estimate, tasks of their own.
+// smallBytes is the maximum size of a keyword argument that is part of each task. Dask converts larger ones, by its own
+// estimate, to separate tasks.
 const smallBytes = 100_000
 
-// small tells whether Dask, too, would hold v for small: by an estimate that is never below
-// Dask's own for what pickles hold.
+// small reports whether Dask would consider v small too: its estimate is never below Dask's for values in pickles.
 func small(v pickle.Value) bool {
 	left := smallBytes
 	pickle.Walk(v, func(n pickle.Value) bool {
@@ -207,7 +205,7 @@ func small(v pickle.Value) bool {
 	return left > 0
 }
 
-// column is what one parameter of a map runs over.
+// column is the sequence of values of one parameter of a map.
 type column interface {
 	Len() int
 	At(i int) pickle.Value
@@ -232,7 +230,7 @@ func (c octets) At(i int) pickle.Value { return int64(c[i]) }
 func (c span) Len() int                { return c.n }
 func (c span) At(i int) pickle.Value   { return c.start + int64(i)*c.step }
 
-// sequence is a list or tuple.
+// sequence reads a list or tuple.
 func sequence(v pickle.Value) (column, bool) {
 	switch x := v.(type) {
 	case *pickle.List:
@@ -243,8 +241,7 @@ func sequence(v pickle.Value) (column, bool) {
 	return nil, false
 }
 
-// iterable is what Go can iterate over as Python does: the order of a set, for one, is
-// Python's secret.
+// iterable reads a value that Go can iterate over in the order of Python. The order of a set, for example, is unknown.
 func iterable(v pickle.Value) (column, bool) {
 	switch x := v.(type) {
 	case string:

@@ -19,7 +19,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// python runs a program of testdata with a release of Dask; "" is the environment's own.
+// python runs a program of testdata with a release of Dask; "" is that of the environment.
 func python(t testing.TB, release string, args ...string) *exec.Cmd {
 	t.Helper()
 	python := os.Getenv("MILLSTREAM_PEER_PYTHON")
@@ -44,7 +44,7 @@ func python(t testing.TB, release string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// releases are those that the scheduler serves, oldest first.
+// releases are the supported releases, oldest first.
 func releases(t testing.TB) (out []string) {
 	t.Helper()
 	list, err := os.ReadFile(filepath.Join("..", "..", "..", "tests", "interop", "dask-versions.txt"))
@@ -52,7 +52,7 @@ func releases(t testing.TB) (out []string) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(list)) {
-		// Clients of 2025.4 are not served: a future inside of a list means something else there.
+		// Clients of 2025.4 are not supported: a future inside of a list has another meaning there.
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && line != "2025.4.1" {
 			out = append(out, line)
 		}
@@ -60,8 +60,8 @@ func releases(t testing.TB) (out []string) {
 	return out
 }
 
-// Go makes the same tasks of the same expressions as Dask: the newest release, or all of them
-// with MILLSTREAM_DASK_WHOLE=1.
+// Go creates the same tasks of the same expressions as Dask: for the newest release, or for all of them with
+// MILLSTREAM_DASK_WHOLE=1.
 func TestOracle(t *testing.T) {
 	list := releases(t)
 	if os.Getenv("MILLSTREAM_DASK_WHOLE") == "" {
@@ -75,14 +75,14 @@ func TestOracle(t *testing.T) {
 				t.Error(w)
 			}
 			if cases < 200 || split < 180 {
-				t.Errorf("%d cases, of which %d were split", cases, split)
+				t.Errorf("got %d cases, %d of them split, want at least 200 and 180", cases, split)
 			}
 			t.Logf("%d cases, %d split without Python", cases, split)
 		})
 	}
 }
 
-// ask has Python compare every case.
+// ask lets Python compare every case.
 func ask(t *testing.T, release string) (wrong []string, cases, split int64) {
 	args := []string{filepath.Join("testdata", "oracle.py")}
 	if only := os.Getenv("ORACLE"); only != "" {
@@ -107,14 +107,14 @@ func ask(t *testing.T, release string) (wrong []string, cases, split int64) {
 	defer func() {
 		_ = in.Close()
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("Python: %v (LOUD=1 shows its log)", err)
+			t.Errorf("Python: got error %v (LOUD=1 shows its log)", err)
 		}
 		late.Stop()
 	}()
 	for r := bufio.NewReader(out); ; {
 		msg, err := readMessage(r)
 		if err != nil {
-			t.Errorf("Python: %v (LOUD=1 shows its log)", err)
+			t.Errorf("Python: got error %v (LOUD=1 shows its log)", err)
 			return nil, 0, 0
 		}
 		if len(msg) == 3 {

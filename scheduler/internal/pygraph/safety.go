@@ -10,17 +10,16 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// A worker of Dask's opens a task's pickle while it reads the scheduler's messages: one that
-// raises there ends the worker's connection, and the task goes on to the next worker. Dask's
-// scheduler has opened the pickle before, so that the client gets the error instead. So what
-// goes the short way must be known to open: it calls only what cannot fail, and the names
-// that it imports are told (Graph.Globals), for the scheduler to compare with those that
-// Python has opened already.
+// A Dask worker opens a task's pickle while it reads the scheduler's messages. If that raises an exception, the worker
+// loses its connection and the task is sent to the next worker. Dask's scheduler has opened the pickle before, so that
+// the client receives the error instead. Pickles that are split here must therefore be known to open: they call only
+// functions that cannot fail, and the names that they import are returned (Graph.Globals), so that the scheduler can
+// compare them with those that Python has opened already.
 
-// untrusted bounds what a client's compressed graph may become.
+// untrusted bounds the size of a client's graph after decompression.
 var untrusted = wire.DecodeOptions{MaxRatio: 256}
 
-// Globals are the names that an expression imports, as in Graph.Globals.
+// Globals returns the names that an expression imports, as in Graph.Globals.
 func Globals(expr *wire.Serialized, lim Limits) ([]string, error) {
 	p, err := pickled.Of(expr, untrusted)
 	if err != nil {
@@ -36,14 +35,14 @@ func Globals(expr *wire.Serialized, lim Limits) ([]string, error) {
 	return s.names(), nil
 }
 
-// survey is one look at a whole tree.
+// survey is one pass over a whole tree.
 type survey struct {
 	seen    map[any]struct{} // containers
 	globals map[pickle.Global]struct{}
 	code    bool
 }
 
-// look visits each node once, in no order, and ends with the first error of object.
+// look visits each node once, in no order, and returns the first error of object.
 func (s *survey) look(tree pickle.Value, object func(*pickle.Object) error) error {
 	s.seen, s.globals = make(map[any]struct{}), make(map[pickle.Global]struct{})
 	todo := []pickle.Value{tree}
@@ -107,7 +106,7 @@ func (s *survey) look(tree pickle.Value, object func(*pickle.Object) error) erro
 	return nil
 }
 
-// imports notes the names that a call looks up.
+// imports records the names that a call looks up.
 func (s *survey) imports(o *pickle.Object) {
 	g, _ := o.Class()
 	if o.Kind != pickle.Reduce {
@@ -126,7 +125,7 @@ func (s *survey) imports(o *pickle.Object) {
 	}
 }
 
-// names are the globals that a worker may lack, each once, sorted.
+// names returns the globals that a worker may lack, each once, sorted.
 func (s *survey) names() (out []string) {
 	for g := range s.globals {
 		switch {
@@ -146,7 +145,7 @@ func root(module string) string {
 	return name
 }
 
-// everywhere are packages that each worker has, as do all that Dask itself needs.
+// everywhere are packages that each worker has, because Dask needs them.
 var everywhere = set("builtins", "operator", "_operator", "math", "_math", "types", "functools", "_functools",
 	"itertools", "collections", "_collections",
 	"datetime", "_datetime", "decimal", "_decimal", "fractions", "uuid", "pathlib", "copyreg", "_codecs", "time",
@@ -161,12 +160,12 @@ func set(names ...string) map[string]bool {
 	return out
 }
 
-// calls are the functions and classes whose calls in honest pickles do not fail.
+// calls are the functions and classes whose calls in valid pickles do not fail.
 var calls = map[string]map[string]bool{
 	"dask._expr":         set("Expr._reconstruct"),
 	"dask._task_spec":    set("Task", "Alias", "DataNode", "TaskRef", "List", "Tuple", "Set", "Dict"),
 	"distributed.client": set("Future"),
-	// cloudpickle's functions; classes may run code of their own when they are made.
+	// Functions of cloudpickle only; classes may run code when they are created.
 	"cloudpickle.cloudpickle": set("_make_function", "_builtin_type", "_make_cell", "_make_empty_cell", "subimport"),
 	"builtins": set("set", "frozenset", "bytearray", "complex", "slice", "range", "list", "dict",
 		"tuple", "bytes", "int", "float", "str", "bool", "object"),
@@ -190,13 +189,13 @@ var numpyCalls = map[string]map[string]bool{
 	"core":       set("_ufunc_reconstruct"),
 }
 
-// safe is an error for a call that could fail where it is opened.
+// safe returns an error for a call that could fail when it is opened.
 func (s *survey) safe(o *pickle.Object) error {
 	for _, step := range o.Steps {
 		if step.Kind == pickle.SideCall {
 			if g, ok := step.Key.(pickle.Global); !ok || !strings.HasPrefix(g.Module, "cloudpickle") ||
 				g.Name != "_function_setstate" {
-				return doubt("a call of %s", pickle.TypeName(step.Key))
+				return needsPython("a call of %s", pickle.TypeName(step.Key))
 			}
 		}
 	}
@@ -210,7 +209,7 @@ func (s *survey) safe(o *pickle.Object) error {
 		}
 		if f.Is("builtins", "getattr") && len(o.Args) == 2 {
 			if _, ok := o.Args[0].(pickle.Global); ok {
-				return nil // Globals has it
+				return nil // listed in Globals
 			}
 		}
 		if f.Module == "builtins" && !strings.HasPrefix(f.Name, "Unicode") &&
@@ -218,9 +217,9 @@ func (s *survey) safe(o *pickle.Object) error {
 			return nil
 		}
 		if _, ok := gotask.FromFunc(o); ok {
-			return nil // a stub, which evaluates a text that we know
+			return nil // a stub, which evaluates a known text
 		}
-		return doubt("a call of %s", f)
+		return needsPython("a call of %s", f)
 	case *pickle.Object:
 		// _builtin_type("CodeType")(…): code, for Python of one version
 		g, _ := f.Class()
@@ -230,10 +229,10 @@ func (s *survey) safe(o *pickle.Object) error {
 			return nil
 		}
 	}
-	return doubt("a call of %s", pickle.TypeName(o.Func))
+	return needsPython("a call of %s", pickle.TypeName(o.Func))
 }
 
-// survey makes sure that a tree can be opened, and notes what that takes.
+// survey checks that a tree can be opened, and records the names that this needs.
 func (s *splitter) survey(tree pickle.Value) error {
 	var look survey
 	if err := look.look(tree, look.safe); err != nil {

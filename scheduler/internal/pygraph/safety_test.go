@@ -8,7 +8,7 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// What could fail where it is opened is left to Python, as it is on Dask's scheduler.
+// Pickles that could fail to open are left to Python, as on Dask's scheduler.
 func TestSafety(t *testing.T) {
 	call := func(module, name string, args ...pickle.Value) *pickle.Object {
 		return pickle.Call(pickle.Global{Module: module, Name: name}, args...)
@@ -52,13 +52,13 @@ func TestSafety(t *testing.T) {
 			"submit":   llg("a", stateTask("a", add, pickle.Tuple{c.v})),
 		} {
 			if _, ok, err := Split(dumped(t, e), nil, Limits{}); ok != c.ok || err != nil {
-				t.Errorf("%s as %s: %v, %v", name, where, ok, err)
+				t.Errorf("%s as %s: got %v, error %v", name, where, ok, err)
 			}
 		}
 	}
 }
 
-// A graph tells what a worker has to have.
+// A graph has the names that a worker must have.
 func TestGlobals(t *testing.T) {
 	mine := pickle.Global{Module: "mine.part", Name: "f"}
 	other := pickle.Call(pickle.Global{Module: "cloudpickle.cloudpickle", Name: "subimport"}, "pandas.core")
@@ -71,23 +71,23 @@ func TestGlobals(t *testing.T) {
 	want := []string{"builtins\x00str.nothing", "mine\x00C", "mine\x00C.make", "mine.part\x00f", "pandas.core"}
 	g, ok, err := Split(e, nil, Limits{})
 	if !ok || err != nil || !slices.Equal(g.Globals, want) || g.Code {
-		t.Errorf("%q, %v, %v", g.Globals, ok, err)
+		t.Errorf("Split: got globals %q, %v, error %v", g.Globals, ok, err)
 	}
 	if got, err := Globals(e, Limits{}); err != nil || !slices.Equal(got, want) {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("Globals: got %q, error %v", got, err)
 	}
-	// Of any expression at all.
+	// Of any expression.
 	any := dumped(t, pickle.Call(pickle.Global{Module: "dask.dataframe", Name: "read"},
 		pickle.Global{Module: "pandas", Name: "DataFrame"}, pickle.Call(mine)))
 	if got, err := Globals(any, Limits{}); err != nil ||
 		!slices.Equal(got, []string{"mine.part\x00f", "pandas\x00DataFrame"}) {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("Globals: got %q, error %v", got, err)
 	}
 	if _, err := Globals(expr([]byte("x")), Limits{}); err == nil {
-		t.Error("no pickle has globals")
+		t.Error("Globals of invalid data: got no error")
 	}
 	s := seedNamed(t, "submit lambda")
 	if g, ok, err := Split(expr(s.Frames...), s.keys(), Limits{}); !ok || err != nil || !g.Code || len(g.Globals) > 0 {
-		t.Errorf("%v, %v, %v", g, ok, err)
+		t.Errorf("Split: got %v, %v, error %v", g, ok, err)
 	}
 }

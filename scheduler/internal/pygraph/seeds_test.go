@@ -50,7 +50,7 @@ func (s seed) keys() (out []task.Key) {
 	return out
 }
 
-// expr is what arrives in an update-graph.
+// expr returns the expression of an update-graph.
 func expr(frames ...[]byte) *wire.Serialized {
 	s := &wire.Serialized{Header: header(len(frames))}
 	for _, f := range frames {
@@ -65,7 +65,7 @@ func header(n int) []byte {
 	return msgpack.AppendInt(msgpack.AppendString(h, "num-sub-frames"), int64(n))
 }
 
-// dumped is the pickle of a tree that a test made.
+// dumped returns the pickle of a tree of a test.
 func dumped(t testing.TB, v pickle.Value) *wire.Serialized {
 	t.Helper()
 	b, err := pickle.Append(nil, v, pickle.Options{Protocol: 5})
@@ -75,7 +75,7 @@ func dumped(t testing.TB, v pickle.Value) *wire.Serialized {
 	return expr(b)
 }
 
-// function is a function of __main__ as cloudpickle writes it.
+// function returns a function of __main__ in the form of cloudpickle.
 func function(t testing.TB) pickle.Value {
 	t.Helper()
 	tree, err := pickle.Load(seedNamed(t, "map main").Frames[0], nil, pickle.Limits{})
@@ -85,18 +85,18 @@ func function(t testing.TB) pickle.Value {
 	return tree.(*pickle.Object).Args[1]
 }
 
-// mapOf is the expression of client.map(fn, *iterables, **kwargs).
+// mapOf returns the expression of client.map(fn, *iterables, **kwargs).
 func mapOf(fn pickle.Value, iterables pickle.Tuple, kwargs *pickle.Dict, keys ...pickle.Value) *pickle.Object {
 	return pickle.Call(reconstruct, mapExpr, fn, iterables, "f", true, new(pickle.Dict), kwargs,
 		&pickle.List{Items: keys}, "token", new(pickle.Dict))
 }
 
-// llg is an LLGExpr.
+// llg returns an LLGExpr.
 func llg(pairs ...pickle.Value) *pickle.Object {
 	return pickle.Call(reconstruct, llgExpr, pickle.NewDict(pairs...), "token", new(pickle.Dict))
 }
 
-// stateTask is a Task as Dask pickles it.
+// stateTask returns a Task in the form in which Dask pickles it.
 func stateTask(key, fn pickle.Value, args pickle.Tuple, deps ...pickle.Value) *pickle.Object {
 	return pickle.New(pickle.Global{Module: taskModule, Name: "Task"}).WithState(
 		pickle.Tuple{false, &pickle.FrozenSet{Items: deps}, nil, nil, nil, args, fn, key, new(pickle.Dict)})

@@ -11,33 +11,33 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Names of Dask's that an expression may be made of.
+// Names of Dask classes and functions in expressions.
 var (
 	reconstruct = pickle.Global{Module: "dask._expr", Name: "Expr._reconstruct"}
 	llgExpr     = pickle.Global{Module: "dask._expr", Name: "LLGExpr"}
 	mapExpr     = pickle.Global{Module: "distributed.client", Name: "_MapExpr"}
 )
 
-// taskModule is where the nodes of Dask's graphs live.
+// taskModule is the module of the node classes of Dask graphs.
 const taskModule = "dask._task_spec"
 
-// errDoubt ends a Split that cannot be sure. It does not leave this package.
-var errDoubt = errors.New("only Python can tell")
+// errNeedsPython is returned inside this package for expressions that only Python can evaluate.
+var errNeedsPython = errors.New("only Python can evaluate the graph")
 
-// doubt says what Python has to decide, for tests and people who look for lost speed.
-func doubt(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", errDoubt, fmt.Sprintf(format, args...))
+// needsPython returns an error with the part that needs Python, for tests and profiling.
+func needsPython(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errNeedsPython, fmt.Sprintf(format, args...))
 }
 
-// Split makes tasks of the expression that a client sent as expr_ser of an update-graph.
-// keys are those that the client wants; an LLGExpr is culled to what they need.
+// Split creates the tasks of the expression that a client sent as expr_ser of an update-graph. keys are those that the
+// client requests; an LLGExpr is culled to their dependencies.
 //
-// ok is false where only Python can tell what the expression means. The error is for bytes
-// that are no pickle: Python would refuse them too.
+// ok is false if only Python can evaluate the expression. The error is for data that is not a pickle: Python would
+// reject it too.
 func Split(expr *wire.Serialized, keys []task.Key, lim Limits) (g *Graph, ok bool, err error) {
 	g, err = split(expr, keys, lim.withDefaults())
 	switch {
-	case errors.Is(err, errDoubt):
+	case errors.Is(err, errNeedsPython):
 		return nil, false, nil
 	case err != nil:
 		return nil, false, err
@@ -48,26 +48,26 @@ func Split(expr *wire.Serialized, keys []task.Key, lim Limits) (g *Graph, ok boo
 func split(expr *wire.Serialized, keys []task.Key, lim Limits) (*Graph, error) {
 	p, err := pickled.Of(expr, untrusted)
 	if err != nil {
-		return nil, fmt.Errorf("the graph cannot be read: %w", err)
+		return nil, fmt.Errorf("read graph: %w", err)
 	}
 	size := len(p.Data)
 	tree, err := pickled.Tree(p, pickle.Limits{Nodes: lim.Values, Memo: lim.Values})
 	if err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, fmt.Errorf("the graph is a pickle that ends too early: %w", err)
+			return nil, fmt.Errorf("graph is a truncated pickle: %w", err)
 		}
-		// Beyond a limit, or something that Python's unpickler may yet know.
-		return nil, doubt("%v", err)
+		// A limit, or a form that Python's unpickler may support.
+		return nil, needsPython("%v", err)
 	}
 	s := splitter{lim: lim, left: lim.Bytes + 2*size, in: inputs{deps: lim.Values / 4}}
 	o, isObject := tree.(*pickle.Object)
 	if !isObject || o.Kind != pickle.Reduce || len(o.Steps) > 0 || o.Func != pickle.Value(reconstruct) ||
 		len(o.Args) < 3 {
-		return nil, doubt("a %s is no expression", pickle.TypeName(tree))
+		return nil, needsPython("a %s is not an expression", pickle.TypeName(tree))
 	}
 	// Expr._reconstruct(class, *operands, token, cache)
 	if cache, isDict := o.Args[len(o.Args)-1].(*pickle.Dict); !isDict || cache.Len() > 0 {
-		return nil, doubt("an expression with cached properties")
+		return nil, needsPython("an expression with cached properties")
 	}
 	operands := o.Args[1 : len(o.Args)-2]
 	var g *Graph
@@ -78,10 +78,10 @@ func split(expr *wire.Serialized, keys []task.Key, lim Limits) (*Graph, error) {
 		}
 	case o.Args[0] == pickle.Value(mapExpr) && len(operands) == 7:
 		if err = s.survey(tree); err == nil {
-			g, err = s.mapped(operands)
+			g, err = s.splitMap(operands)
 		}
 	default:
-		err = doubt("an expression of %s", pickle.TypeName(o.Args[0]))
+		err = needsPython("an expression of %s", pickle.TypeName(o.Args[0]))
 	}
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func split(expr *wire.Serialized, keys []task.Key, lim Limits) (*Graph, error) {
 	return g, nil
 }
 
-// splitter is one Split.
+// splitter is the state of one Split.
 type splitter struct {
 	lim  Limits
 	left int // bytes that may still be written
@@ -101,10 +101,10 @@ type splitter struct {
 	code    bool
 }
 
-// take counts what is written.
+// take counts the written bytes.
 func (s *splitter) take(n int) error {
 	if s.left -= n; s.left < 0 {
-		return doubt("the tasks are larger than %d bytes together (Limits.Bytes)", s.lim.Bytes)
+		return needsPython("the tasks are larger than %d bytes together (Limits.Bytes)", s.lim.Bytes)
 	}
 	return nil
 }

@@ -12,17 +12,16 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// What Dask pickled is split or left to Python, as the oracle says; each task of it is one
-// for the worker's reader too.
+// Pickles of Dask are split or left to Python like in the oracle; each task can be read by a worker.
 func TestSeeds(t *testing.T) {
 	for _, s := range seeds(t) {
 		g, ok, err := Split(expr(s.Frames...), s.keys(), Limits{})
 		if err != nil || ok != s.OK {
-			t.Errorf("%s: %v, %v", s.Name, ok, err)
+			t.Errorf("%s: got %v, error %v", s.Name, ok, err)
 			continue
 		}
 		if ok != (whyNot(expr(s.Frames...), s.keys(), Limits{}) == nil) {
-			t.Errorf("%s: split says something else", s.Name)
+			t.Errorf("%s: Split and split differ", s.Name)
 		}
 		if ok {
 			checkGraph(t, s.Name, g)
@@ -30,18 +29,18 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// checkGraph reads each task as a worker does.
+// checkGraph reads each task like a worker.
 func checkGraph(t testing.TB, name string, g *Graph) {
 	t.Helper()
 	seen := make(map[task.Key]bool)
 	for _, n := range g.Nodes {
 		if seen[n.Key] {
-			t.Errorf("%s: %s twice", name, n.Key)
+			t.Errorf("%s: got %s twice", name, n.Key)
 		}
 		seen[n.Key] = true
 		spec := n.Spec.Append(nil)
 		if len(spec) != n.Spec.Len() {
-			t.Errorf("%s: %s: %d bytes, not %d", name, n.Key, len(spec), n.Spec.Len())
+			t.Errorf("%s: %s: got %d bytes, want %d", name, n.Key, len(spec), n.Spec.Len())
 		}
 		tree, used, err := pickle.LoadNext(spec, n.Spec.Buffers, pickle.Limits{Depth: 5000})
 		if err != nil {
@@ -49,21 +48,21 @@ func checkGraph(t testing.TB, name string, g *Graph) {
 			continue
 		}
 		if used != len(spec) {
-			t.Errorf("%s: %s: %d bytes of %d are read", name, n.Key, used, len(spec))
+			t.Errorf("%s: %s: got %d bytes of %d read", name, n.Key, used, len(spec))
 		}
 		x, ok := pickle.AsTask(tree)
 		if !ok {
-			t.Errorf("%s: %s: no task: %s", name, n.Key, pickle.Repr(tree))
+			t.Errorf("%s: %s: got %s, want a task", name, n.Key, pickle.Repr(tree))
 			continue
 		}
 		var s splitter
 		s.left = 1 << 30
 		if key, err := s.key(x.Key); err != nil || key != n.Key {
-			t.Errorf("%s: %s: its key is %s, %v", name, n.Key, key, err)
+			t.Errorf("%s: %s: got key %s, error %v", name, n.Key, key, err)
 		}
 		deps, err := s.deps(x.Dependencies)
 		if err != nil || fmt.Sprint(deps) != fmt.Sprint(n.Deps) {
-			t.Errorf("%s: %s needs %s, %v; and it says %s", name, n.Key, deps, err, n.Deps)
+			t.Errorf("%s: %s: got dependencies %s, error %v, want %s", name, n.Key, deps, err, n.Deps)
 		}
 	}
 }
@@ -78,7 +77,7 @@ func TestMapShares(t *testing.T) {
 	checkGraph(t, "map", g)
 	a, b := g.Nodes[0].Spec, g.Nodes[1].Spec
 	if &a.Shared[0] != &b.Shared[0] || len(a.Own) > 40 || len(b.Own) > 40 {
-		t.Errorf("%d and %d bytes are not shared", len(a.Own), len(b.Own))
+		t.Errorf("unshared bytes: got %d and %d, want at most 40", len(a.Own), len(b.Own))
 	}
 	tree, err := pickle.Load(b.Append(nil), nil, pickle.Limits{})
 	if err != nil {
@@ -87,11 +86,11 @@ func TestMapShares(t *testing.T) {
 	x, _ := pickle.AsTask(tree)
 	if !pickle.Equal(x.Func, fn) || !pickle.Equal(x.Args, pickle.Tuple{"x"}) ||
 		!pickle.Equal(x.Kwargs, pickle.NewDict("k", int64(7))) || g.Nodes[1].Order != 1 {
-		t.Errorf("%s(%s, %s), number %d", pickle.Repr(x.Func), x.Args, x.Kwargs, g.Nodes[1].Order)
+		t.Errorf("got %s(%s, %s), number %d", pickle.Repr(x.Func), x.Args, x.Kwargs, g.Nodes[1].Order)
 	}
 }
 
-// What the function and an argument have in common is one object in each task.
+// Objects that the function and an argument share are one object in each task.
 func TestMapKeepsIdentity(t *testing.T) {
 	common := &pickle.List{Items: []pickle.Value{int64(1)}}
 	fn := pickle.Call(pickle.Global{Module: "functools", Name: "partial"},
@@ -116,13 +115,13 @@ func TestMapKeepsIdentity(t *testing.T) {
 		}
 		for j, v := range got {
 			if v.(*pickle.List) != want {
-				t.Errorf("task %d: place %d has another list", i, j)
+				t.Errorf("task %d: got another list at %d", i, j)
 			}
 		}
 	}
 }
 
-// Buffers stay out of band, in each task those that it uses, in their order.
+// Buffers stay out of band, in each task those that it uses, in order.
 func TestBuffers(t *testing.T) {
 	shared, one, two := []byte("shared"), []byte("one"), []byte("two")
 	fn := pickle.Call(pickle.Global{Module: "functools", Name: "partial"},
@@ -146,7 +145,7 @@ func TestBuffers(t *testing.T) {
 			got = append(got, string(b))
 		}
 		if strings.Join(got, " ") != want[i] {
-			t.Errorf("task %d has %q", i, got)
+			t.Errorf("task %d: got buffers %q", i, got)
 		}
 	}
 	checkGraph(t, "buffers", g)
@@ -176,23 +175,23 @@ func TestCull(t *testing.T) {
 		for _, n := range g.Nodes {
 			got = append(got, n.Key.String())
 			if n.Producer != (n.Key.String() == "f") {
-				t.Errorf("%s: Producer is %v", n.Key, n.Producer)
+				t.Errorf("%s: got Producer %v", n.Key, n.Producer)
 			}
 		}
 		if strings.Join(got, " ") != c.want || g.Ordered {
-			t.Errorf("for %q: %q", c.wanted, got)
+			t.Errorf("for %q: got %q", c.wanted, got)
 		}
 	}
 }
 
-// A pickle that ends too early is an error; what only looks odd is left to Python.
+// A truncated pickle is an error; other unusual ones are left to Python.
 func TestBroken(t *testing.T) {
 	s := seedNamed(t, "submit lambda")
 	whole := s.Frames[0]
 	for n := range whole {
 		_, ok, err := Split(expr(whole[:n]), s.keys(), Limits{})
 		if ok || !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Fatalf("%d of %d bytes: %v, %v", n, len(whole), ok, err)
+			t.Fatalf("%d of %d bytes: got %v, error %v, want io.ErrUnexpectedEOF", n, len(whole), ok, err)
 		}
 	}
 	for name, e := range map[string]*wire.Serialized{
@@ -203,7 +202,7 @@ func TestBroken(t *testing.T) {
 			Frames: expr(whole).Frames},
 	} {
 		if _, ok, err := Split(e, s.keys(), Limits{}); ok || err == nil {
-			t.Errorf("%s: %v, %v", name, ok, err)
+			t.Errorf("%s: got %v, error %v, want an error", name, ok, err)
 		}
 	}
 	for name, v := range map[string]pickle.Value{
@@ -227,7 +226,7 @@ func TestBroken(t *testing.T) {
 		"keyword":    mapOf(add, pickle.Tuple{}, pickle.NewDict(int64(1), int64(1)), "a"),
 	} {
 		if _, ok, err := Split(dumped(t, v), nil, Limits{}); ok || err != nil {
-			t.Errorf("%s: %v, %v", name, ok, err)
+			t.Errorf("%s: got %v, error %v, want false", name, ok, err)
 		}
 	}
 }

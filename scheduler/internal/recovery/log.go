@@ -1,5 +1,5 @@
-// Package recovery keeps what a scheduler must not forget in a journal, and makes a scheduler again of it: records,
-// snapshots and the time after a restart in which workers come back.
+// Package recovery keeps the state of a scheduler in a journal, and restores a scheduler from it: records, snapshots
+// and the time after a restart in which workers reconnect.
 package recovery
 
 import (
@@ -16,8 +16,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Log records what happens in a scheduler's journal; without a journal it records nothing. The loop owns it: only
-// Commit, Kept, Room, Enabled and Epoch may be called by other goroutines, once the journal is open.
+// Log records events in a scheduler's journal; without a journal it records nothing. The loop owns it: only Commit,
+// Kept, Room, Enabled and Epoch may be called by other goroutines, once the journal is open.
 type Log struct {
 	log    *slog.Logger
 	failed func(error)
@@ -28,21 +28,19 @@ type Log struct {
 	scratch  []byte
 }
 
-// NewLog returns a log without a journal. failed is called, by any goroutine, when the journal cannot be written: no
-// promise can be kept any more.
+// NewLog returns a Log without a journal. failed is called, by any goroutine, when the journal cannot be written.
 func NewLog(log *slog.Logger, failed func(error)) *Log { return &Log{log: log, failed: failed} }
 
-// SetJournal makes the log write to a journal.
+// SetJournal sets the journal that the log writes to.
 func (l *Log) SetJournal(j *journal.Journal) { l.journal = j }
 
 // Journal returns the journal, nil without one.
 func (l *Log) Journal() *journal.Journal { return l.journal }
 
-// Pause stops recording, and Resume goes on: what is replayed, and what happens because the scheduler itself ends, is
-// not recorded.
+// Pause stops recording: replayed events, and events caused by the shutdown of the scheduler, are not recorded.
 func (l *Log) Pause() { l.paused = true }
 
-// Resume goes on recording.
+// Resume resumes recording.
 func (l *Log) Resume() { l.paused = false }
 
 // Enabled reports whether there is a journal.
@@ -50,10 +48,10 @@ func (l *Log) Enabled() bool { return l.journal != nil }
 
 func (l *Log) recording() bool { return l.journal != nil && !l.paused }
 
-// Position returns that of the last record. What is said to clients waits for it, see Commit.
+// Position returns the position of the last record. Messages to clients wait for it, see Commit.
 func (l *Log) Position() uint64 { return l.position }
 
-// Epoch counts the lives of a scheduler with a journal, from 1; 0 without one.
+// Epoch returns the number of starts of a scheduler with this journal, from 1; 0 without one.
 func (l *Log) Epoch() int64 {
 	if l.journal == nil {
 		return 0
@@ -61,7 +59,7 @@ func (l *Log) Epoch() int64 {
 	return int64(l.journal.Epoch())
 }
 
-// Client records a client that has registered, or one that was forgotten.
+// Client records a client that was registered or removed.
 func (l *Log) Client(name string, there bool) {
 	kind := recordClientGone
 	if there {
@@ -70,7 +68,7 @@ func (l *Log) Client(name string, there bool) {
 	l.name(kind, name, nil)
 }
 
-// Worker records the address of a worker that has come or gone.
+// Worker records the address of a worker that was added or removed.
 func (l *Log) Worker(address string, there bool) {
 	kind := recordWorkerGone
 	if there {
@@ -79,16 +77,16 @@ func (l *Log) Worker(address string, there bool) {
 	l.name(kind, address, nil)
 }
 
-// Desire records keys that a client wants, Release those that it does not want any more.
+// Desire records keys that a client holds.
 func (l *Log) Desire(client string, keys []task.Key) { l.name(recordDesire, client, keys) }
 
-// Release records keys that a client does not want any more.
+// Release records keys that a client has released.
 func (l *Log) Release(client string, keys []task.Key) { l.name(recordRelease, client, keys) }
 
-// Data records keys of data from outside that workers hold for a client.
+// Data records keys of scattered data that workers hold for a client.
 func (l *Log) Data(client string, keys []task.Key) { l.name(recordData, client, keys) }
 
-// Graph records a graph as it came: the map of its message and its expression.
+// Graph records a graph as received: the map of its message and its expression.
 func (l *Log) Graph(client string, raw []byte, expr *wire.Serialized) {
 	if l.recording() {
 		l.append(recordGraph, graphParts(client, raw, expr)...)
@@ -117,8 +115,8 @@ func (l *Log) append(kind journal.Kind, parts ...[]byte) {
 	}
 }
 
-// Change appends a change of a primitive: the request that makes it, with the values that it carries. It is called
-// before the change is made, which must not be made when it returns an error: the record could not be read back.
+// Change appends a change of a primitive: the request that makes it, with its values. It is called before the change is
+// made, which must not be made if it returns an error: the record could not be read back.
 func (l *Log) Change(op string, args msgpack.Map) error {
 	if !l.recording() {
 		return nil
@@ -128,15 +126,15 @@ func (l *Log) Change(op string, args msgpack.Map) error {
 		_, _, err = readOpRecord(slices.Concat(parts...))
 	}
 	if err != nil {
-		l.log.Warn("change refused: the journal cannot keep it", "op", op, "error", err)
-		return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("%s: the journal cannot keep the value: %v", op,
+		l.log.Warn("change rejected: not encodable in the journal", "op", op, "error", err)
+		return &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("%s: value not encodable in the journal: %v", op,
 			err)}
 	}
 	l.append(recordOp, parts...)
 	return nil
 }
 
-// Note is Change for changes that carry nothing but names, which can always be kept.
+// Note appends a change that has only names, which cannot fail.
 func (l *Log) Note(op string, args msgpack.Map) {
 	if err := l.Change(op, args); err != nil {
 		l.log.Error("change missing in the journal", "op", op, "error", err)
@@ -152,8 +150,8 @@ func (l *Log) Commit(ctx context.Context, position uint64) error {
 	return err
 }
 
-// Kept waits until the journal has what was done in the loop before, so that an answer is a promise. Without a journal,
-// or for position 0, it returns at once.
+// Kept waits until the journal has all earlier changes of the loop, so that a reply is durable. Without a journal, or
+// for position 0, it returns immediately.
 func (l *Log) Kept(ctx context.Context, position uint64) error {
 	if l.journal == nil || position == 0 {
 		return nil
@@ -161,11 +159,11 @@ func (l *Log) Kept(ctx context.Context, position uint64) error {
 	return l.Commit(ctx, position)
 }
 
-// pending is how many bytes may wait for the disk before clients are not read any more: who submits faster than the
-// disk writes waits for it.
+// pending is the number of bytes that may wait for the disk before clients are no longer read: clients that submit
+// faster than the disk writes wait for it.
 const pending = 64 << 20
 
-// Room waits until the journal can take what a client has sent.
+// Room waits until the journal can accept more from clients.
 func (l *Log) Room(ctx context.Context) error {
 	for l.journal != nil && l.journal.Pending() > pending {
 		if err := l.Commit(ctx, uint64(l.journal.Committed()+1)); err != nil {

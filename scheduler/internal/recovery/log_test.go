@@ -16,7 +16,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// open returns a log that writes to a journal in a folder, and the records that were there before.
+// open returns a log that writes to a journal in a folder, and the existing records.
 func open(t *testing.T, h *hosttest.Host, dir string) (*Log, *journal.Journal, []journal.Record) {
 	t.Helper()
 	var before []journal.Record
@@ -27,7 +27,7 @@ func open(t *testing.T, h *hosttest.Host, dir string) (*Log, *journal.Journal, [
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := NewLog(h.Log, func(err error) { t.Errorf("the journal has failed: %v", err) })
+	l := NewLog(h.Log, func(err error) { t.Errorf("journal: got error %v, want none", err) })
 	l.SetJournal(j)
 	return l, j, before
 }
@@ -39,7 +39,7 @@ func keys(names ...string) (out []task.Key) {
 	return out
 }
 
-// What is recorded is read back, but for what happens during a pause.
+// Records are read back, except for events during a pause.
 func TestLog(t *testing.T) {
 	h, dir := hosttest.New(t), t.TempDir()
 	l, _, _ := open(t, h, dir)
@@ -64,7 +64,7 @@ func TestLog(t *testing.T) {
 	}
 	l.Client("c", false)
 	if l.Position() == 0 || l.Epoch() != 1 || !l.Enabled() {
-		t.Errorf("position %d, epoch %d", l.Position(), l.Epoch())
+		t.Errorf("got position %d, epoch %d, want epoch 1", l.Position(), l.Epoch())
 	}
 	if err := l.Kept(t.Context(), l.Position()); err != nil {
 		t.Error(err)
@@ -97,27 +97,27 @@ func TestLog(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
 	if l.Epoch() != 2 {
-		t.Errorf("epoch %d, want 2", l.Epoch())
+		t.Errorf("epoch: got %d, want 2", l.Epoch())
 	}
 }
 
-// Without a journal nothing is recorded, and nothing is waited for.
+// Without a journal nothing is recorded, and nothing waits.
 func TestNoJournal(t *testing.T) {
 	l := NewLog(hosttest.New(t).Log, nil)
 	l.Client("c", true)
 	l.Graph("c", nil, nil)
 	if err := l.Change("op", msgpack.MapOf("x", func() {})); err != nil {
-		t.Errorf("a change: %v", err)
+		t.Errorf("Change: got error %v, want none", err)
 	}
 	if l.Enabled() || l.Position() != 0 || l.Epoch() != 0 || l.Journal() != nil {
-		t.Error("there is a journal")
+		t.Error("log without a journal: got one")
 	}
 	if err := errors.Join(l.Kept(t.Context(), 7), l.Room(t.Context()), l.Close()); err != nil {
 		t.Error(err)
 	}
 }
 
-// A change that could not be read back is refused, and its record is not written.
+// A change that could not be read back is rejected, and its record is not written.
 func TestChangeRefused(t *testing.T) {
 	h := hosttest.New(t)
 	l, j, _ := open(t, h, t.TempDir())
@@ -128,16 +128,16 @@ func TestChangeRefused(t *testing.T) {
 	}
 	before := j.Stats().Records
 	if err := l.Change("set", msgpack.MapOf("v", deep)); err == nil ||
-		!strings.Contains(err.Error(), "the journal cannot keep the value") {
+		!strings.Contains(err.Error(), "value not encodable in the journal") {
 		t.Errorf("got %v, want an error", err)
 	}
 	l.Note("set", msgpack.MapOf("v", deep))
 	if !h.Logged("change missing in the journal") || j.Stats().Records != before {
-		t.Errorf("%d records, before %d", j.Stats().Records, before)
+		t.Errorf("records: got %d, want %d", j.Stats().Records, before)
 	}
 }
 
-// A journal that cannot be written is reported, unless it was closed or the caller has left.
+// A journal that cannot be written is reported, unless it was closed or the caller was canceled.
 func TestCommitFails(t *testing.T) {
 	h := hosttest.New(t)
 	l, j, _ := open(t, h, t.TempDir())
@@ -146,16 +146,16 @@ func TestCommitFails(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := l.Commit(ctx, 1000); err == nil || failed != 0 {
-		t.Errorf("a caller that has left: got %v, %d failures", err, failed)
+		t.Errorf("canceled caller: got error %v, %d failures", err, failed)
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Commit(t.Context(), 1000); !errors.Is(err, journal.ErrClosed) || failed != 0 {
-		t.Errorf("a journal that was closed: got %v, %d failures", err, failed)
+		t.Errorf("closed journal: got error %v, %d failures", err, failed)
 	}
 	if l.Client("c", true); failed != 1 {
-		t.Errorf("a record for a closed journal: %d failures, want 1", failed)
+		t.Errorf("record for a closed journal: got %d failures, want 1", failed)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestParts(t *testing.T) {
 			add := func(kind journal.Kind, parts ...[]byte) error {
 				r := journal.Record{Kind: kind, Data: bytes.Join(parts, nil)}
 				if len(r.Data) > limit && kind != recordPartEnd {
-					t.Errorf("a record of %d bytes, the limit is %d", len(r.Data), limit)
+					t.Errorf("record of %d bytes, want at most %d", len(r.Data), limit)
 				}
 				records = append(records, r)
 				return nil
@@ -199,7 +199,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// Records that are cut short, or longer than they say, are refused.
+// Truncated records, or those with excess bytes, are rejected.
 func TestBrokenRecords(t *testing.T) {
 	var w taskgraph.Writer
 	w.Spec(task.NewKey("x"), []byte("MS\x01spec"), nil, taskgraph.None, 0)
@@ -219,22 +219,22 @@ func TestBrokenRecords(t *testing.T) {
 		"name":  {name, func(b []byte) error { _, _, err := readNameRecord(b); return err }},
 	} {
 		if err := c.read(c.data); err != nil {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: got error %v, want none", what, err)
 		}
 		for i := range c.data {
 			if err := c.read(c.data[:i]); err == nil {
-				t.Errorf("%s: %d of %d bytes were read", what, i, len(c.data))
+				t.Errorf("%s: %d of %d bytes: got no error", what, i, len(c.data))
 			}
 		}
 		if err := c.read(append(bytes.Clone(c.data), 0)); err == nil {
-			t.Errorf("%s with a byte more was read", what)
+			t.Errorf("%s with an additional byte: got no error", what)
 		}
 	}
 	if _, err := opParts("op", msgpack.MapOf("a", func() {})); err == nil {
-		t.Error("a function was encoded")
+		t.Error("function as a value: got no error")
 	}
 	if _, err := graphKeys([]byte{0x80}); err == nil {
-		t.Error("an empty message has keys")
+		t.Error("keys of an empty message: got no error")
 	}
 	_ = wire.EncodeOptions{}
 }

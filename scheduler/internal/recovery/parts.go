@@ -5,7 +5,7 @@ import (
 )
 
 // splitRecord appends a record, in parts if it is larger than limit: any number of recordPart and one recordPartEnd.
-// The loop appends them one after the other, so nothing stands between them.
+// The loop appends them one after the other, so that they are adjacent.
 func splitRecord(limit int, kind journal.Kind, parts [][]byte, add func(journal.Kind, ...[]byte) error) error {
 	size := 0
 	for _, p := range parts {
@@ -26,8 +26,8 @@ func splitRecord(limit int, kind journal.Kind, parts [][]byte, add func(journal.
 	return add(recordPartEnd, []byte{byte(kind)})
 }
 
-// joinRecords returns a function that puts records together that splitRecord has split, and hands whole ones to f.
-// Parts without an end are those of a record that a crash has cut: it was promised to no client.
+// joinRecords returns a function that joins records that splitRecord has split, and passes whole ones to f. Parts
+// without an end belong to a record that was truncated by a crash and never confirmed.
 func joinRecords(f func(journal.Record) error) func(journal.Record) error {
 	var parts []byte
 	return func(r journal.Record) error {

@@ -11,21 +11,20 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Kinds of records. What tasks have become is not recorded: workers say so themselves when
-// they come back.
+// Kinds of records. States of tasks are not recorded: workers report them when they reconnect.
 const (
-	recordClient     journal.Kind = 1 // a client that has registered: its name
+	recordClient     journal.Kind = 1 // name of a registered client
 	recordClientGone journal.Kind = 2
 	recordDesire     journal.Kind = 3 // name and keys
 	recordRelease    journal.Kind = 4
 	recordGraph      journal.Kind = 5 // see graphParts
-	recordWorker     journal.Kind = 6 // the address of one that is there
+	recordWorker     journal.Kind = 6 // address of an added worker
 	recordWorkerGone journal.Kind = 7
-	recordOp         journal.Kind = 8 // a change of a primitive, as the request that makes it
-	recordData       journal.Kind = 9 // a client and keys of data from outside that workers hold for it
+	recordOp         journal.Kind = 8 // a change of a primitive: the request that makes it
+	recordData       journal.Kind = 9 // a client and keys of its scattered data
 
 	recordPart    journal.Kind = 10 // a part of a record that is larger than the journal's limit
-	recordPartEnd journal.Kind = 11 // the kind of the record that the parts before it are, one byte
+	recordPartEnd journal.Kind = 11 // kind of the record of the parts before it, one byte
 )
 
 // appendNameRecord appends a record of a name and keys.
@@ -35,11 +34,11 @@ func appendNameRecord(b []byte, name string, keys []task.Key) []byte {
 	return message.AppendKeys(b, keys)
 }
 
-// graphParts returns the parts of the record of a graph as it came:
+// graphParts returns the parts of the record of a graph:
 //
 //	[name of the client, length of the message, length of the header, [lengths of frames]]
 //
-// in msgpack, and then these parts.
+// in msgpack, followed by these parts.
 func graphParts(client string, raw []byte, expr *wire.Serialized) [][]byte {
 	b := msgpack.AppendArrayHeader(nil, 4)
 	b = msgpack.AppendString(b, client)
@@ -56,9 +55,9 @@ func graphParts(client string, raw []byte, expr *wire.Serialized) [][]byte {
 }
 
 // ErrRecord is returned for a record that this release cannot read.
-var ErrRecord = errors.New("a record of the journal is not one of ours")
+var ErrRecord = errors.New("unknown record in the journal")
 
-// readGraphRecord is the reverse. All borrows from data.
+// readGraphRecord reads the record of a graph. All results borrow from data.
 func readGraphRecord(data []byte) (client string, raw []byte, expr *wire.Serialized, err error) {
 	r := msgpack.NewReader(data)
 	n, err := r.ReadArrayLen()
@@ -106,7 +105,7 @@ func readGraphRecord(data []byte) (client string, raw []byte, expr *wire.Seriali
 	return client, parts[0], expr, nil
 }
 
-// opParts are those of a change: [lengths of frames] in msgpack, and then the frames of the
+// opParts returns the parts of the record of a change: [lengths of frames] in msgpack, followed by the frames of the
 // message {"op": …, "args": …}.
 func opParts(op string, args msgpack.Map) ([][]byte, error) {
 	m, err := wire.Encode(msgpack.MapOf("op", op, "args", args), wire.EncodeOptions{})
@@ -118,7 +117,7 @@ func opParts(op string, args msgpack.Map) ([][]byte, error) {
 	parts := [][]byte{nil}
 	for _, f := range m.Frames {
 		if f.OnDevice() {
-			return nil, errors.New("it has memory of a GPU")
+			return nil, errors.New("value is in GPU memory")
 		}
 		b = msgpack.AppendInt(b, int64(f.Len()))
 		parts = append(parts, append([]byte(nil), f.Bytes()...))
@@ -127,7 +126,7 @@ func opParts(op string, args msgpack.Map) ([][]byte, error) {
 	return parts, nil
 }
 
-// readOpRecord is the reverse. What it returns shares nothing with data.
+// readOpRecord reads the record of a change. The results share no memory with data.
 func readOpRecord(data []byte) (op string, args msgpack.Map, err error) {
 	r := msgpack.NewReader(data)
 	n, err := r.ReadArrayLen()

@@ -14,59 +14,59 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Changes calls a function for each change that makes the primitives and settings of a scheduler what they are.
+// Changes calls a function with changes that recreate the primitives and settings of a scheduler.
 type Changes func(f func(op string, args msgpack.Map))
 
-// Replayer does again what records tell. The loop calls it; nothing is recorded meanwhile.
+// Replayer applies records. The loop calls it; nothing is recorded meanwhile.
 type Replayer interface {
 	// ReplayGraph submits a graph: the map of its message and its expression, which borrow from the record.
 	ReplayGraph(client string, raw []byte, expr *wire.Serialized) error
 	// ReplayChange changes a primitive or a setting.
 	ReplayChange(op string, args msgpack.Map) error
-	// ReplayClient registers a client or forgets it.
+	// ReplayClient registers a client or removes it.
 	ReplayClient(name string, there bool)
-	// ReplayDesire makes a client want keys or, if release is set, not want them any more.
+	// ReplayDesire holds keys for a client or, if release is set, releases them.
 	ReplayDesire(client string, keys []task.Key, release bool)
-	// ReplayData declares data from outside that a client wants and workers may hold.
+	// ReplayData declares scattered data that a client holds and workers may have.
 	ReplayData(client string, keys []task.Key)
 }
 
-// Host is what recovery needs of the scheduler. Its functions run in the loop.
+// Host is the part of the scheduler that Recovery uses. Its functions run in the loop.
 type Host struct {
 	Loop  loop.Loop
 	Log   *slog.Logger
 	State *state.State
 	Apply func(state.Event)
-	// Replayer does again what the journal tells, Panicked is called when it has panicked.
+	// Replayer applies the records of the journal, Panicked is called if it has panicked.
 	Replayer Replayer
 	Panicked func()
-	// Workers returns the addresses of those that have registered, Clients the ids of clients by name, and Changes the
-	// primitives and settings: what a snapshot is made of.
+	// Workers returns the addresses of registered workers, Clients the IDs of clients by name, and Changes the
+	// primitives and settings: the contents of a snapshot.
 	Workers func() []string
 	Clients func() map[string]state.ClientID
 	Changes Changes
-	// Context ends what runs in the background.
+	// Context ends background work.
 	Context context.Context
 	// Dir is the folder of the journal and MaxRecord bounds its records, 0 for the default.
 	Dir       string
 	MaxRecord int
-	// Reattach is how long workers may take to come back after a restart.
+	// Reattach is how long workers may take to reconnect after a restart.
 	Reattach time.Duration
 }
 
-// Recovery reads a journal when a scheduler starts, and holds tasks back for a while afterwards: workers come back with
-// the results that they hold. It also replaces a journal that has grown by a snapshot. The loop owns it.
+// Recovery reads a journal when a scheduler starts, and holds tasks back for a while afterwards, while workers
+// reconnect with their results. It also replaces a journal that has grown by a snapshot. The loop owns it.
 type Recovery struct {
 	host Host
 	log  *Log
 
 	holding    bool
-	missing    map[string]bool // addresses of workers that were there before
+	missing    map[string]bool // addresses of workers of the previous scheduler
 	until      time.Time
 	compacting bool
 }
 
-// New returns a recovery that has read nothing yet.
+// New returns a Recovery that has read nothing yet.
 func New(h Host, log *Log) *Recovery { return &Recovery{host: h, log: log} }
 
 // Open reads the journal into the scheduler and makes the log write to it. It runs in the loop. The caller continues
@@ -78,7 +78,7 @@ func (r *Recovery) Open() error {
 		return fmt.Errorf("scheduler: journal in %s: %w", r.host.Dir, err)
 	}
 	if dir != r.host.Dir {
-		r.host.Log.Info("journal is in a folder of its own: the given one is a volume or may be written by others",
+		r.host.Log.Info("journal uses a subfolder: the given folder is a volume or writable by others",
 			"journal", dir)
 	}
 	j, err := journal.Open(dir, journal.Options{MaxRecord: r.host.MaxRecord,
@@ -87,7 +87,7 @@ func (r *Recovery) Open() error {
 				r.log.failed(err)
 			}
 		}, OnHold: func(err error) {
-			r.host.Log.Warn("journal waits for a file descriptor; raise the limit (ulimit -n), or close connections",
+			r.host.Log.Warn("journal waits for a file descriptor",
 				"error", err)
 		}}, replay)
 	if err != nil {
@@ -95,7 +95,7 @@ func (r *Recovery) Open() error {
 			"`millstream journal repair %[1]s` leaves it out", dir, err)
 	}
 	if n := j.Stats().TornBytes; n > 0 {
-		r.host.Log.Warn("journal ended within a record; the end was cut off", "bytes", n, "journal", dir)
+		r.host.Log.Warn("journal ended within a record; truncated", "bytes", n, "journal", dir)
 	}
 	r.log.SetJournal(j)
 	r.host.State.SetEpoch(j.Epoch())
@@ -103,7 +103,7 @@ func (r *Recovery) Open() error {
 	return nil
 }
 
-// Replay prepares for reading a journal and returns the function that does again what it tells, record by record.
+// Replay prepares for reading a journal and returns the function that applies each record.
 func (r *Recovery) Replay() func(journal.Record) error {
 	r.log.Pause()
 	r.missing = map[string]bool{}
@@ -111,20 +111,20 @@ func (r *Recovery) Replay() func(journal.Record) error {
 	return joinRecords(r.replaySafe)
 }
 
-// Begin begins the time in which workers come back. It runs in the loop, after Open.
+// Begin starts the time in which workers reconnect. It runs in the loop, after Open.
 func (r *Recovery) Begin() {
 	r.holding = true
 	r.until = r.host.Loop.Now().Add(r.host.Reattach)
 	r.Tick()
 }
 
-// Missing returns how many workers are waited for.
+// Missing returns the number of workers that have not reconnected.
 func (r *Recovery) Missing() int { return len(r.missing) }
 
-// Returning reports whether a worker is waited for.
+// Returning reports whether a worker is expected to reconnect.
 func (r *Recovery) Returning(address string) bool { return r.holding && r.missing[address] }
 
-// replaySafe is replay whose panics are errors: a record that cannot be replayed can be left out.
+// replaySafe calls replay and returns its panics as errors: a record that cannot be replayed can be left out.
 func (r *Recovery) replaySafe(rec journal.Record) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -135,7 +135,7 @@ func (r *Recovery) replaySafe(rec journal.Record) (err error) {
 	return r.replay(rec)
 }
 
-// replay does again what one record tells.
+// replay applies one record.
 func (r *Recovery) replay(rec journal.Record) error {
 	switch rec.Kind {
 	case recordGraph:
@@ -167,32 +167,32 @@ func (r *Recovery) replay(rec journal.Record) error {
 	case recordWorkerGone:
 		delete(r.missing, name)
 	default:
-		return fmt.Errorf("%w: kind %d: it was written by a newer release", ErrRecord, rec.Kind)
+		return fmt.Errorf("%w: kind %d was written by a newer release", ErrRecord, rec.Kind)
 	}
 	return nil
 }
 
-// settleTime is how long the last worker that has come back may take to announce what it holds.
-const settleTime = 200 * time.Millisecond
+// announceTime is how long the last worker that has reconnected may take to announce its results.
+const announceTime = 200 * time.Millisecond
 
-// Back notes that a worker is there again.
+// Back records that a worker has reconnected.
 func (r *Recovery) Back(address string) {
 	if !r.holding {
 		return
 	}
 	delete(r.missing, address)
-	if soon := r.host.Loop.Now().Add(settleTime); len(r.missing) == 0 && soon.Before(r.until) {
+	if soon := r.host.Loop.Now().Add(announceTime); len(r.missing) == 0 && soon.Before(r.until) {
 		r.until = soon
 	}
 }
 
-// Tick ends the wait when its time is over, and compacts the journal when that pays.
+// Tick ends the wait when its time is over, and compacts the journal when it has grown.
 func (r *Recovery) Tick() {
 	r.endHold()
 	r.compact()
 }
 
-// endHold lets tasks run again when no more workers are waited for.
+// endHold lets tasks run again when no more workers are expected.
 func (r *Recovery) endHold() {
 	early := r.host.Loop.Now().Before(r.until)
 	if !r.holding || early && (len(r.missing) > 0 || len(r.host.Workers()) > 0) {
@@ -200,7 +200,7 @@ func (r *Recovery) endHold() {
 	}
 	r.holding = false
 	if len(r.missing) > 0 {
-		r.host.Log.Warn("workers have not come back; what only they held is computed again", "workers", len(r.missing))
+		r.host.Log.Warn("workers have not reconnected; recomputing their results", "workers", len(r.missing))
 	}
 	for address := range r.missing {
 		r.log.Worker(address, false)
@@ -209,33 +209,32 @@ func (r *Recovery) endHold() {
 	r.host.Apply(&state.Hold{On: false})
 }
 
-// compact replaces what the journal has grown to by what still matters. The loop says what that is; another goroutine
-// writes it.
+// compact replaces the records of the journal by a snapshot. The loop collects it; another goroutine writes it.
 func (r *Recovery) compact() {
 	if j := r.log.Journal(); j == nil || r.compacting || !j.WantsCompaction() {
 		return
 	}
 	snap, err := r.Snapshot()
 	if err != nil {
-		r.host.Log.Warn("the journal cannot be compacted", "error", err)
+		r.host.Log.Warn("journal compaction not started", "error", err)
 		return
 	}
 	r.compacting = true
 	go func() {
 		if err := snap.Write(r.host.Context); err != nil {
-			r.host.Log.Warn("the journal was not compacted", "error", err)
+			r.host.Log.Warn("journal compaction failed", "error", err)
 		}
 		_ = r.host.Loop.Do(context.WithoutCancel(r.host.Context), func() { r.compacting = false })
 	}()
 }
 
-// Snapshot is what of a journal still matters at one moment. Write puts it into the place of all records before.
+// Snapshot is the current content of a journal. Write replaces all earlier records with it.
 type Snapshot struct {
 	content *content
 	to      *journal.Snapshot
 }
 
-// Snapshot begins a snapshot of the scheduler as it is now. It runs in the loop; the caller must Write it.
+// Snapshot takes a snapshot of the scheduler. It runs in the loop; the caller must Write it.
 func (r *Recovery) Snapshot() (*Snapshot, error) {
 	to, err := r.log.Journal().Compact()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// rig is a recovery whose scheduler is a state with clients and a map of settings.
+// rig is a Recovery whose scheduler is a state with clients and a map of settings.
 type rig struct {
 	*hosttest.Host
 	*Recovery
@@ -32,7 +32,7 @@ type rig struct {
 
 func startIn(t *testing.T, dir string, reattach time.Duration) *rig {
 	r := &rig{Host: hosttest.New(t), clients: map[string]state.ClientID{}, settings: map[string]string{}}
-	r.log = NewLog(r.Host.Log, func(err error) { t.Errorf("the journal has failed: %v", err) })
+	r.log = NewLog(r.Host.Log, func(err error) { t.Errorf("journal: got error %v, want none", err) })
 	r.Recovery = New(Host{
 		Loop: r.Loop, Log: r.Host.Log, State: r.State, Apply: r.Apply, Replayer: r, Context: t.Context(), Dir: dir,
 		Reattach: reattach,
@@ -52,7 +52,7 @@ func startIn(t *testing.T, dir string, reattach time.Duration) *rig {
 	return r
 }
 
-// opened is a recovery that has read its journal.
+// opened returns a rig that has read its journal.
 func opened(t *testing.T, dir string) *rig {
 	t.Helper()
 	r := startIn(t, dir, time.Hour)
@@ -125,7 +125,7 @@ func (r *rig) ReplayData(client string, keys []task.Key) {
 	r.Apply(&state.ExpectData{Client: r.named(client), Keys: keys})
 }
 
-// submit does and records a graph of single tasks, as a scheduler does.
+// submit applies and records a graph of single tasks, like a scheduler.
 func (r *rig) submit(t *testing.T, client string, names ...string) {
 	t.Helper()
 	var w taskgraph.Writer
@@ -147,7 +147,7 @@ func (r *rig) submit(t *testing.T, client string, names ...string) {
 	})
 }
 
-// tasks are those that are known, in order.
+// tasks returns the known tasks, in order.
 func (r *rig) tasks() string {
 	var out []string
 	r.Do(func() {
@@ -166,7 +166,7 @@ func (r *rig) close(t *testing.T) {
 	}
 }
 
-// What a scheduler has recorded makes the next one what it was.
+// The records of a scheduler restore its state in the next one.
 func TestReplay(t *testing.T) {
 	dir := t.TempDir()
 	r := opened(t, dir)
@@ -200,7 +200,7 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// Tasks are held back until the workers of before are there again, or their time is over.
+// Tasks are held back until the previous workers have reconnected, or their time is over.
 func TestHold(t *testing.T) {
 	dir := t.TempDir()
 	r := opened(t, dir)
@@ -213,28 +213,28 @@ func TestHold(t *testing.T) {
 	n.Do(func() {
 		n.Begin()
 		if !n.Returning("tcp://a") || n.Returning("tcp://c") || !n.holding {
-			t.Error("the workers of before are not waited for")
+			t.Error("previous workers: not waited for")
 		}
 		n.workers = []string{"tcp://a", "tcp://b"}
 		n.Back("tcp://a")
 		n.Tick()
 		if !n.holding || n.Missing() != 1 || n.Returning("tcp://a") {
-			t.Errorf("one of two is back: holding %v, %d missing", n.holding, n.Missing())
+			t.Errorf("one of two is back: got holding %v, %d missing", n.holding, n.Missing())
 		}
 		n.Back("tcp://b")
 		n.Tick()
 		if !n.holding {
-			t.Error("the last one has had no time to announce what it holds")
+			t.Error("last worker: got no time to announce its results")
 		}
-		if left := n.until.Sub(n.Loop.Now()); left > settleTime {
-			t.Errorf("all are back, and %v are left, want at most %v", left, settleTime)
+		if left := n.until.Sub(n.Loop.Now()); left > announceTime {
+			t.Errorf("all are back: got %v left, want at most %v", left, announceTime)
 		}
 		n.until = n.Loop.Now()
 		n.Tick()
 		if n.holding {
-			t.Error("all are back, and tasks are still held")
+			t.Error("all are back: tasks are still held")
 		}
-		n.Back("tcp://late") // no matter any more
+		n.Back("tcp://late") // ignored
 	})
 	n.close(t)
 
@@ -246,14 +246,14 @@ func TestHold(t *testing.T) {
 		late.Begin()
 	})
 	late.Until("the time is over", func() bool { late.Tick(); return !late.holding })
-	if !late.Logged("workers have not come back") {
-		t.Error("the log does not say that workers have not come back")
+	if !late.Logged("workers have not reconnected") {
+		t.Error("log: got no line about workers that have not reconnected, want one")
 	}
 	late.close(t)
 	last := opened(t, dir)
 	last.Do(func() {
 		if last.Missing() != 0 {
-			t.Errorf("%d workers are waited for that have not come back before", last.Missing())
+			t.Errorf("missing workers: got %d, want 0", last.Missing())
 		}
 		last.Begin()
 		if last.holding {
@@ -262,7 +262,7 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// A snapshot says the same as the records that it stands for, and takes less room.
+// A snapshot restores the same state as the records that it replaces, and takes less space.
 func TestSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	r := opened(t, dir)
@@ -306,16 +306,16 @@ func TestSnapshot(t *testing.T) {
 			t.Errorf("clients: got %v, want c alone", n.clients)
 		}
 		if n.settings["n"] != "99" || n.Missing() != 1 {
-			t.Errorf("settings %v, %d workers", n.settings, n.Missing())
+			t.Errorf("got settings %v, %d workers", n.settings, n.Missing())
 		}
 		c := n.State.Client(n.clients["c"])
 		if c.NumWanted() != 3 {
-			t.Errorf("c wants %d keys, want kept, theirs and scattered", c.NumWanted())
+			t.Errorf("keys of c: got %d, want kept, theirs and scattered", c.NumWanted())
 		}
 	})
 }
 
-// A snapshot that cannot be made leaves the journal as it is.
+// A snapshot that fails leaves the journal unchanged.
 func TestSnapshotFails(t *testing.T) {
 	dir := t.TempDir()
 	r := opened(t, dir)
@@ -323,7 +323,7 @@ func TestSnapshotFails(t *testing.T) {
 	r.host.Changes = func(f func(op string, args msgpack.Map)) { f("set", msgpack.MapOf("name", func() {})) }
 	r.Do(func() {
 		if _, err := r.Snapshot(); err == nil {
-			t.Error("a setting that cannot be encoded is in a snapshot")
+			t.Error("setting that cannot be encoded: got no error")
 		}
 	})
 	r.host.Changes = func(func(string, msgpack.Map)) {}
@@ -332,7 +332,7 @@ func TestSnapshotFails(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := snap.Write(ctx); err == nil {
-		t.Error("a snapshot was written after the end of its context")
+		t.Error("Write with a canceled context: got no error")
 	}
 	r.close(t)
 	if got := opened(t, dir).tasks(); got != "x" {
@@ -340,7 +340,7 @@ func TestSnapshotFails(t *testing.T) {
 	}
 }
 
-// A record that cannot be replayed stops the start with a hint, and a panic is one of its errors.
+// A record that cannot be replayed prevents the start, with a hint; a panic is one of its errors.
 func TestPoisoned(t *testing.T) {
 	for what, write := range map[string]func(r *rig){
 		"unknown op": func(r *rig) { r.Do(func() { r.log.Note("explode", msgpack.Map{}) }) },
@@ -374,10 +374,10 @@ func TestPoisoned(t *testing.T) {
 			t.Errorf("a panic: got %v, want ErrRecord", err)
 		}
 		if r.panicked != 1 {
-			t.Errorf("Panicked was called %d times, want 1", r.panicked)
+			t.Errorf("calls of Panicked: got %d, want 1", r.panicked)
 		}
 		if err := replay(journal.Record{Kind: recordClient, Data: appendNameRecord(nil, "c", nil)}); err != nil {
-			t.Errorf("after a panic: %v", err)
+			t.Errorf("replay after a panic: got error %v, want none", err)
 		}
 	})
 }

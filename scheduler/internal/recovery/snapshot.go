@@ -15,17 +15,16 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// content is what of a journal still matters at one moment.
+// content is the current content of a journal.
 type content struct {
 	live    map[task.Key]bool
-	data    map[task.Key]bool            // of live, those from outside
+	data    map[task.Key]bool            // subset of live: scattered data
 	wants   map[string]map[task.Key]bool // by client
 	workers []string
 	changes [][][]byte // of primitives
 }
 
-// write writes a snapshot: the graphs that have a task that is still known, and then who
-// wants what.
+// write writes a snapshot: the graphs with a task that is still known, followed by the keys that clients hold.
 func (k *content) write(ctx context.Context, snap *journal.Snapshot) error {
 	add := func(kind journal.Kind, parts ...[]byte) error {
 		return splitRecord(snap.MaxRecord(), kind, parts, snap.Append)
@@ -38,7 +37,7 @@ func (k *content) write(ctx context.Context, snap *journal.Snapshot) error {
 			return err
 		}
 	}
-	strangers := map[string]bool{} // clients that have left, whose graphs still matter to others
+	strangers := map[string]bool{} // removed clients whose graphs other clients still need
 	if err := k.writeData(name, strangers); err != nil {
 		return err
 	}
@@ -62,8 +61,8 @@ func (k *content) write(ctx context.Context, snap *journal.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	// Desires first: what a graph has made its own client want is taken back after them, and
-	// what others want must not be forgotten in between.
+	// Desires first: keys that a graph makes its own client hold are released after them, and keys that others hold
+	// must not be released in between.
 	for client, keys := range k.wants {
 		if err := name(recordDesire, client, keysOf(keys)); err != nil {
 			return err
@@ -73,7 +72,7 @@ func (k *content) write(ctx context.Context, snap *journal.Snapshot) error {
 		if r.Kind != recordGraph {
 			return nil
 		}
-		return k.takeBack(r, name)
+		return k.releaseKeys(r, name)
 	}))
 	if err != nil {
 		return err
@@ -93,14 +92,14 @@ func (k *content) write(ctx context.Context, snap *journal.Snapshot) error {
 			return err
 		}
 	}
-	// What the snapshot stands for is deleted by Commit: first it must be readable.
+	// Commit deletes the files that the snapshot replaces, so it must be readable first.
 	if err := snap.Verify(ctx, joinRecords(checkRecord)); err != nil {
 		return err
 	}
 	return snap.Commit(ctx)
 }
 
-// checkRecord reads a record without doing what it tells.
+// checkRecord reads a record without applying it.
 func checkRecord(r journal.Record) error {
 	switch r.Kind {
 	case recordGraph:
@@ -121,11 +120,11 @@ func checkRecord(r journal.Record) error {
 	return err
 }
 
-// dataKeeper wants, while a snapshot is read, the data from outside that no client wants
-// any more and a graph may still need.
+// dataKeeper holds, while a snapshot is read, the scattered data that no client holds any more and a graph may still
+// need.
 const dataKeeper = "data-of-clients-that-have-left"
 
-// writeData writes which data from outside is there, before the graphs that may need it.
+// writeData writes the scattered data, before the graphs that may need it.
 func (k *content) writeData(write func(journal.Kind, string, []task.Key) error, strangers map[string]bool) error {
 	unwanted := maps.Clone(k.data)
 	for client, wants := range k.wants {
@@ -149,7 +148,7 @@ func (k *content) writeData(write func(journal.Kind, string, []task.Key) error, 
 	return write(recordData, dataKeeper, keysOf(unwanted))
 }
 
-// alive tells whether a task of a graph is still known.
+// alive reports whether a task of a graph is still known.
 func (k *content) alive(expr *wire.Serialized) (bool, error) {
 	r, err := taskgraph.Read(expr)
 	if err != nil {
@@ -164,8 +163,8 @@ func (k *content) alive(expr *wire.Serialized) (bool, error) {
 	return false, r.Err()
 }
 
-// takeBack releases the keys of a graph that its client no longer wants.
-func (k *content) takeBack(r journal.Record, write func(journal.Kind, string, []task.Key) error) error {
+// releaseKeys releases the keys of a graph that its client no longer holds.
+func (k *content) releaseKeys(r journal.Record, write func(journal.Kind, string, []task.Key) error) error {
 	client, raw, expr, err := readGraphRecord(r.Data)
 	if err != nil {
 		return err
@@ -198,7 +197,7 @@ func keysOf(m map[task.Key]bool) []task.Key {
 	return out
 }
 
-// contentOf returns what matters of a state with these clients and workers. It runs in the loop.
+// contentOf returns the content for a state with these clients and workers. It runs in the loop.
 func contentOf(st *state.State, clients map[string]state.ClientID, workers []string, changes Changes) (*content,
 	error) {
 	k := &content{
@@ -234,7 +233,7 @@ func contentOf(st *state.State, clients map[string]state.ClientID, workers []str
 	return k, failed
 }
 
-// graphKeys returns the keys that the message of a graph asks for.
+// graphKeys returns the keys that the message of a graph requests.
 func graphKeys(raw []byte) (keys []task.Key, err error) {
 	ops := message.ReadOps(raw)
 	if !ops.Next() {

@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/scheduler/internal/peers"
 )
 
-// explain says why no worker takes the tasks of a shortage, and what to do. p is the client's program, nil when
+// explain describes why no worker can run the tasks of a shortage, and the remedy. p is the client's program, nil if
 // unknown.
 func (s *Shortages) explain(sh *state.Shortage, p *peers.Program) string {
 	switch sh.Reason {
@@ -33,18 +33,18 @@ func (s *Shortages) explain(sh *state.Shortage, p *peers.Program) string {
 		for i, r := range sh.Resources {
 			switch best := sh.Best[i]; {
 			case best < 0:
-				return fmt.Sprintf("the tasks want resource %s=%g, and no worker has resource %s; start workers "+
+				return fmt.Sprintf("the tasks require resource %s=%g, and no worker has resource %s; start workers "+
 					"with --resources %s=%g",
 					r.Name, r.Amount, r.Name, r.Name, r.Amount)
 			case best < r.Amount:
-				return fmt.Sprintf("the tasks want resource %s=%g, and the most that a worker has is %g; start "+
+				return fmt.Sprintf("the tasks require resource %s=%g, and the most that a worker has is %g; start "+
 					"workers with --resources %s=%g",
 					r.Name, r.Amount, best, r.Name, r.Amount)
 			}
 		}
-		return "no worker has all resources at once that the tasks want: " + resourceText(sh.Resources)
+		return "no single worker has all resources that the tasks require: " + resourceText(sh.Resources)
 	case state.NotRunning:
-		return "the workers that could run the tasks take none at present: " +
+		return "the workers that could run the tasks are not running: " +
 			s.workerList(func(w *peers.Worker) string { return w.Address + " is " + s.statusOf(w) })
 	}
 	demands := resourceText(sh.Resources)
@@ -54,7 +54,7 @@ func (s *Shortages) explain(sh *state.Shortage, p *peers.Program) string {
 	if sh.Registry != "" {
 		demands += " and the functions of the client"
 	}
-	return "no worker meets all demands of the tasks: " + demands
+	return "no worker meets all requirements of the tasks: " + demands
 }
 
 func (s *Shortages) explainEmpty(sh *state.Shortage) string {
@@ -72,7 +72,7 @@ func (s *Shortages) explainFunctions(sh *state.Shortage, p *peers.Program) strin
 	if p == nil || p.Functions() != functionsOf(sh.Registry) {
 		p = &peers.Program{Registry: sh.Registry}
 	}
-	var near *peers.Worker // the one that has most of the functions
+	var near *peers.Worker // the worker with the most of the functions
 	var its *peers.Program
 	ours := 0
 	for _, w := range s.Workers.ByAddress {
@@ -106,7 +106,7 @@ func (s *Shortages) explainFunctions(sh *state.Shortage, p *peers.Program) strin
 		noSuch(what), s.Contact())
 }
 
-// noSuch turns what a worker lacks into what it has.
+// noSuch rephrases functions that a worker lacks as functions that it has.
 func noSuch(what string) string {
 	if rest, ok := strings.CutPrefix(what, "missing "); ok {
 		return "no " + rest
@@ -129,7 +129,7 @@ func functionsOf(registry string) string {
 	return functions
 }
 
-// closeness counts the functions that two programs share; programs with equal functions are the closest.
+// closeness returns the number of functions that two programs share; programs with equal functions are the closest.
 func closeness(a, b *peers.Program) int {
 	if a.Functions() == b.Functions() {
 		return peers.MaxFunctions + 1

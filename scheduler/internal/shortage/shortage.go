@@ -1,4 +1,4 @@
-// Package shortage warns of tasks that no running worker can take, says why, and fails those that can never run.
+// Package shortage warns of tasks that no running worker can run, explains why, and fails those that can never run.
 package shortage
 
 import (
@@ -14,7 +14,7 @@ import (
 	"go.millstream.dev/scheduler/internal/peers"
 )
 
-// Host is what shortages need of the scheduler.
+// Host is the part of the scheduler that Shortages uses.
 type Host struct {
 	Loop    loop.Loop
 	Log     *slog.Logger
@@ -22,49 +22,50 @@ type Host struct {
 	Apply   func(state.Event)
 	Workers *peers.Workers
 	Clients *peers.Clients
-	// Publish logs an event under topics, Contact returns the address of the scheduler, and WorkersAdded how many
-	// workers have ever joined. All run in the loop.
+	// Publish publishes an event to topics, Contact returns the address of the scheduler, and WorkersAdded the number
+	// of workers that have ever joined. All run in the loop.
 	Publish      func(msg any, topics ...string)
 	Contact      func() string
 	WorkersAdded func() int64
-	// After is how long tasks may wait before a warning, negative for ever. Closed declares that no workers of other
-	// programs or with other resources will join. TickInterval is the time between two calls of Tick.
+	// After is how long tasks may wait before a warning, negative for no warning. Closed declares that no workers of
+	// other programs or with other resources will join. TickInterval is the time between two calls of Tick.
 	After        time.Duration
 	Closed       bool
 	TickInterval time.Duration
 }
 
-// Shortages is what the scheduler has said about tasks that no running worker can take. The loop owns it.
+// Shortages are the reported shortages of tasks that no running worker can run. The loop owns it.
 type Shortages struct {
 	Host
-	next   time.Time // of the next look
+	next   time.Time // of the next check
 	known  map[string]*shortage
 	opened bool // Open was called
 }
 
-// New returns shortages of which none is known.
+// New returns Shortages without entries.
 func New(h Host) *Shortages { return &Shortages{Host: h, known: map[string]*shortage{}} }
 
-// shortage is one that has been logged.
+// shortage is a logged shortage.
 type shortage struct {
 	reason state.Reason
 	text   string
 	tasks  int
 	again  time.Time // of the next log line
 	pause  time.Duration
-	seen   bool // by the present look
+	seen   bool // by the current check
 }
 
 const (
-	// shortageInterval is the least time between two looks, and shortageCost how many times the duration of a look.
+	// shortageInterval is the minimum time between two checks, and shortageCost the minimum as a multiple of the
+	// duration of a check.
 	shortageInterval = 500 * time.Millisecond
 	shortageCost     = 50
 	// shortagePause bounds the time between two log lines about one shortage.
 	shortagePause = 10 * time.Minute
 )
 
-// Tick warns of tasks that have waited for longer than Host.After because no running worker can take
-// them: in the log, in the topic "scheduler" and at our clients. It fails those that can never run, see Host.Closed.
+// Tick warns of tasks that have waited for longer than Host.After because no running worker can run them: in the log,
+// in the topic "scheduler" and at Millstream clients. It fails those that can never run, see Host.Closed.
 func (s *Shortages) Tick() {
 	closed, after := s.Closed && !s.opened, s.After
 	if after < 0 && !closed || s.Loop.Now().Before(s.next) || !s.State.Short() && len(s.known) == 0 {
@@ -72,7 +73,7 @@ func (s *Shortages) Tick() {
 	}
 	start := time.Now()
 	all := s.failHopeless(s.State.Shortages(true))
-	told := map[*peers.Client][]message.Shortage{}
+	due := map[*peers.Client][]message.Shortage{}
 	repeat := map[*peers.Client]bool{}
 	for _, k := range s.known {
 		k.seen = false
@@ -88,7 +89,7 @@ func (s *Shortages) Tick() {
 			if c == nil || c.Stream == nil || c.Stream.Gone || !c.Stream.Ours {
 				continue
 			}
-			told[c] = append(told[c], message.Shortage{Reason: sh.Reason.String(), Text: s.explain(sh, c.Program),
+			due[c] = append(due[c], message.Shortage{Reason: sh.Reason.String(), Text: s.explain(sh, c.Program),
 				Tasks: int64(sh.Tasks), Keys: of.Keys, More: of.More})
 			repeat[c] = repeat[c] || again
 		}
@@ -101,7 +102,7 @@ func (s *Shortages) Tick() {
 				"scheduler")
 		}
 	}
-	s.reportShortages(told, repeat)
+	s.reportShortages(due, repeat)
 	interval := shortageInterval
 	if closed {
 		interval = s.TickInterval
@@ -112,7 +113,7 @@ func (s *Shortages) Tick() {
 	s.next = s.Loop.Now().Add(max(interval, shortageCost*time.Since(start)))
 }
 
-// logShortage logs a shortage when it is new, and again after pauses that double. It reports whether it did so.
+// logShortage logs a shortage when it is new, and again after intervals that double. It reports whether it did so.
 func (s *Shortages) logShortage(sh *state.Shortage) bool {
 	id := shortageID(sh)
 	k := s.known[id]
@@ -136,15 +137,15 @@ func (s *Shortages) logShortage(sh *state.Shortage) bool {
 	return true
 }
 
-// shortageID is what makes two shortages the same at different times.
+// shortageID returns a text that identifies a shortage across checks.
 func shortageID(sh *state.Shortage) string {
 	return fmt.Sprint(sh.Reason, sh.Registry, sh.Needs, sh.Workers, sh.Resources)
 }
 
-// reportShortages sends our clients what they wait for, where that has changed or is due again.
-func (s *Shortages) reportShortages(told map[*peers.Client][]message.Shortage, repeat map[*peers.Client]bool) {
+// reportShortages sends shortages to the Millstream clients that wait, if they have changed or are due again.
+func (s *Shortages) reportShortages(due map[*peers.Client][]message.Shortage, repeat map[*peers.Client]bool) {
 	for _, c := range s.Clients.ByName {
-		list := told[c]
+		list := due[c]
 		if c.Stream == nil || c.Stream.Gone || !c.Stream.Ours || len(list) == 0 && c.Short == "" {
 			continue
 		}
@@ -159,7 +160,7 @@ func (s *Shortages) reportShortages(told map[*peers.Client][]message.Shortage, r
 	}
 }
 
-// shortageSum is a text that is equal for messages with the same content.
+// shortageSum returns a text that is equal for messages with the same content.
 func shortageSum(list []message.Shortage) string {
 	var b message.Buffer
 	f := message.Unrunnable{Shortages: list}
@@ -167,7 +168,7 @@ func shortageSum(list []message.Shortage) string {
 	return string(b.Body)
 }
 
-// failHopeless fails the tasks that no worker of a closed cluster will ever run, and returns the other shortages.
+// failHopeless fails the tasks that no worker of a closed cluster can ever run, and returns the other shortages.
 func (s *Shortages) failHopeless(all []state.Shortage) []state.Shortage {
 	if !s.Closed || s.opened {
 		return all
@@ -188,11 +189,11 @@ func (s *Shortages) failHopeless(all []state.Shortage) []state.Shortage {
 			"tasks", all[i].Tasks,
 			"example", all[i].Example.String(), "detail", text)
 		s.Apply(&state.FailShortage{Shortage: &all[i], Text: text})
-		all = s.State.Shortages(true) // the others were those of the state before
+		all = s.State.Shortages(true) // the state has changed
 	}
 }
 
-// programFor returns the program of a client that waits; nil when none is known.
+// programFor returns the program of a client that waits; nil if none is known.
 func (s *Shortages) programFor(sh *state.Shortage) *peers.Program {
 	for _, of := range sh.Clients {
 		if c := s.Clients.ByID(of.Client); c != nil && c.Program != nil {
@@ -202,19 +203,19 @@ func (s *Shortages) programFor(sh *state.Shortage) *peers.Program {
 	return nil
 }
 
-// Open ends Host.Closed: workers of other programs may join from now on. It runs in the loop.
+// Open ends Host.Closed: workers of other programs may join afterwards. It runs in the loop.
 func (s *Shortages) Open() { s.opened = true }
 
-// Entry is a shortage as the HTTP server shows it.
+// Entry is a shortage in the form of the HTTP server.
 type Entry struct {
 	Reason  string  `json:"reason"`
 	Tasks   int     `json:"tasks"`
 	Example string  `json:"example"`
-	Seconds float64 `json:"seconds"` // since when
+	Seconds float64 `json:"seconds"` // since the shortage began
 	Detail  string  `json:"detail"`
 }
 
-// List returns the tasks that no running worker can take, by what they need. It runs in the loop.
+// List returns the tasks that no running worker can run, by their requirements. It runs in the loop.
 func (s *Shortages) List() []Entry {
 	list := []Entry{}
 	for _, sh := range s.State.Shortages(true) {

@@ -61,7 +61,7 @@ func (r *rig) submit(t *testing.T, registry string, n state.Node) {
 	}
 }
 
-// Each reason has a text that says what to do.
+// Each reason has a text with the remedy.
 func TestExplain(t *testing.T) {
 	r := start(t, time.Hour, false)
 	details := func() (out string) {
@@ -112,19 +112,19 @@ func TestExplain(t *testing.T) {
 	})
 }
 
-// A shortage is logged when it has lasted, again after pauses that grow, and when it is over.
+// A shortage is logged when it has lasted for some time, again after intervals that grow, and when it is over.
 func TestWarns(t *testing.T) {
 	r := start(t, time.Millisecond, false)
 	r.Do(func() { r.submit(t, "", state.Node{}) })
-	r.Until("it is logged", func() bool { r.Tick(); return len(r.events) == 1 })
+	r.Until("the shortage is logged", func() bool { r.Tick(); return len(r.events) == 1 })
 	r.Do(func() {
 		if r.events[0] != "tasks-unrunnable" || !r.Logged("no worker can run the tasks") {
-			t.Errorf("published %v", r.events)
+			t.Errorf("events: got %v", r.events)
 		}
 		r.next = time.Time{}
 		r.Tick()
 		if len(r.events) != 1 {
-			t.Errorf("said again at once: %v", r.events)
+			t.Errorf("repeated immediately: got %v", r.events)
 		}
 		for _, k := range r.known {
 			k.again = time.Time{}
@@ -132,14 +132,14 @@ func TestWarns(t *testing.T) {
 			before := k.pause
 			r.Tick()
 			if k.pause <= before || len(r.events) != 2 {
-				t.Errorf("pause %v after %v, published %v", k.pause, before, r.events)
+				t.Errorf("got pause %v after %v, events %v", k.pause, before, r.events)
 			}
-			for range 20 { // it doubles, up to a bound
+			for range 20 { // the pause doubles, up to a bound
 				before = k.pause
 				k.again, r.next = time.Time{}, time.Time{}
 				r.Tick()
 				if want := min(2*before, shortagePause); k.pause != want {
-					t.Errorf("pause %v after %v, want %v", k.pause, before, want)
+					t.Errorf("got pause %v after %v, want %v", k.pause, before, want)
 				}
 			}
 		}
@@ -147,7 +147,7 @@ func TestWarns(t *testing.T) {
 		r.next = time.Time{}
 		r.Tick()
 		if r.events[len(r.events)-1] != "tasks-runnable" || len(r.known) != 0 {
-			t.Errorf("when it is over: published %v, %d known", r.events, len(r.known))
+			t.Errorf("when it is over: got events %v, %d known", r.events, len(r.known))
 		}
 	})
 	silent := start(t, -1, false)
@@ -155,12 +155,12 @@ func TestWarns(t *testing.T) {
 		silent.submit(t, "", state.Node{})
 		silent.Tick()
 		if len(silent.events) != 0 {
-			t.Errorf("published %v", silent.events)
+			t.Errorf("events: got %v, want none", silent.events)
 		}
 	})
 }
 
-// In a closed cluster what can never run fails at once; after Open it waits.
+// In a closed cluster tasks that can never run fail immediately; after Open they wait.
 func TestClosed(t *testing.T) {
 	for _, opened := range []bool{false, true} {
 		r := start(t, time.Hour, true)
@@ -175,7 +175,7 @@ func TestClosed(t *testing.T) {
 			r.Tick()
 			want := map[bool]int{false: 2, true: 0}[opened]
 			if n := r.Host.State.Count(state.Erred); n != want {
-				t.Errorf("opened %v: %d tasks have failed, want %d", opened, n, want)
+				t.Errorf("opened %v: got %d failed tasks, want %d", opened, n, want)
 			}
 		})
 	}

@@ -10,9 +10,8 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// Moved follows the barrier of a shuffle: when it is not needed any more, failed or
-// is to run again, its run is over. It runs in the loop while actions are being carried
-// out, so that changes of the state come after.
+// Moved follows the barrier of a shuffle: when it is released, has failed or is to run again, its run ends. It runs in
+// the loop while actions are carried out, so changes of the state are deferred.
 func (s *Shuffles) Moved(a *state.Action) {
 	if a.To != state.Released && a.To != state.Erred && a.To != state.Forgotten {
 		return
@@ -28,7 +27,7 @@ func (s *Shuffles) Moved(a *state.Action) {
 	s.Loop.Later(func() { s.unbind(x) })
 }
 
-// End ends a run and tells the workers that take part.
+// End ends a run and notifies its workers.
 func (s *Shuffles) End(x *Run, why string) {
 	delete(s.active, x.ID)
 	for _, address := range slices.Sorted(maps.Keys(x.Workers)) {
@@ -36,10 +35,10 @@ func (s *Shuffles) End(x *Run, why string) {
 			w.Stream.Send(&message.ShuffleFail{ShuffleID: x.ID, RunID: int64(x.Number), Message: why})
 		}
 	}
-	s.Log.Info("a shuffle's run is over", "shuffle", x.ID, "run", x.Number, "why", why)
+	s.Log.Info("shuffle run ended", "shuffle", x.ID, "run", x.Number, "why", why)
 }
 
-// unbind lets the outputs of a run go anywhere again.
+// unbind restores the restrictions of the outputs of a run.
 func (s *Shuffles) unbind(x *Run) {
 	for _, k := range x.bound {
 		before := s.restricted[k]
@@ -51,8 +50,8 @@ func (s *Shuffles) unbind(x *Run) {
 	x.bound = nil
 }
 
-// Lose ends the runs that a worker takes part in, and returns them: the shards that
-// it had are lost, and the runs have to begin anew when the worker is out of the state.
+// Lose ends the runs that a worker takes part in, and returns them: its shards are lost, and the runs have to restart
+// when the worker is removed from the state.
 func (s *Shuffles) Lose(worker string) []*Run {
 	var lost []*Run
 	for _, x := range s.active {
@@ -86,6 +85,6 @@ func (s *Shuffles) Restart(x *Run) {
 	for i := range b.NumDeps() {
 		keys = append(keys, b.Dep(i).Key())
 	}
-	s.Log.Warn("a shuffle begins anew", "shuffle", x.ID, "run", x.Number)
+	s.Log.Warn("shuffle restarted", "shuffle", x.ID, "run", x.Number)
 	s.Apply(&state.Rerun{Keys: keys})
 }

@@ -14,12 +14,11 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// makeRun lets Python make the run of a shuffle: only it knows what the spec in the barrier
-// task is.
+// makeRun creates the run of a shuffle in Python, which alone can read the spec in the barrier task.
 func (s *Shuffles) makeRun(ctx context.Context, p *planned) (*Run, error) {
 	spec, err := specs.Read(p.spec)
 	if err != nil {
-		return nil, fmt.Errorf("the barrier of shuffle %s: %w", p.id, err)
+		return nil, fmt.Errorf("barrier of shuffle %s: %w", p.id, err)
 	}
 	frames := [][]byte{slices.Concat(p.shared, spec.Pickle)}
 	spec.Buffers(func(b []byte) { frames = append(frames, b) })
@@ -34,10 +33,10 @@ func (s *Shuffles) makeRun(ctx context.Context, p *planned) (*Run, error) {
 	m, err := s.callPlanner(ctx, p.id, "shuffle-create",
 		msgpack.MapOf("run_id", p.run, "workers", workers, "existing", existing), frames)
 	if err != nil {
-		return nil, fmt.Errorf("shuffle %s cannot be planned: %w", p.id, err)
+		return nil, fmt.Errorf("plan shuffle %s: %w", p.id, err)
 	}
 	if len(m.Frames) < 2 {
-		return nil, fmt.Errorf("shuffle %s: the helper's answer has %d frames", p.id, len(m.Frames))
+		return nil, fmt.Errorf("shuffle %s: reply of the helper has %d frames", p.id, len(m.Frames))
 	}
 	v, err := msgpack.Decode(m.Body)
 	if err != nil {
@@ -60,21 +59,20 @@ func (s *Shuffles) makeRun(ctx context.Context, p *planned) (*Run, error) {
 	return x, nil
 }
 
-// callPlanner calls a function of millstream.shuffle: in the process that has opened the
-// graph, which has imported what a spec needs, if it has nothing else to do now; else in the
-// helper for shuffles, whose start takes a second of a processor.
+// callPlanner calls a function of millstream.shuffle: in the process that has opened the graph, which has imported the
+// modules of the spec, if it is idle; otherwise in the helper for shuffles, whose start takes a second of CPU time.
 func (s *Shuffles) callPlanner(ctx context.Context, id, op string, body any, frames [][]byte) (*pyproc.Message, error) {
 	if p, release := s.Planner(id); p != nil {
 		defer release()
 		reply, err := p.Call(ctx, op, body, frames)
 		switch {
-		case ctx.Err() != nil: // the next graph must not wait for what nobody waits for any more
-			p.Kill(errors.New("killed, since nobody waits for the shuffle that it plans"))
+		case ctx.Err() != nil: // the next graph must not wait for a canceled plan
+			p.Kill(errors.New("killed: planning of the shuffle was canceled"))
 			return nil, context.Cause(ctx)
 		case p.Err() == nil:
 			return reply, helpers.Raised(err)
 		}
-		s.Log.Warn("the Python process that was to plan a shuffle has ended; another one plans it", "shuffle", id,
+		s.Log.Warn("Python process ended while planning a shuffle; using another one", "shuffle", id,
 			"error", p.Err())
 	}
 	return s.Python(ctx, op, body, frames)

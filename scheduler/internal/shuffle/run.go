@@ -19,19 +19,19 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// planned is what a run of a shuffle is made of.
+// planned is the input of a run of a shuffle.
 type planned struct {
 	id       string
 	run      int64
 	barrier  task.Key
-	spec     []byte   // the barrier task, as the state has it, and its
-	shared   []byte   // first part
-	workers  []string // that may get partitions
+	spec     []byte   // of the barrier task
+	shared   []byte   // first part of the spec
+	workers  []string // that may receive partitions
 	existing [][]byte // maps of shuffles that share outputs with this one
 }
 
-// getOrCreateRPC is shuffle_get_or_create: a worker that has the first partition to
-// send asks for the run, which is made if there is none.
+// getOrCreateRPC serves shuffle_get_or_create: a worker with the first partition to send requests the run, which is
+// created if there is none.
 func (s *Shuffles) getOrCreateRPC(ctx context.Context, _ *rpc.Request, in struct {
 	ID     string `rpc:"shuffle_id"`
 	Key    any    `rpc:"key"`
@@ -69,7 +69,7 @@ func (s *Shuffles) getOrCreateRPC(ctx context.Context, _ *rpc.Request, in struct
 			if err != nil || answer != nil {
 				return answerOf(answer, err)
 			}
-			continue // workers have left meanwhile
+			continue // workers were removed meanwhile
 		}
 		select {
 		case <-others:
@@ -81,7 +81,7 @@ func (s *Shuffles) getOrCreateRPC(ctx context.Context, _ *rpc.Request, in struct
 	}
 }
 
-// plan finds what the new run of a shuffle needs. It runs in the loop.
+// plan collects the input of a new run of a shuffle. It runs in the loop.
 func (s *Shuffles) plan(id string, key task.Key) (*planned, error) {
 	barrier := task.NewKey(BarrierPrefix + id)
 	b := s.State.Task(barrier)
@@ -103,9 +103,9 @@ func (s *Shuffles) plan(id string, key task.Key) (*planned, error) {
 	}
 	s.Workers.Each(only, func(w *peers.Worker, _ *state.Worker) { p.workers = append(p.workers, w.Address) })
 	if len(p.workers) == 0 {
-		return nil, inconsistent("no worker may take part in shuffle %s", id)
+		return nil, inconsistent("no worker can take part in shuffle %s", id)
 	}
-	// Small shuffles that go on at the same time begin on different workers.
+	// Concurrent small shuffles start on different workers.
 	at := s.shift % len(p.workers)
 	s.shift++
 	p.workers = slices.Concat(p.workers[at:], p.workers[:at])
@@ -127,8 +127,7 @@ func (s *Shuffles) plan(id string, key task.Key) (*planned, error) {
 	return p, nil
 }
 
-// create makes a run. It returns nothing when the run that was made is of no use any
-// more, because workers have left.
+// create creates a run. It returns nil if the new run is obsolete because workers were removed.
 func (s *Shuffles) create(ctx context.Context, p *planned, key task.Key, worker string) (msgpack.Map, error) {
 	x, err := s.makeRun(ctx, p)
 	answer, e := loop.Ask(context.WithoutCancel(ctx), s.Loop, func() (msgpack.Map, error) {
@@ -144,7 +143,7 @@ func (s *Shuffles) create(ctx context.Context, p *planned, key task.Key, worker 
 		}
 		b := s.State.Task(p.barrier)
 		if b == nil {
-			return nil, inconsistent("the barrier of shuffle %s is forgotten", p.id)
+			return nil, inconsistent("barrier of shuffle %s was released", p.id)
 		}
 		if s.Workers.Find(worker) == nil {
 			return nil, unaware(worker)
@@ -154,7 +153,7 @@ func (s *Shuffles) create(ctx context.Context, p *planned, key task.Key, worker 
 			return nil, err
 		}
 		s.Apply(&state.Unqueue{Keys: dependents(s.State.Task(p.barrier))})
-		s.Log.Info("a shuffle begins", "shuffle", p.id, "run", x.Number, "task", key.String(), "worker", worker)
+		s.Log.Info("shuffle started", "shuffle", p.id, "run", x.Number, "task", key.String(), "worker", worker)
 		return x.answer(), nil
 	})
 	if e != nil {
@@ -171,8 +170,8 @@ func dependents(t *state.Task) []task.Key {
 	return keys
 }
 
-// inputsDone tells the workers of a run that no more partitions come, and waits until they
-// have sent what they had. A worker that cannot be reached is asked again.
+// inputsDone notifies the workers of a run that no more partitions follow, and waits until they have sent their shards.
+// A worker that cannot be reached is retried.
 func (s *Shuffles) inputsDone(ctx context.Context, x *Run) error {
 	left, err := loop.Ask(ctx, s.Loop, func() ([]string, error) { return slices.Sorted(maps.Keys(x.Workers)), nil })
 	if err != nil {
@@ -200,7 +199,7 @@ func (s *Shuffles) inputsDone(ctx context.Context, x *Run) error {
 			return fmt.Errorf("%v makes no progress: workers %s cannot be reached; they may be overloaded, see "+
 				"distributed.comm.timeouts.connect", x, strings.Join(failed, ", "))
 		}
-		s.Log.Warn("workers of a shuffle are asked again", "shuffle", x.ID, "workers", failed)
+		s.Log.Warn("retrying workers of a shuffle", "shuffle", x.ID, "workers", failed)
 		left = failed
 		select {
 		case <-time.After(100 * time.Millisecond):
@@ -211,7 +210,7 @@ func (s *Shuffles) inputsDone(ctx context.Context, x *Run) error {
 	return nil
 }
 
-// askInputsDone asks workers once. failed are those that could not be reached.
+// askInputsDone notifies workers once. failed are those that could not be reached.
 func (s *Shuffles) askInputsDone(ctx context.Context, x *Run, workers []string) (failed []string, err error) {
 	errs := make([]error, len(workers))
 	var wg sync.WaitGroup

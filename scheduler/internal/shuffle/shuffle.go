@@ -1,4 +1,4 @@
-// Package shuffle directs the P2P shuffles and rechunks of Dask's workers.
+// Package shuffle coordinates the P2P shuffles and rechunks of Dask workers.
 package shuffle
 
 import (
@@ -19,38 +19,36 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Host is what shuffles need of the scheduler.
+// Host is the part of the scheduler that Shuffles uses.
 type Host struct {
 	Loop    loop.Loop
 	Log     *slog.Logger
 	State   *state.State
 	Apply   func(state.Event)
 	Workers *peers.Workers
-	// Publish logs an event under topics. It runs in the loop.
+	// Publish publishes an event to topics. It runs in the loop.
 	Publish func(msg any, topics ...string)
-	// Call sends a request to a worker and waits for its end.
+	// Call sends a request to a worker and waits for its reply.
 	Call func(ctx context.Context, address string, request msgpack.Map) error
 	// Planner returns an idle Python process that has opened the graph of a shuffle, see graphs.Opener; nil if there is
-	// none. Python calls one of the helper for shuffles.
+	// none. Python calls the helper for shuffles.
 	Planner func(shuffle string) (*pyproc.Process, func())
 	Python  func(ctx context.Context, op string, body any, frames [][]byte) (*pyproc.Message, error)
 }
 
-// Shuffles are the P2P shuffles and rechunks that go on: what Dask's
-// ShuffleSchedulerPlugin keeps. Workers send shards of their partitions to each other; the
-// scheduler says which worker gets which partition, and begins again when one is lost. The
-// loop owns them; requests run in goroutines of their own.
+// Shuffles are the active P2P shuffles and rechunks, as in Dask's ShuffleSchedulerPlugin. Workers send shards of their
+// partitions to each other; the scheduler assigns partitions to workers, and restarts a shuffle when a worker is lost.
+// The loop owns them; requests run in goroutines of their own.
 type Shuffles struct {
 	Host
 	active map[string]*Run // by id
-	// creating is closed when the run that is being made is there; nil when none is. They
-	// are made one after the other, because the two of a join must agree on the workers.
+	// creating is closed when the run that is being created is ready; nil if there is none. Runs are created one after
+	// the other, because the two of a join must agree on the workers.
 	creating chan struct{}
-	// restricted are output tasks that a shuffle has bound to a worker, with the
-	// restrictions that they had before.
+	// restricted are output tasks that a shuffle has bound to a worker, with their previous restrictions.
 	restricted map[task.Key][]string
 	lastRun    int64
-	shift      int // where the next shuffle begins among the workers
+	shift      int // index of the first worker of the next shuffle
 }
 
 // Run is one run of a shuffle.
@@ -59,17 +57,17 @@ type Run struct {
 	Number  int64
 	Barrier task.Key
 	Spec    *wire.Pickled // the ShuffleRunSpec for the workers
-	// workerFor is the map from partitions to workers, pickled: partitions are Python's.
+	// workerFor is the pickled map from partitions to workers: partitions are Python objects.
 	workerFor []byte
-	// Workers have taken part, or will.
+	// Workers are the addresses of workers that take part.
 	Workers map[string]bool
-	// bound are the output tasks in shuffles.restricted that are this one's.
+	// bound are the output tasks in Shuffles.restricted of this run.
 	bound []task.Key
 }
 
 func (x *Run) String() string { return fmt.Sprintf("shuffle %s, run %d", x.ID, x.Number) }
 
-// New returns a set of shuffles of which none goes on.
+// New returns Shuffles without active runs.
 func New(h Host) *Shuffles {
 	return &Shuffles{Host: h, active: map[string]*Run{}, restricted: map[task.Key][]string{}}
 }
@@ -82,10 +80,10 @@ func (s *Shuffles) Register(r *rpc.Server) {
 	rpc.Handle(r, "shuffle_restrict_task", s.restrictRPC)
 }
 
-// BarrierPrefix begins the key of a shuffle's barrier; its id follows.
+// BarrierPrefix starts the key of a shuffle's barrier; its ID follows.
 const BarrierPrefix = "shuffle-barrier-"
 
-// Of is the id of the shuffle whose barrier a key is; "" for others.
+// Of returns the ID of the shuffle whose barrier a key is; "" for others.
 func Of(k task.Key) string {
 	r := msgpack.NewReader([]byte(k))
 	if r.Kind() != msgpack.Str {
@@ -102,24 +100,23 @@ func Of(k task.Key) string {
 	return id
 }
 
-// Plugin is the pickled ShuffleWorkerPlugin, which Dask's workers get when they
-// register: it has what they need to take part in a shuffle.
+// Plugin returns the pickled ShuffleWorkerPlugin, which Dask workers receive when they register and need to take part
+// in a shuffle.
 func Plugin() []byte {
 	data, err := pickle.Dump(pickle.New(pickle.Global{Module: "distributed.shuffle._worker_plugin",
 		Name: "ShuffleWorkerPlugin"}))
 	if err != nil {
-		panic(err) // it is always the same
+		panic(err) // constant input
 	}
 	return data
 }
 
-// inconsistent is what a worker reads as "this run is over, wait for the next".
+// inconsistent returns an error that makes a worker end the run and wait for the next one.
 func inconsistent(format string, args ...any) error {
 	return pickle.NewException("distributed.shuffle._exceptions", "P2PConsistencyError", fmt.Sprintf(format, args...))
 }
 
-// answerOf makes the answer of the ops that workers look into: errors of consistency
-// are part of the protocol.
+// answerOf returns the reply of ops that workers inspect: consistency errors are part of the protocol.
 func answerOf(v msgpack.Map, err error) (msgpack.Map, error) {
 	if e, ok := err.(*pickle.Exception); ok {
 		return rpc.ErrorMessage(e, "error")
@@ -129,7 +126,7 @@ func answerOf(v msgpack.Map, err error) (msgpack.Map, error) {
 
 func (x *Run) answer() msgpack.Map { return msgpack.MapOf("status", "OK", "run_spec", x.Spec) }
 
-// getRPC is shuffle_get: a worker that was sent shards of a run asks what it is.
+// getRPC serves shuffle_get: a worker that has received shards of a run requests its spec.
 func (s *Shuffles) getRPC(ctx context.Context, _ *rpc.Request, in struct {
 	ID     string `rpc:"id"`
 	Worker string `rpc:"worker"`
@@ -150,19 +147,20 @@ func unaware(worker string) error {
 	return inconsistent("Scheduler is unaware of this worker %q", worker)
 }
 
-// Add begins a run: its barrier is watched from now on. It runs in the loop.
+// Add adds a run and watches its barrier. It runs in the loop.
 func (s *Shuffles) Add(x *Run) {
 	s.active[x.ID] = x
 	s.Apply(&state.Watch{Keys: []task.Key{x.Barrier}})
 }
 
-// Run returns the run of a shuffle that goes on; nil for none. It runs in the loop.
+// Run returns the active run of a shuffle; nil for none. It runs in the loop.
 func (s *Shuffles) Run(id string) *Run { return s.active[id] }
 
-// Counts returns how many shuffles go on, and how many output tasks they have bound to workers. It runs in the loop.
+// Counts returns the numbers of active shuffles and of output tasks that they have bound to workers. It runs in the
+// loop.
 func (s *Shuffles) Counts() (active, bound int) { return len(s.active), len(s.restricted) }
 
-// takePart notes that a worker takes part in a shuffle; nil if there is no such shuffle.
+// takePart records that a worker takes part in a shuffle; nil if there is no such shuffle.
 func (s *Shuffles) takePart(id, worker string) (*Run, error) {
 	w := s.Workers.Find(worker)
 	if w == nil {
@@ -175,7 +173,7 @@ func (s *Shuffles) takePart(id, worker string) (*Run, error) {
 	return x, nil
 }
 
-// restrictRPC is shuffle_restrict_task: an output task runs where its partition is.
+// restrictRPC serves shuffle_restrict_task: an output task runs on the worker of its partition.
 func (s *Shuffles) restrictRPC(ctx context.Context, _ *rpc.Request, in struct {
 	ID     string `rpc:"id"`
 	Run    int64  `rpc:"run_id"`
@@ -206,8 +204,8 @@ func (s *Shuffles) restrictRPC(ctx context.Context, _ *rpc.Request, in struct {
 	}))
 }
 
-// bind makes an output task run on a worker. Two shuffles share the outputs of a join: the
-// first binds them, to the same worker as the other would.
+// bind restricts an output task to a worker. Two shuffles share the outputs of a join: the first binds them, to the
+// same worker as the other would.
 func (s *Shuffles) bind(x *Run, t *state.Task, worker string) {
 	key := t.Key()
 	if _, ok := s.restricted[key]; ok {
@@ -222,8 +220,8 @@ func (s *Shuffles) bind(x *Run, t *state.Task, worker string) {
 	s.Apply(&state.SetRestrictions{Keys: []task.Key{key}, Workers: []string{worker}})
 }
 
-// barrierRPC is shuffle_barrier: all partitions have been handed over, and the workers
-// are to send what they still have. It returns when they have.
+// barrierRPC serves shuffle_barrier: all partitions have been handed over, and the workers must send their remaining
+// shards. It returns when they have.
 func (s *Shuffles) barrierRPC(ctx context.Context, _ *rpc.Request, in struct {
 	ID         string `rpc:"id"`
 	Run        int64  `rpc:"run_id"`
@@ -239,7 +237,7 @@ func (s *Shuffles) barrierRPC(ctx context.Context, _ *rpc.Request, in struct {
 				Message: fmt.Sprintf("run_id=%d does not match %v", in.Run, x)}
 		}
 		if !in.Consistent {
-			s.Log.Warn("a shuffle begins anew: its partitions were sent in different runs", "shuffle", x.ID, "run",
+			s.Log.Warn("shuffle restarted: partitions were sent in different runs", "shuffle", x.ID, "run",
 				x.Number)
 			s.Restart(x)
 			return nil, nil

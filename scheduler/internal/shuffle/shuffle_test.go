@@ -17,17 +17,17 @@ import (
 	"go.millstream.dev/scheduler/internal/peers"
 )
 
-// rig is a graph of two transfers, a barrier and an output on two workers, with a Python in memory that makes runs.
+// rig is a graph of two transfers, a barrier and an output on two workers, with a simulated Python that creates runs.
 type rig struct {
 	*hosttest.Host
 	*Shuffles
 	a, b *peers.Worker
 
 	mu     sync.Mutex
-	plans  []string // workers of the plans that were asked for; guarded by mu
-	called []string // workers that were told that no more comes; guarded by mu
+	plans  []string // workers of the requested plans; guarded by mu
+	called []string // workers notified of the end of inputs; guarded by mu
 	fail   map[string]error
-	during func() // called while a run is made
+	during func() // called while a run is created
 	python error
 }
 
@@ -80,33 +80,33 @@ func (r *rig) create(worker string) (msgpack.Map, error) {
 	return m, err
 }
 
-// Workers that ask at the same time get one run, made once.
+// Concurrent requests of workers receive one run, which is created once.
 func TestCreateOnce(t *testing.T) {
 	r := start(t)
 	var wg sync.WaitGroup
 	for _, w := range []string{"tcp://a", "tcp://b", "tcp://a", "tcp://b"} {
 		wg.Go(func() {
 			if m, err := r.create(w); err != nil || m.GetString("status") != "OK" {
-				t.Errorf("%s: got %v, %v", w, m, err)
+				t.Errorf("%s: got %v, error %v, want OK", w, m, err)
 			}
 		})
 	}
 	wg.Wait()
 	if len(r.plans) != 1 {
-		t.Errorf("plans: %v, want one", r.plans)
+		t.Errorf("plans: got %v, want one", r.plans)
 	}
 	r.Do(func() {
 		x := r.Shuffles.Run("x")
 		if active, _ := r.Counts(); active != 1 || x.Number != 1 || !x.Workers["tcp://a"] || !x.Workers["tcp://b"] {
-			t.Errorf("got %+v", x)
+			t.Errorf("run: got %+v", x)
 		}
 	})
 	if m := r.Call("shuffle_get", "id", "x", "worker", "tcp://b").(msgpack.Map); m.GetString("status") != "OK" {
-		t.Errorf("get: %v", m)
+		t.Errorf("shuffle_get: got %v, want OK", m)
 	}
 }
 
-// A run that is made for a worker that leaves meanwhile is of no use and made again; a failure of Python is told.
+// A run is created again if one of its workers was removed meanwhile; a failure of Python is returned.
 func TestCreateAgain(t *testing.T) {
 	r := start(t)
 	gone := false
@@ -120,10 +120,10 @@ func TestCreateAgain(t *testing.T) {
 		}
 	}
 	if m, err := r.create("tcp://a"); err != nil || m.GetString("status") != "OK" {
-		t.Errorf("got %v, %v", m, err)
+		t.Errorf("got %v, error %v, want OK", m, err)
 	}
 	if len(r.plans) != 2 || strings.Contains(r.plans[1], "tcp://b") {
-		t.Errorf("plans: %v, want a second one without b", r.plans)
+		t.Errorf("plans: got %v, want a second one without b", r.plans)
 	}
 
 	r = start(t)
@@ -133,11 +133,11 @@ func TestCreateAgain(t *testing.T) {
 	}
 	r.python = nil
 	if m, err := r.create("tcp://a"); err != nil || m.GetString("status") != "OK" {
-		t.Errorf("after a failure: got %v, %v", m, err)
+		t.Errorf("after a failure: got %v, error %v, want OK", m, err)
 	}
 }
 
-// The barrier tells all workers of the run, asks those again that cannot be reached, and gives up in the end.
+// The barrier notifies all workers of the run, retries those that cannot be reached, and fails in the end.
 func TestBarrier(t *testing.T) {
 	r := start(t)
 	if _, err := r.create("tcp://a"); err != nil {
@@ -145,13 +145,13 @@ func TestBarrier(t *testing.T) {
 	}
 	r.Call("shuffle_barrier", "id", "x", "run_id", 1, "consistent", true)
 	if len(r.called) != 2 {
-		t.Errorf("told: %v, want both workers", r.called)
+		t.Errorf("notified workers: got %v, want both", r.called)
 	}
 	r.called = nil
 	r.fail["tcp://b"] = errors.New("no route")
 	r.Fails("makes no progress", "shuffle_barrier", "id", "x", "run_id", 1, "consistent", true)
 	if n := strings.Count(fmt.Sprint(r.called), "tcp://b"); n < 3 {
-		t.Errorf("b was asked %d times, want at least 3", n)
+		t.Errorf("requests to b: got %d, want at least 3", n)
 	}
 	r.fail["tcp://b"] = &rpc.RemoteError{}
 	r.Fails("RuntimeError", "shuffle_barrier", "id", "x", "run_id", 1, "consistent", true)
@@ -159,7 +159,7 @@ func TestBarrier(t *testing.T) {
 	r.Fails("KeyError", "shuffle_barrier", "id", "y", "run_id", 1, "consistent", true)
 }
 
-// Outputs are bound to a worker for as long as the run goes on.
+// Outputs are bound to a worker while the run is active.
 func TestRestrict(t *testing.T) {
 	r := start(t)
 	if _, err := r.create("tcp://a"); err != nil {
@@ -182,22 +182,22 @@ func TestRestrict(t *testing.T) {
 	r.Do(func() {
 		lost := r.Lose("tcp://b")
 		if active, bound := r.Counts(); len(lost) != 1 || active+bound != 0 {
-			t.Errorf("a worker is lost: %v, %d active, %d bound", lost, active, bound)
+			t.Errorf("lost worker: got runs %v, %d active, %d bound", lost, active, bound)
 		}
 		if len(r.Lose("tcp://b")) != 0 {
-			t.Error("a run is lost twice")
+			t.Error("second Lose: got a run")
 		}
 		before := r.Host.State.Task(task.NewKey("t1")).RunID()
 		r.Restart(lost[0])
 		if after := r.Host.State.Task(task.NewKey("t1")).RunID(); after <= before {
-			t.Errorf("t1 does not run again: run %d after %d", after, before)
+			t.Errorf("t1: got run %d after %d, want a later one", after, before)
 		}
 	})
 	if got := workers(); len(got) != 0 {
 		t.Errorf("got %v, want none", got)
 	}
 	if m, err := r.create("tcp://a"); err != nil || m.GetString("status") != "OK" {
-		t.Errorf("another run: %v, %v", m, err)
+		t.Errorf("next run: got %v, error %v, want OK", m, err)
 	}
 	r.Do(func() {
 		if x := r.Shuffles.Run("x"); x.Number != 2 {
@@ -206,7 +206,7 @@ func TestRestrict(t *testing.T) {
 	})
 }
 
-// A shuffle whose barrier has failed does not begin anew, also when no task needs the barrier.
+// A shuffle whose barrier has failed is not restarted, even if no task depends on the barrier.
 func TestRestartFailed(t *testing.T) {
 	r := start(t)
 	r.Do(func() {
@@ -216,13 +216,13 @@ func TestRestartFailed(t *testing.T) {
 			ExceptionText: "boom"})
 		barrier, other := r.Host.State.Task(task.NewKey("shuffle-barrier-y")), r.Host.State.Task(task.NewKey("u2"))
 		if barrier.State() != state.Erred || barrier.NumDependents() != 0 {
-			t.Fatalf("the barrier is %v with %d dependents, want erred without any", barrier.State(),
+			t.Fatalf("barrier: got %v with %d dependents, want erred without any", barrier.State(),
 				barrier.NumDependents())
 		}
 		before := other.RunID()
 		r.Restart(&Run{ID: "y", Barrier: barrier.Key(), Number: 1})
 		if got := other.RunID(); got != before || barrier.State() != state.Erred {
-			t.Errorf("u2 is at run %d after %d and the barrier is %v, want no other run", got, before, barrier.State())
+			t.Errorf("u2: got run %d after %d, barrier %v, want no other run", got, before, barrier.State())
 		}
 	})
 }
@@ -238,11 +238,11 @@ func TestMoved(t *testing.T) {
 			r.Moved(&state.Action{Key: task.NewKey(BarrierPrefix + "x"), To: state.Processing})
 			r.Moved(&state.Action{Key: task.NewKey("t1"), To: to})
 			if active, _ := r.Counts(); active != 1 {
-				t.Errorf("%v: the run has ended too early", to)
+				t.Errorf("%v: run ended too early", to)
 			}
 			r.Moved(&state.Action{Key: task.NewKey(BarrierPrefix + "x"), To: to})
 			if active, _ := r.Counts(); active != 0 {
-				t.Errorf("%v: the run goes on", to)
+				t.Errorf("%v: run still active", to)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-// Package specs encodes the tasks of Python in the form in which the scheduler keeps them.
+// Package specs encodes Python tasks in the form in which the scheduler keeps them.
 package specs
 
 import (
@@ -10,15 +10,14 @@ import (
 	"go.millstream.dev/internal/task"
 )
 
-// A task's spec is one of three things, which its first byte tells apart:
+// A task's spec has one of three forms, which differ in the first byte:
 //
 //	'M'    a call of a Go client, see task.IsSpec
-//	0x80   a pickle of one of Dask's graph nodes, without buffers
+//	0x80   a pickle of a graph node of Dask, without buffers
 //	0x01   such a pickle with more: flags, number of buffers, length of the pickle, lengths
 //	       of the buffers (each a uvarint), the pickle, the buffers
 //
-// A pickle's first part may be kept elsewhere, see state.Node.Shared; then the third form
-// is used, with the rest.
+// A pickle's first part may be kept elsewhere, see state.Node.Shared; then the third form is used, with the rest.
 const (
 	Pickle   = 0x80
 	specMore = 0x01
@@ -26,22 +25,23 @@ const (
 
 // Flags of a spec, the same as in materialiser.py.
 const (
-	Producer = 1 << iota // it brings data into the cluster
-	Go                   // it calls a function of Go's
+	Producer = 1 << iota // the task is a source of data
+	Go                   // the task calls a Go function
 )
 
-// Spec is a spec of Python's, taken apart. All borrows from the spec.
+// Spec is a parsed Python spec. All fields borrow from the spec.
 type Spec struct {
 	flags   byte
 	Pickle  []byte // without the shared part
-	buffers []byte // one behind the other
+	buffers []byte // concatenated
 	lengths []byte // n uvarints
 	N       int
 }
 
-var ErrSpec = errors.New("a task's spec is not one of ours")
+// ErrSpec is returned by Read for an invalid spec.
+var ErrSpec = errors.New("invalid spec of a task")
 
-// Append appends a spec. Buffers are given one by one.
+// Append appends a spec.
 func Append(dst []byte, flags byte, pickle []byte, buffers [][]byte, shared bool) []byte {
 	if flags == 0 && len(buffers) == 0 && !shared && len(pickle) > 0 && pickle[0] == Pickle {
 		return append(dst, pickle...)
@@ -59,7 +59,7 @@ func Append(dst []byte, flags byte, pickle []byte, buffers [][]byte, shared bool
 	return dst
 }
 
-// Size is an upper bound of what appendSpec appends.
+// Size returns an upper bound of the number of bytes that Append appends.
 func Size(pickle []byte, buffers [][]byte) int {
 	n := 2 + 2*binary.MaxVarintLen64 + len(pickle)
 	for _, b := range buffers {
@@ -68,8 +68,7 @@ func Size(pickle []byte, buffers [][]byte) int {
 	return n
 }
 
-// Read takes a spec of Python's apart. It is called for what this scheduler wrote, but
-// also for what a client or a journal brought.
+// Read parses a Python spec. The spec may come from this scheduler, a client or a journal.
 func Read(spec []byte) (Spec, error) {
 	var p Spec
 	switch {
@@ -113,7 +112,7 @@ func Read(spec []byte) (Spec, error) {
 	return p, nil
 }
 
-// Buffers goes over the buffers.
+// Buffers calls f for each buffer.
 func (p *Spec) Buffers(f func(b []byte)) {
 	lengths, rest := p.lengths, p.buffers
 	for range p.N {
@@ -124,7 +123,7 @@ func (p *Spec) Buffers(f func(b []byte)) {
 	}
 }
 
-// Needs is what a task's worker must be able to, and whether the task brings data in.
+// Needs returns what a worker must support to run a task, and whether the task is a source of data.
 func Needs(spec []byte) (needs state.Can, producer bool, err error) {
 	if len(spec) == 0 || task.IsSpec(spec) {
 		return 0, false, nil
@@ -137,7 +136,7 @@ func Needs(spec []byte) (needs state.Can, producer bool, err error) {
 	return needs, p.flags&Producer != 0, err
 }
 
-// AppendWhole appends a spec with its shared part put in.
+// AppendWhole appends a spec with its shared part.
 func AppendWhole(dst, shared, spec []byte) []byte {
 	p, err := Read(spec)
 	if err != nil {

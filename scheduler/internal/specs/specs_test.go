@@ -27,41 +27,41 @@ func TestSpecs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec := Append(nil, c.flags, c.pickle, c.buffers, c.shared)
 			if len(spec) > Size(c.pickle, c.buffers) {
-				t.Errorf("%d bytes, at most %d were said", len(spec), Size(c.pickle, c.buffers))
+				t.Errorf("length: got %d, want at most %d", len(spec), Size(c.pickle, c.buffers))
 			}
 			p, err := Read(spec)
 			if err != nil || !bytes.Equal(p.Pickle, c.pickle) || p.flags != c.flags {
-				t.Fatalf("%+v, %v", p, err)
+				t.Fatalf("spec: got %+v, error %v", p, err)
 			}
 			var got [][]byte
 			p.Buffers(func(b []byte) { got = append(got, b) })
 			if !slices.EqualFunc(got, c.buffers, bytes.Equal) {
-				t.Errorf("buffers %q", got)
+				t.Errorf("buffers: got %q", got)
 			}
 			needs, producer, err := Needs(spec)
 			if needs != c.needs || producer != c.producer || err != nil {
-				t.Errorf("needs %v, producer %v, %v", needs, producer, err)
+				t.Errorf("got needs %v, producer %v, error %v", needs, producer, err)
 			}
 			for i := range spec {
 				if i > 0 && spec[0] == specMore {
 					if _, err := Read(spec[:i]); err == nil {
-						t.Errorf("cut at %d it is read", i)
+						t.Errorf("truncated at %d: got no error", i)
 					}
 				}
 			}
 		})
 	}
 	if _, _, err := Needs([]byte("anything")); err == nil {
-		t.Error("a spec of nobody's is taken")
+		t.Error("invalid spec: got no error")
 	}
 	whole, err := Read(AppendWhole(nil, []byte("\x80\x05"), Append(nil, Go, []byte("N."), [][]byte{{7}}, true)))
 	if err != nil || string(whole.Pickle) != "\x80\x05N." || whole.N != 1 || whole.flags != Go {
-		t.Errorf("put together: %+v, %v", whole, err)
+		t.Errorf("whole spec: got %+v, error %v", whole, err)
 	}
 }
 
-// Every spec is read as it was written: flags × shared part × buffers. One more or one less byte, and lengths that
-// say more than there is, are refused.
+// Every spec is read as it was written: flags × shared part × buffers. Missing and additional bytes, and lengths beyond
+// the end, are errors.
 func TestSpecsAreExact(t *testing.T) {
 	for _, flags := range []byte{0, Go, Producer, Go | Producer} {
 		for _, shared := range []bool{false, true} {
@@ -73,25 +73,25 @@ func TestSpecsAreExact(t *testing.T) {
 				}
 				spec := Append([]byte("before"), flags, pickle, buffers, shared)
 				if string(spec[:6]) != "before" {
-					t.Fatalf("what was there is %q", spec[:6])
+					t.Fatalf("prefix: got %q, want it unchanged", spec[:6])
 				}
 				spec = spec[6:]
 				p, err := Read(spec)
 				if err != nil || p.flags != flags || p.N != len(buffers) || !bytes.Equal(p.Pickle, pickle) {
-					t.Errorf("flags %d, shared %v, %d buffers: got %+v, %v", flags, shared, len(buffers), p, err)
+					t.Errorf("flags %d, shared %v, %d buffers: got %+v, error %v", flags, shared, len(buffers), p, err)
 				}
 				if whole := AppendWhole(nil, []byte("\x80\x05"), Append(nil, flags, []byte("N."), buffers,
 					true)); !bytes.Equal(whole,
 					Append(nil, flags, []byte("\x80\x05N."), buffers, false)) {
-					t.Errorf("flags %d, %d buffers: put together it is %q", flags, len(buffers), whole)
+					t.Errorf("flags %d, %d buffers: got whole spec %q", flags, len(buffers), whole)
 				}
 				if spec[0] == Pickle {
-					continue // its end is the reader's concern
+					continue // the reader checks the end of the pickle
 				}
 				for _, bad := range [][]byte{append(bytes.Clone(spec), 0), append(bytes.Clone(spec), "tail"...),
 					spec[:len(spec)-1]} {
 					if p, err := Read(bad); err == nil {
-						t.Errorf("%q is read as %+v, want an error", bad, p)
+						t.Errorf("%q: got %+v, want an error", bad, p)
 					}
 				}
 			}
@@ -104,13 +104,13 @@ func TestSpecsAreExact(t *testing.T) {
 			0, 0, 0},
 		{specMore, 0, 0, 1}, {specMore, 0, 1, 0, 5, 1}} {
 		if p, err := Read(spec); err == nil {
-			t.Errorf("% x is read as %+v, want an error", spec, p)
+			t.Errorf("% x: got %+v, want an error", spec, p)
 		}
 		if got := AppendWhole(nil, []byte("shared"), spec); !bytes.Equal(got, spec) {
-			t.Errorf("% x with its shared part is % x, want it as it is", spec, got)
+			t.Errorf("% x with its shared part: got % x, want it unchanged", spec, got)
 		}
 	}
-	for _, spec := range [][]byte{nil, []byte("MS\x01\xa1f")} { // known already, and a call of a Go client
+	for _, spec := range [][]byte{nil, []byte("MS\x01\xa1f")} { // a known key, and a call of a Go client
 		if needs, producer, err := Needs(spec); needs != 0 || producer || err != nil {
 			t.Errorf("%q: got %v, %v, %v, want no needs", spec, needs, producer, err)
 		}

@@ -1,4 +1,4 @@
-// Package topics keeps the events of a scheduler that its peers log, ask for and subscribe to, by topic.
+// Package topics keeps the events of a scheduler that its peers log, query and subscribe to, by topic.
 package topics
 
 import (
@@ -14,17 +14,17 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Max bounds the topics that peers can make by logging to them. Beyond it one without subscribers makes room.
+// Max bounds the number of topics that peers can create. Beyond it, one without subscribers is removed.
 const Max = 100_000
 
-// Host is what topics need of the scheduler.
+// Host is the part of the scheduler that Topics uses.
 type Host struct {
 	Loop loop.Loop
 	Log  *slog.Logger
 	// Send sends a message to a client, if it is connected. It runs in the loop.
 	Send func(client string, msg msgpack.Map)
-	// Length is how many events are kept for each topic, Bytes how many bytes for all of them, an eighth of that for
-	// one.
+	// Length is the number of events that are kept for each topic, Bytes the number of bytes for all of them, an eighth
+	// of that for one.
 	Length int
 	Bytes  int64
 }
@@ -36,7 +36,7 @@ type Topics struct {
 	bytes  int64 // of the events of all topics
 }
 
-// New returns a set of topics without events.
+// New returns Topics without events.
 func New(h Host) *Topics { return &Topics{Host: h, byName: map[string]*topic{}} }
 
 // Register sets the handlers of requests.
@@ -45,9 +45,9 @@ func (s *Topics) Register(r *rpc.Server) {
 	rpc.Handle(r, "log_event", s.logRPC)
 }
 
-// topic is what was logged under one name, and who wants to hear of it. The loop owns it.
+// topic has the events of one name and its subscribers. The loop owns it.
 type topic struct {
-	events      []event // the oldest first, from first on
+	events      []event // oldest first, from index first on
 	first       int
 	count       int64
 	bytes       int64 // of events
@@ -60,7 +60,8 @@ type event struct {
 	bytes int64
 }
 
-// add appends an event and drops the oldest beyond the limits. It returns by how many bytes the topic has grown.
+// add appends an event and drops the oldest beyond the limits. It returns the number of bytes by which the topic has
+// grown.
 func (t *topic) add(e event, limit int, limitBytes int64) int64 {
 	before := t.bytes
 	t.count++
@@ -74,7 +75,7 @@ func (t *topic) add(e event, limit int, limitBytes int64) int64 {
 
 func (t *topic) len() int { return len(t.events) - t.first }
 
-// drop forgets the oldest event.
+// drop removes the oldest event.
 func (t *topic) drop() {
 	t.bytes -= t.events[t.first].bytes
 	t.events[t.first] = event{}
@@ -93,7 +94,7 @@ func (t *topic) list() []any {
 	return out
 }
 
-// topic returns a topic, new if need be; nil when there are too many with subscribers.
+// named returns the topic of a name and creates it if necessary; nil if there are too many with subscribers.
 func (s *Topics) named(name string) *topic {
 	t := s.byName[name]
 	if t != nil {
@@ -107,7 +108,7 @@ func (s *Topics) named(name string) *topic {
 	return t
 }
 
-// dropOne forgets some topic that no client has subscribed to.
+// dropOne removes some topic that no client has subscribed to.
 func (s *Topics) dropOne() bool {
 	tried := 0
 	for name, t := range s.byName { // in no order
@@ -123,8 +124,8 @@ func (s *Topics) dropOne() bool {
 	return false
 }
 
-// Publish logs a message, which must not change any more, under topics and tells those
-// who have subscribed. It runs in the loop.
+// Publish logs a message, which must not change any more, to topics and sends it to the subscribers. It runs in the
+// loop.
 func (s *Topics) Publish(msg any, topics ...string) {
 	size, _ := val.Size(msg)
 	limit := s.Bytes
@@ -134,7 +135,7 @@ func (s *Topics) Publish(msg any, topics ...string) {
 			continue
 		}
 		e := event{s.Loop.Now(), msg, size + val.NameSize("")}
-		if size <= limit/16 { // larger ones are heard, not kept
+		if size <= limit/16 { // larger ones are sent, not kept
 			s.bytes += t.add(e, s.Length, limit/8)
 		}
 		for c := range t.subscribers {
@@ -146,7 +147,7 @@ func (s *Topics) Publish(msg any, topics ...string) {
 	}
 }
 
-// thin forgets the older half of the events of each topic: what all of them hold is above the limit.
+// thin drops the older half of the events of each topic when all of them exceed the limit.
 func (s *Topics) thin() {
 	before := s.bytes
 	for s.bytes > s.Bytes/2 {
@@ -161,35 +162,35 @@ func (s *Topics) thin() {
 			}
 		}
 	}
-	s.Log.Warn("events dropped: above the limit in bytes", "before", before, "after", s.bytes, "limit", s.Bytes)
+	s.Log.Warn("events dropped: limit in bytes exceeded", "before", before, "after", s.bytes, "limit", s.Bytes)
 }
 
-// Subscribe has a client notified of the events of a topic.
+// Subscribe subscribes a client to the events of a topic.
 func (s *Topics) Subscribe(topic, client string) error {
 	t := s.named(topic)
 	if t == nil {
-		return fmt.Errorf("topic %.60q: there are %d topics with subscribers", topic, len(s.byName))
+		return fmt.Errorf("topic %.60q: too many topics with subscribers: %d", topic, len(s.byName))
 	}
 	t.subscribers[client] = true
 	return nil
 }
 
-// Unsubscribe takes back Subscribe.
+// Unsubscribe undoes Subscribe.
 func (s *Topics) Unsubscribe(topic, client string) {
 	if t := s.byName[topic]; t != nil {
 		delete(t.subscribers, client)
 	}
 }
 
-// UnsubscribeAll takes back all that a client has subscribed to.
+// UnsubscribeAll removes all subscriptions of a client.
 func (s *Topics) UnsubscribeAll(client string) {
 	for _, t := range s.byName {
 		delete(t.subscribers, client)
 	}
 }
 
-// PublishFrom logs a message of a peer under one topic or a list of them. worker is the address of the worker that
-// sent it, "" for others.
+// PublishFrom logs a message of a peer to one topic or a list of them. worker is the address of the worker that sent
+// it, "" for others.
 func (s *Topics) PublishFrom(names, msg any, worker string) error {
 	topics, err := val.Texts(wire.Clone(names))
 	if err != nil {
@@ -211,7 +212,7 @@ func (s *Topics) eventsRPC(ctx context.Context, _ *rpc.Request, in struct {
 	return s.Events(ctx, in.Topic)
 }
 
-// Events are the events of a topic, or of all.
+// Events returns the events of a topic, or of all.
 func (s *Topics) Events(ctx context.Context, topic any) (any, error) {
 	return loop.Ask(ctx, s.Loop, func() (any, error) {
 		if name, ok := topic.(string); ok {
@@ -236,7 +237,7 @@ func (s *Topics) logRPC(ctx context.Context, _ *rpc.Request, in struct {
 	return nil, err
 }
 
-// List returns the events of a topic as pairs of time and message, the oldest first.
+// List returns the events of a topic as pairs of time and message, oldest first.
 func (s *Topics) List(name string) []any {
 	if t := s.byName[name]; t != nil {
 		return t.list()
@@ -244,7 +245,7 @@ func (s *Topics) List(name string) []any {
 	return []any{}
 }
 
-// Forget drops a topic with its events and subscribers.
+// Forget removes a topic with its events and subscribers.
 func (s *Topics) Forget(name string) {
 	if t := s.byName[name]; t != nil {
 		s.bytes -= t.bytes
@@ -252,7 +253,7 @@ func (s *Topics) Forget(name string) {
 	}
 }
 
-// Subscribers returns how many clients have subscribed to a topic, and whether there is such a topic.
+// Subscribers returns the number of clients that have subscribed to a topic, and whether the topic exists.
 func (s *Topics) Subscribers(name string) (n int, known bool) {
 	t := s.byName[name]
 	if t == nil {

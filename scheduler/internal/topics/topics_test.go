@@ -12,7 +12,7 @@ import (
 type rig struct {
 	*hosttest.Host
 	*Topics
-	sent []string // client, topic and message of what was sent; the loop's
+	sent []string // client, topic and message of sent events; owner: the loop
 }
 
 func start(t *testing.T, length int, limit int64) *rig {
@@ -26,7 +26,7 @@ func start(t *testing.T, length int, limit int64) *rig {
 	return r
 }
 
-// messages are those of a topic, oldest first.
+// messages returns those of a topic, oldest first.
 func messages(list []any) (out []any) {
 	for _, e := range list {
 		out = append(out, e.([]any)[1])
@@ -34,7 +34,7 @@ func messages(list []any) (out []any) {
 	return out
 }
 
-// Events are kept for their topic, up to its length, and given to those who ask.
+// Events are kept for their topic, up to its length, and returned on request.
 func TestEvents(t *testing.T) {
 	r := start(t, 3, 1<<20)
 	for i := range 5 {
@@ -46,27 +46,27 @@ func TestEvents(t *testing.T) {
 	}
 	all := r.Call("events").(msgpack.Map)
 	if len(all) != 3 || !all.Has("b") || !all.Has("c") {
-		t.Errorf("all: got %v", all)
+		t.Errorf("all events: got %v", all)
 	}
 	if l := r.Call("events", "topic", "never").([]any); len(l) != 0 {
-		t.Errorf("a topic that is not there: got %v", l)
+		t.Errorf("unknown topic: got %v, want none", l)
 	}
-	r.Fails("no text", "log_event", "topic", []any{1}, "msg", 1)
-	r.Fails("no text", "log_event", "topic", 7, "msg", 1)
+	r.Fails("not a string", "log_event", "topic", []any{1}, "msg", 1)
+	r.Fails("not a string", "log_event", "topic", 7, "msg", 1)
 	r.Do(func() {
 		if n := len(r.List("never")); n != 0 {
-			t.Errorf("List of none: %d", n)
+			t.Errorf("List of an unknown topic: got %d, want 0", n)
 		}
 		before := r.bytes
 		r.Forget("a")
 		r.Forget("a")
 		if len(r.List("a")) != 0 || r.bytes >= before {
-			t.Errorf("a topic that was forgotten: %v, %d bytes of %d", r.List("a"), r.bytes, before)
+			t.Errorf("removed topic: got %v, %d bytes of %d", r.List("a"), r.bytes, before)
 		}
 	})
 }
 
-// Subscribers hear of events until they unsubscribe or leave.
+// Subscribers receive events until they unsubscribe or leave.
 func TestSubscribers(t *testing.T) {
 	r := start(t, 10, 1<<20)
 	r.Do(func() {
@@ -77,14 +77,14 @@ func TestSubscribers(t *testing.T) {
 		}
 		r.Publish("1", "a", "b", "c")
 		if n := len(r.sent); n != 3 {
-			t.Errorf("sent %v, want three", r.sent)
+			t.Errorf("sent: got %v, want three", r.sent)
 		}
 		r.sent = nil
 		r.Unsubscribe("a", "c1")
 		r.Unsubscribe("never", "c1")
 		r.Publish("2", "a")
 		if got := fmt.Sprint(r.sent); got != "[c2 a 2]" {
-			t.Errorf("sent %s, want one to c2", got)
+			t.Errorf("sent: got %s, want one to c2", got)
 		}
 		r.UnsubscribeAll("c1")
 		if n, known := r.Subscribers("b"); n != 0 || !known {
@@ -94,12 +94,12 @@ func TestSubscribers(t *testing.T) {
 			t.Errorf("a: got %d, %v, want 1 subscriber", n, known)
 		}
 		if _, known := r.Subscribers("never"); known {
-			t.Error("a topic is known that nobody has named")
+			t.Error("unknown topic: got known")
 		}
 	})
 }
 
-// A message of a worker names it, unless the topic does.
+// A message of a worker has its address, unless the topic has.
 func TestFromWorker(t *testing.T) {
 	r := start(t, 10, 1<<20)
 	r.Do(func() {
@@ -129,34 +129,34 @@ func TestBytes(t *testing.T) {
 		}
 		r.Publish(strings.Repeat("x", limit/8), "big")
 		if len(r.sent) != 1 || len(r.List("big")) != 0 {
-			t.Errorf("a large event: sent to %d, kept %d, want it sent and not kept", len(r.sent), len(r.List("big")))
+			t.Errorf("large event: sent to %d, kept %d, want it sent and not kept", len(r.sent), len(r.List("big")))
 		}
 		for range 1000 {
 			r.Publish(strings.Repeat("y", 500), "one")
 		}
 		if n := r.byName["one"].bytes; n > limit/8 {
-			t.Errorf("one topic has %d bytes, want at most %d", n, limit/8)
+			t.Errorf("bytes of one topic: got %d, want at most %d", n, limit/8)
 		}
 		for i := range 400 {
 			r.Publish(strings.Repeat("z", 500), fmt.Sprint("topic-", i%40))
 			if r.bytes > limit {
-				t.Fatalf("all topics have %d bytes, want at most %d", r.bytes, limit)
+				t.Fatalf("bytes of all topics: got %d, want at most %d", r.bytes, limit)
 			}
 			var sum int64
 			for _, topic := range r.byName {
 				sum += topic.bytes
 			}
 			if sum != r.bytes {
-				t.Fatalf("topics have %d bytes, %d are counted", sum, r.bytes)
+				t.Fatalf("bytes of topics: got %d, want the counted %d", sum, r.bytes)
 			}
 		}
 		if !r.Logged("events dropped") {
-			t.Error("the log does not say that events were dropped")
+			t.Error("log: got no line about dropped events")
 		}
 	})
 }
 
-// Topics without subscribers make room for new ones; when all have subscribers, new ones are refused.
+// Topics without subscribers are removed for new ones; if all have subscribers, new ones are rejected.
 func TestManyTopics(t *testing.T) {
 	r := start(t, 1, 1<<30)
 	r.Do(func() {
@@ -164,7 +164,7 @@ func TestManyTopics(t *testing.T) {
 			r.Publish(1, fmt.Sprint(i))
 		}
 		if len(r.byName) > Max {
-			t.Errorf("%d topics, want at most %d", len(r.byName), Max)
+			t.Errorf("topics: got %d, want at most %d", len(r.byName), Max)
 		}
 		clear(r.byName)
 		for i := range Max {
@@ -173,7 +173,7 @@ func TestManyTopics(t *testing.T) {
 			}
 		}
 		if err := r.Subscribe("one more", "c"); err == nil {
-			t.Error("a topic more than there may be was taken")
+			t.Error("one topic too many: got no error")
 		}
 		r.Publish(1, "one more")
 	})
@@ -186,7 +186,7 @@ func TestRing(t *testing.T) {
 		x.add(event{msg: i, bytes: 10}, 7, 1<<20)
 		list := messages(x.list())
 		if list[len(list)-1] != i || len(list) != min(i+1, 7) || x.bytes != int64(10*len(list)) {
-			t.Fatalf("after %d events: %v, %d bytes", i+1, list, x.bytes)
+			t.Fatalf("after %d events: got %v, %d bytes", i+1, list, x.bytes)
 		}
 	}
 	if x.count != 1000 || cap(x.events) > 200 {

@@ -15,7 +15,7 @@ func Closed(v any) (any, error) {
 	return wire.EncodeValue(wire.Clone(v), wire.EncodeOptions{})
 }
 
-// ClosedValue returns a value that outlives its message; one that came serialized stays so.
+// ClosedValue returns a value that outlives its message; a serialized value stays serialized.
 func ClosedValue(v any) any {
 	c, ok := v.(*wire.Serialized)
 	if !ok {
@@ -26,7 +26,7 @@ func ClosedValue(v any) any {
 	return detach(c)
 }
 
-// detach copies frames of counted memory to the heap: exceptions are small and live long.
+// detach copies frames of counted memory to the heap: exceptions are small and long-lived.
 func detach(c *wire.Serialized) *wire.Serialized {
 	for i, f := range c.Frames {
 		if f.OnDevice() {
@@ -38,8 +38,8 @@ func detach(c *wire.Serialized) *wire.Serialized {
 	return c
 }
 
-// Untrusted is how the scheduler opens what clients have compressed.
+// Untrusted are the options for data that clients have compressed.
 var Untrusted = wire.DecodeOptions{MaxRatio: 256}
 
-// KeepClosed is how the scheduler reads messages whose values it passes on unopened.
+// KeepClosed are the options for messages whose values the scheduler forwards without decoding.
 var KeepClosed = wire.DecodeOptions{Keep: true, KeepPickled: true, MaxRatio: 256}

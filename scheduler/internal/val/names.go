@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Texts reads one text or a list of them.
+// Texts reads one string or a list of strings.
 func Texts(v any) ([]string, error) {
 	switch v := v.(type) {
 	case nil:
@@ -22,7 +22,7 @@ func Texts(v any) ([]string, error) {
 		for _, x := range v {
 			t, ok := x.(string)
 			if !ok {
-				return nil, fmt.Errorf("%v is no text", x)
+				return nil, fmt.Errorf("%v is not a string", x)
 			}
 			out = append(out, t)
 		}
@@ -30,19 +30,19 @@ func Texts(v any) ([]string, error) {
 	case wire.Set:
 		return Texts([]any(v))
 	}
-	return nil, fmt.Errorf("%v is no text or list of them", v)
+	return nil, fmt.Errorf("%v is not a string or a list of strings", v)
 }
 
 // KeyOf reads the key under a name.
 func KeyOf(m msgpack.Map, name string) (task.Key, error) {
 	v, ok := m.Get(name)
 	if !ok {
-		return "", fmt.Errorf("it has no %s", name)
+		return "", fmt.Errorf("%s is missing", name)
 	}
 	return task.KeyOf(v)
 }
 
-// NameOf reads the name of a primitive, whatever Python can hash, as msgpack.
+// NameOf reads the name of a primitive, any hashable value of Python, as msgpack.
 func NameOf(v any) (string, error) {
 	b, err := msgpack.KeyBytes(v)
 	if err != nil {
@@ -51,10 +51,10 @@ func NameOf(v any) (string, error) {
 	return string(b), nil
 }
 
-// Label returns a name as text, for people and for the names of parts of the scheduler, such as variable-x.
+// Label returns a name as text, for messages and for the names of parts of the scheduler, such as variable-x.
 func Label(name string) string { return task.Key(name).String() }
 
-// NameSize returns what a name counts for in bytes, with what is kept around it.
+// NameSize returns the size of a name for the budget in bytes, with the overhead of an entry.
 func NameSize(name string) int64 { return int64(len(name)) + 64 }
 
 // OrNil returns nil for a nil pointer.
@@ -73,7 +73,7 @@ func ParseKey(raw msgpack.Raw) (task.Key, error) {
 	return task.ParseKey(raw)
 }
 
-// Raw returns a name as msgpack has it.
+// Raw returns a name as a msgpack value.
 func Raw(name string) msgpack.Raw { return msgpack.Raw(name) }
 
 // RawKeys returns keys as a list of msgpack values.
@@ -92,7 +92,7 @@ func KeyList(list []any) ([]task.Key, error) {
 		var err error
 		if _, ok := v.(*wire.Pickled); ok {
 			return nil, &rpc.Exception{Type: "TypeError",
-				Message: "a Python object cannot be the key of a task; of a future, pass future.key"}
+				Message: "a Python object cannot be the key of a task; pass future.key of a future"}
 		}
 		if out[i], err = task.KeyOf(v); err != nil {
 			return nil, &rpc.Exception{Type: "TypeError", Message: err.Error()}

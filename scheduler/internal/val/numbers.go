@@ -7,7 +7,7 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// Seconds returns a time in seconds since 1970, as Python's time() has it.
+// Seconds returns a time in seconds since 1970, like Python's time().
 func Seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
 // Field reads the integer under a name; 0 for none.
@@ -17,7 +17,7 @@ func Field(m msgpack.Map, name string) int64 {
 	return n
 }
 
-// OrText returns a text, or another one where it is empty.
+// OrText returns text, or otherwise if text is empty.
 func OrText(text, otherwise string) string {
 	if text == "" {
 		return otherwise
@@ -25,7 +25,7 @@ func OrText(text, otherwise string) string {
 	return text
 }
 
-// Integer reads a number that Python may have written as a float.
+// Integer reads a number that Python may have encoded as a float.
 func Integer(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int64:

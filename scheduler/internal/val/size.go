@@ -9,10 +9,10 @@ import (
 )
 
 // maxNesting bounds the nesting of values that the scheduler keeps. Snapshots nest them deeper, in paths of metadata
-// and in records, and msgpack ends at 1,024.
+// and in records, and the limit of msgpack is 1,024.
 const maxNesting = 512
 
-// Size returns about how many bytes of memory a value takes, and how deep it is nested.
+// Size returns the approximate number of bytes of memory of a value, and its depth.
 func Size(v any) (bytes int64, depth int) {
 	const head = 16 // of an interface
 	switch v := v.(type) {
@@ -68,7 +68,7 @@ func listSize(list []any) (bytes int64, depth int) {
 	return bytes, depth + 1
 }
 
-// CheckSize is the size of a value that a client wants to be kept; one that is nested too deep is refused.
+// CheckSize returns the size of a value that a client stores; one that is nested too deep is an error.
 func CheckSize(what string, v any) (int64, error) {
 	bytes, depth := Size(v)
 	if depth > maxNesting {

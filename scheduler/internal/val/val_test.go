@@ -17,7 +17,7 @@ func TestNumbers(t *testing.T) {
 		in    any
 		want  int64
 		ok    bool
-		float bool // it is a number
+		float bool // is a number
 	}{
 		{int64(-3), -3, true, true}, {2.9, 2, true, true}, {-1.0, 0, false, true}, {math.Inf(1), 0, false, true},
 		{math.NaN(), 0, false, true}, {1e300, 0, false, true}, {"7", 0, false, false}, {nil, 0, false, false},
@@ -32,13 +32,13 @@ func TestNumbers(t *testing.T) {
 	}
 	m := msgpack.MapOf("a", int64(5), "b", "x")
 	if Field(m, "a") != 5 || Field(m, "b") != 0 || Field(m, "c") != 0 || Field(nil, "a") != 0 {
-		t.Error("Field does not read integers alone")
+		t.Error("Field: got values other than integers")
 	}
 	if s := Seconds(time.UnixMicro(1_500_000)); s != 1.5 {
 		t.Errorf("Seconds: got %v, want 1.5", s)
 	}
 	if OrText("", "b") != "b" || OrText("a", "b") != "a" {
-		t.Error("OrText")
+		t.Error("OrText: got the wrong value")
 	}
 }
 
@@ -51,7 +51,7 @@ func TestNames(t *testing.T) {
 		}
 		back, err := msgpack.Decode(Raw(name))
 		if err != nil || !msgpack.Equal(back, v) {
-			t.Errorf("%v: got %v, %v back", v, back, err)
+			t.Errorf("%v: got %v, error %v", v, back, err)
 		}
 	}
 	for _, v := range []any{msgpack.MapOf("a", 1), []any{msgpack.Map{}}} {
@@ -68,23 +68,23 @@ func TestNames(t *testing.T) {
 func TestKeys(t *testing.T) {
 	keys, err := KeyList([]any{"a", []any{"b", int64(1)}})
 	if err != nil || len(keys) != 2 || keys[0] != task.NewKey("a") {
-		t.Fatalf("got %v, %v", keys, err)
+		t.Fatalf("KeyList: got %v, error %v", keys, err)
 	}
 	if _, err := KeyList([]any{&wire.Pickled{Data: []byte("x")}}); err == nil ||
 		!strings.Contains(err.Error(), "future.key") {
 		t.Errorf("a Python object: got %v, want an error that names future.key", err)
 	}
 	if _, err := KeyList([]any{msgpack.Map{}}); err == nil {
-		t.Error("a map is a key")
+		t.Error("map as a key: got no error")
 	}
 	if list := RawKeys(keys); len(list) != 2 || string(list[0].(msgpack.Raw)) != string(keys[0]) {
 		t.Errorf("RawKeys: got %v", list)
 	}
 	if _, err := KeyOf(msgpack.MapOf("k", "x"), "key"); err == nil {
-		t.Error("KeyOf finds a key that is not there")
+		t.Error("KeyOf of a missing key: got no error")
 	}
 	if k, err := KeyOf(msgpack.MapOf("key", "x"), "key"); err != nil || k != task.NewKey("x") {
-		t.Errorf("KeyOf: got %v, %v", k, err)
+		t.Errorf("KeyOf: got %v, error %v", k, err)
 	}
 	for raw, want := range map[string]task.Key{"": "", "\xc0": "", "\xa1x": task.NewKey("x")} {
 		if k, err := ParseKey(msgpack.Raw(raw)); err != nil || k != want {
@@ -92,7 +92,7 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	if _, err := ParseKey(msgpack.Raw("\x81")); err == nil {
-		t.Error("ParseKey reads half a map")
+		t.Error("ParseKey of a truncated map: got no error")
 	}
 }
 
@@ -112,7 +112,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// The size of a value grows with what is in it, and its depth is that of its nesting.
+// The size of a value grows with its contents, and its depth is that of its nesting.
 func TestSize(t *testing.T) {
 	frame := wire.HeapFrame(make([]byte, 100))
 	for _, c := range []struct {
@@ -137,15 +137,15 @@ func TestSize(t *testing.T) {
 		deep = []any{deep}
 	}
 	if _, err := CheckSize("value", deep); err != nil {
-		t.Errorf("nested as deep as may be: %v", err)
+		t.Errorf("maximum nesting: got error %v, want none", err)
 	}
 	if _, err := CheckSize("value", []any{deep}); err == nil ||
 		!strings.Contains(err.Error(), "value: nested 513 deep") {
-		t.Errorf("nested too deep: got %v", err)
+		t.Errorf("nesting above the maximum: got error %v", err)
 	}
 }
 
-// Values that are kept share no memory with their message.
+// Kept values share no memory with their message.
 func TestClosed(t *testing.T) {
 	body := []byte("bytes")
 	in := &wire.Serialized{Header: []byte("header"), Frames: []wire.Frame{wire.HeapFrame(body)}}
@@ -157,24 +157,24 @@ func TestClosed(t *testing.T) {
 	clear(body)
 	clear(in.Header)
 	if string(out.Header) != "header" || string(out.Frames[0].Bytes()) != "bytes" {
-		t.Errorf("got %q, %q", out.Header, out.Frames[0].Bytes())
+		t.Errorf("got %q, %q, want header and bytes", out.Header, out.Frames[0].Bytes())
 	}
 	if v, err := Closed(nil); v != nil || err != nil {
-		t.Errorf("nil: got %v, %v", v, err)
+		t.Errorf("Closed(nil): got %v, error %v", v, err)
 	}
 	v, err = Closed("text")
 	if s, ok := v.(*wire.Serialized); !ok || err != nil {
 		t.Errorf("plain: got %T, %v, want it serialized", v, err)
 	} else if back, err := s.Decode(wire.DecodeOptions{}); err != nil || back != "text" {
-		t.Errorf("plain: got %v, %v back", back, err)
+		t.Errorf("plain value: got %v, error %v", back, err)
 	}
 	list := []any{[]byte("x")}
 	kept := ClosedValue(list).([]any)
 	list[0].([]byte)[0] = 'y'
 	if string(kept[0].([]byte)) != "x" {
-		t.Errorf("a plain value shares memory: got %s", kept[0])
+		t.Errorf("plain value: got %s, want memory of its own", kept[0])
 	}
 	if OrNil(nil) != nil || OrNil(out) == nil {
-		t.Error("OrNil")
+		t.Error("OrNil: got the wrong value")
 	}
 }

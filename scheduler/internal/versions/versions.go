@@ -16,10 +16,10 @@ import (
 	"go.millstream.dev/scheduler/internal/peers"
 )
 
-// Host is what versions need of the scheduler.
+// Host is the part of the scheduler that Versions uses.
 type Host struct {
 	Log     *slog.Logger
-	Workers *peers.Workers // the loop's
+	Workers *peers.Workers // owner: the loop
 	Helpers *helpers.Helpers
 	Opener  *graphs.Opener
 }
@@ -27,14 +27,13 @@ type Host struct {
 // Versions compares the packages of peers. It has no state of its own.
 type Versions struct{ Host }
 
-// New returns versions.
+// New returns a Versions.
 func New(h Host) *Versions { return &Versions{h} }
 
 // Register sets the handler of requests.
 func (s *Versions) Register(r *rpc.Server) { rpc.Handle(r, "versions", s.versionsRPC) }
 
-// ourVersions is the answer to versions: there is no Python here, so that no package of
-// Python can disagree.
+// ourVersions returns the reply to versions without packages of Python, so that none can disagree.
 func ourVersions() msgpack.Map {
 	version := "devel"
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
@@ -46,8 +45,7 @@ func ourVersions() msgpack.Map {
 		"packages", msgpack.MapOf("millstream", version))
 }
 
-// versionsRPC is versions. Python peers compare packages: they get those of the Python that
-// opens their graphs.
+// versionsRPC serves versions. Python peers compare packages: they receive those of the Python that opens their graphs.
 func (s *Versions) versionsRPC(ctx context.Context, r *rpc.Request, in struct {
 	Packages any `rpc:"packages,optional"`
 }) (msgpack.Map, error) {
@@ -57,7 +55,7 @@ func (s *Versions) versionsRPC(ctx context.Context, r *rpc.Request, in struct {
 	}
 	m, err := s.Helpers.Call(ctx, helpers.Service, "versions", msgpack.MapOf("packages", in.Packages), nil)
 	if err != nil {
-		s.Log.Warn("the versions of Python's packages are not known", "error", err)
+		s.Log.Warn("versions of Python packages unknown", "error", err)
 		return ours, nil
 	}
 	var theirs msgpack.Map
@@ -72,9 +70,8 @@ func (s *Versions) versionsRPC(ctx context.Context, r *rpc.Request, in struct {
 	return theirs, nil
 }
 
-// Check compares the packages of a peer with those of the workers and of the
-// scheduler's Python: Dask's warning, which clients show and workers log. It runs in the
-// loop.
+// Check compares the packages of a peer with those of the workers and of the scheduler's Python. It returns Dask's
+// warning, which clients show and workers log. It runs in the loop.
 func (s *Versions) Check(versions any, who string) string {
 	mine := packagesOf(versions)
 	var warnings []string
@@ -91,8 +88,7 @@ func (s *Versions) Check(versions any, who string) string {
 	return strings.Join(warnings, "\n")
 }
 
-// packages are those of the Python that opens graphs, as far as they are known; nil
-// without one.
+// packages returns those of the Python that opens graphs, as far as they are known; nil without one.
 func (s *Versions) packages() daskver.Packages {
 	in := s.Helpers.Known()
 	if in == nil {
@@ -102,14 +98,13 @@ func (s *Versions) packages() daskver.Packages {
 	return daskver.Packages{"python": in.Python + ".final.0", "dask": in.Dask, "distributed": in.Distributed}
 }
 
-// OldRelease is a peer whose release of Dask is not served.
+// OldRelease is returned for a peer whose release of Dask is not supported.
 type OldRelease struct{ text string }
 
 func (e *OldRelease) Error() string { return e.text }
 
-// CheckRelease judges a peer's release of Dask: an error refuses it, a newer one is logged.
-// It also finds the scheduler's own Python, so that a peer can be compared with it. It runs
-// outside of the loop.
+// CheckRelease checks a peer's release of Dask: an unsupported one is an error, a newer one is logged. It also finds
+// the scheduler's own Python, with which peers are compared. It runs outside of the loop.
 func (s *Versions) CheckRelease(ctx context.Context, peer string, versions any) error {
 	p := packagesOf(versions)
 	release, ok := p["distributed"]
@@ -117,7 +112,7 @@ func (s *Versions) CheckRelease(ctx context.Context, peer string, versions any) 
 		if p["python"] != "" {
 			s.Log.Warn(daskver.Scheduler.Message(peer, ""))
 		}
-		return nil // Go, or a program of somebody's own
+		return nil // Go, or a custom program
 	}
 	switch text := daskver.Scheduler.Message(peer, release); daskver.Scheduler.Check(release) {
 	case daskver.Older:

@@ -17,7 +17,7 @@ func said(list ...any) msgpack.Map {
 	return msgpack.MapOf("host", msgpack.MapOf("OS", "Linux"), "packages", msgpack.MapOf(list...))
 }
 
-// TestPackagesOf: whatever a peer says, packages are names with texts.
+// TestPackagesOf checks that packages are names with texts, whatever a peer sends.
 func TestPackagesOf(t *testing.T) {
 	for i, c := range []struct {
 		in   any
@@ -29,25 +29,25 @@ func TestPackagesOf(t *testing.T) {
 	} {
 		got := packagesOf(c.in)
 		if len(got) != len(c.want) {
-			t.Errorf("%d: %v, want %v", i, got, c.want)
+			t.Errorf("case %d: got %v, want %v", i, got, c.want)
 		}
 		for name, text := range c.want {
 			if have, ok := got[name]; !ok || have != text {
-				t.Errorf("%d: %s is %q, want %q", i, name, have, text)
+				t.Errorf("case %d: %s: got %q, want %q", i, name, have, text)
 			}
 		}
 	}
 }
 
-// TestOurVersions: the scheduler has no Python packages that could disagree.
+// TestOurVersions checks that the scheduler has no Python packages that could disagree.
 func TestOurVersions(t *testing.T) {
 	p := packagesOf(ourVersions())
 	if len(p) != 1 || p["millstream"] == "" {
-		t.Errorf("packages %v, want millstream alone", p)
+		t.Errorf("packages: got %v, want millstream only", p)
 	}
 }
 
-// newVersions are versions of a scheduler without Python, with its log.
+// newVersions returns a Versions of a scheduler without Python, with its log.
 func newVersions(workers ...*peers.Worker) (*Versions, *bytes.Buffer) {
 	log := new(bytes.Buffer)
 	list := &peers.Workers{ByAddress: map[string]*peers.Worker{}}
@@ -58,7 +58,7 @@ func newVersions(workers ...*peers.Worker) (*Versions, *bytes.Buffer) {
 		Helpers: helpers.New(helpers.Config{Off: true})}), log
 }
 
-// TestCheck: a peer is warned of packages that differ from those of workers, and of nothing else.
+// TestCheck checks that a peer is warned of packages that differ from those of workers, and of nothing else.
 func TestCheck(t *testing.T) {
 	w := &peers.Worker{Address: "tcp://a:1", Versions: said("python", "3.11.1.final.0", "dask", "2024.1.0",
 		"distributed", "2024.1.0")}
@@ -74,18 +74,19 @@ func TestCheck(t *testing.T) {
 		s, _ := newVersions(w)
 		warning := s.Check(c.says, "client")
 		if (c.want == "") != (warning == "") || !strings.Contains(warning, c.want) {
-			t.Errorf("%s: warning %q, want %q", c.name, warning, c.want)
+			t.Errorf("%s: got warning %q, want %q", c.name, warning, c.want)
 		}
 	}
 }
 
-// TestCheckRelease: releases that are too old are refused; a Python peer without one is logged, one of Go is not.
+// TestCheckRelease checks that unsupported releases are rejected; a Python peer without a release is logged, a Go peer
+// is not.
 func TestCheckRelease(t *testing.T) {
 	s, log := newVersions()
 	var old *OldRelease
 	if err := s.CheckRelease(t.Context(), "tcp://c:1", said("distributed", "2021.1.0")); !errors.As(err, &old) ||
 		!strings.Contains(err.Error(), "2021.1.0") || !strings.Contains(err.Error(), "tcp://c:1") {
-		t.Errorf("an old release: %v, want it refused by name", err)
+		t.Errorf("old release: got error %v, want one with the release and the peer", err)
 	}
 	for _, c := range []struct {
 		says any
@@ -93,7 +94,7 @@ func TestCheckRelease(t *testing.T) {
 	}{{nil, false}, {said("millstream", "v1"), false}, {said("python", "3.11.1.final.0"), true}} {
 		log.Reset()
 		if err := s.CheckRelease(t.Context(), "tcp://c:1", c.says); err != nil || (log.Len() > 0) != c.logs {
-			t.Errorf("%v: %v, log %q; want a line: %t", c.says, err, log.String(), c.logs)
+			t.Errorf("%v: got error %v, log %q, want a line: %t", c.says, err, log.String(), c.logs)
 		}
 	}
 }

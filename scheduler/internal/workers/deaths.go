@@ -11,20 +11,20 @@ import (
 	"go.millstream.dev/scheduler/internal/peers"
 )
 
-// DeathOp is the request by which the nanny of a worker process reports how the process ended. Its
-// arguments are token, a secret that the process has registered with, and cause.
+// DeathOp is the request by which the nanny of a worker process reports how the process ended. Its arguments are token,
+// a secret with which the process has registered, and cause.
 const DeathOp = "millstream-worker-death"
 
-// deathWait bounds how long a worker whose connection was lost is kept for the report of its nanny. A
-// nanny reports within milliseconds; one that died together with its worker never does.
+// deathWait bounds how long a worker whose connection was lost is kept for the report of its nanny. A nanny reports
+// within milliseconds, unless it ended together with its worker.
 const deathWait = time.Second
 
 // MaxCause bounds the cause of a death in bytes.
 const MaxCause = 1 << 10
 
-// ReportDeath has the errors of tasks and the log name why the process of a worker ended, such as an exit
-// code or a memory limit. Nannies call it; it does not remove the worker, which the loss of its connection
-// does. token identifies the process (worker.Config.DeathToken); an unknown one is ignored.
+// ReportDeath records why the process of a worker ended, such as an exit code or a memory limit, for errors of tasks
+// and the log. Nannies call it. It does not remove the worker, which happens when its connection is lost. token
+// identifies the process (worker.Config.DeathToken); an unknown token is ignored.
 func (s *Workers) ReportDeath(ctx context.Context, token, cause string) error {
 	if cause = CleanCause(cause); cause == "" || token == "" {
 		return nil
@@ -67,7 +67,7 @@ func (s *Workers) awaitCause(st *peers.Stream) {
 	}
 }
 
-// CleanCause makes one short line of text from a peer.
+// CleanCause returns a text of a peer as one short line.
 func CleanCause(text string) string {
 	if len(text) > MaxCause {
 		text = text[:MaxCause]

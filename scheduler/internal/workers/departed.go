@@ -13,8 +13,8 @@ import (
 // probeTime bounds how long a removed worker is dialed.
 const probeTime = time.Second
 
-// probe dials a worker whose connection was lost and that alone held data. If its host refuses the connection, its
-// process is dead: what waits for the data need not wait any longer.
+// probe dials a worker whose connection was lost and that was the only holder of data. If its host refuses the
+// connection, its process has ended and the data is lost.
 func (s *Workers) probe(w *peers.Worker) {
 	s.Go(func() {
 		ctx, cancel := context.WithTimeout(s.Context, probeTime)
@@ -27,7 +27,7 @@ func (s *Workers) probe(w *peers.Worker) {
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			_ = s.Loop.Do(s.Context, func() {
 				if s.ByAddress[w.Address] == nil {
-					s.Log.Warn("worker does not come back; data that only it held is lost", "worker", w.Address,
+					s.Log.Warn("worker process ended; data that only it held is lost", "worker", w.Address,
 						"error", err)
 					s.Apply(&state.ForgetDeparted{Token: w.Incarnation})
 				}

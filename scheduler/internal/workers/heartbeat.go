@@ -16,10 +16,10 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// maxExecuting bounds what of a heartbeat's list of running tasks is looked at.
+// maxExecuting bounds the number of running tasks that are read from a heartbeat.
 const maxExecuting = 4096
 
-// heartbeatRPC is heartbeat_worker: what a worker says about itself from time to time.
+// heartbeatRPC serves heartbeat_worker: the periodic report of a worker.
 func (s *Workers) heartbeatRPC(ctx context.Context, _ *rpc.Request, in struct {
 	Address    string      `rpc:"address"`
 	Resolve    any         `rpc:"resolve_address,optional"`
@@ -47,7 +47,7 @@ func (s *Workers) heartbeatRPC(ctx context.Context, _ *rpc.Request, in struct {
 	return loop.Ask(ctx, s.Loop, func() (msgpack.Map, error) {
 		w := s.ByAddress[commaddr.Normalize(in.Address)]
 		if w == nil {
-			s.Log.Warn("heartbeat of a worker that is not registered", "address", in.Address)
+			s.Log.Warn("heartbeat of unregistered worker", "address", in.Address)
 			return msgpack.MapOf("status", "missing"), nil
 		}
 		if in.Now > 0 {
@@ -62,7 +62,7 @@ func (s *Workers) heartbeatRPC(ctx context.Context, _ *rpc.Request, in struct {
 	})
 }
 
-// heartbeat puts a worker's metrics to the state. It runs in the loop.
+// heartbeat applies a worker's metrics to the state. It runs in the loop.
 func (s *Workers) heartbeat(w *peers.Worker, metrics any, executing []state.Executing) {
 	w.LastSeen = s.Loop.Now()
 	ev := &s.beat
@@ -80,14 +80,14 @@ func (s *Workers) heartbeat(w *peers.Worker, metrics any, executing []state.Exec
 			d, _ := b.(msgpack.Map)
 			total, _ := d.Get("total")
 			rate, _ := val.Number(total)
-			ev.Bandwidth = w.BelievedRate(s.Log, rate)
+			ev.Bandwidth = w.ClampRate(s.Log, rate)
 		}
 	}
 	s.Apply(ev)
 }
 
-// Tick removes workers that have been silent for too long. Those that only slept are
-// told to end when they wake; until then their messages are not heard.
+// Tick removes workers whose heartbeats have stopped for too long. If such a worker resumes, it receives an order to
+// close; until then its messages are ignored.
 func (s *Workers) Tick() {
 	if s.TTL < 0 {
 		return
@@ -105,15 +105,15 @@ func (s *Workers) Tick() {
 	var addresses []any
 	for _, w := range late {
 		addresses = append(addresses, w.Address)
-		w.MayReturn = true // unless the order to end arrives
+		w.MayReturn = true // unless the order to close arrives
 		s.Remove(w,
-			reasonTTL+": it has not sent a heartbeat for "+s.Loop.Now().Sub(w.LastSeen).Round(time.Second).String(),
+			reasonTTL+": no heartbeat for "+s.Loop.Now().Sub(w.LastSeen).Round(time.Second).String(),
 			false, true)
 	}
 	s.Topics.Publish(msgpack.MapOf("action", "worker-ttl-timed-out", "workers", addresses, "ttl", ttl.Seconds()),
 		"scheduler")
 }
 
-// reasonTTL begins the reason of an order to end that a worker gets whose heartbeats
-// stopped. One that lives all the same was only slow or stopped: its nanny starts another.
+// reasonTTL starts the reason of an order to close for a worker whose heartbeats stopped. If the worker was only slow
+// or suspended, its nanny starts another one.
 const reasonTTL = "worker-ttl"

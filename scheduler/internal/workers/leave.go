@@ -9,7 +9,7 @@ import (
 	"go.millstream.dev/scheduler/internal/peers"
 )
 
-// StreamEnded tells the loop that a stream is over. It returns when the loop knows.
+// StreamEnded handles the end of a stream. It returns when the loop has handled it.
 func (s *Workers) StreamEnded(st *peers.Stream, err error) {
 	why := "connection lost"
 	if err != nil {
@@ -22,7 +22,7 @@ func (s *Workers) StreamEnded(st *peers.Stream, err error) {
 		switch {
 		case st.Gone:
 		case st.Worker != nil && st.Leaving:
-			s.Remove(st.Worker, "it left", true, false)
+			s.Remove(st.Worker, "worker left", true, false)
 		case st.Worker != nil:
 			st.Worker.MayReturn = true
 			s.Remove(st.Worker, why, false, false)
@@ -30,15 +30,15 @@ func (s *Workers) StreamEnded(st *peers.Stream, err error) {
 			s.ClientEnded(st)
 		}
 	})
-	if err != nil { // the loop has ended, and nobody else lets it go
+	if err != nil { // the loop has ended and will not release the stream
 		st.Out.Abort(err)
 	}
 	<-st.Out.Done()
 }
 
-// Remove takes a worker out: what it processed runs elsewhere. It runs in the loop.
-// safe tells that its tasks are not to blame, tell that it gets the order to end.
-func (s *Workers) Remove(w *peers.Worker, why string, safe, tell bool) {
+// Remove removes a worker: its tasks run elsewhere. It runs in the loop. If safe is set its tasks are not suspected of
+// having caused it; if notify is set the worker receives an order to close.
+func (s *Workers) Remove(w *peers.Worker, why string, safe, notify bool) {
 	if s.ByAddress[w.Address] != w {
 		return
 	}
@@ -58,15 +58,15 @@ func (s *Workers) Remove(w *peers.Worker, why string, safe, tell bool) {
 		safe, "reason", why)
 	s.Topics.Publish(event, w.Address)
 	s.Topics.Publish(append(event[:len(event):len(event)], msgpack.Pair{Key: "worker", Value: w.Address}), "all")
-	// The workers that stay hear that a shuffle is over before they get its tasks again.
+	// The remaining workers are notified of the end of a shuffle before they receive its tasks again.
 	runs := s.Shuffles.Lose(w.Address)
-	ev := &state.RemoveWorker{Worker: w.ID, Safe: safe, Close: tell, Reason: why}
+	ev := &state.RemoveWorker{Worker: w.ID, Safe: safe, Close: notify, Reason: why}
 	if w.MayReturn && w.Incarnation != "" && w.Cause == "" && !s.Ending() {
 		ev.Await = s.Reattach
 	}
 	s.Apply(ev)
 	if ev.Awaited > 0 {
-		s.Log.Warn("data kept for the return of a worker", "worker", w.Address, "pieces", ev.Awaited, "wait",
+		s.Log.Warn("keeping data until worker reconnects", "worker", w.Address, "pieces", ev.Awaited, "wait",
 			s.Reattach)
 		s.probe(w)
 	}
@@ -76,7 +76,7 @@ func (s *Workers) Remove(w *peers.Worker, why string, safe, tell bool) {
 	s.Forget(w, why, safe)
 }
 
-// Forget removes what the server knows of a worker that the state has removed.
+// Forget removes the data of a worker that the state has removed.
 func (s *Workers) Forget(w *peers.Worker, why string, safe bool) {
 	if w == nil || s.ByAddress[w.Address] != w {
 		return
@@ -86,7 +86,7 @@ func (s *Workers) Forget(w *peers.Worker, why string, safe bool) {
 	s.Totals.WorkersRemoved++
 	s.Journal.Worker(w.Address, false)
 	w.Stream.End()
-	s.Loop.Later(func() { // one that was retired
+	s.Loop.Later(func() { // a retired worker
 		for _, x := range s.Shuffles.Lose(w.Address) {
 			s.Shuffles.Restart(x)
 		}
@@ -99,6 +99,6 @@ func (s *Workers) Forget(w *peers.Worker, why string, safe bool) {
 	case safe:
 		level = slog.LevelInfo
 	}
-	s.Log.Log(s.Context, level, "remove worker", "address", w.Address, "name", w.Name, "reason", why)
-	go s.Pool.Remove(w.Address) // dials are given up, which may take a moment
+	s.Log.Log(s.Context, level, "worker removed", "address", w.Address, "name", w.Name, "reason", why)
+	go s.Pool.Remove(w.Address) // canceling dials may take a moment
 }

@@ -1,4 +1,4 @@
-// Package workers takes in the workers of a scheduler, watches over them and lets them go.
+// Package workers registers the workers of a scheduler, monitors them and removes them.
 package workers
 
 import (
@@ -24,7 +24,7 @@ import (
 	"go.millstream.dev/scheduler/internal/versions"
 )
 
-// Host is what workers need of the scheduler.
+// Host is the part of the scheduler that Workers uses.
 type Host struct {
 	Loop      loop.Loop
 	Log       *slog.Logger
@@ -40,35 +40,34 @@ type Host struct {
 	Versions  *versions.Versions
 	Totals    *inspect.Totals
 	Pool      *rpc.Pool
-	// Context ends what runs in the background, which Go starts. Dial connects to a worker.
+	// Context ends background work, which Go starts. Dial connects to a worker.
 	Context context.Context
 	Go      func(func())
 	Dial    func(ctx context.Context, address string) (comm.Comm, error)
 	// Changed is fired when the status of a worker has changed.
 	Changed *loop.Signal
-	// Serve reads a stream to its end.
+	// Serve reads a stream until it closes.
 	Serve func(context.Context, *peers.Stream)
-	// Watch, Joined and Left are called for a worker that has come or gone, ClientEnded when the stream of a client has
-	// ended. Ending reports whether the scheduler closes. All run in the loop.
-	Watch        func(w *peers.Worker, came bool)
+	// Watch, Joined and Left are called for a worker that was added or removed, ClientEnded when the stream of a client
+	// has ended. Ending reports whether the scheduler closes. All run in the loop.
+	Watch        func(w *peers.Worker, added bool)
 	Joined, Left func(address string)
 	ClientEnded  func(*peers.Stream)
 	Ending       func() bool
-	// ID is that of the scheduler. TTL is how long a worker may be silent, negative for ever. Reattach is how long data
-	// is kept whose only worker has lost its connection.
+	// ID is the ID of the scheduler. TTL is how long a worker may send no heartbeat, negative for no limit. Reattach is
+	// how long data is kept after its only worker has lost its connection.
 	ID            string
 	TTL, Reattach time.Duration
 }
 
-// Workers takes in workers, watches over them and lets them go. The loop owns it; requests run in goroutines of their
-// own.
+// Workers registers workers, monitors them and removes them. The loop owns it; requests run in goroutines of their own.
 type Workers struct {
 	Host
 	*peers.Workers
-	beat state.Heartbeat // used from one heartbeat to the next
+	beat state.Heartbeat // reused by the next heartbeat
 }
 
-// New returns workers that are listed in all.
+// New returns Workers that are listed in all.
 func New(h Host, all *peers.Workers) *Workers {
 	return &Workers{Host: h, Workers: all}
 }
@@ -80,8 +79,8 @@ func (s *Workers) Register(r *rpc.Server) {
 	rpc.Handle(r, DeathOp, s.deathRPC)
 }
 
-// registerRPC takes a worker in. The comm becomes its stream for as long as it lives.
-// Workers do not ask for a reply, but wait for one: errors are said by hand.
+// registerRPC registers a worker. The comm becomes its stream until the worker disconnects. Workers request no reply
+// but wait for one, so errors are sent explicitly.
 func (s *Workers) registerRPC(ctx context.Context, r *rpc.Request) (any, error) {
 	arrived := time.Now()
 	var in peers.Registration
@@ -95,19 +94,19 @@ func (s *Workers) registerRPC(ctx context.Context, r *rpc.Request) (any, error) 
 		err = s.Versions.CheckRelease(ctx, "worker "+w.Address, in.Versions)
 	}
 	if err != nil {
-		return rpc.NoReply, s.refuse(ctx, r.Comm, err)
+		return rpc.NoReply, s.reject(ctx, r.Comm, err)
 	}
 	r.Takeover()
 	st := s.Streams.Open(r.Comm)
 	st.Worker, w.Stream = w, st
 	reply, err := loop.Ask(ctx, s.Loop, func() (msgpack.Map, error) { return s.add(w, ev, &in) })
 	if err != nil {
-		return rpc.NoReply, s.refuse(ctx, r.Comm, err)
+		return rpc.NoReply, s.reject(ctx, r.Comm, err)
 	}
-	// Dask's workers set their clocks by this, taken to be the middle of their wait. The first
-	// registration may have waited for Python to be found.
+	// Dask workers set their clocks by this, assuming that it is the middle of their wait. The first registration may
+	// have waited for the search for Python.
 	reply.Set("time", val.Seconds(arrived.Add(time.Since(arrived)/2)))
-	err = peers.Say(ctx, r.Comm, reply)
+	err = peers.Send(ctx, r.Comm, reply)
 	st.Out.Start()
 	if err != nil {
 		s.StreamEnded(st, err)
@@ -117,43 +116,42 @@ func (s *Workers) registerRPC(ctx context.Context, r *rpc.Request) (any, error) 
 	return rpc.NoReply, nil
 }
 
-// refuse answers a registration with an error, both as Dask's workers and as ours read it,
-// and ends the comm.
-func (s *Workers) refuse(ctx context.Context, c comm.Comm, why error) error {
-	s.Log.Warn("a worker is refused", "peer", c.PeerAddr(), "error", why)
+// reject answers a registration with an error, in the forms of Dask and of Millstream workers, and closes the comm.
+func (s *Workers) reject(ctx context.Context, c comm.Comm, why error) error {
+	s.Log.Warn("worker rejected", "peer", c.PeerAddr(), "error", why)
 	m, err := rpc.ErrorMessage(why, "uncaught-error")
 	var taken *peers.NameTaken
 	var old *versions.OldRelease
 	if errors.As(why, &taken) || errors.As(why, &old) {
-		// Dask's workers look at the status, not for an exception.
+		// Dask workers check the status, not an exception.
 		m, err = msgpack.MapOf("status", "error", "message", why.Error(), "time", val.Seconds(time.Now())), nil
 	}
 	if err == nil {
-		err = peers.Say(ctx, c, m)
+		err = peers.Send(ctx, c, m)
 	}
 	return errors.Join(err, c.Close())
 }
 
-// add puts a worker into the state and makes the answer. It runs in the loop.
+// add adds a worker to the state and returns the reply. It runs in the loop.
 func (s *Workers) add(w *peers.Worker, ev *state.AddWorker, in *peers.Registration) (msgpack.Map, error) {
 	if old := s.ByAddress[w.Address]; old != nil {
 		if !old.Same(w) && old.Stream.Comm.Err() == nil {
 			return nil, &rpc.Exception{Type: "ValueError", Message: "Worker already exists " + w.Address}
 		}
-		// The same process has lost its connection before we noticed, or another one has
-		// got the address of a dead one.
-		if old.Stream.Comm.Err() == nil { // the peer says that it is the same process
+		// The same process has lost its connection without notice, or another process has the address of a process that
+		// has ended.
+		if old.Stream.Comm.Err() == nil { // the peer claims to be the same process
 			s.Log.Warn("worker address taken over", "worker", w.Address, "peer", w.Stream.Comm.PeerAddr(), "before",
 				old.Stream.Comm.PeerAddr())
 		}
 		old.MayReturn = old.Same(w)
-		s.Remove(old, "it registered again", old.Same(w), false)
+		s.Remove(old, "worker registered again", old.Same(w), false)
 	}
 	if other := s.Named(w.Alias); other != nil {
 		if !other.Same(w) && other.Stream.Comm.Err() == nil {
 			return nil, &peers.NameTaken{Name: w.Name}
 		}
-		// Another process in the place of one that died was faster than the end of that one's stream.
+		// A replacement process has registered before the end of the old stream was noticed.
 		if other.Stream.Comm.Err() == nil {
 			s.Log.Warn("worker name taken over", "worker", other.Address, "peer", w.Stream.Comm.PeerAddr(), "before",
 				other.Stream.Comm.PeerAddr())
@@ -176,17 +174,16 @@ func (s *Workers) add(w *peers.Worker, ev *state.AddWorker, in *peers.Registrati
 	s.Watch(w, true)
 	s.Journal.Worker(w.Address, true)
 	s.Recovery.Back(w.Address)
-	s.Log.Info("register worker", "address", w.Address, "name", w.Name, "threads", ev.Threads)
+	s.Log.Info("worker registered", "address", w.Address, "name", w.Name, "threads", ev.Threads)
 	reply := msgpack.MapOf("status", "OK", "time", val.Seconds(s.Loop.Now()), "heartbeat-interval", s.interval(),
 		"worker-plugins", s.Plugins.Workers())
 	reply = append(reply, msgpack.MapOf("warning", s.Versions.Check(w.Versions, w.ServerID), "error", "")...)
-	// Our own workers learn which life of the scheduler this is.
+	// Millstream workers receive the epoch of the scheduler.
 	reply.Set("millstream", msgpack.MapOf("id", s.ID, "epoch", s.Journal.Epoch()))
 	return reply, nil
 }
 
-// interval is how often workers are asked to report, in seconds: Dask's rule, and
-// four times within the time after which a silent worker is taken to be dead.
+// interval returns the interval of heartbeats in seconds: Dask's rule, and at most a quarter of TTL.
 func (s *Workers) interval() float64 {
 	d := peers.IntervalFor(len(s.ByAddress))
 	if ttl := s.TTL.Seconds(); ttl > 0 {
@@ -198,7 +195,7 @@ func (s *Workers) interval() float64 {
 func (s *Workers) SetStatus(w *peers.Worker, name string) error {
 	status, ok := state.ParseStatus(name)
 	if !ok {
-		return fmt.Errorf("status %q is not known", name)
+		return fmt.Errorf("unknown status %q", name)
 	}
 	sw := s.State.Worker(w.ID)
 	if sw == nil || sw.Data != w || sw.Status() == status {

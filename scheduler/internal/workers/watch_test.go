@@ -23,7 +23,7 @@ import (
 	"go.millstream.dev/scheduler/internal/topics"
 )
 
-// rig is workers with a state of their own, whose events it keeps.
+// rig is a Workers with a state, whose events it keeps.
 type rig struct {
 	*hosttest.Host
 	*Workers
@@ -41,7 +41,7 @@ func start(t *testing.T, ttl time.Duration, addresses ...string) *rig {
 	r.Workers = New(Host{
 		Loop: h.Loop, Log: h.Log, State: h.State, Journal: recovery.NewLog(h.Log, nil), Pool: pool, TTL: ttl,
 		Apply: func(ev state.Event) {
-			if beat, ok := ev.(*state.Heartbeat); ok { // which is used again
+			if beat, ok := ev.(*state.Heartbeat); ok { // reused by its owner
 				c := *beat
 				r.events = append(r.events, &c)
 			} else {
@@ -78,8 +78,7 @@ func of[E state.Event](r *rig) (out E) {
 	return out
 }
 
-// A worker that has been silent for longer than its time is removed, one that has not is kept. The time is never less
-// than four heartbeats.
+// A worker without heartbeats for longer than TTL is removed, others are kept. The time is at least four heartbeats.
 func TestSilentWorkers(t *testing.T) {
 	for _, c := range []struct {
 		ttl, silent time.Duration
@@ -97,7 +96,7 @@ func TestSilentWorkers(t *testing.T) {
 			if got := slices.Equal(r.left, []string{"tcp://a:1"}); got != c.removed ||
 				len(r.ByAddress) != map[bool]int{true: 1,
 					false: 2}[c.removed] {
-				t.Errorf("TTL %v, silent for %v: left %v, want the first removed: %v", c.ttl, c.silent, r.left,
+				t.Errorf("TTL %v, silent for %v: got removed %v, want the first removed: %v", c.ttl, c.silent, r.left,
 					c.removed)
 			}
 			if !c.removed {
@@ -112,7 +111,7 @@ func TestSilentWorkers(t *testing.T) {
 	}
 }
 
-// What a heartbeat says reaches the state; what is not a number does not.
+// The values of a heartbeat reach the state; invalid numbers do not.
 func TestHeartbeats(t *testing.T) {
 	const address = "tcp://127.0.0.1:1"
 	for _, c := range []struct {
@@ -153,10 +152,10 @@ func TestHeartbeats(t *testing.T) {
 				t.Errorf("%s: got %+v, want %+v", c.what, got, c.want)
 			}
 			if len(got.Executing) != 1 || got.Executing[0].For != 1500*time.Millisecond {
-				t.Errorf("%s: executing %+v, want k for 1.5 s", c.what, got.Executing)
+				t.Errorf("%s: got executing %+v, want k for 1.5 s", c.what, got.Executing)
 			}
 			if !w.LastSeen.After(before) || w.Delay < 1 {
-				t.Errorf("%s: last seen %v, delay %v", c.what, w.LastSeen, w.Delay)
+				t.Errorf("%s: got last seen %v, delay %v", c.what, w.LastSeen, w.Delay)
 			}
 			if s := of[*state.SetResources](r); s == nil || len(s.Resources) != 1 {
 				t.Errorf("%s: got %+v, want one resource", c.what, s)
@@ -165,16 +164,16 @@ func TestHeartbeats(t *testing.T) {
 	}
 	r := start(t, time.Hour, address)
 	reply := r.Call("heartbeat_worker", "address", "tcp://127.0.0.1:2").(msgpack.Map)
-	if reply.GetString("status") != "missing" || !r.Logged("not registered") {
+	if reply.GetString("status") != "missing" || !r.Logged("heartbeat of unregistered worker") {
 		t.Errorf("another worker: got %v, want missing, and a line in the log", reply)
 	}
 	r.Fails("resources", "heartbeat_worker", "address", address, "resources", msgpack.MapOf("GPU", -1.0))
 	r.Do(func() {
 		if of[*state.SetResources](r) != nil || of[*state.Heartbeat](r) != nil {
-			t.Error("a heartbeat that was refused has reached the state")
+			t.Error("rejected heartbeat: has reached the state")
 		}
 	})
-	// Of very many running tasks some are looked at.
+	// The number of running tasks that are read is bounded.
 	many := msgpack.Map{}
 	for i := range maxExecuting + 10 {
 		many = append(many, msgpack.Pair{Key: fmt.Sprint(i), Value: 1.0})
@@ -187,7 +186,7 @@ func TestHeartbeats(t *testing.T) {
 	})
 }
 
-// Heartbeats come more often if a worker may be silent for a short time only, and less often in a large cluster.
+// The interval of heartbeats is shorter with a short TTL, and longer in a large cluster.
 func TestInterval(t *testing.T) {
 	for _, c := range []struct {
 		ttl     time.Duration
@@ -227,7 +226,7 @@ func TestDeathReports(t *testing.T) {
 		select {
 		case <-a.Caused:
 		default:
-			t.Error("those that wait for the cause are not woken")
+			t.Error("waiter of the cause: not woken")
 		}
 		for _, x := range []struct {
 			w    *peers.Worker
@@ -242,12 +241,12 @@ func TestDeathReports(t *testing.T) {
 		before := len(r.events)
 		r.Remove(a, "again", false, false)
 		if len(r.events) != before || r.Totals.WorkersRemoved != 2 || len(r.left) != 2 {
-			t.Errorf("a worker is removed twice: %d removed, left %v", r.Totals.WorkersRemoved, r.left)
+			t.Errorf("second removal: got %d removed, left %v", r.Totals.WorkersRemoved, r.left)
 		}
 	})
 }
 
-// A status that is known and new reaches the state.
+// A valid new status reaches the state.
 func TestSetStatus(t *testing.T) {
 	r := start(t, time.Hour, "tcp://a:1")
 	r.Do(func() {
@@ -269,7 +268,7 @@ func TestSetStatus(t *testing.T) {
 		select {
 		case <-changed:
 		default:
-			t.Error("those that wait for a change are not woken")
+			t.Error("waiter of the change: not woken")
 		}
 		gone := &peers.Worker{Address: "tcp://b:1", ID: w.ID}
 		r.events = nil

@@ -7,8 +7,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Say sends a message on a comm.
-func Say(ctx context.Context, c comm.Comm, v any) error {
+// Send sends a message on a comm.
+func Send(ctx context.Context, c comm.Comm, v any) error {
 	m, err := wire.Encode(v, c.Info().EncodeOptions())
 	if err != nil {
 		return err
