@@ -1,10 +1,9 @@
-// Package millstream is the short start: functions that run on a cluster, futures of their
-// results, and a cluster on this machine. All it has are names of other packages, so that a
-// first program needs one import; package client has the rest of the verbs, package cluster
-// what starts schedulers and workers.
+// Package millstream runs Go functions on a cluster and returns futures of their results. It can also start a cluster
+// on this machine. The package only re-exports names of other packages, so that a first program needs one import:
+// package client has the remaining functions of a client, package cluster starts schedulers and workers.
 //
-// A program registers functions in package-level variables and calls [Main] first: workers
-// are the same program, in other processes.
+// A program registers functions in package-level variables and calls [Main] first, because its workers are the same
+// program in other processes.
 //
 //	package main
 //
@@ -43,17 +42,17 @@
 //		defer c.Close()
 //
 //		squares := square.Map(ctx, c, []int{1, 2, 3, 4})      // four tasks
-//		total := sum.Submit(ctx, c, millstream.ListOf(squares)) // one that needs their results
+//		total := sum.Submit(ctx, c, millstream.ListOf(squares)) // one task that needs their results
 //		fmt.Println(total.Result(ctx))                          // 30 <nil>
 //	}
 //
-// Nothing moves but what has to: squares stay where they were computed, sum runs where most
-// of them are, and only its result comes here.
+// Data moves only where it is needed: the squares stay on the workers that computed them, sum runs where most of them
+// are, and only its result is sent to the client.
 //
-// # More than one machine
+// # Several machines
 //
-// With a second line in main, cli.Serve() of package go.millstream.dev/cli, the same program is its own scheduler and
-// worker: `program scheduler --tls-dir certs` on one machine, `program worker tls://that-machine:8786 --tls-dir certs`
-// on others, `program cuda-worker …` on those with GPUs, and [ConnectWith] and its TLSDir in place of [Local]. They
-// speak Dask's protocol; Dask's scheduler does as well.
+// If main also calls cli.Serve() of package go.millstream.dev/cli, the program is its own scheduler and worker: run
+// `program scheduler --tls-dir certs` on one machine, `program worker tls://that-machine:8786 --tls-dir certs` on
+// others, `program cuda-worker …` on those with GPUs, and call [ConnectWith] with TLSDir instead of [Local]. All of
+// them use the protocol of Dask, so that the scheduler may also be Dask's.
 package millstream

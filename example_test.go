@@ -51,7 +51,7 @@ func Example() {
 	// [1 4 9 16] <nil>
 }
 
-// Workers that are goroutines need no processes; results pass between tasks as they are.
+// Workers in goroutines need no processes; tasks receive results without a copy.
 func ExampleLocal_goroutines() {
 	ctx := context.Background()
 	cluster, err := millstream.Local(ctx, millstream.LocalConfig{Mode: millstream.Goroutines, Threads: 2})

@@ -56,7 +56,7 @@ func ExampleWithRetries() {
 	// Output: hello Ada <nil>
 }
 
-// Results are used as soon as they are there.
+// Results are used as soon as they are available.
 func ExampleAsCompleted() {
 	withClient(func(ctx context.Context, c *millstream.Client) error {
 		total := 0
@@ -76,7 +76,7 @@ func ExampleAsCompleted() {
 	// Output: 14
 }
 
-// A large value goes to the workers once, and many tasks use it.
+// A large value is sent to the workers once, and many tasks use it.
 func ExampleScatter() {
 	withClient(func(ctx context.Context, c *millstream.Client) error {
 		text := strings.Repeat("to be or not to be ", 1000)
@@ -98,7 +98,7 @@ func ExampleScatter() {
 	// not 1000
 }
 
-// Results are added in pairs on the workers; only the sum comes to the client.
+// Results are added in pairs on the workers; only the sum is sent to the client.
 func ExampleTreeReduce() {
 	withClient(func(ctx context.Context, c *millstream.Client) error {
 		squares := square.Map(ctx, c, []int{1, 2, 3, 4, 5})
@@ -116,7 +116,7 @@ func ExampleProgressBar() {
 	// Output:
 }
 
-// A scheduler of another program, by its address: "" is DASK_SCHEDULER_ADDRESS.
+// A scheduler of another program, by its address: "" means DASK_SCHEDULER_ADDRESS.
 func ExampleConnect() {
 	ctx := context.Background()
 	cluster, err := millstream.Local(ctx, millstream.LocalConfig{Mode: millstream.Goroutines, Workers: 1, Threads: 1,
@@ -186,7 +186,7 @@ var (
 	})
 )
 
-// Main is the first line of main, or of TestMain: worker processes are this program again.
+// Main is the first call in main or in TestMain: worker processes execute this program.
 func ExampleMain() {
 	millstream.Main()
 
@@ -225,7 +225,7 @@ func ExampleDict() {
 	// Output: a <nil>
 }
 
-// Python functions run on workers that have Python: Dask's, and Millstream's with Python.
+// Python functions run on Dask workers and on Millstream workers with Python.
 func ExamplePython() {
 	ctx := context.Background()
 	c, err := millstream.Connect(ctx, "tcp://10.0.0.1:8786")

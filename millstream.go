@@ -9,10 +9,10 @@ import (
 	"go.millstream.dev/cluster"
 )
 
-// Main makes a program fit for a cluster whose workers are the same program, in other processes. It is the first line
-// of main, or of TestMain. In a process that was started as a worker it does not return. In all others it returns, and
-// no more functions can be registered. It does not read the command line: cli.Serve gives a program the commands
-// scheduler, worker and cuda-worker.
+// Main prepares a program for a cluster whose workers are the same program in other processes. Call it first in main or
+// in TestMain. It does not return in a process that was started as a worker. In other processes it returns, and no more
+// functions can be registered. It does not read the command line: cli.Serve adds the commands scheduler, worker and
+// cuda-worker to a program.
 func Main() {
 	cluster.Main()
 }
@@ -20,37 +20,37 @@ func Main() {
 // Client is a connection to a scheduler; see package client.
 type Client = client.Client
 
-// Future is the result of a task, present or to come; see package client.
+// Future is a handle to the result of a task; see package client.
 type Future[T any] = client.Future[T]
 
-// Arg is an argument of a task: Val, a Future, List, Dict.
+// Arg is an argument of a task: a Val, a Future, a List or a Dict.
 type Arg[T any] = client.Arg[T]
 
-// Ref is a field of an argument that stands for the result of a task.
+// Ref is a field of an argument that is replaced by the result of a task.
 type Ref[T any] = client.Ref[T]
 
 // AnyFuture is a future of any type; see client.AnyFuture.
 type AnyFuture = client.AnyFuture
 
-// ScatterOptions specify where scattered data goes; see client.ScatterOptions.
+// ScatterOptions specifies where scattered data is sent; see client.ScatterOptions.
 type ScatterOptions = client.ScatterOptions
 
-// Option changes how a task is run: WithRetries, client.WithWorkers, client.WithPriority and others.
+// Option sets how a task is run: WithRetries, client.WithWorkers, client.WithPriority and others.
 type Option = client.Option
 
-// WithRetries sets how often a task that fails is run again (default 0); see client.WithRetries.
+// WithRetries sets how often a failed task is run again (default 0); see client.WithRetries.
 func WithRetries(n int) Option { return client.WithRetries(n) }
 
-// TaskError is the error of a task that failed, as its worker reported it.
+// TaskError is returned for a task that failed, with the error that its worker reported.
 type TaskError = client.TaskError
 
-// Cluster is a scheduler in this process and its workers; see package cluster.
+// Cluster is a scheduler in this process with its workers; see package cluster.
 type Cluster = cluster.Cluster
 
 // LocalConfig configures the cluster of Local; see cluster.Config.
 type LocalConfig = cluster.Config
 
-// Where the workers of a local cluster live.
+// The kinds of workers of a local cluster.
 const (
 	Processes  = cluster.Processes
 	Goroutines = cluster.Goroutines
@@ -59,16 +59,16 @@ const (
 // Local starts a cluster on this machine; see cluster.Local.
 func Local(ctx context.Context, cfg LocalConfig) (*Cluster, error) { return cluster.Local(ctx, cfg) }
 
-// Connect connects to a scheduler as Dask's configuration says; see cluster.Connect.
+// Connect connects to a scheduler with the settings of the Dask configuration; see cluster.Connect.
 func Connect(ctx context.Context, address string) (*Client, error) {
 	return cluster.Connect(ctx, address)
 }
 
-// ConnectOptions specify how ConnectWith finds a scheduler; see cluster.ConnectOptions.
+// ConnectOptions specifies how ConnectWith finds a scheduler; see cluster.ConnectOptions.
 type ConnectOptions = cluster.ConnectOptions
 
-// ConnectWith connects to a scheduler with certificates from a folder, or by the file of the
-// scheduler; see cluster.ConnectWith.
+// ConnectWith connects to a scheduler with certificates from a folder, or with the scheduler file; see
+// cluster.ConnectWith.
 func ConnectWith(ctx context.Context, o ConnectOptions) (*Client, error) {
 	return cluster.ConnectWith(ctx, o)
 }
@@ -98,25 +98,25 @@ func Func4[A, B, C, D, R any](name string, f func(context.Context, A, B, C, D) (
 	return client.Func4(name, f)
 }
 
-// Python is a function of Python's by module and name, such as "numpy:sum"; see client.Python.
+// Python returns a handle to the Python function named "module:function", such as "numpy:sum"; see client.Python.
 func Python[R any](name string) *client.PyFn[R] { return client.Python[R](name) }
 
-// PythonSource is a function of Python's by its source; see client.PythonSource.
+// PythonSource returns a handle to the Python function with this source; see client.PythonSource.
 func PythonSource[R any](source string) *client.PyFn[R] { return client.PythonSource[R](source) }
 
-// Opaque is a value of Python's that stays closed; see client.Opaque.
+// Opaque is a Python value that is not decoded; see client.Opaque.
 type Opaque = client.Opaque
 
-// Val is an argument that is there.
+// Val returns an argument with a literal value.
 func Val[T any](v T) Arg[T] { return client.Val(v) }
 
-// List is a slice with futures in it, for a parameter of type []T.
+// List returns an argument for a parameter of type []T; its elements may be futures.
 func List[T any](args ...Arg[T]) Arg[[]T] { return client.List(args...) }
 
-// ListOf is a slice of futures, for a parameter of type []T.
+// ListOf returns an argument for a parameter of type []T from futures of its elements.
 func ListOf[T any](futures []*Future[T]) Arg[[]T] { return client.ListOf(futures) }
 
-// Dict is a map with futures in it, for a parameter of type map[string]T.
+// Dict returns an argument for a parameter of type map[string]T; its values may be futures.
 func Dict[T any](args map[string]Arg[T]) Arg[map[string]T] { return client.Dict(args) }
 
 // Gather waits for tasks and returns their results, in order; see client.Gather.
@@ -127,8 +127,7 @@ func Gather[T any](ctx context.Context, futures []*Future[T]) ([]T, error) {
 // Futures converts futures of one type for ProgressBar; see client.Futures.
 func Futures[T any](futures []*Future[T]) []AnyFuture { return client.Futures(futures) }
 
-// AsCompleted iterates over futures in the order in which their tasks end; see
-// client.AsCompleted.
+// AsCompleted iterates over futures in the order in which their tasks end; see client.AsCompleted.
 func AsCompleted[T any](ctx context.Context, futures []*Future[T]) iter.Seq2[*Future[T], error] {
 	return client.AsCompleted(ctx, futures)
 }
