@@ -9,25 +9,25 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// ActorType makes actors: values that stay on the worker where they were made and are changed
-// by calls of methods, one at a time. S is usually a pointer to a struct; I is what a new one
-// is made of.
+// ActorType is a registered type of actors. An actor is a value that stays on the worker where it was created and is
+// changed by method calls, one at a time. S is usually a pointer to a struct; I is the argument of the function that
+// creates it.
 type ActorType[S, I any] struct {
 	name string
 	fn   *Fn1[I, S]
 }
 
-// NewActorType registers a type of actors. Like functions it is made at package level.
+// NewActorType registers a type of actors. Like Func it is called at package level.
 func NewActorType[S, I any](name string, start func(ctx context.Context, init I) (S, error)) *ActorType[S, I] {
 	return &ActorType[S, I]{name, Func(name, start)}
 }
 
-// Method is a method of actors.
+// Method is a registered method of actors.
 type Method[S, A, R any] struct {
 	name string
 }
 
-// NewMethod registers a method of a type of actors under the type's name, a dot and its own.
+// NewMethod registers a method of a type of actors under the name of the type, a dot and name.
 func NewMethod[S, I, A, R any](t *ActorType[S, I], name string,
 	f func(ctx context.Context, s S, a A) (R, error)) *Method[S, A, R] {
 	full := t.name + "." + name
@@ -35,7 +35,7 @@ func NewMethod[S, I, A, R any](t *ActorType[S, I], name string,
 	return &Method[S, A, R]{full}
 }
 
-// Method0 is a method of actors without parameters.
+// Method0 is a registered method of actors without parameters.
 type Method0[S, R any] struct{ name string }
 
 // NewMethod0 is NewMethod for a method without parameters.
@@ -46,7 +46,7 @@ func NewMethod0[S, I, R any](t *ActorType[S, I], name string, f func(ctx context
 	return &Method0[S, R]{full}
 }
 
-// Method2 is a method of actors of two parameters.
+// Method2 is a registered method of actors with two parameters.
 type Method2[S, A, B, R any] struct{ name string }
 
 // NewMethod2 is NewMethod for two parameters.
@@ -57,7 +57,7 @@ func NewMethod2[S, I, A, B, R any](t *ActorType[S, I], name string,
 	return &Method2[S, A, B, R]{full}
 }
 
-// Method3 is a method of actors of three parameters.
+// Method3 is a registered method of actors with three parameters.
 type Method3[S, A, B, C, R any] struct{ name string }
 
 // NewMethod3 is NewMethod for three parameters.
@@ -68,43 +68,43 @@ func NewMethod3[S, I, A, B, C, R any](t *ActorType[S, I], name string,
 	return &Method3[S, A, B, C, R]{full}
 }
 
-// Actor is one actor.
+// Actor is a handle to an actor.
 type Actor[S any] struct{ f *Future[S] }
 
-// Start makes an actor on some worker.
+// Start starts an actor on a worker.
 func (t *ActorType[S, I]) Start(ctx context.Context, c *Client, init Arg[I], opts ...Option) *Actor[S] {
 	opts = append(opts[:len(opts):len(opts)], func(o *options) { o.actor = true })
 	return &Actor[S]{t.fn.Submit(ctx, c, init, opts...)}
 }
 
-// ActorOf is the actor of a key, which some client or task has started.
+// ActorOf returns a handle to the actor with this key, which a client or task has started.
 func ActorOf[S any](c *Client, key task.Key) *Actor[S] { return &Actor[S]{FutureOf[S](c, key)} }
 
-// Key is the actor's.
+// Key returns the key of the actor.
 func (a *Actor[S]) Key() task.Key { return a.f.Key() }
 
-// AppendArg makes an actor an argument of Python functions, which get Dask's proxy of it. To
-// tasks of Go functions give its Handle.
+// AppendArg encodes the actor as an argument of a Python function, which receives Dask's proxy for it. Pass Handle to
+// Go functions instead.
 func (a *Actor[S]) AppendArg(b *task.Builder) error { return a.f.AppendArg(b) }
 
-// Wait waits until the actor is there, and returns its error.
+// Wait waits until the actor has been created, and returns the error of its creation.
 func (a *Actor[S]) Wait(ctx context.Context) error { return a.f.Wait(ctx) }
 
-// Release gives the actor up: it ends with its last holder.
+// Release releases the handle. The actor ends when no client holds a handle to it.
 func (a *Actor[S]) Release() { a.f.Release() }
 
-// Handle names the actor in arguments of tasks, on whatever worker they run: see
+// Handle returns a value by which tasks on any worker use the actor when it is passed to them as an argument: see
 // ActorHandle.Actor. It does not hold the actor, so keep the actor while tasks use it.
 func (a *Actor[S]) Handle() ActorHandle[S] { return ActorHandle[S]{Key: a.Key().String()} }
 
-// ActorHandle is an actor as an argument of tasks.
+// ActorHandle identifies an actor in the arguments of a task.
 type ActorHandle[S any] struct {
-	// Key is the actor's key, as text.
+	// Key is the key of the actor, as text.
 	Key string
 }
 
-// Actor is the actor itself, within a task whose context it gets: calls of its methods go to
-// the worker that has it.
+// Actor returns a handle to the actor. ctx is the context of the running task. Method calls are sent to the worker that
+// has the actor.
 func (h ActorHandle[S]) Actor(ctx context.Context) (*Actor[S], error) {
 	c, err := FromContext(ctx)
 	if err != nil {
@@ -115,13 +115,12 @@ func (h ActorHandle[S]) Actor(ctx context.Context) (*Actor[S], error) {
 
 func (a *Actor[S]) future() AnyFuture { return a.f }
 
-// AnyActor is an actor of any type, in Go or in Python.
+// AnyActor is a Go or Python actor of any type.
 type AnyActor interface {
 	future() AnyFuture
 }
 
-// Call calls the method of an actor and waits for its result. An error of the method is a
-// *TaskError.
+// Call calls the method of an actor and waits for its result. An error of the method is returned as a *TaskError.
 func (m *Method[S, A, R]) Call(ctx context.Context, a *Actor[S], arg A) (R, error) {
 	return callMethod[R](ctx, a, m.name, []any{arg}, nil)
 }
@@ -141,7 +140,7 @@ func (m *Method3[S, A, B, C, R]) Call(ctx context.Context, a *Actor[S], x A, y B
 	return callMethod[R](ctx, a, m.name, []any{x, y, z}, nil)
 }
 
-// callMethod calls a method where the actor is.
+// callMethod calls a method on the worker that has the actor.
 func callMethod[R any](ctx context.Context, a AnyActor, name string, args []any, kwargs []task.PyKwarg) (R, error) {
 	var zero R
 	list := make([]any, len(args))
@@ -160,11 +159,11 @@ func callMethod[R any](ctx context.Context, a AnyActor, name string, args []any,
 		}
 		named.Set(k.Name, v)
 	}
-	return askActor[R](ctx, a, "actor_execute", wire.NewDict("function", name, "args", list, "kwargs", named))
+	return callActor[R](ctx, a, "actor_execute", wire.NewDict("function", name, "args", list, "kwargs", named))
 }
 
-// askActor asks the worker that has an actor.
-func askActor[R any](ctx context.Context, a AnyActor, op string, args wire.Dict) (R, error) {
+// callActor sends a request to the worker that has an actor.
+func callActor[R any](ctx context.Context, a AnyActor, op string, args wire.Dict) (R, error) {
 	var zero R
 	f := a.future()
 	if err := f.Wait(ctx); err != nil {
@@ -192,7 +191,7 @@ func askActor[R any](ctx context.Context, a AnyActor, op string, args wire.Dict)
 	return task.FromPlain[R](wire.Clone(reply.Result))
 }
 
-// callWorker asks a worker, with Config.NoDirect through the scheduler.
+// callWorker sends a request to a worker, with Config.NoDirect through the scheduler.
 func (c *Client) callWorker(ctx context.Context, address, op string, args wire.Dict, reply any) error {
 	if c.cfg.NoDirect {
 		args.Set("op", op)
@@ -201,7 +200,7 @@ func (c *Client) callWorker(ctx context.Context, address, op string, args wire.D
 	return c.fetcher.Call(ctx, address, op, args, reply)
 }
 
-// Start makes an actor on some worker of what the function returns, which is usually a class:
+// Start starts an actor on a worker. The actor is the result of the function, which is usually a class:
 //
 //	counter := client.Python[any]("counters:Counter").Start(ctx, c)
 //	n, err := client.PythonMethod[int]("increment").Call(ctx, counter, 10)
@@ -223,13 +222,12 @@ func (m *PyMethod[R]) Kw(name string, value any) *PyMethod[R] {
 	return &PyMethod[R]{m.name, append(slices.Clip(m.kwargs), task.PyKwarg{Name: name, Value: value})}
 }
 
-// Call calls the method and waits for its result. Arguments are values; an exception is a
-// *TaskError.
+// Call calls the method and waits for its result. Arguments are values. An exception is returned as a *TaskError.
 func (m *PyMethod[R]) Call(ctx context.Context, a AnyActor, args ...any) (R, error) {
 	return callMethod[R](ctx, a, m.name, args, m.kwargs)
 }
 
 // Attribute returns an attribute of a Python actor.
 func Attribute[R any](ctx context.Context, a AnyActor, name string) (R, error) {
-	return askActor[R](ctx, a, "actor_attribute", wire.NewDict("attribute", name))
+	return callActor[R](ctx, a, "actor_attribute", wire.NewDict("attribute", name))
 }

@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// ledger is an actor of tests.
+// ledger is an actor.
 type ledger struct{ entries []int }
 
 var (
@@ -86,7 +86,7 @@ func TestActorMethods(t *testing.T) {
 	if n := must[int](t)(ledgerTotal.Call(r.ctx, a)); n != 15 {
 		t.Errorf("the total is %d after a failed call, want 15", n)
 	}
-	// Other clients find the actor by its key; tasks get its handle.
+	// Other clients get the actor by its key; tasks receive its handle.
 	other := r.connect()
 	b := client.ActorOf[*ledger](other, a.Key())
 	if n := must[int](t)(ledgerAdd.Call(r.ctx, b, 100)); n != 6 {
@@ -106,13 +106,13 @@ func TestActorMistakes(t *testing.T) {
 	r := newRig(t, "inproc://", 1)
 	bad := newLedger.Start(r.ctx, r.c, client.Val(-1))
 	if _, err := ledgerTotal.Call(r.ctx, bad); err == nil || !strings.Contains(err.Error(), "positive") {
-		t.Errorf("a call of an actor that was not made: %v, want its error", err)
+		t.Errorf("call of an actor that failed to start: got %v, want its error", err)
 	}
 	if err := bad.Wait(r.ctx); err == nil {
-		t.Error("an actor that was not made is no error")
+		t.Error("Wait of an actor that failed to start: got nil, want an error")
 	}
 	if _, err := (client.ActorHandle[*ledger]{Key: "x"}).Actor(r.ctx); err == nil {
-		t.Error("a handle outside of a task is no error")
+		t.Error("Actor outside of a task: got nil, want an error")
 	}
 	a := newLedger.Start(r.ctx, r.c, client.Val(1))
 	two := newLedger.Start(r.ctx, r.c, client.Val(1))
@@ -120,19 +120,19 @@ func TestActorMistakes(t *testing.T) {
 		t.Errorf("two actors have the key %s", a.Key())
 	}
 	if _, err := client.PythonMethod[int]("no-such").Kw("x", 1).Call(r.ctx, a, 1); err == nil {
-		t.Error("a method that there is not is no error")
+		t.Error("call of an unknown method: got nil, want an error")
 	}
 	if _, err := client.PythonMethod[int]("add").Call(r.ctx, a, make(chan int)); err == nil ||
 		!strings.Contains(err.Error(), "argument 0 of method add") {
-		t.Errorf("an argument without a form: %v, want argument 0 of method add", err)
+		t.Errorf("argument that cannot be encoded: got %v, want argument 0 of method add", err)
 	}
 	if _, err := client.PythonMethod[int]("add").Kw("y", make(chan int)).Call(r.ctx, a); err == nil ||
 		!strings.Contains(err.Error(), "argument y of method add") {
-		t.Errorf("a keyword argument without a form: %v, want argument y of method add", err)
+		t.Errorf("keyword argument that cannot be encoded: got %v, want argument y of method add", err)
 	}
 }
 
-// With NoDirect calls of actors and results go through the scheduler.
+// With NoDirect, method calls of actors and results go through the scheduler.
 func TestNoDirect(t *testing.T) {
 	r := newRig(t, "tcp://127.0.0.1:0", 1)
 	c, err := client.Connect(r.ctx, r.scheduler.Address(), client.Config{Logger: quiet, NoDirect: true})
@@ -157,7 +157,7 @@ func TestNoDirect(t *testing.T) {
 	}
 	for _, x := range r.workers[0].Transfers() {
 		if !x.Incoming && strings.Contains(x.Peer, c.ID()) {
-			t.Errorf("the worker handed over to the client itself: %+v", x)
+			t.Errorf("got transfer %+v from the worker to the client, want none", x)
 		}
 	}
 }
@@ -187,7 +187,7 @@ func TestScatterDirect(t *testing.T) {
 	if len(on) != 3 {
 		t.Errorf("values are on %d workers, want 3", len(on))
 	}
-	// To workers of a name, and to all of them.
+	// Scatter to workers given by name, and to all of them.
 	named, err := client.Scatter(r.ctx, r.c, []string{"x"}, client.ScatterOptions{Direct: true, Workers: []string{"w1"},
 		Unhashed: true})
 	if err != nil {
@@ -214,22 +214,22 @@ func TestScatterDirect(t *testing.T) {
 func TestScatterMistakes(t *testing.T) {
 	r := newRig(t, "inproc://", 0)
 	if f, err := client.Scatter[int](r.ctx, r.c, nil, client.ScatterOptions{}); f != nil || err != nil {
-		t.Errorf("nothing scattered: %v, %v, want nothing", f, err)
+		t.Errorf("Scatter without values: got %v, %v, want no futures", f, err)
 	}
 	if _, err := client.Scatter(r.ctx, r.c, []any{1, make(chan int)}, client.ScatterOptions{}); err == nil ||
 		!strings.Contains(err.Error(), "value 1") {
-		t.Errorf("a value without a form: %v, want value 1", err)
+		t.Errorf("value that cannot be encoded: got %v, want an error about value 1", err)
 	}
 	opts := client.ScatterOptions{Direct: true}
 	for _, opts.Timeout = range []time.Duration{time.Nanosecond, 20 * time.Millisecond} {
 		if _, err := client.Scatter(r.ctx, r.c, []int{1}, opts); err == nil ||
 			!strings.Contains(err.Error(), "no worker") {
-			t.Errorf("a cluster without workers after %v: %v, want that there is no worker", opts.Timeout, err)
+			t.Errorf("cluster without workers after %v: got %v, want an error about workers", opts.Timeout, err)
 		}
 	}
 	r.addWorker(worker.Config{})
 	opts.Workers = []string{"absent"}
 	if _, err := client.Scatter(r.ctx, r.c, []int{1}, opts); err == nil || !strings.Contains(err.Error(), "no worker") {
-		t.Errorf("a worker that there is not: %v, want that there is no worker", err)
+		t.Errorf("unknown worker: got %v, want an error about workers", err)
 	}
 }

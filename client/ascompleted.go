@@ -8,9 +8,8 @@ import (
 	"go.millstream.dev/client/internal/tracker"
 )
 
-// AsCompleted goes over futures in the order in which they end, with their errors: nil for
-// those that have a result. It ends early when ctx does; the last pair then has a nil future
-// and ctx's error.
+// AsCompleted iterates over futures in the order in which they end, with their errors: nil for those that have a
+// result. The iteration ends early when ctx does; the last pair then has a nil future and the error of ctx.
 func AsCompleted[T any](ctx context.Context, futures []*Future[T]) iter.Seq2[*Future[T], error] {
 	return func(yield func(*Future[T], error) bool) {
 		byClient := make(map[*Client][]int)
@@ -23,7 +22,7 @@ func AsCompleted[T any](ctx context.Context, futures []*Future[T]) iter.Seq2[*Fu
 			}
 			byClient[f.c] = append(byClient[f.c], i)
 		}
-		for c, which := range byClient { // one, but for very odd programs
+		for c, which := range byClient { // usually one
 			if !completed(ctx, c, futures, which, yield) {
 				return
 			}
@@ -61,8 +60,8 @@ func completed[T any](ctx context.Context, c *Client, futures []*Future[T], whic
 	return true
 }
 
-// Results goes over the results of futures in the order in which they end: AsCompleted with
-// each result fetched.
+// Results iterates over the results of futures in the order in which they end. It is AsCompleted with each result
+// fetched.
 func Results[T any](ctx context.Context, futures []*Future[T]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for f, err := range AsCompleted(ctx, futures) {

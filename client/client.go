@@ -21,58 +21,57 @@ import (
 	"go.millstream.dev/internal/task"
 )
 
-// Config describes a client. Its zero value is useful.
+// Config configures a client. Its zero value is useful.
 type Config struct {
-	// Closed, when set, is called once the client has closed and its comms have ended: to free what Network and
-	// Dial use. It is not called when Connect fails.
+	// Closed, if not nil, is called once after the client has closed and its comms have ended, to free resources of
+	// Network and Dial. It is not called when Connect fails.
 	Closed func()
-	// Network makes the comms (default comm.Default).
+	// Network opens the comms (default comm.Default).
 	Network comm.Network
-	// Dial says how to connect, to the scheduler and to workers, TLS included.
+	// Dial configures connections to the scheduler and to workers, including TLS.
 	Dial comm.DialConfig
-	// Name is the beginning of the client's id (default "Client-go").
+	// Name is the prefix of the client's ID (default "Client-go").
 	Name string
-	// Reconnect is how long a lost scheduler is looked for before all futures fail (default
-	// 60 s; negative: not at all). A Millstream scheduler that was restarted from its journal
-	// takes up where it was. One of Dask's forgets its clients: futures are cancelled at once,
-	// and the client can be used again when the scheduler is back.
+	// Reconnect is how long the client tries to reach a lost scheduler before all futures fail (default 60 s; negative:
+	// not at all). A Millstream scheduler that was restarted from its journal continues with the same tasks. Dask's
+	// scheduler forgets its clients: futures are canceled at once, and the client can be used again when the scheduler
+	// is back.
 	Reconnect time.Duration
-	// NoDirect makes results and scattered data go through the scheduler, for clients that
-	// cannot reach the workers (Dask's direct_to_workers=False). Without it the scheduler is
-	// asked only for what workers did not hand over.
+	// NoDirect sends results and scattered data through the scheduler, for clients that cannot reach the workers
+	// (Dask's direct_to_workers=False). Otherwise only results that no worker returned are requested from the
+	// scheduler.
 	NoDirect bool
-	// Heartbeat is the time between signs of life (default 5 s,
-	// distributed.client.heartbeat).
+	// Heartbeat is the interval between heartbeats (default 5 s, distributed.client.heartbeat).
 	Heartbeat time.Duration
-	// AnyBuild lets workers of another build of this program run its tasks, if they have the same functions: for
+	// AnyBuild allows workers of another build of this program to run its tasks if they have the same functions, for
 	// rolling upgrades (default false; millstream.any-build with Connect of package cluster).
 	AnyBuild bool
-	// ArgumentWarning is the size in bytes from which on the arguments of one call are logged as too large to travel
-	// with the graph (default 64 MiB, negative: never). See Scatter.
+	// ArgumentWarning is the size in bytes of the arguments of one call above which a warning is logged, because they
+	// are sent with the graph (default 64 MiB, negative: never). See Scatter.
 	ArgumentWarning int64
-	// Logger gets what Dask's client logs (default slog.Default).
+	// Logger receives the log messages of the client (default slog.Default).
 	Logger *slog.Logger
 }
 
-// Client is a connection to a scheduler. Any number of goroutines may use it.
+// Client is a connection to a scheduler. It is safe for concurrent use.
 type Client struct {
 	cfg     Config
 	address string
 	id      string
 	log     *slog.Logger
 
-	// Each part owns its state and its lock; none holds its lock while it sends or receives. Topics may be locked when
-	// tracker is, never the other way round.
-	tracker *tracker.Tracker // keys of futures, and what the scheduler has yet to get
-	link    *link.Link       // the scheduler
-	fetcher *fetch.Fetcher   // the workers
+	// Each part owns its state and its lock; none holds its lock while it sends or receives. The lock of topics may be
+	// taken while that of tracker is held, never the other way round.
+	tracker *tracker.Tracker // keys of futures, and messages to the scheduler
+	link    *link.Link       // to the scheduler
+	fetcher *fetch.Fetcher   // from the workers
 	topics  *topics.Topics   // subscriptions
-	advice  *advice.Advice   // warnings about what was submitted
+	advice  *advice.Advice   // warnings about submitted tasks
 
-	closedOnce sync.Once // of Config.Closed
+	closedOnce sync.Once // calls Config.Closed
 }
 
-// Connect connects to a scheduler. It tries until ctx ends or Config.Dial.Timeout is over.
+// Connect connects to a scheduler. It retries until ctx ends or Config.Dial.Timeout has passed.
 func Connect(ctx context.Context, address string, cfg Config) (*Client, error) {
 	if cfg.Network == nil {
 		cfg.Network = comm.Default
@@ -93,7 +92,7 @@ func Connect(ctx context.Context, address string, cfg Config) (*Client, error) {
 		cfg.Logger = slog.Default()
 	}
 	c := &Client{cfg: cfg, address: commaddr.Normalize(address), id: cfg.Name + "-" + randomHex(8), log: cfg.Logger}
-	c.topics = topics.New(func(m tracker.Message) { _ = c.tracker.Queue(m) }) // a client that has ended has no topics
+	c.topics = topics.New(func(m tracker.Message) { _ = c.tracker.Queue(m) }) // fails only when the client has ended
 	c.tracker = tracker.New(tracker.Config{ID: c.id, Registry: c.registry, Event: c.topics.Deliver, Log: c.log,
 		Failure: func(key task.Key, exception, traceback any) error { return newTaskError(key, exception, traceback) }})
 	var err error
@@ -110,7 +109,7 @@ func Connect(ctx context.Context, address string, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// registry returns the hash of functions that graphs of this client need of their workers.
+// registry returns the hash of the functions that workers must have to run graphs of this client.
 func (c *Client) registry() string {
 	if c.cfg.AnyBuild {
 		functions, _ := task.SplitHash(task.Hash())
@@ -125,31 +124,31 @@ func randomHex(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// ID returns the client's name at the scheduler.
+// ID returns the ID of the client at the scheduler.
 func (c *Client) ID() string { return c.id }
 
 // Address returns the scheduler's address.
 func (c *Client) Address() string { return c.address }
 
-// Done returns a channel that is closed when the client has ended: closed, or without a scheduler for too long. Err
+// Done returns a channel that is closed when the client has ended, because it was closed or has lost its scheduler. Err
 // returns the cause.
 func (c *Client) Done() <-chan struct{} { return c.link.Done() }
 
-// Err returns why the client has ended, nil while it lives.
+// Err returns why the client has ended, or nil while it runs.
 func (c *Client) Err() error { return c.tracker.Err() }
 
-// closeTimeout is the limit of Close.
+// closeTimeout is the timeout of Close.
 const closeTimeout = 10 * time.Second
 
-// Close is Shutdown with a limit of ten seconds. It may be called more than once.
+// Close is Shutdown with a timeout of ten seconds. It may be called more than once.
 func (c *Client) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	return c.Shutdown(ctx)
 }
 
-// Shutdown releases all futures and leaves the scheduler, which goes on; see ShutdownCluster. It waits until what was
-// submitted before has been sent, or ctx ends.
+// Shutdown releases all futures and disconnects from the scheduler, which continues; see ShutdownCluster. It waits
+// until everything that was submitted before has been sent, or ctx ends.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.tracker.Close()
 	err := c.link.Shutdown(ctx)
@@ -161,7 +160,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// call asks the scheduler.
+// call sends a request to the scheduler.
 func (c *Client) call(ctx context.Context, op string, args, reply any) error {
 	return c.link.Call(ctx, op, args, reply)
 }

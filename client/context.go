@@ -11,12 +11,11 @@ import (
 
 type hostClient struct{}
 
-// hostCloseTime bounds how long the client of a worker's tasks may take to leave when the worker ends.
+// hostCloseTime is the timeout for closing the client of a worker's tasks when the worker ends.
 const hostCloseTime = 2 * time.Second
 
-// FromContext is the client of a worker's tasks, for functions that submit tasks themselves:
-// ctx is the one that the function got. The tasks of a worker share it; it is closed with the
-// worker.
+// FromContext returns the client for functions that submit tasks themselves; ctx is the context of the function. The
+// tasks of a worker share one client, which is closed with the worker.
 func FromContext(ctx context.Context) (*Client, error) {
 	i := task.FromContext(ctx)
 	if i == nil || i.Host == nil {
@@ -44,9 +43,8 @@ func FromContext(ctx context.Context) (*Client, error) {
 	return v.(*Client), nil
 }
 
-// Inside runs f with the client of the worker's tasks, and without the task's thread, so that
-// the tasks that f waits for can run: Dask's worker_client. The thread is taken again before
-// Inside returns.
+// Inside calls f with the client of the worker's tasks, and releases the thread of the task meanwhile so that the tasks
+// that f waits for can run: Dask's worker_client. It waits for a thread again before it returns.
 func Inside(ctx context.Context, f func(c *Client) error) error {
 	c, err := FromContext(ctx)
 	if err != nil {
@@ -62,7 +60,7 @@ func Inside(ctx context.Context, f func(c *Client) error) error {
 	return err
 }
 
-// Secede gives up the thread of the running task whose context it is.
+// Secede releases the thread of the running task whose context is ctx.
 func Secede(ctx context.Context) error { return task.Secede(ctx) }
 
 // Rejoin waits for a thread again after Secede.

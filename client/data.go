@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// keysOf are the keys of futures as an argument.
+// keysOf returns the keys of futures in their form on the wire.
 func keysOf(futures []AnyFuture) ([]any, error) {
 	keys := make([]any, 0, len(futures))
 	for _, f := range futures {
@@ -25,7 +25,7 @@ func keysOf(futures []AnyFuture) ([]any, error) {
 	return keys, nil
 }
 
-// Futures are futures of one type as those of any.
+// Futures converts futures of one type to futures of any type.
 func Futures[T any](futures []*Future[T]) []AnyFuture {
 	out := make([]AnyFuture, len(futures))
 	for i, f := range futures {
@@ -34,8 +34,8 @@ func Futures[T any](futures []*Future[T]) []AnyFuture {
 	return out
 }
 
-// WhoHas tells which workers have the results of futures, of all that the scheduler knows if
-// there are none.
+// WhoHas returns the addresses of the workers that have the results of futures; without futures those of all results on
+// the cluster.
 func (c *Client) WhoHas(ctx context.Context, futures ...AnyFuture) (map[task.Key][]string, error) {
 	keys, err := keysOf(futures)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *Client) WhoHas(ctx context.Context, futures ...AnyFuture) (map[task.Key
 	return out, nil
 }
 
-// keyValue is a key of a decoded map: tuples of Python are lists in Go's keys.
+// keyValue converts a key of a decoded map: Python tuples are lists in Go keys.
 func keyValue(v any) any {
 	if t, ok := v.(wire.Tuple); ok {
 		return []any(t)
@@ -79,7 +79,7 @@ func textList(v any) []string {
 	return out
 }
 
-// HasWhat tells which keys workers have, all workers if none is named.
+// HasWhat returns the keys of the results on workers, by address; without arguments those on all workers.
 func (c *Client) HasWhat(ctx context.Context, workers ...string) (map[string][]task.Key, error) {
 	args := wire.Dict{}
 	if len(workers) > 0 {
@@ -106,7 +106,8 @@ func (c *Client) HasWhat(ctx context.Context, workers ...string) (map[string][]t
 	return out, nil
 }
 
-// Replicate copies results to n workers, of those named or of all.
+// Replicate copies results until n workers have each of them. The copies are on the given workers, or on any if none is
+// given.
 func (c *Client) Replicate(ctx context.Context, n int, workers []string, futures ...AnyFuture) error {
 	if err := waitFutures(ctx, futures); err != nil {
 		return err
@@ -122,8 +123,8 @@ func (c *Client) Replicate(ctx context.Context, n int, workers []string, futures
 	return c.call(ctx, "replicate", args, nil)
 }
 
-// Rebalance moves results so that workers have about the same amount: of the futures, or of
-// all that there are.
+// Rebalance moves results between workers so that each has about the same amount of data. Without futures it moves any
+// result.
 func (c *Client) Rebalance(ctx context.Context, workers []string, futures ...AnyFuture) error {
 	if err := waitFutures(ctx, futures); err != nil {
 		return err
@@ -159,7 +160,7 @@ func waitFutures(ctx context.Context, futures []AnyFuture) error {
 	return nil
 }
 
-// Retry runs tasks that failed again, with those that failed because of them.
+// Retry runs failed tasks again, with the tasks that failed because of them.
 func (c *Client) Retry(ctx context.Context, futures ...AnyFuture) error {
 	keys, err := keysOf(futures)
 	if err != nil {
@@ -177,9 +178,8 @@ func (c *Client) Retry(ctx context.Context, futures ...AnyFuture) error {
 	return nil
 }
 
-// Restart makes the cluster forget all tasks and starts the workers anew, those that have a
-// nanny. All futures of all clients are cancelled. It waits for the workers, timeout at most
-// (default 30 s).
+// Restart removes all tasks from the cluster and restarts the workers that have a nanny. All futures of all clients are
+// canceled. It waits for the workers until timeout has passed (default 30 s).
 func (c *Client) Restart(ctx context.Context, timeout time.Duration) error {
 	if timeout <= 0 {
 		timeout = 30 * time.Second
@@ -188,26 +188,26 @@ func (c *Client) Restart(ctx context.Context, timeout time.Duration) error {
 		nil)
 }
 
-// ShutdownCluster ends the scheduler and its workers, which Dask calls Client.shutdown.
+// ShutdownCluster shuts down the scheduler and its workers, like Client.shutdown in Dask.
 func (c *Client) ShutdownCluster(ctx context.Context) error {
 	c.link.Stay()
 	return c.call(ctx, "terminate", wire.Dict{}, nil)
 }
 
-// Worker is what the scheduler tells about a worker.
+// Worker describes a worker as the scheduler reports it.
 type Worker struct {
-	// Address and Name say which, Host where it is.
+	// Address and Name identify the worker; Host is the host on which it runs.
 	Address, Name, Host string
-	// Threads is how many tasks it runs at once, Memory its limit in bytes.
+	// Threads is the number of tasks that run at once, Memory the memory limit in bytes.
 	Threads int
 	Memory  int64
-	// Status is running, paused, closing_gracefully, ….
+	// Status is running, paused, closing_gracefully, …, as in Dask.
 	Status string
-	// Resources are those of its tasks.
+	// Resources are the resources that tasks can require, by name.
 	Resources map[string]float64
 }
 
-// Workers lists the workers by address.
+// Workers returns the workers by address.
 func (c *Client) Workers(ctx context.Context) (map[string]Worker, error) {
 	var reply struct {
 		Workers map[string]struct {
@@ -233,7 +233,7 @@ func (c *Client) Workers(ctx context.Context) (map[string]Worker, error) {
 	return out, nil
 }
 
-// WaitForWorkers waits until there are n workers.
+// WaitForWorkers waits until at least n workers are connected.
 func (c *Client) WaitForWorkers(ctx context.Context, n int) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		w, err := c.Workers(ctx)
@@ -246,12 +246,12 @@ func (c *Client) WaitForWorkers(ctx context.Context, n int) error {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return fmt.Errorf("client: there are %d workers, want %d: %w", len(w), n, ctx.Err())
+			return fmt.Errorf("client: %d of %d workers connected: %w", len(w), n, ctx.Err())
 		}
 	}
 }
 
-// workerNames returns the workers by the names that tasks can be restricted to.
+// workerNames returns the names of all workers to which tasks can be restricted.
 func (c *Client) workerNames(ctx context.Context) ([]advice.Worker, error) {
 	all, err := c.Workers(ctx)
 	out := make([]advice.Worker, 0, len(all))

@@ -48,7 +48,7 @@ func TestResultsOverLanes(t *testing.T) {
 		}
 	}
 	if got := r.servedOver(w, 4); got != "tcp tcp inproc inproc" {
-		t.Errorf("results came over %s", got)
+		t.Errorf("results came over: got %s, want tcp tcp inproc inproc", got)
 	}
 }
 

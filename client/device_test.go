@@ -14,7 +14,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// fakeGPU is device memory that nobody touches, only counts.
+// fakeGPU is device memory that is counted but never accessed.
 var fakeGPU struct {
 	sync.Mutex
 	next uintptr
@@ -37,7 +37,7 @@ func fakeAlloc(n int) *mem.Buffer {
 	}}).Buffer()
 }
 
-// noneOut waits until all of it has been given back.
+// noneOut waits until all of it has been released.
 func noneOut(t *testing.T, r *rig) {
 	t.Helper()
 	for {
@@ -95,8 +95,8 @@ var (
 	})
 )
 
-// Results in device memory go through tasks on both workers and to the client, and their memory is given back when
-// nobody has them any more: not before, and not twice.
+// Results in device memory go through tasks on both workers and to the client, and their memory is released when they
+// are no longer referenced: not before, and not twice.
 func TestDeviceResults(t *testing.T) {
 	r := newRig(t, "inproc://", 2)
 	at := func(i int) client.Option { return client.WithWorkers(r.workers[i].Address()) }
@@ -108,40 +108,40 @@ func TestDeviceResults(t *testing.T) {
 	}
 	got, err := lengths.Submit(r.ctx, r.c, client.ListOf(arrays), at(1)).Result(r.ctx)
 	if err != nil || !slices.Equal(got, want) {
-		t.Fatalf("%v, %v", got, err)
+		t.Fatalf("got %v, %v, want %v", got, err, want)
 	}
-	same := sameArray.Submit(r.ctx, r.c, arrays[2], at(0)) // where it was made: no copy
+	same := sameArray.Submit(r.ctx, r.c, arrays[2], at(0)) // on the worker that has it: no copy
 	again := sameArray.Submit(r.ctx, r.c, same, at(1))
 	a, err := again.Result(r.ctx)
 	if err != nil || a.Buffer().Len() != want[2] {
-		t.Fatalf("%v, %v", a, err)
+		t.Fatalf("got %v, %v, want an array of %d bytes", a, err, want[2])
 	}
 	if _, err := failArray.Submit(r.ctx, r.c, arrays[1], at(1)).Result(r.ctx); err == nil {
-		t.Error("no error")
+		t.Error("failing task: got nil, want an error")
 	}
 	many := manyArrays.Submit(r.ctx, r.c, client.Val(3), at(1))
 	m, err := many.Result(r.ctx)
 	if err != nil || len(m) != 3 || m["c"].Buffer().Len() != 12 || !slices.Equal(m["b"].Shape, []int{1, 2}) {
-		t.Fatalf("%v, %v", m, err)
+		t.Fatalf("got %v, %v, want three arrays", m, err)
 	}
 	client.ReleaseAll(arrays)
 	same.Release()
 	again.Release()
 	many.Release()
-	if a.Buffer().Len() != want[2] || m["a"].Buffer().Len() != 4 { // they panic for memory that is gone
-		t.Error("what was gathered is not the client's")
+	if a.Buffer().Len() != want[2] || m["a"].Buffer().Len() != 4 { // panics if the memory was released
+		t.Error("gathered buffers have other lengths than those sent")
 	}
 	a.Release()
 	task.Release(m)
 	noneOut(t, r)
 	for _, tr := range r.workers[1].Transfers() {
 		if tr.Incoming && tr.DeviceBytes == 0 {
-			t.Errorf("%+v", tr)
+			t.Errorf("incoming transfer without device bytes: %+v", tr)
 		}
 	}
 }
 
-// A client and a scheduler without a GPU get device arrays in their own memory, whole, and pass them on.
+// A client and a scheduler without a GPU receive device arrays in host memory, and pass them on.
 func TestDeviceResultsWithoutGPU(t *testing.T) {
 	eachTransport(t, 2, func(t *testing.T, r *rig) {
 		for _, noDirect := range []bool{false, true} {

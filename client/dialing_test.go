@@ -15,7 +15,7 @@ import (
 	"go.millstream.dev/scheduler"
 )
 
-// logLines is a log that tests read while others write.
+// logLines is a log that can be read while it is written.
 type logLines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -47,7 +47,7 @@ func (l *logLines) wait(t testing.TB, ctx context.Context, text string) {
 	}
 }
 
-// TestConnectLogs connects before there is a scheduler: the log has address and cause, and the connection comes about
+// TestConnectLogs connects before the scheduler has started: the log has address and cause, and the client connects
 // when the scheduler has started.
 func TestConnectLogs(t *testing.T) {
 	leak.Check(t)

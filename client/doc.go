@@ -1,13 +1,13 @@
-// Package client is the side of a cluster that submits work: functions, futures, graphs, and
-// the primitives by which tasks and clients coordinate.
+// Package client submits work to a cluster: functions, futures, graphs, and the primitives with which tasks and clients
+// coordinate.
 //
-// Functions are made at package level, in a package that every process of the cluster has:
+// Functions are registered at package level, in a package that every process of the cluster imports:
 //
 //	var inc = client.Func("inc", func(ctx context.Context, x int) (int, error) { return x + 1, nil })
 //	var add = client.Func2("add", func(ctx context.Context, x, y int) (int, error) { return x + y, nil })
 //
-// A client connects to a scheduler, Millstream's or Dask's, and submits calls.
-// Futures are arguments of other calls; data moves between workers, not through the client:
+// A client connects to a Millstream or Dask scheduler and submits calls. Futures can be arguments of other calls; data
+// moves between workers, not through the client:
 //
 //	c, err := client.Connect(ctx, "tcp://scheduler:8786", client.Config{})
 //	defer c.Close()
@@ -21,27 +21,26 @@
 //
 // # Python functions
 //
-// Python and PythonSource name Python functions, which run on Dask's workers and on
-// Millstream workers with Python. Futures of both kinds of functions are arguments of both:
+// Python and PythonSource return handles to Python functions, which run on Dask workers and on Millstream workers with
+// Python. Futures of Go functions can be arguments of Python functions and vice versa:
 //
 //	norm := client.Python[float64]("numpy.linalg:norm")
 //	n, err := norm.Kw("ord", 1).Submit(ctx, c, []float64{3, -4}).Result(ctx) // 7
 //
 // # Keys
 //
-// The key of a task is its function's name and a hash of name and arguments: the same call
-// twice is one task. Impure gives each call a key of its own.
+// The key of a task consists of the name of its function and a hash of name and arguments, so that equal calls are one
+// task. WithImpure gives each call its own key.
 //
 // # Errors
 //
-// Submit and Map return futures whatever happens: an argument that cannot be encoded is the
-// error of its future. The error of a task is a *TaskError with the remote text and stack;
-// errors.As finds the *wire.Exception in it. See also ErrKilledWorker, ErrCanceled and
-// ErrLostData.
+// Submit and Map always return futures: the error of an argument that cannot be encoded is returned by its future. The
+// error of a task is a *TaskError with the remote text and stack; errors.As finds the *wire.Exception in it. See also
+// ErrKilledWorker, ErrCanceled and ErrLostData.
 //
-// # A scheduler that comes back
+// # Reconnecting
 //
-// A client that loses its scheduler looks for it for Config.Reconnect and tells it again,
-// under the same id, what it waits for. Futures go on. A scheduler of Dask's forgets its
-// clients: their futures are cancelled, as those of Dask's own client are.
+// A client that loses its scheduler tries to reach it for Config.Reconnect. It then registers under the same ID and
+// sends again which results it needs, so that futures remain valid. Dask's scheduler forgets its clients: their futures
+// are canceled, as in Dask's own client.
 package client

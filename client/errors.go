@@ -12,16 +12,16 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Errors that errors.Is finds in what futures return.
+// Errors that are returned by futures; use errors.Is.
 var (
-	// ErrCanceled is returned for the result of a task that was canceled, or that the scheduler no longer knows.
+	// ErrCanceled is returned for the result of a task that was canceled or that the scheduler has forgotten.
 	ErrCanceled = tracker.ErrCanceled
 	// ErrLostData is returned for a result that was lost with its worker and cannot be computed again, such as
 	// scattered data.
 	ErrLostData = tracker.ErrLostData
-	// ErrKilledWorker is returned for the result of a task that was on too many workers when they died
+	// ErrKilledWorker is returned for the result of a task that was on too many workers when they crashed
 	// (distributed.scheduler.allowed-failures).
-	ErrKilledWorker = errors.New("client: the task's workers died")
+	ErrKilledWorker = errors.New("client: workers of the task crashed")
 	// ErrReleased is returned by methods of a Future that was released before its task ended, and when a released
 	// Future is an argument.
 	ErrReleased = tracker.ErrReleased
@@ -30,23 +30,22 @@ var (
 	ErrClosed = tracker.ErrClosed
 )
 
-// TaskError is the error of a task: what its function returned or panicked with, or why it
-// could not be run.
+// TaskError is returned for a task that failed: its function returned an error or panicked, or it could not be run.
 type TaskError struct {
-	// Key is the task's.
+	// Key is the key of the task.
 	Key task.Key
-	// Exception is the remote error; errors.As finds it. Its type is RuntimeError for
-	// errors of Go functions, and that of the exception for Python's: "ValueError".
+	// Exception is the remote error, which errors.As finds. Its type is RuntimeError for errors of Go functions, and
+	// the type of the exception for Python functions, such as "ValueError".
 	Exception *wire.Exception
-	// Text is the remote error's text, with the exception's type but for RuntimeError. Stack
-	// is the remote stack where there is one: Go's, or Python's traceback.
+	// Text is the text of the remote error, with the type of the exception unless that is RuntimeError. Stack is the
+	// remote stack, if any: that of a goroutine, or a Python traceback.
 	Text, Stack string
 }
 
-// Error names the task and the remote error.
+// Error returns the key of the task and the remote error.
 func (e *TaskError) Error() string { return fmt.Sprintf("task %s: %s", e.Key, e.Text) }
 
-// Format adds the remote stack, and the causes of a Python exception, for %+v.
+// Format writes the error; with %+v also the remote stack and the causes of a Python exception.
 func (e *TaskError) Format(s fmt.State, verb rune) {
 	_, _ = io.WriteString(s, e.Error())
 	if verb != 'v' || !s.Flag('+') {
@@ -70,14 +69,14 @@ func (e *TaskError) Unwrap() error {
 	return e.Exception
 }
 
-// Is finds ErrKilledWorker.
+// Is reports whether target is ErrKilledWorker and the task failed with it.
 func (e *TaskError) Is(target error) bool {
 	return target == ErrKilledWorker && e.Exception != nil && e.Exception.Type == "KilledWorker"
 }
 
 var pickleLimits = pickle.Limits{}
 
-// newTaskError reads what task-erred carries.
+// newTaskError decodes the exception and the traceback of a task-erred message.
 func newTaskError(key task.Key, exception, traceback any) *TaskError {
 	e := &TaskError{Key: key}
 	switch x := exception.(type) {
@@ -85,16 +84,16 @@ func newTaskError(key task.Key, exception, traceback any) *TaskError {
 		if exc, err := pickle.LoadException(x, pickleLimits); err == nil {
 			e.Exception = exc
 		} else {
-			e.Text = "an error that cannot be read: " + err.Error()
+			e.Text = "remote error cannot be decoded: " + err.Error()
 		}
 	case *wire.Exception:
 		e.Exception = x
 	case string:
 		e.Text = x
 	case nil:
-		e.Text = "an error without a text"
+		e.Text = "remote error without a text"
 	default:
-		e.Text = fmt.Sprintf("an error of type %T", x)
+		e.Text = fmt.Sprintf("remote error of type %T", x)
 	}
 	if e.Exception != nil {
 		e.Text = exceptionText(e.Exception)
@@ -106,8 +105,7 @@ func newTaskError(key task.Key, exception, traceback any) *TaskError {
 	return e
 }
 
-// tracebackText is a traceback as Python prints it, without the lines of source, which do not
-// travel.
+// tracebackText formats a traceback as Python does, without the lines of source code, which are not sent.
 func tracebackText(frames []pickle.TraceFrame) string {
 	if len(frames) == 0 {
 		return ""
@@ -120,7 +118,7 @@ func tracebackText(frames []pickle.TraceFrame) string {
 	return b.String()
 }
 
-// exceptionText leaves RuntimeError, the name of all errors of Go functions, out.
+// exceptionText omits RuntimeError, the type of all errors of Go functions.
 func exceptionText(x *wire.Exception) string {
 	if x.Type == "RuntimeError" {
 		return x.Text

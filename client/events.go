@@ -9,25 +9,23 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Event is what somebody logged under a topic: a worker, a task, the scheduler.
+// Event is a value that a worker, a task, a client or the scheduler has logged under a topic.
 type Event struct {
-	// Topic is what it was logged under.
+	// Topic is the topic of the event.
 	Topic string
-	// Time is when, in seconds since 1970.
+	// Time is the time of the event in seconds since 1970.
 	Time float64
-	// Value is what was logged.
+	// Value is the logged value.
 	Value any
 }
 
-// Subscribe calls f for every event of a topic from now on, from the goroutine that hears
-// the scheduler: f must return quickly, and not wait for futures. The returned function ends
-// it.
+// Subscribe calls f for every future event of a topic. The goroutine that receives messages of the scheduler calls f,
+// which must return quickly and must not wait for futures. The returned function ends the subscription.
 func (c *Client) Subscribe(topic string, f func(Event)) (stop func()) {
 	return c.topics.Subscribe(topic, func(e topics.Event) { f(Event(e)) })
 }
 
-// LogEvent logs a value under a topic, for those who have subscribed to it and for the
-// scheduler's log.
+// LogEvent logs a value under a topic, for its subscribers and the event log of the scheduler.
 func (c *Client) LogEvent(ctx context.Context, topic string, value any) error {
 	v, err := task.Plain(value)
 	if err != nil {
@@ -36,7 +34,7 @@ func (c *Client) LogEvent(ctx context.Context, topic string, value any) error {
 	return c.call(ctx, "log_event", wire.NewDict("topic", topic, "msg", v), nil)
 }
 
-// Events are those that the scheduler has kept of a topic, oldest first.
+// Events returns the events of a topic that the scheduler has kept, oldest first.
 func (c *Client) Events(ctx context.Context, topic string) ([]Event, error) {
 	var reply []any
 	if err := c.call(ctx, "events", wire.NewDict("topic", topic), &reply); err != nil {
@@ -47,7 +45,7 @@ func (c *Client) Events(ctx context.Context, topic string) ([]Event, error) {
 		e := Event{Topic: topic}
 		pair, ok := x.([]any)
 		if !ok || len(pair) != 2 {
-			return nil, fmt.Errorf("client: an event of %s is %.100v", topic, x)
+			return nil, fmt.Errorf("client: events of %s: malformed event %.100v", topic, x)
 		}
 		e.Time, _ = pair[0].(float64)
 		e.Value = wire.Clone(pair[1])

@@ -76,7 +76,7 @@ func ExampleMethod3_Call() {
 	// false <nil>
 }
 
-// A handle goes into arguments of tasks, which call the actor from their workers.
+// A handle is passed to tasks, which call the actor from their workers.
 func ExampleActor_Handle() {
 	ctx, c, stop := demo()
 	defer stop()
@@ -86,7 +86,7 @@ func ExampleActor_Handle() {
 	// Output: 7 <nil>
 }
 
-// Another client of the cluster finds an actor by its key.
+// Another client of the cluster gets an actor by its key.
 func ExampleActorOf() {
 	ctx, c, stop := demo()
 	defer stop()

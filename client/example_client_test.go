@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// A client and its scheduler. Package cluster connects by configuration, with certificates where there are some.
+// A client and its scheduler. Package cluster connects by configuration, including certificates.
 func ExampleConnect() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -76,7 +76,7 @@ func ExampleClient_WaitForWorkers() {
 	// [worker-0: 2 threads worker-1: 2 threads] <nil>
 }
 
-// Tasks that take a resource run where there is enough of it.
+// Tasks that require a resource run on workers that have enough of it.
 func ExampleWithResources() {
 	ctx, c, stop := demo()
 	defer stop()
@@ -137,7 +137,7 @@ func ExampleClient_Rebalance() {
 	// [1 4 9 16] <nil>
 }
 
-// The cluster forgets all tasks, and nannies start new processes of their workers. This one has no worker yet.
+// The cluster removes all tasks, and nannies restart their workers. This cluster has no worker yet.
 func ExampleClient_Restart() {
 	ctx := context.Background()
 	s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{"inproc://"}, Logger: quiet})
@@ -166,7 +166,7 @@ func ExampleClient_Subscribe() {
 	events := make(chan client.Event, 1)
 	unsubscribe := c.Subscribe("training", func(e client.Event) { events <- e })
 	defer unsubscribe()
-	// A subscription is in order with submissions: the scheduler has it before this task.
+	// A subscription is ordered with submissions: the scheduler has received it before this task.
 	if err := square.Submit(ctx, c, client.Val(1)).Wait(ctx); err != nil {
 		fmt.Println(err)
 	}
@@ -258,7 +258,7 @@ var plusSquare = client.Func("plus-square", func(ctx context.Context, n int) (in
 		return 0, err
 	}
 	f := square.Submit(ctx, c, client.Val(n))
-	if err := client.Secede(ctx); err != nil { // another task may have the thread
+	if err := client.Secede(ctx); err != nil { // another task may use the thread
 		return 0, err
 	}
 	v, err := f.Result(ctx)

@@ -92,7 +92,7 @@ func ExampleFn1_MapArgs() {
 	// Output: [16 9] <nil>
 }
 
-// A second step over the results of a first one, which stay on the workers.
+// A second step that uses the results of a first one, which stay on the workers.
 func ExampleArgs() {
 	ctx, c, stop := demo()
 	defer stop()
@@ -117,7 +117,7 @@ func ExampleFn2_MapArgs() {
 	// Output: [101 102] <nil>
 }
 
-// As many calls as the shortest of the slices has elements.
+// The number of calls is the length of the shortest slice.
 func ExampleFn3_Map() {
 	ctx, c, stop := demo()
 	defer stop()

@@ -41,7 +41,7 @@ func ExampleFuture_Release() {
 	// true
 }
 
-// A result that another client or task has submitted, by its key.
+// The result of a task that another client or task has submitted, by its key.
 func ExampleFutureOf() {
 	ctx, c, stop := demo()
 	defer stop()
@@ -101,7 +101,7 @@ func ExampleReleaseAll() {
 	// true
 }
 
-// A tree of tasks of two results each.
+// A tree of tasks that combine two results each.
 func ExampleTreeReduce() {
 	ctx, c, stop := demo()
 	defer stop()
@@ -132,7 +132,7 @@ func ExampleProgressBar() {
 	// Output: [########################################] 100.0 % <nil>
 }
 
-// needsFile fails until its marker file is there.
+// needsFile fails until its marker file exists.
 var needsFile = client.Func("needs-file", func(_ context.Context, marker string) (string, error) {
 	if _, err := os.Stat(marker); err != nil {
 		return "", errors.New("not yet")
@@ -188,7 +188,7 @@ func ExampleClient_ForceCancel() {
 	if err := other.ForceCancel(client.FutureOf[bool](other, mine.Key())); err != nil {
 		fmt.Println(err)
 	}
-	fmt.Println(errors.Is(mine.Wait(ctx), client.ErrCanceled)) // though this client wants it
+	fmt.Println(errors.Is(mine.Wait(ctx), client.ErrCanceled)) // although this client needs it
 	// Output:
 	// pending
 	// true

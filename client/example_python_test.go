@@ -34,7 +34,7 @@ func ExamplePythonSource() {
 	fmt.Println(all, err) // [0.5 1 1.5] <nil>
 }
 
-// Futures may stand anywhere in the arguments.
+// Futures may be anywhere in the arguments.
 func ExamplePyFn_Submit() {
 	var ctx context.Context
 	var c *client.Client // of a Dask cluster
@@ -52,7 +52,7 @@ func ExamplePyFn_Submit() {
 	fmt.Println(rows, err)
 }
 
-// A Python actor stays on its worker and is changed by calls of its methods.
+// A Python actor stays on its worker and is changed by method calls.
 func ExamplePyFn_Start() {
 	var ctx context.Context
 	var c *client.Client // of a Dask cluster

@@ -45,7 +45,7 @@ func ExampleLock_TryLock() {
 	// <nil>
 }
 
-// Both files or none, so two holders of one lock each cannot wait for each other.
+// Both files or none, so that two holders of one lock each cannot wait for each other.
 func ExampleMultiLock() {
 	ctx, c, stop := demo()
 	defer stop()
@@ -76,7 +76,7 @@ func ExampleFlag_Clear() {
 	// false <nil>
 }
 
-// A variable holds the result that a future stands for, also after its client has ended.
+// A variable holds the result of a future, also after its client has closed.
 func ExampleVariable_SetFuture() {
 	ctx, c, stop := demo()
 	defer stop()

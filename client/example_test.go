@@ -15,7 +15,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// Functions of the examples: at package level, so that every process of a cluster has them.
+// Functions of the examples, at package level, so that every process of a cluster has them.
 var (
 	square = client.Func("square", func(_ context.Context, x int) (int, error) { return x * x, nil })
 	plus   = client.Func2("plus", func(_ context.Context, x, y int) (int, error) { return x + y, nil })
@@ -44,8 +44,7 @@ var (
 	pid = client.Func0("pid", func(context.Context) (int, error) { return os.Getpid(), nil })
 )
 
-// demo starts a small cluster in this process and a client of it. Programs use package
-// cluster for that.
+// demo starts a small cluster in this process and a client of it. Programs use package cluster instead.
 func demo() (ctx context.Context, c *client.Client, stop func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{"inproc://"}, Logger: quiet})

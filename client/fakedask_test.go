@@ -17,9 +17,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// fakeDask answers as much as Dask's scheduler of a release does to a client that connects,
-// and keeps the graphs that it gets. (What the real one does with them is tested in
-// tests/dask.)
+// fakeDask is a scheduler that handles the requests of a connecting client like a release of Dask, and keeps the graphs
+// that it receives. (tests/dask tests how the real scheduler handles them.)
 type fakeDask struct {
 	address string
 	graphs  chan wire.Dict
@@ -95,7 +94,7 @@ func TestDaskReleases(t *testing.T) {
 			c, err := client.Connect(ctx, f.address, client.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			if want.err != "" {
 				if err == nil || !strings.Contains(err.Error(), want.err) {
-					t.Fatalf("the error is %v", err)
+					t.Fatalf("got error %v, want %q", err, want.err)
 				}
 				return
 			}
@@ -113,7 +112,7 @@ func TestDaskReleases(t *testing.T) {
 	}
 }
 
-// What Dask's scheduler gets: pickled graphs with the tasks' order and annotations.
+// Dask's scheduler receives pickled graphs with the order and annotations of the tasks.
 func TestDaskGraphs(t *testing.T) {
 	f := newFakeDask(t, "2026.7.1")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -135,17 +134,17 @@ func TestDaskGraphs(t *testing.T) {
 	d := <-f.graphs
 	graph, _, ok := graphOf(t, d)
 	if !ok || graph.Len() != 2 {
-		t.Fatalf("the graph is %v", graph)
+		t.Fatalf("graph: got %v, want two tasks", graph)
 	}
 	if v, _ := d.Get("internal_priority"); v != nil {
-		t.Errorf("the graph has the order %v, and the scheduler should find one", v)
+		t.Errorf("order of the graph: got %v, want none: the scheduler orders it", v)
 	}
 	if keys, _ := d.Get("keys"); len(keys.(wire.Set)) != 1 {
-		t.Errorf("keys %v", keys)
+		t.Errorf("keys: got %v, want one", keys)
 	}
 	v, _ := graph.Get("one")
 	if refs := pickle.References(v); len(refs) != 0 {
-		t.Errorf("one needs %v", refs)
+		t.Errorf("references of one: got %v, want none", refs)
 	}
 	notes, _ := d.Get("annotations")
 	tree, err := pickle.Load(notes.(*wire.Pickled).Data, nil, pickle.Limits{})
@@ -159,14 +158,14 @@ func TestDaskGraphs(t *testing.T) {
 		}
 	}
 
-	// Behind a graph that the scheduler orders it orders all, so that none overtakes it.
+	// After a graph that the scheduler orders it orders all, so that none overtakes it.
 	after := pyAdd.With(client.WithWorkers("w")).Submit(ctx, c, futures[0], 1)
 	d = <-f.graphs
 	if v, _ := d.Get("internal_priority"); v != nil {
-		t.Errorf("a graph behind one without an order has the order %v", v)
+		t.Errorf("order of a graph after one without an order: got %v, want none", v)
 	}
 	if notes, _ := d.Get("annotations"); notes.(wire.Dict).Has("retries") || !notes.(wire.Dict).Has("workers") {
-		t.Errorf("annotations %v", notes)
+		t.Errorf("annotations: got %v, want workers only", notes)
 	}
 	after.Release()
 	futures[0].Release()
@@ -174,12 +173,12 @@ func TestDaskGraphs(t *testing.T) {
 	d = <-f.graphs
 	order, _ := d.Get("internal_priority")
 	if m, ok := order.(msgpack.Map); !ok || len(m) != 3 {
-		t.Errorf("a map has the order %v", order)
+		t.Errorf("order of a map: got %v, want that of three tasks", order)
 	}
 	client.ReleaseAll(mapped)
 }
 
-// graphOf opens expr_ser.
+// graphOf decodes expr_ser.
 func graphOf(t *testing.T, d wire.Dict) (*pickle.Dict, string, bool) {
 	t.Helper()
 	v, _ := d.Get("expr_ser")

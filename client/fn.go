@@ -6,25 +6,25 @@ import (
 	"go.millstream.dev/internal/task"
 )
 
-// Arg is an argument for a parameter of type T: Val, a Future[T], List, Dict, or a Ref[T].
+// Arg is an argument for a parameter of type T: a Val, a Future[T], a List, a Dict or a Ref[T].
 type Arg[T any] = task.Arg[T]
 
-// Ref is a field of an argument that stands for the result of a task: see Future.Ref.
+// Ref is a field of an argument that is replaced by the result of a task: see Future.Ref.
 type Ref[T any] = task.Ref[T]
 
-// Key names a task.
+// Key identifies a task and its result.
 type Key = task.Key
 
-// Val is an argument that is there.
+// Val returns an argument with a literal value.
 func Val[T any](v T) Arg[T] { return task.Val(v) }
 
-// List is a slice with futures in it, for a parameter of type []T.
+// List returns an argument for a parameter of type []T; its elements may be futures.
 func List[T any](args ...Arg[T]) Arg[[]T] { return task.List(args...) }
 
-// ListOf is a slice of futures, for a parameter of type []T.
+// ListOf returns an argument for a parameter of type []T from futures of its elements.
 func ListOf[T any](futures []*Future[T]) Arg[[]T] { return task.List(Args(futures)...) }
 
-// Args returns futures as arguments of MapArgs.
+// Args converts futures to arguments of MapArgs.
 func Args[T any](futures []*Future[T]) []Arg[T] {
 	args := make([]Arg[T], len(futures))
 	for i, f := range futures {
@@ -33,7 +33,7 @@ func Args[T any](futures []*Future[T]) []Arg[T] {
 	return args
 }
 
-// Dict is a map with futures in it, for a parameter of type map[string]T.
+// Dict returns an argument for a parameter of type map[string]T; its values may be futures.
 func Dict[T any](args map[string]Arg[T]) Arg[map[string]T] { return task.Dict(args) }
 
 // Fn0 is a registered function without parameters: see Func0.
@@ -69,46 +69,46 @@ type Fn4[A, B, C, D, R any] struct {
 	d task.Param[D]
 }
 
-// Func registers a function of one parameter under a name. It is called in a package-level
-// variable, in a package that client and workers share, and panics if the name is taken.
+// Func registers a function of one parameter under a name. Call it in a package-level variable, in a package that
+// client and workers import. It panics if the name is taken.
 func Func[A, R any](name string, f func(context.Context, A) (R, error)) *Fn1[A, R] {
 	return &Fn1[A, R]{task.Register1(name, f), task.NewParam[A]()}
 }
 
-// Func0 is Func for a function without parameters.
+// Func0 registers a function without parameters: see Func.
 func Func0[R any](name string, f func(context.Context) (R, error)) *Fn0[R] {
 	return &Fn0[R]{task.Register0(name, f)}
 }
 
-// Func2 is Func for two parameters.
+// Func2 registers a function of two parameters: see Func.
 func Func2[A, B, R any](name string, f func(context.Context, A, B) (R, error)) *Fn2[A, B, R] {
 	return &Fn2[A, B, R]{task.Register2(name, f), task.NewParam[A](), task.NewParam[B]()}
 }
 
-// Func3 is Func for three parameters.
+// Func3 registers a function of three parameters: see Func.
 func Func3[A, B, C, R any](name string, f func(context.Context, A, B, C) (R, error)) *Fn3[A, B, C, R] {
 	return &Fn3[A, B, C, R]{task.Register3(name, f), task.NewParam[A](), task.NewParam[B](), task.NewParam[C]()}
 }
 
-// Func4 is Func for four parameters.
+// Func4 registers a function of four parameters: see Func.
 func Func4[A, B, C, D, R any](name string, f func(context.Context, A, B, C, D) (R, error)) *Fn4[A, B, C, D, R] {
 	return &Fn4[A, B, C, D, R]{task.Register4(name, f), task.NewParam[A](), task.NewParam[B](), task.NewParam[C](),
 		task.NewParam[D]()}
 }
 
-// Name is the name under which it is registered.
+// Name returns the name under which the function is registered.
 func (f *Fn0[R]) Name() string { return f.f.Name() }
 
-// Name is the name under which it is registered.
+// Name returns the name under which the function is registered.
 func (f *Fn1[A, R]) Name() string { return f.f.Name() }
 
-// Name is the name under which it is registered.
+// Name returns the name under which the function is registered.
 func (f *Fn2[A, B, R]) Name() string { return f.f.Name() }
 
-// Name is the name under which it is registered.
+// Name returns the name under which the function is registered.
 func (f *Fn3[A, B, C, R]) Name() string { return f.f.Name() }
 
-// Name is the name under which it is registered.
+// Name returns the name under which the function is registered.
 func (f *Fn4[A, B, C, D, R]) Name() string { return f.f.Name() }
 
 func (f *Fn0[R]) build(b *task.Builder) error {
@@ -154,10 +154,9 @@ func (f *Fn4[A, B, C, D, R]) build(b *task.Builder, x Arg[A], y Arg[B], z Arg[C]
 	return f.d.Arg(b, u)
 }
 
-// Submit runs the function on a worker and returns a future of its result. ctx limits the
-// submission alone: a task that was submitted goes on when ctx ends. Client.Cancel, the
-// option Timeout and the end of its last future end a task. Errors in the arguments are
-// returned by the methods of the future.
+// Submit runs the function on a worker and returns a future of its result. ctx limits only the submission: a submitted
+// task continues when ctx ends. A task is ended by Client.Cancel, by the option WithTimeout and by the release of its
+// last future. Errors in the arguments are returned by the methods of the future.
 func (f *Fn0[R]) Submit(ctx context.Context, c *Client, opts ...Option) *Future[R] {
 	return submit[R](ctx, c, f.f, opts, f.build)
 }
@@ -184,8 +183,7 @@ func (f *Fn4[A, B, C, D, R]) Submit(ctx context.Context, c *Client, x Arg[A], y 
 	return submit[R](ctx, c, f.f, opts, func(b *task.Builder) error { return f.build(b, x, y, z, u) })
 }
 
-// Map runs the function once for each input. Of an input that cannot be encoded the future
-// has the error.
+// Map runs the function once for each input. If an input cannot be encoded, its future returns the error.
 func (f *Fn1[A, R]) Map(ctx context.Context, c *Client, inputs []A, opts ...Option) []*Future[R] {
 	return mapCalls[R](ctx, c, f.f, len(inputs), opts, func(b *task.Builder, i int) error {
 		b.Begin(f.f)
@@ -200,7 +198,7 @@ func (f *Fn1[A, R]) MapArgs(ctx context.Context, c *Client, inputs []Arg[A], opt
 	})
 }
 
-// Map runs the function once for each pair of inputs, as many as both have.
+// Map runs the function once for each pair of inputs, up to the length of the shorter slice.
 func (f *Fn2[A, B, R]) Map(ctx context.Context, c *Client, as []A, bs []B, opts ...Option) []*Future[R] {
 	return mapCalls[R](ctx, c, f.f, min(len(as), len(bs)), opts, func(b *task.Builder, i int) error {
 		b.Begin(f.f)
@@ -218,7 +216,7 @@ func (f *Fn2[A, B, R]) MapArgs(ctx context.Context, c *Client, as []Arg[A], bs [
 	})
 }
 
-// Map runs the function once for each three of inputs, as many as all have.
+// Map runs the function once for each triple of inputs, up to the length of the shortest slice.
 func (f *Fn3[A, B, C, R]) Map(ctx context.Context, c *Client, as []A, bs []B, cs []C, opts ...Option) []*Future[R] {
 	return mapCalls[R](ctx, c, f.f, min(len(as), len(bs), len(cs)), opts, func(b *task.Builder, i int) error {
 		b.Begin(f.f)
@@ -240,7 +238,7 @@ func (f *Fn3[A, B, C, R]) MapArgs(ctx context.Context, c *Client, as []Arg[A], b
 	})
 }
 
-// Map runs the function once for each four of inputs, as many as all have.
+// Map runs the function once for each quadruple of inputs, up to the length of the shortest slice.
 func (f *Fn4[A, B, C, D, R]) Map(ctx context.Context, c *Client, as []A, bs []B, cs []C, ds []D,
 	opts ...Option) []*Future[R] {
 	n := min(len(as), len(bs), len(cs), len(ds))

@@ -9,26 +9,26 @@ import (
 	"go.millstream.dev/internal/task"
 )
 
-// Status is the state of a future's task.
+// Status is the state of the task of a future.
 type Status uint8
 
 // The states of a future.
 const (
-	// Pending tasks have not ended, or their result was lost and is being computed again.
+	// Pending indicates a task that has not ended, or whose lost result is being computed again.
 	Pending Status = Status(tracker.Pending)
-	// Finished tasks have a result on some worker.
+	// Finished indicates a task with a result on a worker.
 	Finished Status = Status(tracker.Finished)
-	// Failed tasks have an error.
+	// Failed indicates a task that ended with an error.
 	Failed Status = Status(tracker.Failed)
-	// Canceled tasks will not be run.
+	// Canceled indicates a task that will not be run.
 	Canceled Status = Status(tracker.Canceled)
-	// Lost results were lost; the task is run again if it can be.
+	// Lost indicates a task whose result was lost. The task is run again if possible.
 	Lost Status = Status(tracker.Lost)
 )
 
 var statusNames = [...]string{"pending", "finished", "error", "cancelled", "lost"}
 
-// String returns Dask's name of the status.
+// String returns the name of the status in Dask.
 func (s Status) String() string {
 	if int(s) < len(statusNames) {
 		return statusNames[s]
@@ -36,13 +36,13 @@ func (s Status) String() string {
 	return "unknown"
 }
 
-// Future is the result of a task, present or to come. It is an argument of other tasks (see
-// Arg). The task and its result live while some client holds a future of it: until Release,
-// or until the garbage collector finds that nobody refers to it any more.
+// Future is a handle to the result of a task. It can be an argument of other tasks (see Arg). The task and its result
+// are kept while a client holds a future of it: until Release, or until the garbage collector finds that the future is
+// no longer referenced.
 type Future[T any] struct {
 	c   *Client
 	h   *tracker.Handle
-	err error // the task was never submitted
+	err error // why the task was not submitted
 }
 
 // AnyFuture is a future of any type.
@@ -56,7 +56,7 @@ type AnyFuture interface {
 
 func failed[T any](c *Client, err error) *Future[T] { return &Future[T]{c: c, err: err} }
 
-// Key is the task's; "" for one that could not be submitted.
+// Key returns the key of the task, or "" if it could not be submitted.
 func (f *Future[T]) Key() task.Key {
 	if f.h == nil {
 		return ""
@@ -64,7 +64,8 @@ func (f *Future[T]) Key() task.Key {
 	return f.h.State().Key()
 }
 
-// String returns the task's key and status, and the reason where the scheduler has said that no worker can run it.
+// String returns the key and the status of the task, and the reason if the scheduler has reported that no worker can
+// run it.
 func (f *Future[T]) String() string {
 	text := "Future(" + f.Key().String() + ", " + f.Status().String()
 	if f.err == nil {
@@ -82,7 +83,7 @@ func (f *Future[T]) state() (*Client, *tracker.State, error) {
 	return f.c, f.h.State(), nil
 }
 
-// Status is where the task stands, as far as the client has heard.
+// Status returns the last status that the scheduler has reported.
 func (f *Future[T]) Status() Status {
 	if f.err != nil {
 		return Failed
@@ -93,7 +94,7 @@ func (f *Future[T]) Status() Status {
 // IsDone reports whether the task has ended: finished, failed or canceled.
 func (f *Future[T]) IsDone() bool { return tracker.Status(f.Status()).Ended() }
 
-// Err is the task's error, nil while it runs and if it has a result.
+// Err returns the error of the task, or nil while it runs and if it has a result.
 func (f *Future[T]) Err() error {
 	if f.err != nil {
 		return f.err
@@ -101,10 +102,10 @@ func (f *Future[T]) Err() error {
 	return f.c.tracker.KeyErr(f.h.State())
 }
 
-// ArgOf makes a future an Arg.
+// ArgOf marks a future as an Arg.
 func (f *Future[T]) ArgOf(T) {}
 
-// AppendArg writes the future as an argument: a reference to its result.
+// AppendArg encodes the future as an argument: a reference to its result.
 func (f *Future[T]) AppendArg(b *task.Builder) error {
 	if f.err != nil {
 		return f.err
@@ -116,7 +117,7 @@ func (f *Future[T]) AppendArg(b *task.Builder) error {
 	return nil
 }
 
-// Ref is the future as a field of a struct that is an argument.
+// Ref returns the future as a field of a struct that is an argument.
 func (f *Future[T]) Ref() task.Ref[T] { return task.RefTo[T](f.Key()) }
 
 // Wait waits until the task has ended, and returns its error.
@@ -127,8 +128,8 @@ func (f *Future[T]) Wait(ctx context.Context) error {
 	return f.c.tracker.Wait(ctx, []*tracker.State{f.h.State()}, true)
 }
 
-// Result waits for the task and returns its result, or its error: a *TaskError, or one in
-// which errors.Is finds ErrCanceled, ErrLostData or ErrClosed.
+// Result waits for the task and returns its result or its error: a *TaskError, or an error that matches ErrCanceled,
+// ErrLostData or ErrClosed with errors.Is.
 func (f *Future[T]) Result(ctx context.Context) (T, error) {
 	var out T
 	if f.err != nil {
@@ -150,23 +151,23 @@ func (f *Future[T]) Cancel() error {
 	return f.c.Cancel(f)
 }
 
-// Release gives the future up: when no other refers to the same task, it is forgotten and
-// its result freed. It is idempotent.
+// Release releases the future. When no other future refers to the same task, the task is forgotten and its result is
+// freed. Release may be called more than once.
 func (f *Future[T]) Release() {
 	if f.err == nil {
 		f.c.tracker.Release(f.h)
 	}
 }
 
-// newFuture makes a future of a key that is held for it; the collector may end it.
+// newFuture returns a future of a key that is already held for it. The garbage collector may release it.
 func newFuture[T any](c *Client, s *tracker.State) *Future[T] {
 	f := &Future[T]{c: c, h: tracker.NewHandle(s)}
-	t := c.tracker // the cleanup, in a goroutine of the garbage collector, only queues
+	t := c.tracker // Release only queues, so that the cleanup does not block
 	runtime.AddCleanup(f, func(h *tracker.Handle) { t.Release(h) }, f.h)
 	return f
 }
 
-// FutureOf is the future of a key that some client has submitted or that was published.
+// FutureOf returns a future of a key that a client has submitted or published.
 func FutureOf[T any](c *Client, key task.Key) *Future[T] {
 	s, err := c.tracker.Desire(key)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"go.millstream.dev/client/internal/tracker"
 )
 
-// Wait waits until all futures have ended, whatever their fate, or ctx has.
+// Wait waits until all futures have ended, with or without a result, or ctx ends.
 func Wait[T any](ctx context.Context, futures []*Future[T]) error {
 	_, keys, err := statesOf(futures)
 	if err != nil || len(keys) == 0 {
@@ -20,8 +20,8 @@ func Wait[T any](ctx context.Context, futures []*Future[T]) error {
 	return err
 }
 
-// statesOf are the states of futures, all of one client. The first that was never submitted
-// is an error.
+// statesOf returns the states of futures, which must be of one client. It returns the error of the first future whose
+// task was not submitted.
 func statesOf[T any](futures []*Future[T]) (*Client, []*tracker.State, error) {
 	if len(futures) == 0 {
 		return nil, nil, nil
@@ -33,16 +33,15 @@ func statesOf[T any](futures []*Future[T]) (*Client, []*tracker.State, error) {
 			return c, nil, f.err
 		}
 		if f.c != c {
-			return c, nil, fmt.Errorf("client: futures of two clients together: %s is another client's", f.Key())
+			return c, nil, fmt.Errorf("client: future %s belongs to another client than those before it", f.Key())
 		}
 		keys[i] = f.h.State()
 	}
 	return c, keys, nil
 }
 
-// Gather waits for all futures and returns their results in order. They come straight from
-// the workers, in large batches, and through the scheduler where a worker cannot be reached.
-// The first error ends it.
+// Gather waits for all futures and returns their results in order. The results are requested from the workers in large
+// batches, and through the scheduler if a worker cannot be reached. Gather returns the first error.
 func Gather[T any](ctx context.Context, futures []*Future[T]) ([]T, error) {
 	c, keys, err := statesOf(futures)
 	if err != nil || len(keys) == 0 {
@@ -60,14 +59,14 @@ func Gather[T any](ctx context.Context, futures []*Future[T]) ([]T, error) {
 	return out, nil
 }
 
-// Outcome is a result or an error.
+// Outcome is the result or the error of a future.
 type Outcome[T any] struct {
 	Value T
 	Err   error
 }
 
-// GatherAll is Gather that returns what each future came to instead of the first error
-// (Dask's errors="skip"). Its own error is that of ctx or of the client.
+// GatherAll is Gather that returns the result or error of each future instead of the first error (Dask's
+// errors="skip"). It returns an error only if ctx or the client ends.
 func GatherAll[T any](ctx context.Context, futures []*Future[T]) ([]Outcome[T], error) {
 	out := make([]Outcome[T], len(futures))
 	var at []int
@@ -109,7 +108,7 @@ func GatherAll[T any](ctx context.Context, futures []*Future[T]) ([]Outcome[T], 
 		if ctx.Err() != nil || c.Err() != nil {
 			return nil, err
 		}
-		keys, at = keys[:0], at[:0] // one of them failed meanwhile: look again
+		keys, at = keys[:0], at[:0] // a task failed in the meantime: try again
 		for i, ks := range good {
 			if !got[i] {
 				keys, at = append(keys, ks), append(at, goodAt[i])

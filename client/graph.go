@@ -12,15 +12,15 @@ import (
 	"go.millstream.dev/internal/task/taskgraph"
 )
 
-// Graph is a set of calls with keys of the user's choice, which is submitted as a whole: the
-// scheduler orders it, and only results that are wanted are kept. Nodes may refer to nodes
-// that are added later (RefTo). One goroutine builds it.
+// Graph is a set of calls with keys that the caller chooses. It is submitted as a whole: the scheduler orders the
+// tasks, and only requested results are kept. Nodes may refer to nodes that are added later (RefTo). A Graph is not
+// safe for concurrent use.
 type Graph struct {
 	b     task.Builder
 	nodes []graphNode
 	index map[task.Key]int
 	specs []byte
-	spec  []byte // of the node that is being added
+	spec  []byte // memory for the node that is being added
 	err   error
 }
 
@@ -31,44 +31,43 @@ type graphNode struct {
 	notes    taskgraph.Annotations
 }
 
-// NewGraph makes an empty graph.
+// NewGraph returns an empty graph.
 func NewGraph() *Graph { return &Graph{index: make(map[task.Key]int)} }
 
-// Node is a call in a graph, and an argument of others.
+// Node is a call in a graph. It can be an argument of other calls.
 type Node[T any] struct{ key task.Key }
 
-// Key is the node's.
+// Key returns the key of the node.
 func (n Node[T]) Key() task.Key { return n.key }
 
-// ArgOf makes a node an Arg.
+// ArgOf marks a node as an Arg.
 func (n Node[T]) ArgOf(T) {}
 
-// AppendArg writes the node as an argument: a reference to its result.
+// AppendArg encodes the node as an argument: a reference to its result.
 func (n Node[T]) AppendArg(b *task.Builder) error {
 	b.Ref(n.key)
 	return nil
 }
 
-// Ref is the node as a field of a struct that is an argument.
+// Ref returns the node as a field of a struct that is an argument.
 func (n Node[T]) Ref() task.Ref[T] { return task.RefTo[T](n.key) }
 
-// RefTo is the result of a key: of a node that is added later, or of a task that the
-// scheduler knows.
+// RefTo returns a reference to the result of a key: of a node that is added later, or of a task on the cluster.
 func RefTo[T any](key string) Ref[T] { return task.RefTo[T](task.NewKey(key)) }
 
-// cycleError returns the error of nodes that wait for each other: the first needs the second and the last the first.
+// cycleError returns the error for nodes that depend on each other: each needs the next and the last needs the first.
 func cycleError(keys []task.Key) error {
 	names := make([]string, 0, len(keys)+1)
 	for _, k := range append(keys, keys[0]) {
 		names = append(names, k.String())
 	}
-	return errors.New("client: the graph has a cycle: " + strings.Join(names, " needs "))
+	return errors.New("client: graph has a cycle: " + strings.Join(names, " needs "))
 }
 
-// Len is the number of nodes.
+// Len returns the number of nodes.
 func (g *Graph) Len() int { return len(g.nodes) }
 
-// add adds what the builder holds.
+// add adds the call in the builder.
 func (g *Graph) add(key task.Key, opts []Option, err error) {
 	o := newOptions(opts)
 	if err != nil {
@@ -79,14 +78,14 @@ func (g *Graph) add(key task.Key, opts []Option, err error) {
 	g.addSpec(key, g.spec, append([]task.Key(nil), g.b.Deps()...), &o, nil)
 }
 
-// addSpec adds a call that is encoded.
+// addSpec adds an encoded call.
 func (g *Graph) addSpec(key task.Key, spec []byte, deps []task.Key, o *options, err error) {
 	if err != nil {
 		g.fail(fmt.Errorf("client: node %s: %w", key, err))
 		return
 	}
 	if _, ok := g.index[key]; ok {
-		g.fail(fmt.Errorf("client: node %s is twice in the graph", key))
+		g.fail(fmt.Errorf("client: duplicate node %s in the graph", key))
 		return
 	}
 	from := len(g.specs)
@@ -95,42 +94,42 @@ func (g *Graph) addSpec(key task.Key, spec []byte, deps []task.Key, o *options, 
 	g.nodes = append(g.nodes, graphNode{key: key, from: from, to: len(g.specs), deps: deps, notes: o.notes})
 }
 
-// fail keeps the first error; Submit returns it.
+// fail records the first error, which Submit returns.
 func (g *Graph) fail(err error) {
 	if g.err == nil {
 		g.err = err
 	}
 }
 
-// Node adds a call. What is wrong with it is the error of Submit.
+// Node adds a call to a graph. Graph.Submit returns its errors.
 func (f *Fn0[R]) Node(g *Graph, key string, opts ...Option) Node[R] {
 	k := task.NewKey(key)
 	g.add(k, opts, f.build(&g.b))
 	return Node[R]{k}
 }
 
-// Node adds a call. What is wrong with it is the error of Submit.
+// Node adds a call to a graph. Graph.Submit returns its errors.
 func (f *Fn1[A, R]) Node(g *Graph, key string, x Arg[A], opts ...Option) Node[R] {
 	k := task.NewKey(key)
 	g.add(k, opts, f.build(&g.b, x))
 	return Node[R]{k}
 }
 
-// Node adds a call. What is wrong with it is the error of Submit.
+// Node adds a call to a graph. Graph.Submit returns its errors.
 func (f *Fn2[A, B, R]) Node(g *Graph, key string, x Arg[A], y Arg[B], opts ...Option) Node[R] {
 	k := task.NewKey(key)
 	g.add(k, opts, f.build(&g.b, x, y))
 	return Node[R]{k}
 }
 
-// Node adds a call. What is wrong with it is the error of Submit.
+// Node adds a call to a graph. Graph.Submit returns its errors.
 func (f *Fn3[A, B, C, R]) Node(g *Graph, key string, x Arg[A], y Arg[B], z Arg[C], opts ...Option) Node[R] {
 	k := task.NewKey(key)
 	g.add(k, opts, f.build(&g.b, x, y, z))
 	return Node[R]{k}
 }
 
-// Node adds a call. What is wrong with it is the error of Submit.
+// Node adds a call to a graph. Graph.Submit returns its errors.
 func (f *Fn4[A, B, C, D, R]) Node(g *Graph, key string, x Arg[A], y Arg[B], z Arg[C], u Arg[D],
 	opts ...Option) Node[R] {
 	k := task.NewKey(key)
@@ -138,7 +137,7 @@ func (f *Fn4[A, B, C, D, R]) Node(g *Graph, key string, x Arg[A], y Arg[B], z Ar
 	return Node[R]{k}
 }
 
-// Compute submits a graph and returns the futures of the nodes that are wanted.
+// Compute submits a graph and returns the futures of the wanted nodes.
 func Compute[T any](ctx context.Context, c *Client, g *Graph, wanted ...Node[T]) ([]*Future[T], error) {
 	keys := make([]task.Key, len(wanted))
 	for i, n := range wanted {
@@ -147,13 +146,12 @@ func Compute[T any](ctx context.Context, c *Client, g *Graph, wanted ...Node[T])
 	return submitGraph[T](ctx, c, g, keys)
 }
 
-// Submit submits the graph and returns the futures of the keys that are wanted. See As for
-// their types.
+// Submit submits the graph and returns the futures of the wanted keys. See As for their types.
 func (g *Graph) Submit(ctx context.Context, c *Client, wanted ...task.Key) ([]*Future[any], error) {
 	return submitGraph[any](ctx, c, g, wanted)
 }
 
-// As is a future whose type is not known as one of a type. Both hold the task.
+// As converts a future of unknown type to a future of type T. Both futures hold the task.
 func As[T any](f AnyFuture) *Future[T] {
 	c, s, err := f.state()
 	if err != nil {
@@ -202,18 +200,17 @@ func submitGraph[T any](ctx context.Context, c *Client, g *Graph, wanted []task.
 	return futures, nil
 }
 
-// check refuses graphs that cannot be computed, on the side that can mend them.
+// check rejects graphs that cannot be computed, before they are sent.
 func (g *Graph) check(wanted []task.Key) error {
 	for _, k := range wanted {
 		if _, ok := g.index[k]; !ok {
-			return fmt.Errorf("client: key %s is wanted and not in the graph", k)
+			return fmt.Errorf("client: wanted key %s is not in the graph", k)
 		}
 	}
 	return g.cycle()
 }
 
-// cycle looks for nodes that wait for each other: a walk in depth without recursion, as
-// graphs may be long chains.
+// cycle reports a cycle of nodes as an error. The depth-first search is not recursive, as graphs may be long chains.
 func (g *Graph) cycle() error {
 	const (
 		fresh = iota

@@ -34,10 +34,10 @@ func TestMetadata(t *testing.T) {
 		t.Errorf("metadata that was not set: %v, want an error with its path", err)
 	}
 	if _, err := client.Metadata[int](r.ctx, other, "run", "color"); err == nil {
-		t.Error("a text as an int is no error")
+		t.Error("text as an int: got nil, want an error")
 	}
 	if err := r.c.SetMetadata(r.ctx, make(chan int), "x"); err == nil {
-		t.Error("a value without a form is no error")
+		t.Error("value that cannot be encoded: got nil, want an error")
 	}
 }
 
@@ -61,7 +61,7 @@ func TestKeptEvents(t *testing.T) {
 		t.Errorf("events %v of a topic without any, want none", none)
 	}
 	if err := r.c.LogEvent(r.ctx, "steps", make(chan int)); err == nil {
-		t.Error("a value without a form is no error")
+		t.Error("value that cannot be encoded: got nil, want an error")
 	}
 }
 
@@ -116,16 +116,16 @@ func TestPythonMistakes(t *testing.T) {
 	r := newRig(t, "inproc://", 1)
 	bad := client.Python[int]("no colon")
 	if err := bad.Submit(r.ctx, r.c, 1).Err(); err == nil || !strings.Contains(err.Error(), "module:function") {
-		t.Errorf("a name that is none: %v, want how to write one", err)
+		t.Errorf("malformed name: got %v, want a description of its form", err)
 	}
 	if _, err := bad.Run(r.ctx, r.c); err == nil {
-		t.Error("Run of a name that is none is no error")
+		t.Error("Run with a malformed name: got nil, want an error")
 	}
 	if _, err := bad.RunOnScheduler(r.ctx, r.c); err == nil {
-		t.Error("RunOnScheduler of a name that is none is no error")
+		t.Error("RunOnScheduler with a malformed name: got nil, want an error")
 	}
 	if err := client.PythonSource[int](" ").Submit(r.ctx, r.c).Err(); err == nil {
-		t.Error("an empty source is no error")
+		t.Error("empty source: got nil, want an error")
 	}
 	neg := client.Python[int]("operator:neg")
 	if neg.Name() != "neg" {
@@ -183,14 +183,14 @@ func TestTaskErrorTexts(t *testing.T) {
 		}
 	}
 	if errors.Is(e, client.ErrKilledWorker) {
-		t.Error("a ValueError is ErrKilledWorker")
+		t.Error("ValueError matches ErrKilledWorker, want no match")
 	}
 	e.Exception.Type = "KilledWorker"
 	if !errors.Is(e, client.ErrKilledWorker) || errors.Is(e, client.ErrCanceled) {
-		t.Error("KilledWorker is not ErrKilledWorker, or is ErrCanceled")
+		t.Error("KilledWorker matches ErrCanceled or not ErrKilledWorker")
 	}
 	if none := (&client.TaskError{}); none.Unwrap() != nil || errors.Is(none, client.ErrKilledWorker) {
-		t.Error("an error without an exception has one")
+		t.Error("Unwrap of an error without an exception: got one, want nil")
 	}
 }
 
@@ -238,10 +238,10 @@ func TestRebalanceAndReplicate(t *testing.T) {
 	}
 	bad := fail.Submit(r.ctx, r.c, client.Val("x"))
 	if err := r.c.Replicate(r.ctx, 2, nil, bad); err == nil {
-		t.Error("a task that failed was replicated")
+		t.Error("Replicate of a failed task: got nil, want an error")
 	}
 	if err := r.c.Rebalance(r.ctx, nil, bad); err == nil {
-		t.Error("a task that failed was moved")
+		t.Error("Rebalance of a failed task: got nil, want an error")
 	}
 	if err := r.c.WaitForWorkers(r.ctx, 2); err != nil {
 		t.Error(err)

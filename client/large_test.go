@@ -9,7 +9,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// TestLargeArguments submits calls around the limit: one log line for each function, which names Scatter.
+// TestLargeArguments submits calls around the limit: one log line for each function, which mentions Scatter.
 func TestLargeArguments(t *testing.T) {
 	r := newShortRig(t, func(_ *scheduler.Config, c *client.Config) { c.ArgumentWarning = 10_000 })
 	r.addWorker(worker.Config{})

@@ -15,7 +15,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// eventually waits until something that other processes do has happened.
+// eventually waits until f returns true.
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
@@ -25,7 +25,7 @@ func eventually(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// held is how many results the workers have.
+// held returns the number of results on the workers.
 func (r *rig) held() int {
 	all := make(map[task.Key]bool) // some are on both workers
 	for _, keys := range must[map[string][]task.Key](r.t)(r.c.HasWhat(r.ctx)) {
@@ -52,7 +52,7 @@ func TestReleases(t *testing.T) {
 	}
 	one.Release()
 	if v := must[int](t)(same.Result(r.ctx)); v != 5 {
-		t.Errorf("another future of the same task: %d", v)
+		t.Errorf("another future of the same task: got %d, want 5", v)
 	}
 	same.Release()
 	futures[2].Release()
@@ -60,7 +60,7 @@ func TestReleases(t *testing.T) {
 	client.ReleaseAll(futures)
 	eventually(t, "no result left", func() bool { return r.held() == 0 })
 
-	// The collector releases what nobody refers to.
+	// The garbage collector releases futures that are no longer referenced.
 	func() {
 		fs := inc.Map(r.ctx, r.c, []int{7, 8, 9})
 		f := inc.Submit(r.ctx, r.c, client.Val(10))
@@ -81,25 +81,25 @@ func TestGatherAll(t *testing.T) {
 	never := inc.Submit(r.ctx, r.c, nil)
 	out := must[[]client.Outcome[int]](t)(client.GatherAll(r.ctx, []*client.Future[int]{bad, ok, never}))
 	if out[0].Err == nil || out[1].Err != nil || out[1].Value != 2 || out[2].Err == nil {
-		t.Errorf("%+v", out)
+		t.Errorf("got %+v, want an error, 2 and an error", out)
 	}
 	if _, err := client.Gather(r.ctx, []*client.Future[int]{ok, bad}); err == nil {
 		t.Error("Gather hides an error")
 	}
 	if out := must[[]int](t)(client.Gather[int](r.ctx, nil)); len(out) != 0 {
-		t.Errorf("nothing is %v", out)
+		t.Errorf("Gather without futures: got %v, want none", out)
 	}
 	long := nap.Submit(r.ctx, r.c, client.Val(time.Hour))
 	ctx, cancel := context.WithTimeout(r.ctx, 20*time.Millisecond)
 	defer cancel()
 	if _, err := long.Result(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a result that takes too long: %v", err)
+		t.Errorf("a result that takes too long: got %v, want DeadlineExceeded", err)
 	}
 	if _, err := client.GatherAll(ctx, []*client.Future[bool]{long}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("results that take too long: %v", err)
+		t.Errorf("results that take too long: got %v, want DeadlineExceeded", err)
 	}
 	if s := long.Status(); s != client.Pending || long.IsDone() || long.Err() != nil {
-		t.Errorf("status %v", s)
+		t.Errorf("status: got %v, want pending", s)
 	}
 }
 
@@ -116,10 +116,10 @@ func TestLostData(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := f[0].Result(r.ctx); !errors.Is(err, client.ErrLostData) && !errors.Is(err, client.ErrCanceled) {
-		t.Errorf("scattered data whose worker is gone: %v", err)
+		t.Errorf("scattered data of a lost worker: got %v, want ErrLostData or ErrCanceled", err)
 	}
 	if v := must[int](t)(g.Result(r.ctx)); v != 6 {
-		t.Errorf("a result that can be computed again: %d", v)
+		t.Errorf("a result that can be computed again: got %d, want 6", v)
 	}
 }
 
@@ -127,15 +127,15 @@ func TestMovedData(t *testing.T) {
 	r := newRig(t, "tcp://127.0.0.1:0", 2)
 	f := inc.Submit(r.ctx, r.c, client.Val(5), client.WithWorkers("w0"))
 	if v := must[int](t)(f.Result(r.ctx)); v != 6 {
-		t.Fatalf("got %d", v)
+		t.Fatalf("got %d, want 6", v)
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, 20*time.Second)
 	defer cancel()
-	if err := r.workers[0].Retire(ctx); err != nil { // what it has goes to the other
+	if err := r.workers[0].Retire(ctx); err != nil { // its data moves to the other worker
 		t.Fatal(err)
 	}
 	if v := must[int](t)(f.Result(r.ctx)); v != 6 {
-		t.Errorf("after it has moved: %d", v)
+		t.Errorf("after it has moved: got %d, want 6", v)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestRestart(t *testing.T) {
 	if err := f.Wait(r.ctx); err != nil {
 		t.Fatal(err)
 	}
-	// Workers without a nanny are not started anew, and the scheduler says so.
+	// Workers without a nanny are not restarted, and the scheduler reports that.
 	_ = r.c.Restart(r.ctx, 200*time.Millisecond)
 	eventually(t, "the future is cancelled", func() bool { return f.Status() == client.Canceled })
 }
@@ -185,7 +185,7 @@ func TestTree(t *testing.T) {
 		level = next
 	}
 	if v := must[int](t)(level[0].Result(r.ctx)); v != leaves*(leaves+1)/2 {
-		t.Errorf("got %d", v)
+		t.Errorf("got %d, want %d", v, leaves*(leaves+1)/2)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestWaitForWorkers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(r.ctx, 20*time.Millisecond)
 	defer cancel()
 	if err := r.c.WaitForWorkers(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("no workers: %v", err)
+		t.Errorf("no workers: got %v, want DeadlineExceeded", err)
 	}
 	f := inc.Submit(r.ctx, r.c, client.Val(1)) // waits for a worker
 	r.addWorker(worker.Config{})
@@ -202,7 +202,7 @@ func TestWaitForWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v := must[int](t)(f.Result(r.ctx)); v != 2 {
-		t.Errorf("got %d", v)
+		t.Errorf("got %d, want 2", v)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestMapMistakes(t *testing.T) {
 	fs := labels.Map(r.ctx, r.c, []any{1, make(chan int), "x"})
 	out := must[[]client.Outcome[string]](t)(client.GatherAll(r.ctx, fs))
 	if out[0].Value != "1" || out[1].Err == nil || out[2].Value != "x" {
-		t.Errorf("%+v", out)
+		t.Errorf("got %+v, want 1, an error and x", out)
 	}
 	named := inc.Map(r.ctx, r.c, []int{1, 2}, client.WithKey("mine"))
 	if named[1].Key() != task.NewKey("mine-1") {
@@ -219,16 +219,16 @@ func TestMapMistakes(t *testing.T) {
 	}
 	pairs := add.Map(r.ctx, r.c, []int{1, 2, 3}, []int{10, 20})
 	if v := must[[]int](t)(client.Gather(r.ctx, pairs)); !slices.Equal(v, []int{11, 22}) {
-		t.Errorf("pairs %v", v)
+		t.Errorf("pairs: got %v, want [11 22]", v)
 	}
 	again := inc.MapArgs(r.ctx, r.c, client.Args(pairs))
 	if v := must[[]int](t)(client.Gather(r.ctx, again)); !slices.Equal(v, []int{12, 23}) {
-		t.Errorf("of futures %v", v)
+		t.Errorf("of futures: got %v, want [12 23]", v)
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	cancel()
 	if _, err := client.Gather(r.ctx, inc.Map(ctx, r.c, []int{1})); !errors.Is(err, context.Canceled) {
-		t.Errorf("a context that has ended: %v", err)
+		t.Errorf("a context that has ended: got %v, want Canceled", err)
 	}
 }
 

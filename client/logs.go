@@ -9,28 +9,29 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// LogLine is a line of a worker's log.
+// LogLine is a line in the log of a worker.
 type LogLine struct {
-	// Level is DEBUG, INFO, WARNING, ERROR or CRITICAL, as Dask names them.
+	// Level is DEBUG, INFO, WARNING, ERROR or CRITICAL, as in Dask.
 	Level string
-	// Text is the line. Output of tasks begins with "stdout: " or "stderr: ", records that tasks write with
-	// package slog with "task - ".
+	// Text is the line. Output of tasks begins with "stdout: " or "stderr: ", and records that tasks write with package
+	// slog begin with "task - ".
 	Text string
 }
 
-// LogsOptions select the lines that Logs returns.
+// LogsOptions selects the lines that Logs returns.
 type LogsOptions struct {
-	// N is how many of the last lines of each worker are returned (default: all, at most 10,000).
+	// N is the maximum number of lines of each worker, of which the last ones are returned (default: all, at most
+	// 10,000).
 	N int
 	// Workers are the addresses of workers (default: all).
 	Workers []string
-	// Nannies selects the logs of the nannies of the workers instead.
+	// Nannies selects the logs of the nannies instead of the workers.
 	Nannies bool
 }
 
-// Logs returns the logs of workers by address, oldest line first: what the workers logged, and what tasks
-// logged and printed. A process that has taken the place of one that died has the last lines of that one
-// too. (Dask: Client.get_worker_logs)
+// Logs returns the logs of workers by address, oldest line first: log messages of the workers, and log messages and
+// output of tasks. A restarted worker process also has the last lines of the process before it. (Dask:
+// Client.get_worker_logs)
 func (c *Client) Logs(ctx context.Context, o LogsOptions) (map[string][]LogLine, error) {
 	args := wire.NewDict("nanny", o.Nannies)
 	if o.N > 0 {
@@ -55,7 +56,7 @@ func (c *Client) Logs(ctx context.Context, o LogsOptions) (map[string][]LogLine,
 				lines = append(lines, LogLine{level, text})
 			}
 		}
-		if !o.Nannies { // workers answer with the newest first
+		if !o.Nannies { // workers reply with the newest line first
 			slices.Reverse(lines)
 		}
 		out[address] = lines

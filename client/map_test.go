@@ -16,7 +16,7 @@ func TestMapGather(t *testing.T) {
 }
 
 func testMapGather(t *testing.T, address string) {
-	r := newRigWith(t, address, 2, scheduler.Config{}) // to look at all tasks after each event takes too long
+	r := newRigWith(t, address, 2, scheduler.Config{}) // validation after each event takes too long
 	n := 9000                                          // two messages
 	if address == "inproc://" {
 		n = 1000
@@ -40,11 +40,11 @@ func TestErrors(t *testing.T) {
 		_, err := f.Result(r.ctx)
 		var te *client.TaskError
 		if !errors.As(err, &te) || te.Text != "out of cheese" {
-			t.Fatalf("%v", err)
+			t.Fatalf("got %v, want a TaskError with the text out of cheese", err)
 		}
 		_, err = explode.Submit(r.ctx, r.c, client.Val("bang")).Result(r.ctx)
 		if !errors.As(err, &te) || te.Stack == "" {
-			t.Fatalf("%+v: %q", err, te.Stack)
+			t.Fatalf("got %+v with stack %q, want a stack", err, te.Stack)
 		}
 		t.Log(te.Error(), te.Exception)
 	})

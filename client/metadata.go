@@ -13,8 +13,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// SetMetadata keeps a value at the scheduler under a path of names, for all clients and tasks
-// of the cluster: Dask's set_metadata. Values are those that task.Plain takes.
+// SetMetadata stores a value on the scheduler under a path of names, for all clients and tasks of the cluster: Dask's
+// set_metadata. The value must be one that task.Plain accepts.
 func (c *Client) SetMetadata(ctx context.Context, value any, path ...string) error {
 	v, err := task.Plain(value)
 	if err != nil {
@@ -23,7 +23,7 @@ func (c *Client) SetMetadata(ctx context.Context, value any, path ...string) err
 	return c.call(ctx, "set_metadata", wire.NewDict("keys", path, "value", v), nil)
 }
 
-// Metadata is what SetMetadata keeps under a path; it is an error if there is nothing.
+// Metadata returns the value that SetMetadata has stored under a path, or an error if there is none.
 func Metadata[T any](ctx context.Context, c *Client, path ...string) (T, error) {
 	var reply any
 	if err := c.call(ctx, "get_metadata", wire.NewDict("keys", path), &reply); err != nil {
@@ -33,16 +33,15 @@ func Metadata[T any](ctx context.Context, c *Client, path ...string) (T, error) 
 	return task.FromPlain[T](wire.Clone(reply))
 }
 
-// Versions are the releases of packages by name, such as "distributed" or "python", of the
-// processes of a cluster.
+// Versions has the versions of packages by name, such as "distributed" or "python", of the processes of a cluster.
 type Versions struct {
-	// Scheduler are those of the scheduler.
+	// Scheduler has the versions of the scheduler.
 	Scheduler map[string]string
-	// Workers are those of the workers, by address.
+	// Workers has the versions of the workers, by address.
 	Workers map[string]map[string]string
 }
 
-// Versions asks scheduler and workers for the packages that they have: Dask's get_versions.
+// Versions returns the versions of the packages of scheduler and workers: Dask's get_versions.
 func (c *Client) Versions(ctx context.Context) (Versions, error) {
 	var out Versions
 	var reply msgpack.Map
@@ -76,8 +75,8 @@ func packagesOf(d msgpack.Map) map[string]string {
 	return out
 }
 
-// checkDask asks Dask's scheduler for its release: one that is too old is an error, one that is newer than all that
-// were tested is logged.
+// checkDask checks the release of Dask's scheduler: it returns an error if the release is too old, and logs a warning
+// if it is newer than all tested ones.
 func checkDask(ctx context.Context, l *link.Link, address string, log *slog.Logger) error {
 	var reply msgpack.Map
 	if err := l.Call(ctx, "versions", wire.Dict{}, &reply); err != nil {
@@ -89,7 +88,7 @@ func checkDask(ctx context.Context, l *link.Link, address string, log *slog.Logg
 	case daskver.Older:
 		return errors.New(text)
 	default:
-		log.Warn(text, "scheduler", address, "release", release)
+		log.Warn("untested release of Dask", "scheduler", address, "release", release, "detail", text)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func TestNamesAndTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := f.String(); s != "Future(k, finished)" {
-		t.Errorf("a future is %s", s)
+		t.Errorf("got %s, want Future(k, finished)", s)
 	}
 	if client.Status(99).String() != "unknown" {
 		t.Error("a status that there is not")
@@ -54,16 +54,16 @@ func TestTaskErrorShowsAll(t *testing.T) {
 	var te *client.TaskError
 	var exc *wire.Exception
 	if !errors.As(err, &te) || !errors.As(err, &exc) || exc.Type != "RuntimeError" {
-		t.Fatalf("%v", err)
+		t.Fatalf("got %v, want a TaskError with a RuntimeError", err)
 	}
 	if s := fmt.Sprintf("%+v", te); !strings.Contains(s, "rig_test.go") ||
 		strings.Contains(fmt.Sprintf("%v", te), "rig_test.go") {
-		t.Errorf("%s", s)
+		t.Errorf("%%+v: got %s, want the stack", s)
 	}
-	// What depends on a task that failed fails with its error.
+	// A task that depends on a failed task fails with its error.
 	_, err = inc.Submit(r.ctx, r.c, fail.Submit(r.ctx, r.c, client.Val("root"))).Result(r.ctx)
 	if !errors.As(err, &te) || te.Text != "root" {
-		t.Errorf("%v", err)
+		t.Errorf("got %v, want the error of the dependency", err)
 	}
 	if errors.Is(err, client.ErrKilledWorker) {
 		t.Error("no worker died")
@@ -76,7 +76,7 @@ func TestKilledWorkerIsKnown(t *testing.T) {
 	var te *client.TaskError
 	if !errors.As(err, &te) || !strings.Contains(te.Exception.Type, "NoWorker") &&
 		!strings.Contains(te.Exception.Type, "NoValidWorker") {
-		t.Errorf("a cluster without workers: %v", err)
+		t.Errorf("cluster without workers: got %v, want NoValidWorker", err)
 	}
 	killed := &client.TaskError{Key: task.NewKey("k"), Exception: &wire.Exception{Type: "KilledWorker"}}
 	if !errors.Is(killed, client.ErrKilledWorker) {
@@ -90,7 +90,7 @@ func TestMapOfArguments(t *testing.T) {
 	a := inc.MapArgs(r.ctx, r.c, []client.Arg[int]{one, client.Val(5)})
 	b := add.MapArgs(r.ctx, r.c, []client.Arg[int]{one, a[1]}, []client.Arg[int]{a[0], client.Val(1)})
 	if v := must[[]int](t)(client.Gather(r.ctx, append(a, b...))); !slices.Equal(v, []int{2, 6, 3, 7}) {
-		t.Errorf("got %v", v)
+		t.Errorf("got %v, want [2 6 3 7]", v)
 	}
 	c := add.MapArgs(r.ctx, r.c, client.Args(a), client.Args(b))
 	d := four.Map(r.ctx, r.c, []int{1, 2}, []int{10, 20}, []int{100, 200, 300}, []int{1000, 2000})
@@ -117,10 +117,10 @@ func TestMapOfArguments(t *testing.T) {
 	s := must[[]*client.Future[string]](t)(client.Compute(r.ctx, r.c, g, n))
 	f := must[[]*client.Future[int]](t)(client.Compute(r.ctx, r.c, g, m, j))
 	if v := must[string](t)(s[0].Result(r.ctx)); v != "1b2.5" {
-		t.Errorf("got %s", v)
+		t.Errorf("got %s, want 1b2.5", v)
 	}
 	if v := must[[]int](t)(client.Gather(r.ctx, f)); !slices.Equal(v, []int{10, 10}) {
-		t.Errorf("got %v", v)
+		t.Errorf("got %v, want [10 10]", v)
 	}
 	at := r.workers[0].Address()
 	if got := must[map[string]string](t)(three.Run(r.ctx, r.c, 1, "b", 2.5)); got[at] != "1b2.5" {
@@ -130,7 +130,7 @@ func TestMapOfArguments(t *testing.T) {
 		t.Errorf("four arguments: got %d, want 10", got[at])
 	}
 	if ran := must[map[string]int](t)(add.Run(r.ctx, r.c, 1, 2)); len(ran) != 1 {
-		t.Errorf("ran %v", ran)
+		t.Errorf("Run: got results %v, want one", ran)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestForceCancel(t *testing.T) {
 	if mine.Key() != theirs.Key() {
 		t.Fatal("two tasks")
 	}
-	// Publishing waits until the scheduler has read the client's stream up to here.
+	// Publish waits until the scheduler has read the stream of the client up to here.
 	if err := client.Publish(r.ctx, other, "naps", []*client.Future[bool]{theirs}, false); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestForceCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := theirs.Result(r.ctx); !errors.Is(err, client.ErrCanceled) {
-		t.Errorf("the other client's future: %v", err)
+		t.Errorf("the other client's future: got %v, want ErrCanceled", err)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestQueueOfFutures(t *testing.T) {
 	if err := q.PutFuture(r.ctx, inc.Submit(r.ctx, r.c, client.Val(1))); err != nil {
 		t.Fatal(err)
 	}
-	// Of a queue that is not used any more: a Put that was given up here may still wait there for a moment.
+	// Use a new queue: an abandoned Put may still wait on the scheduler for a moment.
 	full := must[*client.Queue[int]](t)(client.NewQueue[int](r.ctx, r.c, "full", 1))
 	defer full.Close()
 	if err := full.Put(r.ctx, 4); err != nil {
@@ -174,7 +174,7 @@ func TestQueueOfFutures(t *testing.T) {
 	}
 	f := must[*client.Future[int]](t)(q.GetFuture(r.ctx))
 	if v := must[int](t)(f.Result(r.ctx)); v != 2 {
-		t.Errorf("got %d", v)
+		t.Errorf("got %d, want 2", v)
 	}
 	if err := q.Put(r.ctx, 5); err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := f.Result(r.ctx); !errors.Is(err, client.ErrCanceled) {
-		t.Errorf("a task of a cluster that ended: %v", err)
+		t.Errorf("a task of a cluster that ended: got %v, want ErrCanceled", err)
 	}
 	<-r.scheduler.Done()
 }
@@ -243,10 +243,10 @@ func TestClosedClient(t *testing.T) {
 	}
 	g := client.NewGraph()
 	if _, err := client.Compute(r.ctx, c, g, inc.Node(g, "a", client.Val(1))); !errors.Is(err, client.ErrClosed) {
-		t.Errorf("a graph with a closed client: %v", err)
+		t.Errorf("a graph with a closed client: got %v, want ErrClosed", err)
 	}
 	if _, err := client.Scatter(r.ctx, c, []int{1}, client.ScatterOptions{}); !errors.Is(err, client.ErrClosed) {
-		t.Errorf("scatter with a closed client: %v", err)
+		t.Errorf("scatter with a closed client: got %v, want ErrClosed", err)
 	}
 	if _, err := client.Gather(r.ctx, []*client.Future[int]{f, inc.Submit(r.ctx, r.c, client.Val(1))}); err == nil {
 		t.Error("futures of two clients")

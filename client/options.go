@@ -9,7 +9,7 @@ import (
 	"go.millstream.dev/internal/task/taskgraph"
 )
 
-// Option changes how tasks are run: where, in which order, how often.
+// Option sets how tasks are run: on which workers, in which order, how often.
 type Option func(*options)
 
 type options struct {
@@ -20,8 +20,8 @@ type options struct {
 	notes  taskgraph.Annotations
 }
 
-// defaultFIFO is Dask's fifo_timeout of submit and map: tasks that are submitted within it
-// have the same generation.
+// defaultFIFO is Dask's fifo_timeout of submit and map: tasks that are submitted within this time belong to the same
+// generation.
 const defaultFIFO = 100 * time.Millisecond
 
 func newOptions(opts []Option) options {
@@ -34,46 +34,46 @@ func newOptions(opts []Option) options {
 	return o
 }
 
-// WithKey names the task. Without it the key is the function's name and a hash of name and
-// arguments. Map appends "-" and the index to it.
+// WithKey sets the key of the task (default: the name of the function and a hash of name and arguments). Map appends
+// "-" and the index to it.
 func WithKey(key string) Option { return func(o *options) { o.key = task.NewKey(key) } }
 
-// WithImpure gives each call a key of its own: for functions that do not always return the same
-// for the same arguments (Dask's pure=False). Otherwise equal calls are one task.
+// WithImpure gives each call its own key, for functions that may return different results for equal arguments (Dask's
+// pure=False). Otherwise equal calls are one task.
 func WithImpure() Option { return func(o *options) { o.impure = true } }
 
-// WithWorkers restricts the task to workers, by address, name or host.
+// WithWorkers restricts the task to workers, given by address, name or host.
 func WithWorkers(workers ...string) Option {
 	return func(o *options) { o.notes.Workers = append(o.notes.Workers, workers...) }
 }
 
-// WithOtherWorkers makes WithWorkers a preference: others may run the task if none of them can.
+// WithOtherWorkers turns WithWorkers into a preference: other workers may run the task if none of these can.
 func WithOtherWorkers() Option { return func(o *options) { o.notes.AllowOtherWorkers = true } }
 
-// WithResources specifies what the task takes of its worker's resources while it runs, such as {"GPU": 1}.
+// WithResources sets the resources of its worker that the task uses while it runs, such as {"GPU": 1}.
 func WithResources(r map[string]float64) Option { return func(o *options) { o.notes.Resources = r } }
 
-// WithPriority sets the priority (default 0). Tasks of a higher one run first.
+// WithPriority sets the priority (default 0). Tasks with a higher priority run first.
 func WithPriority(p float64) Option {
 	return func(o *options) { o.notes.Priority, o.notes.HasPriority = p, true }
 }
 
-// WithRetries sets how often a task that failed is run again (default 0).
+// WithRetries sets how often a failed task is run again (default 0).
 func WithRetries(n int) Option { return func(o *options) { o.notes.Retries = max(n, 0) } }
 
-// WithFIFO sets how long after an earlier submission this one still counts as the same age
-// (default 100 ms, Dask's fifo_timeout). Older ones run first.
+// WithFIFO sets how long after an earlier submission this one still counts as equally old (default 100 ms, Dask's
+// fifo_timeout). Older tasks run first.
 func WithFIFO(d time.Duration) Option { return func(o *options) { o.fifo = d } }
 
-// WithTimeout ends the context of the function after d, and the task with a TimeoutError. A function that
-// ignores its context goes on running; its worker logs that, and has another thread take its place.
+// WithTimeout cancels the context of the function after d, and fails the task with a TimeoutError. A function that
+// ignores its context continues to run; its worker logs that, and starts another thread in its place.
 func WithTimeout(d time.Duration) Option { return func(o *options) { o.notes.Timeout = d.Seconds() } }
 
 func (o *options) graph(ctx context.Context) tracker.Options {
 	return tracker.Options{FIFO: durationText(o.fifo), Actors: o.actor, Submitting: task.CurrentKey(ctx)}
 }
 
-// durationText is a time as Dask's settings write it.
+// durationText formats a duration as Dask's configuration does.
 func durationText(d time.Duration) string {
 	if d == defaultFIFO {
 		return "100 ms"

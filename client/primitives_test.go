@@ -48,11 +48,11 @@ func TestActor(t *testing.T) {
 		_, err := countUp.Call(r.ctx, a, -1)
 		var te *client.TaskError
 		if !errors.As(err, &te) || te.Text != "down is not up" {
-			t.Errorf("an error of a method: %v", err)
+			t.Errorf("error of a method: got %v, want a TaskError with its text", err)
 		}
 		b := client.ActorOf[*counter](r.connect(), a.Key())
 		if v := must[int](t)(countUp.Call(r.ctx, b, 5)); v != 50 {
-			t.Errorf("from another client: %d", v)
+			t.Errorf("from another client: got %d, want 50", v)
 		}
 	})
 }
@@ -72,7 +72,7 @@ func TestVariable(t *testing.T) {
 	other := client.NewVariable[reading](r.connect(), "v")
 	if got := must[reading](t)(other.Get(r.ctx)); got.Sensor != "s" || !got.At.Equal(want.At) || got.Parts["k"] != 2 ||
 		!slices.Equal(got.Values, want.Values) {
-		t.Errorf("got %+v", got)
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 	f := measure.Submit(r.ctx, r.c, client.Val("m"))
 	if err := v.SetFuture(r.ctx, f); err != nil {
@@ -80,11 +80,11 @@ func TestVariable(t *testing.T) {
 	}
 	f.Release()
 	if got := must[reading](t)(other.Get(r.ctx)); got.Sensor != "m" {
-		t.Errorf("of a future: %+v", got)
+		t.Errorf("variable with a future: got %+v, want that of sensor m", got)
 	}
 	g := must[*client.Future[reading]](t)(other.GetFuture(r.ctx))
 	if got := must[reading](t)(g.Result(r.ctx)); got.Sensor != "m" {
-		t.Errorf("the future: %+v", got)
+		t.Errorf("future of the variable: got %+v, want that of sensor m", got)
 	}
 	if err := v.Delete(); err != nil {
 		t.Error(err)
@@ -106,10 +106,10 @@ func TestQueue(t *testing.T) {
 		t.Errorf("%d in the queue", n)
 	}
 	if v := must[int](t)(other.Get(r.ctx)); v != 0 {
-		t.Errorf("got %d", v)
+		t.Errorf("got %d, want 0", v)
 	}
 	if v := must[[]int](t)(other.GetAll(r.ctx)); !slices.Equal(v, []int{1, 2}) {
-		t.Errorf("got %v", v)
+		t.Errorf("got %v, want [1 2]", v)
 	}
 	f := inc.Submit(r.ctx, r.c, client.Val(1))
 	if err := q.PutFuture(r.ctx, f); err != nil {
@@ -117,7 +117,7 @@ func TestQueue(t *testing.T) {
 	}
 	f.Release()
 	if v := must[int](t)(other.Get(r.ctx)); v != 2 {
-		t.Errorf("of a future: %d", v)
+		t.Errorf("of a future: got %d, want 2", v)
 	}
 	got := make(chan int, 1)
 	go func() {
@@ -128,7 +128,7 @@ func TestQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v := <-got; v != 9 {
-		t.Errorf("waited for %d", v)
+		t.Errorf("waited for: got %d, want 9", v)
 	}
 }
 
@@ -139,21 +139,21 @@ func TestLocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ok := must[bool](t)(b.TryLock(r.ctx)); ok {
-		t.Error("two hold the lock")
+		t.Error("TryLock of a held lock: got true, want false")
 	}
 	if held := must[bool](t)(b.Locked(r.ctx)); !held {
-		t.Error("nobody holds the lock")
+		t.Error("Locked: got false, want true")
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, 50*time.Millisecond)
 	if err := b.Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a lock that is held: %v", err)
+		t.Errorf("a lock that is held: got %v, want DeadlineExceeded", err)
 	}
 	cancel()
 	if err := a.Unlock(r.ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Unlock(r.ctx); !errors.Is(err, client.ErrNotHeld) {
-		t.Errorf("unlocked twice: %v", err)
+		t.Errorf("unlocked twice: got %v, want ErrNotHeld", err)
 	}
 	if err := b.Lock(r.ctx); err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func TestLocks(t *testing.T) {
 	ctx, cancel = context.WithTimeout(r.ctx, 50*time.Millisecond)
 	defer cancel()
 	if err := client.NewMultiLock(r.c, "y", "z").Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a lock that is held: %v", err)
+		t.Errorf("a lock that is held: got %v, want DeadlineExceeded", err)
 	}
 	if err := m.Unlock(r.ctx); err != nil {
 		t.Fatal(err)
@@ -209,11 +209,11 @@ func TestFlag(t *testing.T) {
 	ctx, cancel := context.WithTimeout(r.ctx, 50*time.Millisecond)
 	defer cancel()
 	if err := other.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("cleared: %v", err)
+		t.Errorf("cleared: got %v, want DeadlineExceeded", err)
 	}
 }
 
-// A scheduler that gives a wait up answers so a little before the context ends: that is the end of the wait, too.
+// A scheduler replies slightly before the context ends that a wait has timed out: this ends the wait as well.
 func TestWaitsGivenUp(t *testing.T) {
 	f := newFakeDask(t, "2026.7.1", func(s *rpc.Server) {
 		for _, op := range []string{"event_wait", "semaphore_acquire", "multi_lock_acquire"} {
@@ -248,22 +248,22 @@ func TestPublish(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := client.Publish(r.ctx, c, "set", fs, false); err == nil {
-		t.Error("published twice without a word")
+		t.Error("Publish of an existing name: got nil, want an error")
 	}
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
 	got := must[[]*client.Future[int]](t)(client.Published[int](r.ctx, r.c, "set"))
 	if v := must[[]int](t)(client.Gather(r.ctx, got)); !slices.Equal(v, []int{2, 3}) {
-		t.Errorf("got %v", v)
+		t.Errorf("got %v, want [2 3]", v)
 	}
 	if names := must[[]string](t)(r.c.Datasets(r.ctx)); !slices.Equal(names, []string{"set"}) {
-		t.Errorf("names %v", names)
+		t.Errorf("datasets: got %v, want [set]", names)
 	}
 	if err := r.c.Unpublish(r.ctx, "set"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := client.Published[int](r.ctx, r.c, "set"); err == nil {
-		t.Error("it is still published")
+		t.Error("unpublished dataset still exists")
 	}
 }

@@ -13,29 +13,31 @@ import (
 	"go.millstream.dev/internal/proc/stdio"
 )
 
-// ProgressEvent is how far a set of futures is.
+// ProgressEvent is the progress of a set of futures.
 type ProgressEvent struct {
-	// Total is the number of futures; Finished, Failed and Canceled of them have ended.
+	// Total is the number of futures. Finished, Failed and Canceled are the numbers of those that have ended.
 	Total, Finished, Failed, Canceled int
-	// Waiting is why some of the futures cannot run at present, as the scheduler says; "" while all can. See Shortage.
+	// Waiting is why some of the futures cannot run at present, as the scheduler reports it; "" if all can. See
+	// Shortage.
 	Waiting string
-	// Elapsed is the time since the beginning.
+	// Elapsed is the time since the call of Progress.
 	Elapsed time.Duration
-	// Err is that of the context, in the last event, if it ended first.
+	// Err is the error of the context, in the last event, if the context ended first.
 	Err error
 }
 
-// Ended is how many have ended.
+// Ended returns the number of futures that have ended.
 func (e ProgressEvent) Ended() int { return e.Finished + e.Failed + e.Canceled }
 
-// IsDone reports whether all have ended.
+// IsDone reports whether all futures have ended.
 func (e ProgressEvent) IsDone() bool { return e.Ended() == e.Total }
 
-// progressPause is the least time between two events.
+// progressPause is the minimum time between two events.
 const progressPause = 50 * time.Millisecond
 
-// Progress returns events with the progress of futures: one at once, one when some have ended or the reason why they
-// wait has changed, at most twenty a second, and one when all have ended. The last event is Done, or has ctx's error.
+// Progress returns events with the progress of futures: one immediately, one when some have ended or the reason why
+// they wait has changed, at most twenty per second, and one when all have ended. The last event is done, or has the
+// error of ctx.
 func Progress(ctx context.Context, futures ...AnyFuture) iter.Seq[ProgressEvent] {
 	return func(yield func(ProgressEvent) bool) {
 		start := time.Now()
@@ -64,7 +66,7 @@ func Progress(ctx context.Context, futures ...AnyFuture) iter.Seq[ProgressEvent]
 	}
 }
 
-// progress yields the events of one client's futures. It reports whether others may follow.
+// progress yields the events of the futures of one client. It reports whether the iteration continues.
 func progress(ctx context.Context, t *tracker.Tracker, w *tracker.Watch, keys []*tracker.State, e *ProgressEvent,
 	start time.Time, yield func(ProgressEvent) bool) bool {
 	e.Waiting = t.WhyPending(keys...)
@@ -102,19 +104,19 @@ func progress(ctx context.Context, t *tracker.Tracker, w *tracker.Watch, keys []
 // linePause is the time between two lines of a progress bar that is not on a terminal.
 const linePause = 10 * time.Second
 
-// ProgressBar draws the progress of futures until all have ended, and returns the error of
-// ctx if ctx ends first. On a terminal one line is drawn again and again; other writers get a
-// line every 10 s and the last one. Why tasks wait that no worker can run is written on a line of its own.
+// ProgressBar draws the progress of futures until all have ended, and returns the error of ctx if ctx ends first. On a
+// terminal it redraws one line; to other writers it writes a line every 10 s and the last one. It writes the reason why
+// no worker can run tasks on a separate line.
 func ProgressBar(ctx context.Context, w io.Writer, futures ...AnyFuture) error {
 	var last ProgressEvent
 	terminal := stdio.IsTerminal(w)
 	next := linePause
-	said := ""
+	shown := ""
 	for e := range Progress(ctx, futures...) {
 		last = e
-		if e.Waiting != said {
-			if said = e.Waiting; said != "" {
-				text := "waiting: " + said + "\n"
+		if e.Waiting != shown {
+			if shown = e.Waiting; shown != "" {
+				text := "waiting: " + shown + "\n"
 				if terminal {
 					text = "\r" + e.bar(40) + "\n" + text
 				}
@@ -145,7 +147,7 @@ func ProgressBar(ctx context.Context, w io.Writer, futures ...AnyFuture) error {
 	return last.Err
 }
 
-// bar is the event as one line.
+// bar formats the event as one line.
 func (e ProgressEvent) bar(width int) string {
 	full := width
 	percent := 100.0

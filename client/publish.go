@@ -14,9 +14,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Publish keeps futures under a name, so that other clients find them, also after this one is
-// gone. override replaces what is published under the name. Python's clients get a list of
-// futures.
+// Publish stores futures under a name, so that other clients can get them, also after this client has closed. override
+// replaces the futures that are published under the name. Python clients receive a list of futures.
 func Publish[T any](ctx context.Context, c *Client, name string, futures []*Future[T], override bool) error {
 	keys, err := keysOf(Futures(futures))
 	if err != nil {
@@ -38,7 +37,7 @@ func Publish[T any](ctx context.Context, c *Client, name string, futures []*Futu
 	args := wire.NewDict("names", []any{name}, "keys", []any{keys}, "data", []any{value}, "override", override,
 		"client", c.id, "uid", c.flush())
 	err = c.call(ctx, "publish_put", args, nil)
-	if signatureError(err) { // of a release of Dask before 2026.7
+	if signatureError(err) { // a release of Dask before 2026.7
 		if err = c.call(ctx, "publish_wait_flush", wire.NewDict("uid", c.flush()), nil); err == nil {
 			err = c.call(ctx, "publish_put", wire.NewDict("name", name, "keys", keys, "data", value, "override",
 				override, "client", c.id), nil)
@@ -50,16 +49,15 @@ func Publish[T any](ctx context.Context, c *Client, name string, futures []*Futu
 	return nil
 }
 
-// flush marks how far the stream is: tasks were submitted on it, and the scheduler reads it up
-// to here before it answers requests with the mark.
+// flush queues a mark on the stream and returns it. The scheduler reads the stream up to the mark, and thereby all
+// earlier submissions, before it serves a request with the mark.
 func (c *Client) flush() string {
 	uid := randomHex(8)
-	_ = c.tracker.Queue(&message.PublishFlush{UID: msgpack.AppendString(nil, uid)}) // the request fails if this does
+	_ = c.tracker.Queue(&message.PublishFlush{UID: msgpack.AppendString(nil, uid)}) // if it fails, the request does too
 	return uid
 }
 
-// signatureError reports whether a server's function does not have such arguments, as in
-// another release of Dask.
+// signatureError reports whether a server's function rejects such arguments, as in another release of Dask.
 func signatureError(err error) bool {
 	var e *rpc.RemoteError
 	return errors.As(err, &e) && e.Type == "TypeError"
@@ -95,7 +93,7 @@ func Published[T any](ctx context.Context, c *Client, name string) ([]*Future[T]
 	return futures, nil
 }
 
-// Datasets lists the names that something is published under.
+// Datasets returns the names of published futures.
 func (c *Client) Datasets(ctx context.Context) ([]string, error) {
 	var reply []any
 	if err := c.call(ctx, "publish_list", nil, &reply); err != nil {
@@ -104,7 +102,7 @@ func (c *Client) Datasets(ctx context.Context) ([]string, error) {
 	return textList(reply), nil
 }
 
-// Unpublish gives up what is published under names.
+// Unpublish removes the futures that are published under names.
 func (c *Client) Unpublish(ctx context.Context, names ...string) error {
 	list := make([]any, len(names))
 	for i, n := range names {

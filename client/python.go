@@ -14,70 +14,66 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Opaque is a Python value that Go has no type for, such as a DataFrame of pandas, or one
-// that the program does not want to open. It can be passed on as an argument, and is then
-// what it was.
+// Opaque is a Python value that Go has no type for, such as a pandas DataFrame, or that the program does not decode. It
+// can be passed on as an argument, and Python then receives the original value.
 type Opaque = wire.Object
 
-// PyFn is a handle to a Python function with results of type R: see Python. It never changes, and
-// any number of goroutines may use it.
+// PyFn is a handle to a Python function with results of type R: see Python. It is immutable and safe for concurrent
+// use.
 type PyFn[R any] struct {
 	f      task.PyFunc
-	err    error // the name is none
+	err    error // malformed name
 	kwargs []task.PyKwarg
 	opts   []Option
 }
 
 // Python returns a handle to the Python function with this module and name, such as "numpy:sum" or
-// "package.module:Class.method". The worker that runs a call looks it up: neither the client
-// nor the scheduler needs the module.
+// "package.module:Class.method". The worker that runs a call imports the module: neither the client nor the scheduler
+// needs it.
 //
 //	norm := client.Python[float64]("numpy.linalg:norm")
 //	f := norm.Kw("ord", 1).Submit(ctx, c, []float64{3, -4})
 //	v, err := f.Result(ctx) // 7
 //
-// R is what results are decoded to: Go's types for Python's own (any takes them as they come),
-// *wire.NDArray or a slice of numbers for numpy's arrays, arrow.Table for Arrow's tables, and
-// *Opaque for what stays closed.
+// R is the type of decoded results: the Go type of a Python type (any accepts all of them), *wire.NDArray or a slice of
+// numbers for numpy arrays, arrow.Table for Arrow tables, and *Opaque for values that are not decoded.
 //
-// The tasks run on Dask's workers and on Millstream workers with Python. A name that cannot
-// be one is the error of the futures.
+// The tasks run on Dask workers and on Millstream workers with Python. The futures return an error if the name is
+// malformed.
 func Python[R any](name string) *PyFn[R] {
 	f, err := task.NewPyFunc(name)
 	return &PyFn[R]{f: f, err: err}
 }
 
-// PythonSource returns a handle to the Python function with this source: an expression such as
-// "lambda x: x + 1", or statements, of which the last function or class that they define
-// counts. The worker compiles it for each call.
+// PythonSource returns a handle to the Python function with this source: an expression such as "lambda x: x + 1", or
+// statements, of which the last defined function or class is used. The worker compiles it for each call.
 func PythonSource[R any](source string) *PyFn[R] {
 	f, err := task.PySource(source)
 	return &PyFn[R]{f: f, err: err}
 }
 
-// Kw is the function with a keyword argument: a value or a future, as in Submit.
+// Kw returns the function with a keyword argument added: a value or a future, as in Submit.
 func (f *PyFn[R]) Kw(name string, value any) *PyFn[R] {
 	out := *f
 	out.kwargs = append(slices.Clip(f.kwargs), task.PyKwarg{Name: name, Value: value})
 	return &out
 }
 
-// With is the function with options for its tasks, such as Workers or Retries.
+// With returns the function with options for its tasks, such as WithWorkers or WithRetries.
 func (f *PyFn[R]) With(opts ...Option) *PyFn[R] {
 	out := *f
 	out.opts = append(slices.Clip(f.opts), opts...)
 	return &out
 }
 
-// Name is the function's name without its module.
+// Name returns the name of the function without its module.
 func (f *PyFn[R]) Name() string { return f.f.Name() }
 
-// Submit runs the function on some worker. Arguments are values, futures of any type, and
-// slices, maps and structs with futures in them at any depth. An error in the arguments is
-// the future's.
+// Submit runs the function on a worker. Arguments are values, futures of any type, and slices, maps and structs with
+// futures at any depth. The future returns errors in the arguments.
 //
-// Python sees slices of numbers as numpy arrays and other slices as lists ([]any is always a
-// list), maps and structs as dicts, wire.Tuple and wire.Set as what they are.
+// Python receives slices of numbers as numpy arrays and other slices as lists ([]any is always a list), maps and
+// structs as dicts, wire.Tuple and wire.Set as tuple and set.
 func (f *PyFn[R]) Submit(ctx context.Context, c *Client, args ...any) *Future[R] {
 	if err := ctx.Err(); err != nil {
 		return failed[R](c, err)
@@ -99,7 +95,7 @@ func (f *PyFn[R]) Submit(ctx context.Context, c *Client, args ...any) *Future[R]
 	return newFuture[R](c, s)
 }
 
-// encode makes key and spec of a call.
+// encode returns the key, the spec and the dependencies of a call.
 func (f *PyFn[R]) encode(o *options, args []any) (task.Key, []byte, []task.Key, error) {
 	if f.err != nil {
 		return "", nil, nil, f.err
@@ -122,9 +118,9 @@ func (f *PyFn[R]) encode(o *options, args []any) (task.Key, []byte, []task.Key, 
 	return key, spec, call.Deps(), err
 }
 
-// Map runs the function once for each element of a slice; with several slices once for each
-// position, as many as the shortest has. Elements are what Submit takes. What all calls have
-// in common are keyword arguments (Kw).
+// Map runs the function once for each element of a slice; with several slices once for each position, up to the length
+// of the shortest slice. Elements may be anything that Submit accepts. Pass arguments that all calls have in common
+// with Kw.
 func (f *PyFn[R]) Map(ctx context.Context, c *Client, slice any, more ...any) []*Future[R] {
 	columns := make([]reflect.Value, 1+len(more))
 	n := 0
@@ -196,7 +192,7 @@ func (f *PyFn[R]) mapRows(ctx context.Context, c *Client, n int, row func(int) [
 	return futures
 }
 
-// Node adds a call to a graph. What is wrong with it is the error of Submit.
+// Node adds a call to a graph. Graph.Submit returns its errors.
 func (f *PyFn[R]) Node(g *Graph, key string, args ...any) Node[R] {
 	o := newOptions(f.opts)
 	o.key = task.NewKey(key)
@@ -205,8 +201,8 @@ func (f *PyFn[R]) Node(g *Graph, key string, args ...any) Node[R] {
 	return Node[R]{o.key}
 }
 
-// Run runs the function on workers, all or those of the option Workers by address, outside of
-// the task system, and returns the results by address. Arguments must be values.
+// Run runs the function on all workers, or on those of the option WithWorkers by address, outside of the task system,
+// and returns the results by address. Arguments must be values.
 func (f *PyFn[R]) Run(ctx context.Context, c *Client, args ...any) (map[string]R, error) {
 	msg, err := f.call(args)
 	if err != nil {
@@ -216,8 +212,7 @@ func (f *PyFn[R]) Run(ctx context.Context, c *Client, args ...any) (map[string]R
 	return broadcast[R](ctx, c, f.Name(), append(wire.NewDict("op", "run"), msg...), o.notes.Workers)
 }
 
-// RunOnScheduler runs the function in the scheduler's process, Dask's run_on_scheduler. Its
-// module is needed there.
+// RunOnScheduler runs the function in the process of the scheduler, which needs its module: Dask's run_on_scheduler.
 func (f *PyFn[R]) RunOnScheduler(ctx context.Context, c *Client, args ...any) (R, error) {
 	var zero R
 	msg, err := f.call(args)
@@ -231,7 +226,7 @@ func (f *PyFn[R]) RunOnScheduler(ctx context.Context, c *Client, args ...any) (R
 	return ranResult[R](f.Name(), c.address, reply)
 }
 
-// call is what a request to run the function says.
+// call returns the arguments of a request to run the function.
 func (f *PyFn[R]) call(args []any) (wire.Dict, error) {
 	if f.err != nil {
 		return nil, f.err

@@ -11,16 +11,15 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Queue carries values or futures between clients and tasks of the cluster, first in, first
-// out: Dask's Queue.
+// Queue passes values or futures between clients and tasks of the cluster, first in, first out: Dask's Queue.
 type Queue[T any] struct {
 	c    *Client
 	name string
 	once sync.Once
 }
 
-// NewQueue is the queue of a name. It is made if there is none; maxsize bounds it then (0: no
-// bound). It lives until all who have it have called Close.
+// NewQueue returns the queue with this name, and creates it if necessary; maxsize is then its capacity (0: unlimited).
+// The queue exists until all its users have called Close.
 func NewQueue[T any](ctx context.Context, c *Client, name string, maxsize int) (*Queue[T], error) {
 	if err := c.call(ctx, "queue_create", wire.NewDict("name", name, "client", c.id, "maxsize", maxsize),
 		nil); err != nil {
@@ -29,7 +28,7 @@ func NewQueue[T any](ctx context.Context, c *Client, name string, maxsize int) (
 	return &Queue[T]{c: c, name: name}, nil
 }
 
-// Put adds a value, when there is room.
+// Put adds a value. It waits while the queue is full.
 func (q *Queue[T]) Put(ctx context.Context, x T) error {
 	data, err := task.Plain(x)
 	if err != nil {
@@ -38,7 +37,7 @@ func (q *Queue[T]) Put(ctx context.Context, x T) error {
 	return q.put(ctx, nil, data)
 }
 
-// PutFuture adds a future, when there is room. The queue holds it until it is taken.
+// PutFuture adds a future. It waits while the queue is full. The queue holds the future until it is removed.
 func (q *Queue[T]) PutFuture(ctx context.Context, f *Future[T]) error {
 	_, s, err := f.state()
 	if err != nil {
@@ -66,7 +65,7 @@ func (q *Queue[T]) get(ctx context.Context, batch any) (any, error) {
 	return reply, nil
 }
 
-// Get takes the next value, when there is one; of a future its result.
+// Get waits for the next value and removes it. If the element is a future, Get returns its result.
 func (q *Queue[T]) Get(ctx context.Context) (T, error) {
 	var zero T
 	v, err := q.get(ctx, false)
@@ -94,7 +93,8 @@ func (q *Queue[T]) take(r record) *Future[T] {
 	return takeFuture[T](q.c, r, &message.QueueReceived{Name: task.NewKey(q.name), Key: r.key, Token: r.token})
 }
 
-// GetFuture takes the next future, when there is one. A value is an error, and is lost.
+// GetFuture waits for the next future and removes it. It returns an error if the element is a value, which is then
+// lost.
 func (q *Queue[T]) GetFuture(ctx context.Context) (*Future[T], error) {
 	v, err := q.get(ctx, false)
 	if err != nil {
@@ -105,12 +105,12 @@ func (q *Queue[T]) GetFuture(ctx context.Context) (*Future[T], error) {
 		return nil, err
 	}
 	if r.key == "" {
-		return nil, fmt.Errorf("client: queue %s gave a value, not a future: use Get", q.name)
+		return nil, fmt.Errorf("client: queue %s returned a value, not a future; use Get", q.name)
 	}
 	return q.take(r), nil
 }
 
-// GetAll takes all that is there now, perhaps nothing.
+// GetAll removes and returns all present elements, possibly none.
 func (q *Queue[T]) GetAll(ctx context.Context) ([]T, error) {
 	v, err := q.get(ctx, true)
 	if err != nil {
@@ -132,14 +132,14 @@ func (q *Queue[T]) GetAll(ctx context.Context) ([]T, error) {
 	return out, nil
 }
 
-// Len is how many are in the queue.
+// Len returns the number of elements.
 func (q *Queue[T]) Len(ctx context.Context) (int, error) {
 	var n int
 	err := q.c.call(ctx, "queue_qsize", wire.NewDict("name", q.name, "client", q.c.id), &n)
 	return n, err
 }
 
-// Close gives the queue up. A Close of the client has done so already. It is idempotent.
+// Close releases the queue. Closing the client has the same effect. Close may be called more than once.
 func (q *Queue[T]) Close() error {
 	var err error
 	q.once.Do(func() { err = q.c.tracker.Queue(&message.QueueRelease{Name: task.NewKey(q.name)}) })

@@ -57,21 +57,21 @@ func TestSchedulerComesBack(t *testing.T) {
 	naps := nap.Map(ctx, c, []time.Duration{300 * time.Millisecond, 301 * time.Millisecond, 302 * time.Millisecond,
 		303 * time.Millisecond})
 	closeScheduler(t, s)
-	during := inc.Submit(ctx, c, before[2]) // while there is no scheduler
+	during := inc.Submit(ctx, c, before[2]) // without a scheduler
 	s = restartable(t, ctx, dir, address)
 	defer func() { closeScheduler(t, s) }()
 
 	if v := must[int](t)(during.Result(ctx)); v != 5 {
-		t.Errorf("submitted meanwhile: %d", v)
+		t.Errorf("submitted meanwhile: got %d, want 5", v)
 	}
 	if v := must[[]bool](t)(client.Gather(ctx, naps)); !slices.Equal(v, []bool{true, true, true, true}) {
-		t.Errorf("tasks that ran meanwhile: %v", v)
+		t.Errorf("tasks that ran meanwhile: got %v, want [true true true true]", v)
 	}
 	if v := must[[]int](t)(client.Gather(ctx, before)); !slices.Equal(v, []int{2, 3, 4}) {
-		t.Errorf("results from before: %v", v)
+		t.Errorf("results from before: got %v, want [2 3 4]", v)
 	}
 	if v := must[int](t)(inc.Submit(ctx, c, client.Val(10)).Result(ctx)); v != 11 {
-		t.Errorf("a new task: %d", v)
+		t.Errorf("a new task: got %d, want 11", v)
 	}
 }
 
@@ -87,14 +87,14 @@ func TestSchedulerStaysAway(t *testing.T) {
 	f := inc.Submit(ctx, c, client.Val(1))
 	closeScheduler(t, s)
 	if _, err := f.Result(ctx); !errors.Is(err, client.ErrClosed) {
-		t.Errorf("the result: %v", err)
+		t.Errorf("the result: got %v, want ErrClosed", err)
 	}
 	<-c.Done()
 	if err := c.Err(); !errors.Is(err, client.ErrClosed) {
-		t.Errorf("the client: %v", err)
+		t.Errorf("the client: got %v, want ErrClosed", err)
 	}
 	if _, err := inc.Submit(ctx, c, client.Val(2)).Result(ctx); !errors.Is(err, client.ErrClosed) {
-		t.Errorf("a new task: %v", err)
+		t.Errorf("a new task: got %v, want ErrClosed", err)
 	}
 	if err := c.Close(); err != nil {
 		t.Error(err)

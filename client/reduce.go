@@ -5,15 +5,15 @@ import (
 	"errors"
 )
 
-// TreeReduce combines the results of futures in pairs, neighbors first, until one is left,
-// and returns its future: a tree of tasks on the workers, so that no worker needs more than
-// two of the results at once. The shape of the tree depends on the number of futures alone.
-// combine must be associative. One future is returned as it is, and none is an error of the
-// future. The caller keeps the futures, and may release them when TreeReduce has returned.
+// TreeReduce combines the results of futures in pairs, neighbors first, until one is left, and returns its future. The
+// tree of tasks runs on the workers, so that no worker needs more than two of the results at once. The shape of the
+// tree depends only on the number of futures. combine must be associative. A single future is returned unchanged;
+// without futures the returned future has an error. The caller keeps the futures, and may release them when TreeReduce
+// has returned.
 func TreeReduce[T any](ctx context.Context, c *Client, combine *Fn2[T, T, T], futures []*Future[T],
 	opts ...Option) *Future[T] {
 	if len(futures) == 0 {
-		return failed[T](c, errors.New("client: TreeReduce without futures: give at least one"))
+		return failed[T](c, errors.New("client: TreeReduce without futures; pass at least one"))
 	}
 	level := futures
 	for first := true; len(level) > 1; first = false {
@@ -23,7 +23,7 @@ func TreeReduce[T any](ctx context.Context, c *Client, combine *Fn2[T, T, T], fu
 			next = append(next, combine.Submit(ctx, c, level[i], level[i+1], opts...))
 		}
 		rest := level[i:]
-		if !first { // the tasks above hold what they need; the caller's futures stay
+		if !first { // tasks hold their dependencies; keep the caller's futures
 			for _, f := range level[:i] {
 				if !holds(futures, f) {
 					f.Release()

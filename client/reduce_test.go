@@ -22,7 +22,7 @@ func TestTreeReduce(t *testing.T) {
 		if got, err := sum.Result(r.ctx); got != want || err != nil {
 			t.Errorf("%d futures: got %q %v, want %q", n, got, err, want)
 		}
-		for i, p := range parts { // they are the caller's still
+		for i, p := range parts { // the caller still owns them
 			if got, err := p.Result(r.ctx); got != fmt.Sprint(i) || err != nil {
 				t.Errorf("%d futures: future %d: got %q %v, want %d", n, i, got, err, i)
 			}

@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/client"
 )
 
-// logText is a log that tests read.
+// logText is a log that tests can read.
 type logText struct {
 	mu sync.Mutex
 	b  bytes.Buffer

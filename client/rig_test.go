@@ -18,7 +18,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// Functions that the tests run.
+// Functions of the tests.
 var (
 	inc     = client.Func("inc", func(_ context.Context, x int) (int, error) { return x + 1, nil })
 	add     = client.Func2("add", func(_ context.Context, x, y int) (int, error) { return x + y, nil })
@@ -54,7 +54,7 @@ type rig struct {
 	c         *client.Client
 }
 
-// transports are the addresses that clusters of tests listen on.
+// transports are the addresses of the clusters of tests.
 var transports = []string{"inproc://", "tcp://127.0.0.1:0"}
 
 // eachTransport runs a test on clusters over all transports.
@@ -131,7 +131,7 @@ func (r *rig) connect() *client.Client {
 	return c
 }
 
-// must returns a value that a test needs.
+// must returns a value or ends the test.
 func must[T any](t testing.TB) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()

@@ -10,32 +10,32 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Run runs the function on workers, all or those named by address, outside of the task
-// system, and returns the results by address.
+// Run runs the function on all workers, or on those with the given addresses, outside of the task system, and returns
+// the results by address.
 func (f *Fn0[R]) Run(ctx context.Context, c *Client, workers ...string) (map[string]R, error) {
 	return run[R](ctx, c, f.f, workers, f.build)
 }
 
-// Run runs the function on workers, all or those named by address, outside of the task
-// system, and returns the results by address. The argument must be a value.
+// Run runs the function on all workers, or on those with the given addresses, outside of the task system, and returns
+// the results by address. The argument must be a value.
 func (f *Fn1[A, R]) Run(ctx context.Context, c *Client, a A, workers ...string) (map[string]R, error) {
 	return run[R](ctx, c, f.f, workers, func(b *task.Builder) error { return f.build(b, Val(a)) })
 }
 
-// Run runs the function on workers, all or those named by address, outside of the task
-// system, and returns the results by address.
+// Run runs the function on all workers, or on those with the given addresses, outside of the task system, and returns
+// the results by address.
 func (f *Fn2[A, B, R]) Run(ctx context.Context, c *Client, x A, y B, workers ...string) (map[string]R, error) {
 	return run[R](ctx, c, f.f, workers, func(b *task.Builder) error { return f.build(b, Val(x), Val(y)) })
 }
 
-// Run runs the function on workers, all or those named by address, outside of the task
-// system, and returns the results by address.
+// Run runs the function on all workers, or on those with the given addresses, outside of the task system, and returns
+// the results by address.
 func (f *Fn3[A, B, C, R]) Run(ctx context.Context, c *Client, x A, y B, z C, workers ...string) (map[string]R, error) {
 	return run[R](ctx, c, f.f, workers, func(b *task.Builder) error { return f.build(b, Val(x), Val(y), Val(z)) })
 }
 
-// Run runs the function on workers, all or those named by address, outside of the task
-// system, and returns the results by address.
+// Run runs the function on all workers, or on those with the given addresses, outside of the task system, and returns
+// the results by address.
 func (f *Fn4[A, B, C, D, R]) Run(ctx context.Context, c *Client, x A, y B, z C, u D, workers ...string) (map[string]R,
 	error) {
 	return run[R](ctx, c, f.f, workers, func(b *task.Builder) error {
@@ -50,7 +50,7 @@ func run[R any](ctx context.Context, c *Client, f *task.Func, workers []string,
 		return nil, err
 	}
 	if len(b.Deps()) > 0 {
-		return nil, fmt.Errorf("client: run %s: futures cannot be arguments here, as nothing waits for them", f.Name())
+		return nil, fmt.Errorf("client: run %s: arguments cannot be futures", f.Name())
 	}
 	msg := wire.NewDict("op", "run", "function", b.Append(nil), "args", nil, "kwargs", nil, "wait", true)
 	return broadcast[R](ctx, c, f.Name(), msg, workers)
@@ -72,9 +72,9 @@ func broadcast[R any](ctx context.Context, c *Client, name string, msg wire.Dict
 		address, _ := p.Key.(string)
 		d, ok := p.Value.(msgpack.Map)
 		if !ok {
-			return nil, fmt.Errorf("client: run %s: worker %s answered %.100v", name, address, p.Value)
+			return nil, fmt.Errorf("client: run %s: worker %s replied %.100v", name, address, p.Value)
 		}
-		r, err := ranResult[R](name, address, d)
+		r, err := runResult[R](name, address, d)
 		if err != nil {
 			return nil, err
 		}
@@ -83,8 +83,8 @@ func broadcast[R any](ctx context.Context, c *Client, name string, msg wire.Dict
 	return out, nil
 }
 
-// ranResult is the result in the answer of a process that ran a function.
-func ranResult[R any](name, address string, d msgpack.Map) (R, error) {
+// runResult returns the result in the reply of a process that ran a function.
+func runResult[R any](name, address string, d msgpack.Map) (R, error) {
 	var zero R
 	if s := d.GetString("status"); s != "OK" {
 		if err := rpc.ReplyError("run", address, d); err != nil {

@@ -14,24 +14,24 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// ScatterOptions say where data goes.
+// ScatterOptions specifies where data is sent.
 type ScatterOptions struct {
-	// Workers are addresses or names; empty: all.
+	// Workers are addresses or names of workers (default: all).
 	Workers []string
-	// Broadcast puts all data on all of the workers.
+	// Broadcast sends all data to each of the workers.
 	Broadcast bool
-	// Unhashed gives each value a key of its own. Otherwise the key is a hash of the value,
-	// and equal values are one.
+	// Unhashed gives each value its own key. Otherwise the key is a hash of the value, and equal values are stored
+	// once.
 	Unhashed bool
 	// Timeout is how long to wait for the first worker (default 30 s).
 	Timeout time.Duration
-	// Direct sends the data to the workers themselves, past the scheduler: for large data, and
-	// a client that reaches the workers.
+	// Direct sends the data directly to the workers instead of through the scheduler, for large data and clients that
+	// can reach the workers.
 	Direct bool
 }
 
-// Scatter moves values to workers and returns futures of them: for data that many tasks use.
-// Scattered data cannot be computed again: if its workers die it is lost.
+// Scatter sends values to workers and returns futures of them, for data that many tasks use. Scattered data cannot be
+// computed again: it is lost if its workers crash.
 func Scatter[T any](ctx context.Context, c *Client, values []T, opts ScatterOptions) ([]*Future[T], error) {
 	if len(values) == 0 {
 		return nil, nil
@@ -86,7 +86,7 @@ func (c *Client) scatter(ctx context.Context, data wire.Dict, _ []task.Key, opts
 	return c.call(ctx, "scatter", args, nil)
 }
 
-// scatterDirect sends data to workers, a part to each, and tells the scheduler where it is.
+// scatterDirect sends data to workers, a part to each, and reports its locations to the scheduler.
 func (c *Client) scatterDirect(ctx context.Context, data wire.Dict, keys []task.Key, opts ScatterOptions) error {
 	workers, err := c.targets(ctx, opts)
 	if err != nil {
@@ -138,21 +138,20 @@ func (c *Client) updateData(ctx context.Context, worker string, part wire.Dict) 
 		return nil, fmt.Errorf("worker %s: %w", worker, err)
 	}
 	if n := len(reply.Nbytes); n != len(part) {
-		return nil, fmt.Errorf("worker %s took %d of %d values", worker, n, len(part))
+		return nil, fmt.Errorf("worker %s accepted %d of %d values", worker, n, len(part))
 	}
 	return reply.Nbytes, nil
 }
 
-// targets are the addresses of workers that data goes to, those that run and are among
-// opts.Workers.
+// targets returns the addresses of the running workers that receive data, restricted to opts.Workers.
 func (c *Client) targets(ctx context.Context, opts ScatterOptions) ([]string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, opts.Timeout, fmt.Errorf("there is no worker to send the data "+
-		"to after %v", opts.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, opts.Timeout, fmt.Errorf("no worker accepted the data "+
+		"within %v", opts.Timeout))
 	defer cancel()
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		all, err := c.Workers(ctx)
 		if err != nil {
-			if ctx.Err() != nil { // the time was over during the request
+			if ctx.Err() != nil { // the timeout passed during the request
 				err = context.Cause(ctx)
 			}
 			return nil, err
@@ -179,7 +178,7 @@ func (c *Client) targets(ctx context.Context, opts ScatterOptions) ([]string, er
 	}
 }
 
-// scatterKey is the type's name and a hash of the encoded value.
+// scatterKey returns a key with the name of the type and a hash of the encoded value.
 func scatterKey(s *wire.Serialized, v any, random bool) (task.Key, error) {
 	name := task.TypeName(v)
 	if random {
@@ -192,13 +191,13 @@ func scatterKey(s *wire.Serialized, v any, random bool) (task.Key, error) {
 	return task.NewKey(name + "-" + h), nil
 }
 
-// hashSerialized is a hash of a value in its frames.
+// hashSerialized returns a hash of the frames of a value.
 func hashSerialized(s *wire.Serialized) (string, error) {
 	h := sha256.New()
 	h.Write(s.Header)
 	for _, f := range s.Frames {
 		if f.OnDevice() {
-			return "", fmt.Errorf("client: memory of a GPU cannot be hashed: set ScatterOptions.Unhashed")
+			return "", fmt.Errorf("client: GPU memory cannot be hashed; set ScatterOptions.Unhashed")
 		}
 		h.Write(f.Bytes())
 	}

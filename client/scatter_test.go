@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// Data that is scattered directly goes to workers that run, not to those that are short of memory.
+// Directly scattered data goes to running workers, not to paused ones.
 func TestScatterPastPaused(t *testing.T) {
 	r := newRig(t, "inproc://", 1)
 	paused := r.addWorker(worker.Config{MemoryLimit: 1000, Memory: worker.Memory{Usage: func() int64 { return 900 },
@@ -39,20 +39,20 @@ func TestScatterPastPaused(t *testing.T) {
 	}
 }
 
-// Futures of two clients have no common wait: the error names the one that is another client's.
+// Futures of two clients cannot be gathered together: the error names the future of the other client.
 func TestFuturesOfTwoClients(t *testing.T) {
 	r := newRig(t, "inproc://", 1)
 	mine, other := inc.Submit(r.ctx, r.c, client.Val(1)), inc.Submit(r.ctx, r.connect(), client.Val(2))
 	futures := []*client.Future[int]{mine, other}
 	_, gathered := client.Gather(r.ctx, futures)
 	for what, err := range map[string]error{"Gather": gathered, "Wait": client.Wait(r.ctx, futures)} {
-		if err == nil || !strings.Contains(err.Error(), other.Key().String()+" is another client's") {
+		if err == nil || !strings.Contains(err.Error(), other.Key().String()+" belongs to another client") {
 			t.Errorf("%s: got %v, want an error that names %s", what, err, other.Key())
 		}
 	}
 }
 
-// As holds the task like the future that it is made of: either may be released.
+// As holds the task like the original future: either may be released.
 func TestAsHolds(t *testing.T) {
 	r := newRig(t, "inproc://", 1)
 	for name, release := range map[string]func(f, as *client.Future[int]) *client.Future[int]{

@@ -17,7 +17,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// shortRig is a scheduler that warns soon, and a client with a log.
+// shortRig is a scheduler that reports shortages early, and a client with a log.
 type shortRig struct {
 	*rig
 	clientLog, schedulerLog logLines
@@ -77,7 +77,7 @@ func (r *shortRig) get(path string) string {
 	return string(b)
 }
 
-// waiting waits until the client knows of a shortage, and returns it.
+// waiting waits until the client has received a shortage, and returns it.
 func (r *shortRig) waiting(reason string) client.Shortage {
 	r.t.Helper()
 	for {
@@ -113,7 +113,8 @@ func checkText(t *testing.T, what, got string, wants ...string) {
 	}
 }
 
-// TestNoWorkersWarning submits to a scheduler without workers: client and scheduler say so everywhere, until one joins.
+// TestNoWorkersWarning submits to a scheduler without workers: client and scheduler report it everywhere, until a
+// worker connects.
 func TestNoWorkersWarning(t *testing.T) {
 	r := newShortRig(t, nil)
 	f := inc.Submit(r.ctx, r.c, client.Val(1))
@@ -200,7 +201,7 @@ func TestRestrictionWarnings(t *testing.T) {
 			}
 			checkText(t, "Future.String", f.String(), c.texts...)
 			r.clientLog.wait(t, r.ctx, c.texts[0])
-			// Other work goes on, and a preference is no restriction.
+			// Other tasks run, and a preference is not a restriction.
 			other := inc.Submit(r.ctx, r.c, client.Val(7), client.WithWorkers("zoe"), client.WithOtherWorkers())
 			if got, err := other.Result(r.ctx); err != nil || got != 8 {
 				t.Errorf("a preference: got %v, %v, want 8", got, err)
@@ -227,7 +228,7 @@ func lateFunc() *client.Fn1[int, int] {
 	})
 }
 
-// TestClosedCluster: where all workers are of one kind, tasks that none of them can run fail at once.
+// TestClosedCluster submits tasks that no worker can run to a cluster that no other worker can join: they fail at once.
 func TestClosedCluster(t *testing.T) {
 	r := newShortRig(t, func(s *scheduler.Config, _ *client.Config) { s.Closed, s.UnrunnableAfter = true, time.Hour })
 	r.addWorker(worker.Config{})
@@ -251,7 +252,8 @@ func TestClosedCluster(t *testing.T) {
 	}
 }
 
-// TestSubmitAcrossBuilds: a hash without a build matches any, see Config.AnyBuild; the workers here have one.
+// TestSubmitAcrossBuilds submits a graph with a hash without a build, which matches any, see Config.AnyBuild; the
+// workers here have one.
 func TestSubmitAcrossBuilds(t *testing.T) {
 	r := newShortRig(t, func(_ *scheduler.Config, c *client.Config) { c.AnyBuild = true })
 	r.addWorker(worker.Config{})

@@ -22,8 +22,7 @@ func mixed(seed int, xs []int) int {
 	return int(h)
 }
 
-// TestRandomDAG computes a graph with dependencies all over and compares with what one
-// goroutine makes of it.
+// TestRandomDAG computes a graph with random dependencies and compares it with a sequential computation.
 func TestRandomDAG(t *testing.T) {
 	r := newRigWith(t, "tcp://127.0.0.1:0", 2, scheduler.Config{})
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -56,8 +55,8 @@ func TestRandomDAG(t *testing.T) {
 	}
 }
 
-// TestManyGoroutines submits, gathers, cancels and releases the same few tasks from many
-// goroutines: whatever the order, each gets its result or the error of a cancellation.
+// TestManyGoroutines submits, gathers, cancels and releases the same few tasks from many goroutines: in any order, each
+// gets its result or the error of a cancellation.
 func TestManyGoroutines(t *testing.T) {
 	r := newRigWith(t, "inproc://", 2, scheduler.Config{})
 	var wg sync.WaitGroup
@@ -87,6 +86,6 @@ func TestManyGoroutines(t *testing.T) {
 	}
 	wg.Wait()
 	if v := must[int](t)(inc.Submit(r.ctx, r.c, client.Val(-1)).Result(r.ctx)); v != 0 {
-		t.Errorf("afterwards: %d", v)
+		t.Errorf("afterwards: got %d, want 0", v)
 	}
 }

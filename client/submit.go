@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// scratch is what encoding a call needs; pooled, as submitters come and go.
+// scratch is memory for encoding a call. It is pooled, because submitting goroutines may be short-lived.
 type scratch struct {
 	b    task.Builder
 	spec []byte
@@ -53,8 +53,8 @@ func submit[R any](ctx context.Context, c *Client, f *task.Func, opts []Option,
 	return newFuture[R](c, state)
 }
 
-// appendKey appends the key of a call: the function's name and a hash of the call, or for
-// impure ones random bytes.
+// appendKey appends the key of a call: the name of the function and a hash of the call, or random bytes if the call is
+// impure.
 func appendKey(dst []byte, name string, spec []byte, impure bool) []byte {
 	const digits = 32
 	dst = msgpack.AppendStringHeader(dst, len(name)+1+digits)
@@ -66,11 +66,10 @@ func appendKey(dst []byte, name string, spec []byte, impure bool) []byte {
 	return hex.AppendEncode(dst, h[:digits/2])
 }
 
-// mapChunk is how many tasks travel in one message: the cluster begins while the client
-// still encodes.
+// mapChunk is the number of tasks in one message: the cluster starts to run them while the client still encodes.
 const mapChunk = 8192
 
-// mapCalls sends n calls. Futures and their states are in few allocations.
+// mapCalls sends n calls. It allocates memory for futures and their states in large blocks.
 func mapCalls[R any](ctx context.Context, c *Client, f *task.Func, n int, opts []Option,
 	build func(*task.Builder, int) error) []*Future[R] {
 	o := newOptions(opts)
@@ -104,7 +103,7 @@ func mapSlab[R any](ctx context.Context, c *Client, f *task.Func, s *scratch, o 
 	handles := make([]tracker.Handle, n)
 	g := tracker.NewGraph(o.graph(ctx), false)
 	w, notes := g.Writer(), g.Annotate(&o.notes)
-	var keys []byte // all of the slab, in one piece of memory
+	var keys []byte // all keys of the slab
 	ends := make([]int32, n)
 	for i := range n {
 		slab[i].c = c

@@ -14,7 +14,7 @@ func TestSubmit(t *testing.T) {
 			t.Fatalf("got %d, want 42", v)
 		}
 		if a.Key() != inc.Submit(r.ctx, r.c, client.Val(1)).Key() {
-			t.Error("the same call twice has two keys")
+			t.Error("equal calls have two keys, want one")
 		}
 	})
 }

@@ -10,12 +10,11 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// ErrNotHeld is returned by the release of a lock or semaphore that is not held.
+// ErrNotHeld is returned when a lock or semaphore is released that is not held.
 var ErrNotHeld = errors.New("client: lock not held")
 
-// Semaphore lets a number of holders in the cluster in at a time: Dask's Semaphore. While it
-// is held the client refreshes its leases; those of a client that died end after a time
-// (distributed.scheduler.locks.lease-timeout).
+// Semaphore limits the number of holders in the cluster: Dask's Semaphore. The client refreshes the leases that it
+// holds; the leases of a crashed client expire (distributed.scheduler.locks.lease-timeout).
 type Semaphore struct {
 	c    *Client
 	name string
@@ -24,11 +23,10 @@ type Semaphore struct {
 	mu         sync.Mutex // owns all below
 	registered bool
 	leases     []string
-	stop       chan struct{} // ends the refreshing; nil while nothing is held
+	stop       chan struct{} // ends refresh; nil while no lease is held
 }
 
-// NewSemaphore is the semaphore of a name, with room for limit holders; all who use it must say
-// the same number.
+// NewSemaphore returns the semaphore with this name for up to limit holders. All its users must pass the same limit.
 func NewSemaphore(c *Client, name string, limit int) *Semaphore {
 	return &Semaphore{c: c, name: name, max: limit}
 }
@@ -50,7 +48,7 @@ func (s *Semaphore) register(ctx context.Context) error {
 	return nil
 }
 
-// Acquire waits until there is room, and takes it.
+// Acquire waits for a lease and takes it.
 func (s *Semaphore) Acquire(ctx context.Context) error {
 	ok, err := s.acquire(ctx, timeoutOf(ctx))
 	if err == nil && !ok {
@@ -59,7 +57,7 @@ func (s *Semaphore) Acquire(ctx context.Context) error {
 	return err
 }
 
-// TryAcquire takes room if there is some, and reports whether it did.
+// TryAcquire takes a lease if one is free, and reports whether it did.
 func (s *Semaphore) TryAcquire(ctx context.Context) (bool, error) { return s.acquire(ctx, 0) }
 
 func (s *Semaphore) acquire(ctx context.Context, timeout any) (bool, error) {
@@ -88,10 +86,10 @@ func (s *Semaphore) acquire(ctx context.Context, timeout any) (bool, error) {
 	return true, nil
 }
 
-// leaseRefresh is how often leases are refreshed: a third of what Dask lets pass.
+// leaseRefresh is the interval at which leases are refreshed: a third of Dask's default timeout.
 const leaseRefresh = 10 * time.Second
 
-// refresh keeps the leases while something is held.
+// refresh refreshes the leases until stop is closed or the client ends.
 func (s *Semaphore) refresh(stop chan struct{}) {
 	t := time.NewTicker(leaseRefresh)
 	defer t.Stop()
@@ -112,13 +110,13 @@ func (s *Semaphore) refresh(stop chan struct{}) {
 		ctx, cancel := context.WithTimeout(s.c.link.Context(), leaseRefresh)
 		if err := s.c.call(ctx, "semaphore_refresh_leases", wire.NewDict("name", s.name, "lease_ids", leases),
 			nil); err != nil {
-			s.c.log.Warn("leases could not be refreshed", "semaphore", s.name, "error", err)
+			s.c.log.Warn("leases not refreshed", "semaphore", s.name, "error", err)
 		}
 		cancel()
 	}
 }
 
-// Release gives room back.
+// Release returns a lease.
 func (s *Semaphore) Release(ctx context.Context) error {
 	s.mu.Lock()
 	if len(s.leases) == 0 {
@@ -135,22 +133,22 @@ func (s *Semaphore) Release(ctx context.Context) error {
 	return s.c.call(ctx, "semaphore_release", wire.NewDict("name", s.name, "lease_id", lease), nil)
 }
 
-// Value is how many hold it now.
+// Value returns the number of leases that are held.
 func (s *Semaphore) Value(ctx context.Context) (int, error) {
 	var n int
 	err := s.c.call(ctx, "semaphore_value", wire.NewDict("name", s.name), &n)
 	return n, err
 }
 
-// Delete makes the scheduler forget it.
+// Delete removes the semaphore from the scheduler.
 func (s *Semaphore) Delete(ctx context.Context) error {
 	return s.c.call(ctx, "semaphore_close", wire.NewDict("name", s.name), nil)
 }
 
-// Lock lets one holder in the cluster in at a time: Dask's Lock.
+// Lock is a lock with one holder in the cluster: Dask's Lock.
 type Lock struct{ s *Semaphore }
 
-// NewLock is the lock of a name.
+// NewLock returns the lock with this name.
 func NewLock(c *Client, name string) *Lock { return &Lock{NewSemaphore(c, name, 1)} }
 
 // Lock waits for the lock and takes it.
@@ -159,7 +157,7 @@ func (l *Lock) Lock(ctx context.Context) error { return l.s.Acquire(ctx) }
 // TryLock takes the lock if it is free, and reports whether it did.
 func (l *Lock) TryLock(ctx context.Context) (bool, error) { return l.s.TryAcquire(ctx) }
 
-// Unlock gives the lock back.
+// Unlock releases the lock.
 func (l *Lock) Unlock(ctx context.Context) error { return l.s.Release(ctx) }
 
 // Locked reports whether the lock is held.
@@ -168,15 +166,14 @@ func (l *Lock) Locked(ctx context.Context) (bool, error) {
 	return n > 0, err
 }
 
-// MultiLock takes several locks at once, or none: Dask's MultiLock. Its names are apart from
-// those of Lock.
+// MultiLock takes several locks at once or none: Dask's MultiLock. Its names are distinct from those of Lock.
 type MultiLock struct {
 	c     *Client
 	names []string
 	id    string
 }
 
-// NewMultiLock is a lock on all of the names.
+// NewMultiLock returns a lock on all of the names.
 func NewMultiLock(c *Client, names ...string) *MultiLock {
 	return &MultiLock{c, names, randomHex(16)}
 }
@@ -192,27 +189,26 @@ func (l *MultiLock) Lock(ctx context.Context) error {
 	return err
 }
 
-// Unlock gives them back.
+// Unlock releases the locks.
 func (l *MultiLock) Unlock(ctx context.Context) error {
 	return l.c.call(ctx, "multi_lock_release", wire.NewDict("id", l.id), nil)
 }
 
-// Flag is a named flag that clients and tasks of the cluster set, clear and wait for: Dask's
-// Event.
+// Flag is a named flag that clients and tasks of the cluster can set, clear and wait for: Dask's Event.
 type Flag struct {
 	c    *Client
 	name string
 }
 
-// NewFlag is the flag of a name; it is not set at first.
+// NewFlag returns the flag with this name, which is initially not set.
 func NewFlag(c *Client, name string) *Flag { return &Flag{c, name} }
 
-// Set sets it and wakes all who wait.
+// Set sets the flag and wakes all waiters.
 func (e *Flag) Set(ctx context.Context) error {
 	return e.c.call(ctx, "event_set", wire.NewDict("name", e.name), nil)
 }
 
-// Clear makes it unset.
+// Clear clears the flag.
 func (e *Flag) Clear(ctx context.Context) error {
 	return e.c.call(ctx, "event_clear", wire.NewDict("name", e.name), nil)
 }
@@ -224,7 +220,7 @@ func (e *Flag) IsSet(ctx context.Context) (bool, error) {
 	return ok, err
 }
 
-// Wait waits until it is set.
+// Wait waits until the flag is set.
 func (e *Flag) Wait(ctx context.Context) error {
 	var ok bool
 	err := e.c.call(ctx, "event_wait", wire.NewDict("name", e.name, "timeout", timeoutOf(ctx)), &ok)

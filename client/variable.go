@@ -12,8 +12,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// timeoutOf is the time that ctx leaves in seconds, as an argument; nil without a bound. The
-// scheduler gives up a little before the client does, so that its answer is heard.
+// timeoutOf returns the remaining time of ctx in seconds, as an argument; nil without a deadline. It is slightly
+// shorter, so that the reply of the scheduler arrives before ctx ends.
 func timeoutOf(ctx context.Context) any {
 	d, ok := ctx.Deadline()
 	if !ok {
@@ -22,7 +22,7 @@ func timeoutOf(ctx context.Context) any {
 	return max(time.Until(d).Seconds()*0.99, 0)
 }
 
-// record is what a variable or queue holds, as the scheduler tells it.
+// record is the content of a variable or queue, as the scheduler sends it.
 type record struct {
 	key   task.Key // "" for data
 	token string
@@ -32,7 +32,7 @@ type record struct {
 func readRecord(v any) (record, error) {
 	d, ok := v.(msgpack.Map)
 	if !ok {
-		return record{}, fmt.Errorf("client: an answer that is no record: %.100v", v)
+		return record{}, fmt.Errorf("client: malformed record %.100v", v)
 	}
 	x, _ := d.Get("value")
 	switch d.GetString("type") {
@@ -42,27 +42,27 @@ func readRecord(v any) (record, error) {
 	case "msgpack":
 		return record{data: wire.Clone(x)}, nil
 	}
-	return record{}, fmt.Errorf("client: a record of type %.40q", d.GetString("type"))
+	return record{}, fmt.Errorf("client: unknown type of record %.40q", d.GetString("type"))
 }
 
-// takeFuture returns the future of a record that the scheduler gave out. note tells the scheduler that it is held.
+// takeFuture returns the future of a record that the scheduler sent. note is the message that acknowledges it.
 func takeFuture[T any](c *Client, r record, note tracker.Message) *Future[T] {
 	f := FutureOf[T](c, r.key)
 	_ = c.tracker.Queue(note) // the future has the error
 	return f
 }
 
-// Variable is a value or future under a name, which all clients and tasks of the cluster see:
-// Dask's Variable. Values are those that task.Plain takes; for larger ones use futures.
+// Variable is a named value or future that all clients and tasks of the cluster can access: Dask's Variable. Values
+// must be of a kind that task.Plain accepts; use futures for larger values.
 type Variable[T any] struct {
 	c    *Client
 	name string
 }
 
-// NewVariable is the variable of a name.
+// NewVariable returns the variable with this name.
 func NewVariable[T any](c *Client, name string) *Variable[T] { return &Variable[T]{c, name} }
 
-// Set sets it to a value.
+// Set sets the variable to a value.
 func (v *Variable[T]) Set(ctx context.Context, x T) error {
 	data, err := task.Plain(x)
 	if err != nil {
@@ -72,7 +72,7 @@ func (v *Variable[T]) Set(ctx context.Context, x T) error {
 		"timeout", timeoutOf(ctx)), nil)
 }
 
-// SetFuture sets it to a future, which it then holds.
+// SetFuture sets the variable to a future. The variable then holds the future.
 func (v *Variable[T]) SetFuture(ctx context.Context, f *Future[T]) error {
 	_, s, err := f.state()
 	if err != nil {
@@ -91,7 +91,7 @@ func (v *Variable[T]) get(ctx context.Context) (record, error) {
 	return readRecord(reply)
 }
 
-// Get waits until it is set and returns its value; of a future the result.
+// Get waits until the variable is set and returns its value, or the result if it holds a future.
 func (v *Variable[T]) Get(ctx context.Context) (T, error) {
 	r, err := v.get(ctx)
 	if err != nil {
@@ -106,14 +106,14 @@ func (v *Variable[T]) Get(ctx context.Context) (T, error) {
 	return f.Result(ctx)
 }
 
-// GetFuture waits until it is set and returns its future. It is an error if it holds a value.
+// GetFuture waits until the variable is set and returns its future. It returns an error if the variable holds a value.
 func (v *Variable[T]) GetFuture(ctx context.Context) (*Future[T], error) {
 	r, err := v.get(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if r.key == "" {
-		return nil, fmt.Errorf("client: variable %s holds a value, not a future: use Get", v.name)
+		return nil, fmt.Errorf("client: variable %s holds a value, not a future; use Get", v.name)
 	}
 	return v.take(r), nil
 }
@@ -123,7 +123,7 @@ func (v *Variable[T]) take(r record) *Future[T] {
 	return takeFuture[T](v.c, r, &message.VariableReceived{Name: task.NewKey(v.name), Key: r.key, Token: r.token})
 }
 
-// Delete makes it unset.
+// Delete unsets the variable.
 func (v *Variable[T]) Delete() error {
 	return v.c.tracker.Queue(&message.VariableDelete{Name: task.NewKey(v.name)})
 }

@@ -14,7 +14,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// reading is a value that Python would know as a dict.
+// reading is a value that Python receives as a dict.
 type reading struct {
 	Sensor string
 	Values []float64
@@ -22,7 +22,7 @@ type reading struct {
 	Parts  map[string]int
 }
 
-// job is an argument with references in it.
+// job is an argument that contains references.
 type job struct {
 	Name  string
 	Base  client.Ref[int]
@@ -72,28 +72,28 @@ func TestArguments(t *testing.T) {
 		one, two := inc.Submit(ctx, c, client.Val(0)), inc.Submit(ctx, c, client.Val(1))
 		if v := get(doJob.Submit(ctx, c, client.Val(job{"j", one.Ref(),
 			[]client.Ref[int]{two.Ref(), task.RefOf(7)}})).Result(ctx)); v != 10 {
-			t.Errorf("references in a struct: %d", v)
+			t.Errorf("references in a struct: got %d, want 10", v)
 		}
 		if v := get(sum.Submit(ctx, c, client.List[int](one, client.Val(5), two)).Result(ctx)); v != 8 {
-			t.Errorf("references in a list: %d", v)
+			t.Errorf("references in a list: got %d, want 8", v)
 		}
 		if v := get(sum.Submit(ctx, c, client.ListOf([]*client.Future[int]{one, two})).Result(ctx)); v != 3 {
-			t.Errorf("a list of futures: %d", v)
+			t.Errorf("a list of futures: got %d, want 3", v)
 		}
 		if v := get(totals.Submit(ctx, c, client.Dict(map[string]client.Arg[int]{"x": one, "y": client.Val(9)})).Result(
 			ctx)); v != 10 {
-			t.Errorf("references in a map: %d", v)
+			t.Errorf("references in a map: got %d, want 10", v)
 		}
 		if v := get(answer.Submit(ctx, c).Result(ctx)); v != 42 {
-			t.Errorf("no arguments: %d", v)
+			t.Errorf("no arguments: got %d, want 42", v)
 		}
 		if v := must[string](t)(three.Submit(ctx, c, one, client.Val("b"), client.Val(1.5)).Result(ctx)); v != "1b1.5" {
-			t.Errorf("three arguments: %s", v)
+			t.Errorf("three arguments: got %s, want 1b1.5", v)
 		}
 		if v := get(four.Submit(ctx, c, one, two, client.Val(3), client.Val(4)).Result(ctx)); v != 10 {
-			t.Errorf("four arguments: %d", v)
+			t.Errorf("four arguments: got %d, want 10", v)
 		}
-		// A struct from one worker to the other, and to the client.
+		// A struct is sent from one worker to the other, and to the client.
 		m := measure.Submit(ctx, c, client.Val("s1"), client.WithWorkers("w0"))
 		d := describe.Submit(ctx, c, m, client.WithWorkers("w1"))
 		const want = "s1 [1 2.5] 1700000000123456789 1"
@@ -102,7 +102,7 @@ func TestArguments(t *testing.T) {
 		}
 		if v := must[reading](t)(m.Result(ctx)); v.At.UnixNano() != 1700000000123456789 ||
 			!slices.Equal(v.Values, []float64{1, 2.5}) {
-			t.Errorf("a struct to the client: %+v", v)
+			t.Errorf("struct sent to the client: got %+v, want the values 1 and 2.5", v)
 		}
 	})
 }
@@ -111,24 +111,24 @@ func TestBadInput(t *testing.T) {
 	r := newRig(t, "inproc://", 1)
 	var enc *task.EncodeError
 	if _, err := opaque.Submit(r.ctx, r.c, client.Val(socket{make(chan int)})).Result(r.ctx); !errors.As(err, &enc) {
-		t.Errorf("a value without a form as an argument: %v", err)
+		t.Errorf("argument that cannot be encoded: got %v, want an EncodeError", err)
 	}
 	if _, err := inc.Submit(r.ctx, r.c, nil).Result(r.ctx); !errors.As(err, &enc) {
-		t.Errorf("no argument: %v", err)
+		t.Errorf("nil argument: got %v, want an EncodeError", err)
 	}
-	// A result that has no form stays on its worker, and the error tells why.
+	// A result that cannot be encoded stays on its worker, and the error has the cause.
 	if _, err := makeSocket.Submit(r.ctx, r.c).Result(r.ctx); err == nil ||
 		!strings.Contains(err.Error(), "client_test.socket at .c") {
-		t.Errorf("a value without a form as a result: %v", err)
+		t.Errorf("result that cannot be encoded: got %v, want client_test.socket at .c", err)
 	}
 	wrong := task.RefTo[int](measure.Submit(r.ctx, r.c, client.Val("x")).Key())
 	_, err := inc.Submit(r.ctx, r.c, wrong).Result(r.ctx)
 	var te *client.TaskError
 	if !errors.As(err, &te) || !strings.Contains(err.Error(), "argument 0 of inc must be int") {
-		t.Errorf("a result of another type: %v", err)
+		t.Errorf("result of another type: got %v, want an error about argument 0 of inc", err)
 	}
 	if v := must[int](t)(inc.Submit(r.ctx, r.c, client.Val(1)).Result(r.ctx)); v != 2 {
-		t.Errorf("the cluster does not go on: %d", v)
+		t.Errorf("the cluster does not go on: got %d, want 2", v)
 	}
 }
 
@@ -139,7 +139,7 @@ var (
 	})
 )
 
-// socket is a value that only its own process can use.
+// socket is a value that is only valid in its own process.
 type socket struct{ c chan int }
 
 func TestCancelReleaseRetry(t *testing.T) {
@@ -150,18 +150,18 @@ func TestCancelReleaseRetry(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := long.Result(r.ctx); !errors.Is(err, client.ErrCanceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("cancelled: got %v, want ErrCanceled", err)
 	}
 	if _, err := after.Result(r.ctx); !errors.Is(err, client.ErrCanceled) {
-		t.Errorf("what needs a cancelled task: %v", err)
+		t.Errorf("what needs a cancelled task: got %v, want ErrCanceled", err)
 	}
-	for i := range 20 { // cancelled and wanted again: the answer to the first must not end the second
+	for i := range 20 { // the reply to the cancellation must not end the second task
 		f := inc.Submit(r.ctx, r.c, client.Val(1000+i))
 		if err := f.Cancel(); err != nil {
 			t.Fatal(err)
 		}
 		if v := must[int](t)(inc.Submit(r.ctx, r.c, client.Val(1000+i)).Result(r.ctx)); v != 1001+i {
-			t.Errorf("submitted again: %d", v)
+			t.Errorf("submitted again: got %d, want %d", v, 1001+i)
 		}
 	}
 	f := inc.Submit(r.ctx, r.c, client.Val(1))
@@ -171,7 +171,7 @@ func TestCancelReleaseRetry(t *testing.T) {
 	f.Release()
 	f.Release()
 	if _, err := inc.Submit(r.ctx, r.c, f).Result(r.ctx); !errors.Is(err, client.ErrReleased) {
-		t.Errorf("a released future as an argument: %v", err)
+		t.Errorf("a released future as an argument: got %v, want ErrReleased", err)
 	}
 	bad := fail.Submit(r.ctx, r.c, client.Val("once"))
 	_ = bad.Wait(r.ctx)
@@ -179,11 +179,11 @@ func TestCancelReleaseRetry(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := bad.Result(r.ctx); err == nil {
-		t.Error("the error is gone")
+		t.Error("error of a failed task: got nil, want it kept")
 	}
 }
 
-// The last event of a progress counts each future once, by what it came to.
+// The last event of a progress counts each future once, by its outcome.
 func TestProgressCounts(t *testing.T) {
 	r := newRig(t, "inproc://", 1)
 	good, bad := inc.Submit(r.ctx, r.c, client.Val(1)), fail.Submit(r.ctx, r.c, client.Val("no"))
@@ -225,7 +225,7 @@ func TestAsCompletedAndProgress(t *testing.T) {
 		last = e
 	}
 	if !last.IsDone() || last.Finished != 4 || last.Failed != 1 {
-		t.Errorf("progress ends with %+v", last)
+		t.Errorf("progress: got the last event %+v, want 4 finished and 1 failed", last)
 	}
 	var bar strings.Builder
 	if err := client.ProgressBar(r.ctx, &bar, client.Futures(futures)...); err != nil ||
@@ -241,7 +241,7 @@ func TestAsCompletedAndProgress(t *testing.T) {
 		}
 	}
 	if err := client.ProgressBar(ctx, &bar, long); !errors.Is(err, context.Canceled) {
-		t.Errorf("bar: %v", err)
+		t.Errorf("bar: got %v, want Canceled", err)
 	}
 }
 
@@ -276,16 +276,16 @@ func TestGraphMistakes(t *testing.T) {
 	inc.Node(g, "a", client.Val(1))
 	inc.Node(g, "a", client.Val(2))
 	if _, err := g.Submit(r.ctx, r.c, task.NewKey("a")); err == nil {
-		t.Error("a key twice is no error")
+		t.Error("duplicate key: got nil, want an error")
 	}
 	g = client.NewGraph()
 	if _, err := g.Submit(r.ctx, r.c, task.NewKey("a")); err == nil {
-		t.Error("a wanted key that is not there is no error")
+		t.Error("unknown wanted key: got nil, want an error")
 	}
 	g = client.NewGraph()
 	n := opaque.Node(g, "a", client.Val(socket{make(chan int)}))
 	if _, err := client.Compute(r.ctx, r.c, g, n); err == nil || !strings.Contains(err.Error(), "node a") {
-		t.Errorf("a value without a form: %v", err)
+		t.Errorf("value that cannot be encoded: got %v, want an error about node a", err)
 	}
 }
 
@@ -294,29 +294,29 @@ func TestScatterReplicateRun(t *testing.T) {
 		ctx, c := r.ctx, r.c
 		f := must[[]*client.Future[[]int]](t)(client.Scatter(ctx, c, [][]int{{1, 2, 3}, {4}}, client.ScatterOptions{}))
 		if v := must[int](t)(sum.Submit(ctx, c, f[0]).Result(ctx)); v != 6 {
-			t.Errorf("scattered: %d", v)
+			t.Errorf("scattered: got %d, want 6", v)
 		}
 		if v := must[[][]int](t)(client.Gather(ctx, f)); !slices.Equal(v[1], []int{4}) {
-			t.Errorf("gathered: %v", v)
+			t.Errorf("gathered: got %v, want [4] at index 1", v)
 		}
 		all := must[[]*client.Future[string]](t)(client.Scatter(ctx, c, []string{"x"},
 			client.ScatterOptions{Broadcast: true}))
 		who := must[map[task.Key][]string](t)(c.WhoHas(ctx, all[0]))
 		if len(who[all[0].Key()]) != 2 {
-			t.Errorf("broadcast: %v", who)
+			t.Errorf("broadcast: got %v, want two workers", who)
 		}
 		if err := c.Replicate(ctx, 2, nil, f[1]); err != nil {
 			t.Fatal(err)
 		}
 		if who := must[map[task.Key][]string](t)(c.WhoHas(ctx, f[1])); len(who[f[1].Key()]) != 2 {
-			t.Errorf("replicated: %v", who)
+			t.Errorf("replicated: got %v, want two workers", who)
 		}
 		if err := c.Rebalance(ctx, nil, client.Futures(f)...); err != nil {
 			t.Error(err)
 		}
 		what := must[map[string][]task.Key](t)(c.HasWhat(ctx))
 		if len(what) != 2 {
-			t.Errorf("has what: %v", what)
+			t.Errorf("HasWhat: got %v, want two workers", what)
 		}
 		ran := must[map[string]string](t)(where.Run(ctx, c))
 		for _, w := range r.workers {
@@ -325,14 +325,14 @@ func TestScatterReplicateRun(t *testing.T) {
 			}
 		}
 		if got := must[map[string]int](t)(inc.Run(ctx, c, 1, r.workers[0].Address())); len(got) != 1 {
-			t.Errorf("run on one: %v", got)
+			t.Errorf("Run on one worker: got %v, want one result", got)
 		}
 		if _, err := fail.Run(ctx, c, "oh"); err == nil || !strings.Contains(err.Error(), "oh") {
-			t.Errorf("run that fails: %v", err)
+			t.Errorf("Run of a failing function: got %v, want its error", err)
 		}
 		ws := must[map[string]client.Worker](t)(c.Workers(ctx))
 		if len(ws) != 2 || ws[r.workers[0].Address()].Threads != 2 {
-			t.Errorf("workers: %v", ws)
+			t.Errorf("workers: got %v, want 2 with 2 threads each", ws)
 		}
 	})
 }
@@ -346,19 +346,19 @@ func TestOptions(t *testing.T) {
 		return must[string](t)(where.Submit(ctx, c, append(opts, client.WithImpure())...).Result(ctx))
 	}
 	if a := at(client.WithWorkers("gpu")); a != r.workers[1].Address() {
-		t.Errorf("by name on %s", a)
+		t.Errorf("by name: got %s, want %s", a, r.workers[1].Address())
 	}
 	if a := at(client.WithWorkers(r.workers[0].Address())); a != r.workers[0].Address() {
-		t.Errorf("by address on %s", a)
+		t.Errorf("by address: got %s, want %s", a, r.workers[0].Address())
 	}
 	if a := at(client.WithResources(map[string]float64{"GPU": 1})); a != r.workers[1].Address() {
-		t.Errorf("by resource on %s", a)
+		t.Errorf("by resource: got %s, want %s", a, r.workers[1].Address())
 	}
 	if a := at(client.WithWorkers("nobody"), client.WithOtherWorkers()); a == "" {
 		t.Error("loose restrictions")
 	}
 	if k := where.Submit(ctx, c, client.WithKey("my-key")).Key(); k != task.NewKey("my-key") {
-		t.Errorf("key %s", k)
+		t.Errorf("got key %s, want my-key", k)
 	}
 	if a, b := where.Submit(ctx, c, client.WithImpure()), where.Submit(ctx, c,
 		client.WithImpure()); a.Key() == b.Key() {
@@ -367,7 +367,7 @@ func TestOptions(t *testing.T) {
 	flaky.Store(2)
 	if v := must[int](t)(tries.Submit(ctx, c, client.WithRetries(3), client.WithPriority(5),
 		client.WithFIFO(time.Second)).Result(ctx)); v != 7 {
-		t.Errorf("retried: %d", v)
+		t.Errorf("retried: got %d, want 7", v)
 	}
 	if _, err := nap.Submit(ctx, c, client.Val(time.Hour), client.WithTimeout(time.Millisecond)).Result(
 		ctx); err == nil {
@@ -377,13 +377,13 @@ func TestOptions(t *testing.T) {
 
 func TestInside(t *testing.T) {
 	eachTransport(t, 1, func(t *testing.T, r *rig) {
-		fs := nested.Map(r.ctx, r.c, []int{1, 10, 100, 1000}) // more than there are threads
+		fs := nested.Map(r.ctx, r.c, []int{1, 10, 100, 1000}) // more than threads
 		got := must[[]int](t)(client.Gather(r.ctx, fs))
 		if !slices.Equal(got, []int{9, 36, 306, 3006}) {
-			t.Errorf("got %v", got)
+			t.Errorf("got %v, want [9 36 306 3006]", got)
 		}
 		if _, err := client.FromContext(r.ctx); !errors.Is(err, task.ErrOutside) {
-			t.Errorf("outside of a task: %v", err)
+			t.Errorf("outside of a task: got %v, want ErrOutside", err)
 		}
 	})
 }

@@ -60,7 +60,7 @@ func TestCommands(t *testing.T) {
 	leak.Check(t)
 	plan, code := "CUDA_VISIBLE_DEVICES", 0
 	if cuda.Available() != nil {
-		plan, code = "program.bin cuda-worker: cluster: workers with GPUs: cuda: count devices: CUDA is not available",
+		plan, code = "program.bin cuda-worker: cluster: GPU workers: cuda: count devices: CUDA is not available",
 			1
 	}
 	run(t, program, "cuda-worker", "tcp://127.0.0.1:1", "--print-plan").wants(t, code, plan)

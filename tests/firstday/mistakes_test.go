@@ -20,7 +20,7 @@ func TestMistakes(t *testing.T) {
 			lineOf(t, `the line of "late"`), "after millstream.Main", "package-level variables"}},
 		{"Func before Main", []string{"before"}, 0, []string{"result: 8"}},
 		{"the same name twice", []string{"twice"}, 2, []string{`function "square" registered twice, at `,
-			lineOf(t, "the line of square") + " and at ", lineOf(t, `the line of "twice"`) + ": give one"}},
+			lineOf(t, "the line of square") + " and at ", lineOf(t, `the line of "twice"`) + "; rename one"}},
 		{"chan parameter", []string{"chan"}, 2, []string{lineOf(t, `the line of "chan"`), "parameter 1 (chan int) " +
 			"cannot be sent to another process", "client.NewQueue"}},
 		{"func parameter", []string{"func"}, 2, []string{"parameter 1 (func()) cannot be sent to another process"}},
@@ -39,8 +39,8 @@ func TestMistakes(t *testing.T) {
 			"!.Next.Next.Next"}},
 		{"any", []string{"any"}, 1, []string{"call task.RegisterType[main.unknown]() in an init function"}},
 		{"time zone", []string{"time"}, 0, []string{"true -0500 false"}},
-		{"client after Close", []string{"closed-client"}, 1, []string{"client is closed"}},
-		{"cluster after Close", []string{"closed-cluster"}, 1, []string{"cluster: the cluster is closed"}},
+		{"client after Close", []string{"closed-client"}, 1, []string{"client: client closed"}},
+		{"cluster after Close", []string{"closed-cluster"}, 1, []string{"cluster: cluster closed"}},
 		{"exit code 0", []string{"exit", "0"}, 1, []string{"KilledWorker: 4 workers died",
 			"process ended with exit code 0"}},
 		{"exit code 1", []string{"exit", "1"}, 1, []string{"KilledWorker: 4 workers died",
@@ -57,7 +57,7 @@ func TestMistakes(t *testing.T) {
 		{"a worker that is not there", []string{"restricted"}, 0,
 			[]string{"reason: workers", "restricted to workers or hosts tcp://127.0.0.1:1, none of which has joined"}},
 		{"context of Submit", []string{"submit-context"}, 0, []string{"result: 1"}},
-		{"large argument", []string{"large"}, 0, []string{"result: 67108864", "large arguments travel through " +
+		{"large argument", []string{"large"}, 0, []string{"result: 67108864", "large arguments sent through " +
 			"the scheduler", "client.Scatter"}},
 		{"progress in a pipe", []string{"progress"}, 0, []string{"4 of 4", "result: [1 4 9 16]", "!\r"}},
 		{"http address", []string{"connect", "http://127.0.0.1:1"}, 1, []string{`unknown scheme "http"`}},

@@ -1,5 +1,5 @@
-// Package advice logs, once for each cause, what a program probably did not mean: arguments that are too large for a
-// graph, and tasks that are restricted to workers which do not exist.
+// Package advice logs probable mistakes of a program, each cause once: arguments that are too large for a graph, and
+// tasks that are restricted to workers which do not exist.
 package advice
 
 import (
@@ -13,43 +13,43 @@ import (
 	"go.millstream.dev/internal/task/taskgraph"
 )
 
-// DefaultLimit is the size in bytes of arguments from which on they are logged.
+// DefaultLimit is the default of Config.Limit.
 const DefaultLimit = 64 << 20
 
-// Config describes Advice. All fields are set.
+// Config configures Advice. All fields are required.
 type Config struct {
-	// Limit is the size in bytes of arguments from which on they are logged; negative: never.
+	// Limit is the size of arguments in bytes from which on a warning is logged; negative: never.
 	Limit int64
 	// Workers returns the workers of the cluster.
 	Workers func(context.Context) ([]Worker, error)
-	// Context ends the lookups of workers.
+	// Context cancels the lookups of workers.
 	Context context.Context
-	// Log gets the warnings.
+	// Log receives the warnings.
 	Log *slog.Logger
 }
 
-// Worker is a worker by the names that tasks can be restricted to.
+// Worker has the names of a worker to which tasks can be restricted.
 type Worker struct {
 	Address, Name, Host string
 }
 
-// Advice remembers what has been logged. Any number of goroutines may use it.
+// Advice records which warnings have been logged. It is safe for concurrent use.
 type Advice struct {
 	cfg Config
 
 	mu      sync.Mutex // guards all below
 	large   map[string]bool
-	checked map[string]bool // names of workers that were looked for
+	checked map[string]bool // names of workers that were looked up
 	closed  bool
 	checks  sync.WaitGroup // lookups in flight
 }
 
-// New returns Advice that has logged nothing.
+// New returns Advice without logged warnings.
 func New(cfg Config) *Advice {
 	return &Advice{cfg: cfg, large: map[string]bool{}, checked: map[string]bool{}}
 }
 
-// Close waits for the lookups in flight; Config.Context ends them.
+// Close waits for the lookups in flight, which Config.Context cancels.
 func (a *Advice) Close() {
 	a.mu.Lock()
 	a.closed = true
@@ -57,15 +57,15 @@ func (a *Advice) Close() {
 	a.checks.Wait()
 }
 
-// CheckSize warns, once for each function, of a call whose arguments are so large that the graph is the wrong way for
-// them: the scheduler keeps and forwards every byte, once for each task, while Scatter sends them to workers directly.
+// CheckSize logs a warning, once for each function, if the arguments of a call are too large for the graph: the
+// scheduler stores and forwards them once for each task, while Scatter sends them to workers directly.
 func (a *Advice) CheckSize(function string, n int) {
 	if a.isLarge(n) {
 		a.warnSize(function, n)
 	}
 }
 
-// CheckNode is CheckSize for a node of a graph, which has no other name than its key.
+// CheckNode is CheckSize for a node of a graph, which is identified by its key.
 func (a *Advice) CheckNode(key task.Key, n int) {
 	if a.isLarge(n) {
 		a.warnSize(key.String(), n)
@@ -80,13 +80,13 @@ func (a *Advice) warnSize(name string, n int) {
 	a.large[name] = true
 	a.mu.Unlock()
 	if !known {
-		a.cfg.Log.Warn("large arguments travel through the scheduler with each task; send them with client.Scatter and "+
+		a.cfg.Log.Warn("large arguments sent through the scheduler with each task; send them with client.Scatter and "+
 			"pass the future", "function", name, "bytes", n, "limit", a.cfg.Limit)
 	}
 }
 
-// CheckWorkers looks, once for each name, whether there are workers by the names that tasks are restricted to. A task
-// that no worker may run waits until one joins, as in Dask; without a warning a misspelled name would be hard to find.
+// CheckWorkers logs a warning, once for each name, if no worker has a name to which tasks are restricted. A task that
+// no worker may run waits until one connects, as in Dask; without a warning a misspelled name would be hard to find.
 func (a *Advice) CheckWorkers(n *taskgraph.Annotations) {
 	if len(n.Workers) == 0 || n.AllowOtherWorkers {
 		return
@@ -112,8 +112,8 @@ func (a *Advice) lookUp(names []string) {
 	}
 	for _, name := range names {
 		if !isWorker(workers, name) {
-			a.cfg.Log.Warn("tasks are restricted to a worker that is not there: they wait until it joins (Workers; "+
-				"AllowOtherWorkers lets others run them)", "worker", name)
+			a.cfg.Log.Warn("tasks restricted to an unknown worker wait until it connects (WithWorkers; "+
+				"WithOtherWorkers allows others to run them)", "worker", name)
 		}
 	}
 }

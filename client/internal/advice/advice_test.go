@@ -85,5 +85,5 @@ func TestWorkersThatAreNotLookedFor(t *testing.T) {
 	if log.Len() > 0 {
 		t.Errorf("a failed lookup is logged: %s", log)
 	}
-	a.CheckWorkers(&taskgraph.Annotations{Workers: []string{"dave"}}) // after Close: no goroutine
+	a.CheckWorkers(&taskgraph.Annotations{Workers: []string{"dave"}}) // starts no goroutine after Close
 }

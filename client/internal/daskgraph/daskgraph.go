@@ -1,8 +1,8 @@
-// Package daskgraph turns graphs of this module into Dask's.
+// Package daskgraph converts graphs of this module to graphs of Dask.
 //
-// Dask's scheduler takes pickled graphs: {key: Task} in an LLGExpr. What a client gathers is a graph of this module
-// (package task). Calls of Python functions are pickled Tasks already; those of Go functions become tasks that
-// Millstream workers recognize (internal/dask/gotask).
+// Dask's scheduler accepts pickled graphs: {key: Task} in an LLGExpr. A client collects a graph of this module (package
+// task). Calls of Python functions are pickled Tasks already; calls of Go functions become tasks that Millstream
+// workers recognize (internal/dask/gotask).
 package daskgraph
 
 import (
@@ -18,23 +18,23 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// goResource is the resource of Millstream workers at Dask's scheduler, so that tasks of Go functions go to them. An
-// amount of zero only asks that the worker has any, and never runs out.
+// goResource is the resource of Millstream workers on Dask's scheduler that restricts tasks of Go functions to them. An
+// amount of zero only requires that the worker has the resource, and is never used up.
 const goResource = "go"
 
-// Graph is a graph as update-graph carries it.
+// Graph has the fields of an update-graph message.
 type Graph struct {
 	// Expr is expr_ser.
 	Expr *wire.Serialized
-	// Priority is internal_priority as msgpack; nil: the scheduler orders the tasks.
+	// Priority is internal_priority as msgpack; if it is nil the scheduler orders the tasks.
 	Priority []byte
-	// Annotations are those of all tasks as msgpack; nil where they differ between tasks.
+	// Annotations are the common annotations of all tasks as msgpack; nil if they differ between tasks.
 	Annotations []byte
 	// Pickled is the header of a pickle with annotations that differ between tasks.
 	Pickled []byte
 }
 
-// ExprHeader returns the header of a pickle in a frame of its own.
+// ExprHeader returns the header of a pickle in a separate frame.
 var ExprHeader = sync.OnceValue(func() []byte {
 	b, err := msgpack.Append(nil, wire.NewDict("serializer", "pickle", "writeable", []any{}, "num-sub-frames", 1))
 	if err != nil {
@@ -43,7 +43,7 @@ var ExprHeader = sync.OnceValue(func() []byte {
 	return b
 })
 
-// New returns a graph of this module as Dask's. With order false the scheduler orders the tasks.
+// New converts a graph of this module to a graph of Dask. If order is false the scheduler orders the tasks.
 func New(s *wire.Serialized, order bool) (*Graph, error) {
 	r, err := taskgraph.Read(s)
 	if err != nil {
@@ -106,7 +106,7 @@ func New(s *wire.Serialized, order bool) (*Graph, error) {
 
 // noteList collects the annotations of a graph's tasks.
 type noteList struct {
-	sets  []taskgraph.Annotations // the graph's own, each perhaps again for Go functions
+	sets  []taskgraph.Annotations // those of the graph, and variants of them for Go functions
 	which map[noteSet]int
 	list  []taskgraph.Annotations
 	keys  []pickle.Value
@@ -144,9 +144,8 @@ func (d *noteList) add(key pickle.Value, at int, isGo bool) {
 	d.keys, d.of = append(d.keys, key), append(d.of, i)
 }
 
-// finish is the annotations of update-graph: a map if they are the same for all tasks. Else
-// each annotation is a function of the key, which Dask's schedulers call: the lookup in a
-// dict.
+// finish returns the annotations of update-graph: a map if they are the same for all tasks. Otherwise each annotation
+// is a function of the key, which Dask's schedulers call: the lookup in a dict.
 func (d *noteList) finish() (plain, pickled []byte, err error) {
 	switch len(d.list) {
 	case 0:
@@ -199,7 +198,7 @@ func (d *noteList) finish() (plain, pickled []byte, err error) {
 	return nil, pickled, err
 }
 
-// pickledHeader is the header of a pickle in a message that has all in itself.
+// pickledHeader returns the header of a pickle within the message body.
 func pickledHeader(data []byte) ([]byte, error) {
 	return msgpack.Append(nil, wire.NewDict("pickled-obj", data, "compression", []any{}, "num-sub-frames", 0))
 }

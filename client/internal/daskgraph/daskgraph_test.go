@@ -94,7 +94,7 @@ func TestGraph(t *testing.T) {
 		t.Errorf("the order is %v, want go at 0", m)
 	}
 	if a, _ := m.Get("py"); a != int64(9) {
-		t.Errorf("the order is %v, want py at 9, as the graph says", m)
+		t.Errorf("the order is %v, want py at 9, as in the graph", m)
 	}
 	if g, err = New(w.SerializedFor(""), false); err != nil || g.Priority != nil {
 		t.Errorf("a graph that the scheduler orders has the order %x, %v", g.Priority, err)
@@ -120,7 +120,7 @@ func TestEqualAnnotations(t *testing.T) {
 	}
 }
 
-// Tasks of Go functions need a worker that has them: a resource, of which they take nothing.
+// Tasks of Go functions require a worker that has them, by a resource of which they use nothing.
 func TestGoResource(t *testing.T) {
 	var w taskgraph.Writer
 	spec, deps := call(t, "x")
@@ -143,7 +143,7 @@ func TestGoResource(t *testing.T) {
 	}
 }
 
-// Only the tasks of Go functions need such a worker, whatever else is in their graph.
+// Only the tasks of Go functions require such a worker, whatever other tasks are in their graph.
 func TestGoResourceAmongPython(t *testing.T) {
 	spec, deps := call(t, "x")
 	for _, names := range [][]string{{"go", "py"}, {"py", "go"}} {
@@ -165,7 +165,7 @@ func TestGoResourceAmongPython(t *testing.T) {
 	}
 }
 
-// annotations prints annotations that differ between tasks.
+// annotations formats annotations that differ between tasks.
 func annotations(t *testing.T, g *Graph) string {
 	t.Helper()
 	if g.Pickled == nil || g.Annotations != nil {
@@ -211,10 +211,10 @@ func TestMistakes(t *testing.T) {
 	var w taskgraph.Writer
 	w.Spec(task.NewKey("a"), []byte("MS\x01\xc1"), nil, taskgraph.None, 0)
 	if _, err := New(w.SerializedFor(""), true); err == nil {
-		t.Error("a call that cannot be read is no error")
+		t.Error("malformed call: got nil, want an error")
 	}
 	if _, err := New(&wire.Serialized{}, true); err == nil {
-		t.Error("something that is no graph is no error")
+		t.Error("malformed graph: got nil, want an error")
 	}
 	empty := taskgraph.Writer{}
 	g, err := New(empty.SerializedFor(""), true)

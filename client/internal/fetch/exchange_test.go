@@ -21,7 +21,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// script is a conn whose reads and writes are given.
+// script is a connection with prepared reads and writes.
 type script struct {
 	reply   *wire.Message
 	fail    int // the number of the step that fails: 1 request, 2 reply, 3 acknowledgement; 0 for none
@@ -48,7 +48,7 @@ func (s *script) Read(context.Context) (*wire.Message, error) { return s.reply, 
 
 func (s *script) Abort() { s.aborted = true }
 
-// A conversation that was not brought to its end must not go on with the next request: its connection is aborted.
+// An exchange that was not completed must not continue with the next request: its connection is aborted.
 func TestExchange(t *testing.T) {
 	good := wire.NewDict("status", "OK", "data", wire.NewDict("a", 1))
 	bad := wire.NewDict("status", "uncaught-error", "exception_text", "ValueError")
@@ -112,7 +112,7 @@ func send(ctx context.Context, c comm.Comm, v any) error {
 	return c.Write(ctx, m)
 }
 
-// newFetcher is a fetcher of a client at a scheduler that only takes registrations.
+// newFetcher returns a fetcher of a client of a scheduler that only accepts registrations.
 func newFetcher(t *testing.T) *Fetcher {
 	t.Helper()
 	scheduler := serve(t, map[string]rpc.Handler{
@@ -144,7 +144,7 @@ func newFetcher(t *testing.T) *Fetcher {
 	return f
 }
 
-// holder serves one result. It answers after before is closed, and closes after when it is done.
+// holder serves one result. It replies after before is closed, and closes after when it has finished.
 func holder(t *testing.T, key string, value any, before <-chan struct{}, after chan<- struct{}) string {
 	t.Helper()
 	return serve(t, map[string]rpc.Handler{"get_data": func(ctx context.Context, r *rpc.Request) (any, error) {
@@ -161,7 +161,7 @@ func holder(t *testing.T, key string, value any, before <-chan struct{}, after c
 	}})
 }
 
-// The error of one worker is that of the whole, whichever worker answers first.
+// The error of one worker is the error of Fetch, whichever worker replies first.
 func TestFetchFailsOnOneWorker(t *testing.T) {
 	for _, badFirst := range []bool{true, false} {
 		t.Run(fmt.Sprint("bad first ", badFirst), func(t *testing.T) { testFailsOnOneWorker(t, badFirst) })

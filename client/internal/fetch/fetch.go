@@ -21,32 +21,32 @@ import (
 
 // Bounds of a request for results.
 const (
-	fetchKeys    = 16384 // in one request
-	fetchWorkers = 16    // that are asked at once
+	fetchKeys    = 16384 // keys in one request
+	fetchWorkers = 16    // workers with a request in flight
 )
 
-// workerDial bounds how long a worker is dialed before its results are looked for elsewhere.
+// workerDial is the timeout for dialing a worker before its results are fetched elsewhere.
 const workerDial = 2 * time.Second
 
-// Config describes a Fetcher. All fields are set.
+// Config configures a Fetcher. All fields are required.
 type Config struct {
-	// Network makes the comms; Dial has TLS.
+	// Network opens the comms; Dial configures them.
 	Network comm.Network
 	Dial    comm.DialConfig
-	// NoDirect makes all results come through the scheduler.
+	// NoDirect fetches all results through the scheduler.
 	NoDirect bool
-	// Link asks the scheduler.
+	// Link is the connection to the scheduler.
 	Link *link.Link
-	// Tracker knows where results are.
+	// Tracker has the locations of results.
 	Tracker *tracker.Tracker
-	// Log gets failures of workers.
+	// Log receives failures of workers.
 	Log *slog.Logger
 }
 
-// Fetcher gets results and has the connections to workers. Any number of goroutines may use it.
+// Fetcher fetches results and owns the connections to workers. It is safe for concurrent use.
 type Fetcher struct {
 	cfg     Config
-	workers *rpc.Pool // workers listen or are dead: a refusal is not tried for long
+	workers *rpc.Pool // short retries: a worker that refuses connections has ended
 	lanes   *lanes
 }
 
@@ -64,14 +64,14 @@ func New(cfg Config) *Fetcher {
 // Close closes the connections.
 func (f *Fetcher) Close() error { return errors.Join(f.lanes.book.Close(), f.workers.Close()) }
 
-// Call asks a worker directly.
+// Call sends a request to a worker.
 func (f *Fetcher) Call(ctx context.Context, worker, op string, args, reply any) error {
 	ctx, stop := f.cfg.Link.Within(ctx)
 	defer stop()
 	return f.workers.Call(ctx, worker, op, args, reply)
 }
 
-// Locate returns the address of a worker that has the result of a key, which has ended.
+// Locate returns the address of a worker that has the result of a key. The task of the key has ended.
 func (f *Fetcher) Locate(ctx context.Context, s *tracker.State) (string, error) {
 	for range 2 {
 		if address := f.cfg.Tracker.Place(s); address != "" {
@@ -84,7 +84,7 @@ func (f *Fetcher) Locate(ctx context.Context, s *tracker.State) (string, error) 
 	return "", tracker.NewCanceledError(s.Key(), tracker.ErrLostData)
 }
 
-// Fetch waits for keys and hands each result to sink, from several goroutines but one call at a time for each index.
+// Fetch waits for keys and passes each result to sink, from several goroutines but one call at a time for each index.
 func (f *Fetcher) Fetch(ctx context.Context, keys []*tracker.State, sink func(i int, v Value) error) error {
 	left := make([]int, len(keys))
 	for i := range left {
@@ -101,7 +101,7 @@ func (f *Fetcher) Fetch(ctx context.Context, keys []*tracker.State, sink func(i 
 		if err != nil || len(missing) == 0 {
 			return err
 		}
-		if moved := f.cfg.Tracker.ForgetPlaces(keys, missing); moved && !f.cfg.NoDirect { // ask where they are now
+		if moved := f.cfg.Tracker.ForgetPlaces(keys, missing); moved && !f.cfg.NoDirect { // locate them again
 			if missing, err = f.fetchOnce(ctx, keys, missing, sink); err != nil || len(missing) == 0 {
 				return err
 			}
@@ -110,7 +110,7 @@ func (f *Fetcher) Fetch(ctx context.Context, keys []*tracker.State, sink func(i 
 		if left, err = f.throughScheduler(ctx, keys, missing, sink); err != nil || len(left) == 0 {
 			return err
 		}
-		// No worker has them: the scheduler reports when they are there again.
+		// No worker has them: the scheduler reports when they exist again.
 		f.cfg.Tracker.Recheck(keys, left)
 		select {
 		case <-time.After(min(10*time.Millisecond<<min(round, 7), time.Second)/2 + rand.N(5*time.Millisecond)):
@@ -120,7 +120,7 @@ func (f *Fetcher) Fetch(ctx context.Context, keys []*tracker.State, sink func(i 
 	}
 }
 
-// fetchOnce asks the workers that have the results. It returns those that did not come.
+// fetchOnce requests results from the workers that have them. It returns the indices of those that no worker returned.
 func (f *Fetcher) fetchOnce(ctx context.Context, keys []*tracker.State, which []int,
 	sink func(int, Value) error) (missing []int, err error) {
 	byWorker, unknown := f.cfg.Tracker.ByWorker(keys, which)
@@ -170,7 +170,7 @@ func (f *Fetcher) fetchOnce(ctx context.Context, keys []*tracker.State, which []
 	return missing, err
 }
 
-// locate asks the scheduler where results are.
+// locate requests the locations of results from the scheduler.
 func (f *Fetcher) locate(ctx context.Context, keys []*tracker.State, which []int) error {
 	m, err := f.cfg.Link.Do(ctx, "who_has", keysRequest("who_has", keys, which))
 	if err != nil {
@@ -180,7 +180,7 @@ func (f *Fetcher) locate(ctx context.Context, keys []*tracker.State, which []int
 	return f.cfg.Tracker.SetPlaces(m.Body())
 }
 
-// keysRequest is a request about keys, as a message.
+// keysRequest returns a request about keys, as a message.
 func keysRequest(op string, keys []*tracker.State, which []int) *wire.Message {
 	n := 64
 	for _, i := range which {
@@ -198,8 +198,8 @@ func keysRequest(op string, keys []*tracker.State, which []int) *wire.Message {
 	return &wire.Message{Frames: []wire.Frame{wire.HeapFrame(b)}}
 }
 
-// throughScheduler asks the scheduler for results that no worker handed over: the client may
-// be where workers cannot be reached.
+// throughScheduler requests results from the scheduler that no worker returned: the client may be unable to reach the
+// workers.
 func (f *Fetcher) throughScheduler(ctx context.Context, keys []*tracker.State, which []int,
 	sink func(int, Value) error) (missing []int, err error) {
 	for len(which) > 0 {

@@ -13,8 +13,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// getData asks one worker for results. Those that it does not have, all of them if it cannot
-// be reached, are missing.
+// getData requests results from one worker. It returns the indices of those that the worker does not have: all of them
+// if it cannot be reached.
 func (f *Fetcher) getData(ctx context.Context, address string, keys []*tracker.State, which []int,
 	sink func(int, Value) error) (missing []int, err error) {
 	ctx, stop := f.cfg.Link.Within(ctx)
@@ -49,18 +49,18 @@ func (f *Fetcher) getData(ctx context.Context, address string, keys []*tracker.S
 	}
 }
 
-// unreached makes results missing whose worker did not answer, unless nobody waits any more.
+// unreached returns the results of a worker that did not reply as missing, or an error if ctx has ended.
 func (f *Fetcher) unreached(ctx context.Context, address string, keys []*tracker.State, which []int, err error) ([]int,
 	error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	f.cfg.Tracker.ForgetPlaces(keys, which)
-	f.cfg.Log.Debug("worker did not hand its results over", "worker", address, "error", err)
+	f.cfg.Log.Debug("worker did not return results", "worker", address, "error", err)
 	return which, nil
 }
 
-// exchange does a get_data, whose answer is acknowledged.
+// exchange sends a get_data request and acknowledges the reply.
 func exchange(ctx context.Context, conn interface {
 	Write(context.Context, *wire.Message) error
 	Read(context.Context) (*wire.Message, error)
@@ -68,7 +68,7 @@ func exchange(ctx context.Context, conn interface {
 }, request *wire.Message) (m *wire.Message, busy bool, err error) {
 	defer func() {
 		if err != nil {
-			conn.Abort() // in the middle of a conversation
+			conn.Abort() // the exchange is not complete
 		}
 	}()
 	if err := conn.Write(ctx, request); err != nil {
@@ -99,7 +99,7 @@ func exchange(ctx context.Context, conn interface {
 
 var okMessage = &wire.Message{Frames: []wire.Frame{wire.HeapFrame(msgpack.AppendString(nil, "OK"))}}
 
-// fieldOf is a field of a message that is a map, nil if it has none.
+// fieldOf returns a field of a message that is a map, or nil if there is none.
 func fieldOf(m *wire.Message, field string) ([]byte, error) {
 	r := msgpack.NewReader(m.Body())
 	n, err := r.ReadMapLen()
@@ -121,8 +121,7 @@ func fieldOf(m *wire.Message, field string) ([]byte, error) {
 	return nil, nil
 }
 
-// takeData hands the results of an answer to sink. They mostly come in the order in which
-// they were asked for.
+// takeData passes the results of a reply to sink. They are usually in the order of the request.
 func takeData(m *wire.Message, keys []*tracker.State, which []int, sink func(int, Value) error) (missing []int,
 	err error) {
 	data, err := fieldOf(m, "data")
@@ -136,7 +135,7 @@ func takeData(m *wire.Message, keys []*tracker.State, which []int, sink func(int
 			return nil, err
 		}
 	}
-	var index map[task.Key][]int // when the order is another
+	var index map[task.Key][]int // built if the order differs
 	var got []bool
 	next := 0
 	for range n {

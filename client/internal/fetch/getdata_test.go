@@ -15,13 +15,13 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-// newTracker is the state of a client that holds nothing.
+// newTracker returns the state of a client without keys.
 func newTracker() *tracker.Tracker {
 	return tracker.New(tracker.Config{ID: "C", Registry: func() string { return "" },
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 }
 
-// state is the state of a key.
+// state returns the state of a key.
 func state(t testing.TB, key string) *tracker.State {
 	t.Helper()
 	states, err := newTracker().Hold([]task.Key{task.NewKey(key)})

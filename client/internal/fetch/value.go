@@ -8,13 +8,13 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Value is a result in a message: in its body, or in frames.
+// Value is a result in a message: in the body or in frames.
 type Value struct {
 	raw []byte
 	ser *wire.Serialized
 }
 
-// As decodes a result; what it returns shares no memory with the message.
+// As decodes a result. The decoded value shares no memory with the message.
 func As[T any](v Value) (T, error) {
 	if v.ser == nil {
 		return task.ReadBody[T](v.raw)
@@ -24,7 +24,7 @@ func As[T any](v Value) (T, error) {
 	return out, err
 }
 
-// readValue reads a value of a reply's data: a marker, or the value itself.
+// readValue reads an element of the data of a reply: a marker, or the value itself.
 func readValue(m *wire.Message, raw []byte) (Value, error) {
 	r := msgpack.NewReader(raw)
 	name, frame, err := r.ReadMarker()
@@ -36,7 +36,7 @@ func readValue(m *wire.Message, raw []byte) (Value, error) {
 	}
 	at := uint64(frame)
 	if frame <= 0 || at >= uint64(len(m.Frames)) || m.Frames[at].OnDevice() {
-		return Value{}, fmt.Errorf("client: a result refers to frame %d of %d", frame, len(m.Frames))
+		return Value{}, fmt.Errorf("client: result refers to frame %d of %d", frame, len(m.Frames))
 	}
 	header := m.Frames[at].Bytes()
 	count, err := subFrames(header)
@@ -44,12 +44,12 @@ func readValue(m *wire.Message, raw []byte) (Value, error) {
 		return Value{}, err
 	}
 	if count > uint64(len(m.Frames))-at-1 {
-		return Value{}, fmt.Errorf("client: a result of %d frames, and %d are there", count, uint64(len(m.Frames))-at-1)
+		return Value{}, fmt.Errorf("client: result of %d frames has only %d", count, uint64(len(m.Frames))-at-1)
 	}
 	return Value{ser: &wire.Serialized{Header: header, Frames: m.Frames[at+1 : at+1+count]}}, nil
 }
 
-// subFrames is the number of frames that a header announces.
+// subFrames returns the number of frames that a header announces.
 func subFrames(header []byte) (uint64, error) {
 	r := msgpack.NewReader(header)
 	n, err := r.ReadMapLen()
@@ -68,5 +68,5 @@ func subFrames(header []byte) (uint64, error) {
 			return 0, err
 		}
 	}
-	return 0, fmt.Errorf("client: a result's header without num-sub-frames")
+	return 0, fmt.Errorf("client: header of a result has no num-sub-frames")
 }

@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// marker is a value that refers to a frame.
+// marker returns a value that refers to a frame.
 func marker(at int) []byte {
 	b := msgpack.AppendString(msgpack.AppendMapHeader(nil, 1), "__Serialized__")
 	return msgpack.AppendInt(b, int64(at))
@@ -47,11 +47,11 @@ func TestValues(t *testing.T) {
 	}
 	m.Frames[1] = wire.HeapFrame(long)
 	if _, err := readValue(m, marker(1)); err == nil || !strings.Contains(err.Error(), "2 frames, and 1") {
-		t.Errorf("a header that promises too much: %v, want an error", err)
+		t.Errorf("header with too many frames: got %v, want an error", err)
 	}
 	m.Frames[1] = wire.HeapFrame([]byte{0x80})
 	if _, err := readValue(m, marker(1)); err == nil || !strings.Contains(err.Error(), "num-sub-frames") {
-		t.Errorf("a header without the number: %v, want an error", err)
+		t.Errorf("header without the number of frames: got %v, want an error", err)
 	}
 }
 
@@ -64,14 +64,14 @@ func TestValueDecodes(t *testing.T) {
 		t.Errorf("%v, %v, want a and b", got, err)
 	}
 	if _, err := As[int](Value{ser: s}); err == nil {
-		t.Error("texts as a number are no error")
+		t.Error("texts as a number: got nil, want an error")
 	}
 	if got, err := As[int](Value{raw: []byte{7}}); err != nil || got != 7 {
 		t.Errorf("%d, %v, want 7", got, err)
 	}
 }
 
-// Of equal keys each gets the value, in whatever order the answer is.
+// Each of several equal keys gets the value, in any order of the reply.
 func TestTakeDataOfEqualKeys(t *testing.T) {
 	a, b := state(t, "a"), state(t, "b")
 	keys := []*tracker.State{a, b, a, a}
@@ -94,7 +94,7 @@ func TestTakeDataOfEqualKeys(t *testing.T) {
 	}
 }
 
-// Of two values for a key in one answer the first counts, in whatever order the answer is.
+// Of two values for a key in one reply the first is used, in any order of the reply.
 func TestTakeDataTwice(t *testing.T) {
 	keys := []*tracker.State{state(t, "a"), state(t, "b")}
 	for name, data := range map[string]wire.Dict{
@@ -119,17 +119,17 @@ func TestTakeDataMistakes(t *testing.T) {
 	_, err := takeData(encoded(t, wire.NewDict("data", wire.NewDict("a", 1))), keys, []int{0},
 		func(int, Value) error { return no })
 	if !errors.Is(err, no) || !strings.Contains(err.Error(), "result of a") {
-		t.Errorf("an error of the sink: %v, want it with the key", err)
+		t.Errorf("error of the sink: got %v, want the error with the key", err)
 	}
 	for _, v := range []any{wire.NewDict("status", "OK"), wire.NewDict("data", nil),
 		wire.NewDict("data", wire.Dict{})} {
 		missing, err := takeData(encoded(t, v), keys, []int{0}, func(int, Value) error { return nil })
 		if err != nil || !slices.Equal(missing, []int{0}) {
-			t.Errorf("an answer without the result: missing %v, %v, want 0", missing, err)
+			t.Errorf("reply without the result: got missing %v, %v, want 0", missing, err)
 		}
 	}
 	if _, err := takeData(encoded(t, "text"), keys, []int{0}, func(int, Value) error { return nil }); err == nil {
-		t.Error("an answer that is no map is no error")
+		t.Error("reply that is not a map: got nil, want an error")
 	}
 }
 

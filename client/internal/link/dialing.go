@@ -10,18 +10,19 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// dialNotice is how long a scheduler is dialed before the log says so. Further lines come after pauses that double.
+// dialNotice is how long the scheduler is dialed before a warning is logged. Further warnings follow at intervals that
+// double.
 const dialNotice = 2 * time.Second
 
-// dialing reports a connection that does not come about: a scheduler that has not started yet is waited for, and
-// without a log line a wrong address would look the same.
+// dialing logs failed attempts to connect: the client waits for a scheduler that has not started yet, and without a
+// warning a wrong address would look the same.
 type dialing struct {
 	log     *slog.Logger
 	address string
 	limit   time.Duration
 	start   time.Time
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards all below
 	attempts int
 	last     error
 	pause    time.Duration
@@ -29,7 +30,7 @@ type dialing struct {
 	done     bool
 }
 
-// dial connects to the scheduler and logs while that takes long.
+// dial connects to the scheduler and logs a warning if that takes long.
 func (l *Link) dial(ctx context.Context) (comm.Comm, error) {
 	cfg := l.cfg.Dial.To(secure.Scheduler)
 	d := &dialing{log: l.cfg.Log, address: l.cfg.Address, limit: cfg.Timeout, start: time.Now(), pause: dialNotice}
@@ -57,7 +58,7 @@ func (d *dialing) report() {
 	if d.done {
 		return
 	}
-	reason := "no answer yet"
+	reason := "no reply yet"
 	if d.last != nil {
 		reason = d.last.Error()
 	}

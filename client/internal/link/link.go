@@ -1,5 +1,5 @@
-// Package link connects a client with its scheduler: the requests, and the stream on which both send what happens. It
-// looks for a scheduler that was lost, and registers with it again.
+// Package link connects a client to its scheduler: by requests, and by the stream on which both send messages. It
+// reconnects to a lost scheduler and registers again.
 package link
 
 import (
@@ -18,35 +18,35 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Config describes a Link. All fields are set.
+// Config configures a Link. All fields are required.
 type Config struct {
-	// Network makes the comms; Dial has TLS.
+	// Network opens the comms; Dial configures them.
 	Network comm.Network
 	Dial    comm.DialConfig
-	// Address is the scheduler's, ID the client's.
+	// Address is the address of the scheduler, ID the ID of the client.
 	Address, ID string
-	// Registry returns the hash of functions that graphs of this client need of their workers.
+	// Registry returns the hash of the functions that workers must have to run graphs of this client.
 	Registry func() string
-	// Heartbeat is the time between heartbeats.
+	// Heartbeat is the interval between heartbeats.
 	Heartbeat time.Duration
-	// Reconnect is how long a lost scheduler is looked for; negative: not at all.
+	// Reconnect is how long the link tries to reach a lost scheduler; negative: not at all.
 	Reconnect time.Duration
-	// Tracker has what is sent, and gets what is received.
+	// Tracker has the queue of messages to send, and receives the messages of the scheduler.
 	Tracker *tracker.Tracker
-	// Resumed is called when the client has registered with a scheduler again.
+	// Resumed is called after the client has registered with a scheduler again.
 	Resumed func()
-	// Log gets what happens to the connection.
+	// Log receives changes of the connection.
 	Log *slog.Logger
 }
 
-// Link is a connection to a scheduler. Any number of goroutines may use it.
+// Link is a connection to a scheduler. It is safe for concurrent use.
 type Link struct {
 	cfg    Config
 	pool   *rpc.Pool
 	ctx    context.Context // ends with the link
 	cancel context.CancelCauseFunc
 	done   chan struct{} // the goroutines have ended
-	stay   atomic.Bool   // the scheduler is not looked for when it is lost
+	stay   atomic.Bool   // do not reconnect to a lost scheduler
 }
 
 // Connect registers with the scheduler and starts the goroutines that read and write. check is called with Dask's
@@ -77,14 +77,14 @@ func (l *Link) Context() context.Context { return l.ctx }
 // Done returns a channel that is closed when the goroutines of the link have ended.
 func (l *Link) Done() <-chan struct{} { return l.done }
 
-// Within returns ctx, ended also by the link's end, and the function that frees it.
+// Within returns a context that ends with ctx or with the link, and a function that frees it.
 func (l *Link) Within(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(l.ctx, func() { cancel(context.Cause(l.ctx)) })
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// Call asks the scheduler.
+// Call sends a request to the scheduler.
 func (l *Link) Call(ctx context.Context, op string, args, reply any) error {
 	if err := l.cfg.Tracker.Err(); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (l *Link) Call(ctx context.Context, op string, args, reply any) error {
 	return l.pool.Call(ctx, l.cfg.Address, op, args, reply)
 }
 
-// Do asks the scheduler and returns the answer as it came, unless it is an error.
+// Do sends a request to the scheduler and returns the encoded reply, or the error in it.
 func (l *Link) Do(ctx context.Context, op string, request *wire.Message) (*wire.Message, error) {
 	if err := l.cfg.Tracker.Err(); err != nil {
 		return nil, err
@@ -112,10 +112,10 @@ func (l *Link) Do(ctx context.Context, op string, request *wire.Message) (*wire.
 	return m, nil
 }
 
-// ReplyError returns the error in an answer, nil if it has none.
+// ReplyError returns the error in a reply, or nil.
 func ReplyError(op, peer string, m *wire.Message) error {
 	if len(m.Frames) == 0 || m.Frames[0].OnDevice() {
-		return fmt.Errorf("client: %s: answer without a body", op)
+		return fmt.Errorf("client: %s: reply without a body", op)
 	}
 	r := msgpack.NewReader(m.Body())
 	if r.Kind() != msgpack.MapKind {
@@ -150,18 +150,18 @@ func ReplyError(op, peer string, m *wire.Message) error {
 	return nil
 }
 
-// Stay makes the link end when the scheduler is lost, instead of looking for it.
+// Stay makes the link end when the scheduler is lost, instead of reconnecting.
 func (l *Link) Stay() { l.stay.Store(true) }
 
-// closeTime bounds how long a scheduler may take to read that the client leaves.
+// closeTime is the timeout for sending the last messages when the link closes.
 const closeTime = 2 * time.Second
 
-// Shutdown waits until what is queued has been sent, or ctx ends, then ends the goroutines. The tracker is closed
-// before, so that the queue ends. It is idempotent.
+// Shutdown waits until the queue has been sent, or ctx ends, and then stops the goroutines. The tracker must be closed
+// before, so that the queue ends. Shutdown may be called more than once.
 func (l *Link) Shutdown(ctx context.Context) error {
 	var err error
 	select {
-	case <-l.done: // the scheduler has read it, or is gone
+	case <-l.done: // the scheduler has closed the stream, or is lost
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-time.After(closeTime):
@@ -171,16 +171,16 @@ func (l *Link) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Close closes the connections of requests. Shutdown comes first.
+// Close closes the connections of requests. Call Shutdown first.
 func (l *Link) Close() error { return l.pool.Close() }
 
-// run keeps the stream until the link ends.
+// run serves the stream until the link ends.
 func (l *Link) run(s *stream) {
 	defer close(l.done)
 	for s != nil {
 		unsent, err := l.serve(s)
 		if l.ctx.Err() != nil || l.cfg.Tracker.Err() != nil {
-			_ = s.comm.Close() // what was written before still goes out
+			_ = s.comm.Close() // sends what was written before
 			break
 		}
 		s.comm.Abort()
@@ -191,7 +191,7 @@ func (l *Link) run(s *stream) {
 	l.cfg.Tracker.Fail(tracker.ErrClosed)
 }
 
-// serve reads and writes until the comm ends. It returns what could not be sent.
+// serve reads and writes until the comm ends. It returns the items that were not sent.
 func (l *Link) serve(s *stream) (unsent []tracker.Item, err error) {
 	ctx, cancel := context.WithCancelCause(l.ctx)
 	defer cancel(nil)

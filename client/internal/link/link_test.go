@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-// startScheduler serves registrations of clients, and hands their streams over.
+// startScheduler serves registrations of clients, and returns their streams.
 func startScheduler(t *testing.T) (address string, streams <-chan comm.Comm) {
 	t.Helper()
 	l, err := comm.Default.Listen(t.Context(), "inproc://", comm.ListenConfig{})
@@ -55,11 +55,11 @@ func startScheduler(t *testing.T) (address string, streams <-chan comm.Comm) {
 	return l.ContactAddr(), registered
 }
 
-// rig is a link of a client that holds nothing.
+// rig is a link of a client without keys.
 type rig struct {
 	*Link
 	tracker *tracker.Tracker
-	resumed chan struct{} // a token for each time that it resumed
+	resumed chan struct{} // receives a token for each call of Resumed
 }
 
 func connect(t *testing.T, address string, network comm.Network) *rig {
@@ -85,7 +85,7 @@ func connect(t *testing.T, address string, network comm.Network) *rig {
 	return r
 }
 
-// A scheduler that was lost is looked for, unless the client is to stay without it.
+// The client reconnects to a lost scheduler, except after Stay.
 func TestLost(t *testing.T) {
 	address, streams := startScheduler(t)
 	r := connect(t, address, comm.Default)
@@ -100,7 +100,7 @@ func TestLost(t *testing.T) {
 	select {
 	case <-r.Done():
 	case <-streams:
-		t.Fatal("a client that stays registers again")
+		t.Fatal("client registered again after Stay")
 	}
 	if err := r.tracker.Err(); !errors.Is(err, tracker.ErrClosed) {
 		t.Errorf("the client ended with %v, want ErrClosed", err)
@@ -110,7 +110,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// stuck is a network whose comms do not get rid of their messages while on is set.
+// stuck is a network whose comms do not send messages while on is set.
 type stuck struct {
 	comm.Network
 	on      atomic.Bool
@@ -139,7 +139,7 @@ func (c stuckComm) Write(ctx context.Context, m *wire.Message) error {
 	return context.Cause(ctx)
 }
 
-// Shutdown that is cut short by its context returns the context's error, as what was queued may not have been sent.
+// Shutdown returns the error of its context if that ends first, because the queue may not have been sent.
 func TestShutdownCutShort(t *testing.T) {
 	address, _ := startScheduler(t)
 	network := &stuck{Network: comm.Default, waiting: make(chan struct{}, 1)}

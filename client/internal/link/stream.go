@@ -16,13 +16,13 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// stream is the comm on which client and scheduler send each other what happens.
+// stream is the comm on which client and scheduler send each other messages.
 type stream struct {
 	comm     comm.Comm
 	identity tracker.Identity
 }
 
-// register dials the scheduler and makes the stream.
+// register dials the scheduler and opens the stream.
 func (l *Link) register(ctx context.Context) (*stream, error) {
 	conn, err := l.dial(ctx)
 	if err != nil {
@@ -38,7 +38,7 @@ func (l *Link) register(ctx context.Context) (*stream, error) {
 
 func (l *Link) begin(ctx context.Context, conn comm.Comm) (*stream, error) {
 	hello := wire.NewDict("client", l.cfg.ID, "versions", wire.NewDict("packages", wire.Dict{}))
-	if conn.Info().Millstream != nil { // Dask's scheduler takes no other arguments
+	if conn.Info().Millstream != nil { // Dask's scheduler rejects other arguments
 		hello.Set("millstream", wire.NewDict("registry", l.cfg.Registry(), "functions", task.Names(), "signatures",
 			task.Signatures(), "build", task.BuildText()))
 	}
@@ -59,21 +59,21 @@ func (l *Link) begin(ctx context.Context, conn comm.Comm) (*stream, error) {
 		if err := rpc.ReplyError("register-client", l.cfg.Address, v); err != nil {
 			return nil, err
 		}
-		return nil, fmt.Errorf("not a Dask scheduler: answer to register-client is %.100v", v)
+		return nil, fmt.Errorf("not a Dask scheduler: reply to register-client is %.100v", v)
 	}
 	var start message.StreamStart
 	if err := start.Read(&ops); err != nil {
 		return nil, err
 	}
 	if text := start.Error; text != "" {
-		return nil, fmt.Errorf("the scheduler refuses the client: %s", text)
+		return nil, fmt.Errorf("scheduler rejected the client: %s", text)
 	}
 	s := &stream{comm: conn}
 	s.identity.ID, s.identity.Epoch = strings.Clone(start.Millstream.ID), start.Millstream.Epoch
 	if text := strings.Clone(start.Warning); text != "" {
 		level := slog.LevelWarn
 		if s.identity.IsDask() {
-			level = slog.LevelDebug // it misses the Python packages of a client that has no Python
+			level = slog.LevelDebug // a Go client has none of the Python packages
 		}
 		l.cfg.Log.Log(ctx, level, "scheduler", "warning", text)
 	}
@@ -87,14 +87,14 @@ func (l *Link) beat(ctx context.Context) {
 	for {
 		select {
 		case <-t.C:
-			_ = l.cfg.Tracker.Queue(&message.HeartbeatClient{}) // an error ends ctx too
+			_ = l.cfg.Tracker.Queue(&message.HeartbeatClient{}) // fails only when ctx ends as well
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// read applies what the scheduler sends until the comm ends.
+// read applies the messages of the scheduler until the comm ends.
 func (l *Link) read(ctx context.Context, s *stream) error {
 	in := rpc.NewReader(s.comm, rpc.ReaderConfig{})
 	return in.Run(ctx, func(m *wire.Message) error {
@@ -103,12 +103,12 @@ func (l *Link) read(ctx context.Context, s *stream) error {
 	})
 }
 
-// write sends what is queued, until ctx or the comm ends. It returns what it had taken and could not send.
+// write sends the queue until ctx or the comm ends. It returns the items that it took and could not send.
 func (l *Link) write(ctx context.Context, s *stream) ([]tracker.Item, error) {
 	for {
 		items, m := l.cfg.Tracker.Take()
 		if m == nil {
-			if err := l.cfg.Tracker.Err(); err != nil { // all has been sent
+			if err := l.cfg.Tracker.Err(); err != nil { // everything has been sent
 				return nil, err
 			}
 			select {
@@ -126,13 +126,12 @@ func (l *Link) write(ctx context.Context, s *stream) ([]tracker.Item, error) {
 	}
 }
 
-// reconnect looks for the scheduler again and registers under the same id. It returns nil when the link has ended
-// instead.
+// reconnect connects to the scheduler and registers under the same ID. It returns nil if the link has ended.
 func (l *Link) reconnect(unsent []tracker.Item, why error) *stream {
 	unsent = l.cfg.Tracker.Disconnected(unsent)
 	limit := l.cfg.Reconnect
 	if limit < 0 || l.stay.Load() {
-		l.cfg.Tracker.Fail(fmt.Errorf("%w: the scheduler at %s is lost: %w", tracker.ErrClosed, l.cfg.Address, why))
+		l.cfg.Tracker.Fail(fmt.Errorf("%w: scheduler at %s lost: %w", tracker.ErrClosed, l.cfg.Address, why))
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, limit)
@@ -143,12 +142,12 @@ func (l *Link) reconnect(unsent []tracker.Item, why error) *stream {
 		if err == nil {
 			l.cfg.Tracker.Resume(s.identity, unsent)
 			l.cfg.Resumed()
-			l.cfg.Log.Info("scheduler is back", "scheduler", l.cfg.Address)
+			l.cfg.Log.Info("scheduler reconnected", "scheduler", l.cfg.Address)
 			return s
 		}
 		if ctx.Err() != nil {
 			if l.ctx.Err() == nil {
-				l.cfg.Tracker.Fail(fmt.Errorf("%w: the scheduler at %s has been lost for %v: %w", tracker.ErrClosed,
+				l.cfg.Tracker.Fail(fmt.Errorf("%w: scheduler at %s lost for %v: %w", tracker.ErrClosed,
 					l.cfg.Address, limit, err))
 			}
 			return nil

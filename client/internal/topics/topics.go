@@ -1,4 +1,4 @@
-// Package topics has the subscriptions of a client to topics of events.
+// Package topics manages the subscriptions of a client to topics of events.
 package topics
 
 import (
@@ -18,7 +18,7 @@ type Event struct {
 	Value any
 }
 
-// Topics are the subscriptions. Any number of goroutines may use them.
+// Topics is a set of subscriptions. It is safe for concurrent use.
 type Topics struct {
 	send func(tracker.Message) // queues a message; it does not block
 
@@ -28,12 +28,12 @@ type Topics struct {
 
 type subscription struct{ f func(Event) }
 
-// New returns Topics without subscriptions. queue queues a message to the scheduler; it does not block.
+// New returns Topics without subscriptions. queue queues a message to the scheduler and must not block.
 func New(queue func(tracker.Message)) *Topics {
 	return &Topics{subs: map[string][]*subscription{}, send: queue}
 }
 
-// Subscribe calls f for every event of a topic from now on. The returned function ends it.
+// Subscribe calls f for every future event of a topic. The returned function ends the subscription.
 func (t *Topics) Subscribe(topic string, f func(Event)) (stop func()) {
 	s := &subscription{f}
 	t.mu.Lock()
@@ -56,7 +56,7 @@ func (t *Topics) unsubscribe(topic string, s *subscription) {
 	}
 }
 
-// Resume subscribes again to all topics, at a scheduler that may not know them.
+// Resume subscribes to all topics again, after a reconnect.
 func (t *Topics) Resume() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,7 +65,7 @@ func (t *Topics) Resume() {
 	}
 }
 
-// Deliver calls the subscribers of a topic with an event, as the scheduler sends it: a list of time and value. No lock
+// Deliver calls the subscribers of a topic with an event as the scheduler sends it: a list of time and value. No lock
 // is held meanwhile.
 func (t *Topics) Deliver(topic string, event any) {
 	e := Event{Topic: strings.Clone(topic)}

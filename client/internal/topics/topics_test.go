@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-// newTopics returns topics and what they queue, as "op topic".
+// newTopics returns topics and the messages that they queue, as "op topic".
 func newTopics(t *testing.T) (*Topics, *[]string) {
 	t.Helper()
 	var queued []string

@@ -8,14 +8,14 @@ import (
 	"go.millstream.dev/internal/wire/message"
 )
 
-// A cancellation is numbered, and the scheduler repeats reason and number: when its answer comes, the key may have been
-// submitted again.
+// Cancellations are numbered, and the scheduler repeats reason and number, because the key may have been submitted
+// again when its reply arrives.
 const (
 	cancelReason = "cancelled by "
 	cancelNumber = "request "
 )
 
-// isStale reports whether an answer is about a cancellation that was requested before the key was submitted. The caller
+// isStale reports whether a reply belongs to a cancellation that was requested before the key was submitted. The caller
 // holds the tracker's mutex.
 func (s *State) isStale(client, reason, text string) bool {
 	if reason != cancelReason+client {
@@ -25,7 +25,7 @@ func (s *State) isStale(client, reason, text string) bool {
 	return err == nil && n <= s.born
 }
 
-// Cancel cancels keys, with force also those that other clients want.
+// Cancel cancels keys, with force also those that other clients need.
 func (t *Tracker) Cancel(states []*State, force bool) error {
 	keys := make([]task.Key, len(states))
 	for i, s := range states {
@@ -68,9 +68,9 @@ func (t *Tracker) Retries(states []*State) []int {
 	return out
 }
 
-// RetryRequested makes keys that failed pending, once the scheduler has accepted to run them again; before is what
-// Retries returned before the request. The stream reports the retry too, perhaps later: until then no caller must see
-// the old error. If it has been reported already, what the keys have now is newer than the request.
+// RetryRequested makes failed keys pending, after the scheduler has accepted to run them again; before is the result of
+// Retries before the request. The stream reports the retry too, perhaps later: until then no caller must see the old
+// error. If it has already been reported, the state of the keys is newer than the request.
 func (t *Tracker) RetryRequested(states []*State, before []int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -24,13 +24,13 @@ func TestCancelMessage(t *testing.T) {
 			t.Errorf("reason %q, number %q, want cancelled by C, request 1", m[0].GetString("reason"),
 				m[0].GetString("msg"))
 		}
-		if err := c.KeyErr(a); !errors.Is(err, ErrCanceled) || err.Error() != "task a: the task was canceled" {
+		if err := c.KeyErr(a); !errors.Is(err, ErrCanceled) || err.Error() != "task a: task canceled" {
 			t.Errorf("the error is %v, want ErrCanceled", err)
 		}
 	}
 }
 
-// The answer to a cancellation does not cancel what was submitted after it.
+// The reply to a cancellation does not cancel a later submission.
 func TestStaleCancellation(t *testing.T) {
 	c := empty(t)
 	a, b := submit(t, c, "a"), submit(t, c, "b")
@@ -44,15 +44,15 @@ func TestStaleCancellation(t *testing.T) {
 	}
 	answer("request 1", "cancelled by C", "a")
 	wantStatus(t, c, a, Pending)
-	answer("request 1", "cancelled by C", "b") // b was there when it was canceled, as a dependent of a
+	answer("request 1", "cancelled by C", "b") // b existed when it was canceled, as a dependent of a
 	wantStatus(t, c, b, Canceled)
-	answer("request 2", "cancelled by C", "a") // a later one is meant for it
+	answer("request 2", "cancelled by C", "a") // the later request applies to it
 	wantStatus(t, c, a, Canceled)
 
 	d := submit(t, c, "d")
 	answer("request 1", "cancelled by another client", "d")
 	wantStatus(t, c, d, Canceled)
-	if got, want := c.KeyErr(d).Error(), "task d: the task was canceled: cancelled by another client: request 1"; got !=
+	if got, want := c.KeyErr(d).Error(), "task d: task canceled: cancelled by another client: request 1"; got !=
 		want {
 		t.Errorf("the error is %q, want %q", got, want)
 	}
@@ -66,7 +66,7 @@ func TestCanceledKeepsFirstReason(t *testing.T) {
 	a := submit(t, c, "a")
 	receive(t, c, wire.NewDict("op", "cancelled-keys", "keys", []any{"a"}, "reason", "first", "msg", ""))
 	receive(t, c, wire.NewDict("op", "restart"))
-	if got, want := c.KeyErr(a).Error(), "task a: the task was canceled: first"; got != want {
+	if got, want := c.KeyErr(a).Error(), "task a: task canceled: first"; got != want {
 		t.Errorf("the error is %q, want %q", got, want)
 	}
 }
@@ -79,7 +79,7 @@ func TestRetry(t *testing.T) {
 	}
 	receive(t, c, erred("a"), erred("b"))
 	before := c.Retries(states)
-	// b is reported as retried, and fails again, before the answer to the request is there.
+	// b is reported as retried, and fails again, before the reply to the request arrives.
 	receive(t, c, wire.NewDict("op", "task-retried", "key", "b"), erred("b"))
 	c.RetryRequested(states, before)
 	wantStatus(t, c, states[0], Pending)
@@ -93,5 +93,5 @@ func TestRetry(t *testing.T) {
 	}
 	receive(t, c, wire.NewDict("op", "key-in-memory", "key", "c", "workers", []any{"w"}))
 	c.RetryRequested(states, c.Retries(states))
-	wantStatus(t, c, states[2], Finished) // results are not taken back
+	wantStatus(t, c, states[2], Finished) // results stay
 }

@@ -1,7 +1,7 @@
-// Package tracker is the state of a client: the keys that its futures hold, who waits for them, and the messages that
-// the scheduler has yet to get.
+// Package tracker holds the state of a client: the keys of its futures, the goroutines that wait for them, and the
+// messages that have not been sent to the scheduler.
 //
-// One mutex guards keys and messages together, because their order is one: a key that is released and wanted again must
-// not be released in the end. It is never held while anything is sent or received. A goroutine of package link empties
-// the queue with Take, and hands what the scheduler sends to Receive.
+// One mutex guards keys and messages together, because their order matters: a key that is released and requested again
+// must not be released in the end. The mutex is never held while a message is sent or received. A goroutine of package
+// link empties the queue with Take, and passes the messages of the scheduler to Receive.
 package tracker

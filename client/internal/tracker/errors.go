@@ -11,20 +11,20 @@ import (
 
 // Errors of futures; package client exports and documents them.
 var (
-	ErrCanceled = errors.New("client: the task was canceled")
-	ErrLostData = errors.New("client: the result was lost with its worker")
-	ErrReleased = errors.New("client: the future has been released")
-	ErrClosed   = closed.New("client: the client is closed")
+	ErrCanceled = errors.New("client: task canceled")
+	ErrLostData = errors.New("client: result lost with its worker")
+	ErrReleased = errors.New("client: future released")
+	ErrClosed   = closed.New("client: client closed")
 )
 
-// canceledError is returned for a task that was canceled, and has the reason.
+// canceledError is returned for a canceled task, with the reason.
 type canceledError struct {
 	key          task.Key
 	reason, text string
 	cause        error
 }
 
-// NewCanceledError returns an error in which errors.Is finds ErrCanceled and cause.
+// NewCanceledError returns an error that matches ErrCanceled and cause with errors.Is.
 func NewCanceledError(key task.Key, cause error) error { return &canceledError{key: key, cause: cause} }
 
 func (e *canceledError) Error() string {
@@ -41,5 +41,5 @@ func (e *canceledError) Error() string {
 
 func (e *canceledError) Unwrap() error { return e.cause }
 
-// Is makes every lost result a canceled one too: it will not be computed.
+// Is reports whether target is ErrCanceled: a lost result will not be computed either.
 func (e *canceledError) Is(target error) bool { return target == ErrCanceled }

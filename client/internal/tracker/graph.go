@@ -11,41 +11,41 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Options are what update-graph says about all of its tasks. Tasks with equal ones may go together.
+// Options are the fields of update-graph that apply to all its tasks. Tasks with equal Options may be sent together.
 type Options struct {
-	// FIFO is the fifo_timeout, as Dask's settings write it.
+	// FIFO is the fifo_timeout in the form of Dask's configuration.
 	FIFO string
-	// Actors makes the results actors.
+	// Actors specifies that the results are actors.
 	Actors bool
 	// Submitting is the task that submits the graph, if any.
 	Submitting task.Key
 }
 
-// Graph is an update-graph: open while it is the last in the queue, so that tasks that are submitted one by one travel
-// together, then kept until its tasks have ended in case the scheduler has to get it again.
+// Graph is an update-graph message. It is open while it is the last one in the queue, so that tasks that are submitted
+// one by one are sent together, and is kept until its tasks have ended in case it must be sent again.
 type Graph struct {
 	opts   Options
-	seq    int // graphs may refer to earlier ones
+	seq    int // order: graphs may refer to earlier ones
 	w      taskgraph.Writer
-	wanted []byte // keys, one behind the other
-	n      int    // of them
-	left   int    // of them that have not ended
+	wanted []byte // concatenated keys
+	n      int    // number of wanted keys
+	left   int    // wanted keys that have not ended
 	notes  map[string]int
 	sealed *wire.Serialized
 	fifo   [16]byte // memory for opts.FIFO as msgpack
-	// unordered leaves the order of the tasks to the scheduler.
+	// unordered means that the scheduler orders the tasks.
 	unordered bool
-	dask      *daskgraph.Graph // the sealed graph as Dask's scheduler takes it; nil for one of this module
+	dask      *daskgraph.Graph // the sealed graph for Dask's scheduler; nil for schedulers of this module
 }
 
-// NewGraph returns an empty graph, which one goroutine fills and then submits. unordered leaves the order of the tasks
-// to the scheduler.
+// NewGraph returns an empty graph, which one goroutine fills and then submits. unordered means that the scheduler
+// orders the tasks.
 func NewGraph(opts Options, unordered bool) *Graph { return &Graph{opts: opts, unordered: unordered} }
 
 // Writer returns the writer of the graph's tasks.
 func (g *Graph) Writer() *taskgraph.Writer { return &g.w }
 
-// Annotate adds annotations once and returns their index.
+// Annotate adds annotations, equal ones only once, and returns their index.
 func (g *Graph) Annotate(a *taskgraph.Annotations) int {
 	if a.IsZero() {
 		return taskgraph.None
@@ -62,7 +62,7 @@ func (g *Graph) Annotate(a *taskgraph.Annotations) int {
 	return i
 }
 
-// want adds a key to those that are wanted.
+// want adds a key to the wanted keys.
 func (g *Graph) want(s *State) {
 	g.wanted = append(g.wanted, s.key...)
 	g.n++
@@ -78,7 +78,7 @@ func (g *Graph) done(s *State) {
 	g.left--
 }
 
-// seal ends the graph: nothing joins it any more. The caller holds mu.
+// seal completes the graph: no more tasks are added. The caller holds mu.
 func (t *Tracker) seal(g *Graph) error {
 	if g.sealed != nil {
 		return nil
@@ -88,8 +88,9 @@ func (t *Tracker) seal(g *Graph) error {
 	if !t.identity.IsDask() {
 		return nil
 	}
-	// Dask's scheduler reads graphs one after the other, but in two steps if it has to order the tasks, and in one if
-	// not. Behind one that it orders all take two: none overtakes another that it depends on.
+	// Dask's scheduler reads graphs one after the other, but in two steps if it has to order the tasks, and in one step
+	// otherwise. After a graph that it orders, all are sent as two steps, so that none overtakes a graph that it
+	// depends on.
 	t.unordered = slices.DeleteFunc(t.unordered, func(x *Graph) bool { return x.left <= 0 })
 	if g.unordered {
 		t.unordered = append(t.unordered, g)
@@ -99,7 +100,7 @@ func (t *Tracker) seal(g *Graph) error {
 	return err
 }
 
-// Values of fields of update-graph that are always the same, as msgpack.
+// Constant fields of update-graph, as msgpack.
 var (
 	rawTrue, rawFalse = message.Raw{0xc3}, message.Raw{0xc2}
 	noCollections     = message.Raw("\x81\xabcollections\x90")
@@ -116,7 +117,7 @@ func (g *Graph) append(b *message.Buffer) {
 	}
 	if d := g.dask; d != nil {
 		u.Expr.Value, u.InternalPriority = d.Expr, d.Priority
-		u.Keys.Set = true // releases before 2025.7 want a set
+		u.Keys.Set = true // releases before 2025.7 require a set
 		u.Annotations = message.Object{Pickle: d.Pickled, Raw: d.Annotations}
 		u.SpanMetadata = message.Object{Pickle: daskgraph.SpanMetadata()}
 	}

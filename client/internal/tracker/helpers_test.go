@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-// failure is the error of a task in these tests.
+// failure returns the error of a task in these tests.
 type failure struct {
 	key                  task.Key
 	exception, traceback string
@@ -23,10 +23,10 @@ type failure struct {
 
 func (f *failure) Error() string { return f.exception }
 
-// ours is a scheduler of this module.
+// ours is the identity of a Millstream scheduler.
 var ours = Identity{ID: "S", Epoch: 1}
 
-// empty is a client that is connected to a scheduler of this module and holds nothing.
+// empty returns a client that is connected to a Millstream scheduler and has no keys.
 func empty(t testing.TB) *Tracker {
 	t.Helper()
 	c := New(Config{ID: "C", Registry: func() string { return "r" }, Event: func(string, any) {},
@@ -43,7 +43,7 @@ func empty(t testing.TB) *Tracker {
 	return c
 }
 
-// offline is a client that has never sent anything and holds keys a and b.
+// offline returns a client that has not sent anything and holds keys a and b.
 func offline(t testing.TB) *Tracker {
 	t.Helper()
 	c := empty(t)

@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// modelScheduler is what a scheduler knows of a client: it applies the client's messages in order.
+// modelScheduler models the state of a scheduler about a client: it applies the messages of the client in order.
 type modelScheduler struct {
 	known  map[string]bool // keys with a task
 	wanted map[string]bool
@@ -44,9 +44,9 @@ func (m *modelScheduler) apply(t *testing.T, messages []wire.Dict) {
 	}
 }
 
-// TestModel makes random calls and messages, loses the scheduler now and then, and compares after each delivery: the
-// scheduler wants exactly the keys that futures hold and that were not canceled, and each future has the status that
-// the last event gave it.
+// TestModel makes random calls and messages, sometimes loses the scheduler, and compares after each delivery: the
+// scheduler has as wanted exactly the keys that futures hold and that were not canceled, and each future has the status
+// of the last event.
 func TestModel(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runModel(t, rand.New(rand.NewPCG(seed, 1))) })
@@ -72,7 +72,7 @@ func runModel(t *testing.T, r *rand.Rand) {
 			keys[name] = mk
 		}
 		if mk.state != s {
-			t.Fatalf("key %s has another state than its first future", name)
+			t.Fatalf("key %s has two states, want one", name)
 		}
 		mk.handles = append(mk.handles, NewHandle(s))
 		return mk
@@ -140,7 +140,7 @@ func runModel(t *testing.T, r *rand.Rand) {
 				receive(t, c, wire.NewDict("op", "task-erred", "key", name, "exception", "no", "traceback", nil))
 				mk.status = Failed
 			}
-		case 10: // the scheduler is lost, with or without what was taken last
+		case 10: // the scheduler is lost, with or without the last message
 			items, _ := c.Take()
 			if r.IntN(2) == 0 {
 				server.known, server.wanted = map[string]bool{}, map[string]bool{}
@@ -187,7 +187,7 @@ func runModel(t *testing.T, r *rand.Rand) {
 	}
 }
 
-// allEnded reports whether the graphs that are kept have no task that has not ended.
+// allEnded reports whether no kept graph has a task that has not ended.
 func allEnded(c *Tracker) bool {
 	for g := range c.graphs {
 		if g.left > 0 {

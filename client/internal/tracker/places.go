@@ -8,13 +8,13 @@ import (
 	"go.millstream.dev/internal/wire/message"
 )
 
-// addresses numbers addresses of workers, so that a key's state has a small one.
+// addresses numbers the addresses of workers, so that the state of a key is small.
 type addresses struct {
 	list  []string
 	index map[string]int32
 }
 
-// first returns the index of the first of a list of addresses, which are not kept, -1 if there is none.
+// first returns the index of the first address in a list, or -1 if the list is empty. It does not keep the list.
 func (a *addresses) first(list []string) int32 {
 	if len(list) == 0 {
 		return -1
@@ -28,7 +28,7 @@ func (a *addresses) first(list []string) int32 {
 	return i
 }
 
-// Place returns the address of a worker that has the result of a key, "" if none is known.
+// Place returns the address of a worker that has the result of a key, or "" if none is known.
 func (t *Tracker) Place(s *State) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -38,7 +38,8 @@ func (t *Tracker) Place(s *State) string {
 	return t.addresses.list[s.where]
 }
 
-// ByWorker sorts keys by a worker that has them, as indices in keys; unknown are those of which none is known.
+// ByWorker groups keys by a worker that has their results, as indices in keys; unknown are the keys without a known
+// worker.
 func (t *Tracker) ByWorker(keys []*State, which []int) (byWorker map[string][]int, unknown []int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,7 +60,7 @@ func (t *Tracker) ByWorker(keys []*State, which []int) (byWorker map[string][]in
 	return byWorker, unknown
 }
 
-// SetPlaces applies the answer to who_has, a map from keys to lists of addresses.
+// SetPlaces applies the reply to who_has, a map from keys to lists of addresses.
 func (t *Tracker) SetPlaces(body []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,12 +70,12 @@ func (t *Tracker) SetPlaces(body []byte) error {
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("client: answer to who_has: %w", err)
+		return fmt.Errorf("client: reply to who_has: %w", err)
 	}
 	return nil
 }
 
-// ForgetPlaces forgets where results are that were not there. It reports whether a place was known of any.
+// ForgetPlaces forgets locations at which results were not found. It reports whether any location was known.
 func (t *Tracker) ForgetPlaces(keys []*State, which []int) (known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,7 +86,7 @@ func (t *Tracker) ForgetPlaces(keys []*State, which []int) (known bool) {
 	return known
 }
 
-// Recheck makes keys that were finished lost and asks the scheduler about them: no worker has the results.
+// Recheck marks finished keys as lost and requests their state from the scheduler: no worker has the results.
 func (t *Tracker) Recheck(keys []*State, which []int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// whoHas encodes the answer to who_has.
+// whoHas encodes the reply to who_has.
 func whoHas(t testing.TB, pairs ...any) []byte {
 	t.Helper()
 	b, err := msgpack.Append(nil, wire.NewDict(pairs...))
@@ -44,10 +44,10 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("by worker %v, unknown %v, want w2: 2, 1 and 3", byWorker, unknown)
 	}
 	if !c.ForgetPlaces(keys, []int{1, 3}) {
-		t.Error("no place was known, and b was at w2")
+		t.Error("ForgetPlaces: got false, want true: b was at w2")
 	}
 	if c.ForgetPlaces(keys, []int{1, 3}) {
-		t.Error("a place is known after it was forgotten")
+		t.Error("ForgetPlaces of forgotten places: got true, want false")
 	}
 	if got := c.Place(keys[0]); got != "w1" {
 		t.Errorf("a is at %q after others were forgotten, want w1", got)
@@ -64,7 +64,7 @@ func TestBadPlaces(t *testing.T) {
 		"no text":     append([]byte{0x81}, append([]byte(k("a")), 0x91, 0xc0)...),
 		"list is cut": append([]byte{0x81}, append([]byte(k("a")), 0x92, 0xa1)...),
 	} {
-		if err := c.SetPlaces(body); err == nil || !strings.HasPrefix(err.Error(), "client: answer to who_has: ") {
+		if err := c.SetPlaces(body); err == nil || !strings.HasPrefix(err.Error(), "client: reply to who_has: ") {
 			t.Errorf("%s: the error is %v, want one about who_has", name, err)
 		}
 	}
@@ -82,7 +82,7 @@ func TestRecheck(t *testing.T) {
 	m := sent(t, c)
 	wantOps(t, m, "report-key", "report-key")
 	if m[0].GetString("key") != "a" || m[1].GetString("key") != "b" {
-		t.Errorf("asked about %v, want a and b", m)
+		t.Errorf("got a request about %v, want a and b", m)
 	}
 	if got := c.Place(keys[0]); got != "" {
 		t.Errorf("a lost result is at %q", got)

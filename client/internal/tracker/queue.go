@@ -10,14 +10,14 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Item is one message of the queue: encoded, or a graph that may still grow.
+// Item is one message of the queue: an encoded message, or a graph that may still grow.
 type Item struct {
 	raw   message.Raw
 	graph *Graph
 }
 
-// maxQueued is how many bytes of graphs may wait for the writer. Submitters wait beyond it: a scheduler that is slow,
-// or away, must not fill the client's memory.
+// maxQueued is the number of bytes of graphs that may be queued. Submitters then wait, so that a scheduler that is slow
+// or lost does not fill the memory of the client.
 const maxQueued = 256 << 20
 
 // WaitForSpace waits until there is space in the queue, or ctx or the client ends.
@@ -42,10 +42,10 @@ func (t *Tracker) WaitForSpace(ctx context.Context) error {
 	}
 }
 
-// growNodes is how many tasks a graph may have and still take more.
+// growNodes is the number of tasks below which a graph accepts more.
 const growNodes = 16384
 
-// graphFor returns a graph that tasks with these options can join. The caller holds mu.
+// graphFor returns a graph to which tasks with these options can be added. The caller holds mu.
 func (t *Tracker) graphFor(opts Options) *Graph {
 	t.flushReleases()
 	if n := len(t.out); n > 0 {
@@ -68,7 +68,7 @@ func (t *Tracker) queueGraph(g *Graph) {
 	t.graphs[g] = struct{}{}
 }
 
-// flushReleases turns what was released into a message, before the next one. The caller holds mu.
+// flushReleases queues a message about the released keys, before the next message. The caller holds mu.
 func (t *Tracker) flushReleases() {
 	if len(t.releasing) == 0 {
 		return
@@ -87,7 +87,7 @@ func (t *Tracker) flushReleases() {
 // Message is a message to the scheduler, one of the structs of package message, without frames.
 type Message interface{ Append(*message.Buffer) }
 
-// Queue queues a message. A client that has ended drops it and returns the cause.
+// Queue queues a message. It returns an error if the client has ended.
 func (t *Tracker) Queue(m Message) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,8 +117,8 @@ func (t *Tracker) wakeWriter() {
 // Wake returns a channel that has a token when something may be queued.
 func (t *Tracker) Wake() <-chan struct{} { return t.wake }
 
-// Take empties the queue into one message, nil if there is nothing to send. The items are for Resume, where the message
-// could not be sent.
+// Take empties the queue into one message, nil if the queue is empty. The items are for Resume if the message cannot be
+// sent.
 func (t *Tracker) Take() ([]Item, *wire.Message) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,12 +134,12 @@ func (t *Tracker) Take() ([]Item, *wire.Message) {
 		}
 		err := t.seal(it.graph)
 		if err != nil {
-			t.refuse(it.graph, err)
+			t.failGraph(it.graph, err)
 		}
 		return err != nil
 	})
 	t.freeSpace()
-	for g := range t.graphs { // those whose tasks have all ended need not be sent again
+	for g := range t.graphs { // graphs whose tasks have all ended are not sent again
 		if g.left <= 0 && g.sealed != nil {
 			delete(t.graphs, g)
 		}
@@ -150,7 +150,7 @@ func (t *Tracker) Take() ([]Item, *wire.Message) {
 	return items, encodeItems(items)
 }
 
-// freeSpace wakes those who wait for space. The caller holds mu.
+// freeSpace wakes the goroutines that wait for space. The caller holds mu.
 func (t *Tracker) freeSpace() {
 	if t.space != nil {
 		close(t.space)
@@ -158,8 +158,8 @@ func (t *Tracker) freeSpace() {
 	}
 }
 
-// refuse ends the keys of a graph that cannot be encoded. The caller holds mu.
-func (t *Tracker) refuse(g *Graph, err error) {
+// failGraph fails the keys of a graph that cannot be encoded. The caller holds mu.
+func (t *Tracker) failGraph(g *Graph, err error) {
 	for _, s := range t.keys {
 		if s.graph == g {
 			s.end(Failed, fmt.Errorf("client: task %s: %w", s.key, err))
@@ -167,7 +167,7 @@ func (t *Tracker) refuse(g *Graph, err error) {
 	}
 }
 
-// encodeItems makes one message, a list of maps. Its graphs are sealed.
+// encodeItems returns one message, a list of maps. Its graphs are sealed.
 func encodeItems(items []Item) *wire.Message {
 	n := 8
 	for _, it := range items {

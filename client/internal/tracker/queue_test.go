@@ -19,10 +19,10 @@ func TestQueueKeepsOrder(t *testing.T) {
 	g.w.Spec(ks.key, []byte("s"), nil, taskgraph.None, 0)
 	g.want(ks)
 	if again := c.graphFor(Options{}); again != g {
-		t.Error("tasks that are submitted one after the other do not travel together")
+		t.Error("consecutive tasks are in two graphs, want one")
 	}
 	if other := c.graphFor(Options{Actors: true}); other == g {
-		t.Error("tasks with other options travel together")
+		t.Error("tasks with other options are in one graph, want two")
 	}
 	items, m := c.Take()
 	if len(items) != 3 || items[0].raw == nil || items[1].graph != g {
@@ -47,7 +47,7 @@ func TestQueueIsBounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := c.WaitForSpace(ctx); err != context.Canceled {
-		t.Errorf("a full queue: %v", err)
+		t.Errorf("full queue: got %v, want context.Canceled", err)
 	}
 	done := make(chan error, 1)
 	go func() { done <- c.WaitForSpace(context.Background()) }()

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrStreamClosed is returned by Receive when the scheduler closes the stream.
-var ErrStreamClosed = errors.New("the scheduler closed the stream")
+var ErrStreamClosed = errors.New("scheduler closed the stream")
 
 // Receive applies a message of the scheduler: a list of maps.
 func (t *Tracker) Receive(m *wire.Message) error {
@@ -35,10 +35,10 @@ func (t *Tracker) Receive(m *wire.Message) error {
 	return ops.Err()
 }
 
-// apply applies the message that ops is at. The caller holds mu, and calls the returned function, if any, without it.
+// apply applies the current message of ops. The caller holds mu, and calls the returned function, if any, without it.
 func (t *Tracker) apply(m *wire.Message, ops *message.Ops) (later func(), err error) {
 	switch string(ops.Op()) {
-	case "key-in-memory": // of which there is one for each task
+	case "key-in-memory": // the most frequent message: one for each task
 		err = t.inMemory(ops)
 	case "task-erred":
 		err = t.taskErred(m, ops)
@@ -78,7 +78,7 @@ func (t *Tracker) apply(m *wire.Message, ops *message.Ops) (later func(), err er
 	return nil, err
 }
 
-// forgetReceived drops the references to a message that t.memory has. The caller holds mu.
+// forgetReceived drops the references of t.memory to a message. The caller holds mu.
 func (t *Tracker) forgetReceived() {
 	list := t.memory.Workers[:cap(t.memory.Workers)]
 	clear(list)

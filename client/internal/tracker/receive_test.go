@@ -25,14 +25,14 @@ func TestReceive(t *testing.T) {
 	say(wire.NewDict("op", "key-in-memory", "key", "a", "workers", []any{"tcp://w"}),
 		wire.NewDict("op", "something-new"))
 	if a.status != Finished || c.addresses.list[a.where] != "tcp://w" {
-		t.Errorf("in memory: %+v", a)
+		t.Errorf("in memory: got %+v, want finished at tcp://w", a)
 	}
 	say(wire.NewDict("op", "lost-data", "key", "a"))
 	if a.status != Lost || a.where != -1 {
-		t.Errorf("lost: %+v", a)
+		t.Errorf("lost: got %+v, want lost without a place", a)
 	}
 	say(wire.NewDict("op", "cancelled-keys", "keys", []any{"a", "unknown"}, "reason", "r", "msg", "m"))
-	if a.status != Canceled || a.err.Error() != "task a: the result was lost with its worker: r: m" {
+	if a.status != Canceled || a.err.Error() != "task a: result lost with its worker: r: m" {
 		t.Errorf("cancelled: %v", a.err)
 	}
 	say(wire.NewDict("op", "task-erred", "key", "b", "exception", wire.Serialize{Value: exc}, "traceback", nil,
@@ -43,14 +43,14 @@ func TestReceive(t *testing.T) {
 	}
 	say(wire.NewDict("op", "task-retried", "key", "b"))
 	if b.status != Pending || b.err != nil {
-		t.Errorf("retried: %+v", b)
+		t.Errorf("retried: got %+v, want pending without an error", b)
 	}
 	say(wire.NewDict("op", "restart"))
 	if b.status != Canceled {
-		t.Errorf("restarted: %+v", b)
+		t.Errorf("restarted: got %+v, want canceled", b)
 	}
 	if err := c.Receive(encoded(t, []any{wire.NewDict("op", "close")})); err == nil {
-		t.Error("the end of the stream is no error")
+		t.Error("end of the stream: got nil, want an error")
 	}
 }
 

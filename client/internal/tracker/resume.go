@@ -8,7 +8,7 @@ import (
 )
 
 // Disconnected is called when the connection to the scheduler is lost. Dask's scheduler forgets a client whose
-// connection ends: all futures are canceled. It returns what of unsent has to be sent again.
+// connection ends: all futures are canceled. It returns the items of unsent that must be sent again.
 func (t *Tracker) Disconnected(unsent []Item) []Item {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -22,7 +22,7 @@ func (t *Tracker) Disconnected(unsent []Item) []Item {
 // forget cancels all futures and empties the queue. The caller holds mu.
 func (t *Tracker) forget() {
 	for _, s := range t.keys {
-		s.cancel("scheduler-connection-lost", "the client lost the connection to the scheduler: submit "+
+		s.cancel("scheduler-connection-lost", "connection to the scheduler lost; submit "+
 			"the work again")
 	}
 	t.out, t.queued, t.releasing, t.unordered = nil, 0, t.releasing[:0], nil
@@ -30,12 +30,12 @@ func (t *Tracker) forget() {
 	t.freeSpace()
 }
 
-// Resume queues what a scheduler that may know nothing has to get: the graphs whose tasks have not ended, then what was
-// not sent, then the keys that are wanted. Any of it may be sent twice.
+// Resume queues the messages for a scheduler that may have lost its state: the graphs whose tasks have not ended, then
+// the unsent items, then the wanted keys. Messages may be sent twice.
 func (t *Tracker) Resume(id Identity, unsent []Item) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if id.IsDask() && !t.identity.IsDask() { // another program took the address over
+	if id.IsDask() && !t.identity.IsDask() { // another scheduler uses the address now
 		t.forget()
 		unsent = nil
 	}
@@ -53,7 +53,7 @@ func (t *Tracker) Resume(id Identity, unsent []Item) {
 	for g := range t.graphs {
 		if !queued[g] && g.sealed != nil && g.left > 0 {
 			again = append(again, g)
-			g.wanted, g.n = nil, 0 // keys that were released since are no longer wanted
+			g.wanted, g.n = nil, 0 // keys that were released in the meantime are not wanted
 		}
 	}
 	slices.SortFunc(again, func(a, b *Graph) int { return a.seq - b.seq })

@@ -14,8 +14,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// A scheduler that knows nothing gets the graphs whose tasks have not ended in their order, then what was not sent,
-// then the keys that are wanted.
+// A scheduler without state receives the graphs whose tasks have not ended in their order, then the unsent items, then
+// the wanted keys.
 func TestResume(t *testing.T) {
 	c := empty(t)
 	submit(t, c, "ended")
@@ -50,7 +50,7 @@ func TestResume(t *testing.T) {
 	wantStatus(t, c, second, Pending)
 }
 
-// Keys that were canceled are not wanted again.
+// Canceled keys are not wanted again.
 func TestResumeWithoutCanceled(t *testing.T) {
 	c := empty(t)
 	a := submit(t, c, "a")
@@ -65,7 +65,7 @@ func TestResumeWithoutCanceled(t *testing.T) {
 	}
 }
 
-// A graph is kept for the next scheduler while one of its tasks runs, not for results that were there before it.
+// A graph is kept for the next scheduler while one of its tasks runs, not for results that existed before it.
 func TestResumeWithoutEnded(t *testing.T) {
 	c := empty(t)
 	submit(t, c, "a")
@@ -119,7 +119,7 @@ func TestOursKeepsUnsent(t *testing.T) {
 	wantStatus(t, c, a, Pending)
 }
 
-// Where Dask's scheduler has taken the address over, futures of the one before cannot be computed.
+// If a Dask scheduler uses the address now, futures of the previous scheduler cannot be computed.
 func TestResumeAtDask(t *testing.T) {
 	c := empty(t)
 	a := submit(t, c, "a")
@@ -131,7 +131,7 @@ func TestResumeAtDask(t *testing.T) {
 	}
 }
 
-// shortage is an entry of millstream-unrunnable.
+// shortage returns an entry of millstream-unrunnable.
 func shortage(text string, more bool, keys ...any) wire.Dict {
 	return wire.NewDict("reason", "workers", "text", text, "tasks", int64(3), "keys", keys, "more", more)
 }
@@ -151,7 +151,7 @@ func TestShortages(t *testing.T) {
 	select {
 	case <-news:
 	default:
-		t.Error("those who wait for news about shortages are not woken")
+		t.Error("ShortageNews not closed after a message")
 	}
 	all := c.Shortages()
 	if len(all) != 1 || all[0].Reason != "workers" || all[0].Text != "no worker x" || all[0].Tasks != 3 ||
@@ -170,7 +170,7 @@ func TestShortages(t *testing.T) {
 	if got := c.WhyPending(done, b, a); got != "no worker x" {
 		t.Errorf("the first reason is %q, want that of a", got)
 	}
-	warnings := func() int { return strings.Count(log.String(), "tasks wait: no worker can run them") }
+	warnings := func() int { return strings.Count(log.String(), "no worker can run the tasks") }
 	if warnings() != 1 || !strings.Contains(log.String(), "example=a") {
 		t.Errorf("the log is %q, want one warning with example a", log.String())
 	}
@@ -183,7 +183,7 @@ func TestShortages(t *testing.T) {
 		t.Errorf("%d warnings after a repeated message, want 2", warnings())
 	}
 	receive(t, c, unrunnable(false, shortage("other", true, "b")))
-	if got := c.WhyPending(a); got != "among others, tasks of this client wait: other" {
+	if got := c.WhyPending(a); got != "tasks of this client and others wait: other" {
 		t.Errorf("a waits because of %q, want the shortage with more keys", got)
 	}
 	receive(t, c, wire.NewDict("op", "key-in-memory", "key", "b", "workers", []any{"w"}))
@@ -196,7 +196,7 @@ func TestShortages(t *testing.T) {
 	}
 }
 
-// A scheduler that was restarted reports shortages again; what the one before said is void.
+// A restarted scheduler reports shortages again; reports of the previous one are dropped.
 func TestShortagesEndWithScheduler(t *testing.T) {
 	c := empty(t)
 	a := submit(t, c, "a")
@@ -254,7 +254,7 @@ func TestBadMessages(t *testing.T) {
 		"keys are a text": encoded(t, []any{wire.NewDict("op", "cancelled-keys", "keys", "a")}),
 	} {
 		if err := c.Receive(m); err == nil {
-			t.Errorf("%s is no error", name)
+			t.Errorf("%s: got nil, want an error", name)
 		}
 	}
 	for _, op := range []string{"error", "stream-closed", "close"} {

@@ -18,7 +18,7 @@ type Shortage struct {
 	More   bool
 }
 
-// maxShortages bounds what a scheduler can make a client remember.
+// maxShortages bounds the memory for reports of a scheduler.
 const maxShortages = 100
 
 // Shortages returns why tasks of this client cannot run at present.
@@ -28,7 +28,7 @@ func (t *Tracker) Shortages() []Shortage {
 	return slices.Clone(t.short)
 }
 
-// unrunnable applies a message about tasks that cannot run, which replaces the one before. The caller holds mu, and
+// unrunnable applies a message about tasks that cannot run, which replaces the previous one. The caller holds mu, and
 // calls the returned function without it: that logs.
 func (t *Tracker) unrunnable(ops *message.Ops) (func(), error) {
 	var f message.Unrunnable
@@ -62,7 +62,7 @@ func (t *Tracker) unrunnable(ops *message.Ops) (func(), error) {
 	}
 	return func() {
 		for _, s := range news {
-			t.cfg.Log.Warn("tasks wait: no worker can run them", "reason", s.Reason, "tasks", s.Tasks, "example",
+			t.cfg.Log.Warn("no worker can run the tasks", "reason", s.Reason, "tasks", s.Tasks, "example",
 				exampleOf(s.Keys), "detail", s.Text)
 		}
 		if mended {
@@ -78,7 +78,7 @@ func exampleOf(keys []task.Key) string {
 	return keys[0].String()
 }
 
-// forgetShortages ends the shortages of the last message. The caller holds mu.
+// forgetShortages removes the shortages of the last message. The caller holds mu.
 func (t *Tracker) forgetShortages() {
 	for _, short := range t.short {
 		for _, k := range short.Keys {
@@ -90,7 +90,7 @@ func (t *Tracker) forgetShortages() {
 	t.short = nil
 }
 
-// WhyPending returns why the first of keys that has not ended cannot run; "" when nothing is known.
+// WhyPending returns why the first pending task of keys cannot run, or "" if no reason is known.
 func (t *Tracker) WhyPending(keys ...*State) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,7 +105,7 @@ func (t *Tracker) WhyPending(keys ...*State) string {
 	return ""
 }
 
-// whyPending returns why a task that has not ended cannot run. The caller holds mu.
+// whyPending returns why a pending task cannot run. The caller holds mu.
 func (t *Tracker) whyPending(s *State) string {
 	if s.status.Ended() {
 		return ""
@@ -115,7 +115,7 @@ func (t *Tracker) whyPending(s *State) string {
 	}
 	for _, short := range t.short {
 		if short.More {
-			return "among others, tasks of this client wait: " + short.Text
+			return "tasks of this client and others wait: " + short.Text
 		}
 	}
 	return ""

@@ -18,35 +18,35 @@ const (
 	Lost
 )
 
-// Ended reports whether nothing more is to come.
+// Ended reports whether the status is final.
 func (s Status) Ended() bool { return s == Finished || s == Failed || s == Canceled }
 
-// State is what the client knows about a key that some future holds. The tracker's mutex guards all of it but key,
-// which never changes.
+// State is the state of a key that is held by a future. The tracker's mutex guards all fields except key, which never
+// changes.
 type State struct {
 	key     task.Key
 	refs    int32
 	where   int32 // index in Tracker.addresses of a worker that has the result, -1 if not known
 	status  Status
-	born    int64 // number of cancellations that had been requested when it was submitted
-	retried int   // how often the scheduler has reported that it is run again
+	born    int64 // cancellations requested before it was submitted
+	retried int   // reported retries
 	err     error
 	why     string // why no worker can run the task, see Shortage
-	graph   *Graph // what has to be sent again if the scheduler forgets it; nil once it ended
+	graph   *Graph // sent again if the scheduler loses it; nil once the task ended
 	waiters *waitNode
 }
 
 // Key returns the key.
 func (s *State) Key() task.Key { return s.key }
 
-// Handle is one future's hold on a key: released once, by the user or by the garbage collector. Its zero value holds
-// nothing.
+// Handle is the reference of one future to a key. The user or the garbage collector releases it once. Its zero value
+// refers to no key.
 type Handle struct {
 	s        *State
-	released bool // the tracker's mutex guards it
+	released bool // guarded by the tracker's mutex
 }
 
-// NewHandle returns a handle of a key whose count includes it already.
+// NewHandle returns a handle to a key whose count already includes it.
 func NewHandle(s *State) *Handle { return &Handle{s: s} }
 
 // State returns the state of the handle's key.
@@ -59,14 +59,14 @@ func (t *Tracker) Status(s *State) Status {
 	return s.status
 }
 
-// KeyErr returns the error of a key's task, nil while it runs and if it has a result.
+// KeyErr returns the error of a key's task, or nil while it runs and if it has a result.
 func (t *Tracker) KeyErr(s *State) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return s.err
 }
 
-// Outcomes calls f with the status and error of each key, with a lock held.
+// Outcomes calls f with the status and the error of each key, with the mutex held.
 func (t *Tracker) Outcomes(keys []*State, f func(i int, status Status, err error)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,7 +75,7 @@ func (t *Tracker) Outcomes(keys []*State, f func(i int, status Status, err error
 	}
 }
 
-// end sets the last status of a key and notifies those who wait. The caller holds the tracker's mutex.
+// end sets the final status of a key and notifies its waiters. The caller holds the tracker's mutex.
 func (s *State) end(status Status, err error) {
 	s.status, s.err, s.why = status, err, ""
 	if s.graph != nil {
@@ -87,8 +87,8 @@ func (s *State) end(status Status, err error) {
 	s.waiters = nil
 }
 
-// hold finds or makes the state of a key and counts a future of it; fresh reports whether the key was not held before.
-// The caller holds mu.
+// hold returns the state of a key, creates it if needed, and counts a future of it; fresh reports whether the key was
+// not held before. The caller holds mu.
 func (t *Tracker) hold(key task.Key) (s *State, fresh bool) {
 	if s = t.keys[key]; s != nil {
 		s.refs++
@@ -99,12 +99,12 @@ func (t *Tracker) hold(key task.Key) (s *State, fresh bool) {
 	return s, true
 }
 
-// renew makes a key that was canceled one that waits, for a new submission. The caller holds mu.
+// renew makes a canceled key pending for a new submission. The caller holds mu.
 func (t *Tracker) renew(s *State) {
 	s.status, s.err, s.where, s.born = Pending, nil, -1, t.cancels
 }
 
-// Share counts one more future of a key that is held.
+// Share counts another future of a held key.
 func (t *Tracker) Share(s *State) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,26 +118,26 @@ func (t *Tracker) Released(h *Handle) bool {
 	return h.released
 }
 
-// Release ends a future's hold. Only the first call has an effect.
+// Release releases the reference of a future. Only the first call has an effect.
 func (t *Tracker) Release(h *Handle) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.release(h)
 }
 
-// ReleaseSlab ends the holds of a slab of futures at once. Handles that hold nothing are skipped.
+// ReleaseSlab releases a slab of handles at once. Handles without a key are skipped.
 func (t *Tracker) ReleaseSlab(hs []Handle) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.releasing = slices.Grow(t.releasing, len(hs))
 	for i := range hs {
-		if hs[i].s != nil { // a call that could not be encoded has none
+		if hs[i].s != nil { // nil for a call that could not be encoded
 			t.release(&hs[i])
 		}
 	}
 }
 
-// ReleaseAll ends the holds of many futures at once.
+// ReleaseAll releases many handles at once.
 func (t *Tracker) ReleaseAll(hs []*Handle) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -147,7 +147,7 @@ func (t *Tracker) ReleaseAll(hs []*Handle) {
 	}
 }
 
-// release ends a hold. The caller holds mu.
+// release releases a handle. The caller holds mu.
 func (t *Tracker) release(h *Handle) {
 	if h.released {
 		return

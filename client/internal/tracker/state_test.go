@@ -16,7 +16,7 @@ import (
 
 func k(name string) task.Key { return task.NewKey(name) }
 
-// submit submits a call of a key.
+// submit submits a call with a key.
 func submit(t testing.TB, c *Tracker, name string, deps ...task.Key) *State {
 	t.Helper()
 	s, err := c.Submit(k(name), []byte("spec-"+name), deps, &taskgraph.Annotations{}, Options{FIFO: "1s"})
@@ -26,7 +26,7 @@ func submit(t testing.TB, c *Tracker, name string, deps ...task.Key) *State {
 	return s
 }
 
-// sent decodes what Take returns.
+// sent decodes the message of Take.
 func sent(t testing.TB, c *Tracker) []wire.Dict {
 	t.Helper()
 	_, m := c.Take()
@@ -121,7 +121,7 @@ func TestLastReleaseIsSent(t *testing.T) {
 		t.Errorf("the error is %v, want ErrReleased and ErrCanceled", err)
 	}
 	if s := submit(t, c, "a"); s == a {
-		t.Error("a key that was released has its old state again")
+		t.Error("released key has its old state, want a new one")
 	}
 }
 
@@ -130,7 +130,7 @@ func TestReleaseKeepsResult(t *testing.T) {
 	a := submit(t, c, "a")
 	receive(t, c, wire.NewDict("op", "key-in-memory", "key", "a", "workers", []any{"w"}))
 	c.Release(NewHandle(a))
-	wantStatus(t, c, a, Finished) // who has the future still may ask
+	wantStatus(t, c, a, Finished) // the status stays available
 	if err := c.KeyErr(a); err != nil {
 		t.Errorf("a key that had ended has error %v", err)
 	}
@@ -146,7 +146,7 @@ func TestReleasesTravelTogether(t *testing.T) {
 	for i, s := range states {
 		hs[i].s = s
 	}
-	c.ReleaseSlab(hs) // the last holds nothing
+	c.ReleaseSlab(hs) // the last has no key
 	m := sent(t, c)
 	wantOps(t, m, "client-releases-keys")
 	if got := keyList(t, m[0]); len(got) != 3 {
@@ -164,7 +164,7 @@ func TestReleasesTravelTogether(t *testing.T) {
 	}
 }
 
-// A key that is released and wanted again must not be released in the end.
+// A key that is released and submitted again must not be released in the end.
 func TestReleaseBeforeSubmit(t *testing.T) {
 	c := empty(t)
 	c.Release(NewHandle(submit(t, c, "a")))
@@ -215,7 +215,7 @@ func TestScatteredIsFinished(t *testing.T) {
 	receive(t, c, wire.NewDict("op", "cancelled-keys", "keys", []any{"b"}, "reason", "lost", "msg", ""))
 	c.Scattered(states)
 	wantStatus(t, c, states[0], Finished)
-	wantStatus(t, c, states[1], Canceled) // its data was lost in the meantime
+	wantStatus(t, c, states[1], Canceled) // its data was lost
 }
 
 func TestClose(t *testing.T) {
@@ -278,7 +278,7 @@ func TestFailKeepsFirstCause(t *testing.T) {
 	}
 }
 
-// Those who wait for space are woken when the client ends.
+// Goroutines that wait for space are woken when the client ends.
 func TestEndFreesSpace(t *testing.T) {
 	for name, end := range map[string]func(*Tracker){"Close": (*Tracker).Close,
 		"Fail": func(c *Tracker) { c.Fail(ErrClosed) }} {
@@ -290,7 +290,7 @@ func TestEndFreesSpace(t *testing.T) {
 				defer cancel()
 				done := make(chan error, 1)
 				go func() { done <- c.WaitForSpace(ctx) }()
-				synctest.Wait() // it waits
+				synctest.Wait() // the goroutine waits
 				end(c)
 				if err := <-done; !errors.Is(err, ErrClosed) {
 					t.Errorf("the wait for space ends with %v, want ErrClosed", err)
@@ -300,7 +300,7 @@ func TestEndFreesSpace(t *testing.T) {
 	}
 }
 
-// A result is lost that was there, not the end of a task that failed or was canceled.
+// LostData applies to results, not to tasks that failed or were canceled.
 func TestLostDataOfEnded(t *testing.T) {
 	c := empty(t)
 	failed, canceled, pending := submit(t, c, "failed"), submit(t, c, "canceled"), submit(t, c, "pending")

@@ -6,8 +6,8 @@ import (
 	"go.millstream.dev/internal/wire/message"
 )
 
-// Submit holds a key and queues its call, which joins the calls before it where it can. A key that is held already is
-// not queued again, unless it was canceled.
+// Submit holds a key and queues its call, in the graph of earlier calls if possible. A key that is already held is not
+// queued again, unless it was canceled.
 func (t *Tracker) Submit(key task.Key, spec []byte, deps []task.Key, notes *taskgraph.Annotations,
 	opts Options) (*State, error) {
 	t.mu.Lock()
@@ -29,8 +29,8 @@ func (t *Tracker) Submit(key task.Key, spec []byte, deps []task.Key, notes *task
 	return s, nil
 }
 
-// SubmitSlab holds the keys of a graph and queues it. The keys are one behind the other; ends[i] is where that of
-// handles[i] ends. An empty key is skipped: its handle holds nothing. States of the keys are in one allocation.
+// SubmitSlab holds the keys of a graph and queues the graph. The keys are concatenated; ends[i] is the end of the key
+// of handles[i]. An empty key is skipped: its handle refers to no key. The states of the keys are in one allocation.
 func (t *Tracker) SubmitSlab(g *Graph, keys task.Key, ends []int32, handles []Handle) error {
 	states := make([]State, len(ends))
 	t.mu.Lock()
@@ -65,7 +65,8 @@ func (t *Tracker) SubmitSlab(g *Graph, keys task.Key, ends []int32, handles []Ha
 	return nil
 }
 
-// SubmitGraph holds the wanted keys of a graph and queues it. An empty key is skipped: its handle holds nothing.
+// SubmitGraph holds the wanted keys of a graph and queues the graph. An empty key is skipped: its handle refers to no
+// key.
 func (t *Tracker) SubmitGraph(g *Graph, wanted []task.Key, handles []Handle) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,7 +91,7 @@ func (t *Tracker) SubmitGraph(g *Graph, wanted []task.Key, handles []Handle) err
 	return nil
 }
 
-// Desire holds a key that some client has submitted, and queues a message about it where it was not held before.
+// Desire holds a key that a client has submitted, and queues a message about it if it was not held before.
 func (t *Tracker) Desire(key task.Key) (*State, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,7 +119,7 @@ func (t *Tracker) Hold(keys []task.Key) ([]*State, error) {
 	return out, nil
 }
 
-// Scattered makes keys that have not ended finished: workers have their data.
+// Scattered marks pending keys as finished: workers have their data.
 func (t *Tracker) Scattered(keys []*State) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

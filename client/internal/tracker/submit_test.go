@@ -9,7 +9,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// nodesOf reads the graph of an update-graph.
+// nodesOf decodes the graph of an update-graph.
 func nodesOf(t testing.TB, d wire.Dict) (keys []string, r *taskgraph.Reader) {
 	t.Helper()
 	v, _ := d.Get("expr_ser")
@@ -34,7 +34,7 @@ func nodesOf(t testing.TB, d wire.Dict) (keys []string, r *taskgraph.Reader) {
 func TestSubmitJoins(t *testing.T) {
 	c := empty(t)
 	a, b := submit(t, c, "a"), submit(t, c, "b", k("a"))
-	again := submit(t, c, "a") // held already: not sent twice
+	again := submit(t, c, "a") // already held: not sent twice
 	if again != a || a == b {
 		t.Fatal("the states of keys are mixed up")
 	}
@@ -54,7 +54,7 @@ func TestSubmitJoins(t *testing.T) {
 		}
 	}
 	submit(t, c, "c")
-	m = sent(t, c) // a graph that was sent takes no more
+	m = sent(t, c) // tasks are not added to a sent graph
 	wantOps(t, m, "update-graph")
 	if keys, _ := nodesOf(t, m[0]); len(keys) != 1 || keys[0] != "c=spec-c" {
 		t.Errorf("the second graph has %v, want c", keys)
@@ -87,7 +87,7 @@ func TestSubmitOptionsAndAnnotations(t *testing.T) {
 	}
 }
 
-// A key that was canceled is sent again when it is submitted again.
+// A canceled key is sent again when it is submitted again.
 func TestSubmitAfterCancel(t *testing.T) {
 	c := empty(t)
 	a := submit(t, c, "a")
@@ -171,7 +171,7 @@ func TestSubmitGraphWantsSome(t *testing.T) {
 	}
 }
 
-// Graphs whose tasks have ended are forgotten; those that a scheduler may need again are kept.
+// Graphs whose tasks have ended are dropped; others are kept for the next scheduler.
 func TestGraphsAreForgotten(t *testing.T) {
 	c := empty(t)
 	submit(t, c, "a")
@@ -192,7 +192,7 @@ func TestGraphsAreForgotten(t *testing.T) {
 	}
 }
 
-// A task that Dask cannot be sent fails; others of the message go out.
+// A task that cannot be sent to Dask fails; other messages are sent.
 func TestRefusedGraph(t *testing.T) {
 	c := empty(t)
 	c.Connected(Identity{})
@@ -215,5 +215,5 @@ func TestRefusedGraph(t *testing.T) {
 	if err := c.KeyErr(bad2); err == nil || err.Error()[:17] != "client: task bad2" {
 		t.Errorf("the error is %v, want one about task bad2", err)
 	}
-	_ = bad // three bytes are no call of a Go function, and are taken for a pickle
+	_ = bad // three bytes are not a call of a Go function but a pickle
 }

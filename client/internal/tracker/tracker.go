@@ -8,50 +8,50 @@ import (
 	"go.millstream.dev/internal/wire/message"
 )
 
-// Config describes a Tracker.
+// Config configures a Tracker.
 type Config struct {
-	// ID is the client's id.
+	// ID is the ID of the client.
 	ID string
-	// Registry returns the hash of functions that graphs of this client need of their workers.
+	// Registry returns the hash of the functions that workers must have to run graphs of this client.
 	Registry func() string
-	// Failure returns the error of a task from what the scheduler sent of it.
+	// Failure returns the error of a task from the exception and traceback in a message of the scheduler.
 	Failure func(key task.Key, exception, traceback any) error
-	// Event is called for each event of a topic, without a lock held. What it gets is valid until it returns.
+	// Event is called for each event of a topic, without a lock held. Its arguments are valid until it returns.
 	Event func(topic string, event any)
-	// Log gets warnings about tasks that no worker can run.
+	// Log receives warnings about tasks that no worker can run.
 	Log *slog.Logger
 }
 
-// Identity distinguishes a scheduler from the one that was there before it.
+// Identity distinguishes a scheduler from an earlier one at the same address.
 type Identity struct {
 	ID    string
 	Epoch int64
 }
 
-// IsDask reports whether the scheduler is Dask's: those of this module have an id.
+// IsDask reports whether the scheduler is Dask's: schedulers of this module have an ID.
 func (s Identity) IsDask() bool { return s.ID == "" }
 
-// Tracker tracks the keys that the futures of one client hold. Any number of goroutines may use it.
+// Tracker tracks the keys that the futures of one client hold. It is safe for concurrent use.
 type Tracker struct {
 	cfg  Config
-	wake chan struct{} // holds a token: something is queued
+	wake chan struct{} // holds a token if something is queued
 
 	mu        sync.Mutex // guards all below
 	keys      map[task.Key]*State
 	out       []Item
 	queued    int64               // bytes of graphs in out
 	space     chan struct{}       // closed when out has been emptied; nil while no caller waits
-	graphs    map[*Graph]struct{} // that have tasks which have not ended
-	seq       int                 // of the last graph
-	releasing []task.Key          // keys whose last future is gone
+	graphs    map[*Graph]struct{} // graphs with tasks that have not ended
+	seq       int                 // number of the last graph
+	releasing []task.Key          // keys whose last future was released
 	addresses addresses           // of workers
 	cancels   int64               // calls of Cancel so far
 	unordered []*Graph            // graphs that Dask's scheduler has to order
 	short     []Shortage          // from the scheduler's last message about them
 	shortNews chan struct{}       // closed at the next message about shortages; nil while no caller waits
-	closed    error               // why nothing more is sent; nil while the client lives
+	closed    error               // why nothing more is sent; nil while the client runs
 	identity  Identity
-	memory    message.KeyInMemory // its memory is used from one message to the next
+	memory    message.KeyInMemory // reused for all messages
 }
 
 // New returns an empty tracker.
@@ -60,22 +60,22 @@ func New(cfg Config) *Tracker {
 		graphs: make(map[*Graph]struct{}), addresses: addresses{index: make(map[string]int32)}}
 }
 
-// Connected sets the scheduler that the client has registered with first. Resume is for later ones.
+// Connected sets the first scheduler with which the client has registered. Resume sets later ones.
 func (t *Tracker) Connected(id Identity) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.identity = id
 }
 
-// Err returns why the client has ended, nil while it lives.
+// Err returns why the client has ended, or nil while it runs.
 func (t *Tracker) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.closed
 }
 
-// Close ends all futures with ErrClosed and queues the messages by which a client leaves the scheduler. It has no
-// effect on a client that has ended.
+// Close ends all futures with ErrClosed and queues the messages that unregister the client. It has no effect on a
+// client that has ended.
 func (t *Tracker) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,7 +89,7 @@ func (t *Tracker) Close() {
 	t.freeSpace()
 }
 
-// Fail ends the client: nothing more will be sent or received. The first cause stays.
+// Fail ends the client: nothing is sent or received afterwards. The first cause is kept.
 func (t *Tracker) Fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,11 +2,11 @@ package tracker
 
 import "context"
 
-// waiter waits for many keys at once. The tracker's mutex guards it, but for ch.
+// waiter waits for many keys at once. The tracker's mutex guards all fields except ch.
 type waiter struct {
 	left     int
 	failFast bool   // the first failure ends the wait
-	failed   *State // that failure
+	failed   *State // the first failure
 	collect  bool   // ended keys are listed in order, and each sends a token
 	order    []int32
 	closed   bool
@@ -43,7 +43,7 @@ func (w *waiter) notify(s *State, index int32) {
 	}
 }
 
-// register makes a waiter wait for keys. The caller holds mu.
+// register adds a waiter to keys. The caller holds mu.
 func (w *waiter) register(keys []*State) {
 	w.left = len(keys)
 	w.ch = make(chan struct{}, 1)
@@ -70,8 +70,8 @@ func (w *waiter) register(keys []*State) {
 	}
 }
 
-// unregister takes a waiter off the keys that have not ended, so that waits which were given up do not pile up. The
-// caller holds mu.
+// unregister removes a waiter from the keys that have not ended, so that abandoned waits do not accumulate. The caller
+// holds mu.
 func (w *waiter) unregister(keys []*State) {
 	w.closed = true
 	for _, s := range keys {
@@ -85,8 +85,8 @@ func (w *waiter) unregister(keys []*State) {
 	}
 }
 
-// Wait waits until all keys have ended, or ctx has. With failFast the first key without a result ends the wait, and its
-// error is returned.
+// Wait waits until all keys have ended, or ctx has. With failFast it returns the error of the first key without a
+// result.
 func (t *Tracker) Wait(ctx context.Context, keys []*State, failFast bool) error {
 	w := &waiter{failFast: failFast}
 	t.mu.Lock()
@@ -115,7 +115,7 @@ type Watch struct {
 	keys []*State
 }
 
-// Watch starts to watch keys. The caller calls Stop in the end.
+// Watch starts to watch keys. The caller must call Stop.
 func (t *Tracker) Watch(keys []*State) *Watch {
 	w := &Watch{t: t, w: waiter{collect: true}, keys: keys}
 	t.mu.Lock()
@@ -127,14 +127,14 @@ func (t *Tracker) Watch(keys []*State) *Watch {
 // News returns a channel that has a token when a key has ended.
 func (w *Watch) News() <-chan struct{} { return w.w.ch }
 
-// Ended returns the indices of the keys that have ended, in that order, but for the first seen of them.
+// Ended returns the indices of the keys that have ended, in that order, without the first seen ones.
 func (w *Watch) Ended(seen int) []int32 {
 	w.t.mu.Lock()
 	defer w.t.mu.Unlock()
 	return w.w.order[seen:]
 }
 
-// Count is Ended by what the keys came to: n keys have ended, failed and canceled of them without a result.
+// Count returns the number of keys in Ended, and how many of them failed or were canceled.
 func (w *Watch) Count(seen int) (n, failed, canceled int) {
 	w.t.mu.Lock()
 	defer w.t.mu.Unlock()

@@ -24,14 +24,14 @@ func TestWaiters(t *testing.T) {
 	b.end(Failed, errors.New("x"))
 	<-w.ch
 	if w.failed != b {
-		t.Error("the failure is not known")
+		t.Error("failure of the wait not recorded")
 	}
 	b.status = Pending
 	gone := &waiter{}
 	gone.register([]*State{b})
 	gone.unregister([]*State{b})
 	if b.waiters != nil {
-		t.Error("a wait that was given up stays")
+		t.Error("abandoned wait still registered")
 	}
 }
 
@@ -44,7 +44,7 @@ func TestWaitForSome(t *testing.T) {
 		t.Errorf("a wait whose context ended: %v, want %v", err, context.Canceled)
 	}
 	if a.waiters != nil || b.waiters != nil {
-		t.Error("a wait that was given up stays")
+		t.Error("abandoned wait still registered")
 	}
 	if err := c.Wait(ctx, nil, true); err != nil && err != context.Canceled {
 		t.Errorf("a wait for nothing: %v", err)
@@ -60,7 +60,7 @@ func TestWaitForSome(t *testing.T) {
 	b.end(Finished, nil)
 	c.mu.Unlock()
 	if err := <-done; err != nil {
-		t.Errorf("a wait for all, whatever they come to: %v, want nil", err)
+		t.Errorf("wait for all without failFast: got %v, want nil", err)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestWatch(t *testing.T) {
 	}
 	w.Stop()
 	if keys[0].waiters != nil {
-		t.Error("a watch that was stopped stays")
+		t.Error("stopped watch still registered")
 	}
 	end(0, Finished)
 	if got := w.Ended(0); len(got) != 3 {
@@ -100,7 +100,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// Two waits for one key both end, and neither is taken off by the other's end.
+// Two waits for one key both end, and the end of one does not remove the other.
 func TestTwoWaits(t *testing.T) {
 	c := empty(t)
 	a := submit(t, c, "a")
