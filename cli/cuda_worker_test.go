@@ -65,7 +65,7 @@ func TestCUDAWorkerFlagsRefused(t *testing.T) {
 		{"--pre-import cudf", "--pre-import: it names Python modules; --warm-up names registered Go functions"},
 		{"--enable-cudf-spill", "cuDF is a Python library"},
 		{"--multiprocessing-method spawn", "this program again"},
-		{"--warm-up nothing", "no function is registered under that name"},
+		{"--warm-up nothing", "no function with this name is registered"},
 		{"--enabel-nvlink", "unknown flag: --enabel-nvlink; did you mean --enable-nvlink?"},
 		{"--enable_infiniband", "did you mean --enable-infiniband?"},
 		{"--rmm-poolsize 1GB", "did you mean --rmm-pool-size?"},

@@ -13,26 +13,25 @@ import (
 	"go.millstream.dev/config"
 )
 
-// AdaptiveConfig says how a cluster follows its load. What is not set comes from Dask's
+// AdaptiveConfig configures how the number of workers follows the load of a cluster. Defaults are taken from Dask's
 // configuration, distributed.adaptive.*.
 type AdaptiveConfig struct {
-	// Minimum and Maximum bound the number of workers (default 0 and no bound;
-	// distributed.adaptive.minimum and maximum).
+	// Minimum and Maximum bound the number of workers (default 0 and unlimited; distributed.adaptive.minimum and
+	// maximum).
 	Minimum, Maximum int
-	// Interval is the time between two looks at the load (default 1 s;
-	// distributed.adaptive.interval).
+	// Interval is the time between two checks of the load (default 1 s; distributed.adaptive.interval).
 	Interval time.Duration
-	// WaitCount is how many looks in a row must find a worker superfluous before it is
-	// closed (default 3; distributed.adaptive.wait-count).
+	// WaitCount is the number of consecutive checks after which an unneeded worker is closed (default 3;
+	// distributed.adaptive.wait-count).
 	WaitCount int
-	// TargetDuration is how long the waiting work may take: with more of it, workers are
-	// added (default 5 s; distributed.adaptive.target-duration).
+	// TargetDuration is how long the waiting tasks may take before workers are added (default 5 s;
+	// distributed.adaptive.target-duration).
 	TargetDuration time.Duration
-	// Logger gets what is decided (default slog.Default).
+	// Logger receives the decisions (default slog.Default).
 	Logger *slog.Logger
 }
 
-func (a AdaptiveConfig) complete() (AdaptiveConfig, error) {
+func (a AdaptiveConfig) withDefaults() (AdaptiveConfig, error) {
 	c, err := config.Default()
 	if err != nil {
 		return a, err
@@ -68,7 +67,7 @@ func (a AdaptiveConfig) complete() (AdaptiveConfig, error) {
 	}
 	switch {
 	case a.Minimum < 0 || a.Maximum < a.Minimum:
-		return a, fmt.Errorf("cluster: adaptive between %d and %d workers", a.Minimum, a.Maximum)
+		return a, fmt.Errorf("cluster: adaptive: invalid range of %d to %d workers", a.Minimum, a.Maximum)
 	case a.Interval <= 0 || a.TargetDuration <= 0 || a.WaitCount < 1:
 		return a, fmt.Errorf("cluster: adaptive interval %v, target duration %v, wait count %d: must be positive",
 			a.Interval, a.TargetDuration, a.WaitCount)
@@ -79,26 +78,25 @@ func (a AdaptiveConfig) complete() (AdaptiveConfig, error) {
 	return a, nil
 }
 
-// scaler is what adapts: a Cluster.
+// scaler is the part of Cluster that Adaptive uses.
 type scaler interface {
-	// plan are the names of the workers that should exist, observed those that the
-	// scheduler knows.
+	// plan returns the names of the workers that should exist, registered those that the scheduler has.
 	plan() []string
-	observed() []string
-	// target asks the scheduler how many workers its load needs.
+	registered() []string
+	// target requests from the scheduler the number of workers that its load needs.
 	target(ctx context.Context, duration time.Duration) (int, error)
-	// superfluous asks the scheduler which workers to close to have n left.
-	superfluous(ctx context.Context, n int) ([]string, error)
-	// grow starts workers until there are n, shrink retires some.
+	// unneeded requests from the scheduler the workers to close so that n remain.
+	unneeded(ctx context.Context, n int) ([]string, error)
+	// grow starts workers until there are n, shrink retires the named ones.
 	grow(ctx context.Context, n int) error
 	shrink(ctx context.Context, names []string) error
 }
 
-// Adaptive follows the load of a cluster. Its goroutine owns counts.
+// Adaptive adjusts the number of workers to the load of a cluster. Its goroutine owns counts.
 type Adaptive struct {
 	cfg    AdaptiveConfig
 	on     scaler
-	counts map[string]int // in how many looks in a row a worker was superfluous
+	counts map[string]int // number of consecutive checks in which a worker was unneeded
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -112,7 +110,7 @@ func startAdaptive(on scaler, cfg AdaptiveConfig) *Adaptive {
 	return a
 }
 
-// Close stops following the load. Workers stay as they are. It is idempotent.
+// Close stops the adjustments. Workers are not changed. Close may be called more than once.
 func (a *Adaptive) Close() error {
 	a.once.Do(a.cancel)
 	<-a.done
@@ -125,7 +123,7 @@ func (a *Adaptive) run(ctx context.Context) {
 	defer t.Stop()
 	for {
 		if err := a.step(ctx); err != nil && ctx.Err() == nil {
-			a.cfg.Logger.Warn("adaptive: no change this time", "error", err)
+			a.cfg.Logger.Warn("adaptive scaling failed", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -135,7 +133,7 @@ func (a *Adaptive) run(ctx context.Context) {
 	}
 }
 
-// step looks once and acts.
+// step checks the load once and adjusts the number of workers.
 func (a *Adaptive) step(ctx context.Context) error {
 	target, err := a.on.target(ctx, a.cfg.TargetDuration)
 	if err != nil {
@@ -149,29 +147,29 @@ func (a *Adaptive) step(ctx context.Context) error {
 		return nil
 	case target > len(plan):
 		clear(a.counts)
-		a.cfg.Logger.Info("adaptive: more workers", "from", len(plan), "to", target)
+		a.cfg.Logger.Info("adaptive scaling up", "from", len(plan), "to", target)
 		return a.on.grow(ctx, target)
 	}
-	down, err := a.superfluous(ctx, plan, target)
+	down, err := a.toClose(ctx, plan, target)
 	if err != nil || len(down) == 0 {
 		return err
 	}
-	a.cfg.Logger.Info("adaptive: fewer workers", "from", len(plan), "to", target, "close", down)
+	a.cfg.Logger.Info("adaptive scaling down", "from", len(plan), "to", target, "close", down)
 	return a.on.shrink(ctx, down)
 }
 
-// superfluous returns the workers to close now: those that have not arrived yet first, then
-// those that the scheduler can spare, and of both only those that were found so often enough.
-func (a *Adaptive) superfluous(ctx context.Context, plan []string, target int) ([]string, error) {
-	observed := a.on.observed()
+// toClose returns the workers to close now: first those that have not registered yet, then those that the scheduler
+// does not need, and of both only those that were unneeded in WaitCount consecutive checks.
+func (a *Adaptive) toClose(ctx context.Context, plan []string, target int) ([]string, error) {
+	registered := a.on.registered()
 	var spare []string
 	for _, name := range plan {
-		if len(spare) < len(plan)-target && !slices.Contains(observed, name) {
+		if len(spare) < len(plan)-target && !slices.Contains(registered, name) {
 			spare = append(spare, name)
 		}
 	}
 	if target < len(plan)-len(spare) {
-		more, err := a.on.superfluous(ctx, target)
+		more, err := a.on.unneeded(ctx, target)
 		if err != nil {
 			return nil, err
 		}
@@ -190,6 +188,6 @@ func (a *Adaptive) superfluous(ctx context.Context, plan []string, target int) (
 			counts[name] = n
 		}
 	}
-	a.counts = counts // who was not spare this time begins anew
+	a.counts = counts // workers that are needed now start again at zero
 	return firm, nil
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// fleet is a scaler whose load the test says.
+// fleet is a scaler with the load of the test.
 type fleet struct {
 	sync.Mutex
 	names, arrived []string
@@ -20,8 +20,8 @@ type fleet struct {
 	log            []string
 }
 
-func (f *fleet) plan() []string     { f.Lock(); defer f.Unlock(); return slices.Clone(f.names) }
-func (f *fleet) observed() []string { f.Lock(); defer f.Unlock(); return slices.Clone(f.arrived) }
+func (f *fleet) plan() []string       { f.Lock(); defer f.Unlock(); return slices.Clone(f.names) }
+func (f *fleet) registered() []string { f.Lock(); defer f.Unlock(); return slices.Clone(f.arrived) }
 
 func (f *fleet) target(_ context.Context, d time.Duration) (int, error) {
 	f.Lock()
@@ -29,7 +29,7 @@ func (f *fleet) target(_ context.Context, d time.Duration) (int, error) {
 	return f.load, f.failing
 }
 
-func (f *fleet) superfluous(_ context.Context, n int) ([]string, error) {
+func (f *fleet) unneeded(_ context.Context, n int) ([]string, error) {
 	f.Lock()
 	defer f.Unlock()
 	return slices.Clone(f.arrived[min(n, len(f.arrived)):]), nil
@@ -54,15 +54,15 @@ func (f *fleet) shrink(_ context.Context, names []string) error {
 	return nil
 }
 
-// One look after another, as Dask decides.
+// Consecutive checks decide as Dask does.
 func TestAdaptiveSteps(t *testing.T) {
 	f := &fleet{}
-	cfg, err := AdaptiveConfig{Minimum: 1, Maximum: 4}.complete()
+	cfg, err := AdaptiveConfig{Minimum: 1, Maximum: 4}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if cfg.WaitCount != 3 || cfg.Interval != time.Second || cfg.TargetDuration != 5*time.Second {
-		t.Errorf("defaults: %+v", cfg)
+		t.Errorf("defaults: got %+v, want 3, 1 s and 5 s", cfg)
 	}
 	a := &Adaptive{cfg: cfg, on: f, counts: map[string]int{}}
 	step := func(load int, want string) {
@@ -79,36 +79,36 @@ func TestAdaptiveSteps(t *testing.T) {
 	step(99, "+4") // the maximum
 	step(4, "")
 	f.arrived = []string{"0", "1", "2"}
-	step(3, "")   // 3 has not arrived: once
+	step(3, "")   // 3 has not registered: once
 	step(3, "")   // twice
-	step(4, "")   // needed again: counting begins anew
+	step(4, "")   // needed again: the count is reset
 	step(3, "")   // once
 	step(3, "")   // twice
 	step(3, "-3") // three times
 	step(2, "")
 	step(1, "")
-	step(1, "-2") // 2 was spare in three looks, 1 in two
+	step(1, "-2") // 2 was unneeded in three checks, 1 in two
 	step(1, "-1")
 	step(0, "")
 	f.failing = errors.New("busy")
 	if err := a.step(t.Context()); !errors.Is(err, f.failing) {
-		t.Errorf("%v", err)
+		t.Errorf("step of a failing scaler: got %v, want %v", err, f.failing)
 	}
 }
 
 func TestAdaptiveBadConfig(t *testing.T) {
 	for _, bad := range []AdaptiveConfig{{Minimum: 3, Maximum: 2}, {Minimum: -1}, {Interval: -1}, {WaitCount: -1},
 		{TargetDuration: -1}} {
-		if got, err := bad.complete(); err == nil {
-			t.Errorf("%+v: %+v", bad, got)
+		if got, err := bad.withDefaults(); err == nil {
+			t.Errorf("%+v: got %+v, want an error", bad, got)
 		}
 	}
 }
 
-// It looks by itself, goes on after an error, and stops.
+// The goroutine checks by itself, continues after an error, and stops.
 func TestAdaptiveRuns(t *testing.T) {
 	f := &fleet{load: 2, failing: errors.New("not yet")}
-	cfg, err := AdaptiveConfig{Interval: time.Millisecond, Logger: quiet}.complete()
+	cfg, err := AdaptiveConfig{Interval: time.Millisecond, Logger: quiet}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Exit codes of a worker process. They are for people: tasks and libraries exit with any code, so the
-// nanny decides by the farewell that it has received (see event), never by the code.
+// Exit codes of a worker process. They are informational: tasks and libraries exit with any code, so the nanny decides
+// by the last event that it has received, never by the code.
 const (
 	exitDone    = 0  // closed, retired or at the end of its lifetime
 	exitFailed  = 1  // failed to start, or ended by an internal error
 	exitUsage   = 2  // not started by a nanny
 	exitLost    = 3  // without a scheduler for the death timeout
-	exitRestart = 75 // asks for a replacement
+	exitRestart = 75 // requests a replacement
 )
 
 // Names of events.
@@ -30,28 +30,28 @@ const (
 	eventFailed = "failed" // the worker ends with an error; the nanny starts another one
 	eventLog    = "log"    // a record of package slog
 
-	// Farewells: the worker ends on purpose. An exit without one of them is a death.
+	// Final events: the worker ends on purpose. An exit without one of them is a crash.
 	eventClosed  = "closed"  // closed, retired or at the end of its lifetime: no replacement
 	eventLost    = "lost"    // without a scheduler for the death timeout: no replacement
-	eventRestart = "restart" // another process is to take its place
+	eventRestart = "restart" // requests a replacement
 )
 
-// Descriptors of a child besides the standard ones.
+// Descriptors of a child in addition to the standard ones.
 const (
 	statusFD = 3 // for events, to the parent
-	echoFD   = 4 // for the output of this process and its predecessors, which the parent has read
+	echoFD   = 4 // returns the output of this process and its predecessors
 )
 
-// order is what the parent writes to the child's standard input after the specification.
-// The end of the input is an order too: to end at once, as the parent is gone.
+// order is a line that the parent writes to the standard input of the child after the specification. The end of the
+// input is an order as well: to end immediately, because the parent has ended.
 type order struct {
 	// Op is "close", or "retire" to move data to other workers first.
 	Op string `json:"op"`
 }
 
-// event is what the child writes to its status descriptor.
+// event is a line that the child writes to its status descriptor.
 type event struct {
-	// Event is one of the names above.
+	// Event is one of the constants above.
 	Event         string   `json:"event"`
 	Address       string   `json:"address,omitempty"`
 	DataAddresses []string `json:"data_addresses,omitempty"`
@@ -61,8 +61,7 @@ type event struct {
 	Log *logRecord `json:"log,omitempty"`
 }
 
-// child is this process as seen from its role: the specification it got, and the ways to
-// and from its parent.
+// child is the worker process as its role uses it: its specification, and the pipes from and to its parent.
 type child struct {
 	orders *json.Decoder
 	status *os.File
@@ -70,12 +69,12 @@ type child struct {
 	signal chan os.Signal
 }
 
-// newChild takes over what the parent handed down. Tasks find an empty standard input, and
-// what they start inherits neither of the two ways.
+// newChild takes over the pipes of the parent. Tasks see an empty standard input, and processes that they start inherit
+// neither pipe.
 func newChild() (*child, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(statusFD, &st); err != nil {
-		return nil, fmt.Errorf("descriptor %d is not open: this process was not started by a nanny", statusFD)
+		return nil, fmt.Errorf("descriptor %d not open: process not started by a nanny", statusFD)
 	}
 	unix.CloseOnExec(statusFD)
 	unix.CloseOnExec(echoFD)
@@ -97,27 +96,27 @@ func newChild() (*child, error) {
 		echo:   os.NewFile(echoFD, "echo"),
 		signal: make(chan os.Signal, 1),
 	}
-	// SIGINT is not for it: Ctrl-C goes to the parent, which ends its children in order.
+	// Ctrl-C sends SIGINT to the parent as well, which shuts its children down in order.
 	signal.Ignore(syscall.SIGINT)
 	signal.Notify(c.signal, syscall.SIGTERM)
 	return c, nil
 }
 
-// tell reports to the parent. A parent that is gone shows at the orders' end.
-func (c *child) tell(e event) {
+// report sends an event to the parent. If the parent has ended, the orders end as well.
+func (c *child) report(e event) {
 	line, err := json.Marshal(e)
 	if err == nil {
 		_, _ = c.status.Write(append(line, '\n'))
 	}
 }
 
-// farewell reports why the process ends and returns its exit code.
-func (c *child) farewell(name string, err error) int {
+// reportEnd reports why the process ends and returns its exit code.
+func (c *child) reportEnd(name string, err error) int {
 	e := event{Event: name}
 	if err != nil {
-		e.Error = strings.TrimPrefix(oneLine(err), "worker: ") // the nanny says whose error it is
+		e.Error = strings.TrimPrefix(oneLine(err), "worker: ") // the nanny adds the name of the worker
 	}
-	c.tell(e)
+	c.report(e)
 	switch name {
 	case eventClosed:
 		return exitDone
@@ -129,8 +128,7 @@ func (c *child) farewell(name string, err error) int {
 	return exitFailed
 }
 
-// await returns the channel of what the child is to do, in order: orders of the parent,
-// SIGTERM as "retire", and "" when the parent is gone.
+// await returns a channel of orders: those of the parent, "retire" for SIGTERM, and "" when the parent has ended.
 func (c *child) await() <-chan string {
 	out := make(chan string, 4)
 	go func() {
@@ -151,16 +149,15 @@ func (c *child) await() <-chan string {
 	return out
 }
 
-// childFailure says on standard error why the process ends; the parent may not listen.
+// childFailure writes to standard error why the process ends, because the parent may not read events.
 func childFailure(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s: %s\n", filepath.Base(os.Args[0]), fmt.Sprintf(format, args...))
 }
 
-// maxEvent bounds an event in bytes. A child runs user code: what it sends is bounded, and a line that is
-// too long or no event is dropped.
+// maxEvent bounds an event in bytes. A child runs user code: a line that is too long or not an event is dropped.
 const maxEvent = 1 << 20
 
-// readEvents calls f with each event of a child until the pipe ends.
+// readEvents calls f with each event of a child until the pipe is closed.
 func readEvents(r io.Reader, f func(event)) {
 	in := bufio.NewReader(r)
 	var line []byte

@@ -17,12 +17,12 @@ import (
 // maxRecord bounds the text of a record, and of each of its attributes, in bytes.
 const maxRecord = 8 << 10
 
-// recordHandler is the slog.Handler of a worker process: the nanny gets the records, and writes them as the
-// rest of its program logs.
+// recordHandler is the slog.Handler of a worker process. It sends records to the nanny, which writes them to the log of
+// its program.
 type recordHandler struct {
 	child *child
 	level slog.Level
-	logs  *worker.Logs // what get_logs answers; nil where the worker keeps its own records
+	logs  *worker.Logs // for get_logs; nil if the worker keeps its own records
 	attrs []logAttr
 	group string
 }
@@ -30,7 +30,7 @@ type recordHandler struct {
 // Enabled reports whether records of a level are sent.
 func (h *recordHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
 
-// Handle sends a record. One that is logged with the context of a task has its key.
+// Handle sends a record. A record that is logged with the context of a task has its key.
 func (h *recordHandler) Handle(ctx context.Context, r slog.Record) error {
 	out := &logRecord{Time: r.Time, Level: r.Level, Text: shorten(r.Message), Attrs: slices.Clone(h.attrs)}
 	r.Attrs(func(a slog.Attr) bool {
@@ -48,11 +48,11 @@ func (h *recordHandler) Handle(ctx context.Context, r slog.Record) error {
 		}
 		h.logs.Add(r.Time, r.Level, b.String())
 	}
-	h.child.tell(event{Event: eventLog, Log: out})
+	h.child.report(event{Event: eventLog, Log: out})
 	return nil
 }
 
-// WithAttrs and WithGroup are slog.Handler's.
+// WithAttrs returns a handler that adds attributes to each record.
 func (h *recordHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	c := *h
 	c.attrs = slices.Clone(h.attrs)
@@ -62,7 +62,7 @@ func (h *recordHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &c
 }
 
-// WithGroup puts a name in front of the attributes that follow.
+// WithGroup returns a handler that prefixes the names of later attributes.
 func (h *recordHandler) WithGroup(name string) slog.Handler {
 	c := *h
 	if name != "" {
@@ -71,7 +71,7 @@ func (h *recordHandler) WithGroup(name string) slog.Handler {
 	return &c
 }
 
-// appendAttr adds an attribute in a form that JSON carries.
+// appendAttr adds an attribute in a form that JSON can represent.
 func appendAttr(to []logAttr, group string, a slog.Attr) []logAttr {
 	v := a.Value.Resolve()
 	switch v.Kind() {
@@ -99,9 +99,9 @@ func shorten(s string) string {
 	return s
 }
 
-// takeLogs makes the nanny get what this process logs, and get_logs answer what it prints and logs. The
-// result is for the worker itself. Package log, and a handler that the program has set for package slog
-// before Main, keep writing to standard error, which the nanny reads: their last words survive an exit.
+// takeLogs sends the log of this process to the nanny, and makes get_logs return its output and log. The returned
+// logger is for the worker itself. Package log, and a handler that the program has set for package slog before Main,
+// keep writing to standard error, which the nanny reads, so that their last lines survive an exit.
 func (c *child) takeLogs(spec LogSpec) (*slog.Logger, *worker.Logs, error) {
 	level, err := spec.level()
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *child) takeLogs(spec LogSpec) (*slog.Logger, *worker.Logs, error) {
 	if fmt.Sprintf("%T", slog.Default().Handler()) == "*slog.defaultHandler" {
 		w, flags, prefix := log.Writer(), log.Flags(), log.Prefix()
 		slog.SetDefault(slog.New(&recordHandler{child: c, level: slog.LevelInfo, logs: logs}))
-		log.SetOutput(w) // which SetDefault redirects
+		log.SetOutput(w) // SetDefault has redirected it
 		log.SetFlags(flags)
 		log.SetPrefix(prefix)
 	}
@@ -119,19 +119,19 @@ func (c *child) takeLogs(spec LogSpec) (*slog.Logger, *worker.Logs, error) {
 	return slog.New(&recordHandler{child: c, level: level}), logs, nil
 }
 
-// readEcho keeps the output of this process and its predecessors for get_logs.
+// readEcho stores the output of this process and its predecessors for get_logs.
 func readEcho(r io.Reader, logs *worker.Logs) {
 	d := json.NewDecoder(r)
 	for {
 		var l outputLine
 		if err := d.Decode(&l); err != nil {
-			return // the parent is gone
+			return // the parent has ended
 		}
 		logs.Add(l.Time, slog.LevelInfo, l.Stream+": "+l.Text)
 	}
 }
 
-// LogSpec says how a process logs. Its zero value writes lines of text from level info on.
+// LogSpec specifies how a process logs. Its zero value writes lines of text from level info on.
 type LogSpec struct {
 	// Format is "text" (default) or "json".
 	Format string `json:"format,omitempty"`
@@ -139,7 +139,7 @@ type LogSpec struct {
 	Level string `json:"level,omitempty"`
 }
 
-// New makes a logger that writes to w.
+// New returns a logger that writes to w.
 func (s LogSpec) New(w io.Writer) (*slog.Logger, error) {
 	level, err := s.level()
 	if err != nil {

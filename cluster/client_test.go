@@ -14,7 +14,7 @@ import (
 	"go.millstream.dev/internal/testkit/leak"
 )
 
-// TestClientAfterClose asks a closed cluster for a client: the error is there at once, however long a dial may take.
+// TestClientAfterClose requests a client of a closed cluster: the error is returned at once, whatever the dial timeout.
 func TestClientAfterClose(t *testing.T) {
 	for _, mode := range []cluster.Mode{cluster.Goroutines, cluster.Processes} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -41,8 +41,8 @@ func TestClientAfterClose(t *testing.T) {
 	}
 }
 
-// TestConnectConfig connects with settings that the program has loaded and set: address and time limit are taken from
-// them.
+// TestConnectConfig connects with a configuration that the program has loaded and changed, with its address and
+// timeout.
 func TestConnectConfig(t *testing.T) {
 	leak.Check(t)
 	ctx := within(t, time.Minute)

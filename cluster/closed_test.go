@@ -11,8 +11,8 @@ import (
 	"go.millstream.dev/scheduler"
 )
 
-// TestLocalIsClosed asks workers for a resource that they do not have: no other workers can join, so the task fails at
-// once. With credentials for other programs they can, and the task waits.
+// TestLocalIsClosed submits a task with a resource that no worker has: no other workers can connect, so the task fails
+// at once. With credentials for other programs they can, and the task waits.
 func TestLocalIsClosed(t *testing.T) {
 	for _, mode := range []cluster.Mode{cluster.Goroutines, cluster.Processes} {
 		t.Run(mode.String(), func(t *testing.T) {

@@ -13,21 +13,20 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// Mode is where the workers of a local cluster live.
+// Mode specifies where the workers of a local cluster run.
 type Mode int
 
 // The modes.
 const (
-	// Processes gives each worker a process of its own: the program again, see Main. A task
-	// that crashes takes its worker with it and nothing else, and each has its own garbage
-	// collector and memory limit. It is the default.
+	// Processes runs each worker in its own process, which executes this program: see Main. A task that crashes ends
+	// only its worker, and each worker has its own garbage collector and memory limit. It is the default.
 	Processes Mode = iota
-	// Goroutines keeps all workers in this process: no copies, no certificates, nothing to
-	// start. Results pass between tasks as they are.
+	// Goroutines runs all workers in this process, without copies, certificates or child processes. Tasks receive
+	// results without a copy.
 	Goroutines
 )
 
-// String names the mode in one word.
+// String returns the name of the mode.
 func (m Mode) String() string {
 	switch m {
 	case Processes:
@@ -38,62 +37,61 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", int(m))
 }
 
-// NoMemoryLimit is the memory limit of workers that have none.
+// NoMemoryLimit is the memory limit of workers without one.
 const NoMemoryLimit = -1
 
 // Config describes a local cluster. The zero value is useful: as many workers and threads
 // as Dask would start, in processes, with certificates made on the fly, data over the
 // fastest lane there is.
 type Config struct {
-	// Workers is how many are started (default: see Layout; negative: none yet), and Threads
-	// how many tasks each runs at once (default: the processors divided among them).
+	// Workers is the number of workers (default: see Layout; negative: none at first), and Threads the number of tasks
+	// that each runs at once (default: the processors divided among the workers).
 	Workers, Threads int
-	// Mode is where they live (default Processes).
+	// Mode specifies where the workers run (default Processes).
 	Mode Mode
-	// MemoryLimit of each worker in bytes (default: its share of the machine by threads;
-	// NoMemoryLimit for none). Workers that are goroutines apply it to the data they keep,
-	// those in processes to the process.
+	// MemoryLimit is the memory limit of each worker in bytes (default: its share of the machine by threads;
+	// NoMemoryLimit: none). Workers in goroutines apply it to their stored data, those in processes to the process.
 	MemoryLimit int64
-	// Protocol is that of the control connections: inproc (default with Goroutines), tls
-	// (default with Processes), tcp, ucx or ucxx. All but inproc and tls are not encrypted.
+	// Protocol is the protocol of control connections: inproc (default with Goroutines), tls (default with Processes),
+	// tcp, ucx or ucxx. Only inproc and tls are secure.
 	Protocol string
 	// Host is the address to listen on (default 127.0.0.1).
 	Host string
-	// Port is the scheduler's (default: any).
+	// Port is the port of the scheduler (default: any).
 	Port int
-	// DataConnections specifies the data connections between workers: "auto" (default: UCX where it can be loaded and
-	// the workers are processes), "none", or an address without a port, such as ucxx://127.0.0.1.
+	// DataConnections specifies the data connections between workers: "auto" (default: UCX if it can be loaded and the
+	// workers are processes), "none", or an address without a port, such as ucxx://127.0.0.1.
 	DataConnections string
-	// Resources of each worker that tasks may ask for.
+	// Resources are the resources of each worker that tasks can require.
 	Resources map[string]float64
-	// LocalDirectory is where workers spill data to (default: the system's temporary folder).
+	// LocalDirectory is the folder for spilled data (default: the system's temporary folder).
 	LocalDirectory string
-	// Dashboard is where the scheduler's HTTP server listens, such as :8787, with /metrics
-	// and /health (default: none). Without a host it is the loopback interface.
+	// Dashboard is the address of the scheduler's HTTP server, such as :8787, with /metrics and /health (default:
+	// none). Without a host it listens on the loopback interface.
 	Dashboard string
-	// WorkerDashboard is where each worker's does, such as 127.0.0.1:0 (default: none).
+	// WorkerDashboard is the address of the HTTP server of each worker, such as 127.0.0.1:0 (default: none).
 	WorkerDashboard string
-	// Nanny says how worker processes are looked after.
+	// Nanny configures the nannies of worker processes.
 	Nanny NannyConfig
-	// Scheduler, when set, changes the scheduler's configuration before it starts.
+	// Scheduler, if not nil, changes the configuration of the scheduler before it starts.
 	Scheduler func(*scheduler.Config)
-	// Log has the level of the workers' own log records (default: warnings and errors).
+	// Log sets the level of the log records of workers (default: warnings and errors).
 	Log LogSpec
-	// Logger gets the log records of scheduler, nannies and workers, and those that tasks in worker
-	// processes write with package slog (default: slog.Default, of the library's own records only
-	// warnings and errors; LogSpec.New of Log where that has a format or level debug).
+	// Logger receives the log records of scheduler, nannies and workers, and those that tasks in worker processes write
+	// with package slog (default: slog.Default, restricted to warnings and errors for records of the library;
+	// LogSpec.New of Log if that has a format or level debug).
 	Logger *slog.Logger
-	// CloseTimeout is how long workers may take to end before they are killed (default 10 s).
+	// CloseTimeout is how long workers may take to shut down before they are killed (default 10 s).
 	CloseTimeout time.Duration
-	// Validate makes scheduler and workers check every invariant after each event: for tests.
+	// Validate makes scheduler and workers check all invariants after each event, for tests.
 	Validate bool
 }
 
-// protocols are those of the control connections.
+// protocols are the protocols of control connections.
 var protocols = []string{"inproc", "tls", "tcp", "ucx", "ucxx"}
 
-// complete fills what is not set and refuses what cannot be.
-func (o Config) complete() (Config, error) {
+// withDefaults returns the configuration with defaults, or an error if it is invalid.
+func (o Config) withDefaults() (Config, error) {
 	if o.Mode != Processes && o.Mode != Goroutines {
 		return o, fmt.Errorf("cluster: mode %v: want Processes or Goroutines", o.Mode)
 	}
@@ -112,7 +110,7 @@ func (o Config) complete() (Config, error) {
 		return o, fmt.Errorf("cluster: protocol %q: want one of %s", o.Protocol, strings.Join(protocols, ", "))
 	}
 	if o.Protocol == "inproc" && o.Mode == Processes {
-		return o, fmt.Errorf("cluster: inproc:// does not leave the process: use Mode: Goroutines, or another Protocol")
+		return o, fmt.Errorf("cluster: inproc:// cannot connect processes; use Mode: Goroutines, or another Protocol")
 	}
 	if o.Host == "" {
 		o.Host = "127.0.0.1"
@@ -139,7 +137,7 @@ func (o Config) complete() (Config, error) {
 	return o, nil
 }
 
-// loggers fills in who logs where.
+// loggers sets the loggers.
 func (o *Config) loggers() error {
 	workers := o.Logger
 	switch {
@@ -152,7 +150,7 @@ func (o *Config) loggers() error {
 		workers = o.Logger
 	default:
 		workers = slog.Default()
-		o.Logger = slog.New(atLeast{workers.Handler(), slog.LevelWarn})
+		o.Logger = slog.New(levelHandler{workers.Handler(), slog.LevelWarn})
 	}
 	if o.Log == (LogSpec{}) {
 		o.Log.Level = "warning"
@@ -167,8 +165,8 @@ func (o *Config) loggers() error {
 	return nil
 }
 
-// layout is Dask's LocalCluster: without both numbers see Layout, with one of them the
-// processors divided by it.
+// layout sets the number of workers and threads as Dask's LocalCluster does: without both numbers see Layout, with one
+// of them the processors divided by it.
 func (o *Config) layout() {
 	cpus := CPUs()
 	switch {
@@ -186,23 +184,23 @@ func (o *Config) layout() {
 	o.Workers = max(0, o.Workers)
 }
 
-// atLeast is a handler for records of some level on.
-type atLeast struct {
+// levelHandler is a handler that drops records below a level.
+type levelHandler struct {
 	slog.Handler
 	level slog.Level
 }
 
-func (h atLeast) Enabled(ctx context.Context, l slog.Level) bool {
+func (h levelHandler) Enabled(ctx context.Context, l slog.Level) bool {
 	return l >= h.level && h.Handler.Enabled(ctx, l)
 }
 
-func (h atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return atLeast{h.Handler.WithAttrs(attrs), h.level}
+func (h levelHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return levelHandler{h.Handler.WithAttrs(attrs), h.level}
 }
 
-func (h atLeast) WithGroup(name string) slog.Handler {
-	return atLeast{h.Handler.WithGroup(name), h.level}
+func (h levelHandler) WithGroup(name string) slog.Handler {
+	return levelHandler{h.Handler.WithGroup(name), h.level}
 }
 
-// defaultCloseTimeout is how long workers may take to end before they are killed.
+// defaultCloseTimeout is the default of Config.CloseTimeout.
 const defaultCloseTimeout = 10 * time.Second

@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// As Dask's LocalCluster divides the processors.
+// The processors are divided as in Dask's LocalCluster.
 func TestOptionsLayout(t *testing.T) {
 	cpus := CPUs()
 	w, th := Layout(cpus)
@@ -30,9 +30,9 @@ func TestOptionsLayout(t *testing.T) {
 		{Config{Workers: 3, Threads: 5, Protocol: "tcp://", DataConnections: "none"}, 3, 5, "tcp", "none", true},
 		{Config{Workers: -1, MemoryLimit: NoMemoryLimit}, 0, cpus, "tls", "auto", false},
 	} {
-		o, err := tc.in.complete()
+		o, err := tc.in.withDefaults()
 		if err != nil {
-			t.Errorf("%+v: %v", tc.in, err)
+			t.Errorf("%+v: got %v, want nil", tc.in, err)
 			continue
 		}
 		if o.Workers != tc.workers || o.Threads != tc.threads || o.Protocol != tc.protocol ||
@@ -47,15 +47,15 @@ func TestOptionsLayout(t *testing.T) {
 	}
 }
 
-// Without a logger only what matters is said.
+// Without a logger only warnings and errors are logged.
 func TestQuietByDefault(t *testing.T) {
 	var out bytes.Buffer
-	log := slog.New(atLeast{slog.NewTextHandler(&out, nil), slog.LevelWarn}).With("a", 1).WithGroup("g")
+	log := slog.New(levelHandler{slog.NewTextHandler(&out, nil), slog.LevelWarn}).With("a", 1).WithGroup("g")
 	log.Info("small talk")
 	log.Warn("fire", "where", "roof")
 	if got := out.String(); strings.Contains(got, "small talk") || !strings.Contains(got, "fire") ||
 		!strings.Contains(got, "a=1") || !strings.Contains(got, "g.where=roof") {
-		t.Errorf("%q", got)
+		t.Errorf("log: got %q, want the warning with its attributes only", got)
 	}
 }
 
@@ -80,12 +80,12 @@ func TestLogSpec(t *testing.T) {
 			t.Errorf("%+v: wrong level", tc.spec)
 		}
 		if log.Info("hello"); !strings.Contains(out.String(), tc.form) {
-			t.Errorf("%+v: %q", tc.spec, out.String())
+			t.Errorf("%+v: got %q, want %q in it", tc.spec, out.String(), tc.form)
 		}
 	}
 	for _, bad := range []LogSpec{{Format: "xml"}, {Level: "loud"}} {
 		if _, err := bad.New(&bytes.Buffer{}); err == nil {
-			t.Errorf("%+v", bad)
+			t.Errorf("%+v: got nil, want an error", bad)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// A child's configuration is its parent's, with what the program has set.
+// A child has the configuration of its parent, with the values that the program has set.
 func TestInheritConfig(t *testing.T) {
 	c, err := config.Default()
 	if err != nil {
@@ -154,12 +154,12 @@ func TestInheritConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := child.Int("distributed.scheduler.allowed-failures", 0); err != nil || n != 77 {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("allowed-failures of the child: got %d, %v, want 77", n, err)
 	}
 }
 
 func TestConnectNeedsAddress(t *testing.T) {
 	if _, err := Connect(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "DASK_SCHEDULER_ADDRESS") {
-		t.Errorf("%v", err)
+		t.Errorf("Connect without an address: got %v, want an error with DASK_SCHEDULER_ADDRESS", err)
 	}
 }

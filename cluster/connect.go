@@ -12,10 +12,9 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// ConnectOptions specify how ConnectWith finds a scheduler. What is not set comes from Dask's
-// configuration.
+// ConnectOptions specifies how ConnectWith finds a scheduler. Defaults are taken from Dask's configuration.
 type ConnectOptions struct {
-	// Address of the scheduler, such as tls://10.0.0.1:8786 (default: SchedulerFile, then
+	// Address is the address of the scheduler, such as tls://10.0.0.1:8786 (default: SchedulerFile, then
 	// scheduler-address, DASK_SCHEDULER_ADDRESS).
 	Address string
 	// SchedulerFile is the file that `scheduler --scheduler-file` writes, with the address and
@@ -24,28 +23,28 @@ type ConnectOptions struct {
 	// TLSDir is the folder of `scheduler --tls-dir` with ca.pem, client-cert.pem and
 	// client-key.pem (default: the paths in SchedulerFile, then distributed.comm.tls.*).
 	TLSDir string
-	// Config has the rest (default config.Default).
+	// Config is the Dask configuration (default config.Default).
 	Config *config.Config
-	// Network has the transports and the pool of GPU memory (default: one for this client, by Config). The caller
-	// closes it after its clients.
+	// Network provides the transports and the pool of GPU memory (default: a new one for this client, from Config). The
+	// caller closes it after its clients.
 	Network *Network
-	// Logger gets warnings of the client (default slog.Default).
+	// Logger receives warnings of the client (default slog.Default).
 	Logger *slog.Logger
 }
 
-// Connect connects a client to a scheduler, Millstream's or Dask's, as Dask's configuration
-// says: certificates (distributed.comm.tls.*), timeouts, and where address is empty the
-// scheduler's (scheduler-address, DASK_SCHEDULER_ADDRESS), transports of UCX and the pool of GPU memory: see
-// NewNetwork. These are the client's alone. ConnectWith takes certificates from a folder, the address from a file, and
-// a Network that several clients share.
+// Connect connects a client to a Millstream or Dask scheduler. Dask's configuration specifies the certificates
+// (distributed.comm.tls.*), the timeouts, the address of the scheduler if address is empty (scheduler-address,
+// DASK_SCHEDULER_ADDRESS), the transports of UCX and the pool of GPU memory: see NewNetwork. The client does not share
+// these with others. ConnectWith accepts certificates from a folder, the address from a file, and a Network that
+// several clients share.
 //
-// The configuration is config.Default. A scheduler that does not answer is retried until ctx ends or
-// distributed.comm.timeouts.connect (30 s) is over; the log says so after two seconds.
+// The configuration is config.Default. Connect retries until ctx ends or distributed.comm.timeouts.connect (30 s) has
+// passed; it logs a warning after two seconds.
 func Connect(ctx context.Context, address string) (*client.Client, error) {
 	return ConnectWith(ctx, ConnectOptions{Address: address})
 }
 
-// ConnectConfig is Connect with a configuration of the caller's, such as that of config.Load and Set.
+// ConnectConfig is Connect with a configuration of the caller, such as one from config.Load and Set.
 func ConnectConfig(ctx context.Context, address string, c *config.Config) (*client.Client, error) {
 	return ConnectWith(ctx, ConnectOptions{Address: address, Config: c})
 }
@@ -93,7 +92,7 @@ func (n *Network) connect(ctx context.Context, address string, cfg client.Config
 	return c, err
 }
 
-// resolve completes the address and returns the certificates to use.
+// resolve sets the address and returns the certificates to use.
 func (o *ConnectOptions) resolve(ctx context.Context, c *config.Config) (secure.Security, error) {
 	trust, err := secure.FromConfig(c)
 	if err != nil {
@@ -118,7 +117,7 @@ func (o *ConnectOptions) resolve(ctx context.Context, c *config.Config) (secure.
 		}
 	}
 	if o.Address == "" {
-		return trust, errors.New("cluster: no address of a scheduler: give one, or set DASK_SCHEDULER_ADDRESS; Local " +
+		return trust, errors.New("cluster: no address of a scheduler; pass one, or set DASK_SCHEDULER_ADDRESS; Local " +
 			"starts a cluster here")
 	}
 	if o.TLSDir != "" {
@@ -127,7 +126,7 @@ func (o *ConnectOptions) resolve(ctx context.Context, c *config.Config) (secure.
 			return trust, fmt.Errorf("cluster: certificates: %w", err)
 		}
 		if !files.Available(secure.Client) {
-			return trust, fmt.Errorf("cluster: certificates: %s has no client-key.pem that this process can read",
+			return trust, fmt.Errorf("cluster: certificates: no readable client-key.pem in %s",
 				o.TLSDir)
 		}
 		trust.CAFile, trust.Client = files.CAFile, files.Client
@@ -135,8 +134,8 @@ func (o *ConnectOptions) resolve(ctx context.Context, c *config.Config) (secure.
 	return trust, nil
 }
 
-// Client connects a new client to the cluster. The caller closes it. In a cluster of workers
-// with GPUs it obeys the environment, as Connect does. After Close the error is ErrClosed.
+// Client connects a new client to the cluster. The caller closes it. In a cluster of GPU workers it uses the Dask
+// configuration, as Connect does. It returns ErrClosed after Close.
 func (c *Cluster) Client(ctx context.Context) (*client.Client, error) {
 	select {
 	case <-c.scheduler.Done():
@@ -147,7 +146,7 @@ func (c *Cluster) Client(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A cluster that is closed meanwhile ends the attempts as well.
+	// Closing the cluster ends the attempts as well.
 	ctx, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
 	defer func() { cancel(nil); <-watched }()
@@ -162,8 +161,8 @@ func (c *Cluster) Client(ctx context.Context) (*client.Client, error) {
 	return network.connect(ctx, c.Address(), client.Config{Dial: c.dial, Logger: c.opts.Logger})
 }
 
-// clientNetwork returns the network of the cluster's clients, which share it. In a cluster of workers with GPUs it
-// has the pool that the configuration asks for.
+// clientNetwork returns the network that the clients of the cluster share. In a cluster of GPU workers it has the
+// configured pool.
 func (c *Cluster) clientNetwork() (*Network, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,27 +12,23 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// CUDAConfig describes workers with GPUs: one process for each GPU of a list. It has the
-// options of `dask cuda worker` and of LocalCUDACluster; the flags of `millstream
-// cuda-worker` set them. The zero value is one worker with one thread on each GPU that
-// CUDA_VISIBLE_DEVICES shows, with everything about UCX left to UCX.
+// CUDAConfig configures GPU workers: one process for each GPU in a list. It has the options of `dask cuda worker` and
+// of LocalCUDACluster; the flags of `millstream cuda-worker` set them. The zero value is one worker with one thread on
+// each GPU in CUDA_VISIBLE_DEVICES, with the defaults of UCX.
 //
-// Sizes of GPU memory are texts as Dask writes them: bytes ("24GB", "1.5GiB"), or a fraction
-// of the worker's own GPU ("0.8").
+// Sizes of GPU memory are strings as in Dask: bytes ("24GB", "1.5GiB"), or a fraction of the GPU of the worker ("0.8").
 type CUDAConfig struct {
-	// Devices are the GPUs: numbers in the order of PCI addresses, or names that begin with
-	// GPU- or MIG- (default: those of CUDA_VISIBLE_DEVICES, else all). One that stands twice
-	// has two workers.
+	// Devices are the GPUs: indices in the order of PCI addresses, or names that begin with GPU- or MIG- (default:
+	// those in CUDA_VISIBLE_DEVICES, otherwise all). A GPU that is listed twice has two workers.
 	Devices []string
-	// Workers is how many of the list get a worker, from the first on (default: all).
+	// Workers is the number of devices that get a worker, from the first on (default: all).
 	Workers int
-	// Threads is how many tasks a worker runs at once (default 1).
+	// Threads is the number of tasks that a worker runs at once (default 1).
 	Threads int
-	// Name is that of the workers; with several, -0, -1 and so on are appended (default: the
-	// numbers alone).
+	// Name is the name of the workers; with several, -0, -1 and so on are appended (default: the index alone).
 	Name string
-	// Interface is the network interface that workers serve, such as ib0 (default: the one
-	// that faces the scheduler).
+	// Interface is the network interface on which workers listen, such as ib0 (default: the one with a route to the
+	// scheduler).
 	Interface string
 
 	// UCX are the transports. A Switch that is unset leaves the choice to UCX; one that is Off
@@ -43,56 +39,52 @@ type CUDAConfig struct {
 	// NoDataConnections says that data goes over the control connection alone; unless that is UCX, no
 	// switch of UCX can then have an effect, and one that is On is an error.
 	NoDataConnections bool
-	// Protocol is that of the control connection (tcp, tls, ucx, ucxx; "" if not known here).
+	// Protocol is the protocol of the control connection (tcp, tls, ucx, ucxx; "" if unknown).
 	Protocol string
 
-	// RMM is how GPU memory is allocated.
+	// RMM specifies how GPU memory is allocated.
 	RMM RMMConfig
-	// DeviceMemoryLimit is how much of the GPU a worker's results may take before some are
-	// moved to host memory: a size, "auto" for all of it, "0" for no limit, "default" or ""
-	// for 0.8 of it (no limit where GPU and processor share their memory). Workers that share
-	// a GPU share "auto" and "default" too.
+	// DeviceMemoryLimit is the size of the results in GPU memory above which some are moved to host memory: a size,
+	// "auto" for all memory of the GPU, "0" for no limit, "default" or "" for 0.8 of it (no limit if GPU and processor
+	// share their memory). Workers that share a GPU also divide "auto" and "default".
 	DeviceMemoryLimit string
-	// MemoryLimit is that of each worker process in host memory: a size, a fraction of the
-	// machine's, "0" for none, "auto" or "" for its share of the machine's.
+	// MemoryLimit is the limit of host memory of each worker process: a size, a fraction of the memory of the machine,
+	// "0" for none, "auto" or "" for its share of the machine.
 	MemoryLimit string
 
-	// WarmUp are names of registered functions without parameters that each worker calls
-	// before it joins the cluster: to load models, compile kernels, fill caches (Dask:
-	// --pre-import). A worker whose warm-up fails does not start.
+	// WarmUp are names of registered functions without parameters that each worker calls before it registers: to load
+	// models, compile kernels, fill caches (Dask: --pre-import). A worker whose warm-up fails does not start.
 	WarmUp []string
 }
 
-// RMMConfig specifies how GPU memory is allocated, as the options of RAPIDS Memory Manager do.
+// RMMConfig specifies how GPU memory is allocated, like the options of RAPIDS Memory Manager.
 type RMMConfig struct {
-	// PoolSize is the first size of a pool (distributed-ucxx.rmm.pool-size,
-	// DASK_RMM__POOL_SIZE; default: no pool), MaximumPoolSize what it may grow to (default:
-	// the GPU).
+	// PoolSize is the initial size of a pool (distributed-ucxx.rmm.pool-size, DASK_RMM__POOL_SIZE; default: no pool),
+	// MaximumPoolSize its maximum size (default: the memory of the GPU).
 	PoolSize, MaximumPoolSize string
-	// ManagedMemory is memory that moves between GPU and host by itself. NVLink cannot send it.
+	// ManagedMemory selects managed memory, which the driver moves between GPU and host. NVLink cannot send it.
 	ManagedMemory bool
-	// Async is the driver's own pool (cuMemAllocAsync); ReleaseThreshold is how much of it is
-	// kept when it is not used.
+	// Async selects the pool of the driver (cuMemAllocAsync); ReleaseThreshold is how much unused memory that keeps.
 	Async            bool
 	ReleaseThreshold string
-	// LogDirectory is where each worker writes a log of its allocations.
+	// LogDirectory is the folder to which each worker writes a log of its allocations.
 	LogDirectory string
-	// TrackAllocations keeps the stack of each allocation, for reports of leaks.
+	// TrackAllocations records the stack of each allocation, for leak reports.
 	TrackAllocations bool
 }
 
-// isSet tells whether a worker has to do something with its GPU's memory before it starts.
+// isSet reports whether a worker has to configure the memory of its GPU before it starts.
 func (r RMMConfig) isSet() bool { return r != RMMConfig{} }
 
-// cudaSizes are the sizes of CUDAConfig as they are read.
+// cudaSizes are the parsed sizes of CUDAConfig.
 type cudaSizes struct {
 	pool, maximum, threshold mem.Size
 	deviceLimit              mem.Size
-	shared                   bool // deviceLimit is a share of the GPU's
+	shared                   bool // workers on one GPU divide deviceLimit
 	isDefault                bool
 }
 
-// sizes reads the sizes.
+// sizes parses the sizes.
 func (o *CUDAConfig) sizes() (s cudaSizes, err error) {
 	for _, f := range []struct {
 		name, text string
@@ -122,8 +114,8 @@ func (o *CUDAConfig) sizes() (s cudaSizes, err error) {
 	return s, nil
 }
 
-// Check finds what no machine can satisfy: options that exclude or need each other, sizes that
-// are none, functions that are not registered. Plan does it too.
+// Check returns an error for options that are invalid on any machine: options that exclude or need each other,
+// malformed sizes, functions that are not registered. Plan calls it too.
 func (o CUDAConfig) Check() error {
 	s, err := o.sizes()
 	if err != nil {
@@ -135,38 +127,37 @@ func (o CUDAConfig) Check() error {
 	case o.Threads < 0:
 		return fmt.Errorf("cluster: %d threads: want at least 1, or 0 for 1", o.Threads)
 	case o.RMM.Async && o.RMM.ManagedMemory:
-		return errors.New("cluster: rmm-async and rmm-managed-memory exclude each other: the driver's pool has no " +
+		return errors.New("cluster: rmm-async and rmm-managed-memory exclude each other: the driver pool has no " +
 			"managed memory; choose one of them")
 	case o.RMM.ManagedMemory && o.UCX.NVLink == config.On:
 		return errors.New("cluster: rmm-managed-memory and nvlink exclude each other: managed memory cannot be " +
-			"mapped into another process; leave one of them out, or disable nvlink")
+			"mapped into another process; disable one of them")
 	case s.threshold.IsSet() && !o.RMM.Async:
-		return errors.New("cluster: rmm-release-threshold needs rmm-async: it is a setting of the driver's pool")
+		return errors.New("cluster: rmm-release-threshold requires rmm-async: it applies to the pool of the driver")
 	case s.maximum.IsSet() && !s.pool.IsSet() && !o.RMM.Async:
-		return errors.New("cluster: rmm-maximum-pool-size needs rmm-pool-size or rmm-async: without them there is no " +
-			"pool that could grow")
+		return errors.New("cluster: rmm-maximum-pool-size requires rmm-pool-size or rmm-async")
 	}
 	if err := o.checkTransports(); err != nil {
 		return err
 	}
 	if dir := o.RMM.LogDirectory; dir != "" {
 		if st, err := os.Stat(dir); err != nil {
-			return fmt.Errorf("cluster: rmm-log-directory: %w: make it first", err)
+			return fmt.Errorf("cluster: rmm-log-directory: %w; create it first", err)
 		} else if !st.IsDir() {
-			return fmt.Errorf("cluster: rmm-log-directory %s is a file: name a folder", dir)
+			return fmt.Errorf("cluster: rmm-log-directory %s is not a folder", dir)
 		}
 	}
 	return checkWarmUp(o.WarmUp)
 }
 
-// checkTransports finds switches of UCX that contradict each other or the protocol.
+// checkTransports returns an error for UCX switches that contradict each other or the protocol.
 func (o *CUDAConfig) checkTransports() error {
 	if _, _, err := o.UCX.Translate(); err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	protocol := strings.TrimSuffix(o.Protocol, "://")
 	if protocol == "inproc" {
-		return errors.New("cluster: workers with GPUs are processes, and inproc:// does not leave one: use tls, tcp, " +
+		return errors.New("cluster: GPU workers are processes, which inproc:// cannot connect; use tls, tcp, " +
 			"ucx or ucxx")
 	}
 	if protocol != "" && !slices.Contains(protocols, protocol) {
@@ -188,15 +179,15 @@ func (o *CUDAConfig) checkTransports() error {
 	return nil
 }
 
-// checkWarmUp wants functions that can be called with nothing.
+// checkWarmUp returns an error unless all names are functions without parameters.
 func checkWarmUp(names []string) error {
 	for _, name := range names {
 		f, ok := task.Lookup(name)
 		switch {
 		case !ok:
-			return fmt.Errorf("cluster: warm-up %q: no function is registered under that name in this program", name)
+			return fmt.Errorf("cluster: warm-up %q: no function with this name is registered", name)
 		case f.Params() > 0:
-			return fmt.Errorf("cluster: warm-up %q takes %d arguments: register one without", name, f.Params())
+			return fmt.Errorf("cluster: warm-up %q has %d parameters; use a function without", name, f.Params())
 		}
 	}
 	return nil

@@ -17,7 +17,7 @@ var (
 	_ = task.Register0("cluster_test.cold", func(context.Context) (int, error) { panic("the stove is out") })
 )
 
-// Every option that excludes or needs another says so, and what to do.
+// Each option that excludes or requires another returns an error with a remedy.
 func TestCUDAConfigCheck(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -34,8 +34,8 @@ func TestCUDAConfigCheck(t *testing.T) {
 		{"managed and async", CUDAConfig{RMM: RMMConfig{ManagedMemory: true, Async: true}},
 			"rmm-async and rmm-managed-memory exclude each other"},
 		{"threshold alone", CUDAConfig{RMM: RMMConfig{ReleaseThreshold: "1GB"}},
-			"rmm-release-threshold needs rmm-async"},
-		{"maximum alone", CUDAConfig{RMM: RMMConfig{MaximumPoolSize: "1GB"}}, "rmm-maximum-pool-size needs " +
+			"rmm-release-threshold requires rmm-async"},
+		{"maximum alone", CUDAConfig{RMM: RMMConfig{MaximumPoolSize: "1GB"}}, "rmm-maximum-pool-size requires " +
 			"rmm-pool-size or rmm-async"},
 		{"pool of no size", CUDAConfig{RMM: RMMConfig{PoolSize: "much"}}, `rmm-pool-size: mem: invalid size "much"`},
 		{"pool of auto", CUDAConfig{RMM: RMMConfig{PoolSize: "auto"}}, "rmm-pool-size auto: want a number of bytes " +
@@ -50,17 +50,16 @@ func TestCUDAConfigCheck(t *testing.T) {
 			`net-devices "auto" needs distributed-ucxx.infiniband`},
 		{"nvlink without cuda-copy", CUDAConfig{UCX: config.UCX{NVLink: config.On, CUDACopy: config.Off}},
 			"nvlink needs distributed-ucxx.cuda-copy"},
-		{"inproc", CUDAConfig{Protocol: "inproc"}, "inproc:// does not leave one"},
+		{"inproc", CUDAConfig{Protocol: "inproc"}, "inproc:// cannot connect"},
 		{"protocol", CUDAConfig{Protocol: "smoke"}, `protocol "smoke": want tls, tcp, ucx or ucxx`},
-		{"nothing uses UCX", CUDAConfig{Protocol: "tcp", NoDataConnections: true, UCX: nvlink},
-			"nvlink is enabled, and " +
-				"nothing would use UCX"},
-		{"no log folder", CUDAConfig{RMM: RMMConfig{LogDirectory: "/nowhere/at/all"}}, "no such file or directory: " +
-			"make it first"},
-		{"log file", CUDAConfig{RMM: RMMConfig{LogDirectory: file}}, "is a file: name a folder"},
+		{"nothing uses UCX", CUDAConfig{Protocol: "tcp", NoDataConnections: true, UCX: nvlink}, "nvlink is enabled, and " +
+			"nothing would use UCX"},
+		{"no log folder", CUDAConfig{RMM: RMMConfig{LogDirectory: "/nowhere/at/all"}}, "no such file or directory; " +
+			"create it first"},
+		{"log file", CUDAConfig{RMM: RMMConfig{LogDirectory: file}}, "is not a folder"},
 		{"unknown warm-up", CUDAConfig{WarmUp: []string{"cluster_test.wram"}},
-			`warm-up "cluster_test.wram": no function is registered`},
-		{"warm-up with arguments", CUDAConfig{WarmUp: []string{"cluster_test.warm1"}}, "takes 1 arguments"},
+			`warm-up "cluster_test.wram": no function with this name`},
+		{"warm-up with arguments", CUDAConfig{WarmUp: []string{"cluster_test.warm1"}}, "has 1 parameters"},
 	} {
 		if err := c.o.Check(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
@@ -78,12 +77,12 @@ func TestCUDAConfigCheck(t *testing.T) {
 		"warm-up":                   {WarmUp: []string{"cluster_test.warm"}},
 	} {
 		if err := o.Check(); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want nil", name, err)
 		}
 	}
 }
 
-// Functions of the warm-up run one after the other; what goes wrong in one is an error.
+// Functions of the warm-up run one after the other; a failure of one is an error.
 func TestWarmUp(t *testing.T) {
 	if err := warmUp(t.Context(), []string{"cluster_test.warm", "cluster_test.warm"}, discard); err != nil {
 		t.Error(err)

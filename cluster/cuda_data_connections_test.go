@@ -101,7 +101,7 @@ func lanesBetween(t *testing.T, x *ucx.Context) []string {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil || string(got) != "hello" {
-		t.Fatalf("%q, %v", got, err)
+		t.Fatalf("got %q, %v, want hello", got, err)
 	}
 	lanes, err := ep.Transports()
 	if err != nil {

@@ -12,15 +12,14 @@ import (
 	"go.millstream.dev/scheduler"
 )
 
-// LocalCUDA starts a cluster on this machine with one worker process for each GPU (Dask-CUDA:
-// LocalCUDACluster). gpus govern scheduler and workers; clients of this process obey the
-// environment, see Connect. opts have the rest; its Workers, Threads, MemoryLimit and Mode
-// must be left unset, as gpus say how many workers there are.
+// LocalCUDA starts a cluster on this machine with one worker process for each GPU (Dask-CUDA: LocalCUDACluster). gpus
+// configures scheduler and workers; clients of this process use the Dask configuration, see Connect. opts has the
+// remaining options; its Workers, Threads, MemoryLimit and Mode must not be set, because gpus determines the workers.
 //
-// Without a CUDA driver it is an error that says what is missing and wraps
-// cuda.ErrUnavailable. Scale takes up to as many workers as GPUs are listed.
+// Without a CUDA driver it returns an error that wraps cuda.ErrUnavailable. Scale accepts up to as many workers as GPUs
+// are listed.
 func LocalCUDA(ctx context.Context, gpus CUDAConfig, opts Config) (*Cluster, error) {
-	// What is wrong on any machine is told on any machine.
+	// Options that are invalid on any machine are reported even without a GPU.
 	gpus.Protocol = cmp.Or(gpus.Protocol, opts.Protocol)
 	if err := gpus.Check(); err != nil {
 		return nil, err
@@ -40,12 +39,12 @@ func LocalCUDA(ctx context.Context, gpus CUDAConfig, opts Config) (*Cluster, err
 func startPlan(ctx context.Context, plan *CUDAPlan, gpus CUDAConfig, opts Config) (*Cluster, error) {
 	switch {
 	case opts.Workers > 0 || opts.Threads != 0 || opts.MemoryLimit != 0:
-		return nil, errors.New("cluster: CUDAConfig has the workers, threads and memory limit of workers with " +
-			"GPUs: leave those of Config unset")
+		return nil, errors.New("cluster: CUDAConfig sets workers, threads and memory limit of GPU " +
+			"workers; do not set them in Config")
 	case opts.Mode != Processes:
-		return nil, errors.New("cluster: workers with GPUs are processes, each with a GPU of its own: leave Mode unset")
+		return nil, errors.New("cluster: GPU workers are processes; do not set Mode")
 	case gpus.Interface != "" && opts.Host != "":
-		return nil, fmt.Errorf("cluster: give a host (%s) or an interface (%s), not both", opts.Host, gpus.Interface)
+		return nil, fmt.Errorf("cluster: host (%s) and interface (%s) exclude each other", opts.Host, gpus.Interface)
 	}
 	if gpus.Interface != "" {
 		ip, err := commaddr.InterfaceIP(gpus.Interface)
@@ -59,7 +58,7 @@ func startPlan(ctx context.Context, plan *CUDAPlan, gpus CUDAConfig, opts Config
 	if gpus.NoDataConnections {
 		opts.DataConnections = "none"
 	}
-	// The scheduler has the workers' transports, whatever the environment says.
+	// The scheduler has the transports of the workers, regardless of the environment.
 	own := ucxcomm.NewNetwork(plan.schedulerUCX())
 	log := cmp.Or(opts.Logger, slog.Default())
 	for _, text := range plan.Warnings {
@@ -83,15 +82,15 @@ func startPlan(ctx context.Context, plan *CUDAPlan, gpus CUDAConfig, opts Config
 	return c, nil
 }
 
-// schedulerUCX returns the settings of the scheduler's UCX comms: all of the workers' but their network devices.
+// schedulerUCX returns the UCX settings of the scheduler: those of the workers without their network devices.
 func (p *CUDAPlan) schedulerUCX() ucxcomm.Settings {
 	s := p.Workers[0].UCX
 	s.Options = withoutDevices(s.Options)
 	return s
 }
 
-// withoutDevices leaves the network device to UCX: that of one worker's GPU is not the
-// scheduler's.
+// withoutDevices removes the network devices, so that UCX chooses them: the device next to the GPU of a worker need not
+// be right for the scheduler.
 func withoutDevices(options map[string]string) map[string]string {
 	out := make(map[string]string, len(options))
 	for k, v := range options {
@@ -102,12 +101,12 @@ func withoutDevices(options map[string]string) map[string]string {
 	return out
 }
 
-// freeWorker is the first worker of the plan that has no process.
+// freeWorker returns the first worker of the plan without a process.
 func (p *CUDAPlan) freeWorker(taken map[string]member) (*CUDAWorker, error) {
 	for i := range p.Workers {
 		if _, ok := taken[p.Workers[i].Name]; !ok {
 			return &p.Workers[i], nil
 		}
 	}
-	return nil, fmt.Errorf("cluster: all %d GPUs of the list have a worker: list one twice to share it", len(p.Workers))
+	return nil, fmt.Errorf("cluster: all %d listed GPUs have a worker; list a GPU twice to share it", len(p.Workers))
 }

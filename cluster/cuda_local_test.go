@@ -15,7 +15,7 @@ import (
 	"go.millstream.dev/internal/testkit/leak"
 )
 
-// around is what a task sees of its process: its visible GPUs, and the processors of all threads.
+// around is the environment of a task: visible GPUs, and the processors of all threads.
 type around struct {
 	Visible string
 	CPUs    []string
@@ -43,8 +43,8 @@ var (
 	})
 )
 
-// The workers of a plan run as it says: names, environment, processors, warm-up. A worker that
-// was retired leaves its GPU to the next, and there are no more workers than GPUs.
+// The workers of a plan run as planned: names, environment, processors, warm-up. The GPU of a retired worker is used by
+// the next one, and there are no more workers than GPUs.
 func TestStartPlan(t *testing.T) {
 	for _, protocol := range []string{"", "ucxx"} {
 		t.Run("protocol "+protocol, func(t *testing.T) {
@@ -106,22 +106,22 @@ func TestStartPlanRefusals(t *testing.T) {
 		opts cluster.Config
 		want string
 	}{
-		{cluster.CUDAConfig{}, cluster.Config{Threads: 2}, "leave those of Config unset"},
-		{cluster.CUDAConfig{}, cluster.Config{Mode: cluster.Goroutines}, "leave Mode unset"},
-		{cluster.CUDAConfig{Interface: "lo"}, cluster.Config{Host: "127.0.0.1"}, "a host (127.0.0.1) or an " +
-			"interface (lo), not both"},
+		{cluster.CUDAConfig{}, cluster.Config{Threads: 2}, "do not set them in Config"},
+		{cluster.CUDAConfig{}, cluster.Config{Mode: cluster.Goroutines}, "do not set Mode"},
+		{cluster.CUDAConfig{Interface: "lo"}, cluster.Config{Host: "127.0.0.1"}, "host (127.0.0.1) and " +
+			"interface (lo) exclude each other"},
 		{cluster.CUDAConfig{Interface: "ib0"}, cluster.Config{}, "ib0"},
 	} {
 		if _, err := cluster.StartPlan(t.Context(), plan, c.gpus, c.opts); err == nil ||
 			!strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v", c, err)
+			t.Errorf("%+v: got %v, want %q", c.opts, err, c.want)
 		}
 	}
 	bad := &cluster.CUDAPlan{Workers: []cluster.CUDAWorker{{Name: "a", Threads: 1,
 		WarmUp: []string{"cluster_test.nothing"}}}}
 	_, err := cluster.StartPlan(within(t, time.Minute), bad, cluster.CUDAConfig{UCX: config.UCX{}},
 		cluster.Config{Logger: quiet})
-	if err == nil || !strings.Contains(err.Error(), `warm-up "cluster_test.nothing": no function is registered`) {
+	if err == nil || !strings.Contains(err.Error(), `warm-up "cluster_test.nothing": no function with this name`) {
 		t.Error(err)
 	}
 }

@@ -14,28 +14,27 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// CUDAMachine is what a plan of workers with GPUs is made for. Plan only reads it.
+// CUDAMachine describes the machine for which Plan plans GPU workers. Plan only reads it.
 type CUDAMachine struct {
-	// Topology is the machine as the kernel sees it.
+	// Topology is the topology of the machine as the kernel reports it.
 	Topology *topology.Machine
-	// Devices are the GPUs that the driver shows to this process; their memory and UUIDs are
-	// taken from it.
+	// Devices are the GPUs that the driver reports to this process, with their memory and UUIDs.
 	Devices []cuda.Device
-	// Memory is the machine's, or the container's, in bytes.
+	// Memory is the memory of the machine, or of the container, in bytes.
 	Memory int64
 	// Env is the environment that workers inherit, as NAME=value.
 	Env []string
-	// Config is the configuration that fills what options leave open; nil is none.
+	// Config is the Dask configuration with the defaults of options; nil for none.
 	Config *config.Config
 }
 
-// ThisCUDAMachine is the machine that this process runs on. Without a CUDA driver, or without
-// a GPU, it is an error that says what is missing; it wraps cuda.ErrUnavailable.
+// ThisCUDAMachine returns the machine on which this process runs. Without a CUDA driver or a GPU it returns an error
+// that wraps cuda.ErrUnavailable.
 func ThisCUDAMachine() (CUDAMachine, error) {
 	m := CUDAMachine{Memory: worker.SystemMemory(), Env: os.Environ()}
 	var err error
 	if m.Devices, err = cuda.Devices(); err != nil {
-		return m, fmt.Errorf("cluster: workers with GPUs: %w", err)
+		return m, fmt.Errorf("cluster: GPU workers: %w", err)
 	}
 	if m.Topology, err = topology.Read(topology.Config{}); err != nil {
 		return m, err
@@ -44,7 +43,7 @@ func ThisCUDAMachine() (CUDAMachine, error) {
 	return m, err
 }
 
-// env is the value of a variable.
+// env returns the value of an environment variable.
 func (m *CUDAMachine) env(name string) (string, bool) {
 	for _, kv := range slices.Backward(m.Env) {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -54,16 +53,16 @@ func (m *CUDAMachine) env(name string) (string, bool) {
 	return "", false
 }
 
-// plannedGPU is an entry of the list of devices, found.
+// plannedGPU is a resolved entry of the list of devices.
 type plannedGPU struct {
 	entry      string // as listed
 	uuid, name string
-	memory     int64 // 0: not known here
+	memory     int64 // 0: unknown
 	integrated bool
-	board      *topology.GPU // nil if the kernel shows none
+	board      *topology.GPU // nil if the kernel reports none
 }
 
-// String names the GPU for people.
+// String returns a description of the GPU.
 func (g plannedGPU) String() string {
 	name := cmp.Or(g.name, "GPU "+g.entry)
 	if g.board != nil {
@@ -72,7 +71,7 @@ func (g plannedGPU) String() string {
 	return name
 }
 
-// key tells GPUs apart, however they are named.
+// key identifies a GPU independently of the form of its entry.
 func (g plannedGPU) key() string {
 	switch {
 	case g.uuid != "":
@@ -83,7 +82,7 @@ func (g plannedGPU) key() string {
 	return g.entry
 }
 
-// devices are the GPUs of the list, or of the machine.
+// devices returns the GPUs of the list, or those of the machine.
 func (m *CUDAMachine) devices(list []string) ([]plannedGPU, error) {
 	if len(list) == 0 {
 		if visible, ok := m.env("CUDA_VISIBLE_DEVICES"); ok {
@@ -92,7 +91,7 @@ func (m *CUDAMachine) devices(list []string) ([]plannedGPU, error) {
 				return nil, fmt.Errorf("cluster: %w", err)
 			}
 			if len(list) == 0 {
-				return nil, fmt.Errorf("cluster: CUDA_VISIBLE_DEVICES is empty, which hides all GPUs: unset it, or " +
+				return nil, fmt.Errorf("cluster: CUDA_VISIBLE_DEVICES is empty, which hides all GPUs; unset it, or " +
 					"list devices")
 			}
 		}
@@ -103,8 +102,8 @@ func (m *CUDAMachine) devices(list []string) ([]plannedGPU, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("cluster: workers with GPUs: %w: the kernel shows no NVIDIA GPU, and neither "+
-			"does the driver", cuda.ErrUnavailable)
+		return nil, fmt.Errorf("cluster: GPU workers: %w: neither kernel nor driver "+
+			"report an NVIDIA GPU", cuda.ErrUnavailable)
 	}
 	gpus := make([]plannedGPU, len(list))
 	for i, entry := range list {
@@ -116,8 +115,8 @@ func (m *CUDAMachine) devices(list []string) ([]plannedGPU, error) {
 	return gpus, nil
 }
 
-// count is how many GPUs can be named by number. Where the kernel shows none, as under WSL,
-// it is what the driver shows.
+// count returns the number of GPUs that can be listed by index. If the kernel reports none, as under WSL, it is the
+// number that the driver reports.
 func (m *CUDAMachine) count() int {
 	if n := len(m.Topology.GPUs); n > 0 {
 		return n
@@ -125,16 +124,16 @@ func (m *CUDAMachine) count() int {
 	return len(m.Devices)
 }
 
-// find looks an entry of the list up.
+// find resolves an entry of the list.
 func (m *CUDAMachine) find(entry string) (plannedGPU, error) {
 	g := plannedGPU{entry: entry}
 	if n, err := strconv.Atoi(entry); err == nil {
 		if order, ok := m.env("CUDA_DEVICE_ORDER"); ok && order != "PCI_BUS_ID" {
-			return g, fmt.Errorf("cluster: device %s: with CUDA_DEVICE_ORDER=%s numbers do not say which GPU is "+
-				"meant: unset it, or name GPUs by UUID (nvidia-smi -L)", entry, order)
+			return g, fmt.Errorf("cluster: device %s: with CUDA_DEVICE_ORDER=%s an index does not identify a "+
+				"GPU; unset it, or list GPUs by UUID (nvidia-smi -L)", entry, order)
 		}
 		if n < 0 || n >= m.count() {
-			return g, m.unknown(entry)
+			return g, m.unknownDevice(entry)
 		}
 		if len(m.Topology.GPUs) > 0 {
 			g.board = m.Topology.GPUs[n]
@@ -142,19 +141,19 @@ func (m *CUDAMachine) find(entry string) (plannedGPU, error) {
 		} else {
 			byBus := slices.Clone(m.Devices)
 			slices.SortStableFunc(byBus, func(a, b cuda.Device) int { return cmp.Compare(a.PCIBusID, b.PCIBusID) })
-			g.take(byBus[n])
+			g.setDevice(byBus[n])
 		}
-		m.complete(&g)
+		m.addDriverInfo(&g)
 		return g, nil
 	}
 	if !strings.HasPrefix(entry, "GPU-") && !strings.HasPrefix(entry, "MIG-") {
-		return g, fmt.Errorf("cluster: device %q is neither the number of a GPU nor a name that begins with "+
+		return g, fmt.Errorf("cluster: device %q is neither the index of a GPU nor a name that begins with "+
 			"GPU- or MIG-", entry)
 	}
 	var ok bool
 	if g.board, ok = m.Topology.GPU(entry); ok {
 		g.uuid, g.name = g.board.UUID, g.board.Model
-		m.complete(&g)
+		m.addDriverInfo(&g)
 		return g, nil
 	}
 	var found []cuda.Device
@@ -164,9 +163,9 @@ func (m *CUDAMachine) find(entry string) (plannedGPU, error) {
 		}
 	}
 	if len(found) != 1 {
-		return g, m.unknown(entry)
+		return g, m.unknownDevice(entry)
 	}
-	g.take(found[0])
+	g.setDevice(found[0])
 	// The processors next to an instance are those next to its GPU.
 	if g.board, ok = m.Topology.GPU(found[0].GPUUUID); !ok {
 		g.board, _ = m.Topology.GPU(found[0].PCIBusID)
@@ -174,28 +173,28 @@ func (m *CUDAMachine) find(entry string) (plannedGPU, error) {
 	return g, nil
 }
 
-// take fills in what the driver knows.
-func (g *plannedGPU) take(d cuda.Device) {
+// setDevice sets the fields that the driver reports.
+func (g *plannedGPU) setDevice(d cuda.Device) {
 	g.uuid, g.memory, g.integrated = d.UUID, d.TotalMemory, d.Integrated
 	g.name = cmp.Or(g.name, d.Name)
 }
 
-// complete asks the driver about a GPU that the kernel showed.
-func (m *CUDAMachine) complete(g *plannedGPU) {
+// addDriverInfo adds the properties that the driver reports for a GPU that the kernel reported.
+func (m *CUDAMachine) addDriverInfo(g *plannedGPU) {
 	if g.board == nil {
 		return
 	}
 	for _, d := range m.Devices {
 		if !d.MIG && (g.uuid != "" && d.UUID == g.uuid || g.uuid == "" &&
 			strings.EqualFold(d.PCIBusID, g.board.Address)) {
-			g.take(d)
+			g.setDevice(d)
 			return
 		}
 	}
 }
 
-// unknown is the error about a GPU that is not there; it lists those that are.
-func (m *CUDAMachine) unknown(entry string) error {
+// unknownDevice returns the error for a GPU that does not exist. It lists the existing ones.
+func (m *CUDAMachine) unknownDevice(entry string) error {
 	var have []string
 	for i, g := range m.Topology.GPUs {
 		have = append(have, strings.TrimSpace(fmt.Sprintf("%d: %v %s", i, g, g.UUID)))
@@ -205,5 +204,5 @@ func (m *CUDAMachine) unknown(entry string) error {
 			have = append(have, fmt.Sprintf("%d: %s %s", d.Ordinal, d.Name, d.UUID))
 		}
 	}
-	return fmt.Errorf("cluster: device %q is not here; this machine has %s", entry, strings.Join(have, ", "))
+	return fmt.Errorf("cluster: device %q not found; this machine has %s", entry, strings.Join(have, ", "))
 }

@@ -15,42 +15,41 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// CUDAPlan is which worker processes will be started, with what. It is a plain value: nothing
-// has happened yet.
+// CUDAPlan describes the worker processes to start. It is a plain value; no process has been started.
 type CUDAPlan struct {
 	// Workers are the processes, in the order of the list of devices.
 	Workers []CUDAWorker `json:"workers"`
-	// Warnings are what is allowed and probably not meant.
+	// Warnings describe options that are valid but probably a mistake.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// CUDAWorker is one worker process of a plan.
+// CUDAWorker describes one worker process of a plan.
 type CUDAWorker struct {
-	// Name is the worker's.
+	// Name is the name of the worker.
 	Name string `json:"name"`
-	// Device is the entry of the list, GPU what it is: model and PCI address.
+	// Device is the entry of the list, GPU its model and PCI address.
 	Device string `json:"device"`
 	GPU    string `json:"gpu"`
-	// Env are the variables that the process gets beside its parent's: CUDA_VISIBLE_DEVICES
-	// with its own GPU first, CUDA_DEVICE_ORDER.
+	// Env are environment variables of the process in addition to those of its parent: CUDA_VISIBLE_DEVICES with its
+	// own GPU first, CUDA_DEVICE_ORDER.
 	Env []string `json:"env"`
-	// CPUs are the processors it runs on, as 0-15,32-47: those next to its GPU that this
-	// process may use. "" is all.
+	// CPUs are the processors on which the process runs, such as 0-15,32-47: those next to its GPU that this process
+	// may use. "" means all.
 	CPUs string `json:"cpus,omitempty"`
-	// Threads, and MemoryLimit in bytes; 0 is no limit.
+	// Threads is the number of tasks that run at once, MemoryLimit the limit in bytes; 0 means no limit.
 	Threads     int   `json:"threads"`
 	MemoryLimit int64 `json:"memory_limit,omitempty"`
-	// UCX are the settings of UCX in the process.
+	// UCX are the UCX settings of the process.
 	UCX ucxcomm.Settings `json:"ucx"`
-	// Setup is what it does with its GPU before it starts; nil is nothing, not even a look.
+	// Setup describes how the process configures its GPU before it starts; if it is nil the GPU is not used at all.
 	Setup *DeviceSpec `json:"setup,omitempty"`
-	// WarmUp is what it calls then.
+	// WarmUp are the functions that it calls then.
 	WarmUp []string `json:"warm_up,omitempty"`
 }
 
-// Plan works out which processes the options ask for on a machine. It changes nothing.
+// Plan returns the processes that the options require on a machine. It changes nothing.
 func (o CUDAConfig) Plan(m CUDAMachine) (*CUDAPlan, error) {
-	settings, err := o.settle(m.Config)
+	settings, err := o.applyConfig(m.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +63,7 @@ func (o CUDAConfig) Plan(m CUDAMachine) (*CUDAPlan, error) {
 	}
 	n := cmp.Or(o.Workers, len(gpus))
 	if n > len(gpus) {
-		return nil, fmt.Errorf("cluster: %d workers, and %d GPUs are listed: ask for fewer, or list a GPU twice "+
+		return nil, fmt.Errorf("cluster: %d workers for %d listed GPUs; request fewer, or list a GPU twice "+
 			"to share it", n, len(gpus))
 	}
 	limit, err := o.hostMemory(m.Memory, n)
@@ -75,7 +74,7 @@ func (o CUDAConfig) Plan(m CUDAMachine) (*CUDAPlan, error) {
 	if err := o.checkNetwork(m.Topology); err != nil {
 		return nil, err
 	}
-	entries, err := visible(gpus)
+	entries, err := visibleDevices(gpus)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +90,7 @@ func (o CUDAConfig) Plan(m CUDAMachine) (*CUDAPlan, error) {
 		}
 		w.Env = []string{"CUDA_VISIBLE_DEVICES=" + rotated}
 		if _, ok := m.env("CUDA_DEVICE_ORDER"); !ok {
-			w.Env = append(w.Env, "CUDA_DEVICE_ORDER=PCI_BUS_ID") // what numbers mean here
+			w.Env = append(w.Env, "CUDA_DEVICE_ORDER=PCI_BUS_ID") // defines the indices
 		}
 		if g.board != nil && !m.Topology.Affinity(g.board).Equal(m.Topology.Allowed) {
 			w.CPUs = m.Topology.Affinity(g.board).String()
@@ -101,7 +100,7 @@ func (o CUDAConfig) Plan(m CUDAMachine) (*CUDAPlan, error) {
 				return nil, err
 			}
 		}
-		setup, err := o.setup(sizes, g, sharers(gpus[:n], g))
+		setup, err := o.setup(sizes, g, workersOn(gpus[:n], g))
 		if err != nil {
 			return nil, err
 		}
@@ -114,8 +113,8 @@ func (o CUDAConfig) Plan(m CUDAMachine) (*CUDAPlan, error) {
 	return p, nil
 }
 
-// settle fills what the options leave open from the configuration, and checks the whole.
-func (o *CUDAConfig) settle(c *config.Config) (*config.Settings, error) {
+// applyConfig sets defaults from the configuration and checks the result.
+func (o *CUDAConfig) applyConfig(c *config.Config) (*config.Settings, error) {
 	if c == nil {
 		var err error
 		if c, err = config.Load(config.Options{Paths: []string{}, Env: []string{}}); err != nil {
@@ -141,7 +140,7 @@ func warningTexts(warnings []config.Warning) []string {
 	return out
 }
 
-// workerName is that of worker i of n. As Dask-CUDA has it, one worker alone has the bare name.
+// workerName returns the name of worker i of n. As in Dask-CUDA, a single worker has the name without an index.
 func (o *CUDAConfig) workerName(i, n int) string {
 	switch {
 	case o.Name == "":
@@ -152,7 +151,7 @@ func (o *CUDAConfig) workerName(i, n int) string {
 	return o.Name + "-" + strconv.Itoa(i)
 }
 
-// hostMemory is the limit of each worker's process.
+// hostMemory returns the limit of host memory of each worker process.
 func (o *CUDAConfig) hostMemory(total int64, workers int) (int64, error) {
 	switch strings.ToLower(o.MemoryLimit) {
 	case "", "auto":
@@ -165,9 +164,9 @@ func (o *CUDAConfig) hostMemory(total int64, workers int) (int64, error) {
 	return limit, nil
 }
 
-// visible are the entries of CUDA_VISIBLE_DEVICES: as listed, unless the list mixes numbers and
-// names, which CUDA does not take; then they are all names.
-func visible(gpus []plannedGPU) ([]string, error) {
+// visibleDevices returns the entries of CUDA_VISIBLE_DEVICES: as listed, unless the list mixes indices and names, which
+// CUDA does not accept; then all are names.
+func visibleDevices(gpus []plannedGPU) ([]string, error) {
 	numbers, entries, uuids := 0, make([]string, len(gpus)), make([]string, len(gpus))
 	for i, g := range gpus {
 		entries[i], uuids[i] = g.entry, g.uuid
@@ -179,14 +178,14 @@ func visible(gpus []plannedGPU) ([]string, error) {
 		return entries, nil
 	}
 	if i := slices.Index(uuids, ""); i >= 0 {
-		return nil, fmt.Errorf("cluster: the list of devices mixes numbers and names, and the name of %v is not "+
-			"known: use numbers alone", gpus[i])
+		return nil, fmt.Errorf("cluster: the list of devices mixes indices and names, and the name of %v is not "+
+			"known; use only indices", gpus[i])
 	}
 	return uuids, nil
 }
 
-// sharers is how many workers have the same GPU.
-func sharers(gpus []plannedGPU, g plannedGPU) int {
+// workersOn returns the number of workers on the GPU g.
+func workersOn(gpus []plannedGPU, g plannedGPU) int {
 	n := 0
 	for _, other := range gpus {
 		if other.key() == g.key() {
@@ -196,7 +195,7 @@ func sharers(gpus []plannedGPU, g plannedGPU) int {
 	return n
 }
 
-// setup is what a worker has to do with its GPU: the sizes in bytes of that GPU.
+// setup returns how a worker configures its GPU, with sizes in bytes.
 func (o *CUDAConfig) setup(s cudaSizes, g plannedGPU, sharers int) (DeviceSpec, error) {
 	d := DeviceSpec{UUID: g.uuid, Managed: o.RMM.ManagedMemory, Async: o.RMM.Async, Track: o.RMM.TrackAllocations}
 	limit := s.deviceLimit
@@ -205,8 +204,8 @@ func (o *CUDAConfig) setup(s cudaSizes, g plannedGPU, sharers int) (DeviceSpec, 
 	}
 	if g.memory == 0 {
 		if o.RMM.isSet() || limit.IsSet() && !s.isDefault {
-			return d, fmt.Errorf("cluster: sizes of GPU memory are of %v, and the driver does not show it to this "+
-				"process: add it to CUDA_VISIBLE_DEVICES, or leave the sizes out", g)
+			return d, fmt.Errorf("cluster: sizes of GPU memory require %v, which the driver does not report to this "+
+				"process; add it to CUDA_VISIBLE_DEVICES, or omit the sizes", g)
 		}
 		return d, nil
 	}
@@ -232,16 +231,16 @@ func (o *CUDAConfig) setup(s cudaSizes, g plannedGPU, sharers int) (DeviceSpec, 
 	}
 	switch {
 	case d.MaximumPoolSize > 0 && d.PoolSize > d.MaximumPoolSize:
-		return d, fmt.Errorf("cluster: rmm-pool-size of %d bytes is more than rmm-maximum-pool-size of %d: raise the "+
-			"one, or lower the other", d.PoolSize, d.MaximumPoolSize)
+		return d, fmt.Errorf("cluster: rmm-pool-size of %d bytes exceeds rmm-maximum-pool-size of %d; raise the "+
+			"maximum, or lower the size", d.PoolSize, d.MaximumPoolSize)
 	case d.PoolSize > g.memory/int64(sharers):
-		return d, fmt.Errorf("cluster: %d workers share %v, and pools of %d bytes each do not fit into its %d: ask "+
-			"for at most %.2g of the GPU each", sharers, g, d.PoolSize, g.memory, 1/float64(sharers))
+		return d, fmt.Errorf("cluster: %d workers share %v, and pools of %d bytes each do not fit into its %d; "+
+			"request at most %.2g of the GPU each", sharers, g, d.PoolSize, g.memory, 1/float64(sharers))
 	}
 	return d, nil
 }
 
-// checkNetwork wants the interface and the network devices that are named to be there.
+// checkNetwork returns an error unless the listed interface and network devices exist.
 func (o *CUDAConfig) checkNetwork(m *topology.Machine) error {
 	var interfaces, devices []string
 	for _, n := range m.NICs {
@@ -255,10 +254,10 @@ func (o *CUDAConfig) checkNetwork(m *topology.Machine) error {
 		n, ok := m.NIC(o.Interface)
 		switch {
 		case !ok || n.InfiniBand:
-			return fmt.Errorf("cluster: network interface %q is not here; this machine has %s", o.Interface,
+			return fmt.Errorf("cluster: network interface %q not found; this machine has %s", o.Interface,
 				listOr(interfaces, "none"))
 		case !n.Up:
-			return fmt.Errorf("cluster: network interface %s is down: bring it up (ip link set %s up), or name "+
+			return fmt.Errorf("cluster: network interface %s is down; bring it up (ip link set %s up), or use "+
 				"another of %s", o.Interface, o.Interface, strings.Join(interfaces, ", "))
 		}
 	}
@@ -269,19 +268,19 @@ func (o *CUDAConfig) checkNetwork(m *topology.Machine) error {
 	for entry := range strings.SplitSeq(o.UCX.NetDevices, ",") {
 		name, port, _ := strings.Cut(strings.TrimSpace(entry), ":")
 		if strings.ContainsAny(name, "*?[") {
-			continue // a pattern is UCX's to match
+			continue // UCX matches patterns
 		}
 		n, ok := m.NIC(name)
 		if !ok {
-			return fmt.Errorf("cluster: network device %q is not here; InfiniBand devices of this machine: %s; "+
+			return fmt.Errorf("cluster: network device %q not found; InfiniBand devices of this machine: %s; "+
 				"interfaces: %s", name, listOr(devices, "none"), listOr(interfaces, "none"))
 		}
 		number, err := strconv.Atoi(cmp.Or(port, "1"))
 		if n.InfiniBand && (err != nil || !slices.ContainsFunc(n.Ports, func(p topology.Port) bool {
 			return p.Number == number && p.Active()
 		})) {
-			return fmt.Errorf("cluster: port %s of network device %s is not active: check cable and subnet manager "+
-				"(ibstat), or name another", cmp.Or(port, "1"), name)
+			return fmt.Errorf("cluster: port %s of network device %s is not active; check cable and subnet manager "+
+				"(ibstat), or use another device", cmp.Or(port, "1"), name)
 		}
 	}
 	return nil
@@ -289,10 +288,10 @@ func (o *CUDAConfig) checkNetwork(m *topology.Machine) error {
 
 func listOr(list []string, none string) string { return cmp.Or(strings.Join(list, ", "), none) }
 
-// nearestNIC gives a worker the InfiniBand port next to its GPU.
+// nearestNIC sets the network device of a worker to the InfiniBand port next to its GPU.
 func (p *CUDAPlan) nearestNIC(w *CUDAWorker, m *topology.Machine, g plannedGPU, iface string) error {
 	if g.board == nil {
-		return fmt.Errorf("cluster: net-devices auto: the kernel does not say where %v is: name the network device", g)
+		return fmt.Errorf("cluster: net-devices auto: PCI address of %v unknown; specify the network device", g)
 	}
 	nic, device, err := m.ClosestInfiniBand(g.board)
 	if err != nil {
@@ -305,7 +304,7 @@ func (p *CUDAPlan) nearestNIC(w *CUDAWorker, m *topology.Machine, g plannedGPU, 
 	return nil
 }
 
-// Spec is the worker as its process is told, on top of what all workers have in common.
+// Spec returns the specification of the worker process, based on the common specification of all workers.
 func (w *CUDAWorker) Spec(common WorkerSpec) WorkerSpec {
 	common.Name, common.Threads, common.MemoryLimit, common.CPUs = w.Name, w.Threads, w.MemoryLimit, w.CPUs
 	common.Device, common.WarmUp, common.UCX = w.Setup, w.WarmUp, &w.UCX

@@ -37,7 +37,7 @@ func TestCUDAPlan(t *testing.T) {
 	}
 }
 
-// Seed 000's command line on a machine that has what it names.
+// The command line of seed 000 on a machine that has all its devices.
 func TestCUDAPlanOfEverything(t *testing.T) {
 	o := CUDAConfig{
 		Devices: []string{"2", "GPU-00000000"}, Name: "w", Threads: 2, Interface: "ib2", MemoryLimit: "10GB",
@@ -59,12 +59,12 @@ func TestCUDAPlanOfEverything(t *testing.T) {
 		w.Setup.PoolSize != 30_000_000_000&^255 || w.Setup.MaximumPoolSize != gpuMemory*9/10&^255 ||
 		w.Setup.MemoryLimit != gpuMemory/2 || !w.Setup.Track ||
 		w.Setup.Log != o.RMM.LogDirectory+"/rmm_log_w-0.txt" {
-		t.Errorf("%+v", w)
+		t.Errorf("worker 0: got %+v, want the settings of the command line", w)
 	}
 	if other := p.Workers[1].UCX.Options["NET_DEVICES"]; other != "mlx5_0:1" {
-		t.Errorf("worker 1 uses %s", other)
+		t.Errorf("worker 1 uses: got %s, want mlx5_0:1", other)
 	}
-	// Worker 1's card is behind ib0, not ib2.
+	// The network card of worker 1 is ib0, not ib2.
 	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "worker w-1: network device mlx5_0 is not behind "+
 		"--interface ib2") || !strings.Contains(p.Warnings[0], "use --interface ib0") {
 		t.Errorf("warnings %q", p.Warnings)
@@ -86,7 +86,7 @@ func TestCUDAPlanOfEverything(t *testing.T) {
 	}
 }
 
-// What the machine does not have is named, with what it has.
+// Errors name the missing device and the existing ones.
 func TestCUDAPlanRefusals(t *testing.T) {
 	ib := config.UCX{InfiniBand: config.On}
 	with := func(u config.UCX, devices string) config.UCX { u.NetDevices = devices; return u }
@@ -97,38 +97,38 @@ func TestCUDAPlanRefusals(t *testing.T) {
 		want string
 	}{
 		{"unknown number", CUDAConfig{Devices: []string{"4"}}, nil,
-			`device "4" is not here; this machine has 0: NVIDIA A100 0000:07:00.0 GPU-00000000-aaaa, 1:`},
-		{"unknown name", CUDAConfig{Devices: []string{"GPU-77"}}, nil, `device "GPU-77" is not here`},
-		{"ambiguous name", CUDAConfig{Devices: []string{"GPU-0000"}}, nil, `device "GPU-0000" is not here`},
+			`device "4" not found; this machine has 0: NVIDIA A100 0000:07:00.0 GPU-00000000-aaaa, 1:`},
+		{"unknown name", CUDAConfig{Devices: []string{"GPU-77"}}, nil, `device "GPU-77" not found`},
+		{"ambiguous name", CUDAConfig{Devices: []string{"GPU-0000"}}, nil, `device "GPU-0000" not found`},
 		{"nonsense", CUDAConfig{Devices: []string{"first"}}, nil,
-			`device "first" is neither the number of a GPU nor a name`},
+			`device "first" is neither the index of a GPU nor a name`},
 		{"hidden", CUDAConfig{}, []string{"CUDA_VISIBLE_DEVICES="}, "CUDA_VISIBLE_DEVICES is empty, which " +
 			"hides all GPUs"},
-		{"hidden by -1", CUDAConfig{}, []string{"CUDA_VISIBLE_DEVICES=-1"}, `"-1" is neither the number`},
-		{"order", CUDAConfig{}, []string{"CUDA_DEVICE_ORDER=FASTEST_FIRST"}, "numbers do not say which GPU is " +
-			"meant: unset it, or name GPUs by UUID"},
+		{"hidden by -1", CUDAConfig{}, []string{"CUDA_VISIBLE_DEVICES=-1"}, `"-1" is neither the index`},
+		{"order", CUDAConfig{}, []string{"CUDA_DEVICE_ORDER=FASTEST_FIRST"}, "an index does not identify a " +
+			"GPU; unset it, or list GPUs by UUID"},
 		{"too many workers", CUDAConfig{Devices: []string{"0", "1"}, Workers: 3}, nil,
-			"3 workers, and 2 GPUs are listed"},
+			"3 workers for 2 listed GPUs"},
 		{"pool larger than the GPU", CUDAConfig{RMM: RMMConfig{PoolSize: "50GB"}}, nil, "rmm-pool-size on NVIDIA " +
 			"A100 0000:07:00.0"},
 		{"limit larger than the GPU", CUDAConfig{DeviceMemoryLimit: "50GB"}, nil,
 			"device-memory-limit on NVIDIA A100"},
 		{"pool above maximum", CUDAConfig{RMM: RMMConfig{PoolSize: "0.5", MaximumPoolSize: "0.4"}}, nil,
-			"is more than rmm-maximum-pool-size"},
+			"exceeds rmm-maximum-pool-size"},
 		{"two pools on one GPU", CUDAConfig{Devices: []string{"0", "0"}, RMM: RMMConfig{PoolSize: "0.6"}}, nil,
 			"2 workers share NVIDIA A100 0000:07:00.0, and pools"},
 		{"unknown interface", CUDAConfig{Interface: "ib7"}, nil,
-			`network interface "ib7" is not here; this machine has ib0, ib1, ib2, ib3, eth0, eth1`},
+			`network interface "ib7" not found; this machine has ib0, ib1, ib2, ib3, eth0, eth1`},
 		{"InfiniBand device as interface", CUDAConfig{Interface: "mlx5_0"}, nil,
-			`network interface "mlx5_0" is not here`},
-		{"interface down", CUDAConfig{Interface: "eth1"}, nil, "network interface eth1 is down: bring it up (ip " +
+			`network interface "mlx5_0" not found`},
+		{"interface down", CUDAConfig{Interface: "eth1"}, nil, "network interface eth1 is down; bring it up (ip " +
 			"link set eth1 up)"},
 		{"unknown net device", CUDAConfig{UCX: with(ib, "mlx4_0:1")}, nil,
-			`network device "mlx4_0" is not here; InfiniBand devices of this machine: mlx5_0, mlx5_1`},
+			`network device "mlx4_0" not found; InfiniBand devices of this machine: mlx5_0, mlx5_1`},
 		{"port down", CUDAConfig{UCX: with(ib, "mlx5_9:1")}, nil, "port 1 of network device mlx5_9 is not active"},
 		{"no such port", CUDAConfig{UCX: with(ib, "mlx5_0:2")}, nil, "port 2 of network device mlx5_0 is not active"},
 		{"memory limit", CUDAConfig{MemoryLimit: "lots"}, nil, "memory-limit"},
-		{"checked too", CUDAConfig{RMM: RMMConfig{MaximumPoolSize: "1GB"}}, nil, "needs rmm-pool-size"},
+		{"checked too", CUDAConfig{RMM: RMMConfig{MaximumPoolSize: "1GB"}}, nil, "requires rmm-pool-size"},
 	} {
 		if _, err := c.o.Plan(fourGPUs(t, c.env...)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
@@ -136,7 +136,7 @@ func TestCUDAPlanRefusals(t *testing.T) {
 	}
 }
 
-// A GPU that is listed twice has two workers, which share its limits.
+// A GPU that is listed twice has two workers, which divide its limits.
 func TestCUDAPlanShares(t *testing.T) {
 	for _, list := range [][]string{{"0", "0"}, {"0", "GPU-00000000"}} {
 		p, err := CUDAConfig{Devices: list, RMM: RMMConfig{PoolSize: "0.5"}}.Plan(fourGPUs(t))
@@ -145,15 +145,15 @@ func TestCUDAPlanShares(t *testing.T) {
 		}
 		if len(p.Workers) != 2 || p.Workers[1].Setup.MemoryLimit != gpuMemory*4/10&^255 ||
 			p.Workers[1].Setup.PoolSize != gpuMemory/2 || p.Workers[0].MemoryLimit != 200<<30 {
-			t.Errorf("%q: %+v", list, p.Workers)
+			t.Errorf("%q: got %+v, want two workers with half of the GPU each", list, p.Workers)
 		}
 		if list[1] == "0" && p.Workers[1].Env[0] != "CUDA_VISIBLE_DEVICES=0" {
-			t.Errorf("%q", p.Workers[1].Env)
+			t.Errorf("environment: got %q, want CUDA_VISIBLE_DEVICES=0", p.Workers[1].Env)
 		}
 	}
 }
 
-// The environment fills what options leave open, in every spelling, and options win.
+// The environment sets the defaults of options, in every spelling, and options take precedence.
 func TestCUDAPlanFromEnvironment(t *testing.T) {
 	for _, c := range []struct {
 		env  []string
@@ -174,7 +174,7 @@ func TestCUDAPlanFromEnvironment(t *testing.T) {
 		m.Config = configured(t, c.env...)
 		p, err := c.o.Plan(m)
 		if err != nil {
-			t.Errorf("%q: %v", c.env, err)
+			t.Errorf("%q: got %v, want nil", c.env, err)
 			continue
 		}
 		if w := p.Workers[3]; w.UCX.Options["TLS"] != c.tls || w.Setup.PoolSize != c.pool&^255 {
@@ -185,12 +185,12 @@ func TestCUDAPlanFromEnvironment(t *testing.T) {
 	p, err := CUDAConfig{Workers: 1, Name: "alone"}.Plan(m)
 	if err != nil || len(p.Workers) != 1 || p.Workers[0].Name != "alone" ||
 		p.Workers[0].Env[0] != "CUDA_VISIBLE_DEVICES=3,1" {
-		t.Errorf("%+v, %v", p, err)
+		t.Errorf("got %+v, %v, want one worker alone on GPU 3", p, err)
 	}
 }
 
-// Processors that this process may not use are not planned with, instances of a GPU are where
-// it is, and a GPU that shares the processor's memory has no limit of its own.
+// Processors that this process may not use are not planned, instances of a GPU have its location, and a GPU that shares
+// the memory of the processor has no limit.
 func TestCUDAPlanOddMachines(t *testing.T) {
 	m := fourGPUs(t)
 	m.Topology.Allowed, _ = topology.ParseCPUList("4-20")
@@ -202,37 +202,37 @@ func TestCUDAPlanOddMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p.Workers[0].CPUs != "4-15" || p.Workers[0].Setup.MemoryLimit != 0 {
-		t.Errorf("%+v", p.Workers[0])
+		t.Errorf("worker 0: got %+v, want processors 4-15 and no limit", p.Workers[0])
 	}
 	if p.Workers[1].CPUs != "16-20" || p.Workers[1].Setup.MemoryLimit != (5<<30)*8/10&^255 ||
 		p.Workers[1].Setup.UUID != "MIG-1234" {
-		t.Errorf("%+v", p.Workers[1])
+		t.Errorf("worker 1: got %+v, want processors 16-20 and MIG-1234", p.Workers[1])
 	}
-	// A GPU that the driver hides from this process: its size is not known.
+	// A GPU that the driver hides from this process has an unknown size.
 	m = fourGPUs(t, "CUDA_VISIBLE_DEVICES=0")
 	m.Devices = m.Devices[:1]
 	if p, err := (CUDAConfig{Devices: []string{"1"}}).Plan(m); err != nil || p.Workers[0].Setup.MemoryLimit != 0 {
-		t.Errorf("%+v, %v", p, err)
+		t.Errorf("hidden GPU: got %+v, %v, want no limit", p, err)
 	}
 	if _, err := (CUDAConfig{Devices: []string{"1"}, RMM: RMMConfig{PoolSize: "0.5"}}).Plan(m); err == nil ||
 		!strings.Contains(err.Error(), "add it to CUDA_VISIBLE_DEVICES") {
 		t.Error(err)
 	}
-	// WSL: the driver shows what the kernel does not.
+	// Under WSL the driver reports GPUs that the kernel does not.
 	m.Topology.GPUs = nil
 	if p, err := (CUDAConfig{}).Plan(m); err != nil || len(p.Workers) != 1 || p.Workers[0].CPUs != "" {
-		t.Errorf("%+v, %v", p, err)
+		t.Errorf("WSL: got %+v, %v, want one worker without processors", p, err)
 	}
 	m.Devices = nil
 	m.Env = nil
 	if _, err := (CUDAConfig{}).Plan(m); err == nil || !strings.Contains(err.Error(),
-		"the kernel shows no NVIDIA GPU") {
+		"neither kernel nor driver report an NVIDIA GPU") {
 		t.Error(err)
 	}
 }
 
 // TestUCXSettingsKeepAll sets every setting of UCX comms: scheduler and workers of a plan have them all, as
-// ucxcomm.FromConfig reads them. A field that one of the copies forgets is zero here.
+// ucxcomm.FromConfig reads them. A field that is not copied is zero.
 func TestUCXSettingsKeepAll(t *testing.T) {
 	m := fourGPUs(t)
 	m.Config = configured(t, "DASK_MILLSTREAM__UCX__POLLING=True", "DASK_MILLSTREAM__UCX__PLAIN_TRANSPORTS=True",
@@ -256,11 +256,11 @@ func TestUCXSettingsKeepAll(t *testing.T) {
 	v := reflect.ValueOf(want)
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		if f.IsExported() && f.Name != "Host" && v.Field(i).IsZero() { // Host is a Go value, which no configuration has
+		if f.IsExported() && f.Name != "Host" && v.Field(i).IsZero() { // Host is not in configurations
 			t.Errorf("Settings.%s is not set by this test", f.Name)
 		}
 	}
-	// The settings reach a worker's process as JSON.
+	// The settings are sent to a worker process as JSON.
 	text, err := json.Marshal(p.Workers[0].UCX)
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// String is the plan for people: one line for each worker and one for each thing about it.
+// String returns a description of the plan: one line for each worker, followed by one for each of its properties.
 func (p *CUDAPlan) String() string {
 	var b strings.Builder
 	for _, w := range p.Workers {
@@ -19,7 +19,7 @@ func (p *CUDAPlan) String() string {
 			}
 		}
 		line("environment", strings.Join(w.Env, " "))
-		line("processors", cmp.Or(w.CPUs, "all that this process may use"))
+		line("processors", cmp.Or(w.CPUs, "all processors of this process"))
 		line("threads", fmt.Sprint(w.Threads))
 		line("memory", limitText(w.MemoryLimit))
 		if w.Setup != nil {
@@ -43,7 +43,7 @@ func limitText(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// String is what is set up on the GPU, in words.
+// String returns a description of the configuration of the GPU.
 func (d DeviceSpec) String() string {
 	parts := []string{"results: " + limitText(d.MemoryLimit)}
 	kind := "pool"

@@ -11,8 +11,8 @@ import (
 
 const gpuMemory = 40 << 30
 
-// fourGPUs is a machine written by hand: two sockets with 16 processors each, two GPUs and two
-// InfiniBand cards below each, a third card whose port is down, and eth0.
+// fourGPUs returns a fixed machine: two sockets with 16 processors each, two GPUs and two InfiniBand cards below each,
+// a third card whose port is down, and eth0.
 func fourGPUs(t *testing.T, env ...string) CUDAMachine {
 	t.Helper()
 	cpus := func(list string) topology.CPUSet {
@@ -51,7 +51,7 @@ func fourGPUs(t *testing.T, env ...string) CUDAMachine {
 	return m
 }
 
-// configured is a configuration with nothing but an environment.
+// configured returns a configuration with an environment only.
 func configured(t *testing.T, env ...string) *config.Config {
 	t.Helper()
 	c, err := config.Load(config.Options{Paths: []string{}, Env: env, Warn: func(config.Warning) {}})

@@ -16,7 +16,7 @@ import (
 	"go.millstream.dev/scheduler"
 )
 
-// death is how a task ends its process.
+// death specifies how a task ends its process.
 type death struct {
 	How  string `task:"how"` // exit, goroutine, raw, panic or signal
 	Code int    `task:"code"`
@@ -28,7 +28,7 @@ var die = client.Func("cluster_test.die", func(ctx context.Context, d death) (in
 		os.Exit(d.Code)
 	case "goroutine":
 		go os.Exit(d.Code)
-	case "raw": // as the exit of a C library: nothing of Go runs any more
+	case "raw": // like exit of a C library: no Go code runs
 		syscall.Exit(d.Code)
 	case "panic":
 		go panic("in a goroutine of a task")
@@ -41,7 +41,7 @@ var die = client.Func("cluster_test.die", func(ctx context.Context, d death) (in
 	return 0, ctx.Err()
 })
 
-// deaths are all ways to die of the table test.
+// deaths returns all ways of the table test.
 func deaths() []death {
 	list := []death{{"panic", 2}, {"signal", int(syscall.SIGKILL)}, {"signal", int(syscall.SIGSEGV)},
 		{"signal", int(syscall.SIGABRT)}}
@@ -55,7 +55,7 @@ func deaths() []death {
 
 func noFailures(cfg *scheduler.Config) { cfg.AllowedFailures = -1 }
 
-// Whatever ends the process of a worker: its task fails, the process is replaced, and the next task runs.
+// After any end of the process of a worker its task fails, the process is replaced, and the next task runs.
 func TestDeaths(t *testing.T) {
 	leak.Check(t)
 	for workers := 1; workers <= 3; workers++ {
@@ -64,7 +64,7 @@ func TestDeaths(t *testing.T) {
 				Nanny: cluster.WithoutPauses(cluster.NannyConfig{Stderr: discard{}})})
 			for i, d := range deaths() {
 				if workers > 1 && i%3 != workers-1 {
-					continue // one worker sees them all, the others a third each
+					continue // one worker runs all of them, the others a third each
 				}
 				dieOn(ctx, t, cl, d)
 			}
@@ -100,8 +100,8 @@ func TestDeathsOfNannies(t *testing.T) {
 	}
 }
 
-// Memory ends a worker like anything else: each death counts, whether the worker noticed first or its nanny,
-// and the error has the figures.
+// Exceeding the memory limit is a crash like any other: each one counts, whether the worker or its nanny detects it
+// first, and the error has the sizes.
 func TestDeathsByMemory(t *testing.T) {
 	leak.Check(t)
 	const limit = 400 << 20
@@ -133,13 +133,13 @@ var hoard = client.Func("cluster_test.hoard", func(ctx context.Context, n int) (
 			b[i] = 1
 		}
 		all = append(all, b)
-		time.Sleep(time.Millisecond) // slowly enough for both to look
+		time.Sleep(time.Millisecond) // slowly enough for both checks
 	}
 	<-ctx.Done() // until the process is ended
 	return len(all), ctx.Err()
 })
 
-// dieOn has a worker die of a task, and another task run after it.
+// dieOn crashes a worker by a task, and runs another task after it.
 func dieOn(ctx context.Context, t *testing.T, cl *client.Client, d death) {
 	t.Helper()
 	f := die.Submit(ctx, cl, client.Val(d), client.WithImpure())

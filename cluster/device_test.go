@@ -17,7 +17,7 @@ import (
 
 var discard = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// fakeMachine is a machine with one such GPU.
+// fakeMachine returns a machine with one fake GPU.
 func fakeMachine(g *devmemtest.GPU) gpuMachine {
 	return gpuMachine{
 		devices: func() ([]cuda.Device, error) {
@@ -31,7 +31,7 @@ func fakeMachine(g *devmemtest.GPU) gpuMachine {
 	}
 }
 
-// A worker's process wants the GPU that was planned for it, and says what is missing.
+// A worker process requires its planned GPU, and the error describes what is missing.
 func TestDeviceSetUp(t *testing.T) {
 	right := cuda.Device{Name: "NVIDIA A100", UUID: "GPU-1", GPUUUID: "GPU-1"}
 	other := cuda.Device{Ordinal: 1, Name: "NVIDIA A100", UUID: "GPU-7", GPUUUID: "GPU-7"}
@@ -47,12 +47,12 @@ func TestDeviceSetUp(t *testing.T) {
 		{"instance", DeviceSpec{UUID: "GPU-1"}, []cuda.Device{{UUID: "MIG-5", GPUUUID: "GPU-1"}}, nil, "", ""},
 		{"not told", DeviceSpec{}, []cuda.Device{right}, nil, "", ""},
 		{"wrong", DeviceSpec{UUID: "GPU-2"}, []cuda.Device{right}, nil, "device 0 of the worker is GPU-1 (NVIDIA " +
-			"A100), and GPU-2 was planned", ""},
+			"A100) instead of GPU-2", ""},
 		{"hidden", DeviceSpec{}, nil, nil, "CUDA_VISIBLE_DEVICES hides all", ""},
 		{"no driver", DeviceSpec{}, nil, fmt.Errorf("%w: no libcuda", cuda.ErrUnavailable),
-			"the worker's GPU: cuda: CUDA is not available: no libcuda", ""},
+			"GPU of the worker: cuda: CUDA is not available: no libcuda", ""},
 		{"pool", DeviceSpec{PoolSize: 1 << 20, Track: true}, []cuda.Device{right}, nil, "", ""},
-		{"pool too large", DeviceSpec{PoolSize: 1 << 30}, []cuda.Device{right}, nil, "the worker's GPU: devmem: " +
+		{"pool too large", DeviceSpec{PoolSize: 1 << 30}, []cuda.Device{right}, nil, "GPU of the worker: devmem: " +
 			"pool of 1073741824 bytes (rmm-pool-size)", ""},
 		{"async and managed", DeviceSpec{Async: true, Managed: true}, []cuda.Device{right}, nil, "exclude each other",
 			""},
@@ -70,7 +70,7 @@ func TestDeviceSetUp(t *testing.T) {
 		var log bytes.Buffer
 		device, err := c.spec.setUp(m, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
 		if c.warn == "" && log.Len() > 0 || !strings.Contains(log.String(), c.warn) || c.warn != "" &&
 			!strings.Contains(log.String(), "GPU-7") {
@@ -83,8 +83,8 @@ func TestDeviceSetUp(t *testing.T) {
 	}
 }
 
-// A worker is given the GPU's memory for its tasks, its connections and its results, with the
-// limit; what was not released is told.
+// A worker uses the GPU memory for its tasks, its connections and its results, with the limit; memory that was not
+// released is logged.
 func TestDeviceApply(t *testing.T) {
 	g := devmemtest.New(100 << 20)
 	spec := DeviceSpec{MemoryLimit: 10 << 20, PoolSize: 20 << 20, Track: true}
@@ -96,7 +96,7 @@ func TestDeviceApply(t *testing.T) {
 	device.apply(&cfg)
 	if cfg.GPU.UUID != "GPU-fake" || cfg.GPU.Memory != cfg.Device.Memory || cfg.Device.Limit != 10<<20 ||
 		cfg.Device.Memory.Limit() != 10<<20 || cfg.GPU.Pinned == nil {
-		t.Errorf("%+v, %+v", cfg.GPU, cfg.Device)
+		t.Errorf("got GPU %+v and device %+v, want GPU-fake with a limit of 10 MiB", cfg.GPU, cfg.Device)
 	}
 	b, err := cfg.GPU.Memory.Alloc(t.Context(), 1<<20)
 	if err != nil {
@@ -115,7 +115,7 @@ func TestDeviceApply(t *testing.T) {
 	none.close(discard)
 }
 
-// Without a driver the error says what is missing, before anything is started.
+// Without a driver the error describes what is missing, before a process is started.
 func TestLocalCUDAWithoutDriver(t *testing.T) {
 	if cuda.Available() == nil {
 		t.Log("there is a GPU here: LocalCUDA would start")

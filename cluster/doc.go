@@ -1,5 +1,5 @@
-// Package cluster starts clusters: a scheduler in this process with workers in processes of
-// their own, or as goroutines, and looks after them.
+// Package cluster starts clusters: a scheduler in this process with workers in child processes or in goroutines, and
+// supervises them.
 //
 //	func main() {
 //		cluster.Main() // first: in a worker process it does not return
@@ -17,18 +17,16 @@
 //
 // # Workers in processes
 //
-// A worker is this program again (/proc/self/exe) with MILLSTREAM_ROLE set; [Main] sees it.
-// The parent hands it a [WorkerSpec] over its standard input, which stays open: when it
-// ends, because the parent has ended however suddenly, so does the worker. Over another pipe
-// the worker reports that it is registered, what it logs, and that it ends on purpose: a
-// process that exits without such a farewell has died, whatever its exit code. A [Nanny]
-// starts the process, reads its output, replaces it when it dies, and shuts it down
-// gracefully, then kills it after a timeout. No descriptor that a native library has left
-// open reaches a child.
+// A worker process executes this program (/proc/self/exe) with MILLSTREAM_ROLE set, which [Main] detects. The parent
+// writes a [WorkerSpec] to its standard input, which stays open: when it is closed, because the parent has ended for
+// any reason, the worker ends. Over another pipe the worker reports that it is registered, its log, and that it ends on
+// purpose: a process that exits without such a report has crashed, whatever its exit code. A [Nanny] starts the
+// process, reads its output, replaces it after a crash, and shuts it down gracefully, then kills it after a timeout.
+// Children inherit no descriptor that a native library has left open.
 //
-// Control is TLS with certificates of a CA that lives in the memory of this process; data
-// between workers moves over UCX where libucp is found (Config.DataConnections).
+// Control connections use TLS with certificates of a CA whose key stays in the memory of this process; data between
+// workers moves over UCX if libucp is found (Config.DataConnections).
 //
-// [RunWorker] and [StartNanny] are the same for workers of a scheduler that runs elsewhere:
-// the command `millstream worker` is made of them.
+// [RunWorker] and [StartNanny] do the same for workers of a scheduler that runs elsewhere: the command `millstream
+// worker` uses them.
 package cluster

@@ -15,7 +15,7 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// A worker in a process of its own, for a scheduler that this program did not start. The program calls Main first.
+// A worker in a child process, for a scheduler that this program did not start. The program calls Main first.
 func ExampleStartNanny() {
 	ctx := context.Background()
 	log := slog.New(slog.DiscardHandler)
@@ -30,7 +30,7 @@ func ExampleStartNanny() {
 	defer c.Close()
 	fmt.Println(double.Submit(ctx, c, client.Val(3)).Result(ctx))
 
-	orPanic(n.Shutdown(ctx)) // kills the process when ctx ends first; Close after ten seconds
+	orPanic(n.Shutdown(ctx)) // kills the process if ctx ends first; Close after ten seconds
 	<-n.Done()
 	fmt.Println(n.Info().State, n.Err())
 	// Output:
@@ -50,13 +50,13 @@ func ExampleNanny_Restart() {
 	orPanic(n.Ready(ctx))
 	first := n.Info().PID
 
-	orPanic(n.Kill(ctx)) // returns when the process is gone
+	orPanic(n.Kill(ctx)) // returns when the process has ended
 	orPanic(n.Ready(ctx))
 	second := n.Info().PID
 	orPanic(n.Restart(ctx)) // Kill and Ready
 	fmt.Println(first != second, second != n.Info().PID, n.Info().Starts)
 
-	orPanic(n.Retire(ctx)) // its data goes to other workers first
+	orPanic(n.Retire(ctx)) // its data moves to other workers first
 	fmt.Println(n.Info().State)
 	orPanic(n.Close()) // may be called more than once
 	// Output:
@@ -64,8 +64,8 @@ func ExampleNanny_Restart() {
 	// closed
 }
 
-// The process becomes a worker until the scheduler or ctx ends it. Programs that have other things to do use
-// StartNanny, or worker.Start.
+// The process becomes a worker until the scheduler or ctx ends it. Programs with other purposes use StartNanny or
+// worker.Start.
 func ExampleRunWorker() {
 	ctx := context.Background()
 	spec := cluster.WorkerSpec{Scheduler: "tcp://10.0.0.1:8786", Threads: 4}

@@ -16,20 +16,20 @@ import (
 
 var double = client.Func("example.double", func(_ context.Context, x int) (int, error) { return 2 * x, nil })
 
-// orPanic stands for the handling of errors.
+// orPanic represents error handling.
 func orPanic(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-// of returns v where there is no error.
+// of returns v if err is nil.
 func of[T any](v T, err error) T {
 	orPanic(err)
 	return v
 }
 
-// Workers in processes of their own need Main in the first line of main, or of TestMain.
+// Workers in child processes need Main in the first line of main or of TestMain.
 func ExampleMain() {
 	cluster.Main()
 
@@ -85,7 +85,7 @@ func ExampleCluster_Adapt() {
 	// Output: 42 <nil>
 }
 
-// Certificates for programs in other processes.
+// Certificates for other programs.
 func ExampleCluster_WriteCredentials() {
 	ctx := context.Background()
 	c := of(cluster.Local(ctx, cluster.Config{Mode: cluster.Goroutines, Workers: 1, Threads: 1, Protocol: "tls"}))
@@ -114,7 +114,7 @@ func ExampleConnect() {
 	// Output: 10 <nil>
 }
 
-// A configuration of the program's own instead of the user's files and environment.
+// A configuration of the program instead of the files and environment of the user.
 func ExampleConnectConfig() {
 	ctx := context.Background()
 	c := of(cluster.Local(ctx, cluster.Config{Mode: cluster.Goroutines, Workers: 1, Threads: 1, Protocol: "tcp"}))
@@ -127,7 +127,7 @@ func ExampleConnectConfig() {
 	// Output: true
 }
 
-// Two clients share transports and, where rmm.pool-size asks for one, a pool of GPU memory.
+// Two clients share transports and, with rmm.pool-size, a pool of GPU memory.
 func ExampleNewNetwork() {
 	ctx := context.Background()
 	c := of(cluster.Local(ctx, cluster.Config{Mode: cluster.Goroutines, Workers: 1, Threads: 1, Protocol: "tcp"}))
@@ -146,7 +146,7 @@ func ExampleNewNetwork() {
 	// <nil>
 }
 
-// What `scheduler --scheduler-file` writes, for processes that share a file system.
+// The file that `scheduler --scheduler-file` writes, for processes with a shared file system.
 func ExampleReadSchedulerFile() {
 	dir := of(os.MkdirTemp("", "example"))
 	defer os.RemoveAll(dir)

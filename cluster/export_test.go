@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StartPlan starts what LocalCUDA would on a machine with those GPUs.
+// StartPlan starts the cluster of LocalCUDA for a planned machine.
 var StartPlan = startPlan
 
-// AllowedCPU is a processor that this process may use.
+// AllowedCPU returns a processor that this process may use.
 func AllowedCPU(t *testing.T) string {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -25,8 +25,8 @@ func AllowedCPU(t *testing.T) string {
 	return ""
 }
 
-// WithoutPauses replaces dead processes at once, for ever.
+// WithoutPauses replaces crashed processes at once, without a limit.
 func WithoutPauses(c NannyConfig) NannyConfig {
-	c.pause, c.settle, c.MaxFailures = 1, 1, -1
+	c.pause, c.stable, c.MaxFailures = 1, 1, -1
 	return c
 }

@@ -10,11 +10,11 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// goroutine is a worker in this process. Its goroutine start ends when the worker has.
+// goroutine is a worker in this process. Its goroutine start ends with the worker.
 type goroutine struct {
 	name    string
 	cancel  context.CancelFunc
-	started chan struct{} // closed when the worker is there, or has failed to be
+	started chan struct{} // closed when the worker has started or failed
 	done    chan struct{}
 
 	mu     sync.Mutex
@@ -23,13 +23,13 @@ type goroutine struct {
 	err    error
 }
 
-// startGoroutine begins to start a worker; Ready waits for it.
+// startGoroutine starts a worker asynchronously; Ready waits for it.
 func startGoroutine(spec WorkerSpec, log *slog.Logger) (*goroutine, error) {
 	cfg, err := spec.config(log.With("worker", spec.Name))
 	if err != nil {
 		return nil, err
 	}
-	// What the process uses is not one worker's doing. What it keeps is.
+	// The memory of the process is not the memory of one worker; the size of its stored data is.
 	cfg.Memory.Spill, cfg.Memory.Pause, cfg.Memory.Terminate = -1, -1, -1
 	ctx, cancel := context.WithCancel(context.Background())
 	g := &goroutine{name: spec.Name, cancel: cancel, started: make(chan struct{}), done: make(chan struct{})}
@@ -58,7 +58,7 @@ func (g *goroutine) run(ctx context.Context, cfg worker.Config) {
 		_ = w.Close()
 		err = outcome(w.Err(), false)
 		if ctx.Err() == nil && errors.Is(err, ErrRestart) {
-			continue // the scheduler has asked for a fresh one
+			continue // the scheduler has requested a new worker
 		}
 		if errors.Is(err, ErrRestart) {
 			err = nil
@@ -70,7 +70,7 @@ func (g *goroutine) run(ctx context.Context, cfg worker.Config) {
 	}
 }
 
-// Info describes the worker.
+// Info returns the state of the worker.
 func (g *goroutine) Info() WorkerInfo {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,7 +102,7 @@ func (g *goroutine) Ready(ctx context.Context) error {
 	}
 }
 
-// Shutdown ends the worker and waits for it.
+// Shutdown shuts the worker down and waits for it.
 func (g *goroutine) Shutdown(ctx context.Context) error {
 	g.cancel()
 	select {
@@ -113,10 +113,10 @@ func (g *goroutine) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Done is closed when the worker has ended.
+// Done returns a channel that is closed when the worker has ended.
 func (g *goroutine) Done() <-chan struct{} { return g.done }
 
-// Err is why it failed.
+// Err returns why the worker failed.
 func (g *goroutine) Err() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -28,37 +28,36 @@ type member interface {
 	Err() error
 }
 
-// Cluster is a scheduler in this process and its workers. Any goroutine may use it.
+// Cluster is a scheduler in this process with its workers. It is safe for concurrent use.
 type Cluster struct {
 	opts      Config
-	cuda      *CUDAPlan // of workers with GPUs; nil for others
+	cuda      *CUDAPlan // of GPU workers; nil for others
 	scheduler *scheduler.Scheduler
-	ca        *secure.CA // nil where control is not encrypted
+	ca        *secure.CA // nil without TLS
 	dial      comm.DialConfig
 	pool      *rpc.Pool // to the scheduler, for scaling
 
-	network comm.Network // of the scheduler, and of what this process asks it
-	scaling sync.Mutex   // held by Scale and Adapt's steps, one at a time
+	network comm.Network // of the scheduler, and of requests to it
+	scaling sync.Mutex   // held by Scale and by steps of Adaptive
 
 	mu       sync.Mutex
 	members  map[string]member
 	next     int // name of the next worker
 	adaptive *Adaptive
 	closing  bool
-	clients  *Network // of Client; nil before its first call
+	clients  *Network // of Client; nil before the first call
 
-	onClose   func() // after the scheduler has ended; may be nil
+	onClose   func() // called after the scheduler has ended; may be nil
 	closeOnce sync.Once
 	closed    chan struct{}
 }
 
-// Local starts a cluster on this machine and returns when all its workers are there. ctx
-// bounds the start alone; Close ends the cluster. With workers in processes the program
-// must call Main first.
+// Local starts a cluster on this machine and waits for all its workers. ctx bounds only the start; Close ends the
+// cluster. With workers in processes the program must call Main first.
 func Local(ctx context.Context, opts Config) (*Cluster, error) { return local(ctx, opts, nil) }
 
 func local(ctx context.Context, opts Config, cuda *CUDAPlan) (*Cluster, error) {
-	opts, err := opts.complete()
+	opts, err := opts.withDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +76,7 @@ func local(ctx context.Context, opts Config, cuda *CUDAPlan) (*Cluster, error) {
 	return c, nil
 }
 
-// startScheduler makes what the cluster trusts, and its scheduler.
+// startScheduler creates the certificates and starts the scheduler.
 func (c *Cluster) startScheduler(ctx context.Context) error {
 	settings, err := config.Default()
 	if err != nil {
@@ -102,9 +101,9 @@ func (c *Cluster) startScheduler(ctx context.Context) error {
 			return err
 		}
 	}
-	// Others can join over TCP and UCX; with tls they need a certificate of the CA that WriteCredentials gives out.
+	// Other workers can connect over TCP and UCX; over TLS they need a certificate from WriteCredentials.
 	cfg.Closed = o.Protocol == "inproc" || o.Protocol == "tls"
-	cfg.Collectors = append(cfg.Collectors, devmem.Collector{}) // of this process's GPU memory, if there is any
+	cfg.Collectors = append(cfg.Collectors, devmem.Collector{}) // GPU memory of this process, if any
 	ucxSettings, err := settings.Settings(config.Overrides{})
 	if err != nil {
 		return fmt.Errorf("cluster: %w", err)
@@ -118,8 +117,8 @@ func (c *Cluster) startScheduler(ctx context.Context) error {
 	return err
 }
 
-// makeTrust makes a CA that lives as long as the cluster, and the certificates of the
-// scheduler and of this process as its client. Keys stay in memory.
+// makeTrust creates a CA for the lifetime of the cluster, and the certificates of the scheduler and of this process as
+// a client. Keys stay in memory.
 func (c *Cluster) makeTrust(cfg *scheduler.Config) error {
 	var err error
 	if c.ca, err = secure.NewCA(secure.CAConfig{}); err != nil {
@@ -142,27 +141,26 @@ func (c *Cluster) makeTrust(cfg *scheduler.Config) error {
 	return err
 }
 
-// Address is the scheduler's.
+// Address returns the address of the scheduler.
 func (c *Cluster) Address() string { return c.scheduler.Address() }
 
-// Scheduler is the scheduler itself.
+// Scheduler returns the scheduler.
 func (c *Cluster) Scheduler() *scheduler.Scheduler { return c.scheduler }
 
-// Dial is how a client of this process connects to Address, certificates included.
+// Dial returns how a client of this process connects to Address, including certificates.
 func (c *Cluster) Dial() comm.DialConfig { return c.dial }
 
-// WriteCredentials writes certificates for other programs into a folder, which it makes:
-// other Go clients, and Python's, for which Security.Python is the expression. Without TLS
-// there are none, and it is an error.
+// WriteCredentials writes certificates for other programs to a folder, which it creates: for Go clients, and for Python
+// clients, for which Security.Python returns the expression. It returns an error if the cluster does not use TLS.
 func (c *Cluster) WriteCredentials(dir string) (*secure.Security, error) {
 	if c.ca == nil {
-		return nil, fmt.Errorf("cluster: %s needs no certificates", c.Address())
+		return nil, fmt.Errorf("cluster: no certificates: %s does not use TLS", c.Address())
 	}
 	c.scheduler.Open()
 	return c.ca.WriteFiles(dir, c.opts.Host)
 }
 
-// Workers describes the workers, in the order of their names.
+// Workers returns the states of the workers, ordered by name.
 func (c *Cluster) Workers() []WorkerInfo {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,7 +172,7 @@ func (c *Cluster) Workers() []WorkerInfo {
 	return infos
 }
 
-// compareNames puts numbers in their order.
+// compareNames orders numeric names by value.
 func compareNames(a, b string) int {
 	x, errX := strconv.Atoi(a)
 	y, errY := strconv.Atoi(b)
@@ -190,11 +188,11 @@ func compareNames(a, b string) int {
 	return 0
 }
 
-// Done is closed when the scheduler has ended, by Close or by a client's terminate.
+// Done returns a channel that is closed when the scheduler has ended, by Close or because a client shut it down.
 func (c *Cluster) Done() <-chan struct{} { return c.scheduler.Done() }
 
-// Close ends the workers, those that do not end within Config.CloseTimeout by force, and
-// then the scheduler. Nothing of the cluster is left when it returns. It is idempotent.
+// Close shuts down the workers, kills those that have not ended within Config.CloseTimeout, and then shuts down the
+// scheduler. Close may be called more than once.
 func (c *Cluster) Close() error {
 	c.closeOnce.Do(func() {
 		defer close(c.closed)
@@ -210,7 +208,7 @@ func (c *Cluster) Close() error {
 		defer cancel()
 		closeAll(ctx, members)
 		_ = c.pool.Close()
-		// Its errors are those of peers that went away first.
+		// Errors are those of peers that have disconnected before.
 		_ = c.scheduler.Shutdown(ctx)
 		c.mu.Lock()
 		clients := c.clients
@@ -235,4 +233,4 @@ func closeAll(ctx context.Context, members map[string]member) {
 }
 
 // ErrClosed is returned by methods of a closed Cluster. It matches net.ErrClosed with errors.Is.
-var ErrClosed = closed.New("cluster: the cluster is closed")
+var ErrClosed = closed.New("cluster: cluster closed")

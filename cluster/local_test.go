@@ -57,10 +57,10 @@ func sumOf(_ context.Context, xs []int) (int, error) {
 	return n, nil
 }
 
-// quiet is a logger for tests in which things are meant to go wrong.
+// quiet is a logger for tests with expected failures.
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// within bounds a test that must not hang.
+// within returns a context with a timeout, for tests that must not hang.
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -93,8 +93,7 @@ func numbers(n int) []int {
 	return out
 }
 
-// The whole way, in every mode and over every protocol: Submit, Map, Gather, arguments that
-// are futures, errors and panics.
+// Submit, Map, Gather, futures as arguments, errors and panics, in every mode and over every protocol.
 func TestLocal(t *testing.T) {
 	for _, o := range []cluster.Config{
 		{Mode: cluster.Goroutines, Workers: 2, Threads: 2},
@@ -126,11 +125,11 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// exercise is what every cluster can do.
+// exercise uses the features that every cluster has.
 func exercise(ctx context.Context, t *testing.T, cl *client.Client) {
 	t.Helper()
 	if got, err := inc.Submit(ctx, cl, client.Val(41)).Result(ctx); err != nil || got != 42 {
-		t.Fatalf("%v, %v", got, err)
+		t.Fatalf("inc(41): got %v, %v, want 42", got, err)
 	}
 	futures := inc.Map(ctx, cl, numbers(200))
 	got, err := client.Gather(ctx, futures)
@@ -148,11 +147,11 @@ func exercise(ctx context.Context, t *testing.T, cl *client.Client) {
 	var task *client.TaskError
 	if _, err := fail.Submit(ctx, cl, client.Val("no luck")).Result(ctx); !errors.As(err, &task) ||
 		!strings.Contains(err.Error(), "no luck") {
-		t.Errorf("%v", err)
+		t.Errorf("got %v, want a TaskError with the text of the error", err)
 	}
 	if _, err := crash.Submit(ctx, cl, client.Val("all over")).Result(ctx); !errors.As(err, &task) ||
 		!strings.Contains(err.Error(), "all over") {
-		t.Errorf("%v", err)
+		t.Errorf("got %v, want a TaskError with the text of the panic", err)
 	}
 	blobs := blob.Map(ctx, cl, []int{1 << 20, 2 << 20, 3 << 20, 1})
 	if got, err := size.Submit(ctx, cl, client.ListOf(blobs)).Result(ctx); err != nil || got != 6<<20+1 {
@@ -160,13 +159,13 @@ func exercise(ctx context.Context, t *testing.T, cl *client.Client) {
 	}
 }
 
-// where asks which processes compute, and compares with what the cluster says.
+// where checks that tasks run in the processes that the cluster reports.
 func where(ctx context.Context, t *testing.T, c *cluster.Cluster, cl *client.Client) []int {
 	t.Helper()
 	var pids []int
 	for _, w := range c.Workers() {
 		if w.State != cluster.Running || w.Address == "" {
-			t.Errorf("%+v", w)
+			t.Errorf("worker: got %+v, want a running one with an address", w)
 		}
 		got, err := pidOf.Submit(ctx, cl, client.Val(w.PID), client.WithWorkers(w.Address)).Result(ctx)
 		if err != nil || got != w.PID {
@@ -177,7 +176,7 @@ func where(ctx context.Context, t *testing.T, c *cluster.Cluster, cl *client.Cli
 	return pids
 }
 
-// A worker that is killed is replaced, and what it knew is computed again.
+// A killed worker is replaced, and its lost results are computed again.
 func TestLocalKilled(t *testing.T) {
 	leak.Check(t)
 	ctx, c, cl := start(t, cluster.Config{Workers: 2, Threads: 1, Logger: quiet})
@@ -199,12 +198,12 @@ func TestLocalKilled(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	if w := c.Workers()[0]; w.Starts != 2 {
-		t.Errorf("%+v", w)
+		t.Errorf("worker: got %+v, want 2 starts", w)
 	}
 	where(ctx, t, c, cl)
 }
 
-// A restart gives every worker a fresh start and forgets all tasks.
+// A restart replaces every worker and removes all tasks.
 func TestLocalRestart(t *testing.T) {
 	for _, mode := range []cluster.Mode{cluster.Goroutines, cluster.Processes} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -220,7 +219,7 @@ func TestLocalRestart(t *testing.T) {
 			exercise(ctx, t, cl)
 			for _, w := range c.Workers() {
 				if w.Starts != 2 {
-					t.Errorf("%+v", w)
+					t.Errorf("worker: got %+v, want 2 starts", w)
 				}
 			}
 			where(ctx, t, c, cl)
@@ -248,14 +247,14 @@ func TestScale(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := c.Workers(); len(got) != 1 {
-				t.Errorf("%+v", got)
+				t.Errorf("workers: got %+v, want one", got)
 			}
 			got, err := client.Gather(ctx, futures)
 			if err != nil || got[59] != 60 {
-				t.Errorf("%v, %v", got, err)
+				t.Errorf("results: got %v, %v, want 1 to 60", got, err)
 			}
 			if err := c.Scale(ctx, -1); err == nil {
-				t.Error("less than no worker")
+				t.Error("Scale(-1): got nil, want an error")
 			}
 		})
 	}
@@ -303,12 +302,12 @@ func slicesOf(v, n int) []int {
 func TestLocalErrors(t *testing.T) {
 	leak.Check(t)
 	for want, o := range map[string]cluster.Config{
-		"inproc:// does not leave the process": {Protocol: "inproc"},
-		`protocol "smoke"`:                     {Protocol: "smoke"},
-		"-2 threads":                           {Threads: -2},
-		"mode Mode(9)":                         {Mode: 9},
-		`Config.DataConnections is "fast"`:     {DataConnections: "fast"},
-		"mkdir /dev/null":                      {Workers: 1, LocalDirectory: "/dev/null/no-such-folder", Logger: quiet},
+		"inproc:// cannot connect processes": {Protocol: "inproc"},
+		`protocol "smoke"`:                   {Protocol: "smoke"},
+		"-2 threads":                         {Threads: -2},
+		"mode Mode(9)":                       {Mode: 9},
+		`Config.DataConnections is "fast"`:   {DataConnections: "fast"},
+		"mkdir /dev/null":                    {Workers: 1, LocalDirectory: "/dev/null/no-such-folder", Logger: quiet},
 	} {
 		c, err := cluster.Local(within(t, time.Minute), o)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -318,16 +317,16 @@ func TestLocalErrors(t *testing.T) {
 			_ = c.Close()
 		}
 	}
-	// A context that ends ends the start, and nothing is left of it.
+	// The end of the context ends the start, and no process remains.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if c, err := cluster.Local(ctx, cluster.Config{Workers: 1}); err == nil {
 		_ = c.Close()
-		t.Error("started without time")
+		t.Error("Local with an ended context: got nil, want an error")
 	}
 }
 
-// Other programs get in with files, and only with them.
+// Other programs can connect with certificates only.
 func TestCredentials(t *testing.T) {
 	ctx, c, _ := start(t, cluster.Config{Mode: cluster.Goroutines, Workers: 1, Protocol: "tls"})
 	files, err := c.WriteCredentials(t.TempDir())
@@ -349,15 +348,15 @@ func TestCredentials(t *testing.T) {
 	cfg.Dial.TLS, cfg.Dial.Timeout = nil, 5*time.Second
 	if cl, err := client.Connect(ctx, c.Address(), cfg); err == nil {
 		_ = cl.Close()
-		t.Error("connected without a certificate")
+		t.Error("connection without a certificate: got nil, want an error")
 	}
 	_, plain, _ := start(t, cluster.Config{Mode: cluster.Goroutines, Workers: 1})
 	if _, err := plain.WriteCredentials(t.TempDir()); err == nil {
-		t.Error("certificates of a cluster without TLS")
+		t.Error("WriteCredentials without TLS: got nil, want an error")
 	}
 }
 
-// A cluster that has come and gone leaves nothing: no goroutine, descriptor or process.
+// A closed cluster leaves no goroutine, descriptor or process.
 func TestSoakStartStop(t *testing.T) {
 	rounds := map[cluster.Mode]int{cluster.Goroutines: 10, cluster.Processes: 3}
 	if os.Getenv("MILLSTREAM_SOAK") != "" {
@@ -379,10 +378,10 @@ func TestSoakStartStop(t *testing.T) {
 				defer cl.Close()
 				if got, err := sum.Submit(ctx, cl, client.ListOf(inc.Map(ctx, cl, numbers(10)))).Result(
 					ctx); err != nil || got != 55 {
-					t.Fatalf("%v, %v", got, err)
+					t.Fatalf("got %v, %v, want 55", got, err)
 				}
 			}
-			round() // what is made once stays
+			round() // creates what is created once per process
 			leak.Check(t, leak.MaxRSS(64<<20))
 			for range n {
 				round()

@@ -14,12 +14,12 @@ import (
 	"go.millstream.dev/internal/device/topology"
 )
 
-// CPUs is how many processors this process may use: its affinity, the quota of its control
-// group and GOMAXPROCS counted in (Dask's CPU_COUNT).
+// CPUs returns the number of processors that this process may use, limited by its affinity, the quota of its control
+// group and GOMAXPROCS (Dask's CPU_COUNT).
 func CPUs() int { return max(1, runtime.GOMAXPROCS(0)) }
 
-// Layout is Dask's division of cores: how many workers, and how many threads in each. Up to
-// four cores each worker has one thread, beyond that about as many workers as threads.
+// Layout returns Dask's division of processors into workers and threads per worker. Up to four processors each worker
+// has one thread, beyond that there are about as many workers as threads.
 func Layout(cpus int) (workers, threads int) {
 	if cpus <= 4 {
 		return max(1, cpus), 1
@@ -34,7 +34,7 @@ func Layout(cpus int) (workers, threads int) {
 	return workers, cpus / workers
 }
 
-// residentMemory is the memory that a process holds, in bytes.
+// residentMemory returns the resident memory of a process in bytes.
 func residentMemory(pid int) (int64, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
 	if err != nil {
@@ -51,9 +51,8 @@ func residentMemory(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), nil
 }
 
-// setAffinity binds this process to processors of a list such as 0-15,32-47. Threads inherit
-// the set of the one that starts them, and Go has started some already: each is told, until no
-// new one is found.
+// setAffinity binds this process to the processors of a list such as 0-15,32-47. Threads inherit the set of the thread
+// that starts them, and Go has started some already: each is set, until no new one is found.
 func setAffinity(list string) error {
 	cpus, err := topology.ParseCPUList(list)
 	if err != nil {
@@ -64,7 +63,7 @@ func setAffinity(list string) error {
 		set.Set(c)
 	}
 	if set.Count() == 0 {
-		return fmt.Errorf("cluster: processors %q: the list is empty", list)
+		return fmt.Errorf("cluster: processors %q: empty list", list)
 	}
 	done := map[string]bool{}
 	for again := true; again; {
@@ -80,7 +79,7 @@ func setAffinity(list string) error {
 			}
 			done[t.Name()], again = true, true
 			if err := unix.SchedSetaffinity(id, &set); err != nil && !errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("cluster: run on processors %s: %w", list, err)
+				return fmt.Errorf("cluster: set affinity to processors %s: %w", list, err)
 			}
 		}
 	}

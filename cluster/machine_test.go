@@ -7,7 +7,7 @@ import (
 	"go.millstream.dev/internal/testkit/leak"
 )
 
-// What Dask's nprocesses_nthreads answers.
+// Layout returns the results of Dask's nprocesses_nthreads.
 func TestLayout(t *testing.T) {
 	for cpus, want := range map[int][2]int{0: {1, 1}, 1: {1, 1}, 2: {2, 1}, 4: {4, 1}, 6: {3, 2}, 7: {7, 1}, 8: {4, 2},
 		12: {4, 3}, 16: {4, 4}, 32: {8, 4}, 40: {8, 5}, 64: {8, 8}, 80: {10, 8}} {
@@ -27,6 +27,6 @@ func TestResidentMemory(t *testing.T) {
 		t.Errorf("%d bytes, %v; want about %d", got, err, want)
 	}
 	if _, err := residentMemory(1 << 30); err == nil {
-		t.Error("a process that does not exist has memory")
+		t.Error("memory of a process that does not exist: got nil, want an error")
 	}
 }

@@ -12,29 +12,28 @@ import (
 	"go.millstream.dev/internal/task"
 )
 
-// RoleVariable is the environment variable by which a process that was started by Local or
-// a Nanny learns what it is. Nobody else sets it.
+// RoleVariable is the environment variable by which Local and Nanny set the role of a child process. Programs must not
+// set it.
 const RoleVariable = "MILLSTREAM_ROLE"
 
-// ErrNoMain is returned by Local, with workers in processes, in a program that does not
-// call Main: such a program would run itself again and again instead of workers.
+// ErrNoMain is returned by Local, with workers in processes, in a program that does not call Main: such a program would
+// start itself recursively instead of workers.
 var ErrNoMain = errors.New("cluster: workers are this program again, in other processes: call millstream.Main() in " +
 	"the first line of main, or of TestMain, or use Goroutines")
 
-// mainCalled tells that this process would have become a worker had it been told to.
+// mainCalled is set by Main: this process would have become a worker if started as one.
 var mainCalled atomic.Bool
 
-// roles are what a process can be. The functions return its exit code.
+// roles are the functions of child processes by role. They return the exit code.
 var roles = map[string]func() int{
 	roleWorker: workerRole,
 }
 
 const roleWorker = "worker"
 
-// Main makes a program fit for workers in processes of their own, which are the same
-// program again. It is the first line of main, or of TestMain; the functions must be
-// registered by then, as package-level variables are. In a process that was started as a
-// worker it never returns. In all others it closes the registry of functions and returns.
+// Main prepares a program for workers in child processes, which execute the same program. Call it first in main or in
+// TestMain; functions must be registered before, as package-level variables are. In a process that was started as a
+// worker it never returns. In other processes it closes the registry of functions and returns.
 func Main() {
 	task.Freeze()
 	role, ok := os.LookupEnv(RoleVariable)
@@ -42,17 +41,17 @@ func Main() {
 		mainCalled.Store(true)
 		return
 	}
-	// What the process starts itself is no worker.
+	// Processes that this process starts are not workers.
 	_ = os.Unsetenv(RoleVariable)
 	run, ok := roles[role]
 	if !ok {
-		childFailure("%s is %q: this program was not meant to be started so; unset the variable", RoleVariable, role)
+		childFailure("%s is %q, which is not a role of this program; unset the variable", RoleVariable, role)
 		os.Exit(exitUsage)
 	}
 	os.Exit(run())
 }
 
-// warmUp calls registered functions, one after the other. A panic in one is an error.
+// warmUp calls registered functions, one after the other. A panic is returned as an error.
 func warmUp(ctx context.Context, names []string, log *slog.Logger) error {
 	if err := checkWarmUp(names); err != nil {
 		return err
@@ -63,7 +62,7 @@ func warmUp(ctx context.Context, names []string, log *slog.Logger) error {
 		if _, err := f.Invoke(ctx, nil); err != nil {
 			return fmt.Errorf("cluster: warm-up %q: %w", name, err)
 		}
-		log.Info("warmed up", "function", name, "took", time.Since(start))
+		log.Info("warm-up function called", "function", name, "took", time.Since(start))
 	}
 	return nil
 }

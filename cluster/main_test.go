@@ -16,13 +16,12 @@ import (
 	"go.millstream.dev/internal/testkit/leak"
 )
 
-// The test binary is the program whose workers are started. Besides the real worker it has
-// roles that behave badly.
+// The test binary is the program of the workers. In addition to the real worker it has misbehaving roles.
 func TestMain(m *testing.M) {
 	for name, f := range map[string]func(*child, WorkerSpec) int{
 		"test-steady": steadyRole, "test-crash": crashRole, "test-stubborn": stubbornRole, "test-hog": hogRole,
 		"test-again": againRole, "test-silent": silentRole, "test-fds": fdsRole, "test-parent": parentRole,
-		"test-young": youngRole, "test-exit": exitRole,
+		"test-early": earlyRole, "test-exit": exitRole,
 	} {
 		roles[name] = func() int { return testRole(f) }
 	}
@@ -45,22 +44,22 @@ func testRole(f func(*child, WorkerSpec) int) int {
 	return f(c, spec)
 }
 
-// steadyRole does what it is told.
+// steadyRole obeys orders.
 func steadyRole(c *child, spec WorkerSpec) int {
-	c.tell(event{Event: "ready", Address: "test://" + spec.Name, DataAddresses: []string{"lane"}})
+	c.report(event{Event: "ready", Address: "test://" + spec.Name, DataAddresses: []string{"ucxx://127.0.0.1:1"}})
 	<-c.await()
-	return c.farewell(eventClosed, nil)
+	return c.reportEnd(eventClosed, nil)
 }
 
 func crashRole(c *child, _ WorkerSpec) int {
-	return c.farewell(eventFailed, errors.New("no such planet"))
+	return c.reportEnd(eventFailed, errors.New("no such planet"))
 }
 
-// exitRole exits with the code in its Contact, after the farewell that its Interface names.
+// exitRole exits with the code in its Contact, after the final event in its Interface.
 func exitRole(c *child, spec WorkerSpec) int {
-	c.tell(event{Event: eventReady})
+	c.report(event{Event: eventReady})
 	if spec.Interface != "" {
-		c.farewell(spec.Interface, errors.New("as the test wants"))
+		c.reportEnd(spec.Interface, errors.New("as the test wants"))
 	}
 	code, err := strconv.Atoi(spec.Contact)
 	if err != nil {
@@ -69,17 +68,17 @@ func exitRole(c *child, spec WorkerSpec) int {
 	return code
 }
 
-// stubbornRole hears nothing.
+// stubbornRole ignores orders.
 func stubbornRole(c *child, _ WorkerSpec) int {
-	c.tell(event{Event: "ready"})
+	c.report(event{Event: "ready"})
 	for orders := c.await(); ; {
 		<-orders
 	}
 }
 
-// hogRole uses more memory than it may.
+// hogRole exceeds its memory limit.
 func hogRole(c *child, spec WorkerSpec) int {
-	c.tell(event{Event: "ready"})
+	c.report(event{Event: "ready"})
 	hoard := make([]byte, 2*spec.MemoryLimit)
 	for i := 0; i < len(hoard); i += 4096 {
 		hoard[i] = 1
@@ -88,7 +87,7 @@ func hogRole(c *child, spec WorkerSpec) int {
 	return int(hoard[len(hoard)-1])
 }
 
-// againRole asks for another one once; LocalDirectory is where it remembers that.
+// againRole requests a replacement once; LocalDirectory stores that.
 func againRole(c *child, spec WorkerSpec) int {
 	mark := spec.LocalDirectory + "/mark"
 	if _, err := os.Stat(mark); err == nil {
@@ -97,8 +96,8 @@ func againRole(c *child, spec WorkerSpec) int {
 	if err := os.WriteFile(mark, nil, 0o600); err != nil {
 		return exitFailed
 	}
-	c.tell(event{Event: "ready"})
-	return c.farewell(eventRestart, nil)
+	c.report(event{Event: "ready"})
+	return c.reportEnd(eventRestart, nil)
 }
 
 func silentRole(c *child, _ WorkerSpec) int {
@@ -106,13 +105,13 @@ func silentRole(c *child, _ WorkerSpec) int {
 	return exitDone
 }
 
-// youngRole dies right after it was ready.
-func youngRole(c *child, _ WorkerSpec) int {
-	c.tell(event{Event: "ready"})
+// earlyRole exits right after it was ready.
+func earlyRole(c *child, _ WorkerSpec) int {
+	c.report(event{Event: "ready"})
 	return exitFailed
 }
 
-// fdsRole tells what it, and what a process that it starts, holds.
+// fdsRole reports its descriptors, and those of a process that it starts.
 func fdsRole(c *child, _ WorkerSpec) int {
 	var own []string
 	fds, err := leak.FDs()
@@ -121,13 +120,13 @@ func fdsRole(c *child, _ WorkerSpec) int {
 	}
 	theirs, err2 := exec.Command("ls", "-l", "/proc/self/fd").CombinedOutput()
 	in, err3 := os.ReadFile("/dev/stdin")
-	c.tell(event{Event: "ready", Address: fmt.Sprint(err, err2, err3, len(in)),
-		DataAddresses: append(own, string(theirs), os.Getenv(RoleVariable))})
+	c.report(event{Event: "ready", Address: fmt.Sprint(err, err2, err3, len(in)),
+		Lanes: append(own, string(theirs), os.Getenv(RoleVariable))})
 	<-c.await()
 	return exitDone
 }
 
-// parentRole has a child of its own, tells its pid and dies without a word to it.
+// parentRole starts a child, reports its PID and exits without closing it.
 func parentRole(c *child, spec WorkerSpec) int {
 	mainCalled.Store(true)
 	n, err := StartNanny(WorkerSpec{Scheduler: "x", Name: "grandchild"}, NannyConfig{role: "test-stubborn"})
@@ -137,12 +136,12 @@ func parentRole(c *child, spec WorkerSpec) int {
 	for n.Info().State != Running {
 		time.Sleep(time.Millisecond)
 	}
-	c.tell(event{Event: "ready", Address: fmt.Sprint(n.Info().PID)})
+	c.report(event{Event: "ready", Address: fmt.Sprint(n.Info().PID)})
 	<-c.await()
 	return exitDone
 }
 
-// gone waits until a process does not exist any more.
+// gone waits until a process does not exist.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
@@ -167,7 +166,7 @@ func signalTo(t *testing.T, pid int, s syscall.Signal) {
 	}
 }
 
-// What a child tells is bounded, and nonsense ends it.
+// The number of events of a child is bounded, and malformed ones are dropped.
 func FuzzReadEvents(f *testing.F) {
 	for _, e := range []event{{Event: "ready", Address: "a", DataAddresses: []string{"b"}}, {Event: "failed",
 		Error: "x"}} {

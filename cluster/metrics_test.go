@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/internal/device/devmem/devmemtest"
 )
 
-// The scheduler of a local cluster shows the GPU memory of its process, which the scheduler alone knows nothing of.
+// The metrics of the scheduler of a local cluster include the GPU memory of its process.
 func TestSchedulerShowsDeviceMemory(t *testing.T) {
 	m, err := devmem.OpenWith(devmem.Config{PoolSize: 20 << 20}, devmemtest.New(100<<20))
 	if err != nil {

@@ -11,78 +11,78 @@ import (
 	"time"
 )
 
-// State is where a worker is in its life.
+// State is the state of a worker.
 type State string
 
-// The states of a worker that is looked after.
+// The states of a worker.
 const (
-	Starting   State = "starting"   // its process runs, or is about to; it is not registered yet
+	Starting   State = "starting"   // its process is started, and not registered yet
 	Running    State = "running"    // registered with the scheduler
-	Restarting State = "restarting" // its process has died, another one is started after a pause
-	Closed     State = "closed"     // ended, and no other is started
-	Failed     State = "failed"     // given up
+	Restarting State = "restarting" // its process has ended, and a new one will be started
+	Closed     State = "closed"     // ended, and not replaced
+	Failed     State = "failed"     // ended, and the nanny has given up
 )
 
 // WorkerInfo describes one worker of a cluster.
 type WorkerInfo struct {
-	// Name is the worker's.
+	// Name is the name of the worker.
 	Name string
-	// State is where it is in its life.
+	// State is the state of the worker.
 	State State
-	// Address is how the scheduler knows it, "" before it has registered.
+	// Address is the address of the worker at the scheduler, "" before it has registered.
 	Address string
 	// DataAddresses are the addresses on which the worker accepts data connections.
 	DataAddresses []string
-	// HTTP is the host:port of its metrics, "" without.
+	// HTTP is the host:port of its HTTP server, "" if there is none.
 	HTTP string
-	// PID is the process's, this one's for a worker that is a goroutine.
+	// PID is the process ID; of this process for a worker in a goroutine.
 	PID int
-	// Starts counts its processes: 1 until one has died.
+	// Starts is the number of started processes: 1 until one has ended.
 	Starts int
 }
 
-// NannyConfig says how a worker's process is looked after. Its zero value is useful.
+// NannyConfig configures how a worker process is supervised. Its zero value is useful.
 type NannyConfig struct {
-	// Stdout and Stderr get what the process prints, in whole lines that begin with "worker NAME: "
-	// (default: standard output and error of this process). Several nannies may share a SharedWriter.
+	// Stdout and Stderr receive the output of the process, in whole lines that begin with "worker NAME: " (default:
+	// standard output and error of this process). Several nannies may share a SharedWriter.
 	Stdout, Stderr io.Writer
-	// RawOutput leaves the beginning of lines out, for programs that print lines of JSON.
+	// RawOutput omits the prefix of lines, for programs that print lines of JSON.
 	RawOutput bool
-	// WorkerLogger gets the log records of the process: those of the worker, from the level of
-	// WorkerSpec.Log on, and those that tasks write with package slog, from level INFO on. They have the
-	// attribute worker, and key where the context of the task was given (default: Logger).
+	// WorkerLogger receives the log records of the process: those of the worker, from the level of WorkerSpec.Log on,
+	// and those that tasks write with package slog, from level INFO on. They have the attribute worker, and the
+	// attribute key if they were logged with the context of a task (default: Logger).
 	WorkerLogger *slog.Logger
-	// Env are further variables of the process, NAME=value.
+	// Env are additional environment variables of the process, NAME=value.
 	Env []string
-	// MaxFailures is how many processes in a row may die before they are registered, or
-	// within a second after, until the nanny gives up (default 10, negative: never). Before
-	// a first one has ever been registered it is at most 3.
+	// MaxFailures is how many consecutive processes may end before they have been registered for a second, until the
+	// nanny gives up (default 10, negative: unlimited). Until a process has been registered for the first time the
+	// limit is at most 3.
 	MaxFailures int
-	// StartTimeout is how long a process may take to be registered (default 60 s, negative:
-	// for ever; with a DeathTimeout of the worker's, that is what ends it).
+	// StartTimeout is how long a process may take to register (default 60 s, negative: unlimited; the worker's
+	// DeathTimeout, if set, replaces it).
 	StartTimeout time.Duration
-	// Terminate is the part of the worker's memory limit at which its process is killed and
-	// replaced (default 0.95, negative: never; distributed.worker.memory.terminate). The
-	// worker looks itself too; this holds when it is too busy to.
+	// Terminate is the fraction of the worker's memory limit above which its process is killed and replaced (default
+	// 0.95, negative: never; distributed.worker.memory.terminate). The worker checks its memory as well; the nanny does
+	// so even if the worker is too busy.
 	Terminate float64
-	// Interval is how often its memory is looked at (default 100 ms;
+	// Interval is the time between two checks of the memory (default 100 ms;
 	// distributed.worker.memory.monitor-interval).
 	Interval time.Duration
-	// Logger gets what happens (default slog.Default).
+	// Logger receives changes of the state of the worker (default slog.Default).
 	Logger *slog.Logger
-	// Listen is the address at which the nanny answers the scheduler, such as
-	// tls://10.0.0.1:0; "" is none. With one, Client.restart of Dask starts another process
-	// in the worker's place; without, it ends the worker for good.
+	// Listen is the address on which the nanny serves the scheduler, such as tls://10.0.0.1:0; "" means none. With an
+	// address, Dask's Client.restart starts a new process in place of the worker; without, it ends the worker
+	// permanently.
 	Listen string
-	// Changed, when set, is called after each change of the worker's state, one call at a
-	// time. It must not block.
+	// Changed, if not nil, is called after each change of the state of the worker, one call at a time. It must not
+	// block.
 	Changed func(WorkerInfo)
 
-	role   string        // of the process: tests have others
-	settle time.Duration // how long a process must live to count as good
-	pause  time.Duration // before the second try; doubles from there
-	// died reports to the scheduler how a registered process died (default: over a connection).
-	died func(ctx context.Context, token, cause string) error
+	role   string        // role of the process; tests set others
+	stable time.Duration // time after which a registered process is not a failure
+	pause  time.Duration // before the second attempt; doubles each time
+	// sendDeath reports to the scheduler how a registered process ended (default: over a connection).
+	sendDeath func(ctx context.Context, token, cause string) error
 }
 
 func (c NannyConfig) withDefaults() NannyConfig {
@@ -113,8 +113,8 @@ func (c NannyConfig) withDefaults() NannyConfig {
 	if c.role == "" {
 		c.role = roleWorker
 	}
-	if c.settle == 0 {
-		c.settle = time.Second
+	if c.stable == 0 {
+		c.stable = time.Second
 	}
 	if c.pause == 0 {
 		c.pause = 100 * time.Millisecond
@@ -122,24 +122,23 @@ func (c NannyConfig) withDefaults() NannyConfig {
 	return c
 }
 
-// Nanny keeps one worker process alive: it starts it, starts another when it dies, after a
-// pause that grows while they die young, and ends it. Processes that end themselves in
-// peace, because the scheduler has closed or retired the worker, are not replaced.
+// Nanny supervises one worker process: it starts the process, replaces it after a crash, with exponential backoff in a
+// crash loop, and shuts it down. Processes that end on purpose, because the scheduler has closed or retired the worker,
+// are not replaced.
 //
-// The goroutine of run owns the process and everything about it; info is a copy for others.
+// The goroutine of run owns the process and its state; info is a copy for other goroutines.
 type Nanny struct {
 	spec WorkerSpec
 	cfg  NannyConfig
 
-	stop chan string   // the first order to end: "close" or "retire"
-	kill chan struct{} // closed when there is no time left for orders
+	stop chan string   // the first order: "close" or "retire"
+	kill chan struct{} // closed when the process must be killed
 	done chan struct{}
-	// redo is an order to replace the process; the channel in it is closed when the old one
-	// is gone.
+	// redo receives orders to replace the process; the channel in the order is closed when the old process has ended.
 	redo  chan chan struct{}
-	final atomic.Bool // the process is not replaced any more
+	final atomic.Bool // the process is not replaced
 
-	server *nannyServer // nil without
+	server *nannyServer // nil without Listen
 
 	stopOnce, killOnce sync.Once
 
@@ -147,13 +146,12 @@ type Nanny struct {
 	info    WorkerInfo
 	err     error
 	changed chan struct{} // closed and replaced at each change of info
-	history []outputLine  // the last lines that its processes printed
+	history []outputLine  // last lines of output of its processes
 
 	printing sync.Mutex // held for each line of output
 }
 
-// StartNanny starts a worker's process and looks after it until Close. It does not wait for
-// the worker: see Ready.
+// StartNanny starts a worker process and supervises it until Close. It does not wait for the worker: see Ready.
 func StartNanny(spec WorkerSpec, cfg NannyConfig) (*Nanny, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
@@ -170,9 +168,9 @@ func StartNanny(spec WorkerSpec, cfg NannyConfig) (*Nanny, error) {
 	if spec.Name != "" {
 		n.cfg.Logger = n.cfg.Logger.With("worker", spec.Name)
 	}
-	if n.cfg.died == nil {
+	if n.cfg.sendDeath == nil {
 		var err error
-		if n.cfg.died, err = n.reportOver(); err != nil {
+		if n.cfg.sendDeath, err = n.reportOver(); err != nil {
 			return nil, err
 		}
 	}
@@ -185,24 +183,24 @@ func StartNanny(spec WorkerSpec, cfg NannyConfig) (*Nanny, error) {
 	return n, nil
 }
 
-// Info describes the worker now.
+// Info returns the current state of the worker.
 func (n *Nanny) Info() WorkerInfo {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.info
 }
 
-// Done is closed when the worker has ended and is not replaced; Err says why.
+// Done returns a channel that is closed when the worker has ended and is not replaced; Err returns the cause.
 func (n *Nanny) Done() <-chan struct{} { return n.done }
 
-// Err is nil while the nanny works, after Close and when the worker has ended in peace.
+// Err returns why the nanny has given up; nil while it runs, after Close and after the worker has ended on purpose.
 func (n *Nanny) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.err
 }
 
-// title names the worker in errors.
+// title returns the name of the worker for errors.
 func (n *Nanny) title() string {
 	if n.spec.Name == "" {
 		return "worker"
@@ -210,8 +208,8 @@ func (n *Nanny) title() string {
 	return "worker " + n.spec.Name
 }
 
-// Ready waits until the worker is registered with its scheduler. It fails when the nanny
-// gives up or is closed before.
+// Ready waits until the worker is registered with its scheduler. It returns an error if the nanny gives up or is closed
+// before.
 func (n *Nanny) Ready(ctx context.Context) error {
 	for {
 		n.mu.Lock()
@@ -222,7 +220,7 @@ func (n *Nanny) Ready(ctx context.Context) error {
 			return nil
 		case Closed, Failed:
 			if err == nil {
-				err = fmt.Errorf("cluster: %s was closed before it was ready", n.title())
+				err = fmt.Errorf("cluster: %s closed before it was ready", n.title())
 			}
 			return err
 		}
@@ -234,18 +232,17 @@ func (n *Nanny) Ready(ctx context.Context) error {
 	}
 }
 
-// Close is Shutdown with a limit of ten seconds. It may be called more than once.
+// Close is Shutdown with a timeout of ten seconds. It may be called more than once.
 func (n *Nanny) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), defaultCloseTimeout)
 	defer cancel()
 	return n.Shutdown(ctx)
 }
 
-// Shutdown ends the worker's process: it is asked to end, and killed when ctx ends first. It returns when the process
-// is gone.
+// Shutdown shuts the worker process down, and kills it if ctx ends first. It returns when the process has ended.
 func (n *Nanny) Shutdown(ctx context.Context) error { return n.end(ctx, "close") }
 
-// Retire is Shutdown after the worker has handed its data to others.
+// Retire is Shutdown after the worker has moved its data to other workers.
 func (n *Nanny) Retire(ctx context.Context) error { return n.end(ctx, "retire") }
 
 func (n *Nanny) end(ctx context.Context, op string) error {
@@ -259,7 +256,7 @@ func (n *Nanny) end(ctx context.Context, op string) error {
 	return nil
 }
 
-// update changes the copy that others see, and tells them.
+// update changes the copy of the state and notifies its readers.
 func (n *Nanny) update(f func(*WorkerInfo)) {
 	n.mu.Lock()
 	f(&n.info)
@@ -272,7 +269,7 @@ func (n *Nanny) update(f func(*WorkerInfo)) {
 	}
 }
 
-// finish is the last thing that run does.
+// finish ends the nanny; run calls it last.
 func (n *Nanny) finish(err error) {
 	n.server.close()
 	n.mu.Lock()

@@ -11,8 +11,7 @@ import (
 	"go.millstream.dev/internal/testkit/leak"
 )
 
-// An exit without a farewell is a death, whatever its code, and a farewell counts whatever the code: the
-// nanny decides by what the process has reported.
+// An exit without a final event is a crash, whatever its code, and a final event counts whatever the code.
 func TestNannyExitCodes(t *testing.T) {
 	leak.Check(t)
 	for _, code := range []int{0, 1, 2, 3, 75, 255} {
@@ -20,7 +19,7 @@ func TestNannyExitCodes(t *testing.T) {
 			t.Run(fmt.Sprintf("%d %s", code, farewell), func(t *testing.T) {
 				t.Parallel()
 				n := startNanny(t, "exit", WorkerSpec{Name: "kim", Contact: strconv.Itoa(code), Interface: farewell},
-					NannyConfig{pause: time.Microsecond, MaxFailures: 2, settle: time.Hour})
+					NannyConfig{pause: time.Microsecond, MaxFailures: 2, stable: time.Hour})
 				if farewell == eventRestart {
 					until(t, "a third process", func() bool { return n.Info().Starts >= 3 })
 					return
@@ -46,7 +45,7 @@ func TestNannyExitCodes(t *testing.T) {
 	}
 }
 
-// A process that registers and dies at once has been ready, whichever of the two the nanny notices first.
+// A process that registers and exits at once has been ready, whichever of the two the nanny detects first.
 func TestNannyReadyBeforeDeath(t *testing.T) {
 	leak.Check(t)
 	done := make(chan struct{})

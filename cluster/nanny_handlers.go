@@ -12,13 +12,13 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// nannyWaiting are orders that take long and are finished when their callers hang up.
+// nannyWaiting are operations that may take long and continue when their callers disconnect.
 var nannyWaiting = []string{"kill", "restart", "instantiate", "terminate", "close_gracefully"}
 
-// handle sets what the nanny answers: all that Dask's nannies do.
+// handle sets the handlers: those of Dask's nannies.
 func (s *nannyServer) handle(r *rpc.Server) {
 	rpc.Handle(r, "kill", func(ctx context.Context, _ *rpc.Request, in nannyArgs) (any, error) {
-		s.note("INFO", "worker is killed: "+in.Reason)
+		s.note("worker killed", in.Reason)
 		return nil, s.n.Kill(ctx)
 	})
 	rpc.Handle(r, "restart", s.restart)
@@ -29,13 +29,13 @@ func (s *nannyServer) handle(r *rpc.Server) {
 		return wire.Enum{Module: "distributed.core", Class: "Status", Name: "running"}, nil
 	})
 	rpc.Handle(r, "terminate", func(_ context.Context, _ *rpc.Request, in nannyArgs) (string, error) {
-		s.note("INFO", "nanny ends: "+in.Reason)
-		// The answer must leave before the server ends.
+		s.note("nanny closed", in.Reason)
+		// The reply must be sent before the server ends.
 		time.AfterFunc(50*time.Millisecond, func() { s.n.stopOnce.Do(func() { s.n.stop <- "close" }) })
 		return "OK", nil
 	})
 	rpc.Handle(r, "close_gracefully", func(_ context.Context, _ *rpc.Request, in nannyArgs) (any, error) {
-		s.note("INFO", "worker is not replaced any more: "+in.Reason)
+		s.note("worker will not be replaced", in.Reason)
 		s.n.final.Store(true)
 		return nil, nil
 	})
@@ -49,20 +49,19 @@ func (s *nannyServer) handle(r *rpc.Server) {
 		return out, nil
 	})
 	rpc.Handle(r, "plugin_add", func(_ context.Context, _ *rpc.Request, in pluginArgs) (any, error) {
-		return rpc.ErrorMessage(&rpc.Exception{Type: "NotImplementedError", Message: s.refusePlugin(in.Name)}, "error")
+		return rpc.ErrorMessage(&rpc.Exception{Type: "NotImplementedError", Message: s.rejectPlugin(in.Name)}, "error")
 	})
 	rpc.Handle(r, "plugin_remove", func(_ context.Context, _ *rpc.Request, _ pluginArgs) (msgpack.Map, error) {
 		return msgpack.MapOf("status", "OK"), nil
 	})
 	r.Handle("run", func(context.Context, *rpc.Request) (any, error) {
 		return rpc.ErrorMessage(&rpc.Exception{Type: "NotImplementedError",
-			Message: fmt.Sprintf("%s is a nanny of Go and runs no functions of Python's: leave nanny=True out",
+			Message: fmt.Sprintf("the nanny at %s is written in Go and cannot run Python functions; omit nanny=True",
 				s.address)}, "error")
 	})
 }
 
-// nannyArgs are the arguments of orders. What is not used is taken all the same: an unknown
-// argument would be an error.
+// nannyArgs are the arguments of orders. Unused ones are listed because an unknown argument is an error.
 type nannyArgs struct {
 	Timeout *float64 `rpc:"timeout,optional"`
 	Reason  string   `rpc:"reason,optional"`
@@ -79,16 +78,15 @@ type pluginArgs struct {
 	Name   string      `rpc:"name,optional"`
 }
 
-// restart replaces the worker's process and waits for the new one, as long as it is allowed
-// to.
+// restart replaces the worker process and waits for the new one until the timeout.
 func (s *nannyServer) restart(ctx context.Context, _ *rpc.Request, in nannyArgs) (any, error) {
-	limit := 30 * time.Second // Dask's
+	limit := 30 * time.Second // default of Dask
 	if in.Timeout != nil && *in.Timeout > 0 && *in.Timeout < 1e6 {
 		limit = time.Duration(*in.Timeout * float64(time.Second))
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	s.note("INFO", "worker is restarted: "+in.Reason)
+	s.note("worker restarted", in.Reason)
 	err := s.n.Restart(ctx)
 	switch {
 	case err == nil:

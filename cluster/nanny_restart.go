@@ -12,11 +12,11 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// killTime is how long a worker that is to be replaced may take to end by itself, Dask's.
+// killTime is how long a worker that is replaced may take to end before it is killed, as in Dask.
 const killTime = 5 * time.Second
 
-// Kill ends the worker's process; another one takes its place. It returns when the old one
-// is gone: Ready then waits for the new one. (Dask: Nanny.kill)
+// Kill shuts the worker process down; a new one replaces it. It returns when the old process has ended; Ready then
+// waits for the new one. (Dask: Nanny.kill)
 func (n *Nanny) Kill(ctx context.Context) error {
 	down := make(chan struct{})
 	select {
@@ -36,7 +36,7 @@ func (n *Nanny) Kill(ctx context.Context) error {
 	}
 }
 
-// Restart is Kill, and waits for the new process to be registered.
+// Restart is Kill, and waits until the new process is registered.
 func (n *Nanny) Restart(ctx context.Context) error {
 	if err := n.Kill(ctx); err != nil {
 		return err
@@ -51,29 +51,29 @@ func (n *Nanny) ended() error {
 	return fmt.Errorf("cluster: %s has ended", n.title())
 }
 
-// replaced tells those who asked for another process that the old one is gone, and others
-// that a new one is about to be.
-func (n *Nanny) replaced(waiting []chan struct{}) {
+// notifyReplaced notifies the callers that have requested a new process that the old one has ended, and the readers of
+// the state.
+func (n *Nanny) notifyReplaced(waiting []chan struct{}) {
 	n.update(func(i *WorkerInfo) { i.State, i.PID, i.Address, i.DataAddresses = Restarting, 0, "", nil })
 	for _, w := range waiting {
 		close(w)
 	}
 }
 
-// reportTime bounds a report to the scheduler: the next process waits for it.
+// reportTime is the timeout of a report to the scheduler. The next process is started afterwards.
 const reportTime = time.Second
 
-// reportDeath has the scheduler name the cause in the errors of the tasks that ran there. It comes before
-// the next process is started, which would take the place of the dead one.
+// reportDeath sends the cause to the scheduler, which includes it in the errors of the tasks of the worker. It is
+// called before the next process is started, which replaces the old one at the scheduler.
 func (n *Nanny) reportDeath(token string, cause error) {
 	ctx, cancel := context.WithTimeout(context.Background(), reportTime)
 	defer cancel()
-	if err := n.cfg.died(ctx, token, strings.ToValidUTF8(cause.Error(), "?")); err != nil {
-		n.cfg.Logger.Debug("death not reported", "scheduler", n.spec.Scheduler, "error", err)
+	if err := n.cfg.sendDeath(ctx, token, strings.ToValidUTF8(cause.Error(), "?")); err != nil {
+		n.cfg.Logger.Debug("end of the worker process not reported", "scheduler", n.spec.Scheduler, "error", err)
 	}
 }
 
-// reportOver returns a function that reports deaths over a connection to the scheduler.
+// reportOver returns a function that reports ended processes over a connection to the scheduler.
 func (n *Nanny) reportOver() (func(ctx context.Context, token, cause string) error, error) {
 	cfg, err := n.spec.config(n.cfg.Logger)
 	if err != nil {

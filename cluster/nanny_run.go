@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// ending is how one process of a worker ended.
+// ending describes how a worker process ended.
 type ending struct {
-	ready    bool            // the worker had registered
-	lived    time.Duration   // since then
-	stopped  bool            // the nanny was asked to end it
-	again    []chan struct{} // callers that asked for a replacement
-	farewell string          // eventClosed, eventLost or eventRestart; "" is a death
-	err      error           // cause of a death or of eventLost
+	ready   bool            // the worker had registered
+	lived   time.Duration   // time since the registration
+	stopped bool            // by an order to the nanny
+	again   []chan struct{} // callers that requested a replacement
+	final   string          // eventClosed, eventLost or eventRestart; "" means a crash
+	err     error           // cause of a crash or of eventLost
 }
 
-// run starts process after process until one ends on purpose, the nanny is stopped or gives up.
+// run starts one process after the other until one ends on purpose, or the nanny is stopped or gives up.
 func (n *Nanny) run() {
 	failures, everReady := 0, false
 	for {
-		end := n.once()
+		end := n.runProcess()
 		everReady = everReady || end.ready
 		switch {
 		case end.stopped:
@@ -31,50 +31,50 @@ func (n *Nanny) run() {
 			return
 		case len(end.again) > 0:
 			failures = 0
-			n.cfg.Logger.Info("worker is replaced by another, as it was asked for")
-			n.replaced(end.again)
+			n.cfg.Logger.Info("worker replaced on request")
+			n.notifyReplaced(end.again)
 			continue
 		case n.final.Load():
-			n.cfg.Logger.Info("worker has ended, and is not to be replaced")
+			n.cfg.Logger.Info("worker ended and will not be replaced")
 			n.finish(nil)
 			return
-		case end.farewell == eventClosed:
-			n.cfg.Logger.Info("worker has ended")
+		case end.final == eventClosed:
+			n.cfg.Logger.Info("worker ended")
 			n.finish(nil)
 			return
-		case end.farewell == eventLost:
+		case end.final == eventLost:
 			n.finish(fmt.Errorf("cluster: %s: %w", n.title(), end.err))
 			return
-		case end.farewell == eventRestart:
+		case end.final == eventRestart:
 			failures = 0
-			n.cfg.Logger.Info("worker asks for another one in its place")
-		case end.ready && end.lived >= n.cfg.settle:
+			n.cfg.Logger.Info("worker requested a replacement")
+		case end.ready && end.lived >= n.cfg.stable:
 			failures = 0
-			n.cfg.Logger.Warn("worker has died, starting another", "cause", end.err)
+			n.cfg.Logger.Warn("worker crashed; restarting", "cause", end.err)
 		default:
 			failures++
 			if n.tooMany(failures, everReady) {
 				err := fmt.Errorf("cluster: %s: given up after %d processes: %w", n.title(), failures, end.err)
-				n.cfg.Logger.Error("worker does not stay alive, given up", "processes", failures, "cause", end.err)
+				n.cfg.Logger.Error("worker failed permanently", "processes", failures, "cause", end.err)
 				n.finish(err)
 				return
 			}
-			what := "worker did not start, trying again"
+			message := "worker did not start; restarting"
 			if end.ready {
-				what = "worker has died young, starting another"
+				message = "worker crashed early; restarting"
 			}
-			n.cfg.Logger.Warn(what, "failures", failures, "cause", end.err)
+			n.cfg.Logger.Warn(message, "failures", failures, "cause", end.err)
 		}
 		n.update(func(i *WorkerInfo) { i.State, i.PID, i.Address, i.DataAddresses = Restarting, 0, "", nil })
-		if !n.rest(failures) {
+		if !n.backOff(failures) {
 			n.finish(nil)
 			return
 		}
 	}
 }
 
-// firstFailures is how many processes may fail before the first that works: what is wrong
-// then is usually wrong for good, such as an address.
+// firstFailures is how many processes may fail before one has been registered for the first time: the cause is then
+// usually permanent, such as a wrong address.
 const firstFailures = 3
 
 func (n *Nanny) tooMany(failures int, everReady bool) bool {
@@ -88,9 +88,9 @@ func (n *Nanny) tooMany(failures int, everReady bool) bool {
 	return failures >= limit
 }
 
-// rest pauses before the next process: not at all after one that was good, then 100 ms,
-// doubled each time up to 10 s. It reports whether there is to be a next one.
-func (n *Nanny) rest(failures int) bool {
+// backOff waits before the next process is started: not at all after one that was stable, otherwise 100 ms, doubled
+// each time up to 10 s. It reports whether to start another process.
+func (n *Nanny) backOff(failures int) bool {
 	var pause time.Duration
 	if failures > 0 {
 		pause = min(n.cfg.pause<<min(failures-1, 10), 100*n.cfg.pause)
@@ -102,7 +102,7 @@ func (n *Nanny) rest(failures int) bool {
 		case <-t.C:
 			return true
 		case down := <-n.redo:
-			close(down) // there is none, and the next one comes anyway
+			close(down) // no process runs, and the next one is about to start
 		case <-n.stop:
 			return false
 		case <-n.kill:
@@ -111,8 +111,8 @@ func (n *Nanny) rest(failures int) bool {
 	}
 }
 
-// once runs one process from its start to its end.
-func (n *Nanny) once() ending {
+// runProcess runs one process from its start to its end.
+func (n *Nanny) runProcess() ending {
 	spec := n.spec
 	spec.DeathToken = rand.Text()
 	p, err := n.spawn(spec)
@@ -129,14 +129,14 @@ func (n *Nanny) once() ending {
 			end.err = fmt.Errorf("%w; last line of standard error: %s", end.err, last)
 		}
 	}
-	if end.farewell == "" && !end.stopped && len(end.again) == 0 {
+	if end.final == "" && !end.stopped && len(end.again) == 0 {
 		n.reportDeath(spec.DeathToken, end.err)
 	}
 	return end
 }
 
-// watch returns when the process has ended, having killed it where necessary. The error of the result is
-// nil where only the exit status has the cause.
+// watch waits until the process has ended, and kills it if necessary. The error of the result is nil if only the exit
+// status has the cause.
 func (n *Nanny) watch(p *process) (end ending) {
 	start := time.NewTimer(n.cfg.StartTimeout)
 	defer start.Stop()
@@ -152,7 +152,7 @@ func (n *Nanny) watch(p *process) (end ending) {
 		memory.Stop()
 	}
 	var ready time.Time
-	var overdue <-chan time.Time // when a process that is to be replaced has had time enough
+	var overdue <-chan time.Time // timeout of a process that is replaced
 	events, stop := p.events, n.stop
 	defer func() {
 		if end.ready = !ready.IsZero(); end.ready {
@@ -174,12 +174,12 @@ func (n *Nanny) watch(p *process) (end ending) {
 		select {
 		case e, ok := <-events:
 			if !ok {
-				events = nil // the process is about to end
+				events = nil // the process is ending
 				continue
 			}
 			handle(e)
 		case <-p.child.Done:
-			if events != nil { // a process that dies at once may have been ready before
+			if events != nil { // events of a process that ended early
 				for e := range events {
 					handle(e)
 				}
@@ -204,12 +204,12 @@ func (n *Nanny) watch(p *process) (end ending) {
 			return end
 		case <-start.C:
 			p.kill()
-			end.die(fmt.Errorf("not registered with %s after %v", n.spec.Scheduler, n.cfg.StartTimeout))
+			end.crash(fmt.Errorf("not registered with %s after %v", n.spec.Scheduler, n.cfg.StartTimeout))
 			return end
 		case <-memory.C:
 			if used, err := residentMemory(p.pid()); err == nil && used > limit {
 				p.kill()
-				end.die(fmt.Errorf("process of %d MiB exceeded %.0f%% of its memory limit of %d MiB", used>>20,
+				end.crash(fmt.Errorf("process of %d MiB exceeded %.0f%% of its memory limit of %d MiB", used>>20,
 					100*n.cfg.Terminate, n.spec.MemoryLimit>>20))
 				return end
 			}
@@ -217,22 +217,22 @@ func (n *Nanny) watch(p *process) (end ending) {
 	}
 }
 
-// observe records what the process reports about its end.
+// observe records a report of the process about its end.
 func (e *ending) observe(ev event) {
 	switch ev.Event {
 	case eventClosed, eventRestart:
-		e.farewell, e.err = ev.Event, nil
+		e.final, e.err = ev.Event, nil
 	case eventLost:
-		e.farewell, e.err = ev.Event, errors.New(ev.Error)
+		e.final, e.err = ev.Event, errors.New(ev.Error)
 	case eventFailed:
-		e.die(errors.New(ev.Error))
+		e.crash(errors.New(ev.Error))
 	}
 }
 
-// die makes it a death, whatever the process reported before.
-func (e *ending) die(cause error) { e.farewell, e.err = "", cause }
+// crash records a crash, whatever the process has reported before.
+func (e *ending) crash(cause error) { e.final, e.err = "", cause }
 
-// exitCause describes the exit status of a process; err is the error of waiting for one that has none.
+// exitCause returns a description of the exit status of a process; err is the error of waiting if there is no status.
 func exitCause(s *os.ProcessState, err error) error {
 	if s == nil {
 		return err

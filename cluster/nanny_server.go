@@ -13,25 +13,25 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// nannyServer answers the scheduler as Dask's nannies do: Client.restart, plugins for
-// nannies, and the like. Its goroutines end with it.
+// nannyServer serves the scheduler like Dask's nannies do: Client.restart, plugins for nannies, and others. Its
+// goroutines end with it.
 type nannyServer struct {
 	n       *Nanny
 	address string
 	cancel  context.CancelFunc
 	tasks   sync.WaitGroup
 
-	mu   sync.Mutex // owns what follows
-	logs []any      // [level, text], the last ones
+	mu   sync.Mutex // owns logs
+	logs []any      // pairs of level and text, the last maxNannyLogs
 }
 
-// nannyRoles says who may ask what.
+// nannyRoles specifies which roles may call which operations.
 var nannyRoles = rpc.Roles{
 	"identity": {secure.Worker, secure.Client, secure.Scheduler, secure.Viewer},
 	"":         {secure.Client, secure.Scheduler},
 }
 
-// serve begins to listen, and to tell the scheduler of the nanny.
+// serve starts to listen and to register the nanny with the scheduler.
 func (n *Nanny) serve() error {
 	cfg, err := n.spec.config(n.cfg.Logger)
 	if err != nil {
@@ -57,8 +57,7 @@ func (n *Nanny) serve() error {
 	return nil
 }
 
-// close ends the server and what it does: handlers that wait for the nanny end with the
-// context.
+// close ends the server; handlers that wait for the nanny end with its context.
 func (s *nannyServer) close() {
 	if s != nil {
 		s.cancel()
@@ -71,18 +70,18 @@ func (s *nannyServer) identity() msgpack.Map {
 	return msgpack.MapOf("worker", i.Address, "pid", i.PID, "starts", i.Starts, "state", string(i.State))
 }
 
-// registerPause is the time between two attempts to find the scheduler, which may come late.
+// registerPause is the time between two attempts to register, because the scheduler may start later.
 const registerPause = time.Second
 
-// register tells the scheduler that there is a nanny, and when its worker has been started:
-// between these Dask's scheduler holds plugins for nannies back.
+// register registers the nanny with the scheduler, and reports when its worker has been started: in between, Dask's
+// scheduler does not send plugins to nannies.
 func (s *nannyServer) register(ctx context.Context, network comm.Network, dial comm.DialConfig) {
 	for {
 		err := s.registerOnce(ctx, network, dial)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		s.n.cfg.Logger.Debug("the nanny waits to register", "scheduler", s.n.spec.Scheduler, "error", err)
+		s.n.cfg.Logger.Debug("nanny not registered; retrying", "scheduler", s.n.spec.Scheduler, "error", err)
 		select {
 		case <-time.After(registerPause):
 		case <-ctx.Done():
@@ -104,7 +103,7 @@ func (s *nannyServer) registerOnce(ctx context.Context, network comm.Network, di
 	if plugins, ok := reply.Get("nanny-plugins"); ok {
 		if m, ok := plugins.(msgpack.Map); ok {
 			for _, p := range m {
-				s.refusePlugin(fmt.Sprint(p.Key))
+				s.rejectPlugin(fmt.Sprint(p.Key))
 			}
 		}
 	}
@@ -116,29 +115,32 @@ func (s *nannyServer) registerOnce(ctx context.Context, network comm.Network, di
 	if err != nil {
 		return nil
 	}
-	_ = c.Write(ctx, m) // if the scheduler is gone by now the worker will notice
+	_ = c.Write(ctx, m) // if the scheduler is lost, the worker detects it
 	return nil
 }
 
-// refusePlugin notes a nanny plugin, which is not run, and returns the reason for the client.
-func (s *nannyServer) refusePlugin(name string) string {
-	text := fmt.Sprintf("nanny plugin %s did not run: the nanny at %s is written in Go and runs no Python; use a "+
+// rejectPlugin logs a nanny plugin, which is not run, and returns the reason for the client.
+func (s *nannyServer) rejectPlugin(name string) string {
+	text := fmt.Sprintf("nanny plugin %s not run: the nanny at %s is written in Go and cannot run Python; use a "+
 		"WorkerPlugin, "+
 		"set variables in the environment of `millstream worker`, or start the workers with `dask worker`", name,
 		s.address)
-	s.note("WARNING", text)
+	s.n.cfg.Logger.Warn("nanny plugin not run", "plugin", name, "reason", text)
+	s.keep("WARNING", text)
 	return text
 }
 
-// maxNannyLogs is how many lines are kept for get_logs.
+// maxNannyLogs is the number of lines kept for get_logs.
 const maxNannyLogs = 200
 
-func (s *nannyServer) note(level, text string) {
-	if level == "WARNING" {
-		s.n.cfg.Logger.Warn(text)
-	} else {
-		s.n.cfg.Logger.Info(text)
-	}
+// note logs an order of the scheduler or a client with its reason.
+func (s *nannyServer) note(message, reason string) {
+	s.n.cfg.Logger.Info(message, "reason", reason)
+	s.keep("INFO", message+": "+reason)
+}
+
+// keep stores a line for get_logs.
+func (s *nannyServer) keep(level, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.logs) == maxNannyLogs {

@@ -14,8 +14,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// A process that is killed through the nanny is replaced, and those who asked know when the
-// old one is gone and the new one is there.
+// A process that is killed through the nanny is replaced; Kill returns when the old process has ended, Restart when the
+// new one is ready.
 func TestNannyKill(t *testing.T) {
 	leak.Check(t)
 	n := startNanny(t, "steady", WorkerSpec{Name: "bob"}, NannyConfig{})
@@ -31,17 +31,17 @@ func TestNannyKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	if third := n.Info(); third.Starts != 3 || third.State != Running {
-		t.Errorf("then %+v", third)
+		t.Errorf("after Restart: got %+v, want a running worker after 3 starts", third)
 	}
 	if err := n.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Kill(t.Context()); err == nil || !strings.Contains(err.Error(), "has ended") {
-		t.Errorf("after the end: %v", err)
+		t.Errorf("Kill after the end: got %v, want an error", err)
 	}
 }
 
-// fakeScheduler takes the registrations of nannies.
+// fakeScheduler accepts the registrations of nannies.
 func fakeScheduler(t *testing.T, registered chan<- string) string {
 	t.Helper()
 	l, err := comm.Default.Listen(t.Context(), "tcp://127.0.0.1:0", comm.ListenConfig{})
@@ -60,7 +60,7 @@ func fakeScheduler(t *testing.T, registered chan<- string) string {
 	return l.ContactAddr()
 }
 
-// What Dask's scheduler and clients ask of nannies.
+// The nanny serves the requests of Dask's scheduler and clients.
 func TestNannyServer(t *testing.T) {
 	registered := make(chan string, 4)
 	spec := WorkerSpec{Name: "carol", Scheduler: fakeScheduler(t, registered)}
@@ -82,19 +82,19 @@ func TestNannyServer(t *testing.T) {
 		t.Helper()
 		var reply any
 		if err := pool.Call(t.Context(), address, op, args, &reply); err != nil {
-			t.Errorf("%s: %v", op, err)
+			t.Errorf("%s: got %v, want nil", op, err)
 		}
 		return reply
 	}
 	if id := ask("identity", nil).(msgpack.Map); id.GetString("type") != "Nanny" ||
 		id.GetString("worker") != first.Address {
-		t.Errorf("identity: %v", id)
+		t.Errorf("identity: got %v, want the address of the worker", id)
 	}
 	if e, ok := ask("instantiate", nil).(wire.Enum); !ok || e.Name != "running" {
-		t.Errorf("instantiate: %v", e)
+		t.Errorf("instantiate: got %v, want running", e)
 	}
 	if v := ask("kill", msgpack.MapOf("reason", "a test", "timeout", 5)); v != nil {
-		t.Errorf("kill: %v", v)
+		t.Errorf("kill: got %v, want nil", v)
 	}
 	ready(t, n)
 	if v := ask("restart", msgpack.MapOf("timeout", 60)); v != "OK" || n.Info().Starts != 3 {
@@ -102,7 +102,7 @@ func TestNannyServer(t *testing.T) {
 	}
 	m, _ := ask("plugin_add", msgpack.MapOf("plugin", []byte("x"), "name", "p")).(msgpack.Map)
 	if text := m.GetString("exception_text"); m.GetString("status") != "error" ||
-		!strings.Contains(text, "nanny plugin p did not run") {
+		!strings.Contains(text, "nanny plugin p not run") {
 		t.Errorf("plugin_add: got %s %s, want an error that names the plugin", m.GetString("status"), text)
 	}
 	if m, _ := ask("plugin_remove", msgpack.MapOf("name", "p")).(msgpack.Map); m.GetString("status") != "OK" {
@@ -111,16 +111,16 @@ func TestNannyServer(t *testing.T) {
 	logs, _ := ask("get_logs", msgpack.MapOf("n", nil)).([]any)
 	if text := strings.ToLower(strings.Join(strings.Fields(fmt.Sprint(logs)), " ")); !strings.Contains(text,
 		"killed: a test") || !strings.Contains(text, "plugin env") {
-		t.Errorf("logs: %v", logs)
+		t.Errorf("logs: got %v, want the order and the plugin", logs)
 	}
 	var reply msgpack.Map
 	if err := pool.Call(t.Context(), address, "run", msgpack.MapOf("function", []byte("x")), &reply); err != nil ||
-		!strings.Contains(reply.GetString("exception_text"), "nanny of Go") {
+		!strings.Contains(reply.GetString("exception_text"), "written in Go") {
 		t.Errorf("run: %v, %v", reply, err)
 	}
 	ask("close_gracefully", msgpack.MapOf("reason", "retired"))
 	if v := ask("terminate", msgpack.MapOf("reason", "enough")); v != "OK" {
-		t.Errorf("terminate: %v", v)
+		t.Errorf("terminate: got %v, want OK", v)
 	}
 	if err := ended(t, n); err != nil {
 		t.Error(err)

@@ -15,7 +15,7 @@ import (
 	"go.millstream.dev/internal/testkit/leak"
 )
 
-// quiet is a logger for tests in which things are meant to go wrong.
+// quiet is a logger for tests with expected failures.
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 func startNanny(t *testing.T, role string, spec WorkerSpec, cfg NannyConfig) *Nanny {
@@ -46,7 +46,7 @@ func ready(t *testing.T, n *Nanny) WorkerInfo {
 	return n.Info()
 }
 
-// until waits for a state of affairs.
+// until waits for a condition.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !f(); time.Sleep(2 * time.Millisecond) {
@@ -61,7 +61,7 @@ func ended(t *testing.T, n *Nanny) error {
 	select {
 	case <-n.Done():
 	case <-time.After(time.Minute):
-		t.Fatal("the nanny goes on")
+		t.Fatal("the nanny has not ended")
 	}
 	return n.Err()
 }
@@ -72,27 +72,27 @@ func TestNanny(t *testing.T) {
 	info := ready(t, n)
 	if info.Address != "test://alice" || info.Starts != 1 || info.State != Running || info.Name != "alice" ||
 		len(info.DataAddresses) != 1 {
-		t.Errorf("%+v", info)
+		t.Errorf("got %+v, want alice running after one start", info)
 	}
 	if err := n.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if err := n.Close(); err != nil {
-		t.Errorf("closed again: %v", err)
+		t.Errorf("second Close: got %v, want nil", err)
 	}
 	gone(t, info.PID)
 	if got := n.Info(); got.State != Closed || got.PID != 0 || got.Address != "" {
-		t.Errorf("after: %+v", got)
+		t.Errorf("after Close: got %+v, want a closed worker without a process", got)
 	}
 	if err := n.Ready(t.Context()); err == nil || n.Err() != nil {
 		t.Errorf("a closed worker is ready (%v), %v", err, n.Err())
 	}
 }
 
-// A worker that is killed is replaced at once, and again.
+// A killed worker is replaced at once, repeatedly.
 func TestNannyRestarts(t *testing.T) {
 	leak.Check(t)
-	n := startNanny(t, "steady", WorkerSpec{Name: "phoenix"}, NannyConfig{settle: time.Nanosecond})
+	n := startNanny(t, "steady", WorkerSpec{Name: "phoenix"}, NannyConfig{stable: time.Nanosecond})
 	pid := ready(t, n).PID
 	for i := 2; i <= 4; i++ {
 		signalTo(t, pid, syscall.SIGKILL)
@@ -106,7 +106,7 @@ func TestNannyRestarts(t *testing.T) {
 	}
 }
 
-// The end in peace is final, and SIGTERM asks for it.
+// A graceful end is final, and SIGTERM requests it.
 func TestNannySIGTERM(t *testing.T) {
 	n := startNanny(t, "steady", WorkerSpec{Name: "bob"}, NannyConfig{})
 	signalTo(t, ready(t, n).PID, syscall.SIGTERM)
@@ -115,25 +115,25 @@ func TestNannySIGTERM(t *testing.T) {
 	}
 }
 
-// What never starts is given up, and the reason is the child's.
+// The nanny gives up on a worker that never starts, with the error of the child.
 func TestNannyGivesUp(t *testing.T) {
 	leak.Check(t)
 	n := startNanny(t, "crash", WorkerSpec{Name: "carol"}, NannyConfig{pause: time.Millisecond})
 	err := n.Ready(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "no such planet") || !strings.Contains(err.Error(), "carol") {
-		t.Errorf("%v", err)
+		t.Errorf("Ready: got %v, want the error of the child with the name carol", err)
 	}
 	if err := ended(t, n); err == nil || n.Info().State != Failed || n.Info().Starts != firstFailures {
-		t.Errorf("%v, %+v", err, n.Info())
+		t.Errorf("got %v, %+v, want a failed worker after %d starts", err, n.Info(), firstFailures)
 	}
 }
 
-// One that dies young each time is given up too, later.
-func TestNannyDiesYoung(t *testing.T) {
-	n := startNanny(t, "young", WorkerSpec{Name: "dave"}, NannyConfig{pause: time.Microsecond, MaxFailures: 5,
-		settle: time.Hour})
+// The nanny also gives up on a worker that exits early each time, after more attempts.
+func TestNannyEarlyExits(t *testing.T) {
+	n := startNanny(t, "early", WorkerSpec{Name: "dave"}, NannyConfig{pause: time.Microsecond, MaxFailures: 5,
+		stable: time.Hour})
 	if err := ended(t, n); err == nil || n.Info().Starts != 5 || !strings.Contains(err.Error(), "exit code 1") {
-		t.Errorf("%v, %+v", err, n.Info())
+		t.Errorf("got %v, %+v, want exit code 1 after 5 starts", err, n.Info())
 	}
 }
 
@@ -141,11 +141,11 @@ func TestNannyStartTimeout(t *testing.T) {
 	n := startNanny(t, "silent", WorkerSpec{Name: "erin"}, NannyConfig{StartTimeout: 20 * time.Millisecond,
 		pause: time.Millisecond})
 	if err := ended(t, n); err == nil || !strings.Contains(err.Error(), "not registered with test://scheduler") {
-		t.Errorf("%v", err)
+		t.Errorf("got %v, want that the worker has not registered", err)
 	}
 }
 
-// A process that hears nothing is killed when the time is over.
+// A process that ignores orders is killed after the timeout.
 func TestNannyKills(t *testing.T) {
 	leak.Check(t)
 	n := startNanny(t, "stubborn", WorkerSpec{Name: "frank"}, NannyConfig{})
@@ -161,7 +161,7 @@ func TestNannyKills(t *testing.T) {
 func TestNannyMemory(t *testing.T) {
 	var log bytes.Buffer
 	n := startNanny(t, "hog", WorkerSpec{Name: "grace", MemoryLimit: 128 << 20}, NannyConfig{
-		Interval: 5 * time.Millisecond, pause: time.Millisecond, MaxFailures: 1, settle: time.Hour,
+		Interval: 5 * time.Millisecond, pause: time.Millisecond, MaxFailures: 1, stable: time.Hour,
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	if err := ended(t, n); err == nil || !strings.Contains(err.Error(), "95% of its memory limit of 128 MiB") {
@@ -174,20 +174,19 @@ func TestNannyRestartOnRequest(t *testing.T) {
 	until(t, "the second process", func() bool { return n.Info().Starts == 2 && n.Info().State == Running })
 }
 
-// Close while the nanny waits between two tries.
+// Close while the nanny waits between two attempts.
 func TestNannyCloseWhileResting(t *testing.T) {
 	n := startNanny(t, "crash", WorkerSpec{Name: "ivan"}, NannyConfig{pause: time.Hour})
 	until(t, "a pause", func() bool { return n.Info().State == Restarting })
 	if err := n.Shutdown(t.Context()); err != nil || n.Info().State != Closed {
-		t.Errorf("%v, %+v", err, n.Info())
+		t.Errorf("Shutdown: got %v, %+v, want a closed worker", err, n.Info())
 	}
 }
 
-// A child holds its three standard descriptors, the two ways to its parent and what Go's
-// runtime needs, whatever else the parent has open, and what it starts itself holds none
-// of them. Tasks find no input and no role.
+// A child has its three standard descriptors, the two pipes to its parent and those of the Go runtime, whatever else
+// the parent has open, and a process that it starts inherits none of the pipes. Tasks have no input and no role.
 func TestChildDescriptors(t *testing.T) {
-	leaky, err := syscall.Open("/dev/zero", syscall.O_RDONLY, 0) // as a native library would
+	leaky, err := syscall.Open("/dev/zero", syscall.O_RDONLY, 0) // like a native library
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +204,7 @@ func TestChildDescriptors(t *testing.T) {
 	}
 }
 
-// A parent that is killed takes its children with it.
+// The children of a killed parent end.
 func TestParentDies(t *testing.T) {
 	n := startNanny(t, "parent", WorkerSpec{Name: "ken"}, NannyConfig{})
 	info := ready(t, n)
@@ -220,12 +219,12 @@ func TestParentDies(t *testing.T) {
 func TestNannyBadSpec(t *testing.T) {
 	for _, spec := range []WorkerSpec{{}, {Scheduler: "x", Threads: -1}, {Scheduler: "x", MemoryLimit: -1}} {
 		if n, err := StartNanny(spec, NannyConfig{}); err == nil {
-			t.Errorf("%+v: %v", spec, n)
+			t.Errorf("%+v: got %v, want an error", spec, n)
 		}
 	}
 	mainCalled.Store(false)
 	defer mainCalled.Store(true)
 	if _, err := StartNanny(WorkerSpec{Scheduler: "x"}, NannyConfig{}); !errors.Is(err, ErrNoMain) {
-		t.Errorf("without Main: %v", err)
+		t.Errorf("without Main: got %v, want ErrNoMain", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/internal/testkit/leak"
 )
 
-// Clients of one process have the transports and pools of their own networks, and Connect changes nothing for others.
+// Clients of one process have the transports and pools of their own networks, and Connect does not change others.
 func TestNetworkOfClients(t *testing.T) {
 	leak.Check(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -36,10 +36,10 @@ func TestNetworkOfClients(t *testing.T) {
 	} {
 		cl, err := ConnectWith(ctx, o)
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: ConnectWith: got %v, want nil", name, err)
 		}
 		if _, err := cl.Workers(ctx); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: Workers: got %v, want nil", name, err)
 		}
 		if err := cl.Close(); err != nil {
 			t.Errorf("%s: close: %v", name, err)

@@ -17,34 +17,33 @@ import (
 // maxLine bounds a line of output in bytes; a longer one is split.
 const maxLine = 16 << 10
 
-// maxHistory is how many lines of output a new process gets of its predecessors, for get_logs.
+// maxHistory is how many lines of output of its predecessors a new process receives, for get_logs.
 const maxHistory = 200
 
-// drainTime bounds how long output is read after the end of a process whose own children keep its
-// descriptors open.
+// drainTime is how long output is read after the end of a process whose children keep its descriptors open.
 const drainTime = 250 * time.Millisecond
 
-// outputLine is a line that a worker process has printed. It returns to the process, or to its successor,
-// which answers get_logs.
+// outputLine is a line of output of a worker process. It is sent back to the process, or to its successor, for
+// get_logs.
 type outputLine struct {
 	Time   time.Time `json:"time"`
 	Stream string    `json:"stream"` // stdout or stderr
 	Text   string    `json:"text"`
 }
 
-// output takes what one process prints, line by line.
+// output reads the output of one process, line by line.
 type output struct {
 	n       *Nanny
 	echo    chan outputLine
 	readers sync.WaitGroup
 	files   []*os.File // read ends
 
-	mu   sync.Mutex // owns what follows
-	last string     // of standard error: a panic, or the last line that is not empty
+	mu   sync.Mutex // owns last
+	last string     // line of standard error: a panic, or the last one that is not empty
 }
 
-// newOutput returns the ends of pipes for the standard output and error of a process. The caller closes
-// them when the process has been started.
+// newOutput returns the write ends of pipes for the standard output and error of a process. The caller closes them when
+// the process has been started.
 func (n *Nanny) newOutput() (o *output, stdout, stderr *os.File, err error) {
 	o = &output{n: n, echo: make(chan outputLine, 1024)}
 	outR, stdout, err := os.Pipe()
@@ -62,7 +61,7 @@ func (n *Nanny) newOutput() (o *output, stdout, stderr *os.File, err error) {
 	return o, stdout, stderr, nil
 }
 
-// read passes lines on until the pipe ends.
+// read forwards lines until the pipe is closed.
 func (o *output) read(r *os.File, stream string, to io.Writer) {
 	defer r.Close()
 	var line []byte
@@ -84,7 +83,7 @@ func (o *output) read(r *os.File, stream string, to io.Writer) {
 			}
 			break
 		}
-		if err != nil { // the end, or drainTime after that of the process
+		if err != nil { // the end of the output, or drainTime after that of the process
 			if len(line) > 0 {
 				o.line(stream, line, to)
 			}
@@ -93,14 +92,14 @@ func (o *output) read(r *os.File, stream string, to io.Writer) {
 	}
 }
 
-// line prints one line and keeps it for get_logs.
+// line prints one line and stores it for get_logs.
 func (o *output) line(stream string, text []byte, to io.Writer) {
 	l := outputLine{time.Now(), stream, strings.ToValidUTF8(string(bytes.TrimSuffix(text, []byte{'\r'})), "?")}
 	o.n.print(to, text)
 	o.n.remember(l)
 	select {
 	case o.echo <- l:
-	default: // the process does not read: get_logs has a gap
+	default: // the process does not read: get_logs misses the line
 	}
 	if stream == "stderr" && strings.TrimSpace(l.Text) != "" {
 		o.mu.Lock()
@@ -111,12 +110,12 @@ func (o *output) line(stream string, text []byte, to io.Writer) {
 	}
 }
 
-// isPanic reports whether a line is the first that Go's runtime prints when it ends the process.
+// isPanic reports whether a line is the first that the Go runtime prints when it ends the process.
 func isPanic(line string) bool {
 	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")
 }
 
-// end waits for what the process printed last, and returns the line that describes its end best.
+// end waits for the last output of the process, and returns the line that best describes its end.
 func (o *output) end() string {
 	for _, f := range o.files {
 		_ = f.SetReadDeadline(time.Now().Add(drainTime))
@@ -131,7 +130,7 @@ func (o *output) end() string {
 	return o.last
 }
 
-// print writes a line of a process with the name of its worker, in one piece.
+// print writes a line of a process with the name of its worker, in one write.
 func (n *Nanny) print(to io.Writer, line []byte) {
 	var b []byte
 	if !n.cfg.RawOutput {
@@ -143,7 +142,7 @@ func (n *Nanny) print(to io.Writer, line []byte) {
 	_, _ = to.Write(b)
 }
 
-// label names the worker in logs: its name, or its address or process where it has none.
+// label returns the name of the worker for logs: its name, otherwise its address or process ID.
 func (n *Nanny) label() string {
 	i := n.Info()
 	switch {
@@ -164,15 +163,15 @@ func (n *Nanny) remember(l outputLine) {
 	n.history = append(n.history, l)
 }
 
-// printed returns what is remembered.
-func (n *Nanny) printed() []outputLine {
+// outputHistory returns the stored lines.
+func (n *Nanny) outputHistory() []outputLine {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.history)
 }
 
-// sendEcho returns the output of a process, and before it that of its predecessors, to the process. It
-// ends when the pipe is closed, or with ctx.
+// sendEcho sends the output of a process, preceded by that of its predecessors, to the process. It ends when the pipe
+// is closed, or with ctx.
 func (o *output) sendEcho(ctx context.Context, w io.Writer, history []outputLine) {
 	enc := json.NewEncoder(w)
 	for _, l := range history {
@@ -192,7 +191,7 @@ func (o *output) sendEcho(ctx context.Context, w io.Writer, history []outputLine
 	}
 }
 
-// logRecord is a record of package slog on its way from a worker process to its nanny.
+// logRecord is a record of package slog that a worker process sends to its nanny.
 type logRecord struct {
 	Time  time.Time  `json:"time"`
 	Level slog.Level `json:"level"`
@@ -205,7 +204,7 @@ type logAttr struct {
 	Value any    `json:"v"`
 }
 
-// UnmarshalJSON keeps whole numbers whole.
+// UnmarshalJSON decodes an attribute, with integers as int64 instead of float64.
 func (a *logAttr) UnmarshalJSON(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -223,7 +222,7 @@ func (a *logAttr) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// log passes a record of the process on. Its attributes are text, numbers and truth values.
+// log passes on a record of the process. Its attributes are strings, numbers and booleans.
 func (n *Nanny) log(r *logRecord) {
 	ctx := context.Background()
 	h := n.cfg.WorkerLogger.Handler()
@@ -238,7 +237,7 @@ func (n *Nanny) log(r *logRecord) {
 	_ = h.Handle(ctx, out)
 }
 
-// lockedWriter lets several nannies write to one writer.
+// lockedWriter is a writer for several goroutines.
 type lockedWriter struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -256,7 +255,7 @@ func SharedWriter(w io.Writer) io.Writer {
 	case nil:
 		return nil
 	case *os.File, *lockedWriter:
-		return w // safe already
+		return w // already safe
 	}
 	return &lockedWriter{w: w}
 }

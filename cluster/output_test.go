@@ -18,7 +18,7 @@ import (
 	"go.millstream.dev/internal/testkit/leak"
 )
 
-// buffer is a writer that may be read meanwhile.
+// buffer is a writer that can be read while it is written.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -50,7 +50,7 @@ var talk = client.Func("cluster_test.talk", func(ctx context.Context, fatal bool
 	return string(task.CurrentKey(ctx).String()), nil
 })
 
-// What tasks print and log reaches the terminal of the program, with the worker, and client.Logs.
+// Output and log of tasks are written to the terminal of the program, with the worker, and returned by client.Logs.
 func TestOutputOfTasks(t *testing.T) {
 	leak.Check(t)
 	var stdout, stderr, logged buffer
@@ -98,11 +98,11 @@ func TestOutputOfTasks(t *testing.T) {
 		"INFO task - INFO - with slog.Info answer=42 g.why=an error\n", "WARNING task - WARN - with "+
 			"slog.WarnContext key="+key+"\n")
 
-	// The last words of a process are the cause of its death, and its successor's logs have them.
+	// The last line of a process is the cause of its crash, and the logs of its successor include it.
 	_, err = talk.Submit(ctx, cl, client.Val(true)).Result(ctx)
 	if !errors.Is(err, client.ErrKilledWorker) || !strings.Contains(err.Error(), "exit code 1; last line of "+
 		"standard error: ") || !strings.Contains(err.Error(), "the last words of log.Fatal") {
-		t.Errorf("got %v, want a death with the text of log.Fatal", err)
+		t.Errorf("got %v, want a crash with the text of log.Fatal", err)
 	}
 	has("stdout", &stdout, "worker 0: no end of line")
 	has("stderr", &stderr, "the last words of log.Fatal\n")
@@ -118,17 +118,17 @@ func TestOutputOfTasks(t *testing.T) {
 	}
 }
 
-// Goroutines are this process: nothing is redirected.
+// Workers in goroutines redirect nothing.
 func TestOutputOfGoroutines(t *testing.T) {
 	leak.Check(t)
 	handler, writer, flags := slog.Default().Handler(), log.Writer(), log.Flags()
 	stdout, stderr := os.Stdout, os.Stderr
 	ctx, _, cl := start(t, cluster.Config{Mode: cluster.Goroutines, Workers: 1, Threads: 1})
 	if v, err := inc.Submit(ctx, cl, client.Val(1)).Result(ctx); v != 2 || err != nil {
-		t.Fatal(v, err)
+		t.Fatalf("got %v, %v, want 2", v, err)
 	}
 	if slog.Default().Handler() != handler || log.Writer() != writer || log.Flags() != flags || os.Stdout != stdout ||
 		os.Stderr != stderr {
-		t.Error("the process logs elsewhere")
+		t.Error("the log of the process was redirected")
 	}
 }

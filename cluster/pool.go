@@ -12,15 +12,13 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// The pool that rmm.pool-size asks for is made in each process of a cluster: in workers as
-// DeviceSpec says, in schedulers by SchedulerPool, in clients by Network. What arrives for a
-// GPU is received into it.
+// Each process of a cluster creates the pool that rmm.pool-size specifies: workers according to DeviceSpec, schedulers
+// with SchedulerPool, clients with Network. Data for a GPU is received into it.
 
-// SchedulerPool makes the pool of GPU memory that the settings ask for (rmm.pool-size), on
-// device 0 of a scheduler's process: the scheduler receives into it what goes through it for
-// GPUs (its ListenConfig.Device and Dial.Device). A scheduler needs no GPU. Where there is
-// none, or not enough memory, one line in the log says that the pool is ignored, and the
-// resource is nil; closer does nothing then.
+// SchedulerPool creates the pool of GPU memory that the settings specify (rmm.pool-size) on device 0 of the process of
+// a scheduler, which receives data for GPUs that it forwards into it (its ListenConfig.Device and Dial.Device). A
+// scheduler needs no GPU: without one, or without enough memory, SchedulerPool logs that the pool is ignored and
+// returns nil and a function without effect.
 func SchedulerPool(s *config.Settings, log *slog.Logger) (pool mem.Resource, closer func()) {
 	return schedulerPool(s.RMM.PoolSize, poolSource(s), thisGPUMachine, log)
 }
@@ -31,19 +29,19 @@ func schedulerPool(size int64, source string, m gpuMachine, log *slog.Logger) (m
 	}
 	memory, err := m.open(devmem.Config{PoolSize: size &^ 255})
 	if err != nil {
-		log.Warn(ignored(size, source, err))
+		logIgnoredPool(log, size, source, err)
 		return nil, func() {}
 	}
-	log.Info("GPU memory", "device", memory.Device().String(), "pool", size)
+	log.Info("GPU memory configured", "device", memory.Device().String(), "pool", size)
 	return memory.Resource(), func() {
 		if err := memory.Close(); err != nil {
-			log.Info("GPU memory goes with the process", "error", err)
+			log.Info("GPU memory in use until the process ends", "error", err)
 		}
 	}
 }
 
-// schedulerPool is the pool of the scheduler of a plan: as large as a worker's, on device 0 of this
-// process, unless the workers of that GPU leave no room for it.
+// schedulerPool returns the pool of the scheduler of a plan: as large as that of a worker, on device 0 of this process,
+// unless the workers of that GPU leave no space for it.
 func (p *CUDAPlan) schedulerPool(m gpuMachine, log *slog.Logger) (mem.Resource, func()) {
 	const source = "rmm-pool-size"
 	var size int64
@@ -64,23 +62,19 @@ func (p *CUDAPlan) schedulerPool(m gpuMachine, log *slog.Logger) (mem.Resource, 
 		}
 	}
 	if spare := all[0].TotalMemory / 20; need > all[0].TotalMemory-spare { // contexts take some
-		log.Warn(ignored(size, source, fmt.Errorf("the scheduler, which needs none, would have it on %v, whose "+
-			"workers' pools leave no room", all[0])))
+		logIgnoredPool(log, size, source, fmt.Errorf("pools of the workers on %v leave no space for that of the "+
+			"scheduler, which is optional", all[0]))
 		return nil, func() {}
 	}
 	return schedulerPool(size, source, m, log)
 }
 
-// ignored says why a process goes without its pool.
-func ignored(size int64, source string, err error) string {
-	reason := err.Error()
-	if errors.Is(err, cuda.ErrUnavailable) {
-		reason = "there is no GPU here: " + reason
-	}
-	return fmt.Sprintf("rmm.pool-size of %d bytes (%s) is ignored: %s", size, source, reason)
+// logIgnoredPool logs why a process has no pool.
+func logIgnoredPool(log *slog.Logger, size int64, source string, err error) {
+	log.Warn("rmm.pool-size ignored", "bytes", size, "source", source, "error", err)
 }
 
-// poolSource names who has asked for the pool.
+// poolSource returns the source of the setting.
 func poolSource(s *config.Settings) string {
 	for _, v := range s.Values {
 		if strings.HasSuffix(v.Key, "rmm.pool-size") {
@@ -90,8 +84,8 @@ func poolSource(s *config.Settings) string {
 	return "settings"
 }
 
-// configuredDevice is the GPU of a worker that was not planned with one: that of the pool which
-// its options or the configuration ask for, nil without one.
+// configuredDevice returns the GPU of a worker that was not planned with one, if its options or the configuration
+// specify a pool; otherwise nil.
 func configuredDevice(size int64, m gpuMachine, log *slog.Logger) (*DeviceSpec, error) {
 	c, err := config.Default()
 	if err != nil {
@@ -102,7 +96,7 @@ func configuredDevice(size int64, m gpuMachine, log *slog.Logger) (*DeviceSpec, 
 		return nil, err
 	}
 	if _, err := m.devices(); errors.Is(err, cuda.ErrUnavailable) {
-		log.Warn(ignored(s.RMM.PoolSize, poolSource(s), err))
+		logIgnoredPool(log, s.RMM.PoolSize, poolSource(s), err)
 		return nil, nil
 	}
 	return &DeviceSpec{PoolSize: s.RMM.PoolSize &^ 255}, nil

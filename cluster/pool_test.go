@@ -14,7 +14,7 @@ import (
 	"go.millstream.dev/internal/device/devmem/devmemtest"
 )
 
-// settingsOf reads settings of an environment.
+// settingsOf returns the settings of an environment.
 func settingsOf(t *testing.T, env ...string) *config.Settings {
 	t.Helper()
 	s, err := configured(t, env...).Settings(config.Overrides{})
@@ -30,7 +30,7 @@ func noGPU() *devmemtest.GPU {
 	return g
 }
 
-// The pool is made in a scheduler, in any spelling; one without a GPU says so in one line.
+// A scheduler creates the pool, in any spelling; without a GPU it logs one line.
 func TestSchedulerPool(t *testing.T) {
 	for _, c := range []struct {
 		env  string
@@ -42,9 +42,9 @@ func TestSchedulerPool(t *testing.T) {
 		{"DASK_RMM__POOL_SIZE=20MiB", devmemtest.New(100 << 20), 20 << 20, ""},
 		{"DASK_DISTRIBUTED__RMM__POOL_SIZE=20MiB", devmemtest.New(100 << 20), 20 << 20, ""},
 		{"DASK_DISTRIBUTED_UCXX__RMM__POOL_SIZE=20MiB", devmemtest.New(100 << 20), 20 << 20, ""},
-		{"DASK_RMM__POOL_SIZE=20MiB", noGPU(), 0, "rmm.pool-size of 20971520 bytes (DASK_RMM__POOL_SIZE) is ignored: " +
-			"there is no GPU here"},
-		{"DASK_RMM__POOL_SIZE=20GiB", devmemtest.New(100 << 20), 0, "is ignored: devmem: pool of 21474836480 bytes"},
+		{"DASK_RMM__POOL_SIZE=20MiB", noGPU(), 0, `"rmm.pool-size ignored" bytes=20971520 ` +
+			`source=DASK_RMM__POOL_SIZE error="`},
+		{"DASK_RMM__POOL_SIZE=20GiB", devmemtest.New(100 << 20), 0, `error="devmem: pool of 21474836480 bytes`},
 	} {
 		var env []string
 		if c.env != "" {
@@ -62,7 +62,7 @@ func TestSchedulerPool(t *testing.T) {
 			t.Errorf("%q: the log says %q", c.env, log.String())
 		}
 		if contexts, _, _ := c.gpu.Contexts(); c.env == "" && contexts > 0 {
-			t.Error("a scheduler that was asked for nothing has made a context")
+			t.Error("a scheduler without a pool has created a CUDA context")
 		}
 		done()
 		if used, _ := c.gpu.Used(); used != 0 {
@@ -71,7 +71,7 @@ func TestSchedulerPool(t *testing.T) {
 	}
 }
 
-// The scheduler of LocalCUDA has a pool of the size of its workers', where they leave room.
+// The scheduler of LocalCUDA has a pool as large as those of its workers, if they leave space for it.
 func TestPlannedSchedulerPool(t *testing.T) {
 	worker := CUDAWorker{Setup: &DeviceSpec{UUID: "GPU-fake", PoolSize: 40 << 20}}
 	for _, c := range []struct {
@@ -82,7 +82,7 @@ func TestPlannedSchedulerPool(t *testing.T) {
 		{[]CUDAWorker{{Setup: &DeviceSpec{}}}, 0, ""},
 		{[]CUDAWorker{{}}, 0, ""},
 		{[]CUDAWorker{worker}, 40 << 20, ""},
-		{[]CUDAWorker{worker, worker}, 0, "whose workers' pools leave no room"},
+		{[]CUDAWorker{worker, worker}, 0, "leave no space for that of the scheduler"},
 	} {
 		g := devmemtest.New(100 << 20)
 		var log bytes.Buffer
@@ -102,12 +102,12 @@ func TestConfiguredDevice(t *testing.T) {
 	defer restore()
 	d, err := configuredDevice(0, fakeMachine(devmemtest.New(100<<20)), discard)
 	if err != nil || d == nil || d.PoolSize != 20<<20 {
-		t.Errorf("%+v, %v", d, err)
+		t.Errorf("got %+v, %v, want a pool of 20 MiB", d, err)
 	}
 	var log bytes.Buffer
 	d, err = configuredDevice(0, fakeMachine(noGPU()), slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil || d != nil || !strings.Contains(log.String(), "is ignored: there is no GPU here") {
-		t.Errorf("%+v, %v, %q", d, err, log.String())
+	if err != nil || d != nil || !strings.Contains(log.String(), cuda.ErrUnavailable.Error()) {
+		t.Errorf("without a GPU: got %+v, %v, log %q, want no device and a warning", d, err, log.String())
 	}
 	d, err = configuredDevice(30<<20, fakeMachine(devmemtest.New(100<<20)), discard)
 	if err != nil || d == nil || d.PoolSize != 30<<20 {
@@ -115,7 +115,7 @@ func TestConfiguredDevice(t *testing.T) {
 	}
 	restore()
 	if d, err := configuredDevice(0, fakeMachine(devmemtest.New(100<<20)), discard); err != nil || d != nil {
-		t.Errorf("%+v, %v", d, err)
+		t.Errorf("without a pool: got %+v, %v, want no device", d, err)
 	}
 }
 
@@ -132,7 +132,7 @@ func setConfig(t *testing.T, key string, value any) func() {
 	return restore
 }
 
-// A Network has the pool of its clients, and no other sees it.
+// A Network has the pool of its clients, separate from those of other networks.
 func TestNetworkPool(t *testing.T) {
 	g := devmemtest.New(100 << 20)
 	open := func(size string) (*Network, error) {
@@ -163,10 +163,10 @@ func TestNetworkPool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Close(); err == nil || !strings.Contains(err.Error(), "release what was gathered") {
-		t.Errorf("Close of a pool in use: got %v", err)
+	if err := n.Close(); err == nil || !strings.Contains(err.Error(), "release the gathered results first") {
+		t.Errorf("Close of a pool in use: got %v, want an error", err)
 	}
-	n.release() // says so in the log, and the buffer stays valid
+	n.release() // logs it, and the buffer stays valid
 	b.Release()
 	for range 2 {
 		if err := errors.Join(n.Close(), second.Close()); err != nil {
@@ -180,19 +180,19 @@ func TestNetworkPool(t *testing.T) {
 		t.Errorf("%d bytes are left", used)
 	}
 	if _, err := open("200MiB"); err == nil || !strings.Contains(err.Error(), "rmm-pool-size) on") {
-		t.Errorf("a pool larger than the GPU: %v", err)
+		t.Errorf("pool larger than the GPU: got %v, want an error", err)
 	}
 	g.NoDriver = cuda.ErrUnavailable
 	if n, err := open("30MiB"); err != nil || n.device() != nil {
-		t.Errorf("without a GPU: %v", err)
+		t.Errorf("without a GPU: got %v, want no pool", err)
 	}
 	g.NoDriver = nil
 	if n, err := open("0"); err != nil || n.device() != nil {
-		t.Errorf("without a size: %v", err)
+		t.Errorf("without a size: got %v, want no pool", err)
 	}
 }
 
-// gathered returns what a collector has of devices, as text.
+// gathered returns the metrics of a collector for devices, as text.
 func gathered(t *testing.T, c prometheus.Collector) string {
 	t.Helper()
 	r := prometheus.NewRegistry()

@@ -14,19 +14,19 @@ import (
 	"go.millstream.dev/internal/proc/childproc"
 )
 
-// process is a started child.
+// process is a started child process.
 type process struct {
 	cmd    *exec.Cmd
 	child  *childproc.Child
-	in     *os.File   // orders; its end tells the child to end at once
-	events chan event // closed when the child has no more to report
+	in     *os.File   // orders; when it is closed the child ends at once
+	events chan event // closed when the child has closed its status descriptor
 	output *output
-	closed context.CancelFunc // ends what serves the process
+	closed context.CancelFunc // ends the goroutines of the process
 	served sync.WaitGroup
 }
 
-// spawn starts this program again in the nanny's role and hands it a specification. What the child
-// inherits is the environment and the configuration of this process, and nothing else.
+// spawn starts this program in the role of the nanny and sends it a specification. The child inherits only the
+// environment and the configuration of this process.
 func (n *Nanny) spawn(spec WorkerSpec) (*process, error) {
 	role, name := n.cfg.role, spec.Name
 	if !mainCalled.Load() {
@@ -61,9 +61,9 @@ func (n *Nanny) spawn(spec WorkerSpec) (*process, error) {
 	defer stdout.Close()
 	defer stderr.Close()
 
-	// The link, not what it points to: the program may have been replaced or removed since.
+	// The link instead of its target: the program may have been replaced or removed.
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Args = []string{filepath.Base(os.Args[0]), role, name} // for people who look at ps
+	cmd.Args = []string{filepath.Base(os.Args[0]), role, name} // shown by ps
 	cmd.Env = append(inheritConfig(os.Environ()), n.cfg.Env...)
 	cmd.Env = append(cmd.Env, RoleVariable+"="+role)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, stdout, stderr
@@ -80,9 +80,9 @@ func (n *Nanny) spawn(spec WorkerSpec) (*process, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.closed = func() {
 		cancel()
-		_ = echoW.Close() // a write that waits ends
+		_ = echoW.Close() // ends a blocked write
 	}
-	history := n.printed()
+	history := n.outputHistory()
 	p.served.Go(func() { out.sendEcho(ctx, echoW, history) })
 	go func() {
 		defer close(p.events)
@@ -97,8 +97,8 @@ func (n *Nanny) spawn(spec WorkerSpec) (*process, error) {
 			p.events <- e
 		})
 	}()
-	// A pipe takes a specification at once; one that is longer than the pipe waits for the
-	// child to read, which it does first.
+	// A pipe stores a short specification at once; for a longer one the write waits for the child, which reads it
+	// first.
 	if _, err := inW.Write(append(text, '\n')); err != nil {
 		p.kill()
 		out.end()
@@ -107,18 +107,18 @@ func (n *Nanny) spawn(spec WorkerSpec) (*process, error) {
 	return p, nil
 }
 
-// inheritVariable is how Dask hands its configuration to a child process.
+// inheritVariable is the variable with which Dask passes its configuration to a child process.
 const inheritVariable = "DASK_INTERNAL_INHERIT_CONFIG"
 
-// inheritConfig adds the configuration of this process, as a program may have changed what
-// files and variables say.
+// inheritConfig adds the configuration of this process, because the program may have changed the values of files and
+// variables.
 func inheritConfig(env []string) []string {
 	c, err := config.Default()
 	if err != nil {
-		return env // the child reads the same and tells
+		return env // the child reads the same configuration and reports the error
 	}
 	text, err := config.Serialize(c.Root())
-	// Linux takes variables of up to 128 KiB.
+	// Linux limits a variable to 128 KiB.
 	if err != nil || len(text) > 100<<10 {
 		return env
 	}
@@ -133,19 +133,19 @@ func inheritConfig(env []string) []string {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// order tells the child to do something. One that is gone already has done it.
+// order sends an order to the child. It has no effect if the child has ended.
 func (p *process) order(op string) {
 	line, _ := json.Marshal(order{Op: op})
 	_, _ = p.in.Write(append(line, '\n'))
 }
 
-// kill ends the child and everything in its group at once, and waits for it.
+// kill kills the child and its process group, and waits for it.
 func (p *process) kill() {
 	_ = childproc.Kill(p.cmd)
 	_ = p.wait()
 }
 
-// wait waits for the end of the child, frees what belongs to it and returns how it ended.
+// wait waits for the end of the child, frees its resources and returns how it ended.
 func (p *process) wait() error {
 	<-p.child.Done
 	_ = p.in.Close()

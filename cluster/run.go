@@ -25,7 +25,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// config is the specification as the worker takes it, on top of what Dask's settings say.
+// config returns the configuration of the worker, based on Dask's configuration.
 func (s *WorkerSpec) config(log *slog.Logger) (worker.Config, error) {
 	if err := s.check(); err != nil {
 		return worker.Config{}, err
@@ -42,7 +42,7 @@ func (s *WorkerSpec) config(log *slog.Logger) (worker.Config, error) {
 	cfg.Threads, cfg.MemoryLimit, cfg.DeathTimeout, cfg.Dashboard = s.Threads, s.MemoryLimit, s.DeathTimeout,
 		s.Dashboard
 	cfg.DashboardHosts = s.DashboardHosts
-	cfg.Collectors = append(cfg.Collectors, devmem.Collector{}) // of this process's GPU memory, if there is any
+	cfg.Collectors = append(cfg.Collectors, devmem.Collector{}) // GPU memory of this process, if any
 	cfg.LocalDirectory = cmp.Or(s.LocalDirectory, cfg.LocalDirectory)
 	cfg.Validate = cfg.Validate || s.Validate
 	cfg.Logger, cfg.Logs, cfg.Nanny = log, s.logs, s.Nanny
@@ -82,7 +82,7 @@ func (s *WorkerSpec) lane(log *slog.Logger) string {
 		log.Info("no lane for data, it goes over the control connection", "reason", err)
 		return ""
 	}
-	if s.UCX != nil && !canMeet(s.UCX.Options) {
+	if s.UCX != nil && !canConnectByIP(s.UCX.Options) {
 		log.Warn("no lane for data, it goes over the control connection: UCX connects by IP addresses over tcp or "+
 			"rdmacm, and neither is enabled", "UCX_TLS", s.UCX.Options["TLS"])
 		return ""
@@ -104,9 +104,9 @@ func (s *WorkerSpec) lane(log *slog.Logger) string {
 	return "ucxx://" + net.JoinHostPort(host, "0")
 }
 
-// canMeet tells whether UCX can connect by IP addresses with such options: a list of transports
+// canConnectByIP tells whether UCX can connect by IP addresses with such options: a list of transports
 // without tcp leaves it rdmacm, if that is named.
-func canMeet(options map[string]string) bool {
+func canConnectByIP(options map[string]string) bool {
 	if strings.Contains(options["SOCKADDR_TLS_PRIORITY"], "rdmacm") {
 		return true
 	}
@@ -115,7 +115,7 @@ func canMeet(options map[string]string) bool {
 	return list == "" || (slices.Contains(names, "tcp") || slices.Contains(names, "all")) != without
 }
 
-// network returns the network of the worker and of its nanny: this machine's, with the UCX settings of the
+// network returns the network of the worker and of its nanny: that of this machine, with the UCX settings of the
 // specification, or else those of the configuration.
 func (s *WorkerSpec) network() (comm.Network, error) {
 	var settings ucxcomm.Settings
@@ -134,7 +134,7 @@ func (s *WorkerSpec) network() (comm.Network, error) {
 	}
 	scheme, _ := commaddr.Parse(cmp.Or(s.Listen, s.Scheduler))
 	if !s.DataTrusted && scheme != "ucx" && scheme != "ucxx" && scheme != ucxcomm.FileScheme {
-		// Data stays on this host: comms over the loopback interface need no other device, and must not listen there.
+		// Data stays on this host: comms over the loopback interface need no other device, and must not listen on one.
 		settings.Options = maps.Clone(settings.Options)
 		maps.DeleteFunc(settings.Options, func(name, _ string) bool {
 			return strings.TrimPrefix(name, "UCX_") == "NET_DEVICES"
@@ -143,14 +143,13 @@ func (s *WorkerSpec) network() (comm.Network, error) {
 	return ucxcomm.NewNetwork(settings), nil
 }
 
-// ErrRestart is returned by RunWorker when the worker has ended and another one is to be started in its place.
-var ErrRestart = errors.New("cluster: the worker is to be started again")
+// ErrRestart is returned by RunWorker when the worker has ended and must be replaced.
+var ErrRestart = errors.New("cluster: worker must be restarted")
 
-// RunWorker runs a worker in this process until it ends: ctx does it by force, orders of
-// the channel, which may be nil, in peace: "retire" moves data to other workers first,
-// "close" does not. ready is told when it is registered. The error is nil for an end that
-// was asked for, by this side or by the scheduler. The process should have nothing else to
-// do: settings of Go's runtime are changed.
+// RunWorker runs a worker in this process until it ends: ctx ends it forcibly, the channel of orders, which may be nil,
+// gracefully: "retire" moves data to other workers first, "close" does not. ready is called when the worker is
+// registered. The error is nil if the end was requested by this process or by the scheduler. The process should have no
+// other purpose: RunWorker changes settings of the Go runtime.
 func RunWorker(ctx context.Context, spec WorkerSpec, log *slog.Logger, orders <-chan string,
 	ready func(WorkerInfo)) error {
 	device, err := spec.prepare(ctx, log)
@@ -166,8 +165,8 @@ func RunWorker(ctx context.Context, spec WorkerSpec, log *slog.Logger, orders <-
 	cfg.OwnProcess = true
 	cfg.DeathToken = spec.DeathToken
 	if os.Getenv("GOMAXPROCS") == "" && cfg.Threads > 0 {
-		// With all processors computing, a goroutine that waits for the network wakes 17 ms
-		// late; with two more threads, after 1.5 ms.
+		// With all processors busy, a goroutine that waits for the network wakes 17 ms late; with two more threads,
+		// after 1.5 ms.
 		runtime.GOMAXPROCS(cfg.Threads + 2)
 	}
 	gcfloor.Set(gcFloor(cfg.MemoryLimit))
@@ -183,9 +182,8 @@ func RunWorker(ctx context.Context, spec WorkerSpec, log *slog.Logger, orders <-
 	return serve(ctx, w, spec, log, orders)
 }
 
-// prepare makes the process what the worker needs, in this order: threads that start later
-// inherit the processors, and UCX looks at the GPU. The GPU, nil without one, is the caller's
-// to close, also with an error.
+// prepare configures the process for the worker. The order matters: threads that start later inherit the processors,
+// and UCX uses the context of the GPU. The caller closes the GPU, which is nil without one, also after an error.
 func (s *WorkerSpec) prepare(ctx context.Context, log *slog.Logger) (*gpu, error) {
 	if s.CPUs != "" {
 		if err := setAffinity(s.CPUs); err != nil {
@@ -209,8 +207,8 @@ func (s *WorkerSpec) prepare(ctx context.Context, log *slog.Logger) (*gpu, error
 	return device, warmUp(ctx, s.WarmUp, log)
 }
 
-// gcFloor is how far a worker's heap grows before the first collection, in bytes: a small
-// part of the memory that it may have, where that is limited.
+// gcFloor returns the size in bytes to which the heap of a worker grows before the first collection: a small part of
+// the memory limit, if there is one.
 func gcFloor(limit int64) int64 {
 	const usual = 128 << 20
 	if limit <= 0 {
@@ -219,7 +217,7 @@ func gcFloor(limit int64) int64 {
 	return min(usual, limit/16)
 }
 
-// startWorker starts the worker unless an order to end comes first: then there is none.
+// startWorker starts the worker. It returns nil if an order to end arrives first.
 func startWorker(ctx context.Context, cfg worker.Config, orders <-chan string) (*worker.Worker, error) {
 	type result struct {
 		w   *worker.Worker
@@ -244,7 +242,7 @@ func startWorker(ctx context.Context, cfg worker.Config, orders <-chan string) (
 	}
 }
 
-// serve waits for the end of a worker, and brings it about when it is told to.
+// serve waits for the end of a worker, and ends it by order.
 func serve(ctx context.Context, w *worker.Worker, spec WorkerSpec, log *slog.Logger, orders <-chan string) error {
 	var lifetime <-chan time.Time
 	if spec.Lifetime > 0 {
@@ -272,7 +270,7 @@ func serve(ctx context.Context, w *worker.Worker, spec WorkerSpec, log *slog.Log
 			retire()
 		case err := <-retired:
 			if err != nil && ctx.Err() == nil {
-				log.Warn("worker ends without having moved its data", "error", err)
+				log.Warn("worker ends without moving its data", "error", err)
 			}
 			_ = w.Close()
 		case op := <-orders:
@@ -286,7 +284,7 @@ func serve(ctx context.Context, w *worker.Worker, spec WorkerSpec, log *slog.Log
 	}
 }
 
-// outcome is how a worker's end looks from outside.
+// outcome returns the result of RunWorker for the error of a worker.
 func outcome(err error, restart bool) error {
 	switch {
 	case restart, errors.Is(err, worker.ErrRestart):
@@ -297,7 +295,7 @@ func outcome(err error, restart bool) error {
 	return err
 }
 
-// workerRole is the process of a worker that a nanny has started.
+// workerRole runs in the worker process that a nanny has started.
 func workerRole() int {
 	c, err := newChild()
 	if err != nil {
@@ -306,7 +304,7 @@ func workerRole() int {
 	}
 	var spec WorkerSpec
 	if err := c.orders.Decode(&spec); err != nil {
-		childFailure("the worker's specification: %v", err)
+		childFailure("specification of the worker: %v", err)
 		return exitUsage
 	}
 	log, logs, err := c.takeLogs(spec.Log)
@@ -320,10 +318,9 @@ func workerRole() int {
 	go func() {
 		for op := range c.await() {
 			if op == "" {
-				// The parent is gone, or wants no more of it. A worker that cannot end in a
-				// second is ended.
-				cancel(errors.New("the parent process has ended"))
-				time.AfterFunc(time.Second, func() { os.Exit(c.farewell(eventClosed, nil)) })
+				// The parent has ended or no longer needs the worker. A worker that does not end within a second exits.
+				cancel(errors.New("parent process ended"))
+				time.AfterFunc(time.Second, func() { os.Exit(c.reportEnd(eventClosed, nil)) })
 				return
 			}
 			select {
@@ -333,17 +330,17 @@ func workerRole() int {
 		}
 	}()
 	err = RunWorker(ctx, spec, log, orders, func(i WorkerInfo) {
-		c.tell(event{Event: eventReady, Address: i.Address, DataAddresses: i.DataAddresses, HTTP: i.HTTP})
+		c.report(event{Event: eventReady, Address: i.Address, DataAddresses: i.DataAddresses, HTTP: i.HTTP})
 	})
 	switch {
 	case err == nil, ctx.Err() != nil:
-		return c.farewell(eventClosed, nil)
+		return c.reportEnd(eventClosed, nil)
 	case errors.Is(err, ErrRestart):
-		return c.farewell(eventRestart, nil)
+		return c.reportEnd(eventRestart, nil)
 	case errors.Is(err, worker.ErrSchedulerLost):
-		return c.farewell(eventLost, err)
+		return c.reportEnd(eventLost, err)
 	}
-	return c.farewell(eventFailed, err)
+	return c.reportEnd(eventFailed, err)
 }
 
 func oneLine(err error) string { return strings.Join(strings.Fields(fmt.Sprint(err)), " ") }

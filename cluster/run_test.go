@@ -3,15 +3,15 @@ package cluster
 import "testing"
 
 // A worker whose UCX may neither use tcp nor rdmacm opens no lane that nobody could reach.
-func TestCanMeet(t *testing.T) {
+func TestCanConnectByIP(t *testing.T) {
 	for tls, want := range map[string]bool{
 		"": true, "all": true, "tcp": true, "tcp,cuda_copy,cuda_ipc": true, "^cuda_ipc": true, "^cuda_ipc,ib": true,
 		"^tcp": false, "^ib,tcp": false, "self,sm,cuda_copy,cuda_ipc": false, "rc,cuda_copy": false,
 	} {
-		if got := canMeet(map[string]string{"TLS": tls}); got != want {
+		if got := canConnectByIP(map[string]string{"TLS": tls}); got != want {
 			t.Errorf("UCX_TLS=%s: %v", tls, got)
 		}
-		if !canMeet(map[string]string{"TLS": tls, "SOCKADDR_TLS_PRIORITY": "rdmacm"}) {
+		if !canConnectByIP(map[string]string{"TLS": tls, "SOCKADDR_TLS_PRIORITY": "rdmacm"}) {
 			t.Errorf("UCX_TLS=%s with rdmacm", tls)
 		}
 	}

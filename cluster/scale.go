@@ -14,14 +14,14 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// Scale starts or retires workers until there are n, and returns when that is so. Which of
-// too many go is the scheduler's choice; their data moves to the others first.
+// Scale starts or retires workers until there are n, and waits for that. The scheduler chooses the workers to retire;
+// their data moves to other workers first.
 func (c *Cluster) Scale(ctx context.Context, n int) error {
 	if n < 0 {
-		return fmt.Errorf("cluster: %d workers", n)
+		return fmt.Errorf("cluster: negative number of workers %d", n)
 	}
 	if c.cuda != nil && n > len(c.cuda.Workers) {
-		return fmt.Errorf("cluster: %d workers, and %d GPUs are listed: ask for fewer, or list a GPU twice to share it",
+		return fmt.Errorf("cluster: %d workers for %d listed GPUs; request fewer, or list a GPU twice to share it",
 			n, len(c.cuda.Workers))
 	}
 	c.scaling.Lock()
@@ -39,7 +39,7 @@ func (c *Cluster) Scale(ctx context.Context, n int) error {
 		err = allReady(ctx, started)
 	}
 	if err != nil {
-		// Nobody else waits for those that did not come.
+		// No other caller waits for the workers that failed to start.
 		c.drop(started)
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.opts.CloseTimeout)
 		defer cancel()
@@ -48,13 +48,13 @@ func (c *Cluster) Scale(ctx context.Context, n int) error {
 	return err
 }
 
-// choose picks the workers that go so that n are left: those that have not arrived, those
-// that the scheduler can spare, and if that is not enough, the youngest.
+// choose returns the workers to retire so that n remain: those that have not registered, those that the scheduler does
+// not need, and if these are not enough, the newest.
 func (c *Cluster) choose(ctx context.Context, names []string, n int) ([]string, error) {
-	here := c.observed()
+	here := c.registered()
 	spare := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(here, name) })
 	if len(names)-len(spare) > n {
-		more, err := c.superfluous(ctx, n)
+		more, err := c.unneeded(ctx, n)
 		if err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ func (c *Cluster) choose(ctx context.Context, names []string, n int) ([]string, 
 	return down, nil
 }
 
-// start starts n workers and does not wait for them.
+// start starts n workers without waiting for them.
 func (c *Cluster) start(n int) (map[string]member, error) {
 	started := map[string]member{}
 	for range n {
@@ -105,7 +105,7 @@ func (c *Cluster) start(n int) (map[string]member, error) {
 	return started, nil
 }
 
-// nextName is the name of the next worker, and its part of the plan where GPUs are planned.
+// nextName returns the name of the next worker, and its part of the plan in a cluster of GPU workers.
 func (c *Cluster) nextName() (string, *CUDAWorker, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,7 +121,7 @@ func (c *Cluster) nextName() (string, *CUDAWorker, error) {
 	return name, nil, nil
 }
 
-// startMember starts one worker where the cluster's are.
+// startMember starts one worker in the mode of the cluster.
 func (c *Cluster) startMember(name string, gpu *CUDAWorker) (member, error) {
 	o := c.opts
 	spec := WorkerSpec{
@@ -147,7 +147,7 @@ func (c *Cluster) startMember(name string, gpu *CUDAWorker) (member, error) {
 		return startGoroutine(spec, o.Logger)
 	}
 	nanny := o.Nanny
-	nanny.died = c.scheduler.ReportDeath
+	nanny.sendDeath = c.scheduler.ReportDeath
 	if gpu != nil {
 		spec = gpu.Spec(spec)
 		nanny.Env = append(slices.Clone(nanny.Env), gpu.Env...)
@@ -155,7 +155,7 @@ func (c *Cluster) startMember(name string, gpu *CUDAWorker) (member, error) {
 	return StartNanny(spec, nanny)
 }
 
-// allReady waits for all, and fails with the first that fails.
+// allReady waits for all workers, and returns the first error.
 func allReady(ctx context.Context, members map[string]member) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -165,7 +165,7 @@ func allReady(ctx context.Context, members map[string]member) error {
 		all.Go(func() {
 			if err := m.Ready(ctx); err != nil {
 				errs <- err
-				cancel() // the others' errors would be that
+				cancel() // later errors are consequences
 			}
 		})
 	}
@@ -178,7 +178,7 @@ func allReady(ctx context.Context, members map[string]member) error {
 	}
 }
 
-// drop forgets workers.
+// drop removes workers from the cluster.
 func (c *Cluster) drop(members map[string]member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,8 +189,8 @@ func (c *Cluster) drop(members map[string]member) {
 	}
 }
 
-// retire asks the scheduler to move the data of workers to others and to close them, and
-// then sees to it that they end.
+// retire requests from the scheduler to move the data of workers to others and to close them, and waits until they have
+// ended.
 func (c *Cluster) retire(ctx context.Context, names []string) error {
 	members := map[string]member{}
 	addresses := []any{}
@@ -220,13 +220,13 @@ func (c *Cluster) retire(ctx context.Context, names []string) error {
 	return nil
 }
 
-// Adapt makes the cluster follow its load from now on, until the result or the cluster is
-// closed. A second call replaces the first.
+// Adapt adjusts the number of workers to the load until the returned Adaptive or the cluster is closed. A second call
+// replaces the first.
 func (c *Cluster) Adapt(cfg AdaptiveConfig) (*Adaptive, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = c.opts.Logger
 	}
-	cfg, err := cfg.complete()
+	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -245,13 +245,13 @@ func (c *Cluster) Adapt(cfg AdaptiveConfig) (*Adaptive, error) {
 	case c.closing:
 		return nil, ErrClosed
 	case c.adaptive != nil:
-		return nil, errors.New("cluster: Adapt was called twice at the same time")
+		return nil, errors.New("cluster: concurrent calls of Adapt")
 	}
 	c.adaptive = startAdaptive(c, cfg)
 	return c.adaptive, nil
 }
 
-// plan are the names of the workers that should exist, oldest first.
+// plan returns the names of the workers that should exist, oldest first.
 func (c *Cluster) plan() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -263,8 +263,8 @@ func (c *Cluster) plan() []string {
 	return names
 }
 
-// observed are the names of those that have registered.
-func (c *Cluster) observed() []string {
+// registered returns the names of the workers that have registered.
+func (c *Cluster) registered() []string {
 	var names []string
 	for _, w := range c.Workers() {
 		if w.State == Running {
@@ -274,7 +274,7 @@ func (c *Cluster) observed() []string {
 	return names
 }
 
-// target asks the scheduler how many workers its load needs.
+// target requests from the scheduler the number of workers that its load needs.
 func (c *Cluster) target(ctx context.Context, d time.Duration) (int, error) {
 	var n int
 	err := c.pool.Call(ctx, c.Address(), "adaptive_target", msgpack.Map{{Key: "target_duration", Value: d.Seconds()}},
@@ -282,8 +282,8 @@ func (c *Cluster) target(ctx context.Context, d time.Duration) (int, error) {
 	return n, err
 }
 
-// superfluous asks the scheduler which workers to close to have n left.
-func (c *Cluster) superfluous(ctx context.Context, n int) ([]string, error) {
+// unneeded requests from the scheduler the workers to close so that n remain.
+func (c *Cluster) unneeded(ctx context.Context, n int) ([]string, error) {
 	var addresses []string
 	if err := c.pool.Call(ctx, c.Address(), "workers_to_close", msgpack.Map{{Key: "target", Value: n}},
 		&addresses); err != nil {

@@ -11,8 +11,7 @@ import (
 	"go.millstream.dev/internal/testkit/leak"
 )
 
-// A named pipe as scheduler file does not wait beyond the context, with and without a
-// process that has it open for writing.
+// Reading a named pipe as scheduler file ends with the context, with and without a writer.
 func TestSchedulerFileIsPipe(t *testing.T) {
 	leak.Check(t)
 	path := filepath.Join(t.TempDir(), "fifo")

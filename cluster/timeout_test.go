@@ -16,8 +16,8 @@ import (
 // deaf ignores its context until the process ends.
 var deaf = client.Func("cluster_test.deaf", func(context.Context, int) (int, error) { select {} })
 
-// A function that ignores its context: its future ends after the timeout, and its worker runs the next task;
-// likewise after a cancellation.
+// The future of a function that ignores its context ends after the timeout, and its worker runs the next task; likewise
+// after a cancellation.
 func TestTimeoutIgnored(t *testing.T) {
 	leak.Check(t)
 	var stderr buffer

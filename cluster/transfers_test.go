@@ -14,7 +14,7 @@ import (
 	"go.millstream.dev/internal/testkit/leak"
 )
 
-// Transfers between worker processes are in the scheduler's log and metrics.
+// The log and the metrics of the scheduler include transfers between worker processes.
 func TestTransfersReachScheduler(t *testing.T) {
 	leak.Check(t)
 	ctx, lc, c := start(t, cluster.Config{Workers: 2, Threads: 1, Mode: cluster.Processes, DataConnections: "none",
@@ -69,7 +69,7 @@ func TestTransfersReachScheduler(t *testing.T) {
 	var log struct{ Transfers []transfer }
 	var count, bytes, seconds float64
 	var lane string
-	for count < n { // heartbeats bring them
+	for count < n { // they arrive with heartbeats
 		if ctx.Err() != nil {
 			t.Fatalf("%v transfers in the metrics, want %d: %+v", count, n, log.Transfers)
 		}

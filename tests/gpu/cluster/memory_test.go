@@ -285,7 +285,7 @@ func TestGPUMemoryRefused(t *testing.T) {
 		{"pools of two", cluster.CUDAConfig{Devices: []string{"0", "0"}, RMM: cluster.RMMConfig{PoolSize: "0.6"}},
 			"2 workers share NVIDIA"},
 		{"unknown device", cluster.CUDAConfig{Devices: []string{"17"}},
-			`device "17" is not here; this machine has 0: NVIDIA`},
+			`device "17" not found; this machine has 0: NVIDIA`},
 		{"managed with NVLink", cluster.CUDAConfig{RMM: cluster.RMMConfig{ManagedMemory: true},
 			UCX: config.UCX{NVLink: config.On}}, "exclude each other"},
 		{"async with managed", cluster.CUDAConfig{RMM: cluster.RMMConfig{ManagedMemory: true, Async: true}},
