@@ -3,7 +3,7 @@ package task
 import "go.millstream.dev/internal/task"
 
 var (
-	// ErrReschedule is returned by a function, alone or wrapped, to give its task back: the scheduler then chooses a
+	// ErrReschedule is returned by a function, alone or wrapped, to return its task to the scheduler, which chooses a
 	// worker again. (Dask: raise Reschedule())
 	ErrReschedule = task.ErrReschedule
 	// ErrOutside is returned when a task-only function is called outside a running task.
@@ -14,15 +14,15 @@ var (
 	ErrUnknownFunc = task.ErrUnknownFunc
 )
 
-// EncodeError is returned for a value that cannot leave its process. Type is the Go type that cannot be encoded, Path
-// where it is in the value, such as ".Rows[3].Lock", Reason says what is wrong and what helps.
+// EncodeError is returned for a value that cannot be sent to another process. Type is the Go type that cannot be
+// encoded, Path its position in the value, such as ".Rows[3].Lock", and Reason the cause with a remedy.
 type EncodeError = task.EncodeError
 
-// TypeError is returned for a value of another type than a function takes or a caller asked for. Func and Arg say
-// whose argument it is, counted from 0 (Func is "" for results); Want and Got are the types, Err the cause, if any.
+// TypeError is returned for a value of another type than a function accepts or a caller requests. Func and Arg identify
+// the argument, counted from 0 (Func is "" for results); Want and Got are the types, Err the cause, if any.
 type TypeError = task.TypeError
 
-// PanicError is returned for a function that panicked. Func is its name, Value what it panicked with, Stack the stack
+// PanicError is returned for a function that panicked. Func is its name, Value the value of the panic, Stack the stack
 // of its goroutine. It unwraps to Value if that is an error.
 type PanicError = task.PanicError
 

@@ -7,11 +7,11 @@ import (
 	"runtime/debug"
 )
 
-// An actor is the result of a task that stays where it was made and is changed by calls of
-// its methods. Methods are functions like others, whose first parameter is the actor's state:
-// they are registered under "actor.method" and called by actor_execute.
+// An actor is the result of a task that stays on the worker where it was created and is changed by method calls.
+// Methods are functions whose first parameter is the state of the actor: they are registered under "actor.method" and
+// called by actor_execute.
 
-// RegisterMethod registers a method of actors whose state is an S.
+// RegisterMethod registers a method of actors with state of type S.
 func RegisterMethod[S, A, R any](name string, f func(context.Context, S, A) (R, error)) *Func {
 	return registerMethod[S, R](name, []reflect.Type{codecFor[A]().typ},
 		func(ctx context.Context, s S, args []*Value) (any, error) {
@@ -69,7 +69,7 @@ func registerMethod[S, R any](name string, params []reflect.Type,
 	state := reflect.TypeFor[S]()
 	return register(&Func{name: name, params: append([]reflect.Type{state}, params...), result: reflect.TypeFor[R](),
 		run: func(context.Context, *Call, []*Value) (any, error) {
-			return nil, &SpecError{Reason: name + " is a method of an actor, and not called as a task"}
+			return nil, &SpecError{Reason: name + " is a method of an actor and cannot be called as a task"}
 		},
 		method: func(ctx context.Context, s any, args []*Value) (any, error) {
 			st, ok := s.(S)
@@ -77,16 +77,15 @@ func registerMethod[S, R any](name string, params []reflect.Type,
 				return nil, &TypeError{Func: name, Want: state.String(), Got: fmt.Sprintf("a %T", s)}
 			}
 			if len(args) != len(params) {
-				return nil, &SpecError{Reason: fmt.Sprintf("a call of method %s with %d arguments, and it takes %d",
+				return nil, &SpecError{Reason: fmt.Sprintf("call of method %s with %d arguments, want %d",
 					name, len(args), len(params))}
 			}
 			return f(ctx, st, args)
 		}})
 }
 
-// CallMethod runs a method of an actor: the worker's part of actor_execute. state is the
-// actor's live value, args the call's arguments. Calls of one actor must follow each other.
-// Panics are a *PanicError.
+// CallMethod runs a method of an actor, for actor_execute of a worker. state is the live value of the actor, args are
+// the arguments of the call. Calls of one actor must not overlap. A panic is returned as a *PanicError.
 func CallMethod(ctx context.Context, name string, state any, args []*Value) (result any, err error) {
 	f, ok := Lookup(name)
 	if !ok {

@@ -26,7 +26,7 @@ var actorMethods = []*Func{
 	}),
 }
 
-// Every method gets each argument in its place, and says which one is of another type.
+// Every method receives each argument at its position, and the error names the argument of another type.
 func TestMethodArguments(t *testing.T) {
 	good := []any{7, "text", []byte("bytes")}
 	for n, f := range actorMethods {
@@ -64,7 +64,7 @@ func TestMethodArguments(t *testing.T) {
 			}
 			var se *SpecError
 			if _, err := CallMethod(t.Context(), f.Name(), s, make([]*Value, count)); !errors.As(err, &se) ||
-				!strings.Contains(err.Error(), fmt.Sprintf("%d arguments, and it takes %d", count, n)) {
+				!strings.Contains(err.Error(), fmt.Sprintf("%d arguments, want %d", count, n)) {
 				t.Errorf("%s with %d arguments: got %v, want a SpecError that says so", f.Name(), count, err)
 			}
 		}
@@ -74,7 +74,7 @@ func TestMethodArguments(t *testing.T) {
 	}
 }
 
-// A method is no task, and a task no method.
+// A method cannot be called as a task, nor a task as a method.
 func TestMethodsAreNotTasks(t *testing.T) {
 	var se *SpecError
 	for _, f := range actorMethods {
@@ -92,7 +92,7 @@ func TestMethodsAreNotTasks(t *testing.T) {
 	var ue *UnknownFuncError
 	if _, err := CallMethod(t.Context(), "actor_test.none", 1, nil); !errors.As(err, &ue) ||
 		ue.Name != "actor_test.none" {
-		t.Errorf("a method that is not there: got %v, want an UnknownFuncError of its name", err)
+		t.Errorf("unknown method: got %v, want an UnknownFuncError with its name", err)
 	}
 	var te *TypeError
 	if _, err := CallMethod(t.Context(), "actor_test.0", actorState{}, nil); !errors.As(err, &te) ||

@@ -16,9 +16,9 @@ func TestCheckHash(t *testing.T) {
 		}
 	}
 	for hash, want := range map[string]string{
-		functions + "-old": "the client has build old, this worker runs " + BuildText(),
-		"abc-" + id:        "the client has other functions than this worker",
-		"abc":              "the client has other functions than this worker",
+		functions + "-old": "build old of the client differs from this worker, " + BuildText(),
+		"abc-" + id:        "functions of the client differ from those of this worker",
+		"abc":              "functions of the client differ from those of this worker",
 	} {
 		if err := CheckHash(hash); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", hash, err, want)

@@ -8,18 +8,17 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// Call is a spec that has been read: a function of this process and its arguments, still
-// encoded. It borrows from the spec.
+// Call is a parsed spec: a function of this process and its encoded arguments. It borrows from the spec.
 type Call struct {
-	// Func is what is called.
+	// Func is the function to call.
 	Func *Func
-	// Deps are the keys of the results that Run needs, in its order.
+	// Deps are the keys of the results that Run needs, in this order.
 	Deps []Key
 	args []byte
 }
 
-// ParseCall reads a spec for a function of this process: an *UnknownFuncError if it is not
-// one, a *SpecError if the bytes are no call.
+// ParseCall parses a spec for a function of this process. It returns an *UnknownFuncError if the function is not
+// registered, and a *SpecError if the bytes are malformed.
 func ParseCall(spec []byte) (*Call, error) {
 	c := new(Call)
 	if err := c.Parse(spec); err != nil {
@@ -28,7 +27,7 @@ func ParseCall(spec []byte) (*Call, error) {
 	return c, nil
 }
 
-// Parse is ParseCall into memory that is there.
+// Parse is ParseCall that reuses the memory of c.
 func (c *Call) Parse(spec []byte) error {
 	r, err := specReader(spec)
 	if err != nil {
@@ -36,7 +35,7 @@ func (c *Call) Parse(spec []byte) error {
 	}
 	name, err := r.ReadStringBytes()
 	if err != nil {
-		return &SpecError{Reason: "a call without a name", Err: err}
+		return &SpecError{Reason: "call without a name", Err: err}
 	}
 	f, ok := lookupBytes(name)
 	if !ok {
@@ -51,19 +50,19 @@ func (c *Call) Parse(spec []byte) error {
 	}
 	n, err := r.ReadUint()
 	if err != nil {
-		return &SpecError{Reason: "a call without its number of arguments", Err: err}
+		return &SpecError{Reason: "call without its number of arguments", Err: err}
 	}
 	if n != uint64(len(f.params)) {
-		return &SpecError{Reason: fmt.Sprintf("a call of %s with %d arguments, and it takes %d", f.name, n,
+		return &SpecError{Reason: fmt.Sprintf("call of %s with %d arguments, want %d", f.name, n,
 			len(f.params))}
 	}
 	*c = Call{Func: f, Deps: deps, args: spec[len(spec)-r.Remaining():]}
 	return nil
 }
 
-// Run decodes the arguments and calls the function. deps are the results that Deps names, in
-// the same order. A panic of the function is a *PanicError; wrong arguments are a
-// *TypeError or *SpecError; other errors are the function's own.
+// Run decodes the arguments and calls the function. deps are the results of Deps, in the same order. A panic of the
+// function is returned as a *PanicError; invalid arguments as a *TypeError or *SpecError; other errors are those of the
+// function.
 func (c *Call) Run(ctx context.Context, deps []*Value) (result any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -71,13 +70,13 @@ func (c *Call) Run(ctx context.Context, deps []*Value) (result any, err error) {
 		}
 	}()
 	if len(deps) != len(c.Deps) {
-		return nil, &SpecError{Reason: fmt.Sprintf("%s needs %d results and got %d", c.Func.name, len(c.Deps),
+		return nil, &SpecError{Reason: fmt.Sprintf("call of %s with %[3]d of %[2]d results", c.Func.name, len(c.Deps),
 			len(deps))}
 	}
 	return c.Func.run(ctx, c, deps)
 }
 
-// reader reads arguments.
+// reader decodes arguments.
 type reader struct {
 	msgpack.Reader
 	deps  []*Value
@@ -88,7 +87,7 @@ func (c *Call) reader(deps []*Value) reader {
 	return reader{Reader: msgpack.NewReader(c.args), deps: deps}
 }
 
-// argError says whose argument could not be read.
+// argError adds the function and the argument to an error.
 func (c *Call) argError(i int, err error) error {
 	if t, ok := err.(*TypeError); ok && t.Func == "" {
 		e := *t
@@ -98,7 +97,7 @@ func (c *Call) argError(i int, err error) error {
 	return &SpecError{Reason: fmt.Sprintf("argument %d of %s (%v)", i, c.Func.name, c.Func.params[i]), Err: err}
 }
 
-// ref reads the index of a reference and returns its value.
+// ref reads the index of a reference and returns the value.
 func (r *reader) ref() (*Value, error) {
 	i, err := r.ReadUint()
 	if err != nil {
@@ -113,16 +112,15 @@ func (r *reader) ref() (*Value, error) {
 	return nil, &SpecError{Reason: fmt.Sprintf("the result of reference %d is missing", i)}
 }
 
-// Invoke calls the function with values instead of an encoded call: what a worker does
-// for a task of a Python graph. A value that is no Go value of the parameter's type is
-// converted as one that came from Python. Panics are a *PanicError, other values than the
-// function takes a *TypeError, and another number of them is a *SpecError.
+// Invoke calls the function with values instead of an encoded call, for tasks of Python graphs. A value that is not a
+// Go value of the type of its parameter is converted like a Python value. A panic is returned as a *PanicError, a value
+// of another type as a *TypeError, and a wrong number of values as a *SpecError.
 func (f *Func) Invoke(ctx context.Context, args []*Value) (any, error) {
 	if len(args) != len(f.params) {
-		return nil, &SpecError{Reason: fmt.Sprintf("a call of %s with %d arguments, and it takes %d", f.name, len(args),
+		return nil, &SpecError{Reason: fmt.Sprintf("call of %s with %d arguments, want %d", f.name, len(args),
 			len(f.params))}
 	}
-	// Every argument is a reference to a result that is there.
+	// Every argument is a reference to a present result.
 	refs := make([]byte, 0, 2*len(args))
 	for i := range args {
 		refs = msgpack.AppendUint(append(refs, nodeRef), uint64(i))

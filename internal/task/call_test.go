@@ -76,7 +76,7 @@ func runSpec(t testing.TB, spec []byte, deps ...*Value) (any, error) {
 	return c.Run(context.Background(), deps)
 }
 
-// through sends a value as an argument of a function that returns it.
+// through passes a value as an argument to a function that returns it.
 func through[T any](t *testing.T, v T) T {
 	t.Helper()
 	var b Builder
@@ -97,7 +97,7 @@ func through[T any](t *testing.T, v T) T {
 	return out
 }
 
-// same sends a value through and compares.
+// same passes a value through and compares.
 func same[T any](t *testing.T, v T) {
 	t.Helper()
 	if got := through(t, v); !reflect.DeepEqual(got, v) {
@@ -118,7 +118,7 @@ type nothing struct {
 	Left int `task:"-"`
 }
 
-// Values that have no bytes are elements of containers, also at the end of what is read.
+// Values without bytes can be elements of containers, also at the end of the input.
 func TestElementsWithoutBytes(t *testing.T) {
 	for _, v := range []any{
 		map[struct{}]int{{}: 7}, map[struct{}]struct{}{{}: {}}, map[int]struct{}{1: {}, 2: {}, 3: {}},
@@ -222,7 +222,7 @@ func TestCalls(t *testing.T) {
 	deep.Kids[0].In = RefTo[int](NewKey("deep"))
 	v, err := runSpec(t, specOf(t, treeF, Val(deep)), NewValue(99))
 	if err != nil || v.(tree).Kids[0].In.Get() != 99 || v.(tree).Kids[0].In.Key() != "" {
-		t.Errorf("a reference in the depth: %v, %v", v, err)
+		t.Errorf("nested reference: got %v, %v", v, err)
 	}
 	b.Begin(errF)
 	p := NewParam[int]()
@@ -244,7 +244,7 @@ func TestCalls(t *testing.T) {
 	_, err = runSpec(t, b.Append(nil))
 	var pe *PanicError
 	if !errors.As(err, &pe) || len(pe.Stack) == 0 || errors.Unwrap(err).Error() != "oh" {
-		t.Errorf("%v", err)
+		t.Errorf("got %v, want a PanicError with a stack", err)
 	}
 	if v, err := runSpec(t, specOf(t, anyF, Val[any](point{1, 2}))); v != (point{1, 2}) || err != nil {
 		t.Errorf("%v, %v", v, err)
@@ -260,7 +260,7 @@ func TestManyReferences(t *testing.T) {
 		deps = append(deps, NewValue("x"))
 	}
 	var b Builder
-	for range 2 { // the builder's index must not outlive its call
+	for range 2 { // the index of the builder is reset for each call
 		b.Begin(joinF)
 		if err := errors.Join(NewParam[string]().Arg(&b, Val("")),
 			NewParam[[]string]().Arg(&b, List(args...))); err != nil {
@@ -287,7 +287,7 @@ func TestCallMistakes(t *testing.T) {
 		{"pickle", []byte{0x80, 4, 'N', '.'}, "no call"},
 		{"version", append([]byte("MS\x09"), good[3:]...), "version"},
 		{"unknown", []byte("MS\x01\xa5t.inx\x90\x01\x00\x01"), `"t.inx" is not registered`},
-		{"few", []byte("MS\x01\xa5t.inc\x90\x00"), "0 arguments, and it takes 1"},
+		{"few", []byte("MS\x01\xa5t.inc\x90\x00"), "0 arguments, want 1"},
 		{"cut", good[:7], ""},
 	} {
 		if _, err := ParseCall(c.spec); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -295,36 +295,36 @@ func TestCallMistakes(t *testing.T) {
 		}
 	}
 	if _, err := ParseCall([]byte("MS\x01\xa5t.inx\x90\x01\x00\x01")); !errors.Is(err, ErrUnknownFunc) {
-		t.Errorf("unknown function: %v", err)
+		t.Errorf("unknown function: got %v, want ErrUnknownFunc", err)
 	}
 	_, err := runSpec(t, specOf(t, incF, RefTo[int](NewKey("k"))), NewValue("text"))
 	var te *TypeError
 	if !errors.As(err, &te) || te.Func != "t.inc" || te.Want != "int" {
-		t.Errorf("a result of another type: %v", err)
+		t.Errorf("result of another type: got %v, want a TypeError of t.inc", err)
 	}
 	_, err = runSpec(t, specOf(t, incF, RefTo[int](NewKey("k"))))
 	if err == nil {
-		t.Error("a missing dependency is no error")
+		t.Error("missing dependency: got nil, want an error")
 	}
 	var b Builder
 	b.Begin(incF)
 	err = NewParam[chan int]().Val(&b, make(chan int))
 	var ee *EncodeError
 	if !errors.As(err, &ee) {
-		t.Errorf("a channel: %v", err)
+		t.Errorf("channel: got %v, want an EncodeError", err)
 	}
 	type hidden struct{ n int }
 	if err := codecFor[hidden]().append(&b, hidden{1}); err == nil || !strings.Contains(err.Error(), ".n") {
-		t.Errorf("a field that is not exported: %v", err)
+		t.Errorf("unexported field: got %v, want an error about .n", err)
 	}
 	self := &tree{}
 	self.Kids = []*tree{self}
 	if err := codecFor[*tree]().append(&b, self); err == nil || !strings.Contains(err.Error(), "contains itself") {
-		t.Errorf("a value that contains itself: %v", err)
+		t.Errorf("value that contains itself: got %v, want an error", err)
 	}
 	type unknown struct{ A int }
 	if err := codecFor[any]().append(&b, unknown{}); err == nil || !strings.Contains(err.Error(), "RegisterType") {
-		t.Errorf("a type that nobody knows: %v", err)
+		t.Errorf("unregistered type: got %v, want an EncodeError", err)
 	}
 	RegisterType[unknown]()
 	same[any](t, unknown{3})

@@ -6,17 +6,16 @@ import (
 	"strings"
 )
 
-// arrowFix is what to do about an interface of Arrow that has no codec.
+// arrowFix is the remedy for an Arrow interface without a codec.
 const arrowFix = `use arrow.RecordBatch or arrow.Table, and import _ "go.millstream.dev/frame", which has their codec`
 
-// checkTypes returns the first type in a function's signature that no value can carry to
-// another process, nil if there is none. What depends on the value, such as a struct whose
-// fields are not exported, is an error of Submit: a value of such a type can still reach a
-// function of the same process as the result of another task.
+// checkTypes returns an error for the first type in the signature of a function whose values cannot be sent to another
+// process. Errors that depend on the value, such as a struct with unexported fields, are reported by Submit: such a
+// value can still be passed to a function in the same process as the result of another task.
 func checkTypes(f *Func) error {
 	params := f.params
 	if f.method != nil {
-		params = params[1:] // the state of an actor stays where it was made
+		params = params[1:] // the state of an actor is not sent
 	}
 	for i, t := range params {
 		if err := checkType(t, true, make(map[reflect.Type]bool)); err != nil {
@@ -33,7 +32,7 @@ func checkTypes(f *Func) error {
 	return nil
 }
 
-// typeError is a type without a serialized form, and where it stands.
+// typeError is returned for a type that cannot be encoded, with its path.
 type typeError struct {
 	path string
 	typ  reflect.Type
@@ -63,13 +62,13 @@ func checkType(t reflect.Type, structs bool, seen map[reflect.Type]bool) error {
 	case reflect.Func:
 		return &typeError{typ: t, fix: "register the function and pass its name or its arguments"}
 	case reflect.UnsafePointer:
-		return &typeError{typ: t, fix: "an address has no meaning there; pass the bytes"}
+		return &typeError{typ: t, fix: "addresses are not valid there; pass the bytes"}
 	case reflect.Interface:
 		if strings.HasPrefix(t.PkgPath(), "github.com/apache/arrow-go/") && !hasCodec(t) {
 			return &typeError{typ: t, fix: arrowFix}
 		}
 		if t.NumMethod() > 0 && !hasCodec(t) {
-			return &typeError{typ: t, fix: "use a concrete type, or any with types that are known by task.RegisterType"}
+			return &typeError{typ: t, fix: "use a concrete type, or any with types that task.RegisterType registers"}
 		}
 	case reflect.Pointer, reflect.Slice, reflect.Array:
 		at := "[]"
@@ -96,7 +95,7 @@ func checkType(t reflect.Type, structs bool, seen map[reflect.Type]bool) error {
 	return nil
 }
 
-// checkWithin checks a part of a type and adds the part's name to the path of an error.
+// checkWithin checks a part of a type and adds the name of the part to the path of an error.
 func checkWithin(at string, t reflect.Type, structs bool, seen map[reflect.Type]bool) error {
 	err := checkType(t, structs, seen)
 	if e, ok := err.(*typeError); ok {

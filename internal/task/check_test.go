@@ -15,7 +15,7 @@ import (
 	_ "go.millstream.dev/internal/wire/arrowipc" // record batches
 )
 
-// badTypes panics at registration, and the message names the type, the path and this file.
+// Registration of unsupported types panics, and the message has the type, the path and this file.
 func TestRegisterTypes(t *testing.T) {
 	type inner struct{ Done chan int }
 	type outer struct{ Rows []map[string]*inner }
@@ -65,7 +65,7 @@ func TestRegisterTypes(t *testing.T) {
 		RegisterMethod("t.bad.method", func(context.Context, chan int, error) (int, error) { return 0, nil })
 	}, "parameter 1 (error)")
 
-	// What has a form, or may stay in its process, is registered.
+	// Types that can be encoded, or may stay in their process, are registered.
 	Register1("t.good.any", one[any])
 	Register1("t.good.anys", one[map[string]any])
 	Register1("t.good.batch", one[arrow.RecordBatch])
@@ -110,7 +110,7 @@ func TestShortPath(t *testing.T) {
 	}
 }
 
-// Every key of a map goes both ways: as an argument and as a result.
+// Maps with every type of key are encoded and decoded, as arguments and as results.
 func TestMapKeys(t *testing.T) {
 	type point struct{ X, Y int }
 	type named struct {

@@ -12,8 +12,8 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// codec writes and reads arguments of one type. Which it is, is decided once, when the
-// function is registered; for common types nothing reflects per task.
+// codec encodes and decodes arguments of one type. It is chosen once, when the function is registered; for common types
+// it uses no reflection.
 type codec[T any] struct {
 	append func(b *Builder, v T) error
 	read   func(r *reader) (T, error)
@@ -22,7 +22,7 @@ type codec[T any] struct {
 
 var codecs sync.Map // reflect.Type to *codec of it
 
-// codecFor chooses the codec of a type.
+// codecFor returns the codec of a type.
 func codecFor[T any]() *codec[T] {
 	t := reflect.TypeFor[T]()
 	if c, ok := codecs.Load(t); ok {
@@ -84,7 +84,7 @@ func makeCodec[T any]() *codec[T] {
 	return c.(*codec[T])
 }
 
-// reflectCodec is the codec of all other types: a plan that is made once for the type.
+// reflectCodec returns the codec of all other types: a plan that is created once for the type.
 func reflectCodec[T any]() *codec[T] {
 	p := planOf(reflect.TypeFor[T]())
 	return &codec[T]{
@@ -139,7 +139,7 @@ func appendFloat(b *Builder, v float64) error { b.args = msgpack.AppendFloat(b.a
 
 func (r *reader) readFloat() (float64, error) { return r.ReadFloat() }
 
-// Text of Go may be any bytes: as msgpack's bytes it stays what it is.
+// A Go string may have any bytes: as msgpack bytes it is unchanged.
 func appendText(b *Builder, v string) error {
 	b.args = append(msgpack.AppendBytesHeader(b.args, len(v)), v...)
 	return nil
@@ -162,7 +162,7 @@ func appendBytes(b *Builder, v []byte) error {
 	return nil
 }
 
-// readBytes copies: what a function gets is Go heap of its own.
+// readBytes returns a copy: the arguments of functions are on the Go heap.
 func (r *reader) readBytes() ([]byte, error) {
 	if r.TryNil() {
 		return nil, nil
@@ -175,14 +175,14 @@ func (r *reader) readBytes() ([]byte, error) {
 }
 
 func tooLarge(t reflect.Type) error {
-	return &EncodeError{Type: t, Reason: "it has more than 4 GiB: scatter it and pass the future"}
+	return &EncodeError{Type: t, Reason: "the value has more than 4 GiB; scatter it and pass the future"}
 }
 
 type number interface {
 	~int | ~int32 | ~int64 | ~float32 | ~float64
 }
 
-// appendNumbers writes the memory of a slice: Millstream runs on little-endian machines.
+// appendNumbers appends the memory of a slice: Millstream supports only little-endian machines.
 func appendNumbers[T number](b *Builder, v []T) error {
 	if v == nil {
 		b.args = msgpack.AppendNil(b.args)
@@ -211,7 +211,7 @@ func readNumbers[T number](r *reader) ([]T, error) {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
 	if len(p)%size != 0 {
-		return nil, fmt.Errorf("%d bytes are no %T", len(p), []T(nil))
+		return nil, fmt.Errorf("%d bytes cannot be decoded to %T", len(p), []T(nil))
 	}
 	out := make([]T, len(p)/size)
 	if len(p) > 0 {
@@ -220,10 +220,10 @@ func readNumbers[T number](r *reader) ([]T, error) {
 	return out, nil
 }
 
-// The memory of numbers is what travels: a big-endian machine would need a conversion.
+// The memory of numbers is sent unchanged: a big-endian machine would need a conversion.
 var _ = func() bool {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
-		panic("task: this machine is big-endian, which Millstream does not run on")
+		panic("task: big-endian machines are not supported")
 	}
 	return true
 }()

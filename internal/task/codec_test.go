@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// readAs reads an encoded value as a T, by its codec and by reflection: what each says.
+// readAs decodes an encoded value as a T, by its codec and by reflection.
 func readAs[T any](args []byte) (byCodec, byPlan T, errs [2]error) {
 	call := Call{Func: incF, args: args}
 	r := call.reader(nil)
@@ -21,7 +21,7 @@ func readAs[T any](args []byte) (byCodec, byPlan T, errs [2]error) {
 	return byCodec, byPlan, errs
 }
 
-// fitsInto wants a number to be read as a T if it is one of T's, and to be refused if not.
+// fitsInto checks that a number is decoded to a T if T can represent it, and rejected otherwise.
 func fitsInto[T signed | unsigned](t *testing.T, args []byte, n string, fits bool) {
 	t.Helper()
 	a, b, errs := readAs[T](args)
@@ -32,7 +32,7 @@ func fitsInto[T signed | unsigned](t *testing.T, args []byte, n string, fits boo
 	}
 }
 
-// Numbers at the ends of every type, read as every other: none is cut.
+// The extreme numbers of every type, decoded as every other: none wraps around.
 func TestNumbersDoNotWrap(t *testing.T) {
 	for _, n := range []int64{0, 1, -1, math.MaxInt8, math.MaxInt8 + 1, math.MinInt8, math.MinInt8 - 1, math.MaxUint8,
 		math.MaxUint8 + 1, math.MaxInt16, math.MaxInt16 + 1, math.MinInt16, math.MinInt16 - 1, math.MaxUint16,
@@ -61,7 +61,7 @@ func TestNumbersDoNotWrap(t *testing.T) {
 	}
 }
 
-// cut wants every part of an encoded value, and one with another first byte, to be an error.
+// cut checks that every prefix of an encoded value, and one with another first byte, is an error.
 func cut[T any](t *testing.T, v T) {
 	t.Helper()
 	var b Builder
@@ -79,7 +79,7 @@ func cut[T any](t *testing.T, v T) {
 	call.args = append([]byte{0xc1}, b.args[1:]...) // a byte that msgpack never uses
 	r := call.reader(nil)
 	if got, err := codecFor[T]().read(&r); err == nil {
-		t.Errorf("%T: bytes that are no msgpack are %v, want an error", v, got)
+		t.Errorf("%T: malformed msgpack: got %v, want an error", v, got)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestCutArguments(t *testing.T) {
 	cut(t, celsius(3))
 }
 
-// Slices of numbers travel as their memory.
+// Slices of numbers are encoded as their memory.
 func TestPackedNumbers(t *testing.T) {
 	packed(t, []int{math.MinInt64, 0, 7}, 8)
 	packed(t, []int64{1, -1}, 8)
@@ -136,7 +136,7 @@ func packed[T number](t *testing.T, v []T, size int) {
 	}
 }
 
-// What a function gets is its own: it may change it.
+// Arguments are copies: a function may change them.
 func TestArgumentsAreCopies(t *testing.T) {
 	var b Builder
 	if err := codecFor[[]byte]().append(&b, []byte("abc")); err != nil {
@@ -156,9 +156,9 @@ func TestArgumentsAreCopies(t *testing.T) {
 	clear(b.args)
 	if string(raw) != "abc" || fmt.Sprint(numbers) != "[1 2]" || text != "text" || err1 != nil || err2 != nil ||
 		err3 != nil {
-		t.Errorf("got %q, %v, %q after the message is gone, want abc, [1 2], text", raw, numbers, text)
+		t.Errorf("got %q, %v, %q after the message was reused, want abc, [1 2], text", raw, numbers, text)
 	}
 	if cap(raw) != 3 {
-		t.Errorf("the bytes have room for %d, want 3: append would write into what follows", cap(raw))
+		t.Errorf("capacity of the bytes: got %d, want 3: append would overwrite memory", cap(raw))
 	}
 }

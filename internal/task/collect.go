@@ -8,10 +8,10 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// collected returns a tree that has values of package wire in it (Arrow data, device arrays, dicts, sets, objects) as
-// a collection of package wire, whose members travel one by one in frames of their own: package pickle has no form
+// collect converts a tree that contains values of package wire (Arrow data, device arrays, dicts, sets, objects) to a
+// collection of package wire, whose members are sent one by one in their own frames, because package pickle has no form
 // for them. It reports false for a tree without such values.
-func collected(tree any) (any, bool) {
+func collect(tree any) (any, bool) {
 	switch x := tree.(type) {
 	case *wire.NDArray, *wire.DeviceArray, *wire.Object, *wire.Serialized, wire.Dict, wire.Set, wire.FrozenSet,
 		wire.ByteArray:
@@ -26,7 +26,7 @@ func collected(tree any) (any, bool) {
 		out := make(wire.Dict, 0, x.Len())
 		found := false
 		for _, p := range x.Items() {
-			v, ok := collected(p.Value)
+			v, ok := collect(p.Value)
 			found = found || ok
 			out = append(out, wire.Pair{Key: p.Key, Value: v})
 		}
@@ -43,14 +43,14 @@ func collectedList(items []any) ([]any, bool) {
 	out := make([]any, len(items))
 	found := false
 	for i, x := range items {
-		v, ok := collected(x)
+		v, ok := collect(x)
 		out[i], found = v, found || ok
 	}
 	return out, found
 }
 
-// encodeCollected encodes a collection of package wire that stands for a Go value. As with other Go values the header
-// names the type, for a reader that expects any.
+// encodeCollected encodes a collection of package wire that represents a Go value. As with other Go values the header
+// has the name of the type, for a reader that expects any.
 func encodeCollected(c any, t reflect.Type) (*wire.Serialized, error) {
 	s, err := encodeWire(c)
 	if err != nil {
@@ -60,7 +60,7 @@ func encodeCollected(c any, t reflect.Type) (*wire.Serialized, error) {
 	d, ok := h.(wire.Dict)
 	if err != nil || !ok {
 		s.Release()
-		return nil, &EncodeError{Type: t, Reason: "the header of its members cannot be read"}
+		return nil, &EncodeError{Type: t, Reason: "header of its members cannot be decoded"}
 	}
 	if !ambiguous(t) {
 		d = append(d, wire.Pair{Key: "go-type", Value: fullName(t)})

@@ -20,7 +20,7 @@ func numbersBatch(values ...int64) arrow.RecordBatch {
 	return b.NewRecordBatch()
 }
 
-// nested has types of package wire and of Arrow in all places where they can be.
+// nested has types of package wire and of Arrow in all possible positions.
 type nested struct {
 	Batch   arrow.RecordBatch
 	Batches []arrow.RecordBatch
@@ -129,11 +129,11 @@ func sentNested[T any](t *testing.T, v T) {
 	}
 }
 
-// Results that have record batches and other values of package wire in them leave their process as any other.
+// Results that contain record batches and other values of package wire can be sent.
 func TestNestedResults(t *testing.T) {
 	v := nestedValue()
 	fields := reflect.ValueOf(v)
-	for i := range fields.NumField() { // by itself first: a failure then names the field
+	for i := range fields.NumField() { // separately first, so that a failure names the field
 		only := reflect.New(fields.Type()).Elem()
 		only.Field(i).Set(fields.Field(i))
 		t.Run(fields.Type().Field(i).Name, func(t *testing.T) { sentNested(t, only.Interface().(nested)) })
@@ -149,7 +149,7 @@ func TestNestedResults(t *testing.T) {
 	sentNested(t, []any{numbersBatch(1), "x", nil, wire.NewDict("a", numbersBatch(2))})
 	sentNested(t, [2]arrow.Table{nil, v.Table})
 
-	// A reader that expects any gets the type that was sent, if it is registered.
+	// A reader that expects any gets the original type, if it is registered.
 	s, err := EncodeValue(v)
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestNestedResults(t *testing.T) {
 	}
 }
 
-// A closed value within another one is opened by its reader.
+// A serialized value within another one is decoded by its reader.
 func TestNestedSerialized(t *testing.T) {
 	s, err := EncodeValue(numbersBatch(1, 2))
 	if err != nil {
@@ -183,7 +183,7 @@ func TestNestedSerialized(t *testing.T) {
 	}
 }
 
-// What has no form is refused with its place.
+// A value that cannot be encoded is rejected with its path.
 func TestNestedRefused(t *testing.T) {
 	type withChan struct {
 		Batches []arrow.RecordBatch

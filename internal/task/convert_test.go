@@ -13,8 +13,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// TestFromPython turns values as Python's peers send them into the types that Go's functions
-// take.
+// TestFromPython converts values of Python peers to the parameter types of Go functions.
 func TestFromPython(t *testing.T) {
 	ten := 10
 	dtype, err := pickle.ParseDType("<i4")
@@ -133,18 +132,18 @@ func TestFromPythonRefused(t *testing.T) {
 	type list []list
 	var l list
 	if err := fromTree(deep, reflect.ValueOf(&l).Elem(), 0); err == nil {
-		t.Error("a list without a bottom")
+		t.Error("endless list: got nil, want an error")
 	}
 }
 
-// wide has elements that are larger than what stands for them.
+// wide has elements that are larger than their encoding.
 type wide struct{ A [64]int64 }
 
 func TestLongSlices(t *testing.T) {
 	in := make([]*wide, 50_000)
 	in[40_000] = &wide{}
 	same(t, in)
-	big := make([]wide, 3000) // its elements are read one by one
+	big := make([]wide, 3000) // its elements are decoded one by one
 	big[2999].A[63] = 5
 	same(t, big)
 }
@@ -157,7 +156,7 @@ func TestHostileLengths(t *testing.T) {
 	call := Call{Func: incF, args: b.args}
 	r := call.reader(nil)
 	if _, err := codecFor[[]wide]().read(&r); err == nil {
-		t.Error("a promise was believed")
+		t.Error("announced length without data: got nil, want an error")
 	}
 }
 

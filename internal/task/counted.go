@@ -8,16 +8,14 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Memory of GPUs and of pools is counted, and no garbage collector gives it back. This file says
-// whose references they are:
+// Memory of GPUs and of pools is counted, and the garbage collector does not free it. The owners of references are:
 //
-//   - A task borrows its arguments until it returns. To keep one longer it retains it
-//     (DeviceArray.Retain, Buffer.Retain).
-//   - What a task returns it hands over, with one reference for each array or buffer in it. It is
-//     immutable from then on. An argument that is returned as it is, the very same *DeviceArray,
-//     is recognised: see Handover.
-//   - A Value owns what its live value holds, and gives it back in Release.
-//   - What a client has gathered is the caller's: see Release.
+//   - A task borrows its arguments until it returns. To keep one longer it must retain it (DeviceArray.Retain,
+//     Buffer.Retain).
+//   - A task passes on its result, with one reference for each array or buffer in it. The result is immutable from then
+//     on. An argument that is returned unchanged, as the same *DeviceArray, is recognized: see Handover.
+//   - A Value owns the references of its live value, and releases them in Release.
+//   - Values that a client has gathered belong to the caller: see Release.
 
 var (
 	deviceArrayType = reflect.TypeFor[*wire.DeviceArray]()
@@ -25,9 +23,8 @@ var (
 	serializedType  = reflect.TypeFor[*wire.Serialized]()
 )
 
-// Release gives back the counted memory that a value holds: device arrays and buffers, also within
-// slices, maps and structs. It is for results that were gathered, and must be called once. Values
-// without such memory are not touched.
+// Release releases the counted memory that a value holds: device arrays and buffers, also within slices, maps and
+// structs. Call it once for results that were gathered. Values without such memory are not changed.
 func Release(v any) {
 	eachCounted(v, func(x any) {
 		switch x := x.(type) {
@@ -45,7 +42,7 @@ func Release(v any) {
 	})
 }
 
-// retain is Release's opposite for one counted thing, which stays the same object.
+// retain adds a reference to one counted object.
 func retain(x any) {
 	switch x := x.(type) {
 	case *wire.DeviceArray:
@@ -61,8 +58,8 @@ func retain(x any) {
 	}
 }
 
-// Handover makes sure that a result has references of its own where it contains one of the device
-// arrays that the arguments lent: a function that returns its argument need not think of it.
+// Handover adds references to a result that contains device arrays of the arguments, so that a function may return its
+// argument.
 func Handover(result any, args []*Value) {
 	var mine []*wire.DeviceArray
 	eachCounted(result, func(x any) {
@@ -85,17 +82,17 @@ func Handover(result any, args []*Value) {
 	}
 	for _, a := range mine {
 		if lent[a] {
-			retain(a) // the array is the same object: its frame now counts twice
+			retain(a) // the array is the same object: its frame is counted twice
 		}
 	}
 }
 
-// eachCounted calls f with each counted thing in a value.
+// eachCounted calls f with each counted object in a value.
 func eachCounted(v any, f func(any)) {
 	switch x := v.(type) {
 	case nil, bool, int, int64, int32, float64, float32, uint64, uint32, string, []byte, []float64, []float32, []int,
 		[]int64, *wire.NDArray:
-		return // what most results are
+		return // the most common types
 	case *wire.DeviceArray:
 		if x != nil {
 			f(x)
@@ -149,7 +146,7 @@ func walkCounted(v reflect.Value, f func(any), depth int) {
 
 var counting sync.Map // reflect.Type to bool
 
-// mayCount tells whether values of a type can contain counted memory.
+// mayCount reports whether values of a type can contain counted memory.
 func mayCount(t reflect.Type) bool {
 	if known, ok := counting.Load(t); ok {
 		return known.(bool)
@@ -159,14 +156,14 @@ func mayCount(t reflect.Type) bool {
 	return may
 }
 
-// couldCount looks at a type's parts, each once: a type may contain itself.
+// couldCount checks the parts of a type, each once: a type may contain itself.
 func couldCount(t reflect.Type, seen map[reflect.Type]bool) bool {
 	switch t {
 	case deviceArrayType, bufferType, objectType, serializedType:
 		return true
 	}
 	if isWire(t) && t.Kind() != reflect.Slice || seen[t] {
-		return false // nothing counted within, or looked at further up
+		return false // no counted memory within, or checked further up
 	}
 	seen[t] = true
 	switch t.Kind() {

@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// fakeMemory is a device's memory that counts what is out. Its addresses are never touched.
+// fakeMemory is counted device memory. Its addresses are never accessed.
 type fakeMemory struct {
 	out  int
 	next uintptr
@@ -49,8 +49,8 @@ type pair struct {
 	Raw    *mem.Buffer
 }
 
-// Whatever shape a result with device memory has, its Value gives the memory back, with its frames
-// or without, decoded on the other side or not.
+// A Value releases the device memory of a result of any shape, with or without its frames, decoded by the receiver or
+// not.
 func TestValueOwnsDeviceMemory(t *testing.T) {
 	var m fakeMemory
 	for _, tc := range []struct {
@@ -75,7 +75,7 @@ func TestValueOwnsDeviceMemory(t *testing.T) {
 	} {
 		v := NewValue(tc.make())
 		v.Release()
-		v.Release() // as the frames' references, once
+		v.Release() // also the references of the frames, once
 		m.gone(t, tc.about+" that was never sent")
 
 		v = NewValue(tc.make())
@@ -108,7 +108,7 @@ func TestValueOwnsDeviceMemory(t *testing.T) {
 	}
 }
 
-// An array crosses as itself, as the buffer behind it and within a struct, in the same memory.
+// An array is sent as itself, as its buffer and within a struct, in the same memory.
 func TestDeviceArrayCrosses(t *testing.T) {
 	var m fakeMemory
 	a := m.array(t, 6)
@@ -124,7 +124,7 @@ func TestDeviceArrayCrosses(t *testing.T) {
 	}
 	if out.Name != "x" || out.Raw != nil || len(out.Others) != 1 || out.Left.Buffer().Addr() != a.Buffer().Addr() ||
 		!slices.Equal(out.Left.Shape, []int{6}) {
-		t.Errorf("came as %+v", out)
+		t.Errorf("got %+v, want the arrays that were sent", out)
 	}
 	v.Release()
 	Release(in)
@@ -147,7 +147,7 @@ func TestDeviceArrayCrosses(t *testing.T) {
 	m.gone(t, "a borrowed array")
 }
 
-// On a machine without a GPU the memory arrives on the heap, and is a buffer or an array still.
+// On a machine without a GPU the memory is received on the heap, and is still a buffer or an array.
 func TestDeviceArrayOnTheHeap(t *testing.T) {
 	data := []byte{1, 0, 0, 0, 2, 0, 0, 0}
 	a := &wire.DeviceArray{DType: wire.Int32, Shape: []int{2}, Frame: wire.HeapFrame(data).WithCUDA()}
@@ -171,7 +171,7 @@ func TestDeviceArrayOnTheHeap(t *testing.T) {
 	}
 }
 
-// A function may return its argument, or one with another shape that it has retained.
+// A function may return its argument, or a retained one with another shape.
 func TestHandover(t *testing.T) {
 	var m fakeMemory
 	for _, tc := range []struct {
@@ -199,7 +199,7 @@ func TestHandover(t *testing.T) {
 		v := NewValue(result)
 		arg.Release()
 		eachCounted(result, func(x any) {
-			if x.(*wire.DeviceArray).Buffer().Len() == 0 { // panics if it has gone
+			if x.(*wire.DeviceArray).Buffer().Len() == 0 { // panics if the memory was released
 				t.Error("empty")
 			}
 		})

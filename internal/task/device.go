@@ -9,31 +9,28 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Device is the GPU of a worker, as its tasks use it. It is the worker's: a task closes
-// nothing of it.
+// Device is the GPU of a worker for use by its tasks. The worker owns it: tasks must not close any part of it.
 type Device struct {
-	// Ordinal is the GPU's number in this process: 0 in a worker that was started with one.
+	// Ordinal is the index of the GPU in this process: 0 in a worker that was started with one GPU.
 	Ordinal int
-	// UUID and Name are the GPU's, as nvidia-smi -L prints them.
+	// UUID and Name are those of the GPU, as nvidia-smi -L prints them.
 	UUID, Name string
-	// Memory allocates on the GPU, as the worker was told to: from its pool, if it has one
-	// (--rmm-pool-size and others). An allocation that would take more than
-	// --device-memory-limit sends results that nobody uses to the host's memory first. What a
-	// task returns should come from here: it is then counted once, and one registration serves
-	// all transfers.
+	// Memory allocates on the GPU, from the pool of the worker if it has one (--rmm-pool-size and others). An
+	// allocation that would exceed --device-memory-limit first moves results that no task uses to host memory. Results
+	// of a task should be allocated from it: they are then counted once, and one registration serves all transfers.
 	Memory mem.Resource
-	// Pinned allocates page-locked host memory, which the GPU copies from and to at full speed.
+	// Pinned allocates page-locked host memory, which the GPU copies at full speed.
 	Pinned mem.Resource
-	// Stream takes the tasks' work; cuda.StreamOf(d.Stream) returns it with the methods that enqueue copies and
-	// kernels. Tasks that run at once share it; one that must not wait for another makes its own with cuda.NewStream.
+	// Stream is the stream of the tasks; cuda.StreamOf(d.Stream) returns it with the methods that enqueue copies and
+	// kernels. Concurrent tasks share it; a task that must not wait for others creates its own with cuda.NewStream.
 	Stream mem.Stream
 }
 
 // ErrNoDevice is returned when a function that needs a GPU is called on a worker without one.
-var ErrNoDevice = errors.New("task: the worker has no GPU: start it with millstream cuda-worker or cluster.LocalCUDA")
+var ErrNoDevice = errors.New("task: worker has no GPU; start it with millstream cuda-worker or cluster.LocalCUDA")
 
-// CurrentDevice is the GPU of the worker that runs the task whose context it is. The error is
-// ErrNoDevice in a worker without one, ErrOutside where there is no task.
+// CurrentDevice returns the GPU of the worker that runs the task whose context is ctx. It returns ErrNoDevice on a
+// worker without a GPU and ErrOutside outside a task.
 //
 //	d, err := task.CurrentDevice(ctx)
 //	if err != nil {
@@ -51,8 +48,8 @@ func CurrentDevice(ctx context.Context) (*Device, error) {
 	return i.Host.Device, nil
 }
 
-// DeviceBytes is how many bytes of GPU memory a value holds, in its live form if it is there,
-// else in its frames. It encodes nothing.
+// DeviceBytes returns the size in bytes of the GPU memory that a value holds, in its live form if present, otherwise in
+// its frames. It encodes nothing.
 func (v *Value) DeviceBytes() int64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -86,14 +83,15 @@ func (v *Value) DeviceBytes() int64 {
 	return n
 }
 
-// bufferArray is a buffer as Python knows it, RMM's DeviceBuffer. It borrows the buffer's reference.
+// bufferArray returns a buffer as an array that Python receives as an RMM DeviceBuffer. It borrows the reference of the
+// buffer.
 func bufferArray(b *mem.Buffer) *wire.DeviceArray {
 	return &wire.DeviceArray{Class: wire.RMMBuffer, DType: wire.Uint8, Shape: []int{b.Len()},
 		Frame: wire.BufferFrame(b).WithCUDA()}
 }
 
-// arrayBuffer is the memory of a device array with a reference of its own: a copy on Go's heap if
-// it arrived there.
+// arrayBuffer returns the memory of a device array with a separate reference: a copy on the Go heap if it was received
+// there.
 func arrayBuffer(a *wire.DeviceArray) *mem.Buffer {
 	if b := a.Buffer(); b != nil {
 		return b.Retain()

@@ -24,7 +24,7 @@ func TestCurrentDevice(t *testing.T) {
 	}
 }
 
-// A value says how much of a GPU's memory it holds, live or in frames, and wherever in it.
+// DeviceBytes returns the GPU memory of a value, live or in frames, at any depth.
 func TestDeviceBytes(t *testing.T) {
 	device := func(n int) *mem.Buffer {
 		return mem.NewRegion(mem.RegionConfig{Addr: 1 << 20, Len: n, Kind: mem.Device}).Buffer()

@@ -28,12 +28,11 @@ func mustHeader(h wire.Dict) []byte {
 	return b
 }
 
-// maxBody is the longest text that travels in a message's body.
+// maxBody is the maximum length of a string in the body of a message.
 const maxBody = 1 << 10
 
-// AppendBody appends a value that a message's body can carry as it is: nil, bool, numbers
-// and short text. Dask reads it as the value itself, and so it needs no frames of its own.
-// It tells whether the value is one.
+// AppendBody appends a value that the body of a message can contain directly: nil, bool, numbers and short strings.
+// Dask decodes it to the value itself, so that it needs no frames. It reports whether the value is of this kind.
 func AppendBody(dst []byte, v any) ([]byte, bool) {
 	switch v := v.(type) {
 	case nil:
@@ -72,7 +71,7 @@ func AppendBody(dst []byte, v any) ([]byte, bool) {
 	return dst, false
 }
 
-// ReadBody reads what AppendBody wrote, or any other plain value of a body, into a T.
+// ReadBody decodes a value that AppendBody has encoded, or any other plain value of a body, to a T.
 func ReadBody[T any](raw []byte) (T, error) {
 	var out T
 	r := msgpack.NewReader(raw)
@@ -103,22 +102,20 @@ func ReadBody[T any](raw []byte) (T, error) {
 	}
 	v, err := msgpack.Decode(raw)
 	if err != nil {
-		return out, &SpecError{Reason: "a value in a message", Err: err}
+		return out, &SpecError{Reason: "value in a message", Err: err}
 	}
 	err = convert(v, reflect.ValueOf(&out).Elem())
 	return out, err
 }
 
-// EncodeValue makes the frames of a value: as Python knows it where Python has such a value
-// (None, bool, int, float, str, bytes, numpy arrays for slices of numbers, Arrow tables, buffers
-// as RMM's, and package wire's types), else a pickle of dicts and lists whose header names the Go
-// type in "go-type": Python sees a dict. The frames borrow the value's memory, or have references
-// of their own where it is counted. Slices, maps and structs with Arrow data, device arrays or other
-// types of package wire in them travel as Dask's lists and dicts do, each such value in frames of
-// its own.
+// EncodeValue returns the frames of a value: in the Python form if there is one (None, bool, int, float, str, bytes,
+// numpy arrays for slices of numbers, Arrow tables, RMM buffers for buffers, and the types of package wire), otherwise
+// a pickle of dicts and lists whose header has the Go type in "go-type": Python receives a dict. The frames borrow the
+// memory of the value, or have their own references if it is counted. Slices, maps and structs that contain Arrow data,
+// device arrays or other types of package wire are sent like Dask's lists and dicts, each such value in its own frames.
 //
-// Times and durations keep their nanoseconds: those that Python's types cannot hold travel
-// as text and as a count of nanoseconds.
+// Times and durations keep their nanoseconds: those that Python types cannot represent are sent as text and as a count
+// of nanoseconds.
 func EncodeValue(v any) (*wire.Serialized, error) {
 	switch x := v.(type) {
 	case nil, bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64, float32, float64:
@@ -175,7 +172,7 @@ func encodeTree(v any) (*wire.Serialized, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c, ok := collected(tree); ok {
+	if c, ok := collect(tree); ok {
 		return encodeCollected(c, reflect.TypeOf(v))
 	}
 	var bufs [][]byte
@@ -202,8 +199,8 @@ func encodeTree(v any) (*wire.Serialized, error) {
 	return &wire.Serialized{Header: header, Frames: frames}, nil
 }
 
-// DecodeInto opens a value into what dst points to. What it makes shares no memory with the
-// frames, except for values of Arrow and of GPUs, which take references.
+// DecodeInto decodes a value into dst. The decoded value shares no memory with the frames, except for Arrow and GPU
+// values, which take references.
 func DecodeInto[T any](s *wire.Serialized, dst *T) error { return decodeAs(s, dst, wire.Clone) }
 
 func decodeAs[T any](s *wire.Serialized, dst *T, own func(any) any) error {
@@ -215,16 +212,15 @@ func decodeAs[T any](s *wire.Serialized, dst *T, own func(any) any) error {
 	return decodeInto(s, reflect.ValueOf(dst).Elem(), own)
 }
 
-// shareFrom is the length in bytes from which decoded bytes may share the memory of their
-// frame. Smaller ones lie together in frames that they would keep alive.
+// shareFrom is the length in bytes from which decoded bytes may share the memory of their frame. Smaller values often
+// share one frame, which they would keep alive.
 const shareFrom = 64 << 10
 
-// share is wire.Clone for values that nobody changes: long bytes, arrays and tables in memory
-// of Go's heap stay where they are.
+// share is wire.Clone for immutable values: long bytes, arrays and tables on the Go heap are not copied.
 func share(frames []wire.Frame) func(any) any {
 	for _, f := range frames {
 		if f.Buffer() != nil {
-			return wire.Clone // it goes back to its pool one day
+			return wire.Clone // its memory returns to a pool
 		}
 	}
 	return func(x any) any {
@@ -246,7 +242,7 @@ func share(frames []wire.Frame) func(any) any {
 	}
 }
 
-// decodeInto decodes by reflection; own makes what it sets independent of the frames.
+// decodeInto decodes by reflection; own makes decoded values independent of the frames.
 func decodeInto(s *wire.Serialized, dst reflect.Value, own func(any) any) error {
 	if dst.Type() == objectType {
 		o, err := s.Object(wire.DecodeOptions{})
@@ -296,12 +292,12 @@ func setAny(dst reflect.Value, x any) error {
 
 func describe(x any) string {
 	if o, ok := x.(*wire.Object); ok {
-		return fmt.Sprintf("an object of Python's (%s %s)", o.Header.GetString("serializer"), o.Type)
+		return fmt.Sprintf("a Python object (%s %s)", o.Header.GetString("serializer"), o.Type)
 	}
 	return fmt.Sprintf("a %T", x)
 }
 
-// goType is the type that a header names, if this process knows it.
+// goType returns the type that a header names, if this process has it.
 func goType(header []byte) (reflect.Type, bool) {
 	r := msgpack.NewReader(header)
 	n, err := r.ReadMapLen()
@@ -327,7 +323,7 @@ func goType(header []byte) (reflect.Type, bool) {
 	return nil, false
 }
 
-// numberArray is a slice of numbers as numpy's array, nil for others.
+// numberArray returns a slice of numbers as a numpy array, nil for other values.
 func numberArray(v any) *wire.NDArray {
 	switch v := v.(type) {
 	case []float64:
@@ -369,5 +365,5 @@ func arrayOf[T wire.Element](v []T) *wire.NDArray {
 	return wire.NewNDArray(v)
 }
 
-// exact tells whether Python's datetime can hold a time, timedelta a duration.
+// exact reports whether a Python datetime or timedelta can represent a time or duration.
 func exact(ns int64) bool { return ns%int64(time.Microsecond) == 0 }

@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Slices of numbers are numpy arrays of the same type for Python.
+// Python receives slices of numbers as numpy arrays of the same type.
 func TestSlicesAreArrays(t *testing.T) {
 	for _, c := range []struct {
 		v     any
@@ -39,7 +39,7 @@ func TestSlicesAreArrays(t *testing.T) {
 	}
 }
 
-// Frames of large slices are the memory of the value: nothing is copied.
+// Frames of large slices are the memory of the value, without a copy.
 func TestFramesBorrow(t *testing.T) {
 	numbers, raw := make([]float64, 1000), make([]byte, 1000)
 	for what, c := range map[string]struct {
@@ -61,7 +61,7 @@ func TestFramesBorrow(t *testing.T) {
 	}
 }
 
-// A text goes into the body of a message up to a length.
+// A string is sent in the body of a message up to a maximum length.
 func TestLongestBody(t *testing.T) {
 	for n, want := range map[int]bool{0: true, maxBody - 1: true, maxBody: true, maxBody + 1: false} {
 		dst, ok := AppendBody([]byte{1}, strings.Repeat("x", n))
@@ -73,11 +73,11 @@ func TestLongestBody(t *testing.T) {
 		}
 	}
 	if dst, ok := NewEncoded(encodedOf(t, 5)).AppendBody([]byte{1}); ok || len(dst) != 1 {
-		t.Errorf("a value in its frames: got %v, %v, want it not opened for this", dst, ok)
+		t.Errorf("AppendBody of a value in frames: got %v, %v, want false", dst, ok)
 	}
 }
 
-// Long arrays of Go's heap stay where they are, as bytes do.
+// Long arrays on the Go heap are not copied, like bytes.
 func TestLongArraysAreShared(t *testing.T) {
 	for n, shared := range map[int]bool{shareFrom / 8: true, shareFrom/8 - 1: false} {
 		s := encodedOf(t, make([]int64, n))
@@ -95,7 +95,7 @@ func TestLongArraysAreShared(t *testing.T) {
 	}
 }
 
-// The Go type in a header counts if it can be read and is known here.
+// The Go type in a header is used if it can be decoded and is registered.
 func TestGoTypeOfHeaders(t *testing.T) {
 	header := func(pairs ...any) []byte { return mustHeader(wire.NewDict(pairs...)) }
 	RegisterType[point]()
@@ -122,7 +122,7 @@ func TestGoTypeOfHeaders(t *testing.T) {
 	wants(t, "another value than the header says", DecodeInto(s, &out), "has no field Z")
 }
 
-// Times keep their nanoseconds and their zone's offset, durations theirs.
+// Times keep their nanoseconds and zone offset, durations their nanoseconds.
 func TestTimesAreExact(t *testing.T) {
 	zone := time.FixedZone("", 90*60)
 	for _, when := range []time.Time{time.Unix(0, 0).UTC(), time.Unix(1, 1).UTC(), time.Date(2026, 2, 3, 4, 5, 6, 7000,
@@ -149,7 +149,7 @@ func TestTimesAreExact(t *testing.T) {
 	}
 }
 
-// Arrays that are views of others keep their elements, by themselves and within other values.
+// Arrays that are views of others keep their elements, separately and within other values.
 func TestViewsInValues(t *testing.T) {
 	data := wire.NewNDArray([]int32{0, 1, 2, 3, 4, 5}).Data
 	type holder struct {
@@ -194,7 +194,7 @@ func TestViewsInValues(t *testing.T) {
 	wants(t, "an array without its memory", err, "at [0] cannot be serialized")
 }
 
-// A value that is in frames already is passed on as it is.
+// A serialized value is passed on unchanged.
 func TestEncodeSerialized(t *testing.T) {
 	s := encodedOf(t, 5)
 	again := encodedOf(t, s)

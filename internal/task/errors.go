@@ -7,34 +7,33 @@ import (
 	"strings"
 )
 
-// ErrReschedule is returned by a function, alone or wrapped, that gives its task back: the
-// scheduler then chooses a worker again. (Dask: raise Reschedule())
-var ErrReschedule = errors.New("task: to be run elsewhere")
+// ErrReschedule is returned by a function, alone or wrapped, to return its task to the scheduler, which chooses a
+// worker again. (Dask: raise Reschedule())
+var ErrReschedule = errors.New("task: reschedule on another worker")
 
 // ErrUnknownFunc is returned by calls of a function that this process has not registered.
 var ErrUnknownFunc = errors.New("task: function is not registered")
 
-// UnknownFuncError is a call of a function that this process does not have.
+// UnknownFuncError is returned for a call of a function that this process has not registered.
 type UnknownFuncError struct {
-	// Name is the function's.
+	// Name is the name of the function.
 	Name string
 }
 
 func (e *UnknownFuncError) Error() string {
-	return fmt.Sprintf("task: function %q is not registered in this process: make it with Func at package level, in "+
-		"a package that both client and worker import", e.Name)
+	return fmt.Sprintf("task: function %q is not registered in this process; register it with Func at package level, "+
+		"in a package that both client and worker import", e.Name)
 }
 
 // Unwrap returns ErrUnknownFunc.
 func (e *UnknownFuncError) Unwrap() error { return ErrUnknownFunc }
 
-// EncodeError is a value that has no form outside of its process.
+// EncodeError is returned for a value that cannot be sent to another process.
 type EncodeError struct {
-	// Type is the Go type that is in the way, Path where it stands in the value, such as
-	// ".Rows[3].Lock".
+	// Type is the Go type that cannot be encoded, Path its position in the value, such as ".Rows[3].Lock".
 	Type reflect.Type
 	Path string
-	// Reason says what is wrong and what helps.
+	// Reason is the cause with a remedy.
 	Reason string
 }
 
@@ -49,8 +48,7 @@ func (e *EncodeError) Error() string {
 // maxPath is the number of steps from which a path is shortened.
 const maxPath = 12
 
-// shortPath shortens the path of a value that contains itself: ".Next.Next.Next…" says no
-// more the hundredth time.
+// shortPath shortens the path of a value that contains itself, such as ".Next.Next.Next…".
 func shortPath(path string) string {
 	steps := pathSteps(path)
 	if len(steps) <= maxPath {
@@ -81,14 +79,14 @@ func pathSteps(path string) []string {
 	return append(steps, path[from:])
 }
 
-// TypeError is a value of another type than the function takes, or the caller asked for.
+// TypeError is returned for a value of another type than a function accepts or a caller requests.
 type TypeError struct {
-	// Func and Arg say whose argument it is, counted from 0; Func is "" for results.
+	// Func and Arg identify the argument, counted from 0; Func is "" for results.
 	Func string
 	Arg  int
-	// Want is the type that is needed, Got the one that is there.
+	// Want is the required type, Got the actual one.
 	Want, Got string
-	// Err says more, if there is more to say.
+	// Err is the cause, if any.
 	Err error
 }
 
@@ -107,11 +105,11 @@ func (e *TypeError) Error() string {
 // Unwrap returns Err.
 func (e *TypeError) Unwrap() error { return e.Err }
 
-// SpecError is an encoded call or graph that cannot be read.
+// SpecError is returned for an encoded call or graph that cannot be decoded.
 type SpecError struct {
-	// Reason says what is wrong with it.
+	// Reason describes the problem.
 	Reason string
-	// Err is the cause, if there is one.
+	// Err is the cause, if any.
 	Err error
 }
 
@@ -125,9 +123,9 @@ func (e *SpecError) Error() string {
 // Unwrap returns Err.
 func (e *SpecError) Unwrap() error { return e.Err }
 
-// PanicError is the panic of a function.
+// PanicError is returned for a function that panicked.
 type PanicError struct {
-	// Func is the function's name, Value what it panicked with, Stack its goroutine's stack.
+	// Func is the name of the function, Value the value of the panic, Stack the stack of its goroutine.
 	Func  string
 	Value any
 	Stack []byte

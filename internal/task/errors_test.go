@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A path is shortened from thirteen steps on: to two rounds of a cycle of up to four steps that goes round three times
-// at least, else to its ends.
+// A path is shortened from thirteen steps on: to two rounds of a cycle of up to four steps that repeats at least three
+// times, otherwise to its ends.
 func TestShortPathLimits(t *testing.T) {
 	steps := func(n int) string {
 		var b strings.Builder

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestFreeze runs in a process of its own: a frozen registry stays so.
+// TestFreeze runs in a separate process, because a frozen registry stays frozen.
 func TestFreeze(t *testing.T) {
 	const role = "MILLSTREAM_TEST_FREEZE"
 	if os.Getenv(role) == "" {
@@ -29,13 +29,13 @@ func TestFreeze(t *testing.T) {
 		t.Errorf("frozen %v, hash %s, before %s", Frozen(), Hash(), before)
 	}
 	if f, ok := Lookup("t.inc"); !ok || f != incF {
-		t.Error("a function is gone")
+		t.Error("function missing after Freeze")
 	}
 	if v, err := runSpec(t, specOf(t, incF, Val(1))); v != 2 || err != nil {
 		t.Error(v, err)
 	}
 	text := panics(t, func() { Register0("t.too-late", func(context.Context) (int, error) { return 0, nil }) })
 	if !strings.Contains(text, "after millstream.Main") {
-		t.Errorf("too late: %s", text)
+		t.Errorf("registration after Freeze: got %s, want the reason", text)
 	}
 }

@@ -14,12 +14,11 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// fromTree sets v to a value that came out of a message: Python's types on one side, the
-// types of Go's program on the other. It copies what it takes.
+// fromTree sets v to a decoded value: it converts Python types to the types of the Go program. It copies the value.
 func fromTree(x any, v reflect.Value, depth int) error {
 	t := v.Type()
 	if depth > maxDepth {
-		return fmt.Errorf("the value is nested too deeply")
+		return fmt.Errorf("value is nested too deeply")
 	}
 	if reflect.PointerTo(t).Implements(refType) {
 		return fromTree(x, v.Addr().Interface().(treeRef).treeValue(), depth+1)
@@ -65,9 +64,9 @@ func fromTree(x any, v reflect.Value, depth int) error {
 
 func mismatch(x any, t reflect.Type) error {
 	if x == nil {
-		return fmt.Errorf("nothing (None) is no %v", t)
+		return fmt.Errorf("None cannot be converted to %v", t)
 	}
-	return fmt.Errorf("%s is no %v", describe(x), t)
+	return fmt.Errorf("%s cannot be converted to %v", describe(x), t)
 }
 
 func timeFrom(x any, v reflect.Value) error {
@@ -142,7 +141,7 @@ func kindFrom(x any, v reflect.Value, depth int) error {
 	return mismatch(x, t)
 }
 
-// wholeNumber is an integer of any of the types that messages have; a float is not one.
+// wholeNumber returns an integer of any type that messages can have; a float is not an integer.
 func wholeNumber(x any) (*big.Int, bool) {
 	switch x := x.(type) {
 	case *big.Int:
@@ -155,7 +154,7 @@ func wholeNumber(x any) (*big.Int, bool) {
 	case v.CanUint():
 		return new(big.Int).SetUint64(v.Uint()), true
 	}
-	if s, ok := x.(interface{ Value() any }); ok { // one of numpy's scalars
+	if s, ok := x.(interface{ Value() any }); ok { // a numpy scalar
 		if y := s.Value(); y != nil {
 			return wholeNumber(y)
 		}
@@ -163,7 +162,7 @@ func wholeNumber(x any) (*big.Int, bool) {
 	return nil, false
 }
 
-// realNumber is a float, or an integer that a float holds exactly.
+// realNumber returns a float, or an integer that a float represents exactly.
 func realNumber(x any) (float64, bool) {
 	if v := reflect.ValueOf(x); v.CanFloat() {
 		return v.Float(), true
@@ -234,12 +233,12 @@ func bytesFrom(x []byte, v reflect.Value) error {
 	return nil
 }
 
-// arrayFrom reads a numpy array of one dimension into a slice: as memory where the types
-// are the same, else element by element.
+// arrayFrom copies a numpy array of one dimension to a slice: as memory if the types are equal, otherwise element by
+// element.
 func arrayFrom(a *wire.NDArray, v reflect.Value) error {
 	t := v.Type()
 	if len(a.Shape) != 1 {
-		return fmt.Errorf("an array of %d dimensions is no %v", len(a.Shape), t)
+		return fmt.Errorf("array of %d dimensions cannot be converted to %v", len(a.Shape), t)
 	}
 	if t.Kind() == reflect.Slice {
 		ok, err := sameMemory(a, v)
@@ -265,7 +264,7 @@ func arrayFrom(a *wire.NDArray, v reflect.Value) error {
 	return nil
 }
 
-// sameMemory fills a slice whose elements are the array's.
+// sameMemory copies an array to a slice with the same type of elements. It reports whether the types are equal.
 func sameMemory(a *wire.NDArray, v reflect.Value) (bool, error) {
 	elem := v.Type().Elem()
 	if elem.Kind() == reflect.Int || elem.Kind() == reflect.Uint {
@@ -292,16 +291,16 @@ func sameMemory(a *wire.NDArray, v reflect.Value) (bool, error) {
 	return false, nil
 }
 
-// maxBroadcast is how many bytes an array may have beyond its memory when it is spelled out.
+// maxBroadcast is how many bytes an array may have beyond its memory when its repeated elements are copied.
 const maxBroadcast = 256 << 20
 
-// elements are an array's elements as a slice of their own type.
+// elements returns the elements of an array as a slice of their type.
 func elements(a *wire.NDArray) (reflect.Value, error) {
 	if err := a.Check(); err != nil {
 		return reflect.Value{}, err
 	}
 	if size := a.DType.ItemSize(); size > 0 && a.Len() > (len(a.Data)+maxBroadcast)/size {
-		return reflect.Value{}, fmt.Errorf("an array that repeats %d bytes %d times is too large for a slice: use "+
+		return reflect.Value{}, fmt.Errorf("array that repeats %d bytes %d times is too large for a slice; use "+
 			"*wire.NDArray", len(a.Data), a.Len())
 	}
 	switch a.DType {
@@ -332,12 +331,12 @@ func elements(a *wire.NDArray) (reflect.Value, error) {
 	case wire.Complex128:
 		return slice(wire.Elements[complex128](a))
 	}
-	return reflect.Value{}, fmt.Errorf("an array of %s has no slice in Go", a.DType)
+	return reflect.Value{}, fmt.Errorf("array of %s cannot be converted to a slice", a.DType)
 }
 
 func slice[T any](v []T, err error) (reflect.Value, error) { return reflect.ValueOf(v), err }
 
-// asKey returns the key of a map with tuples where it has lists: a dict has no lists as keys, but the body of a message
+// asKey returns the key of a map with tuples instead of lists: a dict has no lists as keys, but the body of a message
 // has no tuples.
 func asKey(x any) any {
 	list, ok := x.([]any)
@@ -375,8 +374,8 @@ func mapFrom(x any, v reflect.Value, depth int) error {
 	return nil
 }
 
-// structFrom fills the fields that the dict has, or all from the tuple that keyTree makes. One that the struct does not
-// know is an error, as it would be lost.
+// structFrom sets the fields that the dict has, or all fields from a tuple of keyTree. An unknown field is an error,
+// because it would be lost.
 func structFrom(x any, v reflect.Value, depth int) error {
 	t := v.Type()
 	fields, err := fieldsOf(t)
@@ -408,7 +407,7 @@ func structFrom(x any, v reflect.Value, depth int) error {
 	return nil
 }
 
-// sortedMapKeys are a map's keys in an order that does not depend on chance.
+// sortedMapKeys returns the keys of a map in a deterministic order.
 func sortedMapKeys(v reflect.Value) []reflect.Value {
 	keys := v.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int {

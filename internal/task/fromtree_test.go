@@ -14,7 +14,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// converted is a value as a T, by FromPlain and by a Value that holds it.
+// converted converts a value to a T, with FromPlain and with a Value that holds it.
 func converted[T any](t *testing.T, x any) (T, error) {
 	t.Helper()
 	a, err := FromPlain[T](x)
@@ -29,7 +29,7 @@ func converted[T any](t *testing.T, x any) (T, error) {
 	return a, err
 }
 
-// becomes wants a number to be a T with the same text, or an error where T cannot hold it.
+// becomes checks that a number is converted to a T with the same text, or is an error if T cannot represent it.
 func becomes[T any](t *testing.T, x any, want string) {
 	t.Helper()
 	got, err := converted[T](t, x)
@@ -38,13 +38,13 @@ func becomes[T any](t *testing.T, x any, want string) {
 	}
 }
 
-// Every kind of number as every other: what is not exact is refused.
+// Every kind of number is converted to every other: inexact conversions are rejected.
 func TestNumbersConvert(t *testing.T) {
 	max64 := new(big.Int).SetUint64(math.MaxUint64)
 	huge := new(big.Int).Lsh(big.NewInt(1), 100)
 	for _, c := range []struct {
 		x                                any
-		i8, i64, u8, u64, f32, f64, c128 string // "" where it is refused
+		i8, i64, u8, u64, f32, f64, c128 string // "" if rejected
 	}{
 		{int64(0), "0", "0", "0", "0", "0", "0", "(0+0i)"},
 		{int64(-1), "-1", "-1", "", "", "-1", "-1", "(-1+0i)"},
@@ -59,7 +59,7 @@ func TestNumbersConvert(t *testing.T) {
 		{max64, "", "", "", "18446744073709551615", "", "", ""},
 		{huge, "", "", "", "", "1.2676506e+30", "1.2676506002282294e+30", "(1.2676506002282294e+30+0i)"},
 		{2.5, "", "", "", "", "2.5", "2.5", "(2.5+0i)"},
-		{2.0, "", "", "", "", "2", "2", "(2+0i)"}, // a float is no integer, whatever its value
+		{2.0, "", "", "", "", "2", "2", "(2+0i)"}, // a float is never an integer
 		{math.Inf(1), "", "", "", "", "+Inf", "+Inf", "(+Inf+0i)"},
 		{true, "", "", "", "", "", "", ""},
 		{"1", "", "", "", "", "", "", ""},
@@ -83,7 +83,7 @@ func TestNumbersConvert(t *testing.T) {
 	}
 }
 
-// An error says where in the value it is.
+// An error has the position in the value.
 func TestConversionErrors(t *testing.T) {
 	type row struct {
 		N    int
@@ -97,7 +97,7 @@ func TestConversionErrors(t *testing.T) {
 		want string
 	}{
 		{bad, row{}, "field M: value of k: element 1: a string is no int"},
-		{wire.NewDict("N", nil), row{}, "field N: nothing (None) is no int"},
+		{wire.NewDict("N", nil), row{}, "field N: None cannot be converted to int"},
 		{wire.NewDict("When", "yesterday"), row{}, "field When: parsing time"},
 		{wire.NewDict("When", 1.5), row{}, "field When: a float64 is no time.Time"},
 		{wire.NewDict("X", int64(1)), row{}, "task.row has no field X"},
@@ -115,8 +115,9 @@ func TestConversionErrors(t *testing.T) {
 		{wire.ByteArray("ab"), []int16{}, "is no []int16"},
 		{wire.NewNDArray([]int64{1, 2}), [3]int{}, "2 elements for a [3]int"},
 		{wire.NewNDArray([]int64{1, 300}), []int8{}, "element 1: a int64 is no int8"},
-		{wire.NewNDArray([]float64{1}, 1, 1), []float64{}, "an array of 2 dimensions is no []float64"},
-		{&wire.NDArray{DType: "<M8[ns]", Shape: []int{1}, Data: make([]byte, 8)}, []int64{}, "has no slice in Go"},
+		{wire.NewNDArray([]float64{1}, 1, 1), []float64{}, "array of 2 dimensions cannot be converted to []float64"},
+		{&wire.NDArray{DType: "<M8[ns]", Shape: []int{1}, Data: make([]byte, 8)}, []int64{},
+			"cannot be converted to a slice"},
 		{&wire.NDArray{DType: wire.Int64, Shape: []int{9}, Data: make([]byte, 8)}, []int64{}, ""},
 		{&wire.Object{Type: "pandas.DataFrame"}, row{}, "pandas.DataFrame) is no task.row"},
 	} {
@@ -132,7 +133,7 @@ func TestConversionErrors(t *testing.T) {
 	}
 }
 
-// What comes out of a message is a copy.
+// Decoded values are copies.
 func TestConversionCopies(t *testing.T) {
 	raw := []byte("abc")
 	array := wire.NewNDArray([]int64{1, 2})
@@ -156,12 +157,12 @@ func TestConversionCopies(t *testing.T) {
 		raw[0]++
 		array.Data[0]++
 		if got := fmt.Sprint(v); got != before {
-			t.Errorf("%T as %v: it was %s, and is %s when the message is used again", x, v.Type(), before, got)
+			t.Errorf("%T as %v: got %[4]s after the message was reused, want %[3]s", x, v.Type(), before, got)
 		}
 	}
 }
 
-// Memory of the same elements is copied at once, also for types of their own; other arrays element by element.
+// Memory with equal types of elements is copied at once, also for named types; other arrays element by element.
 func TestArraysToSlices(t *testing.T) {
 	type myInt int
 	type myFloat float64
@@ -184,11 +185,11 @@ func TestArraysToSlices(t *testing.T) {
 		}
 	}
 	if _, err := converted[[]uint](t, wire.NewNDArray([]int64{-1})); err == nil {
-		t.Error("-1 is a uint")
+		t.Error("-1 as a uint: got nil, want an error")
 	}
 }
 
-// Keys of maps are in an order that depends on nothing but them.
+// The order of map keys is deterministic.
 func TestSortedMapKeys(t *testing.T) {
 	for _, c := range []struct {
 		m    any

@@ -9,34 +9,33 @@ import (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// Param writes arguments of one parameter: what a typed function has for each. For common
-// types nothing reflects.
+// Param encodes the arguments of one parameter of a typed function. It uses no reflection for common types.
 type Param[T any] struct{ c *codec[T] }
 
-// NewParam makes the writer of a type.
+// NewParam returns the Param of a type.
 func NewParam[T any]() Param[T] { return Param[T]{codecFor[T]()} }
 
-// Arg writes the next argument of a call.
+// Arg encodes the next argument of a call.
 func (p Param[T]) Arg(b *Builder, a Arg[T]) error {
 	if v, ok := a.(val[T]); ok {
 		return p.Val(b, v.v)
 	}
 	if a == nil {
-		return &EncodeError{Type: p.c.typ, Reason: "the argument is nil: use Val"}
+		return &EncodeError{Type: p.c.typ, Reason: "the argument is nil; use Val"}
 	}
 	b.nargs++
 	return a.AppendArg(b)
 }
 
-// Val writes the next argument of a call, a value.
+// Val encodes a value as the next argument of a call.
 func (p Param[T]) Val(b *Builder, v T) error {
 	b.nargs++
 	b.args = append(b.args, nodeValue)
 	return p.c.append(b, v)
 }
 
-// Register0 registers a function without parameters. Like its siblings it is called at
-// package level, and panics if the name is taken.
+// Register0 registers a function without parameters. Like the other Register functions it is called at package level,
+// and panics if the name is taken.
 func Register0[R any](name string, f func(context.Context) (R, error)) *Func {
 	return register(&Func{name: name, result: reflect.TypeFor[R](),
 		run: func(ctx context.Context, _ *Call, _ []*Value) (any, error) { return f(ctx) }})

@@ -31,7 +31,8 @@ func callOf(t *testing.T, f *Func, args ...Arg[int]) []byte {
 	return b.Append(nil)
 }
 
-// Functions of every arity get each argument in its place, as values and as references, and an error names the place.
+// Functions of every arity receive each argument at its position, as values and as references, and errors have the
+// position.
 func TestArities(t *testing.T) {
 	for n, f := range arities {
 		var want []string
@@ -85,7 +86,7 @@ func TestArities(t *testing.T) {
 	}
 }
 
-// Values that a worker has become arguments as those of a call do.
+// Values of a worker become arguments like those of a call.
 func TestInvoke(t *testing.T) {
 	f := arities[2]
 	for _, c := range []struct {
@@ -98,7 +99,7 @@ func TestInvoke(t *testing.T) {
 		{[]*Value{NewValue(1), NewValue(2.5)}, nil, "argument 1 of func_test.2 must be int"},
 		{[]*Value{NewValue(nil), NewValue(2)}, nil, "argument 0 of func_test.2 must be int, and is nothing (None)"},
 		{[]*Value{NewValue(1), nil}, nil, "the result of reference 1 is missing"},
-		{[]*Value{NewValue(1)}, nil, "with 1 arguments, and it takes 2"},
+		{[]*Value{NewValue(1)}, nil, "with 1 arguments, want 2"},
 	} {
 		got, err := f.Invoke(t.Context(), c.args)
 		if got != c.want && c.err == "" || (err == nil) != (c.err == "") || err != nil &&

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The bytes of version 1: a release that reads it must go on reading them.
+// The bytes of version 1: releases that support it must keep decoding them.
 const goldenSpec = "4d5301a5742e696e6390010029"
 
 func TestGoldenSpec(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// encodedOf is a value in its frames.
+// encodedOf returns the frames of a value.
 func encodedOf(t testing.TB, v any) *wire.Serialized {
 	t.Helper()
 	s, err := EncodeValue(v)
@@ -17,7 +17,7 @@ func encodedOf(t testing.TB, v any) *wire.Serialized {
 	return s
 }
 
-// wants reports an error that is not there or lacks a text; "" wants none.
+// wants reports an error that is missing or lacks a text; "" expects no error.
 func wants(t testing.TB, what string, err error, text string) {
 	t.Helper()
 	if (err == nil) != (text == "") || err != nil && !strings.Contains(err.Error(), text) {

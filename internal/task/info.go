@@ -9,36 +9,34 @@ import (
 	"go.millstream.dev/internal/comm/closed"
 )
 
-// Info is what a running task can know about itself and its worker. The worker puts it into
-// the context of each call.
+// Info describes a running task and its worker. The worker adds it to the context of each call.
 type Info struct {
-	// Key is the task's.
+	// Key is the key of the task.
 	Key Key
 	// Host is the worker, shared by its tasks.
 	Host *Host
-	// Secede tells the worker that the task no longer takes one of its threads, as it will
-	// wait for other tasks: another task starts in its place. nil outside of a task.
+	// Secede reports to the worker that the task no longer uses one of its threads, because it waits for other tasks:
+	// another task starts in its place. It is nil outside of a task.
 	Secede func(ctx context.Context) error
 	// Rejoin waits for a thread again.
 	Rejoin func(ctx context.Context) error
 }
 
-// Host is what the tasks of a worker have in common. The worker makes one, and closes it when
-// it ends.
+// Host has the properties of a worker that its tasks share. The worker creates it and closes it when it ends.
 type Host struct {
-	// Scheduler is the scheduler's address, Worker the worker's own, Name its name.
+	// Scheduler is the address of the scheduler, Worker that of the worker, Name the name of the worker.
 	Scheduler, Worker, Name string
-	// Peers has the worker's connections to other processes, for packages client and clique; nil without any. Close
+	// Peers has the connections of the worker to other processes, for packages client and clique; it may be nil. Close
 	// closes it.
 	Peers io.Closer
-	// Resolve, when set, gives results that are in this worker's memory.
+	// Resolve, if not nil, returns results in the memory of this worker.
 	Resolve func(Key) (*Value, bool)
 	// Lanes tells that the worker has a second connection for data, which is not encrypted,
 	// and Trusted that such may leave the machine (--lanes=trusted). Boot identifies the
 	// machine since its start.
 	Lanes, Trusted bool
 	Boot           string
-	// Device is the worker's GPU; nil without one. Tasks ask CurrentDevice.
+	// Device is the GPU of the worker; nil without one. Tasks call CurrentDevice.
 	Device *Device
 
 	mu     sync.Mutex // owns all below
@@ -54,11 +52,10 @@ type sharedThing struct {
 }
 
 // ErrHostClosed is returned by methods of the Host of a worker that has ended. It matches net.ErrClosed with errors.Is.
-var ErrHostClosed = closed.New("task: the worker has ended")
+var ErrHostClosed = closed.New("task: worker has ended")
 
-// Shared returns the thing of a key that the tasks of the worker share, and makes it when it
-// is first asked for. closer, when not nil, is called when the worker ends. An error is not
-// kept: the next caller tries again.
+// Shared returns the object of a key that the tasks of the worker share, and creates it on the first call. closer, if
+// not nil, is called when the worker ends. An error is not kept: the next caller tries again.
 func (h *Host) Shared(key any, create func() (v any, closer func() error, err error)) (any, error) {
 	h.mu.Lock()
 	if h.closed {
@@ -86,7 +83,7 @@ func (h *Host) Shared(key any, create func() (v any, closer func() error, err er
 	return s.v, nil
 }
 
-// Close ends what the tasks shared. It is idempotent.
+// Close closes the shared objects. It may be called more than once.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	h.closed = true
@@ -98,7 +95,7 @@ func (h *Host) Close() error {
 		errs = append(errs, h.Peers.Close())
 	}
 	for _, s := range things {
-		s.once.Do(func() { s.err = ErrHostClosed }) // or wait for the one who makes it
+		s.once.Do(func() { s.err = ErrHostClosed }) // or waits for the caller that creates it
 		if s.close != nil {
 			errs = append(errs, s.close())
 		}
@@ -108,23 +105,21 @@ func (h *Host) Close() error {
 
 type infoKey struct{}
 
-// WithInfo is the context of a running task.
+// WithInfo returns the context of a running task.
 func WithInfo(ctx context.Context, i *Info) context.Context {
 	return context.WithValue(ctx, infoKey{}, i)
 }
 
-// FromContext is what is known about the running task whose context it is; nil outside of
-// one.
+// FromContext returns the Info of the running task whose context is ctx, nil outside of a task.
 func FromContext(ctx context.Context) *Info {
 	i, _ := ctx.Value(infoKey{}).(*Info)
 	return i
 }
 
 // ErrOutside is returned when a task-only function is called outside a running task.
-var ErrOutside = errors.New("task: this is not the context of a running task")
+var ErrOutside = errors.New("task: not the context of a running task")
 
-// Secede gives up the thread of the running task whose context it is: for tasks that wait
-// for others.
+// Secede releases the thread of the running task whose context is ctx, for tasks that wait for others.
 func Secede(ctx context.Context) error {
 	if i := FromContext(ctx); i != nil && i.Secede != nil {
 		return i.Secede(ctx)
@@ -140,7 +135,7 @@ func Rejoin(ctx context.Context) error {
 	return ErrOutside
 }
 
-// CurrentKey is the key of the running task whose context it is, "" outside of one.
+// CurrentKey returns the key of the running task whose context is ctx, "" outside of a task.
 func CurrentKey(ctx context.Context) Key {
 	if i := FromContext(ctx); i != nil {
 		return i.Key

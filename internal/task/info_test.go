@@ -14,7 +14,7 @@ type closer func() error
 
 func (c closer) Close() error { return c() }
 
-// shared asks a host for a thing that counts how often it is made and closed.
+// shared requests an object of a host that counts how often it is created and closed.
 type sharedCount struct{ made, closed atomic.Int64 }
 
 func (n *sharedCount) get(h *Host, key any, fail error) (any, error) {
@@ -23,7 +23,7 @@ func (n *sharedCount) get(h *Host, key any, fail error) (any, error) {
 	})
 }
 
-// One of many that ask at once makes a thing, and all get it.
+// One of many concurrent callers creates an object, and all receive it.
 func TestSharedOnce(t *testing.T) {
 	h, n := new(Host), new(sharedCount)
 	var wg sync.WaitGroup
@@ -49,7 +49,7 @@ func TestSharedOnce(t *testing.T) {
 	}
 }
 
-// An error is that of its caller alone; what could not be made is not closed.
+// An error is returned only to its caller; an object that was not created is not closed.
 func TestSharedFails(t *testing.T) {
 	h, n, why := new(Host), new(sharedCount), errors.New("no memory")
 	for i := range 3 {
@@ -65,7 +65,7 @@ func TestSharedFails(t *testing.T) {
 	}
 }
 
-// Close closes the connections and all things, whatever fails, once; it waits for a thing that is being made.
+// Close closes the connections and all objects once, despite errors; it waits for an object that is being created.
 func TestHostClose(t *testing.T) {
 	peers, thing := errors.New("peers"), errors.New("thing")
 	closed := 0
@@ -108,7 +108,7 @@ func TestHostClose(t *testing.T) {
 	}
 }
 
-// What a task has is that of its context.
+// The functions of a task use the Info of its context.
 func TestInfoOfContexts(t *testing.T) {
 	no := errors.New("no")
 	outer := WithInfo(t.Context(), &Info{Key: NewKey("outer"), Host: &Host{Name: "w"}})

@@ -10,9 +10,9 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Plain turns a Go value into what the body of a message carries, which variables, queues
-// and the like take: nil, bool, numbers, text, bytes, lists and maps. Structs become maps by
-// the names of their fields, times text and durations nanoseconds. FromPlain is the way back.
+// Plain converts a Go value to a value that the body of a message can contain, as variables and queues require: nil,
+// bool, numbers, strings, bytes, lists and maps. Structs become maps by the names of their fields, times strings and
+// durations nanoseconds. FromPlain is the inverse.
 func Plain(v any) (any, error) {
 	tree, err := toTree(reflect.ValueOf(v), 0)
 	if err != nil {
@@ -60,8 +60,8 @@ func plain(x any, t reflect.Type) (any, error) {
 	case *wire.NDArray:
 		return plainArray(x, t)
 	}
-	return nil, &EncodeError{Type: t, Reason: fmt.Sprintf("a %T in it has no form in a message's body: put it into a "+
-		"task's result and use its future", x)}
+	return nil, &EncodeError{Type: t, Reason: fmt.Sprintf("a %T in the value cannot be sent in the body of a message; "+
+		"return it from a task and use the future", x)}
 }
 
 func plainList(items []any, t reflect.Type) (any, error) {
@@ -92,13 +92,13 @@ func plainArray(a *wire.NDArray, t reflect.Type) (any, error) {
 		case v.Kind() == reflect.Bool:
 			out[i] = v.Bool()
 		default:
-			return nil, &EncodeError{Type: t, Reason: "numbers of this kind have no form in a message's body"}
+			return nil, &EncodeError{Type: t, Reason: "numbers of this type cannot be sent in the body of a message"}
 		}
 	}
 	return out, nil
 }
 
-// FromPlain makes a T of a value out of a message's body: a *TypeError if it is none.
+// FromPlain converts a value of the body of a message to a T. It returns a *TypeError if that is not possible.
 func FromPlain[T any](x any) (T, error) {
 	var out T
 	err := convert(x, reflect.ValueOf(&out).Elem())

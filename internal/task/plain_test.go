@@ -61,7 +61,7 @@ func TestNotPlain(t *testing.T) {
 	}
 }
 
-// bothWays wants a value back from what a body carries of it.
+// bothWays checks that a value is unchanged after encoding and decoding in a body.
 func bothWays[T any](t *testing.T, v T) {
 	t.Helper()
 	p, err := Plain(v)
@@ -105,7 +105,7 @@ func TestBodiesBothWays(t *testing.T) {
 	}{nil, "x"})
 }
 
-// The bodies of common types are read without a tree, with the same results.
+// The bodies of common types are decoded without a tree, with the same results.
 func TestReadBodyMismatch(t *testing.T) {
 	for _, v := range []any{nil, true, 7, -7, 2.5, "x"} {
 		raw, ok := AppendBody(nil, v)

@@ -14,15 +14,14 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// maxDepth bounds how deeply values are nested: one that contains itself ends here.
+// maxDepth bounds the nesting of values, so that encoding a value that contains itself ends.
 const maxDepth = 200
 
-// tooDeep is the reason of values beyond maxDepth.
-const tooDeep = "the value contains itself, or is nested more than 200 levels deep: use keys or indexes instead " +
+// tooDeep is the error for values beyond maxDepth.
+const tooDeep = "the value contains itself, or is nested more than 200 levels deep; use keys or indexes instead " +
 	"of pointers"
 
-// plan writes and reads arguments of a type by reflection. Plans are made once for each
-// type and never change.
+// plan encodes and decodes arguments of a type by reflection. Plans are created once for each type and never change.
 type plan struct {
 	typ    reflect.Type
 	append func(b *Builder, v reflect.Value) error
@@ -31,8 +30,8 @@ type plan struct {
 
 var plans sync.Map // reflect.Type to *plan
 
-// planOf returns the plan of a type. A type may contain itself, so a plan looks up those of
-// its parts when it is first used.
+// planOf returns the plan of a type. A type may contain itself, so that a plan looks up those of its parts when it is
+// first used.
 func planOf(t reflect.Type) *plan {
 	if p, ok := plans.Load(t); ok {
 		return p.(*plan)
@@ -75,7 +74,7 @@ func makePlan(t reflect.Type) *plan {
 	return p
 }
 
-// addressable copies a value that has no address, such as one out of a map.
+// addressable copies a value that is not addressable, such as an element of a map.
 func addressable(v reflect.Value) reflect.Value {
 	if v.CanAddr() {
 		return v
@@ -104,7 +103,7 @@ func readMarshaler(r *reader, v reflect.Value) error {
 	return v.Addr().Interface().(encoding.BinaryUnmarshaler).UnmarshalBinary(bytes.Clone(data))
 }
 
-// kindPlan is for types that are what their kind says.
+// kindPlan returns the plan of types that are encoded by their kind.
 func kindPlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reader, reflect.Value) error) {
 	switch t.Kind() {
 	case reflect.Bool:
@@ -176,16 +175,16 @@ func kindPlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reader
 	return func(*Builder, reflect.Value) error { return fail }, func(*reader, reflect.Value) error { return fail }
 }
 
-// noForm is the error of types that mean something in their own process only.
+// noForm returns the error for types that are only valid in their own process.
 func noForm(t reflect.Type) error {
-	why := fmt.Sprintf("a %v has no meaning in another process: leave it out with the tag `task:\"-\"`", t.Kind())
+	why := fmt.Sprintf("a %v is not valid in another process; omit the field with the tag `task:\"-\"`", t.Kind())
 	if t.Kind() == reflect.Interface {
-		why = "any is the only interface that can be sent: use a concrete type"
+		why = "any is the only interface that can be sent; use a concrete type"
 	}
 	return &EncodeError{Type: t, Reason: why}
 }
 
-// deeper counts levels, on both sides.
+// deeper counts nesting levels.
 func (b *Builder) deeper(t reflect.Type) error {
 	if b.depth++; b.depth > maxDepth {
 		return &EncodeError{Type: t, Reason: tooDeep}
@@ -195,12 +194,12 @@ func (b *Builder) deeper(t reflect.Type) error {
 
 func (r *reader) deeper() error {
 	if r.depth++; r.depth > maxDepth {
-		return &SpecError{Reason: "a value is nested too deeply"}
+		return &SpecError{Reason: "value is nested too deeply"}
 	}
 	return nil
 }
 
-// inPath adds where a value stands to the error about it.
+// inPath adds the position of a value to an error.
 func inPath(err error, at string) error {
 	if e, ok := err.(*EncodeError); ok {
 		c := *e
@@ -213,8 +212,7 @@ func inPath(err error, at string) error {
 	return err
 }
 
-// isWire tells whether a type is one of package wire's own, or of a codec there, which only it
-// knows how to write.
+// isWire reports whether a type is one of package wire, or of a codec there, which only package wire can encode.
 func isWire(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[*wire.NDArray](), reflect.TypeFor[*wire.DeviceArray](), reflect.TypeFor[*wire.Object](),

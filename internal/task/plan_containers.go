@@ -68,7 +68,7 @@ func slicePlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reade
 				v.SetZero()
 				return nil
 			}
-			n, err := r.ReadArrayLen() // never more than there are bytes
+			n, err := r.ReadArrayLen() // at most the number of remaining bytes
 			if err != nil {
 				return err
 			}
@@ -80,8 +80,8 @@ func slicePlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reade
 		}
 }
 
-// element writes an element of a container. One that has no bytes, such as a struct{}, is written as nil: readers
-// allow no more elements than bytes are left.
+// element encodes an element of a container. An element without bytes, such as a struct{}, is encoded as nil, because
+// readers allow no more elements than bytes are left.
 func (b *Builder) element(p *plan, v reflect.Value) error {
 	before := len(b.args)
 	if err := p.append(b, v); err != nil {
@@ -99,16 +99,15 @@ func (r *reader) element(p *plan, v reflect.Value) error {
 		return err
 	}
 	if r.Remaining() == before && !r.TryNil() {
-		return &SpecError{Reason: fmt.Sprintf("an element of type %v without a byte", v.Type())}
+		return &SpecError{Reason: fmt.Sprintf("element of type %v without a byte", v.Type())}
 	}
 	return nil
 }
 
-// maxGrow is what is allocated at once for a promise of a peer.
+// maxGrow is how many bytes are allocated at once for a length that a peer announces.
 const maxGrow = 1 << 20
 
-// growSlice reads a long slice by allocating as elements arrive: a byte may stand for a
-// large element.
+// growSlice decodes a long slice and allocates as elements arrive: a byte may represent a large element.
 func growSlice(r *reader, v reflect.Value, n int, elem *plan) error {
 	if err := r.deeper(); err != nil {
 		return err
@@ -194,7 +193,7 @@ func mapPlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reader,
 					return err
 				}
 				if !k.Comparable() {
-					return &SpecError{Reason: fmt.Sprintf("a key of a %v cannot be compared", t)}
+					return &SpecError{Reason: fmt.Sprintf("key of a %v cannot be compared", t)}
 				}
 				if err := r.element(elem(), x); err != nil {
 					return inPath(err, fmt.Sprintf("[%v]", k))
@@ -206,8 +205,8 @@ func mapPlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reader,
 		}
 }
 
-// sorted writes a map in the order of its encoded keys, so that equal values have equal
-// bytes, and pure tasks equal keys.
+// sorted encodes a map in the order of its encoded keys, so that equal values have equal bytes, and pure tasks equal
+// keys.
 func (b *Builder) sorted(v reflect.Value, key, elem *plan) error {
 	type entry struct {
 		key   []byte

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// field is one field of a struct that travels.
+// field is a field of a struct that is sent.
 type field struct {
 	index int
 	name  string
@@ -14,8 +14,8 @@ type field struct {
 
 var structFields sync.Map // reflect.Type to func() ([]field, error)
 
-// fieldsOf lists the fields of a struct that travel: exported ones without the tag
-// `task:"-"`. A field that is not exported has no way in or out.
+// fieldsOf returns the fields of a struct that are sent: exported ones without the tag `task:"-"`. An unexported field
+// is an error, as it can neither be read nor set.
 func fieldsOf(t reflect.Type) ([]field, error) {
 	f, ok := structFields.Load(t)
 	if !ok {
@@ -34,7 +34,7 @@ func listFields(t reflect.Type) ([]field, error) {
 		}
 		if !f.IsExported() {
 			return nil, &EncodeError{Type: t, Path: "." + f.Name,
-				Reason: "the field is not exported: export it, leave it out with the tag `task:\"-\"`, or give the " +
+				Reason: "the field is not exported; export it, omit it with the tag `task:\"-\"`, or give the " +
 					"type MarshalBinary and UnmarshalBinary"}
 		}
 		name := f.Name

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// marshaled is a type with a form of its own.
+// marshaled is a type with its own encoding.
 type marshaled struct{ text string }
 
 func (m *marshaled) MarshalBinary() ([]byte, error) {
@@ -33,14 +33,14 @@ func (m *marshaled) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// A type with MarshalBinary travels by it: as an argument, in containers, and as a result.
+// A type with MarshalBinary is encoded by it: as an argument, in containers, and as a result.
 func TestMarshalers(t *testing.T) {
 	for _, text := range []string{"", "a", "<>"} {
 		m := marshaled{text}
 		same(t, m)
 		same(t, &m)
 		same(t, []marshaled{m, {}})
-		same(t, map[string]marshaled{"k": m}) // a value of a map has no address
+		same(t, map[string]marshaled{"k": m}) // a value of a map is not addressable
 		same(t, map[marshaled]int{m: 1})
 		same(t, struct{ M marshaled }{m})
 		sameSent(t, m)
@@ -85,7 +85,7 @@ func nestedLevels(kind string, n int) *nestedBy {
 	return top
 }
 
-// Nesting has a limit, the same on both sides, and levels that follow each other do not count.
+// Nesting has a limit, the same for encoder and decoder, and consecutive levels do not add up.
 func TestNestingLimit(t *testing.T) {
 	for _, kind := range []string{"pointer", "slice", "map", "any"} {
 		shallow := nestedLevels(kind, maxDepth/2-1)
@@ -101,7 +101,7 @@ func TestNestingLimit(t *testing.T) {
 		if _, err := EncodeValue(nestedLevels(kind, maxDepth)); err == nil {
 			t.Errorf("%s: a result of %d levels has frames, want an error", kind, maxDepth)
 		}
-		b = Builder{depth: -1000} // what a peer without the limit would send
+		b = Builder{depth: -1000} // the encoding of a peer without the limit
 		if err := codecFor[*nestedBy]().append(&b, nestedLevels(kind, maxDepth)); err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func TestNestingLimit(t *testing.T) {
 	}
 }
 
-// An error names the place of what it is about.
+// An error has the position of its cause.
 func TestErrorPaths(t *testing.T) {
 	type leaf struct{ C chan int }
 	type inner struct {
@@ -141,7 +141,7 @@ func TestErrorPaths(t *testing.T) {
 			t.Errorf("%T as a result: got %v, want the path %s", c.v, err, c.path)
 		}
 	}
-	// A reader names fields and elements.
+	// Errors of decoding have fields and elements.
 	type row struct{ A, B []uint8 }
 	var b Builder
 	if err := codecFor[[]struct{ A, B []int }]().append(&b, []struct{ A, B []int }{{B: []int{1}}}); err != nil {
@@ -153,7 +153,7 @@ func TestErrorPaths(t *testing.T) {
 	}
 }
 
-// Elements must have bytes: a promise of many that have none is refused.
+// Elements must have bytes: an announced length of elements without bytes is rejected.
 func TestElementsNeedBytes(t *testing.T) {
 	for _, args := range [][]byte{{0x93}, {0x93, 0xc0}, {0x92, 0xc0, 1}} {
 		if _, _, errs := readAs[[]struct{}](args); errs[0] == nil {

@@ -9,33 +9,33 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// PyFunc is a function of Python's. Only the worker that runs a call looks it up: neither the
-// client nor a scheduler needs its module, nor Python's interpreter at all.
+// PyFunc is a Python function. Only the worker that runs a call imports it: neither the client nor a scheduler needs
+// its module or a Python interpreter.
 type PyFunc struct {
 	name string
-	// The call that makes the function, where the task runs.
+	// The call that returns the function on the worker.
 	fn   pickle.Global
 	args []pickle.Value
 }
 
-// NewPyFunc is the function of a name like "numpy:sum" or "package.module:Class.method":
-// a module, a colon, and what to look up in it.
+// NewPyFunc returns the function with a name such as "numpy:sum" or "package.module:Class.method": a module, a colon,
+// and the name in the module.
 func NewPyFunc(name string) (PyFunc, error) {
 	module, attr, ok := strings.Cut(name, ":")
 	if !ok || !dotted(module) || !dotted(attr) {
-		return PyFunc{}, &SpecError{Reason: fmt.Sprintf("%.200q names no Python function: write module:function, "+
-			"such as numpy:sum or builtins:len", name)}
+		return PyFunc{}, &SpecError{Reason: fmt.Sprintf("%.200q is not the name of a Python function; write "+
+			"module:function, such as numpy:sum or builtins:len", name)}
 	}
 	short := attr[strings.LastIndexByte(attr, '.')+1:]
 	return PyFunc{short, pickle.Global{Module: "pkgutil", Name: "resolve_name"}, []pickle.Value{name}}, nil
 }
 
-// PySource is the function that source of Python's makes: an expression such as
-// "lambda x: x + 1", or definitions, of which the last function or class is it.
+// PySource returns the function that Python source defines: an expression such as "lambda x: x + 1", or definitions, of
+// which the last function or class is used.
 func PySource(source string) (PyFunc, error) {
 	text := strings.TrimSpace(source)
 	if text == "" {
-		return PyFunc{}, &SpecError{Reason: "no source of a Python function: write lambda x: … or def f(x): …"}
+		return PyFunc{}, &SpecError{Reason: "no source of a Python function; write lambda x: … or def f(x): …"}
 	}
 	eval := pickle.Global{Module: "builtins", Name: "eval"}
 	if name, ok := definition(dedent(source)); ok {
@@ -45,13 +45,13 @@ func PySource(source string) (PyFunc, error) {
 	return PyFunc{"lambda", eval, []pickle.Value{text}}, nil
 }
 
-// lastDefined runs the source among the globals of an expression and is the last function or
-// class that it defines.
+// lastDefined executes the source with the globals of an expression and returns the last function or class that it
+// defines.
 const lastDefined = `[names := {"__name__": "__main__"}, exec(source, names), ` +
 	`[v for k, v in names.items() if callable(v) and getattr(v, "__module__", None) == "__main__"][-1]][-1]`
 
-// definition finds the name of the last function or class that statements define at the
-// outermost level; ok is false for an expression.
+// definition returns the name of the last function or class that statements define at the top level; ok is false for an
+// expression.
 func definition(text string) (name string, ok bool) {
 	for line := range strings.Lines(text) {
 		word, rest, _ := strings.Cut(strings.TrimPrefix(line, "async "), " ")
@@ -68,7 +68,7 @@ func definition(text string) (name string, ok bool) {
 	return name, ok && name != ""
 }
 
-// dedent removes the indentation of the first line from all, for source in a literal of Go.
+// dedent removes the indentation of the first line from all lines, for source in a Go literal.
 func dedent(s string) string {
 	lines := strings.Split(strings.TrimRight(strings.TrimLeft(s, "\n"), " \t\n"), "\n")
 	indent := lines[0][:len(lines[0])-len(strings.TrimLeft(lines[0], " \t"))]
@@ -93,7 +93,7 @@ func dotted(s string) bool {
 	return true
 }
 
-// Name is the function's name without its module: what keys of its tasks begin with.
+// Name returns the name of the function without its module, with which the keys of its tasks begin.
 func (f PyFunc) Name() string { return f.name }
 
 // PyKwarg is a keyword argument.
@@ -102,19 +102,18 @@ type PyKwarg struct {
 	Value any
 }
 
-// PyCall is a call of a Python function: Append makes the spec of a task of it, which is a
-// pickle of Dask's Task. (IsSpec tells specs of Go functions from it.)
+// PyCall is a call of a Python function. Append returns the spec of its task, which is a pickle of Dask's Task. (IsSpec
+// distinguishes it from specs of Go functions.)
 type PyCall struct {
 	deps []Key
 	task *pickle.Object // its first argument is the key
 }
 
-// Call is a call of the function. Arguments are values, futures and the like (see Arg), and
-// slices, maps and structs with such in them at any depth.
+// Call returns a call of the function. Arguments are values, futures and others (see Arg), and slices, maps and structs
+// that contain these at any depth.
 //
-// Python sees a slice of numbers as a numpy array, other slices as lists, maps and structs as
-// dicts, and tables of Arrow as they are. Values that came from Python and that Go does not
-// know (*wire.Object) are what they were.
+// Python receives a slice of numbers as a numpy array, other slices as lists, maps and structs as dicts, and Arrow
+// tables as such. Values from Python that Go cannot decode (*wire.Object) are passed on unchanged.
 func (f PyFunc) Call(args []any, kwargs []PyKwarg) (*PyCall, error) {
 	w := pyWriter{seen: make(map[Key]bool)}
 	list, named, err := f.arguments(&w, args, kwargs)
@@ -133,17 +132,17 @@ func (f PyFunc) arguments(w *pyWriter, args []any, kwargs []PyKwarg) (list pyLis
 	list = make(pyList, len(args))
 	for i, a := range args {
 		if list[i], err = w.value(a); err != nil {
-			return nil, named, fmt.Errorf("argument %d of Python's %s: %w", i, f.name, err)
+			return nil, named, fmt.Errorf("argument %d of Python function %s: %w", i, f.name, err)
 		}
 	}
 	d, lazy := new(pickle.Dict), false
 	for _, k := range kwargs {
 		x, err := w.value(k.Value)
 		if err != nil {
-			return nil, named, fmt.Errorf("argument %s of Python's %s: %w", k.Name, f.name, err)
+			return nil, named, fmt.Errorf("argument %s of Python function %s: %w", k.Name, f.name, err)
 		}
 		if _, twice := d.Get(k.Name); twice {
-			return nil, named, fmt.Errorf("argument %s of Python's %s is there twice", k.Name, f.name)
+			return nil, named, fmt.Errorf("duplicate argument %s of Python function %s", k.Name, f.name)
 		}
 		d.Set(k.Name, x.tree)
 		lazy = lazy || x.lazy
@@ -151,9 +150,8 @@ func (f PyFunc) arguments(w *pyWriter, args []any, kwargs []PyKwarg) (list pyLis
 	return list, dictNode(d, lazy), nil
 }
 
-// Request is function, arguments and keyword arguments of a call outside of the task system
-// (Dask's run), each pickled: who opens the pickles looks the function up. There can be no
-// futures among the arguments.
+// Request returns function, arguments and keyword arguments of a call outside of the task system (Dask's run), each
+// pickled: unpickling imports the function. The arguments cannot contain futures.
 func (f PyFunc) Request(args []any, kwargs []PyKwarg) (fn, list, named []byte, err error) {
 	w := pyWriter{seen: make(map[Key]bool), eager: true}
 	l, d, err := f.arguments(&w, args, kwargs)
@@ -161,22 +159,22 @@ func (f PyFunc) Request(args []any, kwargs []PyKwarg) (fn, list, named []byte, e
 		return nil, nil, nil, err
 	}
 	if len(w.deps) > 0 {
-		return nil, nil, nil, &SpecError{Reason: "a call of Python's " + f.name + " outside of the task system takes " +
-			"values, not futures: submit a task instead"}
+		return nil, nil, nil, &SpecError{Reason: "call of Python function " + f.name + " outside of the task system " +
+			"takes values, not futures; submit a task instead"}
 	}
 	out := make([][]byte, 3)
 	for i, tree := range []pickle.Value{pickle.Call(f.fn, f.args...), pickle.Tuple(l.trees()), d.tree} {
 		if out[i], err = pickle.Dump(tree); err != nil {
-			return nil, nil, nil, &SpecError{Reason: "a call of Python's " + f.name, Err: err}
+			return nil, nil, nil, &SpecError{Reason: "call of Python function " + f.name, Err: err}
 		}
 	}
 	return out[0], out[1], out[2], nil
 }
 
-// Deps are the keys that the call refers to, each once.
+// Deps returns the keys that the call refers to, each once.
 func (p *PyCall) Deps() []Key { return p.deps }
 
-// Append appends the spec of the task of a key.
+// Append appends the spec of the task with this key.
 func (p *PyCall) Append(dst []byte, key Key) ([]byte, error) {
 	k, err := PyKey(key)
 	if err != nil {
@@ -189,12 +187,12 @@ func (p *PyCall) append(dst []byte, key pickle.Value) ([]byte, error) {
 	p.task.Args[0] = key
 	out, err := pickle.Append(dst, p.task, pickle.Options{})
 	if err != nil {
-		return dst, &SpecError{Reason: "a call of a Python function", Err: err}
+		return dst, &SpecError{Reason: "call of a Python function", Err: err}
 	}
 	return out, nil
 }
 
-// Hash is 32 hex digits that stand for function and arguments.
+// Hash returns 32 hex digits that identify function and arguments.
 func (p *PyCall) Hash() (string, error) {
 	b, err := p.append(nil, nil)
 	if err != nil {

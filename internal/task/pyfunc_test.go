@@ -47,7 +47,7 @@ func TestDedent(t *testing.T) {
 	}
 }
 
-// pyArg is an argument as Python would write it, and what it refers to.
+// pyArg returns an argument in its Python notation, and the keys that it refers to.
 func pyArg(t *testing.T, v any) (string, []Key) {
 	t.Helper()
 	w := pyWriter{seen: make(map[Key]bool)}
@@ -124,7 +124,7 @@ func TestPyArguments(t *testing.T) {
 		}
 	}
 	if got, _ := pyArg(t, 90*time.Second); !strings.Contains(got, "timedelta") {
-		t.Errorf("a duration is %s", got)
+		t.Errorf("duration: got %s, want a timedelta", got)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestPyCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	if IsSpec(spec) {
-		t.Error("it is taken for a call of a Go function")
+		t.Error("IsSpec of a Python call: got true, want false")
 	}
 	tree, err := pickle.Load(spec, nil, pickle.Limits{})
 	if err != nil {
@@ -181,10 +181,10 @@ func TestPyCall(t *testing.T) {
 	loop := make([]any, 1)
 	loop[0] = loop
 	if _, err := f.Call(loop, nil); err == nil {
-		t.Error("a slice that contains itself is an argument")
+		t.Error("slice that contains itself: got nil, want an error")
 	}
 	if _, err := f.Call(nil, []PyKwarg{{"x", 1}, {"x", 2}}); err == nil {
-		t.Error("a keyword argument may be there twice")
+		t.Error("duplicate keyword argument: got nil, want an error")
 	}
 	fn, list, named, err := f.Request([]any{1, []float64{2}}, []PyKwarg{{"axis", 0}})
 	if err != nil {
@@ -198,11 +198,11 @@ func TestPyCall(t *testing.T) {
 		}
 	}
 	if _, _, _, err := f.Request([]any{RefTo[int](NewKey("k"))}, nil); err == nil {
-		t.Error("a call outside of the task system takes a future")
+		t.Error("Request with a future: got nil, want an error")
 	}
 }
 
-// A value can stay closed, whatever it is.
+// Any value can stay undecoded.
 func TestClosedValues(t *testing.T) {
 	for _, v := range []any{5, nil, "x", []float64{1, 2}, map[string]int{"a": 1}} {
 		s, err := EncodeValue(v)

@@ -10,22 +10,22 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// pyValue is an argument as a tree of package pickle. A lazy one has something in it that the
-// worker evaluates before the call: Dask only looks for such in containers of its own.
+// pyValue is an argument as a tree of package pickle. A lazy value has parts that the worker evaluates before the call:
+// Dask only finds these in its own containers.
 type pyValue struct {
 	tree pickle.Value
 	lazy bool
 }
 
-// pyWriter turns arguments into trees and notes the keys that they refer to.
+// pyWriter converts arguments to trees and collects the keys that they refer to.
 type pyWriter struct {
 	deps  []Key
 	seen  map[Key]bool
 	depth int
-	eager bool // values are opened as the pickle is, not when a task runs
+	eager bool // values are decoded with the pickle, not when a task runs
 }
 
-// PyKey is a key as Python has it: arrays are tuples.
+// PyKey returns a key in its Python form: arrays are tuples.
 func PyKey(k Key) (pickle.Value, error) {
 	v, err := msgpack.Decode([]byte(k))
 	if err != nil {
@@ -46,10 +46,10 @@ func tupled(v any) pickle.Value {
 	return out
 }
 
-// argument is what arguments of typed calls have in common: Future, Node, Ref, Val, List, Dict.
+// argument is implemented by arguments of typed calls: Future, Node, Ref, Val, List, Dict.
 type argument interface{ AppendArg(b *Builder) error }
 
-// plainArg is an argument that holds Go values, or other arguments.
+// plainArg is an argument that contains Go values, or other arguments.
 type plainArg interface{ plain() any }
 
 func (a val[T]) plain() any  { return a.v }
@@ -72,9 +72,9 @@ func (w *pyWriter) value(v any) (pyValue, error) {
 		if reflect.ValueOf(v).IsNil() {
 			return pyValue{}, nil
 		}
-		return w.opened(v)
+		return w.lazyFrames(v)
 	case pickle.Scalar, *pickle.Object, *pickle.Array, pickle.Global:
-		return w.unpickled(v)
+		return w.lazyPickle(v)
 	case *big.Int, *big.Rat, *wire.Exception, wire.Date, wire.NaiveTime, wire.TimeOfDay, wire.ByteArray,
 		pickle.TimeDelta, pickle.Timezone, pickle.Decimal, pickle.UUID, pickle.Path, pickle.Range:
 		return leaf(x)
@@ -97,15 +97,15 @@ func (w *pyWriter) value(v any) (pyValue, error) {
 		if r := reflect.ValueOf(v); r.Kind() == reflect.Pointer && r.IsNil() {
 			return pyValue{}, nil
 		}
-		return w.opened(v)
+		return w.lazyFrames(v)
 	}
 	if a := numberArray(v); a != nil {
-		return w.opened(a)
+		return w.lazyFrames(a)
 	}
 	return w.kind(reflect.ValueOf(v))
 }
 
-// reference is the result of a task.
+// reference returns the result of a task as an argument.
 func (w *pyWriter) reference(a argument) (pyValue, error) {
 	var b Builder
 	if err := a.AppendArg(&b); err != nil {
@@ -115,7 +115,7 @@ func (w *pyWriter) reference(a argument) (pyValue, error) {
 		if r, ok := a.(interface{ refValue() any }); ok {
 			return w.value(r.refValue())
 		}
-		return pyValue{}, &EncodeError{Type: reflect.TypeOf(a), Reason: "it is no argument for a Python function: " +
+		return pyValue{}, &EncodeError{Type: reflect.TypeOf(a), Reason: "not an argument for a Python function; " +
 			"use a value or a future"}
 	}
 	k := b.deps[0]
@@ -129,9 +129,9 @@ func (w *pyWriter) reference(a argument) (pyValue, error) {
 
 func (r Ref[T]) refValue() any { return r.value }
 
-// opened is a value in the frames of its family, which the worker opens. Schedulers then need
-// neither numpy nor pyarrow.
-func (w *pyWriter) opened(v any) (pyValue, error) {
+// lazyFrames returns a value in the frames of its family, which the worker decodes, so that schedulers need neither
+// numpy nor pyarrow.
+func (w *pyWriter) lazyFrames(v any) (pyValue, error) {
 	s, ok := v.(*wire.Serialized)
 	if !ok {
 		var err error
@@ -145,7 +145,7 @@ func (w *pyWriter) opened(v any) (pyValue, error) {
 	}
 	if d, ok := h.(wire.Dict); ok {
 		if c, _ := d.Get("compression"); compressed(c) {
-			return pyValue{}, &EncodeError{Type: reflect.TypeOf(v), Reason: "its frames are compressed: open it first"}
+			return pyValue{}, &EncodeError{Type: reflect.TypeOf(v), Reason: "frames are compressed; decode it first"}
 		}
 	}
 	var header pyWriter
@@ -156,7 +156,7 @@ func (w *pyWriter) opened(v any) (pyValue, error) {
 	frames := make([]pickle.Value, len(s.Frames))
 	for i, f := range s.Frames {
 		if f.OnDevice() {
-			return pyValue{}, &EncodeError{Type: reflect.TypeOf(v), Reason: "it is in memory of a GPU: scatter it " +
+			return pyValue{}, &EncodeError{Type: reflect.TypeOf(v), Reason: "the value is in GPU memory; scatter it " +
 				"and pass the future"}
 		}
 		if frames[i] = f.Bytes(); f.Len() == 0 {
@@ -180,8 +180,8 @@ func compressed(v any) bool {
 	return false
 }
 
-// unpickled is a value whose class may be known to workers alone.
-func (w *pyWriter) unpickled(v any) (pyValue, error) {
+// lazyPickle returns a value whose class may be known only to workers.
+func (w *pyWriter) lazyPickle(v any) (pyValue, error) {
 	if w.eager {
 		return pyValue{v, false}, nil
 	}
@@ -208,7 +208,7 @@ func leaf(v any) (pyValue, error) {
 	return pyValue{v, false}, nil
 }
 
-// kind is for types that are what their kind says.
+// kind converts types that are encoded by their kind.
 func (w *pyWriter) kind(v reflect.Value) (pyValue, error) {
 	t := v.Type()
 	if t == timeType {
@@ -273,7 +273,7 @@ func (w *pyWriter) pairs(pairs wire.Dict) (pyValue, error) {
 			return pyValue{}, err
 		}
 		switch key := k.tree.(type) {
-		case *pickle.List: // an array: Python's keys are tuples
+		case *pickle.List: // an array: Python keys are tuples
 			k.tree = pickle.Tuple(key.Items)
 		case *pickle.Dict:
 			if k.tree, err = keyTree(reflect.ValueOf(p.Key), w.depth); err != nil {
@@ -302,7 +302,7 @@ func (w *pyWriter) items(list []any) (pyList, error) {
 	return out, nil
 }
 
-// pyList are the items of a list.
+// pyList is a list of arguments.
 type pyList []pyValue
 
 func (l pyList) lazy() bool {
@@ -322,7 +322,7 @@ func (l pyList) trees() []pickle.Value {
 	return out
 }
 
-// node is a list: Dask's own if something in it is lazy.
+// node returns a list: that of Dask if it has lazy values.
 func (l pyList) node() pickle.Value {
 	if l.lazy() {
 		return pickle.NewTaskList(l.trees()...)

@@ -31,7 +31,7 @@ func TestPyKey(t *testing.T) {
 	}
 }
 
-// One future anywhere makes what is around it lazy, whatever comes before and after it.
+// A future at any position makes its containers lazy.
 func TestLazyContainers(t *testing.T) {
 	ref := RefTo[int](NewKey("k"))
 	for _, c := range []struct {
@@ -59,7 +59,7 @@ func TestLazyContainers(t *testing.T) {
 	}
 }
 
-// A call outside of the task system has its values opened with the pickle; it takes no futures.
+// Values of a call outside of the task system are decoded with the pickle; it accepts no futures.
 func TestEagerValues(t *testing.T) {
 	f, err := NewPyFunc("m:f")
 	if err != nil {
@@ -95,7 +95,7 @@ func TestEagerValues(t *testing.T) {
 	}
 }
 
-// What Python cannot have is an error that names the argument and the place in it.
+// A value without a Python equivalent is an error with the argument and the position in it.
 func TestPyMistakes(t *testing.T) {
 	f, err := NewPyFunc("m:f")
 	if err != nil {
@@ -110,11 +110,12 @@ func TestPyMistakes(t *testing.T) {
 		kwargs []PyKwarg
 		want   string
 	}{
-		{[]any{1, []any{"x", make(chan int)}}, nil, "argument 1 of Python's f: task: a value of type chan int at [1]"},
+		{[]any{1, []any{"x", make(chan int)}}, nil,
+			"argument 1 of Python function f: task: a value of type chan int at [1]"},
 		{nil, []PyKwarg{{"k", map[string]any{"a": func() {}}}},
-			"argument k of Python's f: task: a value of type func() at [a]"},
-		{nil, []PyKwarg{{"k", 1}, {"j", 1}, {"k", 2}}, "argument k of Python's f is there twice"},
-		{[]any{array}, nil, "it is in memory of a GPU: scatter it and pass the future"},
+			"argument k of Python function f: task: a value of type func() at [a]"},
+		{nil, []PyKwarg{{"k", 1}, {"j", 1}, {"k", 2}}, "duplicate argument k of Python function f"},
+		{[]any{array}, nil, "the value is in GPU memory; scatter it and pass the future"},
 		{[]any{&wire.Serialized{Header: compressedHeader}}, nil, "its frames are compressed"},
 		{[]any{&wire.Serialized{Header: []byte{0xc1}}}, nil, "argument 0 of Python's f"},
 		{[]any{struct{ c int }{1}}, nil, "not exported"},
@@ -127,11 +128,11 @@ func TestPyMistakes(t *testing.T) {
 	}
 	type opaque struct{ argument }
 	if _, err := f.Call([]any{opaque{refused{}}}, nil); err == nil {
-		t.Error("an argument that writes nothing is one, want an error")
+		t.Error("argument without an encoding: got nil, want an error")
 	}
 	if _, err := f.Call([]any{opaque{refused{errors.New("no")}}}, nil); err == nil || !strings.Contains(err.Error(),
 		"no") {
-		t.Errorf("an argument with an error: got %v", err)
+		t.Errorf("argument with an error: got %v, want the error", err)
 	}
 }
 
@@ -139,7 +140,7 @@ type refused struct{ err error }
 
 func (r refused) AppendArg(*Builder) error { return r.err }
 
-// Compression is by frame: a list of nothing but None is none.
+// Compression is set per frame: a list of only None means none.
 func TestCompressed(t *testing.T) {
 	for _, c := range []struct {
 		v    any
@@ -151,7 +152,7 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// Values of Python types pass unchanged, and times become Python times.
+// Values of Python types are passed unchanged, and times become Python times.
 func TestPyLeaves(t *testing.T) {
 	for _, c := range []struct {
 		v    any

@@ -5,16 +5,16 @@ import (
 	"reflect"
 )
 
-// Arg is an argument for a parameter of type T: a value (Val), the result of a task (a
-// client's Future[T], or RefTo), or a slice or map with such in it (List, Dict).
+// Arg is an argument for a parameter of type T: a value (Val), the result of a task (a client.Future[T], or RefTo), or
+// a slice or map that contains these (List, Dict).
 type Arg[T any] interface {
-	// AppendArg writes the argument as a node.
+	// AppendArg encodes the argument as a node.
 	AppendArg(b *Builder) error
-	// ArgOf says of which type the argument is; it does nothing.
+	// ArgOf marks the type of the argument; it does nothing.
 	ArgOf(T)
 }
 
-// Val is an argument that is there.
+// Val returns an argument with a literal value.
 func Val[T any](v T) Arg[T] { return val[T]{v} }
 
 type val[T any] struct{ v T }
@@ -26,30 +26,29 @@ func (a val[T]) AppendArg(b *Builder) error {
 	return codecFor[T]().append(b, a.v)
 }
 
-// RefTo is the result of the task of a key.
+// RefTo returns a reference to the result of the task with key k.
 func RefTo[T any](k Key) Ref[T] { return Ref[T]{key: k} }
 
-// Ref is a field, element or argument that stands for the result of another task: when the
-// function runs, Get returns it. A Ref may also hold a value from the start (RefOf). The
-// zero Ref holds the zero value.
+// Ref is a field, element or argument that is replaced by the result of another task: when the function runs, Get
+// returns it. A Ref may also hold a literal value (RefOf). The zero Ref holds the zero value.
 type Ref[T any] struct {
 	key   Key
 	value T
 }
 
-// RefOf is a Ref that holds a value.
+// RefOf returns a Ref that holds a value.
 func RefOf[T any](v T) Ref[T] { return Ref[T]{value: v} }
 
-// Get returns the value: within the function that got the Ref, or of RefOf.
+// Get returns the value: within a function that received the Ref, or of RefOf.
 func (r Ref[T]) Get() T { return r.value }
 
-// Key is the key of the task it refers to, "" if it holds a value.
+// Key returns the key of the task that r refers to, "" if it holds a value.
 func (r Ref[T]) Key() Key { return r.key }
 
-// ArgOf makes a Ref an Arg.
+// ArgOf marks a Ref as an Arg.
 func (r Ref[T]) ArgOf(T) {}
 
-// AppendArg writes the reference as a node.
+// AppendArg encodes the reference as a node.
 func (r Ref[T]) AppendArg(b *Builder) error {
 	if r.key != "" {
 		b.Ref(r.key)
@@ -60,21 +59,21 @@ func (r Ref[T]) AppendArg(b *Builder) error {
 
 func (r *Ref[T]) appendRef(b *Builder) error { return r.AppendArg(b) }
 
-// readRef resolves the reference: what was a key is a value where the function runs.
+// readRef resolves the reference to a value in the process that runs the function.
 func (r *Ref[T]) readRef(rd *reader) (err error) {
 	r.key = ""
 	r.value, err = readNode(rd, codecFor[T]())
 	return err
 }
 
-// treeRef is the part of Ref that results need: within them it is the value.
+// treeRef is the part of Ref that results use: in a result it is the value.
 type treeRef interface {
 	treeValue() reflect.Value
 }
 
 func (r *Ref[T]) treeValue() reflect.Value { return reflect.ValueOf(&r.value).Elem() }
 
-// List is a slice for a parameter of type []T, each element a value or a task's result.
+// List returns an argument for a parameter of type []T; each element is a value or the result of a task.
 func List[T any](args ...Arg[T]) Arg[[]T] { return list[T](args) }
 
 type list[T any] []Arg[T]
@@ -95,7 +94,7 @@ func (a list[T]) AppendArg(b *Builder) error {
 	return nil
 }
 
-// Dict is a map for a parameter of type map[string]T, each value there or a task's result.
+// Dict returns an argument for a parameter of type map[string]T; each value is a literal or the result of a task.
 func Dict[T any](args map[string]Arg[T]) Arg[map[string]T] { return dict[T](args) }
 
 type dict[T any] map[string]Arg[T]
@@ -117,7 +116,7 @@ func (a dict[T]) AppendArg(b *Builder) error {
 	return nil
 }
 
-// readNode reads an argument of a type whose codec is known.
+// readNode decodes an argument of a type whose codec is known.
 func readNode[T any](r *reader, c *codec[T]) (T, error) {
 	var zero T
 	kind, err := r.ReadUint()
@@ -141,14 +140,14 @@ func readNode[T any](r *reader, c *codec[T]) (T, error) {
 	return out, nil
 }
 
-// readContainer reads a slice or map with references in it.
+// readContainer decodes a slice or map that contains references.
 func readContainer(r *reader, kind uint64, v reflect.Value) error {
 	n, err := r.ReadUint()
 	if err != nil {
 		return err
 	}
-	if n > uint64(r.Remaining()) { // each node has a byte at least
-		return &SpecError{Reason: fmt.Sprintf("a list of %d arguments in %d bytes", n, r.Remaining())}
+	if n > uint64(r.Remaining()) { // each node has at least one byte
+		return &SpecError{Reason: fmt.Sprintf("list of %d arguments in %d bytes", n, r.Remaining())}
 	}
 	if err := r.deeper(); err != nil {
 		return err
@@ -181,13 +180,13 @@ func readContainer(r *reader, kind uint64, v reflect.Value) error {
 	case kind == nodeList || kind == nodeMap:
 		return &TypeError{Want: t.String(), Got: "a list or map of arguments"}
 	default:
-		return &SpecError{Reason: fmt.Sprintf("an argument of kind %d", kind)}
+		return &SpecError{Reason: fmt.Sprintf("unknown kind of argument %d", kind)}
 	}
 	r.depth--
 	return nil
 }
 
-// readNodeInto reads a node by reflection.
+// readNodeInto decodes a node by reflection.
 func readNodeInto(r *reader, v reflect.Value) error {
 	kind, err := r.ReadUint()
 	if err != nil {

@@ -32,7 +32,7 @@ var (
 	})
 )
 
-// References in fields, elements and values of maps are their results where the function runs.
+// References in fields, elements and values of maps are replaced by their results.
 func TestRefsInValues(t *testing.T) {
 	in := refHolder{One: RefTo[int](NewKey("n")), Many: []Ref[string]{RefOf("here"), RefTo[string](NewKey("s")), {}},
 		By:   map[string]Ref[*point]{"p": RefTo[*point](NewKey("p")), "nil": {}},
@@ -64,10 +64,10 @@ func TestRefsInValues(t *testing.T) {
 	if got.One.Key() != "" || in.One.Key() != NewKey("n") || RefOf(3).Get() != 3 {
 		t.Errorf("keys %v and %v, value %d", got.One.Key(), in.One.Key(), RefOf(3).Get())
 	}
-	sameSent(t, want) // as a result a Ref is its value
+	sameSent(t, want) // in a result a Ref is its value
 }
 
-// Lists within lists, more of them after each other than may be within each other.
+// Nested lists, and more consecutive ones than may be nested.
 func TestListsOfReferences(t *testing.T) {
 	for _, n := range []int{0, 1, 2, maxDepth, maxDepth + 1, 5 * maxDepth} {
 		var outer []Arg[[]int]
@@ -130,7 +130,7 @@ func TestMistakesInLists(t *testing.T) {
 			t.Errorf("%s: got %v, %v, want %q", what, got, err, c.want)
 		}
 	}
-	// A map where the parameter is a slice, and nested more deeply than may be.
+	// A map for a parameter of slice type, and too deeply nested ones.
 	call := Call{Func: listsF, args: []byte{nodeMap, 0}}
 	var te *TypeError
 	if _, err := call.Run(t.Context(), nil); !errors.As(err, &te) || te.Want != "[][]int" {

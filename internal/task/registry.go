@@ -14,7 +14,7 @@ import (
 	"go.millstream.dev/internal/task/internal/place"
 )
 
-// Func is a registered function without its types: what a worker runs.
+// Func is a registered function without its types, as a worker runs it.
 type Func struct {
 	name      string
 	signature string
@@ -22,24 +22,24 @@ type Func struct {
 	result    reflect.Type
 	where     string // file:line of the registration
 	run       func(ctx context.Context, c *Call, deps []*Value) (any, error)
-	method    func(ctx context.Context, state any, args []*Value) (any, error) // nil for what is not one
+	method    func(ctx context.Context, state any, args []*Value) (any, error) // nil for functions
 }
 
-// Name is the name under which it is registered.
+// Name returns the name under which the function is registered.
 func (f *Func) Name() string { return f.name }
 
-// Params is the number of parameters, without the context.
+// Params returns the number of parameters, without the context.
 func (f *Func) Params() int { return len(f.params) }
 
-// Result is the type of its result.
+// Result returns the type of the result.
 func (f *Func) Result() reflect.Type { return f.result }
 
-// funcs is the registry of the process. Functions are added by initialisers and looked up
-// for every task: after Freeze without a lock.
+// funcs is the registry of the process. Initializers add functions, which are looked up for every task: after Freeze
+// without a lock.
 var funcs struct {
 	sync.Mutex // owns byName and hash until it is frozen
 	byName     map[string]*Func
-	hash       string // "" when a function was added since it was asked for
+	hash       string // "" if a function was added since it was computed
 	frozen     atomic.Pointer[frozenFuncs]
 }
 
@@ -48,15 +48,14 @@ type frozenFuncs struct {
 	hash   string
 }
 
-// register adds a function. It panics, at the start of the program, where a mistake of the
-// programmer would otherwise show in the cluster.
+// register adds a function. It panics at the start of the program on mistakes that would otherwise show in the cluster.
 func register(f *Func) *Func {
 	f.where = place.Caller()
 	if f.name == "" {
 		panic("task: function registered at " + f.where + " has no name")
 	}
 	if len(f.name) > MaxName {
-		panic(fmt.Sprintf("task: name of the function registered at %s has %d bytes: at most %d are allowed", f.where,
+		panic(fmt.Sprintf("task: name of the function registered at %s has %d bytes, maximum is %d", f.where,
 			len(f.name), MaxName))
 	}
 	if err := checkTypes(f); err != nil {
@@ -70,12 +69,12 @@ func register(f *Func) *Func {
 	funcs.Lock()
 	defer funcs.Unlock()
 	if funcs.frozen.Load() != nil {
-		panic(fmt.Sprintf("task: function %q registered at %s after millstream.Main, when the registry was frozen: "+
+		panic(fmt.Sprintf("task: function %q registered at %s after millstream.Main, when the registry was frozen; "+
 			"register functions in package-level variables, so that all processes of the cluster have the same ones",
 			f.name, f.where))
 	}
 	if old := funcs.byName[f.name]; old != nil {
-		panic(fmt.Sprintf("task: function %q registered twice, at %s and at %s: give one of them another name", f.name,
+		panic(fmt.Sprintf("task: function %q registered twice, at %s and at %s; rename one of them", f.name,
 			old.where, f.where))
 	}
 	if funcs.byName == nil {
@@ -86,11 +85,10 @@ func register(f *Func) *Func {
 	return f
 }
 
-// MaxName is the longest name of a function in bytes.
+// MaxName is the maximum length of the name of a function in bytes.
 const MaxName = 1024
 
-// Freeze ends registration: later attempts panic. millstream.Main calls it. It is
-// idempotent.
+// Freeze ends registration: later attempts panic. millstream.Main calls it. It may be called more than once.
 func Freeze() {
 	funcs.Lock()
 	defer funcs.Unlock()
@@ -99,10 +97,10 @@ func Freeze() {
 	}
 }
 
-// Frozen tells whether Freeze was called.
+// Frozen reports whether Freeze was called.
 func Frozen() bool { return funcs.frozen.Load() != nil }
 
-// Lookup finds a function by its name.
+// Lookup returns the function with this name.
 func Lookup(name string) (*Func, bool) {
 	if z := funcs.frozen.Load(); z != nil {
 		f, ok := z.byName[name]
@@ -114,7 +112,7 @@ func Lookup(name string) (*Func, bool) {
 	return f, ok
 }
 
-// lookupBytes is Lookup without making a string of the name.
+// lookupBytes is Lookup that does not allocate a string for the name.
 func lookupBytes(name []byte) (*Func, bool) {
 	if z := funcs.frozen.Load(); z != nil {
 		f, ok := z.byName[string(name)]
@@ -126,16 +124,16 @@ func lookupBytes(name []byte) (*Func, bool) {
 	return f, ok
 }
 
-// Names lists the functions, sorted.
+// Names returns the names of the functions, sorted.
 func Names() []string {
 	funcs.Lock()
 	defer funcs.Unlock()
 	return slices.Sorted(maps.Keys(funcs.byName))
 }
 
-// Hash stands for all names and signatures, and for the build of the program: 32 hex digits, "-" and BuildID. Workers
-// advertise it and graphs carry it: a task goes only to workers with the same, so that no worker of an older build
-// answers for functions whose code has changed. See SplitHash.
+// Hash returns a hash of all names and signatures with the build of the program: 32 hex digits, "-" and BuildID.
+// Workers advertise it and graphs contain it: a task is sent only to workers with the same hash, so that no worker of
+// an older build runs functions whose code has changed. See SplitHash.
 func Hash() string {
 	if z := funcs.frozen.Load(); z != nil {
 		return z.hash

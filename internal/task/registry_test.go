@@ -28,11 +28,11 @@ func TestRegistry(t *testing.T) {
 		t.Errorf("%v %v", f, ok)
 	}
 	if _, ok := Lookup("nobody"); ok {
-		t.Error("nobody is registered")
+		t.Error("Lookup of an unknown name: got true, want false")
 	}
 	text := panics(t, func() { Register0("t.inc", func(context.Context) (int, error) { return 0, nil }) })
 	if !strings.Contains(text, `"t.inc" registered twice`) || !strings.Contains(text, ".go:") {
-		t.Errorf("twice: %s", text)
+		t.Errorf("registered twice: got %s, want both lines", text)
 	}
 	panics(t, func() { Register0("", func(context.Context) (int, error) { return 0, nil }) })
 	panics(t, func() {
@@ -50,11 +50,11 @@ func TestSignature(t *testing.T) {
 	type b struct{ Y int }
 	sig := func(t reflect.Type) string { return signature([]reflect.Type{t}, nil) }
 	if sig(reflect.TypeFor[a]()) == sig(reflect.TypeFor[b]()) {
-		t.Error("two structs have one signature")
+		t.Error("different structs have the same signature")
 	}
 	s := sig(reflect.TypeFor[tree]())
 	if !strings.Contains(s, "Kids []*") || !strings.Contains(s, "Tags map[string]") {
-		t.Errorf("signature %s", s)
+		t.Errorf("signature: got %s, want the fields", s)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestMethods(t *testing.T) {
 		}
 	}
 	if _, err := CallMethod(ctx, "t.obj.add", s, nil); err == nil {
-		t.Error("a call without its argument")
+		t.Error("call without its argument: got nil, want an error")
 	}
 }
 
@@ -93,7 +93,7 @@ func TestInfo(t *testing.T) {
 	ctx := context.Background()
 	if FromContext(ctx) != nil || CurrentKey(ctx) != "" || !errors.Is(Secede(ctx), ErrOutside) ||
 		!errors.Is(Rejoin(ctx), ErrOutside) {
-		t.Error("there is a task outside of tasks")
+		t.Error("FromContext outside of a task: got an Info, want nil")
 	}
 	h := new(Host)
 	made, closed := 0, 0
@@ -124,6 +124,6 @@ func TestInfo(t *testing.T) {
 		return nil
 	}, Rejoin: func(context.Context) error { return nil }})
 	if CurrentKey(in) != NewKey("me") || Secede(in) != nil || Rejoin(in) != nil {
-		t.Error("the task is not known")
+		t.Error("FromContext within a task: got another Info")
 	}
 }

@@ -6,22 +6,22 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Remote is a value that lives in another process, such as one of Python beside a worker.
+// Remote is a value in another process, such as the sidecar of a worker.
 type Remote interface {
-	// Fetch brings it here in its frames, which become the caller's. An *EncodeError means
-	// that it has no form outside of its process.
+	// Fetch returns the frames of the value, which the caller owns. An *EncodeError means that the value cannot leave
+	// its process.
 	Fetch() (*wire.Serialized, error)
-	// Drop tells that it is no longer needed there. It must not block.
+	// Drop releases the value in the other process. It must not block.
 	Drop()
 }
 
-// NewRemote holds a value that lives elsewhere, of a size in bytes and a type for people.
+// NewRemote returns a Value that is in another process, with its size in bytes and the name of its type.
 func NewRemote(r Remote, size int64, typeName string) *Value {
 	return &Value{remote: r, size: size, typeName: typeName}
 }
 
-// Attach notes that the value is also elsewhere. A copy that it had there before stays
-// as it is and is returned: the new one was not needed then.
+// Attach records another copy of the value. If there already is one, it is kept and returned, and the new one is not
+// used.
 func (v *Value) Attach(r Remote) (before Remote) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -32,15 +32,14 @@ func (v *Value) Attach(r Remote) (before Remote) {
 	return v.remote
 }
 
-// Remote is the copy elsewhere, nil if there is none.
+// Remote returns the copy in another process, nil if there is none.
 func (v *Value) Remote() Remote {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.remote
 }
 
-// Lose tells that the other process is gone, with this copy. It reports whether the value
-// is still here.
+// Lose removes the copy r, whose process has ended. It reports whether the value still exists.
 func (v *Value) Lose(r Remote) (left bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -50,8 +49,8 @@ func (v *Value) Lose(r Remote) (left bool) {
 	return v.decoded || v.encoded != nil || v.remote != nil
 }
 
-// Retained is Encoded with references of the caller's own, to be released: the frames stay
-// whatever becomes of the value, or of its frames by DropEncoded.
+// Retained is Encoded with references that the caller must release: the frames stay valid independently of the value
+// and of DropEncoded.
 func (v *Value) Retained() (*wire.Serialized, error) {
 	for {
 		if _, err := v.Encoded(); err != nil {
@@ -63,14 +62,14 @@ func (v *Value) Retained() (*wire.Serialized, error) {
 			s = s.Retain()
 		}
 		v.mu.Unlock()
-		if s != nil { // else somebody has dropped them again
+		if s != nil { // nil if another goroutine has dropped them
 			return s, nil
 		}
 	}
 }
 
-// bring fetches the frames of a value that is only elsewhere. Only one caller does so, the
-// others wait for it; no lock is held meanwhile.
+// bring fetches the frames of a value that is only in another process. Only one caller does so while others wait; no
+// lock is held meanwhile.
 func (v *Value) bring() error {
 	for {
 		v.mu.Lock()
@@ -101,5 +100,5 @@ func (v *Value) bring() error {
 	}
 }
 
-// errGone is a value whose only copy was in a process that has ended.
-var errGone = errors.New("task: the value was in a process that has ended")
+// errGone is returned for a value whose only copy was in a process that has ended.
+var errGone = errors.New("task: value lost with the process that held it")

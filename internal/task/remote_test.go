@@ -44,7 +44,7 @@ func TestRemoteValueIsBroughtOnce(t *testing.T) {
 		t.Error(v.Size(), v.Type())
 	}
 	if _, ok := v.AppendBody(nil); ok {
-		t.Error("a value that is elsewhere is in a body")
+		t.Error("AppendBody of a remote value: got true, want false")
 	}
 	var wg sync.WaitGroup
 	for range 8 {
@@ -99,7 +99,7 @@ func TestRemoteIsLost(t *testing.T) {
 	f := farValue(t)
 	v := NewRemote(f, 16, "list")
 	if v.Lose(f) {
-		t.Error("something is left")
+		t.Error("Lose of the only copy: got true, want false")
 	}
 	if _, err := v.Encoded(); !errors.Is(err, errGone) {
 		t.Error(err)
@@ -113,10 +113,10 @@ func TestRemoteIsLost(t *testing.T) {
 	}
 	here := NewEncoded(f.s.Retain())
 	if here.Attach(f) != nil || here.Attach(farValue(t)) != Remote(f) || here.Remote() != Remote(f) {
-		t.Error("the first copy does not stay")
+		t.Error("Attach did not keep the first copy")
 	}
 	if !here.Lose(f) {
-		t.Error("the frames are gone too")
+		t.Error("Lose of a copy of a value with frames: got false, want true")
 	}
 	if _, err := here.Encoded(); err != nil {
 		t.Error(err)

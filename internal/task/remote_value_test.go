@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// A value is what it is in either form, and opened once.
+// A value is the same in either form, and decoded once.
 func TestValueForms(t *testing.T) {
 	for _, live := range []any{7, "x", []float64{1, 2}, map[string]int{"a": 1}, point{1, 2}, nil} {
 		v := NewValue(live)
@@ -30,7 +30,7 @@ func TestValueForms(t *testing.T) {
 			t.Errorf("%v in frames: got %v, %v, type %q, %d bytes, want it closed and %d", live, got, ok, far.Type(),
 				far.Size(), s.Size())
 		}
-		far.DropEncoded() // the only form stays
+		far.DropEncoded() // the only form is kept
 		if _, err := far.Encoded(); err != nil {
 			t.Errorf("%v in frames: %v after DropEncoded", live, err)
 		}
@@ -47,7 +47,7 @@ func TestValueForms(t *testing.T) {
 	}
 }
 
-// A failed attempt to open a value as another type leaves it closed, for one that fits.
+// A failed attempt to decode a value as another type does not prevent a later one.
 func TestOpenedAsAnother(t *testing.T) {
 	v := NewEncoded(encodedOf(t, "text"))
 	var te *TypeError
@@ -65,12 +65,12 @@ func TestOpenedAsAnother(t *testing.T) {
 	}
 }
 
-// Losing a copy that is not the one that is known changes nothing; an error of one attempt is not that of the next.
+// Losing an unknown copy has no effect; an error of one attempt does not affect the next.
 func TestRemoteCopies(t *testing.T) {
 	first, second := farValue(t), farValue(t)
 	v := NewRemote(first, 16, "list")
 	if !v.Lose(second) || v.Remote() != Remote(first) {
-		t.Error("another copy was lost, and the value's own is gone")
+		t.Error("Lose of another copy: got false, want true")
 	}
 	if got := v.Attach(second); got != Remote(first) || v.Remote() != Remote(first) {
 		t.Errorf("a second copy: got %v, want the first to stay", got)
@@ -84,10 +84,10 @@ func TestRemoteCopies(t *testing.T) {
 		t.Errorf("the second attempt: got %v, %v, want the value", got, err)
 	}
 	if !v.Lose(first) || v.Remote() != nil {
-		t.Error("the value is opened here, and lost with its copy")
+		t.Error("Lose after decoding: got false, want true")
 	}
 	if v.Attach(second) != nil || v.Remote() != Remote(second) {
-		t.Error("a copy after the first is lost is not taken")
+		t.Error("Attach after Lose did not store the copy")
 	}
 	v.Release()
 	if first.dropped.Load() != 0 || second.dropped.Load() != 1 {
@@ -95,7 +95,7 @@ func TestRemoteCopies(t *testing.T) {
 	}
 }
 
-// All that wait for a fetch that fails get an error, and none hangs.
+// All callers that wait for a failed fetch get an error, and none hangs.
 func TestRemoteFailsForAll(t *testing.T) {
 	why := errors.New("no")
 	v := NewRemote(&far{err: why}, 1, "")
@@ -113,7 +113,7 @@ func TestRemoteFailsForAll(t *testing.T) {
 	wg.Wait()
 }
 
-// Frames that others drop at the same time are made again.
+// Frames that are dropped concurrently are created again.
 func TestRetainedWhileDropped(t *testing.T) {
 	v := NewValue(map[string]int{"a": 1})
 	var wg sync.WaitGroup
@@ -133,7 +133,7 @@ func TestRetainedWhileDropped(t *testing.T) {
 	wg.Wait()
 }
 
-// counts is a value of each shape with one device buffer of 8 bytes in it.
+// counts returns values of each shape with one device buffer of 8 bytes.
 func counts(t *testing.T, m *fakeMemory) map[string]any {
 	object := &wire.Object{Type: "x.Y", Frames: []wire.Frame{wire.BufferFrame(m.alloc(8))}}
 	return map[string]any{
@@ -146,7 +146,7 @@ func counts(t *testing.T, m *fakeMemory) map[string]any {
 	}
 }
 
-// Release, DeviceBytes and Share see memory in every shape, once.
+// Release, DeviceBytes and Share find memory in every shape, once.
 func TestCountedShapes(t *testing.T) {
 	var m fakeMemory
 	for name, x := range counts(t, &m) {
@@ -161,11 +161,11 @@ func TestCountedShapes(t *testing.T) {
 		out := m.out
 		v.Release()
 		if m.out != out {
-			t.Errorf("%s: the memory has gone with the first of two", name)
+			t.Errorf("%s: memory released with the first of two values", name)
 		}
 		w.Release()
 		if m.out != out-1 {
-			t.Errorf("%s: %d buffers were given back, want 1", name, out-m.out)
+			t.Errorf("%s: %d buffers were released, want 1", name, out-m.out)
 			m.out = out - 1
 		}
 	}
@@ -173,12 +173,12 @@ func TestCountedShapes(t *testing.T) {
 	for _, x := range []any{nil, 7, "x", []int{1}, (*mem.Buffer)(nil), (*wire.DeviceArray)(nil),
 		map[string]any{"a": nil},
 		pair{}, (*pair)(nil), []any{(*wire.Object)(nil)}} {
-		Release(x) // nothing to give back
+		Release(x) // nothing to release
 		if n := NewValue(x).DeviceBytes(); n != 0 {
 			t.Errorf("%T: got %d bytes, want 0", x, n)
 		}
 	}
-	// A value that contains itself has an end.
+	// The traversal of a value that contains itself ends.
 	loop := make([]any, 2)
 	loop[0], loop[1] = loop, m.alloc(1)
 	n := 0

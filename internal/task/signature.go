@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// signature writes parameters and result with everything that decides how values are
-// encoded: two processes with equal signatures read each other's arguments.
+// signature returns parameters and result with everything that determines the encoding of values: processes with equal
+// signatures can decode each other's arguments.
 func signature(params []reflect.Type, result reflect.Type) string {
 	var b strings.Builder
 	seen := make(map[reflect.Type]bool)
@@ -23,7 +23,7 @@ func signature(params []reflect.Type, result reflect.Type) string {
 	return b.String()
 }
 
-// writeType writes a type, and a named one with what it is made of where it first stands.
+// writeType writes a type, and at the first occurrence of a named type also its definition.
 func writeType(b *strings.Builder, t reflect.Type, seen map[reflect.Type]bool) {
 	if t == nil {
 		b.WriteString("nothing")
@@ -33,7 +33,7 @@ func writeType(b *strings.Builder, t reflect.Type, seen map[reflect.Type]bool) {
 	if name != "" {
 		b.WriteString(name)
 		if seen[t] || t.PkgPath() == "" || t.Kind() == reflect.Interface || t == bufferType.Elem() {
-			return // of a buffer the memory travels, whatever it is made of
+			return // a buffer is sent as its memory, whatever its fields are
 		}
 		seen[t] = true
 		b.WriteByte('=')
@@ -73,7 +73,7 @@ func writeType(b *strings.Builder, t reflect.Type, seen map[reflect.Type]bool) {
 	}
 }
 
-// typeName is a type's name with its package's path, "" for types without a name.
+// typeName returns the name of a type with the path of its package, "" for unnamed types.
 func typeName(t reflect.Type) string {
 	if t.Name() == "" {
 		return ""

@@ -8,9 +8,8 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// SizeOf estimates the memory of a value in bytes, as Dask's sizeof does: it is what the
-// scheduler's accounts and the memory limits go by. Of long containers it looks at some
-// elements only.
+// SizeOf returns an estimate of the memory of a value in bytes, like Dask's sizeof, for the accounts of the scheduler
+// and the memory limits. It samples the elements of long containers.
 func SizeOf(v any) int64 {
 	switch v := v.(type) {
 	case nil:
@@ -54,7 +53,7 @@ func SizeOf(v any) int64 {
 	budget := 1000
 	n := sizeOf(reflect.ValueOf(v), &budget, 0) + 16
 	if mayCount(reflect.TypeOf(v)) {
-		eachCounted(v, func(x any) { // which reflection does not see behind
+		eachCounted(v, func(x any) { // reflection does not see their memory
 			switch x := x.(type) {
 			case *wire.DeviceArray:
 				n += int64(x.Frame.Len())
@@ -66,13 +65,13 @@ func SizeOf(v any) int64 {
 	return n
 }
 
-// sizeOf is what a value has besides itself, and itself.
+// sizeOf returns the size of a value and of the memory that it refers to.
 func sizeOf(v reflect.Value, budget *int, depth int) int64 {
 	t := v.Type()
 	return int64(t.Size()) + sizeBehind(v, budget, depth)
 }
 
-// sizeBehind is what a value points to.
+// sizeBehind returns the size of the memory that a value refers to.
 func sizeBehind(v reflect.Value, budget *int, depth int) int64 {
 	if *budget--; *budget < 0 || depth > 20 {
 		return 0
@@ -87,9 +86,9 @@ func sizeBehind(v reflect.Value, budget *int, depth int) int64 {
 		return sizeOf(v.Elem(), budget, depth+1)
 	case reflect.Slice:
 		n := int64(v.Cap()) * int64(v.Type().Elem().Size())
-		return n + sampled(v, budget, depth)
+		return n + sampleSize(v, budget, depth)
 	case reflect.Array:
-		return sampled(v, budget, depth)
+		return sampleSize(v, budget, depth)
 	case reflect.Map:
 		per, n := int64(0), 0
 		for it := v.MapRange(); n < 10 && it.Next(); n++ {
@@ -109,8 +108,8 @@ func sizeBehind(v reflect.Value, budget *int, depth int) int64 {
 	return 0
 }
 
-// sampled is what a list's elements point to, from ten of them.
-func sampled(v reflect.Value, budget *int, depth int) int64 {
+// sampleSize returns an estimate of the memory that the elements of a list refer to, from ten of them.
+func sampleSize(v reflect.Value, budget *int, depth int) int64 {
 	switch v.Type().Elem().Kind() {
 	case reflect.String, reflect.Pointer, reflect.Interface, reflect.Slice, reflect.Map, reflect.Struct, reflect.Array:
 	default:
@@ -128,7 +127,7 @@ func sampled(v reflect.Value, budget *int, depth int) int64 {
 	return sum * int64(v.Len()) / int64(n)
 }
 
-// TypeName is a value's type for people, as Python would call it where it has such a type.
+// TypeName returns the name of the type of a value, as in Python if Python has such a type.
 func TypeName(v any) string {
 	switch v := v.(type) {
 	case nil:

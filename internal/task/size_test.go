@@ -12,7 +12,7 @@ type sized int64
 
 func (s sized) SizeOf() int64 { return int64(s) }
 
-// Sizes are what the scheduler's accounts go by: of what has memory of its own they are exact.
+// Sizes are used by the accounts of the scheduler: they are exact for values with their own memory.
 func TestSizeOf(t *testing.T) {
 	var m fakeMemory
 	array, buffer := m.array(t, 10), m.alloc(100)
@@ -33,7 +33,7 @@ func TestSizeOf(t *testing.T) {
 		{"frames", &wire.Serialized{Header: make([]byte, 5), Frames: []wire.Frame{frame}}, 55},
 		{"object", &wire.Object{Frames: []wire.Frame{frame, frame}}, 196},
 		{"its own", sized(777), 777},
-		// By reflection: the value itself, what it points to, and 16 bytes.
+		// By reflection: the value itself, the memory that it refers to, and 16 bytes.
 		{"struct", struct{ A, B int64 }{}, 32}, {"pointer", &struct{ A int64 }{}, 8 + 8 + 16},
 		{"nil pointer", (*int)(nil), 8 + 16}, {"int16", int16(1), 2 + 16}, {"array", [4]int32{}, 16 + 16},
 		{"slice of int32", make([]int32, 3, 4), 24 + 16 + 16}, {"empty map", map[string]int{}, 8 + 48 + 16},
@@ -47,7 +47,7 @@ func TestSizeOf(t *testing.T) {
 	}
 }
 
-// Memory of devices within other values counts as it does by itself.
+// Device memory within other values counts like separate device memory.
 func TestSizeOfCounted(t *testing.T) {
 	var m fakeMemory
 	for what, in := range map[string]func(*wire.DeviceArray) any{
@@ -67,7 +67,7 @@ func TestSizeOfCounted(t *testing.T) {
 	}
 }
 
-// Of long lists some elements are looked at, from the whole of the list.
+// Elements of long lists are sampled evenly.
 func TestSizeOfLongLists(t *testing.T) {
 	const n = 1000
 	list := make([]string, n)

@@ -8,25 +8,24 @@ import (
 //
 //	"MS" 1                 magic and version
 //	name                   str
-//	[key, …]               what the arguments refer to
+//	[key, …]               the keys that the arguments refer to
 //	n, argument, …         each a node, see nodes
 //
 // all but the magic in msgpack.
 const specMagic = "MS\x01"
 
-// Nodes of arguments: a small integer and what it announces.
+// Nodes of arguments: a small integer and its content.
 const (
-	nodeValue = 0 // a value, as the codec of the parameter's type writes it
+	nodeValue = 0 // a value, encoded by the codec of its parameter
 	nodeRef   = 1 // the index of a key: the result of a task
 	nodeList  = 2 // n and n nodes: a slice with references in it
 	nodeMap   = 3 // n and n pairs of a value and a node: a map with references among its values
 )
 
-// IsSpec tells whether bytes are a call that a Builder made, rather than a pickle of
-// Python's.
+// IsSpec reports whether bytes are a call that a Builder has encoded, rather than a Python pickle.
 func IsSpec(b []byte) bool { return len(b) > len(specMagic) && string(b[:2]) == specMagic[:2] }
 
-// Builder writes calls, one after the other. One goroutine uses it.
+// Builder encodes calls, one after the other. It is not safe for concurrent use.
 type Builder struct {
 	args  []byte // of the call that is being written
 	nargs int
@@ -45,28 +44,28 @@ func (b *Builder) Begin(f *Func) {
 	}
 }
 
-// Deps are the keys that the call refers to, each once. They are valid until the next Begin.
+// Deps returns the keys that the call refers to, each once. They are valid until the next Begin.
 func (b *Builder) Deps() []Key { return b.deps }
 
-// Ref writes a reference to a result, as an argument or in place of a value of a list.
+// Ref adds a reference to a result, as an argument or in place of an element of a list.
 func (b *Builder) Ref(k Key) {
 	b.args = append(b.args, nodeRef)
 	b.args = msgpack.AppendUint(b.args, uint64(b.dep(k)))
 }
 
-// List starts a list of n nodes.
+// List begins a list of n nodes.
 func (b *Builder) List(n int) {
 	b.args = append(b.args, nodeList)
 	b.args = msgpack.AppendUint(b.args, uint64(n))
 }
 
-// Map starts a map of n pairs: MapKey and a node each.
+// Map begins a map of n pairs: MapKey and a node each.
 func (b *Builder) Map(n int) {
 	b.args = append(b.args, nodeMap)
 	b.args = msgpack.AppendUint(b.args, uint64(n))
 }
 
-// dep finds or adds a key.
+// dep returns the index of a key, and adds it if necessary.
 func (b *Builder) dep(k Key) int {
 	const few = 16
 	if len(b.deps) <= few {
@@ -105,15 +104,15 @@ func (b *Builder) Append(dst []byte) []byte {
 	return append(dst, b.args...)
 }
 
-// SpecInfo is what an encoded call says without its arguments' types.
+// SpecInfo has the parts of an encoded call that do not depend on the types of its arguments.
 type SpecInfo struct {
-	// Name is the function's.
+	// Name is the name of the function.
 	Name string
-	// Deps are the keys that it refers to.
+	// Deps are the keys that the call refers to.
 	Deps []Key
 }
 
-// ReadSpecInfo reads name and references of a call; the function need not be registered.
+// ReadSpecInfo decodes name and references of a call; the function need not be registered.
 func ReadSpecInfo(b []byte) (SpecInfo, error) {
 	var info SpecInfo
 	r, err := specReader(b)
@@ -122,7 +121,7 @@ func ReadSpecInfo(b []byte) (SpecInfo, error) {
 	}
 	name, err := r.ReadStringBytes()
 	if err != nil {
-		return info, &SpecError{Reason: "a call without a name", Err: err}
+		return info, &SpecError{Reason: "call without a name", Err: err}
 	}
 	info.Name = string(name)
 	info.Deps, err = readDeps(&r)
@@ -131,20 +130,20 @@ func ReadSpecInfo(b []byte) (SpecInfo, error) {
 
 func specReader(b []byte) (msgpack.Reader, error) {
 	if !IsSpec(b) {
-		return msgpack.Reader{}, &SpecError{Reason: "this is no call of a Go function"}
+		return msgpack.Reader{}, &SpecError{Reason: "not a call of a Go function"}
 	}
 	if b[2] != specMagic[2] {
-		return msgpack.Reader{}, &SpecError{Reason: "a call of a version that this release does not know: use the " +
+		return msgpack.Reader{}, &SpecError{Reason: "call of an unknown version; use the " +
 			"same release everywhere"}
 	}
 	return msgpack.NewReader(b[len(specMagic):]), nil
 }
 
-// readDeps copies all keys into one allocation.
+// readDeps copies all keys to one allocation.
 func readDeps(r *msgpack.Reader) ([]Key, error) {
 	n, err := r.ReadArrayLen()
 	if err != nil {
-		return nil, &SpecError{Reason: "a call without its references", Err: err}
+		return nil, &SpecError{Reason: "call without its references", Err: err}
 	}
 	if n == 0 {
 		return nil, nil
@@ -153,7 +152,7 @@ func readDeps(r *msgpack.Reader) ([]Key, error) {
 	for i := range deps {
 		k, err := r.ReadKey(nil)
 		if err != nil {
-			return nil, &SpecError{Reason: "a call refers to something that is no key", Err: err}
+			return nil, &SpecError{Reason: "malformed key among the references of a call", Err: err}
 		}
 		deps[i] = Key(k)
 	}

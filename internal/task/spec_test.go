@@ -11,8 +11,8 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// The references of a call are each once and in the order of their first use, whatever their number: the builder
-// changes from a list to an index in between.
+// Each reference of a call is listed once and in the order of first use, for any number: the builder changes from a
+// list to an index in between.
 func TestReferencesOnce(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 15, 16, 17, 18, 19, 33, 200} {
 		var b Builder
@@ -63,7 +63,7 @@ func TestReadSpecInfo(t *testing.T) {
 		if want := (SpecInfo{"t.inc", deps}); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, %v, want %+v", got, err, want)
 		}
-		for end := range len(spec) - len(b.args) - 1 { // without its number of arguments it is still readable
+		for end := range len(spec) - len(b.args) - 1 { // it can be decoded without its number of arguments
 			if got, err := ReadSpecInfo(spec[:end]); err == nil {
 				t.Errorf("%d of %d bytes: got %+v, want an error", end, len(spec), got)
 			}
@@ -80,15 +80,15 @@ func TestReadSpecInfo(t *testing.T) {
 func TestHostileSpecs(t *testing.T) {
 	head := "MS\x01\xa5t.inc"
 	for name, c := range map[string]struct{ spec, want string }{
-		"one byte":          {"M", "no call of a Go function"},
-		"magic alone":       {"MS\x01", "no call of a Go function"},
-		"no name":           {"MS\x01\x01", "a call without a name"},
-		"name too long":     {"MS\x01\xdb\xff\xff\xff\xff", "a call without a name"},
+		"one byte":          {"M", "not a call of a Go function"},
+		"magic alone":       {"MS\x01", "not a call of a Go function"},
+		"no name":           {"MS\x01\x01", "call without a name"},
+		"name too long":     {"MS\x01\xdb\xff\xff\xff\xff", "call without a name"},
 		"keys promised":     {head + "\xdd\xff\xff\xff\xff", "without its references"},
 		"a map as key":      {head + "\x91\x80\x01", "no key"},
 		"no count":          {head + "\x90", "without its number of arguments"},
 		"negative count":    {head + "\x90\xff", "without its number of arguments"},
-		"too many":          {head + "\x90\x02\x00\x01\x00\x01", "2 arguments, and it takes 1"},
+		"too many":          {head + "\x90\x02\x00\x01\x00\x01", "2 arguments, want 1"},
 		"unknown long name": {"MS\x01\xda\x08\x00" + strings.Repeat("y", 2048) + "\x90\x00", "is not registered"},
 	} {
 		_, err := ParseCall([]byte(c.spec))
@@ -98,7 +98,7 @@ func TestHostileSpecs(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ args, want string }{
 		"no node":             {"", "argument 0 of t.inc (int)"},
-		"unknown node":        {"\x04\x00", "an argument of kind 4"},
+		"unknown node":        {"\x04\x00", "unknown kind of argument 4"},
 		"list for an int":     {"\x02\x00", "a list or map of arguments"},
 		"reference to none":   {"\x01\x01", "reference 1 of 1"},
 		"reference far off":   {"\x01\xcf\xff\xff\xff\xff\xff\xff\xff\xff", "of 1"},

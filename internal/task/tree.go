@@ -15,7 +15,7 @@ import (
 
 func validText(s string) bool { return utf8.ValidString(s) }
 
-// Millstream runs on machines whose int has 64 bits.
+// Millstream supports only machines with 64-bit int.
 func asInt64(v []int) []int64 {
 	if len(v) == 0 {
 		if v == nil {
@@ -36,9 +36,9 @@ func asUint64(v []uint) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(&v[0])), len(v))
 }
 
-const _ = uint(unsafe.Sizeof(int(0)) - 8) // does not compile where int is shorter
+const _ = uint(unsafe.Sizeof(int(0)) - 8) // does not compile if int is shorter
 
-// toTree turns a Go value into what package pickle writes.
+// toTree converts a Go value to a tree that package pickle can encode.
 func toTree(v reflect.Value, depth int) (any, error) {
 	if !v.IsValid() {
 		return nil, nil
@@ -91,7 +91,7 @@ func toTree(v reflect.Value, depth int) (any, error) {
 				return nil, nil
 			}
 		}
-		return v.Interface(), nil // collected finds it
+		return v.Interface(), nil // collect handles it
 	}
 	if t == bigIntType {
 		return v.Interface(), nil
@@ -113,8 +113,8 @@ func toTree(v reflect.Value, depth int) (any, error) {
 	return kindTree(v, depth)
 }
 
-// pickledArray is an array within another value. One with gaps or repeated elements stays as it is: collected gives it
-// frames of its own.
+// pickledArray returns an array within another value. An array with gaps or repeated elements is returned unchanged:
+// collect puts it into its own frames.
 func pickledArray(a *wire.NDArray) (any, error) {
 	err := a.Check()
 	size := a.Len() * a.DType.ItemSize()
@@ -194,7 +194,7 @@ func listTree(v reflect.Value, depth int) (any, error) {
 	return &pickle.List{Items: items}, nil
 }
 
-// mapTree writes the keys in the order that makes equal maps equal bytes.
+// mapTree converts a map with its keys in an order in which equal maps have equal bytes.
 func mapTree(v reflect.Value, depth int) (any, error) {
 	if v.IsNil() {
 		return nil, nil
@@ -214,8 +214,7 @@ func mapTree(v reflect.Value, depth int) (any, error) {
 	return d, nil
 }
 
-// keyTree turns a key of a map into one that a dict can have: arrays become tuples, and
-// structs the tuples of their fields.
+// keyTree converts the key of a map to a key of a dict: arrays become tuples, and structs the tuples of their fields.
 func keyTree(k reflect.Value, depth int) (any, error) {
 	for k.Kind() == reflect.Pointer && !k.IsNil() {
 		k = k.Elem()
@@ -249,14 +248,14 @@ func keyTree(k reflect.Value, depth int) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := key.(*pickle.Dict); ok { // a struct in an any, whose type the reader could not know
-		return nil, &EncodeError{Type: t, Reason: "a struct in an interface cannot be the key of a map: give the map " +
+	if _, ok := key.(*pickle.Dict); ok { // a struct in an any: readers cannot determine its type
+		return nil, &EncodeError{Type: t, Reason: "a struct in an interface cannot be the key of a map; give the map " +
 			"a concrete key type"}
 	}
 	return key, nil
 }
 
-// isLeaf reports whether a type has a form of its own, whatever its fields are.
+// isLeaf reports whether a type has its own encoding, independent of its fields.
 func isLeaf(t reflect.Type) bool {
 	pt := reflect.PointerTo(t)
 	return t == timeType || isWire(t) || pt.Implements(refType) || pt.Implements(marshalerType) &&

@@ -19,8 +19,8 @@ var (
 	objectType = reflect.TypeFor[*wire.Object]()
 )
 
-// hasCodec reports whether a codec of package wire reads and writes values of a type, such as an Arrow table where the
-// program has imported package frame.
+// hasCodec reports whether a codec of package wire encodes values of a type, such as an Arrow table if the program
+// imports package frame.
 func hasCodec(t reflect.Type) bool {
 	if t == nil {
 		return false
@@ -33,31 +33,30 @@ func hasCodec(t reflect.Type) bool {
 	return false
 }
 
-// types maps names to types that a value of type any may have: those of Go that everybody
-// knows, those of registered functions, and what RegisterType adds.
+// types maps names to the types that a value of type any may have: basic Go types, those of registered functions, and
+// those of RegisterType.
 var types struct {
 	sync.RWMutex
 	byName map[string]reflect.Type
 }
 
-// RegisterType makes a type known by its name, so that values of it can stand where a
-// function takes any. The parameter and result types of functions are known already, and so
-// are Go's own.
+// RegisterType registers a type by its name, so that its values can be passed to parameters of type any. Basic types
+// and the parameter and result types of functions are already registered.
 func RegisterType[T any]() { noteType(reflect.TypeFor[T]()) }
 
-// noteType registers a type with what it is made of.
+// noteType registers a type and its parts.
 func noteType(t reflect.Type) {
 	types.Lock()
 	defer types.Unlock()
 	note(t)
 }
 
-// note is noteType for a caller that holds the lock.
+// note is noteType for callers that hold the lock.
 func note(t reflect.Type) {
 	if t == nil || t.Kind() == reflect.Interface {
 		return
 	}
-	if t == deviceArrayType || t == bufferType { // known from the start, and not what they are made of
+	if t == deviceArrayType || t == bufferType { // predefined, without their fields
 		return
 	}
 	name := fullName(t)
@@ -83,14 +82,14 @@ func note(t reflect.Type) {
 	}
 }
 
-// typeByName finds a type: a known one, or slices of and pointers to one.
+// typeByName returns a type: a registered one, or slices of and pointers to one.
 func typeByName(name []byte) (reflect.Type, bool) {
 	types.RLock()
 	defer types.RUnlock()
 	return findType(name, 3)
 }
 
-// findType goes a few levels down only: reflect keeps every type that is made for ever.
+// findType recurses only a few levels: reflect never frees a type.
 func findType(name []byte, depth int) (reflect.Type, bool) {
 	if t, ok := types.byName[string(name)]; ok || depth == 0 {
 		return t, ok
@@ -108,13 +107,14 @@ func findType(name []byte, depth int) (reflect.Type, bool) {
 	return nil, false
 }
 
-// ambiguous reports whether another type is known by the name of a type, which can be of types within functions.
+// ambiguous reports whether another type is registered with the same name, which is possible for types within
+// functions.
 func ambiguous(t reflect.Type) bool {
 	known, ok := typeByName([]byte(fullName(t)))
 	return ok && known != t
 }
 
-// fullName is a type's name with the paths of packages: the same in every process.
+// fullName returns the name of a type with the paths of packages: the same in every process.
 func fullName(t reflect.Type) string {
 	if n := typeName(t); n != "" {
 		return n
@@ -148,7 +148,7 @@ func init() {
 		wire.ByteArray(nil), wire.NaiveTime{}, wire.Date{}, wire.TimeOfDay{}, (*big.Int)(nil),
 	} {
 		t := reflect.TypeOf(v)
-		if isWire(t) || t == bufferType { // not what they are made of
+		if isWire(t) || t == bufferType { // without their fields
 			types.byName[fullName(t)] = t
 			continue
 		}
@@ -156,7 +156,7 @@ func init() {
 	}
 }
 
-// appendAny writes the name of the dynamic type and the value.
+// appendAny encodes the name of the dynamic type and the value.
 func appendAny(b *Builder, v reflect.Value) error {
 	if v.IsNil() {
 		b.args = msgpack.AppendNil(b.args)
@@ -167,11 +167,11 @@ func appendAny(b *Builder, v reflect.Value) error {
 	switch known, ok := typeByName([]byte(name)); {
 	case ok && known != v.Type():
 		return &EncodeError{Type: v.Type(),
-			Reason: "another type of this name is known, as types within two functions " +
-				"of one package can be: declare the type at package level, or rename it"}
+			Reason: "another type with this name is registered, which is possible for types within two functions " +
+				"of one package; declare the type at package level, or rename it"}
 	case !ok:
-		return &EncodeError{Type: v.Type(), Reason: fmt.Sprintf("the other process does not know the type of this "+
-			"any: call task.RegisterType[%v]() in an init function, or use the type as a parameter or result "+
+		return &EncodeError{Type: v.Type(), Reason: fmt.Sprintf("the other process cannot decode the type of this "+
+			"any; call task.RegisterType[%v]() in an init function, or use the type as a parameter or result "+
 			"of a function", v.Type())}
 	}
 	if err := b.deeper(v.Type()); err != nil {
@@ -197,7 +197,7 @@ func readAny(r *reader, v reflect.Value) error {
 		if len(name) > MaxName {
 			name = name[:MaxName]
 		}
-		return &SpecError{Reason: fmt.Sprintf("value of type %s, which this process does not know: call "+
+		return &SpecError{Reason: fmt.Sprintf("value of the unregistered type %s; call "+
 			"task.RegisterType for the type in an init function", name)}
 	}
 	if err := r.deeper(); err != nil {
@@ -212,7 +212,7 @@ func readAny(r *reader, v reflect.Value) error {
 	return nil
 }
 
-// wirePlan is for values that only package wire knows how to write.
+// wirePlan returns the plan of values that only package wire can encode.
 func wirePlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reader, reflect.Value) error) {
 	return func(b *Builder, v reflect.Value) error {
 			switch v.Kind() {
@@ -245,13 +245,13 @@ func wirePlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reader
 		}
 }
 
-// serialized writes header and frames.
+// serialized encodes header and frames.
 func (b *Builder) serialized(t reflect.Type, s *wire.Serialized) error {
 	b.args = msgpack.AppendArrayHeader(b.args, 1+len(s.Frames))
 	b.args = msgpack.AppendBytes(b.args, s.Header)
 	for _, f := range s.Frames {
 		if f.OnDevice() {
-			return &EncodeError{Type: t, Reason: "it is in memory of a GPU: scatter it and pass the future"}
+			return &EncodeError{Type: t, Reason: "the value is in GPU memory; scatter it and pass the future"}
 		}
 		if f.Len() > msgpack.MaxLen {
 			return tooLarge(t)
@@ -267,7 +267,7 @@ func (r *reader) serialized() (*wire.Serialized, error) {
 		return nil, err
 	}
 	if n == 0 {
-		return nil, &SpecError{Reason: "a serialised value without a header"}
+		return nil, &SpecError{Reason: "serialized value without a header"}
 	}
 	s := new(wire.Serialized)
 	for i := range n {
@@ -284,7 +284,7 @@ func (r *reader) serialized() (*wire.Serialized, error) {
 	return s, nil
 }
 
-// setFrom sets v to a decoded value whose type only wire knows.
+// setFrom sets v to a decoded value of a type of package wire.
 func setFrom(v reflect.Value, x any) error {
 	if x == nil {
 		v.SetZero()

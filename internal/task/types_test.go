@@ -32,7 +32,7 @@ func TestFullName(t *testing.T) {
 	}
 }
 
-// Types are known by their names, with slices of and pointers to them, three deep.
+// Types are found by their names, with slices of and pointers to them, up to three levels.
 func TestTypeByName(t *testing.T) {
 	type part struct{ N int }
 	type whole struct {
@@ -43,13 +43,13 @@ func TestTypeByName(t *testing.T) {
 	_ = whole{}.hide
 	name := fullName(reflect.TypeFor[whole]())
 	if _, ok := typeByName([]byte(name)); ok {
-		t.Fatal("the type is known before it is registered")
+		t.Fatal("type found before it is registered")
 	}
 	RegisterType[whole]()
 	RegisterType[whole]()
 	for _, c := range []struct {
 		name string
-		want reflect.Type // nil: not known
+		want reflect.Type // nil: not registered
 	}{
 		{name, reflect.TypeFor[whole]()}, {"[]" + name, reflect.TypeFor[[]whole]()}, {"*" + name,
 			reflect.TypeFor[*whole]()},
@@ -68,7 +68,7 @@ func TestTypeByName(t *testing.T) {
 	}
 }
 
-// A value in an any keeps its type if both sides know it.
+// A value in an any keeps its type if both sides have registered it.
 func TestAnyArguments(t *testing.T) {
 	RegisterType[generic[string]]()
 	n := 5
@@ -97,7 +97,7 @@ func TestAnyArguments(t *testing.T) {
 	}
 }
 
-// sameName returns values of two types that have one name.
+// sameName returns values of two types with the same name.
 func sameName() (one, other any) {
 	type local struct{ A int }
 	return local{1}, func() any {
@@ -106,18 +106,18 @@ func sameName() (one, other any) {
 	}()
 }
 
-// Of two types with one name the first is known. Values of the other are not taken for it.
+// Of two types with the same name the first is registered. Values of the other are not decoded as the first.
 func TestTypesOfOneName(t *testing.T) {
 	first, second := sameName()
 	if fullName(reflect.TypeOf(first)) != fullName(reflect.TypeOf(second)) {
-		t.Fatal("the types have names of their own")
+		t.Fatal("the types have different names")
 	}
 	noteType(reflect.TypeOf(first))
 	noteType(reflect.TypeOf(second))
 	same(t, first)
 	var b Builder
 	for _, v := range []any{second, []any{second}} {
-		wants(t, "an argument", codecFor[any]().append(&b, v), "another type of this name is known")
+		wants(t, "an argument", codecFor[any]().append(&b, v), "another type with this name is registered")
 	}
 	if got := sent(t, first); got != first {
 		t.Errorf("a result of the type that is known: got %#v, want %#v", got, first)
@@ -131,7 +131,7 @@ func TestTypesOfOneName(t *testing.T) {
 	}
 }
 
-// Types are registered and looked up by any number of goroutines.
+// Types are registered and looked up concurrently.
 func TestTypesConcurrently(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
@@ -149,7 +149,7 @@ func TestTypesConcurrently(t *testing.T) {
 	wg.Wait()
 }
 
-// Signatures differ where arguments are encoded in another way.
+// Signatures differ if the encoding of arguments differs.
 func TestSignatureText(t *testing.T) {
 	type named int
 	type tree struct {

@@ -9,40 +9,38 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Value is a result as a worker or client keeps it: the live Go value, the same in its
-// frames, or both. Each is made of the other when it is first needed. Any number of
-// goroutines may use it; what it holds is immutable. Both own the counted memory in them, that
-// of GPUs say: Release gives it back.
+// Value is a result as a worker or client stores it: the live Go value, its frames, or both. Each is created from the
+// other when it is first needed. It is safe for concurrent use; its content is immutable. Both forms own their counted
+// memory, such as GPU memory: Release releases it.
 type Value struct {
 	mu       sync.Mutex // owns all below
 	live     any
 	decoded  bool // live is valid
-	released bool // the references of live are given back
+	released bool // the references of live are released
 	encoded  *wire.Serialized
-	size     int64 // -1: not known yet
+	size     int64 // -1: not computed yet
 
 	remote   Remote        // a copy in another process, or nil
-	typeName string        // of a value that is only there
-	fetching chan struct{} // closed when the frames have come from there; nil if nobody fetches
+	typeName string        // of a value that is only in another process
+	fetching chan struct{} // closed when the frames have been fetched; nil if no caller fetches them
 }
 
-// NewValue holds a live value, and takes over its references to counted memory.
+// NewValue returns a Value with a live value, and takes over its references to counted memory.
 func NewValue(v any) *Value { return &Value{live: v, decoded: true, size: -1} }
 
-// NewEncoded holds a value in its frames, of which it takes over the caller's reference: a
-// value that borrows from a message must be retained, or cloned, before.
+// NewEncoded returns a Value with frames, of which it takes over the reference of the caller: frames that borrow from a
+// message must be retained or cloned before.
 func NewEncoded(s *wire.Serialized) *Value { return &Value{encoded: s, size: -1} }
 
-// Live returns the live value if it is there already.
+// Live returns the live value if it is present.
 func (v *Value) Live() (any, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.live, v.decoded
 }
 
-// Encoded returns the value in its frames, and makes them if they are not there. They stay
-// the Value's: retain them to keep them. A value that has no form outside of its process is
-// an *EncodeError.
+// Encoded returns the frames of the value, and creates them if necessary. The Value owns them: retain them to keep
+// them. If the value cannot leave its process it returns an *EncodeError.
 func (v *Value) Encoded() (*wire.Serialized, error) {
 	if err := v.bring(); err != nil {
 		return nil, err
@@ -63,8 +61,7 @@ func (v *Value) Encoded() (*wire.Serialized, error) {
 	return s, nil
 }
 
-// Share is the value once more, with references of its own to counted memory: it outlives the
-// first one, and is released by itself.
+// Share returns a copy of the Value with its own references to counted memory. The copy must be released separately.
 func (v *Value) Share() (*Value, error) {
 	v.mu.Lock()
 	if v.decoded {
@@ -80,8 +77,7 @@ func (v *Value) Share() (*Value, error) {
 	return NewEncoded(s), nil
 }
 
-// DropEncoded forgets the frames if the live value is there, or a copy elsewhere, to save
-// memory.
+// DropEncoded drops the frames if there is a live value, or a copy in another process, to save memory.
 func (v *Value) DropEncoded() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -91,8 +87,7 @@ func (v *Value) DropEncoded() {
 	}
 }
 
-// AppendBody appends the value as a message's body can carry it, and tells whether it can:
-// see AppendBody.
+// AppendBody appends the value to the body of a message, and reports whether it can: see AppendBody.
 func (v *Value) AppendBody(dst []byte) ([]byte, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -102,7 +97,7 @@ func (v *Value) AppendBody(dst []byte) ([]byte, bool) {
 	return AppendBody(dst, v.live)
 }
 
-// Size estimates the memory of the value in bytes, for the scheduler's accounts.
+// Size returns an estimate of the memory of the value in bytes, for the accounts of the scheduler.
 func (v *Value) Size() int64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -116,8 +111,8 @@ func (v *Value) Size() int64 {
 	return max(v.size, 0)
 }
 
-// Type names the value's type for people and for the scheduler's statistics; "" if it has
-// not been opened.
+// Type returns the name of the type of the value, for users and the statistics of the scheduler; "" if it has not been
+// decoded.
 func (v *Value) Type() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -127,8 +122,8 @@ func (v *Value) Type() string {
 	return TypeName(v.live)
 }
 
-// As returns the value as a T: the live one itself, or one that is decoded now and kept. It
-// is a *TypeError if the value is something else. Counted memory in it stays the Value's.
+// As returns the value as a T: the live value, or one that is decoded now and kept. It returns a *TypeError if the
+// value has another type. The Value still owns counted memory in it.
 func As[T any](v *Value) (T, error) {
 	var out T
 	if err := v.bring(); err != nil {
@@ -173,8 +168,7 @@ func (v *Value) into(dst reflect.Value) error {
 	return nil
 }
 
-// convert sets dst to a live value: one of its type, or one that came out of a message and
-// so has the type that stands for Python's.
+// convert sets dst to a live value: one of its type, or a decoded one, which has a type that represents a Python type.
 func convert(live any, dst reflect.Value) error {
 	if live == nil && dst.Type() != objectType {
 		switch dst.Kind() {
@@ -188,10 +182,10 @@ func convert(live any, dst reflect.Value) error {
 		dst.Set(lv)
 		return nil
 	}
-	if lent(live, dst) {
+	if lend(live, dst) {
 		return nil
 	}
-	if dst.Type() == objectType { // it stays closed: see DecodeInto
+	if dst.Type() == objectType { // not decoded: see DecodeInto
 		s, err := EncodeValue(live)
 		if err != nil {
 			return err
@@ -204,9 +198,9 @@ func convert(live any, dst reflect.Value) error {
 	return nil
 }
 
-// lent sets a buffer to the memory of a live device array, or the other way round, and tells whether
-// they are that: both are borrowed from the Value.
-func lent(live any, dst reflect.Value) bool {
+// lend sets a buffer to the memory of a live device array, or the other way round, and reports whether it did. Both are
+// borrowed from the Value.
+func lend(live any, dst reflect.Value) bool {
 	switch x := live.(type) {
 	case *wire.DeviceArray:
 		if dst.Type() == bufferType && x.Buffer() != nil {
@@ -222,8 +216,8 @@ func lent(live any, dst reflect.Value) bool {
 	return false
 }
 
-// Release gives the references to counted memory back, of the frames and of the live value. The
-// value must not be used after it.
+// Release releases the references to counted memory of the frames and of the live value. The value must not be used
+// afterwards.
 func (v *Value) Release() {
 	v.mu.Lock()
 	r := v.remote
@@ -234,7 +228,7 @@ func (v *Value) Release() {
 	}
 	var live any
 	if v.decoded && !v.released {
-		live, v.released = v.live, true // it stays for those who look at it still: an actor's is not counted
+		live, v.released = v.live, true // kept for current readers: the state of an actor is not counted
 	}
 	v.mu.Unlock()
 	Release(live)

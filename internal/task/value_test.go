@@ -18,7 +18,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// sent is a value after it has been through frames, and through a message as a peer gets it.
+// sent returns a value after it was encoded to frames and to a message.
 func sent[T any](t *testing.T, v T) T {
 	t.Helper()
 	s, err := EncodeValue(v)
@@ -101,7 +101,7 @@ func TestResults(t *testing.T) {
 		}
 	}
 	tr := sampleTree()
-	tr.Any = "plain" // Python's dict has no place for the type of what is in it
+	tr.Any = "plain" // a Python dict does not keep the types of its values
 	tr.Name = "root"
 	got := sent(t, tr)
 	if !got.When.Equal(tr.When) {
@@ -116,13 +116,13 @@ func TestResults(t *testing.T) {
 func TestResultsAsAny(t *testing.T) {
 	noteType(reflect.TypeFor[[]point]())
 	if got := sent[any](t, []point{{1, 2}}); !reflect.DeepEqual(got, []point{{1, 2}}) {
-		t.Errorf("a type that is known: %#v", got)
+		t.Errorf("registered type: got %#v, want it", got)
 	}
 	if got := sent[any](t, 5); got != int64(5) {
-		t.Errorf("a number: %#v", got)
+		t.Errorf("number: got %#v, want int64(5)", got)
 	}
 	if got := sent[any](t, nil); got != nil {
-		t.Errorf("nothing: %#v", got)
+		t.Errorf("nil: got %#v", got)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestBody(t *testing.T) {
 		t.Error(v, err)
 	}
 	if _, err := ReadBody[uint8](body(700)); err == nil {
-		t.Error("700 is a uint8")
+		t.Error("700 as a uint8: got nil, want an error")
 	}
 	if v, err := ReadBody[float64](body(2.5)); v != 2.5 || err != nil {
 		t.Error(v, err)
@@ -172,7 +172,7 @@ func TestBody(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := ReadBody[int]([]byte{0xc1}); err == nil {
-		t.Error("no msgpack is an int")
+		t.Error("malformed msgpack as an int: got nil, want an error")
 	}
 }
 
@@ -195,7 +195,7 @@ func TestValue(t *testing.T) {
 	s, _ := v.Encoded()
 	far := NewEncoded(s.Retain())
 	if _, live := far.Live(); live || far.Type() != "" {
-		t.Error("it is open")
+		t.Error("Live of a value in frames: got true, want false")
 	}
 	a, err := As[[]float64](far)
 	if err != nil || a[1] != 2 {
@@ -203,30 +203,29 @@ func TestValue(t *testing.T) {
 	}
 	b, _ := As[[]float64](far)
 	if &a[0] != &b[0] {
-		t.Error("it was decoded twice")
+		t.Error("value was decoded twice")
 	}
 	if far.Type() == "" {
-		t.Error("it is closed")
+		t.Error("Live after decoding: got false, want true")
 	}
 	far.DropEncoded()
 	if _, err := far.Encoded(); err != nil {
 		t.Error(err)
 	}
 	if _, err := As[map[string]int](far); err == nil {
-		t.Error("a slice is a map")
+		t.Error("slice as a map: got nil, want an error")
 	}
 	far.Release()
 	if _, err := NewValue(make(chan int)).Encoded(); err == nil {
-		t.Error("a channel has frames")
+		t.Error("Encoded of a channel: got nil, want an error")
 	}
 	if x, ok := NewValue(5).AppendBody(nil); !ok || !bytes.Equal(x, []byte{5}) {
 		t.Error(x, ok)
 	}
 }
 
-// Long bytes that arrived in Go's memory are not copied for a task, which does not change
-// them. Short ones would keep their neighbours alive, pools want their memory back, and
-// what a user gets of a client is the user's.
+// Long bytes that were received on the Go heap are not copied for a task, which must not change them. Short ones would
+// keep their frame alive, memory of pools must be returned, and a client returns copies to its user.
 func TestLongBytesAreShared(t *testing.T) {
 	for name, tc := range map[string]struct {
 		n      int
@@ -281,29 +280,29 @@ func TestUnserialisableResults(t *testing.T) {
 	l := &loop{}
 	l.Next = l
 	if _, err := EncodeValue(l); err == nil {
-		t.Error("a loop has an end")
+		t.Error("value that contains itself: got nil, want an error")
 	}
 }
 
 func TestSizes(t *testing.T) {
 	if n := SizeOf(make([]byte, 1000)); n < 1000 || n > 1100 {
-		t.Errorf("1000 bytes have %d", n)
+		t.Errorf("size of 1000 bytes: got %d, want 1000 to 1100", n)
 	}
 	big := make([]string, 1000)
 	for i := range big {
 		big[i] = strings.Repeat("x", 100)
 	}
 	if n := SizeOf(big); n < 100_000 || n > 130_000 {
-		t.Errorf("1000 texts of 100 bytes have %d", n)
+		t.Errorf("size of 1000 strings of 100 bytes: got %d, want 100000 to 130000", n)
 	}
 	type loop struct{ Next *loop }
 	l := &loop{}
 	l.Next = l
 	if n := SizeOf(l); n <= 0 {
-		t.Errorf("a loop has %d", n)
+		t.Errorf("size of a cycle: got %d, want more than 0", n)
 	}
 	if n := SizeOf(map[string][]byte{"a": make([]byte, 5000)}); n < 5000 {
-		t.Errorf("a map has %d", n)
+		t.Errorf("size of a map with 5000 bytes: got %d, want at least 5000", n)
 	}
 }
 
@@ -321,7 +320,7 @@ func TestPlain(t *testing.T) {
 	}
 	b, err := msgpack.Append(nil, p)
 	if err != nil {
-		t.Fatalf("it is not plain: %v", err)
+		t.Fatalf("Plain: got %v, want nil", err)
 	}
 	x, err := msgpack.Decode(b)
 	if err != nil {
@@ -332,13 +331,13 @@ func TestPlain(t *testing.T) {
 		t.Errorf("got %+v, want %+v: %v", got, want, err)
 	}
 	if _, err := Plain(complex(1, 2)); err == nil {
-		t.Error("a complex number is plain")
+		t.Error("Plain of a complex number: got nil, want an error")
 	}
 	if v, err := FromPlain[int](int64(5)); v != 5 || err != nil {
 		t.Error(v, err)
 	}
 	if _, err := FromPlain[point](wire.NewDict("X", int64(1), "Z", int64(2))); err == nil {
-		t.Error("a field that is not there is set")
+		t.Error("unknown field: got nil, want an error")
 	}
 }
 

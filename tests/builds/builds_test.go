@@ -231,8 +231,8 @@ func TestBuilds(t *testing.T) {
 			}
 		}
 		join("one")
-		x.check("a client of another build", x.next(x.process("two", nil, address)), "error", "the client has build ",
-			"this worker runs one (build ")
+		x.check("a client of another build", x.next(x.process("two", nil, address)), "error", "task: build ",
+			"of the client differs from this worker, one (build ")
 		if got := x.next(x.process("two", []string{"DASK_MILLSTREAM__ANY_BUILD=true"}, address)); got != "result 100" {
 			t.Errorf("any build: got %q, want result 100", got)
 		}
@@ -240,7 +240,7 @@ func TestBuilds(t *testing.T) {
 			t.Errorf("the same build: got %q, want result 100", got)
 		}
 		x.check("a client with other functions", x.next(x.process("more", nil, address)), "error",
-			"the client has other functions than this worker, one (build ")
+			"functions of the client differ from those of this worker, one (build ")
 	})
 }
 

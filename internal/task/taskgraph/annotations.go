@@ -8,27 +8,27 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// Annotations are what a client specifies about tasks, with Dask's names.
+// Annotations are the requirements of a client for tasks, with the names of Dask.
 type Annotations struct {
-	// Workers are addresses, names or hosts of those that may run the task; empty: all.
+	// Workers are the addresses, names or hosts of the workers that may run the task; empty means all.
 	Workers []string
-	// AllowOtherWorkers lets others run it if none of Workers is there.
+	// AllowOtherWorkers allows other workers to run it if none of Workers is available.
 	AllowOtherWorkers bool
-	// Resources is what the task takes of its worker while it runs.
+	// Resources are the resources of its worker that the task uses while it runs.
 	Resources map[string]float64
-	// Priority: higher runs first. HasPriority reports whether it was set.
+	// Priority is the priority: tasks with a higher priority run first. HasPriority reports whether it was set.
 	Priority    float64
 	HasPriority bool
-	// Retries is how often a task that failed is run again.
+	// Retries is how often a failed task is run again.
 	Retries int
-	// Timeout is how long the function may run in seconds before its context ends; 0: for
-	// ever. Dask has no such annotation.
+	// Timeout is how long the function may run, in seconds, before its context ends; 0 means unlimited. Dask has no
+	// such annotation.
 	Timeout float64
-	// Raw is the whole map as msgpack, of a graph that was read: it goes to the worker.
+	// Raw is the whole map as msgpack, in a graph that was decoded: it is sent to the worker.
 	Raw []byte
 }
 
-// IsZero reports whether nothing is annotated.
+// IsZero reports whether no annotation is set.
 func (a *Annotations) IsZero() bool {
 	return a == nil || len(a.Workers) == 0 && !a.AllowOtherWorkers && len(a.Resources) == 0 && !a.HasPriority &&
 		a.Retries == 0 && a.Timeout == 0
@@ -78,7 +78,7 @@ func (a *Annotations) Append(dst []byte) []byte {
 	return dst
 }
 
-// ReadAnnotations reads a map of annotations; Raw borrows from the reader's bytes.
+// ReadAnnotations decodes a map of annotations; Raw borrows from the bytes of the reader.
 func ReadAnnotations(r *msgpack.Reader) (Annotations, error) {
 	var a Annotations
 	from := r.Offset()
@@ -122,7 +122,7 @@ func ReadAnnotations(r *msgpack.Reader) (Annotations, error) {
 	return a, nil
 }
 
-// readNames reads one name or a list of them.
+// readNames decodes one name or a list of names.
 func readNames(r *msgpack.Reader) ([]string, error) {
 	if r.Kind() == msgpack.Str {
 		s, err := r.ReadString()

@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Each annotation by itself and all together are what they were when they are read.
+// Each annotation, separately and together with all others, is unchanged after decoding.
 func TestAnnotations(t *testing.T) {
 	all := Annotations{Workers: []string{"a", "b"}, AllowOtherWorkers: true, Resources: map[string]float64{"GPU": 1,
 		"A": 0},
@@ -21,7 +21,7 @@ func TestAnnotations(t *testing.T) {
 	whole := reflect.ValueOf(all)
 	for i := range whole.NumField() {
 		if name := whole.Type().Field(i).Name; name == "Raw" || name == "Priority" {
-			continue // Priority counts with HasPriority alone
+			continue // Priority requires HasPriority
 		}
 		one := reflect.New(whole.Type()).Elem()
 		one.Field(i).Set(whole.Field(i))
@@ -49,7 +49,7 @@ func TestAnnotations(t *testing.T) {
 		}
 	}
 	if !(*Annotations)(nil).IsZero() {
-		t.Error("no annotations are some")
+		t.Error("IsZero of no annotations: got false, want true")
 	}
 }
 
@@ -95,7 +95,7 @@ func TestAnnotationForms(t *testing.T) {
 	}
 }
 
-// A graph has as many bytes as its writer says, and the index of each node and set is that of its place.
+// The size of a graph is that reported by its writer, and the index of each node and set is its position.
 func TestWriter(t *testing.T) {
 	var w Writer
 	if w.Len() != 0 || w.Size() != 0 {
@@ -133,7 +133,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// Every key is read back as a dependency: those that are numbers do not become indexes.
+// Every key is decoded as a dependency: numbers do not become indexes.
 func TestDependencyKeys(t *testing.T) {
 	keys := []task.Key{task.NewKey("text"), mustKey(t, []byte("bytes")), mustKey(t, 0), mustKey(t, 1), mustKey(t, -1),
 		mustKey(t, 2.5), mustKey(t, []any{"t", 1})}
@@ -158,7 +158,7 @@ func TestDependencyKeys(t *testing.T) {
 	}
 }
 
-// A dependency is one of the graph's nodes: the node behind the last is none.
+// The index of a dependency must be that of a node of the graph.
 func TestDependencyIndexes(t *testing.T) {
 	for index, ok := range map[byte]bool{0: true, 1: true, 2: false, 0x7f: false, 0xff: false} {
 		node := []byte{0x95, 0xa1, 'a', 0xc0, 0x91, index, 0xc0, 0xc0}

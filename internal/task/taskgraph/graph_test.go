@@ -41,7 +41,7 @@ type readNodeOut struct {
 	Order     int64
 }
 
-// readAll reads a graph into something that can be compared.
+// readAll decodes a graph to a comparable form.
 func readAll(s *wire.Serialized) ([]readNodeOut, *Reader, error) {
 	g, err := Read(s)
 	if err != nil {
@@ -88,7 +88,7 @@ func TestGraphRoundTrip(t *testing.T) {
 	w.Spec(task.NewKey("known"), nil, nil, None, 7)
 	s := w.Serialized()
 	if !Is(s.Header) || Is([]byte{0x80}) {
-		t.Error("what is a graph?")
+		t.Error("Is of the header of a graph: got false, or true for another")
 	}
 	got, g, err := readAll(s)
 	if err != nil {
@@ -103,7 +103,7 @@ func TestGraphRoundTrip(t *testing.T) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 	if g.Registry != task.Hash() || g.Nodes != 3 || len(g.Annotations) != 1 {
-		t.Errorf("%+v", g)
+		t.Errorf("got %+v, want the registry, 3 nodes and one set of annotations", g)
 	}
 	a := g.Annotations[0]
 	if len(a.Raw) == 0 {
@@ -137,7 +137,7 @@ func TestLargeGraph(t *testing.T) {
 	}
 }
 
-// rawGraph makes a graph of hand-written frames.
+// rawGraph returns a graph with given frames.
 func rawGraph(nodes int, notes string, frame []byte) *wire.Serialized {
 	head := msgpack.AppendMapHeader(nil, 2)
 	head = msgpack.AppendString(head, "nodes")
@@ -179,7 +179,7 @@ func TestGraphMistakes(t *testing.T) {
 			Frames: []wire.Frame{{}}}},
 	} {
 		if _, _, err := readAll(c.s); err == nil {
-			t.Errorf("%s is no error", c.name)
+			t.Errorf("%s: got nil, want an error", c.name)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func FuzzGraph(f *testing.F) {
 	})
 }
 
-// The bytes of version 1: a release that reads it must go on reading them.
+// The bytes of version 1: releases that support it must keep decoding them.
 const (
 	goldenSpec = "4d5301a5742e696e6390010029"
 	goldenHead = "83a17601a56e6f64657302ab616e6e6f746174696f6e739181a77265747269657303"

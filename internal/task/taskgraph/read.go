@@ -8,23 +8,23 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// MaxNodes bounds the nodes of one graph, MaxAnnotations its sets of annotations.
+// MaxNodes is the maximum number of nodes of one graph, MaxAnnotations that of its sets of annotations.
 const (
 	MaxNodes       = 1 << 26
 	MaxAnnotations = 1 << 20
 )
 
-// Node is one node of a graph that is being read. Everything borrows from the frames.
+// Node is a decoded node of a graph. It borrows from the frames.
 type Node struct {
-	// Key is canonical.
+	// Key is the canonical key.
 	Key []byte
-	// Spec is the call; nil for a key that the scheduler knows already.
+	// Spec is the call; nil for a key that the scheduler already has.
 	Spec []byte
-	// Deps are what it needs; the slice is used again by the next node.
+	// Deps are the dependencies; the next node reuses the slice.
 	Deps []Dep
-	// Annotations is an index into Reader.Annotations, or None.
+	// Annotations is an index of Reader.Annotations, or None.
 	Annotations int
-	// Order is its place in the graph, or None.
+	// Order is the position in the graph, or None.
 	Order int64
 }
 
@@ -32,11 +32,11 @@ type Node struct {
 type Dep struct {
 	// Node is the index of a node, None for a key.
 	Node int
-	// Key is canonical; nil for a node.
+	// Key is the canonical key; nil for a node.
 	Key []byte
 }
 
-// Reader walks over a graph, a node at a time and without allocating for each.
+// Reader decodes a graph, one node at a time and without an allocation for each.
 //
 //	g, err := taskgraph.Read(s)
 //	var n taskgraph.Node
@@ -45,9 +45,9 @@ type Dep struct {
 //	}
 //	err = g.Err()
 type Reader struct {
-	// Registry is the hash of the client's functions.
+	// Registry is the hash of the functions of the client.
 	Registry string
-	// Nodes is the number of nodes, as promised: allocate by what arrives.
+	// Nodes is the number of nodes that the graph announces: do not allocate by it.
 	Nodes int
 	// Annotations are the sets that nodes refer to.
 	Annotations []Annotations
@@ -58,37 +58,36 @@ type Reader struct {
 	err    error
 }
 
-// Read begins to read a graph of a Go client. The frames must be in host memory, and
-// not compressed.
+// Read returns a reader of the graph of a Go client. The frames must be in host memory, and not compressed.
 func Read(s *wire.Serialized) (*Reader, error) {
 	h, err := readGraphHeader(s.Header)
 	if err != nil {
-		return nil, &task.SpecError{Reason: "a graph's header", Err: err}
+		return nil, &task.SpecError{Reason: "header of a graph", Err: err}
 	}
 	if h.serializer != Serializer {
-		return nil, &task.SpecError{Reason: fmt.Sprintf("a graph in family %.40q, want %q", h.serializer, Serializer)}
+		return nil, &task.SpecError{Reason: fmt.Sprintf("graph of family %.40q, want %q", h.serializer, Serializer)}
 	}
 	if h.version != graphVersion {
-		return nil, &task.SpecError{Reason: fmt.Sprintf("a graph of version %d, and this release reads %d: "+
+		return nil, &task.SpecError{Reason: fmt.Sprintf("graph of version %d, want %d; "+
 			"use the same "+
 			"release everywhere", h.version, graphVersion)}
 	}
 	var size int64
 	for _, f := range s.Frames {
 		if f.OnDevice() {
-			return nil, &task.SpecError{Reason: "a graph in memory of a GPU"}
+			return nil, &task.SpecError{Reason: "graph in GPU memory"}
 		}
 		size += int64(f.Len())
 	}
 	if len(s.Frames) == 0 {
-		return nil, &task.SpecError{Reason: "a graph without frames"}
+		return nil, &task.SpecError{Reason: "graph without frames"}
 	}
 	g := &Reader{Registry: h.registry, frames: s.Frames[1:]}
 	if err := g.head(s.Frames[0].Bytes()); err != nil {
-		return nil, &task.SpecError{Reason: "a graph's first frame", Err: err}
+		return nil, &task.SpecError{Reason: "first frame of a graph", Err: err}
 	}
 	if int64(g.Nodes) > size/6 { // the shortest node has six bytes
-		return nil, &task.SpecError{Reason: fmt.Sprintf("a graph of %d nodes in %d bytes", g.Nodes, size)}
+		return nil, &task.SpecError{Reason: fmt.Sprintf("graph of %d nodes in %d bytes", g.Nodes, size)}
 	}
 	return g, nil
 }
@@ -108,7 +107,7 @@ func (g *Reader) head(b []byte) error {
 		case "nodes":
 			var nodes uint64
 			if nodes, err = r.ReadUint(); nodes > MaxNodes {
-				return fmt.Errorf("%d nodes, %d are allowed", nodes, MaxNodes)
+				return fmt.Errorf("%d nodes, maximum is %d", nodes, MaxNodes)
 			}
 			g.Nodes = int(nodes)
 		case "annotations":
@@ -129,7 +128,7 @@ func (g *Reader) annotations(r *msgpack.Reader) error {
 		return err
 	}
 	if n > MaxAnnotations {
-		return fmt.Errorf("%d sets of annotations, %d are allowed", n, MaxAnnotations)
+		return fmt.Errorf("%d sets of annotations, maximum is %d", n, MaxAnnotations)
 	}
 	for range n {
 		a, err := ReadAnnotations(r)
@@ -141,14 +140,14 @@ func (g *Reader) annotations(r *msgpack.Reader) error {
 	return nil
 }
 
-// Next reads the next node into n, and reports whether there is one.
+// Next decodes the next node to n, and reports whether there is one.
 func (g *Reader) Next(n *Node) bool {
 	if g.err != nil || g.read >= g.Nodes {
 		return false
 	}
 	for g.r.Remaining() == 0 {
 		if len(g.frames) == 0 {
-			g.err = &task.SpecError{Reason: fmt.Sprintf("a graph of %d nodes ends after %d", g.Nodes, g.read)}
+			g.err = &task.SpecError{Reason: fmt.Sprintf("graph of %d nodes ends after %d", g.Nodes, g.read)}
 			return false
 		}
 		g.r, g.frames = msgpack.NewReader(g.frames[0].Bytes()), g.frames[1:]
@@ -168,7 +167,7 @@ func (g *Reader) node(n *Node) error {
 		return err
 	}
 	if parts != 5 {
-		return fmt.Errorf("it has %d parts, want 5", parts)
+		return fmt.Errorf("%d parts, want 5", parts)
 	}
 	if n.Key, err = g.key(); err != nil {
 		return err
@@ -231,24 +230,23 @@ func (g *Reader) dep() (Dep, error) {
 			return Dep{}, err
 		}
 		if n != 1 || string(name) != "k" {
-			return Dep{}, fmt.Errorf("a dependency is a map")
+			return Dep{}, fmt.Errorf("dependency is a map")
 		}
 	}
 	k, err := g.key()
 	return Dep{Node: None, Key: k}, err
 }
 
-// key reads a canonical key. It allocates only for one that is not, which clients of ours
-// never send.
+// key decodes a canonical key. It allocates only for other forms, which Go clients never send.
 func (g *Reader) key() ([]byte, error) { return g.r.ReadKey(nil) }
 
-// Err is what ended the walk, nil at the end of the graph.
+// Err returns the error that ended the iteration, nil at the end of the graph.
 func (g *Reader) Err() error {
 	if g.err != nil {
 		return g.err
 	}
 	if g.read == g.Nodes && (g.r.Remaining() > 0 || len(g.frames) > 0) {
-		return &task.SpecError{Reason: fmt.Sprintf("a graph goes on after its %d nodes", g.Nodes)}
+		return &task.SpecError{Reason: fmt.Sprintf("data after the %d nodes of a graph", g.Nodes)}
 	}
 	return nil
 }

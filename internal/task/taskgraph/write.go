@@ -8,23 +8,22 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Serializer is the family of graphs that Go clients send in update-graph's expr_ser.
+// Serializer is the serialization family of graphs of Go clients in expr_ser of update-graph.
 const Serializer = "millstream-graph"
 
-// graphVersion is that of the frames' layout. The first frame is a map:
+// graphVersion is the version of the layout of the frames. The first frame is a map:
 //
 //	{"v": 1, "nodes": n, "annotations": [map, …]}
 //
-// the others, put together, n nodes:
+// the others, concatenated, are n nodes:
 //
-//	[key, spec (bin, nil for a key that is known already), [dependency, …], index of annotations or nil, order or nil]
+//	[key, spec (bin, nil for an existing key), [dependency, …], index of annotations or nil, order or nil]
 //
-// A dependency is the index of a node (int) or a key. A key that is a number, which would
-// look like an index, is {"k": key}.
+// A dependency is the index of a node (int) or a key. A key that is a number, which would look like an index, is {"k":
+// key}.
 const graphVersion = 1
 
-// Writer makes the expr_ser of an update-graph. Its zero value is an empty graph. One
-// goroutine uses it.
+// Writer encodes the expr_ser of an update-graph. Its zero value is an empty graph. It is not safe for concurrent use.
 type Writer struct {
 	frames [][]byte // full ones
 	buf    []byte   // the one that is being written
@@ -43,21 +42,20 @@ func (w *Writer) Annotations(a *Annotations) int {
 	return w.nnotes - 1
 }
 
-// RawAnnotations is Annotations of a map as msgpack, with all that ReadAnnotations does not
-// know.
+// RawAnnotations is Annotations of a map as msgpack, including annotations that ReadAnnotations does not decode.
 func (w *Writer) RawAnnotations(raw []byte) int {
 	w.notes = append(w.notes, raw...)
 	w.nnotes++
 	return w.nnotes - 1
 }
 
-// None is no annotations, or no order, of a node.
+// None means no annotations, or no order, of a node.
 const None = -1
 
-// Len is the number of nodes.
+// Len returns the number of nodes.
 func (w *Writer) Len() int { return w.nodes }
 
-// Size is the length in bytes of what has been written.
+// Size returns the length of the encoded nodes in bytes.
 func (w *Writer) Size() int64 {
 	n := int64(len(w.buf) + len(w.notes))
 	for _, f := range w.frames {
@@ -66,7 +64,7 @@ func (w *Writer) Size() int64 {
 	return n
 }
 
-// Grow makes room for n bytes more, to save copies of what is written already.
+// Grow allocates space for n more bytes, to avoid later copies.
 func (w *Writer) Grow(n int) {
 	if n = min(n, graphFrame+graphFrame/8); cap(w.buf)-len(w.buf) < n {
 		b := make([]byte, len(w.buf), len(w.buf)+n)
@@ -75,12 +73,11 @@ func (w *Writer) Grow(n int) {
 	}
 }
 
-// Call adds a node that calls what the builder holds, and returns its index. annotations and
-// order may be None.
+// Call adds a node with the call in the builder, and returns its index. annotations and order may be None.
 func (w *Writer) Call(key task.Key, b *task.Builder, annotations int, order int64) int {
 	w.node([]byte(key))
 	at := len(w.buf)
-	// The length of the spec is known only when it is written: a header of fixed size.
+	// The length of the spec is known only after it is encoded: the header has a fixed size.
 	w.buf = append(w.buf, 0xc6, 0, 0, 0, 0)
 	w.buf = b.Append(w.buf)
 	n := len(w.buf) - at - 5
@@ -92,12 +89,12 @@ func (w *Writer) Call(key task.Key, b *task.Builder, annotations int, order int6
 	return w.end(annotations, order)
 }
 
-// Spec adds a node whose call is encoded already; deps are its keys.
+// Spec adds a node with an encoded call; deps are its keys.
 func (w *Writer) Spec(key task.Key, spec []byte, deps []task.Key, annotations int, order int64) int {
 	return w.SpecBytes([]byte(key), spec, deps, annotations, order)
 }
 
-// SpecBytes is Spec for a key that is there as bytes.
+// SpecBytes is Spec with the key as bytes.
 func (w *Writer) SpecBytes(key []byte, spec []byte, deps []task.Key, annotations int, order int64) int {
 	w.node(key)
 	if spec == nil {
@@ -146,11 +143,11 @@ func appendDep(dst []byte, k task.Key) []byte {
 	return append(dst, k...)
 }
 
-// Serialized returns the finished graph, which calls functions of this process's registry.
+// Serialized returns the encoded graph, which calls functions of the registry of this process.
 func (w *Writer) Serialized() *wire.Serialized { return w.SerializedFor(task.Hash()) }
 
-// SerializedFor returns the finished graph for workers with a registry: a Hash, the first part of one for workers of
-// any build, or "" for any workers.
+// SerializedFor returns the encoded graph for workers with a registry: a Hash, the first part of one for workers of any
+// build, or "" for any workers.
 func (w *Writer) SerializedFor(registry string) *wire.Serialized {
 	head := msgpack.AppendMapHeader(make([]byte, 0, 40+len(w.notes)), 3)
 	head = msgpack.AppendString(head, "v")
@@ -175,7 +172,7 @@ func (w *Writer) SerializedFor(registry string) *wire.Serialized {
 	return &wire.Serialized{Header: header, Frames: frames}
 }
 
-// Is reports whether the header of an expr_ser is that of a Go client's graph.
+// Is reports whether the header of an expr_ser is that of the graph of a Go client.
 func Is(header []byte) bool {
 	h, err := readGraphHeader(header)
 	return err == nil && h.serializer == Serializer
@@ -213,7 +210,7 @@ func readGraphHeader(b []byte) (graphHeader, error) {
 		}
 	}
 	if len(h.registry) > 128 {
-		return h, fmt.Errorf("a registry of %d bytes", len(h.registry))
+		return h, fmt.Errorf("registry of %d bytes", len(h.registry))
 	}
 	return h, r.End()
 }

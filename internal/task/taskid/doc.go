@@ -1,4 +1,4 @@
-// Package taskid has the names of tasks and of the functions that they call, as the engines of scheduler and worker
-// compare them: keys, and the hashes of registries. It does no I/O and imports nothing but internal/wire/msgpack and
-// the standard library, so that the engines need no more. Programs use the same types as task.Key and others.
+// Package taskid has the identifiers of tasks and of the functions that they call, which the engines of scheduler and
+// worker compare: keys, and the hashes of registries. It does no I/O and imports only internal/wire/msgpack and the
+// standard library, so that the engines depend on nothing else. Programs use the same types as task.Key and others.
 package taskid

@@ -9,9 +9,9 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// Key names a task and its result in the whole cluster. It holds the canonical msgpack
-// encoding of a Dask key (str, bytes, int, float or a tuple of such), so that equal keys are
-// equal strings and a key is written into a message as it is.
+// Key identifies a task and its result in the whole cluster. It holds the canonical msgpack encoding of a Dask key
+// (str, bytes, int, float or a tuple of these), so that equal keys are equal strings and a key is written to a message
+// unchanged.
 type Key string
 
 // NewKey returns the key of a text. Bytes that are not UTF-8 are replaced.
@@ -22,7 +22,7 @@ func NewKey(text string) Key {
 	return Key(msgpack.AppendString(make([]byte, 0, len(text)+5), text))
 }
 
-// KeyOf returns the key of a value: string, []byte, an int, float64, or []any for a tuple of such.
+// KeyOf returns the key of a value: string, []byte, an int, float64, or []any for a tuple of these.
 func KeyOf(v any) (Key, error) {
 	b, err := msgpack.KeyBytes(v)
 	if err != nil {
@@ -31,7 +31,7 @@ func KeyOf(v any) (Key, error) {
 	return Key(b), nil
 }
 
-// ParseKey reads a key from msgpack, canonical or not.
+// ParseKey decodes a key from msgpack, canonical or not.
 func ParseKey(raw []byte) (Key, error) {
 	r := msgpack.NewReader(raw)
 	b, err := r.ReadKey(nil)
@@ -59,7 +59,7 @@ func (k Key) Value() any {
 	return v
 }
 
-// String returns the key in text: the string itself, or a tuple as Python writes it.
+// String returns the key as text: the string itself, or a tuple as in Python.
 func (k Key) String() string {
 	r := msgpack.NewReader([]byte(k))
 	if r.Kind() == msgpack.Str {

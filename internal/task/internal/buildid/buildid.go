@@ -1,4 +1,4 @@
-// Package buildid identifies the program that the process runs.
+// Package buildid identifies the program of the process.
 package buildid
 
 import (
@@ -16,18 +16,18 @@ import (
 	"sync"
 )
 
-// Build describes the program of a process for messages.
+// Build describes the program of a process.
 type Build struct {
-	// ID is equal for processes of the same executable file, and differs where code differs. It has 16 hex digits.
+	// ID is equal for processes of the same executable file, and differs if the code differs. It has 16 hex digits.
 	ID string
 	// Program is the base name of the executable.
 	Program string
-	// Revision is the commit of the main module as the go command recorded it, with "+changes" where the working
-	// tree had changes; else the version of the main module; "" when neither is known.
+	// Revision is the commit of the main module as the go command recorded it, with "+changes" if the working tree was
+	// modified; otherwise the version of the main module; "" if neither is known.
 	Revision string
 }
 
-// String returns the program with what is known about its source, such as "app (build 0a1b2c3d4e5f6071, revision
+// String returns the name of the program with build and revision, such as "app (build 0a1b2c3d4e5f6071, revision
 // 1234567)".
 func (b Build) String() string {
 	s := b.Program + " (build " + b.ID
@@ -75,8 +75,8 @@ func revision(info *debug.BuildInfo) string {
 	return ""
 }
 
-// readID returns bytes that identify the executable: what the go command wrote into it, else all of it, else
-// what the process knows about its modules.
+// readID returns bytes that identify the executable: the build ID of the go command, otherwise the whole file,
+// otherwise the versions of its modules.
 func readID() []byte {
 	f, err := open()
 	if err == nil {
@@ -91,7 +91,7 @@ func readID() []byte {
 	return nil
 }
 
-// open opens the executable that runs: its file may have been replaced since.
+// open opens the running executable, even if its file has been replaced.
 func open() (*os.File, error) {
 	if f, err := os.Open("/proc/self/exe"); err == nil {
 		return f, nil
@@ -108,7 +108,7 @@ func FromFile(f io.ReadSeeker) ([]byte, bool) {
 	if id := goBuildID(f); id != "" {
 		return []byte(id), true
 	}
-	// Without an ID of the go command (-ldflags=-buildid=…, other build tools) the content is the identity.
+	// Without an ID of the go command (-ldflags=-buildid=…, other build tools) the content identifies the file.
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, false
 	}
@@ -119,9 +119,8 @@ func FromFile(f io.ReadSeeker) ([]byte, bool) {
 	return h.Sum(nil), true
 }
 
-// goBuildID returns the part of the go command's build ID that stands for the content: the last of those between the
-// slashes. An ID without slashes was chosen by a person or a build tool, such as "redacted", and may be that of many
-// programs.
+// goBuildID returns the part of the go command's build ID for the content: the last of those between the slashes. An ID
+// without slashes was set by a user or a build tool, such as "redacted", and many programs may have it.
 func goBuildID(f io.ReadSeeker) string {
 	id := elfBuildID(f)
 	if id == "" {
@@ -160,7 +159,7 @@ func elfBuildID(f io.ReadSeeker) string {
 	return ""
 }
 
-// noteBuildID finds Go's note: name "Go", type 4.
+// noteBuildID returns the content of the Go note: name "Go", type 4.
 func noteBuildID(b []byte, order binary.ByteOrder) string {
 	pad := func(n uint32) uint64 { return (uint64(n) + 3) &^ 3 }
 	for len(b) >= 12 {
@@ -178,7 +177,7 @@ func noteBuildID(b []byte, order binary.ByteOrder) string {
 	return ""
 }
 
-// markedBuildID finds the ID in files that are not ELF, where it is in the first bytes of the code.
+// markedBuildID returns the ID in files that are not ELF, where it is in the first bytes of the code.
 func markedBuildID(f io.ReadSeeker) string {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return ""

@@ -30,8 +30,8 @@ func TestCurrent(t *testing.T) {
 	}
 }
 
-// TestChangedCode builds a program twice, with a change in a function's body and without: IDs tell the two apart, also
-// where the go command's own ID was removed or replaced by a constant.
+// TestChangedCode builds a program twice, with and without a change in the body of a function: the IDs differ, also if
+// the ID of the go command was removed or replaced by a constant.
 func TestChangedCode(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {

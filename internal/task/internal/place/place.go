@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// wrappers are the packages through which a registration passes before it reaches package task.
-// The linker escapes the dots in the last element of an import path, so the root package has
-// another prefix in the names of functions than its import path.
+// wrappers are the packages that call package task to register a function. The linker escapes dots in the last element
+// of an import path, so that function names of the root package do not begin with its import path.
 var wrappers = []string{
 	"go%2emillstream%2edev.",
 	"go.millstream.dev.",
@@ -21,9 +20,8 @@ var wrappers = []string{
 	"go.millstream.dev/frame/kmeans.",
 }
 
-// Caller returns file:line of the code that registers a function: the innermost frame
-// outside of the wrappers. A wrapper that registers functions of its own does so in its
-// initializer, and tests of wrappers are users.
+// Caller returns file:line of the code that registers a function: the innermost frame outside of the wrappers. A
+// wrapper registers its own functions in its initializer, and tests of wrappers are not wrappers.
 func Caller() string {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
@@ -34,7 +32,7 @@ func Caller() string {
 			return fmt.Sprintf("%s:%d", f.File, f.Line)
 		}
 		if !more {
-			return "an unknown place"
+			return "unknown location"
 		}
 	}
 }
@@ -48,8 +46,7 @@ func isWrapper(function string) bool {
 	return false
 }
 
-// isInitializer reports whether a function sets up package-level variables or is an init
-// function of the source.
+// isInitializer reports whether a function initializes package-level variables or is an init function.
 func isInitializer(function string) bool {
 	name := function[strings.LastIndexByte(function, '/')+1:]
 	_, name, _ = strings.Cut(name, ".")

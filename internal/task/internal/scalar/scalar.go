@@ -1,4 +1,4 @@
-// Package scalar reads pickles of numbers, texts and bools without building a tree.
+// Package scalar decodes pickles of numbers, strings and bools without building a tree.
 package scalar
 
 import (
@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Into reads the pickle of a number, text or bool into dst. It reports whether it could; what it cannot, the general
-// reader reads, or rejects.
+// Into decodes the pickle of a number, string or bool to dst. It reports whether it could; the general decoder then
+// decodes or rejects other pickles.
 func Into[T any](p []byte, dst *T) bool {
 	switch d := any(dst).(type) {
 	case *int:
@@ -39,7 +39,7 @@ func Into[T any](p []byte, dst *T) bool {
 	return false
 }
 
-// opcode is what follows PROTO and FRAME.
+// opcode returns the part after PROTO and FRAME.
 func opcode(p []byte) ([]byte, bool) {
 	if len(p) < 4 || p[0] != 0x80 || p[1] < 4 || p[1] > 5 {
 		return nil, false

@@ -15,7 +15,7 @@ var values = []any{0, 1, 255, 256, 65535, 65536, -1, -129, math.MaxInt32, math.M
 		255),
 	strings.Repeat("y", 256), strings.Repeat("long ", 70000), true, false, nil}
 
-// into reads a pickle as each of the types; what it reads is the value, and of that type.
+// into decodes a pickle as each of the types.
 func into(p []byte) map[string]any {
 	out := map[string]any{}
 	var i int
@@ -64,7 +64,7 @@ func TestInto(t *testing.T) {
 	}
 }
 
-// TestOpcodes reads the opcodes that Python writes, in each protocol.
+// TestOpcodes decodes the opcodes that Python writes, in each protocol.
 func TestOpcodes(t *testing.T) {
 	for _, c := range []struct {
 		p    string
@@ -76,7 +76,7 @@ func TestOpcodes(t *testing.T) {
 		{"\x80\x04G?\xf8\x00\x00\x00\x00\x00\x00.", 1.5}, {"\x80\x04\x8c\x01x.", "x"},
 		{"\x80\x04\x8c\x01x\x94.", "x"}, {"\x80\x04X\x01\x00\x00\x00x\x94.", "x"}, {"\x80\x04\x88.", true},
 		{"\x80\x04\x89.", false},
-		// What is left to the general reader.
+		// Opcodes of the general decoder.
 		{"", nil}, {"\x80", nil}, {"\x80\x04", nil}, {"\x80\x03K\x07.", nil}, {"\x80\x06K\x07.", nil},
 		{"K\x07.", nil}, {"\x80\x04K\x07", nil}, {"\x80\x04K\x07..", nil}, {"\x80\x04\x8a\x00.", nil},
 		{"\x80\x04\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x01.", nil}, {"\x80\x04\x8c\x02x.", nil},
@@ -93,7 +93,7 @@ func TestOpcodes(t *testing.T) {
 	}
 }
 
-// Bytes that are cut or changed are refused, or read as package pickle reads them.
+// Truncated or changed bytes are rejected, or decoded as package pickle does.
 func TestIntoAgrees(t *testing.T) {
 	for _, v := range values {
 		p, err := pickle.Dump(v)
