@@ -68,7 +68,7 @@ func TestReleases(t *testing.T) {
 		{"old", releases("2025.4.1"), "", "2025.7.0 to", "client old has Dask 2025.4.1"},
 		{"ancient", releases("2023.1.0"), "", "2025.7.0 to", "client ancient has Dask 2023.1.0"},
 		{"new", releases("2031.1.0"), "newer than all", "", "client new has Dask 2031.1.0"},
-		{"strange", releases("main"), "", "", "which is no release"},
+		{"strange", releases("main"), "", "", "which is not a release"},
 		{"silent", msgpack.MapOf("packages", msgpack.MapOf("python", "3.11.7.final.0")), "", "",
 			"client silent does not tell"},
 	} {
@@ -125,7 +125,7 @@ func TestOwnPython(t *testing.T) {
 		"2026.7.1":  {"", ""},
 		"2025.4.1":  {"Python, PATH, has Dask 2025.4.1, and Millstream works with 2025.7.0 to", ""},
 		"2031.10.0": {"", "has Dask 2031.10.0, which is newer than all"},
-		"unknown":   {"", "which is no release"},
+		"unknown":   {"", "which is not a release"},
 	} {
 		t.Run(release, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "python")

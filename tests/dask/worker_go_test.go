@@ -222,7 +222,7 @@ class Thing:
     def __init__(self, n): self.n = n
 thing = client.submit(Thing, 7, workers=[pyaddr])
 check("opaque", client.submit(same, thing, **R).result().n, 7)
-raises("an object among arguments", TypeError, client.submit(same, Thing(1), **R).result, "has no value in Go")
+raises("an object among arguments", TypeError, client.submit(same, Thing(1), **R).result, "cannot be converted to a Go value")
 raises("wrong type", TypeError, client.submit(go("upper"), 5, **R).result, "upper")
 raises("wrong number", TypeError, client.submit(go("upper"), "a", "b", **R).result, "takes 1")
 `

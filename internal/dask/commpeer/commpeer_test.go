@@ -28,7 +28,7 @@ func goStarter(ctx context.Context) *exec.Cmd {
 	return cmd
 }
 
-// Two processes find each other and exchange messages of every kind.
+// Two processes connect and exchange messages of every kind.
 func TestPair(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -57,7 +57,7 @@ func TestPair(t *testing.T) {
 	}
 }
 
-// A process that cannot run a command answers with the error.
+// A process replies with the error of a failed command.
 func TestErrors(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -1,16 +1,16 @@
 package commpeer
 
-// Command is a line to a process of a pair.
+// Command is a command to a process of a pair, as one line.
 type Command struct {
-	// Do is listen (Address; answers with Address), connect (Address), rtt and echo (N,
-	// Size; answer with Seconds), idle (N more comms).
+	// Do is listen (Address; replies with Address), connect (Address), rtt and echo (N, Size; reply with Seconds), idle
+	// (N more comms).
 	Do      string `json:"do"`
 	Address string `json:"address,omitempty"`
 	N       int    `json:"n,omitempty"`
 	Size    int64  `json:"size,omitempty"`
 }
 
-// Answer is the line that comes back.
+// Answer is the reply to a Command, as one line.
 type Answer struct {
 	Address string  `json:"address,omitempty"`
 	Seconds float64 `json:"seconds,omitempty"`

@@ -9,21 +9,22 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Conversation is what Go and Python said to each other.
+// Conversation describes an exchange of messages between Go and Python.
 type Conversation struct {
-	// Address that Python listened on.
+	// Address is the address on which Python listened.
 	Address string
-	// Python and Distributed are Python's releases.
+	// Python and Distributed are the versions of Python and distributed.
 	Python, Distributed string
-	// Sent is what Go sent, Answer what Python saw and Sum what it computed.
+	// Sent describes the array that Go sent, Answer the array that Python received, and Sum its sum in Python.
 	Sent, Answer string
 	Sum          float64
-	// Took is the time from Go's array to Python's double of it, RTT that of a small message.
+	// Took is the time from sending the array until its double has been received, RTT the round-trip time of a small
+	// message.
 	Took, RTT time.Duration
 }
 
 // Converse starts a Python process that listens on address with a Dask comm, sends it a numpy array, and checks the
-// array that comes back. env has further variables of the process.
+// array that it returns. env has further environment variables of the process.
 func Converse(ctx context.Context, python Starter, address string, env []string) (*Conversation, error) {
 	p, err := Start(ctx, python, env)
 	if err != nil {
@@ -46,7 +47,7 @@ func Converse(ctx context.Context, python Starter, address string, env []string)
 	const pings = 200
 	begin := time.Now()
 	for range pings {
-		m, err := ask(ctx, c, wire.NewDict("op", "ping"))
+		m, err := request(ctx, c, wire.NewDict("op", "ping"))
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +57,7 @@ func Converse(ctx context.Context, python Starter, address string, env []string)
 	return talk, nil
 }
 
-func ask(ctx context.Context, c comm.Comm, v any) (*wire.Message, error) {
+func request(ctx context.Context, c comm.Comm, v any) (*wire.Message, error) {
 	m, err := wire.Encode(v, c.Info().EncodeOptions())
 	if err != nil {
 		return nil, err
@@ -67,7 +68,7 @@ func ask(ctx context.Context, c comm.Comm, v any) (*wire.Message, error) {
 	return c.Read(ctx)
 }
 
-// array sends numbers and takes their doubles back.
+// array sends numbers and receives their doubles.
 func (t *Conversation) array(ctx context.Context, c comm.Comm) error {
 	numbers := make([]float64, 1_000_000)
 	for i := range numbers {
@@ -75,7 +76,7 @@ func (t *Conversation) array(ctx context.Context, c comm.Comm) error {
 	}
 	t.Sent = fmt.Sprintf("%d float64, %d MB", len(numbers), len(numbers)*8/1_000_000)
 	begin := time.Now()
-	m, err := ask(ctx, c, wire.NewDict("op", "describe", "data", wire.Serialize{Value: wire.NewNDArray(numbers)}))
+	m, err := request(ctx, c, wire.NewDict("op", "describe", "data", wire.Serialize{Value: wire.NewNDArray(numbers)}))
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func (t *Conversation) array(ctx context.Context, c comm.Comm) error {
 	}
 	d, ok := v.(wire.Dict)
 	if !ok {
-		return fmt.Errorf("python answered with %T", v)
+		return fmt.Errorf("python replied with %T", v)
 	}
 	t.Answer, t.Python, t.Distributed = d.GetString("text"), d.GetString("python"), d.GetString("distributed")
 	sum, _ := d.Get("sum")
@@ -95,7 +96,7 @@ func (t *Conversation) array(ctx context.Context, c comm.Comm) error {
 	double, _ := d.Get("double")
 	array, ok := double.(*wire.NDArray)
 	if !ok {
-		return fmt.Errorf("python sent back %T, not an array", double)
+		return fmt.Errorf("python returned %T, want an array", double)
 	}
 	got, err := wire.Elements[float64](array)
 	if err != nil {
@@ -103,14 +104,14 @@ func (t *Conversation) array(ctx context.Context, c comm.Comm) error {
 	}
 	for i := range numbers {
 		if i >= len(got) || got[i] != 2*numbers[i] {
-			return fmt.Errorf("python's doubles differ at %d of %d", i, len(got))
+			return fmt.Errorf("doubles of Python differ at index %d of %d", i, len(got))
 		}
 	}
 	return nil
 }
 
-// ServePython lets a Python process connect to a listener in this one, and exchange small
-// messages and bytes objects with it, which Python compares.
+// ServePython starts a Python process that connects to a listener in this process and exchanges small messages and
+// bytes objects with it, which Python compares.
 func ServePython(ctx context.Context, python Starter, address string, env []string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &side{}

@@ -7,13 +7,13 @@ import (
 	"go.millstream.dev/internal/bench/benchpeer"
 )
 
-// Starter makes the command of one process of a pair.
+// Starter returns the command of one process of a pair.
 type Starter = benchpeer.Starter
 
-// Process is one of a pair.
+// Process is a process of a pair.
 type Process struct{ *benchpeer.Lines }
 
-// Start starts a process with further variables in its environment.
+// Start starts a process with further environment variables.
 func Start(ctx context.Context, start Starter, env []string) (*Process, error) {
 	p, err := benchpeer.StartLines(ctx, start, env)
 	if err != nil {
@@ -22,7 +22,7 @@ func Start(ctx context.Context, start Starter, env []string) (*Process, error) {
 	return &Process{p}, nil
 }
 
-// Do sends a command and waits for its answer.
+// Do sends a command and waits for the reply.
 func (p *Process) Do(ctx context.Context, c Command) (Answer, error) {
 	var a Answer
 	if err := p.Ask(ctx, c, &a); err != nil {

@@ -21,11 +21,11 @@ import (
 // side is one process of a pair: a server, a client, or both.
 type side struct {
 	listener comm.Listener
-	comms    []comm.Comm // of a client; the first is the one that is measured
+	comms    []comm.Comm // of a client; the first is measured
 	serving  sync.WaitGroup
 }
 
-// Serve answers commands until the input ends.
+// Serve executes commands until the input ends.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -64,18 +64,18 @@ func (s *side) do(ctx context.Context, c Command) (Answer, error) {
 		}
 		return Answer{}, nil
 	case "rtt":
-		return s.timed(ctx, c.N, wire.NewDict("op", "ping", "n", int64(1)), nil)
+		return s.measure(ctx, c.N, wire.NewDict("op", "ping", "n", int64(1)), nil)
 	case "echo":
 		data := make([]byte, c.Size)
 		for i := range data {
 			data[i] = byte(i * 31)
 		}
-		return s.timed(ctx, c.N, wire.NewDict("op", "echo", "data", wire.Serialize{Value: data}), data)
+		return s.measure(ctx, c.N, wire.NewDict("op", "echo", "data", wire.Serialize{Value: data}), data)
 	}
 	return Answer{}, fmt.Errorf("unknown command %q", c.Do)
 }
 
-// listen starts a server that sends every message back.
+// listen starts a server that echoes every message.
 func (s *side) listen(ctx context.Context, address string) (Answer, error) {
 	l, err := comm.Listen(ctx, address, comm.ListenConfig{})
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *side) listen(ctx context.Context, address string) (Answer, error) {
 			}
 			s.serving.Go(func() {
 				defer c.Close()
-				for reflect(ctx, c) == nil {
+				for echo(ctx, c) == nil {
 				}
 			})
 		}
@@ -98,18 +98,18 @@ func (s *side) listen(ctx context.Context, address string) (Answer, error) {
 	return Answer{Address: l.ContactAddr()}, nil
 }
 
-// unserialized reports a comm whose messages stay in the process: nobody encodes what the
-// other side can have as it is. Dask does the same.
-func unserialized(c comm.Comm) bool { return strings.HasPrefix(c.PeerAddr(), "inproc") }
+// isInProcess reports whether the messages of a comm stay in the process, so that they need not be encoded. Dask does
+// the same.
+func isInProcess(c comm.Comm) bool { return strings.HasPrefix(c.PeerAddr(), "inproc") }
 
-// reflect takes one message, opens it as a worker would, and sends its content back.
-func reflect(ctx context.Context, c comm.Comm) error {
+// echo receives one message, decodes it as a worker would, and sends its content back.
+func echo(ctx context.Context, c comm.Comm) error {
 	m, err := c.Read(ctx)
 	if err != nil {
 		return err
 	}
 	defer m.Release()
-	if unserialized(c) {
+	if isInProcess(c) {
 		return c.Write(ctx, m)
 	}
 	v, err := wire.Decode(m, wire.DecodeOptions{})
@@ -128,9 +128,8 @@ func reflect(ctx context.Context, c comm.Comm) error {
 	return c.Write(ctx, back)
 }
 
-// timed sends a value n times and takes what comes back. The content is compared after
-// the clock has stopped.
-func (s *side) timed(ctx context.Context, n int, v any, data []byte) (Answer, error) {
+// measure sends a value n times and receives the echo. The content is compared after the clock has stopped.
+func (s *side) measure(ctx context.Context, n int, v any, data []byte) (Answer, error) {
 	if len(s.comms) == 0 {
 		return Answer{}, errors.New("not connected")
 	}
@@ -140,7 +139,7 @@ func (s *side) timed(ctx context.Context, n int, v any, data []byte) (Answer, er
 	var err error
 	begin := time.Now()
 	for range n {
-		if m == nil || !unserialized(c) {
+		if m == nil || !isInProcess(c) {
 			if m, err = wire.Encode(v, c.Info().EncodeOptions()); err != nil {
 				return Answer{}, err
 			}
@@ -154,7 +153,7 @@ func (s *side) timed(ctx context.Context, n int, v any, data []byte) (Answer, er
 		if reply, err = c.Read(ctx); err != nil {
 			return Answer{}, err
 		}
-		if !unserialized(c) {
+		if !isInProcess(c) {
 			if back, err = wire.Decode(reply, wire.DecodeOptions{}); err != nil {
 				return Answer{}, err
 			}
@@ -176,7 +175,7 @@ func (s *side) timed(ctx context.Context, n int, v any, data []byte) (Answer, er
 func compare(back any, data []byte) error {
 	d, ok := back.(wire.Dict)
 	if !ok {
-		return fmt.Errorf("%T came back", back)
+		return fmt.Errorf("echo has type %T", back)
 	}
 	if data == nil {
 		return nil
@@ -184,7 +183,7 @@ func compare(back any, data []byte) error {
 	got, _ := d.Get("data")
 	b, ok := got.([]byte)
 	if !ok || !bytes.Equal(b, data) {
-		return fmt.Errorf("the echo differs: %T of %d bytes", got, len(b))
+		return fmt.Errorf("echo differs: %T of %d bytes", got, len(b))
 	}
 	return nil
 }

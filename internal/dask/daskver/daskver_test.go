@@ -43,7 +43,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The range is the one that the interop tests run.
+// The range of releases is that of the interop tests.
 func TestReleases(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "..", "..", "tests", "interop", "dask-versions.txt"))
 	if err != nil {

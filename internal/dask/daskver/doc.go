@@ -1,9 +1,8 @@
-// Package daskver knows which releases of Dask Millstream has been tested with, and compares
-// the packages of a cluster's members as Dask does.
+// Package daskver has the releases of Dask with which Millstream has been tested, and compares the packages of the
+// members of a cluster as Dask does.
 //
-// The messages of Dask have no version of their own: a peer of another release is not
-// refused by the protocol, it misunderstands. So each role looks at the release of its
-// peers: one that is older than the oldest tested is refused, since graphs and tasks have
-// another form there; one that is newer than the newest tested is let in with a loud
-// warning; one that does not tell its release is no Dask, or a very odd one.
+// The messages of Dask have no version: the protocol does not reject a peer of another release, which misinterprets
+// messages instead. So each role checks the release of its peers. A release older than the oldest tested one is
+// rejected, because graphs and tasks have another form there; one newer than the newest tested one is accepted with a
+// warning; a peer that does not report a release is not Dask, or a modified one.
 package daskver

@@ -7,27 +7,27 @@ import (
 	"unicode/utf8"
 )
 
-// Packages are versions by the names of packages, "python" among them: what a peer sends as
-// versions["packages"]. One that is not installed is "None".
+// Packages has the versions of packages by name, including "python": what a peer sends as versions["packages"]. The
+// version of a package that is not installed is "None".
 type Packages map[string]string
 
-// ofScheduler are the packages that matter in a scheduler too.
-var ofScheduler = map[string]bool{
+// schedulerPackages are the packages that matter on a scheduler as well.
+var schedulerPackages = map[string]bool{
 	"dask": true, "distributed": true, "msgpack": true, "cloudpickle": true, "tornado": true, "toolz": true,
 	"lz4": true, "python": true,
 }
 
-// Bounds of a warning: names and versions are a peer's own text.
+// Bounds of a warning: names and versions are untrusted text of a peer.
 const (
 	maxRows = 50
 	maxCell = 60
 )
 
-// Mismatch is Dask's warning about a peer whose packages are not those of the workers and
-// the scheduler, "" if they are. who names the peer's column: "Client", or a worker's id.
+// Mismatch returns the warning of Dask about a peer whose packages differ from those of the workers and the scheduler,
+// or "". who is the title of the column of the peer: "Client", or the ID of a worker.
 //
-// Members without Python have nothing that could disagree and are left out: those whose
-// Packages have no "python". What a scheduler does not tell is left out as well.
+// Members without Python have no packages to compare and are omitted: those whose Packages have no "python". Packages
+// that a scheduler does not report are omitted as well.
 func Mismatch(who string, source, scheduler Packages, workers []Packages) string {
 	if source["python"] == "" {
 		return ""
@@ -47,7 +47,7 @@ func Mismatch(who string, source, scheduler Packages, workers []Packages) string
 		versions := map[string]bool{version(source, n): true}
 		shown := "-"
 		if _, ok := scheduler[n]; ok {
-			if shown = version(scheduler, n); ofScheduler[n] {
+			if shown = version(scheduler, n); schedulerPackages[n] {
 				versions[shown] = true
 			}
 		}
@@ -57,7 +57,7 @@ func Mismatch(who string, source, scheduler Packages, workers []Packages) string
 			versions[version(w, n)] = true
 		}
 		if len(versions) > 1 {
-			rows = append(rows, []string{n, version(source, n), shown, several(theirs)})
+			rows = append(rows, []string{n, version(source, n), shown, formatSet(theirs)})
 		}
 	}
 	if len(rows) == 0 {
@@ -69,7 +69,7 @@ func Mismatch(who string, source, scheduler Packages, workers []Packages) string
 	return "Mismatched versions found\n\n" + table([]string{"Package", who, "Scheduler", "Workers"}, rows)
 }
 
-// distinctPackages leaves out workers that are like others, and those without Python.
+// distinctPackages omits duplicates and workers without Python.
 func distinctPackages(workers []Packages) (out []Packages) {
 	for _, w := range workers {
 		if w["python"] != "" && !slices.ContainsFunc(out, func(o Packages) bool { return maps.Equal(o, w) }) {
@@ -90,8 +90,8 @@ func version(p Packages, name string) string {
 	return v
 }
 
-// several writes a set of versions as Python does.
-func several(set map[string]bool) string {
+// formatSet formats a set of versions as Python does.
+func formatSet(set map[string]bool) string {
 	list := slices.Sorted(maps.Keys(set))
 	switch len(list) {
 	case 0:
@@ -102,7 +102,7 @@ func several(set map[string]bool) string {
 	return "{'" + strings.Join(list, "', '") + "'}"
 }
 
-// table draws Dask's table.
+// table formats a table as Dask does.
 func table(columns []string, rows [][]string) string {
 	widths := make([]int, len(columns))
 	all := append([][]string{columns}, rows...)
@@ -130,7 +130,7 @@ func table(columns []string, rows [][]string) string {
 	return b.String()
 }
 
-// clip makes a peer's text fit for a table.
+// clip shortens the text of a peer for a table.
 func clip(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == utf8.RuneError || r == 0x7f {

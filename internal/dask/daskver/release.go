@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// Role is what Millstream is to the peer whose release is looked at.
+// Role is the role of Millstream towards a peer whose release is checked.
 type Role uint8
 
 // The roles.
 const (
-	// Client of a scheduler of Dask's.
+	// Client is a client of a Dask scheduler.
 	Client Role = iota
-	// Worker of a scheduler of Dask's.
+	// Worker is a worker of a Dask scheduler.
 	Worker
-	// Scheduler of clients and workers of Dask's.
+	// Scheduler is a scheduler of Dask clients and workers.
 	Scheduler
 )
 
-// Newest is the newest release that was tested, in all roles.
+// Newest is the newest tested release, for all roles.
 const Newest = "2026.8.0"
 
-// Oldest is the oldest release that was tested with a role.
+// Oldest returns the oldest tested release for a role.
 func (r Role) Oldest() string {
 	if r == Scheduler {
 		return "2025.7.0"
@@ -30,25 +30,25 @@ func (r Role) Oldest() string {
 	return "2025.4.1"
 }
 
-// Tested is the range of tested releases, for messages.
+// Tested returns the range of tested releases, for messages.
 func (r Role) Tested() string { return r.Oldest() + " to " + Newest }
 
-// Verdict is what to do about a peer.
+// Verdict is the result of the check of a release.
 type Verdict uint8
 
 // The verdicts.
 const (
-	// Good: the release was tested, or lies between two that were.
+	// Good means that the release was tested, or is between two tested ones.
 	Good Verdict = iota
-	// Newer than all that were tested: warn loudly.
+	// Newer means that the release is newer than all tested ones: log a warning.
 	Newer
-	// Older than all that were tested: refuse.
+	// Older means that the release is older than all tested ones: reject the peer.
 	Older
-	// Unknown: the peer does not tell, or tells something that is no release.
+	// Unknown means that the peer reports no release, or a malformed one.
 	Unknown
 )
 
-// Check judges a peer's release of distributed.
+// Check checks the release of distributed of a peer.
 func (r Role) Check(release string) Verdict {
 	switch {
 	case !isRelease(release):
@@ -61,8 +61,8 @@ func (r Role) Check(release string) Verdict {
 	return Good
 }
 
-// Message says what is wrong with a peer, and what helps; "" if nothing is. peer is who it
-// is: "the scheduler", "client X".
+// Message returns what is wrong with the release of a peer, with a remedy; "" if nothing is. peer identifies it: "the
+// scheduler", "client X".
 func (r Role) Message(peer, release string) string {
 	switch r.Check(release) {
 	case Older:
@@ -70,40 +70,38 @@ func (r Role) Message(peer, release string) string {
 			"have another form. Install a newer dask and distributed there", peer, release, r.Tested())
 	case Newer:
 		return fmt.Sprintf("%s has Dask %.40s, which is newer than all that Millstream was tested with (%s): results "+
-			"may be wrong. Install a tested release, or look for a newer Millstream", peer, release, r.Tested())
+			"may be wrong. Install a tested release, or a newer Millstream", peer, release, r.Tested())
 	case Unknown:
 		if release == "" {
-			return fmt.Sprintf("%s does not tell its release of Dask: Millstream was tested with %s", peer, r.Tested())
+			return fmt.Sprintf("%s reports no release of Dask; Millstream was tested with %s", peer, r.Tested())
 		}
-		return fmt.Sprintf("%s has Dask %.40q, which is no release: Millstream was tested with %s", peer, release,
+		return fmt.Sprintf("%s has Dask %.40q, which is not a release; Millstream was tested with %s", peer, release,
 			r.Tested())
 	}
 	return ""
 }
 
-// Compare compares releases by their numbers; what follows them ("rc1", "+12.g0a") does not
-// count.
+// Compare compares releases by their numbers and ignores suffixes ("rc1", "+12.g0a").
 func Compare(a, b string) int {
 	for a != "" || b != "" {
 		var x, y string
 		x, a, _ = strings.Cut(a, ".")
 		y, b, _ = strings.Cut(b, ".")
-		if d := leading(x) - leading(y); d != 0 {
+		if d := leadingNumber(x) - leadingNumber(y); d != 0 {
 			return d
 		}
 	}
 	return 0
 }
 
-// isRelease wants a year and a month, in that order.
+// isRelease reports whether s begins with a year and a month.
 func isRelease(s string) bool {
 	year, rest, ok := strings.Cut(s, ".")
-	return ok && leading(year) >= 2015 && leading(year) < 10000 && len(year) == 4 && rest != "" && rest[0] >= '0' &&
-		rest[0] <= '9'
+	return ok && len(year) == 4 && leadingNumber(year) >= 2015 && rest != "" && rest[0] >= '0' && rest[0] <= '9'
 }
 
-// leading is the number that a text begins with; 0 if it does not.
-func leading(s string) int {
+// leadingNumber returns the number with which a text begins, or 0.
+func leadingNumber(s string) int {
 	if end := strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
 		s = s[:end]
 	}

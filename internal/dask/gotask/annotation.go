@@ -7,8 +7,8 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// readAnnotation reads the annotation go out of a map of annotations. nil if there is none.
-// Args stay nil if it gives only a name.
+// readAnnotation decodes the annotation go of a map of annotations. It returns nil if there is none. Args are nil if
+// the annotation has only a name.
 func readAnnotation(raw []byte) (*Call, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -45,11 +45,11 @@ func readAnnotation(raw []byte) (*Call, error) {
 	return nil, nil
 }
 
-// errAnnotation says how the annotation is written.
-const errAnnotation = "the annotation go is written go=\"name\" or go={\"fn\": \"name\", \"args\": […]}"
+// errAnnotation describes the form of the annotation.
+const errAnnotation = "the annotation go must have the form go=\"name\" or go={\"fn\": \"name\", \"args\": […]}"
 
-// callOf reads the annotation's value. What is not for us (a number, say, of somebody who
-// uses the word for something else) is no call.
+// callOf decodes the value of the annotation. Other values, such as a number of a program that uses the annotation
+// differently, are not a call.
 func callOf(raw []byte) (*Call, error) {
 	v, err := msgpack.Decode(raw)
 	if err != nil {
@@ -90,7 +90,7 @@ func callOf(raw []byte) (*Call, error) {
 	return nil, nil
 }
 
-// nodeOf makes a node of a value of a message's body.
+// nodeOf converts a value of the body of a message to a node.
 func nodeOf(v any, depth int) (pickle.Value, error) {
 	if depth > maxDepth {
 		return nil, errDeep
@@ -108,7 +108,7 @@ func nodeOf(v any, depth int) (pickle.Value, error) {
 	case msgpack.Map:
 		for _, frame := range []string{msgpack.Serialized, msgpack.Pickled} {
 			if _, ok := v.Get(frame); ok && len(v) == 1 {
-				return nil, fmt.Errorf("annotations carry None, bool, numbers, str, bytes, lists and dicts only: " +
+				return nil, fmt.Errorf("annotations can only have None, bool, numbers, str, bytes, lists and dicts; " +
 					"pass other values as arguments of the task (go=\"name\")")
 			}
 		}
@@ -131,8 +131,8 @@ func nodeOf(v any, depth int) (pickle.Value, error) {
 	return v, nil
 }
 
-// Annotated tells whether annotations, as msgpack, name a Go function: all tasks that have
-// them are then calls of it, whatever else they say.
+// Annotated reports whether annotations, as msgpack, name a Go function: all tasks with these annotations are then
+// calls of it.
 func Annotated(annotations []byte) bool {
 	c, err := readAnnotation(annotations)
 	return c != nil && err == nil

@@ -9,10 +9,10 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// Way is how a task names its function.
+// Way is the way in which a task names its function.
 type Way uint8
 
-// The ways, see the package's description.
+// The ways, see the package documentation.
 const (
 	Annotation Way = iota + 1
 	Namespace
@@ -22,7 +22,7 @@ const (
 	Encoded
 )
 
-// String is the way's name in messages.
+// String returns the name of the way for messages.
 func (w Way) String() string {
 	switch w {
 	case Annotation:
@@ -41,30 +41,31 @@ func (w Way) String() string {
 	return "unknown"
 }
 
-// Call is a call of a Go function, read from a task of Python's.
+// Call is a call of a Go function, decoded from a Python task.
 type Call struct {
-	// Name is the function's name in the registry.
+	// Name is the name of the function in the registry.
 	Name string
-	// Way is how the task said so.
+	// Way is the way in which the task names it.
 	Way Way
-	// Weak tells that only the name of a Python function says so: it is meant if there is a
-	// function of that name, and otherwise the task is Python's.
+	// Weak reports that only the name of a Python function refers to Go: the task is a call of a Go function if there
+	// is one with this name, and otherwise a Python task.
 	Weak bool
-	// Args are the arguments, as nodes; see Values. nil for an encoded call.
+	// Args are the arguments, as nodes; see Values. They are nil for an encoded call.
 	Args []pickle.Value
-	// Spec is the call as a task.Builder wrote it, of an encoded one.
+	// Spec is the call as a task.Builder has encoded it, for an encoded call.
 	Spec []byte
-	// Registry is the hash of functions that the worker of an encoded call must have, see task.CheckHash; "" for any.
+	// Registry is the hash of the functions that the worker of an encoded call must have, see task.CheckHash; "" for
+	// any.
 	Registry string
 	// Deps are the keys that the arguments refer to, each once.
 	Deps []task.Key
 }
 
-// Error is a task that names a Go function in a way that cannot be carried out.
+// Error is returned for a task that names a Go function but cannot be executed.
 type Error struct {
-	// Name is the function's, "" if even that could not be read.
+	// Name is the name of the function, "" if it could not be decoded.
 	Name string
-	// Reason says what is wrong and what helps.
+	// Reason is the cause with a remedy.
 	Reason string
 }
 
@@ -75,25 +76,25 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("gotask: %s: %s", e.Name, e.Reason)
 }
 
-// PythonType is the class under which Python's clients raise the error.
+// PythonType returns the class of the exception that Python clients raise for the error.
 func (e *Error) PythonType() string { return "TypeError" }
 
-// Recognise reads a task: node is its run_spec as package pickle reads it, annotations are
-// its annotations as msgpack, or nil. It returns nil if the task names no Go function, and
-// an *Error if it does but cannot be called so.
-func Recognise(node pickle.Value, annotations []byte) (*Call, error) {
+// Recognize decodes a task: node is its run_spec as decoded by package pickle, annotations are its annotations as
+// msgpack, or nil. It returns nil if the task does not name a Go function, and an *Error if it does but cannot be
+// called.
+func Recognize(node pickle.Value, annotations []byte) (*Call, error) {
 	a, err := readAnnotation(annotations)
 	if err != nil {
 		return nil, err
 	}
 	if a != nil && a.Args != nil {
-		return a, nil // which needs nothing of the task
+		return a, nil // it has all arguments
 	}
 	t, ok := pickle.AsTask(node)
 	if !ok || t.Func == nil {
 		if a != nil {
-			return nil, &Error{a.Name, "the annotation go names it without arguments, and the task has none that can " +
-				"be read: write go={\"fn\": name, \"args\": […]}"}
+			return nil, &Error{a.Name, "the annotation go has no arguments, and those of the task cannot " +
+				"be decoded; write go={\"fn\": name, \"args\": […]}"}
 		}
 		return nil, nil
 	}
@@ -103,7 +104,7 @@ func Recognise(node pickle.Value, annotations []byte) (*Call, error) {
 	return FromTask(t)
 }
 
-// FromTask is Recognise for a task that has been read and has no annotations.
+// FromTask is Recognize for a decoded task without annotations.
 func FromTask(t *pickle.Task) (*Call, error) {
 	switch t.Class {
 	case "List", "Tuple", "Set", "Dict", "Alias", "DataNode", "TaskRef", "Future":
@@ -123,9 +124,8 @@ func FromTask(t *pickle.Task) (*Call, error) {
 	return finish(&Call{Name: f.Name, Way: f.Way, Weak: f.Way == Name}, args, kwargs, f.Params)
 }
 
-// unapply undoes dask.utils.apply(f, args, kwargs), which is how Dask writes keyword
-// arguments in places, and dask.delayed._apply2(f, *args, dask_kwargs=kwargs), which is how
-// dask.delayed did before 2025.7.
+// unapply undoes dask.utils.apply(f, args, kwargs), which Dask uses for keyword arguments in some places, and
+// dask.delayed._apply2(f, *args, dask_kwargs=kwargs), which dask.delayed used before 2025.7.
 func unapply(t *pickle.Task) (fn pickle.Value, args []pickle.Value, kwargs *pickle.Dict) {
 	fn, args, kwargs = t.Func, t.Args, t.Kwargs
 	if g, ok := fn.(pickle.Global); ok && g.Is("dask.delayed", "_apply2") && len(args) > 0 && kwargs != nil &&
@@ -152,18 +152,18 @@ func unapply(t *pickle.Task) (fn pickle.Value, args []pickle.Value, kwargs *pick
 	return args[0], list, named
 }
 
-// Func is what is known of a Go function from the Python object that stands for it.
+// Func describes a Go function as the Python object that represents it does.
 type Func struct {
-	// Name is its name in the registry, Way how the object says so.
+	// Name is its name in the registry, Way the way in which the object names it.
 	Name string
 	Way  Way
 	// Params are the names of its parameters, if a stub declares them.
 	Params []string
 }
 
-// FromFunc reads the Python object that a task calls: a stub, a global of a module gotask,
-// or a function of __main__ with a name that begins with go_. ok is false for all else. It
-// is for graphs that name a function once for many tasks, as Client.map's do.
+// FromFunc decodes the Python object that a task calls: a stub, a global of a module gotask, or a function of __main__
+// with a name that begins with go_. ok is false for all others. It is for graphs that name a function once for many
+// tasks, such as those of Client.map.
 func FromFunc(fn pickle.Value) (f Func, ok bool) {
 	if name, params, ok := fromStub(fn); ok {
 		return Func{name, StubWay, params}, true
@@ -192,7 +192,7 @@ func isNamespace(fn pickle.Value) bool {
 	return ok && g.Is("types", "SimpleNamespace")
 }
 
-// fromNamespace reads SimpleNamespace(go=name, args=[…]).
+// fromNamespace decodes SimpleNamespace(go=name, args=[…]).
 func fromNamespace(args []pickle.Value, kwargs *pickle.Dict) (*Call, error) {
 	if kwargs == nil || len(args) > 0 {
 		return nil, nil
@@ -203,7 +203,7 @@ func fromNamespace(args []pickle.Value, kwargs *pickle.Dict) (*Call, error) {
 	}
 	name, ok := v.(string)
 	if !ok || !validName(name) {
-		return nil, &Error{"", "SimpleNamespace(go=…) wants the name of a Go function, a str"}
+		return nil, &Error{"", "SimpleNamespace(go=…) requires the name of a Go function, a str"}
 	}
 	var list []pickle.Value
 	for k, v := range kwargs.All() {
@@ -211,17 +211,17 @@ func fromNamespace(args []pickle.Value, kwargs *pickle.Dict) (*Call, error) {
 		case "go":
 		case "args":
 			if list, ok = listOf(v); !ok {
-				return nil, &Error{name, "SimpleNamespace(go=…, args=…) wants a list of arguments, not a " +
+				return nil, &Error{name, "SimpleNamespace(go=…, args=…) requires a list of arguments, not a " +
 					pickle.TypeName(v)}
 			}
 		default:
-			return nil, &Error{name, fmt.Sprintf("SimpleNamespace(go=…) takes args=[…] and nothing else, not %v", k)}
+			return nil, &Error{name, fmt.Sprintf("SimpleNamespace(go=…) accepts only args=[…], not %v", k)}
 		}
 	}
 	return finish(&Call{Name: name, Way: Namespace}, list, nil, nil)
 }
 
-// fromEncoded reads what NewTask makes, as it is after Dask's scheduler has pickled it again.
+// fromEncoded decodes a task of NewTask in the form in which Dask's scheduler has pickled it again.
 func fromEncoded(args []pickle.Value) (*Call, error) {
 	if len(args) != 2 {
 		return nil, nil
@@ -236,7 +236,7 @@ func fromEncoded(args []pickle.Value) (*Call, error) {
 	registry, _ := bytesAt(d, registryField)
 	spec, ok := bytesAt(d, Marker)
 	if !ok || !task.IsSpec(spec) {
-		return nil, &Error{"", "an encoded call without its bytes"}
+		return nil, &Error{"", "encoded call without its bytes"}
 	}
 	info, err := task.ReadSpecInfo(spec)
 	if err != nil {
@@ -245,7 +245,7 @@ func fromEncoded(args []pickle.Value) (*Call, error) {
 	return &Call{Name: info.Name, Way: Encoded, Spec: spec, Deps: info.Deps, Registry: string(registry)}, nil
 }
 
-// bytesAt returns a value that is bytes, also where they stand in a node of their own.
+// bytesAt returns a value that is bytes, directly or in a separate node.
 func bytesAt(d *pickle.Dict, name string) ([]byte, bool) {
 	v, _ := d.Get(name)
 	if o, isNode := v.(*pickle.Object); isNode {
@@ -256,11 +256,11 @@ func bytesAt(d *pickle.Dict, name string) ([]byte, bool) {
 	return pickle.AsBytes(v)
 }
 
-// errKeyword is the refusal of arguments by name.
-var errKeyword = errors.New("functions of Go take their arguments by position: declare the parameters in the stub " +
+// errKeyword is returned for keyword arguments.
+var errKeyword = errors.New("Go functions take arguments by position; declare the parameters in the stub " +
 	"(@millstream.go(name) above a def with their names), or pass them in order")
 
-// finish binds the arguments and finds the references in them.
+// finish binds the arguments and collects the references in them.
 func finish(c *Call, args []pickle.Value, kwargs *pickle.Dict, params []string) (*Call, error) {
 	var err error
 	if c.Args, err = bind(args, kwargs, params); err != nil {
@@ -276,10 +276,10 @@ func finish(c *Call, args []pickle.Value, kwargs *pickle.Dict, params []string) 
 	return c, nil
 }
 
-// bind puts arguments by name into their places.
+// bind moves keyword arguments to their positions.
 func bind(args []pickle.Value, kwargs *pickle.Dict, params []string) ([]pickle.Value, error) {
 	if params != nil && len(args) > len(params) {
-		return nil, fmt.Errorf("takes %d arguments, and %d were given", len(params), len(args))
+		return nil, fmt.Errorf("takes %d arguments but %d were given", len(params), len(args))
 	}
 	out := make([]pickle.Value, len(args), max(len(args), len(params)))
 	copy(out, args)
@@ -309,7 +309,7 @@ func bind(args []pickle.Value, kwargs *pickle.Dict, params []string) ([]pickle.V
 				return nil, fmt.Errorf("got two values for parameter %s", name)
 			}
 		}
-		return nil, fmt.Errorf("misses a value for parameter %s", params[len(out)])
+		return nil, fmt.Errorf("missing value for parameter %s", params[len(out)])
 	}
 	return out, nil
 }
@@ -323,7 +323,7 @@ func indexOf(list []string, s string) int {
 	return -1
 }
 
-// listOf are the members of a list or tuple, Python's own or one of Dask's containers.
+// listOf returns the elements of a Python list or tuple, or of a Dask container.
 func listOf(v pickle.Value) ([]pickle.Value, bool) {
 	switch x := v.(type) {
 	case *pickle.List:
@@ -338,7 +338,7 @@ func listOf(v pickle.Value) ([]pickle.Value, bool) {
 	return nil, false
 }
 
-// dictOf is a dict, Python's own or one of Dask's containers.
+// dictOf returns a Python dict, or that of a Dask container.
 func dictOf(v pickle.Value) (*pickle.Dict, bool) {
 	switch x := v.(type) {
 	case *pickle.Dict:

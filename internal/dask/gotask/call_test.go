@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// again pickles a node and reads it, as it comes over the network.
+// again pickles and unpickles a node, as if it were received.
 func again(t testing.TB, v pickle.Value) pickle.Value {
 	t.Helper()
 	data, err := pickle.Dump(v)
@@ -43,7 +43,7 @@ var (
 	apply2    = pickle.Global{Module: "dask.delayed", Name: "_apply2"}
 )
 
-// byValue is a function as cloudpickle writes it, by its name.
+// byValue returns a function as cloudpickle pickles it by value.
 func byValue(name string) *pickle.Object {
 	code := pickle.Call(pickle.Global{Module: "cloudpickle.cloudpickle", Name: "_builtin_type"}, int64(0), "file.py",
 		name)
@@ -53,7 +53,7 @@ func byValue(name string) *pickle.Object {
 }
 
 func kwargsTask(fn pickle.Value, kwargs *pickle.Dict, args ...pickle.Value) *pickle.Object {
-	// As Dask's scheduler writes a task: the slots in the order of their names.
+	// A task as Dask's scheduler pickles it: the slots in the order of their names.
 	state := pickle.Tuple{false, &pickle.FrozenSet{}, nil, nil, nil, pickle.Tuple(args), fn, "key", kwargs}
 	return pickle.New(pickle.Global{Module: "dask._task_spec", Name: "Task"}).WithState(state)
 }
@@ -110,7 +110,7 @@ func TestRecognise(t *testing.T) {
 			pickle.NewDict("a", 1))},
 	} {
 		t.Run(what, func(t *testing.T) {
-			got, err := gotask.Recognise(again(t, c.node), c.annotations)
+			got, err := gotask.Recognize(again(t, c.node), c.annotations)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,17 +118,17 @@ func TestRecognise(t *testing.T) {
 				t.Errorf("got %q, want %q", s, c.want)
 			}
 			if gotask.Annotated(c.annotations) != (got != nil && got.Way == gotask.Annotation) {
-				t.Error("the annotations do not say so, or do")
+				t.Error("Annotated differs from the way of the call")
 			}
 			data, _ := pickle.Dump(c.node)
 			if got != nil && !gotask.Possible(data, c.annotations) {
-				t.Error("a call was thought to be impossible")
+				t.Error("Possible of a call: got false, want true")
 			}
 		})
 	}
 	if data, _ := pickle.Dump(pickle.NewTask("key", add, int64(1))); gotask.Possible(data,
 		annotations(t, msgpack.MapOf("priority", 1))) {
-		t.Error("a task of Python's need not be read")
+		t.Error("Possible of a Python task: got true, want false")
 	}
 }
 
@@ -154,7 +154,7 @@ func describe(c *gotask.Call) string {
 	return fmt.Sprintf("%s %v%s %v %v", c.Name, c.Way, weak, args, c.Deps)
 }
 
-// Calls that name a function and cannot be carried out say what is wrong.
+// Calls that name a function and cannot be executed return an error with the cause.
 func TestMistakes(t *testing.T) {
 	for want, c := range map[string]struct {
 		node        pickle.Value
@@ -164,10 +164,10 @@ func TestMistakes(t *testing.T) {
 		"no parameter 'z'": {node: kwargsTask(gotask.Stub("f", "x"), pickle.NewDict("z", int64(1)))},
 		"two values for parameter x": {node: kwargsTask(gotask.Stub("f", "x"), pickle.NewDict("x", int64(1)),
 			int64(1))},
-		"misses a value for":        {node: kwargsTask(gotask.Stub("f", "x", "y"), pickle.NewDict("y", int64(1)))},
-		"takes 1 arguments, and 2":  {node: kwargsTask(gotask.Stub("f", "x"), nil, int64(1), int64(2))},
+		"missing value for":         {node: kwargsTask(gotask.Stub("f", "x", "y"), pickle.NewDict("y", int64(1)))},
+		"takes 1 arguments but 2":   {node: kwargsTask(gotask.Stub("f", "x"), nil, int64(1), int64(2))},
 		"the name of a Go function": {node: kwargsTask(namespace, pickle.NewDict("go", int64(5)))},
-		"wants a list":              {node: kwargsTask(namespace, pickle.NewDict("go", "f", "args", "text"))},
+		"requires a list":           {node: kwargsTask(namespace, pickle.NewDict("go", "f", "args", "text"))},
 		"nothing else":              {node: kwargsTask(namespace, pickle.NewDict("go", "f", "more", int64(1)))},
 		"without its bytes": {node: pickle.NewTask("key", pickle.Global{Module: "builtins", Name: "exec"}, "",
 			pickle.NewTaskDict(pickle.NewDict(gotask.Marker, "text")))},
@@ -179,7 +179,7 @@ func TestMistakes(t *testing.T) {
 		"cannot be the key": {node: pickle.NewTask("key", gotask.Stub("f"),
 			pickle.NewTaskRef(&pickle.List{}))},
 	} {
-		got, err := gotask.Recognise(again(t, c.node), c.annotations)
+		got, err := gotask.Recognize(again(t, c.node), c.annotations)
 		var mistake *gotask.Error
 		if !errors.As(err, &mistake) || !strings.Contains(err.Error(), want) || mistake.PythonType() != "TypeError" {
 			t.Errorf("%s: got %s, %v", want, describe(got), err)
@@ -187,7 +187,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Arguments become values: references are results, containers are put together of plain ones.
+// Arguments become values: references are results, containers have plain values.
 func TestValues(t *testing.T) {
 	results := map[task.Key]*task.Value{task.NewKey("n"): task.NewValue(int64(7)),
 		task.NewKey("l"): task.NewValue([]float64{1, 2})}
@@ -203,7 +203,7 @@ func TestValues(t *testing.T) {
 		pickle.NewTaskDict(pickle.NewDict("a", n, "b", nil)), pickle.NewTaskSet(int64(2)), pickle.NewDataNode("d", 1.5),
 		&pickle.ByteArray{Data: []byte{1}},
 		pickle.Tuple{true, []byte{2}}))
-	c, err := gotask.Recognise(node, nil)
+	c, err := gotask.Recognize(node, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,13 +227,13 @@ func TestValues(t *testing.T) {
 		t.Errorf("a set is a %T", v)
 	}
 	for want, arg := range map[string]pickle.Value{
-		"no result of z":     pickle.NewTaskRef("z"),
-		"element 0: no res":  pickle.NewTaskList(pickle.NewTaskRef("z")),
-		"operator.add":       pickle.NewTask(nil, add, int64(1)),
-		"class or function":  add,
-		"has no value in Go": pickle.Call(pickle.Global{Module: "mine", Name: "Thing"}, int64(1)),
+		"no result of z":                    pickle.NewTaskRef("z"),
+		"element 0: no res":                 pickle.NewTaskList(pickle.NewTaskRef("z")),
+		"operator.add":                      pickle.NewTask(nil, add, int64(1)),
+		"class or function":                 add,
+		"cannot be converted to a Go value": pickle.Call(pickle.Global{Module: "mine", Name: "Thing"}, int64(1)),
 	} {
-		c, err := gotask.Recognise(again(t, pickle.NewTask("key", gotask.Stub("f"), arg)), nil)
+		c, err := gotask.Recognize(again(t, pickle.NewTask("key", gotask.Stub("f"), arg)), nil)
 		if err != nil {
 			t.Fatal(want, err)
 		}
@@ -243,25 +243,25 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// A few bytes that stand for more values than any memory has are refused.
+// A few bytes that represent more values than memory can hold are rejected.
 func TestValuesBounded(t *testing.T) {
 	list := &pickle.List{Items: []pickle.Value{int64(1)}}
 	for range 60 {
 		list = &pickle.List{Items: []pickle.Value{list, list}}
 	}
-	c, err := gotask.Recognise(pickle.NewTask("key", gotask.Stub("f"), list), nil)
+	c, err := gotask.Recognize(pickle.NewTask("key", gotask.Stub("f"), list), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Values(nil); err == nil || !strings.Contains(err.Error(), "more than") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want an error about the number of values", err)
 	}
 	self := &pickle.List{}
 	self.Items = []pickle.Value{self}
-	if c, err = gotask.Recognise(pickle.NewTask("key", gotask.Stub("f"), self), nil); err != nil {
+	if c, err = gotask.Recognize(pickle.NewTask("key", gotask.Stub("f"), self), nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Values(nil); err == nil || !strings.Contains(err.Error(), "nested too deeply") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want an error about nesting", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 var addFunc = task.Register2("gotasktest.add", func(_ context.Context, x, y int) (int, error) { return x + y, nil })
 
-// specOf is a call that a Go client has encoded, which refers to the key dep.
+// specOf returns a call that a Go client has encoded, which refers to the key dep.
 func specOf(t testing.TB) []byte {
 	t.Helper()
 	var b task.Builder
@@ -36,7 +36,7 @@ func TestSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The literal in stubs.py is cut into lines.
+	// The literal in stubs.py is split into lines.
 	begin := strings.Index(string(text), "SOURCE = (\n")
 	end := strings.Index(string(text)[begin:], "\n)\n")
 	if begin < 0 || end < 0 {
@@ -52,8 +52,8 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// Whatever a peer sends, reading it ends, and without a panic.
-func FuzzRecognise(f *testing.F) {
+// Decoding any input ends without a panic.
+func FuzzRecognize(f *testing.F) {
 	seed := func(v pickle.Value, m msgpack.Map) {
 		data, err := pickle.Dump(v)
 		if err != nil {
@@ -79,7 +79,7 @@ func FuzzRecognise(f *testing.F) {
 		if err != nil {
 			node = nil
 		}
-		c, err := gotask.Recognise(node, annotations)
+		c, err := gotask.Recognize(node, annotations)
 		if err != nil || c == nil {
 			return
 		}

@@ -2,8 +2,8 @@ package gotask
 
 import "bytes"
 
-// Possible tells whether a pickled task may name a Go function, from the bytes alone and at
-// the price of a search: most tasks of Python graphs do not, and need not be read.
+// Possible reports whether a pickled task may name a Go function, by a search of the bytes alone: most tasks of Python
+// graphs do not, and need not be decoded.
 func Possible(data, annotations []byte) bool {
 	for _, word := range words {
 		if bytes.Contains(data, word) {
@@ -13,9 +13,8 @@ func Possible(data, annotations []byte) bool {
 	return bytes.Contains(annotations, annotationKey)
 }
 
-// words are those without which no way works: of stubs and encoded calls, of namespaces, and
-// the beginning of names.
+// words are required by all ways: those of stubs and encoded calls, of namespaces, and the prefix of names.
 var words = [][]byte{[]byte(Marker), []byte("SimpleNamespace"), []byte("gotask"), []byte("go_")}
 
-// annotationKey is "go" as msgpack writes it.
+// annotationKey is "go" as msgpack.
 var annotationKey = []byte("\xa2go")

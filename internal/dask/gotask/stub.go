@@ -8,24 +8,23 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// Marker is the name under which stubs and encoded calls carry the function.
+// Marker is the name of the attribute of stubs and encoded calls that has the function.
 const Marker = "millstream_go"
 
 //go:embed stub.py
 var sourceFile string
 
-// Source is the Python expression that a stub is pickled with: its value is an object that
-// pickles itself in the same way and, where somebody calls it, says that Go is needed. So
-// a scheduler or worker needs nothing installed to hand it on. internal/dask/python/millstream/stubs.py
-// has the same text, which a test compares.
+// Source is the Python expression that is pickled for a stub: its value is an object that pickles itself in the same
+// way and, when called, raises an error that Go is needed. So a scheduler or worker can pass it on without any
+// installed package. internal/dask/python/millstream/stubs.py has the same text, which a test compares.
 var Source = strings.TrimSuffix(sourceFile, "\n")
 
-// evalGlobal is how Python names eval.
+// evalGlobal is the Python function eval.
 var evalGlobal = pickle.Global{Module: "builtins", Name: "eval"}
 
-// Stub makes the node of a stub: what @millstream.go(name) is pickled as. params are the
-// names of its parameters, if the stub declares them; arguments may then be given by name.
-// Use one node for all tasks of a graph: it is then pickled once.
+// Stub returns the node of a stub: the pickled form of @millstream.go(name). params are the names of its parameters, if
+// the stub declares them; arguments may then be passed by name. Use one node for all tasks of a graph: it is then
+// pickled once.
 func Stub(name string, params ...string) *pickle.Object {
 	var list pickle.Value
 	if len(params) > 0 {
@@ -39,13 +38,12 @@ func Stub(name string, params ...string) *pickle.Object {
 	return pickle.Call(evalGlobal, Source, d)
 }
 
-// registryField is the name under which an encoded call carries the hash of its client's functions.
+// registryField is the name of the field of an encoded call with the hash of the functions of its client.
 const registryField = "registry"
 
-// NewTask makes the node of a call that a Go client has encoded: spec is what a task.Builder
-// wrote, deps are the keys that it refers to, registry the hash that its worker must have. On a worker without Go it
-// fails with a RuntimeError that says what is needed, which is the text of the Python statement that the task would
-// execute.
+// NewTask returns the node of a call that a Go client has encoded: spec is the output of a task.Builder, deps are the
+// keys that it refers to, registry the hash that its worker must have. On a worker without Go it fails with a
+// RuntimeError that describes what is needed, which is the text of the Python statement that the task executes there.
 func NewTask(key pickle.Value, name string, spec []byte, deps []pickle.Value, registry string) *pickle.Object {
 	refs := make([]pickle.Value, len(deps))
 	for i, k := range deps {
@@ -61,13 +59,13 @@ func NewTask(key pickle.Value, name string, spec []byte, deps []pickle.Value, re
 		quote(needsGo(name))+")", pickle.NewTaskDict(d))
 }
 
-// needsGo is what a Python worker says about a task that landed on it.
+// needsGo returns the error that a Python worker raises for such a task.
 func needsGo(name string) string {
 	return "Go function " + name + " needs a Millstream worker: this one runs Python only. Give the task " +
 		"resources={'go': 1}, or call millstream.install(client) once"
 }
 
-// quote writes a Python literal of text.
+// quote returns a Python string literal.
 func quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -90,7 +88,7 @@ func quote(s string) string {
 	return b.String()
 }
 
-// fromStub reads the node of a stub.
+// fromStub decodes the node of a stub.
 func fromStub(fn pickle.Value) (name string, params []string, ok bool) {
 	o, ok := fn.(*pickle.Object)
 	if !ok || o.Kind != pickle.Reduce || len(o.Args) != 2 {
@@ -118,7 +116,7 @@ func fromStub(fn pickle.Value) (name string, params []string, ok bool) {
 	return name, params, true
 }
 
-// items are the members of a list or tuple.
+// items returns the elements of a list or tuple.
 func items(v pickle.Value) []pickle.Value {
 	switch x := v.(type) {
 	case *pickle.List:

@@ -11,19 +11,19 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// maxDepth bounds how deeply arguments are nested.
+// maxDepth bounds the nesting of arguments.
 const maxDepth = 200
 
-// maxValues bounds the values of one call, spelled out: shared parts of a tree make few
-// bytes stand for many values.
+// maxValues bounds the number of values of one call with shared parts counted each time: a few bytes can represent many
+// values.
 const maxValues = 1 << 22
 
 var (
-	errDeep = errors.New("it is nested too deeply, or contains itself")
-	errMany = fmt.Errorf("it has more than %d values: scatter it and pass the future", maxValues)
+	errDeep = errors.New("value is nested too deeply, or contains itself")
+	errMany = fmt.Errorf("more than %d values; scatter the argument and pass the future", maxValues)
 )
 
-// bigOf is an int of a message's body as a node.
+// bigOf returns an int of the body of a message as a node.
 func bigOf(v uint64) pickle.Value {
 	if v <= 1<<63-1 {
 		return int64(v)
@@ -31,7 +31,7 @@ func bigOf(v uint64) pickle.Value {
 	return new(big.Int).SetUint64(v)
 }
 
-// KeyOf is a key of Dask's as this cluster has it: of a str, bytes, int, float or tuple.
+// KeyOf returns the key of a Dask key: a str, bytes, int, float or tuple.
 func KeyOf(v pickle.Value) (task.Key, error) {
 	x, err := plainKey(v, 0)
 	if err != nil {
@@ -61,15 +61,14 @@ func plainKey(v pickle.Value, depth int) (any, error) {
 		}
 		return out, nil
 	}
-	return nil, fmt.Errorf("a %s cannot be the key of a task", pickle.TypeName(v))
+	return nil, fmt.Errorf("%s cannot be the key of a task", pickle.TypeName(v))
 }
 
-// Values makes the arguments that the function is called with. get gives the results that
-// Deps names. An argument that is a reference itself is that result, untouched; what
-// stands deeper is put together of plain values. An encoded call has none: it is run as
-// any call of a Go client.
+// Values returns the arguments for the function. get returns the results of Deps. An argument that is itself a
+// reference is that result, unchanged; nested references are replaced by plain values. An encoded call has no values:
+// it is run like any call of a Go client.
 //
-// The values share no memory with the tree's pickle.
+// The values share no memory with the pickle of the tree.
 func (c *Call) Values(get func(task.Key) (*task.Value, error)) ([]*task.Value, error) {
 	out := make([]*task.Value, len(c.Args))
 	r := resolver{get: get, left: maxValues}
@@ -93,7 +92,7 @@ func (c *Call) Values(get func(task.Key) (*task.Value, error)) ([]*task.Value, e
 	return out, nil
 }
 
-// resolver turns nodes into values of package wire's types.
+// resolver converts nodes to values of types of package wire.
 type resolver struct {
 	get  func(task.Key) (*task.Value, error)
 	left int
@@ -134,12 +133,12 @@ func (r *resolver) value(v pickle.Value, depth int) (any, error) {
 	case *pickle.Object:
 		return r.object(x, depth)
 	case pickle.Global:
-		return nil, fmt.Errorf("%s is a class or function of Python's, which Go has no value for", x)
+		return nil, fmt.Errorf("Python class or function %s cannot be converted to a Go value", x)
 	}
 	if y, ok := bridge.FromPickle(v); ok {
 		return y, nil
 	}
-	return nil, fmt.Errorf("a %s has no value in Go", pickle.TypeName(v))
+	return nil, fmt.Errorf("%s cannot be converted to a Go value", pickle.TypeName(v))
 }
 
 func (r *resolver) list(in []pickle.Value, depth int) ([]any, error) {
@@ -159,7 +158,7 @@ func (r *resolver) list(in []pickle.Value, depth int) ([]any, error) {
 func (r *resolver) pair(d wire.Dict, k, v pickle.Value, depth int) (wire.Dict, error) {
 	key, err := r.value(k, depth+1)
 	if err != nil {
-		return nil, fmt.Errorf("a key: %w", err)
+		return nil, fmt.Errorf("key: %w", err)
 	}
 	x, err := r.value(v, depth+1)
 	if err != nil {
@@ -168,7 +167,7 @@ func (r *resolver) pair(d wire.Dict, k, v pickle.Value, depth int) (wire.Dict, e
 	return append(d, wire.Pair{Key: key, Value: x}), nil
 }
 
-// object is a reference, one of Dask's containers, or an object that Go has a type for.
+// object converts a reference, a Dask container, or an object that has a Go type.
 func (r *resolver) object(o *pickle.Object, depth int) (any, error) {
 	if k, ok := pickle.RefKey(o); ok {
 		return r.reference(k)
@@ -183,8 +182,8 @@ func (r *resolver) object(o *pickle.Object, depth int) (any, error) {
 	if y, ok := bridge.FromPickle(v); ok {
 		return y, nil
 	}
-	return nil, fmt.Errorf("a %s has no value in Go: pass numbers, text, bytes, lists, dicts, dates, numpy arrays or "+
-		"Arrow tables, or compute it in a task of Python's", pickle.TypeName(o))
+	return nil, fmt.Errorf("%s cannot be converted to a Go value; pass numbers, text, bytes, lists, dicts, dates, "+
+		"numpy arrays or Arrow tables, or compute it in a Python task", pickle.TypeName(o))
 }
 
 func (r *resolver) reference(k pickle.Value) (any, error) {
@@ -199,7 +198,7 @@ func (r *resolver) reference(k pickle.Value) (any, error) {
 	return task.As[any](v)
 }
 
-// node is one of Dask's graph nodes among the arguments.
+// node converts a Dask graph node among the arguments.
 func (r *resolver) node(t *pickle.Task, depth int) (any, error) {
 	switch t.Class {
 	case "DataNode":
@@ -226,5 +225,5 @@ func (r *resolver) node(t *pickle.Task, depth int) (any, error) {
 		return d, nil
 	}
 	name, _ := pickle.FuncName(t.Func)
-	return nil, fmt.Errorf("it is itself a call of Python's %s: compute it in a task of its own and pass that", name)
+	return nil, fmt.Errorf("nested call of Python function %s; compute it in a separate task and pass that", name)
 }

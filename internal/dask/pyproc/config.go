@@ -10,54 +10,53 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// Config describes a child. Module is needed.
+// Config configures a child process. Module is required.
 type Config struct {
-	// Python is the interpreter's path (default what Find finds).
+	// Python is the path of the interpreter (default: the result of Find).
 	Python string
-	// Module to run: "millstream.materialiser". It has setup(peer), see _child.py.
+	// Module is the module to run, such as "millstream.materialiser". It defines setup(peer), see _child.py.
 	Module string
-	// Settings are handed to the module as peer.settings; JSON.
+	// Settings are passed to the module as peer.settings, encoded as JSON.
 	Settings map[string]any
-	// Env is the environment (nil: this process's own). With Isolate it is added to a bare one, see bareEnv.
+	// Env is the environment (nil: that of this process). With Isolate it is added to a minimal one, see bareEnv.
 	Env []string
-	// Dir is the working directory ("": this process's own; with Isolate: /).
+	// Dir is the working directory ("": that of this process; with Isolate: /).
 	Dir string
 	// Isolate runs the child in a sandbox: another user id when this process is root, namespaces, a read-only file
 	// system without Hide, Landlock and a seccomp filter where the system has them, a private home, a bare
 	// environment, no descriptors, Limits. Process.Isolation reports what is in force.
 	Isolate bool
-	// Network leaves an isolated child the network of the host.
+	// Network gives an isolated child the network of the host.
 	Network bool
-	// Hide are files and folders that an isolated child must not see: keys, the journal. A child that could reach them
-	// is not started.
+	// Hide are files and folders that an isolated child must not see, such as keys and the journal. A child that could
+	// access them is not started.
 	Hide []string
-	// AllowUnsafe starts an isolated child even as root, and where Hide is within its reach.
+	// AllowUnsafe starts an isolated child even as root, and even if it can access Hide.
 	AllowUnsafe bool
-	// Limits of an isolated child.
+	// Limits are the limits of an isolated child.
 	Limits Limits
-	// Handlers answer the child's calls, each in a goroutine of its own.
+	// Handlers handle the calls of the child, each in its own goroutine.
 	Handlers map[string]Handler
-	// Threads that run the child's handlers (default 8).
+	// Threads is the number of threads for the handlers of the child (default 8).
 	Threads int
-	// MaxMessage bounds one message of the child in bytes (default 4 GiB), MaxCalls how
-	// many of its calls may wait for an answer (default 4096). A child that goes beyond is
-	// killed.
+	// MaxMessage bounds one message of the child in bytes (default 4 GiB), MaxCalls its calls in flight (default 4096).
+	// A child that exceeds one of them is killed.
 	MaxMessage int64
 	MaxCalls   int
-	// StartTimeout bounds the time until the module has been imported (default 1 min).
+	// StartTimeout is the timeout for the import of the module (default 1 min).
 	StartTimeout time.Duration
-	// Name is for the log (default Module).
+	// Name is the name of the child in the log (default Module).
 	Name string
-	// Logger gets what the child prints (default slog.Default).
+	// Logger receives the output of the child (default slog.Default).
 	Logger *slog.Logger
 }
 
-// Limits are resource limits of an isolated child; 0 is the default, negative none.
+// Limits are resource limits of an isolated child; 0 means the default, negative no limit.
 type Limits struct {
 	// Memory is the private writable memory in bytes (default half of the memory of the machine or of its cgroup, at
 	// least 1 GiB). Address space that is only reserved does not count.
 	Memory int64
-	// CPU time of the process (default none).
+	// CPU is the CPU time of the process (default unlimited).
 	CPU time.Duration
 	// Files is the number of open descriptors (default 1024).
 	Files int64
@@ -70,7 +69,7 @@ type Limits struct {
 func (l Limits) withDefaults() Limits {
 	l.Files = cmp.Or(l.Files, 1024)
 	l.Processes = cmp.Or(l.Processes, 256)
-	if l.Disk <= 0 { // a file system in memory needs one
+	if l.Disk <= 0 { // a file system in memory needs a limit
 		l.Disk = 512 << 20
 	}
 	if l.Memory == 0 {
@@ -79,15 +78,15 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Handler answers one call of a child. What it returns as body goes through
-// msgpack.Append; msgpack.Raw is taken as it is. The context ends with the child.
+// Handler handles one call of a child. The returned body is encoded with msgpack.Append; msgpack.Raw is sent unchanged.
+// The context ends with the child.
 type Handler func(ctx context.Context, m *Message) (body any, frames [][]byte, err error)
 
-// Message is a call or an answer.
+// Message is a call or a reply.
 type Message struct {
-	// Op of a call.
+	// Op is the operation of a call.
 	Op string
-	// Body is one msgpack value; nil where there is none.
+	// Body is one msgpack value; nil if there is none.
 	Body msgpack.Raw
 	// Frames belong to the receiver.
 	Frames [][]byte
@@ -95,20 +94,20 @@ type Message struct {
 
 // Isolation describes the sandbox of a child.
 type Isolation struct {
-	// UID is the child's user id; OtherUser reports whether it differs from this process's.
+	// UID is the user ID of the child; OtherUser reports whether it differs from that of this process.
 	UID       int
 	OtherUser bool
-	// Namespaces are those of its own: user, mnt, pid, net, ipc.
+	// Namespaces are the namespaces that the child does not share with the host: user, mnt, pid, net, ipc.
 	Namespaces []string
 	// Mounts reports whether its file system is read-only and without Config.Hide.
 	Mounts bool
-	// Landlock is the version in force; 0 for none.
+	// Landlock is the version of Landlock in force; 0 for none.
 	Landlock int
 	// HostNetwork reports whether the child has the network of the host.
 	HostNetwork bool
-	// NoNewPrivs reports whether it cannot gain rights by running programs.
+	// NoNewPrivs reports whether the child cannot gain privileges by running programs.
 	NoNewPrivs bool
-	// InForce lists what is in force, Missing what is not available and why.
+	// InForce lists the measures in force, Missing those that are not available with the reason.
 	InForce, Missing []string
 }
 
@@ -120,13 +119,13 @@ func (i Isolation) Network() string {
 	return "none"
 }
 
-// Exception is an exception of Python in answer to a call.
+// Exception is a Python exception in reply to a call.
 type Exception struct {
-	// Type is the class's name, Message its text, Traceback that of format_exception.
+	// Type is the name of the class, Message the text, Traceback the output of format_exception.
 	Type, Message, Traceback string
-	// Pickled is the exception itself; nil when it cannot be pickled.
+	// Pickled is the pickled exception; nil if it cannot be pickled.
 	Pickled []byte
-	// Sandbox reports that the sandbox could not be set up.
+	// Sandbox reports whether the sandbox could not be set up.
 	Sandbox bool
 }
 

@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// systemPath is where programs of the system are.
+// systemPath has the folders of system programs.
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// bareEnv returns the environment of an isolated child: what Python needs to find its modules, a locale, a time zone,
-// programs, private folders to write to, and no more threads than the work has.
+// bareEnv returns the environment of an isolated child: the variables that Python needs to find its modules, a locale,
+// a time zone, programs, private folders to write to, and a limit of threads.
 func bareEnv(python string, l level, h *home) []string {
 	at := func(name string) string { return filepath.Join(h.path, name) }
 	env := []string{
@@ -34,7 +34,7 @@ func bareEnv(python string, l level, h *home) []string {
 			env = append(env, name+"="+v)
 		}
 	}
-	// Packages of `pip install --user` are found by the home folder, which is another one here.
+	// Packages of `pip install --user` are found relative to the home folder, which differs here.
 	base, ok := syscall.Getenv("PYTHONUSERBASE")
 	if real, err := os.UserHomeDir(); !ok && err == nil {
 		base = filepath.Join(real, ".local")
@@ -46,7 +46,7 @@ func bareEnv(python string, l level, h *home) []string {
 	}
 	uid := uint32(os.Getuid())
 	if l.drop {
-		uid, _ = nobody()
+		uid, _ = unprivilegedUser()
 	}
 	if u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
 		env = append(env, "USER="+u.Username, "LOGNAME="+u.Username)
@@ -54,7 +54,7 @@ func bareEnv(python string, l level, h *home) []string {
 	return env
 }
 
-// locale returns this process's locale if it has UTF-8, else one that every system has.
+// locale returns the locale of this process if it uses UTF-8, otherwise one that every system has.
 func locale() string {
 	for _, name := range []string{"LC_ALL", "LANG"} {
 		if v := strings.ToLower(os.Getenv(name)); strings.HasSuffix(v, ".utf-8") || strings.HasSuffix(v, ".utf8") {

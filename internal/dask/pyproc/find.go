@@ -11,23 +11,22 @@ import (
 	"time"
 )
 
-// Interpreter is a Python that can import distributed.
+// Interpreter is a Python interpreter that can import distributed.
 type Interpreter struct {
-	// Path to run it by.
+	// Path is the path of the executable.
 	Path string
 	// Python, Dask and Distributed are versions.
 	Python, Dask, Distributed string
-	// From says where the path came from: "--python", "MILLSTREAM_PYTHON", …
+	// From is the source of the path: "--python", "MILLSTREAM_PYTHON", …
 	From string
 }
 
-// EnvPython names the interpreter of Python children.
+// EnvPython is the environment variable with the interpreter of Python children.
 const EnvPython = "MILLSTREAM_PYTHON"
 
-// Find returns the interpreter for Python children: the explicit one (a flag or setting),
-// that of MILLSTREAM_PYTHON, of VIRTUAL_ENV, or the first python3 or python on PATH that
-// imports distributed. One that is named must work; the others are passed over. The error
-// says what was tried.
+// Find returns the interpreter for Python children: the explicit one (a flag or setting), that of MILLSTREAM_PYTHON, of
+// VIRTUAL_ENV, or the first python3 or python on PATH that can import distributed. An interpreter that is specified
+// must work; others are skipped. The error lists the interpreters that were tried.
 func Find(ctx context.Context, explicit string) (Interpreter, error) {
 	named := []struct{ path, from string }{
 		{explicit, "--python"}, {os.Getenv(EnvPython), EnvPython},
@@ -41,11 +40,11 @@ func Find(ctx context.Context, explicit string) (Interpreter, error) {
 			path, err = filepath.Abs(path)
 		}
 		if err != nil {
-			return Interpreter{}, fmt.Errorf("the Python of %s: %w", n.from, err)
+			return Interpreter{}, fmt.Errorf("Python of %s: %w", n.from, err)
 		}
 		in, err := probe(ctx, path, n.from)
 		if err != nil {
-			return Interpreter{}, fmt.Errorf("the Python of %s: %w", n.from, err)
+			return Interpreter{}, fmt.Errorf("Python of %s: %w", n.from, err)
 		}
 		return in, nil
 	}
@@ -61,20 +60,20 @@ func Find(ctx context.Context, explicit string) (Interpreter, error) {
 		tried = append(tried, err.Error())
 	}
 	if len(tried) == 0 {
-		tried = []string{"there is no python3 or python on PATH"}
+		tried = []string{"no python3 or python on PATH"}
 	}
 	return Interpreter{}, &NotFoundError{Tried: tried}
 }
 
-// NotFoundError is returned by Find when no interpreter of the machine imports distributed.
+// NotFoundError is returned by Find if no interpreter of the machine can import distributed.
 type NotFoundError struct {
-	// Tried has a text for each interpreter that was tried.
+	// Tried has a description of each interpreter that was tried.
 	Tried []string
 }
 
 func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("no Python that imports distributed (%s): install Dask (pip install distributed), or name an "+
-		"interpreter by --python or %s",
+	return fmt.Sprintf("no Python that imports distributed (%s); install Dask (pip install distributed), or specify "+
+		"an interpreter with --python or %s",
 		strings.Join(e.Tried, "; "), EnvPython)
 }
 
@@ -110,11 +109,11 @@ func candidates() []candidate {
 
 const probeProgram = `import sys, importlib.metadata as m, importlib.util as u
 for n in ("dask", "distributed", "msgpack"):
-    if u.find_spec(n) is None: sys.exit(f"it has no module {n}")
+    if u.find_spec(n) is None: sys.exit(f"no module {n}")
 print(sys.version.split()[0], m.version("dask"), m.version("distributed"))`
 
-// probe asks an interpreter for the versions without importing the packages, which would
-// take a second. Output is bounded by the program; time by 20 s.
+// probe returns the versions of an interpreter without importing the packages, which would take a second. The program
+// bounds its output; the timeout is 20 s.
 func probe(ctx context.Context, path, from string) (Interpreter, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -133,7 +132,7 @@ func probe(ctx context.Context, path, from string) (Interpreter, error) {
 	}
 	f := strings.Fields(string(out))
 	if len(f) != 3 {
-		return Interpreter{}, fmt.Errorf("%s: it answers %q", path, out)
+		return Interpreter{}, fmt.Errorf("%s: unexpected output %q", path, out)
 	}
 	return Interpreter{Path: path, Python: f[0], Dask: f[1], Distributed: f[2], From: from}, nil
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// script writes a program that stands for an interpreter.
+// script writes a program that acts as an interpreter.
 func script(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -26,7 +26,7 @@ func TestFind(t *testing.T) {
 	real := interpreter(t)
 	good := script(t, dir, "good/python3", `echo 3.12.1 2026.1.0 2026.1.1`)
 	other := script(t, dir, "env/bin/python", `echo 3.13.0 2026.2.0 2026.2.0`)
-	script(t, dir, "bare/python3", `echo "it has no module distributed" >&2; exit 1`)
+	script(t, dir, "bare/python3", `echo "no module distributed" >&2; exit 1`)
 	script(t, dir, "odd/python", `echo something else`)
 	clear := func() {
 		t.Setenv(EnvPython, "")
@@ -55,7 +55,7 @@ func TestFind(t *testing.T) {
 	}
 	t.Setenv("PATH", filepath.Join(dir, "bare")+":"+filepath.Join(dir, "odd"))
 	_, err = Find(ctx, "")
-	for _, text := range []string{"it has no module distributed", "it answers \"something else",
+	for _, text := range []string{"no module distributed", "unexpected output \"something else",
 		"pip install distributed", "--python", EnvPython} {
 		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v does not say %q", err, text)
@@ -63,9 +63,9 @@ func TestFind(t *testing.T) {
 	}
 	t.Setenv("PATH", dir)
 	if _, err = Find(ctx, ""); err == nil || !strings.Contains(err.Error(), "no python3 or python on PATH") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want no python3 or python on PATH", err)
 	}
-	if _, err = Find(ctx, "/nowhere/python"); err == nil || !strings.Contains(err.Error(), "the Python of --python") {
-		t.Errorf("got %v", err)
+	if _, err = Find(ctx, "/nowhere/python"); err == nil || !strings.Contains(err.Error(), "Python of --python") {
+		t.Errorf("got %v, want an error about --python", err)
 	}
 }

@@ -16,15 +16,15 @@ import (
 )
 
 // home is the private folder of an isolated child: its home, its caches and, without a mount namespace, its temporary
-// folder. In a mount namespace it is in memory and goes with the child; else it is a folder on the disk, which this
-// process watches and removes.
+// folder. In a mount namespace it is in memory and ends with the child; otherwise it is a folder on disk, which this
+// process monitors and removes.
 type home struct {
 	path   string
 	onDisk bool
 	limit  int64
 }
 
-// newHome returns the folder for a child at a level. On the disk it exists afterwards.
+// newHome returns the folder for a child at a level. A folder on disk is created.
 func newHome(cfg Config, l level) (*home, error) {
 	var b [8]byte
 	_, _ = rand.Read(b[:])
@@ -49,10 +49,10 @@ func (h *home) remove() {
 	}
 }
 
-// watchInterval is how often the size of a folder on the disk is measured.
+// watchInterval is the interval at which the size of a folder on disk is measured.
 const watchInterval = time.Second
 
-// watch removes the folder when the child has ended, and ends a child whose folder grows beyond the limit.
+// watch removes the folder when the child has ended, and kills a child whose folder exceeds the limit.
 func (h *home) watch(p *Process) {
 	if !h.onDisk {
 		return
@@ -76,12 +76,12 @@ func (h *home) watch(p *Process) {
 	}()
 }
 
-// folderSize returns the bytes that files in a folder take, or a number above limit as soon as they take more.
+// folderSize returns the size of the files in a folder in bytes, or a number above limit as soon as they exceed it.
 func folderSize(dir string, limit int64) int64 {
 	var total int64
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // gone meanwhile
+			return nil // removed in the meantime
 		}
 		if info, err := d.Info(); err == nil {
 			total += max(info.Size(), 512)
@@ -94,8 +94,8 @@ func folderSize(dir string, limit int64) int64 {
 	return total
 }
 
-// homesOfProcess returns the folder on the disk that the private folders of this process's children are in. It is
-// locked for as long as the process lives; those of dead processes are removed.
+// homesOfProcess returns the folder on disk for the private folders of the children of this process. It is locked until
+// the process ends; folders of ended processes are removed.
 var homesOfProcess = sync.OnceValues(func() (string, error) {
 	base := filepath.Join(os.TempDir(), fmt.Sprintf("millstream-helpers-%d", os.Getuid()))
 	if err := os.Mkdir(base, 0o711); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -120,7 +120,7 @@ var homesOfProcess = sync.OnceValues(func() (string, error) {
 	return dir, err
 })
 
-// lockFolder takes the lock of a folder, which its process holds until it ends.
+// lockFolder locks a folder until the process ends.
 func lockFolder(dir string) (int, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -141,7 +141,7 @@ func removeStale(base string) {
 	}
 	for _, e := range entries {
 		dir := filepath.Join(base, e.Name())
-		if !strings.HasPrefix(e.Name(), "scheduler-") || recent(e) {
+		if !strings.HasPrefix(e.Name(), "scheduler-") || isRecent(e) {
 			continue
 		}
 		fd, err := lockFolder(dir)
@@ -153,8 +153,8 @@ func removeStale(base string) {
 	}
 }
 
-// recent reports whether a folder may have been made and not locked yet.
-func recent(e fs.DirEntry) bool {
+// isRecent reports whether a folder may have been created and not locked yet.
+func isRecent(e fs.DirEntry) bool {
 	info, err := e.Info()
 	return err != nil || time.Since(info.ModTime()) < time.Minute
 }

@@ -17,23 +17,23 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// level is one way to isolate a child. Landlock, the seccomp filter and the resource limits belong to all of them.
+// level is a way to isolate a child. All of them include Landlock, the seccomp filter and the resource limits.
 type level struct {
 	name string
-	// drop gives up root's user id for nobody's.
+	// drop replaces the user ID of root by that of the user with no rights.
 	drop bool
-	// clone has the namespaces that root makes; inUser adds a user namespace to them.
+	// clone uses namespaces that root creates; inUser adds a user namespace to them.
 	clone, inUser bool
-	// userns has the namespaces that the child makes itself, with a user namespace.
+	// userns uses namespaces that the child creates itself, with a user namespace.
 	userns bool
-	// unsafe needs Config.AllowUnsafe.
+	// unsafe requires Config.AllowUnsafe.
 	unsafe bool
 }
 
-// mounts reports whether the child has a file system of its own.
+// mounts reports whether the child has its own file system.
 func (l level) mounts() bool { return l.clone || l.userns }
 
-// levels returns the ways for a user, best first.
+// levels returns the levels for a user, best first.
 func levels(root bool) []level {
 	if !root {
 		return []level{{name: "namespaces of an ordinary user", userns: true}, {name: "no namespaces"}}
@@ -47,8 +47,8 @@ func levels(root bool) []level {
 	}
 }
 
-// found remembers the level that worked for an interpreter, and why the better ones did not.
-var found sync.Map // levelKey -> remembered
+// knownLevels has the level that works for an interpreter, and why the better ones do not.
+var knownLevels sync.Map // levelKey -> remembered
 
 type levelKey struct {
 	python  string
@@ -60,13 +60,13 @@ type remembered struct {
 	failed []string
 }
 
-// startIsolated uses the best level that works.
+// startIsolated starts a child at the best level that works.
 func startIsolated(ctx context.Context, cfg Config) (*Process, error) {
 	root := os.Getuid() == 0
 	all := levels(root)
 	key := levelKey{cfg.Python, cfg.Network}
 	var known remembered
-	if v, ok := found.Load(key); ok {
+	if v, ok := knownLevels.Load(key); ok {
 		known = v.(remembered)
 	}
 	var first error
@@ -78,11 +78,11 @@ func startIsolated(ctx context.Context, cfg Config) (*Process, error) {
 		p, err := startAt(ctx, cfg, all[i])
 		if err == nil {
 			p.isolation.Missing = append(slices.Clone(failed), p.isolation.Missing...)
-			if err = cfg.refuse(p.isolation); err != nil {
+			if err = cfg.checkExposed(p.isolation); err != nil {
 				_ = p.Close()
 				return nil, err
 			}
-			found.Store(key, remembered{i, failed})
+			knownLevels.Store(key, remembered{i, failed})
 			return p, nil
 		}
 		if first == nil {
@@ -94,15 +94,15 @@ func startIsolated(ctx context.Context, cfg Config) (*Process, error) {
 		failed = append(failed, all[i].failure(err))
 	}
 	if root && !cfg.AllowUnsafe {
-		return nil, fmt.Errorf("%w; the code of clients does not run as root: make Python and its packages readable "+
+		return nil, fmt.Errorf("%w; code of clients must not run as root; make Python and its packages readable "+
 			"to other users, "+
-			"run the scheduler as a user of its own, or accept the risk with --unsafe-python-helpers", first)
+			"run the scheduler as a dedicated user, or accept the risk with --unsafe-python-helpers", first)
 	}
 	return nil, first
 }
 
-// refuse returns an error where files of this process are within reach of a child.
-func (c Config) refuse(in Isolation) error {
+// checkExposed returns an error if a child could access files of this process.
+func (c Config) checkExposed(in Isolation) error {
 	if c.AllowUnsafe || len(c.Hide) == 0 || in.Mounts || in.Landlock > 0 || in.OtherUser {
 		return nil
 	}
@@ -113,7 +113,7 @@ func (c Config) refuse(in Isolation) error {
 		c.Name, strings.Join(c.Hide, ", "), strings.Join(in.Missing, "; "))
 }
 
-// failure describes a level that did not work, with a way to have it.
+// failure returns a description of a level that did not work, with a remedy.
 func (l level) failure(err error) string {
 	hint := "allow user namespaces: sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns"
 	switch {
@@ -125,7 +125,7 @@ func (l level) failure(err error) string {
 	return fmt.Sprintf("%s: %v (%s)", l.name, err, hint)
 }
 
-// isDenied reports whether a start failed for want of permission, as seen here or by Python.
+// isDenied reports whether a start failed for lack of permission, in this process or in Python.
 func isDenied(err error) bool {
 	var e *Exception
 	return errors.Is(err, os.ErrPermission) || errors.As(err, &e) &&
@@ -154,7 +154,7 @@ func (l level) settings(cfg Config, home *home) map[string]any {
 		"hide": cfg.Hide, "outer": ownNamespaces(), "core": 0, "file_size": cfg.Limits.Disk,
 	}
 	if l.drop {
-		out["uid"], out["gid"] = nobody()
+		out["uid"], out["gid"] = unprivilegedUser()
 	} else if dir, err := os.UserHomeDir(); err == nil {
 		out["home"] = dir
 	}
@@ -179,7 +179,7 @@ func (l level) attr(network bool) *syscall.SysProcAttr {
 		a.Cloneflags |= unix.CLONE_NEWNET
 	}
 	if l.inUser {
-		uid, gid := nobody()
+		uid, gid := unprivilegedUser()
 		a.Cloneflags |= unix.CLONE_NEWUSER
 		a.UidMappings = []syscall.SysProcIDMap{{Size: 1}, {ContainerID: int(uid), HostID: int(uid), Size: 1}}
 		a.GidMappings = []syscall.SysProcIDMap{{Size: 1}, {ContainerID: int(gid), HostID: int(gid), Size: 1}}
@@ -188,7 +188,7 @@ func (l level) attr(network bool) *syscall.SysProcAttr {
 	return a
 }
 
-// ownNamespaces returns the links of this process's namespaces.
+// ownNamespaces returns the links of the namespaces of this process.
 func ownNamespaces() map[string]string {
 	out := map[string]string{}
 	for _, name := range namespaceNames {
@@ -201,8 +201,8 @@ func ownNamespaces() map[string]string {
 
 var namespaceNames = []string{"user", "mnt", "pid", "net", "ipc"}
 
-// nobodyOnce looks up the user that has nothing.
-var nobodyOnce = sync.OnceValues(func() (uid, gid uint32) {
+// unprivilegedUser returns the IDs of the user and group with no rights.
+var unprivilegedUser = sync.OnceValues(func() (uid, gid uint32) {
 	u, err := user.Lookup("nobody")
 	if err != nil {
 		return 65534, 65534
@@ -217,14 +217,12 @@ var nobodyOnce = sync.OnceValues(func() (uid, gid uint32) {
 	return id(u.Uid), id(u.Gid)
 })
 
-func nobody() (uid, gid uint32) { return nobodyOnce() }
-
-// readReady reads the child's report about itself.
+// readReady decodes the report of the child about itself.
 func (p *Process) readReady(body msgpack.Raw) error {
 	v, err := msgpack.Decode(body)
 	m, ok := v.(msgpack.Map)
 	if err != nil || !ok {
-		return fmt.Errorf("first message not understood: %w", err)
+		return fmt.Errorf("first message cannot be decoded: %w", err)
 	}
 	p.version = m.GetString("python")
 	p.isolation.UID = os.Getuid()
@@ -268,7 +266,7 @@ func (p *Process) readReady(body msgpack.Raw) error {
 	return nil
 }
 
-// texts returns a list of strings of a report.
+// texts returns a list of strings in a report.
 func texts(m msgpack.Map, name string) (out []string) {
 	v, _ := m.Get(name)
 	list, _ := v.([]any)
@@ -280,8 +278,8 @@ func texts(m msgpack.Map, name string) (out []string) {
 	return out
 }
 
-// Hide makes this process's memory, environment and descriptors invisible to others of its
-// user (PR_SET_DUMPABLE=0): a child that a client's pickle has taken over could read them.
+// Hide protects the memory, environment and descriptors of this process from other processes of its user
+// (PR_SET_DUMPABLE=0): a child that the pickle of a client has compromised could read them.
 func Hide() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("pyproc: PR_SET_DUMPABLE: %w", err)

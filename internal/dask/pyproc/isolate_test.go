@@ -19,7 +19,7 @@ const allowedEnv = `PATH HOME TMPDIR USER LOGNAME LANG TZ LC_CTYPE XDG_CACHE_HOM
 	XDG_RUNTIME_DIR MPLCONFIGDIR NUMBA_CACHE_DIR CUPY_CACHE_DIR CUDA_CACHE_PATH PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS
 	OPENBLAS_NUM_THREADS PYTHONPATH PYTHONHOME PYTHONUSERBASE VIRTUAL_ENV LD_LIBRARY_PATH`
 
-// childState is what a child can see of the world.
+// childState returns the parts of the system that a child can see.
 func childState(t *testing.T, p *Process) msgpack.Map {
 	t.Helper()
 	m, err := p.Call(testContext(t), "state", nil, nil)
@@ -33,8 +33,8 @@ func childState(t *testing.T, p *Process) msgpack.Map {
 	return v.(msgpack.Map)
 }
 
-// An isolated child has nothing of ours: no environment, no descriptors, no network, and
-// where the system allows, other processes do not exist for it.
+// An isolated child inherits nothing: no environment, no descriptors, no network, and if the system allows it, it sees
+// no other processes.
 func TestIsolation(t *testing.T) {
 	t.Setenv("MILLSTREAM_TEST_SECRET", "xyzzy")
 	leaky, err := unix.Open("/dev/zero", unix.O_RDONLY, 0) // without CLOEXEC, as native libraries do
@@ -55,11 +55,11 @@ func TestIsolation(t *testing.T) {
 	}
 	fds, _ := s.Get("fds")
 	if n := len(fds.([]any)); n > 5 { // 0 to 3, and the one that lists
-		t.Errorf("it has the descriptors %v", fds)
+		t.Errorf("descriptors: got %v, want at most 5", fds)
 	}
 	in := p.Isolation()
 	if !in.NoNewPrivs {
-		t.Error("it can gain rights")
+		t.Error("the child can gain privileges")
 	}
 	network, _ := s.Get("network")
 	if slices.Contains(in.Namespaces, "net") == (network == true) {
@@ -71,18 +71,18 @@ func TestIsolation(t *testing.T) {
 	}
 	uid, _ := s.Get("uid")
 	if uid != int64(in.UID) || in.OtherUser != (in.UID != os.Getuid()) {
-		t.Errorf("uid %v, said %+v", uid, in)
+		t.Errorf("uid %v, reported %+v", uid, in)
 	}
 	if len(in.Namespaces) == 0 && len(in.Missing) == 0 || os.Getuid() == 0 && !in.OtherUser && len(in.Missing) == 0 {
-		t.Errorf("something is not in force and nobody says so: %+v", in)
+		t.Errorf("a missing measure is not reported: %+v", in)
 	}
 	t.Logf("in force: %+v", in)
 }
 
-// As root, a child whose interpreter others can read is another user.
+// As root, a child whose interpreter is readable by others runs as another user.
 func TestOtherUser(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Log("not root: there is no other user to be")
+		t.Log("not root: the user cannot be changed")
 		return
 	}
 	path := readablePython(t)
@@ -99,7 +99,7 @@ func TestOtherUser(t *testing.T) {
 	}
 	defer p.Close()
 	if in := p.Isolation(); !in.OtherUser || len(in.Missing) > 0 || len(in.Namespaces) < 3 {
-		t.Errorf("in force: %+v", in)
+		t.Errorf("isolation: got %+v, want another user and namespaces", in)
 	}
 	if s := childState(t, p); s.GetString("cwd") != "/" {
 		t.Errorf("it is in %s", s.GetString("cwd"))
@@ -109,7 +109,7 @@ func TestOtherUser(t *testing.T) {
 	}
 }
 
-// readablePython is an interpreter of the system.
+// readablePython returns an interpreter of the system.
 func readablePython(t *testing.T) string {
 	for _, path := range []string{"/usr/bin/python3", "/usr/local/bin/python3"} {
 		if exec.Command(path, "-c", "import sys; sys.exit(sys.version_info < (3, 10))").Run() == nil {
@@ -119,8 +119,8 @@ func readablePython(t *testing.T) string {
 	return ""
 }
 
-// msgpackFor copies the one package that a child needs to where others can read it. Its
-// pure Python form serves any interpreter.
+// msgpackFor copies the one package that a child needs to a readable folder. Its pure Python form works with any
+// interpreter.
 func msgpackFor(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "pyproc-test")
@@ -149,7 +149,7 @@ func msgpackFor(t *testing.T) string {
 	return dir
 }
 
-// Limits hold.
+// The limits are enforced.
 func TestLimits(t *testing.T) {
 	p := echo(t, func(c *Config) {
 		c.Isolate = true
@@ -158,7 +158,7 @@ func TestLimits(t *testing.T) {
 	_, err := p.Call(testContext(t), "allocate", int64(4<<30), nil)
 	var e *Exception
 	if !errors.As(err, &e) || e.Type != "MemoryError" {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want a MemoryError", err)
 	}
 	if _, err := p.Call(testContext(t), "allocate", int64(1<<20), nil); err != nil {
 		t.Error(err)

@@ -13,17 +13,17 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The lock of the folder of private folders is held for the life of the process.
+	// The folder of private folders is locked until the process ends.
 	os.Exit(leak.Main(m, leak.IgnoreFD(filepath.Join(os.TempDir(), "millstream-helpers-"))))
 }
 
-// envTestPython names the interpreter of tests that run as an ordinary user, envTestPath the packages that it needs.
+// envTestPython is the interpreter of tests that run as an ordinary user, envTestPath the packages that it needs.
 const (
 	envTestPython = "MILLSTREAM_TEST_PYTHON"
 	envTestPath   = "MILLSTREAM_TEST_PYTHONPATH"
 )
 
-// interpreter is that of the peers of the interop tests: it has what children import.
+// interpreter returns that of the peers of the interop tests, which has the packages that children import.
 func interpreter(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv(envTestPython); path != "" {
@@ -68,7 +68,7 @@ func echoConfig(t testing.TB) Config {
 	return cfg
 }
 
-// lines is a log that remembers its messages.
+// lines is a log that keeps its messages.
 type lines struct {
 	slog.Handler
 	mu   sync.Mutex

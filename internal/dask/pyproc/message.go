@@ -14,10 +14,10 @@ import (
 // maxFrames bounds the frames of a message, as _child.py does.
 const maxFrames = 1 << 20
 
-// firstRead is how much memory a frame gets before any of it has come.
+// firstRead is how many bytes are allocated for a frame before any of it has been received.
 const firstRead = 16 << 20
 
-// head is frame 0.
+// head is the content of frame 0.
 type head struct {
 	id       uint64
 	hasID    bool
@@ -28,7 +28,7 @@ type head struct {
 	answered bool
 }
 
-// readMessage reads one message of at most limit bytes. Its memory is new.
+// readMessage reads one message of at most limit bytes into new memory.
 func readMessage(r *bufio.Reader, limit int64) (head, [][]byte, error) {
 	var word [8]byte
 	if _, err := io.ReadFull(r, word[:]); err != nil {
@@ -36,7 +36,7 @@ func readMessage(r *bufio.Reader, limit int64) (head, [][]byte, error) {
 	}
 	n := binary.LittleEndian.Uint64(word[:])
 	if n == 0 || n > maxFrames {
-		return head{}, nil, fmt.Errorf("a message of %d frames", n)
+		return head{}, nil, fmt.Errorf("message of %d frames", n)
 	}
 	lengths := make([]uint64, 0, min(n, 1024))
 	total := int64(0)
@@ -46,7 +46,7 @@ func readMessage(r *bufio.Reader, limit int64) (head, [][]byte, error) {
 		}
 		l := binary.LittleEndian.Uint64(word[:])
 		if l > uint64(limit-total) {
-			return head{}, nil, fmt.Errorf("a message of more than %d bytes", limit)
+			return head{}, nil, fmt.Errorf("message of more than %d bytes", limit)
 		}
 		total += int64(l)
 		lengths = append(lengths, l)
@@ -122,7 +122,7 @@ func parseHead(b []byte) (head, error) {
 		return h, err
 	}
 	if h.op == "" && (!h.hasID || h.failed == h.answered) {
-		return h, errors.New("a message that is neither a call nor an answer")
+		return h, errors.New("message is neither a call nor a reply")
 	}
 	return h, nil
 }
@@ -160,7 +160,7 @@ func parseException(r *msgpack.Reader) (*Exception, error) {
 	return e, nil
 }
 
-// pack makes the buffers of a message. The frames are not copied.
+// pack returns the buffers of a message. The frames are not copied.
 func pack(first []byte, frames [][]byte) net.Buffers {
 	prelude := make([]byte, 0, 8*(2+len(frames))+len(first))
 	prelude = binary.LittleEndian.AppendUint64(prelude, uint64(1+len(frames)))
@@ -204,10 +204,10 @@ func packAnswer(id uint64, body any, frames [][]byte, failure error) net.Buffers
 		if err == nil {
 			return pack(answer, frames)
 		}
-		failure = fmt.Errorf("the answer cannot be written: %w", err)
+		failure = fmt.Errorf("reply cannot be encoded: %w", err)
 	}
 	b = msgpack.AppendString(b, "error")
 	b = msgpack.AppendMapHeader(b, 1)
 	b = msgpack.AppendString(b, "message")
-	return pack(msgpack.AppendString(b, valid(failure.Error())), nil)
+	return pack(msgpack.AppendString(b, validUTF8(failure.Error())), nil)
 }

@@ -35,7 +35,7 @@ func TestMessageRoundTrip(t *testing.T) {
 	if err != nil || !h.answered || h.id != 8 || len(frames) != 1 || string(h.body) != "\x92\x01\xa3two" {
 		t.Errorf("%+v %q %v", h, frames, err)
 	}
-	for _, text := range []string{"it fails \uFFFD", "the answer cannot be written"} {
+	for _, text := range []string{"it fails \uFFFD", "reply cannot be encoded"} {
 		h, _, err = readMessage(r, 1<<20)
 		if err != nil || !h.failed || !strings.Contains(h.raised.Message, text) {
 			t.Errorf("%+v %v", h.raised, err)
@@ -45,7 +45,7 @@ func TestMessageRoundTrip(t *testing.T) {
 		t.Errorf("%+v %v", h, err)
 	}
 	if _, _, err = readMessage(r, 1<<20); !errors.Is(err, io.EOF) {
-		t.Errorf("at the end: %v", err)
+		t.Errorf("at the end: got %v, want EOF", err)
 	}
 	for i := range all {
 		r := bufio.NewReader(bytes.NewReader(all[:i]))
@@ -60,13 +60,13 @@ func TestMessageRoundTrip(t *testing.T) {
 	}
 }
 
-// Memory is taken by what has come, not by what was promised.
+// Memory is allocated for received bytes, not for announced ones.
 func TestPromises(t *testing.T) {
 	b := binary.LittleEndian.AppendUint64(nil, 1)
 	b = binary.LittleEndian.AppendUint64(b, 1<<40)
 	b = append(b, make([]byte, 1000)...)
 	if _, _, err := readMessage(bufio.NewReader(bytes.NewReader(b)), 1<<62); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want ErrUnexpectedEOF", err)
 	}
 	allocated := testing.AllocsPerRun(1, func() {
 		_, _, _ = readMessage(bufio.NewReader(bytes.NewReader(b)), 1<<62)
@@ -82,7 +82,7 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-// FuzzMessage reads whatever a child may send.
+// FuzzMessage decodes arbitrary messages of a child.
 func FuzzMessage(f *testing.F) {
 	call, _ := packCall(1, "op", map[string]any{"x": []any{1}}, [][]byte{[]byte("f")})
 	f.Add(joined(call))

@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// What a child prints is logged by the line: at most lineRate lines a second, each cut at
-// lineLength bytes, so that a task that prints in a loop does not fill the log.
+// Output of a child is logged line by line: at most lineRate lines per second, each truncated to lineLength bytes, so
+// that a task that prints in a loop does not fill the log.
 const (
 	lineLength = 4 << 10
 	lineRate   = 200
 )
 
-// output logs what a child prints.
+// output logs the output of a child.
 type output struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	line    []byte // the line that is not complete yet
-	skip    bool   // the rest of a line that was too long
+	line    []byte // the incomplete line
+	skip    bool   // drop the rest of a line that was too long
 	final   string // the last line that was not empty
 	second  time.Time
 	lines   int // in that second
 	dropped int
 }
 
-// Write never fails: the child must not block on its log.
+// Write never fails, because the child must not block on its output.
 func (o *output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -53,7 +53,7 @@ func (o *output) Write(b []byte) (int, error) {
 }
 
 func (o *output) flush() {
-	text := valid(string(bytes.TrimRight(o.line, " \r\t")))
+	text := validUTF8(string(bytes.TrimRight(o.line, " \r\t")))
 	o.line, o.skip = o.line[:0], false
 	if text == "" {
 		return
@@ -61,7 +61,7 @@ func (o *output) flush() {
 	o.final = text
 	if now := time.Now(); now.Sub(o.second) >= time.Second {
 		if o.dropped > 0 {
-			o.log.Warn("a Python process prints too much", "dropped lines", o.dropped)
+			o.log.Warn("output of a Python process dropped", "lines", o.dropped)
 		}
 		o.second, o.lines, o.dropped = now, 0, 0
 	}
@@ -72,8 +72,7 @@ func (o *output) flush() {
 	o.log.Info(text)
 }
 
-// last is the last line, which tells most about a child that died. What has no newline
-// yet is a line then.
+// last returns the last line, which often has the cause of a crash. An incomplete line counts as well.
 func (o *output) last() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -12,7 +12,7 @@ func TestOutput(t *testing.T) {
 	fmt.Fprint(o, "one\n\ntw")
 	fmt.Fprint(o, "o\r\n"+strings.Repeat("x", 3*lineLength)+"\nbytes \xff\nlast")
 	if got := o.last(); got != "last" {
-		t.Errorf("last %q", got)
+		t.Errorf("last: got %q, want last", got)
 	}
 	got := l.all()
 	if len(got) != 5 || got[0] != "one" || got[1] != "two" || len(got[2]) != lineLength || got[3] != "bytes \uFFFD" {

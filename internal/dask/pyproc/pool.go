@@ -9,54 +9,52 @@ import (
 	"time"
 )
 
-// PoolConfig describes children that each serve one owner.
+// PoolConfig configures a pool of children that each serve one owner.
 type PoolConfig struct {
 	Config
-	// Size is how many may be there at once (default the number of CPUs, at least 2).
+	// Size is the maximum number of children (default: the number of CPUs, at least 2).
 	Size int
-	// Max is how many may be there when all are in use for long: an owner that has waited for SurgeAfter (default 2 s)
-	// gets one more (default 4 × Size). Size of them are out of reach for any single owner, so that one with many
-	// requests that take long does not keep the others out.
+	// Max is the maximum if all children are in use for long: an owner that has waited for SurgeAfter (default 2 s)
+	// gets an additional child (default 4 × Size). A single owner cannot use Size of them, so that one with many long
+	// requests does not block the others.
 	Max        int
 	SurgeAfter time.Duration
-	// Idle is how long a child without work is kept for its owner (default 1 min).
+	// Idle is how long an idle child is kept for its owner (default 1 min).
 	Idle time.Duration
-	// Setup is called with each new child before anybody gets it; an error ends the child.
+	// Setup is called with each new child before it is used; an error ends the child.
 	Setup func(ctx context.Context, p *Process) error
-	// NoSpare does not start a child ahead of the next owner's first need.
+	// NoSpare disables the child that is started in advance for the next owner.
 	NoSpare bool
-	// SpareAfter is how long after the last acquisition that is (default 10 s): an owner that
-	// has come has work to do, and a start takes half a second of a processor from it.
+	// SpareAfter is the time after the last acquisition at which that child is started (default 10 s): a new owner has
+	// work to do, and a start uses half a second of CPU time.
 	SpareAfter time.Duration
 }
 
-// Pool keeps children of which each belongs to one owner: what it has seen of one is
-// never within reach of another.
+// Pool manages children that each belong to one owner: no owner can access what a child has seen of another owner.
 type Pool struct {
 	cfg    PoolConfig
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu    sync.Mutex
-	all   []*lent       // guarded by mu
-	freed chan struct{} // closed and made anew when a place may have become free; guarded by mu
-	later *time.Timer   // starts the next spare one; nil before the first acquisition; guarded by mu
+	mu         sync.Mutex
+	all        []*pooled     // guarded by mu
+	freed      chan struct{} // closed and replaced when a place may be free; guarded by mu
+	spareTimer *time.Timer   // starts the next spare child; nil before the first acquisition; guarded by mu
 }
 
-// lent is one child of a pool, or the place for one that is starting. The pool's lock
-// owns it.
-type lent struct {
-	owner string // "" for the spare one
+// pooled is a child of a pool, or the place for one that is starting. The lock of the pool guards it.
+type pooled struct {
+	owner string // "" for the spare child
 	p     *Process
 	busy  bool // in use, or starting
 	timer *time.Timer
-	// starting, of a spare one that is being started, is closed when that has ended, well or
-	// not. Who needs it meanwhile takes it over and waits.
+	// starting is set for a spare child that is being started, and closed when the start has succeeded or failed. An
+	// owner that needs the child meanwhile takes it over and waits.
 	starting chan struct{}
 }
 
-// NewPool starts nothing yet.
+// NewPool returns a pool without children.
 func NewPool(cfg PoolConfig) *Pool {
 	cfg.Size = cmp.Or(cfg.Size, max(runtime.GOMAXPROCS(0), 2))
 	cfg.Max = max(cmp.Or(cfg.Max, 4*cfg.Size), cfg.Size)
@@ -68,9 +66,8 @@ func NewPool(cfg PoolConfig) *Pool {
 	return p
 }
 
-// Acquire returns a child that only owner has used and that is not in use. release returns
-// it to the pool and must be called once. When all places are taken, Acquire takes that of a
-// child without work, or waits.
+// Acquire returns a child that only owner has used and that is not in use. release returns it to the pool and must be
+// called once. If all places are taken, Acquire replaces an idle child, or waits.
 func (l *Pool) Acquire(ctx context.Context, owner string) (p *Process, release func(), err error) {
 	surge := false
 	var patience <-chan time.Time
@@ -95,7 +92,7 @@ func (l *Pool) Acquire(ctx context.Context, owner string) (p *Process, release f
 				return nil, nil, ctx.Err()
 			}
 		}
-		if ok, err := l.arrived(ctx, c); err != nil {
+		if ok, err := l.awaitStart(ctx, c); err != nil {
 			return nil, nil, err
 		} else if !ok {
 			continue
@@ -107,7 +104,7 @@ func (l *Pool) Acquire(ctx context.Context, owner string) (p *Process, release f
 				return nil, nil, err
 			}
 			l.put(c, p)
-		} else if c.p.Err() != nil { // it died while nobody looked
+		} else if c.p.Err() != nil { // it has ended while it was idle
 			l.drop(c)
 			continue
 		}
@@ -116,8 +113,8 @@ func (l *Pool) Acquire(ctx context.Context, owner string) (p *Process, release f
 	}
 }
 
-// AcquireIdle is Acquire for work that could be done elsewhere: it returns a child only if
-// the owner has one that runs and that nobody uses now, and else nil.
+// AcquireIdle is Acquire for work that could be done elsewhere: it returns a running child of the owner that is not in
+// use, or nil.
 func (l *Pool) AcquireIdle(owner string) (p *Process, release func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,7 +137,7 @@ func (l *Pool) start(ctx context.Context) (*Process, error) {
 	return p, err
 }
 
-// Current are the children that run now, in use or not.
+// Current returns the running children, in use or not.
 func (l *Pool) Current() []*Process {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,15 +150,15 @@ func (l *Pool) Current() []*Process {
 	return out
 }
 
-// take returns a child that is now the owner's, perhaps one that has yet to be started;
-// or nil and what to wait for. surge allows more than Size of them.
-func (l *Pool) take(owner string, surge bool) (*lent, <-chan struct{}, error) {
+// take assigns a child to the owner and returns it, or a place at which to start one; or nil and a channel to wait for.
+// surge allows more than Size of them.
+func (l *Pool) take(owner string, surge bool) (*pooled, <-chan struct{}, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx.Err() != nil {
 		return nil, nil, ErrClosed
 	}
-	var spare, coming, idle *lent
+	var spare, coming, idle *pooled
 	owned := 0
 	for _, c := range l.all {
 		if c.owner == owner {
@@ -177,7 +174,7 @@ func (l *Pool) take(owner string, surge bool) (*lent, <-chan struct{}, error) {
 		case c.owner == "":
 			spare = c
 		case idle == nil:
-			idle = c // the one that has waited longest: give puts them at the end
+			idle = c // idle for the longest time: give appends at the end
 		}
 	}
 	if spare = cmp.Or(spare, coming); spare != nil {
@@ -193,12 +190,12 @@ func (l *Pool) take(owner string, surge bool) (*lent, <-chan struct{}, error) {
 			return nil, l.freed, nil
 		}
 	}
-	c := &lent{owner: owner, busy: true}
+	c := &pooled{owner: owner, busy: true}
 	l.all = append(l.all, c)
 	return c, nil, nil
 }
 
-func (c *lent) use() {
+func (c *pooled) use() {
 	c.busy = true
 	if c.timer != nil {
 		c.timer.Stop()
@@ -206,9 +203,8 @@ func (c *lent) use() {
 	}
 }
 
-// put sets the child that has been started for a place. A pool that was closed meanwhile
-// ends it.
-func (l *Pool) put(c *lent, p *Process) {
+// put sets the started child of a place. It ends the child if the pool was closed in the meantime.
+func (l *Pool) put(c *pooled, p *Process) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c.p = p
@@ -217,8 +213,8 @@ func (l *Pool) put(c *lent, p *Process) {
 	}
 }
 
-// give takes a child back.
-func (l *Pool) give(c *lent) {
+// give returns a child to the pool.
+func (l *Pool) give(c *pooled) {
 	if c.p.Err() != nil {
 		l.drop(c)
 		return
@@ -245,8 +241,8 @@ func (l *Pool) give(c *lent) {
 	l.wake()
 }
 
-// drop forgets a place whose child is gone or did not come.
-func (l *Pool) drop(c *lent) {
+// drop removes a place whose child has ended or did not start.
+func (l *Pool) drop(c *pooled) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if slices.Contains(l.all, c) {
@@ -254,8 +250,8 @@ func (l *Pool) drop(c *lent) {
 	}
 }
 
-// remove ends a child and frees its place. The lock is held; the end is not waited for.
-func (l *Pool) remove(c *lent) {
+// remove ends a child and frees its place, without waiting for its end. The caller holds the lock.
+func (l *Pool) remove(c *pooled) {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
@@ -272,9 +268,9 @@ func (l *Pool) wake() {
 	l.freed = make(chan struct{})
 }
 
-// arrived waits for a child that was taken over while it was being started. It reports
-// whether there is one to use, or a place to start one at.
-func (l *Pool) arrived(ctx context.Context, c *lent) (bool, error) {
+// awaitStart waits for a child that was taken over while it was starting. It reports whether there is a child to use,
+// or a place at which to start one.
+func (l *Pool) awaitStart(ctx context.Context, c *pooled) (bool, error) {
 	l.mu.Lock()
 	starting := c.starting
 	l.mu.Unlock()
@@ -291,7 +287,7 @@ func (l *Pool) arrived(ctx context.Context, c *lent) (bool, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c.owner = "" // it is for the next one again
+	c.owner = "" // spare again
 	select {
 	case <-starting:
 		c.starting, c.busy = nil, false
@@ -301,35 +297,35 @@ func (l *Pool) arrived(ctx context.Context, c *lent) (bool, error) {
 	return false, ctx.Err()
 }
 
-// spareLater starts a spare child when nobody has come for a while.
+// spareLater starts a spare child when no owner has acquired one for a while.
 func (l *Pool) spareLater() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.cfg.NoSpare || l.ctx.Err() != nil:
-	case l.later == nil:
-		l.later = time.AfterFunc(l.cfg.SpareAfter, l.Spare)
+	case l.spareTimer == nil:
+		l.spareTimer = time.AfterFunc(l.cfg.SpareAfter, l.Spare)
 	default:
-		l.later.Reset(l.cfg.SpareAfter)
+		l.spareTimer.Reset(l.cfg.SpareAfter)
 	}
 }
 
-// Spare starts a child for the next owner, if there is none: a start takes long, since Dask is
-// imported. It does not wait for it.
+// Spare starts a child for the next owner if there is none, because a start takes long: it imports Dask. It does not
+// wait for the start.
 func (l *Pool) Spare() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cfg.NoSpare || l.ctx.Err() != nil || len(l.all) >= l.cfg.Size ||
-		slices.ContainsFunc(l.all, func(c *lent) bool { return c.owner == "" }) {
+		slices.ContainsFunc(l.all, func(c *pooled) bool { return c.owner == "" }) {
 		return
 	}
-	c := &lent{busy: true, starting: make(chan struct{})}
+	c := &pooled{busy: true, starting: make(chan struct{})}
 	l.all = append(l.all, c)
 	l.wg.Go(func() {
-		defer close(c.starting) // the field is nil only for those who have seen it closed
+		defer close(c.starting) // the field is set to nil only after it was closed
 		p, err := l.start(l.ctx)
 		if err != nil {
-			l.drop(c) // whoever needs one starts it anew, and is told
+			l.drop(c) // the next owner starts a child and receives the error
 			return
 		}
 		l.put(c, p)
@@ -342,12 +338,12 @@ func (l *Pool) Spare() {
 	})
 }
 
-// Close ends all children and waits. Who still uses one sees its end.
+// Close ends all children and waits for them. Calls of current users fail.
 func (l *Pool) Close() error {
 	l.mu.Lock()
-	l.cancel() // under the lock: nothing is added to wg after it
-	if l.later != nil {
-		l.later.Stop()
+	l.cancel() // with the lock held: nothing is added to wg afterwards
+	if l.spareTimer != nil {
+		l.spareTimer.Stop()
 	}
 	l.mu.Unlock()
 	l.wg.Wait()

@@ -29,7 +29,7 @@ func acquire(t *testing.T, l *Pool, owner string) (*Process, func()) {
 	return p, release
 }
 
-// A child serves one owner only, and is used again by it.
+// A child serves one owner only, and is reused by it.
 func TestPoolOwners(t *testing.T) {
 	l := newPool(t, nil)
 	a, release := acquire(t, l, "a")
@@ -37,9 +37,9 @@ func TestPoolOwners(t *testing.T) {
 	b, releaseB := acquire(t, l, "b")
 	again, releaseA := acquire(t, l, "a")
 	if again != a || b == a {
-		t.Error("a child was not used again, or by another")
+		t.Error("got another child for the same owner, or the same for two")
 	}
-	// All places are taken, one by a child in use: who comes waits for the other.
+	// All places are taken, one by a child in use: the next owner waits for the other.
 	got := make(chan *Process)
 	go func() {
 		p, release, err := l.Acquire(testContext(t), "c")
@@ -66,8 +66,8 @@ func TestPoolOwners(t *testing.T) {
 	}
 }
 
-// Requests that take for ever hold up neither their owner's others nor other owners; the children beyond Size go when
-// they are free.
+// Long requests block neither other requests of their owner nor other owners; the children beyond Size end when they
+// are free.
 func TestPoolSurge(t *testing.T) {
 	l := newPool(t, func(c *PoolConfig) { c.Size, c.Max, c.SurgeAfter = 2, 5, time.Millisecond })
 	var held []func()
@@ -93,7 +93,7 @@ func TestPoolSurge(t *testing.T) {
 	}
 }
 
-// Two of an owner's at once are two children; a child that has died is not given out.
+// Two concurrent acquisitions of an owner get two children; a child that has ended is not returned.
 func TestPoolDeath(t *testing.T) {
 	l := newPool(t, nil)
 	a, releaseA := acquire(t, l, "a")
@@ -108,7 +108,7 @@ func TestPoolDeath(t *testing.T) {
 	<-b.Done()
 	c, releaseC := acquire(t, l, "a")
 	if c == b || c == a {
-		t.Error("a child that is gone was given out")
+		t.Error("a child that has ended was returned")
 	}
 	if _, err := c.Call(testContext(t), "echo", 1, nil); err != nil {
 		t.Error(err)
@@ -144,36 +144,36 @@ func TestPoolSpareAndIdle(t *testing.T) {
 	}
 }
 
-// Only a child that runs, belongs to the owner and has nothing to do is lent for work that can be done elsewhere.
+// AcquireIdle returns only a running, idle child of the owner.
 func TestPoolAcquireIdle(t *testing.T) {
 	l := newPool(t, nil)
 	if p, _ := l.AcquireIdle("a"); p != nil {
-		t.Error("there was a child before the first was started")
+		t.Error("AcquireIdle before the first start: got a child, want nil")
 	}
 	a, release := acquire(t, l, "a")
 	if p, _ := l.AcquireIdle("a"); p != nil {
-		t.Error("one in use was lent")
+		t.Error("AcquireIdle of a child in use: got one, want nil")
 	}
 	release()
 	if p, _ := l.AcquireIdle("b"); p != nil {
-		t.Error("one of another owner was lent")
+		t.Error("AcquireIdle of another owner: got a child, want nil")
 	}
 	p, release := l.AcquireIdle("a")
 	if p != a {
-		t.Fatal("an idle one was not lent")
+		t.Fatal("AcquireIdle of an idle child: got nil")
 	}
 	if again, _ := l.AcquireIdle("a"); again != nil {
-		t.Error("one was lent twice")
+		t.Error("AcquireIdle twice: got a child, want nil")
 	}
 	release()
 	a.Kill(errors.New("killed by the test"))
 	<-a.Done()
 	if p, _ := l.AcquireIdle("a"); p != nil {
-		t.Error("a dead one was lent")
+		t.Error("AcquireIdle after the child has ended: got a child, want nil")
 	}
 }
 
-// Errors of a start, the end of a context and of the pool reach who waits.
+// Errors of a start, and the end of a context and of the pool, are returned to waiting callers.
 func TestPoolErrors(t *testing.T) {
 	bad := errors.New("not this one")
 	l := newPool(t, func(c *PoolConfig) {
@@ -181,19 +181,19 @@ func TestPoolErrors(t *testing.T) {
 		c.Setup = func(context.Context, *Process) error { return bad }
 	})
 	if _, _, err := l.Acquire(testContext(t), "a"); !errors.Is(err, bad) {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want %v", err, bad)
 	}
 	l = newPool(t, func(c *PoolConfig) { c.Size = 1 })
 	p, release := acquire(t, l, "a")
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
 	if _, _, err := l.Acquire(ctx, "b"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want DeadlineExceeded", err)
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if _, _, err := l.Acquire(testContext(t), "b"); !errors.Is(err, ErrClosed) {
-			t.Errorf("got %v", err)
+			t.Errorf("got %v, want ErrClosed", err)
 		}
 	})
 	_ = l.Close()
@@ -201,12 +201,12 @@ func TestPoolErrors(t *testing.T) {
 	<-p.Done()
 	release()
 	if _, _, err := l.Acquire(testContext(t), "a"); !errors.Is(err, ErrClosed) {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want ErrClosed", err)
 	}
 }
 
-// A spare child that is still starting serves whoever comes first; one who gives up leaves it
-// to the next.
+// A spare child that is still starting serves the first owner that needs it; an owner that stops waiting leaves it to
+// the next.
 func TestPoolTakesTheComingSpare(t *testing.T) {
 	l := NewPool(PoolConfig{Size: 1, Config: echoConfig(t)})
 	t.Cleanup(func() {
@@ -215,11 +215,11 @@ func TestPoolTakesTheComingSpare(t *testing.T) {
 		}
 	})
 	l.Spare()
-	l.Spare() // there is one
+	l.Spare() // no effect: there is one
 	over, cancel := context.WithCancel(testContext(t))
 	cancel()
 	if _, _, err := l.Acquire(over, "hasty"); !errors.Is(err, context.Canceled) {
-		t.Errorf("without time: %v", err)
+		t.Errorf("without time: got %v, want Canceled", err)
 	}
 	p, release, err := l.Acquire(testContext(t), "first")
 	if err != nil {
@@ -237,6 +237,6 @@ func TestPoolTakesTheComingSpare(t *testing.T) {
 	defer broken.Close()
 	broken.Spare()
 	if _, _, err := broken.Acquire(testContext(t), "first"); err == nil || !strings.Contains(err.Error(), "nothing") {
-		t.Errorf("a child that cannot start: %v", err)
+		t.Errorf("child that cannot start: got %v, want an error about the module", err)
 	}
 }

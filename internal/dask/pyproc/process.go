@@ -16,7 +16,7 @@ import (
 	"go.millstream.dev/internal/proc/childproc"
 )
 
-// Process is a running child. Its methods may be called from any goroutine.
+// Process is a running child. It is safe for concurrent use.
 type Process struct {
 	cfg       Config
 	conn      net.Conn
@@ -29,16 +29,16 @@ type Process struct {
 
 	out    chan net.Buffers // to the writer, which owns the socket's write side
 	ctx    context.Context  // ends with the child; for handlers
-	eof    chan struct{}    // closed when no answer can come any more
-	ended  chan struct{}    // closed when the child is gone and err is set
+	eof    chan struct{}    // closed when no more replies can arrive
+	ended  chan struct{}    // closed when the child has ended and err is set
 	done   chan struct{}    // closed when all goroutines have ended as well
 	closed sync.Once
 
 	ids   atomic.Uint64
 	mu    sync.Mutex
-	calls map[uint64]chan answer // by id; nil when the child is gone
+	calls map[uint64]chan answer // by id; nil when the child has ended
 	err   error                  // why it has ended
-	busy  atomic.Int64           // calls of the child that have no answer yet
+	busy  atomic.Int64           // calls of the child in flight
 	wg    sync.WaitGroup         // reader, writer, handlers, output
 }
 
@@ -47,13 +47,12 @@ type answer struct {
 	err error
 }
 
-// ErrExited is what calls fail with whose child has ended meanwhile; errors.Is finds it.
-var ErrExited = errors.New("the Python process has ended")
+// ErrExited is returned by calls of a child that has ended; use errors.Is.
+var ErrExited = errors.New("Python process has ended")
 
-// Call calls a handler of the child and waits for its answer. body goes through
-// msgpack.Append; msgpack.Raw is taken as it is. The frames are not copied: if the context
-// ends the call early they still belong to the child. An exception comes as *Exception,
-// the end of the child as ErrExited.
+// Call calls a handler of the child and waits for the reply. body is encoded with msgpack.Append; msgpack.Raw is sent
+// unchanged. The frames are not copied: if the context ends the call early they still belong to the child. An exception
+// is returned as an *Exception, the end of the child as ErrExited.
 func (p *Process) Call(ctx context.Context, op string, body any, frames [][]byte) (*Message, error) {
 	id := p.ids.Add(1)
 	b, err := packCall(id, op, body, frames)
@@ -82,7 +81,7 @@ func (p *Process) Call(ctx context.Context, op string, body any, frames [][]byte
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-p.ended:
-		select { // the answer may have been the last thing that came
+		select { // the reply may have arrived last
 		case a := <-ch:
 			return a.m, a.err
 		default:
@@ -91,7 +90,7 @@ func (p *Process) Call(ctx context.Context, op string, body any, frames [][]byte
 	}
 }
 
-// Notify calls a handler of the child without waiting for an answer.
+// Notify calls a handler of the child without waiting for a reply.
 func (p *Process) Notify(ctx context.Context, op string, body any, frames [][]byte) error {
 	b, err := packCall(0, op, body, frames)
 	if err != nil {
@@ -107,10 +106,10 @@ func (p *Process) Notify(ctx context.Context, op string, body any, frames [][]by
 	}
 }
 
-// Done is closed when the child is gone; Err then says why.
+// Done returns a channel that is closed when the child has ended; Err then returns the cause.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err is nil until Done is closed, and wraps ErrExited then.
+// Err returns nil until Done is closed, and then an error that wraps ErrExited.
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
@@ -120,8 +119,8 @@ func (p *Process) Err() error {
 	}
 }
 
-// Ending tells whether the child is gone or going: it was killed, or its end was noticed. Calls fail from then on,
-// which is some time before Done.
+// Ending reports whether the child has ended or is ending: it was killed, or its end was detected. Calls fail from then
+// on, which is some time before Done.
 func (p *Process) Ending() bool {
 	select {
 	case <-p.ended:
@@ -133,26 +132,26 @@ func (p *Process) Ending() bool {
 	return p.err != nil
 }
 
-// PID of the child.
+// PID returns the process ID of the child.
 func (p *Process) PID() int { return p.pid }
 
-// Version of its Python: "3.11.7".
+// Version returns the version of its Python, such as "3.11.7".
 func (p *Process) Version() string { return p.version }
 
-// Isolation that is in force.
+// Isolation returns the sandbox in force.
 func (p *Process) Isolation() Isolation { return p.isolation }
 
-// Close ends the child and waits until it is gone.
+// Close ends the child and waits for its end.
 func (p *Process) Close() error {
 	p.end(errors.New("closed"))
 	<-p.done
 	return nil
 }
 
-// Kill ends the child for a reason that its calls are told, and does not wait.
+// Kill ends the child without waiting; its calls return why.
 func (p *Process) Kill(why error) { p.end(why) }
 
-// end stops everything; the first reason counts.
+// end stops the process; the first reason is kept.
 func (p *Process) end(why error) {
 	p.closed.Do(func() {
 		p.mu.Lock()
@@ -178,7 +177,7 @@ func (p *Process) forget(id uint64) {
 	p.mu.Unlock()
 }
 
-// write owns the socket's write side.
+// write owns the write side of the socket.
 func (p *Process) write() {
 	defer p.wg.Done()
 	for {
@@ -186,7 +185,7 @@ func (p *Process) write() {
 		case b := <-p.out:
 			if _, err := b.WriteTo(p.conn); err != nil {
 				if !errors.Is(err, net.ErrClosed) {
-					p.lost()
+					p.connectionLost()
 				}
 				return
 			}
@@ -196,26 +195,26 @@ func (p *Process) write() {
 	}
 }
 
-// exitGrace is how long a child that has closed its socket may take to end, and how long
-// the rest of what it sent is read after it has ended.
+// exitGrace is how long a child that has closed its socket may take to exit, and how long its remaining output is read
+// after it has exited.
 const exitGrace = 2 * time.Second
 
-// lost is called when the socket is of no use: the child has closed it or is dying. Its
-// exit status says more than that, so it gets a moment.
-func (p *Process) lost() {
+// connectionLost is called when the socket is closed or failed. It waits for the exit of the child, because the exit
+// status is a better cause.
+func (p *Process) connectionLost() {
 	_ = p.conn.Close()
-	timer := time.AfterFunc(exitGrace, func() { p.end(errors.New("killed, since it has closed its socket")) })
+	timer := time.AfterFunc(exitGrace, func() { p.end(errors.New("killed after it closed its socket")) })
 	context.AfterFunc(p.ctx, func() { timer.Stop() })
 }
 
-// read owns the socket's read side. It ends with the socket.
+// read owns the read side of the socket. It ends with the socket.
 func (p *Process) read(r *bufio.Reader) {
 	defer p.wg.Done()
 	defer close(p.eof)
 	for {
 		h, frames, err := readMessage(r, p.cfg.MaxMessage)
 		if err == nil && h.op != "" {
-			err = p.called(h, frames)
+			err = p.handleCall(h, frames)
 		} else if err == nil {
 			p.answered(h, frames)
 		}
@@ -224,9 +223,9 @@ func (p *Process) read(r *bufio.Reader) {
 		}
 		if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrUnexpectedEOF) &&
 			!isReset(err) {
-			p.end(fmt.Errorf("killed, since it broke the protocol: %w", err))
+			p.end(fmt.Errorf("killed after a protocol violation: %w", err))
 		}
-		p.lost()
+		p.connectionLost()
 		return
 	}
 }
@@ -241,7 +240,7 @@ func (p *Process) answered(h head, frames [][]byte) {
 	delete(p.calls, h.id)
 	p.mu.Unlock()
 	if ch == nil {
-		return // given up
+		return // the caller no longer waits
 	}
 	if h.failed {
 		ch <- answer{err: h.raised}
@@ -250,8 +249,8 @@ func (p *Process) answered(h head, frames [][]byte) {
 	ch <- answer{m: &Message{Body: h.body, Frames: frames}}
 }
 
-// called answers a call of the child.
-func (p *Process) called(h head, frames [][]byte) error {
+// handleCall handles a call of the child.
+func (p *Process) handleCall(h head, frames [][]byte) error {
 	m := &Message{Op: h.op, Body: h.body, Frames: frames}
 	fn := p.cfg.Handlers[h.op]
 	if p.busy.Add(1) > int64(p.cfg.MaxCalls) {
@@ -261,13 +260,13 @@ func (p *Process) called(h head, frames [][]byte) error {
 		defer p.busy.Add(-1)
 		var body any
 		var out [][]byte
-		err := fmt.Errorf("no handler of %q", h.op)
+		err := fmt.Errorf("no handler for %q", h.op)
 		if fn != nil {
-			body, out, err = safely(p.ctx, fn, m)
+			body, out, err = callHandler(p.ctx, fn, m)
 		}
 		if !h.hasID {
 			if err != nil {
-				p.cfg.Logger.Warn("a message of a Python process failed", "process", p.cfg.Name, "op", h.op, "error",
+				p.cfg.Logger.Warn("message of a Python process failed", "process", p.cfg.Name, "op", h.op, "error",
 					err)
 			}
 			return
@@ -280,8 +279,8 @@ func (p *Process) called(h head, frames [][]byte) error {
 	return nil
 }
 
-// safely turns a panic of a handler into an error: a child's message must not end us.
-func safely(ctx context.Context, fn Handler, m *Message) (body any, frames [][]byte, err error) {
+// callHandler returns a panic of a handler as an error: a message of a child must not end this process.
+func callHandler(ctx context.Context, fn Handler, m *Message) (body any, frames [][]byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
@@ -290,5 +289,5 @@ func safely(ctx context.Context, fn Handler, m *Message) (body any, frames [][]b
 	return fn(ctx, m)
 }
 
-// valid replaces what msgpack's strings cannot hold.
-func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+// validUTF8 replaces bytes that msgpack strings cannot have.
+func validUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

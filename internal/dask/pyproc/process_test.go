@@ -13,7 +13,7 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// Bodies and frames go both ways as they are, many at once, and the child calls back.
+// Bodies and frames are passed unchanged in both directions, concurrently, and the child calls back.
 func TestCalls(t *testing.T) {
 	ctx := testContext(t)
 	p := echo(t, func(c *Config) {
@@ -50,7 +50,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// Buffers of Python's come whatever their shape: with several dimensions, with steps, empty.
+// Python buffers of any shape are received: with several dimensions, with steps, empty.
 func TestShapesOfBuffers(t *testing.T) {
 	m, err := echo(t, nil).Call(testContext(t), "shapes", nil, nil)
 	if err != nil {
@@ -67,8 +67,7 @@ func TestShapesOfBuffers(t *testing.T) {
 	}
 }
 
-// What Python raises comes as it is; what a handler of ours says reaches Python and comes
-// back through it.
+// Python exceptions are returned unchanged; errors of a Go handler are raised in Python and returned again.
 func TestExceptions(t *testing.T) {
 	ctx := testContext(t)
 	p := echo(t, func(c *Config) {
@@ -82,41 +81,41 @@ func TestExceptions(t *testing.T) {
 	var e *Exception
 	if !errors.As(err, &e) || e.Type != "ValueError" || e.Message != "boom" ||
 		!strings.Contains(e.Traceback, "in fail") || len(e.Pickled) == 0 {
-		t.Errorf("got %#v", err)
+		t.Errorf("got %#v, want the exception with its traceback", err)
 	}
 	if _, err = p.Call(ctx, "back", 1, nil); err == nil || !strings.Contains(err.Error(),
 		"GoError: panic: a fault of ours") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want the panic of the handler", err)
 	}
 	if _, err = p.Call(ctx, "nothing", nil, nil); err == nil ||
 		!strings.Contains(err.Error(), "no handler of 'nothing'") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want an error about the handler", err)
 	}
 	if _, err = p.Call(ctx, "echo", struct{}{}, nil); err == nil {
-		t.Error("a body that cannot be written was sent")
+		t.Error("Call with a body that cannot be encoded: got nil, want an error")
 	}
 	if err := p.Notify(ctx, "fail", "nobody hears it", nil); err != nil {
 		t.Error(err)
 	}
 	if _, err = p.Call(ctx, "echo", 1, nil); err != nil {
-		t.Errorf("afterwards: %v", err)
+		t.Errorf("Call after errors: got %v, want nil", err)
 	}
 }
 
-// A call ends with its context; the child goes on.
+// A call ends with its context; the child continues.
 func TestCallContext(t *testing.T) {
 	p := echo(t, nil)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := p.Call(ctx, "sleep", 0.5, nil); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want DeadlineExceeded", err)
 	}
 	if _, err := p.Call(testContext(t), "echo", 1, nil); err != nil {
 		t.Error(err)
 	}
 }
 
-// The death of a child ends its calls, with what it said last.
+// The end of a child ends its calls, with the last line of its output.
 func TestDeath(t *testing.T) {
 	ctx := testContext(t)
 	log := &lines{}
@@ -130,33 +129,34 @@ func TestDeath(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p.Ending() {
-		t.Error("a child that lives is ending")
+		t.Error("Ending of a running child: got true, want false")
 	}
 	_, err := p.Call(ctx, "exit", 7, nil)
 	if !p.Ending() {
-		t.Error("a call has failed, and the child is not said to end")
+		t.Error("Ending after a failed call: got false, want true")
 	}
 	for _, err := range []error{err, <-sleeping} {
-		if !errors.Is(err, ErrExited) || !strings.Contains(err.Error(), "exit status 7; it last said: the last words") {
-			t.Errorf("got %v", err)
+		if !errors.Is(err, ErrExited) || !strings.Contains(err.Error(),
+			"exit status 7; last line of output: the last words") {
+			t.Errorf("got %v, want ErrExited with the last line of output", err)
 		}
 	}
 	<-p.Done()
 	if _, err := p.Call(ctx, "echo", 1, nil); !errors.Is(err, ErrExited) {
-		t.Errorf("a call to a child that is gone: %v", err)
+		t.Errorf("call of a child that has ended: got %v, want ErrExited", err)
 	}
 	if err := p.Notify(ctx, "echo", 1, nil); !errors.Is(err, ErrExited) {
-		t.Errorf("a message to a child that is gone: %v", err)
+		t.Errorf("Notify of a child that has ended: got %v, want ErrExited", err)
 	}
 	if got := log.all(); len(got) != 2 || got[0] != "some words" {
-		t.Errorf("the log has %q", got)
+		t.Errorf("log: got %q, want two lines", got)
 	}
 	if p.Close() != nil || !errors.Is(p.Err(), ErrExited) {
 		t.Errorf("closed: %v", p.Err())
 	}
 }
 
-// A handler that waits for its own child does not keep it from ending.
+// A handler that waits for its own child does not prevent its end.
 func TestDeathInHandler(t *testing.T) {
 	ctx := testContext(t)
 	var p *Process
@@ -174,20 +174,20 @@ func TestDeathInHandler(t *testing.T) {
 	})
 	close(ready)
 	if _, err := p.Call(ctx, "back", 1, nil); !errors.Is(err, ErrExited) {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want ErrExited", err)
 	}
 	if err := <-got; !errors.Is(err, ErrExited) {
-		t.Errorf("the handler got %v", err)
+		t.Errorf("the handler got: got %v, want ErrExited", err)
 	}
 	<-p.Done()
 }
 
-// A child that breaks the protocol is killed, and the reason is told.
+// A child that violates the protocol is killed, and its calls return the reason.
 func TestBrokenProtocol(t *testing.T) {
 	for what, text := range map[string]string{
 		"frames":  "a message of 0 frames",
-		"size":    "a message of more than 1048576 bytes",
-		"nothing": "neither a call nor an answer",
+		"size":    "message of more than 1048576 bytes",
+		"nothing": "neither a call nor a reply",
 		"calls":   "more than 3 calls at once",
 		"close":   "closed its socket",
 	} {
@@ -214,7 +214,7 @@ func TestBrokenProtocol(t *testing.T) {
 	}
 }
 
-// Starts that fail say why.
+// Failed starts return the cause.
 func TestStartFails(t *testing.T) {
 	ctx := testContext(t)
 	for name, c := range map[string]struct {

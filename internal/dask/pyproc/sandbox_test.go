@@ -56,7 +56,7 @@ func atLevel(t *testing.T, mounts bool, change func(*Config)) *Process {
 		if l.mounts() != mounts || l.unsafe || mounts && l.inUser {
 			continue
 		}
-		if !mounts && l.drop { // nobody cannot read the interpreter of the tests without a view of it
+		if !mounts && l.drop { // the unprivileged user cannot read the interpreter of the tests
 			cfg.Python, cfg.Env = readablePython(t), append(cfg.Env, "PYTHONPATH="+msgpackFor(t))
 		}
 		p, err := startAt(testContext(t), cfg, l)
@@ -132,7 +132,7 @@ func publicDir(t *testing.T) string {
 	return dir
 }
 
-// withPath adds a folder to what a child imports from.
+// withPath adds a folder to the import path of a child.
 func withPath(c *Config, dir string) {
 	if rest := os.Getenv(envTestPath); rest != "" {
 		dir += ":" + rest
@@ -140,7 +140,7 @@ func withPath(c *Config, dir string) {
 	c.Env = []string{"PYTHONPATH=" + dir}
 }
 
-// Packages that write to the home folder, to caches and to temporary folders when they are imported can be imported.
+// Packages that write to the home folder, to caches and to temporary folders on import can be imported.
 func TestPackagesWriteAtImport(t *testing.T) {
 	dir, names := packages(t)
 	p := sandboxed(t, func(c *Config) { withPath(c, dir) })
@@ -156,7 +156,7 @@ func TestPackagesWriteAtImport(t *testing.T) {
 	}
 }
 
-// Without namespaces the private folder is on the disk: it is removed with the child, also after SIGKILL, and bounded.
+// Without namespaces the private folder is on disk: it is removed with the child, also after SIGKILL, and bounded.
 func TestPrivateFolderOnDisk(t *testing.T) {
 	dir, names := packages(t)
 	p := atLevel(t, false, func(c *Config) { c.Limits.Disk = 8 << 20 })
@@ -181,7 +181,7 @@ func TestPrivateFolderOnDisk(t *testing.T) {
 	}
 	<-p.Done()
 	if _, err := os.Stat(home); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("home after SIGKILL: got %v, want it to be gone", err)
+		t.Errorf("home after SIGKILL: got %v, want fs.ErrNotExist", err)
 	}
 	p = atLevel(t, false, func(c *Config) { c.Limits.Disk = 8 << 20 })
 	_, err := p.Call(testContext(t), "exec", `
@@ -190,7 +190,7 @@ for i in range(16):
     open(os.path.expanduser(f"~/{i}"), "wb").write(bytes(1 << 20))
 time.sleep(1000)`, nil)
 	if !errors.Is(err, ErrExited) || !strings.Contains(err.Error(), "private folder larger") {
-		t.Errorf("16 MiB in a folder of 8 MiB: %v", err)
+		t.Errorf("16 MiB in a folder of 8 MiB: got %v, want ErrExited", err)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestStaleFolders(t *testing.T) {
 	}
 }
 
-// secrets makes a folder of keys and one of a journal, as the scheduler's user has them.
+// secrets creates a folder of keys and one of a journal, owned by the user of the scheduler.
 func secrets(t *testing.T) (dir string, key, journal string) {
 	t.Helper()
 	dir = publicDir(t)
@@ -253,14 +253,14 @@ result = [attempt(lambda: open(%q).read()), attempt(lambda: open(%q + "/evil", "
           attempt(lambda: ",".join(os.listdir(%q))), attempt(lambda: open("/etc/hostname-evil", "w") and "written"),
           attempt(lambda: open(%q + "/evil", "w") and "written")]`
 
-// A child cannot read the files that are hidden from it, and writes nowhere but into its private folders.
+// A child cannot read hidden files, and can write only to its private folders.
 func TestHidden(t *testing.T) {
 	for _, mounts := range []bool{true, false} {
 		t.Run(fmt.Sprintf("mounts %v", mounts), func(t *testing.T) {
 			dir, key, journal := secrets(t)
 			p := atLevel(t, mounts, func(c *Config) { c.Hide = []string{filepath.Dir(key), journal} })
 			if !mounts && p.Isolation().Landlock == 0 {
-				t.Log("no Landlock: only the user id keeps the child from the files, see refuse")
+				t.Log("no Landlock: only the user id keeps the child from the files, see checkExposed")
 				return
 			}
 			got := execIn(t, p, fmt.Sprintf(readAll, key, journal, filepath.Dir(key), dir)).([]any)
@@ -279,18 +279,18 @@ func TestHidden(t *testing.T) {
 		})
 	}
 	cfg := Config{Name: "x", Hide: []string{"/keys"}}
-	if err := cfg.refuse(Isolation{Missing: []string{"Landlock: no"}}); err == nil ||
+	if err := cfg.checkExposed(Isolation{Missing: []string{"Landlock: no"}}); err == nil ||
 		!strings.Contains(err.Error(), "--unsafe-python-helpers") || !strings.Contains(err.Error(), "/keys") {
 		t.Errorf("neither mounts nor Landlock: got %v, want an error that names the flag and the files", err)
 	}
 	for _, in := range []Isolation{{Mounts: true}, {Landlock: 1}, {OtherUser: true}} {
-		if err := cfg.refuse(in); err != nil {
+		if err := cfg.checkExposed(in); err != nil {
 			t.Errorf("%+v: %v", in, err)
 		}
 	}
 }
 
-// Files of the user's programs, services of the system and other processes are out of reach, as is every capability.
+// Files of the user, services of the system and other processes are not accessible, and there are no capabilities.
 func TestOutOfReach(t *testing.T) {
 	secret := filepath.Join(os.Getenv("HOME"), ".millstream-test-secret")
 	if err := os.WriteFile(secret, []byte("xyzzy"), 0o600); err != nil {
@@ -352,7 +352,7 @@ result = {
 	}
 }
 
-// With Network a child listens where others reach it; without, it reaches nothing of the host.
+// With Network a child can listen for others; without, it cannot reach the host.
 func TestNetwork(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -434,7 +434,7 @@ result = {"forks": len(children), "error": error, "disk": fill(os.environ["HOME"
 		}
 	}
 	if v, _ := got.Get("memory"); v.(int64) <= 0 || v.(int64) > max(sysmem.Total()/2, 1<<30) {
-		t.Errorf("memory limit %v", v)
+		t.Errorf("memory limit: got %v, want at most half of the memory", v)
 	}
 	if v, _ := got.Get("files"); v.(int64) > 1024 {
 		t.Errorf("%v descriptors", v)
@@ -445,10 +445,10 @@ result = {"forks": len(children), "error": error, "disk": fill(os.environ["HOME"
 	}
 }
 
-// As root, a Python whose packages other users cannot read is refused, with the way out in the error.
+// As root, a Python whose packages other users cannot read is rejected, with a remedy in the error.
 func TestRefusesRoot(t *testing.T) {
 	if os.Getuid() != 0 {
-		return // there is no root to refuse
+		return // only for root
 	}
 	dir := publicDir(t)
 	if err := os.WriteFile(filepath.Join(dir, "sitecustomize.py"), []byte("x = 1\n"), 0o644); err != nil {
@@ -478,14 +478,14 @@ func TestRefusesRoot(t *testing.T) {
 	}
 	defer p.Close()
 	if in := p.Isolation(); in.OtherUser || in.UID != 0 || !in.Mounts || in.Landlock == 0 {
-		t.Errorf("with AllowUnsafe: %+v", in)
+		t.Errorf("with AllowUnsafe: got %+v, want root with mounts and Landlock", in)
 	}
 }
 
-// The same holds for a scheduler of an ordinary user.
+// The same tests for a scheduler of an ordinary user.
 func TestAsOrdinaryUser(t *testing.T) {
 	if os.Getuid() != 0 {
-		return // all tests are such tests then
+		return // all tests already run as an ordinary user
 	}
 	python := readablePython(t)
 	if python == "" {

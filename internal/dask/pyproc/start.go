@@ -19,13 +19,12 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// Start starts a child and waits until its module has been set up. The context bounds the
-// start only; the child lives until Close, until it ends by itself, or until this process
-// does.
+// Start starts a child and waits until its module has been set up. The context bounds only the start; the child runs
+// until Close, until it ends by itself, or until this process ends.
 func Start(ctx context.Context, cfg Config) (*Process, error) {
 	cfg = cfg.withDefaults()
 	if cfg.Module == "" {
-		return nil, errors.New("pyproc: Config needs Module")
+		return nil, errors.New("pyproc: Config without Module")
 	}
 	ctx, cancel := context.WithTimeout(ctx, cfg.StartTimeout)
 	defer cancel()
@@ -42,7 +41,7 @@ func Start(ctx context.Context, cfg Config) (*Process, error) {
 	return startIsolated(ctx, cfg)
 }
 
-// start starts a child once, isolated as the level says. home is nil for a child that is not isolated.
+// start starts a child once, isolated according to the level. home is nil for a child that is not isolated.
 func start(ctx context.Context, cfg Config, l level, home *home) (*Process, error) {
 	conn, theirs, err := socketpair()
 	if err != nil {
@@ -113,28 +112,28 @@ func (p *Process) ready(ctx context.Context, r *bufio.Reader) error {
 	h, _, err := readMessage(r, min(p.cfg.MaxMessage, 1<<20))
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return fmt.Errorf("it was not ready in time: %w", context.Cause(ctx))
+		return fmt.Errorf("no handshake from the Python process in time: %w", context.Cause(ctx))
 	case err != nil:
 		_ = p.conn.Close()
 		select {
 		case <-p.child.Done:
 			p.end(exitError(p.child.Err, p.log.last()))
-			return fmt.Errorf("it has ended at once: %w", p.exited())
+			return fmt.Errorf("no handshake: %w", p.exited())
 		case <-ctx.Done():
-			return fmt.Errorf("it does not speak: %w", err)
+			return fmt.Errorf("no handshake from the Python process: %w", err)
 		}
 	case h.op == "failed":
 		mr := msgpack.NewReader(h.body)
 		e, err := parseException(&mr)
 		if err != nil {
-			return fmt.Errorf("it has failed and does not say how: %w", err)
+			return fmt.Errorf("Python process failed: malformed exception: %w", err)
 		}
 		if e.Sandbox {
 			return fmt.Errorf("pyproc: sandbox not available: %w", e)
 		}
 		return fmt.Errorf("%w: %s in %s: %w", errModule, p.cfg.Module, p.cfg.Python, e)
 	case h.op != "ready":
-		return fmt.Errorf("its first message is %q", h.op)
+		return fmt.Errorf("first message is %q, want \"ready\"", h.op)
 	}
 	return p.readReady(h.body)
 }
@@ -142,10 +141,10 @@ func (p *Process) ready(ctx context.Context, r *bufio.Reader) error {
 // errModule indicates that a module could not be set up.
 var errModule = errors.New("pyproc: module cannot run")
 
-// wait ends everything when the child is gone.
+// wait waits for the end of the child and releases its resources.
 func (p *Process) wait(ended, kill context.CancelFunc) {
 	<-p.child.Done
-	select { // what it said last has come before its end
+	select { // its last messages
 	case <-p.eof:
 	case <-p.ctx.Done():
 	case <-time.After(exitGrace):
@@ -167,12 +166,12 @@ func exitError(err error, last string) error {
 		text = err.Error()
 	}
 	if last != "" {
-		text += "; it last said: " + last
+		text += "; last line of output: " + last
 	}
 	return errors.New(text)
 }
 
-// socketpair returns our end as a connection and the child's end.
+// socketpair returns the parent's end as a connection, and the child's end.
 func socketpair() (net.Conn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -10,45 +10,45 @@ import (
 	"go.millstream.dev/internal/comm/closed"
 )
 
-// SupervisorConfig describes a child that is there when it is needed.
+// SupervisorConfig configures a child that is started on demand.
 type SupervisorConfig struct {
 	Config
-	// Setup is called with each new child before anybody gets it; an error ends the child.
+	// Setup is called with each new child before it is used; an error ends the child.
 	Setup func(ctx context.Context, p *Process) error
-	// Exited is called when a child that Setup has accepted is gone, in a goroutine of its
-	// own; the next one starts only after it has returned. Not called for Close.
+	// Exited is called in its own goroutine when a child that Setup has accepted has ended; the next one starts only
+	// after it has returned. It is not called for Close.
 	Exited func(err error)
-	// Backoff before a child is started again that did not live long, doubled each time
-	// from the first to the second (default 100 ms and 10 s).
+	// Backoff is the delay before a child is restarted that ended early, doubled each time up to MaxBackoff (default
+	// 100 ms and 10 s).
 	Backoff, MaxBackoff time.Duration
 }
 
-// Supervisor keeps one child: started at the first need, started again at the first need
-// after it has died.
+// Supervisor manages one child: it is started when it is first needed, and restarted when it is needed after it has
+// ended.
 type Supervisor struct {
 	cfg    SupervisorConfig
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu      sync.Mutex
-	current *Process
-	coming  chan struct{} // closed when the start that is under way has ended; nil when none is
-	err     error         // of the last start
-	again   time.Time     // no start before
-	delay   time.Duration
+	mu        sync.Mutex
+	current   *Process
+	starting  chan struct{} // closed when the start in progress has ended; nil if there is none
+	err       error         // of the last start
+	notBefore time.Time     // of the next start
+	delay     time.Duration
 }
 
-// steady is how long a child must live for its death to count as the first.
-const steady = 30 * time.Second
+// stable is the running time after which the backoff of a child is reset.
+const stable = 30 * time.Second
 
-// errIdle is why a child ends that a pool has no use for.
-var errIdle = errors.New("not needed any more")
+// errIdle is why a pool ends an idle child.
+var errIdle = errors.New("no longer needed")
 
-// ErrClosed is what a closed Supervisor or Pool answers.
+// ErrClosed is returned by operations on a closed Supervisor or Pool.
 var ErrClosed = closed.New("pyproc: closed")
 
-// NewSupervisor starts nothing yet.
+// NewSupervisor returns a Supervisor without a child.
 func NewSupervisor(cfg SupervisorConfig) *Supervisor {
 	cfg.Backoff = cmp.Or(cfg.Backoff, 100*time.Millisecond)
 	cfg.MaxBackoff = cmp.Or(cfg.MaxBackoff, 10*time.Second)
@@ -57,15 +57,15 @@ func NewSupervisor(cfg SupervisorConfig) *Supervisor {
 	return s
 }
 
-// Current is the child if one runs.
+// Current returns the running child, or nil.
 func (s *Supervisor) Current() *Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.current
 }
 
-// Process returns the child that runs, or starts it and waits. An error of a start is told
-// to all who wait for it; the next call tries again.
+// Process returns the running child, or starts it and waits. All callers that wait for a start receive its error; the
+// next call tries again.
 func (s *Supervisor) Process(ctx context.Context) (*Process, error) {
 	for {
 		s.mu.Lock()
@@ -77,14 +77,14 @@ func (s *Supervisor) Process(ctx context.Context) (*Process, error) {
 			defer s.mu.Unlock()
 			return s.current, nil
 		}
-		if s.coming == nil {
-			s.coming, s.err = make(chan struct{}), nil
+		if s.starting == nil {
+			s.starting, s.err = make(chan struct{}), nil
 			s.wg.Go(s.start)
 		}
-		coming := s.coming
+		starting := s.starting
 		s.mu.Unlock()
 		select {
-		case <-coming:
+		case <-starting:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -97,10 +97,10 @@ func (s *Supervisor) Process(ctx context.Context) (*Process, error) {
 	}
 }
 
-// start runs once for each child. It owns coming.
+// start starts a child. It owns starting.
 func (s *Supervisor) start() {
 	s.mu.Lock()
-	wait := time.Until(s.again)
+	wait := time.Until(s.notBefore)
 	s.mu.Unlock()
 	var p *Process
 	err := sleep(s.ctx, wait)
@@ -121,10 +121,10 @@ func (s *Supervisor) start() {
 		s.current = p
 	} else {
 		s.err = err
-		s.later()
+		s.delayNext()
 	}
-	close(s.coming)
-	s.coming = nil
+	close(s.starting)
+	s.starting = nil
 	s.mu.Unlock()
 	if err == nil {
 		s.watch(p)
@@ -143,24 +143,24 @@ func (s *Supervisor) watch(p *Process) {
 	gone := make(chan struct{})
 	s.mu.Lock()
 	s.current = nil
-	s.coming, s.err = gone, nil // nobody starts another before Exited has returned
-	if time.Since(born) > steady {
+	s.starting, s.err = gone, nil // no other child is started before Exited has returned
+	if time.Since(born) > stable {
 		s.delay = 0
 	}
-	s.later()
+	s.delayNext()
 	s.mu.Unlock()
 	if s.cfg.Exited != nil && s.ctx.Err() == nil {
 		s.cfg.Exited(p.Err())
 	}
 	s.mu.Lock()
-	s.coming = nil
+	s.starting = nil
 	s.mu.Unlock()
 	close(gone)
 }
 
-// later sets the time of the next start. The lock is held.
-func (s *Supervisor) later() {
-	s.again = time.Now().Add(s.delay)
+// delayNext sets the earliest time of the next start. The caller holds the lock.
+func (s *Supervisor) delayNext() {
+	s.notBefore = time.Now().Add(s.delay)
 	s.delay = min(max(2*s.delay, s.cfg.Backoff), s.cfg.MaxBackoff)
 }
 
@@ -178,7 +178,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Close ends the child, and waits.
+// Close ends the child and waits for it.
 func (s *Supervisor) Close() error {
 	s.cancel()
 	s.wg.Wait()

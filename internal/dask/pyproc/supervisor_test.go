@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A child is started at the first need, once for all who ask, and again after its death.
+// A child is started once for all callers when it is first needed, and again after it has ended.
 func TestSupervisor(t *testing.T) {
 	ctx := testContext(t)
 	exits := make(chan error, 10)
@@ -17,7 +17,7 @@ func TestSupervisor(t *testing.T) {
 	}, Backoff: time.Millisecond, MaxBackoff: 2 * time.Millisecond})
 	defer s.Close()
 	if s.Current() != nil {
-		t.Error("it was started before it was needed")
+		t.Error("a child was started before it was needed")
 	}
 	var wg sync.WaitGroup
 	got := make([]*Process, 4)
@@ -32,7 +32,7 @@ func TestSupervisor(t *testing.T) {
 	wg.Wait()
 	for _, p := range got {
 		if p == nil || p != got[0] || p != s.Current() {
-			t.Fatalf("children %v", got)
+			t.Fatalf("children: got %v, want one", got)
 		}
 	}
 	last := got[0]
@@ -41,11 +41,11 @@ func TestSupervisor(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := <-exits; !errors.Is(err, ErrExited) {
-			t.Errorf("told %v", err)
+			t.Errorf("Exited: got %v, want ErrExited", err)
 		}
 		p, err := s.Process(ctx)
 		if err != nil || p == last {
-			t.Fatalf("the same child, or %v", err)
+			t.Fatalf("Process after the end: got the same child or %v", err)
 		}
 		last = p
 	}
@@ -54,14 +54,14 @@ func TestSupervisor(t *testing.T) {
 	}
 	<-last.Done()
 	if _, err := s.Process(ctx); !errors.Is(err, ErrClosed) {
-		t.Errorf("after Close: %v", err)
+		t.Errorf("after Close: got %v, want ErrClosed", err)
 	}
 	if len(exits) != 0 {
-		t.Error("the end by Close was told")
+		t.Error("Exited was called for Close")
 	}
 }
 
-// A start that fails is told to who waits, and is tried again for the next.
+// Waiting callers receive the error of a failed start, and the next call tries again.
 func TestSupervisorFails(t *testing.T) {
 	ctx := testContext(t)
 	bad := errors.New("not yet")
@@ -75,7 +75,7 @@ func TestSupervisorFails(t *testing.T) {
 		}})
 	defer s.Close()
 	if _, err := s.Process(ctx); !errors.Is(err, bad) {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want %v", err, bad)
 	}
 	if _, err := s.Process(ctx); err != nil {
 		t.Error(err)
@@ -85,6 +85,6 @@ func TestSupervisorFails(t *testing.T) {
 	slow := NewSupervisor(SupervisorConfig{Config: echoConfig(t)})
 	defer slow.Close()
 	if _, err := slow.Process(gone); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want Canceled", err)
 	}
 }

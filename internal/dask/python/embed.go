@@ -1,6 +1,5 @@
-// Package python carries the Python package millstream inside Go programs, so that the
-// Python children of a scheduler or worker always run the code of their own release,
-// whatever is installed beside it.
+// Package python embeds the Python package millstream in Go programs, so that the Python children of a scheduler or
+// worker always run the code of their own release, whatever else is installed.
 package python
 
 import (
@@ -15,18 +14,17 @@ import (
 //go:embed millstream/*.py
 var files embed.FS
 
-// Boot is the program that a child starts with: python -c Boot. It reads Bundle from its
-// standard input.
+// Boot returns the program with which a child starts: python -c Boot. It reads Bundle from its standard input.
 var Boot = sync.OnceValue(func() string {
 	text, err := files.ReadFile("millstream/_boot.py")
 	if err != nil {
-		panic(fmt.Sprintf("python: %v", err)) // the embedded files are there or the program does not build
+		panic(fmt.Sprintf("python: %v", err)) // the build fails without the embedded files
 	}
 	return string(text)
 })
 
-// Bundle is the package's source files as JSON: an object of module names and their text.
-// A package's own text goes by the package's name.
+// Bundle returns the source files of the package as JSON: an object of module names and their text. The text of a
+// package has the name of the package.
 var Bundle = sync.OnceValue(func() []byte {
 	modules := map[string]string{}
 	err := fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
@@ -48,14 +46,14 @@ var Bundle = sync.OnceValue(func() []byte {
 	return b
 })
 
-// Files returns the source files: a folder millstream, for programs that want it on their PYTHONPATH.
+// Files returns the source files: a folder millstream, for programs that add it to PYTHONPATH.
 func Files() fs.FS { return files }
 
-// Text is the source of a module of the package, for workers that do not have it.
+// Text returns the source of a module of the package, for workers that do not have it.
 func Text(module string) (string, error) {
 	b, err := files.ReadFile("millstream/" + module + ".py")
 	if err != nil {
-		return "", fmt.Errorf("python: there is no module %s: %w", module, err)
+		return "", fmt.Errorf("python: no module %s: %w", module, err)
 	}
 	return string(b), nil
 }

@@ -52,7 +52,7 @@ func recognize(data []byte, buffers [][]byte, annotations []byte) (*gotask.Call,
 		// The sidecar reports what is wrong with the pickle.
 		return nil, nil
 	}
-	return gotask.Recognise(node, annotations)
+	return gotask.Recognize(node, annotations)
 }
 
 // namedCall is the call of a Go function that a Python graph names.
