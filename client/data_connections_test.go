@@ -14,8 +14,8 @@ import (
 
 var bigOnes = client.Func("big-ones", func(_ context.Context, n int) ([]byte, error) { return make([]byte, n), nil })
 
-// servedOver are the schemes over which a worker handed n results over, in order. It notes a
-// transfer when the client has acknowledged it, so the last may be on its way.
+// servedOver returns the schemes over which a worker sent n results, in order. A worker records a transfer when the
+// client has acknowledged it, so that the last one may be in flight.
 func (r *rig) servedOver(w *worker.Worker, n int) string {
 	r.t.Helper()
 	for {
@@ -31,39 +31,39 @@ func (r *rig) servedOver(w *worker.Worker, n int) string {
 		select {
 		case <-time.After(time.Millisecond):
 		case <-r.ctx.Done():
-			r.t.Fatalf("the worker handed over %v, want %d", out, n)
+			r.t.Fatalf("transfers of the worker: got %v, want %d", out, n)
 		}
 	}
 }
 
-// Large results come over the worker's lane once it pays.
-func TestResultsOverLanes(t *testing.T) {
+// Large results are sent over the data connection of the worker once it pays off.
+func TestResultsOverDataConnections(t *testing.T) {
 	r := newRig(t, "tcp://127.0.0.1:0", 0)
 	w := r.addWorker(worker.Config{DataConnections: worker.DataConnections{Listen: "inproc://"}})
 	for i := range 4 {
 		n := 5<<20 + i
 		b, err := bigOnes.Submit(r.ctx, r.c, client.Val(n)).Result(r.ctx)
 		if err != nil || len(b) != n {
-			t.Fatalf("%d bytes, %v", len(b), err)
+			t.Fatalf("got %d bytes, %v, want %d", len(b), err, n)
 		}
 	}
 	if got := r.servedOver(w, 4); got != "tcp tcp inproc inproc" {
-		t.Errorf("results came over: got %s, want tcp tcp inproc inproc", got)
+		t.Errorf("schemes: got %s, want tcp tcp inproc inproc", got)
 	}
 }
 
-// noInproc is a network on which lanes of tests cannot be dialled.
+// noInproc is a network on which data connections of tests cannot be dialed.
 type noInproc struct{ comm.Network }
 
 func (n noInproc) Dial(ctx context.Context, address string, cfg comm.DialConfig) (comm.Comm, error) {
 	if strings.HasPrefix(address, "inproc:") {
-		return nil, errors.New("there is no such way")
+		return nil, errors.New("inproc is not available")
 	}
 	return n.Network.Dial(ctx, address, cfg)
 }
 
-// Workers without a lane, and lanes that cannot be dialled, hand over at their own address.
-func TestResultsWithoutLanes(t *testing.T) {
+// Workers without data connections, or whose data connections cannot be dialed, send over their own address.
+func TestResultsWithoutDataConnections(t *testing.T) {
 	r := newRig(t, "tcp://127.0.0.1:0", 1)
 	without := r.workers[0]
 	with := r.addWorker(worker.Config{DataConnections: worker.DataConnections{Listen: "inproc://"}})
@@ -79,13 +79,13 @@ func TestResultsWithoutLanes(t *testing.T) {
 			b, err := bigOnes.Submit(r.ctx, c, client.Val(n), client.WithWorkers(on.Address()),
 				client.WithImpure()).Result(r.ctx)
 			if err != nil || len(b) != n {
-				t.Fatalf("%d bytes, %v", len(b), err)
+				t.Fatalf("got %d bytes, %v, want %d", len(b), err, n)
 			}
 		}
 	}
 	for _, w := range []*worker.Worker{without, with} {
 		if got := r.servedOver(w, 3); got != "tcp tcp tcp" {
-			t.Errorf("results of %s came over %s", w.Address(), got)
+			t.Errorf("results of %s: got %s, want tcp tcp tcp", w.Address(), got)
 		}
 	}
 }

@@ -223,7 +223,7 @@ func (f *PyFn[R]) RunOnScheduler(ctx context.Context, c *Client, args ...any) (R
 	if err := c.call(ctx, "run_function", msg, &reply); err != nil {
 		return zero, fmt.Errorf("client: run %s on the scheduler: %w", f.Name(), err)
 	}
-	return ranResult[R](f.Name(), c.address, reply)
+	return runResult[R](f.Name(), c.address, reply)
 }
 
 // call returns the arguments of a request to run the function.

@@ -119,7 +119,7 @@ func (h *hub) prepare(_ context.Context, in prepareRequest) (prepared, error) {
 	switch {
 	case !in.UCX:
 		out.NoUCX = "it was not asked for"
-	case !h.host.Lanes:
+	case !h.host.DataConnections:
 		out.NoUCX = "the worker has no lane for data (--lanes=none, or no libucp was found)"
 	default:
 		w, contact, err := h.ucx.worker(h.host.Trusted)

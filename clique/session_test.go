@@ -148,7 +148,7 @@ func TestPrepare(t *testing.T) {
 		{prepareRequest{ID: strings.Repeat("x", 65)}, true, "", "is no id of a clique"},
 		{prepareRequest{ID: "a"}, true, "", "knows a clique of this id already"},
 	} {
-		h.host.Lanes = c.lanes
+		h.host.DataConnections = c.lanes
 		got, err := h.prepare(t.Context(), c.in)
 		switch {
 		case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):

@@ -40,9 +40,8 @@ func (m Mode) String() string {
 // NoMemoryLimit is the memory limit of workers without one.
 const NoMemoryLimit = -1
 
-// Config describes a local cluster. The zero value is useful: as many workers and threads
-// as Dask would start, in processes, with certificates made on the fly, data over the
-// fastest lane there is.
+// Config configures a local cluster. Its zero value is useful: as many workers and threads as Dask would start, in
+// processes, with temporary certificates, and data over the fastest transport.
 type Config struct {
 	// Workers is the number of workers (default: see Layout; negative: none at first), and Threads the number of tasks
 	// that each runs at once (default: the processors divided among the workers).

@@ -20,7 +20,7 @@ func TestOptionsLayout(t *testing.T) {
 	for _, tc := range []struct {
 		in                 Config
 		workers, threads   int
-		protocol, lanes    string
+		protocol, data     string
 		memoryLimitIsShare bool
 	}{
 		{Config{}, w, th, "tls", "auto", true},
@@ -36,8 +36,8 @@ func TestOptionsLayout(t *testing.T) {
 			continue
 		}
 		if o.Workers != tc.workers || o.Threads != tc.threads || o.Protocol != tc.protocol ||
-			o.DataConnections != tc.lanes {
-			t.Errorf("%+v: %d workers × %d threads, %s, lanes %s", tc.in, o.Workers, o.Threads, o.Protocol,
+			o.DataConnections != tc.data {
+			t.Errorf("%+v: %d workers × %d threads, %s, data connections %s", tc.in, o.Workers, o.Threads, o.Protocol,
 				o.DataConnections)
 		}
 		if share := worker.AutoMemory(o.Threads); tc.memoryLimitIsShare && o.MemoryLimit != share ||
@@ -90,8 +90,8 @@ func TestLogSpec(t *testing.T) {
 	}
 }
 
-// Where the data lane of a worker is.
-func TestLane(t *testing.T) {
+// dataListen returns the address on which a worker accepts data connections.
+func TestDataListen(t *testing.T) {
 	t.Setenv("MILLSTREAM_UCX_LIBRARY", "")
 	for _, tc := range []struct {
 		spec WorkerSpec
@@ -107,7 +107,7 @@ func TestLane(t *testing.T) {
 		{WorkerSpec{Scheduler: "tls://10.0.0.1:1", Listen: "tls://10.0.0.2:0", DataListen: "auto", DataTrusted: true},
 			"ucxx://10.0.0.2:0"},
 	} {
-		if got := tc.spec.lane(quiet); got != tc.want {
+		if got := tc.spec.dataListen(quiet); got != tc.want {
 			t.Errorf("%+v: %q, want %q", tc.spec, got, tc.want)
 		}
 	}

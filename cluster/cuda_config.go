@@ -31,13 +31,12 @@ type CUDAConfig struct {
 	// scheduler).
 	Interface string
 
-	// UCX are the transports. A Switch that is unset leaves the choice to UCX; one that is Off
-	// keeps the transport out of every lane. NetDevices "auto" is the InfiniBand port next to
-	// each worker's GPU, and needs InfiniBand. What is unset comes from the configuration
-	// (distributed-ucxx.*, DASK_DISTRIBUTED_UCXX__*, and the old DASK_UCX__*).
+	// UCX are the transports. UCX decides about a Switch that is unset; one that is Off excludes the transport.
+	// NetDevices "auto" is the InfiniBand port next to the GPU of each worker, and requires InfiniBand. Defaults are
+	// taken from the configuration (distributed-ucxx.*, DASK_DISTRIBUTED_UCXX__*, and the old DASK_UCX__*).
 	UCX config.UCX
-	// NoDataConnections says that data goes over the control connection alone; unless that is UCX, no
-	// switch of UCX can then have an effect, and one that is On is an error.
+	// NoDataConnections specifies that data is sent over the control connection; unless that is UCX, UCX switches then
+	// have no effect, and one that is On is an error.
 	NoDataConnections bool
 	// Protocol is the protocol of the control connection (tcp, tls, ucx, ucxx; "" if unknown).
 	Protocol string
@@ -172,8 +171,8 @@ func (o *CUDAConfig) checkTransports() error {
 	}{{"tcp-over-ucx", o.UCX.TCP}, {"nvlink", o.UCX.NVLink}, {"infiniband", o.UCX.InfiniBand},
 		{"rdmacm", o.UCX.RDMACM}} {
 		if s.state == config.On {
-			return fmt.Errorf("cluster: %s is enabled, and nothing would use UCX: control is not over ucx or ucxx, "+
-				"and there are no lanes for data; use protocol ucx, or lanes", s.name)
+			return fmt.Errorf("cluster: %s is enabled, but neither the control connection nor a data connection uses "+
+				"UCX; use protocol ucx, or data connections", s.name)
 		}
 	}
 	return nil

@@ -52,8 +52,8 @@ func TestCUDAConfigCheck(t *testing.T) {
 			"nvlink needs distributed-ucxx.cuda-copy"},
 		{"inproc", CUDAConfig{Protocol: "inproc"}, "inproc:// cannot connect"},
 		{"protocol", CUDAConfig{Protocol: "smoke"}, `protocol "smoke": want tls, tcp, ucx or ucxx`},
-		{"nothing uses UCX", CUDAConfig{Protocol: "tcp", NoDataConnections: true, UCX: nvlink}, "nvlink is enabled, and " +
-			"nothing would use UCX"},
+		{"nothing uses UCX", CUDAConfig{Protocol: "tcp", NoDataConnections: true, UCX: nvlink},
+			"nvlink is enabled, but neither the control connection nor a data connection uses UCX"},
 		{"no log folder", CUDAConfig{RMM: RMMConfig{LogDirectory: "/nowhere/at/all"}}, "no such file or directory; " +
 			"create it first"},
 		{"log file", CUDAConfig{RMM: RMMConfig{LogDirectory: file}}, "is not a folder"},
@@ -66,15 +66,15 @@ func TestCUDAConfigCheck(t *testing.T) {
 		}
 	}
 	for name, o := range map[string]CUDAConfig{
-		"nothing":                   {},
-		"async with maximum":        {RMM: RMMConfig{Async: true, MaximumPoolSize: "0.5", ReleaseThreshold: "1GB"}},
-		"async with pool":           {RMM: RMMConfig{Async: true, PoolSize: "1GB"}},
-		"managed, nvlink off":       {UCX: config.UCX{NVLink: config.Off}, RMM: RMMConfig{ManagedMemory: true}},
-		"UCX switches and no lanes": {Protocol: "ucxx", NoDataConnections: true, UCX: nvlink},
-		"switches off and no lanes": {Protocol: "tls", NoDataConnections: true, UCX: config.UCX{NVLink: config.Off}},
-		"log":                       {RMM: RMMConfig{LogDirectory: t.TempDir(), TrackAllocations: true}},
-		"no device limit":           {DeviceMemoryLimit: "0"},
-		"warm-up":                   {WarmUp: []string{"cluster_test.warm"}},
+		"nothing":                      {},
+		"async with maximum":           {RMM: RMMConfig{Async: true, MaximumPoolSize: "0.5", ReleaseThreshold: "1GB"}},
+		"async with pool":              {RMM: RMMConfig{Async: true, PoolSize: "1GB"}},
+		"managed, nvlink off":          {UCX: config.UCX{NVLink: config.Off}, RMM: RMMConfig{ManagedMemory: true}},
+		"UCX without data connections": {Protocol: "ucxx", NoDataConnections: true, UCX: nvlink},
+		"off without data connections": {Protocol: "tls", NoDataConnections: true, UCX: config.UCX{NVLink: config.Off}},
+		"log":                          {RMM: RMMConfig{LogDirectory: t.TempDir(), TrackAllocations: true}},
+		"no device limit":              {DeviceMemoryLimit: "0"},
+		"warm-up":                      {WarmUp: []string{"cluster_test.warm"}},
 	} {
 		if err := o.Check(); err != nil {
 			t.Errorf("%s: got %v, want nil", name, err)

@@ -13,8 +13,8 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// A switch that is off is out of the real library's configuration, of the transports of a
-// context, and of the lanes of an endpoint; what is not named is left to UCX.
+// A switch that is off excludes the transport from the configuration of the library, from the transports of a context
+// and from those of an endpoint; UCX decides about others.
 func TestDisabledTransportsAreOut(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -51,24 +51,24 @@ func TestDisabledTransportsAreOut(t *testing.T) {
 				name, _, _ := strings.Cut(r, "/")
 				names = append(names, name)
 			}
-			lanes := lanesBetween(t, x)
+			used := transportsBetween(t, x)
 			for _, bad := range c.without {
-				if slices.Contains(names, bad) || slices.Contains(lanes, bad) {
-					t.Errorf("%s: transports %q, lanes %q", bad, names, lanes)
+				if slices.Contains(names, bad) || slices.Contains(used, bad) {
+					t.Errorf("%s: transports of the context %q, of the endpoint %q", bad, names, used)
 				}
 			}
 			if !slices.Contains(names, c.with) {
 				t.Errorf("no %s in %q", c.with, names)
 			}
-			if len(lanes) == 0 {
-				t.Error("no lane at all")
+			if len(used) == 0 {
+				t.Error("endpoint without transports")
 			}
 		})
 	}
 }
 
-// lanesBetween sends a message between two workers and returns the lanes that it could take.
-func lanesBetween(t *testing.T, x *ucx.Context) []string {
+// transportsBetween sends a message between two workers and returns the transports of the endpoint.
+func transportsBetween(t *testing.T, x *ucx.Context) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -103,12 +103,12 @@ func lanesBetween(t *testing.T, x *ucx.Context) []string {
 	if err := <-done; err != nil || string(got) != "hello" {
 		t.Fatalf("got %q, %v, want hello", got, err)
 	}
-	lanes, err := ep.Transports()
+	transports, err := ep.Transports()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, l := range lanes {
+	for _, l := range transports {
 		names = append(names, l.Name)
 	}
 	return names

@@ -74,7 +74,7 @@ func TestDeviceSetUp(t *testing.T) {
 		}
 		if c.warn == "" && log.Len() > 0 || !strings.Contains(log.String(), c.warn) || c.warn != "" &&
 			!strings.Contains(log.String(), "GPU-7") {
-			t.Errorf("%s: the log says %q", c.name, log.String())
+			t.Errorf("%s: log: got %q", c.name, log.String())
 		}
 		device.close(discard)
 		if used, _ := g.Used(); used != 0 {
@@ -106,7 +106,7 @@ func TestDeviceApply(t *testing.T) {
 	device.close(slog.New(slog.NewTextHandler(&log, nil)))
 	if !strings.Contains(log.String(), "not released (rmm-track-allocations)") ||
 		!strings.Contains(log.String(), "device_test.go") {
-		t.Errorf("the log says %q", log.String())
+		t.Errorf("log: got %q", log.String())
 	}
 	b.Release()
 	device.close(discard)

@@ -104,7 +104,7 @@ func TestLocal(t *testing.T) {
 		{Workers: 1, Threads: 2, Protocol: "tcp"},
 		{Workers: 2, Threads: 1, Protocol: "ucxx"},
 	} {
-		name := fmt.Sprintf("%v %s lanes=%s", o.Mode, o.Protocol, o.DataConnections)
+		name := fmt.Sprintf("%v %s data=%s", o.Mode, o.Protocol, o.DataConnections)
 		t.Run(strings.ReplaceAll(name, "  ", " default "), func(t *testing.T) {
 			leak.Check(t)
 			ctx, c, cl := start(t, o)

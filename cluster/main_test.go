@@ -121,7 +121,7 @@ func fdsRole(c *child, _ WorkerSpec) int {
 	theirs, err2 := exec.Command("ls", "-l", "/proc/self/fd").CombinedOutput()
 	in, err3 := os.ReadFile("/dev/stdin")
 	c.report(event{Event: "ready", Address: fmt.Sprint(err, err2, err3, len(in)),
-		Lanes: append(own, string(theirs), os.Getenv(RoleVariable))})
+		DataAddresses: append(own, string(theirs), os.Getenv(RoleVariable))})
 	<-c.await()
 	return exitDone
 }

@@ -15,18 +15,18 @@ import (
 func TestNannyExitCodes(t *testing.T) {
 	leak.Check(t)
 	for _, code := range []int{0, 1, 2, 3, 75, 255} {
-		for _, farewell := range []string{"", eventClosed, eventLost, eventRestart, eventFailed} {
-			t.Run(fmt.Sprintf("%d %s", code, farewell), func(t *testing.T) {
+		for _, final := range []string{"", eventClosed, eventLost, eventRestart, eventFailed} {
+			t.Run(fmt.Sprintf("%d %s", code, final), func(t *testing.T) {
 				t.Parallel()
-				n := startNanny(t, "exit", WorkerSpec{Name: "kim", Contact: strconv.Itoa(code), Interface: farewell},
+				n := startNanny(t, "exit", WorkerSpec{Name: "kim", Contact: strconv.Itoa(code), Interface: final},
 					NannyConfig{pause: time.Microsecond, MaxFailures: 2, stable: time.Hour})
-				if farewell == eventRestart {
+				if final == eventRestart {
 					until(t, "a third process", func() bool { return n.Info().Starts >= 3 })
 					return
 				}
 				err := ended(t, n)
 				starts, text := 1, ""
-				switch farewell {
+				switch final {
 				case "":
 					starts, text = 2, fmt.Sprintf("given up after 2 processes: process ended with exit code %d", code)
 				case eventLost:

@@ -59,7 +59,7 @@ func TestSchedulerPool(t *testing.T) {
 		}
 		if c.want == "" && log.Len() > 0 || !strings.Contains(log.String(), c.want) ||
 			strings.Count(log.String(), "\n") > 1 {
-			t.Errorf("%q: the log says %q", c.env, log.String())
+			t.Errorf("%q: log: got %q", c.env, log.String())
 		}
 		if contexts, _, _ := c.gpu.Contexts(); c.env == "" && contexts > 0 {
 			t.Error("a scheduler without a pool has created a CUDA context")

@@ -62,13 +62,13 @@ func (s *WorkerSpec) config(log *slog.Logger) (worker.Config, error) {
 			return cfg, err
 		}
 	}
-	cfg.DataConnections = worker.DataConnections{Listen: s.lane(log), Trusted: s.DataTrusted}
+	cfg.DataConnections = worker.DataConnections{Listen: s.dataListen(log), Trusted: s.DataTrusted}
 	cfg.Network, err = s.network()
 	return cfg, err
 }
 
-// lane is the address of the data lane, "" for none.
-func (s *WorkerSpec) lane(log *slog.Logger) string {
+// dataListen returns the address for data connections, "" for none.
+func (s *WorkerSpec) dataListen(log *slog.Logger) string {
 	scheme, _ := commaddr.Parse(cmp.Or(s.Listen, s.Scheduler))
 	switch {
 	case s.DataListen == "":
@@ -76,26 +76,26 @@ func (s *WorkerSpec) lane(log *slog.Logger) string {
 	case s.DataListen != "auto":
 		return s.DataListen
 	case scheme == "inproc" || scheme == "ucx" || scheme == "ucxx" || scheme == ucxcomm.FileScheme:
-		return "" // what there is already is as fast
+		return "" // the control connection is as fast
 	}
 	if err := ucx.Available(); err != nil {
-		log.Info("no lane for data, it goes over the control connection", "reason", err)
+		log.Info("no data connections: UCX not available", "error", err)
 		return ""
 	}
 	if s.UCX != nil && !canConnectByIP(s.UCX.Options) {
-		log.Warn("no lane for data, it goes over the control connection: UCX connects by IP addresses over tcp or "+
+		log.Warn("no data connections: UCX connects by IP addresses over tcp or "+
 			"rdmacm, and neither is enabled", "UCX_TLS", s.UCX.Options["TLS"])
 		return ""
 	}
 	if devices := os.Getenv("UCX_NET_DEVICES"); devices != "" && devices != ucxenv.LoopbackDevice() &&
 		scheme == "tls" && !s.DataTrusted {
-		log.Warn("no data connection: UCX would listen on devices that other hosts reach; unset UCX_NET_DEVICES, or "+
+		log.Warn("no data connections: UCX would listen on devices that other hosts reach; unset UCX_NET_DEVICES, or "+
 			"allow that with --lanes trusted",
 			"UCX_NET_DEVICES", devices)
 		return ""
 	}
 	host := "127.0.0.1"
-	if s.DataTrusted { // they may leave the machine; without a host the worker takes the one that it is known by
+	if s.DataTrusted { // to other hosts; "" is the host of the worker's own address
 		host = ""
 		if h, _, err := comm.AddressHostPort(s.Listen); err == nil {
 			host = h
@@ -104,8 +104,8 @@ func (s *WorkerSpec) lane(log *slog.Logger) string {
 	return "ucxx://" + net.JoinHostPort(host, "0")
 }
 
-// canConnectByIP tells whether UCX can connect by IP addresses with such options: a list of transports
-// without tcp leaves it rdmacm, if that is named.
+// canConnectByIP reports whether UCX can connect by IP addresses with these options: without tcp in the list of
+// transports it needs rdmacm.
 func canConnectByIP(options map[string]string) bool {
 	if strings.Contains(options["SOCKADDR_TLS_PRIORITY"], "rdmacm") {
 		return true

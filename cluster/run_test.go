@@ -2,7 +2,7 @@ package cluster
 
 import "testing"
 
-// A worker whose UCX may neither use tcp nor rdmacm opens no lane that nobody could reach.
+// A worker whose UCX can use neither tcp nor rdmacm accepts no data connections, as no peer could connect.
 func TestCanConnectByIP(t *testing.T) {
 	for tls, want := range map[string]bool{
 		"": true, "all": true, "tcp": true, "tcp,cuda_copy,cuda_ipc": true, "^cuda_ipc": true, "^cuda_ipc,ib": true,

@@ -195,8 +195,8 @@ func (w *Worker) start(ctx context.Context) error {
 		}
 	}
 	w.host = task.Host{Scheduler: w.cfg.Scheduler, Worker: w.address, Name: fmt.Sprint(w.name), Peers: &w.connections,
-		Resolve: resolver(w.data), Lanes: w.transfers.Address() != "", Trusted: w.cfg.DataConnections.Trusted,
-		Boot: hostid.Boot(), Device: w.cfg.GPU}
+		Resolve: resolver(w.data), DataConnections: w.transfers.Address() != "",
+		Trusted: w.cfg.DataConnections.Trusted, Boot: hostid.Boot(), Device: w.cfg.GPU}
 	w.state = state.New(w.cfg.state(w.address))
 	w.exec.Start()
 	w.tasks.Go(w.loop)

@@ -31,11 +31,10 @@ type Host struct {
 	Peers io.Closer
 	// Resolve, if not nil, returns results in the memory of this worker.
 	Resolve func(Key) (*Value, bool)
-	// Lanes tells that the worker has a second connection for data, which is not encrypted,
-	// and Trusted that such may leave the machine (--lanes=trusted). Boot identifies the
-	// machine since its start.
-	Lanes, Trusted bool
-	Boot           string
+	// DataConnections reports whether the worker has data connections, which are not encrypted, and Trusted whether
+	// these may go to other hosts (--lanes=trusted). Boot identifies the machine since its start.
+	DataConnections, Trusted bool
+	Boot                     string
 	// Device is the GPU of the worker; nil without one. Tasks call CurrentDevice.
 	Device *Device
 

@@ -1,5 +1,5 @@
-// Package fetch gets results of tasks: from the workers that have them, over their lanes where that pays, and through
-// the scheduler where workers cannot be reached.
+// Package fetch fetches results of tasks: from the workers that have them, over data connections if these pay off, and
+// through the scheduler if workers cannot be reached.
 package fetch
 
 import (
@@ -45,9 +45,9 @@ type Config struct {
 
 // Fetcher fetches results and owns the connections to workers. It is safe for concurrent use.
 type Fetcher struct {
-	cfg     Config
-	workers *rpc.Pool // short retries: a worker that refuses connections has ended
-	lanes   *lanes
+	cfg       Config
+	workers   *rpc.Pool // short retries: a worker that refuses connections has ended
+	dataConns *dataConns
 }
 
 // New returns a fetcher.
@@ -57,12 +57,12 @@ func New(cfg Config) *Fetcher {
 		dial.Timeout = workerDial
 	}
 	f := &Fetcher{cfg: cfg, workers: rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: dial})}
-	f.lanes = newLanes(cfg.Network, dial, f.workers)
+	f.dataConns = newDataConns(cfg.Network, dial, f.workers)
 	return f
 }
 
 // Close closes the connections.
-func (f *Fetcher) Close() error { return errors.Join(f.lanes.book.Close(), f.workers.Close()) }
+func (f *Fetcher) Close() error { return errors.Join(f.dataConns.book.Close(), f.workers.Close()) }
 
 // Call sends a request to a worker.
 func (f *Fetcher) Call(ctx context.Context, worker, op string, args, reply any) error {

@@ -21,21 +21,21 @@ func (f *Fetcher) getData(ctx context.Context, address string, keys []*tracker.S
 	defer stop()
 	request := keysRequest("get_data", keys, which)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		conn, overLane, release, err := f.dataConn(ctx, address)
+		conn, overData, release, err := f.acquire(ctx, address)
 		if err != nil {
 			return f.unreached(ctx, address, keys, which, err)
 		}
 		m, busy, err := exchange(ctx, conn, request)
 		release(err)
-		if err != nil && overLane && ctx.Err() == nil {
+		if err != nil && overData && ctx.Err() == nil {
 			continue // over the worker's own address
 		}
 		if err != nil {
 			return f.unreached(ctx, address, keys, which, err)
 		}
 		if !busy {
-			if !overLane {
-				f.lanes.count(address, m.Size())
+			if !overData {
+				f.dataConns.count(address, m.Size())
 			}
 			defer m.Release()
 			return takeData(m, keys, which, sink)

@@ -147,15 +147,15 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-func TestLanesPay(t *testing.T) {
-	l := &lanes{fetched: map[string]int64{}}
-	l.count("w", laneAfter-1)
+func TestDataConnsPay(t *testing.T) {
+	l := &dataConns{fetched: map[string]int64{}}
+	l.count("w", dataConnAfter-1)
 	if l.pays("w") {
-		t.Errorf("a lane pays after %d bytes, want %d", laneAfter-1, laneAfter)
+		t.Errorf("a data connection pays off after %d bytes, want %d", dataConnAfter-1, dataConnAfter)
 	}
 	l.count("w", 1)
 	if !l.pays("w") || l.pays("other") {
-		t.Errorf("after %d bytes: %v, and of another worker: %v, want true and false", laneAfter, l.pays("w"),
+		t.Errorf("after %d bytes: %v, and of another worker: %v, want true and false", dataConnAfter, l.pays("w"),
 			l.pays("other"))
 	}
 }
