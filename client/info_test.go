@@ -155,7 +155,7 @@ func TestPythonMistakes(t *testing.T) {
 		t.Errorf("a future as an argument of Run: %v, want that it takes values", err)
 	}
 	twice := neg.Kw("x", 1).Kw("x", 2).Submit(r.ctx, r.c)
-	if err := twice.Err(); err == nil || !strings.Contains(err.Error(), "twice") {
+	if err := twice.Err(); err == nil || !strings.Contains(err.Error(), "duplicate argument x") {
 		t.Errorf("a keyword twice: %v, want an error", err)
 	}
 	pure, impure := neg.Submit(r.ctx, r.c, 7), neg.With(client.WithImpure()).Submit(r.ctx, r.c, 7)

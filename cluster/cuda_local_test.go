@@ -85,8 +85,8 @@ func TestStartPlan(t *testing.T) {
 				return
 			}
 			if err := c.Scale(ctx, 3); err == nil || !strings.Contains(err.Error(),
-				"3 workers, and 2 GPUs are listed") {
-				t.Error(err)
+				"3 workers for 2 listed GPUs") {
+				t.Errorf("Scale(3): got %v, want an error about the listed GPUs", err)
 			}
 			if err := c.Scale(ctx, 1); err != nil {
 				t.Fatal(err)

@@ -104,7 +104,7 @@ func TestCUDAPlanRefusals(t *testing.T) {
 			`device "first" is neither the index of a GPU nor a name`},
 		{"hidden", CUDAConfig{}, []string{"CUDA_VISIBLE_DEVICES="}, "CUDA_VISIBLE_DEVICES is empty, which " +
 			"hides all GPUs"},
-		{"hidden by -1", CUDAConfig{}, []string{"CUDA_VISIBLE_DEVICES=-1"}, `"-1" is neither the index`},
+		{"hidden by -1", CUDAConfig{}, []string{"CUDA_VISIBLE_DEVICES=-1"}, `"-1" is neither the number`},
 		{"order", CUDAConfig{}, []string{"CUDA_DEVICE_ORDER=FASTEST_FIRST"}, "an index does not identify a " +
 			"GPU; unset it, or list GPUs by UUID"},
 		{"too many workers", CUDAConfig{Devices: []string{"0", "1"}, Workers: 3}, nil,

@@ -122,11 +122,11 @@ func TestLocalCUDAWithoutDriver(t *testing.T) {
 		return
 	}
 	_, err := LocalCUDA(t.Context(), CUDAConfig{}, Config{})
-	if !errors.Is(err, cuda.ErrUnavailable) || !strings.Contains(err.Error(), "workers with GPUs") {
-		t.Error(err)
+	if !errors.Is(err, cuda.ErrUnavailable) || !strings.Contains(err.Error(), "GPU workers") {
+		t.Errorf("got %v, want ErrUnavailable", err)
 	}
 	_, err = LocalCUDA(t.Context(), CUDAConfig{RMM: RMMConfig{Async: true, ManagedMemory: true}}, Config{})
 	if err == nil || !strings.Contains(err.Error(), "exclude each other") {
-		t.Error(err)
+		t.Errorf("async and managed memory: got %v, want an error", err)
 	}
 }

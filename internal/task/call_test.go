@@ -283,15 +283,15 @@ func TestCallMistakes(t *testing.T) {
 		spec []byte
 		want string
 	}{
-		{"empty", nil, "no call"},
-		{"pickle", []byte{0x80, 4, 'N', '.'}, "no call"},
+		{"empty", nil, "not a call"},
+		{"pickle", []byte{0x80, 4, 'N', '.'}, "not a call"},
 		{"version", append([]byte("MS\x09"), good[3:]...), "version"},
 		{"unknown", []byte("MS\x01\xa5t.inx\x90\x01\x00\x01"), `"t.inx" is not registered`},
 		{"few", []byte("MS\x01\xa5t.inc\x90\x00"), "0 arguments, want 1"},
 		{"cut", good[:7], ""},
 	} {
 		if _, err := ParseCall(c.spec); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
 	}
 	if _, err := ParseCall([]byte("MS\x01\xa5t.inx\x90\x01\x00\x01")); !errors.Is(err, ErrUnknownFunc) {

@@ -85,7 +85,7 @@ func TestHostileSpecs(t *testing.T) {
 		"no name":           {"MS\x01\x01", "call without a name"},
 		"name too long":     {"MS\x01\xdb\xff\xff\xff\xff", "call without a name"},
 		"keys promised":     {head + "\xdd\xff\xff\xff\xff", "without its references"},
-		"a map as key":      {head + "\x91\x80\x01", "no key"},
+		"a map as key":      {head + "\x91\x80\x01", "malformed key"},
 		"no count":          {head + "\x90", "without its number of arguments"},
 		"negative count":    {head + "\x90\xff", "without its number of arguments"},
 		"too many":          {head + "\x90\x02\x00\x01\x00\x01", "2 arguments, want 1"},
@@ -104,7 +104,7 @@ func TestHostileSpecs(t *testing.T) {
 		"reference far off":   {"\x01\xcf\xff\xff\xff\xff\xff\xff\xff\xff", "of 1"},
 		"reference is a text": {"\x01\xa1x", "argument 0 of t.inc"},
 		"text for an int":     {"\x00\xa1x", "argument 0 of t.inc"},
-		"list too long":       {"\x02\xce\xff\xff\xff\xff", "a list of 4294967295 arguments in 0 bytes"},
+		"list too long":       {"\x02\xce\xff\xff\xff\xff", "list of 4294967295 arguments in 0 bytes"},
 	} {
 		call := Call{Func: incF, Deps: []Key{NewKey("k")}, args: []byte(c.args)}
 		got, err := call.Run(t.Context(), []*Value{NewValue(1)})

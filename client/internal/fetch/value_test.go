@@ -46,7 +46,7 @@ func TestValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Frames[1] = wire.HeapFrame(long)
-	if _, err := readValue(m, marker(1)); err == nil || !strings.Contains(err.Error(), "2 frames, and 1") {
+	if _, err := readValue(m, marker(1)); err == nil || !strings.Contains(err.Error(), "2 frames has only 1") {
 		t.Errorf("header with too many frames: got %v, want an error", err)
 	}
 	m.Frames[1] = wire.HeapFrame([]byte{0x80})

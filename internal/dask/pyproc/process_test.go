@@ -185,7 +185,7 @@ func TestDeathInHandler(t *testing.T) {
 // A child that violates the protocol is killed, and its calls return the reason.
 func TestBrokenProtocol(t *testing.T) {
 	for what, text := range map[string]string{
-		"frames":  "a message of 0 frames",
+		"frames":  "message of 0 frames",
 		"size":    "message of more than 1048576 bytes",
 		"nothing": "neither a call nor a reply",
 		"calls":   "more than 3 calls at once",
@@ -224,8 +224,8 @@ func TestStartFails(t *testing.T) {
 		"no program":   {Config{Python: "/nowhere/python", Module: "x"}, "no such file"},
 		"no module":    {Config{Module: "millstream.nothing"}, "No module named 'millstream.nothing'"},
 		"no setup":     {Config{Module: "json"}, "has no attribute 'setup'"},
-		"which module": {Config{}, "needs Module"},
-		"at once":      {Config{Python: "/bin/true", Module: "x"}, "ended at once"},
+		"which module": {Config{}, "without Module"},
+		"at once":      {Config{Python: "/bin/true", Module: "x"}, "no handshake"},
 		"slow":         {Config{Module: "millstream._echo", StartTimeout: time.Nanosecond}, "deadline"},
 		"settings":     {Config{Module: "millstream._echo", Settings: map[string]any{"x": make(chan int)}}, "settings"},
 	} {
