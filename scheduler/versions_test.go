@@ -70,7 +70,7 @@ func TestReleases(t *testing.T) {
 		{"new", releases("2031.1.0"), "newer than all", "", "client new has Dask 2031.1.0"},
 		{"strange", releases("main"), "", "", "which is not a release"},
 		{"silent", msgpack.MapOf("packages", msgpack.MapOf("python", "3.11.7.final.0")), "", "",
-			"client silent does not tell"},
+			"client silent reports no release"},
 	} {
 		h := hello(t, s, c.name, c.Versions)
 		if w := h.GetString("warning"); !strings.Contains(w, c.warning) || c.warning == "" && w != "" {

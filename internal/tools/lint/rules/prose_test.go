@@ -19,6 +19,7 @@ func TestPhrases(t *testing.T) {
 		{"in another folder", "cli/a.go", "package cli\n\n// The owner " + told + ".\n", nil},
 		{"gone everywhere", "cli/a.go", "package cli\n\n// a and b " + whether + "\n", []string{"cli/a.go:3: "}},
 		{"gone from documents", "docs/a.md", "a\n" + whether + "\n", []string{"docs/a.md:2: "}},
+		{"a name", "mem/a.go", "package mem\n\nvar user = \"no" + "body\"\n", nil},
 		{"part of a word", "mem/a.go", "package mem\n\n// retold renewal\n", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) { expect(t, checkFiles(t, map[string]string{c.file: c.text}), c.wants...) })
