@@ -11,10 +11,14 @@ import (
 
 // Errors of futures; package client exports and documents them.
 var (
+	// ErrCanceled is returned for a task that was canceled or that the scheduler has forgotten.
 	ErrCanceled = errors.New("client: task canceled")
+	// ErrLostData is returned for a result that was lost and cannot be computed again.
 	ErrLostData = errors.New("client: result lost with its worker")
+	// ErrReleased is returned for a future that was released.
 	ErrReleased = errors.New("client: future released")
-	ErrClosed   = closed.New("client: client closed")
+	// ErrClosed is returned by operations on a client that has ended.
+	ErrClosed = closed.New("client: client closed")
 )
 
 // canceledError is returned for a canceled task, with the reason.
