@@ -14,6 +14,7 @@ require (
 	github.com/NVIDIA/go-nvml v0.13.0-1
 	github.com/klauspost/compress v1.19.2
 	github.com/pierrec/lz4/v4 v4.1.29
+	github.com/yuin/goldmark v1.8.7
 	go.yaml.in/yaml/v3 v3.0.5
 )
 

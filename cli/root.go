@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"go.millstream.dev/cli/internal/guide"
 	"go.millstream.dev/internal/proc/cmdline"
 )
 
@@ -21,6 +22,7 @@ Start with
   millstream scheduler  the scheduler of a cluster, and
   millstream worker     its workers; cuda-worker: one on each GPU
   millstream status     the workers and tasks of a running cluster
+  millstream docs       the guide, in a browser
 
 Environment
   MILLSTREAM_UCX_LIBRARY  path of the libucp.so to use
@@ -49,7 +51,7 @@ func Command() *cobra.Command {
 	)
 	addCommands(root, infoCommand(), doctorCommand(), demoCommand(), configCommand(), versionCommand(),
 		schedulerCommand(), workerCommand(), cudaWorkerCommand(), statusCommand(), journalCommand(), benchCommand(),
-		demoPeerCommand())
+		guide.Command(groupStart), demoPeerCommand())
 	return root
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"go.millstream.dev/cli"
+	_ "go.millstream.dev/docs" // for the command docs
 )
 
 func main() { os.Exit(cli.Main()) }

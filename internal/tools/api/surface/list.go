@@ -30,7 +30,8 @@ type MethodSet struct {
 
 // API is the public surface of a module.
 type API struct {
-	// Packages are the public packages, by folder.
+	// Packages are the public packages, by folder. A package without exported names, imported for its side effect, is
+	// not listed.
 	Packages []Package
 	// MethodSets are the types of the whole module, internal packages included, with the most methods first.
 	MethodSets []MethodSet
@@ -55,7 +56,9 @@ func Read(root string) (*API, error) {
 	for _, dir := range slices.Sorted(maps.Keys(m.packages)) {
 		p := m.packages[dir]
 		if public(dir) && p.name != "main" {
-			a.Packages = append(a.Packages, m.list(p))
+			if l := m.list(p); l.Names > 0 {
+				a.Packages = append(a.Packages, l)
+			}
 		}
 		for name, methods := range p.methods {
 			set := MethodSet{Dir: dir, Type: name, All: len(methods)}

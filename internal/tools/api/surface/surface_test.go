@@ -71,6 +71,7 @@ func private()                           {}
 	"tests/t/t.go":  "package t\n\nfunc T() {}\n",
 	"cmd/m/main.go": "package main\n\nfunc Main() {}\n",
 	"tool/main.go":  "package main\n\nfunc Main() {}\n",
+	"side/side.go":  "package side\n\nvar files []string\n\nfunc init() { files = nil }\n",
 	"bench/go.mod":  "module example.org/m/bench\n",
 	"bench/b.go":    "package bench\n\nfunc B() {}\n",
 }

@@ -70,6 +70,7 @@ var layers = [][]string{
 	{"internal/device/copier"},  // queues of copies and pinned memory of a device, which cuda registers
 	{"mem"},
 	{"internal/dask/python"},
+	{"docs"}, // the documents, for the binary
 	{"internal"},
 }
 
