@@ -39,7 +39,7 @@ const (
 // writeSet writes each partition to a file of its own as one set.
 func (f *Frame) writeSet(ctx context.Context, dir, ext string, opts WriteOptions,
 	write func(p client.Arg[arrow.RecordBatch], path string) *client.Future[writtenFile]) (_ []string, err error) {
-	if err := f.onHost("a file"); err != nil {
+	if err := f.onHost("write"); err != nil {
 		return nil, err
 	}
 	if dir == "" {

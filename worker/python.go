@@ -33,8 +33,8 @@ type Python struct {
 	// Security are the arguments of distributed.Security for connections of the sidecar, with PEM text or files:
 	// tls_ca_file, tls_worker_cert, … (default: Dask's configuration).
 	Security map[string]string
-	// AllowedFailures is the number of sidecar crashes during a task after which the task fails (default 3,
-	// distributed.scheduler.allowed-failures).
+	// AllowedFailures is the number of sidecar crashes during which a task may run; with the next one the task fails
+	// (default 3, distributed.scheduler.allowed-failures).
 	AllowedFailures int
 	// StartTimeout bounds the start of a sidecar (default 1 min).
 	StartTimeout time.Duration

@@ -23,7 +23,7 @@ type Config struct {
 	Interpreter pyproc.Interpreter
 	// Env is the environment of the process, in the form of os.Environ; nil selects that of this process.
 	Env []string
-	// AllowedFailures is the number of sidecar crashes during a task after which the task fails.
+	// AllowedFailures is the number of sidecar crashes during which a task may run; with the next one the task fails.
 	AllowedFailures int
 	// StartTimeout bounds the start of a process.
 	StartTimeout time.Duration
