@@ -12,9 +12,10 @@ import (
 
 // plainFolders are the folders, with those below, whose texts follow the language rules completely. A folder is added
 // when its last finding is gone.
-var plainFolders = []string{".", "client", "cluster", "comm", "config", "cuda", "internal/comm", "internal/dask",
-	"internal/device", "internal/engine/scheduler", "internal/engine/sim", "internal/proc", "internal/rpc",
-	"internal/task", "internal/wire", "mem", "nccl", "scheduler", "secure", "task", "ucx", "wire"}
+var plainFolders = []string{".", "client", "cluster", "comm", "config", "cuda", "frame", "internal/comm",
+	"internal/dask", "internal/device", "internal/engine/scheduler", "internal/engine/sim", "internal/engine/worker",
+	"internal/proc", "internal/rpc", "internal/task", "internal/wire", "mem", "nccl", "scheduler", "secure", "task",
+	"ucx", "wire", "worker"}
 
 // The phrases are put together from parts, or this file would be its own first finding.
 var (
