@@ -1,8 +1,8 @@
-"""Dask's own scheduler, a worker and a client, for the tests of the Go worker.
+"""A Dask scheduler, a worker and a client, for the tests of the Go worker.
 
-The parent writes one JSON object a line and reads one JSON object a line: the answer
-has "ok", and what the operation returns or the error's text. The program ends when its
-standard input ends.
+The parent writes one JSON object per line and reads one JSON object per line: the reply
+has "ok", and the result of the operation or the text of the error. The program ends when
+its standard input ends.
 """
 
 import asyncio
