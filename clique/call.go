@@ -9,17 +9,16 @@ import (
 	"go.millstream.dev/client"
 )
 
-// Fn is a function that runs on all ranks of a clique at once, each with an input of its own:
-// see Func.
+// Fn is a function that runs on all ranks of a clique at once, each with its own input; see Func.
 type Fn[In, Out any] struct {
 	f *client.Fn2[Ticket, In, Out]
 }
 
-// Func registers a function of ranks under a name. Like client.Func it is called in a
-// package-level variable, in a package that client and workers share. If the function fails or
-// panics on one rank, the clique ends and the other ranks get an error that names it.
+// Func registers a function of ranks under a name. Like client.Func it is called in a package-level variable, in a
+// package that client and workers share. If the function fails or panics on one rank, the clique ends and the other
+// ranks get an error that names it.
 //
-// Python runs it by its name: see millstream.clique of the helper package.
+// Python calls it by name: see millstream.clique of the Python package.
 func Func[In, Out any](name string, f func(ctx context.Context, r *Rank, in In) (Out, error)) *Fn[In, Out] {
 	return &Fn[In, Out]{client.Func2(name, func(ctx context.Context, t Ticket, in In) (out Out, err error) {
 		err = Do(ctx, t, func(r *Rank) (err error) {
@@ -30,17 +29,16 @@ func Func[In, Out any](name string, f func(ctx context.Context, r *Rank, in In) 
 	})}
 }
 
-// Name is the name under which it is registered.
+// Name returns the name under which the function is registered.
 func (f *Fn[In, Out]) Name() string { return f.f.Name() }
 
-// Submit starts a round: the function runs on each rank's worker, with the rank's argument. The
-// futures are in the order of ranks. Results can be arguments of other tasks, and other
-// rounds, without passing through the client.
+// Submit starts a round: the function runs on the worker of each rank, with the argument of the rank. The futures are
+// in the order of ranks. Results can be arguments of other tasks and rounds without passing through the client.
 func (f *Fn[In, Out]) Submit(ctx context.Context, q *Clique, inputs []client.Arg[In],
 	opts ...client.Option) ([]*client.Future[Out], error) {
 	if len(inputs) != q.Size() {
-		return nil, fmt.Errorf("clique %s: %s: %d inputs for %d ranks: give one for each", q.id, f.Name(), len(inputs),
-			q.Size())
+		return nil, fmt.Errorf("clique %s: %s: %d inputs for %d ranks; pass one for each rank", q.id, f.Name(),
+			len(inputs), q.Size())
 	}
 	t := q.Ticket()
 	out := make([]*client.Future[Out], len(inputs))
@@ -51,8 +49,8 @@ func (f *Fn[In, Out]) Submit(ctx context.Context, q *Clique, inputs []client.Arg
 	return out, nil
 }
 
-// Run runs a round and returns the results in the order of ranks. An error is a *RunError with
-// those of all ranks. A rank whose worker has died does not keep it waiting.
+// Run runs a round and returns the results in the order of ranks. Its error is a *RunError with the errors of all
+// ranks. Run does not wait for a rank whose worker has left the cluster.
 func (f *Fn[In, Out]) Run(ctx context.Context, q *Clique, inputs []In, opts ...client.Option) ([]Out, error) {
 	args := make([]client.Arg[In], len(inputs))
 	for i, x := range inputs {
@@ -74,13 +72,13 @@ func (f *Fn[In, Out]) RunAll(ctx context.Context, q *Clique, in In, opts ...clie
 	return f.Run(ctx, q, slices.Repeat([]In{in}, q.Size()), opts...)
 }
 
-// lookTime is how often Wait looks whether the workers of ranks are still there: their tasks
-// can run nowhere else, so that without them their futures would stay pending for ever.
-const lookTime = 500 * time.Millisecond
+// checkInterval is how often Wait checks that the workers of ranks are in the cluster. Their tasks cannot run
+// elsewhere, so without the check their futures would stay pending.
+const checkInterval = 500 * time.Millisecond
 
-// Wait waits for the futures of a round, one for each rank in their order, and returns nil if
-// all have a result, else a *RunError. It does not wait for ranks whose workers are gone: their
-// tasks are cancelled. name is the function's, for the error.
+// Wait waits for the futures of a round, one for each rank in order, and returns nil if all have a result, else a
+// *RunError. It cancels the tasks of ranks whose workers have left the cluster and does not wait for them. name is the
+// name of the function, for the error.
 func (q *Clique) Wait(ctx context.Context, name string, futures []client.AnyFuture) error {
 	type end struct {
 		rank int
@@ -92,8 +90,8 @@ func (q *Clique) Wait(ctx context.Context, name string, futures []client.AnyFutu
 	for i, f := range futures {
 		go func() { ends <- end{i, f.Wait(wait)} }()
 	}
-	look := time.NewTicker(lookTime)
-	defer look.Stop()
+	check := time.NewTicker(checkInterval)
+	defer check.Stop()
 	failed := &RunError{Clique: q.id, Func: name, Ranks: map[int]error{}}
 	pending := make(map[int]bool, len(futures))
 	for i := range futures {
@@ -109,15 +107,16 @@ func (q *Clique) Wait(ctx context.Context, name string, futures []client.AnyFutu
 			if e.err != nil {
 				failed.Ranks[e.rank] = e.err
 			}
-		case <-look.C:
-			for _, r := range q.gone(ctx, pending) {
+		case <-check.C:
+			for _, r := range q.lostRanks(ctx, pending) {
 				delete(pending, r)
 				failed.Dead = append(failed.Dead, r)
-				failed.Ranks[r] = &RankError{Rank: r, Name: q.members[r].Worker, Reason: "its worker is gone"}
+				failed.Ranks[r] = &RankError{Rank: r, Name: q.members[r].Worker,
+					Reason: "the worker has left the cluster"}
 				_ = q.c.Cancel(futures[r])
 			}
 		case <-ctx.Done():
-			return fmt.Errorf("clique %s: %s: %d of %d ranks have ended: %w", q.id, name, len(futures)-len(pending),
+			return fmt.Errorf("clique %s: %s: %d of %d ranks finished: %w", q.id, name, len(futures)-len(pending),
 				len(futures), context.Cause(ctx))
 		}
 	}
@@ -128,11 +127,11 @@ func (q *Clique) Wait(ctx context.Context, name string, futures []client.AnyFutu
 	return failed
 }
 
-// gone are the ranks among those pending whose workers the cluster no longer has.
-func (q *Clique) gone(ctx context.Context, pending map[int]bool) []int {
+// lostRanks returns the pending ranks whose workers have left the cluster.
+func (q *Clique) lostRanks(ctx context.Context, pending map[int]bool) []int {
 	known, err := q.c.Workers(ctx)
 	if err != nil {
-		return nil // the futures say what is wrong
+		return nil // the futures report the cause
 	}
 	var out []int
 	for r := range sorted(pending) {

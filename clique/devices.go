@@ -11,19 +11,18 @@ import (
 	"go.millstream.dev/nccl"
 )
 
-// devices is what a session has for the memory of GPUs.
+// devices is the state of a session for GPU memory.
 type devices struct {
 	by      Backend   // NCCL, UCX or Comm
 	ordinal int       // the rank's GPU, -1 without one
-	pool    *ncclPool // of NCCL
+	pool    *ncclPool // nil unless by is NCCL
 }
 
-// ncclLane is the number of the lane of a lane on which NCCL's carrier talks while its turn is
-// taken.
-const ncclLane = 0
+// leaseGroup is the number of the group with which ncclCarrier leases a communicator.
+const leaseGroup = 0
 
-// newDevices makes it, with all ranks: what NCCL needs is made at once, so that a clique that was
-// formed works.
+// newDevices creates the devices of a session. All ranks call it: the NCCL communicator is created now, so that Form
+// reports its failure.
 func newDevices(ctx context.Context, g *collective.Group, by Backend, ordinal int) (*devices, error) {
 	d := &devices{by: by, ordinal: ordinal}
 	if by != NCCL {
@@ -37,8 +36,8 @@ func newDevices(ctx context.Context, g *collective.Group, by Backend, ordinal in
 	return d, nil
 }
 
-// equip gives a lane of the session's group, or a sub-group, what carries its device memory.
-func (d *devices) equip(g *collective.Group, sub bool) {
+// setCarrier sets the carrier for device memory of a round or a sub-clique.
+func (d *devices) setCarrier(g *collective.Group, sub bool) {
 	g.SetCarrier(d.carrier(g, sub))
 }
 
@@ -56,42 +55,41 @@ func (d *devices) close() {
 	}
 }
 
-// equipped is the engine on host memory with what it has for devices.
-type equipped struct {
+// deviceEngine is the engine for host memory together with the devices.
+type deviceEngine struct {
 	*collective.Group
 	d *devices
 }
 
-func (e *equipped) Lane(n uint64) (*collective.Group, error) {
-	g, err := e.Group.Lane(n)
+func (e *deviceEngine) Dup(n uint64) (*collective.Group, error) {
+	g, err := e.Group.Dup(n)
 	if err == nil {
-		e.d.equip(g, false)
+		e.d.setCarrier(g, false)
 	}
 	return g, err
 }
 
-func (e *equipped) Devices() *devices { return e.d }
+func (e *deviceEngine) Devices() *devices { return e.d }
 
-func (e *equipped) Close() error {
+func (e *deviceEngine) Close() error {
 	e.d.close()
 	return e.Group.Close()
 }
 
-// gpu is what a worker tells about its GPU when a clique is formed.
+// gpu describes the GPU of a worker when a clique is formed.
 type gpu struct {
-	// Ordinal is its number in the worker's process, -1 without one.
+	// Ordinal is the number of the GPU in the worker's process, -1 without one.
 	Ordinal int `json:"ordinal"`
-	// NCCL is the version of its libnccl; without one NoNCCL says why.
+	// NCCL is the version of libnccl; if it is 0, NoNCCL is the reason.
 	NCCL   int    `json:"nccl,omitempty"`
 	NoNCCL string `json:"no_nccl,omitempty"`
-	// HostID is the worker's NCCL_HOSTID: NCCL takes ranks that differ in it for ones of
-	// different machines.
+	// HostID is NCCL_HOSTID of the worker. NCCL treats ranks with different values as ranks on different machines.
 	HostID string `json:"hostid,omitempty"`
 }
 
-// lookForGPU describes the worker's GPU. A worker that was started without one is asked only if
-// NCCL is wanted by name: looking starts the driver.
-func lookForGPU(h *task.Host, m *Member, wanted Backend) gpu {
+// probeGPU describes the GPU of the worker. A worker that was started without a GPU is probed only if NCCL is requested
+// explicitly, because probing starts the driver.
+func probeGPU(h *task.Host, m *Member, wanted Backend) gpu {
 	g := gpu{Ordinal: -1, HostID: os.Getenv("NCCL_HOSTID")}
 	switch {
 	case h.Device != nil:
@@ -111,7 +109,7 @@ func lookForGPU(h *task.Host, m *Member, wanted Backend) gpu {
 		m.GPU = d.Ordinal
 	}
 	if wanted != NCCL && wanted != Auto {
-		g.NoNCCL = "it was not asked for"
+		g.NoNCCL = "not requested"
 		return g
 	}
 	lib, err := nccl.Library()
@@ -123,32 +121,32 @@ func lookForGPU(h *task.Host, m *Member, wanted Backend) gpu {
 	return g
 }
 
-// chooseDevices is what carries device memory among ranks whose host memory goes by host, and
-// why. An error names the rank for which NCCL, asked for by name, cannot be.
+// chooseDevices returns the backend for device memory, and the reason, for ranks whose host memory uses host. If NCCL
+// was requested explicitly but cannot be used, the error names the rank.
 func chooseDevices(wanted, host Backend, deterministic bool, ranks []prepared) (Backend, string, error) {
-	const kernels = "kernels work on the ranks' memory by CUDA IPC where all can reach it, else it goes through " +
-		"pinned memory "
+	const kernels = "kernels access the memory of ranks by CUDA IPC if all ranks can; otherwise data is staged " +
+		"through pinned memory "
 	rest, restWhy := Comm, kernels+"and connections like those of the workers"
 	if host == UCX {
 		rest, restWhy = UCX, kernels+"and UCX"
 	}
 	if wanted == UCX || wanted == Comm {
-		return rest, restWhy + ", as it was asked for", nil
+		return rest, restWhy + ", as requested", nil
 	}
 	why := whyNotNCCL(deterministic, ranks)
 	switch {
 	case why == "":
 		return NCCL, fmt.Sprintf("NCCL %v is on every rank", nccl.Version(ranks[0].Device.NCCL)), nil
 	case wanted == NCCL:
-		return "", "", fmt.Errorf("no NCCL: %s", why)
+		return "", "", fmt.Errorf("NCCL cannot be used: %s", why)
 	}
-	return rest, restWhy + ": no NCCL, as " + why, nil
+	return rest, restWhy + "; NCCL cannot be used: " + why, nil
 }
 
-// whyNotNCCL is the first reason, "" if there is none.
+// whyNotNCCL returns the first reason against NCCL, "" if there is none.
 func whyNotNCCL(deterministic bool, ranks []prepared) string {
 	if deterministic {
-		return "its reductions have an order of their own (Options.Deterministic)"
+		return "the order of reductions is not fixed (Options.Deterministic)"
 	}
 	type place struct{ boot, host, uuid string }
 	at := map[place]string{}
@@ -156,11 +154,11 @@ func whyNotNCCL(deterministic bool, ranks []prepared) string {
 	for _, r := range ranks {
 		switch {
 		case r.Device.NoNCCL != "":
-			return fmt.Sprintf("worker %s has none: %s", r.Worker, r.Device.NoNCCL)
+			return fmt.Sprintf("worker %s: %s", r.Worker, r.Device.NoNCCL)
 		case r.Device.NCCL == 0:
-			return fmt.Sprintf("worker %s does not say that it has it: it is of an older release", r.Worker)
+			return fmt.Sprintf("worker %s sent no NCCL version (older release)", r.Worker)
 		case r.Device.NCCL/100 != ranks[0].Device.NCCL/100:
-			return fmt.Sprintf("worker %s has version %v and worker %s version %v: install the same on all",
+			return fmt.Sprintf("worker %s has version %v, worker %s version %v; install the same version",
 				ranks[0].Worker, nccl.Version(ranks[0].Device.NCCL),
 				r.Worker, nccl.Version(r.Device.NCCL))
 		case apart && !r.Trusted:
@@ -169,8 +167,8 @@ func whyNotNCCL(deterministic bool, ranks []prepared) string {
 		}
 		p := place{r.Boot, r.Device.HostID, r.UUID}
 		if other, ok := at[p]; ok {
-			return fmt.Sprintf("workers %s and %s share a GPU (%s), which NCCL refuses unless each has an "+
-				"NCCL_HOSTID of its own in its environment; UCX serves them better", other, r.Worker, r.UUID)
+			return fmt.Sprintf("workers %s and %s share a GPU (%s), which NCCL rejects unless their "+
+				"NCCL_HOSTID variables differ; UCX is faster for them", other, r.Worker, r.UUID)
 		}
 		at[p] = r.Worker
 	}

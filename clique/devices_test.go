@@ -34,22 +34,22 @@ func TestChooseDevices(t *testing.T) {
 	}{
 		{"all have it", Auto, UCX, false, []prepared{a, b}, NCCL, "NCCL 2.28.3 is on every rank"},
 		{"forced", NCCL, Comm, false, []prepared{a, b}, NCCL, "on every rank"},
-		{"not asked for", UCX, UCX, false, []prepared{a, b}, UCX, "as it was asked for"},
-		{"not asked for", Comm, Comm, false, []prepared{a, b}, Comm, "as it was asked for"},
-		{"one lacks it", Auto, UCX, false, []prepared{a, none}, UCX, "worker tcp://a:2 has none: no libnccl.so.2"},
+		{"not requested", UCX, UCX, false, []prepared{a, b}, UCX, "as requested"},
+		{"not requested", Comm, Comm, false, []prepared{a, b}, Comm, "as requested"},
+		{"one lacks it", Auto, UCX, false, []prepared{a, none}, UCX, "worker tcp://a:2: no libnccl.so.2"},
 		{"one lacks it, forced", NCCL, UCX, false, []prepared{a, none}, "",
-			"no NCCL: worker tcp://a:2 has none: no libnccl.so.2"},
-		{"an older worker", NCCL, UCX, false, []prepared{a, ancient}, "", "worker tcp://a:2 does not say"},
+			"NCCL cannot be used: worker tcp://a:2: no libnccl.so.2"},
+		{"an older worker", NCCL, UCX, false, []prepared{a, ancient}, "", "worker tcp://a:2 sent no NCCL version"},
 		{"other versions", NCCL, UCX, false, []prepared{a, old}, "",
-			"worker tcp://a:1 has version 2.28.3 and worker tcp://a:2 version 2.18.3"},
+			"worker tcp://a:1 has version 2.28.3, worker tcp://a:2 version 2.18.3"},
 		{"one GPU", Auto, UCX, false, []prepared{a, same}, UCX, "workers tcp://a:1 and tcp://a:3 share a GPU (GPU-1)"},
 		{"one GPU, no UCX", Auto, Comm, false, []prepared{a, same}, Comm, "share a GPU"},
-		{"one GPU, forced", NCCL, UCX, false, []prepared{a, same}, "", "NCCL_HOSTID of its own"},
+		{"one GPU, forced", NCCL, UCX, false, []prepared{a, same}, "", "NCCL_HOSTID variables differ"},
 		{"one GPU, own host ids", NCCL, UCX, false, []prepared{a, ownHost}, NCCL, ""},
 		{"several machines", NCCL, Comm, false, []prepared{aTrusted, far}, "",
 			"worker tcp://b:1 was not started with --lanes=trusted"},
 		{"several machines, trusted", Auto, UCX, false, []prepared{aTrusted, farTrusted}, NCCL, ""},
-		{"deterministic", Auto, UCX, true, []prepared{a, b}, UCX, "order of their own"},
+		{"deterministic", Auto, UCX, true, []prepared{a, b}, UCX, "order of reductions is not fixed"},
 		{"deterministic, forced", NCCL, UCX, true, []prepared{a, b}, "", "Options.Deterministic"},
 	} {
 		got, why, err := chooseDevices(tc.wanted, tc.host, tc.deterministic, tc.ranks)
@@ -67,7 +67,7 @@ func TestLookForGPU(t *testing.T) {
 	t.Setenv("NCCL_HOSTID", "me")
 	t.Setenv("MILLSTREAM_CUDA_LIBRARY", "/nonexistent/libcuda.so.1")
 	m := Member{GPU: -1}
-	if g := lookForGPU(new(task.Host), &m, Auto); g.Ordinal != -1 || g.HostID != "me" ||
+	if g := probeGPU(new(task.Host), &m, Auto); g.Ordinal != -1 || g.HostID != "me" ||
 		!strings.Contains(g.NoNCCL, "without a GPU") || m.UUID != "" {
 		t.Errorf("%+v, %+v", g, m)
 	}

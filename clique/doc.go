@@ -1,6 +1,5 @@
-// Package clique makes workers of a running cluster work together: collectives, such as
-// all-reduce, among processes that a scheduler, Millstream's or Dask's, has started. There is
-// no launcher and no MPI: the cluster carries the addresses.
+// Package clique runs collectives, such as all-reduce, among workers of a running cluster, whether a Millstream or a
+// Dask scheduler started it. It needs no launcher and no MPI: the cluster distributes the addresses.
 //
 //	var norm = clique.Func("norm", func(ctx context.Context, r *clique.Rank, part []float64) (float64, error) {
 //		sum := []float64{0}
@@ -17,21 +16,19 @@
 //
 // # Rounds
 //
-// A clique lives on its workers between tasks. Each round of tasks has a [Ticket]; Fn.Run and
-// Fn.Submit take one, tasks of one's own call [Join] or [Do] with it. Any number of rounds, and
-// of cliques, can be under way at once.
+// A clique stays on its workers between tasks. Each round of tasks has a [Ticket]. Fn.Run and Fn.Submit create one;
+// other tasks call [Join] or [Do] with it. Any number of rounds and of cliques can run at the same time.
 //
 // # Backends
 //
-// Data goes over UCX where every rank has it, which means shared memory on one host, and over
-// connections like those of the workers otherwise. Lanes of UCX are not encrypted: they leave
-// the machine only if every worker was started with --lanes=trusted. Results are the same;
-// see Options.Deterministic for their bits.
+// Data uses UCX if every rank has it, which means shared memory on one host, and otherwise connections like those of
+// the workers. UCX does not encrypt: its data leaves the machine only if every worker was started with --lanes=trusted.
+// Results are the same; see Options.Deterministic for bitwise equality.
 //
 // # Failure
 //
-// When a rank dies, or its function fails, every operation of every other rank returns a
-// *RankError that names it. The clique has then ended: Clique.Reform makes another one of the
-// survivors, or with replacements. Ranks that call different collectives, or with different
-// sizes, types or roots, all get the same *MismatchError, and the clique lives on.
+// When a rank is lost, or its function fails, every operation of every other rank returns a *RankError that names it.
+// The clique has then ended; Clique.Reform forms a new one from the survivors, with or without replacements. If ranks
+// call different collectives, or use different sizes, types or roots, all of them get the same *MismatchError and the
+// clique remains usable.
 package clique

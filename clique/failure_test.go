@@ -43,7 +43,7 @@ func TestFunctionFails(t *testing.T) {
 	q := form(t, c, clique.Options{})
 	for _, tc := range []struct{ how, want string }{
 		{"error", "out of luck"},
-		{"panic", "its function panicked"},
+		{"panic", "the function panicked"},
 		{"deadline", "deadline exceeded"},
 	} {
 		_, err := fails.RunAll(testContext(t), q, tc.how)
@@ -174,7 +174,7 @@ func TestRankDies(t *testing.T) {
 				}
 			}
 			if len(failed.Dead) != 1 || failed.Dead[0] != 1 ||
-				!strings.Contains(failed.Ranks[1].Error(), "its worker is gone") {
+				!strings.Contains(failed.Ranks[1].Error(), "the worker has left the cluster") {
 				t.Errorf("dead ranks %v, want 1: %v", failed.Dead, failed.Ranks[1])
 			}
 			// The survivors alone, then with the one that the nanny has started anew.

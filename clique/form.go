@@ -15,21 +15,20 @@ import (
 	"go.millstream.dev/client"
 )
 
-// Backend is what carries the data of a clique.
+// Backend specifies how a clique moves data.
 type Backend string
 
-// The backends.
+// Backends.
 const (
-	// Auto is UCX if every rank has it and its lanes may go to all others, else Comm. A lane is
-	// not encrypted: it stays on one machine unless the workers were started with
-	// --lanes=trusted. Device memory goes by NCCL if every rank has it and a GPU of its own,
-	// else as host memory does.
+	// Auto selects UCX if every rank has it and its data may reach all other ranks, else Comm. UCX does not encrypt:
+	// its data stays on one machine unless the workers were started with --lanes=trusted. Device memory uses NCCL if
+	// every rank has it and a separate GPU, else the backend of host memory.
 	Auto Backend = ""
-	// NCCL carries device memory. Host memory goes as with Auto.
+	// NCCL is used for device memory. Host memory uses the backend of Auto.
 	NCCL Backend = "nccl"
-	// UCX is shared memory on one host, and the best network that there is between hosts.
+	// UCX uses shared memory on one host, and the fastest available network between hosts.
 	UCX Backend = "ucx"
-	// Comm is connections like those of the workers: tcp, tls or inproc.
+	// Comm uses connections like those of the workers: tcp, tls or inproc.
 	Comm Backend = "comm"
 )
 
@@ -39,43 +38,43 @@ const (
 	defaultIdle    = time.Hour
 )
 
-// Options say how a clique is formed. The zero value is useful: all workers.
+// Options configure Form. The zero value selects all workers.
 type Options struct {
-	// Workers are the ranks, by address or name; none: all workers of the cluster.
+	// Workers are the addresses or names of the workers that become ranks (default: all workers of the cluster).
 	Workers []string
-	// Name is for people: it stands in front of the id.
+	// Name is a readable prefix of the ID.
 	Name string
-	// Backend is what carries the data (default Auto).
+	// Backend specifies how data moves (default Auto).
 	Backend Backend
-	// Deterministic makes every reduction go from rank 0 upwards, so that results have the same
-	// bits on each backend.
+	// Deterministic makes every reduction proceed from rank 0 upward, so that results are bitwise equal on all
+	// backends.
 	Deterministic bool
-	// Timeout bounds the forming (default 30 s); a context that ends sooner wins.
+	// Timeout bounds Form (default 30 s). An earlier deadline of the context applies.
 	Timeout time.Duration
-	// Idle is how long a clique that no task has a part in is kept by its workers (default
-	// an hour): that of a client that died is not kept for ever.
+	// Idle is how long workers keep a clique that no task has joined (default 1 h), so that the cliques of a client
+	// that crashed are removed.
 	Idle time.Duration
 }
 
-// Clique is a set of workers that work together: who formed it has this, its workers have a
-// Rank. It can be used by any number of goroutines.
+// Clique is the client's handle to a set of workers that run collectives; tasks on these workers use a Rank. It is safe
+// for concurrent use.
 type Clique struct {
 	c       *client.Client
 	opts    Options
 	id      string
 	members []Member
 	backend string
-	devices string // what carries device memory,
-	why     string // and why that
+	devices string // backend for device memory
+	why     string // reason for that choice
 	tickets atomic.Uint32
 
 	mu        sync.Mutex // owns dissolved
 	dissolved bool
 }
 
-// Form makes a clique of workers of a running cluster, Millstream's or Dask's. Its ranks are
-// ordered by host, then GPU, then address. It returns when every rank is connected with every
-// other one, or none is left: what fails names the worker.
+// Form forms a clique of workers of a running cluster with a Millstream or a Dask scheduler. Ranks are ordered by host,
+// then GPU, then address. Form returns when all ranks are connected to each other. If it fails, no worker keeps a part
+// of the clique, and the error names the worker.
 func Form(ctx context.Context, c *client.Client, opts Options) (*Clique, error) {
 	if opts.Timeout <= 0 {
 		opts.Timeout = defaultTimeout
@@ -95,15 +94,15 @@ func Form(ctx context.Context, c *client.Client, opts Options) (*Clique, error) 
 		return q, err
 	}
 	if opts.Backend == Auto && got.devices == NCCL && ctx.Err() == nil {
-		// NCCL was there, but its ranks did not reach each other, or it failed in another way.
+		// NCCL is available, but failed on some rank, for example because ranks cannot reach each other.
 		if plain, _, again := formOver(ctx, c, opts, got.host, got.host, workers); again == nil {
 			plain.why = fmt.Sprintf("NCCL is on every rank, but failed there (%s)", reasons(failed.Workers))
 			return plain, nil
 		}
 	}
 	if (opts.Backend == Auto || opts.Backend == NCCL) && got.host == UCX && ctx.Err() == nil {
-		// UCX was there, but its ranks did not reach each other: other releases, containers
-		// that share nothing, networks that do not meet.
+		// UCX is available, but ranks cannot reach each other: different UCX releases, containers that share nothing,
+		// separate networks.
 		if plain, _, again := formOver(ctx, c, opts, opts.Backend, Comm, workers); again == nil {
 			return plain, nil
 		}
@@ -111,14 +110,14 @@ func Form(ctx context.Context, c *client.Client, opts Options) (*Clique, error) 
 	return q, err
 }
 
-// carriers are what carries the two sorts of memory.
+// carriers are the backends for host and for device memory.
 type carriers struct{ host, devices Backend }
 
-// resolve makes addresses of addresses and names.
+// resolve converts addresses and names to addresses.
 func resolve(ctx context.Context, c *client.Client, wanted []string) ([]string, error) {
 	known, err := c.Workers(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("clique: the workers of the cluster: %w", err)
+		return nil, fmt.Errorf("clique: list workers: %w", err)
 	}
 	byName := make(map[string]string, len(known))
 	for address, w := range known {
@@ -129,11 +128,12 @@ func resolve(ctx context.Context, c *client.Client, wanted []string) ([]string, 
 		address := w
 		if _, ok := known[w]; !ok {
 			if address, ok = byName[w]; !ok {
-				return nil, fmt.Errorf("%w: %q; the cluster has %s", ErrNoWorker, w, few(slices.Collect(sorted(known))))
+				return nil, fmt.Errorf("%w: %q; the cluster has %s", ErrNoWorker, w,
+					abbreviate(slices.Collect(sorted(known))))
 			}
 		}
 		if slices.Contains(out, address) {
-			return nil, fmt.Errorf("clique: worker %s is named twice: a worker is one rank", address)
+			return nil, fmt.Errorf("clique: worker %s is listed twice; a worker has one rank", address)
 		}
 		out = append(out, address)
 	}
@@ -142,15 +142,15 @@ func resolve(ctx context.Context, c *client.Client, wanted []string) ([]string, 
 	}
 	switch {
 	case len(out) == 0:
-		return nil, fmt.Errorf("%w: the cluster has none yet (see Client.WaitForWorkers)", ErrNoWorker)
+		return nil, fmt.Errorf("%w: the cluster has no workers yet; call Client.WaitForWorkers", ErrNoWorker)
 	case len(out) > maxRanks:
-		return nil, fmt.Errorf("clique: %d workers: at most %d can be the ranks of a clique", len(out), maxRanks)
+		return nil, fmt.Errorf("clique: %d workers exceed the maximum of %d ranks", len(out), maxRanks)
 	}
 	return out, nil
 }
 
-// few names the first of many.
-func few(names []string) string {
+// abbreviate joins at most eight names.
+func abbreviate(names []string) string {
 	const n = 8
 	switch {
 	case len(names) == 0:
@@ -171,7 +171,7 @@ func newID(name string) string {
 	return id
 }
 
-// form tries one backend, or chooses one, and tells which they were.
+// form forms a clique with one backend, or chooses one. It returns the backends that it used.
 func form(ctx context.Context, c *client.Client, opts Options, wanted Backend, workers []string) (*Clique, carriers,
 	error) {
 	host := wanted
@@ -181,16 +181,16 @@ func form(ctx context.Context, c *client.Client, opts Options, wanted Backend, w
 	return formOver(ctx, c, opts, wanted, host, workers)
 }
 
-// formOver is form with what is wanted for host memory apart. It tells what was chosen.
+// formOver is form with a separate choice of the backend for host memory.
 func formOver(ctx context.Context, c *client.Client, opts Options, wanted, host Backend, workers []string) (*Clique,
 	carriers, error) {
 	id, got := newID(opts.Name), carriers{host: host}
 	deadline, _ := ctx.Deadline()
-	request := prepareRequest{ID: id, Keep: time.Until(deadline), UCX: host != Comm, Backend: wanted}
-	answers, err := ask[prepared](ctx, c, prepareFn, request, workers)
+	in := prepareRequest{ID: id, Keep: time.Until(deadline), UCX: host != Comm, Backend: wanted}
+	answers, err := request[prepared](ctx, c, prepareFn, in, workers)
 	if err != nil {
 		undo(c, id, workers)
-		return nil, got, fmt.Errorf("clique: %w (every rank is a Millstream worker whose program has package clique)",
+		return nil, got, fmt.Errorf("clique: %w; every rank must be a Millstream worker whose program imports clique",
 			err)
 	}
 	ranks := make([]prepared, 0, len(workers))
@@ -198,9 +198,9 @@ func formOver(ctx context.Context, c *client.Client, opts Options, wanted, host 
 		a, ok := answers[w]
 		if !ok {
 			undo(c, id, workers)
-			return nil, got, &FormError{id, map[string]string{w: "the worker did not answer"}}
+			return nil, got, &FormError{id, map[string]string{w: "no reply from the worker"}}
 		}
-		a.Worker = w // what the scheduler calls it
+		a.Worker = w // the address that the scheduler uses
 		ranks = append(ranks, a)
 	}
 	got.host, err = choose(host, ranks)
@@ -212,11 +212,11 @@ func formOver(ctx context.Context, c *client.Client, opts Options, wanted, host 
 		undo(c, id, workers)
 		return nil, got, fmt.Errorf("clique: %w", err)
 	}
-	ranks = ordered(ranks)
+	ranks = sortRanks(ranks)
 	roster := formRequest{ID: id, Name: opts.Name, Backend: string(got.host), Devices: string(got.devices),
 		Deterministic: opts.Deterministic,
 		Timeout:       time.Until(deadline), Idle: opts.Idle, Ranks: ranks}
-	done, err := ask[formed](ctx, c, formFn, roster, workers)
+	done, err := request[formed](ctx, c, formFn, roster, workers)
 	if err != nil {
 		undo(c, id, workers)
 		return nil, got, fmt.Errorf("clique: %w", err)
@@ -227,7 +227,7 @@ func formOver(ctx context.Context, c *client.Client, opts Options, wanted, host 
 		q.members[i] = r.Member
 		d, ok := done[r.Worker]
 		if !ok {
-			d.Error = "the worker did not answer"
+			d.Error = "no reply from the worker"
 		}
 		if d.Error != "" {
 			failed[r.Worker] = d.Error
@@ -241,8 +241,8 @@ func formOver(ctx context.Context, c *client.Client, opts Options, wanted, host 
 	return q, got, nil
 }
 
-// ordered numbers the ranks.
-func ordered(ranks []prepared) []prepared {
+// sortRanks orders and numbers the ranks.
+func sortRanks(ranks []prepared) []prepared {
 	members := make([]Member, len(ranks))
 	by := make(map[string]prepared, len(ranks))
 	for i, r := range ranks {
@@ -261,7 +261,7 @@ func onSeveralMachines(ranks []prepared) bool {
 	return slices.ContainsFunc(ranks, func(r prepared) bool { return r.Boot == "" || r.Boot != ranks[0].Boot })
 }
 
-// choose is the backend for the host memory of ranks.
+// choose returns the backend for host memory.
 func choose(wanted Backend, ranks []prepared) (Backend, error) {
 	switch wanted {
 	case Comm:
@@ -275,11 +275,12 @@ func choose(wanted Backend, ranks []prepared) (Backend, error) {
 	for _, r := range ranks {
 		why := r.NoUCX
 		if why == "" && len(r.UCX.Address) == 0 {
-			why = "it has no UCX address"
+			why = "the worker sent no UCX address"
 		}
 		if why == "" && apart && !r.Trusted {
-			why = "the ranks are on several machines, and lanes leave a machine only where they are trusted " +
-				"(--lanes=trusted on every worker)"
+			why = "the ranks are on several machines, and UCX data leaves a machine only if every worker was " +
+				"started with " +
+				"--lanes=trusted"
 		}
 		if why == "" && namespaces && !r.Trusted {
 			why = "the ranks are in several network namespaces, and UCX listens on the loopback interface only " +
@@ -287,7 +288,7 @@ func choose(wanted Backend, ranks []prepared) (Backend, error) {
 		}
 		if why != "" {
 			if wanted == UCX {
-				return "", fmt.Errorf("no UCX at worker %s: %s", r.Worker, why)
+				return "", fmt.Errorf("UCX is not available on worker %s: %s", r.Worker, why)
 			}
 			return Comm, nil
 		}
@@ -295,8 +296,8 @@ func choose(wanted Backend, ranks []prepared) (Backend, error) {
 	return UCX, nil
 }
 
-// undoTime bounds how long workers are told to forget a clique that was not formed. Those that
-// cannot be reached forget it by themselves.
+// undoTime bounds how long undo tries to reach workers. The others remove the clique themselves after
+// prepareRequest.Keep.
 const undoTime = 5 * time.Second
 
 func undo(c *client.Client, id string, workers []string) {
@@ -305,8 +306,8 @@ func undo(c *client.Client, id string, workers []string) {
 	_, _ = each(ctx, c, dissolveFn, id, workers)
 }
 
-// each asks workers one by one, beside each other, so that one that does not answer keeps
-// nobody waiting but ctx. It returns what came, and the errors of the others by worker.
+// each calls f on every worker separately and concurrently, so that a worker that does not reply delays the others only
+// until ctx ends. It returns the replies, and the errors of the other workers.
 func each(ctx context.Context, c *client.Client, f *client.Fn1[string, string], id string,
 	workers []string) (map[string]stateReply, map[string]error) {
 	var mu sync.Mutex
@@ -317,7 +318,7 @@ func each(ctx context.Context, c *client.Client, f *client.Fn1[string, string], 
 		limit <- struct{}{}
 		all.Go(func() {
 			defer func() { <-limit }()
-			a, err := ask[stateReply](ctx, c, f, idRequest{id}, []string{w})
+			a, err := request[stateReply](ctx, c, f, idRequest{id}, []string{w})
 			mu.Lock()
 			defer mu.Unlock()
 			if r, ok := a[w]; ok && err == nil {

@@ -98,10 +98,10 @@ func TestFormWorkers(t *testing.T) {
 	}{
 		{[]string{address, "inproc://nobody"}, "",
 			`there is no such worker: "inproc://nobody"; the cluster has inproc://`},
-		{[]string{address, address}, "", "is named twice: a worker is one rank"},
+		{[]string{address, address}, "", "is listed twice; a worker has one rank"},
 		{nil, "smoke", `backend "smoke": want "nccl", "ucx", "comm" or none`},
-		{nil, clique.UCX, "no UCX at worker inproc://"},
-		{nil, clique.NCCL, "no NCCL: worker"}, // the workers share a GPU, or have none
+		{nil, clique.UCX, "UCX is not available on worker inproc://"},
+		{nil, clique.NCCL, "NCCL cannot be used: worker"}, // the workers share a GPU, or have none
 	} {
 		_, err := clique.Form(testContext(t), c, clique.Options{Workers: tc.workers, Backend: tc.backend})
 		if err == nil || !strings.Contains(err.Error(), tc.want) {

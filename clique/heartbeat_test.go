@@ -56,7 +56,7 @@ func heartbeatsWhileForming(t *testing.T, backend Backend) {
 	}
 	workers := slices.Sorted(maps.Keys(known))
 	id := newID("hangs")
-	answers, err := ask[prepared](ctx, c, prepareFn, prepareRequest{ID: id, Keep: time.Minute, UCX: backend == UCX,
+	answers, err := request[prepared](ctx, c, prepareFn, prepareRequest{ID: id, Keep: time.Minute, UCX: backend == UCX,
 		Backend: backend}, workers)
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func heartbeatsWhileForming(t *testing.T, backend Backend) {
 		a.Worker = w
 		ranks = append(ranks, a)
 	}
-	ranks = ordered(ranks)
+	ranks = sortRanks(ranks)
 	stopped := ranks[0].Worker // the others dial it
 	resume := stop(t, k, stopped)
 	defer resume()
@@ -76,7 +76,7 @@ func heartbeatsWhileForming(t *testing.T, backend Backend) {
 	forming, giveUp := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
-		answers, err := ask[formed](forming, c, formFn, formRequest{ID: id, Backend: string(backend),
+		answers, err := request[formed](forming, c, formFn, formRequest{ID: id, Backend: string(backend),
 			Timeout: time.Minute, Idle: time.Minute, Ranks: ranks}, others)
 		for _, a := range answers {
 			if a.Error != "" {
@@ -88,7 +88,7 @@ func heartbeatsWhileForming(t *testing.T, backend Backend) {
 	// The ranks are at it: their sessions have begun.
 	for _, w := range others {
 		for {
-			a, err := ask[bool](ctx, c, formingFn, idRequest{id}, []string{w})
+			a, err := request[bool](ctx, c, formingFn, idRequest{id}, []string{w})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,13 +15,13 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// hub is what a worker has of cliques. Its tasks share it, and it ends with the worker.
+// hub holds the cliques of a worker. All tasks of the worker share it; it is closed with the worker.
 type hub struct {
 	host  *task.Host
 	peers *peernet.Peers // of host
-	stop  func()         // no more channels
+	stop  func()         // stops accepting connections
 
-	mu       sync.Mutex // owns what follows
+	mu       sync.Mutex // guards the fields below
 	sessions map[string]*session
 	closed   bool
 
@@ -30,17 +30,17 @@ type hub struct {
 
 type hubKey struct{}
 
-// maxSessions bounds the cliques of a worker at a time.
+// maxSessions bounds the number of cliques of a worker.
 const maxSessions = 1024
 
-// channelKind is that of the connections between ranks.
+// channelKind identifies connections between ranks.
 const channelKind = "clique"
 
-// hubOf is the hub of the worker whose context it is.
+// hubOf returns the hub of the worker that runs the task of ctx.
 func hubOf(ctx context.Context) (*hub, error) {
 	i := task.FromContext(ctx)
 	if i == nil || i.Host == nil {
-		return nil, fmt.Errorf("clique: %w: ranks live on workers, so give the context that the task's function got",
+		return nil, fmt.Errorf("clique: %w; pass the context of the task's function",
 			task.ErrOutside)
 	}
 	v, err := i.Host.Shared(hubKey{}, func() (any, func() error, error) {
@@ -62,28 +62,28 @@ func hubOf(ctx context.Context) (*hub, error) {
 	return v.(*hub), nil
 }
 
-// hello is what a rank says first to another.
+// hello is the first message of a rank to another.
 type hello struct {
 	ID   string `json:"id"`
 	From int    `json:"from"`
 	To   int    `json:"to"`
 }
 
-// readHello reads what a peer said.
+// readHello decodes and checks a hello.
 func readHello(b []byte) (hello, error) {
 	var h hello
 	if err := json.Unmarshal(b, &h); err != nil {
-		return h, fmt.Errorf("clique: a rank's hello: %w", err)
+		return h, fmt.Errorf("clique: invalid hello: %w", err)
 	}
 	if h.From < 0 || h.From >= maxRanks || h.To < 0 || h.To >= h.From {
-		return h, fmt.Errorf("clique: a hello from rank %d to rank %d: the higher one connects to the lower", h.From,
+		return h, fmt.Errorf("clique: invalid hello from rank %d to rank %d: the higher rank connects", h.From,
 			h.To)
 	}
 	return h, checkID(h.ID)
 }
 
-// accept gives a connection of a rank to the session that it belongs to. That is prepared: no
-// worker hears of the others before all are.
+// accept passes a connection to its session. The session exists: workers get the roster after all of them have
+// prepared.
 func (h *hub) accept(_ context.Context, b []byte) (func(context.Context, comm.Comm), error) {
 	in, err := readHello(b)
 	if err != nil {
@@ -93,7 +93,7 @@ func (h *hub) accept(_ context.Context, b []byte) (func(context.Context, comm.Co
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, c comm.Comm) { s.arrive(ctx, in, c) }, nil
+	return func(ctx context.Context, c comm.Comm) { s.deliver(ctx, in, c) }, nil
 }
 
 func (h *hub) session(id string) (*session, error) {
@@ -102,25 +102,25 @@ func (h *hub) session(id string) (*session, error) {
 	if s := h.sessions[id]; s != nil {
 		return s, nil
 	}
-	return nil, fmt.Errorf("%w: worker %s does not know %.80s; it was dissolved, was re-formed under another id, or "+
-		"stood unused for too long", ErrUnknown, h.host.Worker, id)
+	return nil, fmt.Errorf("%w: worker %s has no clique %.80s: dissolved, re-formed under another id, or idle for too "+
+		"long", ErrUnknown, h.host.Worker, id)
 }
 
-// prepare makes the session of a new clique.
+// prepare creates the session of a new clique.
 func (h *hub) prepare(_ context.Context, in prepareRequest) (prepared, error) {
 	if err := checkID(in.ID); err != nil {
 		return prepared{}, err
 	}
 	out := prepared{Member: describe(h.host.Worker, h.host.Name), Boot: h.host.Boot, Trusted: h.host.Trusted,
 		Functions: task.Hash()}
-	out.Device = lookForGPU(h.host, &out.Member, in.Backend)
+	out.Device = probeGPU(h.host, &out.Member, in.Backend)
 	s := newSession(h, in.ID)
 	s.ordinal = out.Device.Ordinal
 	switch {
 	case !in.UCX:
-		out.NoUCX = "it was not asked for"
+		out.NoUCX = "not requested"
 	case !h.host.DataConnections:
-		out.NoUCX = "the worker has no lane for data (--lanes=none, or no libucp was found)"
+		out.NoUCX = "the worker has no data connections (--lanes=none, or libucp not found)"
 	default:
 		w, contact, err := h.ucx.worker(h.host.Trusted)
 		if err != nil {
@@ -143,17 +143,17 @@ func (h *hub) add(s *session, keep time.Duration) error {
 	case h.closed:
 		return task.ErrHostClosed
 	case h.sessions[s.id] != nil:
-		return fmt.Errorf("clique %s: worker %s knows a clique of this id already", s.id, h.host.Worker)
+		return fmt.Errorf("clique %s: worker %s already has a clique with this id", s.id, h.host.Worker)
 	case len(h.sessions) >= maxSessions:
-		return fmt.Errorf("clique %s: worker %s has a part in %d cliques, which is as many as it may: dissolve "+
-			"those that are not used", s.id, h.host.Worker, maxSessions)
+		return fmt.Errorf("clique %s: worker %s has %d cliques, the maximum; dissolve unused ones", s.id,
+			h.host.Worker, maxSessions)
 	}
 	h.sessions[s.id] = s
 	s.expireAfter(max(keep, time.Second))
 	return nil
 }
 
-// form connects the session with the others.
+// form connects the session to the other ranks.
 func (h *hub) form(ctx context.Context, in formRequest) (string, error) {
 	s, err := h.session(in.ID)
 	if err != nil {
@@ -169,7 +169,7 @@ func (h *hub) form(ctx context.Context, in formRequest) (string, error) {
 	return backend, nil
 }
 
-// drop forgets a session and ends it.
+// drop removes and closes a session.
 func (h *hub) drop(s *session, why error) {
 	h.mu.Lock()
 	if h.sessions[s.id] == s {
@@ -190,12 +190,12 @@ func (h *hub) dissolve(id string) stateReply {
 }
 
 var (
-	errDissolved = errors.New("the clique was dissolved")
-	errExpired   = errors.New("nobody used the clique for too long")
-	errEnded     = errors.New("the worker has ended")
+	errDissolved = errors.New("clique dissolved")
+	errExpired   = errors.New("clique idle for too long")
+	errEnded     = errors.New("worker closed")
 )
 
-// close ends everything with the worker.
+// close closes all sessions and the UCX context.
 func (h *hub) close() error {
 	h.stop()
 	h.mu.Lock()
@@ -210,9 +210,9 @@ func (h *hub) close() error {
 	return nil
 }
 
-// ucxContext makes UCX workers. It is made when the first clique wants it, once for a worker.
+// ucxContext creates UCX workers. Its UCX context is created for the first clique that needs one.
 type ucxContext struct {
-	mu     sync.Mutex // owns what follows, and is held while it is made
+	mu     sync.Mutex // guards the fields below; held while ctx is created
 	ctx    *ucx.Context
 	closed bool
 }
@@ -226,7 +226,7 @@ func (u *ucxContext) worker(trusted bool) (*ucx.Worker, ucx.Contact, error) {
 		return nil, ucx.Contact{}, task.ErrHostClosed
 	}
 	if u.ctx == nil {
-		// Without streams UCX does not bound how many endpoints two workers may make.
+		// Without streams UCX does not limit the number of endpoints between two workers.
 		cfg := ucx.Config{Name: "millstream-clique", Features: ucx.AllFeatures &^ ucx.Stream}
 		if !trusted {
 			cfg.Options = ucxenv.OnLoopback(nil)

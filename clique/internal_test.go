@@ -12,8 +12,8 @@ import (
 func TestUnknownClique(t *testing.T) {
 	h := &hub{host: &task.Host{Worker: "tcp://a:1"}}
 	if _, err := h.session("x"); !errors.Is(err, ErrUnknown) ||
-		!strings.Contains(err.Error(), "tcp://a:1 does not know x") {
-		t.Errorf("got error %v of a clique that the worker does not know, want ErrUnknown with both names", err)
+		!strings.Contains(err.Error(), "tcp://a:1 has no clique x") {
+		t.Errorf("got error %v for an unknown clique, want ErrUnknown with both names", err)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestChoose(t *testing.T) {
 		{Auto, []prepared{trusted, open}, "ucx"},
 		{UCX, []prepared{here, container}, "network namespaces"},
 		{Comm, []prepared{here, here}, "comm"},
-		{UCX, []prepared{here, none}, "no UCX at worker w: no libucp"},
+		{UCX, []prepared{here, none}, "UCX is not available on worker w: no libucp"},
 		{UCX, []prepared{here, there}, "--lanes=trusted"},
 		{"smoke", []prepared{here}, "want"},
 	} {

@@ -8,28 +8,28 @@ import (
 	"go.millstream.dev/client"
 )
 
-// A Python program forms cliques through one of the Go workers, which leads: it runs the
-// functions below beside its tasks, as a client of the same scheduler. What Python keeps of a
-// clique is a record, and each request carries it: a leader remembers nothing.
+// A Python program forms cliques through one of the Go workers, the leader, which runs the functions below outside its
+// tasks, as a client of the same scheduler. Python keeps a record of the clique and sends it with each request, so that
+// leaders are stateless.
 
-// record is a clique as Python has it. Times are in seconds.
+// record is the state of a clique that Python keeps. Times are in seconds.
 type record struct {
 	ID            string   `json:"id"`
 	Name          string   `json:"name"`
-	Backend       string   `json:"backend"` // as it was asked for
-	Carrier       string   `json:"carrier"` // as it is
-	Devices       string   `json:"devices"` // what carries device memory, and why that
-	Why           string   `json:"why"`
+	Backend       string   `json:"backend"` // as requested
+	Carrier       string   `json:"carrier"` // as chosen
+	Devices       string   `json:"devices"` // backend for device memory
+	Why           string   `json:"why"`     // reason for Devices
 	Deterministic bool     `json:"deterministic"`
 	Timeout       float64  `json:"timeout"`
 	Idle          float64  `json:"idle"`
 	Members       []Member `json:"members"`
 }
 
-// leadRequest asks for a clique, or for another one in place of it.
+// leadRequest is a request to form or to reform a clique.
 type leadRequest struct {
 	record
-	// Workers are the ranks of a new one; Add and Size are Reform's.
+	// Workers are the ranks of a new clique; Add and Size are those of ReformOptions.
 	Workers []string `json:"workers"`
 	Add     []string `json:"add"`
 	Size    int      `json:"size"`
@@ -47,20 +47,20 @@ func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second))
 }
 
-// record is what Python keeps.
+// record returns the record of the clique.
 func (q *Clique) record() record {
 	return record{ID: q.id, Name: q.opts.Name, Backend: string(q.opts.Backend), Carrier: q.backend, Devices: q.devices,
 		Why: q.why, Deterministic: q.opts.Deterministic,
 		Timeout: q.opts.Timeout.Seconds(), Idle: q.opts.Idle.Seconds(), Members: q.members}
 }
 
-// restore is the clique of a record.
+// restore returns the clique of a record.
 func (r record) restore(c *client.Client) (*Clique, error) {
 	if err := checkID(r.ID); err != nil {
 		return nil, err
 	}
 	if len(r.Members) == 0 || len(r.Members) > maxRanks {
-		return nil, fmt.Errorf("clique %s: a record with %d members", r.ID, len(r.Members))
+		return nil, fmt.Errorf("clique %s: invalid record: %d members", r.ID, len(r.Members))
 	}
 	return &Clique{c: c, opts: r.options(), id: r.ID, members: r.Members, backend: r.Carrier, devices: r.Devices,
 		why: r.Why}, nil
@@ -97,7 +97,7 @@ var (
 	})
 )
 
-// lead registers a function that is given the worker's client.
+// lead registers a function that gets the client of the worker.
 func lead(name string, f func(ctx context.Context, c *client.Client, in leadRequest) (any, error)) *client.Fn1[string,
 	string] {
 	return client.Func(name, func(ctx context.Context, text string) (string, error) {
@@ -119,7 +119,7 @@ func lead(name string, f func(ctx context.Context, c *client.Client, in leadRequ
 	})
 }
 
-// leadTime bounds what a leader does for a request: the forming, and what stands around it.
+// leadTime returns the time limit of a request to a leader: twice the timeout of Form, and the time to undo it.
 func leadTime(in leadRequest) time.Duration {
 	t := seconds(in.Timeout)
 	if t == 0 {

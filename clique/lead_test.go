@@ -11,7 +11,7 @@ import (
 func TestRecords(t *testing.T) {
 	members := []Member{{Rank: 0, Worker: "tcp://a:1", Host: "tcp://a", GPU: -1},
 		{Rank: 1, Worker: "tcp://b:1", GPU: 3, UUID: "GPU-1"}}
-	q := &Clique{id: "id", members: members, backend: "shm+tcp", devices: "ucx", why: "as it was asked for",
+	q := &Clique{id: "id", members: members, backend: "shm+tcp", devices: "ucx", why: "as requested",
 		opts: Options{Name: "n", Backend: UCX, Deterministic: true, Timeout: 1500 * time.Millisecond,
 			Idle: time.Minute}}
 	text, err := write(q.record())
@@ -44,9 +44,9 @@ func TestRecords(t *testing.T) {
 		r    record
 		want string
 	}{
-		"no id":      {record{Members: members}, "is no id of a clique"},
-		"no members": {record{ID: "id"}, "a record with 0 members"},
-		"too many":   {record{ID: "id", Members: make([]Member, maxRanks+1)}, "a record with 16385 members"},
+		"no id":      {record{Members: members}, "invalid clique id"},
+		"no members": {record{ID: "id"}, "invalid record: 0 members"},
+		"too many":   {record{ID: "id", Members: make([]Member, maxRanks+1)}, "invalid record: 16385 members"},
 	} {
 		if _, err := c.r.restore(nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -89,7 +89,7 @@ func TestRequestTexts(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if _, err := read[idRequest]("f", strings.Repeat(" ", maxRequest+1)); err == nil ||
-		!strings.Contains(err.Error(), "33554433 bytes, 33554432 are allowed") {
+		!strings.Contains(err.Error(), "33554433 bytes exceed the limit of 33554432") {
 		t.Errorf("%v", err)
 	}
 	if in, err := read[idRequest]("f", `{"id":"x"}`); err != nil || in.ID != "x" {

@@ -13,27 +13,25 @@ import (
 	"go.millstream.dev/internal/comm/commaddr"
 )
 
-// Member is one rank of a clique, as those who form it see it.
+// Member describes one rank of a clique.
 type Member struct {
-	// Rank is its number, 0 … Size-1.
+	// Rank is the number of the rank, 0 to Size-1.
 	Rank int `json:"rank"`
-	// Worker is the address of its worker, Name the worker's name.
+	// Worker is the address of the worker, Name its name.
 	Worker string `json:"worker"`
 	Name   string `json:"name,omitempty"`
-	// Host is where the worker's address is, and HostName how its machine calls itself.
+	// Host is the host of the worker's address, and HostName the name of its machine.
 	Host     string `json:"host"`
 	HostName string `json:"hostname,omitempty"`
-	// GPU is the number of the GPU that the worker has for itself (the first of its
-	// CUDA_VISIBLE_DEVICES), -1 if it has none.
+	// GPU is the number of the worker's GPU (the first of its CUDA_VISIBLE_DEVICES), -1 if it has none.
 	GPU int `json:"gpu"`
-	// UUID is that GPU's, as nvidia-smi -L prints it.
+	// UUID is the UUID of the GPU, as nvidia-smi -L prints it.
 	UUID string `json:"uuid,omitempty"`
-	// PCI is where it sits, such as "0000:3b:00.0"; empty if the worker has none of its own.
+	// PCI is the PCI address of the GPU, such as "0000:3b:00.0"; empty if the worker has no GPU.
 	PCI string `json:"pci,omitempty"`
 }
 
-// order sorts members by host, then GPU, then address, and numbers them: RAFT's order, so that
-// neighbours are near each other.
+// order sorts members by host, then GPU, then address, and numbers them. As in RAFT, neighbors are close to each other.
 func order(members []Member) {
 	slices.SortFunc(members, func(a, b Member) int {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.PCI, b.PCI), cmp.Compare(a.GPU, b.GPU),
@@ -44,7 +42,7 @@ func order(members []Member) {
 	}
 }
 
-// describe is the member that this process's worker would be.
+// describe returns the member for the worker of this process.
 func describe(worker, name string) Member {
 	m := Member{Worker: worker, Name: name, GPU: -1}
 	scheme, _ := commaddr.Parse(worker)
@@ -57,7 +55,7 @@ func describe(worker, name string) Member {
 	first, _, _ := strings.Cut(os.Getenv("CUDA_VISIBLE_DEVICES"), ",")
 	if first = strings.TrimSpace(first); first != "" {
 		if n, err := strconv.Atoi(first); err == nil {
-			m.GPU = n // a negative one is CUDA's word for none
+			m.GPU = n // CUDA uses negative numbers for none
 		} else {
 			m.UUID = first
 		}
@@ -65,7 +63,7 @@ func describe(worker, name string) Member {
 	return m
 }
 
-// sorted goes over the keys of a map in their order.
+// sorted iterates over the keys of a map in order.
 func sorted[K cmp.Ordered, V any](m map[K]V) iter.Seq[K] {
 	return slices.Values(slices.Sorted(maps.Keys(m)))
 }

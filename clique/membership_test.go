@@ -151,8 +151,8 @@ func TestWaitForGone(t *testing.T) {
 		t.Fatalf("got %v, want the end of rank 1 alone", err)
 	}
 	var gone *RankError
-	if !errors.As(failed.Ranks[1], &gone) || gone.Rank != 1 || !strings.Contains(gone.Error(), "its worker is gone") {
-		t.Errorf("rank 1 ended with %v, want that its worker is gone", failed.Ranks[1])
+	if !errors.As(failed.Ranks[1], &gone) || gone.Rank != 1 || !strings.Contains(gone.Error(), "the worker has left the cluster") {
+		t.Errorf("rank 1 ended with %v, want that the worker has left the cluster", failed.Ranks[1])
 	}
 	if err := q.Dissolve(ctx); err != nil {
 		t.Error(err)
@@ -229,9 +229,9 @@ func TestFormFailsOnOne(t *testing.T) {
 		t.Fatalf("got %v, want the error of %s", err, victim)
 	}
 	for _, w := range []string{victim, other} {
-		answers, err := ask[stateReply](ctx, k.c, dissolveFn, idRequest{failed.Clique}, []string{w})
+		answers, err := request[stateReply](ctx, k.c, dissolveFn, idRequest{failed.Clique}, []string{w})
 		if err != nil || answers[w].Known {
-			t.Errorf("%s: got %+v, %v; want a worker that does not know the clique", w, answers[w], err)
+			t.Errorf("%s: got %+v, %v; want a worker without the clique", w, answers[w], err)
 		}
 	}
 }
@@ -274,7 +274,7 @@ func TestConnectFails(t *testing.T) {
 	roster := formRequest{Ranks: []prepared{{Member: Member{Worker: "tcp://a:1"}},
 		{Member: Member{Rank: 1, Worker: "tcp://a:2"}}, {Member: Member{Rank: 2, Worker: "tcp://a:3"}}}}
 	if _, err := s.connect(quickContext(t), 2, roster); !errors.Is(err, errNoRoute) ||
-		!strings.Contains(err.Error(), "does not reach rank 1 (tcp://a:2)") {
+		!strings.Contains(err.Error(), "connect to rank 1 (tcp://a:2)") {
 		t.Errorf("got %v, want that rank 1 is not reached", err)
 	}
 	select {
@@ -312,7 +312,7 @@ func TestExpiry(t *testing.T) {
 		if synctest.Wait(); !known("used") {
 			t.Fatal("a session in use is gone")
 		}
-		s.left()
+		s.leave()
 		time.Sleep(time.Minute - 1)
 		if synctest.Wait(); !known("used") {
 			t.Error("a session is gone before it was idle for its time")

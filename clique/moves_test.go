@@ -194,7 +194,7 @@ func TestCheckNCCL(t *testing.T) {
 			bad := n.Check(&collective.Call{Code: code, Kind: k, Send: on(1), Recv: on(1)})
 			want := ""
 			if missing && reduces {
-				want = fmt.Sprintf("NCCL has no elements of %v to put together: use another type, or a clique with "+
+				want = fmt.Sprintf("NCCL cannot reduce elements of %v; use another type, or a clique with "+
 					"Backend ucx", k)
 			}
 			if bad != want {
@@ -203,7 +203,7 @@ func TestCheckNCCL(t *testing.T) {
 		}
 		for i, c := range []collective.Call{{Code: code, Kind: KindOf[int8](), Send: on(0), Recv: on(1)},
 			{Code: code, Kind: KindOf[int8](), Send: on(1), Recv: on(0)}} {
-			if bad := n.Check(&c); bad != "a buffer is on device 0, the rank's GPU is device 1" {
+			if bad := n.Check(&c); bad != "buffer on device 0, but the GPU of the rank is device 1" {
 				t.Errorf("%v, side %d on another device: %q", code, i, bad)
 			}
 		}

@@ -10,18 +10,18 @@ import (
 	"go.millstream.dev/nccl"
 )
 
-// ncclCarrier moves the device memory of one lane, or sub-clique, by NCCL. It has a communicator
-// from its first collective on. Point-to-point messages go another way: NCCL has no tags, and its
-// messages wait for each other.
+// ncclCarrier moves the device memory of one round or sub-clique with NCCL. It leases a communicator for its first
+// collective. Point-to-point messages use another carrier, because NCCL has no tags and its messages wait for each
+// other.
 type ncclCarrier struct {
-	collective.Carrier // of Send and Recv
+	collective.Carrier // for Send and Recv
 	p                  *ncclPool
 	g                  *collective.Group
 	sub                bool
-	lease              atomic.Pointer[ncclComm] // nil before the first collective, in whose turn it is found
+	lease              atomic.Pointer[ncclComm] // nil before the first collective, which leases it
 }
 
-// Name is "nccl".
+// Name returns "nccl".
 func (n *ncclCarrier) Name() string { return string(NCCL) }
 
 var ncclTypes = map[Kind]nccl.DataType{collective.Int8: nccl.Int8, collective.Uint8: nccl.Uint8,
@@ -32,18 +32,18 @@ var ncclTypes = map[Kind]nccl.DataType{collective.Int8: nccl.Int8, collective.Ui
 
 var ncclOps = map[Op]nccl.Op{Sum: nccl.Sum, Prod: nccl.Prod, Min: nccl.Min, Max: nccl.Max, Avg: nccl.Avg}
 
-// Check tells what NCCL cannot do, and what is not on this rank's GPU.
+// Check returns why NCCL cannot run a call, such as a buffer on another GPU; "" if it can.
 func (n *ncclCarrier) Check(c *collective.Call) string {
 	switch c.Code {
 	case collective.AllReduce, collective.Reduce, collective.ReduceScatter:
 		if _, ok := ncclTypes[c.Kind]; !ok {
-			return fmt.Sprintf("NCCL has no elements of %v to put together: use another type, or a clique with "+
+			return fmt.Sprintf("NCCL cannot reduce elements of %v; use another type, or a clique with "+
 				"Backend ucx", c.Kind)
 		}
 	}
 	for _, b := range []*mem.Buffer{c.Send.Buffer, c.Recv.Buffer} {
 		if b != nil && b.Device() != n.p.device {
-			return fmt.Sprintf("a buffer is on device %d, the rank's GPU is device %d", b.Device(), n.p.device)
+			return fmt.Sprintf("buffer on device %d, but the GPU of the rank is device %d", b.Device(), n.p.device)
 		}
 	}
 	return ""
@@ -65,13 +65,12 @@ func (n *ncclCarrier) Run(ctx context.Context, c *collective.Call) error {
 	return k.track(w)
 }
 
-// begin leases a communicator, once. The ranks talk on a lane of their own meanwhile: this one's
-// turn is taken.
+// begin leases a communicator, once. The ranks use a separate group for that, because this one is in use.
 func (n *ncclCarrier) begin(ctx context.Context) (err error) {
 	if n.lease.Load() != nil {
 		return nil
 	}
-	side, err := n.g.Lane(ncclLane)
+	side, err := n.g.Dup(leaseGroup)
 	if err != nil {
 		return err
 	}
@@ -95,13 +94,13 @@ func (n *ncclCarrier) writes(c *collective.Call) bool {
 	return true
 }
 
-// enqueue begins a collective; without anything to do it returns nil.
+// enqueue enqueues a collective; it returns nil if there is nothing to do.
 func (n *ncclCarrier) enqueue(ctx context.Context, by *ncclComm, c *collective.Call) (*nccl.Work, error) {
 	if length(c.Send.Buffer) == 0 && length(c.Recv.Buffer) == 0 {
 		return nil, nil
 	}
 	k, s := by.c, by.stream
-	bytes := nccl.Uint8 // what is only moved
+	bytes := nccl.Uint8 // for data that is only moved
 	switch c.Code {
 	case collective.AllReduce, collective.Reduce, collective.ReduceScatter:
 		t := ncclTypes[c.Kind]
@@ -127,7 +126,7 @@ func (n *ncclCarrier) enqueue(ctx context.Context, by *ncclComm, c *collective.C
 	return m.run(ctx, by)
 }
 
-// operation is NCCL's for one of ours, and what frees it.
+// operation returns the NCCL operation for op, and a function that frees it.
 func operation(ctx context.Context, k *nccl.Comm, op Op, t nccl.DataType) (nccl.Op, func(), error) {
 	_, element, ok := op.Scale()
 	if !ok {
@@ -140,7 +139,7 @@ func operation(ctx context.Context, k *nccl.Comm, op Op, t nccl.DataType) (nccl.
 	return o, func() { _ = k.FreeOp(ctx, o) }, nil // NCCL has read the scale by then
 }
 
-// Flush waits until what was enqueued is done.
+// Flush waits for the enqueued operations.
 func (n *ncclCarrier) Flush(ctx context.Context) error {
 	if c := n.lease.Load(); c != nil {
 		return c.flush(ctx)
@@ -148,12 +147,12 @@ func (n *ncclCarrier) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Close gives the communicator to the next lane; that of a sub-clique ends.
+// Close releases the communicator for other rounds; that of a sub-clique is closed.
 func (n *ncclCarrier) Close() error {
 	if c := n.lease.Load(); c != nil && n.sub {
 		n.p.drop(c)
 	} else if c != nil {
-		n.p.giveBack(c)
+		n.p.release(c)
 	}
 	return n.Carrier.Close()
 }

@@ -15,25 +15,25 @@ import (
 	"go.millstream.dev/nccl"
 )
 
-// ncclComm is a communicator of NCCL's with the stream that its operations are ordered by.
+// ncclComm is an NCCL communicator with the stream that orders its operations.
 type ncclComm struct {
 	name   uint64 // the same on all its ranks
 	c      *nccl.Comm
 	stream *cuda.Stream
 
-	mu      sync.Mutex // owns what follows
-	pending []*outcome // in their order; those in front may be done
+	mu      sync.Mutex // guards the fields below
+	pending []*outcome // in order; the first ones may be done
 	failed  error
 }
 
-// newNCCLComm makes a communicator of the ranks of a group. The id is made by rank 0 and goes
-// over the group's own connections. All ranks call it.
+// newNCCLComm creates a communicator of the ranks of a group. Rank 0 creates the ID and sends it over the connections
+// of the group. All ranks call it.
 func newNCCLComm(ctx context.Context, g *collective.Group, device int) (*ncclComm, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := make(chan struct{})
 	defer close(stop)
-	go func() { // a rank that does not get through must not keep the others
+	go func() { // a rank that fails must not block the others
 		select {
 		case <-g.Done():
 			cancel(g.Err())
@@ -58,14 +58,14 @@ func newNCCLComm(ctx context.Context, g *collective.Group, device int) (*ncclCom
 	return &ncclComm{name: h.Sum64(), c: c, stream: s}, nil
 }
 
-// shareID is the id that rank 0 has made, or why it could not.
+// shareID returns the ID that rank 0 has created, or the error of rank 0.
 func shareID(ctx context.Context, g *collective.Group) (nccl.UniqueID, error) {
 	var id nccl.UniqueID
 	const textLen = 512
-	message := make([]byte, 2+len(id)+textLen) // the length of an error, the id, the error
+	message := make([]byte, 2+len(id)+textLen) // length of the error, ID, error
 	if g.Rank() == 0 {
-		made, err := nccl.NewUniqueID()
-		copy(message[2:], made[:])
+		created, err := nccl.NewUniqueID()
+		copy(message[2:], created[:])
 		if err != nil {
 			n := copy(message[2+len(id):], err.Error())
 			binary.LittleEndian.PutUint16(message, uint16(n))
@@ -75,21 +75,21 @@ func shareID(ctx context.Context, g *collective.Group) (nccl.UniqueID, error) {
 		return id, err
 	}
 	if n := int(binary.LittleEndian.Uint16(message)); n > 0 {
-		return id, fmt.Errorf("rank 0 has no id for NCCL: %s", message[2+len(id):][:min(n, textLen)])
+		return id, fmt.Errorf("rank 0: create NCCL id: %s", message[2+len(id):][:min(n, textLen)])
 	}
 	copy(id[:], message[2:])
 	return id, nil
 }
 
-// outcome is the ready event of what a collective writes. When the communicator is aborted the
-// device's event is done, too, but the data is not there: outcome tells.
+// outcome is the ready event of the result of a collective. When the communicator is aborted, the CUDA event completes
+// although the data has not arrived; outcome returns the error then.
 type outcome struct {
 	*cuda.Event
 	mu     sync.Mutex
 	failed error
 }
 
-// fail marks the operation as one that did not end well, unless it has.
+// fail records the error of an operation that is not done.
 func (o *outcome) fail(err error) {
 	if done, _ := o.Event.Query(); done {
 		return
@@ -105,7 +105,7 @@ func (o *outcome) err() error {
 	return o.failed
 }
 
-// Query is the event's, with the clique's failure.
+// Query queries the event and returns the error of the clique if it failed.
 func (o *outcome) Query() (bool, error) {
 	done, err := o.Event.Query()
 	if done && err == nil {
@@ -114,7 +114,7 @@ func (o *outcome) Query() (bool, error) {
 	return done, err
 }
 
-// Wait is the event's, with the clique's failure.
+// Wait waits for the event and returns the error of the clique if it failed.
 func (o *outcome) Wait(ctx context.Context) error {
 	if err := o.Event.Wait(ctx); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (o *outcome) Wait(ctx context.Context) error {
 	return o.err()
 }
 
-// track keeps an operation until it is done, and makes its event that of what it writes.
+// track keeps an operation until it is done and makes it the ready event of the buffers that it writes.
 func (c *ncclComm) track(w *nccl.Work, writes ...*mem.Buffer) error {
 	o := &outcome{Event: w.Event()}
 	c.mu.Lock()
@@ -140,7 +140,7 @@ func (c *ncclComm) track(w *nccl.Work, writes ...*mem.Buffer) error {
 	return nil
 }
 
-// prune forgets operations that are done. The caller holds mu.
+// prune removes operations that are done. The caller holds mu.
 func (c *ncclComm) prune() {
 	n := 0
 	for n < len(c.pending) {
@@ -152,13 +152,13 @@ func (c *ncclComm) prune() {
 	c.pending = append(c.pending[:0], c.pending[n:]...)
 }
 
-// flush waits until everything is done that is under way now.
+// flush waits for all operations in flight.
 func (c *ncclComm) flush(ctx context.Context) error {
 	c.mu.Lock()
 	c.prune()
 	var last *outcome
 	if n := len(c.pending); n > 0 {
-		last = c.pending[n-1] // the stream is one queue
+		last = c.pending[n-1] // the stream is in order
 	}
 	c.mu.Unlock()
 	if last == nil {
@@ -167,7 +167,7 @@ func (c *ncclComm) flush(ctx context.Context) error {
 	return last.Wait(ctx)
 }
 
-// busy reports whether something is under way.
+// busy reports whether operations are in flight.
 func (c *ncclComm) busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +175,7 @@ func (c *ncclComm) busy() bool {
 	return len(c.pending) > 0
 }
 
-// abort ends the communicator; what is under way fails with why.
+// abort ends the communicator; operations in flight fail with why.
 func (c *ncclComm) abort(why error) {
 	c.mu.Lock()
 	if c.failed == nil {
@@ -189,18 +189,18 @@ func (c *ncclComm) abort(why error) {
 	_ = c.stream.Close()
 }
 
-// closeTime bounds how long a communicator waits for its other ranks at its end.
+// closeTime bounds how long close waits for the other ranks.
 const closeTime = 3 * time.Second
 
-// close ends the communicator in peace, with all ranks.
+// close shuts the communicator down together with all ranks.
 func (c *ncclComm) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	c.mu.Lock()
 	if c.failed == nil {
-		c.failed = errors.New("the communicator was closed")
+		c.failed = errors.New("communicator closed")
 	}
 	c.mu.Unlock()
-	_ = c.c.Shutdown(ctx) // else it aborts
+	_ = c.c.Shutdown(ctx) // aborts on timeout
 	_ = c.stream.Close()
 }

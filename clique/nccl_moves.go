@@ -8,8 +8,8 @@ import (
 	"go.millstream.dev/nccl"
 )
 
-// moves is a collective that only moves memory, as messages between pairs of ranks that NCCL
-// carries as one group. Views of the buffers are its own until release.
+// moves is a collective that only moves memory, as messages between pairs of ranks in one NCCL group. It holds views of
+// the buffers until release.
 type moves struct {
 	sends, recvs []move
 }
@@ -20,10 +20,10 @@ type move struct {
 	b    *mem.Buffer
 }
 
-// moves are those of a call on this rank.
+// moves returns the moves of a call on this rank.
 func (n *ncclCarrier) moves(c *collective.Call) *moves { return movesOf(c, n.g.Rank(), n.g.Size()) }
 
-// movesOf are those of a call on one of size ranks.
+// movesOf returns the moves of a call on one of size ranks.
 func movesOf(c *collective.Call, rank, size int) *moves {
 	m := &moves{}
 	es := c.Kind.Size()
@@ -54,7 +54,7 @@ func movesOf(c *collective.Call, rank, size int) *moves {
 		m.sends = cutUp(c.Send.Buffer, c.Counts, es)
 		m.recvs = cutUp(c.Recv.Buffer, c.RecvCounts, es)
 	}
-	m.stay(rank)
+	m.dropSelf(rank)
 	return m
 }
 
@@ -64,8 +64,8 @@ func (m *moves) send(to int, b *mem.Buffer, at, n int) {
 	}
 }
 
-// cutUp is the parts of a buffer for or from the ranks, by their counts in elements; without
-// counts equal has the length of each in bytes and their number. Parts of nothing are left out.
+// cutUp divides a buffer into parts for the ranks, by their counts in elements. Without counts, equal has the length of
+// each part in bytes and their number. Empty parts are left out.
 func cutUp(b *mem.Buffer, counts []int, es int, equal ...int) []move {
 	var out []move
 	at := 0
@@ -87,8 +87,8 @@ func cutUp(b *mem.Buffer, counts []int, es int, equal ...int) []move {
 	return out
 }
 
-// stay drops what a rank would send to itself if it is in its place already.
-func (m *moves) stay(rank int) {
+// dropSelf removes the message of a rank to itself if the data is already in place.
+func (m *moves) dropSelf(rank int) {
 	for i, s := range m.sends {
 		for j, r := range m.recvs {
 			if s.peer == rank && r.peer == rank && s.b.Addr() == r.b.Addr() {
@@ -102,7 +102,7 @@ func (m *moves) stay(rank int) {
 	}
 }
 
-// run enqueues the messages as one group; without any it returns nil.
+// run enqueues the messages as one group; it returns nil if there are none.
 func (m *moves) run(ctx context.Context, c *ncclComm) (*nccl.Work, error) {
 	if len(m.sends)+len(m.recvs) == 0 {
 		return nil, nil

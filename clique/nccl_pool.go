@@ -11,18 +11,17 @@ import (
 	"go.millstream.dev/internal/collective"
 )
 
-// ncclPool has the communicators of one session. NCCL wants all operations of a communicator in
-// the same order on all ranks, and rounds of tasks have orders of their own: each lane has one
-// communicator to itself while it lasts, and the next lane takes it over.
+// ncclPool has the communicators of one session. NCCL requires the same order of operations on all ranks of a
+// communicator, and rounds of tasks have different orders: each round uses one communicator exclusively until it ends.
 type ncclPool struct {
 	device int
-	g      *collective.Group // of the session; its failure is theirs
+	g      *collective.Group // of the session; its failure ends the pool
 
-	mu     sync.Mutex // owns what follows
+	mu     sync.Mutex // guards the fields below
 	free   map[uint64]*ncclComm
 	all    map[*ncclComm]struct{}
 	closed bool
-	ending sync.WaitGroup // communicators of sub-cliques on their way out
+	ending sync.WaitGroup // communicators of sub-cliques that are being closed
 
 	stop    chan struct{}
 	watched chan struct{}
@@ -40,15 +39,15 @@ func newNCCLPool(ctx context.Context, g *collective.Group, device int) (*ncclPoo
 	return p, nil
 }
 
-// lookPause is how often communicators with work under way are asked how they are. The deaths
-// of ranks do not wait for it: the group tells of them.
-const lookPause = 20 * time.Millisecond
+// checkPause is how often communicators with operations in flight are checked. The loss of a rank is reported earlier,
+// by the group.
+const checkPause = 20 * time.Millisecond
 
-// watch aborts everything when the group fails, and the group when NCCL does.
+// watch aborts all communicators when the group fails, and the group when NCCL fails.
 func (p *ncclPool) watch() {
 	defer close(p.watched)
-	look := time.NewTicker(lookPause)
-	defer look.Stop()
+	check := time.NewTicker(checkPause)
+	defer check.Stop()
 	for {
 		select {
 		case <-p.stop:
@@ -56,13 +55,13 @@ func (p *ncclPool) watch() {
 		case <-p.g.Done():
 			p.abort(p.g.Err())
 			return
-		case <-look.C:
+		case <-check.C:
 			for _, c := range p.list() {
 				if !c.busy() {
 					continue
 				}
 				if err := c.c.Check(); err != nil {
-					p.g.Abort(err) // and then p.g.Done
+					p.g.Abort(err) // closes p.g.Done
 				}
 			}
 		}
@@ -75,7 +74,7 @@ func (p *ncclPool) list() []*ncclComm {
 	return slices.Collect(maps.Keys(p.all))
 }
 
-// abort ends all communicators with what is under way on them.
+// abort aborts all communicators.
 func (p *ncclPool) abort(why error) {
 	p.mu.Lock()
 	p.closed = true
@@ -87,7 +86,7 @@ func (p *ncclPool) abort(why error) {
 	all.Wait()
 }
 
-// close ends the pool; in peace unless the group has failed.
+// close closes the pool. It aborts the communicators if the group has failed.
 func (p *ncclPool) close() {
 	close(p.stop)
 	<-p.watched
@@ -109,18 +108,18 @@ func (p *ncclPool) close() {
 	all.Wait()
 }
 
-// most is how many free communicators a rank offers; there are seldom more than two.
-const most = 15
+// maxOffered is the number of free communicators that a rank offers; there are rarely more than two.
+const maxOffered = 15
 
-// lease finds a communicator that is free on all ranks of a lane, or makes one. Each rank tells
-// what it has, over the lane, and keeps that for the lane until all have told: two lanes never
-// wait for each other, at the price of one communicator more than would do.
-func (p *ncclPool) lease(ctx context.Context, lane *collective.Group) (*ncclComm, error) {
+// lease returns a communicator that is free on all ranks of a group, or creates one. The ranks exchange the names of
+// their free communicators, which are reserved meanwhile: so two groups never wait for each other, at the cost of
+// possibly one more communicator than necessary.
+func (p *ncclPool) lease(ctx context.Context, g *collective.Group) (*ncclComm, error) {
 	offered, err := p.take()
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := p.common(ctx, lane, offered)
+	chosen, err := p.common(ctx, g, offered)
 	p.mu.Lock()
 	for name, c := range offered {
 		if c != chosen {
@@ -131,10 +130,10 @@ func (p *ncclPool) lease(ctx context.Context, lane *collective.Group) (*ncclComm
 	if chosen != nil || err != nil {
 		return chosen, err
 	}
-	return p.add(ctx, lane)
+	return p.add(ctx, g)
 }
 
-// take takes up to most of the free ones.
+// take takes up to maxOffered free communicators.
 func (p *ncclPool) take() (map[uint64]*ncclComm, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,7 +142,7 @@ func (p *ncclPool) take() (map[uint64]*ncclComm, error) {
 	}
 	out := map[uint64]*ncclComm{}
 	for _, name := range slices.Sorted(maps.Keys(p.free)) {
-		if len(out) < most {
+		if len(out) < maxOffered {
 			out[name] = p.free[name]
 			delete(p.free, name)
 		}
@@ -151,22 +150,22 @@ func (p *ncclPool) take() (map[uint64]*ncclComm, error) {
 	return out, nil
 }
 
-// common is what all ranks have offered, nil if there is nothing.
-func (p *ncclPool) common(ctx context.Context, lane *collective.Group, offered map[uint64]*ncclComm) (*ncclComm,
+// common returns a communicator that all ranks have offered, nil if there is none.
+func (p *ncclPool) common(ctx context.Context, g *collective.Group, offered map[uint64]*ncclComm) (*ncclComm,
 	error) {
-	const each = 8 * (1 + most) // how many, and their names
+	const each = 8 * (1 + maxOffered) // number and names
 	mine := binary.LittleEndian.AppendUint64(make([]byte, 0, each), uint64(len(offered)))
 	for _, name := range slices.Sorted(maps.Keys(offered)) {
 		mine = binary.LittleEndian.AppendUint64(mine, name)
 	}
-	all := make([]byte, each*lane.Size())
-	if err := lane.Do(ctx, AllGather(Of(mine[:each]), Of(all)).c); err != nil {
+	all := make([]byte, each*g.Size())
+	if err := g.Do(ctx, AllGather(Of(mine[:each]), Of(all)).c); err != nil {
 		return nil, err
 	}
 	names := slices.Sorted(maps.Keys(offered))
-	for r := range lane.Size() {
+	for r := range g.Size() {
 		words := all[r*each:][:each]
-		n := min(binary.LittleEndian.Uint64(words), most)
+		n := min(binary.LittleEndian.Uint64(words), maxOffered)
 		names = slices.DeleteFunc(names, func(name uint64) bool {
 			for i := range n {
 				if binary.LittleEndian.Uint64(words[8+8*i:]) == name {
@@ -182,7 +181,7 @@ func (p *ncclPool) common(ctx context.Context, lane *collective.Group, offered m
 	return offered[names[0]], nil
 }
 
-// add makes a communicator of a group's ranks.
+// add creates a communicator of the ranks of a group.
 func (p *ncclPool) add(ctx context.Context, g *collective.Group) (*ncclComm, error) {
 	c, err := newNCCLComm(ctx, g, p.device)
 	if err != nil {
@@ -201,8 +200,8 @@ func (p *ncclPool) add(ctx context.Context, g *collective.Group) (*ncclComm, err
 	return c, nil
 }
 
-// giveBack ends a lease: the next lane may use it, behind what is under way.
-func (p *ncclPool) giveBack(c *ncclComm) {
+// release returns a leased communicator to the pool. Operations in flight continue.
+func (p *ncclPool) release(c *ncclComm) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.closed {
@@ -210,12 +209,12 @@ func (p *ncclPool) giveBack(c *ncclComm) {
 	}
 }
 
-// drop ends a communicator of a sub-clique, beside everything else.
+// drop closes the communicator of a sub-clique in the background.
 func (p *ncclPool) drop(c *ncclComm) {
 	p.mu.Lock()
 	if _, ok := p.all[c]; !ok || p.closed {
 		p.mu.Unlock()
-		return // close or abort sees to it
+		return // close or abort closes it
 	}
 	delete(p.all, c)
 	p.ending.Add(1)

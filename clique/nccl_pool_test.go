@@ -81,7 +81,7 @@ func TestLeases(t *testing.T) {
 		var all sync.WaitGroup
 		for r, p := range pools {
 			all.Go(func() {
-				g, err := gs[r].Lane(lane)
+				g, err := gs[r].Dup(lane)
 				if err != nil {
 					t.Error(err)
 					return
@@ -96,7 +96,7 @@ func TestLeases(t *testing.T) {
 				}
 				for _, c := range offered {
 					if c != out[r] {
-						p.giveBack(c)
+						p.release(c)
 					}
 				}
 			})
@@ -112,7 +112,7 @@ func TestLeases(t *testing.T) {
 			}
 		}
 	}
-	pools[0].giveBack(&ncclComm{name: 9})
+	pools[0].release(&ncclComm{name: 9})
 	if got := chosen(3); got[0] != nil || got[1] != nil {
 		t.Errorf("%v: rank 1 has not given it back", got)
 	}
@@ -136,7 +136,7 @@ func TestLeasesAreExclusive(t *testing.T) {
 		var all sync.WaitGroup
 		for r, p := range pools {
 			all.Go(func() {
-				g, err := gs[r].Lane(lane)
+				g, err := gs[r].Dup(lane)
 				if err != nil {
 					t.Error(err)
 					return
@@ -162,7 +162,7 @@ func TestLeasesAreExclusive(t *testing.T) {
 				t.Errorf("lane %d: rank %d has %d free, want %d without %d", lane, r, len(pools[r].free), 2-lane, want)
 			}
 			if lane == 1 {
-				pools[r].giveBack(c)
+				pools[r].release(c)
 			}
 		}
 	}

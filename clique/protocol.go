@@ -10,39 +10,39 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// The functions by which a clique is formed run on workers beside the tasks (Dask's run), so
-// that neither a thread of a worker nor its heartbeat waits for a rank that does not come.
-// Arguments and results are JSON: Python writes and reads them, too.
+// The functions that form a clique run on workers outside the tasks (Dask's run), so that neither a thread of a worker
+// nor its heartbeat waits for a rank that does not connect. Arguments and results are JSON, because Python uses them,
+// too.
 
-// maxRequest bounds what a worker reads, in bytes: a roster of some ten thousand ranks.
+// maxRequest bounds a request, in bytes. A roster of ten thousand ranks fits.
 const maxRequest = 32 << 20
 
-// maxRanks bounds a clique.
+// maxRanks bounds the number of ranks of a clique.
 const maxRanks = 16384
 
-// prepareRequest asks a worker to make ready what it can know without the others.
+// prepareRequest asks a worker to prepare what does not depend on the other ranks.
 type prepareRequest struct {
 	ID string `json:"id"`
-	// Keep is how long what was prepared waits for the roster.
+	// Keep is how long the prepared session waits for the roster.
 	Keep time.Duration `json:"keep"`
-	// UCX tells that the worker's UCX address is wanted.
+	// UCX requests a UCX address.
 	UCX bool `json:"ucx"`
-	// Backend is what was asked for: it decides what of the worker's GPU is looked at.
+	// Backend is the requested backend; it determines what is probed of the worker's GPU.
 	Backend Backend `json:"backend,omitempty"`
 }
 
-// prepared is a worker's part of the roster.
+// prepared is the entry of a worker in the roster.
 type prepared struct {
 	Member
-	// Boot identifies the machine, Trusted tells that lanes may leave it.
+	// Boot identifies the machine, Trusted reports whether UCX data may leave it.
 	Boot    string `json:"boot,omitempty"`
 	Trusted bool   `json:"trusted,omitempty"`
-	// UCX is how to reach a UCX worker for this clique alone. Without one, NoUCX says why.
+	// UCX is the contact of a UCX worker for this clique only. If there is none, NoUCX is the reason.
 	UCX   ucx.Contact `json:"ucx,omitzero"`
 	NoUCX string      `json:"no_ucx,omitempty"`
-	// Device is the worker's GPU.
+	// Device describes the GPU of the worker.
 	Device gpu `json:"device"`
-	// Functions is the hash of the worker's functions.
+	// Functions is the hash of the function registry of the worker.
 	Functions string `json:"functions,omitempty"`
 }
 
@@ -51,18 +51,18 @@ type formRequest struct {
 	ID            string        `json:"id"`
 	Name          string        `json:"name,omitempty"`
 	Backend       string        `json:"backend"`
-	Devices       string        `json:"devices,omitempty"` // what carries device memory
+	Devices       string        `json:"devices,omitempty"` // backend for device memory
 	Deterministic bool          `json:"deterministic,omitempty"`
 	Timeout       time.Duration `json:"timeout"`
 	Idle          time.Duration `json:"idle,omitempty"`
 	Ranks         []prepared    `json:"ranks"`
 }
 
-// formed is a worker's answer to it.
+// formed is the reply to a formRequest.
 type formed struct {
-	// Error says why it has no part; "" if it has.
+	// Error is the reason why the worker could not become a rank, "" on success.
 	Error string `json:"error,omitempty"`
-	// Backend is what carries the data, as the engine calls it.
+	// Backend is the name of the backend for host memory.
 	Backend string `json:"backend,omitempty"`
 }
 
@@ -70,17 +70,17 @@ type idRequest struct {
 	ID string `json:"id"`
 }
 
-// stateReply tells what a worker knows about a clique.
+// stateReply is the state of a clique on a worker.
 type stateReply struct {
 	Known bool `json:"known"`
-	// Failed is the rank whose failure ended it, -1 while it works; Error says more.
+	// Failed is the rank whose failure ended the clique, -1 while it is usable; Error is the reason.
 	Failed int    `json:"failed"`
 	Error  string `json:"error,omitempty"`
-	// Joined is how many tasks have a part in it now.
+	// Joined is the number of tasks that have joined.
 	Joined int `json:"joined"`
 }
 
-// The functions. Their names are what travels; see also internal/dask/python/millstream/clique.py.
+// Functions on workers. internal/dask/python/millstream/clique.py uses their names.
 var (
 	prepareFn = remote("millstream.clique.prepare", func(ctx context.Context, h *hub, in prepareRequest) (prepared,
 		error) {
@@ -89,7 +89,7 @@ var (
 	formFn = remote("millstream.clique.form", func(ctx context.Context, h *hub, in formRequest) (formed, error) {
 		backend, err := h.form(ctx, in)
 		if err != nil {
-			return formed{Error: err.Error()}, nil // with the others' answers, not in their place
+			return formed{Error: err.Error()}, nil // so that the replies of other workers are kept
 		}
 		return formed{Backend: backend}, nil
 	})
@@ -99,7 +99,7 @@ var (
 	})
 )
 
-// remote registers a function that is given the worker's hub.
+// remote registers a function that gets the hub of the worker.
 func remote[In, Out any](name string, f func(ctx context.Context, h *hub, in In) (Out, error)) *client.Fn1[string,
 	string] {
 	return client.Func(name, func(ctx context.Context, text string) (string, error) {
@@ -119,11 +119,11 @@ func remote[In, Out any](name string, f func(ctx context.Context, h *hub, in In)
 	})
 }
 
-// read reads a request or an answer.
+// read decodes a request or a reply.
 func read[T any](name, text string) (T, error) {
 	var v T
 	if len(text) > maxRequest {
-		return v, fmt.Errorf("clique: %s: %d bytes, %d are allowed", name, len(text), maxRequest)
+		return v, fmt.Errorf("clique: %s: %d bytes exceed the limit of %d", name, len(text), maxRequest)
 	}
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
 		return v, fmt.Errorf("clique: %s: %w", name, err)
@@ -136,9 +136,9 @@ func write(v any) (string, error) {
 	return string(b), err
 }
 
-// ask runs one of the functions on workers, at once, and returns their answers by address. It
-// goes through the scheduler, so that a client need not reach the workers.
-func ask[Out any](ctx context.Context, c *client.Client, f *client.Fn1[string, string], in any,
+// request calls a function on workers concurrently and returns the replies by address. Requests pass through the
+// scheduler, so that the client need not reach the workers.
+func request[Out any](ctx context.Context, c *client.Client, f *client.Fn1[string, string], in any,
 	workers []string) (map[string]Out, error) {
 	text, err := write(in)
 	if err != nil {
@@ -151,16 +151,16 @@ func ask[Out any](ctx context.Context, c *client.Client, f *client.Fn1[string, s
 	out := make(map[string]Out, len(answers))
 	for address, a := range answers {
 		if out[address], err = read[Out](f.Name(), a); err != nil {
-			return nil, fmt.Errorf("the answer of %s: %w", address, err)
+			return nil, fmt.Errorf("reply of %s: %w", address, err)
 		}
 	}
 	return out, nil
 }
 
-// checkID refuses what cannot be an id: it is a key of maps and a part of messages.
+// checkID checks the ID of a clique, which is used as a map key and in messages.
 func checkID(id string) error {
 	if id == "" || len(id) > 64 {
-		return fmt.Errorf("clique: %.80q is no id of a clique: it has 1 to 64 bytes", id)
+		return fmt.Errorf("clique: invalid clique id %.80q: want 1 to 64 bytes", id)
 	}
 	return nil
 }

@@ -14,10 +14,9 @@ import (
 	"go.millstream.dev/nccl"
 )
 
-// Ticket admits one round of tasks to a clique: one task on each rank's worker gets the same
-// ticket and calls Join with it. It is text, and so an argument for tasks of Go and Python.
-// Rounds with different tickets do not disturb each other, whichever runs first on which
-// worker.
+// Ticket identifies one round of tasks of a clique. One task on the worker of each rank gets the same ticket and calls
+// Join with it. It is text, so that tasks in Go and Python can take it as an argument. Rounds with different tickets
+// are independent, in whatever order the workers run them.
 type Ticket string
 
 // parse splits a ticket into the clique's id and the number of the round.
@@ -29,32 +28,31 @@ func (t Ticket) parse() (id string, round uint32, err error) {
 			return id, uint32(n), nil
 		}
 	}
-	return "", 0, fmt.Errorf("clique: %.100q is no ticket: use what Clique.Ticket returns", string(t))
+	return "", 0, fmt.Errorf("clique: invalid ticket %.100q; use the result of Clique.Ticket", string(t))
 }
 
 func newTicket(id string, round uint32) Ticket {
 	return Ticket(id + "." + strconv.FormatUint(uint64(round), 16))
 }
 
-// Rank is a task's part in a clique. All ranks call the same collectives in the same order; calls of several goroutines
-// of one rank take turns.
+// Rank is the handle of a task to its clique. All ranks call the same collectives in the same order; calls of several
+// goroutines of one rank run one after the other.
 type Rank struct {
-	s *session // nil for a sub-clique's
+	s *session // nil in a sub-clique
 	g *collective.Group
 	d *devices
-	// carrier is the one that g owns.
+	// carrier is the carrier of g, which owns it.
 	carrier collective.Carrier
 	names   []string
 	leave   sync.Once
 }
 
-// Join is the task's part in the clique that the ticket is for, in a task whose context it is,
-// on a worker of the clique. The others may come later: collectives wait for them. Close it in
-// the end, or Abort it if the task cannot go on; Do does both.
+// Join joins the clique of a ticket. ctx must be the context of a task that runs on a worker of the clique. Join does
+// not wait for the other ranks; collectives do. The caller closes the Rank, or aborts it if the task cannot continue;
+// Do does both.
 //
-// A task that has joined no longer takes one of its worker's threads (see task.Secede): it
-// waits for tasks on other workers, which may wait behind others. A ticket is good for one
-// Join on each worker.
+// A task that has joined no longer occupies one of the worker's threads (see task.Secede), because it waits for tasks
+// on other workers, which may be queued. A ticket allows one Join on each worker.
 func Join(ctx context.Context, t Ticket) (*Rank, error) {
 	id, round, err := t.parse()
 	if err != nil {
@@ -81,8 +79,8 @@ func Join(ctx context.Context, t Ticket) (*Rank, error) {
 	return r, nil
 }
 
-// Do joins, calls f and leaves. If f fails or panics, the clique ends: the other ranks get an
-// error that names this one, in place of waiting for it for ever.
+// Do joins the clique, calls f and closes the Rank. If f fails or panics, the clique ends, and the other ranks get an
+// error that names this one.
 func Do(ctx context.Context, t Ticket, f func(r *Rank) error) error {
 	r, err := Join(ctx, t)
 	if err != nil {
@@ -91,7 +89,7 @@ func Do(ctx context.Context, t Ticket, f func(r *Rank) error) error {
 	done := false
 	defer func() {
 		if !done {
-			r.Abort(errors.New("its function panicked"))
+			r.Abort(errors.New("the function panicked"))
 		}
 		_ = r.Close()
 	}()
@@ -103,23 +101,23 @@ func Do(ctx context.Context, t Ticket, f func(r *Rank) error) error {
 	return err
 }
 
-// join opens the lane of a round.
+// join returns the group of a round.
 func (s *session) join(round uint32) (*collective.Group, []string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return nil, nil, fmt.Errorf("%w: %s was dissolved", ErrUnknown, s.id)
+		return nil, nil, fmt.Errorf("%w: clique %s was dissolved", ErrUnknown, s.id)
 	case s.engine == nil:
-		return nil, nil, fmt.Errorf("clique %s: worker %s is still being connected with the other ranks", s.id,
+		return nil, nil, fmt.Errorf("clique %s: worker %s is not yet connected to the other ranks", s.id,
 			s.hub.host.Worker)
 	case s.engine.Err() != nil:
 		return nil, nil, s.engine.Err()
 	case !s.used.take(round):
-		return nil, nil, fmt.Errorf("clique %s: a task of worker %s has joined with this ticket before: each round "+
-			"of tasks needs a ticket of its own (Clique.Ticket)", s.id, s.hub.host.Worker)
+		return nil, nil, fmt.Errorf("clique %s: ticket already used on worker %s; create a ticket for each round of "+
+			"tasks (Clique.Ticket)", s.id, s.hub.host.Worker)
 	}
-	g, err := s.engine.Lane(uint64(round))
+	g, err := s.engine.Dup(uint64(round))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -131,20 +129,20 @@ func (s *session) join(round uint32) (*collective.Group, []string, error) {
 	return g, names, nil
 }
 
-func (s *session) left() {
+func (s *session) leave() {
 	s.mu.Lock()
 	s.joined--
 	s.mu.Unlock()
 	s.touch()
 }
 
-// rounds is a set of numbers that are mostly taken in their order.
+// rounds is a set of numbers that are mostly added in order.
 type rounds struct {
-	below uint32 // all smaller ones are taken
+	below uint32 // all smaller numbers are in the set
 	more  map[uint32]struct{}
 }
 
-// take adds a number, and reports whether it is new.
+// take adds a number and reports whether it was new.
 func (r *rounds) take(n uint32) bool {
 	if _, ok := r.more[n]; ok || n < r.below {
 		return false
@@ -162,31 +160,31 @@ func (r *rounds) take(n uint32) bool {
 	}
 }
 
-// Rank is this task's number, 0 … Size-1.
+// Rank returns the number of this rank, 0 to Size-1.
 func (r *Rank) Rank() int { return r.g.Rank() }
 
-// Size is the number of ranks.
+// Size returns the number of ranks.
 func (r *Rank) Size() int { return r.g.Size() }
 
-// Backend is what carries the data, such as "ucx", "tcp" or "shm+tcp".
+// Backend returns the name of the backend for host memory, such as "ucx", "tcp" or "shm+tcp".
 func (r *Rank) Backend() string { return r.g.Backend() }
 
-// Device is the ordinal of the GPU of this rank in this process, -1 without one.
+// Device returns the ordinal of the GPU of this rank in this process, -1 without one.
 func (r *Rank) Device() int { return r.d.ordinal }
 
-// DeviceBackend is what carries the memory of GPUs: see Clique.Devices.
+// DeviceBackend returns the backend for GPU memory; see Clique.Devices.
 func (r *Rank) DeviceBackend() Backend { return r.d.by }
 
-// NCCL is the communicator of this round, or sub-clique, and the stream that its collectives are
-// ordered by, for what only NCCL has. It is a collective. Both are the clique's: close nothing,
-// and mix calls of one's own with the clique's in the same order on all ranks. Without NCCL
-// (see Clique.Devices) it is an error.
+// NCCL returns the NCCL communicator of this round or sub-clique and the stream that orders its collectives, for
+// operations that only NCCL has. NCCL is a collective. The clique owns both: do not close them, and interleave own
+// calls with those of the clique in the same order on all ranks. NCCL returns an error if the clique does not use NCCL
+// (see Clique.Devices).
 func (r *Rank) NCCL(ctx context.Context) (*nccl.Comm, *cuda.Stream, error) {
 	if r.d.by != NCCL {
-		return nil, nil, fmt.Errorf("clique: device memory goes by %q here, not by NCCL: form the clique with "+
+		return nil, nil, fmt.Errorf("clique: device memory uses backend %q, not NCCL; form the clique with "+
 			"Backend nccl", r.d.by)
 	}
-	// A call of nothing, in its turn, finds the communicator.
+	// An empty call, which waits for its turn like any other, leases the communicator.
 	if err := r.g.Do(ctx, collective.Call{Code: collective.Broadcast, Kind: collective.Uint8,
 		OnDevice: true}); err != nil {
 		return nil, nil, err
@@ -195,11 +193,11 @@ func (r *Rank) NCCL(ctx context.Context) (*nccl.Comm, *cuda.Stream, error) {
 	return c.c, c.stream, nil
 }
 
-// Flush returns when everything that this rank has begun on its GPU is done: results are there,
-// and what was sent may be written or freed by who does not look at events.
+// Flush waits for all operations that this rank has started on its GPU: results are complete, and code that does not
+// wait for ready events may overwrite or free the memory that was sent.
 func (r *Rank) Flush(ctx context.Context) error { return r.g.Flush(ctx) }
 
-// Worker is the address of a rank's worker.
+// Worker returns the address of the worker of a rank, "" if there is no such rank.
 func (r *Rank) Worker(rank int) string {
 	if rank < 0 || rank >= len(r.names) {
 		return ""
@@ -207,14 +205,14 @@ func (r *Rank) Worker(rank int) string {
 	return r.names[rank]
 }
 
-// Done is closed when the clique has failed or the rank was closed; Err says why.
+// Done returns a channel that is closed when the clique has failed or the rank was closed; Err returns the reason.
 func (r *Rank) Done() <-chan struct{} { return r.g.Done() }
 
-// Err is nil while the clique works; then a *RankError, or ErrClosed.
+// Err returns nil while the clique is usable, then a *RankError or ErrClosed.
 func (r *Rank) Err() error { return r.g.Err() }
 
-// Abort ends the clique, this round and all others, on every rank: their operations return an
-// error that names this rank and has err's text. See Clique.Reform.
+// Abort ends the clique, in this round and all others, on every rank: their operations return an error that names this
+// rank and contains the text of err. See Clique.Reform.
 func (r *Rank) Abort(err error) {
 	if r.s == nil {
 		r.g.Abort(err)
@@ -226,21 +224,21 @@ func (r *Rank) Abort(err error) {
 	e.Abort(err)
 }
 
-// Close leaves: the task has done its part. The clique lives on. It is idempotent.
+// Close ends the part of this task. The clique remains usable. Close may be called twice.
 func (r *Rank) Close() error {
 	var err error
 	r.leave.Do(func() {
 		err = r.g.Close()
 		if r.s != nil {
-			r.s.left()
+			r.s.leave()
 		}
 	})
 	return err
 }
 
-// Split makes sub-cliques: ranks that give the same color are in one, ordered by key and then
-// by their rank here. A negative color gives nil: no part in any. It is a collective. A
-// sub-clique has an order of calls of its own, and fails with the clique; close it before it.
+// Split forms sub-cliques: ranks with the same color are in one, ordered by key and then by rank. With a negative color
+// it returns nil. Split is a collective. A sub-clique has its own order of calls and fails with the clique. Close it
+// before the clique.
 func (r *Rank) Split(ctx context.Context, color, key int) (*Rank, error) {
 	mine := []int64{int64(color), int64(key)}
 	all := make([]int64, 2*r.Size())
@@ -251,6 +249,6 @@ func (r *Rank) Split(ctx context.Context, color, key int) (*Rank, error) {
 	if g == nil || err != nil {
 		return nil, err
 	}
-	r.d.equip(g, true)
+	r.d.setCarrier(g, true)
 	return &Rank{g: g, d: r.d, carrier: g.Carrier(), names: splitNames(r.names, all, color)}, nil
 }

@@ -8,27 +8,26 @@ import (
 	"time"
 )
 
-// ReformOptions say what a clique becomes after a failure. The zero value is the survivors.
+// ReformOptions configure Reform. The zero value keeps the survivors.
 type ReformOptions struct {
-	// Add are workers that join the survivors, by address or name.
+	// Add are the addresses or names of workers that join the survivors.
 	Add []string
-	// Size, when set, is how many ranks the new clique has: workers of the cluster that had no
-	// part in the old one fill it up, and are waited for until the context ends.
+	// Size, if set, is the number of ranks of the new clique. Other workers of the cluster fill it up; Reform waits for
+	// them until the context ends.
 	Size int
-	// Timeout bounds the forming, as Options.Timeout does (default: the clique's).
+	// Timeout bounds the forming, as Options.Timeout does (default: that of the clique).
 	Timeout time.Duration
 }
 
-// probeTime is how long a worker that the scheduler still knows may take to say that it lives,
-// and probePause how often the scheduler is asked whether it still knows it.
+// probeTime bounds how long Reform waits for the reply of a worker that is still in the cluster; probePause is how
+// often it checks that the worker is.
 const (
 	probeTime  = 15 * time.Second
 	probePause = 200 * time.Millisecond
 )
 
-// Reform forms the clique anew, of those of its workers that live, and others if wanted, and
-// dissolves the old one. It does so whether the clique has failed or not. Ranks are numbered
-// anew, in the order that Form gives.
+// Reform forms a new clique from the workers of this one that are alive, and from others if r requests them, and
+// dissolves this one. It does so whether or not the clique has failed. Ranks are numbered again in the order of Form.
 func (q *Clique) Reform(ctx context.Context, r ReformOptions) (*Clique, error) {
 	opts := q.opts
 	if r.Timeout > 0 {
@@ -58,15 +57,15 @@ func (q *Clique) Reform(ctx context.Context, r ReformOptions) (*Clique, error) {
 		}
 	}
 	if len(alive) == 0 {
-		return nil, fmt.Errorf("clique %s: none of its %d workers is left: form another one, or give Reform workers "+
+		return nil, fmt.Errorf("clique %s: none of the %d workers is left; form a new clique, or pass workers "+
 			"(Add, Size)", q.id, q.Size())
 	}
 	opts.Workers = alive
 	return Form(ctx, q.c, opts)
 }
 
-// survivors dissolves the clique on all workers that answer, and returns them. It waits neither
-// for a worker that the scheduler has given up meanwhile nor longer than probeTime.
+// survivors dissolves the clique on all workers that reply, and returns them. It waits at most probeTime, and not for
+// workers that leave the cluster meanwhile.
 func (q *Clique) survivors(ctx context.Context) ([]string, error) {
 	here, _, err := q.split(ctx)
 	if err != nil {
@@ -97,7 +96,7 @@ func (q *Clique) survivors(ctx context.Context) ([]string, error) {
 		case <-time.After(probePause):
 			known, err := q.c.Workers(probe)
 			if err != nil {
-				continue // probe ends it
+				continue // probe ends the loop
 			}
 			mu.Lock()
 			lost := true
@@ -118,20 +117,20 @@ func (q *Clique) survivors(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(here, func(w string) bool { return !alive[w] }), nil
 }
 
-// fillPause is how often new workers are looked for.
+// fillPause is the pause between searches for new workers.
 const fillPause = 50 * time.Millisecond
 
-// fill takes workers that had no part in the clique until there are as many as wanted.
+// fill adds workers that are not in the clique until there are size of them.
 func (q *Clique) fill(ctx context.Context, have []string, size int) ([]string, error) {
 	if len(have) > size {
-		return nil, fmt.Errorf("clique %s: it has %d workers left, more than %d: name those that stay with Form", q.id,
+		return nil, fmt.Errorf("clique %s: %d workers are left, more than Size %d; pass those to keep to Form", q.id,
 			len(have), size)
 	}
 	old := q.Workers()
 	for {
 		known, err := q.c.Workers(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("clique %s: the workers of the cluster: %w", q.id, err)
+			return nil, fmt.Errorf("clique %s: list workers: %w", q.id, err)
 		}
 		out := slices.Clone(have)
 		for w := range sorted(known) {
@@ -145,7 +144,8 @@ func (q *Clique) fill(ctx context.Context, have []string, size int) ([]string, e
 		select {
 		case <-time.After(fillPause):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("clique %s: %d workers for %d ranks: %w", q.id, len(out), size, context.Cause(ctx))
+			return nil, fmt.Errorf("clique %s: found %d workers for %d ranks: %w", q.id, len(out), size,
+				context.Cause(ctx))
 		}
 	}
 }

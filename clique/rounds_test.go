@@ -181,12 +181,12 @@ func TestTickets(t *testing.T) {
 		ticket clique.Ticket
 		want   string
 	}{
-		{ticket, "has joined with this ticket before"},
-		{"", "is no ticket"},
-		{"x", "is no ticket"},
-		{"x.-1", "is no ticket"},
-		{"x.100000000", "is no ticket"},
-		{clique.Ticket(strings.Repeat("x", 65) + ".1"), "is no ticket"},
+		{ticket, "ticket already used"},
+		{"", "invalid ticket"},
+		{"x", "invalid ticket"},
+		{"x.-1", "invalid ticket"},
+		{"x.100000000", "invalid ticket"},
+		{clique.Ticket(strings.Repeat("x", 65) + ".1"), "invalid ticket"},
 		{"elsewhere.1", "the worker has no part in this clique"},
 	} {
 		if _, err := run(tc.ticket); err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -200,7 +200,7 @@ func TestTickets(t *testing.T) {
 		"the worker has no part in this clique") {
 		t.Errorf("a ticket of a clique that was dissolved: %v", err)
 	}
-	if _, err := clique.Join(ctx, ticket); err == nil || !strings.Contains(err.Error(), "ranks live on workers") {
+	if _, err := clique.Join(ctx, ticket); err == nil || !strings.Contains(err.Error(), "pass the context of the task's function") {
 		t.Errorf("a ticket outside of a task: %v", err)
 	}
 }

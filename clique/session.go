@@ -14,21 +14,21 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// session is a worker's part in one clique, from prepare to dissolve.
+// session is the part of a worker in one clique, from prepare to dissolve.
 type session struct {
 	hub    *hub
 	id     string
-	worker *ucx.Worker // this clique's alone; nil without UCX. The engine owns it once it is formed.
-	// ordinal is the GPU of this rank in this process, -1 without one. Set when it is prepared.
+	worker *ucx.Worker // used by this clique only; nil without UCX. The engine owns it once it is formed.
+	// ordinal is the GPU of this rank in this process, -1 without one. Set by prepare.
 	ordinal int
 
-	ctx  context.Context // ends with the session
-	end  context.CancelCauseFunc
-	came chan arrival // connections of higher ranks, which accept has got
+	ctx      context.Context // ends with the session
+	end      context.CancelCauseFunc
+	arrivals chan arrival // connections of higher ranks
 
-	mu      sync.Mutex // owns what follows
-	forming bool       // a roster has come
-	engine  engine     // nil until it is formed
+	mu      sync.Mutex // guards the fields below
+	forming bool       // form was called
+	engine  engine     // nil until form succeeds
 	roster  formRequest
 	rank    int
 	idle    time.Duration
@@ -38,52 +38,51 @@ type session struct {
 	closed  bool
 }
 
-// arrival is a connection that another rank has made.
+// arrival is a connection from another rank.
 type arrival struct {
 	from int
 	c    comm.Comm
 }
 
-// engine is one rank's communicator: what every backend has to offer. It works on host memory
-// over UCX or comms, and its lanes carry device memory by what the clique has chosen for it.
+// engine is the communicator of one rank. It handles host memory over UCX or comms; its groups handle device memory
+// with the backend that the clique has chosen.
 type engine interface {
-	// Lane is a communicator of the same ranks with an order of calls of its own. It is made
-	// without a word between the ranks; all of them use the same number.
-	Lane(n uint64) (*collective.Group, error)
-	// Devices is what it has for device memory.
+	// Dup returns a group of the same ranks with its own order of calls. It needs no communication; all ranks use the
+	// same number.
+	Dup(n uint64) (*collective.Group, error)
+	// Devices returns the state for device memory.
 	Devices() *devices
-	// Backend names it, Err is why it has ended.
+	// Backend returns the name of the backend, Err the reason why the engine ended.
 	Backend() string
 	Err() error
-	// Abort ends it on all ranks, with an error that names this one.
+	// Abort ends the engine on all ranks, with an error that names this one.
 	Abort(err error)
 	Close() error
 }
 
 func newSession(h *hub, id string) *session {
-	s := &session{hub: h, id: id, came: make(chan arrival, 1)}
+	s := &session{hub: h, id: id, arrivals: make(chan arrival, 1)}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	return s
 }
 
-// arrive hands a connection over to form, and keeps the server from it until the session ends.
-func (s *session) arrive(ctx context.Context, in hello, c comm.Comm) {
+// deliver passes a connection to form and returns when it is no longer needed, because the server closes it then.
+func (s *session) deliver(ctx context.Context, in hello, c comm.Comm) {
 	select {
-	case s.came <- arrival{in.From, c}:
+	case s.arrivals <- arrival{in.From, c}:
 	case <-s.ctx.Done():
 		return
 	case <-ctx.Done():
 		return
 	}
 	select {
-	case <-s.ctx.Done(): // the engine has said farewell
+	case <-s.ctx.Done(): // the engine has shut its connections down
 	case <-ctx.Done():
 	case <-c.Done():
 	}
 }
 
-// expireAfter ends the session if nothing happens for so long. The caller holds no lock, or
-// that of the hub.
+// expireAfter drops the session after d without activity. The caller holds no lock, or that of the hub.
 func (s *session) expireAfter(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +103,7 @@ func (s *session) expire() {
 	}
 }
 
-// form connects this rank with all others and starts the engine.
+// form connects this rank to all others and starts the engine.
 func (s *session) form(ctx context.Context, in formRequest) (string, error) {
 	rank, err := s.begin(in)
 	if err != nil {
@@ -135,27 +134,27 @@ func (s *session) form(ctx context.Context, in formRequest) (string, error) {
 	return g.Backend(), nil
 }
 
-// check checks the roster and finds a worker in it.
+// check checks the roster and returns the rank of a worker.
 func (s *session) check(in formRequest, worker string) (rank int, err error) {
 	if len(in.Ranks) > maxRanks {
-		return 0, fmt.Errorf("clique %s: %d ranks, %d are allowed", s.id, len(in.Ranks), maxRanks)
+		return 0, fmt.Errorf("clique %s: %d ranks exceed the maximum of %d", s.id, len(in.Ranks), maxRanks)
 	}
 	rank = -1
 	for i, r := range in.Ranks {
 		if r.Rank != i {
-			return 0, fmt.Errorf("clique %s: the roster calls rank %d %d", s.id, i, r.Rank)
+			return 0, fmt.Errorf("clique %s: invalid roster: entry %d has rank %d", s.id, i, r.Rank)
 		}
 		if r.Worker == worker {
 			rank = i
 		}
 	}
 	if rank < 0 {
-		return 0, fmt.Errorf("clique %s: worker %s is not in its roster", s.id, worker)
+		return 0, fmt.Errorf("clique %s: worker %s is not in the roster", s.id, worker)
 	}
 	return rank, nil
 }
 
-// begin takes the roster, once.
+// begin accepts the roster, once.
 func (s *session) begin(in formRequest) (int, error) {
 	rank, err := s.check(in, s.hub.host.Worker)
 	if err != nil {
@@ -164,13 +163,13 @@ func (s *session) begin(in formRequest) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.forming {
-		return 0, fmt.Errorf("clique %s: worker %s has got its roster already", s.id, s.hub.host.Worker)
+		return 0, fmt.Errorf("clique %s: worker %s already has a roster", s.id, s.hub.host.Worker)
 	}
 	s.forming = true
 	return rank, nil
 }
 
-// connect dials the lower ranks and waits for the higher ones. On failure all are closed.
+// connect dials the lower ranks and waits for the higher ones. On failure all connections are closed.
 func (s *session) connect(ctx context.Context, rank int, in formRequest) (peers []comm.Comm, err error) {
 	peers = make([]comm.Comm, len(in.Ranks))
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -196,7 +195,7 @@ func (s *session) connect(ctx context.Context, rank int, in formRequest) (peers 
 		dials.Go(func() {
 			c, err := s.dial(ctx, rank, to, in.Ranks[to].Worker)
 			if err != nil {
-				cancel(fmt.Errorf("clique %s: rank %d (%s) does not reach rank %d (%s): %w", s.id, rank,
+				cancel(fmt.Errorf("clique %s: rank %d (%s): connect to rank %d (%s): %w", s.id, rank,
 					s.hub.host.Worker, to, in.Ranks[to].Worker, err))
 				return
 			}
@@ -206,15 +205,15 @@ func (s *session) connect(ctx context.Context, rank int, in formRequest) (peers 
 	for missing := len(peers) - 1; missing > 0; missing-- {
 		var a arrival
 		select {
-		case a = <-s.came:
+		case a = <-s.arrivals:
 			if a.from <= rank || a.from >= len(peers) || peers[a.from] != nil {
-				a.c.Abort() // of no rank that is waited for
+				a.c.Abort() // not an expected rank
 				missing++
 				continue
 			}
 		case a = <-dialled:
 		case <-ctx.Done():
-			return peers, s.notAll(ctx, rank, peers, in)
+			return peers, s.missingError(ctx, rank, peers, in)
 		}
 		peers[a.from] = a.c
 	}
@@ -229,8 +228,8 @@ func (s *session) dial(ctx context.Context, from, to int, address string) (comm.
 	return s.hub.peers.Open(ctx, address, channelKind, b)
 }
 
-// notAll tells which ranks have not come.
-func (s *session) notAll(ctx context.Context, rank int, peers []comm.Comm, in formRequest) error {
+// missingError names the ranks that did not connect.
+func (s *session) missingError(ctx context.Context, rank int, peers []comm.Comm, in formRequest) error {
 	cause := context.Cause(ctx)
 	if !errors.Is(cause, context.DeadlineExceeded) {
 		return cause
@@ -241,11 +240,11 @@ func (s *session) notAll(ctx context.Context, rank int, peers []comm.Comm, in fo
 			names = append(names, fmt.Sprintf("rank %d (%s)", i, in.Ranks[i].Worker))
 		}
 	}
-	return fmt.Errorf("clique %s: rank %d (%s) waited for %s in vain: %w", s.id, rank, s.hub.host.Worker, few(names),
-		cause)
+	return fmt.Errorf("clique %s: rank %d (%s) timed out waiting for %s: %w", s.id, rank, s.hub.host.Worker,
+		abbreviate(names), cause)
 }
 
-// start makes the engine, which owns the connections from then on, whatever happens.
+// start creates the engine, which owns the connections from then on, even on failure.
 func (s *session) start(ctx context.Context, rank int, peers []comm.Comm, in formRequest) (engine, error) {
 	t, err := transport.NewComm(rank, peers)
 	if err != nil {
@@ -255,7 +254,7 @@ func (s *session) start(ctx context.Context, rank int, peers []comm.Comm, in for
 		w := s.takeWorker()
 		if w == nil {
 			_ = t.Close()
-			return nil, errors.New("it has no UCX worker for this clique")
+			return nil, errors.New("no UCX worker for this clique")
 		}
 		addresses := make([]ucx.WorkerAddress, len(in.Ranks))
 		for i, r := range in.Ranks {
@@ -275,11 +274,11 @@ func (s *session) start(ctx context.Context, rank int, peers []comm.Comm, in for
 	}
 	d, err := newDevices(ctx, g, Backend(in.Devices), s.ordinal)
 	if err != nil {
-		g.Abort(err) // the others may wait for this rank in NCCL
+		g.Abort(err) // other ranks may wait for this one in NCCL
 		_ = g.Close()
 		return nil, err
 	}
-	return &equipped{g, d}, nil
+	return &deviceEngine{g, d}, nil
 }
 
 func (s *session) takeWorker() *ucx.Worker {
@@ -307,7 +306,7 @@ func (s *session) state() stateReply {
 	return out
 }
 
-// touch starts the time anew after which nobody has used the session.
+// touch restarts the idle time of the session.
 func (s *session) touch() {
 	s.mu.Lock()
 	idle := s.idle
@@ -318,7 +317,7 @@ func (s *session) touch() {
 	s.expireAfter(idle)
 }
 
-// close ends the session. Ranks that tasks have here fail with why. It is idempotent.
+// close closes the session. Ranks of running tasks fail with why. It may be called twice.
 func (s *session) close(why error) {
 	s.mu.Lock()
 	if s.closed {
@@ -344,7 +343,7 @@ func (s *session) close(why error) {
 	}
 	for {
 		select {
-		case a := <-s.came: // nobody has taken it
+		case a := <-s.arrivals: // not used by form
 			a.c.Abort()
 		default:
 			return

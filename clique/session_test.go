@@ -37,7 +37,7 @@ func formedPair(ctx context.Context, t *testing.T) (gs [2]*collective.Group, ss 
 		if err := h.add(s, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		s.engine = &equipped{g, &devices{by: Comm, ordinal: -1}}
+		s.engine = &deviceEngine{g, &devices{by: Comm, ordinal: -1}}
 		s.roster.Ranks = []prepared{{Member: Member{Worker: "tcp://a:1"}},
 			{Member: Member{Rank: 1, Worker: "tcp://a:2"}}}
 		ss[r] = s
@@ -57,10 +57,10 @@ func TestRoster(t *testing.T) {
 	}{
 		{"first", []prepared{rank(0, "tcp://a:1"), rank(1, "tcp://b:1")}, "", 0},
 		{"last", []prepared{rank(0, "tcp://b:1"), rank(1, "tcp://a:1")}, "", 1},
-		{"not in it", []prepared{rank(0, "tcp://b:1")}, "clique id: worker tcp://a:1 is not in its roster", 0},
-		{"empty roster", nil, "is not in its roster", 0},
-		{"misnumbered", []prepared{rank(1, "tcp://a:1")}, "clique id: the roster calls rank 0 1", 0},
-		{"too many", make([]prepared, maxRanks+1), "16385 ranks, 16384 are allowed", 0},
+		{"not in it", []prepared{rank(0, "tcp://b:1")}, "clique id: worker tcp://a:1 is not in the roster", 0},
+		{"empty roster", nil, "is not in the roster", 0},
+		{"misnumbered", []prepared{rank(1, "tcp://a:1")}, "clique id: invalid roster: entry 0 has rank 1", 0},
+		{"too many", make([]prepared, maxRanks+1), "16385 ranks exceed the maximum of 16384", 0},
 	} {
 		s := newSession(newHub(), "id")
 		got, err := s.begin(formRequest{Ranks: c.ranks})
@@ -70,7 +70,7 @@ func TestRoster(t *testing.T) {
 		}
 		_, err = s.begin(formRequest{Ranks: []prepared{rank(0, "tcp://a:1")}})
 		if again := c.want == ""; again != (err != nil) || again &&
-			!strings.Contains(err.Error(), "has got its roster already") {
+			!strings.Contains(err.Error(), "already has a roster") {
 			t.Errorf("%s: a second roster: %v, want an error: %t", c.name, err, again)
 		}
 		s.close(nil)
@@ -89,7 +89,7 @@ func TestSessions(t *testing.T) {
 	}
 	twin := newSession(h, "first")
 	if err := h.add(twin, time.Hour); err == nil || !strings.Contains(err.Error(),
-		"knows a clique of this id already") {
+		"already has a clique with this id") {
 		t.Errorf("a second clique of one id: %v", err)
 	}
 	h.drop(twin, nil) // it is not the one that the hub has
@@ -102,7 +102,7 @@ func TestSessions(t *testing.T) {
 		}
 	}
 	if err := h.add(newSession(h, "one more"), time.Hour); err == nil ||
-		!strings.Contains(err.Error(), "has a part in 1024 cliques") {
+		!strings.Contains(err.Error(), "has 1024 cliques") {
 		t.Errorf("clique %d: %v", maxSessions+1, err)
 	}
 	if got := h.dissolve("first"); !got.Known || got.Failed != -1 || got.Joined != 0 {
@@ -142,11 +142,11 @@ func TestPrepare(t *testing.T) {
 		noUCX string
 		err   string
 	}{
-		{prepareRequest{ID: "a"}, true, "it was not asked for", ""},
-		{prepareRequest{ID: "b", UCX: true}, false, "the worker has no lane for data", ""},
-		{prepareRequest{ID: ""}, true, "", "is no id of a clique"},
-		{prepareRequest{ID: strings.Repeat("x", 65)}, true, "", "is no id of a clique"},
-		{prepareRequest{ID: "a"}, true, "", "knows a clique of this id already"},
+		{prepareRequest{ID: "a"}, true, "not requested", ""},
+		{prepareRequest{ID: "b", UCX: true}, false, "the worker has no data connections", ""},
+		{prepareRequest{ID: ""}, true, "", "invalid clique id"},
+		{prepareRequest{ID: strings.Repeat("x", 65)}, true, "", "invalid clique id"},
+		{prepareRequest{ID: "a"}, true, "", "already has a clique with this id"},
 	} {
 		h.host.DataConnections = c.lanes
 		got, err := h.prepare(t.Context(), c.in)
@@ -177,14 +177,14 @@ func TestJoinSession(t *testing.T) {
 	gs, ss := formedPair(ctx, t)
 	s := ss[0]
 	if _, _, err := newSession(newHub(), "id").join(1); err == nil ||
-		!strings.Contains(err.Error(), "is still being connected with the other ranks") {
+		!strings.Contains(err.Error(), "is not yet connected to the other ranks") {
 		t.Errorf("before it is formed: %v", err)
 	}
 	g, names, err := s.join(3)
 	if err != nil || fmt.Sprint(names) != "[tcp://a:1 tcp://a:2]" || g.Carrier() == nil {
 		t.Fatalf("%v, %v", names, err)
 	}
-	if _, _, err := s.join(3); err == nil || !strings.Contains(err.Error(), "has joined with this ticket before") {
+	if _, _, err := s.join(3); err == nil || !strings.Contains(err.Error(), "ticket already used") {
 		t.Errorf("the same ticket: %v", err)
 	}
 	if st := s.state(); !st.Known || st.Joined != 1 || st.Failed != -1 || st.Error != "" {
@@ -201,7 +201,7 @@ func TestJoinSession(t *testing.T) {
 			r.DeviceBackend())
 	}
 	if _, _, err := r.NCCL(ctx); err == nil || !strings.Contains(err.Error(),
-		`device memory goes by "comm" here, not by NCCL`) {
+		`device memory uses backend "comm", not NCCL`) {
 		t.Errorf("NCCL of a clique without: %v", err)
 	}
 	if err := errors.Join(r.Close(), r.Close()); err != nil || s.state().Joined != 0 {
@@ -260,10 +260,10 @@ func TestArrivals(t *testing.T) {
 	}()
 	one, two, twin, none, self := newHeldComm(), newHeldComm(), newHeldComm(), newHeldComm(), newHeldComm()
 	for _, a := range []arrival{{0, self}, {7, none}, {1, one}, {1, twin}} {
-		s.came <- a // taken in this order
+		s.arrivals <- a // taken in this order
 	}
 	var all sync.WaitGroup
-	all.Go(func() { s.arrive(ctx, hello{From: 2}, two) }) // returns with the session
+	all.Go(func() { s.deliver(ctx, hello{From: 2}, two) }) // returns with the session
 	got := <-ended
 	if got.err != nil || got.peers[0] != nil || got.peers[1] != comm.Comm(one) || got.peers[2] != comm.Comm(two) {
 		t.Errorf("%v, %v", got.peers, got.err)
@@ -274,14 +274,14 @@ func TestArrivals(t *testing.T) {
 		}
 	}
 	late := newHeldComm()
-	s.came <- arrival{2, late} // stays in the channel
+	s.arrivals <- arrival{2, late} // stays in the channel
 	s.close(errDissolved)
 	s.close(nil)
 	all.Wait()
 	if !late.isAborted() {
 		t.Error("a connection that came too late is open")
 	}
-	s.arrive(ctx, hello{From: 1}, newHeldComm()) // returns at once
+	s.deliver(ctx, hello{From: 1}, newHeldComm()) // returns at once
 }
 
 // TestNotAll: members that are late are named; any other reason is returned unchanged.
@@ -297,7 +297,7 @@ func TestNotAll(t *testing.T) {
 	<-short.Done()
 	_, err := s.connect(short, 0, roster)
 	if err == nil || !strings.Contains(err.Error(),
-		"rank 0 (tcp://a:1) waited for rank 1 (tcp://a:2), rank 2 (tcp://a:3) in vain") ||
+		"rank 0 (tcp://a:1) timed out waiting for rank 1 (tcp://a:2), rank 2 (tcp://a:3)") ||
 		!errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, want the names of ranks 1 and 2", err)
 	}
@@ -321,13 +321,13 @@ func TestHellos(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`{"id":"id","from":2,"to":1}`, ""},
 		{`{"id":"id","from":1,"to":0}`, ""},
-		{`{"id":"id","from":1,"to":1}`, "the higher one connects to the lower"},
-		{`{"id":"id","from":1,"to":2}`, "the higher one connects to the lower"},
-		{`{"id":"id","from":1,"to":-1}`, "the higher one connects to the lower"},
-		{`{"id":"id","from":16384,"to":1}`, "the higher one connects to the lower"},
-		{`{"id":"","from":1,"to":0}`, "is no id of a clique"},
-		{`{"id":"other","from":1,"to":0}`, "does not know other"},
-		{`[`, "a rank's hello"},
+		{`{"id":"id","from":1,"to":1}`, "the higher rank connects"},
+		{`{"id":"id","from":1,"to":2}`, "the higher rank connects"},
+		{`{"id":"id","from":1,"to":-1}`, "the higher rank connects"},
+		{`{"id":"id","from":16384,"to":1}`, "the higher rank connects"},
+		{`{"id":"","from":1,"to":0}`, "invalid clique id"},
+		{`{"id":"other","from":1,"to":0}`, "has no clique other"},
+		{`[`, "invalid hello"},
 	} {
 		serve, err := h.accept(t.Context(), []byte(c.text))
 		if c.want == "" && (err != nil || serve == nil) || c.want != "" &&

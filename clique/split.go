@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// splitNames are the workers of a sub-clique: those of the ranks with a color, by key and then
-// by rank. all has color and key of each rank.
+// splitNames returns the workers of a sub-clique: those of the ranks with the given color, by key and then by rank. all
+// has the color and the key of each rank.
 func splitNames(names []string, all []int64, color int) []string {
 	type part struct {
 		key  int64

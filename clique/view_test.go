@@ -247,8 +247,8 @@ func TestErrorTexts(t *testing.T) {
 		for i := range n {
 			names = append(names, fmt.Sprint(i))
 		}
-		if got := few(names); got != want {
-			t.Errorf("few of %d: %q, want %q", n, got, want)
+		if got := abbreviate(names); got != want {
+			t.Errorf("abbreviate of %d: %q, want %q", n, got, want)
 		}
 	}
 	a, b := newID(""), newID(strings.Repeat("name", 20))

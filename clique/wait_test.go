@@ -23,7 +23,7 @@ var waits = clique.Func("test.waits", func(ctx context.Context, r *clique.Rank, 
 	return 0, context.Cause(ctx)
 })
 
-// TestWaitEnds: waiting for a round ends with its context, and says how many ranks have ended; the next round works.
+// TestWaitEnds: waiting for a round ends with its context, and says how many ranks finished; the next round works.
 func TestWaitEnds(t *testing.T) {
 	_, c := local(t, cluster.Config{Workers: 2, Mode: cluster.Goroutines})
 	q := form(t, c, clique.Options{})
@@ -42,8 +42,8 @@ func TestWaitEnds(t *testing.T) {
 	go func() { ended <- q.Wait(ctx, waits.Name(), client.Futures(f)) }()
 	cancel(why)
 	if err := <-ended; !errors.Is(err, why) || !strings.Contains(err.Error(), "test.waits") ||
-		!strings.Contains(err.Error(), "of 2 ranks have ended") {
-		t.Errorf("%v, want the reason and how many ranks have ended", err)
+		!strings.Contains(err.Error(), "of 2 ranks finished") {
+		t.Errorf("%v, want the reason and how many ranks finished", err)
 	}
 	_ = c.Cancel(f[1])
 	if err := q.Wait(testContext(t), "nothing", nil); err != nil {
@@ -57,7 +57,7 @@ func TestInputsAreCounted(t *testing.T) {
 	q := form(t, c, clique.Options{})
 	for n := range 5 {
 		_, err := total.Run(testContext(t), q, slices.Repeat([][]float64{{1}}, n))
-		want := fmt.Sprintf("clique %s: test.total: %d inputs for 2 ranks: give one for each", q.ID(), n)
+		want := fmt.Sprintf("clique %s: test.total: %d inputs for 2 ranks; pass one for each rank", q.ID(), n)
 		if n == 2 && err != nil || n != 2 && (err == nil || err.Error() != want) {
 			t.Errorf("%d inputs: %v, want %q", n, err, want)
 		}
@@ -133,7 +133,7 @@ func TestFormEnds(t *testing.T) {
 		t.Errorf("re-forming after the end of its context: %v", err)
 	}
 	if _, err := q.Reform(testContext(t), clique.ReformOptions{Size: 1}); err == nil ||
-		!strings.Contains(err.Error(), "it has 2 workers left, more than 1") {
+		!strings.Contains(err.Error(), "2 workers are left, more than Size 1") {
 		t.Errorf("a smaller clique: %v", err)
 	}
 	if _, err := q.Reform(testContext(t), clique.ReformOptions{Add: []string{"nobody"}}); !errors.Is(err,

@@ -8,18 +8,18 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// Column is a column of a partition: elements of one kind, one behind the other.
+// Column is a column of a partition: contiguous elements of one kind.
 type Column struct {
 	Kind clique.Kind
 	Data *mem.Buffer
 }
 
-// ColumnOf is a slice as a column. It is not copied.
+// ColumnOf returns a slice as a column. The slice is not copied.
 func ColumnOf[T clique.Number](s []T) Column {
 	return Column{clique.KindOf[T](), mem.FromSlice(s)}
 }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (c Column) Len() int {
 	if c.Data == nil {
 		return 0
@@ -27,17 +27,17 @@ func (c Column) Len() int {
 	return c.Data.Len() / max(1, c.Kind.Size())
 }
 
-// Partition is columns of one length.
+// Partition is a list of columns of the same length.
 type Partition []Column
 
 func (p Partition) check(i int) error {
 	for j, c := range p {
 		switch {
 		case !c.Kind.Valid():
-			return fmt.Errorf("native: partition %d: column %d: %v is no kind of elements", i, j, c.Kind)
+			return fmt.Errorf("native: partition %d: column %d: unknown kind %v", i, j, c.Kind)
 		case c.Data != nil && c.Data.Len()%c.Kind.Size() != 0:
-			return fmt.Errorf("native: partition %d: column %d: %d bytes are no whole number of %v", i, j, c.Data.Len(),
-				c.Kind)
+			return fmt.Errorf("native: partition %d: column %d: %d bytes are not a multiple of the size of %v", i, j,
+				c.Data.Len(), c.Kind)
 		case c.Len() != p[0].Len():
 			return fmt.Errorf("native: partition %d: column %d has %d elements, column 0 has %d", i, j, c.Len(),
 				p[0].Len())
@@ -46,50 +46,49 @@ func (p Partition) check(i int) error {
 	return nil
 }
 
-// Call is what an algorithm is given on one rank.
+// Call has the arguments of an algorithm on one rank.
 type Call struct {
-	// Partitions are this rank's; there may be none.
+	// Partitions are those of this rank; there may be none.
 	Partitions []Partition
-	// Parameters are for the algorithm to read.
+	// Parameters are passed to the algorithm as they are.
 	Parameters []byte
-	// Stream is what device memory is ordered by. Without one, a rank with device memory gets one
-	// for the call.
+	// Stream orders operations on device memory (default: a stream for this call).
 	Stream *cuda.Stream
 }
 
 // Result is a column that an algorithm has emitted.
 type Result struct {
 	Kind clique.Kind
-	// Data is a column in memory of Go's.
+	// Data is a column in host memory.
 	Data []byte
-	// Device is a column in device memory, in place of Data. The caller releases it.
+	// Device is a column in device memory, instead of Data. The caller releases it.
 	Device *mem.Buffer
 }
 
-// Values is a result as a slice.
+// Values returns a result as a slice.
 func Values[T clique.Number](r Result) ([]T, error) {
 	if r.Device != nil {
-		return nil, fmt.Errorf("native: a column of %v in device memory: copy it first (cuda.CopyToHost)", r.Kind)
+		return nil, fmt.Errorf("native: column of %v is in device memory; copy it with cuda.CopyToHost", r.Kind)
 	}
 	if k := clique.KindOf[T](); k != r.Kind {
-		return nil, fmt.Errorf("native: a column of %v, not of %v", r.Kind, k)
+		return nil, fmt.Errorf("native: column has elements of %v, not %v", r.Kind, k)
 	}
 	return valuesOf[T](r.Data), nil
 }
 
-// Error is an algorithm that failed.
+// Error is returned by Run when an algorithm fails.
 type Error struct {
-	// Library and Algorithm say which.
+	// Library and Algorithm identify the algorithm.
 	Library, Algorithm string
-	// Code is what it returned, Reason what it, or the last operation that it called, had to
-	// say.
+	// Code is the value that the algorithm returned, Reason the text of the algorithm or of the last operation that it
+	// called.
 	Code   int
 	Reason string
-	// Err is the error of that operation, if it was one's.
+	// Err is the error of that operation, if Reason is from an operation.
 	Err error
 }
 
-// Error names algorithm and reason.
+// Error returns algorithm, code and reason.
 func (e *Error) Error() string {
 	if e.Reason == "" {
 		return fmt.Sprintf("native: %s of %s returned %d", e.Algorithm, e.Library, e.Code)
@@ -97,5 +96,5 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("native: %s of %s returned %d: %s", e.Algorithm, e.Library, e.Code, e.Reason)
 }
 
-// Unwrap gives the operation's error to errors.Is and errors.As.
+// Unwrap returns the error of the operation.
 func (e *Error) Unwrap() error { return e.Err }

@@ -16,16 +16,16 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// device is what one call has of the rank's GPU. Without one its stream is nil.
+// device is the GPU state of one call. Without a GPU the stream is nil.
 type device struct {
 	ordinal int
 	stream  *cuda.Stream
-	own     bool // the stream was made for the call
+	own     bool // the stream was created for this call
 	nccl    uintptr
 }
 
-// newDevice makes the stream of a call wait for its partitions, and finds NCCL's communicator
-// with all ranks where the clique has one.
+// newDevice makes the stream of a call wait for its partitions, and leases the NCCL communicator together with all
+// ranks if the clique uses NCCL.
 func newDevice(ctx context.Context, r *clique.Rank, call Call) (*device, error) {
 	d := &device{ordinal: -1, stream: call.Stream}
 	var bufs []*mem.Buffer
@@ -64,8 +64,8 @@ func newDevice(ctx context.Context, r *clique.Rank, call Call) (*device, error) 
 func (d *device) begin(ctx context.Context, r *clique.Rank, bufs []*mem.Buffer) error {
 	for _, b := range bufs {
 		if b.Device() != d.ordinal {
-			return fmt.Errorf("native: a column is on device %d, others and the stream on device %d: an algorithm "+
-				"works on one", b.Device(), d.ordinal)
+			return fmt.Errorf("native: column on device %d, but the stream is on device %d; an algorithm "+
+				"uses one device", b.Device(), d.ordinal)
 		}
 		if err := d.stream.WaitEvent(b.Ready()); err != nil {
 			return err
@@ -82,7 +82,7 @@ func (d *device) begin(ctx context.Context, r *clique.Rank, bufs []*mem.Buffer) 
 	return err
 }
 
-// c is the device for the algorithm's thread.
+// c returns the device for the thread of the algorithm.
 func (d *device) c() C.native_device {
 	if d.stream == nil {
 		return C.native_device{ordinal: -1}
@@ -92,7 +92,7 @@ func (d *device) c() C.native_device {
 		set_current: (*[0]byte)(pointer(h.SetCurrent))}
 }
 
-// memory is the algorithm's memory. That of the device is ready when the stream gets there.
+// memory returns a buffer for memory of the algorithm. Device memory is ready when the stream reaches this point.
 func (d *device) memory(addr uintptr, n int) (*mem.Buffer, error) {
 	if d.stream != nil {
 		a, err := cuda.Pointer(addr)
@@ -101,8 +101,8 @@ func (d *device) memory(addr uintptr, n int) (*mem.Buffer, error) {
 		}
 		if a.Known && a.Kind == mem.Device {
 			if a.Size > 0 && (addr < a.Base || addr-a.Base+uintptr(n) > uintptr(a.Size)) {
-				return nil, fmt.Errorf("%w: %d bytes, %d of which are device memory", errInvalid, n,
-					a.Base+uintptr(a.Size)-addr)
+				return nil, fmt.Errorf("%w: range of %d bytes exceeds the device allocation, which has %d", errInvalid,
+					n, a.Base+uintptr(a.Size)-addr)
 			}
 			b := mem.NewRegion(mem.RegionConfig{Addr: addr, Len: n, Kind: mem.Device, Device: a.Device}).Buffer()
 			e, err := d.stream.Record()
@@ -117,7 +117,7 @@ func (d *device) memory(addr uintptr, n int) (*mem.Buffer, error) {
 	return mem.NewRegion(mem.RegionConfig{Addr: addr, Len: n}).Buffer(), nil
 }
 
-// done waits until an operation no longer uses the algorithm's memory.
+// done waits until an operation no longer uses the memory of the algorithm.
 func (d *device) done(ctx context.Context, r *clique.Rank, to *mem.Buffer) error {
 	var err error
 	if onDevice(to) {
@@ -126,7 +126,7 @@ func (d *device) done(ctx context.Context, r *clique.Rank, to *mem.Buffer) error
 	return errors.Join(err, r.Flush(ctx))
 }
 
-// copy is device memory of Go's with what a column has.
+// copy returns a copy of a column in new device memory.
 func (d *device) copy(ctx context.Context, from *mem.Buffer) (*mem.Buffer, error) {
 	b, err := cuda.NewDeviceResource(d.ordinal).Alloc(ctx, from.Len())
 	if err != nil {
@@ -134,7 +134,7 @@ func (d *device) copy(ctx context.Context, from *mem.Buffer) (*mem.Buffer, error
 	}
 	e, err := d.stream.Copy(b, from)
 	if err == nil {
-		err = e.Wait(ctx) // the column is the algorithm's again then
+		err = e.Wait(ctx) // the algorithm may change the column then
 	}
 	if err != nil {
 		b.Release()
@@ -143,7 +143,7 @@ func (d *device) copy(ctx context.Context, from *mem.Buffer) (*mem.Buffer, error
 	return b, nil
 }
 
-// wait waits for what the algorithm has put on the stream.
+// wait waits for the work that the algorithm has put on the stream.
 func (d *device) wait(ctx context.Context) error {
 	if d.stream == nil {
 		return nil

@@ -1,6 +1,5 @@
-// Package native runs algorithms of shared libraries on the ranks of a clique: C, C++ or
-// anything that can export a C function. millstream_native.h is what they are written against;
-// mock/sums.cpp is a whole one.
+// Package native runs algorithms of shared libraries on the ranks of a clique. They are written in C, C++ or any
+// language that can export a C function, against millstream_native.h; mock/sums.cpp is a complete example.
 //
 //	lib, err := native.Open("/opt/algorithms/libsums.so")
 //	sums, err := lib.Algorithm("sums")
@@ -11,27 +10,26 @@
 //		…
 //	})
 //
-// An algorithm runs in a thread of its own. Its collectives are those of the clique: when a
-// rank dies, or the context ends, they return an error and the algorithm is expected to return.
-// Nothing can stop one that computes without calling them. A C++ exception that leaves it, like
-// any crash, ends the worker's process; the cluster and the clique survive that.
+// An algorithm runs in its own thread. Its collectives are those of the clique: when a rank is lost, or the context
+// ends, they return an error and the algorithm should return. An algorithm that computes without calling them cannot be
+// stopped. A C++ exception that leaves it, like any crash, ends the process of the worker; the cluster and the clique
+// survive that.
 //
 // # Device memory
 //
-// Partitions in device memory come with a stream, whose work may read them at once, and with the
-// ncclComm_t of the ranks where the clique has NCCL. Collectives take device memory as they take
-// the host's. mock/sums_device.cu is a whole algorithm of that sort.
+// Partitions in device memory come with a stream, on which they are ready, and with the ncclComm_t of the ranks if the
+// clique uses NCCL. Collectives accept device memory like host memory. mock/sums_device.cu is a complete example.
 //
-// # Which libraries
+// # Search path
 //
-// A program opens what it likes. The function that every `millstream worker` has, Run, opens
-// libraries by bare name from the folders of MILLSTREAM_NATIVE_PATH only: who may submit tasks
-// to a worker cannot thereby load any file into it.
+// A program can open any library. The registered function behind Submit, which every `millstream worker` has, opens
+// libraries by bare name from the folders of MILLSTREAM_NATIVE_PATH only, so that a client that may submit tasks cannot
+// load an arbitrary file into a worker.
 package native
 
 import _ "embed"
 
-// Header is millstream_native.h, for programs that compile algorithms.
+// Header is the text of millstream_native.h, for programs that compile algorithms.
 //
 //go:embed millstream_native.h
 var Header string

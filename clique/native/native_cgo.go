@@ -32,7 +32,7 @@ type Algorithm struct {
 	f    unsafe.Pointer
 }
 
-// Open loads a library, by its path. What is loaded runs its initialisers at once.
+// Open loads the library at path. The initializers of the library run immediately.
 func Open(path string) (*Library, error) {
 	path, err := filepath.Abs(path) // a bare name would be searched for in the system's folders
 	if err != nil {
@@ -47,35 +47,34 @@ func Open(path string) (*Library, error) {
 	case lib == nil:
 		return nil, fmt.Errorf("native: %s", C.GoString(&message[0]))
 	case abi == 0:
-		return nil, fmt.Errorf("native: %s has no millstream_native_abi: it was not written against "+
+		return nil, fmt.Errorf("native: %s has no millstream_native_abi: compile the library against "+
 			"millstream_native.h", path)
 	case abi != C.MS_NATIVE_ABI:
-		return nil, fmt.Errorf("native: %s was compiled against version %d of millstream_native.h, this program has "+
-			"version %d", path, abi, C.MS_NATIVE_ABI)
+		return nil, fmt.Errorf("native: %s was compiled against version %d of millstream_native.h, but this program "+
+			"has version %d", path, abi, C.MS_NATIVE_ABI)
 	}
 	return &Library{path, lib}, nil
 }
 
-// Path is where the library is.
+// Path returns the path of the library.
 func (l *Library) Path() string { return l.path }
 
-// Algorithm finds an algorithm by its name.
+// Algorithm returns the algorithm with a name.
 func (l *Library) Algorithm(name string) (*Algorithm, error) {
 	s := C.CString(name)
 	defer C.free(unsafe.Pointer(s))
 	f := C.native_symbol(l.lib, s)
 	if f == nil {
-		return nil, fmt.Errorf("native: %s exports no %q: declare it extern \"C\"", l.path, name)
+		return nil, fmt.Errorf("native: %s does not export %q; declare the function extern \"C\"", l.path, name)
 	}
 	return &Algorithm{l, name, f}, nil
 }
 
-// Name is the algorithm's.
+// Name returns the name of the algorithm.
 func (a *Algorithm) Name() string { return a.name }
 
-// Run runs the algorithm on this rank and returns the columns that it has emitted here. Every
-// rank must call it. It returns when the algorithm has: a context that ends makes its
-// operations fail.
+// Run runs the algorithm on this rank and returns the columns that it has emitted here. Every rank must call it. Run
+// returns after the algorithm; if the context ends, the operations of the algorithm fail.
 func (a *Algorithm) Run(ctx context.Context, r *clique.Rank, call Call) ([]Result, error) {
 	for i, p := range call.Partitions {
 		if err := p.check(i); err != nil {
@@ -93,7 +92,7 @@ func (a *Algorithm) Run(ctx context.Context, r *clique.Rank, call Call) ([]Resul
 			}
 			defer c.Data.Retain().Release()
 			if !c.Data.Kind().HostAccessible() {
-				continue // the stream waits for it
+				continue // the stream waits for its ready event
 			}
 			if err := c.Data.WaitReady(ctx); err != nil {
 				return nil, err
@@ -121,7 +120,7 @@ func (a *Algorithm) Run(ctx context.Context, r *clique.Rank, call Call) ([]Resul
 	C.native_reply(run, 0, nil)
 	C.native_free(run)
 	runtime.KeepAlive(call)
-	waited := dev.wait(ctx) // until then it may use the partitions
+	waited := dev.wait(ctx) // the algorithm may use the partitions until then
 	if code == 0 && waited != nil {
 		s.release()
 		return nil, waited
@@ -129,7 +128,7 @@ func (a *Algorithm) Run(ctx context.Context, r *clique.Rank, call Call) ([]Resul
 	if code != 0 {
 		s.release()
 		e := &Error{Library: a.l.path, Algorithm: a.name, Code: code, Reason: why}
-		if s.last != nil && why == short(s.last) {
+		if s.last != nil && why == truncate(s.last) {
 			e.Err = s.last
 		}
 		return nil, e
@@ -137,7 +136,7 @@ func (a *Algorithm) Run(ctx context.Context, r *clique.Rank, call Call) ([]Resul
 	return s.results, nil
 }
 
-// partitions writes them into C memory. The columns' data is pinned where it is Go's.
+// partitions copies the descriptions of partitions into C memory and pins columns in Go memory.
 func partitions(in []Partition, pins *runtime.Pinner) (*C.ms_partition, func()) {
 	if len(in) == 0 {
 		return nil, func() {}
@@ -158,7 +157,7 @@ func partitions(in []Partition, pins *runtime.Pinner) (*C.ms_partition, func()) 
 			if c.Data == nil {
 				continue
 			}
-			// A column without rows is where its rows would be.
+			// A column without rows has the memory kind of its buffer.
 			cs[j].memory = C.int32_t(c.Data.Kind())
 			if d := c.Data.Device(); !c.Data.Kind().HostAccessible() {
 				cs[j].device = C.int32_t(d)
@@ -179,10 +178,10 @@ func partitions(in []Partition, pins *runtime.Pinner) (*C.ms_partition, func()) 
 	}
 }
 
-// pointer is an address of memory that does not move: pinned, or not Go's.
+// pointer returns an address of memory that does not move: pinned, or not Go memory.
 func pointer(a uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&a)) }
 
-// serve answers what the algorithm asks until it has returned.
+// serve serves the requests of the algorithm until it returns.
 func (s *service) serve(run *C.native_run) int {
 	for {
 		q := C.native_next(run)
@@ -195,14 +194,14 @@ func (s *service) serve(run *C.native_run) int {
 			C.native_reply(run, C.MS_OK, nil)
 			continue
 		}
-		text := C.CString(short(err))
+		text := C.CString(truncate(err))
 		C.native_reply(run, C.int(codeOf(err)), text)
 		C.free(unsafe.Pointer(text))
 	}
 }
 
-// short is an error's text as it fits into C's memory.
-func short(err error) string {
+// truncate returns the text of an error, cut to fit into the buffer of the C side.
+func truncate(err error) string {
 	const n = 1000
 	if t := err.Error(); len(t) > n {
 		return t[:n]
@@ -210,9 +209,9 @@ func short(err error) string {
 	return err.Error()
 }
 
-var errInvalid = errors.New("an argument cannot be")
+var errInvalid = errors.New("invalid argument")
 
-// codeOf is what an operation returns for an error.
+// codeOf returns the status code for an error.
 func codeOf(err error) int {
 	var rank *clique.RankError
 	var mismatch *clique.MismatchError
@@ -229,7 +228,7 @@ func codeOf(err error) int {
 	return C.MS_ERROR
 }
 
-// request does one operation.
+// request runs one operation.
 func (s *service) request(q *C.native_request) error {
 	in := request{what: int(q.what), count: uint64(q.count), kind: clique.Kind(q.kind), op: int(q.op),
 		peer: int(q.peer), memory: mem.Kind(q.memory), tag: uint64(q.tag), send: q.send, recv: q.recv}

@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/clique"
 )
 
-var errNoCgo = errors.New("this program was built without cgo, which shared libraries need: build it with " +
+var errNoCgo = errors.New("program built without cgo, which shared libraries need; build with " +
 	"CGO_ENABLED=1")
 
 // Library is a shared library with algorithms.
@@ -19,21 +19,21 @@ type Library struct{}
 // Algorithm is a function of a library.
 type Algorithm struct{}
 
-// Open fails: shared libraries need cgo.
+// Open returns an error: shared libraries need cgo.
 func Open(path string) (*Library, error) { return nil, fmt.Errorf("native: %s: %w", path, errNoCgo) }
 
-// Path is where the library is.
+// Path returns "".
 func (l *Library) Path() string { return "" }
 
-// Algorithm fails: shared libraries need cgo.
+// Algorithm returns an error: shared libraries need cgo.
 func (l *Library) Algorithm(name string) (*Algorithm, error) {
 	return nil, fmt.Errorf("native: %s: %w", name, errNoCgo)
 }
 
-// Name is the algorithm's.
+// Name returns "".
 func (a *Algorithm) Name() string { return "" }
 
-// Run fails: shared libraries need cgo.
+// Run returns an error: shared libraries need cgo.
 func (a *Algorithm) Run(context.Context, *clique.Rank, Call) ([]Result, error) {
 	return nil, fmt.Errorf("native: %w", errNoCgo)
 }

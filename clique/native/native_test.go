@@ -217,13 +217,13 @@ func TestFailures(t *testing.T) {
 	for algorithm, want := range map[string][]string{
 		"libmore.so:fails":    {"rank 1 (", "fails of ", "returned 1: no luck"},
 		"libmore.so:code":     {"code of ", "returned 42"},
-		"libmore.so:none":     {`exports no "none"`},
-		"libnone.so:sums":     {"is in none of the folders of MILLSTREAM_NATIVE_PATH"},
+		"libmore.so:none":     {`does not export "none"`},
+		"libnone.so:sums":     {"not found in MILLSTREAM_NATIVE_PATH"},
 		"libstranger.so:sums": {"has no millstream_native_abi"},
 		"libold.so:sums":      {"was compiled against version 77"},
-		"../libmore.so:fails": {"by its bare name"},
+		"../libmore.so:fails": {"without a folder"},
 		"more.cpp:fails":      {"native: "},
-		"libmore.so":          {"is no algorithm"},
+		"libmore.so":          {"invalid algorithm"},
 	} {
 		f, err := native.Submit(ctx, q, algorithm, "", columns(q))
 		if err != nil {
@@ -257,7 +257,7 @@ func TestNoPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := f[0].Wait(testContext(t)); err == nil || !strings.Contains(err.Error(),
-		"the worker has no MILLSTREAM_NATIVE_PATH") {
+		"MILLSTREAM_NATIVE_PATH is not set on the worker") {
 		t.Error(err)
 	}
 }

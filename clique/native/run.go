@@ -12,16 +12,15 @@ import (
 	"go.millstream.dev/clique"
 )
 
-// PathVariable names the folders, with colons between, from which workers open libraries.
+// PathVariable names the environment variable with the folders, separated by colons, from which workers open libraries.
 const PathVariable = "MILLSTREAM_NATIVE_PATH"
 
-// run runs an algorithm on one rank: the function that Python, and programs that have none of
-// their own, run on all ranks of a clique. Its arguments are the ticket, the algorithm as
-// "library.so:name", its parameters, and the columns of this rank's one partition; its result
-// are the columns that the algorithm has emitted on this rank, which must be of float64.
+// run runs an algorithm on one rank. Submit and Python run it on all ranks of a clique. Its arguments are the ticket,
+// the algorithm as "library.so:name", its parameters, and the columns of the single partition of this rank. Its result
+// has the columns that the algorithm has emitted on this rank, which must be float64.
 //
-// Every `millstream worker` has it. It opens libraries by bare name, from the folders of
-// MILLSTREAM_NATIVE_PATH in the worker's environment; without the variable there are none.
+// Every `millstream worker` has the function. It opens libraries by bare name, from the folders of
+// MILLSTREAM_NATIVE_PATH in the environment of the worker; without the variable there are none.
 var run = client.Func4("millstream.clique.native", func(ctx context.Context, t clique.Ticket, algorithm,
 	parameters string, columns [][]float64) (out [][]float64, err error) {
 	err = clique.Do(ctx, t, func(r *clique.Rank) error {
@@ -52,63 +51,62 @@ var run = client.Func4("millstream.clique.native", func(ctx context.Context, t c
 	return out, err
 })
 
-// opened are the libraries of this process, which stay loaded.
-var opened struct {
-	sync.Mutex // owns what follows, and is held while a library is loaded
+// libraries are the open libraries of this process, which stay loaded.
+var libraries struct {
+	sync.Mutex // guards the fields below; held while a library is loaded
 	byPath     map[string]*Library
 }
 
-// find opens the library of "library.so:name" and finds the algorithm in it.
+// find returns the algorithm "library.so:name" and opens the library if necessary.
 func find(algorithm string) (*Algorithm, error) {
 	file, name, ok := strings.Cut(algorithm, ":")
 	if !ok || file == "" || name == "" || file != filepath.Base(file) || file == "." || file == ".." {
-		return nil, fmt.Errorf("native: %.200q is no algorithm: write library.so:name, the library by its bare name",
+		return nil, fmt.Errorf("native: invalid algorithm %.200q: want library.so:name, without a folder",
 			algorithm)
 	}
 	path, err := search(file, os.Getenv(PathVariable))
 	if err != nil {
 		return nil, err
 	}
-	opened.Lock()
-	defer opened.Unlock()
-	l := opened.byPath[path]
+	libraries.Lock()
+	defer libraries.Unlock()
+	l := libraries.byPath[path]
 	if l == nil {
 		if l, err = Open(path); err != nil {
 			return nil, err
 		}
-		if opened.byPath == nil {
-			opened.byPath = map[string]*Library{}
+		if libraries.byPath == nil {
+			libraries.byPath = map[string]*Library{}
 		}
-		opened.byPath[path] = l
+		libraries.byPath[path] = l
 	}
 	return l.Algorithm(name)
 }
 
-// search looks for a file in folders.
+// search searches folders for a file.
 func search(file, folders string) (string, error) {
 	if folders == "" {
-		return "", fmt.Errorf("native: %s is not opened: the worker has no %s, the folders of libraries that tasks "+
-			"may use", file, PathVariable)
+		return "", fmt.Errorf("native: open %s: %s is not set on the worker; set it to the folders of libraries that "+
+			"tasks may use", file, PathVariable)
 	}
 	for _, dir := range filepath.SplitList(folders) {
 		if !filepath.IsAbs(dir) {
-			continue // it would depend on where the worker was started
+			continue // would depend on the working directory of the worker
 		}
 		path := filepath.Join(dir, file)
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("native: %s is in none of the folders of %s (%s)", file, PathVariable, folders)
+	return "", fmt.Errorf("native: %s not found in %s (%s)", file, PathVariable, folders)
 }
 
-// Submit runs an algorithm on all ranks of a clique, each with the columns of its
-// own partition. The futures are in the order of ranks. The workers' programs need nothing but
-// this package.
+// Submit runs an algorithm on all ranks of a clique, each with the columns of its own partition. The futures are in the
+// order of ranks. The programs of the workers only need to import this package.
 func Submit(ctx context.Context, q *clique.Clique, algorithm, parameters string,
 	partitions []client.Arg[[][]float64]) ([]*client.Future[[][]float64], error) {
 	if len(partitions) != q.Size() {
-		return nil, fmt.Errorf("native: %d partitions for %d ranks: give one for each", len(partitions), q.Size())
+		return nil, fmt.Errorf("native: %d partitions for %d ranks; pass one for each rank", len(partitions), q.Size())
 	}
 	t := q.Ticket()
 	out := make([]*client.Future[[][]float64], len(partitions))

@@ -32,9 +32,9 @@ func TestSearch(t *testing.T) {
 		{"liba.so", a + ":" + b, filepath.Join(a, "liba.so"), ""},
 		{"liba.so", b + ":" + a, filepath.Join(b, "liba.so"), ""},
 		{"libb.so", a + ":" + b, filepath.Join(b, "libb.so"), ""}, // in a it is a folder
-		{"libb.so", a, "", "libb.so is in none of the folders of MILLSTREAM_NATIVE_PATH (" + a + ")"},
-		{"liba.so", ".", "", "is in none of the folders"}, // it would depend on where the worker was started
-		{"liba.so", "", "", "the worker has no MILLSTREAM_NATIVE_PATH"},
+		{"libb.so", a, "", "libb.so not found in MILLSTREAM_NATIVE_PATH (" + a + ")"},
+		{"liba.so", ".", "", "not found in"}, // it would depend on where the worker was started
+		{"liba.so", "", "", "MILLSTREAM_NATIVE_PATH is not set on the worker"},
 	} {
 		got, err := search(c.file, c.folders)
 		if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
@@ -43,7 +43,7 @@ func TestSearch(t *testing.T) {
 	}
 	for _, name := range []string{"", ":", "liba.so:", ":sums", "x/liba.so:sums", "..:sums", ".:sums", "liba.so"} {
 		if _, err := find(name); err == nil || !strings.Contains(err.Error(),
-			"is no algorithm: write library.so:name") {
+			"want library.so:name") {
 			t.Errorf("%q: %v, want that it is no algorithm", name, err)
 		}
 	}
@@ -78,8 +78,8 @@ func TestColumns(t *testing.T) {
 		r    Result
 		want string
 	}{
-		{Result{Kind: clique.KindOf[int64](), Data: make([]byte, 8)}, "native: a column of int64, not of float64"},
-		{Result{Kind: clique.KindOf[float64](), Device: device}, "native: a column of float64 in device memory"},
+		{Result{Kind: clique.KindOf[int64](), Data: make([]byte, 8)}, "native: column has elements of int64, not float64"},
+		{Result{Kind: clique.KindOf[float64](), Device: device}, "native: column of float64 is in device memory"},
 	} {
 		if _, err := Values[float64](tc.r); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v, want %q", err, tc.want)
@@ -96,9 +96,9 @@ func TestColumns(t *testing.T) {
 		{Partition{}, ""},
 		{Partition{{Kind: c.Kind}, {Kind: c.Kind}}, ""},
 		{Partition{c, ColumnOf([]int8{1})}, "native: partition 5: column 1 has 1 elements, column 0 has 3"},
-		{Partition{{Kind: 99}}, "native: partition 5: column 0: kind(99) is no kind of elements"},
-		{Partition{{Kind: clique.KindOf[int64](), Data: c.Data}}, "native: partition 5: column 0: 12 bytes are no " +
-			"whole number of int64"},
+		{Partition{{Kind: 99}}, "native: partition 5: column 0: unknown kind kind(99)"},
+		{Partition{{Kind: clique.KindOf[int64](), Data: c.Data}}, "native: partition 5: column 0: 12 bytes are not a " +
+			"multiple of the size of int64"},
 	} {
 		err := tc.p.check(5)
 		if (err == nil) != (tc.want == "") || err != nil && err.Error() != tc.want {
@@ -124,7 +124,7 @@ func TestServiceMemory(t *testing.T) {
 		{request{kind: kind, count: 4}, p, 1, 16, ""},
 		{request{kind: kind}, nil, 1, 0, ""},
 		{request{kind: kind, count: 4}, p, 0, 0, ""},
-		{request{kind: kind, count: 1}, nil, 1, 0, "4 bytes at no address"},
+		{request{kind: kind, count: 1}, nil, 1, 0, "4 bytes at a null pointer"},
 		{request{kind: 99, count: 1}, p, 1, 0, "kind 99"},
 		{request{kind: kind, count: 1 << 62}, p, 1, 0, "4611686018427387904 elements"},
 		{request{kind: kind, count: 1 << 60}, p, 4, 0, "elements"},
@@ -153,7 +153,7 @@ func TestServiceMemory(t *testing.T) {
 		t.Errorf("emitted %v, %v; want a copy", v, err)
 	}
 	if err := s.emit(request{kind: kind, memory: mem.Device}, b); !errors.Is(err, errInvalid) ||
-		!strings.Contains(err.Error(), "a column that says its memory is device, which is host") {
+		!strings.Contains(err.Error(), "column declared in device memory, but is in host") {
 		t.Errorf("host memory emitted as a device's: %v", err)
 	}
 	for _, what := range []int{opAllReduce, opReduce, opReduceScatter} {

@@ -13,28 +13,27 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// service does the operations of one run on behalf of its thread. One goroutine uses it.
+// service runs the operations of one run for its thread. Only one goroutine uses it.
 type service struct {
 	ctx     context.Context
 	r       *clique.Rank
 	dev     *device
 	results []Result
-	last    error // of the last operation
+	last    error // error of the last operation
 }
 
-// request is an operation as the algorithm asked for it. The memory is the algorithm's, which
-// waits.
+// request is an operation of the algorithm. The algorithm owns the memory and waits meanwhile.
 type request struct {
 	what       int
 	count      uint64
 	kind       clique.Kind
 	op, peer   int
-	memory     mem.Kind // of opEmit
+	memory     mem.Kind // for opEmit
 	tag        uint64
 	send, recv unsafe.Pointer
 }
 
-// The operations, in the order of shim.h.
+// Operations, in the order of shim.h.
 const (
 	opBarrier = 1 + iota
 	opAllReduce
@@ -52,7 +51,7 @@ const (
 
 var operations = map[int]clique.Op{1: clique.Sum, 2: clique.Prod, 3: clique.Min, 4: clique.Max, 5: clique.Avg}
 
-// memoryAt is the algorithm's memory of count elements, times many, wherever it is.
+// memoryAt returns the memory of the algorithm for times*count elements, on host or device.
 func (s *service) memoryAt(q request, p unsafe.Pointer, times int) (*mem.Buffer, error) {
 	size := uint64(q.kind.Size())
 	if size == 0 {
@@ -64,14 +63,14 @@ func (s *service) memoryAt(q request, p unsafe.Pointer, times int) (*mem.Buffer,
 	n := int(q.count*size) * times
 	if n == 0 || p == nil {
 		if n > 0 {
-			return nil, fmt.Errorf("%w: %d bytes at no address", errInvalid, n)
+			return nil, fmt.Errorf("%w: %d bytes at a null pointer", errInvalid, n)
 		}
 		return nil, nil
 	}
 	return s.dev.memory(uintptr(p), n)
 }
 
-// do does an operation and returns the length of what was received.
+// do runs an operation and returns the length of the received data in bytes.
 func (s *service) do(q request) (received int, err error) {
 	if err := s.ctx.Err(); err != nil {
 		return 0, context.Cause(s.ctx)
@@ -80,7 +79,7 @@ func (s *service) do(q request) (received int, err error) {
 	if !ok && (q.what == opAllReduce || q.what == opReduce || q.what == opReduceScatter) {
 		return 0, fmt.Errorf("%w: operation %d", errInvalid, q.op)
 	}
-	// Who looks at how much: one part for each rank, or one.
+	// The root of some operations has one part for each rank; the other ranks have none.
 	many, root := s.r.Size(), q.peer == s.r.Rank()
 	sendTimes, recvTimes := 1, 1
 	send, recv := q.send, q.recv
@@ -132,12 +131,12 @@ func (s *service) do(q request) (received int, err error) {
 
 func onDevice(b *mem.Buffer) bool { return b != nil && !b.Kind().HostAccessible() }
 
-// call does an operation on memory, and returns how many bytes were received.
+// call runs an operation on memory and returns the number of received bytes.
 func (s *service) call(q request, op clique.Op, from, to *mem.Buffer) (received int, err error) {
 	if q.what == opEmit {
 		return 0, s.emit(q, from)
 	}
-	c, ok := makers[q.kind](q, op, from, to) // memoryAt has looked at the kind
+	c, ok := makers[q.kind](q, op, from, to) // memoryAt has checked the kind
 	if !ok {
 		return 0, fmt.Errorf("%w: operation %d", errInvalid, q.what)
 	}
@@ -145,7 +144,7 @@ func (s *service) call(q request, op clique.Op, from, to *mem.Buffer) (received 
 	return received * q.kind.Size(), err
 }
 
-// makers has newCall for each kind of elements.
+// makers has newCall for each kind of element.
 var makers = map[clique.Kind]func(q request, op clique.Op, from, to *mem.Buffer) (clique.Call, bool){
 	clique.KindOf[int8](): newCall[int8], clique.KindOf[int16](): newCall[int16],
 	clique.KindOf[int32](): newCall[int32], clique.KindOf[int64](): newCall[int64],
@@ -155,7 +154,7 @@ var makers = map[clique.Kind]func(q request, op clique.Op, from, to *mem.Buffer)
 	clique.KindOf[float32](): newCall[float32], clique.KindOf[float64](): newCall[float64],
 }
 
-// newCall returns the call of an operation, and whether there is such an operation.
+// newCall returns the call of an operation; ok is false if the operation is unknown.
 func newCall[T clique.Number](q request, op clique.Op, from, to *mem.Buffer) (c clique.Call, ok bool) {
 	send, recv := clique.Buffer[T](from), clique.Buffer[T](to)
 	switch q.what {
@@ -187,7 +186,7 @@ func newCall[T clique.Number](q request, op clique.Op, from, to *mem.Buffer) (c 
 func (s *service) emit(q request, from *mem.Buffer) error {
 	switch {
 	case from != nil && onDevice(from) != (q.memory == mem.Device):
-		return fmt.Errorf("%w: a column that says its memory is %v, which is %v", errInvalid, q.memory, from.Kind())
+		return fmt.Errorf("%w: column declared in %v memory, but is in %v", errInvalid, q.memory, from.Kind())
 	case onDevice(from):
 		b, err := s.dev.copy(s.ctx, from)
 		if err == nil {
@@ -199,7 +198,7 @@ func (s *service) emit(q request, from *mem.Buffer) error {
 	return nil
 }
 
-// release gives back what an algorithm that failed had emitted.
+// release releases the columns that a failed algorithm has emitted.
 func (s *service) release() {
 	for _, r := range s.results {
 		if r.Device != nil {

@@ -6,7 +6,7 @@ import (
 	"go.millstream.dev/clique"
 )
 
-// valuesOf copies bytes into a slice of elements, as the bytes may not be aligned for them.
+// valuesOf copies bytes into a slice of elements, because the bytes may not be aligned.
 func valuesOf[T clique.Number](b []byte) []T {
 	var zero T
 	out := make([]T, len(b)/int(unsafe.Sizeof(zero)))

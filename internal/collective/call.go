@@ -8,10 +8,10 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// Code is an operation of a group. The numbers of collectives travel between processes.
+// Code identifies an operation of a group. The numbers of collectives are sent between processes.
 type Code uint8
 
-// The operations. Send, Recv and SendRecv are between two ranks, all others are collectives.
+// Operations. Send, Recv and SendRecv are between two ranks, all others are collectives.
 const (
 	Barrier Code = 1 + iota
 	AllReduce
@@ -28,7 +28,7 @@ const (
 	AllToAllV
 	codeSplit
 	codeSetup
-	Send // not sent itself
+	Send // not sent between processes
 	Recv
 	SendRecv
 )
@@ -46,56 +46,57 @@ func (c Code) String() string {
 	return codeNames[c]
 }
 
-// Memory is what an operation reads or writes: bytes that the host reaches or, if Buffer is set, a buffer of any kind
-// of memory. The zero value is no memory, which is what a rank gives that has no part in one side of an operation.
+// Memory is the memory that an operation reads or writes: bytes that the host can access or, if Buffer is set, a buffer
+// in any kind of memory. The zero value is no memory, for a rank that does not take part in one side of an operation.
 type Memory struct {
 	Bytes  []byte
 	Buffer *mem.Buffer
 }
 
-// Call is one operation with its arguments, the same declaration for every kind of memory and of elements.
+// Call is one operation with its arguments, for every kind of memory and of elements.
 //
-//	AllReduce       the elements of all ranks' Send, put together by Op, in every rank's Recv, which may be Send
-//	Reduce          AllReduce whose result only Root gets; Recv is not looked at elsewhere
-//	Broadcast       Root's memory, in both Send and Recv, copied to that of every other rank
-//	AllGather       the ranks' Send, all of one length, one behind the other in every rank's Recv
-//	AllGatherV      AllGather of parts that differ in length, by Counts, which are the same on every rank
-//	Gather          AllGather whose result only Root gets; Recv is not looked at elsewhere
-//	GatherV         Gather of parts that differ in length, by Counts, which are looked at on Root only
-//	Scatter         to each rank its part of Root's Send, which is not looked at elsewhere
-//	ScatterV        Scatter of parts that differ in length, by Counts, which are looked at on Root only
-//	ReduceScatter   each rank's part of the result of AllReduce; Send is as long as all ranks' Recv together
-//	AllToAll        one part of Send for each rank, and in Recv what the ranks have for this one
-//	AllToAllV       AllToAll of parts that differ in length: Counts of Send, RecvCounts of Recv
-//	Send            Send to rank To, with SendTag; all 64 bits of it count
-//	Recv            the next message from rank From with RecvTag, in Recv, which may be longer
-//	SendRecv        both at once, so that neither waits for the other
+//	AllReduce       combines Send of all ranks with Op and stores the result in Recv of every rank; Recv may be Send
+//	Reduce          AllReduce with the result on Root only; the other ranks ignore Recv
+//	Broadcast       copies the memory of Root, in both Send and Recv, to that of every other rank
+//	AllGather       concatenates Send of all ranks, of equal length, in Recv of every rank
+//	AllGatherV      AllGather of parts of different lengths, by Counts, which are the same on every rank
+//	Gather          AllGather with the result on Root only; the other ranks ignore Recv
+//	GatherV         Gather of parts of different lengths, by Counts, which only Root uses
+//	Scatter         sends each rank its part of Send of Root; the other ranks ignore Send
+//	ScatterV        Scatter of parts of different lengths, by Counts, which only Root uses
+//	ReduceScatter   AllReduce with one part of the result for each rank; Send is as long as Recv of all ranks together
+//	AllToAll        sends each rank one part of Send, and stores the parts from the ranks in Recv
+//	AllToAllV       AllToAll of parts of different lengths: Counts of Send, RecvCounts of Recv
+//	Send            sends Send to rank To with SendTag, all 64 bits of which are compared
+//	Recv            receives the next message from rank From with RecvTag into Recv, which may be longer
+//	SendRecv        does both concurrently, so that neither waits for the other
 //
-// Send may be the rank's own place in Recv, or Recv in Send, where one is a part of the other.
+// Send may be the part of this rank in Recv, or Recv its part in Send, where one is a part of the other.
 //
-// A message arrives in the order of the others with its tag. Send returns when its memory may be used again, which for
-// more than a few KiB means that the other rank has it. A rank may send to itself, if it receives meanwhile. A message
-// that is longer than Recv is lost, with a *TruncatedError on both sides.
+// Messages with the same tag arrive in order. Send returns when its memory may be used again; for more than a few KiB
+// the other rank has received the message then. A rank may send to itself if it receives concurrently. A message that
+// is longer than Recv is lost, with a *TruncatedError on both sides.
 type Call struct {
 	Code       Code
 	Kind       Kind
 	Op         Op
 	Root       int
 	Send, Recv Memory
-	// Counts are in elements: the ranks' of a V form, AllToAllV's of Send. RecvCounts are AllToAllV's of Recv.
+	// Counts are in elements: those of the ranks in a V form, those of Send in AllToAllV. RecvCounts are those of Recv
+	// in AllToAllV.
 	Counts, RecvCounts []int
 	// To and From are the ranks of a message, with its tags.
 	To, From         int
 	SendTag, RecvTag uint64
-	// N, if set, gets the number of elements that Recv or SendRecv has received.
+	// N, if set, is set to the number of elements that Recv or SendRecv has received.
 	N *int
-	// OnDevice is set for a call that the group's Carrier does: one with a buffer that the host does not reach.
+	// OnDevice is set for a call that the Carrier of the group runs: one with a buffer that the host cannot access.
 	OnDevice bool
 
-	upwards bool // reduce from rank 0 upwards, as on a device
+	upwards bool // reduce from rank 0 upward, as on a device
 }
 
-// extents are the memory of both sides, wherever it is.
+// extents returns the addresses and lengths of both sides.
 func (c *Call) extents() (send, recv extent) {
 	if c.OnDevice {
 		return extentOf(c.Send.Buffer), extentOf(c.Recv.Buffer)
@@ -116,19 +117,19 @@ func (c *Call) rooted() bool {
 	return false
 }
 
-// describe makes the header of a call, and says what is wrong with the call if something is.
+// describe returns the header of a call, and the reason if the call is invalid.
 func (c *Call) describe(rank, size int) (h header, bad string) {
 	h = header{code: c.Code, kind: c.Kind, op: elem.CodeOf(c.Op), root: int32(c.Root)}
 	es := c.Kind.Size()
 	switch {
 	case es == 0:
-		return h, fmt.Sprintf("there is no element type %d", c.Kind)
+		return h, fmt.Sprintf("unknown element type %d", c.Kind)
 	case c.reduces() && !c.Op.Valid():
-		return h, fmt.Sprintf("there is no operation %d", elem.CodeOf(c.Op))
+		return h, fmt.Sprintf("unknown operation %d", elem.CodeOf(c.Op))
 	case c.reduces() && elem.CodeOf(c.Op) == elem.OpPreMulSum && elem.ScaleKind(c.Op) != c.Kind:
 		return h, fmt.Sprintf("the scale of PreMulSum is %v, the elements are %v", elem.ScaleKind(c.Op), c.Kind)
 	case c.rooted() && (c.Root < 0 || c.Root >= size):
-		return h, fmt.Sprintf("root %d is not one of the %d ranks", c.Root, size)
+		return h, fmt.Sprintf("root %d is not a rank of %d", c.Root, size)
 	}
 	isRoot := c.rooted() && c.Root == rank
 	from, to := c.extents()
@@ -166,7 +167,7 @@ func (c *Call) describe(rank, size int) (h header, bad string) {
 	case AllToAll:
 		h.count, bad = uint64(send/size), want("recv", recv, send)
 		if bad == "" && send%(size*es) != 0 {
-			bad = fmt.Sprintf("send has %d bytes, want one part of whole elements for each of %d ranks", send, size)
+			bad = fmt.Sprintf("send has %d bytes, want equal parts of whole elements for %d ranks", send, size)
 		}
 	case AllGatherV:
 		h.count, h.vec, bad = uint64(send), uint32(size), checkCounts("counts", c.Counts, size, "recv", recv, es)
@@ -190,7 +191,7 @@ func (c *Call) describe(rank, size int) (h header, bad string) {
 		}
 	}
 	if bad == "" && h.count%uint64(es) != 0 {
-		bad = fmt.Sprintf("%d bytes are not a number of elements of %v", h.count, c.Kind)
+		bad = fmt.Sprintf("%d bytes are not a multiple of the size of %v", h.count, c.Kind)
 	}
 	if bad == "" && overlap(c, from, to, rank, isRoot) {
 		bad = "send and recv overlap"
@@ -198,10 +199,10 @@ func (c *Call) describe(rank, size int) (h header, bad string) {
 	return h, bad
 }
 
-// checkCounts wants one count for each rank, together as long as the buffer.
+// checkCounts checks that there is one count for each rank, and that the counts add up to the buffer.
 func checkCounts(name string, counts []int, size int, buf string, have, es int) string {
 	if len(counts) != size {
-		return fmt.Sprintf("%s has %d numbers, want one for each of %d ranks", name, len(counts), size)
+		return fmt.Sprintf("%s has %d entries, want one for each of %d ranks", name, len(counts), size)
 	}
 	total := 0
 	for r, n := range counts {
@@ -211,7 +212,7 @@ func checkCounts(name string, counts []int, size int, buf string, have, es int) 
 		total += n
 	}
 	if total*es != have {
-		return fmt.Sprintf("%s has %d bytes, want the %d of %s", buf, have, total*es, name)
+		return fmt.Sprintf("%s has %d bytes, want %d, the sum of %s", buf, have, total*es, name)
 	}
 	return ""
 }
@@ -244,15 +245,15 @@ func overlap(c *Call, send, recv extent, rank int, isRoot bool) bool {
 		if c.Code == GatherV && !isRoot {
 			return false
 		}
-		return s != r+uintptr(before(c.Counts, rank)*c.Kind.Size())
+		return s != r+uintptr(countBefore(c.Counts, rank)*c.Kind.Size())
 	case ScatterV:
-		return isRoot && r != s+uintptr(before(c.Counts, rank)*c.Kind.Size())
+		return isRoot && r != s+uintptr(countBefore(c.Counts, rank)*c.Kind.Size())
 	}
 	return true
 }
 
-// before is the sum of the counts of lower ranks.
-func before(counts []int, rank int) int {
+// countBefore returns the sum of the counts of lower ranks.
+func countBefore(counts []int, rank int) int {
 	n := 0
 	for _, c := range counts[:rank] {
 		n += c
@@ -260,8 +261,8 @@ func before(counts []int, rank int) int {
 	return n
 }
 
-// contributed is the memory that goes out with a call that is small.
-func (c *Call) contributed(rank int) []byte {
+// payload returns the memory that is sent along with the header of a small call.
+func (c *Call) payload(rank int) []byte {
 	switch c.Code {
 	case Barrier:
 		return nil

@@ -60,13 +60,13 @@ func TestDescribe(t *testing.T) {
 						t.Errorf("%s, %s: %q, want %q: %t", name, what, bad, text, applies)
 					}
 				}
-				want("kind", "there is no element type 77", true, func(c *Call) { c.Kind = 77 })
-				want("operation", "there is no operation 0", c.reduces(), func(c *Call) { c.Op = Op{} })
+				want("kind", "unknown element type 77", true, func(c *Call) { c.Kind = 77 })
+				want("operation", "unknown operation 0", c.reduces(), func(c *Call) { c.Op = Op{} })
 				want("scale", "the scale of PreMulSum is int8, the elements are int32", c.reduces(), func(c *Call) {
 					c.Op = elem.PreMulSum(int8(1))
 				})
 				for _, wrong := range []int{-1, size} {
-					want("root", fmt.Sprintf("root %d is not one of", wrong), c.rooted(),
+					want("root", fmt.Sprintf("root %d is not a rank of", wrong), c.rooted(),
 						func(c *Call) { c.Root = wrong })
 				}
 				// Who looks at recv, and at send, of another length.
@@ -135,7 +135,7 @@ func TestMixedMemory(t *testing.T) {
 	}{{dev, dev, false}, {slice, host, false}, {host, slice, false}, {dev, Memory{}, false}, {Memory{}, dev, false},
 		{dev, slice, true}, {slice, dev, true}, {dev, host, true}, {host, dev, true}} {
 		c := Call{Send: tc.send, Recv: tc.recv}
-		if bad := c.mixed(); (bad != "") != tc.bad {
+		if bad := c.checkMixed(); (bad != "") != tc.bad {
 			t.Errorf("%+v: %q, want it to be wrong: %t", c, bad, tc.bad)
 		}
 	}
@@ -168,12 +168,12 @@ func agreed(t *testing.T, size int, call func(rank int) Call) error {
 			t.Fatal(err)
 		}
 		b := make([]byte, 1<<16)
-		n := g.say(b, &c, 1<<15)
+		n := g.announce(b, &c, 1<<15)
 		if used, err := parsePart(b[:n], &parts[r]); err != nil || used != n {
 			t.Fatalf("rank %d: %d bytes of %d: %v", r, used, n, err)
 		}
 	}
-	if err := sound(parts); err != nil {
+	if err := validate(parts); err != nil {
 		t.Fatal(err)
 	}
 	return agree(parts)
@@ -243,7 +243,7 @@ func TestAgree(t *testing.T) {
 				list, n = counts(1, 3, 2), 1
 			}
 			return Call{Code: ScatterV, Kind: Uint8, Send: buf(6), Recv: buf(n), Counts: list}
-		}, []string{"the root, has counts["}},
+		}, []string{"has counts["}},
 		{"matrix", func(odd bool, rank int) Call {
 			c := Call{Code: AllToAllV, Kind: Uint8, Send: buf(6), Recv: buf(6), Counts: counts(2, 2, 2),
 				RecvCounts: counts(2, 2, 2)}
@@ -258,7 +258,7 @@ func TestAgree(t *testing.T) {
 				c.Recv = buf(4)
 			}
 			return c
-		}, []string{"calls AllReduce wrongly: recv has 4 bytes, want 8"}},
+		}, []string{"recv has 4 bytes, want 8"}},
 	} {
 		for odd := range 3 {
 			err := agreed(t, 3, func(r int) Call { return tc.call(r == odd, r) })

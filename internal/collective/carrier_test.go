@@ -70,8 +70,8 @@ func TestOpeningFailsInARow(t *testing.T) {
 		for r, g := range gs {
 			k := g.Carrier().(*deviceCarrier)
 			why := k.Staged()
-			want := []string{"another rank cannot open this rank's memory",
-				"this rank cannot open the memory of rank 0: not this host's memory"}[r]
+			want := []string{"another rank cannot open the memory of this rank",
+				"open memory of rank 0: not this host's memory"}[r]
 			if opens && why != nil || !opens && (why == nil || why.Error() != want) {
 				t.Errorf("call %d: rank %d went through the host because of %v", tried, r, why)
 			}
@@ -160,14 +160,14 @@ func TestStagesAreFreeAgain(t *testing.T) {
 	defer dev.close()
 	late := &askedEvent{}
 	s := stage{busy: late}
-	if err := s.room(ctx, dev, 64); err != nil || s.buf.Len() < 64 || late.asked != 2 || s.busy != nil {
+	if err := s.resize(ctx, dev, 64); err != nil || s.buf.Len() < 64 || late.asked != 2 || s.busy != nil {
 		t.Errorf("%v after the event was asked %d times, want until it is done at 2", err, late.asked)
 	}
 	was := s.buf
-	if err := s.room(ctx, dev, 10); err != nil || s.buf != was {
+	if err := s.resize(ctx, dev, 10); err != nil || s.buf != was {
 		t.Errorf("less room needs other memory: %v", err)
 	}
-	if err := s.room(ctx, dev, 1<<20); err != nil || s.buf == was || s.buf.Len() < 1<<20 {
+	if err := s.resize(ctx, dev, 1<<20); err != nil || s.buf == was || s.buf.Len() < 1<<20 {
 		t.Errorf("more room: %v", err)
 	}
 	s.free()
@@ -188,7 +188,7 @@ func TestOldestMappingGoes(t *testing.T) {
 	freed := map[uint64]bool{}
 	get := func(i uint64) {
 		t.Helper()
-		b, err := m.get(mapKey{0, 0, i}, &where{base: i << 20, size: 1}, func() (*mem.Buffer, error) {
+		b, err := m.get(mapKey{0, 0, i}, &bufferRef{base: i << 20, size: 1}, func() (*mem.Buffer, error) {
 			return mem.NewRegion(mem.RegionConfig{Addr: 4096, Len: 8, Kind: mem.Device,
 				Free: func() { freed[i] = true }}).Buffer(), nil
 		})
@@ -206,7 +206,7 @@ func TestOldestMappingGoes(t *testing.T) {
 	if len(freed) != 2 || !freed[2] || !freed[3] {
 		t.Errorf("closed %v, want those that were not used for longest: 2 and 3", freed)
 	}
-	m.forget(0)
+	m.closeRank(0)
 	if len(freed) != maxMappings+2 || len(m.m) != 0 {
 		t.Errorf("%d of %d are closed", len(freed), maxMappings+2)
 	}
@@ -240,7 +240,7 @@ func TestCarrierEnds(t *testing.T) {
 		}
 	}
 	if bad := k.Check(&Call{Send: b, Recv: Memory{Buffer: on(4)}}); bad !=
-		"a buffer on device 4: this rank's collectives run on device 3" {
+		"buffer on device 4, but collectives of this rank run on device 3" {
 		t.Errorf("two devices: %q", bad)
 	}
 	if err := errors.Join(k.Close(), k.Close()); err != nil {
@@ -270,25 +270,25 @@ func TestDeviceFindsMemory(t *testing.T) {
 	defer processBuffers.Delete(uint64(token))
 	for _, c := range []struct {
 		name   string
-		change func(w *word)
+		change func(w *deviceInfo)
 		at, n  int
 		want   string
 	}{
-		{"opened", func(*word) {}, 8, 56, ""},
-		{"in this process", func(w *word) { w.process, w.token = dev.id, token }, 8, 56, ""},
-		{"not told of", func(w *word) { w.send = where{} }, 0, 8, "the memory of rank 1: it was not told of"},
-		{"call is over", func(w *word) { w.process, w.token = dev.id, token+1 }, 0, 8, "its call is over"},
-		{"another length", func(w *word) { w.process, w.token, w.send.length = dev.id, token, 8 }, 0, 8,
-			"another than it was told of"},
-		{"beyond the allocation", func(w *word) { w.send.offset = 60 }, 0, 8, "64 bytes at 60 of an allocation of"},
-		{"beyond the buffer", func(*word) {}, 8, 57, "rank 1 told of 64 bytes, not the 65 that its call says"},
-		{"no such allocation", func(w *word) { w.send.id, w.send.handle = 1<<40, [handleBytes]byte{1: 255} }, 0, 8,
+		{"opened", func(*deviceInfo) {}, 8, 56, ""},
+		{"in this process", func(w *deviceInfo) { w.process, w.token = dev.id, token }, 8, 56, ""},
+		{"not exported", func(w *deviceInfo) { w.send = bufferRef{} }, 0, 8, "memory of rank 1: not exported"},
+		{"call has ended", func(w *deviceInfo) { w.process, w.token = dev.id, token+1 }, 0, 8, "the call has ended"},
+		{"another length", func(w *deviceInfo) { w.process, w.token, w.send.length = dev.id, token, 8 }, 0, 8,
+			"not the exported buffer"},
+		{"beyond the allocation", func(w *deviceInfo) { w.send.offset = 60 }, 0, 8, "64 bytes at offset 60 exceed the allocation of"},
+		{"beyond the buffer", func(*deviceInfo) {}, 8, 57, "rank 1 exported 64 bytes, but its call needs 65"},
+		{"no such allocation", func(w *deviceInfo) { w.send.id, w.send.handle = 1<<40, [handleBytes]byte{1: 255} }, 0, 8,
 			"no such allocation"},
 	} {
-		words := make([]word, 2)
-		words[1].process[0], words[1].send = 2, shown
-		c.change(&words[1])
-		r := reached{k: k, dev: dev, c: &Call{}, words: words}
+		infos := make([]deviceInfo, 2)
+		infos[1].process[0], infos[1].send = 2, shown
+		c.change(&infos[1])
+		r := resolver{k: k, dev: dev, c: &Call{}, infos: infos}
 		b, err := r.view(place{rank: 1, at: c.at, n: c.n})
 		switch {
 		case c.want == "" && (err != nil || b.Len() != c.n || b.Addr() != theirs.Addr()+uintptr(c.at)):

@@ -8,40 +8,38 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// Carrier moves the device memory of one group. The group asks it for one collective at a time, in the order that all
-// ranks have, and only for calls that all ranks have agreed on: sizes, types and roots are right. It owns nothing of
-// the group, which closes it.
+// Carrier moves the device memory of one group. The group calls it for one collective at a time, in the order of all
+// ranks, and only for calls on which all ranks agree: sizes, types and roots are valid. The group owns and closes it.
 //
-// Everything is ordered by streams: Run makes its work wait for the ready events of the buffers and returns when the
-// result's ready event stands for it, which is long before the data is there. No call synchronises a stream.
+// Operations are ordered by streams: Run makes its work wait for the ready events of the buffers and returns when the
+// ready event of the result is set, long before the data has arrived. No call synchronizes a stream.
 type Carrier interface {
-	// Name is what carries the data, such as "nccl".
+	// Name returns the name of the backend, such as "nccl".
 	Name() string
-	// Run begins one collective. The buffers are held by the caller until it returns; work that goes on holds them
+	// Run starts one collective. The caller holds the buffers until Run returns; work that continues retains them
 	// itself.
 	Run(ctx context.Context, c *Call) error
-	// Send and Recv begin a message of device memory: messages of one tag are in the order of these
-	// calls. wait is called once, and returns when the operation is done; the buffer is held until then. They do not
-	// wait for collectives.
+	// Send and Recv start a message of device memory. Messages with the same tag are in the order of these calls. wait
+	// must be called once and waits for the operation; the buffer is held until then. They do not wait for collectives.
 	Send(ctx context.Context, to int, tag uint64, b *mem.Buffer) (wait func() error)
 	Recv(ctx context.Context, from int, tag uint64, b *mem.Buffer) (wait func() (int, error))
-	// Close ends it when the group is closed. What is under way on the device may go on.
+	// Close closes the carrier with its group. Work on the device may continue.
 	Close() error
 }
 
-// A Checker is a Carrier that cannot do everything. What it says is wrong with a call is told to all ranks, which then
-// all fail with it before anything is done; "" is nothing.
+// Checker is implemented by a Carrier that does not support all calls. Check returns why a call is invalid, "" if it is
+// not. The reason is sent to all ranks, which fail with it before anything is done.
 type Checker interface {
 	Check(c *Call) (bad string)
 }
 
-// A Flusher is a Carrier whose work goes on after Run has returned. Flush returns when all of it is done on this rank:
-// results are there, and what was sent may be written or freed.
+// Flusher is implemented by a Carrier whose work continues after Run. Flush waits until all of it is done on this rank:
+// results are complete, and memory that was sent may be written or freed.
 type Flusher interface {
 	Flush(ctx context.Context) error
 }
 
-// Flush waits until what the group has begun on this rank's device is done.
+// Flush waits for the work that the group has started on the device of this rank.
 func (g *Group) Flush(ctx context.Context) error {
 	if f, ok := g.carrier.(Flusher); ok {
 		return f.Flush(ctx)
@@ -49,17 +47,17 @@ func (g *Group) Flush(ctx context.Context) error {
 	return nil
 }
 
-// ErrNoCarrier is a collective on device memory in a group without a Carrier.
-var ErrNoCarrier = errors.New("nothing carries device memory among these ranks")
+// ErrNoCarrier is returned by collectives on device memory in a group without a Carrier.
+var ErrNoCarrier = errors.New("the group has no carrier for device memory")
 
-// SetCarrier gives the group what carries its device memory; the group owns it from then on. It must be called before
-// the first call on device memory. Sub-groups and lanes need one each.
+// SetCarrier sets the carrier for device memory; the group owns it from then on. It must be called before the first
+// call on device memory. Sub-groups and duplicates need separate carriers.
 func (g *Group) SetCarrier(c Carrier) { g.carrier = c }
 
-// Carrier is what SetCarrier gave it.
+// Carrier returns the carrier of the group, nil without one.
 func (g *Group) Carrier() Carrier { return g.carrier }
 
-// place finds the memory of a collective: that of a device is the carrier's, of other buffers it is the bytes.
+// place determines the memory of a collective. The carrier handles device memory; other buffers become bytes.
 func (g *Group) place(c *Call) error {
 	c.OnDevice = c.OnDevice || isDevice(c.Send.Buffer) || isDevice(c.Recv.Buffer)
 	if !c.OnDevice {
@@ -73,7 +71,7 @@ func (g *Group) place(c *Call) error {
 	return nil
 }
 
-// bytes lets Bytes be the memory of a buffer that the host reaches.
+// bytes sets Bytes to the memory of a buffer that the host can access.
 func (m *Memory) bytes() {
 	if m.Buffer != nil {
 		m.Bytes = m.Buffer.Bytes()
@@ -82,7 +80,7 @@ func (m *Memory) bytes() {
 
 func isDevice(b *mem.Buffer) bool { return b != nil && !b.Kind().HostAccessible() }
 
-// kind reports what kind of memory it is, and whether there is any.
+// kind returns the kind of memory, and whether there is any.
 func (m *Memory) kind() (mem.Kind, bool) {
 	if m.Buffer != nil {
 		return m.Buffer.Kind(), true
@@ -90,17 +88,17 @@ func (m *Memory) kind() (mem.Kind, bool) {
 	return mem.Host, m.Bytes != nil
 }
 
-// mixed says what is wrong with a call on memory of both sorts.
-func (c *Call) mixed() string {
+// checkMixed returns an error text if a call mixes host and device memory.
+func (c *Call) checkMixed() string {
 	send, sends := c.Send.kind()
 	recv, recvs := c.Recv.kind()
 	if !sends || !recvs || send.HostAccessible() == recv.HostAccessible() {
 		return ""
 	}
-	return fmt.Sprintf("send is %v memory, recv is %v memory: both must be of one sort", send, recv)
+	return fmt.Sprintf("send is %v memory, recv is %v memory: use one kind for both", send, recv)
 }
 
-// startSend begins to send a message and returns how to wait for it.
+// startSend starts to send a message and returns a function that waits for it.
 func (g *Group) startSend(ctx context.Context, to int, tag uint64, m Memory) (wait func() error) {
 	if !isDevice(m.Buffer) {
 		m.bytes()
@@ -112,7 +110,7 @@ func (g *Group) startSend(ctx context.Context, to int, tag uint64, m Memory) (wa
 	return g.carrier.Send(ctx, to, tag, m.Buffer)
 }
 
-// startRecv begins to receive a message and returns how to wait for it.
+// startRecv starts to receive a message and returns a function that waits for it.
 func (g *Group) startRecv(ctx context.Context, from int, tag uint64, m Memory) (wait func() (int, error)) {
 	if !isDevice(m.Buffer) {
 		m.bytes()
@@ -128,9 +126,9 @@ func (g *Group) startRecv(ctx context.Context, from int, tag uint64, m Memory) (
 	return g.carrier.Recv(ctx, from, tag, m.Buffer)
 }
 
-// check says what is wrong with a device call beside its sizes.
+// check returns why a device call is invalid for reasons other than its sizes.
 func (g *Group) check(c *Call) string {
-	if bad := c.mixed(); bad != "" {
+	if bad := c.checkMixed(); bad != "" {
 		return bad
 	}
 	if k, ok := g.carrier.(Checker); ok {
@@ -139,7 +137,7 @@ func (g *Group) check(c *Call) string {
 	return ""
 }
 
-// extent is where memory is, and how much.
+// extent is the address and the length of memory.
 type extent struct {
 	addr uintptr
 	len  int

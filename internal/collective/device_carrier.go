@@ -11,48 +11,47 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// deviceCarrier carries device memory for groups over UCX and comms. Where all ranks reach each other's memory by CUDA
-// IPC, each does its part with one kernel or a few copies that work on it directly; elsewhere, and for little data, it
-// goes through pinned memory and the group's collectives on host memory.
+// deviceCarrier moves device memory for groups over UCX and comms. If all ranks can access each other's memory by CUDA
+// IPC, each does its part with one kernel or a few copies on that memory. Otherwise, and for small data, it stages data
+// through pinned memory and runs the collectives of the group on host memory.
 //
-// Work of other ranks is never waited for on the device but on the host, between two exchanges of the group: a stream
-// that waits for a process that dies would wait for ever.
+// Work of other ranks is waited for on the host, between two exchanges of the group, and not on the device: a stream
+// that waits for a lost process would never continue.
 type deviceCarrier struct {
 	g    *Group
 	open func(device int) (gpu, error)
 
-	mu      sync.Mutex // guards what follows
-	ordinal int        // -1: not known yet
+	mu      sync.Mutex // guards the fields below
+	ordinal int        // -1 until a buffer is used
 	dev     gpu
 	closed  bool
-	reason  error // why the last call went through the host
+	reason  error // why the last call was staged
 
-	// What follows belongs to whoever has the group's turn.
-	announced map[uint64]bool // allocations that the other ranks know
-	seen      map[uint64]bool // allocations that little data was in before
-	indirect  bool            // some rank cannot reach another's memory
-	failures  int             // to open memory, in a row
-	words     []byte          // of all ranks
+	// The fields below belong to the goroutine that has the turn of the group.
+	announced map[uint64]bool // allocations that the other ranks have opened
+	seen      map[uint64]bool // allocations that held small data before
+	indirect  bool            // some rank cannot access the memory of another
+	failures  int             // consecutive failures to open memory
+	infos     []byte          // encoded, of all ranks
 	stages    [2]stage
 }
 
-// NewDeviceCarrier makes the carrier of a group's device memory, on one device; -1 is that of the first buffer that it
-// sees. It does nothing before it is used. Give it to the group with SetCarrier.
+// NewDeviceCarrier returns a carrier for the device memory of a group on one device; -1 selects the device of the first
+// buffer. It allocates nothing before its first use. Pass it to SetCarrier.
 func NewDeviceCarrier(g *Group, device int) Carrier { return newDeviceCarrier(g, device, openCUDA) }
 
 func newDeviceCarrier(g *Group, device int, open func(int) (gpu, error)) *deviceCarrier {
 	return &deviceCarrier{g: g, ordinal: device, open: open, announced: map[uint64]bool{}, seen: map[uint64]bool{}}
 }
 
-// directMin is the size of a rank's buffer in bytes from which on ranks reach for each other's memory at once. Smaller
-// buffers are worth opening only if the same allocation is used again, as a pool's is: the first time they go through
-// the host.
+// directMin is the size of a rank's buffer, in bytes, from which ranks open each other's memory immediately. Smaller
+// buffers are staged the first time: opening them pays off only if the allocation is used again, as that of a pool.
 var directMin = 32 << 10
 
 // Name implements Carrier.
 func (k *deviceCarrier) Name() string { return "ucx" }
 
-// gpu opens the device at the first use, which is with buffers, of which one at least is not nil.
+// gpu opens the device at the first use. At least one of the buffers is not nil.
 func (k *deviceCarrier) gpu(bufs ...*mem.Buffer) (gpu, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -70,22 +69,21 @@ func (k *deviceCarrier) gpu(bufs ...*mem.Buffer) (gpu, error) {
 	return k.dev, nil
 }
 
-// why keeps the reason for which a call goes through the host, nil if it does not.
-func (k *deviceCarrier) why(err error) {
+// setReason records why a call is staged, nil if it is not.
+func (k *deviceCarrier) setReason(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.reason = err
 }
 
-// Staged says why large data went through the host the last time; nil if it did not.
+// Staged returns why large data was staged in the last call, nil if it was not.
 func (k *deviceCarrier) Staged() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.reason
 }
 
-// Flush returns when all that this rank has put on its device is done. What other ranks do to its memory is over when a
-// call returns.
+// Flush waits for all work of this rank on its device. Other ranks have finished with its memory when a call returns.
 func (k *deviceCarrier) Flush(ctx context.Context) error {
 	k.mu.Lock()
 	dev := k.dev
@@ -96,7 +94,7 @@ func (k *deviceCarrier) Flush(ctx context.Context) error {
 	return dev.flush(ctx)
 }
 
-// choose settles on a device, with mu held.
+// choose selects the device of the first buffer. The caller holds mu.
 func (k *deviceCarrier) choose(bufs []*mem.Buffer) {
 	for _, b := range bufs {
 		if b != nil && k.ordinal < 0 {
@@ -112,7 +110,8 @@ func (k *deviceCarrier) Check(c *Call) string {
 	k.choose([]*mem.Buffer{c.Send.Buffer, c.Recv.Buffer})
 	for _, b := range [...]*mem.Buffer{c.Send.Buffer, c.Recv.Buffer} {
 		if b != nil && b.Len() > 0 && b.Device() != k.ordinal {
-			return fmt.Sprintf("a buffer on device %d: this rank's collectives run on device %d", b.Device(), k.ordinal)
+			return fmt.Sprintf("buffer on device %d, but collectives of this rank run on device %d", b.Device(),
+				k.ordinal)
 		}
 	}
 	return ""
@@ -125,26 +124,26 @@ func (k *deviceCarrier) Run(ctx context.Context, c *Call) error {
 		return err
 	}
 	if len(k.g.parts) == 1 {
-		return k.alone(dev, c)
+		return k.runAlone(dev, c)
 	}
-	count := int(k.g.parts[0].count) // the group's next exchange has other parts
+	count := int(k.g.parts[0].count) // the next exchange overwrites parts
 	if k.indirect || len(k.g.parts) > maxFold || count == 0 && !ragged(c) {
-		return k.staged(ctx, dev, c, count)
+		return k.runStaged(ctx, dev, c, count)
 	}
-	done, err := k.direct(ctx, dev, c, remember(k.g.parts), count < directMin && !ragged(c))
+	done, err := k.runDirect(ctx, dev, c, cloneParts(k.g.parts), count < directMin && !ragged(c))
 	if done || err != nil {
 		return err
 	}
-	return k.staged(ctx, dev, c, count)
+	return k.runStaged(ctx, dev, c, count)
 }
 
-// ragged reports whether each rank has a count of its own.
+// ragged reports whether each rank has its own count.
 func ragged(c *Call) bool {
 	return c.Code == AllGatherV || c.Code == GatherV || c.Code == ScatterV || c.Code == AllToAllV
 }
 
-// alone is a group of one rank.
-func (k *deviceCarrier) alone(dev gpu, c *Call) error {
+// runAlone runs a call in a group of one rank.
+func (k *deviceCarrier) runAlone(dev gpu, c *Call) error {
 	if c.Recv.Buffer == nil || c.Send.Buffer == nil || c.Send.Buffer.Len() == 0 {
 		return nil
 	}
@@ -177,7 +176,7 @@ func (k *deviceCarrier) Close() error {
 	return dev.close()
 }
 
-// waitEvent waits for the device: it spins for as long as collectives usually take, since all ranks wait for the
+// waitEvent waits for the device. It polls for as long as collectives usually take, since all ranks wait for the
 // slowest.
 func waitEvent(ctx context.Context, e mem.Event) error {
 	if e == nil {
@@ -192,7 +191,7 @@ func waitEvent(ctx context.Context, e mem.Event) error {
 	return e.Wait(ctx)
 }
 
-// waitReady waits for the last writes of buffers, which may be nil.
+// waitReady waits for the last writes to buffers, which may be nil.
 func waitReady(ctx context.Context, bufs ...*mem.Buffer) error {
 	for _, b := range bufs {
 		if b == nil {

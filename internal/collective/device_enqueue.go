@@ -7,8 +7,8 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// resolved is a plan with its memory found. The views are held until enqueue has handed them to the device.
-type resolved struct {
+// resolvedPlan is a plan with its memory. It holds the views until enqueue has passed them to the device.
+type resolvedPlan struct {
 	copies [][2]*mem.Buffer // target, source
 	folds  []resolvedFold
 	ranks  int
@@ -16,12 +16,12 @@ type resolved struct {
 
 type resolvedFold struct {
 	srcs, dsts []*mem.Buffer
-	scales     []uint64 // of srcs
+	scales     []uint64 // scales of srcs
 }
 
-// resolve finds the memory of a plan, opening what has to be. Nothing is enqueued yet.
-func (r *reached) resolve(p plan) (e *resolved, err error) {
-	e = &resolved{ranks: len(r.words)}
+// resolve finds and opens the memory of a plan. It enqueues nothing.
+func (r *resolver) resolve(p plan) (e *resolvedPlan, err error) {
+	e = &resolvedPlan{ranks: len(r.infos)}
 	defer func() {
 		if err != nil {
 			e.release()
@@ -40,7 +40,7 @@ func (r *reached) resolve(p plan) (e *resolved, err error) {
 	for _, f := range p.folds {
 		var x resolvedFold
 		for _, q := range f.srcs {
-			x.scales = append(x.scales, r.words[q.rank].scale)
+			x.scales = append(x.scales, r.infos[q.rank].scale)
 		}
 		err = list(f.srcs, &x.srcs)
 		if err == nil {
@@ -62,7 +62,7 @@ func (r *reached) resolve(p plan) (e *resolved, err error) {
 	return e, nil
 }
 
-func (e *resolved) release() {
+func (e *resolvedPlan) release() {
 	drop := func(b *mem.Buffer) {
 		if b != nil {
 			b.Release()
@@ -77,11 +77,11 @@ func (e *resolved) release() {
 			drop(b)
 		}
 	}
-	*e = resolved{}
+	*e = resolvedPlan{}
 }
 
-// enqueue hands the work to the device and returns the event of its end; nil: there was nothing to do.
-func (e *resolved) enqueue(dev gpu, c *Call) (last mem.Event, err error) {
+// enqueue passes the work to the device and returns its last event, nil if there was nothing to do.
+func (e *resolvedPlan) enqueue(dev gpu, c *Call) (last mem.Event, err error) {
 	defer e.release()
 	for _, x := range e.folds {
 		f := foldCall{count: uint64(x.srcs[0].Len() / c.Kind.Size()), sources: uint32(len(x.srcs)),

@@ -14,35 +14,35 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// gpu is what the carrier of device memory needs of a device. The real one is cudaGPU; tests of the carrier's own logic
-// have one of host memory. All work goes to one stream, in the order of the calls.
+// gpu has the operations of a device that deviceCarrier needs. cudaGPU implements it for CUDA; tests of the carrier use
+// host memory. All work is put on one stream, in the order of the calls.
 type gpu interface {
-	// process tells this process from all others.
+	// process returns a unique id of this process.
 	process() [16]byte
-	// identity tells the GPU from all others, in all processes.
+	// identity returns a unique id of the GPU, the same in all processes.
 	identity() [16]byte
 	device() int
-	// export names a buffer to other processes of the host.
-	export(b *mem.Buffer) (where, error)
-	// open maps the whole allocation that another process has named.
+	// export returns a reference to a buffer for other processes of the host.
+	export(b *mem.Buffer) (bufferRef, error)
+	// open maps the whole allocation of a handle from another process.
 	open(handle []byte) (*mem.Buffer, error)
-	// copy and fold enqueue; they wait for the buffers' ready events, and hold the buffers.
+	// copy and fold enqueue work; they wait for the ready events of the buffers, and retain the buffers.
 	copy(dst, src *mem.Buffer) (mem.Event, error)
 	fold(k Kind, op elem.OpCode, f *foldCall, reads, writes []*mem.Buffer) (mem.Event, error)
-	// flush returns when all that was enqueued is done.
+	// flush waits for all enqueued work.
 	flush(ctx context.Context) error
-	// pinned allocates host memory that copies reach at full speed.
+	// pinned allocates pinned host memory, for fast copies.
 	pinned(ctx context.Context, n int) (*mem.Buffer, error)
 	close() error
 }
 
-// thisProcess is told to other ranks, so that ranks of one process find out.
+// thisProcess is sent to other ranks, so that ranks of the same process can detect it.
 var thisProcess = func() (id [16]byte) {
 	_, _ = rand.Read(id[:])
 	return id
 }()
 
-// cudaGPU is a CUDA device with a stream of its own.
+// cudaGPU is a CUDA device with its own stream.
 type cudaGPU struct {
 	ordinal int
 	id      [16]byte
@@ -68,12 +68,12 @@ func (g *cudaGPU) process() [16]byte  { return thisProcess }
 func (g *cudaGPU) identity() [16]byte { return g.id }
 func (g *cudaGPU) device() int        { return g.ordinal }
 
-func (g *cudaGPU) export(b *mem.Buffer) (where, error) {
+func (g *cudaGPU) export(b *mem.Buffer) (bufferRef, error) {
 	a, err := cuda.ExportAllocation(b)
 	if err != nil {
-		return where{}, err
+		return bufferRef{}, err
 	}
-	w := where{id: a.ID, base: uint64(b.Addr()) - uint64(a.Offset), size: uint64(a.Handle.Len()),
+	w := bufferRef{id: a.ID, base: uint64(b.Addr()) - uint64(a.Offset), size: uint64(a.Handle.Len()),
 		offset: uint64(a.Offset), length: uint64(b.Len())}
 	h, err := a.Handle.MarshalBinary()
 	copy(w.handle[:], h)
@@ -112,8 +112,8 @@ func (g *cudaGPU) pinned(ctx context.Context, n int) (*mem.Buffer, error) {
 	return p.Alloc(ctx, n)
 }
 
-// pinnedPools are the pinned memory of all carriers of a process, by device: pinning takes milliseconds, and lanes come
-// and go. They last as long as the process, like the device's context.
+// pinnedPools has the pinned memory of all carriers of a process, by device, because pinning takes milliseconds and
+// groups are created often. It is kept until the process ends, like the context of the device.
 var pinnedPools struct {
 	sync.Mutex
 	m map[int]*mem.Pool
@@ -140,21 +140,21 @@ func (g *cudaGPU) flush(ctx context.Context) error { return g.stream.Wait(ctx) }
 
 func (g *cudaGPU) close() error { return g.stream.Close() }
 
-// maxFold is how many sources and targets a kernel takes: the most ranks whose memory is reached directly.
+// maxFold is the maximum number of sources and targets of a kernel, and so of ranks whose memory is accessed directly.
 const maxFold = 64
 
-// foldCall is the argument of the kernels of internal/device/kernels/fold.cu, whose fold_call it is.
+// foldCall is the argument of the kernels in internal/device/kernels/fold.cu; it must match their fold_call.
 type foldCall struct {
 	count            uint64 // elements
 	sources, targets uint32
-	ranks            uint32 // what avg divides by
+	ranks            uint32 // divisor of avg
 	_                uint32
 	source           [maxFold]uint64
 	target           [maxFold]uint64
-	scale            [maxFold]uint64 // premulsum's, of each source
+	scale            [maxFold]uint64 // of each source, for premulsum
 }
 
-// launchFold enqueues a reduction. reads and writes are the buffers behind the addresses, which it holds.
+// launchFold enqueues a reduction. reads and writes are the buffers of the addresses, which it retains.
 func launchFold(s *cuda.Stream, k Kind, op elem.OpCode, f *foldCall, reads, writes []*mem.Buffer) (*cuda.Event, error) {
 	if !k.Valid() || op < elem.OpSum || op > elem.OpPreMulSum {
 		return nil, fmt.Errorf("collective: no kernel for %v of %v", op, k)
@@ -163,7 +163,7 @@ func launchFold(s *cuda.Stream, k Kind, op elem.OpCode, f *foldCall, reads, writ
 	if err != nil {
 		return nil, err
 	}
-	// Enough threads to keep the memory busy: one for each 16 bytes, up to what the device holds at once.
+	// One thread for each 16 bytes, up to the number that the device runs at once.
 	const threads = 256
 	work := int(f.count)*k.Size()/16 + 1
 	blocks := min((work+threads-1)/threads, 16*132)
@@ -178,26 +178,26 @@ func launchFold(s *cuda.Stream, k Kind, op elem.OpCode, f *foldCall, reads, writ
 	return s.Launch(fn, cuda.LaunchConfig{Grid: cuda.Dim{X: blocks}, Block: cuda.Dim{X: threads}}, args...)
 }
 
-// FoldDevice sets dst to the sources put together by op from the left, as a collective of as many ranks would:
-// PreMulSum takes the same scale for all of them. dst may be one of the sources. It is enqueued on a stream.
+// FoldDevice sets dst to the reduction of the sources with op, from the left, as a collective of as many ranks would.
+// PreMulSum uses the same scale for all of them. dst may be one of the sources. The work is enqueued on s.
 func FoldDevice(s *cuda.Stream, dst *mem.Buffer, sources []*mem.Buffer, k Kind, op Op) (*cuda.Event, error) {
 	if len(sources) == 0 || len(sources) > maxFold || !k.Valid() || !op.Valid() {
-		return nil, fmt.Errorf("collective: %v of %d buffers of %v", op, len(sources), k)
+		return nil, fmt.Errorf("collective: cannot reduce %d buffers of %v with %v", len(sources), k, op)
 	}
 	f := foldCall{count: uint64(dst.Len() / k.Size()), sources: uint32(len(sources)), targets: 1,
 		ranks: uint32(len(sources))}
 	f.target[0] = uint64(dst.Addr())
 	for i, b := range sources {
 		if b.Len() != dst.Len() || dst.Len()%k.Size() != 0 {
-			return nil, fmt.Errorf("collective: %d bytes of %v into %d", b.Len(), k, dst.Len())
+			return nil, fmt.Errorf("collective: source has %d bytes of %v, destination has %d", b.Len(), k, dst.Len())
 		}
 		f.source[i], f.scale[i] = uint64(b.Addr()), elem.ScaleOf(op)
 	}
 	return launchFold(s, k, elem.CodeOf(op), &f, sources, []*mem.Buffer{dst})
 }
 
-// FoldHost is FoldDevice on host memory, with an operation for each source, as PreMulSum has a scale for each rank. It
-// is what the kernels are compared with.
+// FoldHost is FoldDevice on host memory, with an operation for each source, because PreMulSum has a scale for each
+// rank. It is the reference for tests of the kernels.
 func FoldHost(dst []byte, sources [][]byte, k Kind, ops []Op) {
 	if len(dst) == 0 {
 		return

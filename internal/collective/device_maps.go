@@ -7,8 +7,8 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// mappings are the other ranks' allocations that this process has opened. They belong to the hub: opening costs up to
-// milliseconds, and lanes come and go.
+// mappings has the allocations of other ranks that this process has opened. It belongs to the hub, because opening
+// takes up to milliseconds and groups are created often.
 type mappings struct {
 	mu   sync.Mutex
 	m    map[mapKey]*mapping
@@ -16,26 +16,26 @@ type mappings struct {
 	done bool
 }
 
-// mapKey is an allocation of a rank, opened for a device.
+// mapKey identifies an allocation of a rank that is open for a device.
 type mapKey struct {
 	rank, device int
 	id           uint64
 }
 
-// mapping is an allocation that one goroutine opens and others wait for. The cache holds one reference.
+// mapping is an allocation that one goroutine opens while others wait. The cache holds one reference.
 type mapping struct {
 	ready chan struct{}
 	buf   *mem.Buffer
 	err   error
 	used  uint64
-	from  *where
+	from  *bufferRef
 }
 
-// maxMappings bounds what is kept open; with pools there are a few for each rank.
+// maxMappings bounds the number of open allocations; with pools there are a few for each rank.
 const maxMappings = 512
 
-// get returns an allocation, which the caller releases, opening it if it is not.
-func (m *mappings) get(k mapKey, w *where, open func() (*mem.Buffer, error)) (*mem.Buffer, error) {
+// get returns an allocation and opens it if necessary. The caller releases it.
+func (m *mappings) get(k mapKey, w *bufferRef, open func() (*mem.Buffer, error)) (*mem.Buffer, error) {
 	for {
 		m.mu.Lock()
 		if m.done {
@@ -63,7 +63,7 @@ func (m *mappings) get(k mapKey, w *where, open func() (*mem.Buffer, error)) (*m
 			return nil, e.err
 		}
 	}
-	old := m.outdated(k, w)
+	old := m.removeOverlapping(k, w)
 	e := &mapping{ready: make(chan struct{}), used: m.tick, from: w}
 	if m.m == nil {
 		m.m = map[mapKey]*mapping{}
@@ -84,14 +84,14 @@ func (m *mappings) get(k mapKey, w *where, open func() (*mem.Buffer, error)) (*m
 		b.Retain()
 	}
 	if e.err == nil && !keep {
-		e.err = ErrClosed // for those who wait; this caller still has its own
+		e.err = ErrClosed // for waiting callers; this caller keeps its own reference
 	}
 	close(e.ready)
 	m.mu.Unlock()
 	return b, err
 }
 
-// evict takes the one that was not used for longest out, when there are too many.
+// evict removes the least recently used mapping if there are too many.
 func (m *mappings) evict() []*mem.Buffer {
 	if len(m.m) <= maxMappings {
 		return nil
@@ -114,9 +114,9 @@ func (m *mappings) evict() []*mem.Buffer {
 	return []*mem.Buffer{oldest.buf}
 }
 
-// outdated takes out what lies where a new allocation of the rank is: it was freed there, and the driver does not open
-// an allocation while an older one at its place is open.
-func (m *mappings) outdated(k mapKey, w *where) (old []*mem.Buffer) {
+// removeOverlapping removes mappings at the address of a new allocation of the rank. The rank has freed them, and the
+// driver cannot open an allocation while an older one at the same address is open.
+func (m *mappings) removeOverlapping(k mapKey, w *bufferRef) (old []*mem.Buffer) {
 	for other, e := range m.m {
 		if other.rank != k.rank || e.from.base >= w.base+w.size || w.base >= e.from.base+e.from.size {
 			continue
@@ -127,23 +127,23 @@ func (m *mappings) outdated(k mapKey, w *where) (old []*mem.Buffer) {
 			if e.err == nil {
 				old = append(old, e.buf)
 			}
-		default: // being opened by another lane
+		default: // another group is opening it
 		}
 	}
 	return old
 }
 
-// forget lets go of all that is open of a rank.
-func (m *mappings) forget(rank int) {
+// closeRank closes all mappings of a rank.
+func (m *mappings) closeRank(rank int) {
 	m.mu.Lock()
-	old := m.outdated(mapKey{rank: rank}, &where{size: math.MaxUint64})
+	old := m.removeOverlapping(mapKey{rank: rank}, &bufferRef{size: math.MaxUint64})
 	m.mu.Unlock()
 	for _, b := range old {
 		b.Release()
 	}
 }
 
-// close lets go of all.
+// close closes all mappings.
 func (m *mappings) close() {
 	m.mu.Lock()
 	m.done = true
@@ -156,7 +156,7 @@ func (m *mappings) close() {
 			if e.err == nil {
 				e.buf.Release()
 			}
-		default: // whoever opens it sees that it is over
+		default: // get releases it when it is open
 		}
 	}
 }

@@ -7,14 +7,15 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// memory is where a message comes from or goes to: the host's, or a device's if dev is set.
+// memory is the source or the destination of a message: device memory if dev is set, else host memory.
 type memory struct {
 	bytes []byte
 	dev   *mem.Buffer
 	k     *deviceCarrier
 }
 
-// bufferTransport is a Transport that moves device memory by itself: UCX does, between any two kinds of memory.
+// bufferTransport is implemented by a Transport that moves device memory itself. UCX does, between any two kinds of
+// memory.
 type bufferTransport interface {
 	StartSendBuffer(to int, channel uint64, b *mem.Buffer) transport.Pending
 	StartRecvBuffer(from int, channel uint64, b *mem.Buffer) transport.Pending
@@ -27,13 +28,13 @@ func (m memory) len() int {
 	return len(m.bytes)
 }
 
-// carries tells whether the transport takes device memory to a rank as it is.
-func carries(t transport.Transport, rank int) (bufferTransport, bool) {
+// asBufferTransport returns the transport and true if it can move device memory to and from a rank.
+func asBufferTransport(t transport.Transport, rank int) (bufferTransport, bool) {
 	b, ok := t.(bufferTransport)
 	return b, ok && rank != t.Rank()
 }
 
-// get is the data of a short message.
+// get returns the data of a short message.
 func (m memory) get(ctx context.Context) ([]byte, error) {
 	if m.dev == nil || m.dev.Len() == 0 {
 		return m.bytes, nil
@@ -46,7 +47,7 @@ func (m memory) get(ctx context.Context) ([]byte, error) {
 	return append([]byte(nil), pinned.Bytes()...), nil
 }
 
-// toHost is a copy in pinned memory, to be released.
+// toHost returns a copy in pinned memory. The caller releases it.
 func (m memory) toHost(ctx context.Context) (*mem.Buffer, error) {
 	dev, err := m.k.gpu(m.dev)
 	if err != nil {
@@ -67,7 +68,7 @@ func (m memory) toHost(ctx context.Context) (*mem.Buffer, error) {
 	return pinned, nil
 }
 
-// put sets the memory to the data of a short message, and returns its length.
+// put stores the data of a short message and returns its length.
 func (m memory) put(ctx context.Context, data []byte) (int, error) {
 	if m.dev == nil || len(data) == 0 {
 		return copy(m.bytes, data), nil
@@ -85,7 +86,7 @@ func (m memory) put(ctx context.Context, data []byte) (int, error) {
 	return m.fromHost(dev, pinned)
 }
 
-// fromHost enqueues the copy of a message into device memory, whose ready event then stands for it.
+// fromHost enqueues the copy of a message into device memory and sets its ready event.
 func (m memory) fromHost(dev gpu, from *mem.Buffer) (int, error) {
 	to := m.dev.Slice(0, from.Len())
 	defer to.Release()
@@ -97,12 +98,12 @@ func (m memory) fromHost(dev gpu, from *mem.Buffer) (int, error) {
 	return from.Len(), nil
 }
 
-// startSend begins to send all of it.
+// startSend starts to send the memory.
 func (m memory) startSend(ctx context.Context, t transport.Transport, to int, ch uint64) transport.Pending {
 	if m.dev == nil {
 		return t.StartSend(to, ch, m.bytes)
 	}
-	if b, ok := carries(t, to); ok {
+	if b, ok := asBufferTransport(t, to); ok {
 		return b.StartSendBuffer(to, ch, m.dev)
 	}
 	pinned, err := m.toHost(ctx)
@@ -112,12 +113,12 @@ func (m memory) startSend(ctx context.Context, t transport.Transport, to int, ch
 	return &stagedMessage{p: t.StartSend(to, ch, pinned.Bytes()), pinned: pinned}
 }
 
-// startRecv begins to receive n bytes.
+// startRecv starts to receive n bytes.
 func (m memory) startRecv(ctx context.Context, t transport.Transport, from int, ch uint64, n int) transport.Pending {
 	if m.dev == nil {
 		return t.StartRecv(from, ch, m.bytes[:n])
 	}
-	if b, ok := carries(t, from); ok {
+	if b, ok := asBufferTransport(t, from); ok {
 		to := m.dev.Slice(0, n)
 		return &deviceMessage{p: b.StartRecvBuffer(from, ch, to), view: to, m: m}
 	}
@@ -132,11 +133,11 @@ func (m memory) startRecv(ctx context.Context, t transport.Transport, from int, 
 	return &stagedMessage{p: t.StartRecv(from, ch, pinned.Bytes()), pinned: pinned, to: &m, dev: dev}
 }
 
-// stagedMessage is a message through pinned memory.
+// stagedMessage is a message that is staged through pinned memory.
 type stagedMessage struct {
 	p      transport.Pending
 	pinned *mem.Buffer
-	to     *memory // of a receive
+	to     *memory // nil for a send
 	dev    gpu
 }
 
@@ -169,7 +170,7 @@ func (d *deviceMessage) Wait(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// Send implements Carrier. What meets it may be a Recv on host memory.
+// Send implements Carrier. The matching Recv may be on host memory.
 func (k *deviceCarrier) Send(ctx context.Context, to int, tag uint64, b *mem.Buffer) (wait func() error) {
 	return k.g.p2p.send(ctx, to, tag, memory{dev: b, k: k})
 }

@@ -2,24 +2,24 @@ package collective
 
 import "slices"
 
-// What each rank does of a collective on device memory that all ranks reach: copies, and reductions of a stretch of all
-// ranks' buffers. It is made so that the ranks need not wait for each other between the beginning, when everybody's
-// buffers are ready, and the end, when everybody is through: no rank writes what another one reads or writes.
+// A plan lists what each rank does in a collective on device memory that all ranks can access: copies, and reductions
+// of a range of the buffers of all ranks. Ranks need not wait for each other between the start, when all buffers are
+// ready, and the end, when all ranks are done: no rank writes memory that another one reads or writes.
 //
-// Ranks that share a GPU share its memory's speed as well, and the GPU takes a hundred microseconds and more to go from
-// one process to the other. So the lowest of them does the parts of all.
+// Ranks that share a GPU share its memory bandwidth, and the GPU takes a hundred microseconds or more to switch between
+// processes. So the lowest of these ranks does the work of all.
 
-// place is a stretch of a rank's buffer, in bytes.
+// place is a range of the buffer of a rank, in bytes.
 type place struct {
 	rank  int
-	recv  bool // of its recv, else of its send
+	recv  bool // in its recv buffer, else in its send buffer
 	at, n int
 }
 
 // copyStep copies between two places of equal length.
 type copyStep struct{ dst, src place }
 
-// foldStep puts places together, in their order, into all targets. All have one length.
+// foldStep reduces places in order and stores the result in all targets. All have the same length.
 type foldStep struct{ dsts, srcs []place }
 
 type plan struct {
@@ -27,14 +27,14 @@ type plan struct {
 	folds  []foldStep
 }
 
-// alignedPart is what the parts of a reduction are a multiple of, in elements: so they lie alike for wide loads.
+// alignedPart is the alignment of the parts of a reduction, in elements, for wide loads.
 const alignedPart = 64
 
-// calls is what the ranks have called, as far as plans need it.
+// calls are the calls of the ranks, as far as plans need them.
 type calls []part
 
-// remember copies it out of a group's parts, which its next exchange overwrites.
-func remember(parts []part) calls {
+// cloneParts copies the parts of a group, which its next exchange overwrites.
+func cloneParts(parts []part) calls {
 	list := slices.Clone(parts)
 	for r := range list {
 		list[r].counts, list[r].inline = slices.Clone(list[r].counts), nil
@@ -42,10 +42,11 @@ func remember(parts []part) calls {
 	return list
 }
 
-// planOf says what rank does of a call. acts has for each rank who acts for it; who acts for another acts for itself.
+// planOf returns the plan of a rank for a call. acts has the rank that acts for each rank; a rank that acts for another
+// acts for itself.
 func planOf(c *Call, words calls, rank int, acts []int) plan {
 	var p plan
-	actors := 0 // and how many of them come before rank
+	actors := 0 // place is the number of actors before rank
 	place := 0
 	for r, a := range acts {
 		if a == r {
@@ -64,7 +65,7 @@ func planOf(c *Call, words calls, rank int, acts []int) plan {
 	return p
 }
 
-// share is the part of a reduction that is nobody's own: number i of n.
+// share adds part i of n of a reduction whose result is not divided among ranks.
 func (p *plan) share(c *Call, words calls, i, n int) {
 	if c.Code != AllReduce && c.Code != Reduce {
 		return
@@ -86,7 +87,7 @@ func (p *plan) share(c *Call, words calls, i, n int) {
 	p.folds = append(p.folds, f)
 }
 
-// forRank adds what makes a rank's own result.
+// forRank adds the work for the result of one rank.
 func (p *plan) forRank(c *Call, words calls, rank int) {
 	size, es := len(words), c.Kind.Size()
 	pull := func(dstAt, from int, srcAt, n int) {
@@ -147,8 +148,8 @@ func (p *plan) forRank(c *Call, words calls, rank int) {
 	}
 }
 
-// shows reports whether other ranks reach a rank's send and recv in a call.
-func shows(c *Call, rank int) (send, recv bool) {
+// exposes reports whether other ranks access the send and recv buffers of a rank in a call.
+func exposes(c *Call, rank int) (send, recv bool) {
 	root := rank == c.Root
 	switch c.Code {
 	case Reduce, Gather, GatherV:
@@ -161,15 +162,15 @@ func shows(c *Call, rank int) (send, recv bool) {
 	return true, true
 }
 
-// actors says for each rank who acts for it: the lowest rank on its GPU.
-func actors(words []word) []int {
-	acts := make([]int, len(words))
+// actors returns for each rank the rank that acts for it: the lowest rank on its GPU.
+func actors(infos []deviceInfo) []int {
+	acts := make([]int, len(infos))
 	first := map[[16]byte]int{}
-	for r := range words {
-		if _, ok := first[words[r].gpu]; !ok {
-			first[words[r].gpu] = r
+	for r := range infos {
+		if _, ok := first[infos[r].gpu]; !ok {
+			first[infos[r].gpu] = r
 		}
-		acts[r] = first[words[r].gpu]
+		acts[r] = first[infos[r].gpu]
 	}
 	return acts
 }

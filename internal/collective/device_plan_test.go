@@ -22,7 +22,7 @@ func TestPlansDoNotMeet(t *testing.T) {
 			Kind: rapid.SampledFrom(elem.Kinds()).Draw(t, "kind"),
 			Op:   Sum, Root: rapid.IntRange(0, size-1).Draw(t, "root")}
 		inPlace := rapid.Bool().Draw(t, "in place")
-		cards := make([]word, size)
+		cards := make([]deviceInfo, size)
 		for r := range cards {
 			cards[r].gpu[0] = byte(rapid.IntRange(0, size).Draw(t, "GPU"))
 		}
@@ -63,7 +63,7 @@ func TestPlansDoNotMeet(t *testing.T) {
 			case AllGather, Gather:
 				return p.rank*n + p.at
 			case AllGatherV, GatherV:
-				return before(matrix[0], p.rank)*es + p.at
+				return countBefore(matrix[0], p.rank)*es + p.at
 			}
 			return p.at
 		}
@@ -74,7 +74,7 @@ func TestPlansDoNotMeet(t *testing.T) {
 			case inPlace && p.recv && c.Code == Scatter && p.rank == c.Root:
 				return p.rank*n + p.at
 			case inPlace && p.recv && c.Code == ScatterV && p.rank == c.Root:
-				return before(matrix[0], p.rank)*es + p.at
+				return countBefore(matrix[0], p.rank)*es + p.at
 			}
 			return offset(p)
 		}
@@ -140,7 +140,7 @@ func TestPlansDoNotMeet(t *testing.T) {
 // is let go of before that is opened.
 func TestMappings(t *testing.T) {
 	var m mappings
-	w := &where{id: 1, base: 1000, size: 100}
+	w := &bufferRef{id: 1, base: 1000, size: 100}
 	opened, freed := 0, 0
 	open := func() (*mem.Buffer, error) {
 		opened++
@@ -168,13 +168,13 @@ func TestMappings(t *testing.T) {
 	}
 	for i, c := range []struct {
 		key          mapKey
-		w            where
+		w            bufferRef
 		opened, gone int
 	}{
-		{mapKey{0, 0, 2}, where{id: 2, base: 1100, size: 100}, 2, 0}, // beside it
-		{mapKey{1, 0, 3}, where{id: 3, base: 1050, size: 100}, 3, 0}, // another rank's
-		{mapKey{0, 0, 4}, where{id: 4, base: 1050, size: 100}, 4, 2}, // over both of the first
-		{mapKey{0, 0, 4}, where{id: 4, base: 1050, size: 100}, 4, 2},
+		{mapKey{0, 0, 2}, bufferRef{id: 2, base: 1100, size: 100}, 2, 0}, // beside it
+		{mapKey{1, 0, 3}, bufferRef{id: 3, base: 1050, size: 100}, 3, 0}, // another rank's
+		{mapKey{0, 0, 4}, bufferRef{id: 4, base: 1050, size: 100}, 4, 2}, // over both of the first
+		{mapKey{0, 0, 4}, bufferRef{id: 4, base: 1050, size: 100}, 4, 2},
 	} {
 		b, err := m.get(c.key, &c.w, func() (*mem.Buffer, error) {
 			if freed != c.gone {
@@ -190,12 +190,12 @@ func TestMappings(t *testing.T) {
 			t.Errorf("%d: opened %d, freed %d", i, opened, freed)
 		}
 	}
-	m.forget(1)
+	m.closeRank(1)
 	if freed != 3 {
 		t.Errorf("freed %d after rank 1 was forgotten", freed)
 	}
 	for i := range maxMappings + 10 {
-		b, err := m.get(mapKey{2, 0, uint64(i + 10)}, &where{base: uint64(i) << 20, size: 1}, open)
+		b, err := m.get(mapKey{2, 0, uint64(i + 10)}, &bufferRef{base: uint64(i) << 20, size: 1}, open)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,19 +6,19 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// stage is pinned memory that data passes through: first send, then recv.
+// stage is pinned memory for staged data: first send, then recv.
 type stage struct {
 	buf  *mem.Buffer
-	busy mem.Event // of the last copy out of it
-	in   mem.Event // of the copy into it, under way
+	busy mem.Event // last copy from it
+	in   mem.Event // copy to it, in flight
 }
 
-// stagePiece is how much of a large buffer goes through at once: while one piece is on its way between the ranks, the
-// next comes from the device and the last goes to it.
+// stagePiece is the size of the pieces of a large buffer: while one piece is sent between ranks, the next is copied
+// from the device and the previous one to it.
 var stagePiece = 8 << 20
 
-// room makes the stage n bytes large. What it was used for before is over then.
-func (s *stage) room(ctx context.Context, dev gpu, n int) error {
+// resize makes the stage at least n bytes long, after its last use has ended.
+func (s *stage) resize(ctx context.Context, dev gpu, n int) error {
 	if err := waitEvent(ctx, s.busy); err != nil {
 		return err
 	}
@@ -34,19 +34,19 @@ func (s *stage) room(ctx context.Context, dev gpu, n int) error {
 
 func (s *stage) free() {
 	if s.buf != nil {
-		s.buf.Release() // a copy under way holds it
+		s.buf.Release() // a copy in flight retains it
 		s.buf = nil
 	}
 }
 
-// piece is a part of a staged call: stretches of send and recv, with the counts of a V form.
+// piece is a part of a staged call: ranges of send and recv.
 type piece struct {
-	send, recv *mem.Buffer // of the device; nil where this rank has no part
+	send, recv *mem.Buffer // on the device; nil if this rank has none
 }
 
-// staged carries a call out through pinned memory: copies to the host, the same collective on host memory, copies back,
-// the last of which is the result's ready event. count is what the ranks have agreed on, in bytes.
-func (k *deviceCarrier) staged(ctx context.Context, dev gpu, c *Call, count int) error {
+// runStaged runs a call through pinned memory: copies to the host, the same collective on host memory, and copies back,
+// the last of which sets the ready event of the result. count is the size on which the ranks have agreed, in bytes.
+func (k *deviceCarrier) runStaged(ctx context.Context, dev gpu, c *Call, count int) error {
 	pieces := k.pieces(c, count)
 	defer func() {
 		for _, p := range pieces {
@@ -71,7 +71,8 @@ func (k *deviceCarrier) staged(ctx context.Context, dev gpu, c *Call, count int)
 	return nil
 }
 
-// pieces cuts a call, alike on all ranks: those whose result at a place depends on that place alone can be cut.
+// pieces divides a call, in the same way on all ranks. Only calls whose results at an offset depend on that offset
+// alone are divided.
 func (k *deviceCarrier) pieces(c *Call, total int) []piece {
 	root := c.Root == k.g.rank
 	send, recv := c.Send.Buffer, c.Recv.Buffer
@@ -132,12 +133,12 @@ func lenOf(b *mem.Buffer) int {
 	return b.Len()
 }
 
-// recvAt is where recv begins in a stage.
+// recvAt returns the offset of recv in a stage.
 func (p *piece) recvAt() int { return (lenOf(p.send) + 255) &^ 255 }
 
 // begin enqueues the copy of a piece to the host.
 func (s *stage) begin(ctx context.Context, dev gpu, p *piece) error {
-	if err := s.room(ctx, dev, max(p.recvAt()+lenOf(p.recv), 1)); err != nil {
+	if err := s.resize(ctx, dev, max(p.recvAt()+lenOf(p.recv), 1)); err != nil {
 		return err
 	}
 	s.in = nil
@@ -151,7 +152,7 @@ func (s *stage) begin(ctx context.Context, dev gpu, p *piece) error {
 	return err
 }
 
-// pass does the collective of a piece on the host and enqueues the copy of its result.
+// pass runs the collective of a piece on the host and enqueues the copy of its result.
 func (k *deviceCarrier) pass(ctx context.Context, dev gpu, c *Call, s *stage, p *piece) error {
 	if err := waitEvent(ctx, s.in); err != nil {
 		return err
@@ -161,7 +162,7 @@ func (k *deviceCarrier) pass(ctx context.Context, dev gpu, c *Call, s *stage, p 
 	host := Call{Code: c.Code, Kind: c.Kind, Op: c.Op, Root: c.Root, Counts: c.Counts, RecvCounts: c.RecvCounts,
 		upwards: true, Send: Memory{Bytes: b[:lenOf(p.send)]},
 		Recv: Memory{Bytes: b[p.recvAt() : p.recvAt()+lenOf(p.recv)]}}
-	if c.Code == Broadcast { // one buffer, which root sends and the others receive
+	if c.Code == Broadcast { // one buffer, sent by root and received by the others
 		if p.recv == nil {
 			host.Recv.Bytes = host.Send.Bytes
 		} else {
@@ -181,6 +182,6 @@ func (k *deviceCarrier) pass(ctx context.Context, dev gpu, c *Call, s *stage, p 
 		return err
 	}
 	s.busy = e
-	c.Recv.Buffer.SetReady(e) // pieces are in order: the last one's stands for all
+	c.Recv.Buffer.SetReady(e) // pieces are in order, so the last event is set in the end
 	return nil
 }

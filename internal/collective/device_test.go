@@ -95,7 +95,7 @@ func TestDeviceMappingsAreKept(t *testing.T) {
 				return err
 			}
 		}
-		lane, err := gs[r].Lane(7)
+		lane, err := gs[r].Dup(7)
 		if err != nil {
 			return err
 		}
@@ -246,13 +246,13 @@ func waitFor(t *testing.T, ok func() bool) {
 }
 
 func FuzzDeviceWords(f *testing.F) {
-	var w word
+	var w deviceInfo
 	f.Add(w.append(nil))
-	f.Add([]byte{wordsVersion})
+	f.Add([]byte{infoVersion})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var w word
+		var w deviceInfo
 		if w.parse(b) == nil {
-			var again word
+			var again deviceInfo
 			if err := again.parse(w.append(nil)); err != nil || again != w {
 				t.Errorf("%v: %+v, want %+v", err, again, w)
 			}

@@ -1,17 +1,20 @@
-// Package collective is the engine of cliques: collective operations among a fixed set of processes, over UCX
-// (NewUCX) or plain comms (NewComm), and in shared memory where all ranks are on one host.
+// Package collective implements collective operations among a fixed set of processes, over UCX (transport.NewUCX) or
+// plain comms (transport.NewComm), and in shared memory if all ranks are on one host. Package clique is its user.
 //
-//	t, err := collective.NewComm(rank, peers) // a comm with every other rank
+//	t, err := transport.NewComm(rank, peers) // peers has a comm to every other rank
 //	g, err := collective.New(ctx, t, collective.Config{})
 //	defer g.Close()
-//	err = g.AllReduce(ctx, collective.View(gradient), collective.View(gradient), collective.Float32, collective.Sum)
+//	gradient := collective.Memory{Bytes: elem.View(values)}
+//	err = g.Do(ctx, collective.Call{Code: collective.AllReduce, Kind: collective.Float32, Op: collective.Sum,
+//		Send: gradient, Recv: gradient})
 //
-// Every rank calls the same collectives in the same order. What differs between their calls is the same
-// *MismatchError on all of them, before anything is moved. A rank that dies, leaves or gives up is named in the
-// *RankError of every other. How data flows and in which order it is reduced is told in docs/guide/collectives.md.
+// Every rank calls the same collectives in the same order. If the calls differ, all ranks get the same *MismatchError
+// before data is moved. A rank that is lost, closed or aborted is named in the *RankError of every other rank.
+// docs/guide/collectives.md describes the algorithms and the order of reductions.
 //
-// # Who owns what
+// # Ownership
 //
-// A Group owns its transport; the last of a group and its sub-groups (Split, Lane) closes it. Buffers are borrowed
-// until a call returns or its Request is done. The state of a collective belongs to whoever has the group's turn.
+// A Group owns its transport; the last one of a group and its sub-groups (Split, Dup) closes it. Buffers must not be
+// used until a call returns or its Request is done. The state of a collective belongs to the goroutine that has the
+// turn of the group.
 package collective

@@ -11,7 +11,7 @@ type (
 	Number = elem.Number
 )
 
-// The kinds of elements.
+// Kinds of elements.
 const (
 	Int8     = elem.Int8
 	Int16    = elem.Int16
@@ -27,7 +27,7 @@ const (
 	Float64  = elem.Float64
 )
 
-// The operations without a parameter.
+// Operations without a parameter.
 var (
 	Sum  = elem.Sum
 	Prod = elem.Prod

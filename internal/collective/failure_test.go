@@ -208,7 +208,7 @@ var mismatches = []struct {
 	{"root", "rank 0 has root 0, rank 1 has 2", func(ctx context.Context, g *Group, odd bool) error {
 		return g.Do(ctx, broadcast(make([]byte, 100_000), Uint8, 2*b2i(odd)))
 	}},
-	{"no such root", "rank 1 calls Broadcast wrongly: root 7 is not one of the 3 ranks",
+	{"no such root", "invalid call of Broadcast on rank 1: root 7 is not a rank of 3",
 		func(ctx context.Context, g *Group, odd bool) error {
 			return g.Do(ctx, broadcast(make([]byte, 8), Uint8, 7*b2i(odd)))
 		}},
@@ -218,7 +218,7 @@ var mismatches = []struct {
 		}
 		return g.Do(ctx, barrier())
 	}},
-	{"recv too short", "rank 1 calls AllGather wrongly: recv has 29 bytes, want 30",
+	{"recv too short", "invalid call of AllGather on rank 1: recv has 29 bytes, want 30",
 		func(ctx context.Context, g *Group, odd bool) error {
 			return g.Do(ctx, allGather(make([]byte, 10), make([]byte, 30-b2i(odd)), Uint8))
 		}},
@@ -226,7 +226,7 @@ var mismatches = []struct {
 		counts := []int{1, 2, 3 + b2i(odd)}
 		return g.Do(ctx, allGatherV(make([]byte, counts[g.Rank()]), make([]byte, 6+b2i(odd)), counts, Uint8))
 	}},
-	{"counts of the root", "rank 0, the root, has counts[1] = 2, rank 1 has a buffer of 3 elements",
+	{"counts of the root", "root 0 has counts[1] = 2, but rank 1 has a buffer of 3 elements",
 		func(ctx context.Context, g *Group, odd bool) error {
 			counts := []int{1, 2, 3}
 			return g.Do(ctx, scatterV(make([]byte, 6), make([]byte, counts[g.Rank()]+b2i(odd)), counts, Uint8, 0))
@@ -236,7 +236,7 @@ var mismatches = []struct {
 			in := []int{1 + b2i(odd), 1, 1}
 			return g.Do(ctx, allToAllV(make([]byte, 3), []int{1, 1, 1}, make([]byte, 3+b2i(odd)), in, Uint8))
 		}},
-	{"half an element", "rank 1 calls AllReduce wrongly: 7 bytes are not a number of elements of int32",
+	{"half an element", "invalid call of AllReduce on rank 1: 7 bytes are not a multiple of the size of int32",
 		func(ctx context.Context, g *Group, odd bool) error {
 			x := make([]byte, 8-b2i(odd))
 			return g.Do(ctx, allReduce(x, x, Int32, Sum))
@@ -250,7 +250,7 @@ var mismatches = []struct {
 			}
 			return g.Do(ctx, allReduce(elem.View(x), elem.View(x), Float32, op))
 		}},
-	{"overlap", "rank 1 calls AllToAll wrongly: send and recv overlap",
+	{"overlap", "invalid call of AllToAll on rank 1: send and recv overlap",
 		func(ctx context.Context, g *Group, odd bool) error {
 			x := make([]byte, 6)
 			y := make([]byte, 6)
@@ -299,7 +299,7 @@ func TestConfigurationsMustMatch(t *testing.T) {
 		return err
 	})
 	for r, err := range errs {
-		if err == nil || !strings.Contains(err.Error(), "rank 1 has another configuration") {
+		if err == nil || !strings.Contains(err.Error(), "rank 1 has a different Config") {
 			t.Errorf("rank %d: %v", r, err)
 		}
 	}

@@ -161,7 +161,7 @@ func (g *fakeGPU) process() [16]byte  { return g.id }
 func (g *fakeGPU) device() int        { return 0 }
 func (g *fakeGPU) identity() [16]byte { return g.card }
 
-func (g *fakeGPU) export(b *mem.Buffer) (w where, err error) {
+func (g *fakeGPU) export(b *mem.Buffer) (w bufferRef, err error) {
 	if !g.exports {
 		return w, errors.New("this memory has no handle")
 	}
@@ -171,7 +171,7 @@ func (g *fakeGPU) export(b *mem.Buffer) (w where, err error) {
 	if !ok {
 		return w, fmt.Errorf("%v is not the fake device's", b)
 	}
-	w = where{id: id, base: uint64(b.Region().Addr()), size: uint64(max(b.Region().Len(), 1)),
+	w = bufferRef{id: id, base: uint64(b.Region().Addr()), size: uint64(max(b.Region().Len(), 1)),
 		offset: uint64(b.Addr() - b.Region().Addr()), length: uint64(b.Len())}
 	binary.LittleEndian.PutUint64(w.handle[:], id)
 	return w, nil

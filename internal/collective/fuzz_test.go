@@ -22,7 +22,7 @@ func FuzzParsePart(f *testing.F) {
 			t.Fatalf("%d of %d bytes", n, len(b))
 		}
 		parts[1] = parts[0]
-		if sound(parts) == nil && agree(parts) == nil && allInline(parts) && parts[0].code != Barrier {
+		if validate(parts) == nil && agree(parts) == nil && allInline(parts) && parts[0].code != Barrier {
 			for r := range parts {
 				if uint64(len(parts[r].inline)) != parts[r].contribution(r, 2) {
 					t.Fatal("inline data of another length than agreed on")
@@ -34,7 +34,7 @@ func FuzzParsePart(f *testing.F) {
 
 func FuzzParseEnvelope(f *testing.F) {
 	f.Add((&envelope{kind: envEager, tag: 1 << 63, length: 2, data: []byte("ab")}).append(nil))
-	f.Add((&envelope{kind: envAsk, slot: 255, length: 1 << 40}).append(nil))
+	f.Add((&envelope{kind: envRequest, slot: 255, length: 1 << 40}).append(nil))
 	f.Add([]byte{1, 2, 3})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := parseEnvelope(b)

@@ -9,61 +9,61 @@ import (
 	"go.millstream.dev/internal/collective/transport"
 )
 
-// SharedMemory says whether a group whose ranks are all on one host works in memory that they share.
+// SharedMemory specifies whether a group whose ranks are all on one host uses shared memory.
 type SharedMemory int
 
 const (
-	// SharedAuto, the default, shares memory if every rank can.
+	// SharedAuto, the default, uses shared memory if every rank can.
 	SharedAuto SharedMemory = iota
-	// SharedOff never does: everything goes over the transport.
+	// SharedOff always uses the transport.
 	SharedOff
 )
 
-// Config says how a group works. The zero value is useful. All ranks must have the same but for Names.
+// Config configures a group. The zero value is useful. All fields but Names must be equal on all ranks.
 type Config struct {
-	// Deterministic makes every reduction go from rank 0 upwards, ((x0 ∘ x1) ∘ x2) ∘ …, so that results have the
-	// same bits on each transport, whatever the size. Without it only the same group gives the same bits again.
+	// Deterministic makes every reduction proceed from rank 0 upward, ((x0 ∘ x1) ∘ x2) ∘ …, so that results are bitwise
+	// equal on all transports and for all sizes. Without it, results are reproducible only in the same group.
 	Deterministic bool
-	// SharedMemory of ranks on one host.
+	// SharedMemory specifies whether ranks on one host use shared memory.
 	SharedMemory SharedMemory
-	// Names are how errors call the ranks, normally by their workers' addresses. May be nil.
+	// Names are the names of the ranks in errors, usually the addresses of their workers. It may be nil.
 	Names []string
 }
 
-// Group is a fixed set of processes that call collectives together. All ranks call the same ones in the same
-// order; calls of several goroutines of one rank take turns. Send, Recv and SendRecv are not part of that order.
+// Group is a fixed set of processes that run collectives. All ranks call the same ones in the same order; calls of
+// several goroutines of one rank run one after the other. Send, Recv and SendRecv are not part of that order.
 //
-// The context of a collective bounds it on this rank. A collective that one rank has left can never end on the
+// The context of a collective bounds it on this rank. A collective that one rank has left cannot complete on the
 // others, so when its context ends the whole group is aborted: every rank gets a *RankError that names this one.
 type Group struct {
 	hub   *hub
 	cfg   Config
-	id    uint64 // below 2⁴²; no two groups that two ranks have in common share one
+	id    uint64 // below 2⁴²; unique among the groups that two ranks have in common
 	rank  int
-	ranks []int // of the transport
+	ranks []int // ranks of the transport
 
 	turns turns
 	gone  chan struct{} // closed by Close
 	once  sync.Once
 
-	// What follows belongs to whoever has the turn.
+	// The fields below belong to the goroutine that has the turn.
 	cur     Call
 	seq     uint32
-	parts   []part   // what the ranks have called
-	words   []byte   // the same as it came
-	ends    []int    // where each rank's words end
+	parts   []part   // calls of the ranks
+	headers []byte   // the same, encoded
+	ends    []int    // ends of the headers of the ranks
 	sources [][]byte // operands of a reduction
 	tmp     []byte
 	seg     *segment // nil without shared memory
-	// unshared says that the ranks could share memory and have not tried yet.
+	// unshared is set if the ranks can use shared memory and have not tried yet.
 	unshared bool
 
 	p2p     p2p
-	carrier Carrier // of device memory; nil without. Set before the first use.
+	carrier Carrier // for device memory; may be nil. Set before the first use.
 }
 
-// New makes the group of a transport's ranks; every rank calls it, with the same configuration. The group owns
-// the transport, also when New fails.
+// New returns the group of the ranks of a transport. Every rank calls it, with the same configuration. The group owns
+// the transport, even if New fails.
 func New(ctx context.Context, t transport.Transport, cfg Config) (*Group, error) {
 	ranks := make([]int, t.Size())
 	for i := range ranks {
@@ -80,18 +80,18 @@ func New(ctx context.Context, t transport.Transport, cfg Config) (*Group, error)
 func newGroup(h *hub, cfg Config, id uint64, rank int, ranks []int) *Group {
 	g := &Group{hub: h, cfg: cfg, id: id, rank: rank, ranks: ranks, gone: make(chan struct{}),
 		parts: make([]part, len(ranks)), sources: make([][]byte, 0, len(ranks)), ends: make([]int, 0, len(ranks))}
-	g.words = make([]byte, len(ranks)*g.maxWords())
+	g.headers = make([]byte, len(ranks)*g.maxHeader())
 	g.p2p.init(g)
 	return g
 }
 
-// Rank is this process's number, 0 … Size-1.
+// Rank returns the number of this process, 0 to Size-1.
 func (g *Group) Rank() int { return g.rank }
 
-// Size is the number of ranks.
+// Size returns the number of ranks.
 func (g *Group) Size() int { return len(g.ranks) }
 
-// Backend is what carries the data: the transport's name, with "shm+" in front where the ranks share memory.
+// Backend returns the name of the transport, with the prefix "shm+" if the ranks use shared memory.
 func (g *Group) Backend() string {
 	if g.seg != nil {
 		return "shm+" + g.hub.t.Name()
@@ -99,16 +99,16 @@ func (g *Group) Backend() string {
 	return g.hub.t.Name()
 }
 
-// Done is closed when the group has failed; Err says why.
+// Done returns a channel that is closed when the group has failed; Err returns the reason.
 func (g *Group) Done() <-chan struct{} { return g.hub.done }
 
-// Err is nil while the group works; then a *RankError, or ErrClosed.
+// Err returns nil while the group is usable, then a *RankError or ErrClosed.
 func (g *Group) Err() error {
 	err := g.hub.err()
 	select {
 	case <-g.gone:
 		if err != nil {
-			return fmt.Errorf("%w; before that, %w", ErrClosed, err)
+			return fmt.Errorf("%w, after failure: %w", ErrClosed, err)
 		}
 		return ErrClosed
 	default:
@@ -116,8 +116,8 @@ func (g *Group) Err() error {
 	}
 }
 
-// Abort ends the group on every rank, with an error that names this rank and has err's text. What was under way
-// fails. The group must still be closed.
+// Abort ends the group on every rank, with an error that names this rank and has the text of err. Operations in flight
+// fail. The group must still be closed.
 func (g *Group) Abort(err error) {
 	if err == nil {
 		err = errors.New("aborted")
@@ -125,18 +125,18 @@ func (g *Group) Abort(err error) {
 	g.hub.fail(&RankError{Rank: g.hub.t.Rank(), Reason: err.Error(), Err: err})
 }
 
-// Close leaves the group and frees what it holds. Others that still wait for this rank get an error that
-// names it; end with Barrier where that is possible. Sub-groups live on. It is idempotent.
+// Close leaves the group and frees its resources. Ranks that wait for this one get an error that names it; call Barrier
+// before Close if possible. Sub-groups remain usable. Close may be called twice.
 func (g *Group) Close() error {
 	var err error
 	g.once.Do(func() {
 		close(g.gone)
-		place := g.turns.ask()
+		place := g.turns.enqueue()
 		if place != nil {
-			// A collective is under way here; the others could wait for it for ever.
-			g.Abort(errors.New("closed the group in the middle of a collective"))
+			// A collective is in flight, and the other ranks would wait for it.
+			g.Abort(errors.New("group closed during a collective"))
 		}
-		g.turns.wait(context.Background(), place, nil, nil) // and keep it
+		g.turns.wait(context.Background(), place, nil, nil) // not released
 		if g.carrier != nil {
 			err = g.carrier.Close()
 		}
@@ -149,7 +149,7 @@ func (g *Group) Close() error {
 	return err
 }
 
-// run waits for the turn and carries the call out.
+// run waits for the turn and runs the call.
 func (g *Group) run(ctx context.Context, c Call, place *turn) error {
 	if !g.turns.wait(ctx, place, g.hub.done, g.gone) {
 		if err := g.Err(); err != nil {
@@ -166,7 +166,7 @@ func (g *Group) run(ctx context.Context, c Call, place *turn) error {
 	}
 	g.cur = c
 	err := g.collect(ctx, &g.cur)
-	g.cur = Call{} // its buffers are the caller's again
+	g.cur = Call{} // releases the buffers
 	if err == nil {
 		return nil
 	}
@@ -177,7 +177,7 @@ func (g *Group) run(ctx context.Context, c Call, place *turn) error {
 	return g.hub.explain(ctx, err)
 }
 
-// collect is one collective from the header to the result.
+// collect runs one collective, from the exchange of headers to the result.
 func (g *Group) collect(ctx context.Context, c *Call) error {
 	if g.seg != nil {
 		return g.seg.collect(ctx, g, c)

@@ -70,7 +70,7 @@ func TestLanes(t *testing.T) {
 				var bufs [][]int64
 				for i := range n {
 					number := uint64((i + r) % n)
-					lane, err := gs[r].Lane(number)
+					lane, err := gs[r].Dup(number)
 					if err != nil {
 						return err
 					}
@@ -98,7 +98,7 @@ func TestLanes(t *testing.T) {
 				return nil
 			})
 			each(t, n, func(r int) error { return gs[r].Do(ctx, barrier()) })
-			if _, err := gs[0].Lane(1 << 32); err == nil {
+			if _, err := gs[0].Dup(1 << 32); err == nil {
 				t.Error("a lane's number of 33 bits is accepted")
 			}
 		})

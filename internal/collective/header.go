@@ -9,33 +9,32 @@ import (
 	"go.millstream.dev/internal/collective/transport"
 )
 
-// Before a collective moves data every rank learns what every other rank has called: its header, the counts of a V form
-// and, where they are small, the data itself. So ranks that do not agree all find out, all find the same, and nobody is
-// left waiting.
+// Before a collective moves data, every rank gets the call of every other rank: its header, the counts of a V form and,
+// if it is small, the data. If calls differ, all ranks detect it in the same way, and none is left waiting.
 
 const (
 	headerLen = 32
-	// maxText bounds the text of a bad call.
+	// maxText bounds the text about an invalid call.
 	maxText = 480
 )
 
 const (
-	flagBad    = 1 << iota // the data is a text: what is wrong with this rank's call
+	flagBad    = 1 << iota // the data is text: why the call of this rank is invalid
 	flagInline             // the data is all that the rank contributes
-	flagDevice             // the rank's memory is a device's
+	flagDevice             // the memory of the rank is device memory
 )
 
-// header describes one rank's call.
+// header describes the call of one rank.
 type header struct {
 	code  Code
 	kind  Kind
 	op    elem.OpCode
 	flags uint8
 	root  int32
-	count uint64 // bytes; what of depends on the call
-	seq   uint32 // of the collective in its group
-	vec   uint32 // counts that follow, of eight bytes each
-	data  uint32 // bytes that follow them
+	count uint64 // bytes; which ones depends on the call
+	seq   uint32 // number of the collective in its group
+	vec   uint32 // number of counts that follow, of eight bytes each
+	data  uint32 // bytes that follow the counts
 }
 
 // put writes the header. b has room for it.
@@ -50,7 +49,7 @@ func (h *header) put(b []byte) {
 	binary.LittleEndian.PutUint32(b[28:], 0)
 }
 
-// part is what one rank has said: its header, and views of what follows.
+// part is the decoded header of one rank, with views of the counts and the data.
 type part struct {
 	header
 	counts []byte // vec numbers of eight bytes
@@ -61,10 +60,10 @@ func (p *part) at(i int) int { return int(binary.LittleEndian.Uint64(p.counts[8*
 
 func (p *part) numbers() int { return len(p.counts) / 8 }
 
-// parsePart reads one rank's words from the front of b, and returns their length. They came from another process.
+// parsePart decodes the header of a rank, which may be from another process, at the start of b and returns its length.
 func parsePart(b []byte, p *part) (int, error) {
 	if len(b) < headerLen {
-		return 0, errors.New("header cut off")
+		return 0, errors.New("header truncated")
 	}
 	p.code, p.kind, p.op, p.flags = Code(b[0]), Kind(b[1]), elem.OpCode(b[2]), b[3]
 	p.root = int32(binary.LittleEndian.Uint32(b[4:]))
@@ -76,16 +75,16 @@ func parsePart(b []byte, p *part) (int, error) {
 		return 0, fmt.Errorf("unknown collective %d", p.code)
 	}
 	if p.vec > 2*transport.MaxRanks {
-		return 0, fmt.Errorf("%d counts", p.vec)
+		return 0, fmt.Errorf("%d counts are too many", p.vec)
 	}
 	n := headerLen + 8*int(p.vec)
 	if len(b) < n || len(b)-n < int(p.data) {
-		return 0, errors.New("counts or data cut off")
+		return 0, errors.New("counts or data truncated")
 	}
 	p.counts = b[headerLen:n]
 	for i := range int(p.vec) {
 		if c := binary.LittleEndian.Uint64(p.counts[8*i:]); c > maxCount {
-			return 0, fmt.Errorf("a count of %d", c)
+			return 0, fmt.Errorf("count %d is too large", c)
 		}
 	}
 	p.inline = b[n : n+int(p.data)]
@@ -95,7 +94,7 @@ func parsePart(b []byte, p *part) (int, error) {
 // maxCount keeps sums of counts within an int.
 const maxCount = 1 << 46
 
-// contribution is how many bytes a rank of a group has to say, given what is known of its call.
+// contribution returns how many bytes a rank contributes to its call.
 func (p *part) contribution(rank, size int) uint64 {
 	switch p.code {
 	case AllReduce, Reduce, AllGather, AllGatherV, Gather, GatherV, codeSetup, codeSplit:
@@ -120,11 +119,11 @@ func (p *part) contribution(rank, size int) uint64 {
 	return 0
 }
 
-// agree compares what the ranks have called, in the same way on every rank, and returns the first thing that is wrong.
+// agree compares the calls of the ranks, in the same way on every rank, and returns the first difference.
 func agree(parts []part) error {
 	for r := range parts {
 		if p := &parts[r]; p.flags&flagBad != 0 {
-			return &MismatchError{Rank: r, Reason: fmt.Sprintf("rank %d calls %v wrongly: %s", r, p.code, p.inline)}
+			return &MismatchError{Rank: r, Reason: fmt.Sprintf("invalid call of %v on rank %d: %s", p.code, r, p.inline)}
 		}
 	}
 	first := &parts[0]
@@ -150,11 +149,11 @@ func agree(parts []part) error {
 
 func differ(a, b *part, r int) string {
 	text := func(what string, x, y any) string {
-		return fmt.Sprintf("%v: rank 0 has %s %v, rank %d has %v: all ranks must give the same", a.code, what, x, r, y)
+		return fmt.Sprintf("%v: rank 0 has %s %v, rank %d has %v; pass the same on all ranks", a.code, what, x, r, y)
 	}
 	switch {
 	case a.code != b.code || a.seq != b.seq:
-		return fmt.Sprintf("rank 0 calls %v (its %dth collective), rank %d calls %v (its %dth): all ranks must call "+
+		return fmt.Sprintf("rank 0 calls %v as collective %d, rank %d calls %v as collective %d; all ranks must call "+
 			"the same collectives in the same order",
 			a.code, a.seq+1, r, b.code, b.seq+1)
 	case a.flags&flagDevice != b.flags&flagDevice:
@@ -173,11 +172,11 @@ func differ(a, b *part, r int) string {
 		return text("root", a.root, b.root)
 	}
 	switch a.code {
-	case GatherV, ScatterV, AllGatherV, codeSetup: // these have a count of their own for each rank
+	case GatherV, ScatterV, AllGatherV, codeSetup: // these have a count for each rank
 		return ""
 	}
 	if es := uint64(a.kind.Size()); a.count != b.count {
-		return fmt.Sprintf("%v: rank 0 has %d elements, rank %d has %d: all ranks must give the same number", a.code,
+		return fmt.Sprintf("%v: rank 0 has %d elements, rank %d has %d; pass the same number on all ranks", a.code,
 			a.count/es, r, b.count/es)
 	}
 	return ""
@@ -186,7 +185,7 @@ func differ(a, b *part, r int) string {
 func differentCounts(a, b *part, r int) string {
 	for i := range min(a.numbers(), b.numbers()) {
 		if x, y := a.at(i), b.at(i); x != y {
-			return fmt.Sprintf("%v: rank 0 has counts[%d] = %d, rank %d has %d: all ranks must give the same", a.code,
+			return fmt.Sprintf("%v: rank 0 has counts[%d] = %d, rank %d has %d; pass the same on all ranks", a.code,
 				i, x, r, y)
 		}
 	}
@@ -199,7 +198,7 @@ func agreeRooted(parts []part) error {
 	for r := range parts {
 		if x, y := uint64(parts[root].at(r)), parts[r].count/es; x != y {
 			return &MismatchError{Rank: r,
-				Reason: fmt.Sprintf("%v: rank %d, the root, has counts[%d] = %d, rank %d has a buffer of %d elements",
+				Reason: fmt.Sprintf("%v: root %d has counts[%d] = %d, but rank %d has a buffer of %d elements",
 					parts[0].code, root, r, x, r, y)}
 		}
 	}
@@ -220,7 +219,7 @@ func agreeMatrix(parts []part) error {
 	return nil
 }
 
-// allInline reports whether every rank's data has come along with its header.
+// allInline reports whether the data of every rank was sent along with its header.
 func allInline(parts []part) bool {
 	for r := range parts {
 		if parts[r].flags&flagInline == 0 {
@@ -230,8 +229,8 @@ func allInline(parts []part) bool {
 	return true
 }
 
-// sound checks what a peer's header promises of its inline data and counts, before anybody relies on it.
-func sound(parts []part) error {
+// validate checks the headers of peers: the number of counts, and the length of the inline data.
+func validate(parts []part) error {
 	size := len(parts)
 	for r := range parts {
 		p := &parts[r]
@@ -246,10 +245,10 @@ func sound(parts []part) error {
 			want = 2 * size
 		}
 		if p.numbers() != want || !p.kind.Valid() || p.count > maxCount || p.root < 0 || int(p.root) >= size {
-			return fmt.Errorf("rank %d sent a header that makes no sense", r)
+			return fmt.Errorf("invalid header from rank %d", r)
 		}
 		if p.flags&flagInline != 0 && uint64(len(p.inline)) != p.contribution(r, size) {
-			return fmt.Errorf("rank %d sent %d bytes with %v, not what its header says", r, len(p.inline), p.code)
+			return fmt.Errorf("rank %d sent %d bytes with %v, which differs from its header", r, len(p.inline), p.code)
 		}
 	}
 	return nil

@@ -33,8 +33,8 @@ func TestParsePart(t *testing.T) {
 		t.Errorf("%d bytes, %v: %+v", n, err, p)
 	}
 	for i := range whole {
-		if _, err := parsePart(whole[:i], &p); err == nil || !strings.Contains(err.Error(), "cut off") {
-			t.Errorf("the first %d bytes: %v, want that they are cut off", i, err)
+		if _, err := parsePart(whole[:i], &p); err == nil || !strings.Contains(err.Error(), "truncated") {
+			t.Errorf("the first %d bytes: %v, want that they are truncated", i, err)
 		}
 	}
 	for _, c := range []struct {
@@ -43,8 +43,8 @@ func TestParsePart(t *testing.T) {
 	}{
 		{"unknown collective 0", put(header{}, nil, "")},
 		{"unknown collective 16", put(header{code: codeSetup + 1}, nil, "")},
-		{"a count of 70368744177665", put(header{code: AllToAllV}, []uint64{0, maxCount + 1}, "")},
-		{"8193 counts", put(header{code: AllToAllV}, make([]uint64, 2*transport.MaxRanks+1), "")},
+		{"count 70368744177665 is too large", put(header{code: AllToAllV}, []uint64{0, maxCount + 1}, "")},
+		{"8193 counts are too many", put(header{code: AllToAllV}, make([]uint64, 2*transport.MaxRanks+1), "")},
 	} {
 		if _, err := parsePart(c.b, &p); err == nil || err.Error() != c.want {
 			t.Errorf("%v, want %q", err, c.want)
@@ -65,20 +65,20 @@ func TestSound(t *testing.T) {
 		want string // "" is right
 	}{
 		{"all-reduce", right(AllReduce, 8, 0, 8), func(*part) {}, ""},
-		{"kind", right(AllReduce, 8, 0, 8), func(p *part) { p.kind = 99 }, "makes no sense"},
-		{"count", right(AllReduce, 8, 0, 8), func(p *part) { p.count, p.flags = maxCount+1, 0 }, "makes no sense"},
-		{"root below", right(Barrier, 0, 0, 0), func(p *part) { p.root = -1 }, "makes no sense"},
-		{"root beyond", right(Barrier, 0, 0, 0), func(p *part) { p.root = 2 }, "makes no sense"},
+		{"kind", right(AllReduce, 8, 0, 8), func(p *part) { p.kind = 99 }, "invalid header"},
+		{"count", right(AllReduce, 8, 0, 8), func(p *part) { p.count, p.flags = maxCount+1, 0 }, "invalid header"},
+		{"root below", right(Barrier, 0, 0, 0), func(p *part) { p.root = -1 }, "invalid header"},
+		{"root beyond", right(Barrier, 0, 0, 0), func(p *part) { p.root = 2 }, "invalid header"},
 		{"counts of a call without", right(AllReduce, 8, 0, 8), func(p *part) { p.counts = make([]byte, 16) },
-			"makes no sense"},
+			"invalid header"},
 		{"counts of AllGatherV", right(AllGatherV, 8, 2, 8), func(p *part) {
 			p.counts = p.counts[:8]
-		}, "makes no sense"},
+		}, "invalid header"},
 		{"counts of AllToAllV", right(AllToAllV, 0, 4, 0), func(p *part) {
 			p.counts = p.counts[:16]
-		}, "makes no sense"},
+		}, "invalid header"},
 		{"inline", right(AllReduce, 8, 0, 8), func(p *part) { p.inline = p.inline[:7] },
-			"sent 7 bytes with AllReduce, not what its header says"},
+			"sent 7 bytes with AllReduce, which differs from its header"},
 		{"inline of all ranks", right(AllToAll, 8, 0, 16), func(p *part) { p.inline = p.inline[:8] },
 			"sent 8 bytes with AllToAll"},
 		{"not inline", right(AllReduce, 8, 0, 8), func(p *part) { p.inline, p.flags = nil, 0 }, ""},
@@ -87,7 +87,7 @@ func TestSound(t *testing.T) {
 		for odd := range 2 {
 			parts := []part{c.base, c.base}
 			c.bad(&parts[odd])
-			err := sound(parts)
+			err := validate(parts)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
 				!strings.Contains(err.Error(), []string{"rank 0", "rank 1"}[odd])) {
 				t.Errorf("%s on rank %d: %v, want %q", c.name, odd, err, c.want)
@@ -96,11 +96,11 @@ func TestSound(t *testing.T) {
 	}
 	rooted := []part{right(ScatterV, 0, 0, 0), right(ScatterV, 0, 0, 0)} // counts on the root alone
 	rooted[0].counts = make([]byte, 16)
-	if err := sound(rooted); err != nil {
+	if err := validate(rooted); err != nil {
 		t.Errorf("counts of the root: %v", err)
 	}
 	rooted[0].root, rooted[1].root = 1, 1
-	if err := sound(rooted); err == nil {
+	if err := validate(rooted); err == nil {
 		t.Error("counts of another rank than the root are accepted")
 	}
 }
@@ -112,7 +112,7 @@ func TestSaid(t *testing.T) {
 	b := make([]byte, 1<<12)
 	say := func(c Call, limit int) part {
 		var p part
-		n := g.say(b, &c, limit)
+		n := g.announce(b, &c, limit)
 		if used, err := parsePart(b[:n], &p); err != nil || used != n {
 			t.Fatalf("%v: %d of %d bytes: %v", c.Code, used, n, err)
 		}
@@ -172,8 +172,8 @@ func TestSetupMismatch(t *testing.T) {
 		odd  Config
 		want string
 	}{
-		{"deterministic", Config{Deterministic: true}, "rank 2 has another configuration"},
-		{"shared memory", Config{SharedMemory: SharedOff}, "rank 2 has another configuration"},
+		{"deterministic", Config{Deterministic: true}, "rank 2 has a different Config"},
+		{"shared memory", Config{SharedMemory: SharedOff}, "rank 2 has a different Config"},
 		{"names", Config{Names: []string{"a"}}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -10,8 +10,7 @@ import (
 	"go.millstream.dev/internal/collective/transport"
 )
 
-// hub is what a group shares with its sub-groups: the transport, and the first failure of any rank, which is the end
-// of all of them.
+// hub is shared by a group and its sub-groups: the transport, and the first failure of a rank, which ends all of them.
 type hub struct {
 	t     transport.Transport
 	names []string
@@ -21,12 +20,12 @@ type hub struct {
 	failed atomic.Pointer[RankError]
 
 	mu     sync.Mutex
-	refs   int           // groups that are open
-	left   map[int]bool  // ranks that have left in peace
-	news   chan struct{} // closed, and made anew, when left changes
+	refs   int           // number of open groups
+	left   map[int]bool  // ranks that have closed their group
+	news   chan struct{} // closed and replaced when left changes
 	nextID uint32
 
-	maps mappings // other ranks' device memory
+	maps mappings // device memory of other ranks
 }
 
 func newHub(t transport.Transport, names []string) *hub {
@@ -36,7 +35,7 @@ func newHub(t transport.Transport, names []string) *hub {
 	return h
 }
 
-// watch turns the transport's failures into the group's. It ends when the transport is closed.
+// watch forwards failures of the transport to the groups until the transport is closed.
 func (h *hub) watch() {
 	defer close(h.ended)
 	for e := range h.t.Failures() {
@@ -52,9 +51,9 @@ func (h *hub) watch() {
 	}
 }
 
-// fail ends everything, once.
+// fail ends all groups with the first failure.
 func (h *hub) fail(e *RankError) {
-	named := h.named(e)
+	named := h.withName(e)
 	if !h.failed.CompareAndSwap(nil, named) {
 		return
 	}
@@ -62,8 +61,8 @@ func (h *hub) fail(e *RankError) {
 	h.t.Abort(named)
 }
 
-// named returns a copy of e with the name of its rank.
-func (h *hub) named(e *RankError) *RankError {
+// withName returns a copy of e with the name of its rank.
+func (h *hub) withName(e *RankError) *RankError {
 	named := *e
 	if named.Name == "" && named.Rank < len(h.names) {
 		named.Name = h.names[named.Rank]
@@ -71,8 +70,8 @@ func (h *hub) named(e *RankError) *RankError {
 	return &named
 }
 
-// receiveError returns the group's failure for what a receive failed with. The end of a rank is that failure: a receive
-// may know of it before watch does. A rank that has left ends nothing but the receives from it.
+// receiveError returns the failure of the group after a receive failed. The loss of a rank is that failure, and a
+// receive may report it before watch does. A rank that has closed its group only ends the receives from it.
 func (h *hub) receiveError(err error) error {
 	var gone *RankError
 	isRank := errors.As(err, &gone)
@@ -83,7 +82,7 @@ func (h *hub) receiveError(err error) error {
 		return known
 	}
 	if isRank {
-		return h.named(gone)
+		return h.withName(gone)
 	}
 	return err
 }
@@ -101,7 +100,7 @@ func (h *hub) hasLeft(rank int) bool {
 	return h.left[rank]
 }
 
-// opError is an operation with one rank that went wrong.
+// opError is the error of an operation with one rank.
 type opError struct {
 	rank int
 	err  error
@@ -110,14 +109,14 @@ type opError struct {
 func (e *opError) Error() string { return e.err.Error() }
 func (e *opError) Unwrap() error { return e.err }
 
-// explain turns what an operation failed with into the group's failure, and makes it so.
+// explain fails the group with the error of an operation, and returns the failure of the group.
 func (h *hub) explain(ctx context.Context, err error) error {
 	if known := h.err(); known != nil {
 		return known
 	}
 	me := h.t.Rank()
 	if ctx.Err() != nil {
-		h.fail(&RankError{Rank: me, Reason: "gave up: " + context.Cause(ctx).Error(), Err: context.Cause(ctx)})
+		h.fail(&RankError{Rank: me, Reason: "canceled: " + context.Cause(ctx).Error(), Err: context.Cause(ctx)})
 		return h.err()
 	}
 	var gone *RankError
@@ -125,11 +124,11 @@ func (h *hub) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, &gone) && !transport.Left(gone):
 		h.fail(gone)
-	case errors.As(err, &gone): // in peace: was there a notice before its farewell?
-		h.settle(func() bool { return h.hasLeft(gone.Rank) })
+	case errors.As(err, &gone): // closed; an abort notice may have been sent before
+		h.awaitReason(func() bool { return h.hasLeft(gone.Rank) })
 		h.fail(gone)
-	case errors.As(err, &op): // the transport knows only that it failed: the reason may be on its way
-		h.settle(func() bool { return false })
+	case errors.As(err, &op): // the reason may arrive later
+		h.awaitReason(func() bool { return false })
 		h.fail(&RankError{Rank: op.rank, Reason: op.err.Error(), Err: op.err})
 	default:
 		h.fail(&RankError{Rank: me, Reason: err.Error(), Err: err})
@@ -137,8 +136,8 @@ func (h *hub) explain(ctx context.Context, err error) error {
 	return h.err()
 }
 
-// settle waits a moment for a better reason, or until ok.
-func (h *hub) settle(ok func() bool) {
+// awaitReason waits for a more precise reason, at most transport.Grace, or until ok.
+func (h *hub) awaitReason(ok func() bool) {
 	timer := time.NewTimer(transport.Grace)
 	defer timer.Stop()
 	for {
@@ -164,7 +163,7 @@ func (h *hub) retain() {
 	h.mu.Unlock()
 }
 
-// release closes the transport with the last group.
+// release closes the transport when the last group is closed.
 func (h *hub) release() error {
 	h.mu.Lock()
 	h.refs--
@@ -179,7 +178,7 @@ func (h *hub) release() error {
 	return err
 }
 
-// propose returns a number for a sub-group that this rank has never proposed before.
+// propose returns a new number for a sub-group.
 func (h *hub) propose() uint32 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -187,8 +186,8 @@ func (h *hub) propose() uint32 {
 	return h.nextID
 }
 
-// atLeast keeps later proposals above what others have proposed.
-func (h *hub) atLeast(n uint32) {
+// skipTo makes later proposals larger than n, which another rank has proposed.
+func (h *hub) skipTo(n uint32) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.nextID = max(h.nextID, n)

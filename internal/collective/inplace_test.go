@@ -14,7 +14,7 @@ func (c testCase) inPlace(ctx context.Context, g caller) error {
 	r, es, n := g.Rank(), c.kind.Size(), c.n
 	isRoot := r == c.root
 	counts := c.counts()
-	total := before(append(counts, 0), c.ranks)
+	total := countBefore(append(counts, 0), c.ranks)
 	var whole, got, want []byte
 	var call Call
 	join := func(count func(int) int) (b []byte) {
@@ -43,7 +43,7 @@ func (c testCase) inPlace(ctx context.Context, g caller) error {
 	case AllGatherV:
 		whole = make([]byte, total*es)
 		got, want = whole, join(counted)
-		call = allGatherV(own(before(counts, r), counts[r]), whole, counts, c.kind)
+		call = allGatherV(own(countBefore(counts, r), counts[r]), whole, counts, c.kind)
 	case Gather:
 		whole = make([]byte, c.ranks*n*es)
 		call = gather(own(r*n, n), whole, c.kind, c.root)
@@ -52,7 +52,7 @@ func (c testCase) inPlace(ctx context.Context, g caller) error {
 		}
 	case GatherV:
 		whole = make([]byte, total*es)
-		call = gatherV(own(before(counts, r), counts[r]), whole, counts, c.kind, c.root)
+		call = gatherV(own(countBefore(counts, r), counts[r]), whole, counts, c.kind, c.root)
 		if got, want = whole, join(counted); !isRoot {
 			want = bytes.Clone(whole)
 		}
@@ -65,7 +65,7 @@ func (c testCase) inPlace(ctx context.Context, g caller) error {
 		call = scatter(whole, got, c.kind, c.root)
 	case ScatterV:
 		whole = c.fillWith(c.root, 0, total)
-		at := before(counts, r)
+		at := countBefore(counts, r)
 		got, want = whole[at*es:(at+counts[r])*es], c.fillWith(c.root, at, counts[r])
 		if !isRoot {
 			clear(whole)

@@ -6,10 +6,10 @@ import (
 	"go.millstream.dev/internal/collective/transport"
 )
 
-// The algorithms for what is too large to travel with the words of its call. All ranks have agreed by now: sizes, types
-// and roots are the same everywhere, so every message is met by its receive.
+// Algorithms for data that is too large to be sent with the header of its call. The ranks have agreed on sizes, types
+// and roots, so every message has a matching receive.
 
-// Sizes at which one algorithm takes over from another, in bytes of a rank's buffer.
+// Sizes from which another algorithm is used, in bytes of the buffer of a rank.
 const (
 	doublingMax = 32 << 10 // AllReduce: recursive doubling up to here, a ring above
 	treeMax     = 32 << 10 // Broadcast, Reduce: binomial tree up to here, parts above
@@ -59,7 +59,7 @@ func (g *Group) recv(ctx context.Context, from int, b []byte) error {
 	return nil
 }
 
-// cuts divides n bytes of whole elements among the ranks as evenly as can be: part r is cuts[r] to cuts[r+1].
+// cuts divides n bytes of whole elements among the ranks as evenly as possible: part r is cuts[r] to cuts[r+1].
 func (g *Group) cuts(n, es int) []int {
 	size := len(g.ranks)
 	elems := n / es
@@ -70,7 +70,8 @@ func (g *Group) cuts(n, es int) []int {
 	return cuts
 }
 
-// cutsOf are the parts of a call that gathers or scatters. counts is the words of the rank that says them for a V form.
+// cutsOf returns the parts of a call that gathers or scatters. counts is the header of the rank that has the counts of
+// a V form.
 func (g *Group) cutsOf(c *Call, counts *part) []int {
 	size, es := len(g.ranks), c.Kind.Size()
 	cuts := make([]int, size+1)
@@ -84,7 +85,7 @@ func (g *Group) cutsOf(c *Call, counts *part) []int {
 	return cuts
 }
 
-// scratch is memory that lasts until the next collective.
+// scratch returns memory that is valid until the next collective.
 func (g *Group) scratch(n int) []byte {
 	if cap(g.tmp) < n {
 		g.tmp = make([]byte, n)
@@ -92,7 +93,8 @@ func (g *Group) scratch(n int) []byte {
 	return g.tmp[:n]
 }
 
-// ringGather completes buf, of which each rank has its own part: each passes on what it got last to its neighbour.
+// ringGather completes buf, of which each rank has its own part: each rank sends the part that it received last to the
+// next rank.
 func (g *Group) ringGather(ctx context.Context, buf []byte, cuts []int) error {
 	size := len(g.ranks)
 	next, prev := (g.rank+1)%size, (g.rank-1+size)%size
@@ -105,7 +107,7 @@ func (g *Group) ringGather(ctx context.Context, buf []byte, cuts []int) error {
 	return nil
 }
 
-// treeBroadcast passes buf along a binomial tree.
+// treeBroadcast sends the data along a binomial tree.
 func (g *Group) treeBroadcast(ctx context.Context, c *Call) error {
 	size := len(g.ranks)
 	v := (g.rank - c.Root + size) % size // the root is 0 in the tree
@@ -128,8 +130,8 @@ func (g *Group) treeBroadcast(ctx context.Context, c *Call) error {
 	return nil
 }
 
-// splitBroadcast gives each rank a part and lets them pass the parts round: twice the steps, but no byte twice through
-// the root.
+// splitBroadcast sends a part to each rank, and the ranks exchange the parts: it takes twice as many steps, but root
+// sends each byte once.
 func (g *Group) splitBroadcast(ctx context.Context, c *Call) error {
 	cuts := g.cuts(len(c.Recv.Bytes), c.Kind.Size())
 	if g.rank == c.Root {
@@ -142,7 +144,7 @@ func (g *Group) splitBroadcast(ctx context.Context, c *Call) error {
 	return g.ringGather(ctx, c.Recv.Bytes, cuts)
 }
 
-// sendParts sends every other rank its part, all at once.
+// sendParts sends each other rank its part, concurrently.
 func (g *Group) sendParts(ctx context.Context, buf []byte, cuts []int) error {
 	ops := make([]transport.Pending, len(g.ranks))
 	for i := 1; i < len(g.ranks); i++ {
@@ -152,7 +154,7 @@ func (g *Group) sendParts(ctx context.Context, buf []byte, cuts []int) error {
 	return g.waitAll(ctx, ops)
 }
 
-// recvParts receives every other rank's part into its place.
+// recvParts receives the parts of all other ranks.
 func (g *Group) recvParts(ctx context.Context, buf []byte, cuts []int) error {
 	ops := make([]transport.Pending, len(g.ranks))
 	for i := 1; i < len(g.ranks); i++ {
@@ -162,7 +164,7 @@ func (g *Group) recvParts(ctx context.Context, buf []byte, cuts []int) error {
 	return g.waitAll(ctx, ops)
 }
 
-// waitAll waits for one operation with each rank; after a failure the others are given up.
+// waitAll waits for one operation with each rank; after a failure it cancels the others.
 func (g *Group) waitAll(ctx context.Context, ops []transport.Pending) error {
 	var first error
 	for r, op := range ops {
@@ -198,7 +200,7 @@ func (g *Group) scatter(ctx context.Context, c *Call) error {
 	return g.sendParts(ctx, c.Send.Bytes, cuts)
 }
 
-// allToAll exchanges with one pair of ranks after the other.
+// allToAll exchanges parts with one pair of ranks after the other.
 func (g *Group) allToAll(ctx context.Context, c *Call) error {
 	size, es := len(g.ranks), c.Kind.Size()
 	var out, in []int

@@ -6,8 +6,8 @@ import (
 	"go.millstream.dev/internal/collective/elem"
 )
 
-// largeAllReduce is recursive doubling while the data is short and a ring when it is long; in deterministic mode parts
-// are exchanged directly instead, so that each is put together from rank 0 upwards.
+// largeAllReduce uses recursive doubling for short data and a ring for long data. In deterministic mode the ranks
+// exchange parts directly instead, so that each part is reduced from rank 0 upward.
 func (g *Group) largeAllReduce(ctx context.Context, c *Call) error {
 	if !g.upwards(c) && len(c.Send.Bytes) <= doublingMax {
 		return g.doubling(ctx, c)
@@ -21,7 +21,7 @@ func (g *Group) largeAllReduce(ctx context.Context, c *Call) error {
 	return g.ringGather(ctx, c.Recv.Bytes, cuts)
 }
 
-// upwards reports whether a reduction must go from rank 0 upwards.
+// upwards reports whether a reduction must proceed from rank 0 upward.
 func (g *Group) upwards(c *Call) bool { return g.cfg.Deterministic || c.upwards }
 
 func (g *Group) largeReduce(ctx context.Context, c *Call) error {
@@ -40,8 +40,9 @@ func (g *Group) largeReduce(ctx context.Context, c *Call) error {
 	return g.recvParts(ctx, c.Recv.Bytes, cuts)
 }
 
-// doubling: in round k a rank has the result of the 2ᵏ ranks of its block, and exchanges it with that of the
-// neighbouring block. Ranks beyond the last power of two give theirs to a partner first and get the result in the end.
+// doubling implements recursive doubling: in round k a rank has the result of the 2ᵏ ranks of its block, and exchanges
+// it with that of the neighboring block. Ranks beyond the last power of two send their data to a partner first and get
+// the result in the end.
 func (g *Group) doubling(ctx context.Context, c *Call) error {
 	size, n := len(g.ranks), len(c.Send.Bytes)
 	tmp := g.scratch(n)
@@ -92,8 +93,7 @@ func (g *Group) doubling(ctx context.Context, c *Call) error {
 	return nil
 }
 
-// treeReduce puts blocks together along a binomial tree whose leaves are in the order of ranks, beginning with the
-// root.
+// treeReduce reduces blocks along a binomial tree whose leaves are in the order of ranks, starting with root.
 func (g *Group) treeReduce(ctx context.Context, c *Call) error {
 	size, n := len(g.ranks), len(c.Send.Bytes)
 	buf := g.scratch(2 * n)
@@ -116,7 +116,8 @@ func (g *Group) treeReduce(ctx context.Context, c *Call) error {
 	return nil
 }
 
-// reduceScatter returns this rank's part of the result for n bytes of every rank's c.Send.Bytes. It is scratch memory.
+// reduceScatter returns the part of this rank of the reduction of n bytes of c.Send.Bytes of every rank. The result is
+// scratch memory.
 func (g *Group) reduceScatter(ctx context.Context, c *Call, n int) ([]byte, error) {
 	cuts := g.cuts(n, c.Kind.Size())
 	if g.upwards(c) {
@@ -125,8 +126,8 @@ func (g *Group) reduceScatter(ctx context.Context, c *Call, n int) ([]byte, erro
 	return g.ringReduceScatter(ctx, c, cuts)
 }
 
-// ringReduceScatter: part p starts at rank p+1 and goes round until it reaches rank p, each rank adding its own. So it
-// is ((x[p+1] ∘ x[p+2]) ∘ …) ∘ x[p].
+// ringReduceScatter sends part p from rank p+1 around the ring to rank p; each rank adds its own data. The result is
+// ((x[p+1] ∘ x[p+2]) ∘ …) ∘ x[p].
 func (g *Group) ringReduceScatter(ctx context.Context, c *Call, cuts []int) ([]byte, error) {
 	size := len(g.ranks)
 	widest := 0
@@ -136,7 +137,7 @@ func (g *Group) ringReduceScatter(ctx context.Context, c *Call, cuts []int) ([]b
 	buf := g.scratch(3 * widest)
 	have, got, own := buf[:widest], buf[widest:2*widest], buf[2*widest:]
 	next, prev := (g.rank+1)%size, (g.rank-1+size)%size
-	part := func(p int) []byte { // this rank's share of part p, scaled
+	part := func(p int) []byte { // data of this rank for part p, scaled
 		s := c.Send.Bytes[cuts[p]:cuts[p+1]]
 		if elem.CodeOf(c.Op) == elem.OpPreMulSum {
 			elem.Prepare(own[:len(s)], s, c.Kind, c.Op)
@@ -162,8 +163,8 @@ func (g *Group) ringReduceScatter(ctx context.Context, c *Call, cuts []int) ([]b
 	return have, nil
 }
 
-// directReduceScatter sends every rank its part and puts the own part together from rank 0 upwards. It moves no more
-// bytes than the ring, but keeps every rank's share in memory at once.
+// directReduceScatter sends each rank its part and reduces the own part from rank 0 upward. It moves as many bytes as
+// the ring, but needs memory for the data of all ranks.
 func (g *Group) directReduceScatter(ctx context.Context, c *Call, cuts []int) ([]byte, error) {
 	size := len(g.ranks)
 	n := cuts[g.rank+1] - cuts[g.rank]

@@ -7,29 +7,28 @@ import (
 	"go.millstream.dev/internal/collective/transport"
 )
 
-// p2p matches the Sends and Recvs of one rank. A goroutine for each rank that was ever sent to or received from takes
-// that rank's envelopes.
+// p2p matches the Sends and Recvs of one rank. A goroutine for each other rank in use reads its envelopes.
 type p2p struct {
 	g      *Group
 	ctx    context.Context
 	cancel context.CancelFunc
-	mu     sync.Mutex // guards peers, and what is in them
-	peers  []*pen
+	mu     sync.Mutex // guards peers and their fields
+	peers  []*peerState
 	closed bool
 	wg     sync.WaitGroup
 }
 
-// pen is what is known of one other rank.
-type pen struct {
+// peerState is the state of the messages with one other rank.
+type peerState struct {
 	rank    int
 	arrived map[uint64][]envelope
 	posted  map[uint64][]*post
-	free    chan uint8 // slots for large messages to it
-	answers [slots]chan envelope
+	free    chan uint8 // slots for large messages to the rank
+	replies [slots]chan envelope
 	err     error
 }
 
-// post is a Recv that waits. Who takes it out of posted finishes it.
+// post is a waiting Recv. The goroutine that removes it from posted finishes it.
 type post struct {
 	buf  memory
 	done chan struct{}
@@ -44,11 +43,11 @@ func (p *post) finish(n int, err error) {
 
 func (m *p2p) init(g *Group) {
 	m.g = g
-	m.peers = make([]*pen, len(g.ranks))
+	m.peers = make([]*peerState, len(g.ranks))
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 }
 
-// close ends all readers and what waits.
+// close stops all readers and fails all waiting receives.
 func (m *p2p) close() {
 	m.mu.Lock()
 	m.closed = true
@@ -62,8 +61,8 @@ func (m *p2p) close() {
 	}
 }
 
-// peer returns what is known of a rank, and starts its reader the first time.
-func (m *p2p) peer(rank int) (*pen, error) {
+// peer returns the state of a rank, and starts its reader the first time.
+func (m *p2p) peer(rank int) (*peerState, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -71,11 +70,11 @@ func (m *p2p) peer(rank int) (*pen, error) {
 	}
 	p := m.peers[rank]
 	if p == nil {
-		p = &pen{rank: rank, arrived: map[uint64][]envelope{}, posted: map[uint64][]*post{},
+		p = &peerState{rank: rank, arrived: map[uint64][]envelope{}, posted: map[uint64][]*post{},
 			free: make(chan uint8, slots)}
 		for i := range slots {
 			p.free <- uint8(i)
-			p.answers[i] = make(chan envelope, 1)
+			p.replies[i] = make(chan envelope, 1)
 		}
 		m.peers[rank] = p
 		m.wg.Add(1)
@@ -84,8 +83,8 @@ func (m *p2p) peer(rank int) (*pen, error) {
 	return p, nil
 }
 
-// read takes the envelopes of one rank until the group ends.
-func (m *p2p) read(p *pen) {
+// read reads the envelopes of one rank until the group ends.
+func (m *p2p) read(p *peerState) {
 	defer m.wg.Done()
 	t, from := m.g.hub.t, m.g.ranks[p.rank]
 	buf := make([]byte, envelopeLen+eagerMax)
@@ -94,22 +93,22 @@ func (m *p2p) read(p *pen) {
 		if err == nil {
 			var e envelope
 			if e, err = parseEnvelope(buf[:n]); err == nil {
-				m.take(p, e)
+				m.handle(p, e)
 				continue
 			}
-			m.g.hub.fail(&RankError{Rank: from, Reason: "sent what is no message: " + err.Error(), Err: err})
+			m.g.hub.fail(&RankError{Rank: from, Reason: "invalid message: " + err.Error(), Err: err})
 		}
 		m.fail(p, m.g.hub.receiveError(err))
 		return
 	}
 }
 
-// take handles one envelope. Its data is read's buffer.
-func (m *p2p) take(p *pen, e envelope) {
-	if e.kind == envGo || e.kind == envNo {
+// handle processes one envelope, whose data is in the buffer of read.
+func (m *p2p) handle(p *peerState, e envelope) {
+	if e.kind == envAccept || e.kind == envReject {
 		select {
-		case p.answers[e.slot] <- e:
-		default: // an answer that nobody waits for
+		case p.replies[e.slot] <- e:
+		default: // the sender no longer waits
 		}
 		return
 	}
@@ -127,7 +126,7 @@ func (m *p2p) take(p *pen, e envelope) {
 	} else {
 		p.posted[e.tag] = waiting[1:]
 	}
-	if e.kind == envAsk {
+	if e.kind == envRequest {
 		m.wg.Add(1)
 	}
 	m.mu.Unlock()
@@ -135,14 +134,14 @@ func (m *p2p) take(p *pen, e envelope) {
 		w.finish(m.open(p, e, w.buf))
 		return
 	}
-	go func() { // the reader must go on
+	go func() { // the reader must not block
 		defer m.wg.Done()
 		w.finish(m.open(p, e, w.buf))
 	}()
 }
 
-// open puts the message of an envelope into memory, fetching it if need be.
-func (m *p2p) open(p *pen, e envelope, buf memory) (int, error) {
+// open copies the message of an envelope into memory, and receives it first if it is large.
+func (m *p2p) open(p *peerState, e envelope, buf memory) (int, error) {
 	var short error
 	if e.length > uint64(buf.len()) {
 		short = &TruncatedError{From: p.rank, To: m.g.rank, Tag: e.tag, Have: buf.len(), Want: int(e.length)}
@@ -154,40 +153,40 @@ func (m *p2p) open(p *pen, e envelope, buf memory) (int, error) {
 		return buf.put(m.ctx, e.data)
 	}
 	t, from := m.g.hub.t, m.g.ranks[p.rank]
-	answer := envelope{kind: envGo, slot: e.slot, tag: e.tag, length: e.length}
+	reply := envelope{kind: envAccept, slot: e.slot, tag: e.tag, length: e.length}
 	if short != nil {
-		answer.kind, answer.length = envNo, uint64(buf.len())
+		reply.kind, reply.length = envReject, uint64(buf.len())
 	}
 	var got transport.Pending
 	if short == nil {
 		got = buf.startRecv(m.ctx, t, from, m.g.channel(forPayload|uint64(e.slot)), int(e.length))
 	}
-	if err := t.Send(m.ctx, from, m.g.channel(forEnvelopes), answer.append(nil)); err != nil {
+	if err := t.Send(m.ctx, from, m.g.channel(forEnvelopes), reply.append(nil)); err != nil {
 		if got != nil {
 			_, _ = got.Wait(transport.Ended)
 		}
-		return 0, m.broken(from, err)
+		return 0, m.transferError(from, err)
 	}
 	if short != nil {
 		return 0, short
 	}
 	n, err := got.Wait(m.ctx)
 	if err != nil {
-		return 0, m.broken(from, err)
+		return 0, m.transferError(from, err)
 	}
 	return n, nil
 }
 
-// broken is a transfer between two ranks that failed in the middle: the end of the group, unless it is closed.
-func (m *p2p) broken(rank int, err error) error {
+// transferError fails the group after a transfer between two ranks has failed, unless it is closed.
+func (m *p2p) transferError(rank int, err error) error {
 	if m.ctx.Err() != nil {
 		return ErrClosed
 	}
 	return m.g.hub.explain(context.Background(), &opError{rank, err})
 }
 
-// fail ends all receives of a rank, now and later.
-func (m *p2p) fail(p *pen, err error) {
+// fail fails all receives from a rank, waiting and future ones.
+func (m *p2p) fail(p *peerState, err error) {
 	if m.ctx.Err() != nil && m.g.hub.err() == nil {
 		err = ErrClosed
 	}
@@ -205,7 +204,7 @@ func (m *p2p) fail(p *pen, err error) {
 	}
 }
 
-// recv posts a receive and returns how to wait for it.
+// recv posts a receive and returns a function that waits for it.
 func (m *p2p) recv(ctx context.Context, from int, tag uint64, buf memory) func() (int, error) {
 	failed := func(err error) func() (int, error) { return func() (int, error) { return 0, err } }
 	if err := m.g.checkPeer(from); err != nil {
@@ -231,7 +230,7 @@ func (m *p2p) recv(ctx context.Context, from int, tag uint64, buf memory) func()
 		}
 		m.wg.Add(1)
 		m.mu.Unlock()
-		go func() { // so that a context that ends can be heeded
+		go func() { // so that the caller can wait for its context
 			defer m.wg.Done()
 			w.finish(m.open(p, e, buf))
 		}()
@@ -246,9 +245,8 @@ func (m *p2p) recv(ctx context.Context, from int, tag uint64, buf memory) func()
 	return func() (int, error) { return m.await(ctx, p, tag, w) }
 }
 
-// await waits for a receive. One that nothing has come for is taken back when ctx ends; otherwise it ends with the
-// group.
-func (m *p2p) await(ctx context.Context, p *pen, tag uint64, w *post) (int, error) {
+// await waits for a receive. If ctx ends, a receive without a message is withdrawn; otherwise the group fails.
+func (m *p2p) await(ctx context.Context, p *peerState, tag uint64, w *post) (int, error) {
 	select {
 	case <-w.done:
 		return w.n, w.err
@@ -269,11 +267,11 @@ func (m *p2p) await(ctx context.Context, p *pen, tag uint64, w *post) (int, erro
 	default:
 	}
 	err := m.g.hub.explain(ctx, context.Cause(ctx))
-	<-w.done // nobody writes to its memory any more
+	<-w.done // its memory is no longer written to
 	return 0, err
 }
 
-// send begins a message and returns how to wait for its end.
+// send starts a message and returns a function that waits for it.
 func (m *p2p) send(ctx context.Context, to int, tag uint64, b memory) func() error {
 	failed := func(err error) func() error { return func() error { return err } }
 	if err := m.g.checkPeer(to); err != nil {
@@ -287,7 +285,7 @@ func (m *p2p) send(ctx context.Context, to int, tag uint64, b memory) func() err
 			return failed(err)
 		}
 		sent := t.StartSend(rank, ch, e.append(make([]byte, 0, envelopeLen+b.len())))
-		return func() error { return m.sent(ctx, rank, sent) }
+		return func() error { return m.waitSent(ctx, rank, sent) }
 	}
 	p, err := m.peer(to)
 	if err != nil {
@@ -302,19 +300,19 @@ func (m *p2p) send(ctx context.Context, to int, tag uint64, b memory) func() err
 	case <-m.ctx.Done():
 		return failed(ErrClosed)
 	}
-	e.kind = envAsk
-	asked := t.StartSend(rank, ch, e.append(nil))
+	e.kind = envRequest
+	request := t.StartSend(rank, ch, e.append(nil))
 	return func() error {
-		if err := m.sent(ctx, rank, asked); err != nil {
+		if err := m.waitSent(ctx, rank, request); err != nil {
 			return err
 		}
 		select {
-		case a := <-p.answers[e.slot]:
+		case a := <-p.replies[e.slot]:
 			defer func() { p.free <- e.slot }()
-			if a.kind == envNo {
+			if a.kind == envReject {
 				return &TruncatedError{From: m.g.rank, To: to, Tag: tag, Have: int(a.length), Want: b.len()}
 			}
-			return m.sent(ctx, rank, b.startSend(ctx, t, rank, m.g.channel(forPayload|uint64(e.slot))))
+			return m.waitSent(ctx, rank, b.startSend(ctx, t, rank, m.g.channel(forPayload|uint64(e.slot))))
 		case <-ctx.Done():
 			return m.g.hub.explain(ctx, context.Cause(ctx))
 		case <-m.g.hub.done:
@@ -325,7 +323,7 @@ func (m *p2p) send(ctx context.Context, to int, tag uint64, b memory) func() err
 	}
 }
 
-func (m *p2p) sent(ctx context.Context, rank int, s transport.Pending) error {
+func (m *p2p) waitSent(ctx context.Context, rank int, s transport.Pending) error {
 	if _, err := s.Wait(ctx); err != nil {
 		return m.g.hub.explain(ctx, &opError{rank, err})
 	}

@@ -244,7 +244,7 @@ func TestSendRecvErrors(t *testing.T) {
 		}
 		return gs[r].Do(ctx, barrier())
 	})
-	want := "collective: rank 0 sends 9 bytes with tag 3, rank 1 has room for 4: give both the same length"
+	want := "collective: rank 0 sent 9 bytes with tag 3, but rank 1 has a buffer of 4; use the same length"
 	if got := (&TruncatedError{From: 0, To: 1, Tag: 3, Have: 4, Want: 9}).Error(); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -253,8 +253,8 @@ func TestSendRecvErrors(t *testing.T) {
 		call Call
 		want string
 	}{
-		{Call{Code: SendRecv, Kind: Uint8, To: 5, From: 1}, "rank 5 is not one of the 2 ranks"},
-		{Call{Code: SendRecv, Kind: Uint8, To: 1, From: -1}, "rank -1 is not one of the 2 ranks"},
+		{Call{Code: SendRecv, Kind: Uint8, To: 5, From: 1}, "no rank 5 in a group of 2 ranks"},
+		{Call{Code: SendRecv, Kind: Uint8, To: 1, From: -1}, "no rank -1 in a group of 2 ranks"},
 		{Call{Code: SendRecv, Kind: Uint8, To: 1, From: 1, Send: Memory{Buffer: onDevice(1<<20, 8)}},
 			"collective: Send: " + ErrNoCarrier.Error()},
 	} {
@@ -273,14 +273,14 @@ func TestNoMessage(t *testing.T) {
 		name, want string
 		b          []byte
 	}{
-		{"short", "envelope of 3 bytes", []byte{1, 2, 3}},
-		{"kind 0", "envelope of kind 0", good(envelope{})},
-		{"kind 5", "envelope of kind 5", good(envelope{kind: 5})},
-		{"cut off", "envelope with 1 bytes for a message of 2",
+		{"short", "envelope has 3 bytes", []byte{1, 2, 3}},
+		{"kind 0", "unknown envelope kind 0", good(envelope{})},
+		{"kind 5", "unknown envelope kind 5", good(envelope{kind: 5})},
+		{"cut off", "envelope has 1 bytes of data for a message of 2",
 			good(envelope{kind: envEager, length: 2, data: []byte{1}})},
-		{"question with data", "envelope with 1 bytes", good(envelope{kind: envAsk, length: 1, data: []byte{1}})},
-		{"answer with data", "envelope with 2 bytes", good(envelope{kind: envGo, length: 2, data: []byte{1, 2}})},
-		{"too long", "message of 70368744177665 bytes", good(envelope{kind: envAsk, length: maxCount + 1})},
+		{"question with data", "envelope has 1 bytes", good(envelope{kind: envRequest, length: 1, data: []byte{1}})},
+		{"answer with data", "envelope has 2 bytes", good(envelope{kind: envAccept, length: 2, data: []byte{1, 2}})},
+		{"too long", "message of 70368744177665 bytes", good(envelope{kind: envRequest, length: maxCount + 1})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := parseEnvelope(c.b); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -309,7 +309,7 @@ func TestGivenUpInFlight(t *testing.T) {
 	ctx := testContext(t)
 	gs := backends[0].groups(ctx, t, 2)
 	// Rank 1 asks for a long message by hand and never sends it.
-	ask := envelope{kind: envAsk, slot: 3, tag: 4, length: 2 * eagerMax}
+	ask := envelope{kind: envRequest, slot: 3, tag: 4, length: 2 * eagerMax}
 	impatient, cancel := context.WithCancelCause(ctx)
 	why := errors.New("enough")
 	q := gs[0].Start(impatient, receiving(1, 4, Memory{Bytes: make([]byte, 2*eagerMax)}))
@@ -318,7 +318,7 @@ func TestGivenUpInFlight(t *testing.T) {
 	}
 	answer := make([]byte, envelopeLen)
 	n, err := gs[1].hub.t.Recv(ctx, 0, gs[1].channel(forEnvelopes), answer)
-	if e, bad := parseEnvelope(answer[:n]); err != nil || bad != nil || e.kind != envGo || e.slot != 3 {
+	if e, bad := parseEnvelope(answer[:n]); err != nil || bad != nil || e.kind != envAccept || e.slot != 3 {
 		t.Fatalf("answer %+v: %v, %v; want to go ahead in slot 3", e, err, bad)
 	}
 	cancel(why)
@@ -327,8 +327,8 @@ func TestGivenUpInFlight(t *testing.T) {
 	}
 	var gone *RankError
 	if err := gs[1].Do(ctx, barrier()); !errors.As(err, &gone) || gone.Rank != 0 ||
-		!strings.Contains(err.Error(), "gave up: enough") {
-		t.Errorf("rank 1: %v, want that rank 0 gave up", err)
+		!strings.Contains(err.Error(), "canceled: enough") {
+		t.Errorf("rank 1: %v, want that rank 0 canceled", err)
 	}
 }
 
@@ -337,7 +337,7 @@ func TestStrayAnswers(t *testing.T) {
 	ctx := testContext(t)
 	gs := backends[0].groups(ctx, t, 2)
 	for range 3 {
-		for _, kind := range []byte{envGo, envNo} {
+		for _, kind := range []byte{envAccept, envReject} {
 			e := envelope{kind: kind, slot: 200}
 			if err := gs[1].hub.t.Send(ctx, 0, gs[1].channel(forEnvelopes), e.append(nil)); err != nil {
 				t.Fatal(err)

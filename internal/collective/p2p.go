@@ -5,28 +5,27 @@ import (
 	"fmt"
 )
 
-// Do carries a call out and returns when it is done; of one on device memory, when the ready event of the result stands
-// for it.
+// Do runs a call and waits for it; with device memory, until the ready event of the result is set.
 //
-// When ctx ends before a Send is done the group is aborted, as for a collective; while a Recv waits for its message the
-// group lives on.
+// If ctx ends before a Send is done, the group is aborted, as for a collective; if it ends while a Recv waits for its
+// message, the group remains usable.
 func (g *Group) Do(ctx context.Context, c Call) error {
 	switch c.Code {
 	case Send:
 		return g.startSend(ctx, c.To, c.SendTag, c.Send)()
 	case Recv:
-		return c.received(g.startRecv(ctx, c.From, c.RecvTag, c.Recv)())
+		return c.setReceived(g.startRecv(ctx, c.From, c.RecvTag, c.Recv)())
 	case SendRecv:
-		return c.received(g.startSendRecv(ctx, &c)())
+		return c.setReceived(g.startSendRecv(ctx, &c)())
 	}
 	if err := g.place(&c); err != nil {
 		return err
 	}
-	return g.run(ctx, c, g.turns.ask())
+	return g.run(ctx, c, g.turns.enqueue())
 }
 
-// Start begins a call and returns at once. Its memory is borrowed until the request is done. Collectives, and messages
-// of one tag, are in the order of the calls of Start and Do.
+// Start starts a call and returns immediately. Its memory must not be used until the request is done. Collectives, and
+// messages with the same tag, run in the order of the calls of Start and Do.
 func (g *Group) Start(ctx context.Context, c Call) *Request {
 	switch c.Code {
 	case Send:
@@ -41,14 +40,14 @@ func (g *Group) Start(ctx context.Context, c Call) *Request {
 		return FailedRequest(err)
 	}
 	r := newRequest()
-	place, placed := g.turns.ask(), c // now: the order is that of the calls
+	place, placed := g.turns.enqueue(), c // here, so that collectives run in the order of calls
 	go func() { r.finish(0, g.run(ctx, placed, place)) }()
 	return r
 }
 
-// startSendRecv begins both messages of a call and returns how to wait for them.
+// startSendRecv starts both messages of a call and returns a function that waits for them.
 func (g *Group) startSendRecv(ctx context.Context, c *Call) (wait func() (int, error)) {
-	if err := g.checkSend(c.To, c.Send); err != nil { // before a receive begins that might never end
+	if err := g.checkSend(c.To, c.Send); err != nil { // before a receive starts that would not end
 		return func() (int, error) { return 0, err }
 	}
 	received := g.startRecv(ctx, c.From, c.RecvTag, c.Recv)
@@ -64,11 +63,11 @@ func (g *Group) startSendRecv(ctx context.Context, c *Call) (wait func() (int, e
 	}
 }
 
-// elements is the number of elements in n bytes.
+// elements returns the number of elements in n bytes.
 func (c *Call) elements(n int) int { return n / max(c.Kind.Size(), 1) }
 
-// received tells N of a message of n bytes.
-func (c *Call) received(n int, err error) error {
+// setReceived sets N after a message of n bytes.
+func (c *Call) setReceived(n int, err error) error {
 	if c.N != nil {
 		*c.N = c.elements(n)
 	}
@@ -80,7 +79,7 @@ func (c *Call) background(wait func() (int, error)) *Request {
 	call := *c
 	return background(func() (int, error) {
 		n, err := wait()
-		return call.elements(n), call.received(n, err)
+		return call.elements(n), call.setReceived(n, err)
 	})
 }
 
@@ -90,7 +89,7 @@ func background(f func() (int, error)) *Request {
 	return r
 }
 
-// checkSend returns why a message cannot be sent, as far as that is known beforehand.
+// checkSend returns why a message cannot be sent, as far as that is known in advance.
 func (g *Group) checkSend(to int, m Memory) error {
 	err := g.checkPeer(to)
 	if err == nil && isDevice(m.Buffer) && g.carrier == nil {
@@ -101,7 +100,7 @@ func (g *Group) checkSend(to int, m Memory) error {
 
 func (g *Group) checkPeer(rank int) error {
 	if rank < 0 || rank >= len(g.ranks) {
-		return fmt.Errorf("collective: rank %d is not one of the %d ranks", rank, len(g.ranks))
+		return fmt.Errorf("collective: no rank %d in a group of %d ranks", rank, len(g.ranks))
 	}
 	return g.Err()
 }

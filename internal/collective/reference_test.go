@@ -142,7 +142,7 @@ func (c testCase) run(ctx context.Context, g caller) error {
 	same := func(int) int { return n }
 	counts := c.counts()
 	counted := func(q int) int { return counts[q] }
-	total := before(append(counts, 0), c.ranks)
+	total := countBefore(append(counts, 0), c.ranks)
 	switch c.code {
 	case Barrier:
 		err = g.Do(ctx, barrier())
@@ -183,7 +183,7 @@ func (c testCase) run(ctx context.Context, g caller) error {
 		got, want = make([]byte, n*es), c.fillWith(c.root, r*n, n)
 		err = g.Do(ctx, scatter(c.fillWith(c.root, 0, c.ranks*n), got, c.kind, c.root))
 	case ScatterV:
-		got, want = make([]byte, counts[r]*es), c.fillWith(c.root, before(counts, r), counts[r])
+		got, want = make([]byte, counts[r]*es), c.fillWith(c.root, countBefore(counts, r), counts[r])
 		err = g.Do(ctx, scatterV(c.fillWith(c.root, 0, total), got, counts, c.kind, c.root))
 	case ReduceScatter:
 		got, want = make([]byte, n*es), c.reduced(r*n, n)
@@ -205,7 +205,7 @@ func (c testCase) run(ctx context.Context, g caller) error {
 			for p := range row {
 				row[p] = counts[(q+p)%c.ranks]
 			}
-			want = append(want, c.fillWith(q, before(row, r), row[r])...)
+			want = append(want, c.fillWith(q, countBefore(row, r), row[r])...)
 		}
 		err = g.Do(ctx, allToAllV(c.fillWith(r, 0, total), out, got, out, c.kind))
 	}

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Request is an operation under way, returned by Start. Its buffers are borrowed until Done is
-// closed. All methods are safe for any number of goroutines.
+// Request is an operation in flight, returned by Start. Its buffers must not be used until Done is closed. It is safe
+// for concurrent use.
 type Request struct {
 	done chan struct{}
 	n    int
@@ -20,10 +20,10 @@ func (r *Request) finish(n int, err error) {
 	close(r.done)
 }
 
-// Done is closed when the operation has ended.
+// Done returns a channel that is closed when the operation has ended.
 func (r *Request) Done() <-chan struct{} { return r.done }
 
-// Err is nil while the operation is under way and when it succeeded.
+// Err returns the error of the operation, nil while it is in flight or if it succeeded.
 func (r *Request) Err() error {
 	select {
 	case <-r.done:
@@ -43,8 +43,8 @@ func (r *Request) Len() int {
 	}
 }
 
-// Wait waits for the end of the operation and returns its error. When ctx ends first only the waiting ends:
-// the operation is bound by the context that it was started with.
+// Wait waits for the operation and returns its error. If ctx ends first, only Wait ends: the operation is bound by the
+// context that it was started with.
 func (r *Request) Wait(ctx context.Context) error {
 	select {
 	case <-r.done:
@@ -66,19 +66,19 @@ func FailedRequest(err error) *Request {
 	return r
 }
 
-// turns is a lock that is given in the order in which it was asked for: collectives of one rank run in the order of
-// their calls, as every other rank runs them in that order too.
+// turns is a lock that is granted in the order of requests: collectives of one rank run in the order of calls, as on
+// every other rank.
 type turns struct {
 	mu    sync.Mutex
 	held  bool
 	queue []*turn
 }
 
-// turn is a place in the queue; nil is one that has come already.
+// turn is a place in the queue; nil is a turn that was granted immediately.
 type turn struct{ ready chan struct{} }
 
-// ask takes a place.
-func (t *turns) ask() *turn {
+// enqueue requests the lock.
+func (t *turns) enqueue() *turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.held {
@@ -90,7 +90,7 @@ func (t *turns) ask() *turn {
 	return w
 }
 
-// wait returns when the turn has come. If ctx ends or a channel is closed first it gives the place back and says so.
+// wait waits for the turn. If ctx ends or a channel is closed first, it withdraws the request and returns false.
 func (t *turns) wait(ctx context.Context, w *turn, failed, gone <-chan struct{}) bool {
 	if w == nil {
 		return true
@@ -111,11 +111,11 @@ func (t *turns) wait(ctx context.Context, w *turn, failed, gone <-chan struct{})
 		}
 	}
 	t.mu.Unlock()
-	t.done() // it came meanwhile
+	t.done() // granted meanwhile
 	return false
 }
 
-// done passes the turn on.
+// done releases the lock.
 func (t *turns) done() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,13 +11,13 @@ import (
 func TestTurns(t *testing.T) {
 	ctx := testContext(t)
 	var q turns
-	if q.ask() != nil {
+	if q.enqueue() != nil {
 		t.Fatal("the first has to wait")
 	}
 	const n = 20
 	places := make([]*turn, n)
 	for i := range places {
-		if places[i] = q.ask(); places[i] == nil {
+		if places[i] = q.enqueue(); places[i] == nil {
 			t.Fatalf("place %d has come while another has the turn", i)
 		}
 	}
@@ -63,7 +63,7 @@ func TestTurns(t *testing.T) {
 	if len(order) != n-3 {
 		t.Errorf("%d turns, want %d", len(order), n-3)
 	}
-	if q.ask() != nil {
+	if q.enqueue() != nil {
 		t.Error("the turn was not passed on in the end")
 	}
 }
@@ -74,8 +74,8 @@ func TestTurnThatCameMeanwhile(t *testing.T) {
 	cancel()
 	for range 100 { // select takes either
 		var q turns
-		q.ask()
-		first, second := q.ask(), q.ask()
+		q.enqueue()
+		first, second := q.enqueue(), q.enqueue()
 		q.done() // the turn is first's
 		if q.wait(canceled, first, nil, nil) {
 			q.done()

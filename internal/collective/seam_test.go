@@ -86,7 +86,7 @@ func TestDeviceCalls(t *testing.T) {
 				}, "rank 0 has buffers in host memory, rank 1 has device memory"},
 				{"both sorts", func(rank int) Call {
 					return Call{Code: AllReduce, Kind: Float32, Op: Sum, Send: dev(4), Recv: host(4)}
-				}, "rank 0 calls AllReduce wrongly: send is device memory, recv is host memory"},
+				}, "invalid call of AllReduce on rank 0: send is device memory, recv is host memory"},
 				{"overlap", func(int) Call {
 					return Call{Code: AllToAll, Kind: Uint8, Send: placed(1<<20, 6), Recv: placed(1<<20+3, 6)}
 				}, "send and recv overlap"},
@@ -176,7 +176,7 @@ func TestNoCarrier(t *testing.T) {
 		}
 	}
 	if err := gs[0].Do(ctx, sending(1, 1, b)); err == nil || !strings.Contains(err.Error(),
-		"rank 1 is not one of the 1 ranks") {
+		"no rank 1 in a group of 1 ranks") {
 		t.Error(err)
 	}
 	if err := errors.Join(gs[0].Close(), gs[0].Close()); err != nil || k.closed != 1 {

@@ -12,43 +12,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// segment is memory that all ranks of a group on one host share: a memfd that no name leads to, opened by the others
-// through rank 0's /proc/PID/fd and closed again once everybody has mapped it. It goes with the last mapping, however
-// the processes end.
+// segment is the shared memory of a group whose ranks are on one host: a memfd without a name, which the other ranks
+// open through /proc/PID/fd of rank 0 and close after mapping it. The kernel frees it with the last mapping, however the
+// processes end.
 //
 //	cookie | a line per rank: counter, sleepers | 2 × a slot per rank | 2 × in, a round per rank | 2 × out, one round
 //
-// A rank writes its own counter, slots and in, and its own parts of out, and counts up when something is ready: a
-// stage. All ranks go through the same stages, so "rank r has reached stage n" is all that anybody waits for.
+// A rank writes its own counter, slots, in, and parts of out, and increments its counter when a stage is ready. All
+// ranks go through the same stages, so a rank only waits until another rank has reached a stage.
 //
-// The two halves of everything are used in turns. Who has passed the last wait of a round knows that every rank is
-// finished with the round before, and so may write its half again.
+// The two halves of all areas alternate. After the last wait of a round every rank has finished the round before, so
+// its half may be written again.
 type segment struct {
 	mem   []byte
 	rank  int
 	size  int
-	slot  int // bytes of a slot
-	round int // bytes of a round, a multiple of 64 per rank
+	slot  int // size of a slot in bytes
+	round int // size of a round in bytes, a multiple of 64 per rank
 
-	stage  uint32 // this rank's counter
-	calls  uint   // its lowest bit is the half of the slots
-	half   int    // of in and out, for the next round
+	stage  uint32 // counter of this rank
+	calls  uint   // the lowest bit selects the half of the slots
+	half   int    // half of in and out for the next round
 	policy waitPolicy
 }
 
 const (
 	cookieLen = 16
 	pageLen   = 4096
-	lineLen   = 128 // two cache lines, as processors fetch them in pairs
-	// sharedInline is how much data a rank puts into its slot: every rank reads all of it.
+	lineLen   = 128 // two cache lines, which processors fetch in pairs
+	// sharedInline is the size of the data in a slot: every rank reads all of it.
 	sharedInline = 16 << 10
 )
 
-// sharedPiece is each rank's share of a round in bytes: what is in flight stays in the processors' caches, and a round
-// is long enough to pay for its two waits. Tests make it smaller, to have many rounds of little data.
+// sharedPiece is the share of each rank in a round, in bytes: data in flight stays in the processor caches, and a round
+// is long enough to amortize its two waits. Tests set a smaller value for many rounds of little data.
 var sharedPiece = 64 << 10
 
-// layout sets the sizes that follow from the number of ranks, and returns the whole.
+// layout sets the sizes for a number of ranks and returns the total size.
 func (s *segment) layout(size int) int {
 	s.size = size
 	s.slot = pages(headerLen + 16*size + sharedInline)
@@ -87,7 +87,7 @@ func (s *segment) sleepers(rank int) *uint32 {
 	return (*uint32)(unsafe.Pointer(&s.mem[pageLen+rank*lineLen+lineLen/2]))
 }
 
-// createSegment makes the memory, on rank 0. The file is open until every rank has mapped it.
+// createSegment creates the memory, on rank 0. The file stays open until every rank has mapped it.
 func createSegment(size int) (s *segment, f *os.File, cookie []byte, err error) {
 	fd, err := unix.MemfdCreate("millstream-group", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -100,7 +100,7 @@ func createSegment(size int) (s *segment, f *os.File, cookie []byte, err error) 
 		_ = f.Close()
 		return nil, nil, nil, err
 	}
-	// Nobody can make it shorter under the others, who would be killed by the access.
+	// The seals prevent that a process truncates the memory: access by the others would end in SIGBUS.
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS,
 		unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
 		_ = f.Close()
@@ -116,7 +116,8 @@ func createSegment(size int) (s *segment, f *os.File, cookie []byte, err error) 
 	return s, f, cookie, nil
 }
 
-// openSegment maps what rank 0 has made, and makes sure that it is that: a process id may mean another process here.
+// openSegment maps the memory of rank 0, and checks that it is that of the group, because a process id may belong to
+// another process here.
 func openSegment(pid, fd uint32, size, rank int, cookie []byte) (*segment, error) {
 	f, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", pid, fd), os.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -149,7 +150,7 @@ func (s *segment) close() {
 	}
 }
 
-// publish says that this rank has reached its next stage, and returns its number.
+// publish announces that this rank has reached its next stage, and returns its number.
 func (s *segment) publish() uint32 {
 	s.stage++
 	atomic.StoreUint32(s.counter(s.rank), s.stage)
@@ -159,7 +160,7 @@ func (s *segment) publish() uint32 {
 	return s.stage
 }
 
-// wait returns when every rank has reached a stage.
+// wait waits until every rank has reached a stage.
 func (s *segment) wait(ctx context.Context, g *Group, stage uint32) error {
 	for r := range s.size {
 		if r == s.rank || int32(atomic.LoadUint32(s.counter(r))-stage) >= 0 {

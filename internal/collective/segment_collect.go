@@ -6,13 +6,13 @@ import (
 	"go.millstream.dev/internal/collective/elem"
 )
 
-// collect is one collective in shared memory. The words of all ranks are in their slots after one stage; large data
-// flows through in and out, round by round, its first round before the words are read.
+// collect runs one collective in shared memory. The headers of all ranks are in their slots after one stage; large data
+// passes through in and out in rounds, the first of which is written before the headers are read.
 func (s *segment) collect(ctx context.Context, g *Group, c *Call) error {
 	half := int(s.calls & 1)
 	s.calls++
 	slot := s.slotOf(half, s.rank)
-	g.say(slot, c, sharedInline)
+	g.announce(slot, c, sharedInline)
 	flows := slot[3] == 0 && c.flows()
 	if flows {
 		s.feed(c, 0)
@@ -38,7 +38,7 @@ func (s *segment) collect(ctx context.Context, g *Group, c *Call) error {
 	return g.large(ctx, c)
 }
 
-// flows reports whether large data of this collective goes through shared memory.
+// flows reports whether large data of this collective passes through shared memory.
 func (c *Call) flows() bool {
 	if c.OnDevice {
 		return false
@@ -50,8 +50,7 @@ func (c *Call) flows() bool {
 	return false
 }
 
-// read takes the words of all ranks from their slots. What is relied on is copied: another process could still change
-// it.
+// read decodes the headers of all ranks. Counts are copied, because another process could change them later.
 func (s *segment) read(g *Group, half int) error {
 	at := 0
 	for r := range s.size {
@@ -61,22 +60,22 @@ func (s *segment) read(g *Group, half int) error {
 			return &opError{g.ranks[r], err}
 		}
 		if p.vec > 0 {
-			n := copy(g.words[at:], p.counts)
-			p.counts = g.words[at : at+n]
+			n := copy(g.headers[at:], p.counts)
+			p.counts = g.headers[at : at+n]
 			at += n
 		}
 	}
-	return sound(g.parts)
+	return validate(g.parts)
 }
 
-// A call's data flows in rounds. What a round of each collective moves:
+// Large data passes through shared memory in rounds. The data of one round:
 //
-//	AllReduce, Reduce   in: a stretch of send          out: the same stretch of the result, rank p's part made by p
-//	ReduceScatter       in: a stretch of each part     out: the same stretch of the result's parts
-//	AllGather                                          out: a stretch of each rank's send
-//	Broadcast                                          out: a stretch of root's buf
+//	AllReduce, Reduce   in: a range of send          out: the same range of the result; rank p computes part p
+//	ReduceScatter       in: a range of each part     out: the same range of the parts of the result
+//	AllGather                                        out: a range of send of each rank
+//	Broadcast                                        out: a range of the memory of root
 
-// rounds is how many rounds the call takes.
+// rounds returns the number of rounds of a call.
 func (s *segment) rounds(c *Call) int {
 	n, step := len(c.Send.Bytes), s.round
 	switch c.Code {
@@ -88,19 +87,19 @@ func (s *segment) rounds(c *Call) int {
 	return (n + step - 1) / step
 }
 
-// piece is each rank's share of a full round.
+// piece returns the share of each rank in a full round.
 func (s *segment) piece() int { return s.round / s.size }
 
-// stretch is the part of n bytes that round i covers, with step bytes a round.
+// stretch returns the range of n bytes that round i covers, with step bytes in each round.
 func stretch(n, step, i int) (lo, hi int) { return min(i*step, n), min((i+1)*step, n) }
 
-// share is rank r's part of a round of n bytes: whole cache lines.
+// share returns the part of rank r in a round of n bytes, in whole cache lines.
 func (s *segment) share(n, r int) (lo, hi int) {
 	each := ((n+s.size-1)/s.size + 63) &^ 63
 	return min(r*each, n), min((r+1)*each, n)
 }
 
-// feed writes this rank's data of a round.
+// feed writes the data of this rank for a round.
 func (s *segment) feed(c *Call, i int) {
 	half := (s.half + i) & 1
 	switch c.Code {
@@ -111,7 +110,7 @@ func (s *segment) feed(c *Call, i int) {
 			elem.Prepare(dst[:len(src)], src, c.Kind, c.Op)
 			return
 		}
-		lo, hi = s.share(len(src), s.rank) // its own share it reads where it is
+		lo, hi = s.share(len(src), s.rank) // this rank reads its own share from its buffer
 		copy(dst, src[:lo])
 		copy(dst[hi:], src[hi:])
 	case ReduceScatter:
@@ -132,7 +131,7 @@ func (s *segment) feed(c *Call, i int) {
 	}
 }
 
-// flow does all rounds; the first is fed already, and every rank has passed that stage.
+// flow runs all rounds. The first one was fed, and every rank has passed that stage.
 func (s *segment) flow(ctx context.Context, g *Group, c *Call) error {
 	rounds := s.rounds(c)
 	defer func() { s.half = (s.half + rounds) & 1 }()
@@ -164,7 +163,7 @@ func (s *segment) flow(ctx context.Context, g *Group, c *Call) error {
 	return nil
 }
 
-// flowNow is flow for a call whose first round is not fed yet.
+// flowNow feeds the first round and calls flow.
 func (s *segment) flowNow(ctx context.Context, g *Group, c *Call) error {
 	s.feed(c, 0)
 	if err := s.wait(ctx, g, s.publish()); err != nil {
@@ -173,11 +172,11 @@ func (s *segment) flowNow(ctx context.Context, g *Group, c *Call) error {
 	return s.flow(ctx, g, c)
 }
 
-// reduce makes this rank's share of a round's result, from rank 0 upwards.
+// reduce computes the share of this rank in the result of a round, from rank 0 upward.
 func (s *segment) reduce(g *Group, c *Call, i int) {
 	half := (s.half + i) & 1
-	var lo, hi, at int // the share within the round, and its place in recv
-	var own []byte     // this rank's operand, where it is not in the segment
+	var lo, hi, at int // the share in the round, and its offset in recv
+	var own []byte     // operand of this rank if it is not in the segment
 	if c.Code == ReduceScatter {
 		l, h := stretch(len(c.Recv.Bytes), s.piece(), i)
 		lo, hi, at = s.rank*s.piece(), s.rank*s.piece()+h-l, l
@@ -208,7 +207,7 @@ func (s *segment) reduce(g *Group, c *Call, i int) {
 	}
 }
 
-// flowOut is for data that is only copied.
+// flowOut runs the rounds of a call that only copies data.
 func (s *segment) flowOut(ctx context.Context, g *Group, c *Call, rounds int) error {
 	for i := range rounds {
 		if i > 0 {

@@ -139,7 +139,7 @@ func TestOneRankAhead(t *testing.T) {
 	send := func(r int) []byte { return bytes.Repeat([]byte{byte('a' + r)}, 8) }
 	// Rank 0 says its words and goes no further.
 	first := allGather(send(0), make([]byte, 16), Uint8)
-	gs[0].say(ss[0].slotOf(0, 0), &first, sharedInline)
+	gs[0].announce(ss[0].slotOf(0, 0), &first, sharedInline)
 	ss[0].calls++
 	ss[0].publish()
 	got := make([]byte, 16)
@@ -248,7 +248,7 @@ func TestSegmentWaits(t *testing.T) {
 			gs, ss := sharedPair(t)
 			ctx, cancel := context.WithCancelCause(testContext(t))
 			defer cancel(nil)
-			ss[0].policy = waitPolicy{looks: 1, yields: 9}
+			ss[0].policy = waitPolicy{polls: 1, yields: 9}
 			stage := uint32(5)
 			if how == "wraps" {
 				stage = 3
@@ -297,7 +297,7 @@ func TestWordsInSlots(t *testing.T) {
 	gs, ss := sharedPair(t)
 	c := allReduce(elem.View([]int32{1}), elem.View([]int32{1}), Int32, Sum)
 	for r := range ss {
-		gs[r].say(ss[r].slotOf(0, r), &c, sharedInline)
+		gs[r].announce(ss[r].slotOf(0, r), &c, sharedInline)
 	}
 	if err := ss[0].read(gs[0], 0); err != nil {
 		t.Fatal(err)
@@ -310,7 +310,7 @@ func TestWordsInSlots(t *testing.T) {
 	}
 	ss[1].slotOf(0, 1)[0] = byte(AllReduce)
 	ss[1].slotOf(0, 1)[1] = 77
-	if err := ss[0].read(gs[0], 0); err == nil || err.Error() != "rank 1 sent a header that makes no sense" {
+	if err := ss[0].read(gs[0], 0); err == nil || err.Error() != "invalid header from rank 1" {
 		t.Errorf("%v, want that rank 1's header makes no sense", err)
 	}
 }

@@ -12,32 +12,31 @@ import (
 	"go.millstream.dev/internal/collective/transport"
 )
 
-// waitPolicy says how a rank waits for another in shared memory: it looks, then lets others run and looks again, then
-// sleeps until it is woken. With more ranks than processors the one that is waited for may not be running, so looking
-// is of no use.
+// waitPolicy specifies how a rank waits for another in shared memory: it polls, then yields and polls, then sleeps
+// until it is woken. With more ranks than processors the other rank may not be running, so polling is useless.
 type waitPolicy struct {
-	looks  int
+	polls  int
 	yields int
 }
 
 func defaultPolicy(ranks int) waitPolicy {
 	if ranks > runtime.NumCPU() {
-		return waitPolicy{looks: 1, yields: 200}
+		return waitPolicy{polls: 1, yields: 200}
 	}
-	return waitPolicy{looks: 2000, yields: 200}
+	return waitPolicy{polls: 2000, yields: 200}
 }
 
-// A sleep is no longer than this: the end of a context, or of a rank, wakes nobody.
+// Sleeps are limited because neither the end of a context nor the loss of a rank wakes a sleeper.
 const (
 	firstSleep = time.Millisecond
 	longSleep  = 20 * time.Millisecond
 )
 
-// waitFor waits for one rank to reach a stage.
+// waitFor waits until one rank has reached a stage.
 func (s *segment) waitFor(ctx context.Context, g *Group, rank int, stage uint32) error {
 	word := s.counter(rank)
 	reached := func() bool { return int32(atomic.LoadUint32(word)-stage) >= 0 }
-	for range s.policy.looks {
+	for range s.policy.polls {
 		if reached() {
 			return nil
 		}
@@ -47,7 +46,7 @@ func (s *segment) waitFor(ctx context.Context, g *Group, rank int, stage uint32)
 			return nil
 		}
 		if i&7 == 7 {
-			if err := s.interrupted(ctx, g, rank, reached); err != nil {
+			if err := s.checkInterrupt(ctx, g, rank, reached); err != nil {
 				return err
 			}
 			runtime.Gosched() // ranks may be goroutines of one process
@@ -65,15 +64,15 @@ func (s *segment) waitFor(ctx context.Context, g *Group, rank int, stage uint32)
 		if reached() {
 			return nil
 		}
-		if err := s.interrupted(ctx, g, rank, reached); err != nil {
+		if err := s.checkInterrupt(ctx, g, rank, reached); err != nil {
 			return err
 		}
 		sleep = min(2*sleep, longSleep)
 	}
 }
 
-// interrupted says why waiting for a rank is of no use any more.
-func (s *segment) interrupted(ctx context.Context, g *Group, rank int, reached func() bool) error {
+// checkInterrupt returns an error if waiting for a rank is pointless.
+func (s *segment) checkInterrupt(ctx context.Context, g *Group, rank int, reached func() bool) error {
 	if err := g.hub.err(); err != nil {
 		return err
 	}
@@ -86,14 +85,14 @@ func (s *segment) interrupted(ctx context.Context, g *Group, rank int, reached f
 	return nil
 }
 
-// futexWait sleeps while the word has a value, at most for d. The word is shared between processes.
+// futexWait sleeps while the word has a value, for at most d. The word is shared between processes.
 func futexWait(word *uint32, value uint32, d time.Duration) {
 	ts := unix.NsecToTimespec(int64(d))
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), 0, uintptr(value),
 		uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
-// futexWake wakes everybody who sleeps on the word.
+// futexWake wakes all sleepers on the word.
 func futexWake(word *uint32) {
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), 1, 1<<30, 0, 0, 0)
 }

@@ -10,19 +10,19 @@ import (
 	"go.millstream.dev/internal/proc/hostid"
 )
 
-// engineVersion is told when a group is made: ranks of one group must order their messages in the same way.
+// engineVersion is exchanged when a group is created: its ranks must use the same order of messages.
 const engineVersion = 1
 
-// setup lets the ranks of a new group find out whether they fit together, and share memory if all can.
+// setup checks that the ranks of a new group are compatible, and sets up shared memory if all ranks can use it.
 func (g *Group) setup(ctx context.Context) error {
-	g.turns.wait(ctx, g.turns.ask(), nil, nil)
+	g.turns.wait(ctx, g.turns.enqueue(), nil, nil)
 	defer g.turns.done()
 	flags := byte(0)
 	if g.cfg.Deterministic {
 		flags = 1
 	}
 	hello := append([]byte{engineVersion, flags, byte(g.cfg.SharedMemory)}, hostid.In("pid")...)
-	if err := g.tell(ctx, hello); err != nil {
+	if err := g.exchangeBytes(ctx, hello); err != nil {
 		return err
 	}
 	same := true
@@ -30,12 +30,12 @@ func (g *Group) setup(ctx context.Context) error {
 	for r := range g.parts {
 		p := g.parts[r].inline
 		if len(p) < 3 || len(first) < 3 || p[0] != first[0] {
-			return &MismatchError{Rank: r, Reason: fmt.Sprintf("rank %d has another release of the engine than rank 0",
+			return &MismatchError{Rank: r, Reason: fmt.Sprintf("rank %d runs a different release than rank 0",
 				r)}
 		}
 		if p[1] != first[1] || p[2] != first[2] {
 			return &MismatchError{Rank: r,
-				Reason: fmt.Sprintf("rank %d has another configuration (deterministic, shared memory) than rank 0", r)}
+				Reason: fmt.Sprintf("rank %d has a different Config (Deterministic, SharedMemory) than rank 0", r)}
 		}
 		same = same && string(p[3:]) == string(first[3:])
 	}
@@ -45,11 +45,11 @@ func (g *Group) setup(ctx context.Context) error {
 	return g.share(ctx)
 }
 
-// sharedRanks bounds groups that share memory, whose size grows with the square of their number.
+// sharedRanks bounds groups with shared memory, whose size grows with the square of the number of ranks.
 const sharedRanks = 64
 
-// tell is an exchange of a few bytes of each rank, in g.parts.
-func (g *Group) tell(ctx context.Context, b []byte) error {
+// exchangeBytes sends a few bytes of each rank to all ranks and stores them in g.parts.
+func (g *Group) exchangeBytes(ctx context.Context, b []byte) error {
 	c := Call{Code: codeSetup, Kind: Uint8, Send: Memory{Bytes: b}}
 	err := g.exchange(ctx, &c)
 	if err == nil {
@@ -62,7 +62,7 @@ func (g *Group) tell(ctx context.Context, b []byte) error {
 	return err
 }
 
-// share tries to give the ranks common memory; without it the group works all the same.
+// share sets up shared memory. If that fails, the group uses the transport.
 func (g *Group) share(ctx context.Context) error {
 	var s *segment
 	var f *os.File
@@ -77,17 +77,17 @@ func (g *Group) share(ctx context.Context) error {
 			offer = append(offer, cookie...)
 		}
 	}
-	err := g.tell(ctx, offer)
-	answer := []byte{0}
+	err := g.exchangeBytes(ctx, offer)
+	reply := []byte{0}
 	if err == nil {
 		if p := g.parts[0].inline; g.rank != 0 && len(p) == 8+cookieLen {
 			s, _ = openSegment(binary.LittleEndian.Uint32(p), binary.LittleEndian.Uint32(p[4:]), len(g.ranks), g.rank,
 				p[8:])
 		}
 		if s != nil {
-			answer[0] = 1
+			reply[0] = 1
 		}
-		err = g.tell(ctx, answer) // until then rank 0 keeps the file open
+		err = g.exchangeBytes(ctx, reply) // rank 0 keeps the file open until then
 	}
 	all := err == nil
 	for r := range g.parts {

@@ -2,8 +2,7 @@ package collective
 
 import "go.millstream.dev/internal/collective/elem"
 
-// finishSmall makes the result of data that has come along with the ranks' words. Every reduction goes from rank 0
-// upwards here.
+// finishSmall computes the result from data that was sent with the headers. All reductions proceed from rank 0 upward.
 func (g *Group) finishSmall(c *Call) {
 	size, es := len(g.ranks), c.Kind.Size()
 	root := c.rooted() && c.Root == g.rank

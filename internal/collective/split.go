@@ -8,16 +8,16 @@ import (
 	"slices"
 )
 
-// Ids of groups, 42 bits: what kind in two, then what makes it unlike any other that two of its ranks share.
+// Group ids have 42 bits: the kind in two, the rest unique among the groups that two of the ranks share.
 const (
-	idSplit  uint64 = 0 << 40 // a number and the rank that proposed it, neither twice together; 0 is New's group
-	idLane   uint64 = 1 << 40 // Lane of New's group: its number
-	idHashed uint64 = 2 << 40 // Lane of another group: a hash of both
+	idSplit  uint64 = 0 << 40 // a number and the rank that proposed it, unique together; 0 is the group of New
+	idDup    uint64 = 1 << 40 // Dup of the group of New: its number
+	idHashed uint64 = 2 << 40 // Dup of another group: a hash of id and number
 )
 
-// Split makes sub-groups: ranks that give the same color are in one, ordered by key and then by their rank
-// here. A negative color gives nil: no part in any. It is a collective. Sub-groups use the transport of
-// the group and fail with it, but have an order of calls of their own.
+// Split forms sub-groups: ranks with the same color are in one, ordered by key and then by rank. With a negative color
+// it returns nil. Split is a collective. Sub-groups use the transport of the group and fail with it, but have their own
+// order of calls.
 func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 	proposal := g.hub.propose()
 	b := binary.LittleEndian.AppendUint64(nil, uint64(color))
@@ -41,7 +41,7 @@ func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 			members = append(members, member{int(binary.LittleEndian.Uint64(w[8:])), r})
 		}
 	}
-	g.hub.atLeast(number)
+	g.hub.skipTo(number)
 	if number >= 1<<28 {
 		return nil, fmt.Errorf("collective: a group cannot be split more than %d times", 1<<28)
 	}
@@ -74,25 +74,25 @@ func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 	return sub, nil
 }
 
-// Lane returns a group of the same ranks with an order of calls of its own, without asking the others: each rank makes
-// it with the same number, below 2³², whenever it gets there, or never. A number is used once in the life of the group.
-// Lanes use the transport of the group and fail with it; closing one is no loss to others. They share memory when the
-// first large collective comes.
-func (g *Group) Lane(n uint64) (*Group, error) {
+// Dup returns a group of the same ranks with its own order of calls, without communication: each rank calls it with the
+// same number, below 2³², at any time, or never. A number must be used only once per group. The new group uses the
+// transport of g and fails with it; closing it does not affect others. It sets up shared memory with its first large
+// collective.
+func (g *Group) Dup(n uint64) (*Group, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
 	if n >= 1<<32 {
-		return nil, fmt.Errorf("collective: lane %d: numbers are below 2³²", n)
+		return nil, fmt.Errorf("collective: invalid group number %d: want less than 2³²", n)
 	}
-	id := idLane | n
+	id := idDup | n
 	if g.id != 0 {
 		h := fnv.New64a()
 		_, _ = h.Write(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, g.id), n))
 		id = idHashed | h.Sum64()>>24
 	}
 	g.hub.retain()
-	lane := newGroup(g.hub, g.cfg, id, g.rank, g.ranks)
-	lane.unshared = g.seg != nil
-	return lane, nil
+	dup := newGroup(g.hub, g.cfg, id, g.rank, g.ranks)
+	dup.unshared = g.seg != nil
+	return dup, nil
 }

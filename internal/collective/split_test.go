@@ -100,7 +100,7 @@ func TestGroupsDoNotMeet(t *testing.T) {
 					if err := add("pair of the pair", inner, err); err != nil {
 						return err
 					}
-					lane, err := first.Lane(3)
+					lane, err := first.Dup(3)
 					if err := add("lane of the pair", lane, err); err != nil {
 						return err
 					}
@@ -110,12 +110,12 @@ func TestGroupsDoNotMeet(t *testing.T) {
 					return err
 				}
 				for _, number := range []uint64{3, 4} {
-					lane, err := gs[r].Lane(number)
+					lane, err := gs[r].Dup(number)
 					if err := add(fmt.Sprintf("lane %d", number), lane, err); err != nil {
 						return err
 					}
 				}
-				lane, err := second.Lane(3)
+				lane, err := second.Dup(3)
 				if err := add("lane of all", lane, err); err != nil {
 					return err
 				}
@@ -170,7 +170,7 @@ func TestGroupsDoNotMeet(t *testing.T) {
 func TestSplitEnds(t *testing.T) {
 	ctx := testContext(t)
 	gs := backends[0].groups(ctx, t, 2)
-	gs[1].hub.atLeast(1<<28 - 1)
+	gs[1].hub.skipTo(1<<28 - 1)
 	for r, err := range results(2, func(r int) error {
 		_, err := gs[r].Split(ctx, 0, 0)
 		return err
@@ -180,15 +180,15 @@ func TestSplitEnds(t *testing.T) {
 		}
 	}
 	gs[0].Abort(nil)
-	if _, err := gs[0].Lane(1); err == nil || err.Error() != "collective: rank 0 (worker-0): aborted" {
+	if _, err := gs[0].Dup(1); err == nil || err.Error() != "collective: rank 0 (worker-0): aborted" {
 		t.Errorf("lane of an aborted group: %v", err)
 	}
 	if _, err := gs[0].Split(ctx, 0, 0); err == nil {
 		t.Error("an aborted group was split")
 	}
 	closeAll(gs)
-	_, err := gs[0].Lane(1)
-	if !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "before that, collective: rank 0") {
+	_, err := gs[0].Dup(1)
+	if !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "after failure: collective: rank 0") {
 		t.Errorf("lane of a closed group: %v, want that it is closed and why it had failed", err)
 	}
 }
@@ -204,7 +204,7 @@ func TestLastGroupClosesTransport(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			lane, err := sub.Lane(1)
+			lane, err := sub.Dup(1)
 			if err != nil {
 				return err
 			}

@@ -62,7 +62,7 @@ func TestCliqueTwoHosts(t *testing.T) {
 		}
 	}
 	if _, err := clique.Form(ctx, cl, clique.Options{Backend: clique.UCX}); err == nil ||
-		!strings.Contains(err.Error(), "no UCX at worker tls://10.77.0.12:") {
+		!strings.Contains(err.Error(), "UCX is not available on worker tls://10.77.0.12:") {
 		t.Errorf("UCX with workers that have none: %v", err)
 	}
 }

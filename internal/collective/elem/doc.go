@@ -1,3 +1,3 @@
-// Package elem has the elements that collectives work on: their kinds, the operations that put them together, and the
-// loops that do it, in C where there is cgo.
+// Package elem defines the elements of collectives: their kinds, the operations on them, and the loops of reductions,
+// which are in C if cgo is available.
 package elem

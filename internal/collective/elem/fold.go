@@ -5,11 +5,11 @@ import (
 	"unsafe"
 )
 
-// Fold sets dst to a ∘ b, element by element. dst may be a or b. All three have one length, a multiple of the
-// element's.
+// Fold sets dst to a ∘ b, element by element. dst may be a or b. All three have the same length, a multiple of the
+// element size.
 //
-// The order of operands is kept and every step rounds to the element's type, so that the result has the same bits
-// whoever computes it: with C or without.
+// The order of operands is kept and every step rounds to the element type, so that results are bitwise equal with and
+// without C.
 func Fold(dst, a, b []byte, k Kind, op OpCode) {
 	if len(dst) == 0 {
 		return
@@ -52,7 +52,7 @@ func foldGo(dst, a, b []byte, k Kind, op OpCode) {
 	}
 }
 
-// Slice views bytes as elements. Every machine that Go's Linux runs on here reads them at any address.
+// Slice returns a view of bytes as elements. All supported machines can load elements from unaligned addresses.
 func Slice[T any](b []byte) []T {
 	var zero T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(zero)))
@@ -106,7 +106,7 @@ func foldFloats[T float32 | float64](dst, a, b []T, op OpCode) {
 	}
 }
 
-// lesser is NaN if one of them is; of equal ones (the two zeros) it is the left.
+// lesser returns the smaller number, NaN if one of them is NaN, and a if they are equal (0 and -0).
 func lesser[T float32 | float64](a, b T) T {
 	if b < a || b != b {
 		return b
@@ -139,8 +139,7 @@ func foldHalves[T F16 | BF16](dst, a, b []T, op OpCode, wide func(T) float32, na
 	}
 }
 
-// FoldAll sets dst to ((s0 ∘ s1) ∘ s2) ∘ …, in pieces that stay in the first cache. dst may be one of the sources if
-// it is the first.
+// FoldAll sets dst to ((s0 ∘ s1) ∘ s2) ∘ …, in pieces that fit into the L1 cache. dst may be the first source.
 func FoldAll(dst []byte, sources [][]byte, k Kind, op OpCode) {
 	const piece = 8 << 10
 	if len(sources) == 1 {
@@ -159,7 +158,7 @@ func FoldAll(dst []byte, sources [][]byte, k Kind, op OpCode) {
 	}
 }
 
-// Prepare sets dst to what this rank contributes: src, multiplied by its scale for PreMulSum. dst may be src.
+// Prepare sets dst to the contribution of this rank: src, multiplied by the scale of PreMulSum. dst may be src.
 func Prepare(dst, src []byte, k Kind, op Op) {
 	if op.code != OpPreMulSum {
 		if len(src) > 0 && &dst[0] != &src[0] {
@@ -169,21 +168,21 @@ func Prepare(dst, src []byte, k Kind, op Op) {
 	}
 	switch k {
 	case Int8:
-		times(Slice[int8](dst), Slice[int8](src), int8(op.scale))
+		multiply(Slice[int8](dst), Slice[int8](src), int8(op.scale))
 	case Int16:
-		times(Slice[int16](dst), Slice[int16](src), int16(op.scale))
+		multiply(Slice[int16](dst), Slice[int16](src), int16(op.scale))
 	case Int32:
-		times(Slice[int32](dst), Slice[int32](src), int32(op.scale))
+		multiply(Slice[int32](dst), Slice[int32](src), int32(op.scale))
 	case Int64:
-		times(Slice[int64](dst), Slice[int64](src), int64(op.scale))
+		multiply(Slice[int64](dst), Slice[int64](src), int64(op.scale))
 	case Uint8:
-		times(Slice[uint8](dst), Slice[uint8](src), uint8(op.scale))
+		multiply(Slice[uint8](dst), Slice[uint8](src), uint8(op.scale))
 	case Uint16:
-		times(Slice[uint16](dst), Slice[uint16](src), uint16(op.scale))
+		multiply(Slice[uint16](dst), Slice[uint16](src), uint16(op.scale))
 	case Uint32:
-		times(Slice[uint32](dst), Slice[uint32](src), uint32(op.scale))
+		multiply(Slice[uint32](dst), Slice[uint32](src), uint32(op.scale))
 	case Uint64:
-		times(Slice[uint64](dst), Slice[uint64](src), op.scale)
+		multiply(Slice[uint64](dst), Slice[uint64](src), op.scale)
 	case Float16:
 		f := F16(op.scale).Float32()
 		d := Slice[F16](dst)
@@ -197,40 +196,40 @@ func Prepare(dst, src []byte, k Kind, op Op) {
 			d[i] = ToBF16(x.Float32() * f)
 		}
 	case Float32:
-		times(Slice[float32](dst), Slice[float32](src), math.Float32frombits(uint32(op.scale)))
+		multiply(Slice[float32](dst), Slice[float32](src), math.Float32frombits(uint32(op.scale)))
 	case Float64:
-		times(Slice[float64](dst), Slice[float64](src), math.Float64frombits(op.scale))
+		multiply(Slice[float64](dst), Slice[float64](src), math.Float64frombits(op.scale))
 	}
 }
 
-func times[T integer | float32 | float64](dst, src []T, f T) {
+func multiply[T integer | float32 | float64](dst, src []T, f T) {
 	for i, x := range src {
 		dst[i] = x * f
 	}
 }
 
-// Conclude turns the sum of n ranks into the result: Avg divides.
+// Conclude converts the reduction of n ranks into the result: Avg divides by n.
 func Conclude(b []byte, k Kind, op OpCode, n int) {
 	if op != OpAvg || n == 1 {
 		return
 	}
 	switch k {
 	case Int8:
-		over(Slice[int8](b), n)
+		divide(Slice[int8](b), n)
 	case Int16:
-		over(Slice[int16](b), n)
+		divide(Slice[int16](b), n)
 	case Int32:
-		over(Slice[int32](b), n)
+		divide(Slice[int32](b), n)
 	case Int64:
-		over(Slice[int64](b), n)
+		divide(Slice[int64](b), n)
 	case Uint8:
-		over(Slice[uint8](b), n)
+		divide(Slice[uint8](b), n)
 	case Uint16:
-		over(Slice[uint16](b), n)
+		divide(Slice[uint16](b), n)
 	case Uint32:
-		over(Slice[uint32](b), n)
+		divide(Slice[uint32](b), n)
 	case Uint64:
-		over(Slice[uint64](b), n)
+		divide(Slice[uint64](b), n)
 	case Float16:
 		h := Slice[F16](b)
 		for i, x := range h {
@@ -254,8 +253,8 @@ func Conclude(b []byte, k Kind, op OpCode, n int) {
 	}
 }
 
-// over divides in 64 bits: n may be more than a small integer holds.
-func over[T integer](b []T, n int) {
+// divide divides in 64 bits, because n may exceed the range of a small integer.
+func divide[T integer](b []T, n int) {
 	if ^T(0) > 0 {
 		for i, x := range b {
 			b[i] = T(uint64(x) / uint64(n))

@@ -12,7 +12,7 @@ import "C"
 
 import "unsafe"
 
-// foldNative lets vector code do it and reports whether it did. Below a few hundred bytes the crossing costs more.
+// foldNative calls vectorized C code and reports whether it did. Below a few hundred bytes a cgo call costs more.
 func foldNative(dst, a, b []byte, k Kind, op OpCode) bool {
 	if len(dst) < 256 {
 		return false

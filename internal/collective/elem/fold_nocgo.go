@@ -2,5 +2,5 @@
 
 package elem
 
-// foldNative has no C to call here.
+// foldNative returns false: there is no C code without cgo.
 func foldNative(dst, a, b []byte, k Kind, op OpCode) bool { return false }

@@ -7,10 +7,10 @@ import (
 	"unsafe"
 )
 
-// Kind is the type of the elements that a collective works on.
+// Kind is the type of the elements of a collective.
 type Kind uint8
 
-// The kinds of elements. They travel between processes, so their numbers never change.
+// Kinds of elements. They are sent between processes, so their numbers must not change.
 const (
 	Int8 Kind = 1 + iota
 	Int16
@@ -26,7 +26,7 @@ const (
 	Float64
 )
 
-// Kinds lists every kind.
+// Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{Int8, Int16, Int32, Int64, Uint8, Uint16, Uint32, Uint64, Float16, BFloat16, Float32, Float64}
 }
@@ -41,7 +41,7 @@ var kindSizes = [...]int{Int8: 1, Int16: 2, Int32: 4, Int64: 8, Uint8: 1, Uint16
 // Valid reports whether k is one of the kinds above.
 func (k Kind) Valid() bool { return k >= Int8 && k <= Float64 }
 
-// Size is the length of one element in bytes; 0 for a kind that does not exist.
+// Size returns the size of an element in bytes, 0 for an unknown kind.
 func (k Kind) Size() int {
 	if !k.Valid() {
 		return 0
@@ -49,7 +49,7 @@ func (k Kind) Size() int {
 	return kindSizes[k]
 }
 
-// String is the name of the kind as numpy has it.
+// String returns the NumPy name of the kind.
 func (k Kind) String() string {
 	if !k.Valid() {
 		return fmt.Sprintf("kind(%d)", uint8(k))
@@ -57,18 +57,18 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// F16 is an IEEE 754 number of 16 bits, as its bits.
+// F16 is an IEEE 754 half-precision number, as its bits.
 type F16 uint16
 
 // BF16 is the upper half of a float32, as its bits.
 type BF16 uint16
 
-// Number is what slices of elements may hold. F16 and BF16 are among them.
+// Number is the constraint of elements. It includes F16 and BF16.
 type Number interface {
 	~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int | ~uint | ~float32 | ~float64
 }
 
-// KindOf is the kind of a Go type. int and uint are those of 64 bits, or 32 where Go's are.
+// KindOf returns the kind of a Go type. int and uint have 64 bits, or 32 where those of Go do.
 func KindOf[T Number]() Kind {
 	var zero T
 	switch any(zero).(type) {
@@ -89,7 +89,7 @@ func KindOf[T Number]() Kind {
 	return map[uintptr]Kind{1: Uint8, 2: Uint16, 4: Uint32, 8: Uint64}[size]
 }
 
-// View is the memory of a slice of elements, for the byte forms of the collectives.
+// View returns the memory of a slice of elements.
 func View[T Number](s []T) []byte {
 	if len(s) == 0 {
 		return nil
@@ -97,17 +97,17 @@ func View[T Number](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(s[0])))
 }
 
-// ToF16 rounds to the nearest, ties to even; what is too large becomes infinite.
+// ToF16 rounds to nearest, ties to even; values that are too large become infinite.
 func ToF16(f float32) F16 {
 	b := math.Float32bits(f)
 	sign := uint16(b >> 16 & 0x8000)
 	b &= 0x7fffffff
 	switch {
-	case b > 0x7f800000: // NaN: quiet, with the top of its payload
+	case b > 0x7f800000: // NaN: quiet, with the upper bits of its payload
 		return F16(sign | 0x7e00 | uint16(b>>13&0x3ff))
 	case b >= 0x477ff000: // rounds to 65536 or more
 		return F16(sign | 0x7c00)
-	case b < 0x38800000: // subnormal or zero: let float32's own addition round at the right bit
+	case b < 0x38800000: // subnormal or zero: a float32 addition rounds at the right bit
 		r := math.Float32bits(math.Float32frombits(b) + 0.5)
 		return F16(sign | uint16(r-0x3f000000))
 	}
@@ -115,7 +115,7 @@ func ToF16(f float32) F16 {
 	return F16(sign | uint16(b>>13))
 }
 
-// Float32 is the same number.
+// Float32 returns the value as a float32.
 func (h F16) Float32() float32 {
 	sign := uint32(h&0x8000) << 16
 	exp, frac := uint32(h>>10&0x1f), uint32(h&0x3ff)
@@ -132,7 +132,7 @@ func (h F16) Float32() float32 {
 	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
 }
 
-// ToBF16 rounds to the nearest, ties to even.
+// ToBF16 rounds to nearest, ties to even.
 func ToBF16(f float32) BF16 {
 	b := math.Float32bits(f)
 	if b&0x7fffffff > 0x7f800000 {
@@ -141,5 +141,5 @@ func ToBF16(f float32) BF16 {
 	return BF16((b + 0x7fff + b>>16&1) >> 16)
 }
 
-// Float32 is the same number.
+// Float32 returns the value as a float32.
 func (h BF16) Float32() float32 { return math.Float32frombits(uint32(h) << 16) }

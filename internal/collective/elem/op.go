@@ -6,21 +6,20 @@ import (
 	"math"
 )
 
-// Op says how the elements of the ranks are put together. Its zero value is no operation.
+// Op specifies how elements of the ranks are combined. Its zero value is not a valid operation.
 //
-// Integers wrap around, as Go's do. F16 and bfloat16 are widened to float32 for each step and rounded
-// after it, so that the result does not depend on who took the step. Min and Max give NaN where any rank
-// has one.
+// Integers wrap around, as in Go. F16 and BF16 are widened to float32 for each step and rounded after it, so that the
+// result does not depend on the rank that computes it. Min and Max return NaN if an element is NaN.
 type Op struct {
 	code  OpCode
-	kind  Kind   // of the scale; 0 where there is none
-	scale uint64 // PreMulSum's, as the bits of an element
+	kind  Kind   // kind of the scale; 0 without one
+	scale uint64 // scale of PreMulSum, as the bits of an element
 }
 
-// OpCode is an operation without its parameter. The numbers travel between processes.
+// OpCode is an operation without its parameter. The numbers are sent between processes.
 type OpCode uint8
 
-// The codes.
+// Codes.
 const (
 	OpSum OpCode = 1 + iota
 	OpProd
@@ -30,25 +29,25 @@ const (
 	OpPreMulSum
 )
 
-// The operations without a parameter.
+// Operations without a parameter.
 var (
-	Sum  = Op{code: OpSum}  // the sum of the ranks' elements
-	Prod = Op{code: OpProd} // their product
-	Min  = Op{code: OpMin}  // the smallest
-	Max  = Op{code: OpMax}  // the largest
-	// Avg is the sum divided by the number of ranks; that of integers is cut off towards zero.
+	Sum  = Op{code: OpSum}  // sum
+	Prod = Op{code: OpProd} // product
+	Min  = Op{code: OpMin}  // minimum
+	Max  = Op{code: OpMax}  // maximum
+	// Avg is the sum divided by the number of ranks, truncated toward zero for integers.
 	Avg = Op{code: OpAvg}
 )
 
-// PreMulSum multiplies this rank's elements by scale, each product rounded to the element's type, and
-// sums them up. Each rank may have a scale of its own. It is for elements of the type T.
+// PreMulSum returns an operation that multiplies the elements of this rank by scale, rounds each product to the element
+// type, and sums them. Each rank may use a different scale. It is for elements of type T.
 func PreMulSum[T Number](scale T) Op {
 	var bits [8]byte
 	copy(bits[:], View([]T{scale}))
 	return Op{code: OpPreMulSum, kind: KindOf[T](), scale: binary.NativeEndian.Uint64(bits[:])}
 }
 
-// PreMulSumOf is PreMulSum for a kind that is known at run time only. The scale is rounded to it.
+// PreMulSumOf is PreMulSum for a kind that is known only at run time. scale is rounded to the kind.
 func PreMulSumOf(k Kind, scale float64) Op {
 	switch k {
 	case Int8:
@@ -82,7 +81,8 @@ func PreMulSumOf(k Kind, scale float64) Op {
 var opNames = [...]string{OpSum: "sum", OpProd: "prod", OpMin: "min", OpMax: "max", OpAvg: "avg",
 	OpPreMulSum: "premulsum"}
 
-// Scale is PreMulSum's: an element of the kind, as its bytes in this machine's order. ok is false for other operations.
+// Scale returns the scale of PreMulSum: an element of kind k, as bytes in native order. ok is false for other
+// operations.
 func (o Op) Scale() (k Kind, element []byte, ok bool) {
 	if o.code != OpPreMulSum {
 		return 0, nil, false
@@ -90,10 +90,10 @@ func (o Op) Scale() (k Kind, element []byte, ok bool) {
 	return o.kind, binary.NativeEndian.AppendUint64(nil, o.scale)[:o.kind.Size()], true
 }
 
-// Valid reports whether it is one of the operations.
+// Valid reports whether o is one of the operations.
 func (o Op) Valid() bool { return o.code >= OpSum && o.code <= OpPreMulSum }
 
-// String is the operation's name.
+// String returns the name of the operation.
 func (o Op) String() string { return o.code.String() }
 
 // String returns the name of the code.

@@ -80,8 +80,8 @@ func TestInboxModel(t *testing.T) {
 					lanes++
 				}
 			}
-			if b.unasked != bytes || len(b.chans) != lanes {
-				t.Fatalf("seed %d: %d bytes in %d channels, want %d in %d", seed, b.unasked, len(b.chans), bytes, lanes)
+			if b.unreceived != bytes || len(b.chans) != lanes {
+				t.Fatalf("seed %d: %d bytes in %d channels, want %d in %d", seed, b.unreceived, len(b.chans), bytes, lanes)
 			}
 		}
 		// The end: what has arrived can be received, the rest fails.
@@ -159,7 +159,7 @@ func TestOutbox(t *testing.T) {
 	if n, err := second.Wait(Ended); n != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("taken back: %d, %v", n, err)
 	}
-	if o.takeBack(second) || o.takeBack(first) {
+	if o.withdraw(second) || o.withdraw(first) {
 		t.Error("a message that does not wait is taken back")
 	}
 	text[0] = 'F' // a shared comm has a copy
@@ -171,7 +171,7 @@ func TestOutbox(t *testing.T) {
 	if n, err := third.Wait(ctx); n != 5 || err != nil {
 		t.Errorf("third: %d, %v", n, err)
 	}
-	bye := o.start(msgBye, 0, nil)
+	bye := o.start(msgLeave, 0, nil)
 	late := o.start(msgData, 1, []byte("late"))
 	if _, err := late.Wait(ctx); !errors.Is(err, ErrClosed) {
 		t.Errorf("after the farewell: %v, want %v", err, ErrClosed)
@@ -242,9 +242,9 @@ func TestStrangers(t *testing.T) {
 		frames []wire.Frame
 		want   string
 	}{
-		{"one frame", []wire.Frame{head(msgData)}, "not a message of a group"},
-		{"three frames", []wire.Frame{head(msgData), abort, abort}, "not a message of a group"},
-		{"no head", []wire.Frame{abort, abort}, "not a message of a group"},
+		{"one frame", []wire.Frame{head(msgData)}, "not a group message"},
+		{"three frames", []wire.Frame{head(msgData), abort, abort}, "not a group message"},
+		{"no head", []wire.Frame{abort, abort}, "not a group message"},
 		{"bad abort", []wire.Frame{head(msgAbort), wire.HeapFrame([]byte{9, 0, 0, 0})}, "abort for rank 9 of 2"},
 		{"abort", []wire.Frame{head(msgAbort), abort}, ""},
 	} {

@@ -7,25 +7,24 @@ import (
 )
 
 // ErrClosed is returned by operations on a group that was closed on this rank. It matches net.ErrClosed with errors.Is.
-// Users see it as that of package clique.
+// It is clique.ErrClosed, hence the text.
 var ErrClosed = closed.New("clique: rank is closed")
 
-// RankError is why a group has ended: one rank has died, left or given up. It is the error of every
-// operation on the group from then on, on every rank.
+// RankError is returned by all operations on a group, on every rank, after a rank was lost, closed or aborted.
 type RankError struct {
-	// Rank is whose failure it is.
+	// Rank is the rank that failed.
 	Rank int
-	// Name is how the group's maker calls the rank, normally its worker's address; may be empty.
+	// Name is the name of the rank, usually the address of its worker; it may be empty.
 	Name string
-	// Reason says what happened, in words that travelled from the rank that saw it.
+	// Reason is the reason, as text of the rank that detected the failure.
 	Reason string
-	// Err is the cause where it is of this process; nil if it came from another rank.
+	// Err is the cause if it occurred in this process, nil if it is from another rank.
 	Err error
 
 	left bool // see Left
 }
 
-// Error names the rank and the reason.
+// Error returns the rank and the reason.
 func (e *RankError) Error() string {
 	if e.Name != "" {
 		return fmt.Sprintf("collective: rank %d (%s): %s", e.Rank, e.Name, e.Reason)
@@ -33,13 +32,13 @@ func (e *RankError) Error() string {
 	return fmt.Sprintf("collective: rank %d: %s", e.Rank, e.Reason)
 }
 
-// Unwrap gives the cause to errors.Is.
+// Unwrap returns the cause.
 func (e *RankError) Unwrap() error { return e.Err }
 
-// LeftError returns the error of a rank that has left the group in peace.
+// LeftError returns the error for a rank that has closed its group.
 func LeftError(rank int) *RankError {
 	return &RankError{Rank: rank, Reason: "has left the group", left: true}
 }
 
-// Left reports whether the rank has left in peace: only who still needs it has lost something.
+// Left reports whether the rank has closed its group: only operations that need the rank fail.
 func Left(e *RankError) bool { return e.left }

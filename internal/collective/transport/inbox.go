@@ -6,22 +6,22 @@ import (
 	"sync"
 )
 
-// maxUnasked bounds the bytes of one rank that have arrived and were not received yet. Collectives cannot come near
-// it, as nobody runs ahead of the others, and large messages wait at the sender.
-const maxUnasked = 1 << 30
+// maxUnreceived bounds the bytes of one rank that have arrived and are not received. Collectives stay far below it,
+// because no rank runs ahead of the others, and large messages wait at the sender.
+const maxUnreceived = 1 << 30
 
-// inbox holds what one rank has sent: messages that nobody has asked for yet, or receives that wait for one.
-// The reader of the rank's comm puts in, receives take out.
+// inbox holds the messages of one rank that are not received yet, and the receives that wait for a message. The reader
+// of the comm adds messages, receives remove them.
 type inbox struct {
-	from    int
-	mu      sync.Mutex
-	chans   map[uint64]*lane
-	unasked int
-	err     error // of every receive that finds nothing, once set
+	from       int
+	mu         sync.Mutex
+	chans      map[uint64]*queue
+	unreceived int
+	err        error // returned by receives without a message, once set
 }
 
-// lane is one channel: at most one of its lists is not empty.
-type lane struct {
+// queue is one channel: at most one of its lists is not empty.
+type queue struct {
 	arrived []arrival
 	waiting []*recvOp
 }
@@ -31,7 +31,8 @@ type arrival struct {
 	release func()
 }
 
-// recvOp is a receive under way. It belongs to the inbox until it is taken out of its lane, then to who took it.
+// recvOp is a receive in flight. It belongs to the inbox until it is removed from its queue, then to the goroutine that
+// removed it.
 type recvOp struct {
 	box  *inbox
 	ch   uint64
@@ -46,29 +47,29 @@ func (op *recvOp) finish(n int, err error) {
 	close(op.done)
 }
 
-func (b *inbox) lane(ch uint64) *lane {
+func (b *inbox) queue(ch uint64) *queue {
 	l := b.chans[ch]
 	if l == nil {
 		if b.chans == nil {
-			b.chans = map[uint64]*lane{}
+			b.chans = map[uint64]*queue{}
 		}
-		l = &lane{}
+		l = &queue{}
 		b.chans[ch] = l
 	}
 	return l
 }
 
-// drop forgets an empty lane: channels come and go with large messages.
-func (b *inbox) drop(ch uint64, l *lane) {
+// drop removes an empty queue: channels of large messages are used once.
+func (b *inbox) drop(ch uint64, l *queue) {
 	if len(l.arrived) == 0 && len(l.waiting) == 0 {
 		delete(b.chans, ch)
 	}
 }
 
-// put delivers a message. data is the inbox's until release is called.
+// put delivers a message. The inbox owns data until it calls release.
 func (b *inbox) put(ch uint64, data []byte, release func()) error {
 	b.mu.Lock()
-	l := b.lane(ch)
+	l := b.queue(ch)
 	if len(l.waiting) > 0 {
 		op := l.waiting[0]
 		l.waiting = l.waiting[1:]
@@ -79,8 +80,8 @@ func (b *inbox) put(ch uint64, data []byte, release func()) error {
 		return nil
 	}
 	defer b.mu.Unlock()
-	if b.unasked += len(data); b.unasked > maxUnasked {
-		return fmt.Errorf("rank %d has sent more than %d bytes that nobody receives", b.from, maxUnasked)
+	if b.unreceived += len(data); b.unreceived > maxUnreceived {
+		return fmt.Errorf("rank %d has sent more than %d bytes that are not received", b.from, maxUnreceived)
 	}
 	l.arrived = append(l.arrived, arrival{data, release})
 	return nil
@@ -88,7 +89,7 @@ func (b *inbox) put(ch uint64, data []byte, release func()) error {
 
 func fill(buf, data []byte) (int, error) {
 	if len(data) > len(buf) {
-		return 0, fmt.Errorf("message of %d bytes for a buffer of %d", len(data), len(buf))
+		return 0, fmt.Errorf("message of %d bytes exceeds the buffer of %d", len(data), len(buf))
 	}
 	return copy(buf, data), nil
 }
@@ -97,11 +98,11 @@ func fill(buf, data []byte) (int, error) {
 func (b *inbox) start(ch uint64, buf []byte) *recvOp {
 	op := &recvOp{box: b, ch: ch, buf: buf, done: make(chan struct{})}
 	b.mu.Lock()
-	l := b.lane(ch)
+	l := b.queue(ch)
 	if len(l.arrived) > 0 {
 		a := l.arrived[0]
 		l.arrived = l.arrived[1:]
-		b.unasked -= len(a.data)
+		b.unreceived -= len(a.data)
 		b.drop(ch, l)
 		b.mu.Unlock()
 		op.finish(fill(buf, a.data))
@@ -127,18 +128,18 @@ func (op *recvOp) Wait(ctx context.Context) (int, error) {
 		return op.n, op.err
 	case <-ctx.Done():
 	}
-	if op.box.takeBack(op) {
+	if op.box.withdraw(op) {
 		return 0, context.Cause(ctx)
 	}
-	<-op.done // somebody is copying into its memory
+	<-op.done // its memory is being written
 	return op.n, op.err
 }
 
-// takeBack removes a receive that nothing has come for.
-func (b *inbox) takeBack(op *recvOp) bool {
+// withdraw removes a receive that has no message.
+func (b *inbox) withdraw(op *recvOp) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	l := b.lane(op.ch)
+	l := b.queue(op.ch)
 	defer b.drop(op.ch, l)
 	for i, w := range l.waiting {
 		if w == op {
@@ -149,7 +150,8 @@ func (b *inbox) takeBack(op *recvOp) bool {
 	return false
 }
 
-// fail ends all receives that wait, and those to come once what has arrived is used up. The first call counts.
+// fail fails all waiting receives, and later ones when the messages that have arrived are received. Only the first call
+// has an effect.
 func (b *inbox) fail(err error) {
 	b.mu.Lock()
 	if b.err != nil {
@@ -169,7 +171,7 @@ func (b *inbox) fail(err error) {
 	}
 }
 
-// clear gives back what nobody has received.
+// clear releases the messages that are not received.
 func (b *inbox) clear() {
 	b.mu.Lock()
 	chans := b.chans

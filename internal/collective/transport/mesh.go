@@ -13,11 +13,11 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Kinds of messages between ranks, the first byte of their head; the channel follows in eight.
+// Kinds of messages between ranks, the first byte of their header; eight bytes for the channel follow.
 const (
 	msgData  byte = 1
 	msgAbort byte = 2 // data: the rank that failed in four bytes, the reason
-	msgBye   byte = 3 // the sender has left in peace; nothing follows
+	msgLeave byte = 3 // the sender has closed its group; the last message
 )
 
 // maxReason bounds the text of an abort that a peer may send.
@@ -29,19 +29,19 @@ func putHead(h *[9]byte, kind byte, ch uint64) {
 }
 
 func parseHead(b []byte) (kind byte, ch uint64, err error) {
-	if len(b) != 9 || b[0] < msgData || b[0] > msgBye {
-		return 0, 0, fmt.Errorf("not a message of a group (%d bytes)", len(b))
+	if len(b) != 9 || b[0] < msgData || b[0] > msgLeave {
+		return 0, 0, fmt.Errorf("not a group message (%d bytes)", len(b))
 	}
 	return b[0], binary.LittleEndian.Uint64(b[1:]), nil
 }
 
 func parseAbort(b []byte, size int) (*RankError, error) {
 	if len(b) < 4 || len(b) > 4+maxReason {
-		return nil, fmt.Errorf("abort of %d bytes", len(b))
+		return nil, fmt.Errorf("invalid abort of %d bytes", len(b))
 	}
 	rank := binary.LittleEndian.Uint32(b)
 	if int64(rank) >= int64(size) {
-		return nil, fmt.Errorf("abort for rank %d of %d", rank, size)
+		return nil, fmt.Errorf("invalid abort for rank %d of %d", rank, size)
 	}
 	return &RankError{Rank: int(rank), Reason: string(b[4:])}, nil
 }
@@ -55,26 +55,26 @@ func appendAbort(e *RankError) []byte {
 	return append(b, reason...)
 }
 
-// mesh is the transport of plain comms: a connection between every two ranks.
+// mesh is the transport over plain comms: a connection between every two ranks.
 type mesh struct {
 	rank, size int
 	name       string
 	in         []*inbox
-	out        []*outbox // nil at the own rank
+	out        []*outbox // nil for this rank
 	comms      []comm.Comm
 	failures   chan *RankError
 	readers    sync.WaitGroup
-	stop       context.CancelFunc // of the readers
+	stop       context.CancelFunc // stops the readers
 
 	mu      sync.Mutex
 	aborted bool
-	closed  chan struct{} // closed by the first Close when it is done
+	closed  chan struct{} // closed when Close is done
 	closing bool
 }
 
-// NewComm makes a transport of plain comms (tcp, tls, inproc): peers[r] is the connection with rank r, nil at
-// the own rank. The transport owns them, also when NewComm fails. A comm that ends without a farewell is the
-// death of its rank.
+// NewComm returns a transport over plain comms (tcp, tls, inproc). peers[r] is the connection to rank r, nil for this
+// rank. The transport owns them, even if NewComm fails. A comm that ends without a leave message is the loss of its
+// rank.
 func NewComm(rank int, peers []comm.Comm) (Transport, error) {
 	fail := func(format string, args ...any) (Transport, error) {
 		for _, c := range peers {
@@ -85,14 +85,14 @@ func NewComm(rank int, peers []comm.Comm) (Transport, error) {
 		return nil, fmt.Errorf("collective: "+format, args...)
 	}
 	if rank < 0 || rank >= len(peers) || len(peers) > MaxRanks {
-		return fail("rank %d of %d: want 0 to one less than the number of ranks, at most %d", rank, len(peers),
+		return fail("invalid rank %d of %d: want 0 to one less than the number of ranks, at most %d", rank, len(peers),
 			MaxRanks)
 	}
 	m := &mesh{rank: rank, size: len(peers), name: "inproc", comms: peers, closed: make(chan struct{}),
-		failures: make(chan *RankError, 3*len(peers)+1)} // of each rank: lost, bye and one abort
+		failures: make(chan *RankError, 3*len(peers)+1)} // for each rank: lost, left and one abort
 	for r, c := range peers {
 		if (c == nil) != (r == rank) {
-			return fail("rank %d has %d connections: want one with every other rank, none with itself", rank,
+			return fail("rank %d has %d connections: want one to every other rank, none to itself", rank,
 				len(peers))
 		}
 	}
@@ -142,7 +142,7 @@ func (m *mesh) StartSend(to int, ch uint64, b []byte) Pending {
 	return m.out[to].start(msgData, ch, b)
 }
 
-// Finished is an operation that ended when it began.
+// Finished is an operation that has ended.
 type Finished struct {
 	N   int
 	Err error
@@ -151,14 +151,14 @@ type Finished struct {
 // Wait implements Pending.
 func (f Finished) Wait(context.Context) (int, error) { return f.N, f.Err }
 
-// read takes what one rank sends until its comm ends. It owns the rank's side of the inbox.
+// read reads the messages of one rank until its comm ends.
 func (m *mesh) read(ctx context.Context, from int, c comm.Comm) {
 	defer m.readers.Done()
 	err := m.readAll(ctx, from, c)
 	m.mu.Lock()
 	closing := m.closing
 	m.mu.Unlock()
-	if closing && err != nil { // it is this side that hung up
+	if closing && err != nil { // this side has closed the comm
 		m.in[from].fail(ErrClosed)
 		return
 	}
@@ -177,15 +177,15 @@ func (m *mesh) readAll(ctx context.Context, from int, c comm.Comm) error {
 		if err != nil {
 			return err
 		}
-		bye, err := m.take(from, msg, &aborts)
-		if bye || err != nil {
+		left, err := m.handle(from, msg, &aborts)
+		if left || err != nil {
 			return err
 		}
 	}
 }
 
-// take handles one message, and releases it now or when it is received.
-func (m *mesh) take(from int, msg *wire.Message, aborts *int) (bye bool, err error) {
+// handle processes one message. The message is released now or when it is received.
+func (m *mesh) handle(from int, msg *wire.Message, aborts *int) (left bool, err error) {
 	kept := false
 	defer func() {
 		if !kept {
@@ -193,7 +193,7 @@ func (m *mesh) take(from int, msg *wire.Message, aborts *int) (bye bool, err err
 		}
 	}()
 	if len(msg.Frames) != 2 || msg.Frames[0].OnDevice() || msg.Frames[1].OnDevice() {
-		return false, errors.New("not a message of a group")
+		return false, errors.New("not a group message")
 	}
 	kind, ch, err := parseHead(msg.Frames[0].Bytes())
 	if err != nil {
@@ -201,14 +201,14 @@ func (m *mesh) take(from int, msg *wire.Message, aborts *int) (bye bool, err err
 	}
 	data := msg.Frames[1].Bytes()
 	switch kind {
-	case msgBye:
+	case msgLeave:
 		return true, nil
 	case msgAbort:
 		e, err := parseAbort(data, m.size)
 		if err != nil {
 			return false, err
 		}
-		if *aborts++; *aborts == 1 { // one is all that failures has room for
+		if *aborts++; *aborts == 1 { // failures has room for one
 			m.failures <- e
 		}
 		return false, nil
@@ -217,7 +217,7 @@ func (m *mesh) take(from int, msg *wire.Message, aborts *int) (bye bool, err err
 	return false, m.in[from].put(ch, data, msg.Release)
 }
 
-// Abort tells the others behind what is being written, and then ends what is still under way.
+// Abort sends an abort to the other ranks after the current messages, and then cancels operations in flight.
 func (m *mesh) Abort(e *RankError) {
 	m.mu.Lock()
 	if m.aborted || m.closing {
@@ -255,18 +255,18 @@ func (m *mesh) Close() error {
 			continue
 		}
 		all.Go(func() {
-			op := o.start(msgBye, 0, nil)
+			op := o.start(msgLeave, 0, nil)
 			timer := time.NewTimer(Grace)
 			defer timer.Stop()
-			said := false
+			sent := false
 			select {
 			case <-op.done:
-				said = op.err == nil
+				sent = op.err == nil
 			case <-timer.C:
 			}
 			o.cancel()
-			if said {
-				_ = m.comms[r].Close() // errors are those of a peer that is gone
+			if sent {
+				_ = m.comms[r].Close() // it fails only if the peer is gone
 			} else {
 				m.comms[r].Abort()
 			}
@@ -285,7 +285,8 @@ func (m *mesh) Close() error {
 	return nil
 }
 
-// Kill cuts the connections of a transport without a word, as the death of its process does. It is for tests.
+// Kill closes the connections of a transport without a leave message, as the crash of its process does. It is for
+// tests.
 func Kill(t Transport) {
 	var m *mesh
 	switch t := t.(type) {
@@ -295,7 +296,7 @@ func Kill(t Transport) {
 		m = t.mesh
 	}
 	m.mu.Lock()
-	m.aborted = true // the dead blame nobody
+	m.aborted = true // a crashed process sends no abort
 	m.mu.Unlock()
 	for _, c := range m.comms {
 		if c != nil {

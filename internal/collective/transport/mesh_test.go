@@ -189,7 +189,7 @@ func TestTooLong(t *testing.T) {
 			if late {
 				p = ts[1].StartRecv(0, 1, make([]byte, 3))
 			}
-			if _, err := p.Wait(ctx); err == nil || !strings.Contains(err.Error(), "4 bytes for a buffer of 3") {
+			if _, err := p.Wait(ctx); err == nil || !strings.Contains(err.Error(), "4 bytes exceeds the buffer of 3") {
 				t.Errorf("%s: %v", scheme, err)
 			}
 			buf := make([]byte, 3)
@@ -304,7 +304,7 @@ func TestClosed(t *testing.T) {
 func TestUnasked(t *testing.T) {
 	b := &inbox{from: 3}
 	released := 0
-	part := make([]byte, maxUnasked/4)
+	part := make([]byte, maxUnreceived/4)
 	for i := range 4 {
 		if err := b.put(uint64(i), part, func() { released++ }); err != nil {
 			t.Fatal(err)

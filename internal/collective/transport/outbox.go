@@ -9,30 +9,30 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Grace is how long a message that is half written may go on after the group was aborted. Ending it at once would end
-// its connection, and the other side would take this rank for the dead one.
+// Grace is how long a partly written message may continue after the group was aborted. Ending it immediately would
+// close its connection, and the other side would report this rank as lost.
 const Grace = time.Second
 
-// outbox writes to one rank's comm, in order, from a goroutine of its own: a rank that sends and receives at once
-// must never wait for the other to read.
+// outbox writes to the comm of one rank, in order, in its own goroutine: a rank that sends and receives concurrently
+// must not wait until the other one reads.
 type outbox struct {
 	c      comm.Comm
-	shared bool // the comm hands memory over instead of copying it
+	shared bool // the comm passes memory on without copying
 	ctx    context.Context
 	cancel context.CancelFunc
 	mu     sync.Mutex
 	queue  []*sendOp
-	err    error // of sends to come
+	err    error // returned by later sends
 	wake   chan struct{}
 	done   chan struct{}
 }
 
-// sendOp is a message that waits to be written or is being written.
+// sendOp is a message that is queued or being written.
 type sendOp struct {
 	box  *outbox
 	head [9]byte
 	buf  []byte
-	last bool // nothing is written after it
+	last bool // the last message
 	done chan struct{}
 	err  error
 }
@@ -46,7 +46,7 @@ func newOutbox(c comm.Comm, shared bool) *outbox {
 
 // start queues a message.
 func (o *outbox) start(kind byte, ch uint64, b []byte) *sendOp {
-	op := &sendOp{box: o, buf: b, last: kind == msgBye, done: make(chan struct{})}
+	op := &sendOp{box: o, buf: b, last: kind == msgLeave, done: make(chan struct{})}
 	putHead(&op.head, kind, ch)
 	o.mu.Lock()
 	if o.err != nil {
@@ -108,7 +108,7 @@ func (o *outbox) write(op *sendOp) error {
 	return o.c.Write(o.ctx, &m)
 }
 
-// fail ends what is queued.
+// fail fails the queued messages.
 func (o *outbox) fail(err error) {
 	o.mu.Lock()
 	if o.err == nil || o.err == ErrClosed {
@@ -130,7 +130,7 @@ func (op *sendOp) Wait(ctx context.Context) (int, error) {
 		return len(op.buf), op.err
 	case <-ctx.Done():
 	}
-	if op.box.takeBack(op) {
+	if op.box.withdraw(op) {
 		return 0, context.Cause(ctx)
 	}
 	timer := time.NewTimer(Grace)
@@ -147,7 +147,7 @@ func (op *sendOp) Wait(ctx context.Context) (int, error) {
 	return 0, context.Cause(ctx)
 }
 
-func (o *outbox) takeBack(op *sendOp) bool {
+func (o *outbox) withdraw(op *sendOp) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i, q := range o.queue {

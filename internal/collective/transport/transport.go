@@ -1,49 +1,46 @@
-// Package transport carries bytes between the ranks of a group: over comms, and over UCX next to them.
+// Package transport moves bytes between the ranks of a group, over comms or over UCX.
 package transport
 
 import "context"
 
-// Transport carries bytes between the ranks of a group. Messages from one rank to another on one channel
-// arrive in the order in which they were started; channels do not wait for each other. Channels are
-// numbers below 2⁵² that the group gives out.
+// Transport moves bytes between the ranks of a group. Messages from one rank to another on one channel arrive in the
+// order in which they were started; channels are independent. Channels are numbers below 2⁵² that the group assigns.
 //
-// A transport belongs to the group that was made of it, and the group's sub-groups; the last of them to be
-// closed closes it. All methods are safe for any number of goroutines.
+// A transport belongs to a group and its sub-groups; the last one closes it. It is safe for concurrent use.
 type Transport interface {
-	// Name is what carries the data: "ucx", "tcp", "tls", "inproc".
+	// Name returns "ucx", "tcp", "tls" or "inproc".
 	Name() string
-	// Rank and Size say who this is, 0 … Size-1.
+	// Rank and Size return the number of this rank, 0 to Size-1, and the number of ranks.
 	Rank() int
 	Size() int
-	// Send returns when b may be used again; a message of any size to a rank that does not receive may wait.
+	// Send waits until b may be used again; it may wait until the other rank receives.
 	Send(ctx context.Context, to int, channel uint64, b []byte) error
-	// Recv takes the next message into b and returns its length. One that is longer is lost and an error.
-	// After an error nothing is written to b any more. When ctx ends while nothing has arrived nothing is
-	// lost.
+	// Recv receives the next message into b and returns its length. A message that is longer than b is lost, with an
+	// error. After an error b is no longer written to. If ctx ends before a message has arrived, no message is lost.
 	Recv(ctx context.Context, from int, channel uint64, b []byte) (int, error)
-	// StartSend and StartRecv begin and return at once; b is borrowed until Wait has returned.
+	// StartSend and StartRecv start an operation and return immediately; b must not be used until Wait has returned.
 	StartSend(to int, channel uint64, b []byte) Pending
 	StartRecv(from int, channel uint64, b []byte) Pending
-	// Failures tells of the end of ranks, and of ranks that gave up, in the order in which that became known.
-	// The group reads it. It is closed by Close.
+	// Failures returns a channel with the ranks that were lost, closed or aborted, in the order in which that was
+	// detected. The group reads it. Close closes it.
 	Failures() <-chan *RankError
-	// Abort ends every operation that is under way, and all later ones, with err, and tells the other ranks,
-	// as far as they can be reached without waiting. The first call counts.
+	// Abort fails all operations, in flight and later ones, with err, and notifies the other ranks as far as that is
+	// possible without waiting. Only the first call has an effect.
 	Abort(err *RankError)
-	// Close tells the others that this rank has left and frees everything. It is idempotent.
+	// Close notifies the other ranks that this one has left and frees all resources. It may be called twice.
 	Close() error
 }
 
-// Pending is an operation of a Transport under way. Wait must be called, once. When ctx ends before the
-// operation does, Wait gives the operation up, so that its memory is the caller's when it returns.
+// Pending is an operation of a Transport in flight. Wait must be called once. If ctx ends before the operation does,
+// Wait cancels the operation, so that its memory can be reused when Wait returns.
 type Pending interface {
 	Wait(ctx context.Context) (int, error)
 }
 
-// MaxRanks bounds groups; a rank has 12 of the 64 bits of UCX's tags.
+// MaxRanks bounds the size of groups; a rank has 12 of the 64 bits of a UCX tag.
 const MaxRanks = 1 << 12
 
-// Ended is a context that has ended: waiting with it gives an operation up.
+// Ended is a canceled context: Wait with it cancels an operation.
 var Ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -10,43 +10,43 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// ucxTransport sends data as tag messages of UCX. The mesh beside it carries addresses, farewells and aborts, and its
-// connections are the lifelines: UCX notices a death late, or never while a large send waits.
+// ucxTransport sends data as UCX tag messages. A mesh next to it carries addresses, leave messages and aborts, and
+// detects lost ranks: UCX detects them late, or never while a large send waits.
 type ucxTransport struct {
 	mesh     *mesh
 	worker   *ucx.Worker
-	eps      []*ucx.Endpoint // nil at the own rank
+	eps      []*ucx.Endpoint // nil for this rank
 	failures chan *RankError
-	watched  chan struct{} // closed when watch has ended
+	watched  chan struct{} // closed when watch has returned
 
 	mu      sync.Mutex
-	gone    []*RankError // why nothing comes from a rank any more
+	gone    []*RankError // why a rank sends nothing more
 	aborted *RankError
 	closing bool
 	closed  chan struct{}
 }
 
-// byeChannel is what a rank sends on last. Tag messages between two workers are matched in order, so everything before
-// it has arrived.
-const byeChannel = 1<<52 - 1
+// lastChannel is the channel of the last message of a rank. Tag messages between two workers are matched in order, so
+// all earlier messages have arrived before it.
+const lastChannel = 1<<52 - 1
 
-// NewUCX makes a transport whose data goes over UCX, while the given transport of NewComm stays open beside it for
-// farewells, aborts and the notice of death. worker must be this group's alone, as UCX matches tags by worker;
-// the transport closes it, also when NewUCX fails. addresses are all ranks' worker addresses, as the
-// cluster carried them; if nil they are exchanged over the mesh.
+// NewUCX returns a transport that moves data over UCX. over, a transport of NewComm, stays open for leave messages,
+// aborts and the detection of lost ranks. worker must not be used by others, because UCX matches tags by worker; the
+// transport closes it, even if NewUCX fails. addresses are the worker addresses of all ranks; if it is nil, they are
+// exchanged over the mesh.
 func NewUCX(ctx context.Context, over Transport, worker *ucx.Worker, addresses []ucx.WorkerAddress) (Transport, error) {
 	m, ok := over.(*mesh)
 	if !ok {
 		_ = over.Close()
 		_ = worker.Close()
-		return nil, fmt.Errorf("collective: a transport over UCX needs one of NewComm beside it, not %s", over.Name())
+		return nil, fmt.Errorf("collective: UCX transport needs a transport of NewComm, not %s", over.Name())
 	}
 	u := &ucxTransport{mesh: m, worker: worker, eps: make([]*ucx.Endpoint, m.size), gone: make([]*RankError, m.size),
 		failures: make(chan *RankError, cap(m.failures)), watched: make(chan struct{}), closed: make(chan struct{})}
 	fail := func(err error) (Transport, error) {
 		_ = m.Close()
 		_ = worker.Close()
-		return nil, fmt.Errorf("collective: UCX between the ranks: %w", err)
+		return nil, fmt.Errorf("collective: connect ranks over UCX: %w", err)
 	}
 	if addresses == nil {
 		var err error
@@ -85,7 +85,7 @@ func (u *ucxTransport) exchangeAddresses(ctx context.Context) ([]ucx.WorkerAddre
 	sends := make([]Pending, m.size)
 	for r := range sends {
 		if r != m.rank {
-			sends[r] = m.StartSend(r, byeChannel, own)
+			sends[r] = m.StartSend(r, lastChannel, own)
 		}
 	}
 	buf := make([]byte, maxAddress)
@@ -98,9 +98,9 @@ func (u *ucxTransport) exchangeAddresses(ctx context.Context) ([]ucx.WorkerAddre
 		if first != nil {
 			wait = Ended
 		}
-		n, err := m.Recv(wait, r, byeChannel, buf)
+		n, err := m.Recv(wait, r, lastChannel, buf)
 		if err != nil {
-			first = errors.Join(first, fmt.Errorf("address of rank %d: %w", r, err))
+			first = errors.Join(first, fmt.Errorf("receive address of rank %d: %w", r, err))
 			continue
 		}
 		all[r] = append(ucx.WorkerAddress(nil), buf[:n]...)
@@ -110,7 +110,7 @@ func (u *ucxTransport) exchangeAddresses(ctx context.Context) ([]ucx.WorkerAddre
 			continue
 		}
 		if _, err := s.Wait(ctx); err != nil && first == nil {
-			first = fmt.Errorf("address to rank %d: %w", r, err)
+			first = fmt.Errorf("send address to rank %d: %w", r, err)
 		}
 	}
 	return all, first
@@ -121,21 +121,21 @@ func (u *ucxTransport) Rank() int                   { return u.mesh.rank }
 func (u *ucxTransport) Size() int                   { return u.mesh.size }
 func (u *ucxTransport) Failures() <-chan *RankError { return u.failures }
 
-// tag is the sender's rank and the channel.
+// tag returns the tag for the rank of the sender and a channel.
 func tag(from int, ch uint64) uint64 { return uint64(from)<<52 | ch }
 
-// watch passes the mesh's failures on, when no message of the rank can come any more.
+// watch forwards the failures of the mesh when no more messages of the rank can arrive.
 func (u *ucxTransport) watch() {
 	defer close(u.watched)
 	for e := range u.mesh.Failures() {
 		if e.left {
 			u.drain(e.Rank)
 		}
-		if e.left || e.Err != nil { // the rank itself is gone
+		if e.left || e.Err != nil { // the rank itself was lost or has left
 			u.mu.Lock()
 			u.gone[e.Rank] = e
 			u.mu.Unlock()
-			cut(u.eps[e.Rank])
+			forceClose(u.eps[e.Rank])
 		}
 		u.failures <- e
 	}
@@ -146,17 +146,17 @@ func (u *ucxTransport) watch() {
 func (u *ucxTransport) drain(rank int) {
 	ctx, cancel := context.WithTimeout(context.Background(), Grace)
 	defer cancel()
-	_, _ = u.eps[rank].Recv(ctx, ucx.Bytes(nil), tag(rank, byeChannel), ucx.FullMask)
+	_, _ = u.eps[rank].Recv(ctx, ucx.Bytes(nil), tag(rank, lastChannel), ucx.FullMask)
 }
 
-// cut closes an endpoint by force, which ends its operations at once.
-func cut(ep *ucx.Endpoint) {
+// forceClose closes an endpoint by force, which ends its operations immediately.
+func forceClose(ep *ucx.Endpoint) {
 	if ep != nil {
 		_ = ep.Shutdown(Ended)
 	}
 }
 
-// reason is why an operation with a rank failed, if that is known better than by UCX.
+// reason returns why an operation with a rank failed: the failure of the rank if it is known, else err.
 func (u *ucxTransport) reason(rank int, err error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -182,12 +182,12 @@ func (u *ucxTransport) Recv(ctx context.Context, from int, ch uint64, b []byte) 
 	if from == u.mesh.rank {
 		return u.mesh.Recv(ctx, from, ch, b)
 	}
-	if p := u.late(from, ch, ucx.Bytes(b)); p != nil {
+	if p := u.recvArrived(from, ch, ucx.Bytes(b)); p != nil {
 		return p.Wait(ctx)
 	}
 	info, err := u.eps[from].Recv(ctx, ucx.Bytes(b), tag(from, ch), ucx.FullMask)
-	if err != nil && u.isGone(from) { // it may have arrived before the end
-		if p := u.late(from, ch, ucx.Bytes(b)); p != nil {
+	if err != nil && u.isGone(from) { // the message may have arrived before
+		if p := u.recvArrived(from, ch, ucx.Bytes(b)); p != nil {
 			return p.Wait(ctx)
 		}
 	}
@@ -200,8 +200,8 @@ func (u *ucxTransport) isGone(rank int) bool {
 	return u.gone[rank] != nil && u.aborted == nil
 }
 
-// late receives from a rank that has left what had arrived before. nil: it has not left.
-func (u *ucxTransport) late(from int, ch uint64, v ucx.View) Pending {
+// recvArrived receives a message that a rank has sent before it left. It returns nil if the rank has not left.
+func (u *ucxTransport) recvArrived(from int, ch uint64, v ucx.View) Pending {
 	u.mu.Lock()
 	e, aborted := u.gone[from], u.aborted
 	u.mu.Unlock()
@@ -215,7 +215,7 @@ func (u *ucxTransport) late(from int, ch uint64, v ucx.View) Pending {
 	if err != nil || m == nil {
 		return Finished{0, e}
 	}
-	info, err := m.Recv(context.Background(), v) // it is here
+	info, err := m.Recv(context.Background(), v) // the message has arrived
 	return Finished{info.Len, err}
 }
 
@@ -230,13 +230,12 @@ func (u *ucxTransport) startSend(to int, ch uint64, v ucx.View) Pending {
 	return &ucxOp{u: u, rank: to, n: v.Len(), r: u.eps[to].StartSend(v, tag(u.mesh.rank, ch))}
 }
 
-// StartSendBuffer and StartRecvBuffer are StartSend and StartRecv of device memory, with another rank than this one.
-// UCX waits for the last write to what it sends.
+// StartSendBuffer is StartSend of device memory to another rank. UCX waits for the last write to b.
 func (u *ucxTransport) StartSendBuffer(to int, ch uint64, b *mem.Buffer) Pending {
 	return u.startSend(to, ch, ucx.Buffer(b))
 }
 
-// StartRecvBuffer is StartRecv of device memory.
+// StartRecvBuffer is StartRecv of device memory from another rank.
 func (u *ucxTransport) StartRecvBuffer(from int, ch uint64, b *mem.Buffer) Pending {
 	return u.startRecv(from, ch, ucx.Buffer(b))
 }
@@ -249,14 +248,14 @@ func (u *ucxTransport) StartRecv(from int, ch uint64, b []byte) Pending {
 }
 
 func (u *ucxTransport) startRecv(from int, ch uint64, v ucx.View) Pending {
-	if p := u.late(from, ch, v); p != nil {
+	if p := u.recvArrived(from, ch, v); p != nil {
 		return p
 	}
 	return &ucxOp{u: u, rank: from, ch: ch, view: v, recv: true,
 		r: u.eps[from].StartRecv(v, tag(from, ch), ucx.FullMask)}
 }
 
-// ucxOp is a request of UCX.
+// ucxOp is a UCX request.
 type ucxOp struct {
 	u    *ucxTransport
 	r    *ucx.Request
@@ -267,14 +266,14 @@ type ucxOp struct {
 	recv bool
 }
 
-// Wait implements Pending. UCX gives memory that is in use back only with the endpoint.
+// Wait implements Pending. UCX releases memory in use only when the endpoint is closed.
 func (o *ucxOp) Wait(ctx context.Context) (int, error) {
 	err := o.r.Wait(ctx)
 	if err != nil {
 		select {
 		case <-o.r.Done():
 			err = o.r.Err()
-		default: // ctx has ended, not the request
+		default: // ctx has ended before the request
 			o.r.Cancel()
 			if o.recv && o.r.Wait(Ended) != nil {
 				short, cancel := context.WithTimeout(context.Background(), Grace/10)
@@ -284,7 +283,7 @@ func (o *ucxOp) Wait(ctx context.Context) (int, error) {
 			select {
 			case <-o.r.Done():
 			default:
-				cut(o.u.eps[o.rank])
+				forceClose(o.u.eps[o.rank])
 				<-o.r.Done()
 			}
 			if o.r.Err() != nil {
@@ -294,7 +293,7 @@ func (o *ucxOp) Wait(ctx context.Context) (int, error) {
 		}
 	}
 	if err != nil && o.recv && o.u.isGone(o.rank) {
-		if p := o.u.late(o.rank, o.ch, o.view); p != nil {
+		if p := o.u.recvArrived(o.rank, o.ch, o.view); p != nil {
 			return p.Wait(ctx)
 		}
 	}
@@ -307,7 +306,7 @@ func (o *ucxOp) Wait(ctx context.Context) (int, error) {
 	return o.n, nil
 }
 
-// Abort implements Transport. The notices go first: who sees its endpoint fail then knows why, or hears it soon.
+// Abort implements Transport. It sends the aborts first, so that ranks whose endpoints fail get the reason.
 func (u *ucxTransport) Abort(e *RankError) {
 	u.mu.Lock()
 	if u.aborted != nil || u.closing {
@@ -318,12 +317,12 @@ func (u *ucxTransport) Abort(e *RankError) {
 	u.mu.Unlock()
 	u.mesh.Abort(e)
 	for _, ep := range u.eps {
-		cut(ep)
+		forceClose(ep)
 	}
 }
 
-// sweep takes what has arrived and nobody wants, of which UCX would complain: farewells, mostly.
-func (u *ucxTransport) sweep() {
+// discardUnexpected receives messages without a receive, mostly leave messages, because UCX warns about them.
+func (u *ucxTransport) discardUnexpected() {
 	ctx, cancel := context.WithTimeout(context.Background(), Grace/10)
 	defer cancel()
 	buf := make([]byte, 4<<10)
@@ -332,7 +331,7 @@ func (u *ucxTransport) sweep() {
 		if err != nil || m == nil {
 			return
 		}
-		_, _ = m.Recv(ctx, ucx.Bytes(buf)) // cut off or not
+		_, _ = m.Recv(ctx, ucx.Bytes(buf)) // may be truncated
 	}
 }
 
@@ -356,7 +355,7 @@ func (u *ucxTransport) Close() error {
 				continue
 			}
 			all.Go(func() {
-				if ep.Send(ctx, ucx.Bytes(nil), tag(u.mesh.rank, byeChannel)) == nil {
+				if ep.Send(ctx, ucx.Bytes(nil), tag(u.mesh.rank, lastChannel)) == nil {
 					_ = ep.Flush(ctx)
 				}
 			})
@@ -365,9 +364,9 @@ func (u *ucxTransport) Close() error {
 	}
 	err := u.mesh.Close()
 	<-u.watched
-	u.sweep()
+	u.discardUnexpected()
 	for _, ep := range u.eps {
-		cut(ep)
+		forceClose(ep)
 	}
 	err = errors.Join(err, u.worker.Close())
 	close(u.closed)

@@ -59,7 +59,7 @@ func ncclForm(t testing.TB, c *client.Client, opts clique.Options) *clique.Cliqu
 	by, why := q.Devices()
 	t.Logf("%v in %v; device memory by %s: %s", q, time.Since(begin).Round(time.Millisecond), by, why)
 	if by != clique.NCCL {
-		t.Fatalf("device memory goes by %q", by)
+		t.Fatalf("device memory uses backend %q", by)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
