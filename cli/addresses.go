@@ -10,14 +10,14 @@ import (
 	"go.millstream.dev/internal/proc/cmdline"
 )
 
-// byFile is the address that --address-file names, "" without the flag.
+// byFile returns the address for --address-file, "" without the flag.
 func (f *serverFlags) byFile() (string, error) {
 	if f.addressFile == "" {
 		return "", nil
 	}
 	for flag, value := range map[string]string{"--host": f.host, "--interface": f.iface, "--protocol": f.protocol} {
 		if value != "" {
-			return "", cmdline.Usagef("--address-file does without IP addresses: leave out %s", flag)
+			return "", cmdline.Usagef("--address-file excludes %s", flag)
 		}
 	}
 	path, err := filepath.Abs(f.addressFile)
@@ -27,14 +27,14 @@ func (f *serverFlags) byFile() (string, error) {
 	return commaddr.Unparse(ucxcomm.FileScheme, path), nil
 }
 
-// isFile tells whether an address is one without IP.
+// isFile reports whether an address is an address file.
 func isFile(address string) bool {
 	scheme, _ := commaddr.Parse(address)
 	return scheme == ucxcomm.FileScheme
 }
 
-// httpBeside is where a process that serves an address serves HTTP, "" for nowhere: one without IP only where
-// it was asked for.
+// httpBeside returns the HTTP address of a process that listens on address, "" for none. A process with an address file
+// has an HTTP server only if --dashboard-address is set.
 func (f *serverFlags) httpBeside(address string) string {
 	if isFile(address) && f.dashboardAddress == f.dashboardDefault {
 		return ""
@@ -46,11 +46,11 @@ func (f *serverFlags) httpBeside(address string) string {
 	if full, err := httpguard.Address(address, f.httpHost()); err == nil {
 		return full
 	}
-	return address // the server reports what is wrong with it
+	return address // the server reports the error
 }
 
-// httpHost is where HTTP is served where --dashboard-address names no host: that of --host or
-// --interface, "" for the loopback interface.
+// httpHost returns the host for HTTP if --dashboard-address has none: that of --host or --interface, "" for the
+// loopback interface.
 func (f *serverFlags) httpHost() string {
 	if f.host != "" {
 		_, loc := commaddr.Parse(firstOf(f.host))
@@ -66,8 +66,8 @@ func (f *serverFlags) httpHost() string {
 	return ""
 }
 
-// browserURL returns a URL that a browser can open for the address of an HTTP server. A
-// server on all interfaces is named by the host of the scheduler's address.
+// browserURL returns a URL for browsers from the address of an HTTP server. For a server on all interfaces it uses the
+// host of the scheduler address.
 func browserURL(listening, scheduler string) string {
 	host, port, err := net.SplitHostPort(listening)
 	if err != nil {

@@ -20,18 +20,18 @@ import (
 	"go.millstream.dev/internal/proc/cmdline"
 )
 
-// benchProgram is the program with the benchmarks, a module of its own: other programs need not link them.
+// benchProgram is the program with the benchmarks. It is a separate module, so that other programs do not link them.
 const benchProgram = "millstream-bench"
 
-// benchCommand is `bench`, which starts the program of the benchmarks with the same arguments.
+// benchCommand is `bench`, which runs benchProgram with the same arguments.
 func benchCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "bench",
-		Short:   "Measure Millstream, alone or against its peers",
+		Short:   "Measure Millstream, alone or against peers",
 		GroupID: groupMeasure,
-		Long: `Runs ` + benchProgram + ` with the same arguments; ` + "`millstream bench --help`" + ` is its
-help. The program is next to this one, or on PATH; ` + "`make build`" + ` in the repository
-builds both.`,
+		Long: `Run ` + benchProgram + ` with the same arguments; ` + "`millstream bench --help`" + ` prints
+its help. The program is next to this one, or on PATH; ` + "`make build`" + ` in the
+repository builds both.`,
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := findBench()
@@ -44,7 +44,7 @@ builds both.`,
 	}
 }
 
-// helpForBench turns `help bench X` into `bench X --help`, which the other program answers.
+// helpForBench converts `help bench X` to `bench X --help`, which benchProgram handles.
 func helpForBench(args []string) []string {
 	if len(args) < 2 || args[0] != "help" || args[1] != "bench" {
 		return args
@@ -52,7 +52,7 @@ func helpForBench(args []string) []string {
 	return append(append([]string{}, args[1:]...), "--help")
 }
 
-// findBench returns the path of the program with the benchmarks: next to this program, or on PATH.
+// findBench returns the path of benchProgram: next to this program, or on PATH.
 func findBench() (string, error) {
 	exe, err := os.Executable()
 	if err == nil {
@@ -64,13 +64,13 @@ func findBench() (string, error) {
 	if path, err := exec.LookPath(benchProgram); err == nil {
 		return path, nil
 	}
-	return "", fmt.Errorf("no program %s in %s or on PATH; run `make build` in the repository and use its "+
+	return "", fmt.Errorf("%s not found in %s or on PATH; run `make build` in the repository and use its "+
 		"bin/millstream",
 		benchProgram, filepath.Dir(exe))
 }
 
-// runBench runs the program of the benchmarks to its end. When ctx ends it gets the signal that ended ctx, and
-// closes its own children.
+// runBench runs benchProgram. When ctx ends, it forwards the signal that ended ctx, so that the program closes its
+// children.
 func runBench(ctx context.Context, path string, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	cmd := exec.Command(path, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
@@ -84,7 +84,7 @@ func runBench(ctx context.Context, path string, args []string, stdin io.Reader, 
 		_ = cmd.Process.Signal(signalOf(ctx))
 		select {
 		case <-child.Done:
-		case <-time.After(benchPatience):
+		case <-time.After(benchStopTime):
 			_ = childproc.Kill(cmd)
 			<-child.Done
 		}
@@ -99,10 +99,10 @@ func runBench(ctx context.Context, path string, args []string, stdin io.Reader, 
 	return fmt.Errorf("%s: %w", path, child.Err)
 }
 
-// benchPatience is how long the program may take to end its children after a signal.
-const benchPatience = time.Minute
+// benchStopTime is how long the program may take to end its children after a signal.
+const benchStopTime = time.Minute
 
-// signalOf returns the signal that ended a context, SIGINT where another cause did.
+// signalOf returns the signal that ended a context, SIGINT for other causes.
 func signalOf(ctx context.Context) os.Signal {
 	var by cmdline.Interruption
 	if errors.As(context.Cause(ctx), &by) {
@@ -111,7 +111,7 @@ func signalOf(ctx context.Context) os.Signal {
 	return syscall.SIGINT
 }
 
-// completeBench asks the program of the benchmarks for completions.
+// completeBench gets completions from benchProgram.
 func completeBench(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	path, err := findBench()
 	if err != nil {

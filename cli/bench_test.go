@@ -52,7 +52,7 @@ func TestBenchMissing(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var out, errs bytes.Buffer
 	code := Run(t.Context(), []string{"bench", "ucx"}, nil, &out, &errs)
-	if code != ExitFailure || !strings.HasPrefix(errs.String(), "millstream bench: no program millstream-bench in ") ||
+	if code != ExitFailure || !strings.HasPrefix(errs.String(), "millstream bench: millstream-bench not found in ") ||
 		!strings.Contains(errs.String(), "make build") || out.Len() != 0 {
 		t.Errorf("got %d, %q, %q", code, out.String(), errs.String())
 	}

@@ -14,9 +14,9 @@ import (
 	"go.millstream.dev/internal/proc/cmdline"
 )
 
-const configLong = `Shows and checks the configuration that Millstream shares with Dask.
+const configLong = `Show and check the configuration, which Millstream shares with Dask.
 
-Values come from these places; a later one wins:
+Values come from these sources, in ascending order of precedence:
   defaults
   YAML and JSON files   /etc/dask, /etc/millstream, etc/dask of the Python
                         environment, ~/.config/dask, ~/.config/millstream,
@@ -24,11 +24,11 @@ Values come from these places; a later one wins:
   DASK_* variables      DASK_DISTRIBUTED_UCXX__TCP=true is distributed-ucxx.tcp
   the program           config.Set; here --set
   flags
-  UCX_* variables       for UCX's own settings
+  UCX_* variables       for settings of UCX
 
-Within one place the newest spelling wins: distributed-ucxx over
-distributed.comm.ucx and distributed.rmm over ucx and rmm. The older ones work,
-and a warning names what to write instead.`
+Within one source the newest spelling takes precedence: distributed-ucxx over
+distributed.comm.ucx and distributed.rmm over ucx and rmm. Older spellings work,
+with a warning that names the replacement.`
 
 func configCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -48,21 +48,21 @@ func configCommand() *cobra.Command {
 	return cmd
 }
 
-// configSource is what show and check read.
+// configSource specifies what show and check read.
 type configSource struct {
 	files    []string
 	set      []string
-	warnings []config.Warning // filled by load
+	warnings []config.Warning // set by load
 }
 
 func (s *configSource) flags(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&s.files, "file", nil, "read this file or folder instead of the usual ones; may "+
+	cmd.Flags().StringArrayVar(&s.files, "file", nil, "file or folder to read instead of the default ones; may "+
 		"be repeated")
-	cmd.Flags().StringArrayVar(&s.set, "set", nil, "set KEY=VALUE as a program would, for example "+
+	cmd.Flags().StringArrayVar(&s.set, "set", nil, "setting KEY=VALUE, as by a program, such as "+
 		"distributed-ucxx.tcp=true; may be repeated")
 }
 
-// load reads the configuration and keeps its warnings for the command to show.
+// load reads the configuration and keeps the warnings for the command.
 func (s *configSource) load(unchecked bool) (*config.Config, error) {
 	o := config.Options{Unchecked: unchecked, Warn: func(w config.Warning) { s.warnings = append(s.warnings, w) }}
 	if len(s.files) > 0 {
@@ -92,9 +92,9 @@ func (s *configSource) load(unchecked bool) (*config.Config, error) {
 func configDefaultsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "defaults",
-		Short: "Print the defaults of Millstream's sections as a file to start from",
-		Long: `Prints sections distributed-ucxx and millstream with their defaults and a comment on each key.
-Section distributed-ucxx has the form that Python's distributed-ucxx gives it.`,
+		Short: "Print the defaults as a configuration file",
+		Long: `Print the sections distributed-ucxx and millstream with their defaults and a comment for each key.
+Section distributed-ucxx has the form of the Python package distributed-ucxx.`,
 		Example: "  millstream config defaults > ~/.config/dask/millstream.yaml",
 		Args:    cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -108,9 +108,9 @@ func configSchemaCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "schema",
-		Short: "Print what Millstream's sections may hold",
-		Long: `Prints the JSON schema of sections distributed-ucxx and millstream, in YAML as Dask keeps its own.
-Millstream checks these sections at start; all others belong to somebody else and are left alone.`,
+		Short: "Print the schema of the configuration",
+		Long: `Print the JSON schema of the sections distributed-ucxx and millstream, in YAML like the schema of Dask.
+Millstream checks these sections at start and ignores all others.`,
 		Example: `  millstream config schema
   millstream config schema --json > schema.json`,
 		Args: cmdline.NoArgs,
@@ -126,7 +126,7 @@ Millstream checks these sections at start; all others belong to somebody else an
 			return writeIndented(cmd.OutOrStdout(), jsonValue(v))
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON, for editors")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "output as JSON, for editors")
 	return cmd
 }
 
@@ -137,8 +137,7 @@ func writeIndented(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// jsonValue turns a value of the configuration into one for encoding/json. What JSON does not
-// have is written as text.
+// jsonValue converts a configuration value for encoding/json. Values that JSON does not support become text.
 func jsonValue(v any) any {
 	switch v := v.(type) {
 	case nil, bool, int64, string:

@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/internal/proc/cmdline"
 )
 
-// checkReport is what `millstream config check --json` prints.
+// checkReport is the output of `millstream config check --json`.
 type checkReport struct {
 	Files    []string `json:"files"`
 	Problems []string `json:"problems"`
@@ -23,12 +23,12 @@ func configCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [FILE]...",
 		Short: "Check files and environment against the schema",
-		Long: `Reads the configuration as Millstream does at start and lists everything that is wrong in the UCX, RMM
-and millstream sections: unknown keys with the nearest valid one, wrong types, bad sizes, settings that
-contradict each other. Deprecated keys are warnings that name their replacement. With FILEs, only those
-and the environment are read.
+		Long: `Read the configuration as Millstream does at start and list all errors in the UCX, RMM and millstream
+sections: unknown keys with the most similar valid one, wrong types, invalid sizes, contradictory settings.
+Deprecated keys are warnings that name their replacement. With FILEs, only those and the environment are
+read.
 
-Exit code: 1 when something is wrong, else 0. With --strict warnings count too.`,
+Exit code: 1 if there are errors, else 0. With --strict warnings count as errors.`,
 		Example: `  millstream config check
   millstream config check ./dask.yaml --strict`,
 		RunE: func(cmd *cobra.Command, files []string) error {
@@ -60,8 +60,8 @@ Exit code: 1 when something is wrong, else 0. With --strict warnings count too.`
 		},
 	}
 	source.flags(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
-	cmd.Flags().BoolVar(&strict, "strict", false, "fail on warnings too")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "output as JSON")
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit code 1 also for warnings")
 	return cmd
 }
 

@@ -9,8 +9,8 @@ import (
 	"go.millstream.dev/internal/proc/cmdline"
 )
 
-// ucxFlags are the flags that set what section distributed-ucxx sets. The names are those of
-// `dask cuda worker`, and others in their manner.
+// ucxFlags are the flags for the settings of section distributed-ucxx. Their names are those of `dask cuda worker`, and
+// similar ones.
 type ucxFlags struct {
 	set      *pflag.FlagSet
 	switches []ucxSwitch
@@ -36,25 +36,26 @@ func addUCXFlags(fs *pflag.FlagSet) *ucxFlags {
 		{name: "multi-buffer", field: func(u *config.UCX) *config.Switch { return &u.MultiBuffer }},
 	}}
 	what := map[string]string{
-		"tcp-over-ucx": "UCX over tcp", "nvlink": "UCX over NVLink between the GPUs of a host",
+		"tcp-over-ucx": "UCX over TCP", "nvlink": "UCX over NVLink between GPUs of a host",
 		"infiniband": "UCX over InfiniBand",
-		"rdmacm":     "connecting by rdmacm; needs infiniband", "cuda-copy": "GPU memory over any transport",
-		"cuda-context": "a CUDA context before UCX starts", "multi-buffer": "sending the frames of a message as one",
+		"rdmacm":     "connections by rdmacm; needs infiniband", "cuda-copy": "GPU memory over any transport",
+		"cuda-context": "creation of a CUDA context before UCX starts", "multi-buffer": "transfer of all frames of " +
+			"a message in one operation",
 	}
 	for i := range f.switches {
 		s := &f.switches[i]
 		fs.BoolVar(&s.enable, "enable-"+s.name, false, "allow "+what[s.name])
 		fs.BoolVar(&s.disable, "disable-"+s.name, false, "do not allow "+what[s.name])
-		_ = fs.MarkHidden("disable-" + s.name) // a page of opposites helps nobody
+		_ = fs.MarkHidden("disable-" + s.name) // they would double the help
 	}
 	fs.StringVar(&f.devices, "net-devices", "", "network devices for UCX, such as mlx5_0:1, or auto (default all)")
-	fs.StringVar(&f.pool, "rmm-pool-size", "", "first size of the pool of GPU memory, such as 1GB (default no pool)")
-	fs.StringArrayVar(&f.options, "ucx-option", nil, "another setting of UCX as NAME=VALUE, such as "+
+	fs.StringVar(&f.pool, "rmm-pool-size", "", "initial size of the GPU memory pool, such as 1GB (default no pool)")
+	fs.StringArrayVar(&f.options, "ucx-option", nil, "setting of UCX as NAME=VALUE, such as "+
 		"RNDV_THRESH=8192; may be repeated")
 	return f
 }
 
-// overrides returns what the command line said.
+// overrides returns the settings of the flags.
 func (f *ucxFlags) overrides() (config.Overrides, error) {
 	o := config.Overrides{From: "flag"}
 	for _, s := range f.switches {
@@ -72,7 +73,7 @@ func (f *ucxFlags) overrides() (config.Overrides, error) {
 	if f.pool != "" {
 		size, err := config.ParseBytes(f.pool)
 		if err != nil || size < 0 {
-			return o, cmdline.Usagef("--rmm-pool-size %s: want a number of bytes, for example 500MB, 1GB or 1GiB",
+			return o, cmdline.Usagef("--rmm-pool-size %s: want a size such as 500MB, 1GB or 1GiB",
 				f.pool)
 		}
 		o.RMM.PoolSize = size

@@ -14,19 +14,19 @@ import (
 	"go.millstream.dev/internal/proc/cmdline"
 )
 
-// maxMigrate is more than a configuration file may have; config refuses less.
+// maxMigrate bounds the size of a file to read; package config rejects smaller ones.
 const maxMigrate = 64 << 20
 
 func configMigrateCommand() *cobra.Command {
 	var write, env bool
 	cmd := &cobra.Command{
 		Use:   "migrate FILE... | --env",
-		Short: "Rewrite a file, or the environment, in the newest spelling",
-		Long: `Prints FILE with the newest spelling of every key: sections ucx, rmm, distributed.comm.ucx and
+		Short: "Rewrite a file or the environment with the newest spellings",
+		Long: `Print FILE with the newest spelling of every key: sections ucx, rmm, distributed.comm.ucx and
 distributed.rmm become distributed-ucxx, and keys that Dask has renamed get their new names. Comments and
-order stay. What has changed is listed on standard error. FILE - is standard input.
+order are kept. Changes are listed on standard error. FILE - is standard input.
 
---write changes the file in place and keeps the old one as FILE.bak. --env prints the shell commands that
+--write changes the file in place and keeps the original as FILE.bak. --env prints shell commands that
 rename the DASK_* variables of this environment.`,
 		Example: `  millstream config migrate ~/.config/dask/ucx.yaml
   millstream config migrate ~/.config/dask/ucx.yaml --write
@@ -38,9 +38,9 @@ rename the DASK_* variables of this environment.`,
 			case env:
 				return migrateEnv(cmd.OutOrStdout(), os.Environ())
 			case len(files) == 0:
-				return cmdline.Usagef("name a file, or give --env")
+				return cmdline.Usagef("pass a file or --env")
 			case len(files) > 1 && !write:
-				return cmdline.Usagef("one file at a time goes to standard output; give --write to change several")
+				return cmdline.Usagef("only one file can be printed; use --write for several files")
 			}
 			for _, f := range files {
 				if err := migrateFile(cmd, f, write); err != nil {
@@ -50,8 +50,8 @@ rename the DASK_* variables of this environment.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&write, "write", false, "change the file in place; the old one stays as FILE.bak")
-	cmd.Flags().BoolVar(&env, "env", false, "rename variables of the environment instead")
+	cmd.Flags().BoolVar(&write, "write", false, "change of the file in place; the original is kept as FILE.bak")
+	cmd.Flags().BoolVar(&env, "env", false, "shell commands for the variables of the environment")
 	return cmd
 }
 
@@ -93,8 +93,7 @@ func readAll(stdin io.Reader, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxMigrate))
 }
 
-// replaceFile writes a new file beside the old one and swaps them, so that no reader ever sees
-// half a file. A link is followed: the file behind it is replaced.
+// replaceFile writes a new file and renames it, so that readers never see a partial file. It follows symbolic links.
 func replaceFile(name string, text []byte) error {
 	path, err := filepath.EvalSymlinks(name)
 	if err != nil {
@@ -108,7 +107,7 @@ func replaceFile(name string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) // gone after the rename below
+	defer os.Remove(tmp.Name()) // fails after the rename below
 	_, err = tmp.Write(text)
 	if cerr := tmp.Chmod(info.Mode().Perm()); err == nil {
 		err = cerr
@@ -125,10 +124,10 @@ func replaceFile(name string, text []byte) error {
 	return os.Rename(tmp.Name(), path)
 }
 
-// shellName is what may stand in a command without quotes.
+// shellName matches names that need no quotes in a shell.
 var shellName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// migrateEnv prints commands for a POSIX shell. A variable in its newest spelling stays.
+// migrateEnv prints commands for a POSIX shell. Variables with the newest spelling are kept.
 func migrateEnv(w io.Writer, env []string) error {
 	set := map[string]bool{}
 	for _, kv := range env {
@@ -138,7 +137,7 @@ func migrateEnv(w io.Writer, env []string) error {
 	for _, c := range config.MigrateEnv(env) {
 		switch {
 		case !shellName.MatchString(c.Old + c.New):
-			fmt.Fprintf(w, "# %q is no name that a shell can set\n", c.Old)
+			fmt.Fprintf(w, "# %q is not a valid name of a shell variable\n", c.Old)
 		case c.New == "":
 			fmt.Fprintf(w, "unset %s  # %s\n", c.Old, c.Why)
 		case set[c.New]:

@@ -13,21 +13,21 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// configReport is what `millstream config show --json` prints.
+// configReport is the output of `millstream config show --json`.
 type configReport struct {
 	Files  []string      `json:"files"`
 	Values []valueReport `json:"values"`
-	// Settings are those of UCX and GPU memory under their newest names.
+	// Settings are those of UCX and GPU memory, with their newest names.
 	Settings []valueReport `json:"settings"`
-	// Options are what UCX is given, Env the UCX_* variables that it reads by itself.
+	// Options are passed to UCX; Env are the UCX_* variables that UCX reads itself.
 	Options     map[string]string `json:"options"`
 	Env         map[string]string `json:"env"`
 	CUDAContext bool              `json:"cuda_context"`
 	MultiBuffer bool              `json:"multi_buffer"`
 	PoolBytes   int64             `json:"pool_bytes"`
 	Warnings    []string          `json:"warnings"`
-	// UCX is what a running UCX says about the options above and the usual three, and
-	// Transports what it found with them; only with --ucx.
+	// UCX has the effective values of these options, TLS, SOCKADDR_TLS_PRIORITY and NET_DEVICES in a UCX context, and
+	// Transports its transports; only with --ucx.
 	UCX        map[string]string `json:"ucx,omitempty"`
 	Transports []string          `json:"transports,omitempty"`
 }
@@ -47,10 +47,10 @@ func configShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [KEY]...",
 		Short: "Show the effective values and the source of each",
-		Long: `Shows every value with the file and line, the variable or the flag that it came from, and what follows
-for UCX. KEY limits that to keys which start with it. Every --enable-… flag has an opposite, --disable-….
+		Long: `Show every value with its source, a file and line, a variable or a flag, and the resulting UCX settings.
+KEY selects keys with this prefix. Every --enable-… flag has an opposite, --disable-….
 
-With --ucx a UCX context is opened with the result, and UCX itself says what it uses.`,
+With --ucx a UCX context is opened with these settings, and its effective values are shown.`,
 		Example: `  millstream config show
   millstream config show distributed-ucxx distributed.comm.timeouts
   DASK_UCX__NVLINK=True millstream config show distributed-ucxx
@@ -70,7 +70,7 @@ With --ucx a UCX context is opened with the result, and UCX itself says what it 
 			}
 			r := newConfigReport(cfg, settings, keys, secrets)
 			if withUCX {
-				if err := r.ask(settings); err != nil {
+				if err := r.queryUCX(settings); err != nil {
 					return err
 				}
 			}
@@ -87,9 +87,9 @@ With --ucx a UCX context is opened with the result, and UCX itself says what it 
 	}
 	source.flags(cmd)
 	flags = addUCXFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print everything as JSON")
-	cmd.Flags().BoolVar(&secrets, "secrets", false, "also show passwords, tokens and the like")
-	cmd.Flags().BoolVar(&withUCX, "ucx", false, "open a UCX context and show what UCX itself uses")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "output as JSON")
+	cmd.Flags().BoolVar(&secrets, "secrets", false, "passwords, tokens and other secrets in the output")
+	cmd.Flags().BoolVar(&withUCX, "ucx", false, "effective values of a UCX context")
 	return cmd
 }
 
@@ -121,12 +121,12 @@ func newValueReport(key string, value any, src config.Source) valueReport {
 	return valueReport{key, jsonValue(value), src.String(), src.Kind.String(), config.Format(value)}
 }
 
-// secretKey is a key whose value is not for a report that is pasted somewhere. The second half
-// is the variable that holds all of a parent's configuration.
+// secretKey matches keys whose values must not appear in reports. The second alternative is the variable with the whole
+// configuration of the parent process.
 var secretKey = regexp.MustCompile(
 	`(?i)(password|passwd|secret|token|credential|api[-_]?key)[^.]*$|^internal[-_]inherit[-_]config$`)
 
-// values lists the leaves in order.
+// values adds all leaves in order.
 func (r *configReport) values(prefix string, m *config.Map, wanted func(string) bool, secrets bool) {
 	for e := range m.All() {
 		name, ok := e.Key.(string)
@@ -139,7 +139,7 @@ func (r *configReport) values(prefix string, m *config.Map, wanted func(string) 
 			continue
 		}
 		if !secrets && e.Value != nil && secretKey.MatchString(key) {
-			e.Value = "(hidden; --secrets shows it)"
+			e.Value = "(hidden; use --secrets)"
 		}
 		if wanted(key) {
 			r.Values = append(r.Values, newValueReport(key, e.Value, e.Source))
@@ -147,8 +147,8 @@ func (r *configReport) values(prefix string, m *config.Map, wanted func(string) 
 	}
 }
 
-// ask opens a UCX context as Millstream would and asks it what it uses.
-func (r *configReport) ask(s *config.Settings) error {
+// queryUCX opens a UCX context as Millstream does and reads its effective values.
+func (r *configReport) queryUCX(s *config.Settings) error {
 	c, err := ucx.NewContext(ucx.Config{Library: s.UCX.Library, Options: s.Options,
 		PlainTransports: s.UCX.PlainTransports == config.On})
 	if err != nil {
@@ -173,12 +173,12 @@ func (r *configReport) write(w io.Writer) error {
 	for _, v := range r.Values {
 		if v.Kind == config.KindDefault.String() && (strings.HasPrefix(v.Key, "distributed-ucxx.") ||
 			strings.HasPrefix(v.Key, "millstream.")) {
-			continue // the list below has them
+			continue // listed below
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\n", v.Key, v.text, v.Source)
 	}
 	if len(r.Settings) > 0 {
-		fmt.Fprintf(t, "\nUCX and GPU memory, all spellings and flags taken together\n")
+		fmt.Fprintf(t, "\nUCX and GPU memory, from all spellings and flags\n")
 		for _, v := range r.Settings {
 			source := v.Source
 			if v.Value == nil {
@@ -187,24 +187,24 @@ func (r *configReport) write(w io.Writer) error {
 			fmt.Fprintf(t, "%s\t%s\t%s\n", v.Key, v.text, source)
 		}
 	}
-	fmt.Fprintf(t, "\nWhat follows\n")
+	fmt.Fprintf(t, "\nResulting settings\n")
 	for _, name := range sortedKeys(r.Options) {
-		fmt.Fprintf(t, "UCX_%s\t%s\tthe settings above\n", name, r.Options[name])
+		fmt.Fprintf(t, "UCX_%s\t%s\tsettings above\n", name, r.Options[name])
 	}
 	for _, name := range sortedKeys(r.Env) {
-		fmt.Fprintf(t, "UCX_%s\t%s\tthe environment\n", name, r.Env[name])
+		fmt.Fprintf(t, "UCX_%s\t%s\tenvironment\n", name, r.Env[name])
 	}
 	fmt.Fprintf(t, "CUDA context\t%s\n", yesNo(r.CUDAContext))
 	fmt.Fprintf(t, "multi-buffer\t%s\n", yesNo(r.MultiBuffer))
 	fmt.Fprintf(t, "pool\t%d bytes\n", r.PoolBytes)
 	if r.UCX != nil {
-		fmt.Fprintf(t, "\nWhat UCX says\n")
+		fmt.Fprintf(t, "\nEffective values in UCX\n")
 		for _, name := range sortedKeys(r.UCX) {
 			fmt.Fprintf(t, "UCX_%s\t%s\n", name, r.UCX[name])
 		}
 		fmt.Fprintf(t, "transports\t%s\n", strings.Join(r.Transports, " "))
 	}
-	fmt.Fprintf(t, "\nFiles read, the last wins\n")
+	fmt.Fprintf(t, "\nFiles, in ascending order of precedence\n")
 	for _, f := range r.Files {
 		fmt.Fprintln(t, f)
 	}

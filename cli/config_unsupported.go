@@ -13,10 +13,10 @@ import (
 type unsupportedKey struct {
 	key    string
 	advice string
-	// fatal reports whether a value must not be ignored; nil: no value.
+	// fatal reports whether a value must not be ignored; nil means never.
 	fatal func(value any) bool
-	// obeyed reports whether a value asks for nothing but what is done anyway; nil: the empty values.
-	obeyed func(value any) bool
+	// builtIn reports whether a value requests the built-in behavior; nil accepts empty values only.
+	builtIn func(value any) bool
 }
 
 const noPreload = "this process runs no Python modules at its start; register Go functions in a program of your own, " +
@@ -29,15 +29,15 @@ var unsupportedKeys = map[secure.Role][]unsupportedKey{
 		{key: "distributed.scheduler.preload-argv", advice: noPreload},
 		{key: "distributed.scheduler.http.routes", advice: "the HTTP server has /metrics, /health, /json and " +
 			"/millstream; routes cannot be added",
-			obeyed: onlyStrings("distributed.http.scheduler.prometheus", "distributed.http.scheduler.json",
+			builtIn: onlyStrings("distributed.http.scheduler.prometheus", "distributed.http.scheduler.json",
 				"distributed.http.health")},
 		{key: "distributed.scheduler.active-memory-manager.start", advice: "policies of the active memory manager " +
 			"do not run; " +
-			"retire_workers, replicate and rebalance move data", obeyed: isFalse},
+			"retire_workers, replicate and rebalance move data", builtIn: isFalse},
 		{key: "distributed.scheduler.active-memory-manager.policies", advice: "policies of the active memory " +
 			"manager do not run"},
 		{key: "distributed.scheduler.pickle", advice: "set --no-python to refuse pickled functions and graphs",
-			fatal: isFalse, obeyed: func(v any) bool { return v == true }},
+			fatal: isFalse, builtIn: func(v any) bool { return v == true }},
 	},
 	secure.Worker: {
 		{key: "distributed.worker.preload", advice: "modules run only when the worker's Python process starts, with " +
@@ -46,7 +46,7 @@ var unsupportedKeys = map[secure.Role][]unsupportedKey{
 			"with the first Python task"},
 		{key: "distributed.worker.http.routes", advice: "the HTTP server has /metrics and /health; routes " +
 			"cannot be added",
-			obeyed: onlyStrings("distributed.http.worker.prometheus", "distributed.http.health")},
+			builtIn: onlyStrings("distributed.http.worker.prometheus", "distributed.http.health")},
 		{key: "distributed.nanny.preload", advice: noPreload},
 		{key: "distributed.nanny.preload-argv", advice: noPreload},
 		{key: "distributed.nanny.environ", advice: "set the variables in the environment of this command"},
@@ -76,7 +76,7 @@ func warnUnsupported(role secure.Role, log *slog.Logger) error {
 	}
 	for _, k := range unsupportedKeys[role] {
 		e, ok := c.Entry(k.key)
-		if !ok || isEmpty(e.Value) || k.obeyed != nil && k.obeyed(e.Value) {
+		if !ok || isEmpty(e.Value) || k.builtIn != nil && k.builtIn(e.Value) {
 			continue
 		}
 		if k.fatal != nil && k.fatal(e.Value) {

@@ -15,23 +15,23 @@ import (
 	"go.millstream.dev/internal/proc/cmdline"
 )
 
-const cudaWorkerLong = `Runs one worker process for each GPU, which join a scheduler, Millstream's or
-Dask's. The flags are those of ` + "`dask cuda worker`" + `, of ` + "`dask-cuda-worker`" + ` before
-it, and of ` + "`millstream worker`" + `.
+const cudaWorkerLong = `Run one worker process for each GPU, for a Millstream or Dask scheduler. The
+flags are those of ` + "`dask cuda worker`" + ` (formerly ` + "`dask-cuda-worker`" + `) and of
+` + "`millstream worker`" + `.
 
 Each process sees its own GPU as device 0 (CUDA_VISIBLE_DEVICES is rotated) and
 runs on the processors next to it that this process may use. A GPU that is
-listed twice has two workers. --print-plan shows all that and starts nothing.
+listed twice has two workers. --print-plan prints this plan and starts nothing.
 
 Transports
-  Each --enable-… has its --disable-…. Without either, UCX chooses; what is
-  disabled is in no lane, whatever UCX_TLS says. --net-devices auto is the
+  Each --enable-… has a --disable-…. Without either, UCX chooses; a disabled
+  transport is never used, whatever UCX_TLS says. --net-devices auto is the
   InfiniBand port next to each GPU.
 
-Sizes of GPU memory are bytes (24GB, 1.5GiB) or a fraction of the worker's own
-GPU (0.8).`
+Sizes of GPU memory are bytes (24GB, 1.5GiB) or a fraction of the GPU of the
+worker (0.8).`
 
-// cudaFlags are the flags of `cuda-worker`: those of `worker`, and those about GPUs.
+// cudaFlags are the flags of `cuda-worker`: those of `worker`, and those for GPUs.
 type cudaFlags struct {
 	workerFlags
 	gpus      cluster.CUDAConfig
@@ -39,19 +39,19 @@ type cudaFlags struct {
 	warmUp    []string
 	printPlan bool
 	asJSON    bool
-	off       map[string]*bool // --disable-… of switches that are not UCX's
+	off       map[string]*bool // --disable-… of switches that do not belong to UCX
 }
 
-// pythonOnly are options of `dask cuda worker` about Python's libraries.
+// pythonOnly has the options of `dask cuda worker` for Python libraries.
 var pythonOnly = map[string]string{
-	"pre-import": "it names Python modules; --warm-up names registered Go functions, and tasks of " +
-		"Python import what they need",
-	"enable-cudf-spill":          "cuDF is a Python library: use `dask cuda worker` for it",
-	"cudf-spill-stats":           "cuDF is a Python library: use `dask cuda worker` for it",
-	"set-rmm-allocator-for-libs": "CuPy and PyTorch are Python libraries: use `dask cuda worker` for them",
-	"enable-jit-unspill": "it has gone from Dask-CUDA too; --device-memory-limit is what moves " +
+	"pre-import": "Python modules are not supported; --warm-up takes registered Go functions, and " +
+		"Python tasks import what they need",
+	"enable-cudf-spill":          "cuDF is a Python library; use `dask cuda worker`",
+	"cudf-spill-stats":           "cuDF is a Python library; use `dask cuda worker`",
+	"set-rmm-allocator-for-libs": "CuPy and PyTorch are Python libraries; use `dask cuda worker`",
+	"enable-jit-unspill": "removed from Dask-CUDA; --device-memory-limit moves " +
 		"results off a GPU",
-	"multiprocessing-method": "worker processes are this program again: there is nothing to choose",
+	"multiprocessing-method": "worker processes always run this program",
 }
 
 func cudaWorkerCommand() *cobra.Command {
@@ -69,30 +69,32 @@ func (f *cudaFlags) command() *cobra.Command {
 		return f.run(cmd, strings.Join(args, ""))
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.devices, "devices", "", "GPUs: 0,1 or GPU-… or MIG-… (default: those that are visible)")
-	fs.StringVar(&f.gpus.DeviceMemoryLimit, "device-memory-limit", "default", "of results on a GPU: size, auto "+
+	fs.StringVar(&f.devices, "devices", "", "GPUs: 0,1 or GPU-… or MIG-… (default: all visible GPUs)")
+	fs.StringVar(&f.gpus.DeviceMemoryLimit, "device-memory-limit", "default", "limit of results on a GPU: size, auto "+
 		"(all), 0 for none, default (0.8)")
-	fs.StringVar(&f.gpus.RMM.MaximumPoolSize, "rmm-maximum-pool-size", "", "what the pool may grow to "+
+	fs.StringVar(&f.gpus.RMM.MaximumPoolSize, "rmm-maximum-pool-size", "", "maximum size of the pool "+
 		"(default: the GPU)")
-	fs.StringVar(&f.gpus.RMM.ReleaseThreshold, "rmm-release-threshold", "", "what the driver's pool keeps; needs "+
+	fs.StringVar(&f.gpus.RMM.ReleaseThreshold, "rmm-release-threshold", "", "memory that the pool of the driver "+
+		"keeps; needs "+
 		"--rmm-async")
-	fs.StringVar(&f.gpus.RMM.LogDirectory, "rmm-log-directory", "", "folder for a log of each worker's allocations")
+	fs.StringVar(&f.gpus.RMM.LogDirectory, "rmm-log-directory", "", "folder for logs of allocations of each worker")
 	for _, b := range []struct {
 		name  string
 		v     *bool
 		usage string
 	}{
-		{"rmm-managed-memory", &f.gpus.RMM.ManagedMemory, "memory that moves between GPU and host; not with NVLink"},
-		{"rmm-async", &f.gpus.RMM.Async, "the driver's own pool (cuMemAllocAsync)"},
-		{"rmm-track-allocations", &f.gpus.RMM.TrackAllocations, "remember where each allocation was made"},
+		{"rmm-managed-memory", &f.gpus.RMM.ManagedMemory, "managed memory, which moves between GPU and host; not " +
+			"with NVLink"},
+		{"rmm-async", &f.gpus.RMM.Async, "memory pool of the driver (cuMemAllocAsync)"},
+		{"rmm-track-allocations", &f.gpus.RMM.TrackAllocations, "stack trace of each allocation"},
 	} {
 		fs.BoolVar(b.v, b.name, false, b.usage)
 		f.off[b.name] = fs.Bool("disable-"+b.name, false, "")
 		_ = fs.MarkHidden("disable-" + b.name)
 	}
-	fs.StringSliceVar(&f.warmUp, "warm-up", nil, "registered functions to call before a worker joins")
-	fs.BoolVar(&f.printPlan, "print-plan", false, "print what would be started, and start nothing")
-	fs.BoolVar(&f.asJSON, "json", false, "print the plan as JSON; with --print-plan")
+	fs.StringSliceVar(&f.warmUp, "warm-up", nil, "registered functions that a worker calls before it joins")
+	fs.BoolVar(&f.printPlan, "print-plan", false, "plan only: print what would be started")
+	fs.BoolVar(&f.asJSON, "json", false, "plan as JSON; needs --print-plan")
 	for name := range pythonOnly {
 		fs.String(name, "", "")
 		fs.Lookup(name).NoOptDefVal = "true"
@@ -102,19 +104,20 @@ func (f *cudaFlags) command() *cobra.Command {
 		"lifetime-restart"} {
 		_ = fs.MarkHidden(name)
 	}
-	fs.Lookup("nthreads").Usage = "tasks that a worker runs at once (default 1)"
+	fs.Lookup("nthreads").Usage = "number of concurrent tasks of each worker (default 1)"
 	fs.Lookup("name").Usage = "unique name; with several GPUs a number is appended"
-	fs.Lookup("memory-limit").Usage = "of each process: bytes (4GB), a fraction (0.5), auto (its share), 0"
-	fs.Lookup("rmm-pool-size").Usage = "first size of the pool of GPU memory (default no pool)"
+	fs.Lookup("memory-limit").Usage = "memory limit of each process: bytes (4GB), a fraction (0.5), auto (its " +
+		"share), or 0 for none"
+	fs.Lookup("rmm-pool-size").Usage = "initial size of the GPU memory pool (default no pool)"
 	return cmd
 }
 
-// options are what the flags say about GPUs.
+// options returns the GPU configuration of the flags.
 func (f *cudaFlags) options(cmd *cobra.Command) (cluster.CUDAConfig, error) {
 	o := f.gpus
 	for _, name := range []string{"nworkers", "nanny", "no-nanny"} {
 		if cmd.Flags().Changed(name) {
-			return o, cmdline.Usagef("--%s: there is one worker process for each GPU; --devices says which", name)
+			return o, cmdline.Usagef("--%s: there is one worker process for each GPU; use --devices", name)
 		}
 	}
 	for name, why := range pythonOnly {
@@ -127,7 +130,7 @@ func (f *cudaFlags) options(cmd *cobra.Command) (cluster.CUDAConfig, error) {
 			return o, cmdline.Usagef("--%s and --disable-%s exclude each other", name, name)
 		}
 	}
-	// A pool may be a fraction of the GPU here, which the other commands do not have.
+	// Here the pool may be a fraction of the GPU, which the other commands do not support.
 	o.RMM.PoolSize, f.ucx.pool = f.ucx.pool, ""
 	ucx, err := f.ucx.overrides()
 	if err != nil {
@@ -168,7 +171,7 @@ func (f *cudaFlags) run(cmd *cobra.Command, address string) error {
 	if o.Protocol == "" {
 		o.Protocol, _, _ = strings.Cut(address, "://")
 		if o.Protocol == address {
-			o.Protocol = "" // no scheme in it
+			o.Protocol = "" // the address has no scheme
 		}
 	}
 	machine, err := cluster.ThisCUDAMachine()
@@ -218,14 +221,14 @@ func (f *cudaFlags) start(ctx context.Context, plan *cluster.CUDAPlan, address s
 	for i, w := range plan.Workers {
 		specs[i], env[i] = w.Spec(p.specs[0]), w.Env
 		if f.name == "" {
-			specs[i].Name = "" // numbers would be those of other machines too
+			specs[i].Name = "" // workers on other machines would have the same numbers
 		}
 	}
-	say := newAnnouncer(cmd.OutOrStdout())
-	return runNannies(ctx, specs, env, nannyConfig(listen, &p, stderr, say), p.timeout)
+	announce := newAnnouncer(cmd.OutOrStdout())
+	return runNannies(ctx, specs, env, nannyConfig(listen, &p, stderr, announce), p.timeout)
 }
 
-// checkPorts wants a range of ports to have one for each process.
+// checkPorts checks that a range has a port for each process.
 func checkPorts(flag, ports string, n int) error {
 	first, last, ok := strings.Cut(ports, ":")
 	from, errFrom := strconv.Atoi(first)
@@ -234,10 +237,10 @@ func checkPorts(flag, ports string, n int) error {
 	case ports == "" || ports == "0":
 		return nil
 	case !ok && n > 1:
-		return cmdline.Usagef("%s %s: %d workers need as many ports: give a range such as %s", flag, ports, n,
+		return cmdline.Usagef("%s %s: too few ports for %d workers; use a range such as %s", flag, ports, n,
 			fmt.Sprintf("%s:%d", ports, from+n-1))
 	case ok && errFrom == nil && errTo == nil && to-from+1 < n:
-		return cmdline.Usagef("%s %s: %d workers need as many ports, and there are %d", flag, ports, n, to-from+1)
+		return cmdline.Usagef("%s %s: %[4]d ports are too few for %[3]d workers", flag, ports, n, to-from+1)
 	}
 	return nil
 }

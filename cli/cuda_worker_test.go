@@ -62,9 +62,9 @@ func TestCUDAWorkerFlagsRefused(t *testing.T) {
 		{"--enable-rdmacm", "rdmacm needs distributed-ucxx.infiniband"},
 		{"--nworkers 2", "--nworkers: there is one worker process for each GPU"},
 		{"--no-nanny", "--no-nanny: there is one worker process"},
-		{"--pre-import cudf", "--pre-import: it names Python modules; --warm-up names registered Go functions"},
+		{"--pre-import cudf", "--pre-import: Python modules are not supported; --warm-up takes registered Go functions"},
 		{"--enable-cudf-spill", "cuDF is a Python library"},
-		{"--multiprocessing-method spawn", "this program again"},
+		{"--multiprocessing-method spawn", "always run this program"},
 		{"--warm-up nothing", "no function with this name is registered"},
 		{"--enabel-nvlink", "unknown flag: --enabel-nvlink; did you mean --enable-nvlink?"},
 		{"--enable_infiniband", "did you mean --enable-infiniband?"},
@@ -87,8 +87,8 @@ func TestCheckPorts(t *testing.T) {
 		want  string
 	}{
 		{"", 8, ""}, {"0", 8, ""}, {"9000", 1, ""}, {"9000:9007", 8, ""},
-		{"9000", 8, "--worker-port 9000: 8 workers need as many ports: give a range such as 9000:9007"},
-		{"9000:9002", 4, "4 workers need as many ports, and there are 3"},
+		{"9000", 8, "--worker-port 9000: too few ports for 8 workers; use a range such as 9000:9007"},
+		{"9000:9002", 4, "3 ports are too few for 4 workers"},
 	} {
 		err := checkPorts("--worker-port", c.ports, c.n)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

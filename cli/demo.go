@@ -21,13 +21,13 @@ import (
 )
 
 type demoFlags struct {
-	parts []string
-	sizes string
-	lanes []string
-	json  bool
+	parts      []string
+	sizes      string
+	transports []string
+	json       bool
 }
 
-// demoParts are the parts of the demo, in their order.
+// demoParts are the parts of the demo, in order.
 var demoParts = []string{"cluster", "lanes", "python"}
 
 const demoSizes = "8,1KiB,64KiB,1MiB,8MiB"
@@ -36,20 +36,20 @@ func demoCommand() *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
 		Use:     "demo",
-		Short:   "A cluster on this machine computes; memory moves over every lane",
+		Short:   "Run a cluster on this machine, and measure its transports",
 		GroupID: groupStart,
-		Long: `Shows what works on this machine, in three parts.
+		Long: `Show what works on this machine, in three parts.
 
-cluster  Starts a cluster of worker processes, control over TLS and data over the
-         fastest lane, and lets it make, parse, shuffle and add up a log of web
-         requests. The result is checked against the rows themselves.
-lanes    Starts two processes that find each other and moves host memory (and,
-         with a GPU, device memory) between them over each lane that there is.
-         Every payload is verified. The table shows the latency of one message
-         and the bandwidth of a stream of them.
-python   Talks to a Python process in Dask's messages, if Dask is there.
+cluster  Start a cluster of worker processes, with control connections over TLS
+         and data over the fastest transport, that generates, parses, shuffles
+         and aggregates a log of web requests. The result is verified.
+lanes    Start two processes and move host memory (and, with a GPU, device
+         memory) between them over each available transport. All payloads are
+         verified. The table shows the latency of one message and the bandwidth
+         of a stream.
+python   Exchange Dask messages with a Python process, if Dask is installed.
 
-For figures to compare with, use ` + "`millstream bench`" + `.`,
+For comparable figures use ` + "`millstream bench`" + `.`,
 		Example: `  millstream demo
   millstream demo --part cluster
   millstream demo --lane shm --size 8,1MiB-64MiB*8`,
@@ -58,25 +58,25 @@ For figures to compare with, use ` + "`millstream bench`" + `.`,
 			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringSliceVar(&f.parts, "part", nil, "parts: "+strings.Join(demoParts, ", ")+
+	cmd.Flags().StringSliceVar(&f.parts, "part", nil, "parts to run: "+strings.Join(demoParts, ", ")+
 		" (default: all; with --lane or --json: lanes)")
-	cmd.Flags().StringSliceVar(&f.lanes, "lane", nil, "lanes: "+strings.Join(ucxbench.SettingNames, ", ")+
-		" (default: all that this machine has)")
+	cmd.Flags().StringSliceVar(&f.transports, "lane", nil, "transports: "+strings.Join(ucxbench.SettingNames, ", ")+
+		" (default: all available)")
 	cmd.Flags().StringVar(&f.sizes, "size", demoSizes, "message sizes")
-	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object per figure and line, as `bench` does")
+	cmd.Flags().BoolVar(&f.json, "json", false, "output as one JSON object per figure and line")
 	cmd.AddCommand(demoCliqueCommand())
 	return cmd
 }
 
-// demoLane is one column pair of the table.
-type demoLane struct {
+// demoTransport is a pair of columns in the table: a transport for one kind of memory.
+type demoTransport struct {
 	setting, mem string
-	lanes        []string
+	used         []string
 	latency      map[int64]float64
 	bandwidth    map[int64]float64
 }
 
-func (l demoLane) title() string {
+func (l demoTransport) title() string {
 	if l.mem == ucxbench.MemCUDA {
 		return "GPU " + l.setting
 	}
@@ -92,7 +92,7 @@ func (f *demoFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	parts := f.parts
 	if len(parts) == 0 {
 		parts = demoParts
-		if f.json || len(f.lanes) > 0 {
+		if f.json || len(f.transports) > 0 {
 			parts = []string{"lanes"}
 		}
 	}
@@ -108,7 +108,7 @@ func (f *demoFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		case "cluster":
 			err = demoCluster(ctx, stdout, stderr)
 		case "lanes":
-			err = f.runLanes(ctx, stdout, stderr)
+			err = f.runTransports(ctx, stdout, stderr)
 		case "python":
 			err = demoPython(ctx, stdout)
 		}
@@ -119,16 +119,16 @@ func (f *demoFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// runLanes is the part between two processes.
-func (f *demoFlags) runLanes(ctx context.Context, stdout, stderr io.Writer) error {
+// runTransports runs the part with two processes.
+func (f *demoFlags) runTransports(ctx context.Context, stdout, stderr io.Writer) error {
 	sizes, err := benchfmt.ParseSizes(f.sizes)
 	if err != nil {
 		return cmdline.Usage(err)
 	}
 	if slices.Contains(sizes, 0) {
-		return cmdline.Usagef("--size: a message of 0 bytes has no bandwidth")
+		return cmdline.Usagef("--size: messages of 0 bytes have no bandwidth")
 	}
-	for _, name := range f.lanes {
+	for _, name := range f.transports {
 		if _, err := ucxbench.SettingEnv(name, ucxbench.MemHeap); err != nil {
 			return cmdline.Usage(err)
 		}
@@ -138,8 +138,8 @@ func (f *demoFlags) runLanes(ctx context.Context, stdout, stderr io.Writer) erro
 	if f.json {
 		d.sink, d.out = benchfmt.NewJSONWriter(stdout), io.Discard
 	}
-	lanes := d.plan(f.lanes)
-	err = d.runAll(ctx, lanes)
+	list := d.plan(f.transports)
+	err = d.runAll(ctx, list)
 	d.progress.Clear()
 	d.table()
 	return err
@@ -151,12 +151,12 @@ type demo struct {
 	sink     benchfmt.Sink
 	progress *benchfmt.Progress
 	starter  ucxbench.Starter
-	done     []demoLane
-	greeted  bool
+	done     []demoTransport
+	printed  bool
 }
 
-// plan lists the lanes to show; without a choice, all that can work here.
-func (d *demo) plan(chosen []string) []demoLane {
+// plan returns the transports to measure: the chosen ones, or all that can work here.
+func (d *demo) plan(chosen []string) []demoTransport {
 	gpus, _ := findGPUs()
 	names := chosen
 	if len(names) == 0 {
@@ -165,23 +165,23 @@ func (d *demo) plan(chosen []string) []demoLane {
 			names = append(names, "cuda_ipc")
 		}
 	}
-	var lanes []demoLane
+	var list []demoTransport
 	for _, name := range names {
 		if name != "cuda_ipc" {
-			lanes = append(lanes, demoLane{setting: name, mem: ucxbench.MemHeap})
+			list = append(list, demoTransport{setting: name, mem: ucxbench.MemHeap})
 		}
 		if name == "cuda_ipc" || name == "auto" && len(gpus) > 0 {
-			lanes = append(lanes, demoLane{setting: name, mem: ucxbench.MemCUDA})
+			list = append(list, demoTransport{setting: name, mem: ucxbench.MemCUDA})
 		}
 	}
-	return lanes
+	return list
 }
 
-// runAll shows lane after lane. One that fails does not hide the others.
-func (d *demo) runAll(ctx context.Context, lanes []demoLane) error {
+// runAll measures all transports and continues after failures.
+func (d *demo) runAll(ctx context.Context, list []demoTransport) error {
 	var failed []error
-	for i, lane := range lanes {
-		if err := d.run(ctx, lane, i, len(lanes)); err != nil {
+	for i, t := range list {
+		if err := d.run(ctx, t, i, len(list)); err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -189,29 +189,28 @@ func (d *demo) runAll(ctx context.Context, lanes []demoLane) error {
 				return err
 			}
 			d.progress.Clear()
-			fmt.Fprintf(d.out, "%-9s failed: %s\n", lane.title(), cmdline.OneLine(err))
-			failed = append(failed, fmt.Errorf("lane %s: %w", lane.title(), err))
+			fmt.Fprintf(d.out, "%-9s failed: %s\n", t.title(), cmdline.OneLine(err))
+			failed = append(failed, fmt.Errorf("transport %s: %w", t.title(), err))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// roundTime is how long each cell of the table is measured: the demo is to be
-// over in seconds.
+// roundTime is how long each cell of the table is measured, so that the demo takes seconds.
 const roundTime = 60 * time.Millisecond
 
-func (d *demo) run(ctx context.Context, lane demoLane, index, total int) error {
-	env, err := ucxbench.SettingEnv(lane.setting, lane.mem)
+func (d *demo) run(ctx context.Context, t demoTransport, index, total int) error {
+	env, err := ucxbench.SettingEnv(t.setting, t.mem)
 	if err != nil {
 		return err
 	}
 	args := ucxbench.OpenArgs{Mode: "adaptive", Endpoint: ucxbench.EndpointLifeline, Device: -1}
-	if lane.mem == ucxbench.MemCUDA {
+	if t.mem == ucxbench.MemCUDA {
 		args.Device = 0
 	}
 	steps := total * len(d.sizes) * 2
 	step := index * len(d.sizes) * 2
-	d.progress.Step(step, steps, "%s: connecting", lane.title())
+	d.progress.Step(step, steps, "%s: connecting", t.title())
 	begin := time.Now()
 	pair, err := ucxbench.StartPair(ctx, d.starter, env, args)
 	if err != nil {
@@ -219,25 +218,25 @@ func (d *demo) run(ctx context.Context, lane demoLane, index, total int) error {
 	}
 	defer pair.Close()
 	d.progress.Clear()
-	if !d.greeted {
+	if !d.printed {
 		fmt.Fprintf(d.out, "two processes, UCX %s (%s)\n", pair.Version, pair.Library)
-		d.greeted = true
+		d.printed = true
 	}
-	fmt.Fprintf(d.out, "%-9s processes %d and %d found each other in %v; lanes: %s\n", lane.title(),
-		pair.PIDs[0], pair.PIDs[1], time.Since(begin).Round(time.Millisecond), strings.Join(pair.Lanes, ", "))
+	fmt.Fprintf(d.out, "%-9s processes %d and %d connected in %v; transports: %s\n", t.title(),
+		pair.PIDs[0], pair.PIDs[1], time.Since(begin).Round(time.Millisecond), strings.Join(pair.Transports, ", "))
 
-	lane.lanes = pair.Lanes
-	lane.latency, lane.bandwidth = map[int64]float64{}, map[int64]float64{}
-	defer func() { d.done = append(d.done, lane) }()
+	t.used = pair.Transports
+	t.latency, t.bandwidth = map[int64]float64{}, map[int64]float64{}
+	defer func() { d.done = append(d.done, t) }()
 	for _, size := range d.sizes {
 		for _, cell := range []struct {
 			name string
 			into map[int64]float64
-		}{{"tag-lat", lane.latency}, {"tag-bw", lane.bandwidth}} {
-			d.progress.Step(step, steps, "%s %s %s", lane.title(), cell.name, benchfmt.FormatSize(size))
+		}{{"tag-lat", t.latency}, {"tag-bw", t.bandwidth}} {
+			d.progress.Step(step, steps, "%s %s %s", t.title(), cell.name, benchfmt.FormatSize(size))
 			step++
-			f, err := pair.Measure(ctx, ucxbench.Cell{Case: cell.name, Setting: lane.setting, Mode: args.Mode,
-				Mem: lane.mem, Size: size}, roundTime)
+			f, err := pair.Measure(ctx, ucxbench.Cell{Case: cell.name, Setting: t.setting, Mode: args.Mode,
+				Mem: t.mem, Size: size}, roundTime)
 			if err != nil {
 				return fmt.Errorf("%s of %s: %w", cell.name, benchfmt.FormatSize(size), err)
 			}
@@ -252,21 +251,21 @@ func (d *demo) run(ctx context.Context, lane demoLane, index, total int) error {
 	return nil
 }
 
-// table is sizes × lanes. An interrupted run shows what it has.
+// table prints sizes and transports. After an interruption it prints the results so far.
 func (d *demo) table() {
 	if len(d.done) == 0 {
 		return
 	}
 	columns := []benchfmt.Column{{Name: "size", Right: true}}
-	for _, lane := range d.done {
-		columns = append(columns, benchfmt.Column{Name: lane.title() + " us", Right: true},
+	for _, t := range d.done {
+		columns = append(columns, benchfmt.Column{Name: t.title() + " us", Right: true},
 			benchfmt.Column{Name: "GB/s", Right: true})
 	}
 	var rows [][]string
 	for _, size := range d.sizes {
 		row := []string{benchfmt.FormatSize(size)}
-		for _, lane := range d.done {
-			for _, cell := range []map[int64]float64{lane.latency, lane.bandwidth} {
+		for _, t := range d.done {
+			for _, cell := range []map[int64]float64{t.latency, t.bandwidth} {
 				if v, ok := cell[size]; ok {
 					row = append(row, benchfmt.FormatValue(v))
 				} else {
@@ -278,17 +277,18 @@ func (d *demo) table() {
 	}
 	fmt.Fprintln(d.out)
 	benchfmt.WriteColumns(d.out, "  ", columns, rows)
-	fmt.Fprintln(d.out, "\nus: one message one way; GB/s: stream of messages, 32 under way; all payloads verified")
+	fmt.Fprintln(d.out, "\nus: one-way latency of a message; GB/s: stream of messages, 32 in flight; all payloads "+
+		"verified")
 }
 
 const demoPeerName = "demo-peer"
 
-// demoPeerCommand is one of the two processes of the part between two processes, which talks to its parent over
-// standard input and output.
+// demoPeerCommand is one of the two processes of a pair, which communicates with its parent over standard input and
+// output.
 func demoPeerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    demoPeerName,
-		Short:  "One of two processes; started by `demo`",
+		Short:  "Peer process of `demo`",
 		Hidden: true,
 		Args:   cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -297,34 +297,34 @@ func demoPeerCommand() *cobra.Command {
 	}
 }
 
-// demoPython lets Go talk to a Python process over Dask's own comms, where there is one.
+// demoPython exchanges messages with a Python process over Dask comms, if Dask is installed.
 func demoPython(ctx context.Context, out io.Writer) error {
 	program, err := benchpeer.FindProgram(commpeer.PeerName, benchpeer.ScriptComm, os.Environ())
 	var missing *benchpeer.MissingError
 	if err == nil {
 		defer program.Close()
-		// The interpreter that a scheduler would use, where there is one.
+		// Use the interpreter that a scheduler would use, if there is one.
 		if in, err := pyproc.Find(ctx, ""); err == nil {
 			program.Python = in.Path
 		}
 	}
 	if errors.As(err, &missing) {
-		fmt.Fprintf(out, "no Python with Dask to talk to: %s; `%s` brings one\n", missing.Reason, missing.Fix)
+		fmt.Fprintf(out, "skipped: no Python with Dask: %s; install it with `%s`\n", missing.Reason, missing.Fix)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Go talks to Python, in Dask's messages\n")
+	fmt.Fprintf(out, "messages of Dask between Go and Python\n")
 	t, err := commpeer.Converse(ctx, program.Start, "tcp://127.0.0.1:0", nil)
 	if err != nil {
-		return fmt.Errorf("the conversation with Python: %w", err)
+		return fmt.Errorf("exchange messages with Python: %w", err)
 	}
 	fmt.Fprintf(out, "  Go      connects to %s (Python %s, distributed %s)\n", t.Address, t.Python, t.Distributed)
 	fmt.Fprintf(out, "  Go      sends %s\n", t.Sent)
-	fmt.Fprintf(out, "  Python  sees %s; its sum is %.0f\n", t.Answer, t.Sum)
-	fmt.Fprintf(out, "  Python  sends it back doubled; %.1f ms from first byte to last, and every number is right\n",
+	fmt.Fprintf(out, "  Python  receives %s with sum %.0f\n", t.Answer, t.Sum)
+	fmt.Fprintf(out, "  Python  sends it back doubled in %.1f ms; all values verified\n",
 		t.Took.Seconds()*1e3)
-	fmt.Fprintf(out, "  both    exchange small messages: %.0f us there and back\n", t.RTT.Seconds()*1e6)
+	fmt.Fprintf(out, "  both    exchange small messages: %.0f us round trip\n", t.RTT.Seconds()*1e6)
 	return nil
 }

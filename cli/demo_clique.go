@@ -27,16 +27,17 @@ func demoCliqueCommand() *cobra.Command {
 	f := demoCliqueFlags{workers: 4, rows: 1_000_000}
 	cmd := &cobra.Command{
 		Use:   "clique",
-		Short: "Workers of a cluster reduce a frame across their ranks",
-		Long: `Forms a clique of the Millstream workers of a cluster and does what native
-algorithms do there: partitions on the workers, local sums, a collective reduce
-across the ranks, and the result as partitions again. Every total is checked.
+		Short: "Reduce data across workers of a cluster",
+		Long: `Form a clique of the Millstream workers of a cluster and run a typical
+algorithm: partitions on the workers, local sums, a collective reduce across the
+ranks, and the result as a partition. All totals are verified.
 
-Without --scheduler it starts a cluster on this machine. With it, the scheduler
-may be Millstream's or Dask's; its Millstream workers become the ranks.
+Without --scheduler the command starts a cluster on this machine. With it, the
+scheduler may be that of Millstream or Dask; its Millstream workers become the
+ranks.
 
---algorithm runs a function of a shared library instead of Go's, which the
-workers find in the folders of their MILLSTREAM_NATIVE_PATH.`,
+--algorithm runs a function of a shared library instead of the one in Go. The
+workers search for the library in the folders of MILLSTREAM_NATIVE_PATH.`,
 		Example: `  millstream demo clique
   millstream demo clique --scheduler tcp://10.0.0.1:8786
   millstream demo clique --algorithm libsums.so:sums`,
@@ -45,15 +46,16 @@ workers find in the folders of their MILLSTREAM_NATIVE_PATH.`,
 			return f.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&f.scheduler, "scheduler", "", "address of a running scheduler (default: a cluster here)")
-	cmd.Flags().IntVar(&f.workers, "workers", f.workers, "workers of the cluster that is started here")
-	cmd.Flags().IntVar(&f.rows, "rows", f.rows, "rows of each rank's partition")
-	cmd.Flags().StringVar(&f.algorithm, "algorithm", "", "library.so:name of a native algorithm (default: Go's)")
+	cmd.Flags().StringVar(&f.scheduler, "scheduler", "", "address of a running scheduler (default: a new local "+
+		"cluster)")
+	cmd.Flags().IntVar(&f.workers, "workers", f.workers, "number of workers of the local cluster")
+	cmd.Flags().IntVar(&f.rows, "rows", f.rows, "number of rows of each partition")
+	cmd.Flags().StringVar(&f.algorithm, "algorithm", "", "native algorithm as library.so:name (default: the one in Go)")
 	return cmd
 }
 
 var (
-	// demoPart makes the partition of a rank: consecutive numbers, and ones.
+	// demoPart creates the partition of a rank: consecutive numbers, and ones.
 	demoPart = client.Func2("millstream.demo.clique.part",
 		func(_ context.Context, rank, rows int) ([][]float64, error) {
 			x, y := make([]float64, rows), make([]float64, rows)
@@ -62,7 +64,7 @@ var (
 			}
 			return [][]float64{x, y}, nil
 		})
-	// demoSums is the algorithm: local sums, a reduce to rank 0, one row of totals there.
+	// demoSums computes local sums, and reduces them to one row of totals on rank 0.
 	demoSums = clique.Func("millstream.demo.clique.sums",
 		func(ctx context.Context, r *clique.Rank, columns [][]float64) ([][]float64, error) {
 			sums := make([]float64, len(columns))
@@ -85,7 +87,7 @@ var (
 
 func (f *demoCliqueFlags) run(ctx context.Context, out io.Writer) error {
 	if f.workers < 1 || f.rows < 1 {
-		return cmdline.Usagef("--workers and --rows: at least 1")
+		return cmdline.Usagef("--workers and --rows: want at least 1")
 	}
 	c, done, err := f.connect(ctx)
 	if err != nil {
@@ -128,7 +130,7 @@ func (f *demoCliqueFlags) run(ctx context.Context, out io.Writer) error {
 	n := float64(q.Size() * f.rows)
 	totals := frame[0]
 	if len(totals) != 2 || len(totals[0]) != 1 || totals[0][0] != n*(n-1)/2 || totals[1][0] != n {
-		return fmt.Errorf("the totals are %v, they must be %.0f and %.0f", totals, n*(n-1)/2, n)
+		return fmt.Errorf("wrong totals %v, want %.0f and %.0f", totals, n*(n-1)/2, n)
 	}
 	fmt.Fprintf(out, "4. a frame of one row on rank 0: x %.0f, y %.0f (checked)\n", totals[0][0], totals[1][0])
 	return nil
@@ -167,7 +169,7 @@ func (f *demoCliqueFlags) connect(ctx context.Context) (*client.Client, func(), 
 	}, nil
 }
 
-// goWorkers are the workers of a cluster that can be ranks: Dask's own cannot.
+// goWorkers returns the workers that can be ranks; workers of Dask cannot.
 func goWorkers(ctx context.Context, c *client.Client) ([]string, error) {
 	all, err := c.Workers(ctx)
 	if err != nil {
@@ -180,7 +182,7 @@ func goWorkers(ctx context.Context, c *client.Client) ([]string, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, errors.New("the cluster has no Millstream worker: start some with `millstream worker ADDRESS`")
+		return nil, errors.New("the cluster has no Millstream workers; start some with `millstream worker ADDRESS`")
 	}
 	return out, nil
 }

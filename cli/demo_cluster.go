@@ -19,15 +19,15 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// demoWork is the size of the demo's workload.
+// demoWork is the size of the workload.
 type demoWork struct{ parts, rows, buckets int }
 
-// work is as large as takes some seconds on two processors.
+// work returns a workload of a few seconds on two processors.
 func work(workers int) demoWork {
 	return demoWork{parts: 8 * workers, rows: 250_000, buckets: 4 * workers}
 }
 
-// demoStep is one line of the table.
+// demoStep is one row of the table.
 type demoStep struct {
 	name  string
 	tasks int
@@ -36,7 +36,7 @@ type demoStep struct {
 	took  time.Duration
 }
 
-// demoCluster starts a cluster on this machine and lets it compute.
+// demoCluster starts a cluster on this machine and runs the workload.
 func demoCluster(ctx context.Context, out, stderr io.Writer) error {
 	begin := time.Now()
 	c, err := cluster.Local(ctx, cluster.Config{Workers: max(2, cluster.CPUs()), Threads: 1,
@@ -54,11 +54,11 @@ func demoCluster(ctx context.Context, out, stderr io.Writer) error {
 	fmt.Fprintf(out, "a cluster of %d worker processes at %s, started in %v\n", len(workers), c.Address(),
 		time.Since(begin).Round(time.Millisecond))
 	for _, w := range workers {
-		lane := "no lane: data goes over the control connection"
+		data := "data over the control connection"
 		if len(w.DataAddresses) > 0 {
-			lane = "data lane " + strings.Join(w.DataAddresses, ", ")
+			data = "data over " + strings.Join(w.DataAddresses, ", ")
 		}
-		fmt.Fprintf(out, "  worker %s  process %d at %s, %s\n", w.Name, w.PID, w.Address, lane)
+		fmt.Fprintf(out, "  worker %s  process %d at %s, %s\n", w.Name, w.PID, w.Address, data)
 	}
 	d := demoRun{ctx: ctx, c: cl, work: work(len(workers)), bar: stderr}
 	want, text := demoExpected(d.work.parts, d.work.rows)
@@ -68,23 +68,23 @@ func demoCluster(ctx context.Context, out, stderr io.Writer) error {
 		return err
 	}
 	if !slices.Equal(totals, want) {
-		return errors.New("the cluster's totals are not those of the rows: a fault of Millstream, please report it")
+		return errors.New("wrong totals: this is a bug in Millstream, please report it")
 	}
 	d.report(out, totals)
-	return demoLanes(ctx, out, workers)
+	return demoTransfers(ctx, out, workers)
 }
 
-// demoRun is the workload under way.
+// demoRun is a running workload.
 type demoRun struct {
 	ctx   context.Context
 	c     *client.Client
 	work  demoWork
-	text  int64 // bytes of all texts
+	text  int64 // size of all texts in bytes
 	bar   io.Writer
 	steps []demoStep
 }
 
-// run is the whole graph, step after step so that each can be measured.
+// run runs the graph step by step, so that each step can be measured.
 func (d *demoRun) run() ([]int64, error) {
 	w := d.work
 	seeds, rows := make([]int, w.parts), make([]int, w.parts)
@@ -109,7 +109,7 @@ func (d *demoRun) run() ([]int64, error) {
 		return nil, err
 	}
 	for _, f := range texts {
-		f.Release() // nobody needs the texts any more
+		f.Release() // no longer needed
 	}
 	var totals []*client.Future[[]int64]
 	err = d.step("shuffle", w.parts*w.buckets+w.buckets, total*8, total, func() []client.AnyFuture {
@@ -135,7 +135,7 @@ func (d *demoRun) run() ([]int64, error) {
 	return all.Result(d.ctx)
 }
 
-// step submits tasks, shows how they end, and takes the time.
+// step submits tasks, shows their progress, and measures the time.
 func (d *demoRun) step(name string, tasks int, bytes, rows int64, submit func() []client.AnyFuture) error {
 	begin := time.Now()
 	futures := submit()
@@ -156,7 +156,7 @@ func (d *demoRun) step(name string, tasks int, bytes, rows int64, submit func() 
 	return nil
 }
 
-// report is the result and the table of what it took.
+// report prints the result and the table of steps.
 func (d *demoRun) report(out io.Writer, totals []int64) {
 	type host struct{ id, requests, bytes int64 }
 	var hosts []host
@@ -171,7 +171,7 @@ func (d *demoRun) report(out io.Writer, totals []int64) {
 	for _, h := range hosts[:min(3, len(hosts))] {
 		fmt.Fprintf(out, " host-%d (%d)", h.id, h.requests)
 	}
-	fmt.Fprintf(out, "\nevery total is right\n\n")
+	fmt.Fprintf(out, "\nall totals verified\n\n")
 	columns := []benchfmt.Column{{Name: "step"}, {Name: "tasks", Right: true}, {Name: "ms", Right: true},
 		{Name: "tasks/s", Right: true}, {Name: "M rows/s", Right: true}, {Name: "MB/s", Right: true}}
 	var rows [][]string
@@ -190,14 +190,14 @@ func (d *demoRun) report(out io.Writer, totals []int64) {
 	benchfmt.WriteColumns(out, "  ", columns, rows)
 }
 
-// demoLanes tells over which lanes the workers fetched from each other: their own records.
-func demoLanes(ctx context.Context, out io.Writer, workers []cluster.WorkerInfo) error {
-	type lane struct {
+// demoTransfers prints the schemes over which the workers fetched from each other, from their records.
+func demoTransfers(ctx context.Context, out io.Writer, workers []cluster.WorkerInfo) error {
+	type total struct {
 		transfers int
 		bytes     int64
 		seconds   float64
 	}
-	lanes := map[string]*lane{}
+	totals := map[string]*total{}
 	for _, w := range workers {
 		var records []worker.Transfer
 		if err := getJSON(ctx, "http://"+w.HTTP+"/millstream/transfers", &records); err != nil {
@@ -207,20 +207,20 @@ func demoLanes(ctx context.Context, out io.Writer, workers []cluster.WorkerInfo)
 			if !r.Incoming || r.Error != "" {
 				continue
 			}
-			if lanes[r.Scheme] == nil {
-				lanes[r.Scheme] = &lane{}
+			if totals[r.Scheme] == nil {
+				totals[r.Scheme] = &total{}
 			}
-			l := lanes[r.Scheme]
+			l := totals[r.Scheme]
 			l.transfers, l.bytes, l.seconds = l.transfers+1, l.bytes+r.Bytes, l.seconds+r.Duration
 		}
 	}
 	fmt.Fprintln(out)
-	columns := []benchfmt.Column{{Name: "lane between workers"}, {Name: "transfers", Right: true},
+	columns := []benchfmt.Column{{Name: "data between workers"}, {Name: "transfers", Right: true},
 		{Name: "data", Right: true}, {Name: "ms each", Right: true}}
 	var rows [][]string
-	for _, name := range slices.Sorted(maps.Keys(lanes)) {
-		l := lanes[name]
-		// While all processors compute: the time is that until the task could go on.
+	for _, name := range slices.Sorted(maps.Keys(totals)) {
+		l := totals[name]
+		// All processors are busy: the time includes the wait until the task could continue.
 		each := benchfmt.FormatValue(l.seconds / float64(l.transfers) * 1e3)
 		rows = append(rows, []string{name, fmt.Sprint(l.transfers), benchfmt.FormatSize(l.bytes), each})
 	}
@@ -228,7 +228,7 @@ func demoLanes(ctx context.Context, out io.Writer, workers []cluster.WorkerInfo)
 	return nil
 }
 
-// getJSON fetches what a server of this machine tells.
+// getJSON fetches JSON from a server of this machine.
 func getJSON(ctx context.Context, url string, to any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"go.millstream.dev/client"
 )
 
-// The demo's data set is the log of a web server: lines of text that are made, parsed,
-// shuffled by host and added up, all on the workers. Columns are slices of numbers, which
-// travel as they lie in memory.
+// The data set of the demo is the log of a web server: lines of text that are generated, parsed, shuffled by host and
+// summed up, all on the workers. Columns are slices of numbers, which are sent as they are in memory.
 var (
 	demoGenerate  = client.Func2("millstream.demo.generate", generateLog)
 	demoParse     = client.Func("millstream.demo.parse", parseLog)
@@ -23,8 +22,8 @@ var (
 
 const demoHosts = 5000
 
-// demoRow is row i of part seed: a host and a number of bytes. Few hosts have most of the
-// requests, as in life.
+// demoRow returns row i of part seed: a host and a number of bytes. Few hosts have most of the requests, as in real
+// logs.
 func demoRow(seed, i int) (host, size int32) {
 	x := uint64(seed)<<32 + uint64(i) + 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -34,7 +33,7 @@ func demoRow(seed, i int) (host, size int32) {
 	return int32(u * (x >> 32 % demoHosts) % demoHosts), int32(200 + x>>40%100_000)
 }
 
-// generateLog makes the text of one part.
+// generateLog generates the text of one part.
 func generateLog(ctx context.Context, seed, rows int) ([]byte, error) {
 	text := make([]byte, 0, rows*56)
 	for i := range rows {
@@ -50,13 +49,13 @@ func generateLog(ctx context.Context, seed, rows int) ([]byte, error) {
 	return text, ctx.Err()
 }
 
-// parseLog reads host and size of each line, one after the other.
+// parseLog returns host and size of each line, alternating.
 func parseLog(_ context.Context, text []byte) ([]int32, error) {
 	rows := make([]int32, 0, bytes.Count(text, []byte("\n"))*2)
 	for n := 1; len(text) > 0; n++ {
 		end := bytes.IndexByte(text, '\n')
 		if end < 0 {
-			return nil, fmt.Errorf("line %d has no end", n)
+			return nil, fmt.Errorf("line %d is not terminated", n)
 		}
 		line := text[:end]
 		text = text[end+1:]
@@ -74,7 +73,7 @@ func parseLog(_ context.Context, text []byte) ([]int32, error) {
 	return rows, nil
 }
 
-// number reads the digits at the beginning of a text.
+// number parses the digits at the start of a text.
 func number(text []byte) (n int32, ok bool) {
 	for _, c := range text {
 		if c < '0' || c > '9' {
@@ -85,7 +84,7 @@ func number(text []byte) (n int32, ok bool) {
 	return n, ok
 }
 
-// bucketRows picks the rows of a part whose host belongs to bucket j of n.
+// bucketRows returns the rows of a part whose host belongs to bucket j of n.
 func bucketRows(_ context.Context, rows []int32, j, n int) ([]int32, error) {
 	out := make([]int32, 0, len(rows)/n+len(rows)/8)
 	for i := 0; i+1 < len(rows); i += 2 {
@@ -96,15 +95,14 @@ func bucketRows(_ context.Context, rows []int32, j, n int) ([]int32, error) {
 	return out, nil
 }
 
-// aggregateRows adds up one bucket of all parts: host, requests and bytes, one after the
-// other, by host.
+// aggregateRows sums up one bucket of all parts: host, requests and bytes, alternating, by host.
 func aggregateRows(_ context.Context, parts [][]int32) ([]int64, error) {
 	var requests, sizes [demoHosts]int64
 	for _, rows := range parts {
 		for i := 0; i+1 < len(rows); i += 2 {
 			h := rows[i]
 			if h < 0 || h >= demoHosts {
-				return nil, fmt.Errorf("host %d", h)
+				return nil, fmt.Errorf("invalid host %d", h)
 			}
 			requests[h]++
 			sizes[h] += int64(rows[i+1])
@@ -119,7 +117,7 @@ func aggregateRows(_ context.Context, parts [][]int32) ([]int64, error) {
 	return out, nil
 }
 
-// combineTotals puts the totals of all buckets together, by host.
+// combineTotals merges the totals of all buckets, by host.
 func combineTotals(_ context.Context, buckets [][]int64) ([]int64, error) {
 	all := slices.Concat(buckets...)
 	type total [3]int64
@@ -135,8 +133,7 @@ func combineTotals(_ context.Context, buckets [][]int64) ([]int64, error) {
 	return out, nil
 }
 
-// demoExpected is what the workers must find, worked out here, from the rows alone, and how
-// long all texts are together.
+// demoExpected computes the expected totals from the rows, and the length of all texts.
 func demoExpected(parts, rows int) (totals []int64, text int64) {
 	var requests, sizes [demoHosts]int64
 	for p := range parts {
@@ -155,7 +152,7 @@ func demoExpected(parts, rows int) (totals []int64, text int64) {
 	return totals, text
 }
 
-// demoLine is what all lines have in common.
+// demoLine has the constant parts of a line.
 const demoLine = demoTime + demoPath + demoStatus + "\n"
 
 const (
@@ -164,7 +161,7 @@ const (
 	demoStatus = " 200 "
 )
 
-// digits is the length of a number that is not negative.
+// digits returns the number of digits of a number that is not negative.
 func digits(n int) int {
 	d := 1
 	for ; n > 9; n /= 10 {

@@ -1,6 +1,6 @@
-// Package cli is the command tree of the millstream binary.
+// Package cli implements the command tree of the millstream binary.
 //
-// A program of your own becomes its own scheduler and worker by one call:
+// One call makes a program its own scheduler and worker:
 //
 //	func main() {
 //		millstream.Main()
@@ -19,6 +19,6 @@
 //	130  interrupted by Ctrl-C (SIGINT)
 //	143  ended by SIGTERM
 //
-// The first Ctrl-C cancels what runs: children are ended, what was measured
-// so far is printed. The second one ends the process at once.
+// The first Ctrl-C cancels the command: children are ended, and results so far are printed. The second one ends the
+// process immediately.
 package cli

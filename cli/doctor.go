@@ -29,17 +29,17 @@ func doctorCommand() *cobra.Command {
 		Use:     "doctor [SCHEDULER]",
 		Short:   "Find what this machine lacks for fast communication, and how to fix it",
 		GroupID: groupStart,
-		Long: `Examines the machine and the process: UCX library, GPU, RDMA, containers, limits,
-UCX_* variables, Python. Every finding says what to do.
+		Long: `Examine the machine and the process: UCX library, GPU, RDMA, containers, limits,
+UCX_* variables, Python. Every problem comes with a fix.
 
-With the address of a scheduler it measures the lanes between the workers of its
-cluster instead: which one each pair uses, how fast it is, and why not a faster
-one. With two --pid the report is about what two processes share, such as those
-of two containers, seen from the host.
+With the address of a scheduler, measure the connections between the workers of
+its cluster instead: which transport each pair uses, how fast it is, and why not
+a faster one. With two --pid, report what two processes share, such as those of
+two containers, seen from the host.
 
-  ✓ right   - does not apply   · no faster lane   ! slower, less safe   ✗ broken
+  ✓ ok   - does not apply   · no faster transport   ! slow, less safe   ✗ broken
 
-Exit code: 1 when there is a failure (✗), else 0.`,
+Exit code: 1 if there is a failure (✗), else 0.`,
 		Example: `  millstream doctor
   millstream doctor --connections 5000
   millstream doctor tls://10.0.0.1:8786 --tls-dir certs
@@ -47,7 +47,7 @@ Exit code: 1 when there is a failure (✗), else 0.`,
   millstream doctor --json | jq '.findings[] | select(.severity == "warn")'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 && !strings.Contains(args[0], "://") {
-				return cmdline.Usagef("unexpected argument %q: the address of a scheduler has a scheme, such as tcp://",
+				return cmdline.Usagef("unexpected argument %q: want a scheduler address with a scheme, such as tcp://",
 					args[0])
 			}
 			return cmdline.NoArgs(nil, args[min(1, len(args)):])
@@ -59,7 +59,7 @@ Exit code: 1 when there is a failure (✗), else 0.`,
 			var report doctor.Report
 			switch {
 			case len(pids) > 0 && (len(pids) != 2 || len(args) > 0):
-				return cmdline.Usagef("--pid: give two processes, and no scheduler")
+				return cmdline.Usagef("--pid: pass two processes, and no scheduler")
 			case len(pids) > 0:
 				report = doctor.Between(doctor.ThisHost(), pids[0], pids[1])
 			case len(args) > 0:
@@ -76,8 +76,8 @@ Exit code: 1 when there is a failure (✗), else 0.`,
 					return err
 				}
 			default:
-				host := examinedHost(connections)
-				host.Python = examinedPython(cmd.Context(), python)
+				host := examineHost(connections)
+				host.Python = examinePython(cmd.Context(), python)
 				examineGPUs(host)
 				report = doctor.Examine(host)
 			}
@@ -86,7 +86,7 @@ Exit code: 1 when there is a failure (✗), else 0.`,
 			if asJSON {
 				err = report.WriteJSON(out)
 			} else {
-				err = report.WriteText(out, useColour(out))
+				err = report.WriteText(out, useColor(out))
 			}
 			if err == nil && report.Worst() == doctor.Fail {
 				err = cmdline.SilentError{}
@@ -94,23 +94,23 @@ Exit code: 1 when there is a failure (✗), else 0.`,
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
-	cmd.Flags().IntVar(&connections, "connections", 256, "peers this process is expected to talk to, for the "+
-		"open-file limit")
-	cmd.Flags().StringVar(&python, "python", "", "interpreter that the scheduler would use (default: found)")
-	cmd.Flags().IntSliceVar(&pids, "pid", nil, "two processes: tell what they share, and with it their lanes")
-	cmd.Flags().StringVar(&size, "size", "16MiB", "how much is moved between each two workers of a scheduler")
-	cmd.Flags().StringVar(&trust.tlsDir, "tls-dir", "", "folder with the certificates of the scheduler's cluster")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "output as JSON")
+	cmd.Flags().IntVar(&connections, "connections", 256, "expected number of peers of this process, for the "+
+		"check of the open-file limit")
+	cmd.Flags().StringVar(&python, "python", "", "interpreter of the scheduler (default: searched for)")
+	cmd.Flags().IntSliceVar(&pids, "pid", nil, "two processes whose common namespaces and transports are reported")
+	cmd.Flags().StringVar(&size, "size", "16MiB", "size of the data moved between each two workers")
+	cmd.Flags().StringVar(&trust.tlsDir, "tls-dir", "", "folder with the certificates of the cluster")
 	return cmd
 }
 
-// useColour follows the NO_COLOR convention.
-func useColour(w io.Writer) bool {
+// useColor follows the NO_COLOR convention.
+func useColor(w io.Writer) bool {
 	return benchfmt.IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// examinedHost is this machine with what the UCX library says of itself.
-func examinedHost(connections int) *doctor.Host {
+// examineHost describes this machine, with the information of the UCX library.
+func examineHost(connections int) *doctor.Host {
 	h := doctor.ThisHost()
 	h.Connections = connections
 	h.NoCgo = builtWithoutCgo()
@@ -123,8 +123,7 @@ func examinedHost(connections int) *doctor.Host {
 		h.UCX = &doctor.Library{Path: lib.Path, Version: lib.Version, CUDA: lib.CUDA, RDMA: lib.RDMA,
 			PassedOver: lib.PassedOver}
 		known.Version = lib.Version
-		// A context can fail because of the very variables to be examined: the
-		// lint then works without the library's own lists.
+		// The variables to be examined can make NewContext fail; the lint then works without the lists of the library.
 		if c, err := ucx.NewContext(ucx.Config{}); err == nil {
 			info := c.Info()
 			h.UCX.Transports = transportNames(info.Transports)
@@ -158,7 +157,7 @@ func lint(env []string, known ucxenv.Host) []doctor.EnvProblem {
 	return problems
 }
 
-// transportNames cuts the devices off "tcp/eth0" and removes repetitions.
+// transportNames returns the transports of resources such as "tcp/eth0", each once.
 func transportNames(resources []string) []string {
 	var names []string
 	for _, r := range resources {

@@ -21,11 +21,10 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// maxPairs bounds how much of a large cluster is measured.
+// maxPairs bounds the number of measured pairs in a large cluster.
 const maxPairs = 90
 
-// examineCluster moves data between each two workers of a running cluster and asks them how it
-// went.
+// examineCluster moves data between each two workers of a running cluster and reports the results.
 func examineCluster(ctx context.Context, address string, size int64) (doctor.Report, error) {
 	cl, err := cluster.Connect(ctx, address)
 	if err != nil {
@@ -53,11 +52,11 @@ func examineCluster(ctx context.Context, address string, size int64) (doctor.Rep
 	x := &clusterExam{cl: cl, pool: pool, size: size}
 	for _, w := range workers {
 		m := doctor.Member{Name: cmp.Or(w.Name, w.Address), Address: w.Address}
-		if d, err := x.ask(ctx, w.Address); err != nil {
+		if d, err := x.diagnose(ctx, w.Address); err != nil {
 			m.Silent = cmdline.OneLine(err)
 		} else {
-			m.Boot, m.IPC, m.PID, m.Lanes, m.Trusted, m.NoUCX = d.Boot, d.IPC, d.PID, d.DataAddresses, d.Trusted, d.UCX
-			if d.Registry == task.Hash() { // else it cannot be asked to use it
+			m.Boot, m.IPC, m.PID, m.DataAddresses, m.Trusted, m.NoUCX = d.Boot, d.IPC, d.PID, d.DataAddresses, d.Trusted, d.UCX
+			if d.Registry == task.Hash() { // other programs cannot run deviceSample
 				m.GPU = d.GPU
 			}
 		}
@@ -67,7 +66,7 @@ func examineCluster(ctx context.Context, address string, size int64) (doctor.Rep
 	return x.report(ctx), ctx.Err()
 }
 
-// clusterExam is one look at a cluster.
+// clusterExam is one examination of a cluster.
 type clusterExam struct {
 	cl      *client.Client
 	pool    *rpc.Pool
@@ -75,7 +74,7 @@ type clusterExam struct {
 	members []doctor.Member
 }
 
-func (x *clusterExam) ask(ctx context.Context, address string) (worker.Diagnosis, error) {
+func (x *clusterExam) diagnose(ctx context.Context, address string) (worker.Diagnosis, error) {
 	var d worker.Diagnosis
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -86,7 +85,7 @@ func (x *clusterExam) ask(ctx context.Context, address string) (worker.Diagnosis
 func (x *clusterExam) report(ctx context.Context) doctor.Report {
 	if len(x.members) < 2 {
 		return doctor.Report{Findings: []doctor.Finding{{ID: "lane", Severity: doctor.Info,
-			Title: fmt.Sprintf("%d worker(s): there is no pair to measure", len(x.members))}}}
+			Title: fmt.Sprintf("%d worker(s): no pair to measure", len(x.members))}}}
 	}
 	var flows []doctor.Flow
 	left := 0
@@ -112,15 +111,15 @@ func (x *clusterExam) report(ctx context.Context) doctor.Report {
 	return r
 }
 
-// measure puts data on one worker and has another fetch it: twice, as the first transfer makes
-// the connection.
+// measure stores data on one worker and lets another fetch it, twice, because the first transfer opens the connection.
 func (x *clusterExam) measure(ctx context.Context, from, to doctor.Member) doctor.Flow {
 	f := doctor.Flow{From: from, To: to}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for range 2 {
 		data := make([]byte, x.size)
-		_, _ = rand.Read(data[:min(x.size, 4096)]) // a key, and nothing that compresses to nothing, of its own
+		_, _ = rand.Read(data[:min(x.size,
+			4096)]) // for a unique key, and so that the data is not compressed to nothing
 		futures, err := client.Scatter(ctx, x.cl, [][]byte{data}, client.ScatterOptions{Workers: []string{from.Address},
 			Unhashed: true})
 		if err != nil {
@@ -135,22 +134,22 @@ func (x *clusterExam) measure(ctx context.Context, from, to doctor.Member) docto
 			f.Err = err
 			return f
 		}
-		f.Rate = float64(x.size) / took.Seconds() // the scheduler's part included
+		f.Rate = float64(x.size) / took.Seconds() // includes the scheduler
 	}
-	x.told(ctx, &f)
+	x.addRecord(ctx, &f)
 	return f
 }
 
-// told fills in what the worker that fetched knows better.
-func (x *clusterExam) told(ctx context.Context, f *doctor.Flow) {
-	d, err := x.ask(ctx, f.To.Address)
+// addRecord adds the record of the worker that fetched the data.
+func (x *clusterExam) addRecord(ctx context.Context, f *doctor.Flow) {
+	d, err := x.diagnose(ctx, f.To.Address)
 	if err != nil {
-		f.Lane, _, _ = strings.Cut(f.To.Address, "://")
+		f.Scheme, _, _ = strings.Cut(f.To.Address, "://")
 		return
 	}
 	for _, t := range slices.Backward(d.Transfers) {
 		if t.Incoming && t.Peer == f.From.Address && t.Bytes >= x.size && t.Seconds > 0 && t.Error == "" {
-			f.Lane, f.Transports, f.Rate = t.Scheme, t.Transports, float64(t.Bytes)/t.Seconds
+			f.Scheme, f.Transports, f.Rate = t.Scheme, t.Transports, float64(t.Bytes)/t.Seconds
 			f.Landed = t.Device >= x.size
 			return
 		}

@@ -15,15 +15,14 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// examineGPUs adds what the CUDA driver and the libraries on it say of themselves. No context is
-// made on any GPU.
+// examineGPUs adds information of the CUDA driver, NCCL and NVRTC. It creates no context on a GPU.
 func examineGPUs(h *doctor.Host) {
-	h.CUDA, h.CUDAError = askCUDA()
-	h.NCCL, h.NVRTC = askNCCL(), askNVRTC()
-	h.PoolSize, h.PoolFrom = askedPool()
+	h.CUDA, h.CUDAError = cudaInfo()
+	h.NCCL, h.NVRTC = ncclInfo(), nvrtcInfo()
+	h.PoolSize, h.PoolFrom = configuredPool()
 }
 
-func askCUDA() (*doctor.CUDA, error) {
+func cudaInfo() (*doctor.CUDA, error) {
 	if err := cuda.Available(); err != nil {
 		return nil, err
 	}
@@ -35,7 +34,7 @@ func askCUDA() (*doctor.CUDA, error) {
 	if v, err := cuda.DriverVersion(); err == nil {
 		c.Version = v.String()
 	}
-	machine, _ := readMachine() // what it adds is for people
+	machine, _ := readMachine() // optional information
 	for i, d := range devices {
 		dev := doctor.CUDADevice{Name: d.Name, UUID: d.UUID, Address: d.PCIBusID, Memory: d.TotalMemory, IPC: d.IPC,
 			NVLinks: -1, Node: d.NUMANode}
@@ -58,7 +57,7 @@ func askCUDA() (*doctor.CUDA, error) {
 	return c, nil
 }
 
-func askNCCL() *doctor.Optional {
+func ncclInfo() *doctor.Optional {
 	o := &doctor.Optional{Chosen: chosen("MILLSTREAM_NCCL_LIBRARY")}
 	lib, err := nccl.Library()
 	if err != nil {
@@ -69,13 +68,13 @@ func askNCCL() *doctor.Optional {
 	return o
 }
 
-func askNVRTC() *doctor.Optional {
+func nvrtcInfo() *doctor.Optional {
 	o := &doctor.Optional{Chosen: chosen("MILLSTREAM_NVRTC_LIBRARY")}
 	o.Path, o.Version, o.Err = cuda.CompilerLibrary()
 	return o
 }
 
-// chosen is the name of a variable that is set, else "".
+// chosen returns the name of a variable if it is set, else "".
 func chosen(name string) string {
 	if os.Getenv(name) == "" {
 		return ""
@@ -83,9 +82,9 @@ func chosen(name string) string {
 	return name
 }
 
-// askedPool is the pool that workers, schedulers and clients of this environment would make.
-// What is wrong with the settings is told by `config check`.
-func askedPool() (int64, string) {
+// configuredPool returns the size and the source of the pool that processes in this environment create. `config check`
+// reports invalid settings.
+func configuredPool() (int64, string) {
 	c, err := config.Default()
 	if err != nil {
 		return 0, ""
@@ -102,7 +101,7 @@ func askedPool() (int64, string) {
 	return s.RMM.PoolSize, "the settings"
 }
 
-// deviceSample is memory of the GPU of the worker that runs it, for doctor to have moved.
+// deviceSample allocates memory on the GPU of the worker, for measurements.
 var deviceSample = client.Func2("millstream.device-sample",
 	func(ctx context.Context, n, _ int64) (*wire.DeviceArray, error) {
 		d, err := task.CurrentDevice(ctx)
@@ -120,8 +119,7 @@ var deviceSample = client.Func2("millstream.device-sample",
 		return wire.NewDeviceArray[uint8](b)
 	})
 
-// measureDevice has one worker fetch device memory of another: twice, as the first transfer maps
-// what is to be moved.
+// measureDevice lets one worker fetch device memory of another, twice, because the first transfer maps the memory.
 func (x *clusterExam) measureDevice(ctx context.Context, from, to doctor.Member) doctor.Flow {
 	f := doctor.Flow{From: from, To: to, Device: true}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -140,6 +138,6 @@ func (x *clusterExam) measureDevice(ctx context.Context, from, to doctor.Member)
 			return f
 		}
 	}
-	x.told(ctx, &f)
+	x.addRecord(ctx, &f)
 	return f
 }

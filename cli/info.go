@@ -16,13 +16,13 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// infoReport is what `millstream info --json` prints.
+// infoReport is the output of `millstream info --json`.
 type infoReport struct {
 	Version string      `json:"version"`
 	UCX     *ucxReport  `json:"ucx,omitempty"`
 	Error   string      `json:"error,omitempty"`
 	GPUs    []gpuReport `json:"gpus"`
-	// GPUNote says why there are none.
+	// GPUNote is the reason if there are none.
 	GPUNote string `json:"gpu_note,omitempty"`
 }
 
@@ -53,15 +53,15 @@ func infoCommand() *cobra.Command {
 	var match string
 	cmd := &cobra.Command{
 		Use:     "info",
-		Short:   "Show the UCX library, its transports and devices, the GPUs and the settings",
+		Short:   "Show the UCX library, its transports, devices and settings, and the GPUs",
 		GroupID: groupStart,
-		Long: `Shows which UCX library Millstream uses and what it offers on this machine.
-With --topology it shows instead how GPUs, network devices and processors are
-wired: the tree of nodes and PCI bridges, and for each GPU the processors and the
-InfiniBand port next to it with nvidia-smi's names of distances (PIX, PXB, PHB,
-NODE, SYS). Neither UCX nor a driver is needed for that.
+		Long: `Show the UCX library that Millstream uses and what it supports on this machine.
+With --topology, show the topology of GPUs, network devices and processors
+instead: the tree of nodes and PCI bridges, and for each GPU the closest
+processors and InfiniBand port, with the distances of nvidia-smi (PIX, PXB, PHB,
+NODE, SYS). This needs neither UCX nor a driver.
 
-Exit code: 1 when UCX cannot be used, else 0.`,
+Exit code: 1 if UCX cannot be used, else 0.`,
 		Example: `  millstream info
   millstream info --config
   millstream info --config --match RNDV
@@ -74,7 +74,7 @@ Exit code: 1 when UCX cannot be used, else 0.`,
 			}
 			if wiring {
 				if config {
-					return cmdline.Usagef("--topology and --config are two reports: ask for one")
+					return cmdline.Usagef("--topology and --config exclude each other")
 				}
 				return writeTopology(cmd.OutOrStdout(), asJSON)
 			}
@@ -91,15 +91,15 @@ Exit code: 1 when UCX cannot be used, else 0.`,
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print everything as JSON")
-	cmd.Flags().BoolVar(&config, "config", false, "also show UCX's effective settings")
-	cmd.Flags().BoolVar(&wiring, "topology", false, "show how GPUs, network devices and processors are wired")
-	cmd.Flags().StringVar(&match, "match", "", "with --config: only settings whose name contains this text")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "output as JSON")
+	cmd.Flags().BoolVar(&config, "config", false, "effective settings of UCX in the output")
+	cmd.Flags().BoolVar(&wiring, "topology", false, "topology of GPUs, network devices and processors")
+	cmd.Flags().StringVar(&match, "match", "", "text in the names of the settings; needs --config")
 	return cmd
 }
 
-// collectInfo asks UCX and the CUDA driver. The error is why UCX cannot be
-// used; the report then still says what there is.
+// collectInfo collects the report from UCX and the CUDA driver. The error is the reason why UCX cannot be used; the
+// report is valid even then.
 func collectInfo(config bool, match string) (infoReport, error) {
 	r := infoReport{Version: Version()}
 	r.GPUs, r.GPUNote = findGPUs()
@@ -128,7 +128,7 @@ func collectInfo(config bool, match string) (infoReport, error) {
 	return r, nil
 }
 
-// groupTransports turns "tcp/lo", "tcp/eth0" into one entry, in order.
+// groupTransports merges "tcp/lo" and "tcp/eth0" into one entry, in order.
 func groupTransports(resources []string) []transportReport {
 	var groups []transportReport
 	for _, name := range transportNames(resources) {
@@ -189,8 +189,7 @@ func builtWith(u *ucxReport) []string {
 	return []string{with("CUDA", u.CUDA), with("RDMA", u.RDMA)}
 }
 
-// findGPUs lists the GPUs this process may use. The text says why there are
-// none.
+// findGPUs returns the GPUs that this process may use, or the reason if there are none.
 func findGPUs() ([]gpuReport, string) {
 	devices, err := cuda.Devices()
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"go.millstream.dev/internal/device/topology"
 )
 
-// topologyReport is what `millstream info --topology --json` prints.
+// topologyReport is the output of `millstream info --topology --json`.
 type topologyReport struct {
-	Online  string              `json:"processors_online"`
-	Allowed string              `json:"processors_allowed"`
-	GPUs    []gpuNeighbourhoods `json:"gpus"`
+	Online  string            `json:"processors_online"`
+	Allowed string            `json:"processors_allowed"`
+	GPUs    []gpuNeighborhood `json:"gpus"`
 }
 
-// gpuNeighbourhoods is what lies next to one GPU.
-type gpuNeighbourhoods struct {
+// gpuNeighborhood describes what is close to one GPU.
+type gpuNeighborhood struct {
 	Address   string `json:"address"`
 	UUID      string `json:"uuid,omitempty"`
 	Memory    int64  `json:"memory,omitempty"`
@@ -27,9 +27,9 @@ type gpuNeighbourhoods struct {
 	Affinity  string `json:"affinity"`
 	NetDevice string `json:"net_device,omitempty"`
 	Distance  string `json:"distance,omitempty"`
-	// Note says why there is no net device.
+	// Note is the reason if there is no network device.
 	Note string `json:"note,omitempty"`
-	// MIG are the parts that it is cut into.
+	// MIG are the MIG instances of the GPU.
 	MIG []migReport `json:"mig,omitempty"`
 }
 
@@ -39,8 +39,7 @@ type migReport struct {
 	Memory int64  `json:"memory"`
 }
 
-// readMachine reads this machine, with the help of NVIDIA's library where it is built in and
-// there. Without, the kernel serves.
+// readMachine reads the topology of this machine, with NVML if it is built in and available, else from the kernel.
 func readMachine() (*topology.Machine, error) {
 	driver, err := nvml.Open()
 	if err != nil {
@@ -48,21 +47,21 @@ func readMachine() (*topology.Machine, error) {
 	}
 	defer driver.Close()
 	m, err := topology.Read(topology.Config{Driver: driver})
-	if err != nil { // a driver that does not answer
+	if err != nil { // the driver does not respond
 		return topology.Read(topology.Config{})
 	}
 	return m, nil
 }
 
-// writeTopology prints how this machine's devices are wired.
+// writeTopology prints the topology of this machine.
 func writeTopology(w io.Writer, asJSON bool) error {
 	m, err := readMachine()
 	if err != nil {
 		return err
 	}
-	r := topologyReport{Online: m.Online.String(), Allowed: m.Allowed.String(), GPUs: []gpuNeighbourhoods{}}
+	r := topologyReport{Online: m.Online.String(), Allowed: m.Allowed.String(), GPUs: []gpuNeighborhood{}}
 	for _, g := range m.GPUs {
-		n := gpuNeighbourhoods{Address: g.Address, UUID: g.UUID, Memory: g.Memory, Node: g.Node,
+		n := gpuNeighborhood{Address: g.Address, UUID: g.UUID, Memory: g.Memory, Node: g.Node,
 			Affinity: m.Affinity(g).String()}
 		for _, p := range g.MIG {
 			n.MIG = append(n.MIG, migReport{p.UUID, p.Name, p.Memory})

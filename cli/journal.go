@@ -10,12 +10,12 @@ import (
 	"go.millstream.dev/scheduler"
 )
 
-const journalLong = `Checks and repairs the journal of a scheduler, the folder of scheduler --journal.
+const journalLong = `Check and repair the journal of a scheduler, the folder of scheduler --journal.
 
-A scheduler does not start with a journal that it cannot read, and says where
-the bad place is. Both commands replay the journal as a scheduler does, without
-starting one, and go on after a bad place. No scheduler may use the journal
-meanwhile.`
+A scheduler does not start with a journal that it cannot read, and reports the
+position of the damage. Both commands replay the journal as a scheduler does,
+without starting one, and continue after damaged records. No scheduler may use
+the journal meanwhile.`
 
 func journalCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -28,11 +28,11 @@ func journalCommand() *cobra.Command {
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "check DIR",
-		Short: "List what of a journal cannot be read",
-		Long: `Reads the journal in DIR and lists each record that cannot be read or replayed,
-with file, place and cause. It changes nothing.
+		Short: "List the damaged records of a journal",
+		Long: `Read the journal in DIR and list each record that cannot be read or replayed,
+with file, offset and cause. Nothing is changed.
 
-Exit code: 1 when something is wrong, else 0.`,
+Exit code: 1 if there are damaged records, else 0.`,
 		Example: "  millstream journal check /var/lib/millstream/journal",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,10 +48,10 @@ Exit code: 1 when something is wrong, else 0.`,
 		},
 	}, &cobra.Command{
 		Use:   "repair DIR",
-		Short: "Write a journal again without what cannot be read",
-		Long: `Writes the journal in DIR again without the records that check lists, and lists
-them: what they promised is lost. The journal as it was is kept next to it, as
-DIR.damaged-1 or with a higher number. A journal without problems is left alone.`,
+		Short: "Rewrite a journal without its damaged records",
+		Long: `Rewrite the journal in DIR without the records that check lists, and list them:
+their contents are lost. The original is kept next to it, as DIR.damaged-1 or
+with a higher number. A journal without damage is not changed.`,
 		Example: "  millstream journal repair /var/lib/millstream/journal",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,7 +61,7 @@ DIR.damaged-1 or with a higher number. A journal without problems is left alone.
 			}
 			printJournal(cmd.OutOrStdout(), r)
 			if r.Backup != "" {
-				fmt.Fprintf(cmd.OutOrStdout(), "repaired: %s left out; the journal as it was is in %s\n",
+				fmt.Fprintf(cmd.OutOrStdout(), "repaired: %s removed; the original journal is in %s\n",
 					count(len(r.Problems), "place"), r.Backup)
 			}
 			return nil

@@ -18,15 +18,14 @@ const (
 	ExitTerminated  = cmdline.ExitTerminated
 )
 
-// Main runs the command line of this process with Ctrl-C handling and
-// returns its exit code.
+// Main runs the command line of this process with Ctrl-C handling and returns its exit code.
 func Main() int {
-	cluster.Main() // a process that is to be a worker goes no further
+	cluster.Main() // does not return in a worker process
 	return cmdline.RunProcess(Command(), helpForBench(os.Args[1:]))
 }
 
-// Run runs one command line and returns the exit code. An error is written
-// to stderr as one line. Canceling ctx ends the command.
+// Run runs one command line and returns the exit code. An error is written to stderr as one line. Canceling ctx ends
+// the command.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return cmdline.Run(ctx, Command(), helpForBench(args), stdin, stdout, stderr)
 }

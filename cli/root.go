@@ -16,25 +16,24 @@ GPU memory between processes and machines, and a cluster that runs Go functions
 with Dask's protocol.
 
 Start with
-  millstream demo       a cluster on this machine computes; the lanes it uses
-  millstream doctor     what this machine lacks, and how to fix it
-  millstream info       which UCX library is used and what it can do
-  millstream scheduler  the scheduler of a cluster, and
-  millstream worker     its workers; cuda-worker: one on each GPU
-  millstream status     the workers and tasks of a running cluster
-  millstream docs       the guide, in a browser
+  millstream demo       run a cluster on this machine, and show its transports
+  millstream doctor     find what this machine lacks, and how to fix it
+  millstream info       show the UCX library and its transports
+  millstream scheduler  run the scheduler of a cluster
+  millstream worker     run workers; cuda-worker: one for each GPU
+  millstream status     show the workers and tasks of a running cluster
+  millstream docs       serve the guide for a browser
 
 Environment
   MILLSTREAM_UCX_LIBRARY  path of the libucp.so to use
-  MILLSTREAM_IFNAME       network interface whose address is advertised
-  UCX_*                   UCX's own settings; never overridden
-  NO_COLOR                no color in reports
+  MILLSTREAM_IFNAME       network interface of the advertised address
+  UCX_*                   settings of UCX; never overridden
+  NO_COLOR                disables color in reports
 
-Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted (Ctrl-C).
-The first Ctrl-C cancels, the second ends the process at once.`
+Exit codes: 0 success, 1 failure, 2 invalid command line, 130 Ctrl-C.
+The first Ctrl-C cancels the command, the second ends the process immediately.`
 
-// Command returns a new command tree. Every call returns a tree of its own,
-// so that tests and embedding programs do not share flag values.
+// Command returns a new command tree. Trees share no flag values.
 func Command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "millstream",
@@ -57,7 +56,7 @@ func Command() *cobra.Command {
 
 const versionTemplate = "millstream {{.Version}}\n"
 
-// prepare sets what the roots of this package have in common.
+// prepare applies the settings that all roots of this package have in common.
 func prepare(root *cobra.Command) {
 	cmdline.Prepare(root)
 	root.Version = Version()
@@ -72,19 +71,18 @@ func addCommands(root *cobra.Command, commands ...*cobra.Command) {
 	}
 }
 
-// Groups of the root's help.
+// Groups in the help of the root command.
 const (
 	groupStart   = "start"
 	groupCluster = "cluster"
 	groupMeasure = "measure"
 )
 
-// release is set by the release build:
-// -ldflags "-X go.millstream.dev/cli.release=v1.2.3".
+// release is set by the release build: -ldflags "-X go.millstream.dev/cli.release=v1.2.3".
 var release string
 
-// Version is the release (or the module version, or "devel"), the commit
-// where the build recorded one, and the Go version and platform.
+// Version returns the release (or the module version, or "devel"), the commit if the build recorded one, the Go version
+// and the platform.
 func Version() string {
 	version, commit := release, ""
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -108,7 +106,7 @@ func versionCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version of this program",
 		GroupID: groupStart,
-		Long:    "Prints the release, the commit, the Go version and the platform.",
+		Long:    "Print the release, the commit, the Go version and the platform.",
 		Example: "  millstream version",
 		Args:    cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -28,36 +28,35 @@ import (
 	"go.millstream.dev/secure"
 )
 
-const schedulerLong = `Runs a scheduler, to which workers and clients connect: those of Millstream, and
-Dask's, whose messages it speaks. The flags are those of ` + "`dask scheduler`" + `, and
-DASK_* variables and Dask's configuration files count.
+const schedulerLong = `Run a scheduler for Millstream and Dask clients and workers. The flags are those
+of ` + "`dask scheduler`" + `; DASK_* variables and the configuration files of Dask apply.
 
 Security
-  --tls-dir DIR makes certificates for the cluster in DIR, or uses those that
-  are there, and prints what Python clients and workers need to use them.
-  Addresses without encryption are served on this machine alone, unless
-  --insecure says that the network can be trusted.
+  --tls-dir DIR creates certificates for the cluster in DIR, or uses existing
+  ones, and prints the settings for Python clients and workers. Without
+  encryption the scheduler listens on this machine only, unless --insecure is
+  set for a trusted network.
 
 Durability
-  --journal DIR keeps graphs and what clients wait for on disk. A scheduler that
-  is killed and started again with the same DIR goes on where it was; Millstream
-  clients and workers come back by themselves.
+  --journal DIR keeps graphs and the requests of clients on disk. A scheduler
+  that is killed and restarted with the same DIR continues where it was;
+  Millstream clients and workers reconnect automatically.
 
 Python
   Graphs of Python clients that are more than plain calls (dask.array,
   dask.dataframe, dask.delayed, …) are opened by Python helpers next to the
-  scheduler, and what clients run on it (run_on_scheduler, plugins) runs in
-  another one. Helpers need what the clients' graphs import, as Dask's own
-  scheduler does. They run in a sandbox: another user id if the scheduler is
-  root, a read-only file system without its keys and journal, a private home and
-  /tmp, limits on memory and processes. Opening graphs has no network;
-  run_on_scheduler has the host's. The log line "Python helper sandbox" and
-  millstream doctor show what the system allows. Where helpers would run as root
-  or could reach keys and journal, they are not started, unless
-  --unsafe-python-helpers accepts that.
+  scheduler; functions of clients that run on the scheduler (run_on_scheduler,
+  plugins) run in another helper. Helpers need the packages that the graphs
+  import, as the scheduler of Dask does. They run in a sandbox: another user ID
+  if the scheduler is root, a read-only file system without keys and journal, a
+  private home and /tmp, limits on memory and processes. Helpers that open
+  graphs have no network; the one for run_on_scheduler has that of the host. The
+  log line "Python helper sandbox" and millstream doctor show what is in force.
+  If helpers would run as root, or could read keys and journal, they are not
+  started unless --unsafe-python-helpers is set.
 
-Ctrl-C or SIGTERM ends the scheduler, and with it its workers (with --journal
-they wait for the next one); a second Ctrl-C ends it at once.`
+Ctrl-C or SIGTERM stops the scheduler and its workers (with --journal they wait
+for the next scheduler); a second Ctrl-C stops it immediately.`
 
 type schedulerFlags struct {
 	serverFlags
@@ -90,20 +89,21 @@ func schedulerCommand() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	f.add(fs, secure.Scheduler)
-	fs.StringVar(&f.port, "port", "", "port to serve (default 8786; 0: any that is free)")
-	fs.StringVar(&f.contact, "contact-address", "", "address to advertise to workers and clients (default: that of "+
+	fs.StringVar(&f.port, "port", "", "port to listen on (default 8786; 0: any free port)")
+	fs.StringVar(&f.contact, "contact-address", "", "address to advertise to workers and clients (default: address of "+
 		"the first listener)")
-	fs.StringVar(&f.schedulerFile, "scheduler-file", "", "`file` to write the address and the paths of certificates "+
-		"to, for workers and clients")
-	f.addDashboard(fs, ":8787", "`host:port` of the HTTP server; without a host that of --host or the "+
+	fs.StringVar(&f.schedulerFile, "scheduler-file", "", "`file` for the address and the paths of certificates, "+
+		"for workers and clients")
+	f.addDashboard(fs, ":8787", "`host:port` of the HTTP server; the default host is that of --host, or the "+
 		"loopback interface")
-	fs.StringVar(&f.idleTimeout, "idle-timeout", "", "end after so long without work, such as 10m")
-	fs.StringVar(&f.journal, "journal", "", "folder of the journal (default: none is kept)")
+	fs.StringVar(&f.idleTimeout, "idle-timeout", "", "idle time after which the scheduler stops, such as 10m")
+	fs.StringVar(&f.journal, "journal", "", "folder of the journal (default: no journal)")
 	f.python.add(fs)
-	fs.StringVar(&f.prefix, "dashboard-prefix", "", "not here yet")
-	fs.BoolVar(&f.anyBuild, "any-build", false, "let workers run tasks of clients with the same functions in another "+
-		"build (rolling upgrades)")
-	fs.BoolVar(&f.jupyter, "jupyter", false, "not here: this process runs no Python")
+	fs.StringVar(&f.prefix, "dashboard-prefix", "", "not supported")
+	fs.BoolVar(&f.anyBuild, "any-build", false, "accept clients and workers of different builds with the same "+
+		"functions "+
+		"(rolling upgrades)")
+	fs.BoolVar(&f.jupyter, "jupyter", false, "not supported: this process runs no Python")
 	fs.Bool("show", true, "")
 	fs.Bool("no-show", false, "")
 	fs.Bool("no-jupyter", false, "")
@@ -118,9 +118,9 @@ func schedulerCommand() *cobra.Command {
 func (f *schedulerFlags) check() error {
 	switch {
 	case f.jupyter:
-		return cmdline.Usagef("--jupyter: this process runs no Python")
+		return cmdline.Usagef("--jupyter is not supported: this process runs no Python")
 	case f.prefix != "":
-		return cmdline.Usagef("--dashboard-prefix: put a proxy in front of --dashboard-address that removes the prefix")
+		return cmdline.Usagef("--dashboard-prefix is not supported; use a proxy that removes the prefix")
 	}
 	return f.serverFlags.check()
 }
@@ -159,7 +159,8 @@ func (f *schedulerFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 	cfg.Network = ucxcomm.NewNetwork(*ucx)
 	cfg.ListenConfig.Device, cfg.Dial.Device = pool, pool
 	cfg.Collectors = append(cfg.Collectors, devmem.Collector{})
-	// Every worker has a comm with it, and few of them carry frames of a GPU: no further connections for these.
+	// Every worker has a comm with the scheduler, and few of them carry GPU frames: open no further connections for
+	// these.
 	cfg.ListenConfig.Staged.Stripes, cfg.Dial.Staged.Stripes = 1, 1
 	removePID, err := f.writePID()
 	if err != nil {
@@ -168,12 +169,12 @@ func (f *schedulerFlags) run(ctx context.Context, stdout, stderr io.Writer) erro
 	defer removePID()
 	raiseFileLimit()
 	if err := pyproc.Hide(); err != nil {
-		log.Warn("a Python process that a client has taken over might read this one's memory", "error", err)
+		log.Warn("cannot protect the memory of this process from Python processes", "error", err)
 	}
 	return f.serve(ctx, cfg, log, stdout)
 }
 
-// config is the scheduler that the flags describe.
+// config returns the configuration of the scheduler for the flags.
 func (f *schedulerFlags) config(log *slog.Logger) (scheduler.Config, error) {
 	c, err := config.Default()
 	if err != nil {
@@ -203,11 +204,11 @@ func (f *schedulerFlags) config(log *slog.Logger) (scheduler.Config, error) {
 	return cfg, err
 }
 
-// addresses are those to serve. As with Dask, --protocol and --port may be lists.
+// addresses returns the addresses to listen on. As in Dask, --protocol and --port may be lists.
 func (f *schedulerFlags) addresses(log *slog.Logger) ([]string, error) {
 	if address, err := f.byFile(); err != nil || address != "" {
 		if f.port != "" {
-			return nil, cmdline.Usagef("--address-file does without IP addresses: leave out --port")
+			return nil, cmdline.Usagef("--address-file excludes --port")
 		}
 		return []string{address}, err
 	}
@@ -218,10 +219,10 @@ func (f *schedulerFlags) addresses(log *slog.Logger) ([]string, error) {
 	protocols, ports, ifaces := strings.Split(scheme, ","), strings.Split(f.port, ","), strings.Split(f.iface, ",")
 	if len(ports) > 1 && len(ports) != len(protocols) || len(protocols) > 1 && f.port != "" &&
 		len(ports) != len(protocols) {
-		return nil, cmdline.Usagef("--protocol %s and --port %s: give as many ports as protocols", f.protocol, f.port)
+		return nil, cmdline.Usagef("--protocol %s and --port %s: pass as many ports as protocols", f.protocol, f.port)
 	}
 	if len(ifaces) > 1 && len(ifaces) != len(protocols) {
-		return nil, cmdline.Usagef("--interface %s: give one, or as many as protocols", f.iface)
+		return nil, cmdline.Usagef("--interface %s: pass one, or as many as protocols", f.iface)
 	}
 	var out []string
 	for i, p := range protocols {
@@ -243,7 +244,7 @@ func (f *schedulerFlags) addresses(log *slog.Logger) ([]string, error) {
 	return out, nil
 }
 
-// at is element i of a list, or its only one.
+// at returns element i of a list, or its only element.
 func at(list []string, i int) string {
 	if i < len(list) {
 		return list[i]
@@ -264,7 +265,7 @@ func limitHeap() {
 	}
 }
 
-// serve runs the scheduler until it ends by itself or ctx does.
+// serve runs the scheduler until it ends or ctx does.
 func (f *schedulerFlags) serve(ctx context.Context, cfg scheduler.Config, log *slog.Logger, stdout io.Writer) error {
 	gcfloor.Set(gcfloor.Scheduler)
 	limitHeap()
@@ -274,7 +275,7 @@ func (f *schedulerFlags) serve(ctx context.Context, cfg scheduler.Config, log *s
 	}
 	defer func() { _ = s.Close() }()
 	if cfg.Journal != "" {
-		// What reading left behind is as large as the journal, and would stay until a collection minutes later.
+		// Reading the journal leaves garbage of its size, which would stay until a collection minutes later.
 		debug.FreeOSMemory()
 	}
 	for _, a := range s.Addresses() {
@@ -297,12 +298,12 @@ func (f *schedulerFlags) serve(ctx context.Context, cfg scheduler.Config, log *s
 	case <-s.Done():
 		return s.Err()
 	case <-ctx.Done():
-		log.Info("scheduler ends", "cause", context.Cause(ctx))
+		log.Info("scheduler stopping", "cause", context.Cause(ctx))
 		return s.Close()
 	}
 }
 
-// filePaths returns the certificates that the scheduler file names.
+// filePaths returns the certificates for the scheduler file.
 func (f *schedulerFlags) filePaths() (*cluster.SchedulerFileTLS, error) {
 	c, err := config.Default()
 	if err != nil {
@@ -322,8 +323,7 @@ func (f *schedulerFlags) filePaths() (*cluster.SchedulerFileTLS, error) {
 	return cluster.NewSchedulerFileTLS(f.tlsDir, trust), nil
 }
 
-// makeCertificates makes the files of a cluster, unless they are there, and says how to use
-// them.
+// makeCertificates creates the certificates of a cluster unless they exist, and prints how to use them.
 func (f *schedulerFlags) makeCertificates(stdout io.Writer) error {
 	if !exists(filepath.Join(f.tlsDir, "ca.pem")) {
 		ca, err := secure.NewCA(secure.CAConfig{})
@@ -338,7 +338,7 @@ func (f *schedulerFlags) makeCertificates(stdout io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--tls-dir: %w", err)
 	}
-	fmt.Fprintf(stdout, "certificates are in %s: --tls-dir for workers, millstream.ConnectOptions{TLSDir: …} for Go "+
+	fmt.Fprintf(stdout, "certificates in %s: use --tls-dir for workers, millstream.ConnectOptions{TLSDir: …} for Go "+
 		"clients\nPython: %s\n", f.tlsDir, s.Python())
 	for _, v := range s.Env() {
 		name, value, _ := strings.Cut(v, "=")
@@ -347,7 +347,7 @@ func (f *schedulerFlags) makeCertificates(stdout io.Writer) error {
 	return nil
 }
 
-// shellQuote writes a value so that a shell reads it back.
+// shellQuote quotes a value for a shell.
 func shellQuote(s string) string {
 	if s != "" && strings.IndexFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
@@ -358,8 +358,7 @@ func shellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// raiseFileLimit lets the process have half of the descriptors that the system allows, as
-// Dask's scheduler does: each peer takes some.
+// raiseFileLimit raises the limit of open files to half of the hard limit, as the scheduler of Dask does.
 func raiseFileLimit() {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Cur < limit.Max/2 {
@@ -368,11 +367,11 @@ func raiseFileLimit() {
 	}
 }
 
-// parseTimeout reads a time of a flag: "30s", or a number of seconds.
+// parseTimeout parses the value of a flag: "30s", or a number of seconds.
 func parseTimeout(flag, text string) (time.Duration, error) {
 	d, err := config.ParseDuration(text)
 	if err == nil && d < 0 {
-		err = errors.New("it is negative")
+		err = errors.New("negative")
 	}
 	if err != nil {
 		return 0, cmdline.Usagef("%s %s: want a time such as 30s, 10m or 2h (%v)", flag, text, err)

@@ -13,9 +13,8 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// writeSchedulerFile writes the identity of a scheduler, as Dask does, and the paths of its
-// certificates, for workers and clients that share a file system with it. The file appears
-// whole or not at all.
+// writeSchedulerFile writes the identity of a scheduler, as Dask does, and the paths of its certificates, for workers
+// and clients on the same file system. The file is replaced atomically.
 func writeSchedulerFile(path string, identity msgpack.Map, tls *cluster.SchedulerFileTLS) error {
 	tree, _ := plain(identity).(map[string]any)
 	if tls != nil {
@@ -41,7 +40,7 @@ func writeSchedulerFile(path string, identity msgpack.Map, tls *cluster.Schedule
 	return nil
 }
 
-// plain turns a tree of msgpack into one that encoding/json takes.
+// plain converts a msgpack tree for encoding/json.
 func plain(v any) any {
 	switch v := v.(type) {
 	case msgpack.Map:
@@ -62,8 +61,8 @@ func plain(v any) any {
 	return v
 }
 
-// readSchedulerFile reads a scheduler's file. It waits for the file, which may be about to be
-// written, for as long as wait says (0: without a limit).
+// readSchedulerFile reads a scheduler file. It waits for the file for up to wait (0: without a limit), because the
+// scheduler may still be starting.
 func readSchedulerFile(ctx context.Context, path string, wait time.Duration) (cluster.SchedulerFile, error) {
 	limited := ctx
 	if wait > 0 {
@@ -73,7 +72,7 @@ func readSchedulerFile(ctx context.Context, path string, wait time.Duration) (cl
 	}
 	file, err := cluster.ReadSchedulerFile(limited, path)
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		return file, fmt.Errorf("--scheduler-file %s: no scheduler has written it within --death-timeout %v", path,
+		return file, fmt.Errorf("--scheduler-file %s: file not written within --death-timeout %v", path,
 			wait)
 	}
 	return file, err

@@ -23,7 +23,7 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// pythonFlags say which Python opens the graphs of Python clients.
+// pythonFlags specify the Python interpreter that opens graphs of Python clients.
 type pythonFlags struct {
 	path         string
 	off          bool
@@ -33,19 +33,21 @@ type pythonFlags struct {
 }
 
 func (f *pythonFlags) add(fs *pflag.FlagSet) {
-	fs.StringVar(&f.path, "python", "", "interpreter for graphs of Python clients (default: found)")
-	fs.BoolVar(&f.off, "no-python", false, "run no Python: graphs that need it fail")
-	fs.StringVar(&f.timeout, "graph-timeout", "", "time to open one such graph (default 10m)")
-	fs.StringVar(&f.memory, "helper-memory", "", "memory of each Python helper, such as 4GiB (default half of the "+
-		"machine's; 0: no limit)")
-	fs.StringVar(&f.disk, "helper-disk", "", "private folders of each Python helper, in memory (default 512MiB)")
-	fs.BoolVar(&f.unsafe, "unsafe-python-helpers", false, "run code of clients even as root or within reach of this "+
-		"process's keys and journal")
+	fs.StringVar(&f.path, "python", "", "interpreter for graphs of Python clients (default: searched for)")
+	fs.BoolVar(&f.off, "no-python", false, "no Python; graphs that need it fail")
+	fs.StringVar(&f.timeout, "graph-timeout", "", "time limit for opening a graph in Python (default 10m)")
+	fs.StringVar(&f.memory, "helper-memory", "", "memory limit of each Python helper, such as 4GiB (default half of "+
+		"the "+
+		"machine; 0: no limit)")
+	fs.StringVar(&f.disk, "helper-disk", "", "size of the private folders of each Python helper, in memory (default "+
+		"512MiB)")
+	fs.BoolVar(&f.unsafe, "unsafe-python-helpers", false, "Python helpers even if they run as root or can read the "+
+		"keys and the journal")
 }
 
 func (f *pythonFlags) config() (c scheduler.PythonConfig, err error) {
 	if f.off && f.path != "" {
-		return c, cmdline.Usagef("--python %s and --no-python: give one of them", f.path)
+		return c, cmdline.Usagef("--python %s and --no-python exclude each other", f.path)
 	}
 	c.Interpreter, c.Off = f.path, f.off
 	c.AllowUnsafe = f.unsafe
@@ -67,7 +69,7 @@ func (f *pythonFlags) config() (c scheduler.PythonConfig, err error) {
 	return c, err
 }
 
-// helperBytes reads a size of a flag; 0 if the flag is empty.
+// helperBytes parses the size in a flag, 0 if the flag is empty.
 func helperBytes(flag, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -79,8 +81,8 @@ func helperBytes(flag, text string) (int64, error) {
 	return n, nil
 }
 
-// secretFiles returns the files and folders of the scheduler that its Python helpers must not see: keys and what
-// leads to them. The scheduler adds its journal.
+// secretFiles returns the files and folders that the Python helpers of the scheduler must not read: keys and files that
+// refer to them. The scheduler adds its journal.
 func (f *schedulerFlags) secretFiles(c *config.Config) []string {
 	out := []string{f.tlsDir, f.schedulerFile, f.addressFile}
 	if s, err := secure.FromConfig(c); err == nil {
@@ -90,7 +92,7 @@ func (f *schedulerFlags) secretFiles(c *config.Config) []string {
 				continue
 			}
 			out = append(out, key)
-			// A key that is replaced is another file: what only its owner can enter is hidden as a whole.
+			// A replaced key is a different file, so folders that only their owner can enter are hidden as a whole.
 			if info, err := os.Stat(filepath.Dir(key)); err == nil && info.Mode().Perm()&0o077 == 0 &&
 				!isHome(filepath.Dir(key)) {
 				out = append(out, filepath.Dir(key))
@@ -100,7 +102,7 @@ func (f *schedulerFlags) secretFiles(c *config.Config) []string {
 	return slices.DeleteFunc(out, func(path string) bool { return path == "" })
 }
 
-// isHome reports whether a folder is the user's home or the working directory, whose other files are not secret.
+// isHome reports whether a folder contains the home or the working directory, whose other files are not secret.
 func isHome(dir string) bool {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -116,14 +118,14 @@ func isHome(dir string) bool {
 	return false
 }
 
-// examinedPython starts a Python process as the scheduler does, and returns its sandbox.
-func examinedPython(ctx context.Context, path string) *doctor.Python {
+// examinePython starts a Python process as the scheduler does, and describes its sandbox.
+func examinePython(ctx context.Context, path string) *doctor.Python {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	in, err := pyproc.Find(ctx, path)
 	out := &doctor.Python{Path: in.Path, Version: in.Python, Distributed: in.Distributed, Error: err}
 	var missing *pyproc.NotFoundError
-	if errors.As(err, &missing) { // the finding has advice of its own
+	if errors.As(err, &missing) { // the finding has its own advice
 		out.Error = errors.New("Tried: " + strings.Join(missing.Tried, "; ") + ".")
 		if python, err := benchpeer.FindPython(commpeer.PeerName, os.Environ()); err == nil {
 			out.Candidate = python

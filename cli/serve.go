@@ -12,14 +12,13 @@ import (
 	"go.millstream.dev/internal/proc/cmdline"
 )
 
-// serverCommands are the commands that Serve gives to a program.
+// serverCommands are the commands that Serve adds to a program.
 var serverCommands = []string{"scheduler", "worker", "cuda-worker"}
 
-// Serve gives a program the commands of a cluster: started as `program scheduler …`, `program worker …` or
-// `program cuda-worker …` it runs that command, with the flags of `millstream` and the program's own functions, and
-// ends the process with its exit code. With any other first argument, or none, it returns. It stands behind
-// millstream.Main in the first lines of main, before the program parses its own arguments; in a worker process it
-// does not return either.
+// Serve adds the commands of a cluster to a program. If the first argument is scheduler, worker or cuda-worker, it runs
+// that command with the flags of `millstream` and the functions of the program, and exits with its exit code. With any
+// other first argument, or none, it returns. Call it after millstream.Main at the start of main, before the program
+// parses its arguments; it does not return in a worker process either.
 func Serve() {
 	cluster.Main()
 	if isServer(os.Args) {
@@ -30,7 +29,7 @@ func Serve() {
 // isServer reports whether a command line starts a server.
 func isServer(args []string) bool { return len(args) > 1 && slices.Contains(serverCommands, args[1]) }
 
-// serverTree returns the command tree of a program with that name.
+// serverTree returns the command tree for a program name.
 func serverTree(name string) *cobra.Command {
 	root := &cobra.Command{Use: name, Short: "A program on a Millstream cluster", Args: cmdline.NoSuchCommand,
 		RunE: cmdline.ShowHelp}

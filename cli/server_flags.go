@@ -24,7 +24,7 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// serverFlags are those that `scheduler` and `worker` have in common, with Dask's names.
+// serverFlags are the common flags of `scheduler` and `worker`, with the names of Dask.
 type serverFlags struct {
 	role               secure.Role
 	host, iface        string
@@ -47,33 +47,36 @@ type serverFlags struct {
 func (f *serverFlags) add(fs *pflag.FlagSet, role secure.Role) {
 	f.role = role
 	fs.SortFlags = false
-	fs.StringVar(&f.host, "host", "", "URI, IP address or host name to serve")
-	fs.StringVar(&f.addressFile, "address-file", "", "no IP: the scheduler's UCX worker address is in this file")
-	fs.StringVar(&f.iface, "interface", "", "network interface to serve, like eth0 or ib0")
-	fs.StringVar(&f.protocol, "protocol", "", "tcp, tls, ucx or ucxx (default tls with certificates, else tcp)")
+	fs.StringVar(&f.host, "host", "", "URI, IP address or host name to listen on")
+	fs.StringVar(&f.addressFile, "address-file", "", "file with the UCX worker address of the scheduler, instead of "+
+		"IP addresses")
+	fs.StringVar(&f.iface, "interface", "", "network interface to listen on, such as eth0 or ib0")
+	fs.StringVar(&f.protocol, "protocol", "", "protocol: tcp, tls, ucx or ucxx (default tls with certificates, else "+
+		"tcp)")
 	fs.StringVar(&f.caFile, "tls-ca-file", "", "certificate of the CA, in PEM format")
 	fs.StringVar(&f.cert, "tls-cert", "", "certificate of this process, in PEM format")
-	fs.StringVar(&f.key, "tls-key", "", "its private key, in PEM format")
-	fs.StringVar(&f.tlsDir, "tls-dir", "", "folder with the certificates of a cluster; the scheduler makes it")
-	fs.BoolVar(&f.insecure, "insecure", false, "serve a network without encryption: who reaches it runs code here")
-	fs.StringVar(&f.pidFile, "pid-file", "", "file to write the process number to")
-	fs.StringArrayVar(&f.preload, "preload", nil, "not here: it names a Python module")
+	fs.StringVar(&f.key, "tls-key", "", "private key of this process, in PEM format")
+	fs.StringVar(&f.tlsDir, "tls-dir", "", "folder with the certificates of the cluster; the scheduler creates it")
+	fs.BoolVar(&f.insecure, "insecure", false, "listen on a network without encryption, where every peer can run "+
+		"code here")
+	fs.StringVar(&f.pidFile, "pid-file", "", "file for the process ID")
+	fs.StringArrayVar(&f.preload, "preload", nil, "not supported: Python module to load")
 	_ = fs.MarkHidden("preload")
-	fs.StringVar(&f.log.Format, "log-format", "text", "text or json")
-	fs.StringVar(&f.log.Level, "log-level", "info", "debug, info, warning or error")
+	fs.StringVar(&f.log.Format, "log-format", "text", "log format: text or json")
+	fs.StringVar(&f.log.Level, "log-level", "info", "log level: debug, info, warning or error")
 }
 
-// addDashboard is apart, as the two commands have different defaults.
+// addDashboard adds the HTTP flags, whose defaults differ between the two commands.
 func (f *serverFlags) addDashboard(fs *pflag.FlagSet, address, usage string) {
 	f.dashboardDefault = address
 	fs.StringVar(&f.dashboardAddress, "dashboard-address", address, usage)
-	fs.StringSliceVar(&f.dashboardHosts, "dashboard-hosts", nil, "names that HTTP requests may have in their Host "+
-		"header, next to IP addresses and the machine's name")
-	fs.BoolVar(&f.dashboard, "dashboard", true, "serve /metrics, /health and JSON over HTTP")
-	fs.BoolVar(&f.without, "no-dashboard", false, "do not")
+	fs.StringSliceVar(&f.dashboardHosts, "dashboard-hosts", nil, "further host names that HTTP requests may use, "+
+		"besides IP addresses and the name of the machine")
+	fs.BoolVar(&f.dashboard, "dashboard", true, "HTTP server with /metrics, /health and JSON")
+	fs.BoolVar(&f.without, "no-dashboard", false, "no HTTP server")
 }
 
-// http is the host:port of the HTTP server, "" for none.
+// http returns the host:port of the HTTP server, "" for none.
 func (f *serverFlags) http() string {
 	if f.without || !f.dashboard {
 		return ""
@@ -81,16 +84,16 @@ func (f *serverFlags) http() string {
 	return f.dashboardAddress
 }
 
-// check finds what is wrong without looking at the machine.
+// check checks the flags without access to the machine.
 func (f *serverFlags) check() error {
 	switch {
 	case len(f.preload) > 0:
-		return cmdline.Usagef("--preload %s: this process runs no Python; register Go functions in a program of your "+
-			"own and call millstream.Main in it, or use `dask %s --preload`", f.preload[0], f.role)
+		return cmdline.Usagef("--preload %s: this process runs no Python; register Go functions in your program "+
+			"and call millstream.Main, or use `dask %s --preload`", f.preload[0], f.role)
 	case f.tlsDir != "" && (f.caFile != "" || f.cert != "" || f.key != ""):
-		return cmdline.Usagef("--tls-dir names all files: leave out --tls-ca-file, --tls-cert and --tls-key")
+		return cmdline.Usagef("--tls-dir excludes --tls-ca-file, --tls-cert and --tls-key")
 	case (f.caFile == "") != (f.cert == ""):
-		return cmdline.Usagef("--tls-ca-file and --tls-cert need each other")
+		return cmdline.Usagef("--tls-ca-file and --tls-cert must be used together")
 	case f.key != "" && f.cert == "":
 		return cmdline.Usagef("--tls-key needs --tls-cert")
 	}
@@ -100,8 +103,8 @@ func (f *serverFlags) check() error {
 	return nil
 }
 
-// apply makes the flags part of the configuration of the process, until restore. The
-// variables do the same for its children.
+// apply adds the flags to the configuration of the process, until restore is called. env has the same settings for its
+// children.
 func (f *serverFlags) apply() (env []string, restore func(), err error) {
 	restore = func() {}
 	if f.tlsDir != "" {
@@ -124,7 +127,7 @@ func (f *serverFlags) apply() (env []string, restore func(), err error) {
 		}
 		s, err := secure.FromConfig(c)
 		if err == nil {
-			_, err = s.Dial(f.role) // a file that is not there is told now
+			_, err = s.Dial(f.role) // reports missing files now
 		}
 		if err != nil {
 			restore()
@@ -135,8 +138,7 @@ func (f *serverFlags) apply() (env []string, restore func(), err error) {
 	return env, restore, nil
 }
 
-// ucxSettings returns the settings of UCX comms by the flags and the configuration, and all settings that they come
-// from.
+// ucxSettings returns the settings of UCX comms from flags and configuration, and all settings they were derived from.
 func (f *serverFlags) ucxSettings() (*ucxcomm.Settings, *config.Settings, error) {
 	o, err := f.ucx.overrides()
 	if err != nil {
@@ -154,7 +156,7 @@ func (f *serverFlags) ucxSettings() (*ucxcomm.Settings, *config.Settings, error)
 	return &s, settings, nil
 }
 
-// networkOf returns this machine's network with the UCX settings of a configuration.
+// networkOf returns the network of this machine with the UCX settings of a configuration.
 func networkOf(c *config.Config) (comm.Network, error) {
 	s, err := c.Settings(config.Overrides{})
 	if err != nil {
@@ -163,7 +165,7 @@ func networkOf(c *config.Config) (comm.Network, error) {
 	return ucxcomm.NewNetwork(ucxcomm.FromConfig(s)), nil
 }
 
-// scheme is that of the addresses to serve when --protocol does not say.
+// scheme returns the scheme of the addresses to listen on if --protocol is not set.
 func (f *serverFlags) scheme() (string, error) {
 	if f.protocol != "" || strings.Contains(f.host, "://") {
 		return f.protocol, nil
@@ -182,14 +184,13 @@ func (f *serverFlags) scheme() (string, error) {
 	return c.String("distributed.comm.default-scheme", commaddr.DefaultScheme)
 }
 
-// guard is the rule of plain addresses: on the loopback they may be, elsewhere only when
-// the user says so, and then everybody is told.
+// guard rejects unencrypted addresses outside the loopback interface, unless --insecure is set; then it logs a warning.
 func (f *serverFlags) guard(address string, log *slog.Logger) error {
 	scheme, loc := commaddr.Parse(address)
 	switch {
 	case scheme == "inproc" || !slices.Contains(comm.Schemes(), scheme):
 		return cmdline.Usagef("protocol %s: want tcp, tls, ucx or ucxx", scheme)
-	case scheme == "tls" || scheme == ucxcomm.FileScheme: // a file admits who can read it
+	case scheme == "tls" || scheme == ucxcomm.FileScheme: // file permissions control access
 		return nil
 	}
 	host, _, err := commaddr.ParsePortRange(loc, commaddr.Ports{})
@@ -200,10 +201,11 @@ func (f *serverFlags) guard(address string, log *slog.Logger) error {
 		return nil
 	}
 	if !f.insecure {
-		return cmdline.Usagef("%s is not encrypted, and everybody who reaches it could run code here: use --tls-dir "+
-			"DIR, or --host 127.0.0.1 for this machine alone, or --insecure on a network that you trust", address)
+		return cmdline.Usagef("%s is not encrypted, and every peer that reaches it could run code here; use --tls-dir "+
+			"DIR, --host 127.0.0.1 for this machine only, or --insecure on a network that you trust", address)
 	}
-	log.Warn("INSECURE: " + address + " is not encrypted; everybody who reaches it can run code here and read all data")
+	log.Warn("INSECURE: listening without encryption; every peer can run code here and read all data", "address",
+		address)
 	return nil
 }
 
@@ -215,7 +217,7 @@ func isLoopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// writePID writes the process number to --pid-file, which remove removes.
+// writePID writes the process ID to --pid-file; remove removes the file.
 func (f *serverFlags) writePID() (remove func(), err error) {
 	if f.pidFile == "" {
 		return func() {}, nil
@@ -226,7 +228,7 @@ func (f *serverFlags) writePID() (remove func(), err error) {
 	return func() { _ = os.Remove(f.pidFile) }, nil
 }
 
-// exists tells whether there is a file.
+// exists reports whether a file exists.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return !errors.Is(err, fs.ErrNotExist)

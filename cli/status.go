@@ -25,7 +25,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// statusReport is what `millstream status --json` prints.
+// statusReport is the output of `millstream status --json`.
 type statusReport struct {
 	Address string `json:"address"`
 	ID      string `json:"id"`
@@ -34,7 +34,7 @@ type statusReport struct {
 	Threads int64          `json:"threads"`
 	Memory  int64          `json:"memory"`
 	Workers []statusWorker `json:"workers"`
-	// Tasks are counts by state; for a Dask scheduler, those that workers report.
+	// Tasks are counts by state; for a Dask scheduler, those that the workers report.
 	Tasks map[string]int64 `json:"tasks"`
 }
 
@@ -43,10 +43,10 @@ type statusWorker struct {
 	Name    string `json:"name"`
 	Status  string `json:"status"`
 	Threads int64  `json:"threads"`
-	// Executing is the number of tasks that run, InMemory that of results.
+	// Executing is the number of running tasks, InMemory that of results.
 	Executing int64 `json:"executing"`
 	InMemory  int64 `json:"in_memory"`
-	// Memory is the process's in bytes, MemoryLimit 0 for none.
+	// Memory is that of the process in bytes; MemoryLimit is 0 without a limit.
 	Memory      int64   `json:"memory"`
 	MemoryLimit int64   `json:"memory_limit"`
 	CPU         float64 `json:"cpu_percent"`
@@ -60,14 +60,14 @@ func statusCommand() *cobra.Command {
 		Use:     "status [SCHEDULER]",
 		Short:   "Show the workers, tasks and memory of a running cluster",
 		GroupID: groupCluster,
-		Long: `Asks a scheduler, Millstream's or Dask's, for its workers, the number of tasks in
-each state, and memory. Without an address DASK_SCHEDULER_ADDRESS is used.`,
+		Long: `Show the workers of a Millstream or Dask scheduler, the number of tasks in each
+state, and memory. The default address is DASK_SCHEDULER_ADDRESS.`,
 		Example: `  millstream status tcp://127.0.0.1:8786
   millstream status tls://10.0.0.1:8786 --tls-dir certs
   millstream status --scheduler-file scheduler.json --json | jq .tasks`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return cmdline.ExtraArgument(cmd, args[1], "one scheduler at a time")
+				return cmdline.ExtraArgument(cmd, args[1], "pass one scheduler")
 			}
 			return nil
 		},
@@ -95,20 +95,20 @@ each state, and memory. Without an address DASK_SCHEDULER_ADDRESS is used.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().DurationVar(&wait, "timeout", 10*time.Second, "time limit for the answer")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "output as JSON")
+	cmd.Flags().DurationVar(&wait, "timeout", 10*time.Second, "time limit for the reply")
 	cmd.Flags().StringVar(&trust.tlsDir, "tls-dir", "", "`folder` with the certificates of the cluster")
-	cmd.Flags().StringVar(&trust.schedulerFile, "scheduler-file", "", "`file` of the scheduler's --scheduler-file")
+	cmd.Flags().StringVar(&trust.schedulerFile, "scheduler-file", "", "scheduler `file` (scheduler --scheduler-file)")
 	trust.log.Format, trust.log.Level = "text", "info"
 	return cmd
 }
 
-// target returns the address of the scheduler that a command line names, and makes its
-// certificates those of the process, which ends with the command.
+// target returns the address of the scheduler of a command line, and applies its certificates to this process, which
+// ends with the command.
 func (f *serverFlags) target(ctx context.Context, address string) (string, error) {
 	if f.schedulerFile != "" {
 		if address != "" {
-			return "", cmdline.Usagef("%s and --scheduler-file %s: give one of them", address, f.schedulerFile)
+			return "", cmdline.Usagef("pass either %s or --scheduler-file %s", address, f.schedulerFile)
 		}
 		file, err := readSchedulerFile(ctx, f.schedulerFile, 0)
 		if err != nil {
@@ -129,7 +129,7 @@ func (f *serverFlags) target(ctx context.Context, address string) (string, error
 		}
 	}
 	if address == "" {
-		return "", cmdline.Usagef("no scheduler: give an address, --scheduler-file or DASK_SCHEDULER_ADDRESS")
+		return "", cmdline.Usagef("no scheduler; pass an address or --scheduler-file, or set DASK_SCHEDULER_ADDRESS")
 	}
 	_, _, err := f.apply()
 	return address, err
@@ -144,7 +144,7 @@ func readStatus(ctx context.Context, address string) (*statusReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	var last atomic.Pointer[error] // why the last attempt to connect failed: the deadline alone would not say it
+	var last atomic.Pointer[error] // reason of the last failed attempt, which the deadline hides
 	dial.Retrying = func(err error) { last.Store(&err) }
 	network, err := networkOf(c)
 	if err != nil {
@@ -156,14 +156,15 @@ func readStatus(ctx context.Context, address string) (*statusReport, error) {
 	if err := pool.Call(ctx, commaddr.Normalize(address), "identity", wire.NewDict("n_workers", -1),
 		&id); err != nil {
 		if cause := last.Load(); cause != nil && ctx.Err() != nil {
-			return nil, fmt.Errorf("scheduler at %s: not reached in time: %w; is it running there?", address, *cause)
+			return nil, fmt.Errorf("scheduler at %s: connection timed out: %w; check that the scheduler is "+
+				"running", address, *cause)
 		}
 		return nil, fmt.Errorf("scheduler at %s: %w", address, err)
 	}
 	return newStatus(id), nil
 }
 
-// newStatus reads the identity of a scheduler.
+// newStatus converts the identity of a scheduler.
 func newStatus(id msgpack.Map) *statusReport {
 	r := &statusReport{Address: id.GetString("address"), ID: id.GetString("id"), Threads: integer(id, "total_threads"),
 		Memory:  integer(id, "total_memory"),

@@ -53,7 +53,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("exit code %d, %v: got %s%s, want 2 workers of 3 threads and a result", code, err, out, errs)
 	}
 	if code, out, errs := runLine(t, "status"); code != ExitUsage ||
-		!strings.Contains(errs, "no scheduler: give an address") {
+		!strings.Contains(errs, "no scheduler; pass an address") {
 		t.Errorf("without an address: got %d %s%s, want a usage error", code, out, errs)
 	}
 	if code, _, errs := runLine(t, "status", "tcp://127.0.0.1:1", "--timeout", "2s"); code != ExitFailure ||

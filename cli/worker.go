@@ -19,21 +19,22 @@ import (
 	"go.millstream.dev/secure"
 )
 
-const workerLong = `Runs workers that join a scheduler, Millstream's or Dask's. The flags are those
-of ` + "`dask worker`" + `, and DASK_* variables and Dask's configuration files count;
-DASK_SCHEDULER_ADDRESS is the scheduler where none is named.
+const workerLong = `Run workers of a Millstream or Dask scheduler. The flags are those of
+` + "`dask worker`" + `; DASK_* variables and the configuration files of Dask apply.
+DASK_SCHEDULER_ADDRESS is the default scheduler.
 
-Each worker is a process of its own that is started again when it dies. It runs
-the functions that its program has registered: call cli.Serve() in your own
-program, and ` + "`your-program worker ADDRESS`" + ` is this command with them.
+Each worker is a separate process that is restarted if it crashes. It runs the
+functions that its program has registered: call cli.Serve() in your program, and
+` + "`your-program worker ADDRESS`" + ` is this command with your functions.
 
-Tasks of Python, in a Dask cluster or from Python clients, run in one process of
-Python beside each worker, which starts with the first of them. Its interpreter
-is that of --python, MILLSTREAM_PYTHON or VIRTUAL_ENV, or the first python3 on
-PATH that has distributed. Without one, or with --no-python, they are refused.
+Python tasks, in a Dask cluster or from Python clients, run in one Python
+process next to each worker, which starts with the first of them. Its
+interpreter is that of --python, MILLSTREAM_PYTHON or VIRTUAL_ENV, or the first
+python3 on PATH that has distributed. Without one, or with --no-python, Python
+tasks fail.
 
-Ctrl-C or SIGTERM moves the data of the workers to others and ends them, after
---retire-timeout by force; a second Ctrl-C ends everything at once.`
+Ctrl-C or SIGTERM moves the data of the workers to other workers and stops them,
+by force after --retire-timeout; a second Ctrl-C stops them immediately.`
 
 // workerFlags are the flags of `worker`.
 type workerFlags struct {
@@ -72,7 +73,7 @@ func workerCommandFor(f *workerFlags) *cobra.Command {
   millstream worker --scheduler-file sched.json --resources "GPU=2 MEM=10e9"`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return cmdline.ExtraArgument(cmd, args[1], "one scheduler is enough, and there is nothing to preload")
+				return cmdline.ExtraArgument(cmd, args[1], "pass one scheduler; preload arguments are not supported")
 			}
 			return nil
 		},
@@ -86,32 +87,34 @@ func workerCommandFor(f *workerFlags) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	f.add(fs, secure.Worker)
-	fs.StringVar(&f.schedulerFile, "scheduler-file", "", "`file` of the scheduler's --scheduler-file, with the "+
+	fs.StringVar(&f.schedulerFile, "scheduler-file", "", "scheduler `file` (scheduler --scheduler-file), with the "+
 		"address and the certificates")
-	fs.IntVar(&f.nthreads, "nthreads", 0, "tasks that a worker runs at once (default: the processors divided)")
+	fs.IntVar(&f.nthreads, "nthreads", 0, "number of concurrent tasks of each worker (default: processors / workers)")
 	fs.StringVar(&f.nworkers, "nworkers", "1",
-		"worker processes; negative: processors + 1 + this; auto: as the machine")
+		"number of worker processes; negative: processors + 1 + this; auto: chosen for the machine")
 	fs.StringVar(&f.name, "name", "", "unique name; with --nworkers a number is appended")
-	fs.StringVar(&f.memoryLimit, "memory-limit", "auto", "of each worker: bytes (4GB), a fraction (0.5), "+
-		"auto, 0 for none")
-	fs.StringVar(&f.resources, "resources", "", "that tasks may ask for, of each worker: \"GPU=2 MEM=10e9\"")
-	fs.StringVar(&f.localDirectory, "local-directory", "", "where data is spilled to")
-	fs.StringVar(&f.workerPort, "worker-port", "", "port, or range first:last (default: any that is free)")
-	fs.StringVar(&f.listen, "listen-address", "", "address to serve, such as tls://0.0.0.0:9000")
-	fs.StringVar(&f.contact, "contact-address", "", "address that others use, with --listen-address")
-	fs.StringVar(&f.lanes, "lanes", "auto", "data over UCX: auto (this host), trusted (also to others), none")
-	fs.StringVar(&f.deathTimeout, "death-timeout", "", "end after so long without a scheduler (default: wait)")
-	fs.StringVar(&f.lifetime, "lifetime", "", "retire the worker after so long")
-	fs.StringVar(&f.stagger, "lifetime-stagger", "", "vary --lifetime by up to so much")
-	fs.BoolVar(&f.again, "lifetime-restart", false, "start another one then")
-	fs.BoolVar(&f.notAgain, "no-lifetime-restart", false, "do not")
-	fs.BoolVar(&f.nanny, "nanny", true, "each worker in a process that is started again when it dies")
-	fs.BoolVar(&f.noNanny, "no-nanny", false, "one worker, in this process")
-	fs.StringVar(&f.nannyPort, "nanny-port", "", "port of the nanny, or range first:last (default: any)")
-	fs.StringVar(&f.retireTimeout, "retire-timeout", "30s", "how long data may take to move at the end")
-	fs.StringVar(&f.python, "python", "", "interpreter for tasks of Python (default: found, see --help)")
-	fs.BoolVar(&f.noPython, "no-python", false, "refuse tasks of Python")
-	f.addDashboard(fs, ":0", "`host:port` of each worker's HTTP server; without a host that of --host or the "+
+	fs.StringVar(&f.memoryLimit, "memory-limit", "auto", "memory limit of each worker: bytes (4GB), a fraction (0.5), "+
+		"auto, or 0 for none")
+	fs.StringVar(&f.resources, "resources", "", "resources of each worker: \"GPU=2 MEM=10e9\"")
+	fs.StringVar(&f.localDirectory, "local-directory", "", "folder for spilled data")
+	fs.StringVar(&f.workerPort, "worker-port", "", "port or range first:last (default: any free port)")
+	fs.StringVar(&f.listen, "listen-address", "", "address to listen on, such as tls://0.0.0.0:9000")
+	fs.StringVar(&f.contact, "contact-address", "", "address to advertise; needs --listen-address")
+	fs.StringVar(&f.lanes, "lanes", "auto", "data connections over UCX: auto (this host), trusted (all hosts), none")
+	fs.StringVar(&f.deathTimeout, "death-timeout", "", "time without a scheduler after which the worker stops "+
+		"(default: no limit)")
+	fs.StringVar(&f.lifetime, "lifetime", "", "time after which the worker retires (default: no limit)")
+	fs.StringVar(&f.stagger, "lifetime-stagger", "", "maximum random change of --lifetime")
+	fs.BoolVar(&f.again, "lifetime-restart", false, "restart of the worker after --lifetime")
+	fs.BoolVar(&f.notAgain, "no-lifetime-restart", false, "no restart after --lifetime")
+	fs.BoolVar(&f.nanny, "nanny", true, "nanny that restarts each worker process if it crashes")
+	fs.BoolVar(&f.noNanny, "no-nanny", false, "single worker in this process")
+	fs.StringVar(&f.nannyPort, "nanny-port", "", "port or range first:last of the nannies (default: any free port)")
+	fs.StringVar(&f.retireTimeout, "retire-timeout", "30s", "time limit for moving data at the end")
+	fs.StringVar(&f.python, "python", "", "interpreter for Python tasks (default: searched for, see above)")
+	fs.BoolVar(&f.noPython, "no-python", false, "no Python tasks")
+	f.addDashboard(fs, ":0", "`host:port` of the HTTP server of each worker; the default host is that of --host, or "+
+		"the "+
 		"loopback interface")
 	fs.StringVar(&f.class, "worker-class", "", "")
 	fs.StringArrayVar(&f.preloadNanny, "preload-nanny", nil, "")
@@ -134,28 +137,28 @@ func (f *workerFlags) run(ctx context.Context, address string, stdout, stderr io
 		return err
 	}
 	defer p.undo()
-	say := newAnnouncer(stdout)
+	announce := newAnnouncer(stdout)
 	if f.noNanny || !f.nanny {
-		return runAlone(ctx, p.specs[0], p.log, p.timeout, say)
+		return runAlone(ctx, p.specs[0], p.log, p.timeout, announce)
 	}
 	listen, err := f.nannyAddress(&p.specs[0])
 	if err != nil {
 		return err
 	}
-	return runNannies(ctx, p.specs, nil, nannyConfig(listen, &p, stderr, say), p.timeout)
+	return runNannies(ctx, p.specs, nil, nannyConfig(listen, &p, stderr, announce), p.timeout)
 }
 
-// workerStart is what the flags of a command that runs workers come to.
+// workerStart is the result of the flags of a command that runs workers.
 type workerStart struct {
 	log     *slog.Logger
-	all     *slog.Logger // log without its level: worker processes apply it to their own records
-	env     []string     // of the workers' processes
+	all     *slog.Logger // log at all levels: worker processes filter their own records
+	env     []string     // environment of the worker processes
 	specs   []cluster.WorkerSpec
-	timeout time.Duration // for data to move at the end
-	undo    func()        // gives back what the flags have set and written
+	timeout time.Duration // time limit for moving data at the end
+	undo    func()        // removes the files and settings of the flags
 }
 
-// prepare makes the settings of the flags count in this process, and writes its file.
+// prepare applies the flags to this process and writes the PID file.
 func (f *workerFlags) prepare(ctx context.Context, address string, stderr io.Writer) (p workerStart, err error) {
 	if p.log, err = f.log.New(stderr); err != nil {
 		return p, cmdline.Usage(err)
@@ -163,7 +166,7 @@ func (f *workerFlags) prepare(ctx context.Context, address string, stderr io.Wri
 	if p.all, err = (cluster.LogSpec{Format: f.log.Format, Level: "debug"}).New(stderr); err != nil {
 		return p, cmdline.Usage(err)
 	}
-	// The scheduler writes its file when the certificates are there.
+	// The scheduler writes its file after the certificates.
 	if f.schedulerFile != "" {
 		if address, err = f.fromFile(ctx, address); err != nil {
 			return p, err
@@ -199,18 +202,18 @@ func (f *workerFlags) prepare(ctx context.Context, address string, stderr io.Wri
 	return p, nil
 }
 
-// nannyConfig is how the workers of a command are looked after.
-func nannyConfig(listen string, p *workerStart, stderr io.Writer, say *announcer) cluster.NannyConfig {
+// nannyConfig returns the configuration of the nannies.
+func nannyConfig(listen string, p *workerStart, stderr io.Writer, announce *announcer) cluster.NannyConfig {
 	stderr = cluster.SharedWriter(stderr)
 	return cluster.NannyConfig{
 		Listen: listen,
-		// Tasks may print; results of this command are what it says itself.
-		Stdout: stderr, Stderr: stderr, Env: p.env, Logger: p.log, WorkerLogger: p.all, Changed: say.changed,
-		StartTimeout: -1, // the scheduler may come later, as with `dask worker`
+		// Tasks may print; standard output is for the output of this command.
+		Stdout: stderr, Stderr: stderr, Env: p.env, Logger: p.log, WorkerLogger: p.all, Changed: announce.changed,
+		StartTimeout: -1, // the scheduler may start later, as with `dask worker`
 	}
 }
 
-// announcer prints where workers are, once for each address.
+// announcer prints the addresses of workers, each once.
 type announcer struct {
 	mu   sync.Mutex
 	w    io.Writer
@@ -238,7 +241,7 @@ func (a *announcer) changed(i cluster.WorkerInfo) {
 
 // runAlone runs one worker in this process.
 func runAlone(ctx context.Context, spec cluster.WorkerSpec, log *slog.Logger, timeout time.Duration,
-	say *announcer) error {
+	announce *announcer) error {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	orders := make(chan string, 1)
@@ -247,15 +250,14 @@ func runAlone(ctx context.Context, spec cluster.WorkerSpec, log *slog.Logger, ti
 		time.AfterFunc(timeout, cancel)
 	})
 	defer stop()
-	err := cluster.RunWorker(run, spec, log, orders, say.changed)
+	err := cluster.RunWorker(run, spec, log, orders, announce.changed)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return fmt.Errorf("the worker's data did not move to others within --retire-timeout %v", timeout)
+		return fmt.Errorf("data of the worker not moved within --retire-timeout %v", timeout)
 	}
 	return err
 }
 
-// runNannies looks after workers until they have all ended, or ctx ends. env, where it is not
-// nil, are the variables that each has beside those of cfg.
+// runNannies runs workers until all have ended, or ctx ends. env, if not nil, has further variables for each.
 func runNannies(ctx context.Context, specs []cluster.WorkerSpec, env [][]string, cfg cluster.NannyConfig,
 	timeout time.Duration) error {
 	nannies := make([]*cluster.Nanny, len(specs))
@@ -266,7 +268,7 @@ func runNannies(ctx context.Context, specs []cluster.WorkerSpec, env [][]string,
 		}
 		n, err := cluster.StartNanny(spec, own)
 		if err != nil {
-			endNannies(nannies[:i], timeout)
+			retireWorkers(nannies[:i], timeout)
 			return err
 		}
 		nannies[i] = n
@@ -281,8 +283,8 @@ func runNannies(ctx context.Context, specs []cluster.WorkerSpec, env [][]string,
 	select {
 	case <-ended:
 	case <-ctx.Done():
-		cfg.Logger.Info("workers end", "cause", context.Cause(ctx))
-		endNannies(nannies, timeout)
+		cfg.Logger.Info("workers stopping", "cause", context.Cause(ctx))
+		retireWorkers(nannies, timeout)
 		return nil
 	}
 	var errs []error
@@ -292,8 +294,8 @@ func runNannies(ctx context.Context, specs []cluster.WorkerSpec, env [][]string,
 	return errors.Join(errs...)
 }
 
-// endNannies retires all workers, and kills those that take too long.
-func endNannies(nannies []*cluster.Nanny, timeout time.Duration) {
+// retireWorkers retires all workers, and kills those that exceed the timeout.
+func retireWorkers(nannies []*cluster.Nanny, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	var all sync.WaitGroup

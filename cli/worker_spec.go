@@ -20,31 +20,31 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// check finds what is wrong without looking at the machine.
+// check checks the flags without access to the machine.
 func (f *workerFlags) check() error {
 	alone := f.noNanny || !f.nanny
 	switch {
 	case len(f.preloadNanny) > 0:
-		return cmdline.Usagef("--preload-nanny %s: there is no Python here", f.preloadNanny[0])
+		return cmdline.Usagef("--preload-nanny %s: this process runs no Python", f.preloadNanny[0])
 	case f.class != "" && f.class != "dask.distributed.Worker":
-		return cmdline.Usagef("--worker-class %s names a Python class: use `dask worker` for it", f.class)
+		return cmdline.Usagef("--worker-class %s is a Python class; use `dask worker`", f.class)
 	case f.sni != "":
-		return cmdline.Usagef("--scheduler-sni: host names are not checked in a cluster's certificates, so there is " +
-			"none to replace")
+		return cmdline.Usagef("--scheduler-sni is not supported: host names in the certificates of a cluster are  " +
+			"not checked")
 	case f.python != "" && f.noPython:
 		return cmdline.Usagef("--python and --no-python exclude each other")
 	case f.contact != "" && f.listen == "":
 		return cmdline.Usagef("--contact-address needs --listen-address")
 	case f.listen != "" && (f.workerPort != "" || f.host != "" || f.iface != ""):
-		return cmdline.Usagef("--listen-address says it all: leave out --host, --interface and --worker-port")
+		return cmdline.Usagef("--listen-address excludes --host, --interface and --worker-port")
 	case f.nthreads < 0:
 		return cmdline.Usagef("--nthreads %d: want at least 1, or 0 for the default", f.nthreads)
 	case f.again && f.notAgain:
 		return cmdline.Usagef("--lifetime-restart and --no-lifetime-restart exclude each other")
 	case f.nannyPort != "" && alone:
-		return cmdline.Usagef("--nanny-port needs a nanny: leave out --no-nanny")
+		return cmdline.Usagef("--nanny-port and --no-nanny exclude each other")
 	case f.again && alone:
-		return cmdline.Usagef("--lifetime-restart needs a nanny: leave out --no-nanny")
+		return cmdline.Usagef("--lifetime-restart and --no-nanny exclude each other")
 	case f.lanes != "auto" && f.lanes != "trusted" && f.lanes != "none":
 		return cmdline.Usagef("--lanes %s: want auto, trusted or none", f.lanes)
 	}
@@ -54,14 +54,14 @@ func (f *workerFlags) check() error {
 	}
 	switch {
 	case workers > 1 && alone:
-		return cmdline.Usagef("--no-nanny is for one worker, not %d", workers)
+		return cmdline.Usagef("--no-nanny supports one worker, not %d", workers)
 	case workers > 1 && f.listen != "":
-		return cmdline.Usagef("--listen-address is for one worker, not %d: use --host and --worker-port", workers)
+		return cmdline.Usagef("--listen-address supports one worker, not %d; use --host and --worker-port", workers)
 	}
 	return f.serverFlags.check()
 }
 
-// numbers are how many workers there are to be, with how many threads each.
+// numbers returns the number of workers, and of threads of each.
 func (f *workerFlags) numbers() (workers, threads int, err error) {
 	cpus := cluster.CPUs()
 	if f.nworkers == "auto" {
@@ -75,12 +75,12 @@ func (f *workerFlags) numbers() (workers, threads int, err error) {
 		workers = cpus + 1 + workers
 	}
 	if workers <= 0 {
-		return 0, 0, cmdline.Usagef("--nworkers %s: on %d processors that is no worker at all", f.nworkers, cpus)
+		return 0, 0, cmdline.Usagef("--nworkers %s: no workers on %d processors", f.nworkers, cpus)
 	}
 	return workers, cmp.Or(f.nthreads, max(1, cpus/workers)), nil
 }
 
-// specs describes the workers that the flags ask for.
+// specs returns the specifications of the workers.
 func (f *workerFlags) specs(address string, log *slog.Logger) ([]cluster.WorkerSpec, error) {
 	workers, threads, err := f.numbers()
 	if err != nil {
@@ -102,7 +102,7 @@ func (f *workerFlags) specs(address string, log *slog.Logger) ([]cluster.WorkerS
 			return nil, cmdline.Usage(fmt.Errorf("--resources: %w", err))
 		}
 	}
-	if spec.DeathTimeout, err = f.patience(); err != nil {
+	if spec.DeathTimeout, err = f.schedulerTimeout(); err != nil {
 		return nil, err
 	}
 	if spec.UCX, _, err = f.ucxSettings(); err != nil {
@@ -112,7 +112,7 @@ func (f *workerFlags) specs(address string, log *slog.Logger) ([]cluster.WorkerS
 	if err != nil {
 		return nil, err
 	}
-	spec.PoolSize = flags.RMM.PoolSize // what the environment says the process reads itself
+	spec.PoolSize = flags.RMM.PoolSize // the process reads the environment itself
 	if spec.Scheduler, err = f.scheduler(address); err != nil {
 		return nil, err
 	}
@@ -134,21 +134,21 @@ func (f *workerFlags) specs(address string, log *slog.Logger) ([]cluster.WorkerS
 	return specs, nil
 }
 
-// patience is how long the worker waits for a scheduler; 0 is for ever.
-func (f *workerFlags) patience() (time.Duration, error) {
+// schedulerTimeout returns how long the worker waits for a scheduler; 0 means no limit.
+func (f *workerFlags) schedulerTimeout() (time.Duration, error) {
 	if f.deathTimeout == "" {
 		return 0, nil
 	}
 	return parseTimeout("--death-timeout", f.deathTimeout)
 }
 
-// fromFile returns the address in the scheduler's file, for which it waits, and uses the
-// folder of certificates that the file names where no flag does.
+// fromFile waits for the scheduler file and returns its address. It uses the certificates that the file names unless a
+// flag is set.
 func (f *workerFlags) fromFile(ctx context.Context, address string) (string, error) {
 	if address != "" {
-		return "", cmdline.Usagef("%s and --scheduler-file %s: give one of them", address, f.schedulerFile)
+		return "", cmdline.Usagef("pass either %s or --scheduler-file %s", address, f.schedulerFile)
 	}
-	wait, err := f.patience()
+	wait, err := f.schedulerTimeout()
 	if err != nil {
 		return "", err
 	}
@@ -162,14 +162,14 @@ func (f *workerFlags) fromFile(ctx context.Context, address string) (string, err
 	return file.Address, nil
 }
 
-// scheduler is the address of the scheduler: the one that was given, or the configuration's.
+// scheduler returns the address of the scheduler from the command line or the configuration.
 func (f *workerFlags) scheduler(address string) (string, error) {
 	file, err := f.byFile()
 	if err != nil {
 		return "", err
 	}
 	if file != "" && address != "" {
-		return "", cmdline.Usagef("%s and --address-file %s: give one of them", address, f.addressFile)
+		return "", cmdline.Usagef("pass either %s or --address-file %s", address, f.addressFile)
 	}
 	address = cmp.Or(address, file)
 	if address == "" {
@@ -182,8 +182,8 @@ func (f *workerFlags) scheduler(address string) (string, error) {
 		}
 	}
 	if address == "" || address == "null" {
-		return "", cmdline.Usagef("no scheduler: name its address, such as tls://10.0.0.1:8786, or use " +
-			"--scheduler-file or DASK_SCHEDULER_ADDRESS")
+		return "", cmdline.Usagef("no scheduler; pass an address, such as tls://10.0.0.1:8786, " +
+			"--scheduler-file, or set DASK_SCHEDULER_ADDRESS")
 	}
 	if !strings.Contains(address, "://") {
 		scheme, err := f.scheme()
@@ -201,8 +201,8 @@ func (f *workerFlags) scheduler(address string) (string, error) {
 	return address, nil
 }
 
-// listenAddress is where the worker serves. Without a word about it, it is the interface
-// that faces the scheduler, in the scheduler's scheme.
+// listenAddress sets the address of the worker. The default is the interface toward the scheduler, with the scheme of
+// the scheduler.
 func (f *workerFlags) listenAddress(spec *cluster.WorkerSpec, log *slog.Logger) error {
 	if f.listen != "" {
 		if _, _, err := comm.AddressHostPort(f.listen); err != nil && !isFile(f.listen) {
@@ -235,7 +235,7 @@ func (f *workerFlags) listenAddress(spec *cluster.WorkerSpec, log *slog.Logger) 
 	return f.guard(address, log)
 }
 
-// nannyAddress is where the nannies of workers serve: beside them, on --nanny-port.
+// nannyAddress returns the address of the nannies, next to the workers, on --nanny-port.
 func (f *workerFlags) nannyAddress(spec *cluster.WorkerSpec) (string, error) {
 	scheme, host := commaddr.Parse(cmp.Or(spec.Listen, spec.Scheduler))
 	if scheme == "inproc" {
@@ -257,8 +257,7 @@ func (f *workerFlags) nannyAddress(spec *cluster.WorkerSpec) (string, error) {
 	return address, nil
 }
 
-// life is how long a worker lives: the flags', or the configuration's
-// distributed.worker.lifetime.
+// life returns the lifetime of a worker and whether it restarts, from the flags or distributed.worker.lifetime.
 func (f *workerFlags) life() (time.Duration, bool, error) {
 	c, err := config.Default()
 	if err != nil {

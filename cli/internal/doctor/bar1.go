@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// checkBAR1: a network card, or another GPU over PCI, reaches a GPU's memory through the window
-// that BAR1 opens. Boards without large windows open 256 MiB.
+// checkBAR1 checks the size of BAR1, the window through which a network card, or another GPU over PCI, accesses the
+// memory of a GPU. Boards without large windows have 256 MiB.
 func checkBAR1(h *Host) []Finding {
 	const enough = 256 << 20
 	var small, large []string
@@ -28,14 +28,14 @@ func checkBAR1(h *Host) []Finding {
 	switch {
 	case len(small) > 0:
 		return one(Warn, "small windows into GPU memory (BAR1): "+strings.Join(small, ", "),
-			"GPUDirect RDMA and copies between GPUs over PCI can have no more of a GPU's memory mapped at a time; a "+
+			"GPUDirect RDMA and copies between GPUs over PCI can map no more GPU memory at a time; a "+
 				"larger pool cannot be registered.",
-			"turn on \"Above 4G decoding\" and \"Resizable BAR\" in the firmware; in a virtual machine, give it a "+
+			"enable \"Above 4G decoding\" and \"Resizable BAR\" in the firmware; in a virtual machine, configure a "+
 				"large PCI window")
 	case len(large) > 0:
 		return one(OK, "windows into GPU memory (BAR1): "+strings.Join(large, ", "), "", "")
 	}
-	return one(NA, "no GPU on the bus whose window (BAR1) could be too small", "", "")
+	return one(NA, "BAR1: no GPU on the bus", "", "")
 }
 
 func mib(n uint64) string {
@@ -45,15 +45,15 @@ func mib(n uint64) string {
 	return strconv.FormatUint(n>>20, 10) + " MiB"
 }
 
-// largestBAR is the size of the largest memory window in the text of a PCI device's "resource":
-// lines of start, end and flags in hexadecimal.
+// largestBAR returns the size of the largest memory window in the file "resource" of a PCI device, which has lines of
+// start, end and flags in hexadecimal.
 func largestBAR(text string) uint64 {
 	const memory = 0x200
 	var largest uint64
 	n := 0
 	for line := range strings.Lines(text) {
 		if n++; n > 6 {
-			break // what follows is the ROM and the windows of bridges
+			break // ROM and windows of bridges follow
 		}
 		f := strings.Fields(line)
 		if len(f) != 3 {

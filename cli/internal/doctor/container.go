@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// container names the kind of container this process is in, "" when none is
-// recognised.
+// container returns the kind of container of this process, "" if none is recognized.
 func (h *Host) container() string {
 	switch {
 	case h.env("KUBERNETES_SERVICE_HOST") != "" || h.exists("var/run/secrets/kubernetes.io"):
@@ -31,7 +30,7 @@ func (h *Host) container() string {
 	if kind := h.env("container"); kind != "" { // systemd's convention
 		return kind
 	}
-	// The root of a container is an overlay; of a machine, seldom.
+	// The root of a container is usually an overlay, that of a machine rarely is.
 	for line := range strings.Lines(h.read("proc/1/mounts")) {
 		if f := strings.Fields(line); len(f) > 2 && f[1] == "/" && f[2] == "overlay" {
 			return "overlay-rooted"
@@ -40,15 +39,15 @@ func (h *Host) container() string {
 	return ""
 }
 
-// The kernel's initial namespaces have fixed inode numbers
-// (include/linux/proc_ns.h), so a private one is recognised from inside.
+// The initial namespaces of the kernel have fixed inode numbers (include/linux/proc_ns.h), so that a private one can be
+// recognized from inside.
 const (
 	initialIPC = "ipc:[4026531839]"
 	initialPID = "pid:[4026531836]"
 )
 
-// checkNamespaces: shared memory, cross-memory copies and CUDA IPC stop at the
-// border of a namespace, and UCX then uses TCP without a word.
+// checkNamespaces checks for private namespaces: shared memory, cross-memory copies and CUDA IPC do not work across
+// them, and UCX then uses TCP silently.
 func checkNamespaces(h *Host) []Finding {
 	ipc, pid := h.link("proc/self/ns/ipc"), h.link("proc/self/ns/pid")
 	var private, flags, fields []string
@@ -76,15 +75,16 @@ func checkNamespaces(h *Host) []Finding {
 			"`shareProcessNamespace: true`"
 	}
 	return one(Warn, where+" has its own "+strings.Join(private, " and ")+" namespace",
-		"Processes in other containers of this host reach it by TCP only: no shared memory, no cross-memory copy, "+
+		"Processes in other containers of this host connect to it by TCP only: no shared memory, no cross-memory "+
+			"copy, "+
 			"and CUDA IPC with some releases of UCX and driver only. Processes inside one container are not affected.",
 		fix)
 }
 
 const capSysPtrace = 19
 
-// checkPtrace: UCX copies between processes with process_vm_readv (CMA),
-// which the kernel guards like a debugger.
+// checkPtrace checks ptrace restrictions: UCX copies between processes with process_vm_readv (CMA), which the kernel
+// restricts like a debugger.
 func checkPtrace(h *Host) []Finding {
 	const slower = "Large messages between processes of one host are copied twice through shared memory instead of " +
 		"once (CMA)."
@@ -92,11 +92,11 @@ func checkPtrace(h *Host) []Finding {
 	case "", "0":
 		return h.checkCMA("ptrace is not restricted")
 	case "1":
-		// UCX gives the permission itself: prctl(PR_SET_PTRACER, ANY).
-		return h.checkCMA("ptrace scope 1: UCX permits its peers itself")
+		// UCX grants the permission itself: prctl(PR_SET_PTRACER, ANY).
+		return h.checkCMA("ptrace scope 1: UCX grants access to its peers")
 	case "2":
 		if h.capability(capSysPtrace) {
-			return h.checkCMA("ptrace scope 2, and this process has CAP_SYS_PTRACE")
+			return h.checkCMA("ptrace scope 2 with CAP_SYS_PTRACE")
 		}
 		return one(Warn, "ptrace scope 2 forbids copies between processes", slower,
 			"run `sysctl kernel.yama.ptrace_scope=1` as root on the host, or give the process CAP_SYS_PTRACE "+
@@ -107,8 +107,7 @@ func checkPtrace(h *Host) []Finding {
 	}
 }
 
-// checkCMA asks the library whether the copy really works here: a seccomp
-// profile can forbid it too.
+// checkCMA checks that UCX supports the copy here: a seccomp profile can forbid it, too.
 func (h *Host) checkCMA(title string) []Finding {
 	if h.UCX == nil || len(h.UCX.Transports) == 0 {
 		return one(OK, title, "", "")
@@ -130,7 +129,7 @@ func (h *Host) checkCMA(title string) []Finding {
 		"Large messages between processes of one host are copied twice instead of once.", fix)
 }
 
-// capability reports whether a bit of the effective set is on.
+// capability reports whether a capability is in the effective set.
 func (h *Host) capability(bit uint) bool {
 	for line := range strings.Lines(h.read("proc/self/status")) {
 		if value, ok := strings.CutPrefix(line, "CapEff:"); ok {

@@ -61,7 +61,7 @@ func TestPtrace(t *testing.T) {
 	runCases(t, checkPtrace, []checkCase{
 		{name: "no yama", want: want{OK, nil}},
 		{name: "0", files: files{scope: "0\n"}, want: want{OK, nil}},
-		{name: "1", files: files{scope: "1\n"}, want: want{OK, []string{"UCX permits"}}},
+		{name: "1", files: files{scope: "1\n"}, want: want{OK, []string{"UCX grants access"}}},
 		{name: "2", files: files{scope: "2\n", status: "Name:\tx\nCapEff:\t0000000000000000\n"},
 			want: want{Warn, []string{"ptrace scope 2", "ptrace_scope=1", "CAP_SYS_PTRACE"}}},
 		{name: "2 with capability", files: files{scope: "2\n", status: "CapEff:\t0000000000080000\n"},

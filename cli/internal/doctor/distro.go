@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// family is how packages are installed on this machine.
+// family is a family of Linux distributions with the same package manager.
 type family int
 
 const (
-	debian family = iota // Debian, Ubuntu; also the guess when unknown
+	debian family = iota // Debian, Ubuntu; the default for unknown distributions
 	enterprise
 	suse
 )
 
-// distro reads /etc/os-release.
+// distro returns the family according to /etc/os-release.
 func (h *Host) distro() family {
 	text := h.read("etc/os-release")
 	if text == "" {
@@ -39,10 +39,10 @@ func (h *Host) distro() family {
 	}
 }
 
-// packages names one library in each family's package manager.
+// packages has the package names of a library in each family.
 type packages struct{ debian, enterprise, suse string }
 
-// install is the command that installs packages on this machine.
+// install returns the command that installs packages on this machine.
 func (h *Host) install(wanted ...packages) string {
 	var names []string
 	d := h.distro()
@@ -63,9 +63,8 @@ func (h *Host) install(wanted ...packages) string {
 	return tool + " " + strings.Join(names, " ")
 }
 
-// libraryDirs are the folders in which the dynamic linker, and the search for
-// libucp, look: LD_LIBRARY_PATH, ld.so.conf, the system's, and those of
-// HPC-X, MLNX_OFED and conda. Names are relative to FS.
+// libraryDirs returns the folders that the dynamic linker, and the search for libucp, use: LD_LIBRARY_PATH, ld.so.conf,
+// those of the system, and those of HPC-X, MLNX_OFED and conda. Names are relative to FS.
 func (h *Host) libraryDirs() []string {
 	var dirs []string
 	add := func(dir string) {
@@ -94,8 +93,8 @@ func (h *Host) libraryDirs() []string {
 	return dirs
 }
 
-// ldConf reads the linker's list of folders with its include lines. depth
-// stops a file that includes itself.
+// ldConf reads the folders in a configuration file of the linker, with its include lines. depth stops recursive
+// includes.
 func (h *Host) ldConf(name string, depth int) []string {
 	if depth > 4 {
 		return nil
@@ -119,7 +118,7 @@ func (h *Host) ldConf(name string, depth int) []string {
 	return dirs
 }
 
-// findLibrary returns the first folder that holds a shared library.
+// findLibrary returns the path of a shared library in the first folder that has it.
 func (h *Host) findLibrary(soname string) (string, bool) {
 	for _, dir := range h.libraryDirs() {
 		if h.exists(dir + "/" + soname) {

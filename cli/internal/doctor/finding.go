@@ -2,20 +2,20 @@ package doctor
 
 import "cmp"
 
-// Severity says how much a finding matters.
+// Severity specifies how severe a finding is.
 type Severity string
 
-// The severities, from harmless to fatal.
+// Severities, from harmless to fatal.
 const (
-	// OK: checked and right.
+	// OK indicates a successful check.
 	OK Severity = "ok"
-	// NA: the check does not apply to this machine.
+	// NA indicates a check that does not apply to this machine.
 	NA Severity = "n/a"
-	// Info: nothing is wrong, but a faster lane is not available here.
+	// Info indicates that nothing is wrong, but a faster transport is not available.
 	Info Severity = "info"
-	// Warn: it works, slower or less safely than this machine could.
+	// Warn indicates that communication is slower or less safe than possible on this machine.
 	Warn Severity = "warn"
-	// Fail: something that was asked for does not work.
+	// Fail indicates that a requested feature does not work.
 	Fail Severity = "fail"
 )
 
@@ -34,24 +34,24 @@ func (s Severity) rank() int {
 
 // Finding is the result of one check.
 type Finding struct {
-	// ID is stable across releases, for scripts: "ucx-library".
+	// ID is stable across releases, for scripts, such as "ucx-library".
 	ID       string   `json:"id"`
 	Severity Severity `json:"severity"`
-	// Title is one line: what is so.
+	// Title is one line that states the result.
 	Title string `json:"title"`
-	// Detail says why it matters; may be empty.
+	// Detail explains the consequence; it may be empty.
 	Detail string `json:"detail,omitempty"`
-	// Fix is what to type or change; empty only when nothing needs fixing.
+	// Fix says what to do; it is empty only if nothing needs fixing.
 	Fix string `json:"fix,omitempty"`
 }
 
-// Check is one rule. It returns at least one finding.
+// Check is one rule. Run returns at least one finding.
 type Check struct {
 	ID  string
 	Run func(*Host) []Finding
 }
 
-// Checks is every rule, in the order of the report.
+// Checks returns all rules, in the order of the report.
 func Checks() []Check {
 	return []Check{
 		{"ucx-library", checkLibrary},
@@ -78,7 +78,7 @@ func Checks() []Check {
 	}
 }
 
-// Report is every finding of one examination.
+// Report has all findings of one examination.
 type Report struct {
 	Findings []Finding `json:"findings"`
 }
@@ -95,7 +95,7 @@ func Examine(h *Host) Report {
 	return r
 }
 
-// Worst is the highest severity in the report; OK when it is empty.
+// Worst returns the highest severity in the report, OK if it is empty.
 func (r Report) Worst() Severity {
 	worst := OK
 	for _, f := range r.Findings {
@@ -106,7 +106,7 @@ func (r Report) Worst() Severity {
 	return worst
 }
 
-// Count is the number of findings of one severity.
+// Count returns the number of findings of one severity.
 func (r Report) Count(s Severity) int {
 	n := 0
 	for _, f := range r.Findings {

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// gpuState is what can be seen of NVIDIA GPUs without loading a driver.
+// gpuState describes NVIDIA GPUs as far as that is possible without loading a driver.
 type gpuState struct {
-	pci     int    // boards on the bus
+	pci     int    // number of GPUs on the bus
 	driver  bool   // kernel module loaded
-	nodes   int    // /dev/nvidia0 …
+	nodes   int    // number of /dev/nvidia0, …
 	libcuda string // path of the user-space driver
-	wsl     bool   // GPU of the Windows host
+	wsl     bool   // GPU of a Windows host
 }
 
 const nvidiaVendor = "0x10de"
@@ -20,8 +20,7 @@ const nvidiaVendor = "0x10de"
 func (h *Host) gpus() gpuState {
 	var g gpuState
 	for _, file := range h.glob("sys/bus/pci/devices/*/vendor") {
-		// Class 0x03…: display controller. NVIDIA's network cards and audio
-		// functions have the same vendor.
+		// Class 0x03… is a display controller. Network cards and audio functions of NVIDIA have the same vendor.
 		if h.read(file) == nvidiaVendor && strings.HasPrefix(h.read(strings.TrimSuffix(file, "vendor")+"class"),
 			"0x03") {
 			g.pci++
@@ -38,16 +37,16 @@ func (h *Host) gpus() gpuState {
 	return g
 }
 
-// usable says whether a CUDA program can run.
+// usable reports whether a CUDA program can run.
 func (g gpuState) usable() bool { return g.libcuda != "" && (g.nodes > 0 || g.wsl) }
 
-// checkGPU: a GPU that the process cannot reach.
+// checkGPU checks that this process can access the GPUs.
 func checkGPU(h *Host) []Finding {
 	g := h.gpus()
 	container := h.container()
 	switch {
 	case g.usable() && hidden(h.Env):
-		return one(Info, "GPUs are hidden by CUDA_VISIBLE_DEVICES", "It is set to an empty list or -1.",
+		return one(Info, "GPUs are hidden by CUDA_VISIBLE_DEVICES", "The variable is empty or -1.",
 			"unset CUDA_VISIBLE_DEVICES to use the GPUs")
 	case g.usable():
 		return one(OK, fmt.Sprintf("%d NVIDIA GPU(s), driver %s", max(g.nodes, g.pci, 1), g.libcuda), "", "")
@@ -77,28 +76,28 @@ func hidden(env []string) bool {
 	})
 }
 
-// checkCUDASupport: without it UCX cannot tell device memory from host memory.
+// checkCUDASupport checks the CUDA support of UCX, without which UCX cannot distinguish device memory from host memory.
 func checkCUDASupport(h *Host) []Finding {
 	g := h.gpus()
 	switch {
 	case h.UCX == nil:
-		return one(Info, "CUDA support of UCX not checked: no UCX library is loaded", "", h.installUCX())
+		return one(Info, "CUDA support of UCX: not checked without a UCX library", "", h.installUCX())
 	case h.UCX.CUDA:
 		return one(OK, "UCX has CUDA support", "", "")
 	case g.usable() || g.pci > 0:
-		return one(Warn, "there is a GPU, but this UCX has no CUDA support",
-			h.UCX.Path+" was built without it: device memory cannot be sent.",
+		return one(Warn, "UCX has no CUDA support, but there is a GPU",
+			h.UCX.Path+" was built without CUDA support: device memory cannot be sent.",
 			"pip install libucx-cu12 (or libucx-cu13, matching the driver), or use a conda/HPC-X build, and set "+
 				"MILLSTREAM_UCX_LIBRARY to its "+libucp)
 	default:
-		return one(NA, "UCX has no CUDA support, and there is no GPU", "", "")
+		return one(NA, "UCX has no CUDA support; not needed without a GPU", "", "")
 	}
 }
 
-// checkGPUDirect: network cards that read GPU memory need a kernel module.
+// checkGPUDirect checks for the kernel module that lets network cards access GPU memory.
 func checkGPUDirect(h *Host) []Finding {
 	if !h.gpus().usable() || len(h.hcas()) == 0 {
-		return one(NA, "GPUDirect RDMA does not apply: it needs a GPU and an RDMA device", "", "")
+		return one(NA, "GPUDirect RDMA: needs a GPU and an RDMA device", "", "")
 	}
 	for _, module := range []string{"nvidia_peermem", "nv_peer_mem"} {
 		if h.exists("sys/module/" + module) {
@@ -107,14 +106,13 @@ func checkGPUDirect(h *Host) []Finding {
 	}
 	if why := h.noDMABuf(); why != "" {
 		return one(Warn, "GPU and RDMA device present, but nvidia_peermem is not loaded",
-			"GPU memory goes through host memory on its way to the network: dma-buf, the other way, needs "+why+".",
+			"GPU memory is staged through host memory for the network: dma-buf, the alternative, needs "+why+".",
 			"run `modprobe nvidia_peermem` on the host")
 	}
-	return one(OK, "GPUDirect RDMA: by dma-buf (kernel, driver and UCX have it)", "", "")
+	return one(OK, "GPUDirect RDMA: dma-buf (supported by kernel, driver and UCX)", "", "")
 }
 
-// noDMABuf says what is missing for network cards to reach GPU memory by dma-buf, "" if nothing
-// is.
+// noDMABuf returns what network cards need to access GPU memory by dma-buf, "" if nothing is missing.
 func (h *Host) noDMABuf() string {
 	var major, minor int
 	_, _ = fmt.Sscanf(h.read("proc/sys/kernel/osrelease"), "%d.%d", &major, &minor)

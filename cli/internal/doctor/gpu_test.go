@@ -78,14 +78,14 @@ func TestChecksOfDevices(t *testing.T) {
 	gpu[driverFile] = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\nGCC " +
 		"version: gcc 12.2.0\n"
 	runCases(t, checkDevices, []checkCase{
-		{name: "none", want: want{NA, []string{"none to look at"}}},
+		{name: "none", want: want{NA, []string{"CUDA driver: none"}}},
 		{name: "hidden", files: gpu, change: setenv("CUDA_VISIBLE_DEVICES=-1"), want: want{NA, nil}},
-		{name: "not asked", files: gpu, want: want{NA, []string{"not asked"}}},
+		{name: "not checked", files: gpu, want: want{NA, []string{"not checked"}}},
 		{name: "broken", files: gpu, change: func(h *Host) { h.CUDAError = errors.New("CUDA_ERROR_SYSTEM_NOT_READY") },
 			want: want{Warn, []string{"does not work", "SYSTEM_NOT_READY", "nvidia-smi"}}},
 		{name: "two", files: gpu, change: gpus(2, 18), want: want{OK, []string{"driver 580.159.04 for CUDA 13.0, " +
 			"/lib/libcuda.so.1"}}},
-		{name: "release not told", files: with(gpu, driverFile), change: gpus(1, 18),
+		{name: "unknown release", files: with(gpu, driverFile), change: gpus(1, 18),
 			want: want{OK, []string{"driver for CUDA 13.0"}}},
 	})
 	two := checkDevices(machine(gpu, gpus(2, 18)))
@@ -101,14 +101,14 @@ func TestChecksOfDevices(t *testing.T) {
 func TestChecksOfPeers(t *testing.T) {
 	apart := func(c *CUDA) { c.Peers[0][1] = false }
 	runCases(t, checkPeers, []checkCase{
-		{name: "no GPU", want: want{NA, []string{"does not apply"}}},
-		{name: "one", change: gpus(1, 18), want: want{OK, []string{"one GPU", "CUDA IPC", "NVLinks up: 18 of GPU 0"}}},
-		{name: "two", change: gpus(2, 18), want: want{OK, []string{"each of 2 GPUs reaches",
+		{name: "no GPU", want: want{NA, []string{"needs two GPUs"}}},
+		{name: "one", change: gpus(1, 18), want: want{OK, []string{"one GPU", "CUDA IPC", "active NVLinks: 18 of GPU 0"}}},
+		{name: "two", change: gpus(2, 18), want: want{OK, []string{"all 2 GPUs can access",
 			"18 of GPU 0, 18 of GPU 1"}}},
-		{name: "no NVLink", change: gpus(2, 0), want: want{OK, []string{"no NVLink is up"}}},
-		{name: "not told", change: gpus(2, -1), want: want{OK,
-			[]string{"not known to this build", "nvidia-smi nvlink"}}},
-		{name: "apart", change: gpus(2, 0, apart), want: want{Warn, []string{"cannot reach each other's memory: 0 → 1;",
+		{name: "no NVLink", change: gpus(2, 0), want: want{OK, []string{"no active NVLink"}}},
+		{name: "unknown", change: gpus(2, -1), want: want{OK,
+			[]string{"unknown to this build", "nvidia-smi nvlink"}}},
+		{name: "apart", change: gpus(2, 0, apart), want: want{Warn, []string{"cannot access each other's memory: 0 → 1;",
 			"through host memory", "nvidia-fabricmanager"}}},
 		{name: "many apart", change: gpus(8, 0, func(c *CUDA) {
 			c.Peers = slices.Repeat([][]bool{make([]bool, 8)}, 8)
@@ -129,8 +129,8 @@ func TestChecksOfPool(t *testing.T) {
 	}
 	tiny := gpus(1, 0, func(c *CUDA) { c.Devices[0].Memory = 2 << 30 })
 	runCases(t, checkPool, []checkCase{
-		{name: "no GPU", want: want{NA, []string{"does not apply"}}},
-		{name: "none asked for", change: gpus(1, 18), want: want{Info, []string{"no pool", "--rmm-pool-size 126GiB"}}},
+		{name: "no GPU", want: want{NA, []string{"pool of GPU memory: no GPU"}}},
+		{name: "not configured", change: gpus(1, 18), want: want{Info, []string{"no pool", "--rmm-pool-size 126GiB"}}},
 		{name: "smallest counts", change: gpus(2, 18, func(c *CUDA) { c.Devices[1].Memory = 40 << 30 }),
 			want: want{Info, []string{"--rmm-pool-size 36GiB"}}},
 		{name: "good", change: pool(100<<30, gpus(1, 18)), want: want{OK,
@@ -157,13 +157,13 @@ func TestChecksOfOptionalLibraries(t *testing.T) {
 		h.NVRTC = &Optional{Err: errors.New("no such file"), Chosen: "MILLSTREAM_NVRTC_LIBRARY"}
 	}
 	runCases(t, checkNCCL, []checkCase{
-		{name: "not looked for", want: want{NA, []string{"not looked for"}}},
-		{name: "missing, no GPU", change: missing, want: want{NA, []string{"no GPU to use it with"}}},
+		{name: "not checked", want: want{NA, []string{"not checked"}}},
+		{name: "missing, no GPU", change: missing, want: want{NA, []string{"not needed without a GPU"}}},
 		{name: "missing", files: gpu, change: missing, want: want{Info,
-			[]string{"over UCX instead", "libnccl.so.2 in /usr/lib", "MILLSTREAM_NCCL_LIBRARY",
+			[]string{"use UCX instead", "libnccl.so.2 in /usr/lib", "MILLSTREAM_NCCL_LIBRARY",
 				"pip install nvidia-nccl-cu13"}}},
 		{name: "found", files: gpu, change: found, want: want{OK, []string{"NCCL 2.28.3 at /x/libnccl.so.2"}}},
-		{name: "wrong", change: wrong, want: want{Fail, []string{"MILLSTREAM_NCCL_LIBRARY names a library that " +
+		{name: "wrong", change: wrong, want: want{Fail, []string{"MILLSTREAM_NCCL_LIBRARY is set to a library that " +
 			"cannot be used", "no such file", "unset"}}},
 	})
 	runCases(t, checkNVRTC, []checkCase{
@@ -192,7 +192,7 @@ func TestCUDASupport(t *testing.T) {
 func TestChecksOfGPUDirect(t *testing.T) {
 	both := with(board, driverFile, nodeFile, cudaFile, "sys/class/infiniband/mlx5_0/ports/1/state")
 	runCases(t, checkGPUDirect, []checkCase{
-		{name: "no GPU", want: want{NA, []string{"does not apply"}}},
+		{name: "no GPU", want: want{NA, []string{"needs a GPU and an RDMA device"}}},
 		{name: "missing module", files: both, want: want{Warn, []string{"modprobe nvidia_peermem"}}},
 		{name: "loaded", files: with(both, "sys/module/nvidia_peermem/refcnt"),
 			want: want{OK, []string{"nvidia_peermem is loaded"}}},

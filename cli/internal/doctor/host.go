@@ -13,48 +13,44 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unlimited is the value of a limit that is not set.
+// Unlimited is the value of an unlimited resource.
 const Unlimited = ^uint64(0)
 
-// Host is a picture of one machine as seen by this process. Missing files are
-// normal: a check treats them as "not there".
+// Host describes one machine from the perspective of this process. Missing files are normal.
 type Host struct {
-	// FS is the root of the file system; names have no leading slash. It must
-	// be an [fs.ReadLinkFS] for namespaces to be seen.
+	// FS is the root of the file system; names have no leading slash. It must be an [fs.ReadLinkFS] for the checks of
+	// namespaces.
 	FS fs.FS
 	// Env is the environment as "NAME=value".
 	Env []string
-	// Limit returns the soft and hard value of a resource limit
-	// (unix.RLIMIT_…).
+	// Limit returns the soft and hard value of a resource limit (unix.RLIMIT_…).
 	Limit func(resource int) (soft, hard uint64, err error)
-	// Space returns the total and free bytes of the file system at an
-	// absolute path.
+	// Space returns the total and free bytes of the file system at an absolute path.
 	Space func(path string) (total, free uint64, err error)
-	// CPUs is the number of processors this process may run on.
+	// CPUs is the number of processors that this process may use.
 	CPUs int
-	// Root says whether the process runs as the superuser.
+	// Root reports whether the process runs as root.
 	Root bool
-	// Arch is the platform in Debian's multiarch form: "x86_64-linux-gnu".
+	// Arch is the platform in the multiarch form of Debian, such as "x86_64-linux-gnu".
 	Arch string
-	// Connections is how many peers this process is expected to talk to.
+	// Connections is the expected number of peers of this process.
 	Connections int
-	// NoCgo says that this binary was built with CGO_ENABLED=0.
+	// NoCgo reports whether this binary was built with CGO_ENABLED=0.
 	NoCgo bool
-	// UCX is the library that was found and loaded; nil when none was.
+	// UCX is the library that was loaded, nil without one.
 	UCX *Library
-	// UCXError is why none was.
+	// UCXError is the reason if UCX is nil.
 	UCXError error
-	// CUDA is what the driver says; nil when it was not asked, or why it does not answer is
-	// in CUDAError.
+	// CUDA is the report of the driver, nil if it was not queried or failed with CUDAError.
 	CUDA      *CUDA
 	CUDAError error
-	// PoolSize is the size in bytes of the pool of GPU memory that the environment asks for, 0
-	// for none; PoolFrom is where it stands.
+	// PoolSize is the configured size of the GPU memory pool in bytes, 0 without one; PoolFrom is the source of the
+	// setting.
 	PoolSize int64
 	PoolFrom string
-	// NCCL and NVRTC are those libraries; nil when nobody has looked.
+	// NCCL and NVRTC describe these libraries; nil if they were not searched for.
 	NCCL, NVRTC *Optional
-	// Python is the interpreter beside a scheduler; nil when nobody has looked.
+	// Python describes the interpreter of a scheduler; nil if it was not searched for.
 	Python *Python
 	// LintEnv reports suspicious UCX_* variables; nil skips the check.
 	LintEnv func(env []string) []EnvProblem
@@ -64,30 +60,29 @@ type Host struct {
 type Library struct {
 	// Path is the absolute path of libucp.so.
 	Path string
-	// Version is "1.21.0".
+	// Version is the release, such as "1.21.0".
 	Version string
-	// CUDA and RDMA say whether it was built with support for them.
+	// CUDA and RDMA report whether it was built with support for them.
 	CUDA, RDMA bool
-	// Transports it offers on this machine: "self", "tcp", "posix", "rc_mlx5" …
+	// Transports are those available on this machine: "self", "tcp", "posix", "rc_mlx5", …
 	Transports []string
 	// PassedOver are other libraries of the search, with the reason.
 	PassedOver []string
 }
 
-// EnvProblem is something wrong with a UCX_* variable.
+// EnvProblem is a problem of a UCX_* variable.
 type EnvProblem struct {
-	// Severity of it.
+	// Severity is the severity of the problem.
 	Severity Severity
-	// Name is the variable, e.g. "UCX_TSL".
+	// Name is the variable, such as "UCX_TSL".
 	Name string
-	// Message says what is wrong with it and what UCX does.
+	// Message describes the problem and what UCX does.
 	Message string
-	// Fix is what to do; empty when none is known.
+	// Fix says what to do; it may be empty.
 	Fix string
 }
 
-// ThisHost is the machine this process runs on. UCX, UCXError, LintEnv and
-// Connections are left to the caller.
+// ThisHost returns the machine of this process. The caller sets UCX, UCXError, LintEnv and Connections.
 func ThisHost() *Host {
 	return &Host{
 		FS:    os.DirFS("/"),
@@ -131,7 +126,7 @@ func readSpace(name string) (total, free uint64, err error) {
 	return st.Blocks * uint64(st.Bsize), st.Bavail * uint64(st.Bsize), nil
 }
 
-// env is the value of a variable, "" when unset.
+// env returns the value of a variable, "" if it is not set.
 func (h *Host) env(name string) string {
 	for _, kv := range slices.Backward(h.Env) {
 		if k, v, ok := strings.Cut(kv, "="); ok && k == name {
@@ -141,7 +136,7 @@ func (h *Host) env(name string) string {
 	return ""
 }
 
-// read returns a file as trimmed text, "" when it cannot be read.
+// read returns a file as trimmed text, "" if it cannot be read.
 func (h *Host) read(name string) string {
 	b, err := fs.ReadFile(h.FS, name)
 	if err != nil {
@@ -150,14 +145,13 @@ func (h *Host) read(name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// exists follows links. A file that may not be examined exists: permission is
-// another matter.
+// exists reports whether a file exists. It follows links. A file without permission exists.
 func (h *Host) exists(name string) bool {
 	_, err := fs.Stat(h.FS, name)
 	return err == nil || errors.Is(err, fs.ErrPermission)
 }
 
-// list returns the names in a directory, nil when there is none.
+// list returns the names in a directory, nil if there is none.
 func (h *Host) list(dir string) []string {
 	entries, err := fs.ReadDir(h.FS, dir)
 	if err != nil {
@@ -170,7 +164,7 @@ func (h *Host) list(dir string) []string {
 	return names
 }
 
-// glob is fs.Glob with a pattern known to be well-formed.
+// glob is fs.Glob with a valid pattern.
 func (h *Host) glob(pattern string) []string {
 	names, err := fs.Glob(h.FS, pattern)
 	if err != nil {
@@ -179,7 +173,7 @@ func (h *Host) glob(pattern string) []string {
 	return names
 }
 
-// link is the target of a symbolic link, "" when it cannot be read.
+// link returns the target of a symbolic link, "" if it cannot be read.
 func (h *Host) link(name string) string {
 	target, err := fs.ReadLink(h.FS, name)
 	if err != nil {
@@ -188,7 +182,7 @@ func (h *Host) link(name string) string {
 	return target
 }
 
-// rel turns an absolute path into a name of FS.
+// rel converts an absolute path to a name in FS.
 func rel(p string) string {
 	return strings.TrimPrefix(path.Clean("/"+p), "/")
 }

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// libucp is the soname of the library Millstream loads.
+// libucp is the soname of the library that Millstream loads.
 const libucp = "libucp.so.0"
 
-// minUCX is the oldest UCX release that Millstream works with.
+// minUCX is the oldest supported release of UCX.
 var minUCX = [2]int{1, 13}
 
 var ucxPackages = packages{debian: "libucx0", enterprise: "ucx", suse: "libucp0"}
 
-// checkLibrary: is there a libucp that can be used?
+// checkLibrary checks for a usable libucp.
 func checkLibrary(h *Host) []Finding {
 	if h.NoCgo {
-		return one(Fail, "this binary was built without cgo, so UCX is off",
+		return one(Fail, "this binary was built without cgo and cannot use UCX",
 			"Only tcp, tls and inproc communication work.",
 			"install gcc and rebuild with CGO_ENABLED=1")
 	}
@@ -36,18 +36,19 @@ func checkLibrary(h *Host) []Finding {
 	if h.UCXError != nil {
 		cause = h.UCXError.Error()
 	}
-	if asked := h.env("MILLSTREAM_UCX_LIBRARY"); asked != "" {
-		if !h.exists(rel(asked)) {
-			return one(Fail, fmt.Sprintf("MILLSTREAM_UCX_LIBRARY names %s, which does not exist", asked), cause,
+	if path := h.env("MILLSTREAM_UCX_LIBRARY"); path != "" {
+		if !h.exists(rel(path)) {
+			return one(Fail, fmt.Sprintf("MILLSTREAM_UCX_LIBRARY is %s, which does not exist", path), cause,
 				"set MILLSTREAM_UCX_LIBRARY to an existing libucp.so.0, or unset it to search for one")
 		}
-		return one(Fail, fmt.Sprintf("MILLSTREAM_UCX_LIBRARY names %s, which cannot be loaded", asked), cause,
-			"unset MILLSTREAM_UCX_LIBRARY to search for another one, or run `ldd "+asked+
-				"` and install what is missing")
+		return one(Fail, fmt.Sprintf("MILLSTREAM_UCX_LIBRARY is %s, which cannot be loaded", path), cause,
+			"unset MILLSTREAM_UCX_LIBRARY to search for another one, or run `ldd "+path+
+				"` and install the missing libraries")
 	}
 	if found := h.ucxLibraries(); len(found) > 0 {
 		return one(Fail, "a UCX library exists but cannot be loaded: "+strings.Join(found, ", "), cause,
-			"run `ldd "+found[0]+"` and install what is missing, or set MILLSTREAM_UCX_LIBRARY to another libucp.so.0")
+			"run `ldd "+found[0]+"` and install the missing libraries, or set MILLSTREAM_UCX_LIBRARY to another "+
+				"libucp.so.0")
 	}
 	return one(Fail, "no UCX library found", cause, h.installUCX())
 }
@@ -63,7 +64,7 @@ func (h *Host) installUCX() string {
 		h.install(ucxPackages), wheel, libucp)
 }
 
-// ucxLibraries are all libucp on this machine's search path, each file once.
+// ucxLibraries returns all libucp on the search path of this machine, each file once.
 func (h *Host) ucxLibraries() []string {
 	candidates := []string{}
 	for _, dir := range h.libraryDirs() {
@@ -102,8 +103,8 @@ func (h *Host) mergedUsr(name string) string {
 	return name
 }
 
-// checkDuplicates: two UCX libraries in one process patch the same memory
-// functions and fight over the same settings.
+// checkDuplicates checks for several UCX libraries: in one process they patch the same memory functions and read the
+// same settings.
 func checkDuplicates(h *Host) []Finding {
 	var loaded []string
 	for line := range strings.Lines(h.read("proc/self/maps")) {
@@ -119,26 +120,27 @@ func checkDuplicates(h *Host) []Finding {
 	}
 	if len(loaded) > 1 {
 		return one(Warn, fmt.Sprintf("%d UCX libraries are loaded in one process", len(loaded)),
-			strings.Join(loaded, ", ")+": both replace the memory functions of the process and read the same UCX_* "+
-				"settings; crashes and wrong transports follow.",
-			"set MILLSTREAM_UCX_LIBRARY="+loaded[0]+" so that all parts of the process share one")
+			strings.Join(loaded, ", ")+": all of them replace the memory functions of the process and read the same "+
+				"UCX_* "+
+				"settings, which causes crashes and wrong transports.",
+			"set MILLSTREAM_UCX_LIBRARY="+loaded[0]+" so that all parts of the process use the same one")
 	}
 	found := h.ucxLibraries()
 	if len(found) < 2 {
-		return one(OK, "one UCX library at most on the search path", "", "")
+		return one(OK, "at most one UCX library on the search path", "", "")
 	}
 	chosen := found[0]
 	if h.UCX != nil {
 		chosen = h.UCX.Path
 	}
 	return one(Info, fmt.Sprintf("%d UCX libraries on the search path", len(found)),
-		strings.Join(found, ", ")+". A Python process beside this one may use another than "+chosen+
-			"; different releases talk to each other, but choose transports differently.",
+		strings.Join(found, ", ")+". A Python process may use another library than "+chosen+
+			"; different releases are compatible, but choose transports differently.",
 		"export MILLSTREAM_UCX_LIBRARY="+chosen+" to fix the choice")
 }
 
-// checkEnvironment: UCX ignores a variable it does not know, so a misspelt one
-// silently has no effect; other values make it fail or lose a lane.
+// checkEnvironment checks UCX_* variables: UCX silently ignores unknown ones, such as misspelled names; other values
+// make it fail or lose a transport.
 func checkEnvironment(h *Host) []Finding {
 	set := 0
 	for _, kv := range h.Env {
@@ -153,7 +155,7 @@ func checkEnvironment(h *Host) []Finding {
 	for _, p := range h.LintEnv(h.Env) {
 		fix := p.Fix
 		if fix == "" {
-			fix = "unset " + p.Name + ", or look for its right name in `millstream info --config`"
+			fix = "unset " + p.Name + ", or see `millstream info --config` for valid names"
 		}
 		findings = append(findings, Finding{Severity: p.Severity, Title: p.Name + ": " + p.Message, Fix: fix})
 	}

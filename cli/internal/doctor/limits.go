@@ -12,18 +12,16 @@ import (
 )
 
 const (
-	// minShm is the smallest comfortable /dev/shm. Docker's default is 64 MiB;
-	// UCX takes about 4 MiB per worker and more per peer with large messages.
+	// minShm is the recommended minimum of /dev/shm. The default of Docker is 64 MiB; UCX uses about 4 MiB per worker
+	// and more per peer with large messages.
 	minShm = 256 << 20
-	// minFreeShm is what must be free of it.
+	// minFreeShm is the recommended minimum of free space in /dev/shm.
 	minFreeShm = 64 << 20
-	// minLocked is what RDMA needs as a bare minimum to register buffers.
+	// minLocked is the minimum for registering buffers for RDMA.
 	minLocked = 64 << 20
-	// baseFiles are open before the first connection: UCX opens about 17 per
-	// worker, a GPU about 40.
+	// baseFiles is the number of open files before the first connection: UCX opens about 17 per worker, a GPU about 40.
 	baseFiles = 128
-	// filesPerConnection: two sockets of UCX's tcp, one lifeline, one to spare
-	// while a connection is replaced.
+	// filesPerConnection counts two sockets of UCX tcp, one lifeline, and one spare for a connection that is replaced.
 	filesPerConnection = 4
 )
 
@@ -34,8 +32,7 @@ func bytesText(n uint64) string {
 	return benchfmt.FormatSize(int64(n))
 }
 
-// checkSharedMemory: UCX's posix transport lives in /dev/shm; a full one kills
-// the process with SIGBUS.
+// checkSharedMemory checks /dev/shm, which the posix transport of UCX uses; when it is full the process gets SIGBUS.
 func checkSharedMemory(h *Host) []Finding {
 	total, free, err := h.Space("/dev/shm")
 	mount := "mount -t tmpfs -o size=1g tmpfs /dev/shm"
@@ -53,16 +50,17 @@ func checkSharedMemory(h *Host) []Finding {
 			"Processes of one host fall back to System V shared memory or TCP.", mount)
 	case total < minShm:
 		return one(Warn, fmt.Sprintf("/dev/shm is small: %s", bytesText(total)),
-			"Shared-memory transports put their buffers there; when it is full the process dies with SIGBUS.", resize)
+			"Shared-memory transports put their buffers there; when it is full the process crashes with SIGBUS.",
+			resize)
 	case free < minFreeShm:
 		return one(Warn, fmt.Sprintf("/dev/shm is nearly full: %s of %s free", bytesText(free), bytesText(total)),
-			"Shared-memory transports put their buffers there; when it is full the process dies with SIGBUS.",
+			"Shared-memory transports put their buffers there; when it is full the process crashes with SIGBUS.",
 			"remove stale files (`ls -l /dev/shm`), or "+resize)
 	}
 	return one(OK, fmt.Sprintf("/dev/shm: %s free of %s", bytesText(free), bytesText(total)), "", "")
 }
 
-// checkLockedMemory: RDMA registration pins memory.
+// checkLockedMemory checks the limit of locked memory, because RDMA registration pins memory.
 func checkLockedMemory(h *Host) []Finding {
 	soft, _, err := h.Limit(unix.RLIMIT_MEMLOCK)
 	if err != nil {
@@ -73,7 +71,7 @@ func checkLockedMemory(h *Host) []Finding {
 		return one(OK, title, "", "")
 	}
 	if len(h.hcas()) == 0 {
-		return one(OK, title+" (matters only with RDMA devices)", "", "")
+		return one(OK, title+" (relevant only with RDMA devices)", "", "")
 	}
 	fix := "set `* soft memlock unlimited` and `* hard memlock unlimited` in /etc/security/limits.d/rdma.conf and " +
 		"log in again (systemd: LimitMEMLOCK=infinity)"
@@ -82,13 +80,13 @@ func checkLockedMemory(h *Host) []Finding {
 	}
 	severity, detail := Warn, "RDMA registers memory by locking it; registration fails beyond the limit."
 	if soft < minLocked {
-		severity, detail = Fail, "RDMA registers memory by locking it; this limit is too small even to start a "+
+		severity, detail = Fail, "RDMA registers memory by locking it; this limit is too low to start a "+
 			"worker on the RDMA devices present."
 	}
 	return one(severity, title+", and there are RDMA devices", detail, fix)
 }
 
-// checkOpenFiles compares the limit with the connections expected.
+// checkOpenFiles checks the limit of open files for the expected connections.
 func checkOpenFiles(h *Host) []Finding {
 	soft, hard, err := h.Limit(unix.RLIMIT_NOFILE)
 	if err != nil {
@@ -109,7 +107,7 @@ func checkOpenFiles(h *Host) []Finding {
 	return one(Fail, title, fmt.Sprintf("Connections beyond about %d will be refused.", fits(limit)), fix)
 }
 
-// fits is how many connections a limit allows.
+// fits returns how many connections a limit allows.
 func fits(limit uint64) uint64 {
 	if limit <= baseFiles {
 		return 0
@@ -124,7 +122,7 @@ func countText(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-// checkCPUs: spinning needs a processor for each side.
+// checkCPUs checks the number of processors: polling needs one for each side.
 func checkCPUs(h *Host) []Finding {
 	quota, limited := h.cpuQuota()
 	title := fmt.Sprintf("%d CPU(s)", h.CPUs)
@@ -137,13 +135,13 @@ func checkCPUs(h *Host) []Finding {
 		return one(OK, title, "", "")
 	}
 	return one(Warn, title,
-		"A process that spins for a message takes the processor from the one that sends it: latency grows from "+
+		"A process that polls for a message takes the processor from the sender: latency grows from "+
 			"microseconds to a scheduler slice.",
-		"give the machine or container two CPUs or more; until then use the adaptive progress mode (the "+
+		"use a machine or container with two CPUs or more; until then use the adaptive progress mode (the "+
 			"default), not spin")
 }
 
-// cpuQuota reads cgroup v2's cpu.max or v1's cfs files.
+// cpuQuota returns the quota of cgroup v2 (cpu.max) or v1 (cfs files).
 func (h *Host) cpuQuota() (float64, bool) {
 	if f := strings.Fields(h.read("sys/fs/cgroup/cpu.max")); len(f) == 2 {
 		return quotient(f[0], f[1])

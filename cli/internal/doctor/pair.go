@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// notSure is what can be said of CUDA IPC across namespaces. The manuals ask for shared ones.
-const notSure = "CUDA IPC (NVLink) is only sure within one: UCX 1.21 with driver 580 was seen to reach across as " +
-	"root, others may not."
+// notSure describes CUDA IPC across namespaces, for which the manuals require shared ones.
+const notSure = "CUDA IPC (NVLink) is only reliable within one: UCX 1.21 with driver 580 works across them as " +
+	"root, other releases may not."
 
-// Between tells what two processes of this machine share, and with it which lanes there can be
-// between them.
+// Between reports what two processes of this machine share, and so which transports can work between them.
 func Between(h *Host, a, b int) Report {
 	var r Report
 	add := func(id string, s Severity, title, detail, fix string) {
@@ -19,11 +18,11 @@ func Between(h *Host, a, b int) Report {
 	for _, pid := range []int{a, b} {
 		switch dir := fmt.Sprintf("proc/%d", pid); {
 		case !h.exists(dir):
-			add("pair-process", Fail, fmt.Sprintf("there is no process %d", pid), "Numbers are those of this "+
-				"PID namespace.", "look it up with `ps -e`, on the host for processes of containers")
+			add("pair-process", Fail, fmt.Sprintf("no process %d", pid), "Process IDs are those of this "+
+				"PID namespace.", "use `ps -e`, on the host for processes in containers")
 		case h.link(dir+"/ns/ipc") == "":
 			add("pair-process", Fail, fmt.Sprintf("the namespaces of process %d cannot be read", pid),
-				"It belongs to another user.", "run doctor as root")
+				"The process belongs to another user.", "run doctor as root")
 		}
 	}
 	if len(r.Findings) > 0 {
@@ -39,12 +38,12 @@ func Between(h *Host, a, b int) Report {
 	} else {
 		add("pair-ipc", Warn, both+"have different IPC namespaces", "No System V shared memory between them. "+notSure,
 			"start one container with `--ipc=shareable` and the other with `--ipc=container:NAME`, or both with "+
-				"`--ipc=host` where nobody else uses the host; Kubernetes: one pod, or `hostIPC: true`")
+				"`--ipc=host` if the host has no other users; Kubernetes: one pod, or `hostIPC: true`")
 	}
 	if pid {
 		add("pair-pid", OK, both+"share their PID namespace", "", "")
 	} else {
-		add("pair-pid", Warn, both+"have different PID namespaces", "No copies from process to process (CMA) "+
+		add("pair-pid", Warn, both+"have different PID namespaces", "No copies between processes (CMA) "+
 			"between them. "+notSure,
 			"start the other container with `--pid=container:NAME`, or both with `--pid=host`; Kubernetes: one pod "+
 				"with `shareProcessNamespace: true`, or `hostPID: true`")
@@ -52,43 +51,44 @@ func Between(h *Host, a, b int) Report {
 	if mnt {
 		add("pair-mount", OK, both+"share their mount namespace, and with it /dev/shm", "", "")
 	} else if ipc {
-		// Engines mount the /dev/shm of the namespace that is shared.
+		// Container engines mount the /dev/shm of a shared namespace.
 		add("pair-mount", Info, both+"have different mount namespaces", "With a container engine a shared IPC "+
-			"namespace comes with its /dev/shm; otherwise POSIX shared memory does not reach across.",
-			"where `/dev/shm` differs, mount one into both")
+			"namespace includes its /dev/shm; otherwise POSIX shared memory does not work between them.",
+			"if `/dev/shm` differs, mount one into both")
 	} else {
-		add("pair-mount", Warn, both+"have different mount namespaces", "POSIX shared memory, which lives in "+
-			"/dev/shm, does not reach across.", "sharing the IPC namespace brings /dev/shm with it")
+		add("pair-mount", Warn, both+"have different mount namespaces", "POSIX shared memory, which uses "+
+			"/dev/shm, does not work between them.", "share the IPC namespace, which includes /dev/shm")
 	}
 	if ua, ub := h.uidOf(a), h.uidOf(b); ua != ub {
 		add("pair-user", Warn, fmt.Sprintf("process %d runs as user %s, process %d as %s", a, ua, b, ub),
-			"The kernel forbids copies from process to process (CMA) between users.", "run both as one user, or give "+
+			"The kernel forbids copies between processes (CMA) of different users.", "run both as the same user, or "+
+				"give "+
 				"both CAP_SYS_PTRACE")
 	} else {
-		add("pair-user", OK, both+"run as one user", "", "")
+		add("pair-user", OK, both+"run as the same user", "", "")
 	}
-	var lanes []string
+	var transports []string
 	if mnt || ipc {
-		lanes = append(lanes, "shared memory")
+		transports = append(transports, "shared memory")
 	}
 	if pid && r.Worst() != Warn {
-		lanes = append(lanes, "CMA")
+		transports = append(transports, "CMA")
 	}
 	if ipc && pid {
-		lanes = append(lanes, "CUDA IPC")
+		transports = append(transports, "CUDA IPC")
 	} else {
-		lanes = append(lanes, "perhaps CUDA IPC")
+		transports = append(transports, "perhaps CUDA IPC")
 	}
-	if len(lanes) == 3 && ipc && pid {
-		add("pair-lanes", OK, "lanes that can be between them: "+strings.Join(lanes, ", "), "", "")
+	if len(transports) == 3 && ipc && pid {
+		add("pair-lanes", OK, "transports between them: "+strings.Join(transports, ", "), "", "")
 	} else {
-		add("pair-lanes", Warn, "lanes that can be between them: "+strings.Join(append(lanes, "TCP"), ", "),
-			"Faster ones stop at the borders above.", "share what differs")
+		add("pair-lanes", Warn, "transports between them: "+strings.Join(append(transports, "TCP"), ", "),
+			"Faster ones do not work because of the differences above.", "share the namespaces above")
 	}
 	return r
 }
 
-// uidOf is the real user of a process.
+// uidOf returns the real user ID of a process.
 func (h *Host) uidOf(pid int) string {
 	for line := range strings.Lines(h.read(fmt.Sprintf("proc/%d/status", pid))) {
 		if value, ok := strings.CutPrefix(line, "Uid:"); ok {

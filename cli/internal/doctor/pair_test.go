@@ -30,11 +30,11 @@ func TestBetween(t *testing.T) {
 		{"only IPC", twoProcesses("ipc:[1]", "pid:[2]", "mnt:[2]", "0"), Warn,
 			[]string{"different PID namespaces", "--pid=container:NAME", "shared memory, perhaps CUDA IPC, TCP"}},
 		{"apart", twoProcesses("ipc:[2]", "pid:[2]", "mnt:[2]", "0"), Warn,
-			[]string{"different IPC namespaces", "CUDA IPC (NVLink) is only sure within one",
+			[]string{"different IPC namespaces", "CUDA IPC (NVLink) is only reliable within one",
 				"between them: perhaps CUDA IPC, TCP"}},
 		{"users", twoProcesses("ipc:[1]", "pid:[1]", "mnt:[1]", "1000"), Warn, []string{"process 10 runs as user 0, " +
 			"process 20 as 1000", "shared memory, CUDA IPC, TCP"}},
-		{"gone", files{"proc/10/ns/ipc": "->ipc:[1]"}, Fail, []string{"there is no process 20"}},
+		{"gone", files{"proc/10/ns/ipc": "->ipc:[1]"}, Fail, []string{"no process 20"}},
 		{"closed", files{"proc/10/ns/ipc": "->ipc:[1]", "proc/20/status": "x"}, Fail,
 			[]string{"the namespaces of process 20 cannot be read", "as root"}},
 	} {
@@ -82,7 +82,7 @@ func TestDMABuf(t *testing.T) {
 	closed := with(both)
 	closed["proc/driver/nvidia/version"] = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.1\n"
 	runCases(t, checkGPUDirect, []checkCase{
-		{name: "all there", files: both, want: want{OK, []string{"by dma-buf"}}},
+		{name: "all there", files: both, want: want{OK, []string{"GPUDirect RDMA: dma-buf"}}},
 		{name: "old kernel", files: old, want: want{Warn, []string{"Linux 5.12", "modprobe nvidia_peermem"}}},
 		{name: "closed driver", files: closed, want: want{Warn, []string{"open kernel modules"}}},
 		{name: "old UCX", files: both, change: func(h *Host) {
@@ -95,7 +95,7 @@ func TestDMABuf(t *testing.T) {
 // Each flow between workers is told with its lane, its speed, and why it was not faster.
 func TestJudge(t *testing.T) {
 	a := Member{Name: "a", Address: "tls://10.0.0.1:1", Boot: "x", IPC: "i", PID: "p",
-		Lanes: []string{"ucxx://127.0.0.1:5"}}
+		DataAddresses: []string{"ucxx://127.0.0.1:5"}}
 	b := a
 	b.Name = "b"
 	change := func(m Member, f func(*Member)) Member { f(&m); return m }
@@ -104,56 +104,56 @@ func TestJudge(t *testing.T) {
 		flow Flow
 		want want
 	}{
-		{"lane", Flow{From: a, To: b, Lane: "ucxx", Rate: 5e9}, want{OK, []string{"a → b: ucxx, 5.00 GB/s"}}},
-		{"not used", Flow{From: a, To: b, Lane: "tls", Rate: 1e9}, want{Warn, []string{"did not use them", "logs"}}},
-		{"no lanes", Flow{From: a, To: change(b, func(m *Member) { m.Lanes = nil }), Lane: "tls"},
-			want{Warn, []string{"b was started without lanes", "--lanes auto"}}},
-		{"no lanes on the first", Flow{From: change(a, func(m *Member) { m.Lanes = nil }), To: b, Lane: "tcp"},
-			want{Warn, []string{"a was started without lanes"}}},
-		{"no UCX", Flow{From: a, To: change(b, func(m *Member) { m.NoUCX = "no libucp" }), Lane: "tcp"},
+		{"data connection", Flow{From: a, To: b, Scheme: "ucxx", Rate: 5e9}, want{OK, []string{"a → b: ucxx, 5.00 GB/s"}}},
+		{"not used", Flow{From: a, To: b, Scheme: "tls", Rate: 1e9}, want{Warn, []string{"did not use them", "logs"}}},
+		{"no data connections", Flow{From: a, To: change(b, func(m *Member) { m.DataAddresses = nil }), Scheme: "tls"},
+			want{Warn, []string{"b was started without data connections", "--lanes auto"}}},
+		{"no data connections on the first", Flow{From: change(a, func(m *Member) { m.DataAddresses = nil }), To: b, Scheme: "tcp"},
+			want{Warn, []string{"a was started without data connections"}}},
+		{"no UCX", Flow{From: a, To: change(b, func(m *Member) { m.NoUCX = "no libucp" }), Scheme: "tcp"},
 			want{Warn, []string{"b cannot use UCX: no libucp"}}},
-		{"namespaces", Flow{From: a, To: change(b, func(m *Member) { m.IPC, m.PID = "j", "q" }), Lane: "ucxx"},
+		{"namespaces", Flow{From: a, To: change(b, func(m *Member) { m.IPC, m.PID = "j", "q" }), Scheme: "ucxx"},
 			want{Warn, []string{"different IPC and PID namespaces", "container:NAME"}}},
-		{"machines", Flow{From: a, To: change(b, func(m *Member) { m.Boot = "y" }), Lane: "tls"},
+		{"machines", Flow{From: a, To: change(b, func(m *Member) { m.Boot = "y" }), Scheme: "tls"},
 			want{Info, []string{"different machines", "--lanes trusted"}}},
 		{"trusted and unused", Flow{From: change(a, func(m *Member) {
 			m.Trusted = true
-		}), To: change(b, func(m *Member) { m.Boot, m.Trusted = "y", true }), Lane: "tls"},
-			want{Warn, []string{"trusted lanes and did not use"}}},
-		{"machines over ucxx", Flow{From: a, To: change(b, func(m *Member) { m.Boot = "y" }), Lane: "ucxx"},
+		}), To: change(b, func(m *Member) { m.Boot, m.Trusted = "y", true }), Scheme: "tls"},
+			want{Warn, []string{"trusted data connections and did not use"}}},
+		{"machines over ucxx", Flow{From: a, To: change(b, func(m *Member) { m.Boot = "y" }), Scheme: "ucxx"},
 			want{OK, nil}},
 		{"Python", Flow{From: change(a, func(m *Member) { m.Silent = "unknown operation" }), To: b},
-			want{Info, []string{"a tells nothing", "lane not told"}}},
-		{"inner", Flow{From: a, To: b, Lane: "ucxx", Transports: []string{"cma", "posix"}, Rate: 5e9},
+			want{Info, []string{"a did not describe its connections", "unknown connection"}}},
+		{"inner", Flow{From: a, To: b, Scheme: "ucxx", Transports: []string{"cma", "posix"}, Rate: 5e9},
 			want{OK, []string{"a → b: ucxx (cma, posix), 5.00 GB/s"}}},
-		{"inner tcp", Flow{From: a, To: b, Lane: "ucxx", Transports: []string{"tcp"}},
+		{"inner tcp", Flow{From: a, To: b, Scheme: "ucxx", Transports: []string{"tcp"}},
 			want{Warn, []string{"no shared memory", "UCX_TLS"}}},
 		{"inner tcp to another machine", Flow{From: a, To: change(b, func(m *Member) {
 			m.Boot = "y"
-		}), Lane: "ucxx", Transports: []string{"tcp"}}, want{OK, nil}},
-		{"device", Flow{From: a, To: b, Device: true, Landed: true, Lane: "ucxx",
+		}), Scheme: "ucxx", Transports: []string{"tcp"}}, want{OK, nil}},
+		{"device", Flow{From: a, To: b, Device: true, Landed: true, Scheme: "ucxx",
 			Transports: []string{"cuda_ipc", "posix"}, Rate: 2e11}, want{OK, []string{"a → b: device memory, ucxx " +
 			"(cuda_ipc, posix), 200.00 GB/s"}}},
-		{"device without ipc", Flow{From: a, To: b, Device: true, Landed: true, Lane: "ucxx",
+		{"device without ipc", Flow{From: a, To: b, Device: true, Landed: true, Scheme: "ucxx",
 			Transports: []string{"cma", "posix"}}, want{Warn,
 			[]string{"no cuda_ipc", "--disable-nvlink", "gpu-peers"}}},
 		{"device to another machine", Flow{From: a, To: change(b, func(m *Member) {
 			m.Boot = "y"
-		}), Device: true, Landed: true, Lane: "ucxx", Transports: []string{"tcp"}},
+		}), Device: true, Landed: true, Scheme: "ucxx", Transports: []string{"tcp"}},
 			want{Info, []string{"no InfiniBand", "gpudirect"}}},
 		{"device across namespaces", Flow{From: a, To: change(b, func(m *Member) {
 			m.IPC, m.PID = "j", "q"
-		}), Device: true, Landed: true, Lane: "ucxx", Transports: []string{"cuda_ipc", "tcp"}}, want{OK, nil}},
+		}), Device: true, Landed: true, Scheme: "ucxx", Transports: []string{"cuda_ipc", "tcp"}}, want{OK, nil}},
 		{"device staged across namespaces", Flow{From: a, To: change(b, func(m *Member) {
 			m.IPC, m.PID = "j", "q"
-		}), Device: true, Landed: true, Lane: "ucxx", Transports: []string{"tcp"}},
+		}), Device: true, Landed: true, Scheme: "ucxx", Transports: []string{"tcp"}},
 			want{Warn, []string{"UCX uses tcp", "container:NAME"}}},
-		{"device over tcp", Flow{From: a, To: b, Device: true, Lane: "tls"},
-			want{Warn, []string{"arrived in host memory: tls moves no device memory"}}},
+		{"device over tcp", Flow{From: a, To: b, Device: true, Scheme: "tls"},
+			want{Warn, []string{"arrived in host memory: tls does not transfer device memory"}}},
 		{"device by RDMA", Flow{From: a, To: change(b, func(m *Member) {
 			m.Boot = "y"
-		}), Device: true, Landed: true, Lane: "ucxx", Transports: []string{"rc_mlx5"}}, want{OK, nil}},
-		{"one process", Flow{From: a, To: b, Lane: "inproc"}, want{OK, nil}},
+		}), Device: true, Landed: true, Scheme: "ucxx", Transports: []string{"rc_mlx5"}}, want{OK, nil}},
+		{"one process", Flow{From: a, To: b, Scheme: "inproc"}, want{OK, nil}},
 		{"nothing", Flow{From: a, To: b, Err: errors.New("refused")},
 			want{Fail, []string{"nothing arrived", "refused"}}},
 	} {

@@ -23,6 +23,6 @@ func TestPython(t *testing.T) {
 			want: want{Info, []string{"tried /a", "MILLSTREAM_PYTHON=/venv/bin/python"}}},
 	})
 	if f := checkPython(&Host{}); len(f) != 1 || f[0].Severity != Info {
-		t.Errorf("not looked for: %v", f)
+		t.Errorf("not checked: %v", f)
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// hcas are the RDMA devices of the kernel.
+// hcas returns the RDMA devices of the kernel.
 func (h *Host) hcas() []string { return h.list("sys/class/infiniband") }
 
-// rdmaTransports are prefixes of UCX transport names that use verbs.
+// rdmaTransports are prefixes of UCX transports that use verbs.
 var rdmaTransports = []string{"rc", "dc", "ud", "ib", "srd", "gga"}
 
 func hasRDMA(transports []string) bool {
@@ -20,7 +20,7 @@ func hasRDMA(transports []string) bool {
 	})
 }
 
-// checkRDMA: hardware, device files, port state, support in the library.
+// checkRDMA checks hardware, device files, port state and the support of UCX.
 func checkRDMA(h *Host) []Finding {
 	hcas := h.hcas()
 	if len(hcas) == 0 {
@@ -50,9 +50,9 @@ func checkRDMA(h *Host) []Finding {
 				"interface up (`ip link set … up`)"})
 	}
 	if h.UCX != nil && !h.UCX.RDMA && !hasRDMA(h.UCX.Transports) {
-		findings = append(findings, Finding{Severity: Warn, Title: "there is RDMA hardware, but this UCX has no " +
-			"RDMA transports",
-			Detail: h.UCX.Path + " has no InfiniBand module. PyPI's libucx is built without verbs.",
+		findings = append(findings, Finding{Severity: Warn, Title: "UCX has no " +
+			"RDMA transports, but there is RDMA hardware",
+			Detail: h.UCX.Path + " has no InfiniBand module. libucx of PyPI is built without verbs.",
 			Fix: h.install(ucxPackages) + " (or use HPC-X or conda), and set MILLSTREAM_UCX_LIBRARY to its " +
 				libucp})
 	}
@@ -62,7 +62,7 @@ func checkRDMA(h *Host) []Finding {
 	return findings
 }
 
-// rdmaLibraries are what UCX builds with RDMA load, with their packages.
+// rdmaLibraries are the libraries that UCX builds with RDMA load, with their packages.
 var rdmaLibraries = []struct {
 	soname string
 	use    string
@@ -73,8 +73,8 @@ var rdmaLibraries = []struct {
 	{"libnuma.so.1", "NUMA placement", packages{"libnuma1", "numactl-libs", "libnuma1"}},
 }
 
-// checkRDMALibraries names the packages of missing libraries. Without RDMA
-// hardware they are not missed, unless the UCX build needs them to load.
+// checkRDMALibraries names the packages of missing libraries. Without RDMA hardware they are needed only if the UCX
+// library cannot be loaded without them.
 func checkRDMALibraries(h *Host) []Finding {
 	var missing []string
 	var wanted []packages

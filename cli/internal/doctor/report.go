@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// glyphs and colours of the severities. The glyph alone carries the meaning:
-// colour is never needed to read the report.
-var look = map[Severity]struct{ glyph, colour string }{
+// styles has the glyph and the color of each severity. The glyph alone carries the meaning.
+var styles = map[Severity]struct{ glyph, color string }{
 	OK:   {"✓", "\x1b[32m"},
 	NA:   {"-", "\x1b[90m"},
 	Info: {"·", "\x1b[36m"},
@@ -22,14 +21,14 @@ const (
 	maxWidth = 96
 )
 
-// WriteText writes the report for people. colour switches terminal colours on.
-func (r Report) WriteText(w io.Writer, colour bool) error {
+// WriteText writes the report as text, with terminal colors if color is set.
+func (r Report) WriteText(w io.Writer, color bool) error {
 	var out strings.Builder
 	for _, f := range r.Findings {
-		l := look[f.Severity]
+		l := styles[f.Severity]
 		glyph := l.glyph
-		if colour {
-			glyph = l.colour + l.glyph + plain
+		if color {
+			glyph = l.color + l.glyph + plain
 		}
 		fmt.Fprintf(&out, "%s %s\n", glyph, f.Title)
 		if f.Severity == OK || f.Severity == NA {
@@ -63,8 +62,7 @@ func (r Report) WriteJSON(w io.Writer) error {
 	}{r.Worst(), r})
 }
 
-// wrap breaks text at blanks into lines of at most width characters; a longer
-// word (a path) keeps its own line.
+// wrap breaks text at spaces into lines of at most width characters; a longer word (a path) gets its own line.
 func wrap(text string, width int) []string {
 	var lines []string
 	var line string

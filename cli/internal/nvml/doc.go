@@ -1,5 +1,5 @@
-// Package nvml asks NVIDIA's management library (libnvidia-ml) for GPUs: their UUIDs and
-// memory, and the parts (MIG) that they are cut into. It is a topology.Driver:
+// Package nvml reads GPUs from the NVIDIA management library (libnvidia-ml): their UUIDs, memory and MIG instances. It
+// implements topology.Driver:
 //
 //	driver, err := nvml.Open()
 //	if err == nil {
@@ -8,8 +8,7 @@
 //	}
 //
 // It is built with -tags nvml, cgo and the linker flag -extldflags=-Wl,-z,lazy: the bindings
-// (github.com/NVIDIA/go-nvml) leave the library's functions open until they are called, and
-// distributions whose linker closes them at once would make programs that do not start without
-// the driver. Without the tag Open says so, and package topology serves with what the
-// kernel knows: addresses, UUIDs and models.
+// (github.com/NVIDIA/go-nvml) resolve the functions of the library when they are called, and linkers that resolve them
+// at start would produce programs that need the driver. Without the tag Open returns an error, and package topology
+// uses the information of the kernel: addresses, UUIDs and models.
 package nvml

@@ -12,21 +12,21 @@ import (
 	"go.millstream.dev/internal/device/topology"
 )
 
-// Driver is the library, once opened. Its methods are safe for concurrent use.
+// Driver is the open library. It is safe for concurrent use.
 type Driver struct {
 	lib  nvml.Interface
 	once sync.Once
-	err  error // of Close
+	err  error // returned by Close
 }
 
 // Open loads the library.
 func Open() (*Driver, error) { return New(nvml.New()) }
 
-// New is Open of a library that the caller has.
+// New returns a Driver for a library.
 func New(lib nvml.Interface) (*Driver, error) {
 	if r := lib.Init(); r != nvml.SUCCESS {
 		if r == nvml.ERROR_LIBRARY_NOT_FOUND {
-			return nil, errors.New("topology/nvml: libnvidia-ml.so.1 is not here: install NVIDIA's driver, or start " +
+			return nil, errors.New("topology/nvml: libnvidia-ml.so.1 not found; install the NVIDIA driver, or start " +
 				"the container with --gpus")
 		}
 		return nil, failed("start", r)
@@ -34,7 +34,7 @@ func New(lib nvml.Interface) (*Driver, error) {
 	return &Driver{lib: lib}, nil
 }
 
-// Close gives the library up. Closing twice does nothing.
+// Close closes the library. It may be called twice.
 func (d *Driver) Close() error {
 	d.once.Do(func() {
 		if r := d.lib.Shutdown(); r != nvml.SUCCESS {
@@ -48,12 +48,11 @@ func failed(op string, r nvml.Return) error {
 	return fmt.Errorf("topology/nvml: %s: %w", op, r)
 }
 
-// GPUs lists the GPUs that the driver shows to this process. One that has fallen off the bus
-// is left out; it is an error if all have.
+// GPUs returns the GPUs that the driver shows to this process. Lost GPUs are left out; it is an error if all are lost.
 func (d *Driver) GPUs() ([]topology.DriverGPU, error) {
 	n, r := d.lib.DeviceGetCount()
 	if r != nvml.SUCCESS {
-		return nil, failed("number of GPUs", r)
+		return nil, failed("count GPUs", r)
 	}
 	var list []topology.DriverGPU
 	var lost error
@@ -86,22 +85,22 @@ func describe(dev nvml.Device) (g topology.DriverGPU, err error) {
 		return g, failed("UUID", r)
 	}
 	if g.Model, r = dev.GetName(); r != nvml.SUCCESS {
-		g.Model = "" // a name is for people
+		g.Model = "" // the name is optional
 	}
 	g.Memory, g.NVLinks = memory(dev), links(dev)
 	mode, _, r := dev.GetMigMode()
-	if r != nvml.SUCCESS || mode != nvml.DEVICE_MIG_ENABLE { // old GPUs have no such mode
+	if r != nvml.SUCCESS || mode != nvml.DEVICE_MIG_ENABLE { // old GPUs do not support it
 		return g, nil
 	}
 	g.MIGEnabled = true
 	n, r := dev.GetMaxMigDeviceCount()
 	if r != nvml.SUCCESS {
-		return g, failed("number of MIG devices", r)
+		return g, failed("count MIG devices", r)
 	}
 	for i := range n {
 		part, r := dev.GetMigDeviceHandleByIndex(i)
 		if r == nvml.ERROR_NOT_FOUND || r == nvml.ERROR_INVALID_ARGUMENT {
-			continue // the numbers have gaps
+			continue // indexes have gaps
 		}
 		if r != nvml.SUCCESS {
 			return g, failed(fmt.Sprintf("MIG device %d", i), r)
@@ -133,7 +132,7 @@ func describeMIG(part nvml.Device, index int) (p topology.MIG, err error) {
 	return p, nil
 }
 
-// memory is 0 where the driver does not say: a GPU that shares the host's.
+// memory returns the size of the memory, 0 if the driver does not report it: a GPU that shares host memory.
 func memory(dev nvml.Device) int64 {
 	m, r := dev.GetMemoryInfo()
 	if r != nvml.SUCCESS || m.Total > 1<<62 {
@@ -142,7 +141,7 @@ func memory(dev nvml.Device) int64 {
 	return int64(m.Total)
 }
 
-// links counts the NVLinks that are up; -1 if the driver does not tell.
+// links returns the number of active NVLinks, -1 if the driver does not report it.
 func links(dev nvml.Device) (up int) {
 	for i := range nvml.NVLINK_MAX_LINKS {
 		switch state, r := dev.GetNvLinkState(i); r {
@@ -151,7 +150,7 @@ func links(dev nvml.Device) (up int) {
 				up++
 			}
 		case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_INVALID_ARGUMENT:
-			return up // no NVLink at all, or no more of them
+			return up // no NVLink, or the last one
 		default:
 			return -1
 		}
@@ -159,7 +158,7 @@ func links(dev nvml.Device) (up int) {
 	return up
 }
 
-// text is a C string.
+// text converts a C string.
 func text[T ~int8 | ~uint8](c []T) string {
 	b := make([]byte, 0, len(c))
 	for _, x := range c {

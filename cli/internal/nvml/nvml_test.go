@@ -176,7 +176,7 @@ func TestBroken(t *testing.T) {
 		t.Errorf("all are lost: %v", err)
 	}
 	s.DeviceGetCountFunc = func() (int, gonvml.Return) { return 0, gonvml.ERROR_UNKNOWN }
-	if _, err := d.GPUs(); err == nil || !strings.Contains(err.Error(), "number of GPUs") {
+	if _, err := d.GPUs(); err == nil || !strings.Contains(err.Error(), "count GPUs") {
 		t.Errorf("%v", err)
 	}
 }

@@ -8,20 +8,20 @@ import (
 	"go.millstream.dev/internal/device/topology"
 )
 
-// Driver is the library, once opened.
+// Driver is the open library.
 type Driver struct{}
 
-// Open loads the library.
+// Open returns an error: this program was built without NVML.
 func Open() (*Driver, error) {
-	return nil, errors.New("topology/nvml: this program was built without NVML: build it with -tags nvml and cgo for " +
+	return nil, errors.New("topology/nvml: program built without NVML; build with -tags nvml and cgo for " +
 		"memory sizes and MIG")
 }
 
-// GPUs lists the GPUs that the driver shows to this process.
+// GPUs returns the error of Open.
 func (*Driver) GPUs() ([]topology.DriverGPU, error) {
 	_, err := Open()
 	return nil, err
 }
 
-// Close gives the library up.
+// Close does nothing.
 func (*Driver) Close() error { return nil }
