@@ -1,5 +1,5 @@
-// Command millstream-bench has the benchmarks of Millstream; `millstream bench` starts it. Run `millstream bench help`
-// for the list.
+// Command millstream-bench runs the benchmarks of Millstream; `millstream bench` starts it. Run `millstream bench help`
+// for a list.
 package main
 
 import (
@@ -11,6 +11,6 @@ import (
 )
 
 func main() {
-	cli.Serve() // clusters that are measured are of this program
+	cli.Serve() // this program also runs the processes of measured clusters
 	os.Exit(cmdline.RunProcess(command.Command(), os.Args[1:]))
 }

@@ -1,5 +1,5 @@
-// Package benchtest is the harness that the tests of benchmarks share: the test binary as a process of the benchmark,
-// and a run whose figures are collected.
+// Package benchtest is the common harness of benchmark tests: the test binary as a process of the benchmark, and runs
+// whose figures are collected.
 package benchtest
 
 import (
@@ -17,10 +17,11 @@ import (
 // roleVariable makes the test binary a process of a benchmark.
 const roleVariable = "MILLSTREAM_BENCHTEST_ROLE"
 
-// Serve is what a process of a benchmark does until its input ends.
+// Serve runs a process of a benchmark until its input ends.
 type Serve func(ctx context.Context, in io.Reader, out io.Writer) error
 
-// Role runs the process that [Self] has started, if this is one, and exits. Call it in TestMain. roles are by name.
+// Role runs the role of a process that [Self] has started, and exits; otherwise it returns. Call it in TestMain. roles
+// are by name.
 func Role(roles map[string]Serve) {
 	name, ok := os.LookupEnv(roleVariable)
 	if !ok {
@@ -38,7 +39,7 @@ func Role(roles map[string]Serve) {
 	os.Exit(0)
 }
 
-// Self returns a starter of the test binary in a role, with further variables in its environment.
+// Self returns a starter of the test binary in a role, with further environment variables.
 func Self(role string, env ...string) func(ctx context.Context) *exec.Cmd {
 	return func(ctx context.Context) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, "/proc/self/exe")
@@ -47,13 +48,13 @@ func Self(role string, env ...string) func(ctx context.Context) *exec.Cmd {
 	}
 }
 
-// Completer is the options of a benchmark.
+// Completer has the options of a benchmark.
 type Completer interface{ Complete() error }
 
-// Limit is how long a run may take.
+// Limit is the time limit of a run.
 const Limit = 5 * time.Minute
 
-// Run completes the options and measures. It returns the figures, which are valid.
+// Run completes the options, measures, and returns the figures after validating them.
 func Run(t *testing.T, o Completer, measure func(ctx context.Context, sink benchfmt.Sink) error) (benchfmt.Figures,
 	error) {
 	t.Helper()
@@ -72,7 +73,7 @@ func Run(t *testing.T, o Completer, measure func(ctx context.Context, sink bench
 	return got, err
 }
 
-// Figures is [Run] of a measurement that must succeed.
+// Figures is [Run] for a measurement that must succeed.
 func Figures(t *testing.T, o Completer, measure func(ctx context.Context, sink benchfmt.Sink) error) benchfmt.Figures {
 	t.Helper()
 	got, err := Run(t, o, measure)
@@ -87,7 +88,7 @@ func Rejects[T Completer](t *testing.T, bad ...T) {
 	t.Helper()
 	for _, o := range bad {
 		if err := o.Complete(); err == nil {
-			t.Errorf("options %+v: got no error, want one", o)
+			t.Errorf("options %+v: got no error, want an error", o)
 		}
 	}
 }

@@ -18,13 +18,13 @@ import (
 	"go.millstream.dev/nccl"
 )
 
-// On device memory the ranks are workers of a local cluster and the calls are those of a clique. They share one GPU:
-// for NCCL each has a host id of its own.
+// On device memory the ranks are workers of a local cluster that run collectives of a clique. They share one GPU; for
+// NCCL each has a different host ID.
 
-// device is the GPU that all ranks use.
+// device is the GPU of all ranks.
 const device = 0
 
-// prepareGPU makes the CUDA context of a worker, and for NCCL a host of its own of it.
+// prepareGPU creates the CUDA context of a worker, and sets a separate NCCL host ID.
 var prepareGPU = client.Func("millstream.bench.allreduce.gpu", func(_ context.Context, _ int) (int, error) {
 	err := errors.Join(os.Setenv("NCCL_HOSTID", "bench-allreduce-"+strconv.Itoa(os.Getpid())),
 		os.Setenv("NCCL_SOCKET_IFNAME", "lo"))
@@ -35,12 +35,12 @@ var prepareGPU = client.Func("millstream.bench.allreduce.gpu", func(_ context.Co
 	return 0, err
 })
 
-// deviceRound measures all sizes on one rank: in are the time for each size in nanoseconds and the sizes, out the
+// deviceRound measures all sizes on one rank. in has the time for each size in nanoseconds and the sizes; out has the
 // microseconds of one call.
 var deviceRound = clique.Func("millstream.bench.allreduce.device",
 	func(ctx context.Context, r *clique.Rank, in []int64) ([]float64, error) {
 		if len(in) == 0 {
-			return nil, errors.New("no time was given")
+			return nil, errors.New("missing time")
 		}
 		var out []float64
 		for _, size := range in[1:] {
@@ -53,7 +53,7 @@ var deviceRound = clique.Func("millstream.bench.allreduce.device",
 		return out, nil
 	})
 
-// localGPU is a cluster whose workers share the GPU.
+// localGPU starts a cluster whose workers share the GPU.
 func localGPU(ctx context.Context, ranks int) (*client.Client, func(), error) {
 	k, err := cluster.Local(ctx, cluster.Config{Workers: ranks, Threads: 1, MemoryLimit: cluster.NoMemoryLimit})
 	if err != nil {
@@ -79,7 +79,7 @@ func localGPU(ctx context.Context, ranks int) (*client.Client, func(), error) {
 	return c, free, nil
 }
 
-// OursOnDevice is a clique on device memory.
+// OursOnDevice returns a clique on device memory.
 func OursOnDevice(setting string) Competitor {
 	return Competitor{Setting: setting, mem: "cuda", measure: func(ctx context.Context, o Options) ([]line, error) {
 		c, free, err := localGPU(ctx, o.Ranks)
@@ -109,8 +109,8 @@ func OursOnDevice(setting string) Competitor {
 	}}
 }
 
-// measureDevice returns the time of one all-reduce in microseconds, as measure does. Calls are put on the stream one
-// behind the other, and only the last is waited for: so does the loop in C.
+// measureDevice returns the time of one all-reduce in microseconds, like measure. Calls are enqueued one after the
+// other, and only the last one is waited for, as in the loop in C.
 func measureDevice(ctx context.Context, r *clique.Rank, size int, d time.Duration) (float64, error) {
 	res := cuda.NewDeviceResource(device)
 	send, err := res.Alloc(ctx, size)
@@ -165,7 +165,7 @@ func measureDevice(ctx context.Context, r *clique.Rank, size int, d time.Duratio
 	return float64(took.Nanoseconds()) / 1e3 / float64(count[0]), nil
 }
 
-// checkSum looks at three elements of the result; host has room for it.
+// checkSum checks three elements of the result; host has space for it.
 func checkSum(ctx context.Context, b *mem.Buffer, host []byte, want float32) error {
 	if err := cuda.CopyToHost(ctx, host, b); err != nil {
 		return err
@@ -179,7 +179,7 @@ func checkSum(ctx context.Context, b *mem.Buffer, host []byte, want float32) err
 	return nil
 }
 
-// initAlone is NCCL's own init on a rank, in microseconds: what forming a clique cannot be faster than.
+// initAlone measures ncclCommInit on a rank, in microseconds: the lower bound of forming a clique.
 var initAlone = clique.Func("millstream.bench.allreduce.init",
 	func(ctx context.Context, r *clique.Rank, _ int) (float64, error) {
 		var id nccl.UniqueID

@@ -10,11 +10,11 @@ import (
 	"go.millstream.dev/internal/bench/benchfmt"
 )
 
-// formSlack is how much longer than NCCL's own init forming a clique may take, in microseconds.
+// formSlack is how much longer than ncclCommInit the forming of a clique may take, in microseconds.
 const formSlack = 20_000
 
-// RunForm measures how long it takes to form a clique on NCCL in a running cluster, and NCCL's own init in the same
-// processes, by turns. Both have their libraries and contexts before.
+// RunForm measures the forming of a clique with NCCL in a running cluster, and ncclCommInit in the same processes,
+// alternately. Libraries and contexts are loaded before.
 func RunForm(ctx context.Context, o Options, sink benchfmt.Sink, progress *benchfmt.Progress) error {
 	c, free, err := localGPU(ctx, o.Ranks)
 	if err != nil {
@@ -32,17 +32,18 @@ func RunForm(ctx context.Context, o Options, sink benchfmt.Sink, progress *bench
 		took := time.Since(begin)
 		times, err := initAlone.RunAll(ctx, q, 0)
 		if err != nil {
-			return fmt.Errorf("NCCL's init: %w", err)
+			return fmt.Errorf("initialize NCCL: %w", err)
 		}
 		if err := q.Dissolve(ctx); err != nil {
 			return err
 		}
-		if round > 0 { // the first loads libraries
+		if round > 0 { // the first round loads libraries
 			ours.Add(float64(took.Nanoseconds()) / 1e3)
 			theirs.Add(slices.Max(times))
 		}
 	}
-	return sink.Add(benchfmt.Figure{Bench: "allreduce", Case: "form", Setting: SettingNCCL, Lane: "nccl", Mem: "cuda",
+	return sink.Add(benchfmt.Figure{Bench: "allreduce", Case: "form", Setting: SettingNCCL, Transport: "nccl",
+		Mem:  "cuda",
 		Unit: benchfmt.UnitMicros, Better: benchfmt.Lower,
 		Ours: ours.Best(), OursMedian: ours.Median(), Peer: NCCL, Mode: "init", Theirs: theirs.Best(),
 		TheirsMedian: theirs.Median(),

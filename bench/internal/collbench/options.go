@@ -16,49 +16,48 @@ const (
 	NCCL    = "nccl"
 )
 
-// PeerNames are all peers; NCCL's loop works on device memory, the others on the host's.
+// PeerNames returns all peers. NCCL uses device memory, the others host memory.
 func PeerNames() []string { return []string{OpenMPI, Gloo, NCCL} }
 
-// HostPeers are those on the host's memory.
+// HostPeers returns the peers on host memory.
 func HostPeers() []string { return []string{OpenMPI, Gloo} }
 
-// Options say what to measure. Complete fills in what is not set.
+// Options specify what to measure. Complete sets the defaults.
 type Options struct {
 	// Ranks is the number of processes.
 	Ranks int
-	// Sizes of a rank's buffer in bytes.
+	// Sizes are the sizes of the buffer of a rank in bytes.
 	Sizes []int64
-	// Rounds is how often each competitor runs; the best of each counts.
+	// Rounds is the number of rounds of each competitor; the best counts.
 	Rounds int
-	// RoundTime is how long one size is measured in one round.
+	// RoundTime is the time for one size in one round.
 	RoundTime time.Duration
-	// Quick means fewer and shorter rounds.
+	// Quick selects fewer and shorter rounds.
 	Quick bool
-	// Settings of the engine: "shm" (shared memory), "ucx", "tcp"; on device memory "nccl" and
-	// "cuda". All are of one sort.
+	// Settings are "shm" (shared memory), "ucx" and "tcp", or on device memory "nccl" and "cuda". Host and device
+	// settings cannot be mixed.
 	Settings []string
 }
 
 // Settings on device memory.
 const (
-	SettingNCCL = "nccl" // by NCCL, through a clique
-	SettingCUDA = "cuda" // by Millstream's own kernels, through a clique
+	SettingNCCL = "nccl" // NCCL in a clique
+	SettingCUDA = "cuda" // kernels of Millstream in a clique
 )
 
-// HostSettings are the ways in which the engine's ranks can be connected, DeviceSettings those of
-// cliques on device memory.
+// HostSettings returns the settings on host memory, DeviceSettings those on device memory.
 func HostSettings() []string   { return []string{"shm", "ucx", "tcp"} }
 func DeviceSettings() []string { return []string{SettingNCCL, SettingCUDA} }
 
-// SettingNames are all of them.
+// SettingNames returns all settings.
 func SettingNames() []string { return append(HostSettings(), DeviceSettings()...) }
 
-// OnDevice reports whether the settings are of device memory.
+// OnDevice reports whether the settings are on device memory.
 func (o *Options) OnDevice() bool {
 	return slices.ContainsFunc(o.Settings, func(s string) bool { return slices.Contains(DeviceSettings(), s) })
 }
 
-// Complete fills in defaults, and refuses what makes no sense.
+// Complete sets defaults and checks the options.
 func (o *Options) Complete() error {
 	if err := options.Choose("setting", &o.Settings, SettingNames(), []string{"shm"}); err != nil {
 		return err
@@ -76,24 +75,24 @@ func (o *Options) Complete() error {
 		}
 	}
 	if o.Ranks < 1 || o.Ranks > 64 {
-		return fmt.Errorf("%d ranks; want 1 to 64", o.Ranks)
+		return fmt.Errorf("invalid number of ranks %d: want 1 to 64", o.Ranks)
 	}
 	rounds := options.Number[int]{What: "rounds", Value: &o.Rounds, Full: 5, Quick: 2}
 	if err := options.Positive(o.Quick, rounds); err != nil {
 		return err
 	}
-	if err := options.Positive(o.Quick, options.Number[time.Duration]{What: "length of a round", Value: &o.RoundTime,
+	if err := options.Positive(o.Quick, options.Number[time.Duration]{What: "duration of a round", Value: &o.RoundTime,
 		Full: 500 * time.Millisecond, Quick: 150 * time.Millisecond}); err != nil {
 		return err
 	}
 	for _, n := range o.Sizes {
 		if n < 4 || n%4 != 0 || n > 1<<30 {
-			return fmt.Errorf("size %d: want a multiple of 4, the length of a float32, up to 1 GiB", n)
+			return fmt.Errorf("size %d: want a multiple of 4 (float32), up to 1 GiB", n)
 		}
 	}
 	for _, s := range o.Settings {
 		if o.OnDevice() != slices.Contains(DeviceSettings(), s) {
-			return fmt.Errorf("settings %s: those on device memory (%s) are measured apart from those on the host's",
+			return fmt.Errorf("settings %s: those on device memory (%s) cannot be mixed with those on host memory",
 				strings.Join(o.Settings, ", "), strings.Join(DeviceSettings(), ", "))
 		}
 	}

@@ -14,8 +14,8 @@ import (
 // setupCommand installs the peers.
 const setupCommand = "scripts/setup collectives"
 
-// FindOpenMPI returns Open MPI twice: as it is, and with processes that yield while they wait, which is what suits more
-// ranks than processors. Its folder is MILLSTREAM_OPENMPI or .local/openmpi of the repository.
+// FindOpenMPI returns Open MPI twice: with defaults, and with processes that yield while they wait, which is better for
+// more ranks than processors. Its folder is MILLSTREAM_OPENMPI or .local/openmpi of the repository.
 func FindOpenMPI(root string) ([]Competitor, error) {
 	dir := os.Getenv("MILLSTREAM_OPENMPI")
 	if dir == "" {
@@ -39,21 +39,21 @@ func FindOpenMPI(root string) ([]Competitor, error) {
 	}, nil
 }
 
-// FindTorch returns the Python that has torch: MILLSTREAM_TORCH_PYTHON, or that of .local/torch of the repository.
+// FindTorch returns the Python that has torch: MILLSTREAM_TORCH_PYTHON, or that in .local/torch of the repository.
 func FindTorch(environ []string) (string, error) {
 	return benchpeer.Interpreter{Peer: Gloo, Variable: "MILLSTREAM_TORCH_PYTHON", Path: ".local/torch/bin/python",
 		Setup: setupCommand}.Find(environ)
 }
 
-// GlooOf returns Gloo as torch has it. script is benchpeer.ScriptAllReduce.
+// GlooOf returns Gloo in torch. script is benchpeer.ScriptAllReduce.
 func GlooOf(script *benchpeer.Program) Competitor {
 	return Competitor{Name: Gloo, measure: program(func(ctx context.Context, o Options) *exec.Cmd {
 		return script.Command(ctx, append([]string{strconv.Itoa(o.Ranks)}, arguments(o)...)...)
 	})}
 }
 
-// FindNCCL returns the loop in C around NCCL's all-reduce, in processes that share a GPU. It is MILLSTREAM_NCCL_BENCH
-// or .local/nccl/bench_allreduce of the repository.
+// FindNCCL returns the loop in C around ncclAllReduce, in processes that share a GPU: MILLSTREAM_NCCL_BENCH or
+// .local/nccl/bench_allreduce of the repository.
 func FindNCCL(root string) (Competitor, error) {
 	bench := os.Getenv("MILLSTREAM_NCCL_BENCH")
 	if bench == "" {
@@ -67,7 +67,7 @@ func FindNCCL(root string) (Competitor, error) {
 	})}, nil
 }
 
-// arguments of the programs: the time for each size, and the sizes.
+// arguments returns the arguments of the programs: the time for each size, and the sizes.
 func arguments(o Options) []string {
 	args := []string{fmt.Sprintf("%g", o.RoundTime.Seconds())}
 	for _, n := range o.Sizes {

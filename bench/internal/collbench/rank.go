@@ -18,7 +18,7 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// command is what a rank reads first, once all addresses are known.
+// command is the first line to a rank, when all addresses are known.
 type command struct {
 	Rank      int      `json:"rank"`
 	Addresses []string `json:"addresses"`
@@ -27,19 +27,19 @@ type command struct {
 	Seconds   float64  `json:"seconds"`
 }
 
-// hello is what a rank prints first.
+// hello is the first line of a rank.
 type hello struct {
 	Address string `json:"address"`
 }
 
-// line is what each competitor prints for each size.
+// line is the result of a competitor for one size.
 type line struct {
-	Size   int64   `json:"size"`
-	Micros float64 `json:"us"`
-	Lane   string  `json:"lane,omitempty"`
+	Size      int64   `json:"size"`
+	Micros    float64 `json:"us"`
+	Transport string  `json:"lane,omitempty"`
 }
 
-// Serve is one rank: it prints its address, reads a command and measures; rank 0 prints the results.
+// Serve runs one rank: it prints its address, reads a command and measures; rank 0 prints the results.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	l, err := comm.Listen(ctx, "tcp://127.0.0.1:0", comm.ListenConfig{})
 	if err != nil {
@@ -51,10 +51,10 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	var c command
 	if err := json.NewDecoder(bufio.NewReader(in)).Decode(&c); err != nil {
-		return fmt.Errorf("command: %w", err)
+		return fmt.Errorf("read command: %w", err)
 	}
 	if c.Rank < 0 || c.Rank >= len(c.Addresses) {
-		return fmt.Errorf("rank %d of %d", c.Rank, len(c.Addresses))
+		return fmt.Errorf("invalid rank %d of %d", c.Rank, len(c.Addresses))
 	}
 	g, free, err := join(ctx, l, c)
 	if err != nil {
@@ -75,7 +75,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	return g.Do(ctx, collective.Call{Code: collective.Barrier, Kind: collective.Uint8})
 }
 
-// join connects the ranks, the higher dialling the lower, and makes the group.
+// join connects the ranks (the higher dials the lower) and creates the group.
 func join(ctx context.Context, l comm.Listener, c command) (*collective.Group, func(), error) {
 	peers := make([]comm.Comm, len(c.Addresses))
 	for r := range c.Rank {
@@ -99,7 +99,7 @@ func join(ctx context.Context, l comm.Listener, c command) (*collective.Group, f
 		}
 		who := m.Body()
 		if len(who) != 1 || int(who[0]) <= c.Rank || int(who[0]) >= len(peers) || peers[who[0]] != nil {
-			return nil, nil, errors.New("a stranger has dialled")
+			return nil, nil, errors.New("connection of an unknown rank")
 		}
 		peers[who[0]] = p
 		m.Release()
@@ -134,8 +134,8 @@ func join(ctx context.Context, l comm.Listener, c command) (*collective.Group, f
 	return g, func() { _ = g.Close(); free() }, nil
 }
 
-// measure returns the time of one all-reduce of n float32 in microseconds, on this rank. The peers' programs do the
-// same: a warm-up that also finds the number of calls, then that many calls in a row.
+// measure returns the time of one all-reduce of n float32 in microseconds on this rank. The programs of the peers do
+// the same: a warm-up that also determines the number of calls, then that many consecutive calls.
 func measure(ctx context.Context, g *collective.Group, n int, d time.Duration) (float64, error) {
 	send, recv := make([]float32, n), make([]float32, n)
 	for i := range send {

@@ -16,24 +16,24 @@ import (
 
 // Competitor measures all sizes once.
 type Competitor struct {
-	// Name of a peer; the settings of the engine have "".
+	// Name is the name of a peer, "" for Millstream.
 	Name string
-	// Variant tells several ways to run one peer apart; the best of them is compared with.
+	// Variant distinguishes several configurations of one peer; the best of them is compared.
 	Variant string
-	// Setting of the engine.
+	// Setting is the setting of Millstream.
 	Setting string
-	mem     string // where the arrays are, if not in the host's memory
+	mem     string // memory of the arrays if not host memory
 	measure func(ctx context.Context, o Options) ([]line, error)
 }
 
-// Ours is the engine with a setting, its ranks started by start.
+// Ours returns package collective with a setting; start starts its ranks.
 func Ours(setting string, start benchpeer.Starter) Competitor {
 	return Competitor{Setting: setting, measure: func(ctx context.Context, o Options) ([]line, error) {
 		return runRanks(ctx, setting, start, o)
 	}}
 }
 
-// runRanks starts the ranks, tells each where the others are and reads rank 0's lines.
+// runRanks starts the ranks, sends them all addresses and reads the lines of rank 0.
 func runRanks(ctx context.Context, setting string, start benchpeer.Starter, o Options) ([]line, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -105,7 +105,7 @@ func runRanks(ctx context.Context, setting string, start benchpeer.Starter, o Op
 	return lines, nil
 }
 
-// program is a competitor that is one command.
+// program returns a competitor that is one command.
 func program(start func(ctx context.Context, o Options) *exec.Cmd) func(ctx context.Context, o Options) ([]line,
 	error) {
 	return func(ctx context.Context, o Options) ([]line, error) {
@@ -124,7 +124,7 @@ func lastLines(s string) string {
 	return strings.Join(lines[max(0, len(lines)-3):], "; ")
 }
 
-// parseLines reads the results of a peer's program, which may print other things in between.
+// parseLines parses the results of a program, which may print other lines.
 func parseLines(out []byte, sizes []int64) ([]line, error) {
 	var lines []line
 	for scan := bufio.NewScanner(bytes.NewReader(out)); scan.Scan(); {
@@ -134,7 +134,7 @@ func parseLines(out []byte, sizes []int64) ([]line, error) {
 		}
 	}
 	if len(lines) != len(sizes) {
-		return nil, fmt.Errorf("%d results for %d sizes", len(lines), len(sizes))
+		return nil, fmt.Errorf("got %d results, want %d", len(lines), len(sizes))
 	}
 	for i, l := range lines {
 		if l.Size != sizes[i] {
@@ -144,13 +144,13 @@ func parseLines(out []byte, sizes []int64) ([]line, error) {
 	return lines, nil
 }
 
-// key is a figure's place: one competitor and one size.
+// key identifies a figure: one competitor and one size.
 type key struct {
 	competitor int
 	size       int64
 }
 
-// bar is the ratio ours/theirs of times: at most this much of a peer's time. nil: any.
+// bar returns the maximum ratio ours/theirs of times, nil for none.
 func bar(setting, peer string, size int64) *benchfmt.Bar {
 	switch {
 	case peer == OpenMPI:
@@ -165,11 +165,11 @@ func bar(setting, peer string, size int64) *benchfmt.Bar {
 	return nil
 }
 
-// Run lets the competitors take turns and adds a figure for each setting, size and peer. A peer with variants is
-// represented by its best; the others' figures carry the variant as their mode and no bar.
+// Run runs the competitors alternately and adds a figure for each setting, size and peer. A peer with variants is
+// represented by its best one; figures of the others have the variant as their mode and no bar.
 func Run(ctx context.Context, all []Competitor, o Options, sink benchfmt.Sink, progress *benchfmt.Progress) error {
 	rounds := map[key]*benchfmt.Rounds{}
-	lanes := map[int]string{}
+	transports := map[int]string{}
 	for round := range o.Rounds {
 		for i, c := range all {
 			progress.Step(round*len(all)+i, o.Rounds*len(all), "%s", c.label())
@@ -183,11 +183,11 @@ func Run(ctx context.Context, all []Competitor, o Options, sink benchfmt.Sink, p
 					rounds[k] = &benchfmt.Rounds{Better: benchfmt.Lower}
 				}
 				rounds[k].Add(l.Micros)
-				lanes[i] = l.Lane
+				transports[i] = l.Transport
 			}
 		}
 	}
-	return report(all, o, rounds, lanes, sink)
+	return report(all, o, rounds, transports, sink)
 }
 
 func (c Competitor) label() string {
@@ -197,7 +197,7 @@ func (c Competitor) label() string {
 	return strings.TrimSpace(c.Name + " " + c.Variant)
 }
 
-func report(all []Competitor, o Options, rounds map[key]*benchfmt.Rounds, lanes map[int]string,
+func report(all []Competitor, o Options, rounds map[key]*benchfmt.Rounds, transports map[int]string,
 	sink benchfmt.Sink) error {
 	var err error
 	for i, ours := range all {
@@ -207,7 +207,7 @@ func report(all []Competitor, o Options, rounds map[key]*benchfmt.Rounds, lanes 
 		for _, size := range o.Sizes {
 			own := rounds[key{i, size}]
 			f := benchfmt.Figure{Bench: "allreduce", Case: "float32-sum", Mem: ours.mem, Setting: ours.Setting,
-				Lane: lanes[i], Size: size, Unit: benchfmt.UnitMicros,
+				Transport: transports[i], Size: size, Unit: benchfmt.UnitMicros,
 				Better: benchfmt.Lower, Ours: own.Best(), OursMedian: own.Median()}
 			peers := 0
 			for j, theirs := range all {

@@ -38,7 +38,7 @@ func TestRanks(t *testing.T) {
 		t.Errorf("%d figures, want 6", len(got))
 	}
 	for _, f := range got {
-		if f.Ours <= 0 || f.Peer != "" || f.Lane != lanes[f.Setting] {
+		if f.Ours <= 0 || f.Peer != "" || f.Transport != lanes[f.Setting] {
 			t.Errorf("%+v", f)
 		}
 	}

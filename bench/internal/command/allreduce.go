@@ -20,27 +20,27 @@ func allReduceCommand() *cobra.Command {
 	o := &collbench.Options{}
 	return benchmark{
 		name:  "allreduce",
-		short: "All-reduce of float32 among processes of this host",
-		long: `Measures the sum of float32 arrays over processes of this host, the collective
-that cliques spend their time in. Each competitor runs in fresh processes, one
-after the other, in alternating rounds; results are checked.
+		short: "Measure all-reduce of float32 among processes of this host",
+		long: `Measure the sum of float32 arrays over processes of this host. Each competitor
+runs in fresh processes, one after the other, in alternating rounds; results are
+verified.
 
 Settings
-  shm       memory that the processes share
-  ucx       UCX, which uses shared memory of its own
+  shm       shared memory
+  ucx       UCX, which uses its own shared memory
   tcp       plain comms
-  nccl      device memory, two workers of a clique on one GPU, by NCCL
-  cuda      the same by Millstream's own kernels over CUDA IPC
+  nccl      device memory, two workers of a clique on one GPU, with NCCL
+  cuda      the same with kernels of Millstream over CUDA IPC
 
 Peers
-  openmpi   Open MPI, as it is and with processes that yield while they wait
+  openmpi   Open MPI, by default and with processes that yield while they wait
             (mode in the figures); compare with the better of the two
   gloo      torch.distributed with Gloo
-  nccl      a loop in C around ncclAllReduce, in processes that share the GPU:
-            for the settings nccl and cuda, which it is measured with alone;
-            the figure "form" is forming a clique beside NCCL's own init
+  nccl      a loop in C around ncclAllReduce, in processes that share the GPU,
+            only for the settings nccl and cuda; the figure "form" compares the
+            forming of a clique with ncclCommInit
 
-The peers come with scripts/setup collectives. --peers fails when one is missing.`,
+scripts/setup collectives installs the peers. --peers fails if one is missing.`,
 		example: `  millstream bench allreduce --quick
   millstream bench allreduce --peers --svg allreduce.svg
   millstream bench allreduce --peers=openmpi --ranks 2 --size 4KiB-4MiB*8 --json
@@ -52,7 +52,7 @@ The peers come with scripts/setup collectives. --peers fails when one is missing
 			flags.IntVar(&o.Ranks, "ranks", 0, "number of processes (default 4, on a GPU 2)")
 		},
 		peers:  collbench.PeerNames(),
-		bare:   []string{allPeers}, // those of the settings: see complete
+		bare:   []string{allPeers}, // the peers of the settings: see complete
 		rounds: &o.Rounds, roundsHelp: "5, quick 2",
 		roundTime: &o.RoundTime, roundTimeHelp: "500ms, quick 150ms, for each size",
 		quick: &o.Quick, quickHelp: "fewer and shorter rounds",
@@ -83,7 +83,7 @@ The peers come with scripts/setup collectives. --peers fails when one is missing
 	}.command()
 }
 
-// allReducePeers replaces all peers by those of the settings, and returns an error for one that is not of them.
+// allReducePeers replaces all peers by those of the settings, and returns an error for a peer of other settings.
 func allReducePeers(o *collbench.Options, s *session) error {
 	if s.wants(allPeers) {
 		if s.peers = collbench.HostPeers(); o.OnDevice() {
@@ -92,15 +92,15 @@ func allReducePeers(o *collbench.Options, s *session) error {
 	}
 	for _, name := range s.peers {
 		if (name == collbench.NCCL) != o.OnDevice() {
-			return fmt.Errorf("peer %s and the settings %s: NCCL is measured with the settings on device memory (%s), "+
-				"the others with those on the host's", name, strings.Join(o.Settings, ", "),
+			return fmt.Errorf("peer %s does not match the settings %s: use NCCL with settings on device memory (%s), "+
+				"the other peers with those on host memory", name, strings.Join(o.Settings, ", "),
 				strings.Join(collbench.DeviceSettings(), ", "))
 		}
 	}
 	return nil
 }
 
-// competitors are ours and the peers that were asked for.
+// competitors returns Millstream and the requested peers.
 func competitors(o *collbench.Options, s *session) ([]collbench.Competitor, error) {
 	var all []collbench.Competitor
 	for _, setting := range o.Settings {
@@ -142,7 +142,7 @@ func competitors(o *collbench.Options, s *session) ([]collbench.Competitor, erro
 
 const allReducePeerName = "bench-allreduce-rank"
 
-// allReducePeerCommand is one of the processes that measure.
+// allReducePeerCommand is a process of the benchmark.
 func allReducePeerCommand() *cobra.Command {
-	return peerCommand(allReducePeerName, "One process of a benchmark; started by `bench allreduce`", collbench.Serve)
+	return peerCommand(allReducePeerName, "Process of `bench allreduce`", collbench.Serve)
 }

@@ -19,29 +19,29 @@ func commCommand() *cobra.Command {
 	o := &commbench.Options{}
 	return benchmark{
 		name:  "comm",
-		short: "Round trips, echoes and idle cost of Dask messages between two processes",
-		long: `Measures Dask messages over package comm between two processes of this host: each
+		short: "Measure Dask messages between two processes",
+		long: `Measure Dask messages over package comm between two processes of this host: each
 message is encoded, sent, decoded, encoded again and sent back (within one process
-nothing is encoded, as in Dask). With --peers the
-same is done by two Python processes with distributed.comm, in alternating rounds,
-and by Go and Python together (endpoint go-client and python-client in the
-figures), which is compared with Python and Python as well.
+nothing is encoded, as in Dask). With --peers two Python processes with
+distributed.comm do the same in alternating rounds, and so do Go and Python
+together (endpoint go-client and python-client in the figures), which are also
+compared with Python alone.
 
 Cases
 ` + aboutList(commbench.Cases(), func(c commbench.Case) (string, string) { return c.Name, c.About }) + `
 Settings
 ` + aboutList(commbench.Settings(), func(s commbench.Setting) (string, string) { return s.Name, s.About }) + `
 Peers
-  dask         distributed.comm; its packages come with scripts/setup peers
+  dask         distributed.comm; scripts/setup peers installs it
 
---peers fails when the peer is missing and names the command that installs it.`,
+--peers fails if the peer is missing and prints the command that installs it.`,
 		example: `  millstream bench comm --quick
   millstream bench comm --peers --json
   millstream bench comm --case small-rtt --setting tcp,inproc`,
 		cases:    choice{chosen: &o.Cases, known: commbench.CaseNames()},
 		settings: choice{chosen: &o.Settings, known: commbench.SettingNames()},
 		flags: func(flags *pflag.FlagSet) {
-			flags.DurationVar(&o.IdleTime, "idle-time", 0, "length of idle-cpu (default 5s, quick 2s)")
+			flags.DurationVar(&o.IdleTime, "idle-time", 0, "duration of idle-cpu (default 5s, quick 2s)")
 		},
 		peers:  []string{commbench.PeerName},
 		rounds: &o.Rounds, roundsHelp: "5, quick 2",
@@ -62,7 +62,7 @@ Peers
 	}.command()
 }
 
-// commPrograms returns the processes of pairs, that of Python if it was asked for.
+// commPrograms returns the programs of the processes, with Python if requested.
 func commPrograms(s *session) (commbench.Programs, error) {
 	p := commbench.Programs{Go: commpeer.Starter(own(commPeerName))}
 	if !s.wants(commbench.PeerName) {
@@ -83,8 +83,8 @@ func commPrograms(s *session) (commbench.Programs, error) {
 	return p, nil
 }
 
-// pythonUCX returns the UCX that the packages of a Python bring, or "". Both sides of a connection need
-// like releases, and a comparison the same one.
+// pythonUCX returns the UCX library in the packages of a Python, or "". Both sides of a connection need similar
+// releases, and a comparison the same one.
 func pythonUCX(python string) string {
 	found, err := filepath.Glob(filepath.Join(filepath.Dir(python),
 		"../lib/python3*/site-packages/libucx/lib/libucp.so.0"))
@@ -98,5 +98,5 @@ const commPeerName = "bench-comm-peer"
 
 // commPeerCommand is one of the two processes of a pair.
 func commPeerCommand() *cobra.Command {
-	return peerCommand(commPeerName, "One process of a benchmark pair; started by `bench comm`", commpeer.Serve)
+	return peerCommand(commPeerName, "Process of `bench comm`", commpeer.Serve)
 }

@@ -95,7 +95,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"ucx", "--case", "tag-latency"}, `unknown case "tag-latency"; known: tag-lat, `},
 		{[]string{"ucx", "--size", "1KiB-"}, "want a number of bytes"},
 		{[]string{"ucx", "--rounds", "-3"}, "at least 1"},
-		{[]string{"ucx", "--peers=mpi"}, `unknown peer "mpi"; there are ucx_perftest, `},
+		{[]string{"ucx", "--peers=mpi"}, `unknown peer "mpi"; want one of ucx_perftest, `},
 		{[]string{"ucx", "ucx_perftest"}, `unexpected argument "ucx_perftest"`},
 		{[]string{"ucx", "--peers", "nonsense"}, `unexpected argument "nonsense"`},
 	} {

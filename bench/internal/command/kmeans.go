@@ -17,33 +17,33 @@ func kmeansCommand() *cobra.Command {
 	o := &kmeansbench.Options{}
 	return benchmark{
 		name:  "kmeans",
-		short: "k-means of a distributed frame, on CPU and GPU, beside scikit-learn",
-		long: `Measures a fit of k-means, labels included, on a local cluster: the rows are in
-partitions on worker processes, which share sums through a clique. With --peers
-scikit-learn fits the same numbers from the same centres in as many threads.
-Each fit does all its iterations; inertia and sizes of the groups must agree.
-Where there is a GPU, workers with it fit the same numbers, which are on the
-device before, beside the CPU's.
+		short: "Measure k-means of a distributed frame, on CPU and GPU",
+		long: `Measure a fit of k-means, including labels, on a local cluster: the rows are in
+partitions on worker processes, which share sums in a clique. With --peers
+scikit-learn fits the same data from the same centers with as many threads. Each
+fit runs all its iterations; inertia and group sizes must agree. If there is a
+GPU, workers with GPUs fit the same data, which is copied to the device first,
+for comparison with the CPU.
 
 Peers
-  sklearn      scikit-learn; it comes with scripts/setup sklearn
+  sklearn      scikit-learn; scripts/setup sklearn installs it
 
---peers fails when the peer is missing and names the command that installs it.`,
+--peers fails if the peer is missing and prints the command that installs it.`,
 		example: `  millstream bench kmeans --quick
   millstream bench kmeans --peers --svg kmeans.svg
   millstream bench kmeans --device on --workers 4 --threads 4
   millstream bench kmeans --peers --k 8 --type float64 --json`,
 		flags: func(flags *pflag.FlagSet) {
-			flags.IntVar(&o.Rows, "rows", 0, "rows of the data (default 1000000, quick 100000)")
-			flags.IntVar(&o.Features, "features", 0, "columns of the data (default 32)")
+			flags.IntVar(&o.Rows, "rows", 0, "number of rows of the data (default 1000000, quick 100000)")
+			flags.IntVar(&o.Features, "features", 0, "number of columns of the data (default 32)")
 			flags.IntSliceVar(&o.K, "k", nil, "numbers of groups (default 8,32,128, quick 8)")
-			flags.StringSliceVar(&o.Types, "type", nil, "types of the numbers (default float64,float32)")
-			flags.IntVar(&o.Iterations, "iterations", 0, "iterations of a fit (default 10)")
-			flags.IntVar(&o.Workers, "workers", 0, "worker processes (default 2)")
-			flags.IntVar(&o.Threads, "threads", 0, "threads of each worker (default 1)")
-			flags.StringVar((*string)(&o.Device), "device", string(kmeansbench.DeviceAuto), "also on the GPU: auto "+
-				"(if there is one), on, off")
-			flags.IntVar(&o.GPUWorkers, "gpu-workers", 0, "worker processes that share the GPU (default 1)")
+			flags.StringSliceVar(&o.Types, "type", nil, "types of the data (default float64,float32)")
+			flags.IntVar(&o.Iterations, "iterations", 0, "number of iterations of a fit (default 10)")
+			flags.IntVar(&o.Workers, "workers", 0, "number of worker processes (default 2)")
+			flags.IntVar(&o.Threads, "threads", 0, "number of threads of each worker (default 1)")
+			flags.StringVar((*string)(&o.Device), "device", string(kmeansbench.DeviceAuto), "fits on the GPU: auto "+
+				"(if there is a GPU), on, off")
+			flags.IntVar(&o.GPUWorkers, "gpu-workers", 0, "number of worker processes on the GPU (default 1)")
 		},
 		values: map[string][]string{"type": kmeansbench.Types, "device": {string(kmeansbench.DeviceAuto),
 			string(kmeansbench.DeviceOn), string(kmeansbench.DeviceOff)}},

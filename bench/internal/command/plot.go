@@ -10,10 +10,10 @@ import (
 	"go.millstream.dev/internal/bench/benchfmt"
 )
 
-// lineSizes is from how many sizes on a case is drawn as lines over the size; below, it has bars.
+// lineSizes is the number of sizes from which a case is drawn as lines over the size, else as bars.
 const lineSizes = 3
 
-// defaultPlot draws one panel for each case and unit, in the order in which they were measured.
+// defaultPlot draws one panel for each case and unit, in the order of measurement.
 func defaultPlot(figures []benchfmt.Figure) io.WriterTo {
 	type key struct{ name, unit string }
 	var order []key
@@ -42,12 +42,12 @@ func defaultPlot(figures []benchfmt.Figure) io.WriterTo {
 	return s
 }
 
-// lines draws values over sizes: a line for each side and each way in which it ran.
+// lines draws values over sizes: a line for each side and configuration.
 func lines(title, label string, figures []benchfmt.Figure) svgplot.Plot {
 	p := svgplot.Plot{Title: title, XLabel: "size", YLabel: label, LogX: true, LogY: true,
 		FormatX: func(v float64) string { return benchfmt.FormatSize(int64(v)) }}
 	for _, f := range figures {
-		p.Add(ourName+" "+way(f), svgplot.Point{X: float64(f.Size), Y: f.Ours}) // twice if there are two peers
+		p.Add(ourName+" "+way(f), svgplot.Point{X: float64(f.Size), Y: f.Ours}) // twice with two peers
 		if f.Peer != "" {
 			p.Add(f.Peer+" "+way(f), svgplot.Point{X: float64(f.Size), Y: f.Theirs})
 		}
@@ -55,10 +55,10 @@ func lines(title, label string, figures []benchfmt.Figure) svgplot.Plot {
 	return p
 }
 
-// ourName is the name of this project's side in pictures.
+// ourName is the name of Millstream in plots.
 const ourName = "millstream"
 
-// bars draws a group of bars for each way in which a case ran.
+// bars draws a group of bars for each configuration of a case.
 func bars(title, label string, figures []benchfmt.Figure) svgplot.Bars {
 	p := svgplot.Bars{Title: title, Label: label}
 	at := map[string]int{}
@@ -90,7 +90,7 @@ func bars(title, label string, figures []benchfmt.Figure) svgplot.Bars {
 	return p
 }
 
-// way returns how a figure was measured, without the size.
+// way returns the configuration of a figure, without the size.
 func way(f benchfmt.Figure) string {
 	parts := slices.DeleteFunc([]string{f.Setting, f.Mode, f.Mem, f.Endpoint}, func(s string) bool { return s == "" })
 	return strings.Join(parts, " ")

@@ -12,28 +12,28 @@ import (
 	"go.millstream.dev/internal/bench/benchpeer"
 )
 
-// pythonAllocators is the name of all peers of `bench pool`: they come together.
+// pythonAllocators is the name of all peers of `bench pool`, which are measured together.
 const pythonAllocators = "rmm"
 
 func poolCommand() *cobra.Command {
 	o := &poolbench.Options{}
 	return benchmark{
 		name:  "pool",
-		short: "Time and driver calls of an allocation, beside RMM and CUDA",
-		long: `Measures how long a pool takes to give one buffer and to take it back, and counts
-the calls of the CUDA driver meanwhile, by a library that stands before it and is
-compiled here (cc). With --peers Python's allocators do the same in turns.
+		short: "Measure allocations of memory pools, and their driver calls",
+		long: `Measure how long a pool takes to allocate and release one buffer, and count calls
+of the CUDA driver meanwhile, with a library in front of the driver that is compiled
+here (cc). With --peers Python allocators do the same in alternating rounds.
 
 Cases
-  alloc-free            memory that anybody may use
+  alloc-free            memory for any use
   alloc-free-on-stream  memory for one stream, in its order
 
 Peers (all of "rmm")
-  rmm-pool      RMM's pool of device memory
-  cuda-async    RMM on the driver's pool (cudaMallocAsync)
-  cuda-malloc   RMM on cudaMalloc
+  rmm-pool      RMM pool of device memory
+  cuda-async    RMM with the pool of the driver (cudaMallocAsync)
+  cuda-malloc   RMM with cudaMalloc
 
---peers fails when RMM is missing and names the command that installs it.`,
+--peers fails if RMM is missing and prints the command that installs it.`,
 		example: `  millstream bench pool --mem host
   millstream bench pool --peers
   millstream bench pool --size 1KiB,1MiB,64MiB --json`,
@@ -69,7 +69,7 @@ Peers (all of "rmm")
 
 const poolPeerName = "bench-pool-peer"
 
-// poolPeerCommand is the process whose pool `bench pool` measures.
+// poolPeerCommand is the process of the pool.
 func poolPeerCommand() *cobra.Command {
-	return peerCommand(poolPeerName, "The process that `bench pool` measures", poolbench.Serve)
+	return peerCommand(poolPeerName, "Process of `bench pool`", poolbench.Serve)
 }

@@ -11,23 +11,23 @@ import (
 	"go.millstream.dev/internal/proc/cmdline"
 )
 
-// Command returns a new command tree of the benchmarks. It goes by the name `millstream bench`, the command that
-// starts this program.
+// Command returns a new command tree of the benchmarks. Its name is `millstream bench`, the command that starts this
+// program.
 func Command() *cobra.Command {
 	root := &cobra.Command{
 		Use:         "millstream-bench",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "millstream bench"},
 		Version:     cli.Version(),
-		Short:       "Measure Millstream, alone or against its peers",
-		Long: `Benchmarks run Millstream and, with --peers, the programs it is compared with
-in one run, in alternating rounds, and print the best of each and their ratio.
+		Short:       "Measure Millstream, alone or against peers",
+		Long: `Benchmarks run Millstream and, with --peers, the programs to compare with in one
+run, in alternating rounds, and print the best of each and their ratio.
 
 With --json every figure is one line:
   {"bench":"ucx","case":"tag-lat","setting":"shm","lane":"posix","mode":"spin",
    "size":8,"unit":"us","ours":0.40,"peer":"ucx_perftest","theirs":0.26,
    "ratio":1.54,"better":"lower"}
-peer, theirs and ratio are there only where a peer ran; ratio is ours/theirs.
-setting is what was asked for, lane is what the endpoint used.`,
+peer, theirs and ratio are present only if a peer ran; ratio is ours/theirs.
+setting is the requested one, lane is the transport that the endpoint used.`,
 		Args: cmdline.NoSuchCommand,
 		RunE: cmdline.ShowHelp,
 	}
@@ -39,8 +39,8 @@ setting is what was asked for, lane is what the endpoint used.`,
 	return root
 }
 
-// peerCommand is a process of a benchmark: not listed in the help, and its parent talks to it over standard input and
-// output.
+// peerCommand returns a hidden command for a process of a benchmark, which communicates with its parent over standard
+// input and output.
 func peerCommand(name, short string, serve func(ctx context.Context, in io.Reader,
 	out io.Writer) error) *cobra.Command {
 	return &cobra.Command{
@@ -56,10 +56,9 @@ func peerCommand(name, short string, serve func(ctx context.Context, in io.Reade
 
 const ucxPeerName = "bench-peer"
 
-// ucxPeerCommand is one of the two processes of a benchmark; the parent
-// talks to it over standard input and output.
+// ucxPeerCommand is one of the two processes of `bench ucx`.
 func ucxPeerCommand() *cobra.Command {
-	return peerCommand(ucxPeerName, "One process of a benchmark pair; started by `bench` and `demo`",
+	return peerCommand(ucxPeerName, "Process of `bench ucx`",
 		func(ctx context.Context, in io.Reader, out io.Writer) error {
 			return ucxbench.Serve(ctx, in, out, ucxbench.NewSide())
 		})

@@ -21,23 +21,23 @@ import (
 )
 
 // benchmark describes one benchmark to the runner, which gives all of them the same flags, peers, rounds and reports.
-// The pointers are to fields of the benchmark's options; a nil one means that it has no such flag.
+// The pointers refer to fields of the options; a nil pointer means that the flag does not exist.
 type benchmark struct {
 	name, short, long, example string
 
-	// cases and settings are chosen by name.
+	// cases and settings are selected by name.
 	cases, settings choice
-	// sizes are those of messages, buffers or arrays; sizesHelp says of what, and the default.
+	// sizes are those of messages, buffers or arrays; sizesHelp describes them and the default.
 	sizes     *[]int64
 	sizesHelp string
-	// flags adds those that no other benchmark has; values are offered by the shell.
+	// flags adds flags of this benchmark only; values are for shell completion.
 	flags  func(*pflag.FlagSet)
 	values map[string][]string
 
-	// peers are the names that --peers takes. A bare --peers is bare, or all of them.
+	// peers are the names for --peers. bare are the peers of --peers without a value (default: all).
 	peers, bare []string
-	// rounds alternate between the sides; counts is which of them stands for all (default best), and roundsHelp the
-	// default.
+	// rounds is the number of alternating rounds; counts is the statistic that is reported (default best), and
+	// roundsHelp the default.
 	rounds             *int
 	counts, roundsHelp string
 	roundTime          *time.Duration
@@ -45,37 +45,36 @@ type benchmark struct {
 	quick              *bool
 	quickHelp          string
 
-	// complete fills the options in and returns what is wrong with them. It comes first; what it returns is an error
-	// of usage.
+	// complete sets defaults and checks the options. It is called first; its errors are usage errors.
 	complete func(*session) error
-	// prepare finds the programs of the peers and returns the measurement. Nothing has been printed yet.
+	// prepare finds the programs of the peers and returns the measurement. Nothing was printed before.
 	prepare func(*session) (measurement, error)
-	// plot draws the figures, for --svg (default: a panel for each case).
+	// plot draws the figures for --svg (default: a panel for each case).
 	plot func([]benchfmt.Figure) io.WriterTo
 }
 
-// choice is a list of names, all of which are known.
+// choice is a list of names from a known list.
 type choice struct {
 	chosen *[]string
 	known  []string
-	// help is what follows the name of the flag (default "all").
+	// help describes the default (default "all").
 	help string
 }
 
-// measurement measures and adds each figure to the sink as soon as it is there.
+// measurement measures and passes each figure to the sink immediately.
 type measurement func(ctx context.Context, sink benchfmt.Sink, progress *benchfmt.Progress) error
 
 // session is one run of a benchmark.
 type session struct {
-	// peers are those that were asked for, sorted and each once.
+	// peers are the requested peers, sorted and each once.
 	peers    []string
 	programs []*benchpeer.Program
 }
 
-// wants reports whether a peer was asked for.
+// wants reports whether a peer was requested.
 func (s *session) wants(peer string) bool { return slices.Contains(s.peers, peer) }
 
-// python unpacks a program of the peers for as long as the run lasts.
+// python unpacks a program of the peers for the duration of the run.
 func (s *session) python(peer, script string) (*benchpeer.Program, error) {
 	p, err := benchpeer.FindProgram(peer, script, os.Environ())
 	return s.keep(p, err)
@@ -97,10 +96,10 @@ func (s *session) close() error {
 	return errors.Join(all...)
 }
 
-// allPeers is the value of a bare --peers.
+// allPeers is the value of --peers without a value.
 const allPeers = "all"
 
-// runFlags are those that the runner reads itself.
+// runFlags are the flags of the runner.
 type runFlags struct {
 	sizes string
 	peers []string
@@ -136,36 +135,37 @@ func (b benchmark) command() *cobra.Command {
 	if b.flags != nil {
 		b.flags(flags)
 	}
-	flags.StringSliceVar(&f.peers, "peers", nil, "compare with these programs: "+strings.Join(b.peers, ", ")+
-		"; without a value, with all")
+	flags.StringSliceVar(&f.peers, "peers", nil, "programs to compare with: "+strings.Join(b.peers, ", ")+
+		"; without a value all of them")
 	flags.Lookup("peers").NoOptDefVal = allPeers
-	flags.IntVar(b.rounds, "rounds", 0, fmt.Sprintf("alternating rounds per figure; the %s counts (default %s)",
+	flags.IntVar(b.rounds, "rounds", 0, fmt.Sprintf("number of alternating rounds per figure; the %s counts "+
+		"(default %s)",
 		b.counted(), b.roundsHelp))
 	if b.roundTime != nil {
-		flags.DurationVar(b.roundTime, "round-time", 0, "length of one round (default "+b.roundTimeHelp+")")
+		flags.DurationVar(b.roundTime, "round-time", 0, "duration of one round (default "+b.roundTimeHelp+")")
 	}
 	if b.quick != nil {
 		flags.BoolVar(b.quick, "quick", false, b.quickHelp)
 	}
-	flags.BoolVar(&f.json, "json", false, "one JSON object per figure and line, on standard output")
-	flags.StringVar(&f.svg, "svg", "", "write a plot to this file")
+	flags.BoolVar(&f.json, "json", false, "output as one JSON object per figure and line")
+	flags.StringVar(&f.svg, "svg", "", "file for a plot")
 	for name, list := range b.values {
 		values[name] = list
 	}
 	for name, list := range values {
 		if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(list,
 			cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // only for a flag that does not exist
+			panic(err) // only for an unknown flag
 		}
 	}
 	return cmd
 }
 
-// counted is which of the rounds stands for all.
+// counted returns the statistic that is reported.
 func (b benchmark) counted() string { return cmp.Or(b.counts, "best") }
 
-// peerArguments takes `--peers ucx_perftest` (with a blank) as meant: a flag that may stand alone cannot take the next
-// word, so the word arrives here.
+// peerArguments accepts `--peers ucx_perftest` (with a space): pflag does not pass the next word to a flag with an
+// optional value, so it arrives here as an argument.
 func (b benchmark) peerArguments(f *runFlags, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -184,7 +184,7 @@ func (b benchmark) peerArguments(f *runFlags, args []string) error {
 	return nil
 }
 
-// wanted returns the peers that --peers means.
+// wanted returns the peers of --peers.
 func (b benchmark) wanted(f *runFlags) ([]string, error) {
 	var names []string
 	for _, name := range f.peers {
@@ -196,16 +196,16 @@ func (b benchmark) wanted(f *runFlags) ([]string, error) {
 		case slices.Contains(b.peers, name):
 			names = append(names, name)
 		case len(b.peers) == 1:
-			return nil, fmt.Errorf("unknown peer %q; there is %s", name, b.peers[0])
+			return nil, fmt.Errorf("unknown peer %q; want %s", name, b.peers[0])
 		default:
-			return nil, fmt.Errorf("unknown peer %q; there are %s", name, strings.Join(b.peers, ", "))
+			return nil, fmt.Errorf("unknown peer %q; want one of %s", name, strings.Join(b.peers, ", "))
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
 }
 
-// start reads the flags and fills the options in. What is wrong is an error of usage.
+// start parses the flags and completes the options. Its errors are usage errors.
 func (b benchmark) start(f *runFlags) (*session, error) {
 	s := &session{}
 	var err error
@@ -220,7 +220,7 @@ func (b benchmark) start(f *runFlags) (*session, error) {
 	return s, b.complete(s)
 }
 
-// run runs the benchmark and reports what it measures: a table, or JSON lines.
+// run runs the benchmark and prints its figures as a table or as JSON lines.
 func (b benchmark) run(ctx context.Context, f *runFlags, stdout, stderr io.Writer) (err error) {
 	s, err := b.start(f)
 	if err != nil {
@@ -247,22 +247,22 @@ func (b benchmark) run(ctx context.Context, f *runFlags, stdout, stderr io.Write
 		}
 		err = writeSVG(f.svg, draw(kept.figures))
 	}
-	// What was measured before an error or Ctrl-C is worth having.
+	// Print figures that were measured before an error or Ctrl-C.
 	err = errors.Join(err, sink.Close())
 	if err == nil && !f.json {
-		fmt.Fprintf(stdout, "\n%s of %d rounds, %v in all\n", b.counted(), *b.rounds,
+		fmt.Fprintf(stdout, "\n%s of %d rounds, %v in total\n", b.counted(), *b.rounds,
 			time.Since(begin).Round(100*time.Millisecond))
 	}
 	return err
 }
 
-// keptFigures passes figures on and keeps them for a plot.
+// keptFigures forwards figures and keeps them for a plot.
 type keptFigures struct {
 	benchfmt.Sink
 	figures []benchfmt.Figure
 }
 
-// Add passes a figure on.
+// Add forwards a figure.
 func (k *keptFigures) Add(f benchfmt.Figure) error {
 	k.figures = append(k.figures, f)
 	return k.Sink.Add(f)
@@ -281,7 +281,7 @@ func writeSVG(path string, plot io.WriterTo) error {
 	return file.Close()
 }
 
-// aboutList returns the lines of a help text: name and what it is.
+// aboutList returns the lines of a help text with names and descriptions.
 func aboutList[T any](list []T, about func(T) (name, text string)) string {
 	width := 0
 	for _, v := range list {
@@ -304,6 +304,6 @@ func own(args ...string) benchpeer.Starter {
 // ownCommand returns the command of another process of this program.
 func ownCommand(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
-	cmd.Args[0] = os.Args[0] // a binary of several commands goes by its name
+	cmd.Args[0] = os.Args[0] // a binary with several commands is called by name
 	return cmd
 }

@@ -14,7 +14,7 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// stagedPeer is what measures UCX's own way.
+// stagedPeer is the peer that measures UCX.
 const stagedPeer = benchpeer.PerftestName
 
 func stagedCommand() *cobra.Command {
@@ -22,19 +22,19 @@ func stagedCommand() *cobra.Command {
 	cases, settings := stagebench.Names()
 	return benchmark{
 		name:  "staged",
-		short: "GPU memory between two processes that have neither cuda_ipc nor RDMA",
-		long: `Measures frames on a GPU between two processes of this host over Millstream's
-comms, which move them in chunks through pinned host memory and over several
-connections. Data is checked before it is timed. With --peers UCX's own way does
-the same in turns, by cuda_copy and tcp: as it comes (peer "ucx") and with the
-best of several tunings (peer "ucx-tuned").
+		short: "Measure staged transfers of GPU memory between two processes",
+		long: `Measure GPU frames between two processes of this host over comms of Millstream,
+which move them in chunks through pinned host memory and over several connections.
+Data is verified before it is timed. With --peers UCX does the same in alternating
+rounds, with cuda_copy and tcp: with defaults (peer "ucx") and with the best of
+several tunings (peer "ucx-tuned").
 
 Cases
 ` + aboutList(stagebench.Cases(), func(c stagebench.Case) (string, string) { return c.Name, c.About }) + `
 Settings
 ` + aboutList(stagebench.Settings(), func(s stagebench.Setting) (string, string) { return s.Name, s.About }) + `
---peers fails when ucx_perftest is missing and names the command that installs
-it; it must be one with CUDA.`,
+--peers fails if ucx_perftest is missing and prints the command that installs
+it; it must support CUDA.`,
 		example: `  millstream bench staged --peers
   millstream bench staged --lines 1 --setting tcp
   millstream bench staged --size 1MiB,16MiB,1GiB --json`,
@@ -43,7 +43,7 @@ it; it must be one with CUDA.`,
 		sizes:     &o.Sizes,
 		sizesHelp: "sizes of a message (default 64MiB,256MiB)",
 		flags: func(flags *pflag.FlagSet) {
-			flags.IntVar(&o.Lines, "lines", 0, "connections a message goes over (default that of comms)")
+			flags.IntVar(&o.Lines, "lines", 0, "number of connections of a message (default: that of comms)")
 			flags.IntVar(&o.Device, "device", 0, "CUDA device of both processes")
 		},
 		peers:  []string{stagedPeer},
@@ -75,7 +75,7 @@ const stagedPeerName = "bench-staged-peer"
 
 // stagedPeerCommand is one of the two processes of a pair.
 func stagedPeerCommand() *cobra.Command {
-	return peerCommand(stagedPeerName, "One process of a benchmark pair; started by `bench staged`",
+	return peerCommand(stagedPeerName, "Process of `bench staged`",
 		func(ctx context.Context, in io.Reader, out io.Writer) error {
 			return stagebench.Serve(ctx, in, out, stagebench.CUDAMemory)
 		})

@@ -16,46 +16,49 @@ func tasksCommand() *cobra.Command {
 	var shuffle string
 	return benchmark{
 		name:  "tasks",
-		short: "Tasks per second, latency, scheduler cost and shuffle of a cluster",
-		long: `Measures a local cluster: scheduler and client in one process, each worker in a
-process of its own, TLS on all control connections, data over the fastest lane.
-With --peers the same graphs run on Dask's LocalCluster with as many processes and
-threads, also with TLS. Sides take turns, each round with a fresh cluster.
+		short: "Measure tasks, latency, scheduler cost and shuffles of a cluster",
+		long: `Measure a local cluster: scheduler and client in one process, each worker in a
+separate process, TLS on all control connections, data over the fastest transport.
+With --peers the same graphs run on LocalCluster of Dask with as many processes and
+threads, also with TLS. Sides alternate, each round with a fresh cluster.
 
 Cases
 ` + aboutList(taskbench.Cases(), func(c taskbench.Case) (string, string) { return c.Name, c.About }) + `
-Every round is checked: each task has a key of its own and ran once, in a worker's
-process; the scheduler's /metrics count as many; both sides' results are equal.
+Every round is verified: each task has a distinct key and ran once, in a worker
+process; /metrics of the scheduler counts as many; results of both sides are equal.
 
-device-fetch needs a GPU, which its two workers share. It is held against package
-ucx alone (64 MiB x 32 in flight, 1 GiB) and, with --peers, against UCXX's asyncio
-interface (one of 64 MiB).
+device-fetch needs a GPU, which its two workers share. It is compared with package
+ucx alone (64 MiB x 32 in flight, 1 GiB) and, with --peers, with the asyncio API of
+UCXX (one message of 64 MiB).
 
 Peers
-  dask         distributed; its packages come with scripts/setup peers
+  dask         distributed; scripts/setup peers installs it
 
---peers fails when the peer is missing and names the command that installs it.
-A full run takes an hour with Dask, nearly all of it Dask's; --quick minutes.`,
+--peers fails if the peer is missing and prints the command that installs it.
+A full run takes an hour, nearly all of it for Dask; --quick takes minutes.`,
 		example: `  millstream bench tasks --quick --peers
   millstream bench tasks --case map-noop,tree --peers --json
   millstream bench tasks --case scheduler-only --profile /tmp
   millstream bench tasks --case device-fetch --peers`,
 		cases: choice{chosen: &o.Cases, known: taskbench.CaseNames(), help: "all but device-fetch"},
 		flags: func(flags *pflag.FlagSet) {
-			flags.IntVar(&o.Workers, "workers", 0, "worker processes (default 2)")
-			flags.IntVar(&o.Threads, "threads", 0, "tasks at once in each worker (default 1)")
-			flags.IntVar(&o.Tasks, "tasks", 0, "tasks of map-noop (default 100000, quick 5000)")
-			flags.IntVar(&o.Leaves, "leaves", 0, "leaves of tree, a power of two (default 32768, quick 1024)")
-			flags.IntVar(&o.DAG, "dag", 0, "tasks of random-dag (default 50000, quick 2000)")
-			flags.IntSliceVar(&o.Scheduler, "scheduler-tasks", nil, "tasks of scheduler-only, one figure for each "+
+			flags.IntVar(&o.Workers, "workers", 0, "number of worker processes (default 2)")
+			flags.IntVar(&o.Threads, "threads", 0, "number of concurrent tasks of each worker (default 1)")
+			flags.IntVar(&o.Tasks, "tasks", 0, "number of tasks of map-noop (default 100000, quick 5000)")
+			flags.IntVar(&o.Leaves, "leaves", 0, "number of leaves of tree, a power of two (default 32768, quick 1024)")
+			flags.IntVar(&o.DAG, "dag", 0, "number of tasks of random-dag (default 50000, quick 2000)")
+			flags.IntSliceVar(&o.Scheduler, "scheduler-tasks", nil, "numbers of tasks of scheduler-only "+
 				"(default 10000,100000,1000000)")
-			flags.StringVar(&shuffle, "shuffle-size", "", "bytes of the shuffle (default 2GiB, quick 128MiB)")
-			flags.IntVar(&o.ShuffleWorkers, "shuffle-workers", 0, "worker processes of the shuffle (default 4)")
-			flags.IntVar(&o.ShuffleParts, "shuffle-parts", 0, "partitions of the shuffle (default 32, quick 16)")
-			flags.IntVar(&o.DeviceFetches, "fetches", 0, "repetitions of device-fetch per round (default 20, quick 5)")
+			flags.StringVar(&shuffle, "shuffle-size", "", "size of the shuffle (default 2GiB, quick 128MiB)")
+			flags.IntVar(&o.ShuffleWorkers, "shuffle-workers", 0, "number of worker processes of the shuffle "+
+				"(default 4)")
+			flags.IntVar(&o.ShuffleParts, "shuffle-parts", 0, "number of partitions of the shuffle (default 32, "+
+				"quick 16)")
+			flags.IntVar(&o.DeviceFetches, "fetches", 0, "number of repetitions of device-fetch per round (default "+
+				"20, quick 5)")
 			flags.IntVar(&o.Device, "device", 0, "GPU of device-fetch")
 			flags.Uint64Var(&o.Seed, "seed", 0, "seed of the random graph and rows (default 1)")
-			flags.StringVar(&o.Profile, "profile", "", "folder for CPU profiles of our processes")
+			flags.StringVar(&o.Profile, "profile", "", "folder for CPU profiles of Millstream processes")
 		},
 		peers:  []string{taskbench.PeerName},
 		rounds: &o.Rounds, roundsHelp: "3, quick 1",
@@ -86,7 +89,7 @@ A full run takes an hour with Dask, nearly all of it Dask's; --quick minutes.`,
 
 const tasksPeerName = "bench-tasks-peer"
 
-// tasksPeerCommand is one process of the benchmark.
+// tasksPeerCommand is a process of the benchmark.
 func tasksPeerCommand() *cobra.Command {
-	return peerCommand(tasksPeerName, "One process of a benchmark; started by `bench tasks`", taskbench.Serve)
+	return peerCommand(tasksPeerName, "Process of `bench tasks`", taskbench.Serve)
 }

@@ -12,10 +12,11 @@ import (
 	"go.millstream.dev/internal/bench/ucxbench"
 )
 
-// deviceBytes is what a peer of device-fetch moves per measurement, more or less.
+// deviceBytes is about how much data a peer of device-fetch moves per measurement.
 const deviceBytes = 64 << 30
 
-// rawDevice is what package ucx alone reaches: active messages, as lanes send them, with so many under way.
+// rawDevice returns the bandwidth of package ucx alone: active messages, as data connections send them, with parts
+// messages in flight.
 func rawDevice(ctx context.Context, device int, size int64, parts int) (float64, error) {
 	env, err := ucxbench.SettingEnv("cuda_ipc", ucxbench.MemPool)
 	if err != nil {
@@ -34,12 +35,12 @@ func rawDevice(ctx context.Context, device int, size int64, parts int) (float64,
 		return 0, err
 	}
 	if s.Seconds <= 0 || s.Operations <= 0 {
-		return 0, errors.New("nothing was measured")
+		return 0, errors.New("no measurement")
 	}
 	return benchfmt.GBps(float64(size)*float64(s.Operations), s.Seconds), nil
 }
 
-// asyncDevice is what UCXX's asyncio interface reaches one way, from a ping-pong.
+// asyncDevice returns the one-way bandwidth of the asyncio API of UCXX, from a ping-pong.
 func asyncDevice(ctx context.Context, size int64) (float64, error) {
 	tool, err := benchpeer.FindUCXX(taskbench.AsyncPeer, os.Environ())
 	if err != nil {

@@ -16,27 +16,27 @@ func ucxCommand() *cobra.Command { return ucxBenchmark(&ucxbench.Options{}).comm
 func ucxBenchmark(o *ucxbench.Options) benchmark {
 	return benchmark{
 		name:  "ucx",
-		short: "Latency, bandwidth and message rate of the ucx package between two processes",
-		long: `Measures the ucx package between two processes of this host, through its public
-functions, with a context in every call. Payloads are verified outside the
-timed part. Each setting runs in two fresh processes, because UCX reads its
-environment once.
+		short: "Measure latency, bandwidth and message rate of package ucx",
+		long: `Measure package ucx between two processes of this host, through its public
+functions, with a context in every call. Payloads are verified outside the timed
+part. Each setting runs in two fresh processes, because UCX reads its environment
+once.
 
 Cases
 ` + aboutList(ucxbench.Cases(), func(c ucxbench.Case) (string, string) { return c.Name, c.About }) + `
 Settings
   shm       UCX_TLS=self,shm
   tcp       UCX_TLS=self,tcp
-  auto      nothing set: UCX chooses
+  auto      defaults of UCX
   cuda_ipc  device memory between two processes of one GPU host
 
 Peers
-  ucx_perftest     UCX's own C benchmark, with the same library
-  ucxx-async       Python's UCXX, asyncio interface
-  ucxx-core        Python's UCXX, core interface, polling
-  error-mode-none  Millstream without noticing a dead peer (not part of "all")
+  ucx_perftest     C benchmark of UCX, with the same library
+  ucxx-async       Python package UCXX, asyncio API
+  ucxx-core        Python package UCXX, core API, polling
+  error-mode-none  Millstream without detection of lost peers (not part of "all")
 
---peers fails when a peer is missing and names the command that installs it.`,
+--peers fails if a peer is missing and prints the command that installs it.`,
 		example: `  millstream bench ucx --quick
   millstream bench ucx --quick --peers --json
   millstream bench ucx --case tag-lat,tag-bw --setting shm --size 8,1KiB-1MiB*8 --peers=ucx_perftest`,
@@ -49,11 +49,11 @@ Peers
 				" (default spin)")
 			flags.StringSliceVar(&o.Mems, "mem", nil, "payload memory: "+strings.Join(ucxbench.MemNames, ", ")+
 				" (default heap,buffer)")
-			flags.StringSliceVar(&o.Endpoints, "endpoint", nil, "how the pair connects: "+
+			flags.StringSliceVar(&o.Endpoints, "endpoint", nil, "kind of endpoint: "+
 				strings.Join(ucxbench.EndpointNames, ", ")+" (default lifeline)")
-			flags.DurationVar(&o.IdleTime, "idle-time", 0, "length of idle-cpu (default 5s, quick 1s)")
-			flags.IntVar(&o.Window, "window", 0, "outstanding operations in bandwidth cases (default 32)")
-			flags.IntVar(&o.Goroutines, "goroutines", 0, "goroutines of tag-rate (default 64)")
+			flags.DurationVar(&o.IdleTime, "idle-time", 0, "duration of idle-cpu (default 5s, quick 1s)")
+			flags.IntVar(&o.Window, "window", 0, "number of outstanding operations in bandwidth cases (default 32)")
+			flags.IntVar(&o.Goroutines, "goroutines", 0, "number of goroutines of tag-rate (default 64)")
 			flags.IntVar(&o.Device, "device", 0, "CUDA device for --mem cuda and cuda-pool")
 		},
 		values: map[string][]string{"mode": ucxbench.ModeNames, "mem": ucxbench.MemNames,
@@ -62,7 +62,7 @@ Peers
 		bare:   ucxbench.DefaultPeers,
 		rounds: &o.Rounds, roundsHelp: "5, quick 2",
 		roundTime: &o.RoundTime, roundTimeHelp: "200ms, quick 50ms",
-		quick: &o.Quick, quickHelp: "a run of less than 30 s: fewer cases, sizes and rounds",
+		quick: &o.Quick, quickHelp: "run of less than 30 s: fewer cases, sizes and rounds",
 		complete: func(s *session) error {
 			o.Peers = s.peers
 			return o.Complete()

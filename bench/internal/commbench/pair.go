@@ -9,7 +9,7 @@ import (
 	"go.millstream.dev/internal/dask/commpeer"
 )
 
-// pair is a server and a client that are connected. In setting inproc one process is both.
+// pair is a connected pair of server and client. In setting inproc one process is both.
 type pair struct {
 	server, client *commpeer.Process
 	address        string
@@ -49,8 +49,8 @@ func (p *pair) stop() {
 	p.server.Stop()
 }
 
-// pause stops the processes, or lets them go on. A pair that waits for its round must not
-// take the cores of the other: comms of distributed-ucxx poll while they wait.
+// pause stops the processes, or continues them. A pair that waits for its round must not use the processors: comms of
+// distributed-ucxx poll while they wait.
 func (p *pair) pause(on bool) {
 	sig := syscall.SIGCONT
 	if on {
@@ -67,7 +67,7 @@ func (p *pair) round(ctx context.Context, c Case, length time.Duration) (float64
 	if c.Size > 0 {
 		cmd = commpeer.Command{Do: "echo", N: 1, Size: c.Size}
 	}
-	if p.each[c.Name] == 0 { // warm, and find out how long one takes
+	if p.each[c.Name] == 0 { // warm up, and measure the duration of one operation
 		for range 2 {
 			a, err := p.client.Do(ctx, cmd)
 			if err != nil {
@@ -77,7 +77,7 @@ func (p *pair) round(ctx context.Context, c Case, length time.Duration) (float64
 		}
 	}
 	if p.each[c.Name] <= 0 {
-		return 0, errors.New("a round took no time")
+		return 0, errors.New("empty round")
 	}
 	cmd.N = max(cmd.N, int(length.Seconds()/p.each[c.Name]))
 	a, err := p.client.Do(ctx, cmd)
@@ -91,11 +91,10 @@ func (p *pair) round(ctx context.Context, c Case, length time.Duration) (float64
 	return seconds * 1e6, nil
 }
 
-// idleComms is how many comms of a listener are idle in idle-cpu.
+// idleComms is the number of idle comms in idle-cpu.
 const idleComms = 100
 
-// idle measures the server's processor time with many comms that carry nothing, in per
-// cent of a core.
+// idle measures the processor time of a server with many idle comms, in percent of a core.
 func (p *pair) idle(ctx context.Context, length time.Duration) (float64, error) {
 	if _, err := p.client.Do(ctx, commpeer.Command{Do: "idle", Address: p.address, N: idleComms}); err != nil {
 		return 0, err
@@ -108,7 +107,7 @@ func (p *pair) idle(ctx context.Context, length time.Duration) (float64, error) 
 			return ctx.Err()
 		}
 	}
-	if err := sleep(time.Second); err != nil { // what connecting began comes to rest
+	if err := sleep(time.Second); err != nil { // wait for the end of activity after connecting
 		return 0, err
 	}
 	before, err := cpu(p.server.Cmd().Process.Pid)

@@ -9,19 +9,19 @@ import (
 	"go.millstream.dev/internal/dask/commpeer"
 )
 
-// Programs start the processes of pairs. Python is nil when no peer was asked for.
+// Programs start the processes of pairs. Python is nil without a peer.
 type Programs struct {
 	Go, Python commpeer.Starter
 }
 
-// contest is one figure's competitors: ours, and theirs if there is a peer.
+// contest has the competitors of one figure: ours, and theirs if there is a peer.
 type contest struct {
-	name         string // of the figure's endpoint: "" for Go with Go
+	name         string // endpoint in the figure: "" for Go alone
 	ours, theirs [2]commpeer.Starter
 }
 
-// Run measures what the options say, alternating between the competitors, and adds each
-// figure to the sink as soon as it is there.
+// Run measures according to the options, alternating between the competitors, and passes each figure to the sink
+// immediately.
 func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink, progress *benchfmt.Progress) error {
 	g, py := programs.Go, programs.Python
 	contests := []contest{{ours: [2]commpeer.Starter{g, g}, theirs: [2]commpeer.Starter{py, py}}}

@@ -14,28 +14,28 @@ const (
 	frameMerge   = "df-merge"
 )
 
-// PeerName is Dask's name on the command line and in figures.
+// PeerName is the name of Dask on the command line and in figures.
 const PeerName = "dask"
 
-// Case is something that is measured.
+// Case is a measurement.
 type Case struct {
 	Name, About string
 	Unit        string
 	Better      benchfmt.Better
-	// Go tells that our side has Go workers that run Go functions.
+	// Go is set if Millstream uses Go workers that run Go functions.
 	Go bool
-	// Bar is what the ratio to Dask has to reach.
+	// Bar is the target of the ratio to Dask.
 	Bar *benchfmt.Bar
 }
 
 func ratio(v float64) *benchfmt.Bar { return &benchfmt.Bar{Value: v, Ratio: true} }
 
-// Cases of the benchmark.
+// Cases returns the cases of the benchmark.
 func Cases() []Case {
 	return []Case{
 		{schedulerCPU, "processor time of scheduler and helpers per Python no-op task", benchfmt.UnitMicros,
 			benchfmt.Lower, false, ratio(0.25)},
-		{mapNoop, "no-op tasks of a Python client, Go functions on Go workers here", benchfmt.UnitTaskRate,
+		{mapNoop, "no-op tasks of a Python client; with Millstream, Go functions on Go workers", benchfmt.UnitTaskRate,
 			benchfmt.Higher, true, ratio(10)},
 		{randomDAG, "a random graph of Python tasks with 1 to 3 dependencies", benchfmt.UnitSeconds, benchfmt.Lower,
 			false, ratio(1.05)},
@@ -45,23 +45,23 @@ func Cases() []Case {
 	}
 }
 
-// CaseNames are the names of the cases.
+// CaseNames returns the names of the cases.
 func CaseNames() []string { return options.Names(Cases(), func(c Case) string { return c.Name }) }
 
-// Options choose what to measure. Complete fills the rest in.
+// Options specify what to measure. Complete sets the defaults.
 type Options struct {
 	Cases []string
-	// Peer compares with Dask.
+	// Peer enables the comparison with Dask.
 	Peer bool
-	// Rounds per figure, whose median counts (default 7, quick 1).
+	// Rounds is the number of rounds per figure, whose median counts (default 7, quick 1).
 	Rounds int
-	// Workers is the number of worker processes and Threads that of tasks at once in each (default 2 and 1).
+	// Workers is the number of worker processes and Threads that of concurrent tasks in each (default 2 and 1).
 	Workers, Threads int
-	// Tasks of scheduler-cpu and map-noop (default 20,000, quick 2,000), DAG of random-dag (3,001, quick 501), Leaves
-	// of merge-tree (2,048, quick 256), Rows of each frame of df-merge (10,000,000, quick 200,000) and Parts, its
-	// partitions (20, quick 4).
+	// Tasks is the number of tasks of scheduler-cpu and map-noop (default 20,000, quick 2,000), DAG that of random-dag
+	// (3,001, quick 501), Leaves that of leaves of merge-tree (2,048, quick 256), Rows that of rows of each frame of
+	// df-merge (10,000,000, quick 200,000) and Parts that of its partitions (20, quick 4).
 	Tasks, DAG, Leaves, Rows, Parts int
-	// Seed of random graphs and rows (default 1).
+	// Seed is the seed of random graphs and rows (default 1).
 	Seed  int
 	Quick bool
 }

@@ -164,9 +164,9 @@ func TestRun(t *testing.T) {
 func TestRunRefuses(t *testing.T) {
 	o := Options{Peer: true, Rounds: 1, Cases: []string{mergeTree}}
 	for want, theirs := range map[string]string{
-		"different things": `{"seconds": 4, "tasks": 1000, "check": "b"}`,
-		"no luck":          `{"error": "no luck"}`,
-		"0 tasks":          `{"seconds": 4, "check": "a"}`,
+		"results differ": `{"seconds": 4, "tasks": 1000, "check": "b"}`,
+		"no luck":        `{"error": "no luck"}`,
+		"0 tasks":        `{"seconds": 4, "check": "a"}`,
 	} {
 		_, err := measured(t, scripted(t, `{"seconds": 2, "tasks": 1000, "check": "a"}`, theirs), o)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -18,10 +18,10 @@ type process struct {
 	child *childproc.Child
 }
 
-// startLimit is how long a process may take to be ready.
+// startLimit bounds how long a process may take to be ready.
 const startLimit = 2 * time.Minute
 
-// startProcess starts a command and waits for a line of its output with a label; it returns the word behind it.
+// startProcess starts a command, waits for a line of output with a label, and returns the word after it.
 func startProcess(name string, cmd *exec.Cmd, label string) (*process, string, error) {
 	p := &process{cmd: cmd}
 	cmd.Env = append(cmd.Environ(), environment...)
@@ -29,7 +29,7 @@ func startProcess(name string, cmd *exec.Cmd, label string) (*process, string, e
 	cmd.Stdout, cmd.Stderr = writer, writer
 	found := make(chan string, 1)
 	var mu sync.Mutex
-	var log []byte // mu: the beginning, for an error
+	var log []byte // guarded by mu; the start of the output, for errors
 	go func() {
 		for lines := bufio.NewReader(reader); ; {
 			line, err := lines.ReadString('\n')
@@ -70,7 +70,7 @@ func startProcess(name string, cmd *exec.Cmd, label string) (*process, string, e
 	case word := <-found:
 		return p, word, nil
 	case <-child.Done:
-		return nil, "", fmt.Errorf("%s has ended: %v: %s", name, child.Err, said())
+		return nil, "", fmt.Errorf("%s exited: %v: %s", name, child.Err, said())
 	case <-late.C:
 		_ = childproc.Kill(cmd)
 		<-child.Done

@@ -15,9 +15,9 @@ import (
 
 // Programs start the processes of a run.
 type Programs struct {
-	// Millstream is this program with some arguments.
+	// Millstream returns the command of this program with arguments.
 	Millstream func(ctx context.Context, args ...string) *exec.Cmd
-	// Client is the Python client; its interpreter, which has Dask, is that of all Python processes.
+	// Client is the Python client; its interpreter, which has Dask, runs all Python processes.
 	Client *benchpeer.Program
 }
 
@@ -25,13 +25,13 @@ type Programs struct {
 type bench struct {
 	programs Programs
 	o        Options
-	dir      string // temporary: the processes' files
+	dir      string // temporary folder for files of the processes
 }
 
-// modules is the folder with the Python package millstream, which the client imports.
+// modules returns the folder of the Python package millstream, which the client imports.
 func (b *bench) modules() string { return filepath.Join(b.dir, "modules") }
 
-// Run measures what the options say and adds each figure to the sink as soon as it is there.
+// Run measures according to the options and passes each figure to the sink immediately.
 func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink,
 	progress *benchfmt.Progress) (err error) {
 	b := &bench{programs: programs, o: o}
@@ -60,7 +60,7 @@ func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink,
 	return nil
 }
 
-// measure runs the rounds of a case; the sides take turns, and the other one begins in every second round.
+// measure runs the rounds of a case. Sides alternate, and the order changes in every second round.
 func (b *bench) measure(ctx context.Context, c Case, step func(int, string)) (benchfmt.Figure, error) {
 	sides := []side{{name: "millstream", ours: true, goWorkers: c.Go}}
 	if b.o.Peer {
@@ -85,7 +85,7 @@ func (b *bench) measure(ctx context.Context, c Case, step func(int, string)) (be
 			answers[i] = a
 		}
 		if len(sides) > 1 && answers[0].Check != answers[1].Check {
-			return benchfmt.Figure{}, fmt.Errorf("the sides computed different things: %q here, %q there",
+			return benchfmt.Figure{}, fmt.Errorf("results differ: %q and %q",
 				answers[0].Check, answers[1].Check)
 		}
 	}
@@ -100,17 +100,17 @@ func (b *bench) measure(ctx context.Context, c Case, step func(int, string)) (be
 	return f, nil
 }
 
-// value is the figure of an answer.
+// value returns the figure of an answer.
 func value(c Case, a answer) (float64, error) {
 	if a.Seconds <= 0 || a.Tasks <= 0 {
-		return 0, fmt.Errorf("%d tasks took %v s", a.Tasks, a.Seconds)
+		return 0, fmt.Errorf("invalid measurement: %d tasks in %v s", a.Tasks, a.Seconds)
 	}
 	switch c.Unit {
 	case benchfmt.UnitTaskRate:
 		return float64(a.Tasks) / a.Seconds, nil
 	case benchfmt.UnitMicros:
 		if a.CPU <= 0 {
-			return 0, fmt.Errorf("the scheduler used no processor time")
+			return 0, fmt.Errorf("no processor time of the scheduler measured")
 		}
 		return benchfmt.Micros(a.CPU) / float64(a.Tasks), nil
 	}

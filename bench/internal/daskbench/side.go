@@ -11,13 +11,13 @@ import (
 	"go.millstream.dev/internal/bench/benchpeer"
 )
 
-// side is one of the two that are compared.
+// side is one side of the comparison.
 type side struct {
 	name            string
 	ours, goWorkers bool
 }
 
-// command is what the Python client is told.
+// command is a request to the Python client.
 type command struct {
 	Do      string `json:"do"`
 	Address string `json:"address,omitempty"`
@@ -28,13 +28,13 @@ type command struct {
 	Go      string `json:"go,omitempty"`
 }
 
-// answer is what it says, and what was measured around it.
+// answer is the reply, with measurements of the caller.
 type answer struct {
 	Seconds float64 `json:"seconds"`
 	Tasks   int64   `json:"tasks"`
-	// Check is what was computed, the same on both sides.
+	// Check describes the result, which must be equal on both sides.
 	Check string `json:"check"`
-	// CPU is the processor time that the scheduler used meanwhile, its helpers included, in seconds.
+	// CPU is the processor time of the scheduler meanwhile, including helpers, in seconds.
 	CPU float64 `json:"-"`
 }
 
@@ -109,7 +109,7 @@ func (b *bench) once(ctx context.Context, c Case, s side) (a answer, err error) 
 	return a, err
 }
 
-// environment of all Python processes: they write no files into the repository, and wait as long as it takes.
+// environment is that of all Python processes: they write no files into the repository, and wait as long as necessary.
 var environment = []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1",
 	"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=60s"}
 
@@ -119,7 +119,7 @@ func (b *bench) python(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// scheduler starts one and returns its address.
+// scheduler starts a scheduler and returns its address.
 func (b *bench) scheduler(ctx context.Context, s side) (*process, string, error) {
 	if s.ours {
 		return startProcess(s.name+" scheduler", b.programs.Millstream(ctx, "scheduler", "--host", "127.0.0.1",
@@ -131,7 +131,7 @@ func (b *bench) scheduler(ctx context.Context, s side) (*process, string, error)
 		"--dashboard-address", "127.0.0.1:0", "--no-show"), "Scheduler at:")
 }
 
-// worker starts one that is registered when it returns.
+// worker starts a worker and waits until it is registered.
 func (b *bench) worker(ctx context.Context, s side, address string, number int) (*process, error) {
 	name := fmt.Sprintf("%s worker %d", s.name, number)
 	var p *process

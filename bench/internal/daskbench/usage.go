@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// tick is the unit of times in /proc: the kernel's USER_HZ, 100 on every Linux that Go runs on.
+// tick is the unit of times in /proc: USER_HZ of the kernel, 100 on every Linux that Go supports.
 const tick = 100
 
-// treeTime is the processor time of a process, of those that it has started and waited for, and of its living
+// treeTime returns the processor time of a process, of its children that it has waited for, and of its running
 // descendants, in seconds.
 func treeTime(pid int) (float64, error) {
 	parents, times := map[int]int{}, map[int]float64{}
@@ -22,7 +22,7 @@ func treeTime(pid int) (float64, error) {
 	for _, path := range stats {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has ended
+			continue // the process has exited
 		}
 		id, parent, time, err := readStat(string(text))
 		if err != nil {
@@ -31,7 +31,7 @@ func treeTime(pid int) (float64, error) {
 		parents[id], times[id] = parent, time
 	}
 	if _, ok := times[pid]; !ok {
-		return 0, fmt.Errorf("process %d is gone", pid)
+		return 0, fmt.Errorf("process %d has exited", pid)
 	}
 	total := 0.0
 	for id, time := range times {
@@ -45,12 +45,12 @@ func treeTime(pid int) (float64, error) {
 	return total, nil
 }
 
-// readStat reads a line of /proc/PID/stat: the process, its parent, and its time with that of the children it has
+// readStat parses a line of /proc/PID/stat: the process, its parent, and its time including that of children it has
 // waited for.
 func readStat(text string) (pid, parent int, seconds float64, err error) {
-	// The name is in parentheses and may have any character in it.
+	// The name is in parentheses and may contain any character.
 	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
-	bad := func() (int, int, float64, error) { return 0, 0, 0, fmt.Errorf("/proc says %q", text) }
+	bad := func() (int, int, float64, error) { return 0, 0, 0, fmt.Errorf("invalid line %q in /proc", text) }
 	if open < 0 || end < open {
 		return bad()
 	}

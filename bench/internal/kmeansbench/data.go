@@ -17,11 +17,10 @@ import (
 	"go.millstream.dev/client"
 )
 
-// groups is how many clouds of points the data has: other than any K, so that no fit is
-// finished early.
+// groups is the number of clusters of points in the data. It differs from all K, so that no fit converges early.
 const groups = 20
 
-// size is that of a number in bytes.
+// size returns the size of a number in bytes.
 func size(dtype string) int {
 	if dtype == "float32" {
 		return 4
@@ -29,8 +28,8 @@ func size(dtype string) int {
 	return 8
 }
 
-// generate writes the data to a file that both sides read: column by column, plain numbers.
-// Clouds overlap, so that labels go on changing.
+// generate writes the data to a file that both sides read: column by column, plain numbers. Clusters overlap, so that
+// labels keep changing.
 func generate(path, dtype string, rows, features int) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -48,7 +47,7 @@ func generate(path, dtype string, rows, features int) (err error) {
 		for g := range middle {
 			middle[g] = 2 * r.NormFloat64()
 		}
-		of := rand.New(rand.NewPCG(2, 2)) // the same for every column
+		of := rand.New(rand.NewPCG(2, 2)) // equal for all columns
 		var b [8]byte
 		for range rows {
 			v := middle[of.IntN(groups)] + 1.5*r.NormFloat64()
@@ -65,7 +64,7 @@ func generate(path, dtype string, rows, features int) (err error) {
 	return w.Flush()
 }
 
-// piece is the rows of one partition in the file.
+// piece is the range of rows of one partition in the file.
 type piece struct {
 	Path           string
 	Type           string
@@ -85,7 +84,7 @@ func (p piece) schema() *arrow.Schema {
 	return arrow.NewSchema(fields, nil)
 }
 
-// load is a task: workers read their partitions themselves.
+// load reads a partition on a worker.
 var load = client.Func("millstream.bench.kmeans.load", func(_ context.Context, p piece) (arrow.RecordBatch, error) {
 	f, err := os.Open(p.Path)
 	if err != nil {
@@ -93,7 +92,7 @@ var load = client.Func("millstream.bench.kmeans.load", func(_ context.Context, p
 	}
 	defer f.Close()
 	if p.From < 0 || p.To < p.From || p.To > p.Rows {
-		return nil, fmt.Errorf("rows %d to %d of %d", p.From, p.To, p.Rows)
+		return nil, fmt.Errorf("invalid rows %d to %d of %d", p.From, p.To, p.Rows)
 	}
 	schema, width := p.schema(), size(p.Type)
 	columns := make([]arrow.Array, p.Features)

@@ -15,23 +15,23 @@ import (
 	"go.millstream.dev/frame/kmeans"
 )
 
-// HostName is this program's own fit on the CPU, where it is what the GPU is compared with.
+// HostName is the name of the fit on the CPU when the GPU is compared with it.
 const HostName = "host"
 
 // GPUMode marks figures of the GPU.
 const GPUMode = "GPU"
 
-// Devices says whether the GPU takes part.
+// Devices specifies whether the GPU is used.
 type Devices string
 
-// The choices.
+// Values of Devices.
 const (
-	DeviceAuto Devices = "auto" // if there is one
-	DeviceOn   Devices = "on"   // it is an error if there is none
+	DeviceAuto Devices = "auto" // if there is a GPU
+	DeviceOn   Devices = "on"   // an error without a GPU
 	DeviceOff  Devices = "off"
 )
 
-// gpu tells whether the GPU takes part.
+// gpu reports whether the GPU is used.
 func (o Options) gpu() (bool, error) {
 	err := cuda.Available()
 	switch o.Device {
@@ -43,7 +43,7 @@ func (o Options) gpu() (bool, error) {
 	return err == nil, nil
 }
 
-// gpuSide is a cluster of workers with GPUs, which have the numbers of one type.
+// gpuSide is a cluster of workers with GPUs that have the data of one type.
 type gpuSide struct {
 	cluster *cluster.Cluster
 	client  *client.Client
@@ -81,7 +81,7 @@ func startGPU(ctx context.Context, o Options, path, dtype string) (g *gpuSide, e
 	if err = g.frame.Persist(ctx); err != nil {
 		return g, err
 	}
-	g.clique, err = clique.Form(ctx, g.client, clique.Options{Name: "bench", Deterministic: true}) // as that of a fit
+	g.clique, err = clique.Form(ctx, g.client, clique.Options{Name: "bench", Deterministic: true}) // as in a fit
 	return g, err
 }
 
@@ -90,7 +90,7 @@ func (g *gpuSide) stop() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if g.clique != nil {
-			_ = g.clique.Dissolve(ctx) // the cluster ends below
+			_ = g.clique.Dissolve(ctx) // the cluster is closed below
 		}
 		_ = g.client.Close()
 	}
@@ -99,7 +99,7 @@ func (g *gpuSide) stop() {
 	}
 }
 
-// fit is the GPU's side of a round: labels stay on the device.
+// fit runs the fit of a round on the GPU. Labels stay on the device.
 func (g *gpuSide) fit(ctx context.Context, init [][]float64, iterations int) (outcome, error) {
 	begin := time.Now()
 	m, labels, err := kmeans.FitPredict(ctx, g.frame, kmeans.Options{Init: init, MaxIter: iterations, Tol: -1,
@@ -118,7 +118,7 @@ func (g *gpuSide) fit(ctx context.Context, init [][]float64, iterations int) (ou
 	return out, err
 }
 
-// loaded is the file's rows as a frame, a partition on each worker.
+// loaded returns the rows of the file as a frame, with a partition on each worker.
 func loaded(ctx context.Context, c *client.Client, workers []cluster.WorkerInfo, o Options, path,
 	dtype string) (*frame.Frame, error) {
 	n := len(workers)

@@ -74,7 +74,7 @@ func TestRun(t *testing.T) {
 	// A peer that finds something else is no peer.
 	o.K = []int{2}
 	_, err = measured(t, peer(`{"seconds":1,"inertia":5,"counts":[1,2999]}`), o)
-	if err == nil || !strings.Contains(err.Error(), "different things") {
+	if err == nil || !strings.Contains(err.Error(), "results differ") {
 		t.Errorf("a peer with another result: %v", err)
 	}
 	if _, err := measured(t, peer(`{"error":"no module named sklearn"}`), o); err == nil ||

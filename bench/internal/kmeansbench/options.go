@@ -7,41 +7,40 @@ import (
 	"go.millstream.dev/bench/internal/options"
 )
 
-// PeerName is scikit-learn's on the command line and in figures.
+// PeerName is the name of scikit-learn on the command line and in figures.
 const PeerName = "sklearn"
 
-// Types are those of the numbers.
+// Types are the types of the data.
 var Types = []string{"float64", "float32"}
 
-// Options say what is measured. Complete fills in what is not set.
+// Options specify what to measure. Complete sets the defaults.
 type Options struct {
 	// Rows and Features are the size of the data.
 	Rows, Features int
-	// K are the numbers of groups, one figure for each and each type.
+	// K are the numbers of groups, with a figure for each of them and each type.
 	K []int
-	// Types are those of the numbers (default both).
+	// Types are the types of the data (default both).
 	Types []string
-	// Iterations is how many each fit does.
+	// Iterations is the number of iterations of each fit.
 	Iterations int
-	// Workers and Threads are the cluster's; scikit-learn gets as many threads as both have.
+	// Workers and Threads are those of the cluster; scikit-learn gets as many threads in total.
 	Workers, Threads int
-	// Device says whether the GPU takes part (default DeviceAuto), GPUWorkers how many workers
-	// share it (default 1).
+	// Device specifies whether the GPU is used (default DeviceAuto), GPUWorkers how many workers share it (default 1).
 	Device     Devices
 	GPUWorkers int
-	// Rounds alternate; the best counts.
+	// Rounds is the number of alternating rounds, of which the best counts.
 	Rounds int
-	// Quick is fewer rows and rounds.
+	// Quick selects fewer rows and rounds.
 	Quick bool
 }
 
-// Complete fills in the defaults and says what makes no sense.
+// Complete sets the defaults and checks the options.
 func (o *Options) Complete() error {
 	if o.Device == "" {
 		o.Device = DeviceAuto
 	}
 	if all := []Devices{DeviceAuto, DeviceOn, DeviceOff}; !slices.Contains(all, o.Device) {
-		return fmt.Errorf("device %q: there are %v", o.Device, all)
+		return fmt.Errorf("unknown device %q; want one of %v", o.Device, all)
 	}
 	if len(o.K) == 0 {
 		if o.K = []int{8, 32, 128}; o.Quick {
@@ -64,7 +63,7 @@ func (o *Options) Complete() error {
 	}
 	for _, k := range o.K {
 		if k < 1 || k > o.Rows {
-			return fmt.Errorf("%d groups of %d rows cannot be", k, o.Rows)
+			return fmt.Errorf("invalid number of groups %d for %d rows", k, o.Rows)
 		}
 	}
 	return nil

@@ -18,7 +18,7 @@ func Plot(figures []benchfmt.Figure) svgplot.Plot {
 		}
 		if f.Mode == GPUMode {
 			p.Add("millstream GPU "+f.Setting, svgplot.Point{X: float64(k), Y: f.Ours})
-			continue // the host has a line of its own
+			continue // the host has its own line
 		}
 		p.Add("millstream "+f.Setting, svgplot.Point{X: float64(k), Y: f.Ours})
 		if f.Peer != "" {

@@ -22,16 +22,16 @@ import (
 	"go.millstream.dev/internal/device/kernels/lloyd"
 )
 
-// outcome is what a fit of either side came to.
+// outcome is the result of a fit.
 type outcome struct {
 	Seconds float64 `json:"seconds"`
-	// Inertia is computed in double precision, whatever the type of the numbers.
+	// Inertia is computed in double precision for all types.
 	Inertia float64 `json:"inertia"`
-	// Counts are the rows of each group.
+	// Counts are the numbers of rows of each group.
 	Counts []int64 `json:"counts"`
 }
 
-// command is what the peer is asked.
+// command is a request to the peer.
 type command struct {
 	Op         string `json:"op"` // load, fit
 	Path       string `json:"path,omitempty"`
@@ -42,8 +42,8 @@ type command struct {
 	Iterations int    `json:"iterations,omitempty"`
 }
 
-// Run measures what the options say and adds each figure to the sink as soon as it is there.
-// peer starts scikit-learn's side; nil is without.
+// Run measures according to the options and passes each figure to the sink immediately. peer starts scikit-learn; it
+// may be nil.
 func Run(ctx context.Context, peer benchpeer.Starter, o Options, sink benchfmt.Sink,
 	progress *benchfmt.Progress) error {
 	dir, err := os.MkdirTemp("", "millstream-bench-")
@@ -79,12 +79,12 @@ func Run(ctx context.Context, peer benchpeer.Starter, o Options, sink benchfmt.S
 			done += o.Rounds
 		}
 		b.stop()
-		_ = os.Remove(path) // the folder goes anyway
+		_ = os.Remove(path) // the folder is removed anyway
 	}
 	return nil
 }
 
-// bench is both sides with the numbers of one type.
+// bench has both sides with the data of one type.
 type bench struct {
 	o       Options
 	dtype   string
@@ -92,9 +92,9 @@ type bench struct {
 	client  *client.Client
 	clique  *clique.Clique
 	frame   *frame.Frame
-	gpu     *gpuSide // nil without
+	gpu     *gpuSide // nil without a GPU
 	peer    *benchpeer.Lines
-	first   [][]float64 // rows, from which the centres begin
+	first   [][]float64 // first rows, the initial centers
 }
 
 func start(ctx context.Context, peer benchpeer.Starter, o Options, path, dtype string) (b *bench, err error) {
@@ -142,7 +142,7 @@ func start(ctx context.Context, peer benchpeer.Starter, o Options, path, dtype s
 	return b, err
 }
 
-// begin reads the first rows: the initial centres.
+// begin reads the first rows, which are the initial centers.
 func (b *bench) begin(path string) error {
 	n := slices.Max(b.o.K)
 	p := piece{Path: path, Type: b.dtype, Rows: b.o.Rows, Features: b.o.Features, To: n}
@@ -182,7 +182,7 @@ func (b *bench) stop() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if b.clique != nil {
-			_ = b.clique.Dissolve(ctx) // the cluster ends below
+			_ = b.clique.Dissolve(ctx) // the cluster is closed below
 		}
 		_ = b.client.Close()
 	}
@@ -191,15 +191,16 @@ func (b *bench) stop() {
 	}
 }
 
-// side is one that fits.
+// side is one side of the comparison.
 type side struct {
-	name   string // of the peer in figures
-	fit    func(ctx context.Context, k int) (outcome, error)
-	agree  func(ours, theirs outcome, dtype string, rows int) error // nil for the first, with which all agree
+	name  string // name of the peer in figures
+	fit   func(ctx context.Context, k int) (outcome, error)
+	agree func(ours, theirs outcome, dtype string,
+		rows int) error // nil for the first side, with which all others must agree
 	rounds benchfmt.Rounds
 }
 
-// sides are those that take part, this program on the CPU first.
+// sides returns the sides, Millstream on the CPU first.
 func (b *bench) sides() []*side {
 	all := []*side{{name: HostName, fit: b.ours}}
 	if b.peer != nil {
@@ -216,7 +217,7 @@ func (b *bench) sides() []*side {
 	return all
 }
 
-// measure runs the rounds of one number of groups; another side begins in each.
+// measure runs the rounds of one number of groups, starting with a different side in each.
 func (b *bench) measure(ctx context.Context, k int, step func(round int)) ([]benchfmt.Figure, error) {
 	sides := b.sides()
 	results := make([]outcome, len(sides))
@@ -238,7 +239,7 @@ func (b *bench) measure(ctx context.Context, k int, step func(round int)) ([]ben
 		}
 	}
 	host := sides[0].rounds
-	f := benchfmt.Figure{Bench: "kmeans", Case: fmt.Sprintf("k=%d", k), Setting: b.dtype, Lane: b.clique.Backend(),
+	f := benchfmt.Figure{Bench: "kmeans", Case: fmt.Sprintf("k=%d", k), Setting: b.dtype, Transport: b.clique.Backend(),
 		Mode: lloyd.Kernel(),
 		Size: int64(b.o.Rows) * int64(b.o.Features) * int64(size(b.dtype)), Unit: benchfmt.UnitSeconds,
 		Better: benchfmt.Lower,
@@ -251,7 +252,7 @@ func (b *bench) measure(ctx context.Context, k int, step func(round int)) ([]ben
 			continue
 		}
 		g := f
-		g.Mode, g.Mem, g.Lane = GPUMode, "cuda", b.gpu.clique.Backend()
+		g.Mode, g.Mem, g.Transport = GPUMode, "cuda", b.gpu.clique.Backend()
 		g.Ours, g.OursMedian = s.rounds.Best(), s.rounds.Median()
 		g.Peer, g.Theirs, g.TheirsMedian = HostName, host.Best(), host.Median()
 		g.Bar = &benchfmt.Bar{Value: 0.2, Ratio: true}
@@ -260,15 +261,13 @@ func (b *bench) measure(ctx context.Context, k int, step func(round int)) ([]ben
 	return append([]benchfmt.Figure{f}, gpu...), nil
 }
 
-// agreeGPU is agree for the GPU, which works by the same steps: the inertia to 1e-4 is asked of
-// it, and it comes to more than 1e-6.
+// agreeGPU is agree for the GPU, which uses the same steps. The inertia must agree to 1e-4.
 func agreeGPU(ours, theirs outcome, _ string, rows int) error {
 	return agreeWithin(ours, theirs, 1e-6, int64(rows/1000))
 }
 
-// agree tells whether the sides found the same: the inertia to 1e-6 and groups of the same
-// sizes. Where numbers have seven digits only, a few rows at the borders may differ, and the
-// inertia in its sixth digit: scikit-learn adds such numbers as they are.
+// agree checks that the sides found the same result: equal inertia to 1e-6 and groups of equal sizes. With float32 a
+// few rows at borders may differ, and the inertia in its sixth digit, because scikit-learn sums in single precision.
 func agree(ours, theirs outcome, dtype string, rows int) error {
 	tolerance := 1e-6
 	if dtype == "float32" {
@@ -283,7 +282,7 @@ func agree(ours, theirs outcome, dtype string, rows int) error {
 
 func agreeWithin(ours, theirs outcome, tolerance float64, allowed int64) error {
 	if math.Abs(ours.Inertia-theirs.Inertia) > tolerance*theirs.Inertia {
-		return fmt.Errorf("the sides found different things: inertia %v here and %v there", ours.Inertia,
+		return fmt.Errorf("results differ: inertia %v and %v", ours.Inertia,
 			theirs.Inertia)
 	}
 	var apart int64
@@ -293,7 +292,7 @@ func agreeWithin(ours, theirs outcome, tolerance float64, allowed int64) error {
 		}
 	}
 	if len(ours.Counts) != len(theirs.Counts) || apart > allowed {
-		return fmt.Errorf("the sides found different things: groups of %v here and %v there", ours.Counts,
+		return fmt.Errorf("results differ: groups of %v and %v rows", ours.Counts,
 			theirs.Counts)
 	}
 	return nil
@@ -312,7 +311,7 @@ func (b *bench) ours(ctx context.Context, k int) (outcome, error) {
 	return out, err
 }
 
-// countLabels is how many rows each group has.
+// countLabels returns the number of rows of each group.
 func countLabels(ctx context.Context, labels *frame.Frame, k int) ([]int64, error) {
 	counts := make([]int64, k)
 	batches, err := labels.Collect(ctx)

@@ -1,5 +1,5 @@
-// Package options checks the options that benchmarks share: names out of a list, and numbers that have a default for a
-// full and for a quick run.
+// Package options checks the common options of benchmarks: names from a list, and numbers with defaults for a full and
+// a quick run.
 package options
 
 import (
@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/internal/bench/benchfmt"
 )
 
-// Names returns the names of a list of cases or settings.
+// Names returns the names in a list of cases or settings.
 func Names[T any](list []T, name func(T) string) []string {
 	names := make([]string, len(list))
 	for i, v := range list {
@@ -20,17 +20,17 @@ func Names[T any](list []T, name func(T) string) []string {
 	return names
 }
 
-// Known returns an error if one of the names is not valid. what is the word for one of them.
+// Known returns an error if one of the names is invalid. what describes a name in errors.
 func Known(what string, names, valid []string) error {
 	for _, n := range names {
 		if !slices.Contains(valid, n) {
-			return fmt.Errorf("unknown %s %q; there are %s", what, n, strings.Join(valid, ", "))
+			return fmt.Errorf("unknown %s %q; want one of %s", what, n, strings.Join(valid, ", "))
 		}
 	}
 	return nil
 }
 
-// Choose fills in the default of a list of names, and returns an error if one of them is not valid.
+// Choose sets the default of a list of names, and returns an error if one of them is invalid.
 func Choose(what string, names *[]string, valid, byDefault []string) error {
 	if len(*names) == 0 {
 		*names = byDefault
@@ -40,15 +40,15 @@ func Choose(what string, names *[]string, valid, byDefault []string) error {
 
 // Number is an option with its defaults.
 type Number[T int | int64 | uint64 | time.Duration] struct {
-	// What is the word for it in errors.
+	// What describes the option in errors.
 	What string
-	// Value is the option; 0 is not set.
+	// Value is the option; 0 means not set.
 	Value *T
 	// Full and Quick are the defaults.
 	Full, Quick T
 }
 
-// Positive fills in the defaults of numbers, and returns an error for one that is not positive.
+// Positive sets the defaults of numbers, and returns an error if one is not positive.
 func Positive[T int | int64 | uint64 | time.Duration](quick bool, numbers ...Number[T]) error {
 	for _, n := range numbers {
 		if *n.Value == 0 {
@@ -57,13 +57,13 @@ func Positive[T int | int64 | uint64 | time.Duration](quick bool, numbers ...Num
 			}
 		}
 		if *n.Value <= 0 {
-			return fmt.Errorf("%s: %v must be positive", n.What, *n.Value)
+			return fmt.Errorf("%s must be positive, not %v", n.What, *n.Value)
 		}
 	}
 	return nil
 }
 
-// Sizes fills in the default of a list of sizes, and returns an error for one that is not between least and most bytes.
+// Sizes sets the default of a list of sizes, and returns an error if one is not between least and most bytes.
 func Sizes(sizes *[]int64, least, most int64, byDefault ...int64) error {
 	if len(*sizes) == 0 {
 		*sizes = byDefault

@@ -23,7 +23,7 @@ func TestChoose(t *testing.T) {
 	}{
 		{nil, valid[:2], valid[:2], ""},
 		{[]string{"c"}, valid, []string{"c"}, ""},
-		{[]string{"a", "x"}, valid, []string{"a", "x"}, `unknown case "x"; there are a, b, c`},
+		{[]string{"a", "x"}, valid, []string{"a", "x"}, `unknown case "x"; want one of a, b, c`},
 	} {
 		got := tc.names
 		wantError(t, Choose("case", &got, valid, tc.byDefault), tc.err)
@@ -40,7 +40,7 @@ func TestPositive(t *testing.T) {
 		want  int
 		err   string
 	}{
-		{0, false, 5, ""}, {0, true, 2, ""}, {7, true, 7, ""}, {-1, false, -1, "rounds: -1 must be positive"},
+		{0, false, 5, ""}, {0, true, 2, ""}, {7, true, 7, ""}, {-1, false, -1, "rounds must be positive, not -1"},
 	} {
 		got := tc.value
 		wantError(t, Positive(tc.quick, Number[int]{"rounds", &got, 5, 2}), tc.err)
@@ -49,8 +49,8 @@ func TestPositive(t *testing.T) {
 		}
 	}
 	d := -time.Second
-	wantError(t, Positive(false, Number[time.Duration]{"length of a round", &d, 1, 1}),
-		"length of a round: -1s must be positive")
+	wantError(t, Positive(false, Number[time.Duration]{"duration of a round", &d, 1, 1}),
+		"duration of a round must be positive, not -1s")
 }
 
 func TestSizes(t *testing.T) {

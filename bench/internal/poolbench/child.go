@@ -16,28 +16,28 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// command asks a process to allocate and free Iterations times.
+// command requests Iterations allocations and releases.
 type command struct {
 	Case       string `json:"case"`
-	Peer       string `json:"peer,omitempty"` // of Python's process
+	Peer       string `json:"peer,omitempty"` // for the Python process
 	Mem        string `json:"mem"`
 	Device     int    `json:"device"`
 	Size       int64  `json:"size"`
 	Iterations int    `json:"iterations"`
 }
 
-// answer is what it took.
+// answer is the reply to a command.
 type answer struct {
 	Seconds float64 `json:"seconds"`
-	// Calls of the CUDA driver meanwhile, by name.
+	// Calls are the calls of the CUDA driver meanwhile, by name.
 	Calls cucount.Counts `json:"calls,omitempty"`
 }
 
-// Serve is the life of the process whose pool is measured: it answers commands until r ends.
+// Serve runs the process of the measured pool: it serves commands until r ends.
 func Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	s := &server{ctx: ctx}
 	defer s.close()
-	gcfloor.Set(gcfloor.Scheduler) // the processes of a cluster have such a floor, too
+	gcfloor.Set(gcfloor.Scheduler) // as in processes of a cluster
 	defer gcfloor.Set(0)
 	out := json.NewEncoder(w)
 	lines := bufio.NewScanner(r)
@@ -60,10 +60,10 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	return lines.Err()
 }
 
-// server owns one pool and one stream at a time, for the memory and size of the last command.
+// server has one pool and one stream, for the memory and size of the last command.
 type server struct {
 	ctx    context.Context
-	of     command // whose pool it is
+	of     command // command of the pool
 	pool   *mem.Pool
 	stream *cuda.Stream
 }
@@ -107,7 +107,7 @@ func (s *server) close() error {
 
 func (s *server) measure(c command) (answer, error) {
 	if c.Size < 1 || c.Size > maxSize || c.Iterations < 1 {
-		return answer{}, fmt.Errorf("%d times %d bytes", c.Iterations, c.Size)
+		return answer{}, fmt.Errorf("invalid command: %d times %d bytes", c.Iterations, c.Size)
 	}
 	if err := s.open(c); err != nil {
 		return answer{}, err
@@ -119,7 +119,7 @@ func (s *server) measure(c command) (answer, error) {
 		}
 		stream = s.stream
 	}
-	b, err := s.pool.AllocOn(s.ctx, int(c.Size), stream) // the pool learns of the stream
+	b, err := s.pool.AllocOn(s.ctx, int(c.Size), stream) // registers the stream with the pool
 	if err != nil {
 		return answer{}, err
 	}

@@ -7,14 +7,14 @@ import (
 	"go.millstream.dev/bench/internal/options"
 )
 
-// Bench is the name of these figures.
+// Bench is the name of the benchmark in figures.
 const Bench = "pool"
 
-// Names of what the pool stands on.
+// Kinds of memory of the pool.
 const (
-	// MemHost is mapped host memory: no GPU is needed.
+	// MemHost is mapped host memory, which needs no GPU.
 	MemHost = "host"
-	// MemCUDA is a GPU's memory.
+	// MemCUDA is GPU memory.
 	MemCUDA = "cuda"
 )
 
@@ -23,37 +23,37 @@ var MemNames = []string{MemHost, MemCUDA}
 
 // Names of the cases.
 const (
-	// CaseAlloc is Pool.Alloc and Buffer.Release.
+	// CaseAlloc measures Pool.Alloc and Buffer.Release.
 	CaseAlloc = "alloc-free"
-	// CaseStream is Pool.AllocOn in the order of a stream and Buffer.Release.
+	// CaseStream measures Pool.AllocOn in the order of a stream and Buffer.Release.
 	CaseStream = "alloc-free-on-stream"
 )
 
-// CaseNames are the cases.
+// CaseNames are the names of the cases.
 var CaseNames = []string{CaseAlloc, CaseStream}
 
-// PeerNames are the allocators of Python that it is compared with, all of device memory.
+// PeerNames are the Python allocators to compare with, all of device memory.
 var PeerNames = []string{"rmm-pool", "cuda-async", "cuda-malloc"}
 
-// Options choose what Run measures. The zero value of a field means its default.
+// Options specify what Run measures. Zero values select defaults.
 type Options struct {
-	// Cases; default all.
+	// Cases are the names of the cases (default all).
 	Cases []string
-	// Mem is what the pool stands on; default cuda.
+	// Mem is the memory of the pool (default cuda).
 	Mem string
-	// Sizes of a buffer in bytes; default 1 MiB.
+	// Sizes are the sizes of a buffer in bytes (default 1 MiB).
 	Sizes []int64
-	// Quick is fewer and shorter rounds.
+	// Quick selects fewer and shorter rounds.
 	Quick bool
-	// Rounds of which the best counts; default 5, quick 2.
+	// Rounds is the number of rounds, of which the best counts (default 5, quick 2).
 	Rounds int
-	// RoundTime is how long one round takes; default 200 ms, quick 50 ms.
+	// RoundTime is the duration of one round (default 200 ms, quick 50 ms).
 	RoundTime time.Duration
-	// Device is the GPU's number; default 0.
+	// Device is the number of the GPU (default 0).
 	Device int
 }
 
-// Complete fills in the defaults and checks every name.
+// Complete sets the defaults and checks all names.
 func (o *Options) Complete() error {
 	if err := options.Choose("case", &o.Cases, CaseNames, CaseNames); err != nil {
 		return err
@@ -72,16 +72,16 @@ func (o *Options) Complete() error {
 		return err
 	}
 	if o.Device < 0 {
-		return fmt.Errorf("device %d must not be negative", o.Device)
+		return fmt.Errorf("device must not be negative, not %d", o.Device)
 	}
-	return options.Positive(o.Quick, options.Number[time.Duration]{What: "length of a round", Value: &o.RoundTime,
+	return options.Positive(o.Quick, options.Number[time.Duration]{What: "duration of a round", Value: &o.RoundTime,
 		Full: 200 * time.Millisecond, Quick: 50 * time.Millisecond})
 }
 
-// maxSize keeps the pool, which is four buffers large, within a small GPU.
+// maxSize bounds the pool, which has the size of four buffers, for small GPUs.
 const maxSize = 1 << 30
 
-// jobs are the case and size of each figure. Host memory has no streams.
+// jobs returns the case and size of each figure. Host memory has no streams.
 func (o *Options) jobs() (jobs []command) {
 	for _, c := range o.Cases {
 		if c == CaseStream && o.Mem == MemHost {

@@ -106,10 +106,10 @@ func TestContestants(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	for want, o := range map[string]Options{
-		`unknown case "x"; there are alloc-free`: {Cases: []string{"x"}},
-		`unknown memory "gpu"; there are host`:   {Mem: "gpu"},
-		"must be positive":                       {Rounds: -1},
-		"size 0 B: want 1 B to 1 GiB":            {Sizes: []int64{0}},
+		`unknown case "x"; want one of alloc-free`: {Cases: []string{"x"}},
+		`unknown memory "gpu"; want one of host`:   {Mem: "gpu"},
+		"must be positive":                         {Rounds: -1},
+		"size 0 B: want 1 B to 1 GiB":              {Sizes: []int64{0}},
 	} {
 		if err := o.Complete(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", o, err, want)

@@ -10,14 +10,13 @@ import (
 	"go.millstream.dev/internal/device/cucount"
 )
 
-// Bars of the pool: time of one allocation with its release, and driver calls.
+// Targets of the pool: time of one allocation with its release, and driver calls.
 const (
 	barMicros = 0.2
 	barCalls  = 0
 )
 
-// Run measures the pool in the process that own starts and, if peers is not nil, the allocators
-// of Python in the process that it starts.
+// Run measures the pool in the process of own and, if peers is not nil, the Python allocators in the process of peers.
 func Run(ctx context.Context, own, peers benchpeer.Starter, o Options, sink benchfmt.Sink,
 	progress *benchfmt.Progress) error {
 	if err := o.Complete(); err != nil {
@@ -68,7 +67,7 @@ func (c *contestant) round(ctx context.Context) (answer, error) {
 		return a, fmt.Errorf("%s: %w", c.command.name(), err)
 	}
 	if a.Seconds <= 0 {
-		return a, fmt.Errorf("%s: an empty sample", c.command.name())
+		return a, fmt.Errorf("%s: empty sample", c.command.name())
 	}
 	return a, nil
 }
@@ -91,7 +90,7 @@ func (o Options) job(ctx context.Context, ours, python *benchpeer.Lines, c comma
 		}
 	}
 	const most = 5_000_000
-	for _, x := range list { // how many fill a round
+	for _, x := range list { // determine how many iterations fill a round
 		x.command.Iterations = 1000
 		for range 2 {
 			a, err := x.round(ctx)

@@ -1,7 +1,7 @@
-// Package stagebench measures frames on a GPU between two processes that have no lane for GPUs: over Millstream's
-// comms, which stage them through pinned memory (package staging), and beside them UCX's own way by cuda_copy and tcp,
-// as it comes and with the best of several tunings (ucx_perftest).
+// Package stagebench measures GPU frames between two processes without a GPU transport: over comms of Millstream, which
+// stage them through pinned memory (package staging), and over UCX with cuda_copy and tcp, with defaults and with the
+// best of several tunings (ucx_perftest).
 //
-// A pair of ours is two processes (Serve) that read commands as JSON lines from their standard input, answer on their
-// standard output and end with their input. Data is checked before it is timed.
+// A pair consists of two processes (Serve) that read commands as JSON lines from standard input, answer on standard
+// output and end with their input. Data is verified before it is timed.
 package stagebench

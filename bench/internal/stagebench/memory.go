@@ -7,7 +7,7 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// CUDAMemory is a pool on a GPU, as workers have one.
+// CUDAMemory returns a pool on a GPU, like that of a worker.
 func CUDAMemory(device int) (*Memory, error) {
 	if err := cuda.Available(); err != nil {
 		return nil, err

@@ -8,54 +8,54 @@ import (
 	"go.millstream.dev/bench/internal/options"
 )
 
-// Case is how many messages are under way.
+// Case specifies how many messages are in flight.
 type Case struct {
 	Name, About string
-	// Window is how many are sent before an answer to the first is waited for.
+	// Window is the number of messages before the first answer is waited for.
 	Window int
 }
 
-// Cases of the benchmark.
+// Cases returns the cases of the benchmark.
 func Cases() []Case {
 	return []Case{
-		{"one", "one message at a time, until its data is on the other side's GPU", 1},
-		{"window", "four messages under way", 4},
+		{"one", "one message at a time, until its data is on the GPU of the other side", 1},
+		{"window", "four messages in flight", 4},
 	}
 }
 
 // Setting is a kind of comm.
 type Setting struct {
 	Name, About string
-	// Address the server listens on, Env of both processes.
+	// Address is the address of the server, Env the environment of both processes.
 	Address string
 	Env     []string
 }
 
-// tls keeps UCX from all lanes that can touch a GPU.
+// tls excludes all UCX transports that access GPU memory.
 const tls = "UCX_TLS=tcp,cuda_copy"
 
-// Settings of the benchmark.
+// Settings returns the settings of the benchmark.
 func Settings() []Setting {
 	return []Setting{
-		{"tcp", "tcp:// on the loopback", "tcp://127.0.0.1:0", nil},
+		{"tcp", "tcp:// on the loopback interface", "tcp://127.0.0.1:0", nil},
 		{"ucxx", "ucxx:// with " + tls, "ucxx://127.0.0.1:0", []string{tls}},
 	}
 }
 
 // Peers of the benchmark.
 const (
-	// PeerPlain is UCX as it comes, PeerTuned the best of Tunings.
+	// PeerPlain is UCX with defaults, PeerTuned the best of Tunings.
 	PeerPlain = "ucx"
 	PeerTuned = "ucx-tuned"
 )
 
-// Bars of both, as ratios.
+// Targets of both, as ratios.
 const (
 	barPlain = 2.5
 	barTuned = 1.6
 )
 
-// Tunings of UCX that were seen to help somewhere.
+// Tunings returns settings of UCX that help in some cases.
 func Tunings() [][]string {
 	return [][]string{
 		{"UCX_RNDV_FRAG_SIZE=host:4m,cuda:4m"},
@@ -64,24 +64,24 @@ func Tunings() [][]string {
 	}
 }
 
-// Options choose what to measure. Complete fills the rest in.
+// Options specify what to measure. Complete sets the defaults.
 type Options struct {
 	Cases, Settings []string
-	// Sizes of a message in bytes (default 64 and 256 MiB).
+	// Sizes are the sizes of a message in bytes (default 64 and 256 MiB).
 	Sizes []int64
-	// Lines is how many connections a message is spread over (default that of comms).
+	// Lines is the number of connections of a message (default: that of comms).
 	Lines int
 	// Device is the GPU of both processes.
 	Device int
-	// Quick is fewer and shorter rounds.
+	// Quick selects fewer and shorter rounds.
 	Quick bool
-	// Rounds per figure, of which the best counts (default 3, quick 2).
+	// Rounds is the number of rounds per figure, of which the best counts (default 3, quick 2).
 	Rounds int
-	// RoundTime is the length of a round of ours (default 400 ms, quick 100 ms).
+	// RoundTime is the duration of a round of Millstream (default 400 ms, quick 100 ms).
 	RoundTime time.Duration
 }
 
-// Names of all cases and settings.
+// Names returns the names of all cases and settings.
 func Names() (cases, settings []string) {
 	return options.Names(Cases(), func(c Case) string { return c.Name }),
 		options.Names(Settings(), func(s Setting) string { return s.Name })
@@ -104,8 +104,8 @@ func (o *Options) Complete() error {
 		return err
 	}
 	if o.Device < 0 || o.Lines < 0 {
-		return fmt.Errorf("device %d and lines %d must not be negative", o.Device, o.Lines)
+		return fmt.Errorf("device (%d) and lines (%d) must not be negative", o.Device, o.Lines)
 	}
-	return options.Positive(o.Quick, options.Number[time.Duration]{What: "length of a round", Value: &o.RoundTime,
+	return options.Positive(o.Quick, options.Number[time.Duration]{What: "duration of a round", Value: &o.RoundTime,
 		Full: 400 * time.Millisecond, Quick: 100 * time.Millisecond})
 }

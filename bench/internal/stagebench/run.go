@@ -11,18 +11,18 @@ import (
 	"go.millstream.dev/internal/bench/benchpeer"
 )
 
-// UCX runs one measurement of UCX's own way. *benchpeer.Perftest does.
+// UCX runs one measurement of UCX. *benchpeer.Perftest implements it.
 type UCX interface {
 	Run(ctx context.Context, r benchpeer.PerftestRun) (benchpeer.PerftestResult, error)
 }
 
-// Programs start the processes. UCX is nil when no peer was asked for.
+// Programs start the processes. UCX is nil without a peer.
 type Programs struct {
 	Go  benchpeer.Starter
 	UCX UCX
 }
 
-// pair is a server and a client of ours that are connected.
+// pair is a connected pair of server and client.
 type pair struct {
 	setting        Setting
 	server, client *benchpeer.Lines
@@ -63,13 +63,13 @@ func (p *pair) stop() {
 // round measures for about a time and returns GB/s.
 func (p *pair) round(ctx context.Context, c Case, size int64, length time.Duration) (float64, error) {
 	var each float64
-	for n := 2 * c.Window; ; { // the first warms, and tells how long one takes
+	for n := 2 * c.Window; ; { // the first run warms up and measures the duration of one message
 		var a answer
 		if err := p.client.Ask(ctx, command{Do: "run", Size: size, N: n, Window: c.Window}, &a); err != nil {
 			return 0, err
 		}
 		if a.Seconds <= 0 {
-			return 0, errors.New("a round took no time")
+			return 0, errors.New("empty round")
 		}
 		if each > 0 {
 			return benchfmt.GBps(float64(size)*float64(n), a.Seconds), nil
@@ -79,7 +79,7 @@ func (p *pair) round(ctx context.Context, c Case, size int64, length time.Durati
 	}
 }
 
-// Run measures what the options say, in alternating rounds, and adds each figure to the sink.
+// Run measures according to the options, in alternating rounds, and passes each figure to the sink.
 func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink, progress *benchfmt.Progress) error {
 	var pairs []*pair
 	defer func() {
@@ -119,7 +119,7 @@ func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink, 
 	return nil
 }
 
-// measure takes all rounds of one case and size.
+// measure runs all rounds of one case and size.
 func measure(ctx context.Context, peer UCX, pairs []*pair, c Case, size int64, o Options) ([]benchfmt.Figure, error) {
 	ours := make([]benchfmt.Rounds, len(pairs))
 	plain, tuned := benchfmt.Rounds{Better: benchfmt.Higher}, benchfmt.Rounds{Better: benchfmt.Higher}
@@ -141,7 +141,7 @@ func measure(ctx context.Context, peer UCX, pairs []*pair, c Case, size int64, o
 			return nil, err
 		}
 		plain.Add(v)
-		// The first round finds the best tuning, which the others use.
+		// The first round determines the best tuning, which the others use.
 		best := 0.0
 		var winner []string
 		for _, t := range tunings {
@@ -159,7 +159,7 @@ func measure(ctx context.Context, peer UCX, pairs []*pair, c Case, size int64, o
 	var figures []benchfmt.Figure
 	for i, p := range pairs {
 		f := benchfmt.Figure{
-			Bench: "staged", Case: c.Name, Setting: p.setting.Name, Lane: "tcp", Size: size, Mem: "cuda",
+			Bench: "staged", Case: c.Name, Setting: p.setting.Name, Transport: "tcp", Size: size, Mem: "cuda",
 			Unit: benchfmt.UnitGBps, Better: benchfmt.Higher, Ours: ours[i].Best(), OursMedian: ours[i].Median(),
 		}
 		if peer == nil {
@@ -176,7 +176,7 @@ func measure(ctx context.Context, peer UCX, pairs []*pair, c Case, size int64, o
 	return figures, nil
 }
 
-// theirs measures UCX's way, in GB/s.
+// theirs measures UCX, in GB/s.
 func theirs(ctx context.Context, peer UCX, c Case, size int64, tuning []string) (float64, error) {
 	r := benchpeer.PerftestRun{
 		Test: "tag_bw", Size: size, Iterations: max(4, int(256<<20/size)), Warmup: 1, Window: c.Window,
@@ -184,7 +184,7 @@ func theirs(ctx context.Context, peer UCX, c Case, size int64, tuning []string) 
 		Env:    append([]string{tls}, tuning...),
 	}
 	if c.Window == 1 {
-		// a message there, and only then the next one, back
+		// a message, and after it the next one, back
 		r.Test, r.Window, r.Iterations = "tag_lat", 0, r.Iterations/2
 	}
 	got, err := peer.Run(ctx, r)
@@ -193,7 +193,7 @@ func theirs(ctx context.Context, peer UCX, c Case, size int64, tuning []string) 
 	}
 	if c.Window == 1 {
 		if got.OverallMicros <= 0 {
-			return 0, errors.New("ucx_perftest tells no time")
+			return 0, errors.New("no time in the result of ucx_perftest")
 		}
 		return benchfmt.GBps(float64(size), got.OverallMicros/1e6), nil
 	}

@@ -15,9 +15,9 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// command is a line to a process of a pair.
+// command is a request to a process of a pair.
 type command struct {
-	// Do is listen and connect (Address, Device, Lines), check (Size) and run (Size, N, Window; answers with Seconds).
+	// Do is listen or connect (Address, Device, Lines), check (Size), or run (Size, N, Window; answers with Seconds).
 	Do      string `json:"do"`
 	Address string `json:"address,omitempty"`
 	Device  int    `json:"device,omitempty"`
@@ -27,32 +27,32 @@ type command struct {
 	Window  int    `json:"window,omitempty"`
 }
 
-// answer is the line that comes back.
+// answer is the reply.
 type answer struct {
 	Address string  `json:"address,omitempty"`
 	Seconds float64 `json:"seconds,omitempty"`
 	Error   string  `json:"error,omitempty"`
 }
 
-// Memory is where a process of a pair has its frames.
+// Memory is the memory of the frames of a process.
 type Memory struct {
 	// Resource allocates them.
 	Resource mem.Resource
-	// Store and Load copy to and from a buffer of it.
+	// Store and Load copy to and from a buffer.
 	Store func(ctx context.Context, dst *mem.Buffer, data []byte) error
 	Load  func(ctx context.Context, dst []byte, src *mem.Buffer) error
 }
 
-// side is one process of a pair, a server or a client. Its command loop owns it.
+// side is one process of a pair, a server or a client. Only its command loop uses it.
 type side struct {
 	open     func(device int) (*Memory, error)
 	memory   *Memory
 	listener comm.Listener
 	serving  sync.WaitGroup
-	comm     comm.Comm // of a client
+	comm     comm.Comm // set on a client
 }
 
-// Serve answers commands until the input ends. open makes the memory of a GPU.
+// Serve serves commands until the input ends. open opens the memory of a GPU.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, open func(device int) (*Memory, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &side{open: open}
@@ -117,12 +117,12 @@ func (s *side) listen(ctx context.Context, c command) (a answer, err error) {
 
 // Bodies of messages. A frame on the GPU follows the first two.
 const (
-	bodyTake = "take" // answered with bodyTook when it is on the GPU
-	bodyEcho = "echo" // comes back
+	bodyTake = "take" // answered with bodyTook when the frame is on the GPU
+	bodyEcho = "echo" // sent back
 	bodyTook = "took"
 )
 
-// receive answers one client.
+// receive serves one client.
 func (s *side) receive(ctx context.Context, c comm.Comm) {
 	defer c.Close()
 	took := &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte(bodyTook))}}
@@ -137,7 +137,7 @@ func (s *side) receive(ctx context.Context, c comm.Comm) {
 		}
 		for _, f := range m.Frames[1:] {
 			if !f.OnDevice() {
-				err = fmt.Errorf("a frame of %d bytes arrived in host memory", f.Len())
+				err = fmt.Errorf("frame of %d bytes arrived in host memory", f.Len())
 			} else if err == nil {
 				err = f.Buffer().WaitReady(ctx)
 			}
@@ -147,12 +147,12 @@ func (s *side) receive(ctx context.Context, c comm.Comm) {
 		}
 		m.Release()
 		if err != nil {
-			return // the client sees the end
+			return // the client detects the end
 		}
 	}
 }
 
-// message has a frame of size bytes on the GPU.
+// message returns a message with a frame of size bytes on the GPU.
 func (s *side) message(ctx context.Context, body string, size int64) (*wire.Message, error) {
 	b, err := s.memory.Resource.Alloc(ctx, int(size))
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *side) message(ctx context.Context, body string, size int64) (*wire.Mess
 	return &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte(body)), wire.BufferFrame(b)}}, nil
 }
 
-// check has a message echoed and compares.
+// check sends a message that is echoed and compares it.
 func (s *side) check(ctx context.Context, c command) error {
 	m, err := s.message(ctx, bodyEcho, c.Size)
 	if err != nil {
@@ -184,7 +184,7 @@ func (s *side) check(ctx context.Context, c command) error {
 	}
 	defer back.Release()
 	if len(back.Frames) != 2 || !back.Frames[1].OnDevice() || int64(back.Frames[1].Len()) != c.Size {
-		return fmt.Errorf("%d bytes came back as %d frames of %d bytes", c.Size, len(back.Frames), back.Size())
+		return fmt.Errorf("sent %d bytes, got %d frames of %d bytes", c.Size, len(back.Frames), back.Size())
 	}
 	got := make([]byte, c.Size)
 	if err := s.memory.Load(ctx, got, back.Frames[1].Buffer()); err != nil {
@@ -192,7 +192,7 @@ func (s *side) check(ctx context.Context, c command) error {
 	}
 	for i := range got {
 		if got[i] != data[i] {
-			return fmt.Errorf("of %d bytes the one at %d came as another", c.Size, i)
+			return fmt.Errorf("echo of %d bytes differs at byte %d", c.Size, i)
 		}
 	}
 	return nil

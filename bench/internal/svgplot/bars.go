@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-// Bars is a picture of horizontal bars in groups, with a linear scale from zero. Its zero value but for Groups is
-// useful.
+// Bars is a plot of horizontal bars in groups, with a linear scale from zero. All fields but Groups are optional.
 type Bars struct {
 	// Title is the heading, Label the unit of the values.
 	Title, Label string
@@ -16,13 +15,13 @@ type Bars struct {
 	Groups []Group
 }
 
-// Group is what is compared: one bar for each side.
+// Group is a comparison with one bar for each side.
 type Group struct {
 	Name string
 	Bars []Bar
 }
 
-// Bar is one value of a side, such as a program.
+// Bar is the value of a side, such as a program.
 type Bar struct {
 	Side  string
 	Value float64
@@ -30,18 +29,18 @@ type Bar struct {
 
 const (
 	barHeight, groupGap = 18, 12
-	barLeft, barRight   = 250, 110 // room for the names and for the values
+	barLeft, barRight   = 250, 110 // space for names and values
 )
 
 func (p Bars) height() int {
-	h := top + 24 // the unit below
+	h := top + 24 // the unit
 	for _, g := range p.Groups {
 		h += len(g.Bars)*barHeight + groupGap
 	}
 	return h + 24*len(p.sides())
 }
 
-// sides returns the sides in the order in which they first occur, which is that of their colors.
+// sides returns the sides in the order of first occurrence, which determines their colors.
 func (p Bars) sides() []string {
 	var sides []string
 	for _, g := range p.Groups {

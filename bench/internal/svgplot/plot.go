@@ -13,15 +13,15 @@ import (
 	"strconv"
 )
 
-// Plot is one picture. Its zero value but for Series is useful.
+// Plot is a picture of lines. All fields but Series are optional.
 type Plot struct {
-	// Title stands above, XLabel and YLabel at the axes.
+	// Title is the heading, XLabel and YLabel are the labels of the axes.
 	Title, XLabel, YLabel string
-	// LogX and LogY make an axis logarithmic; what is not above zero is left out there.
+	// LogX and LogY make an axis logarithmic; values that are not positive are left out.
 	LogX, LogY bool
-	// FormatX and FormatY write the numbers at the axes (default: short decimals).
+	// FormatX and FormatY format the numbers at the axes (default: short decimals).
 	FormatX, FormatY func(float64) string
-	// Series are the lines, drawn in this order.
+	// Series are the lines, in drawing order.
 	Series []Series
 }
 
@@ -34,8 +34,8 @@ type Series struct {
 // Point is one measurement.
 type Point struct{ X, Y float64 }
 
-// Add adds a point to the series with a name, which it begins if there is none. The points of a series are in the order
-// of X; of two with the same X the first stays.
+// Add adds a point to the series with a name, which is created if necessary. The points of a series are sorted by X; of
+// two points with the same X the first is kept.
 func (p *Plot) Add(name string, q Point) {
 	i := slices.IndexFunc(p.Series, func(s Series) bool { return s.Name == name })
 	if i < 0 {
@@ -54,14 +54,14 @@ const (
 	left, right, top, bottom = 90, 190, 50, 60
 )
 
-// colors can be told apart with any color vision (Okabe and Ito).
+// colors can be distinguished with any color vision (Okabe and Ito).
 var colors = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999"}
 
 func color(i int) string { return colors[i%len(colors)] }
 
 // axis maps values to pixels.
 type axis struct {
-	lo, hi   float64 // of the scale: logarithms on a logarithmic axis
+	lo, hi   float64 // range of the scale: logarithms on a logarithmic axis
 	from, to float64 // pixels
 	log      bool
 	ticks    []float64
@@ -123,7 +123,7 @@ func newAxis(values []float64, log bool, from, to float64) *axis {
 
 func short(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 
-// text escapes what comes from outside.
+// text escapes text for XML.
 func text(s string) string {
 	var b bytes.Buffer
 	_ = xml.EscapeText(&b, []byte(s)) // a buffer does not fail
@@ -164,7 +164,7 @@ func (p Plot) axes(b *bytes.Buffer, x, y *axis) {
 		fmt.Fprintf(b, `<line x1="%d" y1="%.1f" x2="%d" y2="%.1f" stroke="#dddddd"/>`, left, at, width-right, at)
 		fmt.Fprintf(b, `<text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n", left-8, at+4, text(fy(t)))
 	}
-	// Where points stand is more telling along x than round numbers.
+	// Ticks at the points are more useful along x than round numbers.
 	ticks := map[float64]bool{}
 	for _, s := range p.Series {
 		for _, q := range s.Points {

@@ -20,85 +20,82 @@ const (
 	deviceFetch   = "device-fetch"
 )
 
-// Case is something that is measured.
+// Case is a measurement.
 type Case struct {
 	Name, About string
 	Unit        string
 	Better      benchfmt.Better
-	// Bar is what the figure has to reach beside Dask's; nil where the case has bars of
-	// its own.
+	// Bar is the target in comparison with Dask; nil if the case has its own targets.
 	Bar *benchfmt.Bar
 }
 
 func ratio(v float64) *benchfmt.Bar { return &benchfmt.Bar{Value: v, Ratio: true} }
 
-// Cases of the benchmark.
+// Cases returns the cases of the benchmark.
 func Cases() []Case {
 	return []Case{
-		{mapNoop, "no-op tasks by Map and Gather, each with a key of its own", benchfmt.UnitTaskRate, benchfmt.Higher,
+		{mapNoop, "no-op tasks by Map and Gather, with distinct keys", benchfmt.UnitTaskRate, benchfmt.Higher,
 			ratio(50)},
 		{tree, "a binary tree of additions", benchfmt.UnitTaskRate, benchfmt.Higher, ratio(30)},
 		{randomDAG, "a random graph whose tasks have 2 to 4 dependencies", benchfmt.UnitTaskRate, benchfmt.Higher,
 			ratio(30)},
 		{submitLatency, "Submit and Result of one task, the median", benchfmt.UnitMicros, benchfmt.Lower, ratio(0.05)},
-		{schedulerOnly, "a scheduler whose workers do nothing: CPU and memory per task", benchfmt.UnitMicros,
+		{schedulerOnly, "CPU and memory per task of a scheduler whose workers do nothing", benchfmt.UnitMicros,
 			benchfmt.Lower, nil},
 		{fetch, "64 MiB between workers, idle and while every slot computes", benchfmt.UnitGBps, benchfmt.Higher, nil},
-		{shuffle, "rows among 4 workers by the hash of a column, against Dask's p2p", benchfmt.UnitGBps,
+		{shuffle, "shuffle of rows among 4 workers by the hash of a column, against p2p of Dask", benchfmt.UnitGBps,
 			benchfmt.Higher, ratio(5)},
-		{deviceFetch, "GPU memory between workers, against package ucx; by name only", benchfmt.UnitGBps,
+		{deviceFetch, "GPU memory between workers, against package ucx; not part of all", benchfmt.UnitGBps,
 			benchfmt.Higher, nil},
 	}
 }
 
-// CaseNames are the names of the cases.
+// CaseNames returns the names of the cases.
 func CaseNames() []string { return options.Names(Cases(), func(c Case) string { return c.Name }) }
 
-// PeerName is Dask's name on the command line and in figures.
+// PeerName is the name of Dask on the command line and in figures.
 const PeerName = "dask"
 
-// Options choose what to measure. Complete fills the rest in.
+// Options specify what to measure. Complete sets the defaults.
 type Options struct {
 	Cases []string
-	// Peer compares with Dask.
+	// Peer enables the comparison with Dask.
 	Peer bool
-	// Rounds per figure, of which the best counts (default 3, quick 1). scheduler-only has
-	// one round for each number of tasks.
+	// Rounds is the number of rounds per figure, of which the best counts (default 3, quick 1). scheduler-only has one
+	// round for each number of tasks.
 	Rounds int
-	// Workers is the number of worker processes and Threads that of tasks at once in each
-	// (default 2 and 1). The shuffle has ShuffleWorkers (default 4).
+	// Workers is the number of worker processes and Threads that of concurrent tasks in each (default 2 and 1). The
+	// shuffle has ShuffleWorkers (default 4).
 	Workers, Threads, ShuffleWorkers int
-	// Quick has smaller graphs: a run of about a minute with Dask.
+	// Quick selects smaller graphs, for a run of about a minute with Dask.
 	Quick bool
 
-	// Tasks of map-noop (default 100,000, quick 5,000), Leaves of the tree, a power of two
-	// (32,768, quick 1,024), DAG is the random graph's tasks (50,000, quick 2,000), Submits
-	// of the latency (300, quick 50).
+	// Tasks is the number of tasks of map-noop (default 100,000, quick 5,000), Leaves that of leaves of the tree, a
+	// power of two (32,768, quick 1,024), DAG that of tasks of the random graph (50,000, quick 2,000), Submits that of
+	// tasks of the latency (300, quick 50).
 	Tasks, Leaves, DAG, Submits int
-	// Scheduler are the numbers of tasks of scheduler-only (10,000, 100,000 and 1,000,000,
-	// quick 1,000 and 10,000).
+	// Scheduler are the numbers of tasks of scheduler-only (10,000, 100,000 and 1,000,000, quick 1,000 and 10,000).
 	Scheduler []int
-	// FetchBytes is the size of the value that is fetched (64 MiB), Fetches how often per
-	// round (3, quick 1).
+	// FetchBytes is the size of the fetched value (64 MiB), Fetches the number of fetches per round (3, quick 1).
 	FetchBytes int64
 	Fetches    int
-	// ShuffleBytes is what is shuffled (2 GiB, quick 128 MiB), in ShuffleParts partitions
-	// (32, quick 16).
+	// ShuffleBytes is the size of the shuffle (2 GiB, quick 128 MiB), ShuffleParts the number of partitions (32, quick
+	// 16).
 	ShuffleBytes int64
 	ShuffleParts int
-	// DeviceFetches is how often per round device-fetch moves each shape (20, quick 5), Device the
-	// GPU that its workers share (0).
+	// DeviceFetches is the number of repetitions of each shape in device-fetch per round (20, quick 5), Device the GPU
+	// of its workers (0).
 	DeviceFetches int
 	Device        int
-	// Seed of random graphs and rows (default 1).
+	// Seed is the seed of random graphs and rows (default 1).
 	Seed uint64
-	// Profile, when set, is a folder for CPU profiles of our processes.
+	// Profile, if set, is a folder for CPU profiles of Millstream processes.
 	Profile string
 }
 
 // Complete checks names and sets defaults.
 func (o *Options) Complete() error {
-	// All that run on any machine.
+	// All cases that run on any machine.
 	byDefault := slices.DeleteFunc(CaseNames(), func(n string) bool { return n == deviceFetch })
 	if err := options.Choose("case", &o.Cases, CaseNames(), byDefault); err != nil {
 		return err
@@ -139,16 +136,16 @@ func (o *Options) Complete() error {
 		}
 	}
 	if o.Device < 0 {
-		return fmt.Errorf("GPU %d: give its number", o.Device)
+		return fmt.Errorf("invalid GPU %d", o.Device)
 	}
 	if o.Leaves&(o.Leaves-1) != 0 {
-		return fmt.Errorf("%d leaves: it must be a power of two", o.Leaves)
+		return fmt.Errorf("invalid number of leaves %d: want a power of two", o.Leaves)
 	}
 	if o.DAG < dagRoots {
-		return fmt.Errorf("%d tasks of the graph: it must have %d at least", o.DAG, dagRoots)
+		return fmt.Errorf("invalid number of tasks of the graph %d: want at least %d", o.DAG, dagRoots)
 	}
 	if o.Workers < 2 && slices.Contains(o.Cases, fetch) {
-		return fmt.Errorf("a fetch needs two workers")
+		return fmt.Errorf("a fetch needs at least two workers")
 	}
 	return nil
 }

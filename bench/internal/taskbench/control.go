@@ -1,13 +1,12 @@
 package taskbench
 
-// command is a line to a process.
+// command is a request to a process.
 type command struct {
-	// Do is start (Workers, Threads, Certs, Directory; answers with Pids), a case (N,
-	// Size, Parts, Seed, Busy, Spin, Directory), stop, or for Go alone: start-device (Device, Size of
-	// each worker's pool, Directory; as start), scheduler (Journal; answers with
-	// Address), usage (N: the tasks that must be in memory), empty (waits until no task is
-	// left, and answers as usage), zero (Address, Workers, Threads: workers that do nothing), flood
-	// (Address, N: no-op tasks), release, profile (Path: begins, or ends without one).
+	// Do is start (Workers, Threads, Certs, Directory; answers with Pids), a case (N, Size, Parts, Seed, Busy, Spin,
+	// Directory), stop, or for Go only: start-device (Device, Size of the pool of each worker, Directory; like start),
+	// scheduler (Journal; answers with Address), usage (N: the number of tasks that must be in memory), empty (waits
+	// until no task is left, and answers like usage), zero (Address, Workers, Threads: workers that do nothing), flood
+	// (Address, N: no-op tasks), release, profile (Path: starts a profile, or ends it without a path).
 	Do        string  `json:"do"`
 	Workers   int     `json:"workers,omitempty"`
 	Threads   int     `json:"threads,omitempty"`
@@ -25,25 +24,24 @@ type command struct {
 	Device    string  `json:"device,omitempty"`
 }
 
-// answer is the line that comes back.
+// answer is the reply.
 type answer struct {
 	Version string `json:"version,omitempty"`
 	Pid     int    `json:"pid,omitempty"`
 	Pids    []int  `json:"pids,omitempty"`
 	Address string `json:"address,omitempty"`
-	// Seconds that a case took, for Tasks or Bytes. Check is equal on both sides.
-	Seconds float64 `json:"seconds,omitempty"`
-	Tasks   int64   `json:"tasks,omitempty"`
-	Bytes   int64   `json:"bytes,omitempty"`
-	Check   string  `json:"check,omitempty"`
-	Lane    string  `json:"lane,omitempty"`
-	// Times are those of all repetitions in seconds, where there are more than the best.
+	// Seconds is the duration of a case, for Tasks or Bytes. Check must be equal on both sides.
+	Seconds   float64 `json:"seconds,omitempty"`
+	Tasks     int64   `json:"tasks,omitempty"`
+	Bytes     int64   `json:"bytes,omitempty"`
+	Check     string  `json:"check,omitempty"`
+	Transport string  `json:"lane,omitempty"`
+	// Times are the times of all repetitions in seconds, if not only the best is needed.
 	Times []float64 `json:"times,omitempty"`
-	// Ran is how many tasks each worker ran.
+	// Ran are the numbers of tasks that each worker ran.
 	Ran []int64 `json:"ran,omitempty"`
-	// CPU is the processor time of the process in seconds, CPUAfter the same after what
-	// usage itself did. RSS and Heap are its memory in bytes: resident, and in use after a
-	// collection.
+	// CPU is the processor time of the process in seconds, CPUAfter the same after the work of usage itself. RSS and
+	// Heap are its memory in bytes: resident, and in use after a garbage collection.
 	CPU      float64 `json:"cpu,omitempty"`
 	CPUAfter float64 `json:"cpu_after,omitempty"`
 	RSS      int64   `json:"rss,omitempty"`

@@ -1,16 +1,15 @@
 package taskbench
 
-// Values of tasks stay in the range that Go and Python compute alike.
+// Values of tasks stay in a range that Go and Python compute equally.
 const valueMask = 1<<40 - 1
 
-// The random graph: its first tasks have no dependencies, the others some of the thousand
-// before them.
+// The random graph: its first tasks have no dependencies, the others depend on some of the thousand tasks before them.
 const (
 	dagRoots  = 16
 	dagWindow = 1000
 )
 
-// splitMix is the generator that both sides draw the same graph with.
+// splitMix is the random number generator that creates the same graph on both sides.
 type splitMix uint64
 
 func (s *splitMix) next() uint64 {
@@ -23,7 +22,7 @@ func (s *splitMix) next() uint64 {
 
 func (s *splitMix) below(n int) int { return int(s.next() % uint64(n)) }
 
-// randomGraph is the dependencies of each of n tasks.
+// randomGraph returns the dependencies of each of n tasks.
 func randomGraph(n int, seed uint64) [][]int {
 	rng := splitMix(seed)
 	dag := make([][]int, n)
@@ -48,7 +47,7 @@ func randomGraph(n int, seed uint64) [][]int {
 	return dag
 }
 
-// sinks are the tasks that no other depends on, in order.
+// sinks returns the tasks that no other task depends on, in order.
 func sinks(dag [][]int) []int {
 	used := make([]bool, len(dag))
 	for _, deps := range dag {
@@ -65,7 +64,7 @@ func sinks(dag [][]int) []int {
 	return out
 }
 
-// mixed is the value of a task of the graph.
+// mixed returns the value of a task of the graph.
 func mixed(i int64, deps []int64) int64 {
 	v := i
 	for _, d := range deps {
@@ -74,5 +73,5 @@ func mixed(i int64, deps []int64) int64 {
 	return v
 }
 
-// fold is the checksum of values in order.
+// fold returns the checksum of values in order.
 func fold(values []int64) int64 { return mixed(0, values) }

@@ -15,17 +15,18 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// arrived is what a worker says of arrays that it was given.
+// arrived describes the arrays that a worker got.
 type arrived struct {
-	// Bytes of them, and how many of these are in memory of its GPU.
+	// Bytes is their size, OnDevice the part in memory of its GPU.
 	Bytes, OnDevice int64
-	// Seeds are their first bytes, as they were filled.
+	// Seeds are their first bytes, which identify them.
 	Seeds []int64
 }
 
-// The functions of device-fetch.
+// Functions of device-fetch.
 var (
-	// deviceFunc is an array of the worker's GPU filled with a byte. The fill is under way when it returns.
+	// deviceFunc returns an array on the GPU of the worker filled with a byte. The fill may be in flight when it
+	// returns.
 	deviceFunc = client.Func2("taskbench.device", func(ctx context.Context, n, seed int64) (*wire.DeviceArray, error) {
 		d, err := task.CurrentDevice(ctx)
 		if err != nil {
@@ -50,7 +51,7 @@ var (
 		})
 )
 
-// look says what has arrived.
+// look describes the arrays that have arrived.
 func look(ctx context.Context, list []*wire.DeviceArray) (arrived, error) {
 	var out arrived
 	for _, a := range list {
@@ -69,7 +70,7 @@ func look(ctx context.Context, list []*wire.DeviceArray) (arrived, error) {
 			}
 		}
 		if ends[0] != ends[1] {
-			return out, fmt.Errorf("an array begins with %d and ends with %d", ends[0], ends[1])
+			return out, fmt.Errorf("array starts with %d and ends with %d", ends[0], ends[1])
 		}
 		out.Seeds = append(out.Seeds, int64(ends[0]))
 	}
@@ -91,18 +92,18 @@ func startDevice(ctx context.Context, c command) (*local, error) {
 	return l, nil
 }
 
-// deviceFetch moves arrays from the first worker's GPU memory to the second's, N times: four times Parts of them for
-// one task, or, if Parts is 1, one after the other, each for a task that follows on the one before. All times are in
-// the answer: those of the former are the time in which transfers ran.
+// deviceFetch moves arrays from the GPU memory of the first worker to that of the second, N times: four times Parts of
+// them for one task or, if Parts is 1, one after the other in a chain of tasks. The answer has all times; in the former
+// case, the time in which transfers ran.
 func (l *local) deviceFetch(ctx context.Context, c command) (answer, error) {
 	if len(l.workers) < 2 {
-		return answer{}, errors.New("a fetch needs two workers")
+		return answer{}, errors.New("a fetch needs at least two workers")
 	}
 	out := answer{Bytes: c.Size}
 	fetch := func(seed int) error {
 		moved, err := l.deviceOnce(ctx, c.Size, c.N, int64(seed), true)
 		for _, t := range moved {
-			out.Times, out.Lane = append(out.Times, t.Duration), laneOf(t)
+			out.Times, out.Transport = append(out.Times, t.Duration), transportOf(t)
 		}
 		return err
 	}
@@ -112,12 +113,12 @@ func (l *local) deviceFetch(ctx context.Context, c command) (answer, error) {
 		fetch = func(seed int) error {
 			moved, err := l.deviceOnce(ctx, c.Size, devicePasses*c.Parts, int64(seed), false)
 			if err == nil {
-				out.Times, out.Lane = append(out.Times, timeOf(moved).Seconds()), laneOf(moved[0])
+				out.Times, out.Transport = append(out.Times, timeOf(moved).Seconds()), transportOf(moved[0])
 			}
 			return err
 		}
 	}
-	// The first fetches connect and open the pools' memory, and are not counted.
+	// The first fetches connect and map the memory of the pools, and do not count.
 	for range 2 {
 		if err := fetch(0); err != nil {
 			return answer{}, err
@@ -132,15 +133,15 @@ func (l *local) deviceFetch(ctx context.Context, c command) (answer, error) {
 	return out, nil
 }
 
-// laneOf names the transport that device memory went over.
-func laneOf(t worker.Transfer) string {
+// transportOf returns the transport of device memory.
+func transportOf(t worker.Transfer) string {
 	if slices.Contains(t.Transports, "cuda_ipc") {
 		return "cuda_ipc"
 	}
 	return t.Scheme
 }
 
-// timeOf is the time in which transfers ran: what lies between two is the worker's, not theirs.
+// timeOf returns the time in which transfers ran, without the time of the worker between them.
 func timeOf(moved []worker.Transfer) time.Duration {
 	slices.SortFunc(moved, func(a, b worker.Transfer) int { return a.Start.Compare(b.Start) })
 	var sum time.Duration
@@ -157,8 +158,8 @@ func timeOf(moved []worker.Transfer) time.Duration {
 	return sum
 }
 
-// deviceOnce moves arrays, and returns the second worker's records of it: all for one task, or one by one for a chain
-// of tasks.
+// deviceOnce moves arrays and returns the records of the second worker: all for one task, or one by one for a chain of
+// tasks.
 func (l *local) deviceOnce(ctx context.Context, size int64, parts int, seed int64, chain bool) ([]worker.Transfer,
 	error) {
 	source, target := l.workers[0], l.workers[1]
@@ -195,11 +196,11 @@ func (l *local) deviceOnce(ctx context.Context, size int64, parts int, seed int6
 		return nil, err
 	}
 	if want := size * int64(parts); got.Bytes != want || got.OnDevice != want {
-		return nil, fmt.Errorf("%d bytes arrived, %d of them on the GPU, of %d", got.Bytes, got.OnDevice, want)
+		return nil, fmt.Errorf("got %d bytes, %d of them on the GPU, want %d", got.Bytes, got.OnDevice, want)
 	}
 	for i, s := range got.Seeds {
 		if s != (seed+int64(i))%251 {
-			return nil, fmt.Errorf("array %d is that of the byte %d", i, s)
+			return nil, fmt.Errorf("array %d is filled with byte %d", i, s)
 		}
 	}
 	after, err := incoming(ctx, target, size)
@@ -210,7 +211,7 @@ func (l *local) deviceOnce(ctx context.Context, size int64, parts int, seed int6
 		return slices.ContainsFunc(before, func(b worker.Transfer) bool { return b.Start.Equal(t.Start) })
 	})
 	if len(since) == 0 || chain && len(since) != parts {
-		return nil, fmt.Errorf("%d arrays arrived, and the worker has records of %d transfers", parts, len(since))
+		return nil, fmt.Errorf("%d arrays arrived, but the worker has %d records of transfers", parts, len(since))
 	}
 	return since, nil
 }

@@ -32,11 +32,11 @@ func TestTimeOf(t *testing.T) {
 			t.Errorf("%v: %v", tc.moved, got)
 		}
 	}
-	if got := laneOf(worker.Transfer{Scheme: "ucxx", Transports: []string{"cuda_copy",
+	if got := transportOf(worker.Transfer{Scheme: "ucxx", Transports: []string{"cuda_copy",
 		"cuda_ipc"}}); got != "cuda_ipc" {
 		t.Error(got)
 	}
-	if got := laneOf(worker.Transfer{Scheme: "tls"}); got != "tls" {
+	if got := transportOf(worker.Transfer{Scheme: "tls"}); got != "tls" {
 		t.Error(got)
 	}
 }
@@ -59,9 +59,9 @@ func TestDeviceCaseByName(t *testing.T) {
 // Each shape is a figure beside package ucx, and the last one beside UCXX too.
 func TestDeviceFigures(t *testing.T) {
 	ours := script{"start-device": {started}, deviceFetch: {
-		{Bytes: 2 << 30, Times: []float64{9, 2, 1}, Lane: "cuda_ipc"},
-		{Bytes: 1 << 30, Times: []float64{1}, Lane: "cuda_ipc"},
-		{Bytes: 64 << 20, Times: []float64{1}, Lane: "cuda_ipc"}}}
+		{Bytes: 2 << 30, Times: []float64{9, 2, 1}, Transport: "cuda_ipc"},
+		{Bytes: 1 << 30, Times: []float64{1}, Transport: "cuda_ipc"},
+		{Bytes: 64 << 20, Times: []float64{1}, Transport: "cuda_ipc"}}}
 	o := Options{Cases: []string{deviceFetch}, Rounds: 1}
 	if err := o.Complete(); err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestDeviceFigures(t *testing.T) {
 	if want := []string{RawPeer, RawPeer, RawPeer, AsyncPeer}; !slices.Equal(peers, want) {
 		t.Fatalf("figures beside %v", peers)
 	}
-	if f := got[0]; f.Lane != "cuda_ipc" || f.Ours < 1.07 || f.Ours > 1.08 || f.Bar == nil || f.Bar.Value != 0.8 ||
+	if f := got[0]; f.Transport != "cuda_ipc" || f.Ours < 1.07 || f.Ours > 1.08 || f.Bar == nil || f.Bar.Value != 0.8 ||
 		f.Theirs != 64 {
 		t.Errorf("%+v", f) // 2 GiB in the middle one of its times
 	}

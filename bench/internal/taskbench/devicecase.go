@@ -9,39 +9,39 @@ import (
 	"go.millstream.dev/internal/bench/benchfmt"
 )
 
-// Names of what device-fetch is held against.
+// Names of the peers of device-fetch.
 const (
 	// RawPeer is package ucx alone, between two processes.
 	RawPeer = "ucx"
-	// AsyncPeer is UCXX's asyncio interface.
+	// AsyncPeer is the asyncio API of UCXX.
 	AsyncPeer = "ucxx-async"
 )
 
-// deviceShapes are what device-fetch moves: how much, and how many at once.
+// deviceShapes are the transfers of device-fetch: size and number of concurrent arrays.
 var deviceShapes = []struct {
 	size  int64
 	parts int
-	bar   float64 // beside package ucx, 0 for none
-	async float64 // beside UCXX's asyncio, 0 for none
+	bar   float64 // target in comparison with package ucx, 0 for none
+	async float64 // target in comparison with UCXX, 0 for none
 }{
 	{64 << 20, 32, 0.8, 0},
 	{1 << 30, 1, 0.8, 0},
 	{64 << 20, 1, 0, 1.2},
 }
 
-// devicePasses is how many windows of several arrays a fetch is long: package ucx too is measured over many, so that
-// both have them full most of the time.
+// devicePasses is the length of a fetch in windows of several arrays. Package ucx is also measured over many windows,
+// so that they are full most of the time in both.
 const devicePasses = 4
 
-// devicePool is the GPU memory of each worker in bytes: arrays of 8 GiB twice, as the last fetch's may not have been
-// given back yet, and those of two chains of 20 of 1 GiB.
+// devicePool is the GPU memory of each worker in bytes: arrays of 8 GiB twice, because those of the last fetch may not
+// have been released, and those of two chains of 20 arrays of 1 GiB.
 const devicePool = 44 << 30
 
-// deviceFetch measures fetches of GPU memory between two workers on one GPU, from their records, and beside them what
-// package ucx reaches without tasks and what UCXX reaches.
+// deviceFetch measures fetches of GPU memory between two workers on one GPU, from their records, and compares them with
+// package ucx without tasks and with UCXX.
 func (b *bench) deviceFetch(ctx context.Context, c Case, step func(string, ...any)) error {
 	if b.programs.Raw == nil {
-		return errors.New("there is no program for package ucx alone")
+		return errors.New("no program for package ucx alone")
 	}
 	type sides struct{ ours, raw, async benchfmt.Rounds }
 	rounds := make([]sides, len(deviceShapes))
@@ -49,14 +49,14 @@ func (b *bench) deviceFetch(ctx context.Context, c Case, step func(string, ...an
 		rounds[i] = sides{benchfmt.Rounds{Better: c.Better}, benchfmt.Rounds{Better: c.Better},
 			benchfmt.Rounds{Better: c.Better}}
 	}
-	var lane string
+	var transport string
 	for round := range b.o.Rounds {
 		step("round %d of %d: workers", round+1, b.o.Rounds)
 		got, at, err := b.deviceOurs(ctx)
 		if err != nil {
 			return err
 		}
-		lane = at
+		transport = at
 		for i, s := range deviceShapes {
 			rounds[i].ours.Add(got[i])
 			step("round %d of %d: %s", round+1, b.o.Rounds, RawPeer)
@@ -77,7 +77,7 @@ func (b *bench) deviceFetch(ctx context.Context, c Case, step func(string, ...an
 	}
 	for i, s := range deviceShapes {
 		f := b.figure(c, rounds[i].ours, fmt.Sprintf("%d in flight", s.parts))
-		f.Lane, f.Size, f.Mem = lane, s.size, "cuda-pool"
+		f.Transport, f.Size, f.Mem = transport, s.size, "cuda-pool"
 		f.Peer, f.Theirs, f.TheirsMedian = RawPeer, rounds[i].raw.Best(), rounds[i].raw.Median()
 		if s.bar > 0 {
 			f.Bar = ratio(s.bar)
@@ -97,8 +97,8 @@ func (b *bench) deviceFetch(ctx context.Context, c Case, step func(string, ...an
 	return nil
 }
 
-// deviceOurs is one round of ours: GB/s for each shape.
-func (b *bench) deviceOurs(ctx context.Context) (gbps []float64, lane string, err error) {
+// deviceOurs runs one round of Millstream and returns GB/s for each shape.
+func (b *bench) deviceOurs(ctx context.Context) (gbps []float64, transport string, err error) {
 	p, err := b.startProcess(ctx, side{"millstream", b.programs.Go})
 	if err != nil {
 		return nil, "", err
@@ -117,13 +117,13 @@ func (b *bench) deviceOurs(ctx context.Context) (gbps []float64, lane string, er
 		if err != nil {
 			return nil, "", err
 		}
-		// The median of a round's fetches: one that met an idle machine by luck is not what a program sees.
+		// Use the median of the fetches of a round: a single fast fetch on an idle machine is not typical.
 		times := slices.Sorted(slices.Values(a.Times))
 		if len(times) == 0 {
-			return nil, "", errors.New("no fetch was measured")
+			return nil, "", errors.New("no fetch measured")
 		}
 		gbps = append(gbps, benchfmt.GBps(float64(a.Bytes), times[len(times)/2]))
-		lane = a.Lane
+		transport = a.Transport
 	}
-	return gbps, lane, nil
+	return gbps, transport, nil
 }

@@ -99,7 +99,7 @@ func TestCheatingIsNoticed(t *testing.T) {
 		want         string
 	}{
 		"results": {good, script{"start": {started}, mapNoop: {{Seconds: 1, Tasks: 10, Check: "2"}}},
-			"different things"},
+			"results differ"},
 		"no time":   {script{"start": {started}, mapNoop: {{Tasks: 10}}}, nil, "it took 0 s"},
 		"processes": {script{"start": {{Pid: 1, Pids: []int{1, 2}}}}, nil, "the client in 1"},
 		"too few":   {script{"start": {{Pid: 1, Pids: []int{2, 2}}}}, nil, "2 workers"},
@@ -143,13 +143,13 @@ func TestSchedulerFigures(t *testing.T) {
 
 // The busy fetch is measured against the idle one.
 func TestFetchFigures(t *testing.T) {
-	s := script{"start": {started}, fetch: {{Seconds: 0.01, Bytes: 1e7, Lane: "ucxx"},
-		{Seconds: 0.04, Bytes: 1e7, Lane: "ucxx"}}}
+	s := script{"start": {started}, fetch: {{Seconds: 0.01, Bytes: 1e7, Transport: "ucxx"},
+		{Seconds: 0.04, Bytes: 1e7, Transport: "ucxx"}}}
 	got, err := measure(t, Options{Cases: []string{fetch}, Rounds: 1, FetchBytes: 1e7}, s, nil)
 	if err != nil || len(got) != 3 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if r, ok := got[2].Ratio(); !ok || r != 0.25 || got[2].Peer != "idle" || got[2].Lane != "ucxx" {
+	if r, ok := got[2].Ratio(); !ok || r != 0.25 || got[2].Peer != "idle" || got[2].Transport != "ucxx" {
 		t.Errorf("%+v", got[2])
 	}
 	if met, known := got[2].Met(); met || !known {

@@ -6,15 +6,15 @@ import (
 	"go.millstream.dev/internal/bench/benchfmt"
 )
 
-// spinSeconds is how long every slot computes around a fetch at most.
+// spinSeconds bounds how long all slots compute during a fetch.
 const spinSeconds = 60
 
-// fetch measures a fetch between workers that compute and between ones that do not. What
-// counts is the ratio of the two; Dask's figures stand beside ours.
+// fetch measures a fetch between busy and between idle workers. The figure is the ratio of the two, next to that of
+// Dask.
 func (b *bench) fetch(ctx context.Context, c Case, step func(string, ...any)) error {
 	sides := b.sides()
 	rounds := make([][2]benchfmt.Rounds, len(sides)) // idle, busy
-	var lane string
+	var transport string
 	for round := range b.o.Rounds {
 		for i, s := range sides {
 			step("round %d of %d: %s", round+1, b.o.Rounds, s.name)
@@ -36,7 +36,7 @@ func (b *bench) fetch(ctx context.Context, c Case, step func(string, ...any)) er
 				rounds[i][j].Better = c.Better
 				rounds[i][j].Add(v)
 				if i == 0 {
-					lane = a.Lane
+					transport = a.Transport
 				}
 			}
 			p.Stop()
@@ -44,7 +44,7 @@ func (b *bench) fetch(ctx context.Context, c Case, step func(string, ...any)) er
 	}
 	for j, setting := range []string{"idle", "busy"} {
 		f := b.figure(c, rounds[0][j], setting)
-		f.Lane, f.Size = lane, b.o.FetchBytes
+		f.Transport, f.Size = transport, b.o.FetchBytes
 		if len(sides) > 1 {
 			f.Peer, f.Theirs, f.TheirsMedian = PeerName, rounds[1][j].Best(), rounds[1][j].Median()
 		}
@@ -53,7 +53,7 @@ func (b *bench) fetch(ctx context.Context, c Case, step func(string, ...any)) er
 		}
 	}
 	f := b.figure(c, rounds[0][1], "busy")
-	f.Case, f.Lane, f.Size, f.Bar = c.Name+"-busy", lane, b.o.FetchBytes, ratio(0.3)
+	f.Case, f.Transport, f.Size, f.Bar = c.Name+"-busy", transport, b.o.FetchBytes, ratio(0.3)
 	f.Peer, f.Theirs, f.TheirsMedian = "idle", rounds[0][0].Best(), rounds[0][0].Median()
 	return b.sink.Add(f)
 }

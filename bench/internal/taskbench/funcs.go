@@ -12,25 +12,25 @@ import (
 // functionsRan counts the functions below that ran in this process.
 var functionsRan atomic.Int64
 
-// count is what a worker says about itself.
+// count is the report of a worker.
 type count struct {
 	Pid int64
 	Ran int64
 }
 
-// rowsOf asks for a partition of the shuffle.
+// rowsOf specifies a partition of the shuffle.
 type rowsOf struct {
 	Partition int64
 	Rows      int64
 	Seed      uint64
 }
 
-// target is one of the partitions that come out, -1 for one that goes in.
+// target is an output partition, -1 for an input partition.
 type target struct {
 	Partition, Parts int64
 }
 
-// The functions of the benchmark's tasks. Python's, in bench_tasks.py, do the same.
+// Functions of the benchmark. Those of Python, in bench_tasks.py, do the same.
 var (
 	noopFunc = client.Func("taskbench.noop", func(_ context.Context, i int64) (int64, error) {
 		functionsRan.Add(1)
@@ -48,11 +48,11 @@ var (
 		functionsRan.Add(1)
 		return mixed(i, deps), nil
 	})
-	// ranFunc tells how many functions ran here since the last time.
+	// ranFunc returns how many functions ran here since the last call.
 	ranFunc = client.Func("taskbench.ran", func(context.Context, int64) (count, error) {
 		return count{int64(os.Getpid()), functionsRan.Swap(0)}, nil
 	})
-	// profileFunc begins a CPU profile of the worker, or ends it without a path.
+	// profileFunc starts a CPU profile of the worker, or ends it if the path is empty.
 	profileFunc = client.Func("taskbench.profile", func(_ context.Context, path string) (bool, error) {
 		return true, workerProfile.to(path)
 	})
@@ -87,7 +87,7 @@ var (
 		})
 )
 
-// workerProfile belongs to the one task at a time that uses it.
+// workerProfile is used by one task at a time.
 var workerProfile profile
 
 func unixSeconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }

@@ -9,7 +9,7 @@ import (
 	"go.millstream.dev/client"
 )
 
-// compute submits a graph and gathers what is wanted of it.
+// compute submits a graph and gathers the wanted results.
 func (l *local) compute(ctx context.Context, g *client.Graph, wanted []client.Node[int64]) ([]int64, error) {
 	futures, err := client.Compute(ctx, l.client, g, wanted...)
 	if err != nil {
@@ -19,7 +19,7 @@ func (l *local) compute(ctx context.Context, g *client.Graph, wanted []client.No
 	return client.Gather(ctx, futures)
 }
 
-// tree adds numbers in pairs, their sums in pairs, and so on.
+// tree adds numbers in pairs, then their sums, and so on.
 func (l *local) tree(ctx context.Context, leaves int) (answer, error) {
 	begin := time.Now()
 	g := client.NewGraph()
@@ -40,13 +40,13 @@ func (l *local) tree(ctx context.Context, leaves int) (answer, error) {
 		return answer{}, err
 	}
 	if want := int64(leaves) * int64(leaves-1) / 2; results[0] != want {
-		return answer{}, fmt.Errorf("the tree's sum is %d, not %d", results[0], want)
+		return answer{}, fmt.Errorf("sum of the tree is %d, want %d", results[0], want)
 	}
 	counts, err := l.counted(ctx, g.Len())
 	return answer{Seconds: took.Seconds(), Tasks: int64(g.Len()), Check: fmt.Sprint(results[0]), Ran: counts}, err
 }
 
-// randomDAG computes the random graph and gathers what nothing depends on.
+// randomDAG computes the random graph and gathers its sinks.
 func (l *local) randomDAG(ctx context.Context, n int, seed uint64) (answer, error) {
 	dag := randomGraph(n, seed)
 	ends := sinks(dag)

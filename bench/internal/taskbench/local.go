@@ -22,8 +22,7 @@ type local struct {
 	threads int
 }
 
-// warmMap is how many tasks run before anything is measured: connections, first pages of
-// memory and the like are not what is measured.
+// warmMap is the number of warm-up tasks, so that connections and first memory accesses are not measured.
 const warmMap = 200
 
 func startLocal(ctx context.Context, c command) (*local, error) {
@@ -88,7 +87,7 @@ func (l *local) do(ctx context.Context, c command) (answer, error) {
 	return answer{}, fmt.Errorf("unknown command %q", c.Do)
 }
 
-// profile begins or ends the workers' CPU profiles.
+// profile starts or ends CPU profiles of the workers.
 func (l *local) profile(ctx context.Context, path string) error {
 	for _, w := range l.workers {
 		to := path
@@ -113,7 +112,7 @@ func inputs(n int) []int64 {
 	return in
 }
 
-// ran asks every worker how many functions it has run.
+// ran returns how many functions each worker has run.
 func (l *local) ran(ctx context.Context) (counts []int64, err error) {
 	for _, w := range l.workers {
 		f := ranFunc.Submit(ctx, l.client, client.Val(int64(0)), client.WithWorkers(w.Address), client.WithImpure())
@@ -123,7 +122,8 @@ func (l *local) ran(ctx context.Context) (counts []int64, err error) {
 			return nil, err
 		}
 		if got.Pid == int64(os.Getpid()) || got.Pid != int64(w.PID) {
-			return nil, fmt.Errorf("worker %s ran a task in process %d, it is %d and the client %d", w.Name, got.Pid,
+			return nil, fmt.Errorf("worker %s ran a task in process %d; the worker is process %d, the client "+
+				"process %d", w.Name, got.Pid,
 				w.PID, os.Getpid())
 		}
 		counts = append(counts, got.Ran)
@@ -131,8 +131,8 @@ func (l *local) ran(ctx context.Context) (counts []int64, err error) {
 	return counts, nil
 }
 
-// counted fails unless exactly n functions ran, all of them in workers. It returns how many
-// in each.
+// counted returns how many functions ran in each worker. It fails unless exactly n functions ran, all of them in
+// workers.
 func (l *local) counted(ctx context.Context, n int) ([]int64, error) {
 	counts, err := l.ran(ctx)
 	if err != nil {
@@ -143,7 +143,8 @@ func (l *local) counted(ctx context.Context, n int) ([]int64, error) {
 		total += c
 	}
 	if total != int64(n) || functionsRan.Load() != 0 {
-		return nil, fmt.Errorf("%d tasks were sent, %v functions ran in workers and %d in the client's process", n,
+		return nil, fmt.Errorf("submitted %d tasks, but %v functions ran in workers and %d in the process of the "+
+			"client", n,
 			counts, functionsRan.Load())
 	}
 	return counts, nil
@@ -165,19 +166,19 @@ func (l *local) mapNoop(ctx context.Context, n int) (answer, error) {
 	for i, f := range futures {
 		keys[f.Key()] = true
 		if results[i] != int64(i) {
-			return answer{}, fmt.Errorf("noop(%d) is %d", i, results[i])
+			return answer{}, fmt.Errorf("wrong result: noop(%d) is %d", i, results[i])
 		}
 		sum += results[i]
 	}
 	if len(keys) != n {
-		return answer{}, fmt.Errorf("%d tasks have %d keys", n, len(keys))
+		return answer{}, fmt.Errorf("%d tasks have only %d keys", n, len(keys))
 	}
 	metrics, err := scrape(ctx, l.cluster.Scheduler().DashboardAddress())
 	if err != nil {
 		return answer{}, err
 	}
 	if got := tasksIn(metrics, "memory"); got != float64(n) {
-		return answer{}, fmt.Errorf("/metrics say that %v of %d tasks are in memory", got, n)
+		return answer{}, fmt.Errorf("%v of %d tasks are in memory according to /metrics", got, n)
 	}
 	counts, err := l.counted(ctx, n)
 	return answer{Seconds: took.Seconds(), Tasks: int64(n), Check: fmt.Sprint(sum), Ran: counts}, err
@@ -195,7 +196,7 @@ func (l *local) submitLatency(ctx context.Context, n int) (answer, error) {
 			return answer{}, err
 		}
 		if v != int64(i) {
-			return answer{}, fmt.Errorf("noop(%d) is %d", i, v)
+			return answer{}, fmt.Errorf("wrong result: noop(%d) is %d", i, v)
 		}
 	}
 	if _, err := l.counted(ctx, n); err != nil {

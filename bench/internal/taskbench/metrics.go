@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// scrape reads /metrics of a server: values by name and labels, as they are written there.
+// scrape returns /metrics of a server: values by name and labels, as written there.
 func scrape(ctx context.Context, hostport string) (map[string]float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+hostport+"/metrics", nil)
 	if err != nil {
@@ -22,12 +22,12 @@ func scrape(ctx context.Context, hostport string) (map[string]float64, error) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s", req.URL, resp.Status)
+		return nil, fmt.Errorf("%s: unexpected status %s", req.URL, resp.Status)
 	}
 	return parseMetrics(resp.Body)
 }
 
-// parseMetrics reads the text format.
+// parseMetrics parses the text format.
 func parseMetrics(r io.Reader) (map[string]float64, error) {
 	out := map[string]float64{}
 	lines := bufio.NewScanner(r)
@@ -46,12 +46,12 @@ func parseMetrics(r io.Reader) (map[string]float64, error) {
 	return out, lines.Err()
 }
 
-// tasksIn is the number of tasks of a state that a scheduler's metrics tell.
+// tasksIn returns the number of tasks in a state according to the metrics of a scheduler.
 func tasksIn(metrics map[string]float64, state string) float64 {
 	return metrics[`dask_scheduler_tasks{state="`+state+`"}`]
 }
 
-// allTasks is the number of tasks of all states but forgotten, which are no more.
+// allTasks returns the number of tasks in all states but forgotten.
 func allTasks(metrics map[string]float64) float64 {
 	var n float64
 	for name, v := range metrics {

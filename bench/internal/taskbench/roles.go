@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/scheduler"
 )
 
-// schedulerRole is the scheduler of scheduler-only, in a process of its own.
+// schedulerRole is the scheduler of scheduler-only, in a separate process.
 type schedulerRole struct{ s *scheduler.Scheduler }
 
 func startSchedulerRole(ctx context.Context, journal string) (*schedulerRole, error) {
@@ -31,10 +31,10 @@ func (r *schedulerRole) close() error {
 	return r.s.Close()
 }
 
-// usage is what the process has used. As empty it waits until no task is left; with a
-// number it wants that many in memory.
+// usage returns the usage of the process. For empty it waits until no task is left; otherwise, with a number, until
+// that many are in memory.
 func (r *schedulerRole) usage(ctx context.Context, c command) (answer, error) {
-	err := until(ctx, waitSeconds, "the scheduler had as many tasks as it should", func() (bool, error) {
+	err := until(ctx, waitSeconds, "the scheduler has the expected number of tasks", func() (bool, error) {
 		metrics, err := scrape(ctx, r.s.DashboardAddress())
 		if c.Do == "empty" {
 			return allTasks(metrics) == 0, err
@@ -47,7 +47,7 @@ func (r *schedulerRole) usage(ctx context.Context, c command) (answer, error) {
 	return usage()
 }
 
-// waitSeconds is how long the scheduler's count of tasks may take to be what it should.
+// waitSeconds bounds how long the number of tasks of the scheduler may take to be as expected.
 const waitSeconds = 60
 
 // floodRole is the client of scheduler-only.
@@ -64,10 +64,10 @@ func startFlood(ctx context.Context, address string) (*floodRole, error) {
 	return &floodRole{client: c}, nil
 }
 
-// run submits n tasks and waits until all have ended. There are no results to gather.
+// run submits n tasks and waits for all of them. There are no results to gather.
 func (r *floodRole) run(ctx context.Context, n int) (answer, error) {
 	if len(r.futures) > 0 {
-		return answer{}, errors.New("the tasks before are still held")
+		return answer{}, errors.New("earlier tasks are not released")
 	}
 	in := inputs(n)
 	begin := time.Now()
@@ -84,7 +84,7 @@ func (r *floodRole) run(ctx context.Context, n int) (answer, error) {
 	return answer{Seconds: took.Seconds(), Tasks: int64(n)}, nil
 }
 
-// release gives all tasks up.
+// release releases all tasks.
 func (r *floodRole) release(context.Context) error {
 	client.ReleaseAll(r.futures)
 	r.futures = nil

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// The rows of the shuffle are 32 bytes: a key and three numbers, 8 bytes each, as Dask's
-// frames have them. A partition is rows one behind the other.
+// Rows of the shuffle have 32 bytes: a key and three numbers of 8 bytes each, like the frames of Dask. A partition has
+// consecutive rows.
 const (
 	rowBytes = 32
 	keySpace = 1 << 40
 )
 
-// makeRows generates a partition: as many rows with random keys.
+// makeRows generates a partition with random keys.
 func makeRows(partition int64, rows int, seed uint64) []byte {
 	rng := splitMix(seed + uint64(partition)*0x1000003)
 	out := make([]byte, rows*rowBytes)
@@ -26,17 +26,16 @@ func makeRows(partition int64, rows int, seed uint64) []byte {
 	return out
 }
 
-// keyOf is a row's key.
+// keyOf returns the key of a row.
 func keyOf(row []byte) uint64 { return binary.LittleEndian.Uint64(row) }
 
-// hashOf is the partition that a row goes to: keys that follow each other are spread.
+// hashOf returns the partition of a key. Consecutive keys are distributed.
 func hashOf(key uint64, parts int) int {
 	key = (key ^ key>>31) * 0x9e3779b97f4a7c15
 	return int((key >> 32) * uint64(parts) >> 32)
 }
 
-// splitRows moves the rows of a partition into one block per target, which share one
-// piece of memory.
+// splitRows copies the rows of a partition into one block per target, which share one allocation.
 func splitRows(rows []byte, parts int) [][]byte {
 	n := len(rows) / rowBytes
 	at := make([]int, parts+1)
@@ -64,7 +63,7 @@ func splitRows(rows []byte, parts int) [][]byte {
 	return blocks
 }
 
-// joinRows puts blocks one behind the other.
+// joinRows concatenates blocks.
 func joinRows(blocks [][]byte) []byte {
 	var n int
 	for _, b := range blocks {
@@ -77,18 +76,18 @@ func joinRows(blocks [][]byte) []byte {
 	return out
 }
 
-// summary is what is checked of partitions.
+// summary is a checksum of partitions.
 type summary struct {
-	// Rows and the sum of their keys.
+	// Rows is the number of rows, Sum the sum of their keys.
 	Rows int64
 	Sum  uint64
 }
 
-// summarize looks at every row. With a target, all of them must belong to it.
+// summarize reads every row. With a target, all of them must belong to it.
 func summarize(rows []byte, target, parts int) (summary, error) {
 	var s summary
 	if len(rows)%rowBytes != 0 {
-		return s, fmt.Errorf("%d bytes are no whole rows", len(rows))
+		return s, fmt.Errorf("%d bytes are not a multiple of the row size", len(rows))
 	}
 	for i := 0; i < len(rows); i += rowBytes {
 		k := keyOf(rows[i:])

@@ -12,12 +12,12 @@ import (
 	"go.millstream.dev/secure"
 )
 
-// Programs start the processes of each side. Python is nil when no peer was asked for.
+// Programs start the processes of each side. Python is nil without a peer.
 type Programs struct {
 	Go, Python benchpeer.Starter
-	// Raw is what package ucx alone reaches between two processes on a GPU, with so many messages
-	// of a size under way, in GB/s. Async is what UCXX's asyncio interface reaches, one after the
-	// other; nil when it was not asked for. Both are for device-fetch.
+	// Raw returns the bandwidth of package ucx alone between two processes on a GPU, with the given number of messages
+	// of a size in flight, in GB/s. Async returns that of the asyncio API of UCXX, one message after the other; it may
+	// be nil. Both are for device-fetch.
 	Raw   func(ctx context.Context, device int, size int64, parts int) (float64, error)
 	Async func(ctx context.Context, size int64) (float64, error)
 }
@@ -28,12 +28,11 @@ type bench struct {
 	o        Options
 	sink     benchfmt.Sink
 	progress *benchfmt.Progress
-	dir      string // temporary: certificates, Dask's files, journals
-	started  int    // processes so far, for names of profiles
+	dir      string // temporary folder: certificates, files of Dask, journals
+	started  int    // number of processes so far, for names of profiles
 }
 
-// Run measures what the options say, alternating between the sides, and adds each figure
-// to the sink as soon as it is there.
+// Run measures according to the options, alternating between the sides, and passes each figure to the sink immediately.
 func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink,
 	progress *benchfmt.Progress) (err error) {
 	b := &bench{programs: programs, o: o, sink: sink, progress: progress}
@@ -74,9 +73,9 @@ func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink,
 	return nil
 }
 
-// side is one of the two that are compared.
+// side is one side of the comparison.
 type side struct {
-	name  string // in messages
+	name  string // for messages
 	start benchpeer.Starter
 }
 
@@ -88,13 +87,13 @@ func (b *bench) sides() []side {
 	return s
 }
 
-// process is a started one.
+// process is a running process of a side.
 type process struct {
 	*benchpeer.Lines
 	name string
 }
 
-// startProcess starts one, with a profile if profiles are wanted.
+// startProcess starts a process, with a profile if profiles are enabled.
 func (b *bench) startProcess(ctx context.Context, s side) (*process, error) {
 	p, err := benchpeer.StartLines(ctx, s.start, nil)
 	if err != nil {
@@ -111,7 +110,7 @@ func (p *process) ask(ctx context.Context, c command) (answer, error) {
 	return a, nil
 }
 
-// cluster starts a side's process and, in it, a cluster.
+// cluster starts the process of a side and a cluster in it.
 func (b *bench) cluster(ctx context.Context, s side, workers int) (*process, error) {
 	p, err := b.startProcess(ctx, s)
 	if err != nil {
@@ -129,16 +128,17 @@ func (b *bench) cluster(ctx context.Context, s side, workers int) (*process, err
 	return p, nil
 }
 
-// otherProcesses checks that each worker is a process of its own.
+// otherProcesses checks that each worker is a separate process.
 func otherProcesses(a answer, workers int) error {
 	pids := slices.Sorted(slices.Values(a.Pids))
 	if len(slices.Compact(pids)) != workers || slices.Contains(a.Pids, a.Pid) {
-		return fmt.Errorf("%d workers run in the processes %v, the client in %d", workers, a.Pids, a.Pid)
+		return fmt.Errorf("%d workers run in processes %v, the client in process %d; want separate processes",
+			workers, a.Pids, a.Pid)
 	}
 	return nil
 }
 
-// profiled does something while the CPU profile of our process is taken, if one is wanted.
+// profiled runs a command with a CPU profile of the process, if profiles are enabled.
 func (b *bench) profiled(ctx context.Context, p *process, c command) (answer, error) {
 	if b.o.Profile == "" || p.name == PeerName {
 		return p.ask(ctx, c)

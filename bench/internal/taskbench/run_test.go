@@ -87,9 +87,9 @@ func TestErrorsAreTold(t *testing.T) {
 		want string
 	}{
 		{command{Do: "dance"}, `unknown command "dance"`},
-		{command{Do: mapNoop, N: 1}, "start comes first"},
+		{command{Do: mapNoop, N: 1}, "send start first"},
 		{command{Do: "usage"}, "no scheduler"},
-		{command{Do: "release"}, "no tasks"},
+		{command{Do: "release"}, "no client started"},
 		{command{Do: "zero", Address: "pigeon://coop", Workers: 1, Threads: 1}, "pigeon"},
 		{command{Do: "profile", Path: "/nowhere/x"}, "nowhere"},
 	} {

@@ -8,26 +8,26 @@ import (
 	"go.millstream.dev/internal/bench/benchfmt"
 )
 
-// Of scheduler-only: its workers, and the bars.
+// Workers of scheduler-only, and its targets.
 const (
 	zeroCount      = 8
 	zeroThreads    = 8
-	cpuBar         = 5    // microseconds a task
+	cpuBar         = 5    // microseconds per task
 	cpuBarJournal  = 8    // the same with a journal
-	memoryBar      = 1024 // bytes a task
-	linearBar      = 1.25 // time a task with the most tasks, over that with the fewest
+	memoryBar      = 1024 // bytes per task
+	linearBar      = 1.25 // time per task with the most tasks, divided by that with the fewest
 	warmTasks      = 2000
-	memoryBarTasks = 1_000_000 // fewer tasks do not drown what a process has anyway
-	daskMost       = 100_000   // more tasks than this take Dask's scheduler minutes and gigabytes
+	memoryBarTasks = 1_000_000 // with fewer tasks the base memory of a process dominates
+	daskMost       = 100_000   // with more tasks the scheduler of Dask takes minutes and gigabytes
 )
 
-// load is what a scheduler had to spend.
+// load is the cost of a scheduler.
 type load struct {
-	micros    float64 // of CPU a task
-	rss, heap float64 // bytes a task
+	micros    float64 // processor time per task
+	rss, heap float64 // bytes per task
 }
 
-// schedulerOnly measures a scheduler's process with workers that do nothing.
+// schedulerOnly measures the process of a scheduler with workers that do nothing.
 func (b *bench) schedulerOnly(ctx context.Context, c Case, step func(string, ...any)) error {
 	for _, journal := range []bool{false, true} {
 		setting, bar := "tcp", float64(cpuBar)
@@ -84,8 +84,8 @@ func (b *bench) schedulerOnly(ctx context.Context, c Case, step func(string, ...
 	return nil
 }
 
-// loadOf runs n tasks through a fresh scheduler of a side: three processes, of which one
-// is the scheduler, one has the workers, always ours, and one is the client.
+// loadOf runs n tasks with a fresh scheduler of a side, in three processes: the scheduler, the workers (always those of
+// Millstream) and the client.
 func (b *bench) loadOf(ctx context.Context, s side, n int, journal bool) (load, error) {
 	var processes [3]*process
 	for i, program := range []side{s, {"workers", b.programs.Go}, s} {
@@ -149,7 +149,7 @@ func (b *bench) loadOf(ctx context.Context, s side, n int, journal bool) (load, 
 			return load{}, err
 		}
 	}
-	// What usage itself costs, a collection, is between CPU and CPUAfter.
+	// The cost of usage itself, a garbage collection, is between CPU and CPUAfter.
 	cpu := held.CPU - before.CPUAfter + after.CPU - held.CPUAfter
 	per := func(v int64) float64 { return max(0, float64(v)) / float64(n) }
 	return load{micros: cpu * 1e6 / float64(n), rss: per(held.RSS - before.RSS), heap: per(held.Heap - before.Heap)},

@@ -10,8 +10,7 @@ import (
 	"go.millstream.dev/internal/bench/benchpeer"
 )
 
-// member is a process of the benchmark: a cluster with its client, or one of the three of
-// scheduler-only.
+// member is a process of the benchmark: a cluster with its client, or one of the three of scheduler-only.
 type member struct {
 	local     *local
 	scheduler *schedulerRole
@@ -20,7 +19,7 @@ type member struct {
 	profile   profile
 }
 
-// Serve answers commands until the input ends.
+// Serve serves commands until the input ends.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -39,7 +38,7 @@ func (m *member) do(ctx context.Context, c command) (a answer, err error) {
 	switch c.Do {
 	case "start", "start-device":
 		if m.local != nil {
-			return a, errors.New("the cluster is there already")
+			return a, errors.New("cluster already started")
 		}
 		start := startLocal
 		if c.Do == "start-device" {
@@ -65,7 +64,7 @@ func (m *member) do(ctx context.Context, c command) (a answer, err error) {
 		return answer{Address: m.scheduler.address(), Pid: os.Getpid()}, nil
 	case "usage", "empty":
 		if m.scheduler == nil {
-			return a, errors.New("there is no scheduler here")
+			return a, errors.New("no scheduler started")
 		}
 		return m.scheduler.usage(ctx, c)
 	case "zero":
@@ -80,7 +79,7 @@ func (m *member) do(ctx context.Context, c command) (a answer, err error) {
 		return m.flood.run(ctx, c.N)
 	case "release":
 		if m.flood == nil {
-			return a, errors.New("there are no tasks")
+			return a, errors.New("no client started")
 		}
 		return a, m.flood.release(ctx)
 	}
@@ -88,7 +87,7 @@ func (m *member) do(ctx context.Context, c command) (a answer, err error) {
 		if !isCase(c.Do) {
 			return a, fmt.Errorf("unknown command %q", c.Do)
 		}
-		return a, errors.New("there is no cluster: start comes first")
+		return a, errors.New("no cluster; send start first")
 	}
 	return m.local.do(ctx, c)
 }
@@ -102,7 +101,7 @@ func isCase(name string) bool {
 	return false
 }
 
-// close ends what runs here, clients first.
+// close closes all parts, clients first.
 func (m *member) close() error {
 	errs := []error{m.profile.stop()}
 	if m.flood != nil {

@@ -10,9 +10,9 @@ import (
 	"go.millstream.dev/client"
 )
 
-// shuffle divides rows that are in the workers' memory by the hash of their keys, into
-// partitions in the workers' memory: split makes a block per partition of each input, pick
-// names one of them, and join puts together what comes from all inputs.
+// shuffle divides rows in the memory of workers by the hash of their keys into partitions in the memory of workers:
+// split creates a block per partition of each input, pick selects one of them, and join concatenates the blocks of all
+// inputs.
 func (l *local) shuffle(ctx context.Context, c command) (answer, error) {
 	parts := c.Parts
 	rows := c.Size / rowBytes / int64(parts)
@@ -43,17 +43,17 @@ func (l *local) shuffle(ctx context.Context, c command) (answer, error) {
 		return answer{}, err
 	}
 	if before != after || before.Rows != rows*int64(parts) {
-		return answer{}, fmt.Errorf("%+v went in and %+v came out", before, after)
+		return answer{}, fmt.Errorf("input %+v differs from output %+v", before, after)
 	}
-	lane, err := l.lane(ctx)
+	transport, err := l.transport(ctx)
 	if err != nil {
 		return answer{}, err
 	}
 	return answer{Seconds: took.Seconds(), Bytes: rows * int64(parts) * rowBytes,
-		Check: fmt.Sprintf("%d rows", after.Rows), Lane: lane}, nil
+		Check: fmt.Sprintf("%d rows", after.Rows), Transport: transport}, nil
 }
 
-// startShuffle submits the tasks and keeps only the partitions that come out.
+// startShuffle submits the tasks and keeps only the output partitions.
 func (l *local) startShuffle(ctx context.Context, in []*client.Future[[]byte], parts int) []*client.Future[[]byte] {
 	blocks := make([][]client.Arg[[]byte], parts)
 	var between []interface{ Release() }
@@ -88,7 +88,7 @@ func allDone[T any](ctx context.Context, futures []*client.Future[T]) error {
 	return nil
 }
 
-// summarize looks at the rows of partitions where they are.
+// summarize reads the rows of partitions on their workers.
 func (l *local) summarize(ctx context.Context, parts []*client.Future[[]byte], placed bool) (summary, error) {
 	var total summary
 	futures := make([]*client.Future[summary], len(parts))

@@ -11,19 +11,19 @@ import (
 	"go.millstream.dev/client"
 )
 
-// spinning is a computation that goes on until it is told to end. Files tell: it makes one
-// when it begins, and ends when it finds Marker.stop, or after so many Seconds.
+// spinning is a computation that runs until it is stopped by a file: it creates a file when it starts, and ends when it
+// finds Marker.stop, or after Seconds.
 type spinning struct {
 	Marker  string
 	Seconds float64
 }
 
 var (
-	spins atomic.Int64  // in this process, for names
-	spun  atomic.Uint64 // keeps the compiler from leaving the computation out
+	spins atomic.Int64  // number in this process, for names
+	spun  atomic.Uint64 // prevents that the compiler removes the computation
 )
 
-// run computes, and tells from when to when in seconds since 1970.
+// run computes, and returns start and end in seconds since 1970.
 func (s spinning) run(ctx context.Context) ([]float64, error) {
 	begin := time.Now()
 	if err := os.WriteFile(fmt.Sprintf("%s.%d-%d.begun", s.Marker, os.Getpid(), spins.Add(1)), nil, 0o600); err != nil {
@@ -45,7 +45,7 @@ func (s spinning) run(ctx context.Context) ([]float64, error) {
 // stop ends all computations of a marker.
 func (s spinning) stop() error { return os.WriteFile(s.Marker+".stop", nil, 0o600) }
 
-// spin makes every slot of the first two workers compute, and waits until they do.
+// spin starts a computation in every slot of the first two workers and waits until they run.
 func (l *local) spin(ctx context.Context, c command, s spinning) ([]*client.Future[[]float64], error) {
 	if !c.Busy {
 		return nil, nil
@@ -68,7 +68,7 @@ func (l *local) spin(ctx context.Context, c command, s spinning) ([]*client.Futu
 	return out, nil
 }
 
-// until waits for something to become true.
+// until waits until done returns true.
 func until(ctx context.Context, seconds float64, what string, done func() (bool, error)) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -78,7 +78,7 @@ func until(ctx context.Context, seconds float64, what string, done func() (bool,
 			return err
 		}
 		if time.Since(begin).Seconds() > seconds {
-			return fmt.Errorf("it took more than %v s until %s", seconds, what)
+			return fmt.Errorf("timed out after %v s: condition not met: %s", seconds, what)
 		}
 		select {
 		case <-tick.C:

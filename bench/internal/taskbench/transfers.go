@@ -17,7 +17,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// transfers are a worker's records of what it has moved.
+// transfers returns the records of transfers of a worker.
 func transfers(ctx context.Context, w cluster.WorkerInfo) ([]worker.Transfer, error) {
 	if w.HTTP == "" {
 		return nil, fmt.Errorf("worker %s has no HTTP server", w.Name)
@@ -32,14 +32,14 @@ func transfers(ctx context.Context, w cluster.WorkerInfo) ([]worker.Transfer, er
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s", req.URL, resp.Status)
+		return nil, fmt.Errorf("%s: unexpected status %s", req.URL, resp.Status)
 	}
 	var list []worker.Transfer
 	return list, json.NewDecoder(resp.Body).Decode(&list)
 }
 
-// lane names the lanes over which most bytes came between workers.
-func (l *local) lane(ctx context.Context) (string, error) {
+// transport returns the scheme over which most bytes were sent between workers.
+func (l *local) transport(ctx context.Context) (string, error) {
 	bytes := map[string]int64{}
 	for _, w := range l.workers {
 		list, err := transfers(ctx, w)
@@ -60,14 +60,14 @@ func (l *local) lane(ctx context.Context) (string, error) {
 	return strings.Join(names, "+"), nil
 }
 
-// fetch moves a value from the first worker to the second, while every slot of both
-// computes or none does, as often as asked. The best counts.
+// fetch moves a value from the first worker to the second, repeatedly, while all slots of both are busy or idle. The
+// best counts.
 func (l *local) fetch(ctx context.Context, c command) (answer, error) {
 	if len(l.workers) < 2 {
-		return answer{}, errors.New("a fetch needs two workers")
+		return answer{}, errors.New("a fetch needs at least two workers")
 	}
 	best := answer{Bytes: c.Size}
-	// The first fetch connects, and is not counted.
+	// The first fetch connects and does not count.
 	if _, err := l.fetchOnce(ctx, command{Size: c.Size, Directory: c.Directory, Spin: c.Spin}, -1); err != nil {
 		return answer{}, err
 	}
@@ -77,7 +77,7 @@ func (l *local) fetch(ctx context.Context, c command) (answer, error) {
 			return answer{}, err
 		}
 		if best.Seconds == 0 || t.Duration < best.Seconds {
-			best.Seconds, best.Lane = t.Duration, t.Scheme
+			best.Seconds, best.Transport = t.Duration, t.Scheme
 		}
 	}
 	return best, nil
@@ -119,7 +119,7 @@ func (l *local) fetchOnce(ctx context.Context, c command, seed int64) (worker.Tr
 		return none, err
 	}
 	if n, err := length.Result(ctx); err != nil || n != c.Size {
-		return none, fmt.Errorf("%d bytes of %d arrived: %w", n, c.Size, err)
+		return none, fmt.Errorf("got %d of %d bytes: %w", n, c.Size, err)
 	}
 	times, err := client.Gather(ctx, spins)
 	if err != nil {
@@ -129,14 +129,14 @@ func (l *local) fetchOnce(ctx context.Context, c command, seed int64) (worker.Tr
 	begin := unixSeconds(move.Start)
 	for _, s := range times {
 		if len(s) != 2 || begin < s[0] || begin+move.Duration > s[1] {
-			return none, fmt.Errorf("the fetch, from %.3f for %.3f s, was not wholly within the time that every slot "+
+			return none, fmt.Errorf("the fetch, from %.3f for %.3f s, was not within the time in which every slot "+
 				"computed, %v", begin, move.Duration, s)
 		}
 	}
 	return move, nil
 }
 
-// incoming are a worker's records of fetches of at least a size.
+// incoming returns the records of a worker for fetches of at least a size.
 func incoming(ctx context.Context, w cluster.WorkerInfo, size int64) ([]worker.Transfer, error) {
 	list, err := transfers(ctx, w)
 	return slices.DeleteFunc(list, func(t worker.Transfer) bool {

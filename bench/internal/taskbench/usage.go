@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processorTime is what this process has used, in seconds.
+// processorTime returns the processor time of this process in seconds.
 func processorTime() (float64, error) {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
@@ -21,7 +21,7 @@ func processorTime() (float64, error) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds(), nil
 }
 
-// resident is the memory of this process in bytes.
+// resident returns the resident memory of this process in bytes.
 func resident() (int64, error) {
 	b, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -29,13 +29,13 @@ func resident() (int64, error) {
 	}
 	fields := strings.Fields(string(b))
 	if len(fields) < 2 {
-		return 0, fmt.Errorf("/proc/self/statm is %q", b)
+		return 0, fmt.Errorf("invalid /proc/self/statm %q", b)
 	}
 	pages, err := strconv.ParseInt(fields[1], 10, 64)
 	return pages * int64(os.Getpagesize()), err
 }
 
-// usage is what this process has used and holds.
+// usage returns the processor time and memory of this process.
 func usage() (answer, error) {
 	var a answer
 	var err error
@@ -53,16 +53,16 @@ func usage() (answer, error) {
 	return a, err
 }
 
-// profile writes a CPU profile from its start to its end.
+// profile writes a CPU profile.
 type profile struct{ file *os.File }
 
-// to starts a profile in a file, or ends it without a path.
+// to starts a profile in a file, or ends it if path is empty.
 func (p *profile) to(path string) (err error) {
 	if path == "" {
 		return p.stop()
 	}
 	if p.file != nil {
-		return fmt.Errorf("a profile is under way")
+		return fmt.Errorf("a profile is already running")
 	}
 	if p.file, err = os.Create(path); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"go.millstream.dev/internal/bench/benchfmt"
 )
 
-// caseCommand is what both sides are told for a case.
+// caseCommand returns the command for a case.
 func (b *bench) caseCommand(c Case) command {
 	switch c.Name {
 	case mapNoop:
@@ -24,10 +24,10 @@ func (b *bench) caseCommand(c Case) command {
 	panic("taskbench: no command for " + c.Name)
 }
 
-// value is the figure of an answer.
+// value returns the figure of an answer.
 func value(c Case, a answer) (float64, error) {
 	if a.Seconds <= 0 {
-		return 0, fmt.Errorf("it took %v s", a.Seconds)
+		return 0, fmt.Errorf("invalid duration of %v s", a.Seconds)
 	}
 	switch c.Unit {
 	case benchfmt.UnitTaskRate:
@@ -38,8 +38,7 @@ func value(c Case, a answer) (float64, error) {
 	return benchfmt.Micros(a.Seconds), nil
 }
 
-// versus measures a case that both sides do alike. Sides take turns, each time with a fresh
-// cluster.
+// versus measures a case that is equal on both sides. Sides alternate, each time with a fresh cluster.
 func (b *bench) versus(ctx context.Context, c Case, step func(string, ...any)) error {
 	workers := b.o.Workers
 	if c.Name == shuffle {
@@ -64,19 +63,19 @@ func (b *bench) versus(ctx context.Context, c Case, step func(string, ...any)) e
 			answers[i] = a
 		}
 		if len(sides) > 1 && answers[0].Check != answers[1].Check {
-			return fmt.Errorf("the sides computed different things: %q here, %q there", answers[0].Check,
+			return fmt.Errorf("results differ: %q and %q", answers[0].Check,
 				answers[1].Check)
 		}
 	}
 	f := b.figure(c, rounds[0], b.setting(workers))
-	f.Lane, f.Tasks, f.Size, f.Bar = answers[0].Lane, answers[0].Tasks, answers[0].Bytes, c.Bar
+	f.Transport, f.Tasks, f.Size, f.Bar = answers[0].Transport, answers[0].Tasks, answers[0].Bytes, c.Bar
 	if len(sides) > 1 {
 		f.Peer, f.Theirs, f.TheirsMedian = PeerName, rounds[1].Best(), rounds[1].Median()
 	}
 	return b.sink.Add(f)
 }
 
-// figure is one of ours, without a peer.
+// figure returns a figure of Millstream, without a peer.
 func (b *bench) figure(c Case, ours benchfmt.Rounds, setting string) benchfmt.Figure {
 	return benchfmt.Figure{Bench: "tasks", Case: c.Name, Setting: setting, Unit: c.Unit, Better: c.Better,
 		Ours: ours.Best(), OursMedian: ours.Median()}

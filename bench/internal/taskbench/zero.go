@@ -16,16 +16,15 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// zeroWorkers are workers that do no work: they report every task as finished as soon as
-// they are told of it, and hold nothing. What is left of a cluster with them is its
-// scheduler. They speak the worker protocol, each over a connection of its own.
+// zeroWorkers are workers that do nothing: they report every task as finished immediately, and keep no data, so that
+// the cost of a cluster is that of its scheduler. They use the worker protocol, each over its own connection.
 type zeroWorkers struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	list    []*zeroWorker
 }
 
-// zeroWorker is one of them. Its goroutine owns it.
+// zeroWorker is one of them. Only its goroutine uses it.
 type zeroWorker struct {
 	comm      comm.Comm
 	listener  comm.Listener
@@ -34,7 +33,7 @@ type zeroWorker struct {
 	threads   int
 	interval  time.Duration
 
-	body  message.Buffer // messages of the answer that is being made, without the list's head
+	body  message.Buffer // messages of the current answer, without the head of the list
 	count int
 	order message.ComputeTask
 	parts [1]message.Part
@@ -75,7 +74,7 @@ func (w *zeroWorker) close() {
 	}
 }
 
-// register says hello. The listener is there for the address alone.
+// register registers the worker. The listener only provides an address.
 func (w *zeroWorker) register(ctx context.Context) (err error) {
 	if w.listener, err = comm.Listen(ctx, "tcp://127.0.0.1:0", comm.ListenConfig{}); err != nil {
 		return err
@@ -97,7 +96,7 @@ func (w *zeroWorker) register(ctx context.Context) (err error) {
 	}
 	m, err := w.comm.Read(ctx)
 	if err != nil {
-		return fmt.Errorf("registering with %s: %w", w.scheduler, err)
+		return fmt.Errorf("register with %s: %w", w.scheduler, err)
 	}
 	defer m.Release()
 	v, err := wire.Decode(m, wire.DecodeOptions{KeepPickled: true})
@@ -106,7 +105,7 @@ func (w *zeroWorker) register(ctx context.Context) (err error) {
 	}
 	reply, _ := v.(wire.Dict)
 	if status := reply.GetString("status"); status != "OK" {
-		return fmt.Errorf("the scheduler at %s answers %q: %s%s", w.scheduler, status, reply.GetString("message"),
+		return fmt.Errorf("register with %s: status %q: %s%s", w.scheduler, status, reply.GetString("message"),
 			reply.GetString("exception_text"))
 	}
 	interval, _ := reply.Get("heartbeat-interval")
@@ -117,7 +116,7 @@ func (w *zeroWorker) register(ctx context.Context) (err error) {
 
 func now() float64 { return unixSeconds(time.Now()) }
 
-// metrics are those of a worker that does nothing.
+// metrics returns the metrics of an idle worker.
 func (w *zeroWorker) metrics() msgpack.Map {
 	none := msgpack.Map{}
 	return msgpack.MapOf(
@@ -148,12 +147,12 @@ func (w *zeroWorker) beat(ctx context.Context) {
 			"metrics", w.metrics(),
 			"executing", msgpack.Map{}, "extensions", msgpack.Map{}), &reply)
 		if err != nil {
-			return // the stream has ended too
+			return // the stream has ended, too
 		}
 	}
 }
 
-// serve answers until the comm ends.
+// serve handles messages until the comm ends.
 func (w *zeroWorker) serve(ctx context.Context) {
 	for {
 		m, err := w.comm.Read(ctx)
@@ -175,7 +174,7 @@ func (w *zeroWorker) serve(ctx context.Context) {
 	}
 }
 
-var errClose = errors.New("the scheduler said close")
+var errClose = errors.New("closed by the scheduler")
 
 // answer appends the answers to the messages of a body.
 func (w *zeroWorker) answer(body []byte) error {
@@ -198,7 +197,7 @@ func (w *zeroWorker) answer(body []byte) error {
 	return ops.Err()
 }
 
-// finished reports the task of w.order as a worker does that has just computed it.
+// finished reports the task of w.order as finished.
 func (w *zeroWorker) finished() {
 	w.count++
 	t := now()
@@ -209,7 +208,7 @@ func (w *zeroWorker) finished() {
 	f.Append(&w.body)
 }
 
-// refuse answers a steal-request: the task is done already.
+// refuse answers a steal-request: the task is done.
 func (w *zeroWorker) refuse(ops *message.Ops) error {
 	var f message.StealRequest
 	if err := f.Read(ops); err != nil {

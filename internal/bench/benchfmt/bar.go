@@ -1,15 +1,15 @@
 package benchfmt
 
-// Bar is what a figure has to reach. The figure's Better says from which side.
+// Bar is a target of a figure. Figure.Better determines the direction.
 type Bar struct {
-	// Value is the bar itself.
+	// Value is the target.
 	Value float64
-	// Ratio tells that the ratio to the peer must reach it, not our own number.
+	// Ratio specifies that the target applies to the ratio to the peer.
 	Ratio bool
 }
 
-// Met reports whether the figure reaches its bar. It is false, false without a bar, and
-// where the bar is one of a ratio and no peer ran.
+// Met reports whether the figure reaches its bar. known is false without a bar, and for the bar of a ratio if no peer
+// ran.
 func (f Figure) Met() (met, known bool) {
 	if f.Bar == nil {
 		return false, false
@@ -27,7 +27,7 @@ func (f Figure) Met() (met, known bool) {
 	return v <= f.Bar.Value, true
 }
 
-// text is the bar with its outcome: "≥ 50 ×  ✓".
+// barText returns the bar with its outcome, such as "≥ 50 ×  ✓".
 func (f Figure) barText() string {
 	if f.Bar == nil {
 		return ""

@@ -8,17 +8,16 @@ import (
 	"strconv"
 )
 
-// Better says which direction of a figure is an improvement.
+// Better specifies which direction of a figure is an improvement.
 type Better string
 
-// The two directions.
+// Directions.
 const (
 	Lower  Better = "lower"
 	Higher Better = "higher"
 )
 
-// Units used by the benchmarks. Rates of bytes are decimal: 1 GB/s is 1e9
-// bytes per second.
+// Units of the benchmarks. Rates of bytes are decimal: 1 GB/s is 1e9 bytes per second.
 const (
 	UnitMicros    = "us"
 	UnitGBps      = "GB/s"
@@ -36,46 +35,45 @@ const (
 	significantJS = 4
 )
 
-// Figure is one measured number, and the number of the peer it was measured
-// against when one ran. Its JSON form is the contract of `--json`: field
-// names and meaning never change, fields are only added.
+// Figure is one measured number, with the number of the peer if one ran. Its JSON form is a stable interface of
+// `--json`: fields are added, but never changed.
 type Figure struct {
-	// Bench is the command that measured, e.g. "ucx".
+	// Bench is the benchmark, such as "ucx".
 	Bench string `json:"bench"`
-	// Case is what was measured, e.g. "tag-lat".
+	// Case is the measured case, such as "tag-lat".
 	Case string `json:"case"`
-	// Setting is what was asked for: "shm", "tcp", "auto", "cuda_ipc".
+	// Setting is the requested setting: "shm", "tcp", "auto", "cuda_ipc".
 	Setting string `json:"setting"`
-	// Lane is what was used, e.g. "posix" or "tcp/lo"; empty when unknown.
-	Lane string `json:"lane"`
-	// Mode is how the worker makes progress: "spin" or "adaptive".
+	// Transport is the transport that was used, such as "posix" or "tcp/lo"; empty if unknown.
+	Transport string `json:"lane"`
+	// Mode is the progress mode of the worker: "spin" or "adaptive".
 	Mode string `json:"mode"`
 	// Size is the payload of one message in bytes.
 	Size int64 `json:"size"`
 	// Unit is the unit of Ours and Theirs.
 	Unit string `json:"unit"`
-	// Ours is Millstream's number, best of all rounds.
+	// Ours is the number of Millstream, the best of all rounds.
 	Ours float64 `json:"ours"`
-	// Peer names the program compared with; empty when none ran.
+	// Peer is the name of the peer program, empty if none ran.
 	Peer string `json:"peer"`
-	// Theirs is the peer's number, best of all rounds.
+	// Theirs is the number of the peer, the best of all rounds.
 	Theirs float64 `json:"theirs"`
 	// Better is the direction of improvement.
 	Better Better `json:"better"`
 	// Mem is the memory of the payload: "heap", "buffer" or "cuda".
 	Mem string `json:"mem"`
-	// Endpoint is how the endpoint was made, where it is not the default.
+	// Endpoint is the kind of endpoint if it is not the default.
 	Endpoint string `json:"endpoint"`
-	// Tasks is the number of tasks of a graph that ran.
+	// Tasks is the number of tasks in the graph.
 	Tasks int64 `json:"tasks"`
-	// OursMedian and TheirsMedian are the medians of the rounds, 0 where they are not told.
+	// OursMedian and TheirsMedian are the medians of the rounds, 0 if they are not reported.
 	OursMedian   float64 `json:"ours_median"`
 	TheirsMedian float64 `json:"theirs_median"`
-	// Bar is what the figure has to reach, nil where there is none.
+	// Bar is the target of the figure; it may be nil.
 	Bar *Bar `json:"bar"`
 }
 
-// Ratio is Ours/Theirs. It is false when no peer ran or its number is zero.
+// Ratio returns Ours/Theirs, and false if no peer ran or its number is zero.
 func (f Figure) Ratio() (float64, bool) {
 	if f.Peer == "" || f.Theirs == 0 || math.IsNaN(f.Theirs) {
 		return 0, false
@@ -101,37 +99,36 @@ func (f Figure) Validate() error {
 		{"bench", f.Bench}, {"case", f.Case}, {"setting", f.Setting}, {"unit", f.Unit},
 	} {
 		if field.value == "" {
-			return fmt.Errorf("benchfmt: figure without %q: %+v", field.name, f)
+			return fmt.Errorf("benchfmt: figure has no %q: %+v", field.name, f)
 		}
 	}
 	if f.Better != Lower && f.Better != Higher {
-		return fmt.Errorf("benchfmt: figure %s/%s has better=%q; it must be lower or higher", f.Bench, f.Case, f.Better)
+		return fmt.Errorf("benchfmt: figure %s/%s has better=%q, want lower or higher", f.Bench, f.Case, f.Better)
 	}
 	for _, v := range []float64{f.Ours, f.Theirs, f.OursMedian, f.TheirsMedian} {
 		if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-			return fmt.Errorf("benchfmt: figure %s/%s carries %v, which is no measurement", f.Bench, f.Case, v)
+			return fmt.Errorf("benchfmt: figure %s/%s has value %v, which is not a measurement", f.Bench, f.Case, v)
 		}
 	}
 	return nil
 }
 
-// jsonFigure fixes the order of the fields and leaves out the peer's when no
-// peer ran (a ratio of 0 would read as "infinitely faster").
+// jsonFigure determines the order of the fields and omits those of the peer if none ran.
 type jsonFigure struct {
-	Bench    string  `json:"bench"`
-	Case     string  `json:"case"`
-	Setting  string  `json:"setting"`
-	Lane     string  `json:"lane"`
-	Mode     string  `json:"mode"`
-	Size     int64   `json:"size"`
-	Unit     string  `json:"unit"`
-	Ours     number  `json:"ours"`
-	Peer     string  `json:"peer,omitempty"`
-	Theirs   *number `json:"theirs,omitempty"`
-	Ratio    *number `json:"ratio,omitempty"`
-	Better   Better  `json:"better"`
-	Mem      string  `json:"mem,omitempty"`
-	Endpoint string  `json:"endpoint,omitempty"`
+	Bench     string  `json:"bench"`
+	Case      string  `json:"case"`
+	Setting   string  `json:"setting"`
+	Transport string  `json:"lane"`
+	Mode      string  `json:"mode"`
+	Size      int64   `json:"size"`
+	Unit      string  `json:"unit"`
+	Ours      number  `json:"ours"`
+	Peer      string  `json:"peer,omitempty"`
+	Theirs    *number `json:"theirs,omitempty"`
+	Ratio     *number `json:"ratio,omitempty"`
+	Better    Better  `json:"better"`
+	Mem       string  `json:"mem,omitempty"`
+	Endpoint  string  `json:"endpoint,omitempty"`
 
 	Tasks        int64   `json:"tasks,omitempty"`
 	OursMedian   *number `json:"ours_median,omitempty"`
@@ -141,8 +138,8 @@ type jsonFigure struct {
 	Met          *bool   `json:"met,omitempty"`
 }
 
-// number is a float printed with four significant digits: more would suggest
-// a precision that a shared machine does not have.
+// number is a float that is printed with four significant digits, which is the precision of measurements on a shared
+// machine.
 type number float64
 
 func (n number) MarshalJSON() ([]byte, error) {
@@ -150,19 +147,19 @@ func (n number) MarshalJSON() ([]byte, error) {
 	if v != 0 {
 		scale := math.Pow(10, significantJS-1-math.Floor(math.Log10(math.Abs(v))))
 		if scale < 1 {
-			scale = 1 // integers stay whole
+			scale = 1 // integers are not rounded
 		}
 		v = math.Round(v*scale) / scale
 	}
 	return strconv.AppendFloat(nil, v, 'f', -1, 64), nil
 }
 
-// MarshalJSON writes the line described at [Figure].
+// MarshalJSON returns the line described at [Figure].
 func (f Figure) MarshalJSON() ([]byte, error) {
 	j := jsonFigure{
-		Bench: f.Bench, Case: f.Case, Setting: f.Setting, Lane: f.Lane, Mode: f.Mode, Size: f.Size,
+		Bench: f.Bench, Case: f.Case, Setting: f.Setting, Transport: f.Transport, Mode: f.Mode, Size: f.Size,
 		Unit: f.Unit, Ours: number(f.Ours), Better: f.Better, Mem: f.Mem, Endpoint: f.Endpoint, Tasks: f.Tasks,
-		OursMedian: told(f.OursMedian), TheirsMedian: told(f.TheirsMedian),
+		OursMedian: optional(f.OursMedian), TheirsMedian: optional(f.TheirsMedian),
 	}
 	if f.Bar != nil {
 		bar := number(f.Bar.Value)
@@ -185,8 +182,8 @@ func (f Figure) MarshalJSON() ([]byte, error) {
 	return json.Marshal(j)
 }
 
-// told is a number that is left out when there is none.
-func told(v float64) *number {
+// optional returns nil for 0.
+func optional(v float64) *number {
 	if v == 0 {
 		return nil
 	}
@@ -194,17 +191,17 @@ func told(v float64) *number {
 	return &n
 }
 
-// Sink receives figures as they are measured. Close writes what is buffered.
+// Sink receives figures. Close writes buffered ones.
 type Sink interface {
 	Add(Figure) error
 	Close() error
 }
 
-// JSONWriter is a [Sink] that writes one JSON object per line, each as soon as
-// it is measured, so that an interrupted run keeps what it has.
+// JSONWriter is a [Sink] that writes one JSON object per line immediately, so that an interrupted run keeps its
+// figures.
 type JSONWriter struct{ w io.Writer }
 
-// NewJSONWriter writes to w.
+// NewJSONWriter returns a JSONWriter for w.
 func NewJSONWriter(w io.Writer) *JSONWriter { return &JSONWriter{w: w} }
 
 // Add writes one line.
@@ -220,7 +217,7 @@ func (j *JSONWriter) Add(f Figure) error {
 	return err
 }
 
-// Close does nothing: every line is already written.
+// Close does nothing: all lines are written.
 func (j *JSONWriter) Close() error { return nil }
 
 // GBps converts bytes moved in seconds to the unit GB/s.

@@ -10,7 +10,7 @@ import (
 
 func sample() Figure {
 	return Figure{
-		Bench: "ucx", Case: "tag-lat", Setting: "shm", Lane: "posix", Mode: "spin", Size: 8,
+		Bench: "ucx", Case: "tag-lat", Setting: "shm", Transport: "posix", Mode: "spin", Size: 8,
 		Unit: UnitMicros, Ours: 0.40, Better: Lower,
 	}
 }
@@ -20,7 +20,7 @@ func TestFigureJSONIsTheContract(t *testing.T) {
 	with.Peer, with.Theirs = "ucx_perftest", 0.26
 	extra := with
 	extra.Mem, extra.Endpoint = "heap", "sockaddr"
-	rate := Figure{Bench: "ucx", Case: "tag-rate", Setting: "shm", Lane: "posix", Mode: "spin", Size: 8,
+	rate := Figure{Bench: "ucx", Case: "tag-rate", Setting: "shm", Transport: "posix", Mode: "spin", Size: 8,
 		Unit: UnitMsgRate, Ours: 1234567.89, Better: Higher}
 	zero := sample()
 	zero.Case, zero.Unit, zero.Ours = "tag-rate-allocs", UnitAllocs, 0
@@ -81,13 +81,13 @@ func TestFigureRatioAndWins(t *testing.T) {
 
 func TestFigureValidate(t *testing.T) {
 	for name, spoil := range map[string]func(*Figure){
-		`"bench"`:        func(f *Figure) { f.Bench = "" },
-		`"case"`:         func(f *Figure) { f.Case = "" },
-		`"setting"`:      func(f *Figure) { f.Setting = "" },
-		`"unit"`:         func(f *Figure) { f.Unit = "" },
-		"better":         func(f *Figure) { f.Better = "more" },
-		"no measurement": func(f *Figure) { f.Ours = math.NaN() },
-		"carries +Inf":   func(f *Figure) { f.Theirs = math.Inf(1) },
+		`"bench"`:           func(f *Figure) { f.Bench = "" },
+		`"case"`:            func(f *Figure) { f.Case = "" },
+		`"setting"`:         func(f *Figure) { f.Setting = "" },
+		`"unit"`:            func(f *Figure) { f.Unit = "" },
+		"better":            func(f *Figure) { f.Better = "more" },
+		"not a measurement": func(f *Figure) { f.Ours = math.NaN() },
+		"has value +Inf":    func(f *Figure) { f.Theirs = math.Inf(1) },
 	} {
 		f := sample()
 		spoil(&f)

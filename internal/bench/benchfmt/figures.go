@@ -1,9 +1,9 @@
 package benchfmt
 
-// Figures is a [Sink] that keeps what it is given, and refuses what makes no sense.
+// Figures is a [Sink] that keeps figures and rejects invalid ones.
 type Figures []Figure
 
-// Add keeps a figure.
+// Add adds a figure.
 func (f *Figures) Add(x Figure) error {
 	*f = append(*f, x)
 	return x.Validate()

@@ -11,16 +11,14 @@ import (
 	"go.millstream.dev/internal/proc/stdio"
 )
 
-// Intervals of the progress line. A terminal is redrawn often enough to look
-// alive; a log gets a line rarely enough to stay readable.
+// Intervals of the progress line: on a terminal, and in a log.
 const (
 	liveEvery   = 100 * time.Millisecond
 	sparseEvery = 5 * time.Second
 )
 
-// Progress shows how far a long command is: on a terminal one line that is
-// rewritten in place, elsewhere a line every five seconds. Safe for several
-// goroutines. The zero value and a nil *Progress show nothing.
+// Progress shows the progress of a long command: on a terminal in one line that is rewritten, otherwise in a line every
+// five seconds. It is safe for concurrent use. The zero value and a nil *Progress show nothing.
 type Progress struct {
 	w    io.Writer
 	live bool
@@ -31,8 +29,7 @@ type Progress struct {
 	now   func() time.Time
 }
 
-// NewProgress writes to w; the line is live when w is a terminal that can
-// rewrite a line (TERM is not "dumb").
+// NewProgress returns a Progress for w. The line is rewritten if w is a terminal and TERM is not "dumb".
 func NewProgress(w io.Writer) *Progress {
 	return newProgress(w, IsTerminal(w) && os.Getenv("TERM") != "dumb", time.Now)
 }
@@ -41,8 +38,7 @@ func newProgress(w io.Writer, live bool, now func() time.Time) *Progress {
 	return &Progress{w: w, live: live, now: now}
 }
 
-// Step says that done of total steps are finished and what runs now. Lines
-// that come too soon after the last one are dropped.
+// Step reports that done of total steps are finished, and the current one. It is ignored if it follows too soon.
 func (p *Progress) Step(done, total int, format string, args ...any) {
 	if p == nil || p.w == nil {
 		return
@@ -66,12 +62,12 @@ func (p *Progress) Step(done, total int, format string, args ...any) {
 	const cells = 20
 	full := percent(done, total) * cells / 100
 	bar := strings.Repeat("█", full) + strings.Repeat("░", cells-full)
-	// \r returns, ESC[K clears what a longer line left behind.
+	// \r returns to the start of the line, ESC[K clears the rest.
 	fmt.Fprintf(p.w, "\r%s %3d%% %s\x1b[K", bar, percent(done, total), text)
 	p.drawn = true
 }
 
-// Clear removes the live line, so that other output starts on a clean one.
+// Clear removes the line before other output.
 func (p *Progress) Clear() {
 	if p == nil || p.w == nil {
 		return
@@ -81,7 +77,7 @@ func (p *Progress) Clear() {
 	if p.drawn {
 		io.WriteString(p.w, "\r\x1b[K")
 		p.drawn = false
-		p.last = time.Time{} // what comes next may draw at once
+		p.last = time.Time{} // the next Step draws immediately
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// suffixes of ParseSize, longest first. A bare letter is binary, as in
-// ucx_perftest and dd; "kB" and "MB" are decimal.
+// suffixes are those of ParseSize, longest first. A single letter is binary, as in ucx_perftest and dd; "kB" and "MB"
+// are decimal.
 var suffixes = []struct {
 	name  string
 	bytes int64
@@ -20,8 +20,8 @@ var suffixes = []struct {
 	{"b", 1},
 }
 
-// ParseSize reads a number of bytes: "8", "64B", "1KiB", "1k" (binary), "1kB"
-// (decimal), "8MiB", "1.5MiB". Upper and lower case are the same.
+// ParseSize parses a number of bytes: "8", "64B", "1KiB", "1k" (binary), "1kB" (decimal), "8MiB", "1.5MiB". Case is
+// ignored.
 func ParseSize(s string) (int64, error) {
 	text := strings.ToLower(strings.TrimSpace(s))
 	unit := int64(1)
@@ -36,11 +36,11 @@ func ParseSize(s string) (int64, error) {
 			return 0, fmt.Errorf("size %q is negative", s)
 		}
 		if n > math.MaxInt64/unit {
-			return 0, fmt.Errorf("size %q does not fit 63 bits", s)
+			return 0, fmt.Errorf("size %q does not fit in 63 bits", s)
 		}
 		return n * unit, nil
 	}
-	// No hex, exponent or infinity: only digits and one point.
+	// Hexadecimal numbers, exponents and infinity are not accepted.
 	if strings.Trim(text, "0123456789.") != "" {
 		return 0, badSize(s)
 	}
@@ -50,7 +50,7 @@ func ParseSize(s string) (int64, error) {
 	}
 	bytes := f * float64(unit)
 	if bytes >= math.MaxInt64 {
-		return 0, fmt.Errorf("size %q does not fit 63 bits", s)
+		return 0, fmt.Errorf("size %q does not fit in 63 bits", s)
 	}
 	if bytes != math.Trunc(bytes) {
 		return 0, fmt.Errorf("size %q is not a whole number of bytes", s)
@@ -62,13 +62,11 @@ func badSize(s string) error {
 	return fmt.Errorf("size %q: want a number of bytes such as 8, 1KiB or 8MiB", s)
 }
 
-// maxSizes bounds a list, so that "0-1TiB*1" style mistakes cannot run for ever.
+// maxSizes bounds a list, so that mistakes such as "0-1TiB*1" do not run without end.
 const maxSizes = 256
 
-// ParseSizes reads a list of sizes and ranges: "8,1KiB-1MiB" is 8, 1 KiB,
-// 2 KiB, … 1 MiB. A range grows by the factor after "*", 2 when there is none
-// ("1KiB-1MiB*4"), and always ends with its upper bound. The result is sorted
-// and free of duplicates.
+// ParseSizes parses a list of sizes and ranges: "8,1KiB-1MiB" is 8, 1 KiB, 2 KiB, … 1 MiB. A range grows by the factor
+// after "*", by default 2 ("1KiB-1MiB*4"), and ends with its upper bound. The result is sorted and has no duplicates.
 func ParseSizes(list string) ([]int64, error) {
 	var sizes []int64
 	for item := range strings.SplitSeq(list, ",") {
@@ -94,7 +92,7 @@ func ParseSizes(list string) ([]int64, error) {
 	slices.Sort(sizes)
 	sizes = slices.Compact(sizes)
 	if len(sizes) > maxSizes {
-		return nil, fmt.Errorf("size list %q names %d sizes; the most is %d", list, len(sizes), maxSizes)
+		return nil, fmt.Errorf("size list %q has %d sizes; the maximum is %d", list, len(sizes), maxSizes)
 	}
 	return sizes, nil
 }
@@ -104,7 +102,7 @@ func parseRange(item, lo, hi string) ([]int64, error) {
 	if h, f, ok := strings.Cut(hi, "*"); ok {
 		n, err := strconv.ParseInt(strings.TrimSpace(f), 10, 64)
 		if err != nil || n < 2 {
-			return nil, fmt.Errorf("size range %q: the factor after * must be a whole number of at least 2", item)
+			return nil, fmt.Errorf("size range %q: the factor after * must be an integer of at least 2", item)
 		}
 		hi, factor = h, n
 	}
@@ -117,10 +115,10 @@ func parseRange(item, lo, hi string) ([]int64, error) {
 		return nil, err
 	}
 	if from == 0 {
-		return nil, fmt.Errorf("size range %q starts at 0, which does not grow; write 0 as an item of its own", item)
+		return nil, fmt.Errorf("size range %q starts at 0, which does not grow; write 0 as a separate item", item)
 	}
 	if from > to {
-		return nil, fmt.Errorf("size range %q runs backwards", item)
+		return nil, fmt.Errorf("size range %q is not ascending", item)
 	}
 	var sizes []int64
 	for n := from; n < to; n *= factor {
@@ -132,7 +130,7 @@ func parseRange(item, lo, hi string) ([]int64, error) {
 	return append(sizes, to), nil
 }
 
-// FormatSize writes a size the short way: "8 B", "1 KiB", "1.5 MiB".
+// FormatSize formats a size: "8 B", "1 KiB", "1.5 MiB".
 func FormatSize(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	v, u := float64(n), 0

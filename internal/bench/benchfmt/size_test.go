@@ -50,7 +50,7 @@ func TestParseSizes(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"": "empty item", "8,": "empty item", "8,,9": "empty item", "8-4": "backwards", "0-8": "starts at 0",
+		"": "empty item", "8,": "empty item", "8,,9": "empty item", "8-4": "not ascending", "0-8": "starts at 0",
 		"1-8*1": "factor", "1-8*x": "factor", "1-": "want a number", "-8": "want a number", "8,x": "want a number",
 	} {
 		if got, err := ParseSizes(in); err == nil || !strings.Contains(err.Error(), want) {
@@ -61,7 +61,7 @@ func TestParseSizes(t *testing.T) {
 	for i := 2; i <= maxSizes+1; i++ {
 		many += "," + strconv.Itoa(i)
 	}
-	if _, err := ParseSizes(many); err == nil || !strings.Contains(err.Error(), "the most is 256") {
+	if _, err := ParseSizes(many); err == nil || !strings.Contains(err.Error(), "the maximum is 256") {
 		t.Errorf("a list of 257 sizes: %v", err)
 	}
 }

@@ -10,22 +10,20 @@ import (
 	"unicode/utf8"
 )
 
-// even is how far a ratio may be from 1 and still be called equal: the spread
-// of repeated runs on a quiet machine.
+// even is how far a ratio may be from 1 to be called equal: the spread of repeated runs on a quiet machine.
 const even = 0.02
 
-// Table is a [Sink] for people. It keeps the figures and writes them on
-// Close, one aligned block per case, in the order in which the cases were
-// first seen.
+// Table is a [Sink] that writes an aligned table on Close, with one block per case, in the order in which the cases
+// were added.
 type Table struct {
 	w       io.Writer
 	figures []Figure
 }
 
-// NewTable writes to w on Close.
+// NewTable returns a Table for w.
 func NewTable(w io.Writer) *Table { return &Table{w: w} }
 
-// Add keeps one figure.
+// Add adds a figure.
 func (t *Table) Add(f Figure) error {
 	if err := f.Validate(); err != nil {
 		return err
@@ -34,7 +32,7 @@ func (t *Table) Add(f Figure) error {
 	return nil
 }
 
-// Close writes the table. A second Close writes nothing.
+// Close writes the table. It may be called twice.
 func (t *Table) Close() error {
 	figures := t.figures
 	t.figures = nil
@@ -49,7 +47,7 @@ func (t *Table) Close() error {
 	return err
 }
 
-// cases groups figures that share a heading, keeping first-seen order.
+// cases groups figures with the same heading, in the order of first occurrence.
 func cases(figures []Figure) [][]Figure {
 	var groups [][]Figure
 	for _, f := range figures {
@@ -71,9 +69,9 @@ func writeBlock(out *strings.Builder, figures []Figure) {
 	with := func(has func(Figure) bool) bool { return slices.ContainsFunc(figures, has) }
 	columns := []tableColumn{
 		{Column{Name: "setting"}, func(f Figure) string { return f.Setting }, true},
-		{Column{Name: "lane"}, func(f Figure) string {
-			return f.Lane
-		}, with(func(f Figure) bool { return f.Lane != "" })},
+		{Column{Name: "transport"}, func(f Figure) string {
+			return f.Transport
+		}, with(func(f Figure) bool { return f.Transport != "" })},
 		{Column{Name: "mode"}, func(f Figure) string {
 			return f.Mode
 		}, with(func(f Figure) bool { return f.Mode != "" })},
@@ -153,14 +151,14 @@ func median(v float64) string {
 	return FormatValue(v)
 }
 
-// trimValue is FormatValue without zeros that say nothing: 50, 0.05.
+// trimValue is FormatValue without trailing zeros: 50, 0.05.
 func trimValue(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// mark tells at a glance who is ahead: the sign is for us, not for the ratio.
+// mark returns whether Millstream is better or worse, in terms of the unit.
 func mark(f Figure, ratio float64) string {
 	switch {
 	case f.Bar != nil && f.Bar.Ratio:
-		return "" // the bar says what the ratio is worth
+		return "" // the bar rates the ratio
 	case math.Abs(ratio-1) <= even:
 		return "="
 	case f.Wins():
@@ -170,8 +168,7 @@ func mark(f Figure, ratio float64) string {
 	}
 }
 
-// FormatValue writes a measurement with four significant digits and no
-// exponent: 0.4012, 12.35, 512300.
+// FormatValue formats a measurement with four significant digits and no exponent: 0.4012, 12.35, 512300.
 func FormatValue(v float64) string {
 	if v == 0 {
 		return "0"
@@ -191,9 +188,8 @@ type Column struct {
 	Right bool
 }
 
-// WriteColumns writes a heading line and rows as aligned text. Width is
-// counted in characters, not bytes. A row may be shorter than the heading;
-// trailing blanks are left out.
+// WriteColumns writes a heading and rows as aligned text. Widths are counted in characters. A row may be shorter than
+// the heading; trailing spaces are omitted.
 func WriteColumns(out io.Writer, indent string, columns []Column, rows [][]string) {
 	heading := make([]string, len(columns))
 	width := make([]int, len(columns))

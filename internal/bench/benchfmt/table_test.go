@@ -17,14 +17,14 @@ func TestTableGroupsAlignsAndMarks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	lat := Figure{Bench: "ucx", Case: "tag-lat", Setting: "shm", Lane: "posix", Mode: "spin", Mem: "heap", Size: 8,
+	lat := Figure{Bench: "ucx", Case: "tag-lat", Setting: "shm", Transport: "posix", Mode: "spin", Mem: "heap", Size: 8,
 		Unit: UnitMicros, Ours: 0.401, Peer: "ucx_perftest", Theirs: 0.26, Better: Lower}
-	bw := Figure{Bench: "ucx", Case: "tag-bw", Setting: "tcp", Lane: "tcp/lo", Mode: "spin", Mem: "buffer",
+	bw := Figure{Bench: "ucx", Case: "tag-bw", Setting: "tcp", Transport: "tcp/lo", Mode: "spin", Mem: "buffer",
 		Size: 8 << 20,
 		Unit: UnitGBps, Ours: 6.7, Better: Higher}
 	add(lat)
 	add(bw)
-	lat.Setting, lat.Lane, lat.Ours, lat.Theirs = "tcp", "tcp/lo", 5.61, 19
+	lat.Setting, lat.Transport, lat.Ours, lat.Theirs = "tcp", "tcp/lo", 5.61, 19
 	add(lat)
 	lat.Theirs = 5.60
 	add(lat)
@@ -35,14 +35,14 @@ func TestTableGroupsAlignsAndMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `ucx tag-lat   us, lower is better
-  setting  lane    mode  memory  size    ours  peer          theirs  ratio
-  shm      posix   spin  heap     8 B  0.4010  ucx_perftest  0.2600   1.54  ✗ worse
-  tcp      tcp/lo  spin  heap     8 B   5.610  ucx_perftest   19.00   0.30  ✓ better
-  tcp      tcp/lo  spin  heap     8 B   5.610  ucx_perftest   5.600   1.00  =
+  setting  transport  mode  memory  size    ours  peer          theirs  ratio
+  shm      posix      spin  heap     8 B  0.4010  ucx_perftest  0.2600   1.54  ✗ worse
+  tcp      tcp/lo     spin  heap     8 B   5.610  ucx_perftest   19.00   0.30  ✓ better
+  tcp      tcp/lo     spin  heap     8 B   5.610  ucx_perftest   5.600   1.00  =
 
 ucx tag-bw   GB/s, higher is better
-  setting  lane    mode  memory   size   ours
-  tcp      tcp/lo  spin  buffer  8 MiB  6.700
+  setting  transport  mode  memory   size   ours
+  tcp      tcp/lo     spin  buffer  8 MiB  6.700
 `
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// AnswerLines is the other end of Lines, in a process of a benchmark: it reads commands, one JSON object a line, and
-// writes what do answers to each, until the input ends. A line that is no command ends it too.
+// AnswerLines serves commands of Lines in a process of a benchmark: it reads commands, one JSON object per line, and
+// writes the result of do for each, until the input ends. An invalid line ends it with an error.
 func AnswerLines[Command, Answer any](in io.Reader, out io.Writer, do func(Command) Answer) error {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {

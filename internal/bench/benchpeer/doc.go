@@ -1,5 +1,3 @@
-// Package benchpeer runs the programs that Millstream's benchmarks compare
-// with: UCX's own ucx_perftest and the Python package UCXX. Each runs as two
-// processes on the loopback interface with the environment of the setting
-// under test, and hands back plain numbers.
+// Package benchpeer runs the programs with which the benchmarks compare Millstream: ucx_perftest of UCX and the Python
+// package UCXX. Each runs as two processes on the loopback interface with the environment of the setting under test.
 package benchpeer

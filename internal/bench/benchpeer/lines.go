@@ -16,25 +16,24 @@ import (
 	"go.millstream.dev/internal/proc/childproc"
 )
 
-// Starter makes the command of a process that answers lines.
+// Starter returns the command of a process that serves lines.
 type Starter func(ctx context.Context) *exec.Cmd
 
-// Lines is a process of a benchmark that reads commands as JSON lines and answers each
-// with one. It ends when its input does.
+// Lines is a process of a benchmark that reads commands as JSON lines and replies to each with one. It ends with its
+// input.
 type Lines struct {
 	*childproc.Child
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	lines  chan string
-	stderr bytes.Buffer // may be read when the process is gone
+	stderr bytes.Buffer // read after the process has ended
 	stop   sync.Once
 }
 
-// maxAnswer bounds a line in bytes.
+// maxAnswer bounds the length of a line in bytes.
 const maxAnswer = 16 << 20
 
-// StartLines starts a process, with further variables in its environment. It is killed,
-// with all that it has started, when ctx ends.
+// StartLines starts a process with further environment variables. It is killed, with all its children, when ctx ends.
 func StartLines(ctx context.Context, start Starter, env []string) (*Lines, error) {
 	cmd := start(ctx)
 	p := &Lines{cmd: cmd, lines: make(chan string, 1)}
@@ -62,18 +61,18 @@ func StartLines(ctx context.Context, start Starter, env []string) (*Lines, error
 	return p, nil
 }
 
-// Cmd is the started command.
+// Cmd returns the command.
 func (p *Lines) Cmd() *exec.Cmd { return p.cmd }
 
-// Ask sends a command and waits for its answer, a pointer. An answer with a field "error"
-// is an error of the command.
+// Ask sends a command and waits for its answer, which must be a pointer. An answer with a field "error" is an error of
+// the command.
 func (p *Lines) Ask(ctx context.Context, command, answer any) error {
 	line, err := json.Marshal(command)
 	if err != nil {
 		return err
 	}
 	if _, err := p.stdin.Write(append(line, '\n')); err != nil {
-		return p.died(err)
+		return p.exitError(err)
 	}
 	select {
 	case text := <-p.lines:
@@ -86,18 +85,18 @@ func (p *Lines) Ask(ctx context.Context, command, answer any) error {
 		}
 		return nil
 	case <-p.Done:
-		return p.died(io.ErrUnexpectedEOF)
+		return p.exitError(io.ErrUnexpectedEOF)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (p *Lines) died(err error) error {
+func (p *Lines) exitError(err error) error {
 	<-p.Done
-	return fmt.Errorf("%s ended (%w): %s", p.cmd.Path, err, lastLine(p.stderr.String()))
+	return fmt.Errorf("%s exited (%w): %s", p.cmd.Path, err, lastLine(p.stderr.String()))
 }
 
-// Stop ends the process, gently if it lets itself. It is idempotent.
+// Stop closes the input of the process and kills it after a timeout. It may be called twice.
 func (p *Lines) Stop() {
 	p.stop.Do(func() {
 		_ = p.stdin.Close()

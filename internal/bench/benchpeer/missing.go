@@ -2,11 +2,11 @@ package benchpeer
 
 import "fmt"
 
-// MissingError says that a peer program is not installed and how to get it.
+// MissingError is returned if a peer program is not installed.
 type MissingError struct {
-	// Peer is the name as given to --peers.
+	// Peer is the name of the peer for --peers.
 	Peer string
-	// Reason is what was looked for and not found.
+	// Reason says what was not found.
 	Reason string
 	// Fix is the command that installs it.
 	Fix string

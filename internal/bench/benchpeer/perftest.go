@@ -15,81 +15,79 @@ import (
 	"time"
 )
 
-// PerftestName is the peer's name on the command line and in figures.
+// PerftestName is the name of the peer on the command line and in figures.
 const PerftestName = "ucx_perftest"
 
-// startTimeout bounds the time from starting the server to its listening:
-// UCX start-up, which on a machine with GPUs takes seconds.
+// startTimeout bounds the time until the server listens, which is the start of UCX and takes seconds on a machine with
+// GPUs.
 const startTimeout = 30 * time.Second
 
-// Perftest is an installed ucx_perftest together with the UCX library it is
-// to use, so that both sides of a comparison run the same code.
+// Perftest is an installed ucx_perftest with the UCX library to use, so that both sides of a comparison run the same
+// code.
 type Perftest struct {
 	path       string
 	libraryDir string
 	environ    []string
 }
 
-// FindPerftest looks for the program: MILLSTREAM_PERFTEST, then beside the
-// library (a wheel's ../bin), then PATH. library is the libucp that Millstream
-// uses; environ is the environment the program starts from. The error is a
-// [*MissingError] when there is none.
+// FindPerftest searches for the program: MILLSTREAM_PERFTEST, then next to the library (../bin in a wheel), then PATH.
+// library is the libucp that Millstream uses; environ is the environment of the program. If there is none, the error is
+// a [*MissingError].
 func FindPerftest(library string, environ []string) (*Perftest, error) {
 	p := &Perftest{environ: environ}
 	if library != "" {
 		p.libraryDir = filepath.Dir(library)
 	}
 	missing := &MissingError{Peer: PerftestName, Fix: "scripts/setup perftest"}
-	if asked := getenv(environ, "MILLSTREAM_PERFTEST"); asked != "" {
-		path, err := exec.LookPath(asked)
+	if path := getenv(environ, "MILLSTREAM_PERFTEST"); path != "" {
+		found, err := exec.LookPath(path)
 		if err != nil {
-			missing.Reason = "MILLSTREAM_PERFTEST names " + asked + ": " + err.Error()
+			missing.Reason = "MILLSTREAM_PERFTEST is " + path + ": " + err.Error()
 			missing.Fix = "unset MILLSTREAM_PERFTEST"
 			return nil, missing
 		}
-		p.path = path
+		p.path = found
 		return p, nil
 	}
-	var beside []string
+	var candidates []string
 	if p.libraryDir != "" {
-		for _, up := range []string{"..", "../.."} { // a wheel's lib, Debian's lib/x86_64-linux-gnu
-			beside = append(beside, filepath.Join(p.libraryDir, up, "bin", PerftestName))
+		for _, up := range []string{"..", "../.."} { // lib of a wheel, lib/x86_64-linux-gnu of Debian
+			candidates = append(candidates, filepath.Join(p.libraryDir, up, "bin", PerftestName))
 		}
 	}
-	for _, candidate := range append(beside, PerftestName) {
+	for _, candidate := range append(candidates, PerftestName) {
 		if path, err := exec.LookPath(candidate); err == nil {
 			p.path = path
 			return p, nil
 		}
 	}
-	missing.Reason = "no ucx_perftest beside " + library + " or in PATH"
+	missing.Reason = "no ucx_perftest next to " + library + " or in PATH"
 	return nil, missing
 }
 
-// Path is the program that will run.
+// Path returns the path of the program.
 func (p *Perftest) Path() string { return p.path }
 
 // PerftestRun is one measurement.
 type PerftestRun struct {
-	// Test is the program's -t: "tag_lat", "ucp_am_bw" …
+	// Test is the option -t of the program, such as "tag_lat" or "ucp_am_bw".
 	Test string
-	// Size of a message in bytes.
+	// Size is the size of a message in bytes.
 	Size int64
-	// Iterations measured and, before them, warm-up iterations.
+	// Iterations is the number of measured iterations, Warmup that of iterations before them.
 	Iterations, Warmup int
-	// Window is the number of outstanding operations; 0 leaves the default.
+	// Window is the number of outstanding operations; 0 selects the default.
 	Window int
-	// Memory is the program's -m: "", "host" or "cuda".
+	// Memory is the option -m of the program: "", "host" or "cuda".
 	Memory string
 	// Env are the variables of the setting, as "NAME=value".
 	Env []string
 }
 
-// PerftestResult is the final line of the program.
+// PerftestResult is the last line of the program.
 type PerftestResult struct {
 	Iterations int64
-	// MedianMicros and OverallMicros are the latency of one operation (half a
-	// round trip in ping-pong tests).
+	// MedianMicros and OverallMicros are the latency of one operation (half a round trip in ping-pong tests).
 	MedianMicros, OverallMicros float64
 	// OverallMiBps is the bandwidth; the program calls the unit MB/s.
 	OverallMiBps float64
@@ -97,8 +95,7 @@ type PerftestResult struct {
 	OverallRate float64
 }
 
-// Run starts server and client on 127.0.0.1 and returns what the client
-// printed. Both are gone when it returns.
+// Run starts server and client on 127.0.0.1 and returns the result of the client. Both have ended when it returns.
 func (p *Perftest) Run(ctx context.Context, r PerftestRun) (PerftestResult, error) {
 	const attempts = 3 // another process may take the free port first
 	var err error
@@ -111,16 +108,16 @@ func (p *Perftest) Run(ctx context.Context, r PerftestRun) (PerftestResult, erro
 	return PerftestResult{}, err
 }
 
-var errPortTaken = errors.New("the port was taken by another process")
+var errPortTaken = errors.New("port taken by another process")
 
 func (p *Perftest) run(ctx context.Context, r PerftestRun) (PerftestResult, error) {
 	fail := func(err error) (PerftestResult, error) {
 		return PerftestResult{}, fmt.Errorf("%s -t %s -s %d: %w", p.path, r.Test, r.Size, err)
 	}
 	if r.Test == "" || r.Size < 0 || r.Iterations < 1 {
-		return fail(errors.New("a test name, a size and at least one iteration are needed"))
+		return fail(errors.New("missing test name, size or iterations"))
 	}
-	// Whatever happens below, both children end with this context.
+	// Both children end with this context.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
@@ -134,7 +131,7 @@ func (p *Perftest) run(ctx context.Context, r PerftestRun) (PerftestResult, erro
 	if err != nil {
 		return fail(err)
 	}
-	// Deferred calls run last first: cancel must come before this wait.
+	// cancel must run before this wait.
 	defer func() { cancel(); server.wait() }()
 	if err := waitListening(ctx, port, server); err != nil {
 		return fail(err)
@@ -148,7 +145,7 @@ func (p *Perftest) run(ctx context.Context, r PerftestRun) (PerftestResult, erro
 			return fail(context.Cause(ctx))
 		}
 		if strings.Contains(err.Error(), "connect() failed") {
-			err = errPortTaken // what listened there was not our server
+			err = errPortTaken // another process listened there
 		}
 		return fail(err)
 	}
@@ -174,8 +171,8 @@ func (r PerftestRun) arguments() []string {
 	return args
 }
 
-// environment puts the library's folder first in LD_LIBRARY_PATH: the
-// binaries of wheels have no run path and would otherwise take the system's.
+// environment puts the folder of the library first in LD_LIBRARY_PATH: binaries of wheels have no run path and would
+// use the library of the system.
 func (p *Perftest) environment(extra []string) []string {
 	env := append(slices.Clone(p.environ), extra...)
 	if p.libraryDir == "" {
@@ -188,8 +185,7 @@ func (p *Perftest) environment(extra []string) []string {
 	return append(env, "LD_LIBRARY_PATH="+path)
 }
 
-// parsePerftest reads the CSV form: a heading that names the columns, then
-// the final line.
+// parsePerftest parses the CSV output: a heading with the names of the columns, then the last line.
 func parsePerftest(text string) (PerftestResult, error) {
 	var heading, values []string
 	for line := range strings.Lines(text) {
@@ -201,7 +197,7 @@ func parsePerftest(text string) (PerftestResult, error) {
 		}
 	}
 	if values == nil {
-		return PerftestResult{}, fmt.Errorf("no result line in its output %q", strings.TrimSpace(text))
+		return PerftestResult{}, fmt.Errorf("no result line in output %q", strings.TrimSpace(text))
 	}
 	column := func(name string) (float64, error) {
 		i := slices.IndexFunc(heading, func(h string) bool { return h == name || strings.HasSuffix(h, name) })
@@ -243,11 +239,10 @@ func freePort(ctx context.Context) (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// waitListening waits for a socket in state LISTEN. Connecting to find out
-// would be taken for the client.
+// waitListening waits for a socket in state LISTEN. The server would take a test connection for the client.
 func waitListening(ctx context.Context, port int, server *process) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the server did not listen on port "+
-		"%d within %v", port, startTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("server not listening on port "+
+		"%d after %v", port, startTimeout))
 	defer cancel()
 	tick := time.NewTicker(3 * time.Millisecond)
 	defer tick.Stop()
@@ -261,7 +256,7 @@ func waitListening(ctx context.Context, port int, server *process) error {
 			if strings.Contains(server.stdout.String()+server.stderr.String(), "Address already in use") {
 				return errPortTaken
 			}
-			return fmt.Errorf("the server ended: %w", cmpErr(server.wait(), errors.New("without an error")))
+			return fmt.Errorf("server exited: %w", cmpErr(server.wait(), errors.New("without an error")))
 		}
 	}
 	return nil
@@ -274,7 +269,7 @@ func cmpErr(err, otherwise error) error {
 	return otherwise
 }
 
-// listening reads the kernel's socket tables.
+// listening searches the socket tables of the kernel.
 func listening(port int) bool {
 	const stateListen = "0A"
 	suffix := fmt.Sprintf(":%04X", port)

@@ -55,7 +55,7 @@ func TestPerftestErrors(t *testing.T) {
 		"unknown test": {PerftestRun{Test: "no_such_test", Size: 8, Iterations: 1}, "no_such_test"},
 		"unknown transport": {PerftestRun{Test: "tag_lat", Size: 8, Iterations: 10, Env: []string{"UCX_TLS=nonesuch"}},
 			"tag_lat"},
-		"no iterations": {PerftestRun{Test: "tag_lat", Size: 8}, "at least one iteration"},
+		"no iterations": {PerftestRun{Test: "tag_lat", Size: 8}, "missing test name, size or iterations"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)

@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/internal/proc/childproc"
 )
 
-// process is a peer program with what it has printed.
+// process is a peer program with its output.
 type process struct {
 	*childproc.Child
 	stdout bytes.Buffer
@@ -30,8 +30,7 @@ func start(ctx context.Context, env []string, name string, args ...string) (*pro
 	return p, nil
 }
 
-// wait returns when the child is gone. The error carries the last line it
-// printed, which is where UCX says why.
+// wait waits for the process. The error contains the last line of its output, where UCX prints the reason.
 func (p *process) wait() error {
 	<-p.Done
 	if p.Err == nil {
@@ -43,7 +42,7 @@ func (p *process) wait() error {
 	return p.Err
 }
 
-// ended reports whether the child is gone, without waiting.
+// ended reports whether the process has ended.
 func (p *process) ended() bool {
 	select {
 	case <-p.Done:
@@ -53,8 +52,8 @@ func (p *process) ended() bool {
 	}
 }
 
-// lastLine is the last non-blank line of the first text that has one; a line
-// that UCX marks as an error wins over what follows it.
+// lastLine returns the last non-blank line of the first text that has one; the first line that UCX marks as an error
+// takes precedence.
 func lastLine(texts ...string) string {
 	for _, text := range texts {
 		last := ""

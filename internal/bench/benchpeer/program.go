@@ -13,7 +13,7 @@ import (
 //go:embed peers/*.py
 var peers embed.FS
 
-// Names of the Python programs that this package carries.
+// Names of the Python programs in this package.
 const (
 	ScriptAllReduce = "bench_allreduce.py"
 	ScriptComm      = "bench_comm.py"
@@ -24,12 +24,12 @@ const (
 	ScriptUCXX      = "bench_ucxx.py"
 )
 
-// Program is a Python program that this package carries, unpacked into a temporary folder, and the interpreter that
-// runs it. Close removes the folder.
+// Program is a Python program of this package, unpacked into a temporary folder, with its interpreter. Close removes
+// the folder.
 type Program struct {
 	// Python is the interpreter.
 	Python string
-	// Script is the file of the program. The modules that it imports are next to it.
+	// Script is the path of the program. The modules that it imports are next to it.
 	Script string
 }
 
@@ -45,12 +45,12 @@ func Unpack(python, script string) (*Program, error) {
 		_, err = os.Stat(p.Script)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("unpack the peer %s: %w", script, err), p.Close())
+		return nil, errors.Join(fmt.Errorf("unpack peer %s: %w", script, err), p.Close())
 	}
 	return p, nil
 }
 
-// Command returns the command that runs the program. It is a [Starter] where there are no arguments.
+// Command returns the command that runs the program with arguments.
 func (p *Program) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, p.Python, append([]string{p.Script}, args...)...)
 }
@@ -66,7 +66,7 @@ func (p *Program) Close() error {
 	return os.RemoveAll(filepath.Dir(filepath.Dir(p.Script)))
 }
 
-// FindProgram unpacks a program and finds the interpreter of the peers: see [FindPython].
+// FindProgram finds the interpreter of a peer (see [FindPython]) and unpacks the program.
 func FindProgram(peer, script string, environ []string) (*Program, error) {
 	python, err := FindPython(peer, environ)
 	if err != nil {
@@ -75,21 +75,21 @@ func FindProgram(peer, script string, environ []string) (*Program, error) {
 	return Unpack(python, script)
 }
 
-// FindPython returns the Python of the peers: MILLSTREAM_PEER_PYTHON, then .local/venv of the repository around the
-// working folder or the running program. The error is a [*MissingError] that names the peer.
+// FindPython returns the interpreter of the peers: MILLSTREAM_PEER_PYTHON, or .local/venv of the repository that
+// contains the working directory or the running program. The error is a [*MissingError].
 func FindPython(peer string, environ []string) (string, error) {
 	return Interpreter{Peer: peer, Variable: "MILLSTREAM_PEER_PYTHON", Path: ".local/venv/bin/python",
 		Setup: "scripts/setup peers"}.Find(environ)
 }
 
-// Interpreter is where the Python of a peer is.
+// Interpreter specifies where to find the interpreter of a peer.
 type Interpreter struct {
 	// Peer is the name as given to --peers.
 	Peer string
-	// Variable is the environment variable that names the interpreter.
+	// Variable is the environment variable with the path of the interpreter.
 	Variable string
-	// Path is where it is in the repository, which is looked for around the working folder and the program. Setup is
-	// the command that puts it there.
+	// Path is its path in the repository that contains the working directory or the program. Setup is the command that
+	// installs it.
 	Path, Setup string
 }
 
@@ -99,22 +99,23 @@ func (in Interpreter) Find(environ []string) (string, error) {
 	if python == "" {
 		root, ok := Repository()
 		if !ok {
-			return "", &MissingError{Peer: in.Peer, Reason: in.Variable + " is not set, and there are no sources of " +
-				"Millstream around the working folder or the program", Fix: "export " + in.Variable + "=PYTHON"}
+			return "", &MissingError{Peer: in.Peer, Reason: in.Variable + " is not set, and neither the working  " +
+				"directory nor the program is in a repository of Millstream", Fix: "export " + in.Variable + "=PYTHON"}
 		}
 		python = filepath.Join(root, in.Path)
 	}
 	if _, err := os.Stat(python); err != nil {
-		return "", &MissingError{Peer: in.Peer, Reason: "no Python with its packages at " + python, Fix: in.Setup}
+		return "", &MissingError{Peer: in.Peer, Reason: "no Python with the packages of the peer at " + python,
+			Fix: in.Setup}
 	}
 	return python, nil
 }
 
-// marker is a file of the repository by which it is found.
+// marker is a file that identifies the repository.
 const marker = "internal/bench/benchpeer/peers/" + ScriptUCXX
 
-// Repository returns the folder of Millstream's sources, under which scripts/setup installs peers: around the working
-// folder or the running program.
+// Repository returns the folder of the sources of Millstream that contains the working directory or the running
+// program. scripts/setup installs peers in it.
 func Repository() (string, bool) {
 	var starts []string
 	if dir, err := os.Getwd(); err == nil {

@@ -23,7 +23,7 @@ type UCXX struct {
 	environ []string
 }
 
-// FindUCXX unpacks the program and finds a Python with UCXX: see [FindPython].
+// FindUCXX finds a Python with UCXX (see [FindPython]) and unpacks the program.
 func FindUCXX(name string, environ []string) (*UCXX, error) {
 	program, err := FindProgram(name, ScriptUCXX, environ)
 	if err != nil {
@@ -35,20 +35,20 @@ func FindUCXX(name string, environ []string) (*UCXX, error) {
 // Close removes the files of the program. It may be called twice.
 func (u *UCXX) Close() error { return u.program.Close() }
 
-// Name is the peer's name.
+// Name returns the name of the peer.
 func (u *UCXX) Name() string { return u.name }
 
 // UCXXRun is one measurement.
 type UCXXRun struct {
 	// Case is tag-lat, tag-bw or idle-cpu.
 	Case string
-	// Size of a message in bytes.
+	// Size is the size of a message in bytes.
 	Size int64
-	// Iterations measured and, before them, warm-up iterations.
+	// Iterations is the number of measured iterations, Warmup that of iterations before them.
 	Iterations, Warmup int
 	// Window is the number of outstanding operations of tag-bw.
 	Window int
-	// Seconds of idle-cpu.
+	// Seconds is the duration of idle-cpu.
 	Seconds float64
 	// Memory is "host" or "cuda".
 	Memory string
@@ -56,19 +56,18 @@ type UCXXRun struct {
 	Env []string
 }
 
-// maxUCXXIterations keeps a run short: an operation of UCXX takes ten to a
-// hundred times as long as ours, whose count the caller passes.
+// maxUCXXIterations keeps a run short: operations of UCXX take ten to a hundred times as long as those of Millstream,
+// whose number the caller passes.
 const maxUCXXIterations = 4_000
 
-// ucxxResult is the last line the script prints.
+// ucxxResult is the last line that the script prints.
 type ucxxResult struct {
 	Value *float64 `json:"value"`
 	Unit  string   `json:"unit"`
 	Error string   `json:"error"`
 }
 
-// Run measures once and returns microseconds (tag-lat), GB/s (tag-bw) or
-// per cent of a core (idle-cpu).
+// Run measures once and returns microseconds (tag-lat), GB/s (tag-bw) or percent of a core (idle-cpu).
 func (u *UCXX) Run(ctx context.Context, r UCXXRun) (float64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -100,7 +99,7 @@ func (u *UCXX) Run(ctx context.Context, r UCXXRun) (float64, error) {
 	return v, nil
 }
 
-// parseUCXX reads the last line that is a JSON object; UCX may log before it.
+// parseUCXX parses the last line that is a JSON object; UCX may log before it.
 func parseUCXX(text string) (float64, error) {
 	for _, line := range slices.Backward(strings.Split(text, "\n")) {
 		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "{") {
@@ -118,5 +117,5 @@ func parseUCXX(text string) (float64, error) {
 		}
 		return *r.Value, nil
 	}
-	return 0, fmt.Errorf("no result in its output %q", strings.TrimSpace(text))
+	return 0, fmt.Errorf("no result in output %q", strings.TrimSpace(text))
 }

@@ -38,7 +38,7 @@ func TestFindUCXXMissing(t *testing.T) {
 		}
 	}
 	find("export MILLSTREAM_PEER_PYTHON=PYTHON")
-	find("no Python with its packages at /nowhere/python; run `scripts/setup peers`",
+	find("no Python with the packages of the peer at /nowhere/python; run `scripts/setup peers`",
 		"MILLSTREAM_PEER_PYTHON=/nowhere/python")
 	if err := os.MkdirAll(filepath.Dir(marker), 0o755); err != nil {
 		t.Fatal(err)

@@ -8,10 +8,10 @@ import (
 	"go.millstream.dev/internal/bench/benchfmt"
 )
 
-// Kind is what a case measures.
+// Kind specifies what a case measures.
 type Kind string
 
-// The kinds.
+// Kinds of cases.
 const (
 	// Latency is half a round trip of a ping-pong.
 	Latency Kind = "latency"
@@ -19,30 +19,29 @@ const (
 	Bandwidth Kind = "bandwidth"
 	// Rate is one-way traffic from many goroutines on one worker.
 	Rate Kind = "rate"
-	// Idle is the processor time of a worker that waits for nothing to come.
+	// Idle is the processor time of a worker that waits without traffic.
 	Idle Kind = "idle"
-	// Mapping is the time of a first and a second transfer of device memory,
-	// and how often memory of the other process was opened for them.
+	// Mapping is the time of a first and a second transfer of device memory, and how often they opened memory of the
+	// other process.
 	Mapping Kind = "mapping"
 )
 
 // Case is one benchmark.
 type Case struct {
-	// Name as given to --case.
+	// Name is the name for --case.
 	Name string
 	Kind Kind
 	// API is the family of operations: tag, am, stream, put, get.
 	API string
-	// Perftest is the -t of ucx_perftest that measures the same; empty when
-	// there is none.
+	// Perftest is the option -t of ucx_perftest for the same measurement, or empty.
 	Perftest string
-	// UCXX says whether the Python peers can measure it.
+	// UCXX reports whether the Python peers can measure it.
 	UCXX bool
 	// About is one line for --help.
 	About string
 }
 
-// Unit is the unit of the case's figure.
+// Unit returns the unit of the figure.
 func (c Case) Unit() string {
 	switch c.Kind {
 	case Latency, Mapping:
@@ -56,7 +55,7 @@ func (c Case) Unit() string {
 	}
 }
 
-// Better is the direction of improvement.
+// Better returns the direction of improvement.
 func (c Case) Better() benchfmt.Better {
 	if c.Kind == Bandwidth || c.Kind == Rate {
 		return benchfmt.Higher
@@ -80,10 +79,10 @@ var cases = []Case{
 	{ipcMap, Mapping, "tag", "", false, "first and second transfer of device memory, with IPC mappings"},
 }
 
-// Cases are all benchmarks, in the order of the report.
+// Cases returns all benchmarks, in the order of the report.
 func Cases() []Case { return slices.Clone(cases) }
 
-// CaseNames are the names for --case and --help.
+// CaseNames returns the names for --case and --help.
 func CaseNames() []string {
 	names := make([]string, len(cases))
 	for i, c := range cases {

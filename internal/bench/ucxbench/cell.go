@@ -9,13 +9,13 @@ import (
 	"go.millstream.dev/internal/bench/benchfmt"
 )
 
-// Cell is one quick measurement outside a benchmark, as the demo makes them.
+// Cell is one quick measurement outside a benchmark, for the demo.
 type Cell struct {
 	Case, Setting, Mode, Mem string
 	Size                     int64
 }
 
-// Measure measures one cell on an open pair in one round.
+// Measure measures one cell on an open pair, in one round.
 func (p *Pair) Measure(ctx context.Context, c Cell, roundTime time.Duration) (benchfmt.Figure, error) {
 	bench, err := FindCase(c.Case)
 	if err != nil {
@@ -39,10 +39,10 @@ func (p *Pair) Measure(ctx context.Context, c Cell, roundTime time.Duration) (be
 	return f, err
 }
 
-// figure is the heading of a measurement on this pair, without numbers.
+// figure returns the figure of a measurement on this pair, without numbers.
 func (p *Pair) figure(j Job) benchfmt.Figure {
 	f := benchfmt.Figure{
-		Bench: Bench, Case: j.Case.Name, Setting: j.Setting, Lane: p.Lane(j.Mem), Mode: j.Mode, Size: j.Size,
+		Bench: Bench, Case: j.Case.Name, Setting: j.Setting, Transport: p.Transport(j.Mem), Mode: j.Mode, Size: j.Size,
 		Unit: j.Case.Unit(), Better: j.Case.Better(), Mem: j.Mem,
 	}
 	if j.Endpoint != EndpointLifeline {
@@ -51,18 +51,17 @@ func (p *Pair) figure(j Job) benchfmt.Figure {
 	return f
 }
 
-// Bounds of the number of iterations in a round. Small messages have a higher
-// lower bound: on a machine that others use, the short runs of the calibration
-// can take a thousand times too long, and a round of a few messages would
-// measure only how long it takes to begin.
+// Bounds of the number of iterations in a round. Small messages have a higher minimum: on a shared machine the short
+// runs of the calibration can take a thousand times too long, and a round of a few messages would only measure its
+// start.
 const (
 	minIterations      = 10
 	minSmallIterations = 1000
 	maxIterations      = 2_000_000
 )
 
-// calibrate finds how many iterations fill one round, with two short runs:
-// the first also warms caches and memory registrations.
+// calibrate determines how many iterations fill one round, with two short runs; the first one also warms up caches and
+// memory registrations.
 func (p *Pair) calibrate(ctx context.Context, j Job, o Options) (Spec, error) {
 	spec := Spec{
 		Case: j.Case.Name, Size: j.Size, Mem: j.Mem, Window: o.Window, Goroutines: o.Goroutines,
@@ -81,10 +80,10 @@ func (p *Pair) calibrate(ctx context.Context, j Job, o Options) (Spec, error) {
 			return Spec{}, err
 		}
 		if s.Seconds <= 0 || s.Operations <= 0 {
-			return Spec{}, fmt.Errorf("an empty sample: %+v", s)
+			return Spec{}, fmt.Errorf("empty sample: %+v", s)
 		}
 		perOperation := s.Seconds / float64(s.Operations)
-		// The first run is slow: grow by 100 at most, then to the wanted time.
+		// The first run is slow, so limit the growth to a factor of 100.
 		wanted := int(o.RoundTime.Seconds() / perOperation)
 		spec.Iterations = min(max(wanted, minIterations), maxIterations, spec.Iterations*100)
 	}

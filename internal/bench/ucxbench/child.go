@@ -14,33 +14,32 @@ import (
 	"time"
 )
 
-// Starter says how to start a child: this program again, as a bench peer.
+// Starter specifies how to start a child, which is this program with another command.
 type Starter struct {
-	// Path of the program; "/proc/self/exe" survives a replaced binary.
+	// Path is the program; "/proc/self/exe" works after the binary was replaced.
 	Path string
-	// Args with Args[0].
+	// Args are the arguments, with Args[0].
 	Args []string
-	// Environ the children start from.
+	// Environ is the environment of the children.
 	Environ []string
 }
 
-// SelfStarter starts this very program with a hidden command.
+// SelfStarter returns a Starter of this program with a hidden command.
 func SelfStarter(command string) Starter {
 	return Starter{Path: "/proc/self/exe", Args: []string{os.Args[0], command}, Environ: os.Environ()}
 }
 
-// child is a running bench peer.
+// child is a running child process.
 type child struct {
 	*caller
 	cmd   *exec.Cmd
 	stdin io.Closer
-	// stderr keeps the end of what the child printed, where UCX says why.
+	// stderr keeps the end of the output, where UCX prints the reason of a failure.
 	stderr tail
 	exited chan struct{}
 }
 
-// startChild starts one. It ends when its input is closed; that also happens
-// when this process dies, however it dies.
+// startChild starts a child. It ends when its input is closed, which also happens when this process exits or crashes.
 func (s Starter) startChild(name string, env []string) (*child, error) {
 	c := &child{exited: make(chan struct{})}
 	c.cmd = &exec.Cmd{
@@ -48,7 +47,7 @@ func (s Starter) startChild(name string, env []string) (*child, error) {
 		Args:   s.Args,
 		Env:    append(append([]string{}, s.Environ...), env...),
 		Stderr: &c.stderr,
-		// Its own group: Ctrl-C is for the parent, which ends the children in order.
+		// A separate process group, so that Ctrl-C reaches only the parent, which ends the children in order.
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 		WaitDelay:   time.Second,
 	}
@@ -66,30 +65,30 @@ func (s Starter) startChild(name string, env []string) (*child, error) {
 	c.stdin = stdin
 	c.caller = newCaller(name, stdin, stdout)
 	go func() {
-		<-c.dead // all output read: Wait closes the pipe
+		<-c.dead // all output was read, because Wait closes the pipe
 		c.cmd.Wait()
 		close(c.exited)
 	}()
 	return c, nil
 }
 
-// call is caller.call with the child's last words added to an error.
+// call is caller.call with the last output of the child added to an error.
 func (c *child) call(ctx context.Context, verb string, args, result any) error {
 	err := c.caller.call(ctx, verb, args, result)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	select {
-	case <-c.exited: // so that all of stderr is here
+	case <-c.exited: // stderr is complete
 	case <-time.After(100 * time.Millisecond):
 	}
-	if words := c.stderr.String(); words != "" {
-		return fmt.Errorf("%w (%s)", err, words)
+	if text := c.stderr.String(); text != "" {
+		return fmt.Errorf("%w (%s)", err, text)
 	}
 	return err
 }
 
-// stop ends the child: first politely, then not.
+// stop closes the input of the child and kills it after a timeout.
 func (c *child) stop() {
 	close(c.quit)
 	c.stdin.Close()
@@ -101,7 +100,7 @@ func (c *child) stop() {
 	}
 }
 
-// tail is a writer that keeps the last lines.
+// tail is a writer that keeps the end of its input.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
@@ -119,7 +118,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is the last three lines, joined.
+// String returns the last three lines, joined.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,28 +129,26 @@ func (t *tail) String() string {
 	return strings.Join(lines, "; ")
 }
 
-// Pair is two connected children.
+// Pair is a pair of connected children.
 type Pair struct {
 	server, client *child
-	// Library and Version of UCX that both use.
+	// Library and Version are those of UCX.
 	Library, Version string
-	// Lanes of the client's endpoint, as "transport/device".
-	Lanes []string
-	// PIDs of server and client.
+	// Transports are the transports of the endpoint of the client, as "transport/device".
+	Transports []string
+	// PIDs are the process IDs of server and client.
 	PIDs [2]int
 
 	closeOnce sync.Once
 }
 
-// openTimeout bounds UCX's start-up and connection, with GPUs seconds.
+// openTimeout bounds the start of UCX and the connection, which take seconds with GPUs.
 const openTimeout = 60 * time.Second
 
-// ErrUnavailable says that no UCX library can be used, so that no other
-// setting will work either.
+// ErrUnavailable is returned if no UCX library can be used, so that all other settings will fail, too.
 var ErrUnavailable = errors.New("UCX is not available")
 
-// unavailable recognises ErrUnavailable after it came through a reply as text,
-// and drops the name of the child, which does not matter.
+// unavailable restores ErrUnavailable from the text of a reply, without the name of the child.
 func unavailable(err error) error {
 	if _, why, found := strings.Cut(err.Error(), ErrUnavailable.Error()+": "); found {
 		return fmt.Errorf("%w: %s", ErrUnavailable, why)
@@ -159,7 +156,7 @@ func unavailable(err error) error {
 	return err
 }
 
-// StartPair starts two children with extra variables and connects them.
+// StartPair starts two children with further environment variables and connects them.
 func StartPair(ctx context.Context, s Starter, env []string, args OpenArgs) (_ *Pair, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, fmt.Errorf("no connection within %v", openTimeout))
 	defer cancel()
@@ -193,12 +190,12 @@ func StartPair(ctx context.Context, s Starter, env []string, args OpenArgs) (_ *
 	); err != nil {
 		return nil, err
 	}
-	p.Lanes = connected.Lanes
+	p.Transports = connected.Transports
 	return p, nil
 }
 
-// Run measures on both sides and returns the client's sample with the larger
-// allocation count and processor time of the two.
+// Run measures on both sides and returns the sample of the client, with the maximum of allocations and processor time
+// of both.
 func (p *Pair) Run(ctx context.Context, spec Spec) (Sample, error) {
 	var client, server Sample
 	if err := both(
@@ -209,7 +206,7 @@ func (p *Pair) Run(ctx context.Context, spec Spec) (Sample, error) {
 	}
 	client.Allocs = max(client.Allocs, server.Allocs)
 	client.CPUSeconds = max(client.CPUSeconds, server.CPUSeconds)
-	// Which side opens the other's memory is UCX's choice.
+	// UCX chooses which side opens the memory of the other.
 	for i := range client.Steps {
 		if i < len(server.Steps) {
 			client.Steps[i].Mappings += server.Steps[i].Mappings
@@ -218,12 +215,12 @@ func (p *Pair) Run(ctx context.Context, spec Spec) (Sample, error) {
 	return client, nil
 }
 
-// Lane is the transport that carries messages of one kind of memory: for
-// device memory the endpoint's CUDA lane if it has one, else its first lane.
-func (p *Pair) Lane(memory string) string {
+// Transport returns the transport of messages with one kind of memory: for device memory the CUDA transport of the
+// endpoint if it has one, else the first transport.
+func (p *Pair) Transport(memory string) string {
 	var first string
-	for i, lane := range p.Lanes {
-		transport, _, _ := strings.Cut(lane, "/")
+	for i, name := range p.Transports {
+		transport, _, _ := strings.Cut(name, "/")
 		if i == 0 {
 			first = transport
 		}
@@ -234,8 +231,7 @@ func (p *Pair) Lane(memory string) string {
 	return first
 }
 
-// Close ends both children and waits until they are gone. Closing again does
-// nothing.
+// Close ends both children and waits for them. It may be called twice.
 func (p *Pair) Close() {
 	p.closeOnce.Do(func() {
 		both(
@@ -251,8 +247,8 @@ func (c *child) end() {
 	}
 }
 
-// both runs two functions at once; they depend on each other. When one fails
-// the other is left to its context, so the first error is the one to report.
+// both runs two functions concurrently, which depend on each other. It returns the first error; the other function ends
+// with its context.
 func both(a, b func() error) error {
 	results := make(chan error, 2)
 	go func() { results <- a() }()

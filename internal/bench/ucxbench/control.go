@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// The parent talks to a child in lines of JSON: a request with a number, a
-// reply with the same number. Requests to one child do not overlap.
+// Parent and child exchange lines of JSON: a request with a number, and a reply with the same number. Requests to one
+// child do not overlap.
 type request struct {
 	ID   int             `json:"id"`
 	Verb string          `json:"verb"`
@@ -24,19 +24,19 @@ type reply struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// maxLine bounds a line: worker addresses are the largest thing in it.
+// maxLine bounds a line; worker addresses are the longest part.
 const maxLine = 1 << 20
 
-// caller is the parent's end of the conversation.
+// caller is the side of the parent.
 type caller struct {
 	name    string
 	w       io.Writer
 	mu      sync.Mutex // one request at a time
 	next    int
 	replies chan reply
-	quit    chan struct{} // closed when nobody will ask for replies any more
-	dead    chan struct{} // closed when the child's output ends
-	why     error         // read after dead
+	quit    chan struct{} // closed when no replies are expected
+	dead    chan struct{} // closed when the output of the child ends
+	why     error         // valid after dead is closed
 }
 
 func newCaller(name string, w io.Writer, r io.Reader) *caller {
@@ -52,7 +52,7 @@ func (c *caller) read(r io.Reader) {
 	for lines.Scan() {
 		var rep reply
 		if err := json.Unmarshal(lines.Bytes(), &rep); err != nil {
-			c.why = fmt.Errorf("%s wrote %q, which is no reply", c.name, lines.Text())
+			c.why = fmt.Errorf("%s: invalid reply %q", c.name, lines.Text())
 			return
 		}
 		select {
@@ -62,12 +62,11 @@ func (c *caller) read(r io.Reader) {
 	}
 	c.why = lines.Err()
 	if c.why == nil {
-		c.why = fmt.Errorf("%s ended", c.name)
+		c.why = fmt.Errorf("%s exited", c.name)
 	}
 }
 
-// call sends one request and waits for its reply. After a cancelled call the
-// late reply is dropped by its number.
+// call sends one request and waits for its reply. The late reply of a canceled call is dropped by its number.
 func (c *caller) call(ctx context.Context, verb string, args, result any) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,15 +106,14 @@ func (c *caller) call(ctx context.Context, verb string, args, result any) error 
 	}
 }
 
-// handler answers one request in the child.
+// handler handles one request in the child.
 type handler func(ctx context.Context, verb string, args json.RawMessage) (any, error)
 
-// errHangup is the cause of a context that ended because the parent closed
-// the child's input: normal end, or the parent's death.
-var errHangup = errors.New("the parent closed the connection")
+// errHangup is the cause of a context that ended because the parent closed the input of the child or exited.
+var errHangup = errors.New("parent closed the connection")
 
-// serve answers requests until the input ends. The context of a handler ends
-// with the input, so a child never outlives its parent.
+// serve handles requests until the input ends. The context of a handler ends with the input, so that a child never
+// outlives its parent.
 func serve(ctx context.Context, r io.Reader, w io.Writer, handle handler) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

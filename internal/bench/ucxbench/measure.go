@@ -12,13 +12,12 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// pingpong is one side of a latency measurement: the two operations of one
-// iteration, each blocking and with a context.
+// pingpong is one side of a latency measurement: the two blocking operations of one iteration.
 type pingpong struct {
 	send, recv func(context.Context) error
 }
 
-// latency bounces messages. The client sends first and holds the clock.
+// latency measures round trips. The client sends first.
 func latency(ctx context.Context, client bool, spec Spec, op pingpong) (Sample, error) {
 	first, second := op.recv, op.send
 	if client {
@@ -45,8 +44,7 @@ func latency(ctx context.Context, client bool, spec Spec, op pingpong) (Sample, 
 	return m.stop(int64(spec.Iterations)), nil
 }
 
-// windowed keeps up to window operations under way and waits for all at the
-// end. start gets the place in the window.
+// windowed keeps up to window operations in flight and waits for all of them. place is the index in the window.
 func windowed(ctx context.Context, n, window int, start func(place int) *ucx.Request) error {
 	ring := make([]*ucx.Request, window)
 	for i := range n {
@@ -61,8 +59,8 @@ func windowed(ctx context.Context, n, window int, start func(place int) *ucx.Req
 	return drain(ctx, ring)
 }
 
-// batched is windowed for operations that can be started together: two batches of half a
-// window take turns. add puts the operation of a place in the window into a batch.
+// batched is windowed for operations that can be started together: two batches of half a window alternate. add adds the
+// operation of a place in the window to a batch.
 func batched(ctx context.Context, w *ucx.Worker, n, window int, add func(b *ucx.Batch, place int)) error {
 	half := (window + 1) / 2
 	batches := [2]*ucx.Batch{w.NewBatch(half), w.NewBatch(window - half)}
@@ -82,7 +80,7 @@ func batched(ctx context.Context, w *ucx.Worker, n, window int, add func(b *ucx.
 	return errors.Join(batches[0].Wait(ctx), batches[1].Wait(ctx))
 }
 
-// drain waits for what is under way, so that no memory is in use afterwards.
+// drain waits for operations in flight, so that their memory can be released.
 func drain(ctx context.Context, ring []*ucx.Request) error {
 	var failed error
 	for _, r := range ring {
@@ -96,12 +94,11 @@ func drain(ctx context.Context, ring []*ucx.Request) error {
 	return failed
 }
 
-// oneWay is one side of one-way traffic. transfer moves n messages as this
-// side's part of it; done tells the other side that all have arrived, and is
-// part of the time: bytes that were only handed over do not count.
+// oneWay is one side of one-way traffic. transfer sends or receives n messages. done is part of the measured time,
+// because data counts only when it has arrived.
 type oneWay struct {
 	transfer func(ctx context.Context, n int) error
-	// done returns when the receiver has everything.
+	// done waits until the receiver has all data.
 	done func(context.Context) error
 }
 
@@ -112,8 +109,7 @@ func bandwidth(ctx context.Context, spec Spec, op oneWay) (Sample, error) {
 		}
 		return op.done(ctx)
 	}
-	// At least one window, so that every place of it has been used and can be
-	// verified.
+	// Use at least one window, so that every place is used and can be verified.
 	if err := phase(max(spec.Warmup, spec.Window)); err != nil {
 		return Sample{}, err
 	}
@@ -124,7 +120,7 @@ func bandwidth(ctx context.Context, spec Spec, op oneWay) (Sample, error) {
 	return m.stop(int64(spec.Iterations)), nil
 }
 
-// rate spreads operations over goroutines that share one worker.
+// rate distributes operations over goroutines that share one worker.
 func rate(ctx context.Context, spec Spec, one func(ctx context.Context, goroutine, n int) error,
 	done func(context.Context) error) (Sample, error) {
 	each := max(spec.Iterations/spec.Goroutines, 1)
@@ -164,7 +160,7 @@ func rate(ctx context.Context, spec Spec, one func(ctx context.Context, goroutin
 	return m.stop(int64(each * spec.Goroutines)), nil
 }
 
-// meter measures time, allocations and processor time of a part of the run.
+// meter measures time, allocations and processor time.
 type meter struct {
 	cpu    float64
 	allocs uint64
@@ -173,7 +169,7 @@ type meter struct {
 
 func startMeter() meter {
 	m := meter{cpu: cpuSeconds(), allocs: mallocs()}
-	m.begin = time.Now() // last: reading the statistics stops the world
+	m.begin = time.Now() // last, because reading the statistics stops the world
 	return m
 }
 

@@ -61,8 +61,8 @@ func TestEveryCase(t *testing.T) {
 			}
 			t.Run(setting+"/"+endpoint, func(t *testing.T) {
 				p := startTestPair(t, setting, OpenArgs{Mode: "adaptive", Endpoint: endpoint, Device: -1})
-				if lane := p.Lane(MemHeap); (lane == "tcp") != (setting == "tcp") || lane == "" {
-					t.Errorf("lanes %v", p.Lanes)
+				if name := p.Transport(MemHeap); (name == "tcp") != (setting == "tcp") || name == "" {
+					t.Errorf("got transports %v", p.Transports)
 				}
 				for _, c := range Cases() {
 					for _, memory := range []string{MemHeap, MemBuffer} {
@@ -104,7 +104,7 @@ func TestWrongPayloadIsFound(t *testing.T) {
 		func() error { return p.server.call(ctx, "run", spec, nil) },
 		func() error { return p.client.call(ctx, "run", other, nil) },
 	)
-	if err == nil || !strings.Contains(err.Error(), "payload of 512 bytes is wrong from byte 0 on") {
+	if err == nil || !strings.Contains(err.Error(), "payload of 512 bytes differs at byte 0") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -145,7 +145,7 @@ func TestLane(t *testing.T) {
 		{[]string{"sysv/memory", "posix/memory", "cuda_ipc/cuda"}, MemCUDA, "cuda_ipc"},
 		{[]string{"tcp/lo"}, MemCUDA, "tcp"},
 	} {
-		if got := (&Pair{Lanes: tc.lanes}).Lane(tc.memory); got != tc.want {
+		if got := (&Pair{Transports: tc.lanes}).Transport(tc.memory); got != tc.want {
 			t.Errorf("%v %s: %q", tc.lanes, tc.memory, got)
 		}
 	}

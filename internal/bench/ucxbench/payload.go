@@ -11,8 +11,7 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// guard bytes lie on both sides of a payload: a transfer that writes outside
-// its memory is found.
+// Guard bytes are before and after a payload, to detect writes outside its memory.
 const (
 	guard     = 64
 	guardByte = 0xA5
@@ -22,17 +21,16 @@ const (
 type payload struct {
 	view ucx.View
 	size int
-	// all is guard, payload, guard in host memory; for device memory it is a
-	// copy, moved by load and store.
+	// all is guard, payload and guard in host memory; for device memory it is a copy, moved by load and store.
 	all     []byte
 	load    func() error // device to all
 	store   func() error // all to device
 	release func()
 }
 
-// newPayload allocates memory of one kind. device is where device memory comes
-// from, nil without a device. shared is where host memory that the peer reaches by itself must come from: such
-// memory cannot be Go's, so the kind heap then applies to the other side only.
+// newPayload allocates memory of one kind. device is the resource of device memory, nil without a device. shared is the
+// resource of host memory that the peer accesses remotely: it cannot be Go memory, so that the kind heap applies only
+// to the other side.
 func newPayload(ctx context.Context, memory string, size int64, device, shared mem.Resource) (*payload, error) {
 	p := &payload{size: int(size), load: func() error {
 		return nil
@@ -55,7 +53,7 @@ func newPayload(ctx context.Context, memory string, size int64, device, shared m
 	}
 }
 
-// newHostPayload gives p memory of a resource.
+// newHostPayload allocates memory of a resource for p.
 func newHostPayload(ctx context.Context, p *payload, from mem.Resource) (*payload, error) {
 	whole, err := from.Alloc(ctx, p.size+2*guard)
 	if err != nil {
@@ -72,12 +70,11 @@ func newHostPayload(ctx context.Context, p *payload, from mem.Resource) (*payloa
 	return p, nil
 }
 
-// small is the size up to which every operation under way has memory of its
-// own. Larger ones share one buffer, as in ucx_perftest: a window of separate
-// large buffers would measure the cache.
+// small is the size up to which each operation in flight has separate memory. Larger ones share one buffer, as in
+// ucx_perftest: a window of separate large buffers would measure the cache.
 const small = 1 << 10
 
-// payloadSize is how much memory a case needs.
+// payloadSize returns how much memory a case needs.
 func payloadSize(c Case, spec Spec) int64 {
 	if spec.Size > small {
 		return spec.Size
@@ -95,7 +92,7 @@ func places(c Case, spec Spec) int {
 	return 1
 }
 
-// part is the memory of one place in a window, or of one goroutine.
+// part returns the memory of one place in a window, or of one goroutine.
 func (p *payload) part(spec Spec, place int) ucx.View {
 	if spec.Size > small {
 		return p.view
@@ -117,19 +114,19 @@ func (p *payload) fill(seed uint64) error {
 	return p.store()
 }
 
-// clear makes sure that a later check sees only what arrived since.
+// clear zeroes the payload, so that check only accepts data that arrived later.
 func (p *payload) clear() error {
 	clear(p.inner())
 	return p.store()
 }
 
-// check compares with the pattern of a seed, and looks at the guards.
+// check compares the payload with the pattern of a seed, and checks the guards.
 func (p *payload) check(seed uint64) error {
 	if err := p.load(); err != nil {
 		return err
 	}
 	if i := firstDifference(p.inner(), seed); i >= 0 {
-		return fmt.Errorf("payload of %d bytes is wrong from byte %d on", p.size, i)
+		return fmt.Errorf("payload of %d bytes differs at byte %d", p.size, i)
 	}
 	for i := range guard {
 		if p.all[i] != guardByte || p.all[len(p.all)-1-i] != guardByte {
@@ -139,8 +136,7 @@ func (p *payload) check(seed uint64) error {
 	return nil
 }
 
-// pattern is a cheap generator with a long period: a shifted, repeated or
-// missing piece of a message never looks right.
+// pattern writes pseudorandom data with a long period, so that shifted, repeated or missing data is detected.
 func pattern(b []byte, seed uint64) {
 	x := seed | 1
 	for len(b) >= 8 {
@@ -159,7 +155,7 @@ func step(x uint64) uint64 {
 	return x ^ x<<17
 }
 
-// firstDifference is the first byte that is not the pattern's, -1 when all are.
+// firstDifference returns the index of the first byte that differs from the pattern, -1 if none does.
 func firstDifference(b []byte, seed uint64) int {
 	var want [8]byte
 	x := seed | 1

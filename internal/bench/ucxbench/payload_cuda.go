@@ -9,17 +9,17 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// poolBytes is what a side's pool of device memory takes at once, or four
-// payloads where these are larger: one region, however many payloads.
+// poolBytes is the initial size of the pool of device memory, unless four payloads are larger: one region for all
+// payloads.
 const poolBytes = 256 << 20
 
-// deviceMemory is where device payloads come from; nil for other kinds.
+// deviceMemory returns the resource for device payloads, nil for other kinds.
 func (s *side) deviceMemory(spec Spec) (mem.Resource, error) {
 	switch {
 	case !onDevice(spec.Mem):
 		return nil, nil
 	case s.args.Device < 0:
-		return nil, errors.New("device memory was asked for, but the pair was opened without a device")
+		return nil, errors.New("device memory requested, but the pair was opened without a device")
 	case spec.Mem == MemCUDA:
 		return cuda.NewDeviceResource(s.args.Device), nil
 	}
@@ -35,8 +35,7 @@ func (s *side) deviceMemory(spec Spec) (mem.Resource, error) {
 	return s.pool, nil
 }
 
-// newDevicePayload gives p device memory. Filling and checking go through the
-// driver, never through the path under test.
+// newDevicePayload allocates device memory for p. Filling and checking use the driver, not the path under test.
 func newDevicePayload(ctx context.Context, p *payload, from mem.Resource) (*payload, error) {
 	total := p.size + 2*guard
 	whole, err := from.Alloc(ctx, total)

@@ -53,7 +53,7 @@ func TestPayload(t *testing.T) {
 			if err := p.check(5); err != nil {
 				t.Error(err)
 			}
-			if err := p.check(9); err == nil || !strings.Contains(err.Error(), "wrong from byte 0") {
+			if err := p.check(9); err == nil || !strings.Contains(err.Error(), "differs at byte 0") {
 				t.Errorf("error %v", err)
 			}
 			if err := p.clear(); err != nil || p.check(5) == nil {

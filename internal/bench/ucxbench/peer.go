@@ -9,24 +9,23 @@ import (
 	"go.millstream.dev/internal/bench/benchpeer"
 )
 
-// PeerModeNone is the name of our own endpoint in error mode none, as a peer:
-// it shows what noticing a dead peer costs.
+// PeerModeNone is the name of Millstream with endpoints in error mode none, as a peer. It shows the cost of detecting a
+// lost peer.
 const PeerModeNone = "error-mode-none"
 
-// peerTimeout bounds one round of a peer: a peer that hangs is a failed
-// measurement, not the end of the run.
+// peerTimeout bounds one round of a peer: a peer that hangs fails one measurement, not the run.
 const peerTimeout = 60 * time.Second
 
-// PeerNames are the programs to compare with.
+// PeerNames are the names of all peers.
 var PeerNames = []string{benchpeer.PerftestName, benchpeer.UCXXAsyncName, benchpeer.UCXXCoreName, PeerModeNone}
 
-// DefaultPeers are those of a bare --peers.
+// DefaultPeers are the peers of --peers without a value.
 var DefaultPeers = []string{benchpeer.PerftestName, benchpeer.UCXXAsyncName, benchpeer.UCXXCoreName}
 
 // peer measures the same thing with another program.
 type peer interface {
 	name() string
-	// applies says whether the peer can measure a job at all.
+	// applies reports whether the peer can measure a job.
 	applies(Job) bool
 	// measure runs one round and returns a number in the unit of the case.
 	measure(ctx context.Context, j Job, spec Spec, env []string) (float64, error)
@@ -69,7 +68,7 @@ func (p perftestPeer) measure(ctx context.Context, j Job, spec Spec, env []strin
 	}
 }
 
-// modeNonePeer is a second pair of our own processes.
+// modeNonePeer is a second pair of Millstream processes.
 type modeNonePeer struct {
 	starter Starter
 	device  int
@@ -107,7 +106,7 @@ func (p *modeNonePeer) close() {
 	}
 }
 
-// deviceOf is the CUDA device a job needs; -1 keeps CUDA out of the process.
+// deviceOf returns the CUDA device of a job; -1 keeps CUDA out of the process.
 func deviceOf(j Job, device int) int {
 	if onDevice(j.Mem) {
 		return device
@@ -115,16 +114,16 @@ func deviceOf(j Job, device int) int {
 	return -1
 }
 
-// value turns a sample into the figure of a job.
+// value converts a sample to the figure of a job.
 func value(j Job, s Sample) (float64, error) {
 	if s.Seconds <= 0 || s.Operations <= 0 && j.Case.Kind != Idle {
-		return 0, fmt.Errorf("%s: an empty sample: %+v", j, s)
+		return 0, fmt.Errorf("%s: empty sample: %+v", j, s)
 	}
 	perOperation := s.Seconds / float64(max(s.Operations, 1))
 	switch j.Case.Kind {
 	case Latency:
 		if j.Case.API == "get" {
-			return benchfmt.Micros(perOperation), nil // a read has no way back to halve
+			return benchfmt.Micros(perOperation), nil // a read is one way
 		}
 		return benchfmt.Micros(perOperation) / 2, nil
 	case Bandwidth:

@@ -10,48 +10,44 @@ import (
 	"go.millstream.dev/internal/bench/benchpeer"
 )
 
-// Options choose what [Run] measures. The zero value of a list means its
-// default.
+// Options specify what [Run] measures. Empty lists select their defaults.
 type Options struct {
-	// Cases by name; default: all but idle-cpu and ipc-map.
+	// Cases are the names of cases (default: all but idle-cpu and ipc-map).
 	Cases []string
-	// Settings; default: shm, tcp, auto; of ipc-map alone: cuda_ipc.
+	// Settings are the transports (default shm, tcp, auto; cuda_ipc for ipc-map alone).
 	Settings []string
-	// Modes; default: spin.
+	// Modes are the progress modes (default spin).
 	Modes []string
-	// Mems; default: heap, buffer; of ipc-map alone: cuda, cuda-pool.
+	// Mems are the kinds of memory (default heap, buffer; cuda, cuda-pool for ipc-map alone).
 	Mems []string
-	// Endpoints; default: lifeline.
+	// Endpoints are the kinds of endpoints (default lifeline).
 	Endpoints []string
-	// Sizes in bytes; default: by kind of case.
+	// Sizes are the message sizes in bytes (default: by kind of case).
 	Sizes []int64
-	// Peers to compare with; default: none.
+	// Peers are the peers to compare with (default none).
 	Peers []string
-	// Rounds per figure, of which the best counts; default 5, quick 2.
+	// Rounds is the number of rounds per figure, of which the best counts (default 5, quick 2).
 	Rounds int
-	// RoundTime is how long one round should take; default 200 ms, quick 50 ms.
+	// RoundTime is the duration of one round (default 200 ms, quick 50 ms).
 	RoundTime time.Duration
-	// Window of outstanding operations in bandwidth cases; default 32, as
-	// ucx_perftest.
+	// Window is the number of outstanding operations in bandwidth cases (default 32, as in ucx_perftest).
 	Window int
-	// Goroutines of rate cases; default 64.
+	// Goroutines is the number of goroutines of rate cases (default 64).
 	Goroutines int
-	// IdleTime of idle-cpu; default 5 s, quick 1 s.
+	// IdleTime is the duration of idle-cpu (default 5 s, quick 1 s).
 	IdleTime time.Duration
 	// Device is the CUDA device of device memory.
 	Device int
-	// Quick makes the whole run short: fewer cases, sizes, rounds and peers
-	// where they were not chosen, and a second round only while time is left.
+	// Quick shortens the run: fewer cases, sizes, rounds and peers by default, and a second round only while time is
+	// left.
 	Quick bool
 
-	// spare leaves out comparisons that say little, to stay within QuickTime:
-	// a spinning peer is compared with the spinning mode, Python with the
-	// adaptive one.
+	// spare omits comparisons of little value, to stay within QuickTime: a polling peer is compared with mode spin,
+	// Python with mode adaptive.
 	spare bool
 }
 
-// QuickTime is what a quick run of the default choice takes at most, when the
-// machine is not overloaded.
+// QuickTime is the maximum duration of a quick run with default options on an idle machine.
 const QuickTime = 25 * time.Second
 
 // Job is one figure to measure.
@@ -61,7 +57,7 @@ type Job struct {
 	Size                         int64
 }
 
-// group says which jobs can share one pair of processes.
+// group identifies jobs that can share one pair of processes.
 type group struct {
 	setting, mode, endpoint string
 	cuda, counted           bool
@@ -81,10 +77,9 @@ func defaultTo[T any](list *[]T, values ...T) {
 	}
 }
 
-// Complete fills in the defaults and checks every name. Run calls it too; a
-// second call changes nothing.
+// Complete sets the defaults and checks all names. Run calls it, too; a second call has no effect.
 func (o *Options) Complete() error {
-	if slices.Equal(o.Cases, []string{ipcMap}) { // it means nothing elsewhere
+	if slices.Equal(o.Cases, []string{ipcMap}) { // it needs these settings
 		defaultTo(&o.Settings, "cuda_ipc")
 		defaultTo(&o.Mems, MemCUDA, MemPool)
 	}
@@ -153,17 +148,17 @@ func (o *Options) check() error {
 	}
 	for _, n := range o.Sizes {
 		if n > maxPayload {
-			return fmt.Errorf("size %s is beyond the largest payload of %s", benchfmt.FormatSize(n),
+			return fmt.Errorf("size %s exceeds the maximum payload of %s", benchfmt.FormatSize(n),
 				benchfmt.FormatSize(maxPayload))
 		}
 	}
 	return nil
 }
 
-// maxPayload keeps a window of buffers within reason.
+// maxPayload bounds the memory of a window.
 const maxPayload = 4 << 30
 
-// sizes of a case: the chosen ones, or those that say most about its kind.
+// sizes returns the sizes of a case: those of the options, or the defaults of its kind.
 func (o *Options) sizes(c Case) []int64 {
 	switch {
 	case c.Kind == Idle:
@@ -185,8 +180,7 @@ func (o *Options) sizes(c Case) []int64 {
 	}
 }
 
-// jobs expands the options into figures, ordered so that jobs of one group
-// follow each other.
+// jobs returns the figures to measure, ordered so that jobs of one group are consecutive.
 func (o *Options) jobs() ([]Job, error) {
 	var jobs []Job
 	for _, setting := range o.Settings {
@@ -204,7 +198,7 @@ func (o *Options) jobs() ([]Job, error) {
 						for _, size := range o.sizes(c) {
 							if size == 0 && (c.Kind == Bandwidth || c.Kind == Mapping || c.API == "put" ||
 								c.API == "stream") {
-								continue // nothing to move, or nothing to see arriving
+								continue // there is no data to move or to verify
 							}
 							jobs = append(jobs, Job{c, setting, mode, mem, endpoint, size})
 						}
@@ -213,7 +207,7 @@ func (o *Options) jobs() ([]Job, error) {
 			}
 		}
 	}
-	// Host and device jobs need processes of their own.
+	// Host and device jobs need separate processes.
 	slices.SortStableFunc(jobs, func(a, b Job) int {
 		if ka, kb := a.sortKey(o), b.sortKey(o); ka != kb {
 			return ka - kb
@@ -226,7 +220,7 @@ func (o *Options) jobs() ([]Job, error) {
 	return jobs, nil
 }
 
-// compares says whether a peer is worth its time for a job.
+// compares reports whether a peer is compared for a job.
 func (o *Options) compares(peer string, j Job) bool {
 	switch {
 	case !o.spare:
@@ -252,15 +246,15 @@ func (j Job) sortKey(o *Options) int {
 	return key
 }
 
-// skip leaves out combinations that mean nothing.
+// skip reports whether a combination is meaningless.
 func skip(c Case, setting, mem, endpoint string) bool {
 	switch {
 	case setting == "cuda_ipc" && !onDevice(mem):
-		return true // host memory does not travel over cuda_ipc
+		return true // cuda_ipc does not transfer host memory
 	case setting == "shm" && endpoint == EndpointSockaddr:
 		return true // shared memory has no connection manager
 	case c.Kind == Idle && mem != MemHeap:
-		return true // no payload moves
+		return true // there is no payload
 	case c.Kind == Mapping && !onDevice(mem):
 		return true // host memory is not opened by IPC handles
 	case c.API == "put" && c.Kind == Latency && onDevice(mem):

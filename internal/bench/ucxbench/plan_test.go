@@ -78,7 +78,7 @@ func TestOptionsNameTheMistake(t *testing.T) {
 		"window must be at least 1":                  {Window: -1},
 		"goroutines must be at least 1":              {Goroutines: -1},
 		"round must be positive":                     {RoundTime: -1},
-		"beyond the largest payload of 4 GiB":        {Sizes: []int64{1 << 40}},
+		"exceeds the maximum payload of 4 GiB":       {Sizes: []int64{1 << 40}},
 	} {
 		if err := o.Complete(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", o, err, want)

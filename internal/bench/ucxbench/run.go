@@ -13,13 +13,11 @@ import (
 	"go.millstream.dev/internal/bench/benchpeer"
 )
 
-// Bench is the name of these figures.
+// Bench is the name of the benchmark in figures.
 const Bench = "ucx"
 
-// Run measures everything the options ask for and hands each figure to sink
-// as soon as it is known. A figure that cannot be measured does not stop the
-// others; Run returns an error that names it. A missing peer is an error
-// before anything is measured.
+// Run measures all jobs of the options and passes each figure to sink immediately. A job that fails does not stop the
+// others; Run returns an error that names it. A missing peer is an error before the first measurement.
 func Run(ctx context.Context, starter Starter, o Options, sink benchfmt.Sink, progress *benchfmt.Progress) error {
 	if err := o.Complete(); err != nil {
 		return err
@@ -45,7 +43,7 @@ func Run(ctx context.Context, starter Starter, o Options, sink benchfmt.Sink, pr
 				return err
 			}
 			r.failed = append(r.failed, fmt.Errorf("%s: %w", j, err))
-			r.closePair() // it may be in any state
+			r.closePair() // its state is unknown
 		}
 	}
 	progress.Clear()
@@ -62,15 +60,15 @@ type runner struct {
 	of     group
 	env    []string
 	peers  []peer
-	stop   time.Time // quick: no further round of a job after that
+	stop   time.Time // with Quick: no further round of a job after that
 	failed []error
 
-	// Of mapping cases: the library that counts driver calls, and the folder
-	// of its figures, which this run owns.
+	// counter is the library that counts driver calls of mapping cases, and counterDir the folder of its files, which
+	// is removed by close.
 	counter, counterDir string
 }
 
-// verdict sums up what could not be measured.
+// verdict returns an error for the jobs that failed.
 func (r *runner) verdict(total int) error {
 	switch len(r.failed) {
 	case 0:
@@ -78,11 +76,11 @@ func (r *runner) verdict(total int) error {
 	case 1:
 		return r.failed[0]
 	default:
-		return fmt.Errorf("%d of %d measurements failed; the first: %w", len(r.failed), total, r.failed[0])
+		return fmt.Errorf("%d of %d measurements failed; first error: %w", len(r.failed), total, r.failed[0])
 	}
 }
 
-// open makes sure that a pair for the job runs.
+// open starts a pair for the job unless it runs.
 func (r *runner) open(ctx context.Context, j Job) error {
 	if r.pair != nil && r.of == j.group() {
 		return nil
@@ -108,8 +106,7 @@ func (r *runner) open(ctx context.Context, j Job) error {
 	return r.findPeers(pair.Library)
 }
 
-// findPeers looks for the peer programs once the library is known that they
-// must share.
+// findPeers finds the peer programs when the UCX library that they must use is known.
 func (r *runner) findPeers(library string) error {
 	if r.peers != nil || len(r.options.Peers) == 0 {
 		return nil
@@ -153,7 +150,7 @@ func (r *runner) job(ctx context.Context, j Job) error {
 	broken := make([]error, len(r.peers))
 	rounds := r.options.Rounds
 	if j.Case.Kind == Idle {
-		rounds = 1 // long, and a mean by itself
+		rounds = 1 // long, and a mean value
 	}
 	for round := range rounds {
 		if round > 0 && !r.stop.IsZero() && time.Now().After(r.stop) {
@@ -197,7 +194,7 @@ func (r *runner) job(ctx context.Context, j Job) error {
 	if j.Case.Kind == Rate {
 		f := r.pair.figure(j)
 		f.Case, f.Unit, f.Better = j.Case.Name+"-allocs", benchfmt.UnitAllocs, benchfmt.Lower
-		f.Ours = math.Round(allocs.Best()*100) / 100 // a hundredth is the runtime's own
+		f.Ours = math.Round(allocs.Best()*100) / 100 // the rest is from the Go runtime
 		if err := r.sink.Add(f); err != nil {
 			return err
 		}
@@ -210,7 +207,7 @@ func (r *runner) job(ctx context.Context, j Job) error {
 	return nil
 }
 
-// report writes one line per peer that ran, or one line alone.
+// report adds one figure per peer that ran, or one without a peer.
 func (r *runner) report(j Job, ours *benchfmt.Rounds, theirs []benchfmt.Rounds) error {
 	f := r.pair.figure(j)
 	f.Ours = ours.Best()

@@ -10,8 +10,8 @@ import (
 	"go.millstream.dev/internal/device/cucount"
 )
 
-// countEnv makes the children of a mapping case count driver calls. The
-// library is compiled once per run.
+// countEnv returns the environment in which the children of a mapping case count driver calls. The library is compiled
+// once per run.
 func (r *runner) countEnv(ctx context.Context) ([]string, error) {
 	if r.counter == "" {
 		dir, err := os.MkdirTemp("", "millstream-bench-")
@@ -26,8 +26,7 @@ func (r *runner) countEnv(ctx context.Context) ([]string, error) {
 	return cucount.Env(r.starter.Environ, r.counter, r.counterDir), nil
 }
 
-// mapping measures first and second transfers. Times are the best of the
-// rounds, mappings the most of any round.
+// mapping measures the first and the second transfer. Times are the best of all rounds, mappings the maximum.
 func (r *runner) mapping(ctx context.Context, j Job) error {
 	spec, err := r.pair.calibrate(ctx, j, r.options)
 	if err != nil {
@@ -43,7 +42,7 @@ func (r *runner) mapping(ctx context.Context, j Job) error {
 			return err
 		}
 		if len(s.Steps) != 1+len(names) {
-			return fmt.Errorf("%s: %d transfers were measured, not %d", j, len(s.Steps), 1+len(names))
+			return fmt.Errorf("%s: measured %d transfers, want %d", j, len(s.Steps), 1+len(names))
 		}
 		for i, step := range s.Steps[1:] {
 			seconds[i].Better = benchfmt.Lower
@@ -60,7 +59,7 @@ func (r *runner) mapping(ctx context.Context, j Job) error {
 		}
 		f.Case += "-mappings"
 		f.Unit, f.Ours = benchfmt.UnitMappings, float64(most[i])
-		if j.Mem == MemPool { // the pool was warmed up by a transfer from another of its buffers
+		if j.Mem == MemPool { // the pool was warmed up by a transfer from another buffer
 			f.Bar = &benchfmt.Bar{Value: 0}
 		}
 		if err := r.sink.Add(f); err != nil {

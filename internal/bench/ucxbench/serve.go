@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// closeGrace bounds the tidy end of a child whose parent has gone.
+// closeGrace bounds the shutdown of a child whose parent has gone.
 const closeGrace = 2 * time.Second
 
-// Serve is the life of one child: it answers the parent on w until r ends.
+// Serve runs one child: it handles requests of the parent until r ends.
 func Serve(ctx context.Context, r io.Reader, w io.Writer, side Side) error {
 	err := serve(ctx, r, w, func(ctx context.Context, verb string, args json.RawMessage) (any, error) {
 		switch verb {
@@ -34,7 +34,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, side Side) error {
 			}
 			return side.Run(ctx, spec)
 		default:
-			return nil, fmt.Errorf("unknown verb %q: parent and child are of different releases", verb)
+			return nil, fmt.Errorf("unknown verb %q: parent and child have different releases", verb)
 		}
 	})
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)

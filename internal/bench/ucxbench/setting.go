@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// SettingNames are the transports that can be asked for.
+// SettingNames are the transports that can be selected.
 var SettingNames = []string{"shm", "tcp", "auto", "cuda_ipc"}
 
-// ModeNames are the ways of making progress.
+// ModeNames are the progress modes.
 var ModeNames = []string{"spin", "adaptive"}
 
 // MemNames are the kinds of payload memory.
@@ -20,17 +20,17 @@ const (
 	MemHeap = "heap"
 	// MemBuffer is a mem.Buffer of host memory.
 	MemBuffer = "buffer"
-	// MemCUDA is a mem.Buffer of device memory, an allocation of its own.
+	// MemCUDA is a mem.Buffer of device memory in a separate allocation.
 	MemCUDA = "cuda"
-	// MemPool is a mem.Buffer out of a pool of device memory.
+	// MemPool is a mem.Buffer from a pool of device memory.
 	MemPool = "cuda-pool"
 )
 
-// onDevice says whether a kind of memory is a GPU's.
+// onDevice reports whether a kind of memory is GPU memory.
 func onDevice(memory string) bool { return memory == MemCUDA || memory == MemPool }
 
-// SettingEnv are the variables that make UCX use a setting, for this run's
-// children only. "auto" sets nothing: UCX chooses, or what the user exported.
+// SettingEnv returns the variables that make UCX use a setting, for the children of this run. "auto" sets nothing: UCX
+// or the environment of the user chooses.
 func SettingEnv(setting, memory string) ([]string, error) {
 	var tls []string
 	switch setting {
@@ -41,7 +41,7 @@ func SettingEnv(setting, memory string) ([]string, error) {
 	case "tcp":
 		tls = []string{"self", "tcp"}
 	case "cuda_ipc":
-		// tcp carries the wire-up where shared memory cannot.
+		// tcp is used for the wire-up if shared memory cannot be.
 		tls = []string{"self", "shm", "tcp", "cuda_ipc"}
 	default:
 		return nil, unknown("setting", setting, SettingNames)

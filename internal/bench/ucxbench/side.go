@@ -10,21 +10,21 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// side is one end of a pair, through the public interface of package ucx.
+// side is one side of a pair. It uses the exported API of package ucx.
 type side struct {
-	args    OpenArgs
-	context *ucx.Context
-	worker  *ucx.Worker
-	door    door // how the server is found
-	ep      *ucx.Endpoint
-	control [16]byte
-	pool    *mem.Pool // of device memory, made when it is first asked for
+	args      OpenArgs
+	context   *ucx.Context
+	worker    *ucx.Worker
+	connector connector
+	ep        *ucx.Endpoint
+	control   [16]byte
+	pool      *mem.Pool // for device memory, created at the first use
 }
 
-// NewSide is the [Side] that the benchmark's children run.
+// NewSide returns the [Side] of the children.
 func NewSide() Side { return &side{} }
 
-// progressModes by name.
+// progressModes are the progress modes by name.
 var progressModes = map[string]ucx.ProgressMode{"spin": ucx.Polling, "adaptive": ucx.Adaptive}
 
 func (s *side) Open(ctx context.Context, args OpenArgs) (Opened, error) {
@@ -49,15 +49,15 @@ func (s *side) Open(ctx context.Context, args OpenArgs) (Opened, error) {
 	if s.worker, err = c.NewWorker(ucx.WorkerConfig{Progress: mode}); err != nil {
 		return Opened{}, err
 	}
-	// Before the first message can come: UCX drops what nobody opened.
+	// UCX drops messages that arrive before OpenAM.
 	if err := s.worker.OpenAM(amData); err != nil {
 		return Opened{}, err
 	}
-	s.door, err = newDoor(s.worker, args)
+	s.connector, err = newConnector(s.worker, args)
 	if err != nil {
 		return Opened{}, err
 	}
-	opened.Address, err = s.door.address(ctx)
+	opened.Address, err = s.connector.address(ctx)
 	return opened, err
 }
 
@@ -65,22 +65,22 @@ func (s *side) Connect(ctx context.Context, address string) (Connected, error) {
 	if s.worker == nil {
 		return Connected{}, errors.New("connect before open")
 	}
-	ep, err := s.door.connect(ctx, address)
+	ep, err := s.connector.connect(ctx, address)
 	if err != nil {
 		return Connected{}, err
 	}
 	s.ep = ep
-	// The lanes are final only after messages have gone both ways.
+	// The transports are final only after messages in both directions.
 	for range 2 {
 		if err := s.sync(ctx); err != nil {
 			return Connected{}, err
 		}
 	}
-	lanes, err := ep.Transports()
+	transports, err := ep.Transports()
 	if err != nil {
 		return Connected{}, err
 	}
-	return Connected{Lanes: laneNames(lanes)}, nil
+	return Connected{Transports: transportNames(transports)}, nil
 }
 
 func (s *side) Run(ctx context.Context, spec Spec) (Sample, error) {
@@ -93,7 +93,7 @@ func (s *side) Run(ctx context.Context, spec Spec) (Sample, error) {
 	}
 	if spec.Window < 1 || spec.Goroutines < 1 || spec.Size < 0 || spec.Iterations < 1 && c.Kind != Idle &&
 		c.Kind != Mapping {
-		return Sample{}, fmt.Errorf("a measurement without iterations, window or goroutines: %+v", spec)
+		return Sample{}, fmt.Errorf("spec without iterations, window or goroutines: %+v", spec)
 	}
 	if c.Kind == Idle {
 		return s.idle(ctx, spec)
@@ -119,7 +119,7 @@ func (s *side) Run(ctx context.Context, spec Spec) (Sample, error) {
 	if err := errors.Join(out.fill(s.seed(spec, true)), in.clear()); err != nil {
 		return Sample{}, err
 	}
-	if err := s.sync(ctx); err != nil { // both have their memory ready
+	if err := s.sync(ctx); err != nil { // both sides have allocated their memory
 		return Sample{}, err
 	}
 	sample, err := s.measure(ctx, c, spec, out, in)
@@ -131,18 +131,18 @@ func (s *side) Run(ctx context.Context, spec Spec) (Sample, error) {
 			return Sample{}, err
 		}
 	}
-	return sample, s.sync(ctx) // memory may go
+	return sample, s.sync(ctx) // memory may be released
 }
 
-// sharedIf is where memory comes from that the peer reaches by itself.
-func (s *side) sharedIf(reached bool) mem.Resource {
-	if !reached {
+// sharedIf returns the resource for memory that the peer accesses remotely, nil for other memory.
+func (s *side) sharedIf(remote bool) mem.Resource {
+	if !remote {
 		return nil
 	}
 	return s.context.Resource(mem.Host, -1)
 }
 
-// seed of the pattern that this side sends, or of the other's.
+// seed returns the seed of the pattern that this side sends, or that of the other side.
 func (s *side) seed(spec Spec, own bool) uint64 {
 	if s.args.Server == own {
 		return spec.Seed ^ 0x9E3779B97F4A7C15
@@ -150,7 +150,7 @@ func (s *side) seed(spec Spec, own bool) uint64 {
 	return spec.Seed
 }
 
-// receives says whether payload arrives at this side.
+// receives reports whether this side receives payload.
 func (s *side) receives(c Case) bool {
 	switch {
 	case c.Kind == Latency && c.API != "get":
@@ -187,7 +187,7 @@ func (s *side) measure(ctx context.Context, c Case, spec Spec, out, in *payload)
 	case "get-bw":
 		return s.getBandwidth(ctx, spec, out, in)
 	}
-	return Sample{}, fmt.Errorf("case %s has no program", c.Name)
+	return Sample{}, fmt.Errorf("case %s is not implemented", c.Name)
 }
 
 func (s *side) Close(ctx context.Context) error {
@@ -195,8 +195,8 @@ func (s *side) Close(ctx context.Context) error {
 	if s.ep != nil {
 		failed = append(failed, s.ep.Shutdown(ctx))
 	}
-	if s.door != nil {
-		failed = append(failed, s.door.close())
+	if s.connector != nil {
+		failed = append(failed, s.connector.close())
 	}
 	if s.worker != nil {
 		failed = append(failed, s.worker.Close())
@@ -210,10 +210,10 @@ func (s *side) Close(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-func laneNames(lanes []ucx.Transport) []string {
+func transportNames(list []ucx.Transport) []string {
 	var names []string
 	seen := map[string]bool{}
-	for _, l := range lanes {
+	for _, l := range list {
 		if name := l.String(); !seen[name] {
 			seen[name] = true
 			names = append(names, name)

@@ -6,7 +6,7 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// amData is the active-message id of the benchmark.
+// amData is the active-message ID of the benchmark.
 const amData = 7
 
 func (s *side) amLatency(ctx context.Context, spec Spec, out, in *payload) (Sample, error) {
@@ -24,8 +24,7 @@ func (s *side) amLatency(ctx context.Context, spec Spec, out, in *payload) (Samp
 	})
 }
 
-// amBandwidth: the receiver takes messages in order and lets the data of a
-// window of them arrive at once.
+// amBandwidth receives messages in order, with the data of a window of them in flight.
 func (s *side) amBandwidth(ctx context.Context, spec Spec, out, in *payload) (Sample, error) {
 	transfer := func(ctx context.Context, n int) error {
 		return windowed(ctx, n, spec.Window, func(place int) *ucx.Request {

@@ -8,14 +8,12 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// ipcMap is the case that counts how often one process opens the other's
-// device memory.
+// ipcMap is the case that counts how often one process opens device memory of the other.
 const ipcMap = "ipc-map"
 
-// ipcMap moves device memory three times: from one buffer, to warm up
-// connection and pool, then twice from another that has never been sent. The
-// calls that open memory of another process are counted by the library that
-// stands before the driver, see package cucount.
+// ipcMap transfers device memory three times: once from one buffer, as a warm-up of connection and pool, then twice
+// from another buffer. A library in front of the driver counts the calls that open memory of another process; see
+// package cucount.
 func (s *side) ipcMap(ctx context.Context, spec Spec) (Sample, error) {
 	calls, err := cucount.Open()
 	if err != nil {
@@ -38,7 +36,7 @@ func (s *side) ipcMap(ctx context.Context, spec Spec) (Sample, error) {
 		if err != nil {
 			return Sample{}, err
 		}
-		held = append(held, p) // kept: its place must not be the next one's
+		held = append(held, p) // kept, so that the next payload has another address
 		for range transfers {
 			spec.Seed++
 			step, err := s.transfer(ctx, calls, p, spec.Seed)
@@ -54,7 +52,7 @@ func (s *side) ipcMap(ctx context.Context, spec Spec) (Sample, error) {
 	return sample, nil
 }
 
-// transfer moves one payload from client to server and tells what it took.
+// transfer sends one payload from client to server and returns the time and the mappings.
 func (s *side) transfer(ctx context.Context, calls *cucount.Reader, p *payload, seed uint64) (Step, error) {
 	prepare := p.clear
 	if !s.args.Server {
@@ -77,7 +75,7 @@ func (s *side) transfer(ctx context.Context, calls *cucount.Reader, p *payload, 
 		err = s.ep.Send(ctx, p.view, s.to(tagData))
 	}
 	if err == nil {
-		err = s.sync(ctx) // it has arrived
+		err = s.sync(ctx) // the data has arrived
 	}
 	took := time.Since(begin).Seconds()
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// tagKey carries memory keys.
+// tagKey is the tag of memory keys.
 const tagKey = uint64(0x400) << 32
 
-// offer registers memory and tells the peer its key.
+// offer registers memory and sends its key to the peer.
 func (s *side) offer(ctx context.Context, p *payload) (*ucx.Memory, error) {
 	m, err := s.context.Register(p.view)
 	if err != nil {
@@ -29,8 +29,8 @@ func (s *side) offer(ctx context.Context, p *payload) (*ucx.Memory, error) {
 	return m, nil
 }
 
-// learn waits for the peer's key and opens it.
-func (s *side) learn(ctx context.Context) (*ucx.RemoteKey, error) {
+// recvKey receives the key of the peer and unpacks it.
+func (s *side) recvKey(ctx context.Context) (*ucx.RemoteKey, error) {
 	buf := make([]byte, 64<<10)
 	info, err := s.ep.Recv(ctx, ucx.Bytes(buf), s.from(tagKey), ucx.FullMask)
 	if err != nil {
@@ -38,20 +38,20 @@ func (s *side) learn(ctx context.Context) (*ucx.RemoteKey, error) {
 	}
 	var key ucx.MemoryKey
 	if err := key.UnmarshalBinary(buf[:info.Len]); err != nil {
-		return nil, fmt.Errorf("key of the other side: %w", err)
+		return nil, fmt.Errorf("invalid key of the other side: %w", err)
 	}
 	return s.ep.Unpack(key)
 }
 
-// putLatency is ucx_perftest's ping-pong: each side writes a number into the
-// last byte of the other's memory and watches its own.
+// putLatency is the ping-pong of ucx_perftest: each side writes a number into the last byte of the memory of the other
+// and polls its own.
 func (s *side) putLatency(ctx context.Context, spec Spec, out, in *payload) (Sample, error) {
 	m, err := s.offer(ctx, in)
 	if err != nil {
 		return Sample{}, err
 	}
 	defer m.Release()
-	remote, err := s.learn(ctx)
+	remote, err := s.recvKey(ctx)
 	if err != nil {
 		return Sample{}, err
 	}
@@ -60,7 +60,7 @@ func (s *side) putLatency(ctx context.Context, spec Spec, out, in *payload) (Sam
 		return Sample{}, err
 	}
 	mark, seen := &out.inner()[out.size-1], &in.inner()[in.size-1]
-	var sent, expected byte // both begin with 1: the memory was cleared
+	var sent, expected byte // both start with 1, because the memory is zero
 	sample, err := latency(ctx, !s.args.Server, spec, pingpong{
 		send: func(ctx context.Context) error {
 			sent++
@@ -75,7 +75,7 @@ func (s *side) putLatency(ctx context.Context, spec Spec, out, in *payload) (Sam
 	if err != nil {
 		return Sample{}, err
 	}
-	// The payload proper: whole pattern, flushed, compared after the sync.
+	// Write the whole pattern, which is verified after the sync.
 	if err := s.sync(ctx); err != nil {
 		return Sample{}, err
 	}
@@ -91,9 +91,8 @@ func (s *side) putLatency(ctx context.Context, spec Spec, out, in *payload) (Sam
 	return sample, s.sync(ctx)
 }
 
-// watch waits until a byte that the peer writes has a value. Transports
-// without hardware for remote writes need this side's progress, which a probe
-// makes.
+// watch waits until the peer has written a value to a byte. Transports without hardware for remote writes need progress
+// on this side, which Probe makes.
 func (s *side) watch(ctx context.Context, b *byte, want byte) error {
 	for n := 1; loadByte(b) != want; n++ {
 		if _, _, err := s.worker.Probe(tagKey|1, ucx.FullMask); err != nil {
@@ -106,10 +105,9 @@ func (s *side) watch(ctx context.Context, b *byte, want byte) error {
 	return nil
 }
 
-// loadByte reads a byte that another process writes.
+// loadByte loads a byte that another process writes.
 func loadByte(b *byte) byte {
-	// Go has no atomic byte: load the aligned word around it. The guard bytes
-	// make sure that the word lies within the allocation.
+	// Go has no atomic byte, so load the aligned word. The guard bytes ensure that the word is within the allocation.
 	at := uintptr(unsafe.Pointer(b)) & 3
 	word := atomic.LoadUint32((*uint32)(unsafe.Add(unsafe.Pointer(b), -int(at))))
 	return (*[4]byte)(unsafe.Pointer(&word))[at]
@@ -128,7 +126,7 @@ func (s *side) putBandwidth(ctx context.Context, spec Spec, out, in *payload) (S
 				if err != nil {
 					return err
 				}
-				return s.ep.Flush(ctx) // written is not yet arrived
+				return s.ep.Flush(ctx) // written data may not have arrived
 			},
 			done: s.sync,
 		}
@@ -170,7 +168,7 @@ func (s *side) getLatency(ctx context.Context, spec Spec, out, in *payload) (Sam
 	})
 }
 
-// remoteOffset is where a place of the window lies in the peer's memory.
+// remoteOffset returns the offset of a place of the window in the memory of the peer.
 func remoteOffset(spec Spec, place int) int64 {
 	if spec.Size > small {
 		return 0
@@ -178,8 +176,7 @@ func remoteOffset(spec Spec, place int) int64 {
 	return int64(place) * spec.Size
 }
 
-// serveMemory is the passive side: it lets the peer work, and makes progress
-// by waiting for its message.
+// serveMemory is the passive side: it makes progress while it waits for the message of the peer.
 func (s *side) serveMemory(ctx context.Context, spec Spec, p *payload) (Sample, error) {
 	m, err := s.offer(ctx, p)
 	if err != nil {
@@ -193,7 +190,7 @@ func (s *side) serveMemory(ctx context.Context, spec Spec, p *payload) (Sample, 
 }
 
 func (s *side) useMemory(ctx context.Context, spec Spec, op func(*ucx.RemoteKey) oneWay) (Sample, error) {
-	remote, err := s.learn(ctx)
+	remote, err := s.recvKey(ctx)
 	if err != nil {
 		return Sample{}, err
 	}

@@ -7,8 +7,7 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// Tags of the benchmark. Directions differ, so that a side never receives
-// what it sent.
+// Tags of the benchmark. They depend on the direction, so that a side never receives its own messages.
 const (
 	tagData    = uint64(0x100) << 32 // + goroutine
 	tagControl = uint64(0x200) << 32
@@ -16,7 +15,7 @@ const (
 	fromClient = uint64(1) << 24
 )
 
-// to and from are the tags of messages that this side sends and receives.
+// to returns the tag of messages that this side sends, from that of messages that it receives.
 func (s *side) to(tag uint64) uint64 {
 	if !s.args.Server {
 		return tag | fromClient
@@ -31,7 +30,7 @@ func (s *side) from(tag uint64) uint64 {
 	return tag
 }
 
-// sync returns when both sides have come here.
+// sync waits until both sides have called it.
 func (s *side) sync(ctx context.Context) error {
 	r := s.ep.StartRecv(ucx.Bytes(s.control[:8]), s.from(tagControl), ucx.FullMask)
 	if err := s.ep.Send(ctx, ucx.Bytes(s.control[8:]), s.to(tagControl)); err != nil {
@@ -87,7 +86,7 @@ func (s *side) tagRate(ctx context.Context, spec Spec, out, in *payload) (Sample
 	return rate(ctx, spec, one, s.sync)
 }
 
-// idle posts a receive, sleeps, and says what that cost.
+// idle posts a receive, sleeps, and measures the processor time.
 func (s *side) idle(ctx context.Context, spec Spec) (Sample, error) {
 	var message [8]byte
 	r := s.ep.StartRecv(ucx.Bytes(message[:]), s.from(tagIdle), ucx.FullMask)
@@ -96,7 +95,7 @@ func (s *side) idle(ctx context.Context, spec Spec) (Sample, error) {
 	if err := s.sync(ctx); err != nil {
 		return Sample{}, err
 	}
-	// What the last messages stirred up has settled by then.
+	// Wait for activity of the last messages to end.
 	if err := sleep(ctx, 100*time.Millisecond); err != nil {
 		return Sample{}, err
 	}

@@ -2,102 +2,96 @@ package ucxbench
 
 import "context"
 
-// OpenArgs says how a side sets up UCX.
+// OpenArgs specify how a side sets up UCX.
 type OpenArgs struct {
-	// Server listens, the other side connects.
+	// Server is set on the side that listens; the other side connects.
 	Server bool `json:"server"`
 	// Mode is "spin" or "adaptive".
 	Mode string `json:"mode"`
-	// Endpoint is how the pair connects: see EndpointNames.
+	// Endpoint is the kind of endpoint; see EndpointNames.
 	Endpoint string `json:"endpoint"`
 	// Device is the CUDA device of device memory; -1 for none.
 	Device int `json:"device"`
 }
 
-// EndpointNames are the ways two processes can be connected.
+// EndpointNames are the kinds of endpoints.
 var EndpointNames = []string{EndpointLifeline, EndpointAddress, EndpointSockaddr}
 
-// Ways to connect.
+// Kinds of endpoints.
 const (
-	// EndpointLifeline is Millstream's own: worker addresses exchanged over a
-	// connection that stays open and tells of a dead peer. Error mode peer.
+	// EndpointLifeline is the default of Millstream: worker addresses are exchanged over a connection that stays open
+	// and detects a lost peer. Error mode peer.
 	EndpointLifeline = "lifeline"
-	// EndpointAddress is by worker address alone, error mode none: what
-	// ucx_perftest does.
+	// EndpointAddress uses only worker addresses, in error mode none, as ucx_perftest does.
 	EndpointAddress = "address"
-	// EndpointSockaddr is UCX's own connection manager, error mode peer: what
-	// UCXX does.
+	// EndpointSockaddr uses the connection manager of UCX, in error mode peer, as UCXX does.
 	EndpointSockaddr = "sockaddr"
 )
 
-// Opened is what a side says after opening.
+// Opened is the result of Open.
 type Opened struct {
-	// Address the other side connects to; empty from a side that is not
-	// connected to.
+	// Address is the address for the other side to connect to, or empty.
 	Address string `json:"address,omitempty"`
-	// PID of the process.
+	// PID is the process ID.
 	PID int `json:"pid"`
-	// Library and Version of UCX.
+	// Library and Version are those of UCX.
 	Library string `json:"library"`
 	Version string `json:"version"`
 }
 
-// Connected is what a side says after connecting.
+// Connected is the result of Connect.
 type Connected struct {
-	// Lanes the endpoint uses, as "transport/device", fastest first.
-	Lanes []string `json:"lanes"`
+	// Transports are the transports of the endpoint, as "transport/device", fastest first.
+	Transports []string `json:"transports"`
 }
 
-// Spec is one measurement, run by both sides at once.
+// Spec is one measurement. Both sides run it concurrently.
 type Spec struct {
 	Case string `json:"case"`
 	Size int64  `json:"size"`
 	Mem  string `json:"mem"`
-	// Iterations measured and, before them, warm-up iterations.
+	// Iterations is the number of measured iterations, Warmup that of iterations before them.
 	Iterations int `json:"iterations"`
 	Warmup     int `json:"warmup"`
 	// Window is the number of outstanding operations of a bandwidth case.
 	Window int `json:"window"`
-	// Goroutines of a rate case.
+	// Goroutines is the number of goroutines of a rate case.
 	Goroutines int `json:"goroutines"`
-	// Seconds of an idle case.
+	// Seconds is the duration of an idle case.
 	Seconds float64 `json:"seconds"`
-	// Seed of the payload pattern; new in each round.
+	// Seed is the seed of the payload pattern, different in each round.
 	Seed uint64 `json:"seed"`
 }
 
-// Sample is what one side measured. Payloads have been verified, outside the
-// timed part.
+// Sample is the measurement of one side. Payloads are verified outside the timed part.
 type Sample struct {
-	// Seconds of the timed part.
+	// Seconds is the duration of the timed part.
 	Seconds float64 `json:"seconds"`
-	// Operations in it: messages one way, round trips for a latency.
+	// Operations is the number of messages in one direction, or of round trips for a latency.
 	Operations int64 `json:"operations"`
 	// Allocs is the number of Go heap allocations in the timed part.
 	Allocs uint64 `json:"allocs"`
 	// CPUSeconds is the processor time of the process in the timed part.
 	CPUSeconds float64 `json:"cpu_seconds"`
-	// Steps of a mapping case: the transfer that warms up, the first and the
-	// second from another buffer.
+	// Steps are those of a mapping case: a warm-up transfer, and the first and the second transfer from another buffer.
 	Steps []Step `json:"steps,omitempty"`
 }
 
 // Step is one transfer of a mapping case.
 type Step struct {
 	Seconds float64 `json:"seconds"`
-	// Mappings is how often the driver was called to open the other process's
-	// memory.
+	// Mappings is the number of driver calls that open memory of the other process.
 	Mappings uint64 `json:"mappings"`
 }
 
-// Side is one end of a pair of processes.
+// Side is one side of a pair of processes.
 type Side interface {
-	// Open sets UCX up.
+	// Open sets up UCX.
 	Open(ctx context.Context, args OpenArgs) (Opened, error)
-	// Connect makes the endpoint. address is what the other side's Open gave.
+	// Connect creates the endpoint. address is that of Opened of the other side.
 	Connect(ctx context.Context, address string) (Connected, error)
-	// Run measures; both sides must be told to.
+	// Run measures; both sides must run the same spec.
 	Run(ctx context.Context, spec Spec) (Sample, error)
-	// Close gives everything back.
+	// Close releases all resources.
 	Close(ctx context.Context) error
 }

@@ -6,14 +6,14 @@ import (
 	"go.millstream.dev/internal/bench/benchpeer"
 )
 
-// ucxxPeer is Python's UCXX.
+// ucxxPeer is the Python package UCXX.
 type ucxxPeer struct{ tool *benchpeer.UCXX }
 
 func (p ucxxPeer) name() string { return p.tool.Name() }
 func (p ucxxPeer) close()       { _ = p.tool.Close() } // temporary files
 
-// UCXX connects by socket address, which shared memory alone cannot do; its
-// core interface has no event loop to be idle in.
+// applies reports whether UCXX can measure a job. UCXX connects by socket address, which shared memory alone does not
+// support; its core API has no event loop that could be idle.
 func (p ucxxPeer) applies(j Job) bool {
 	if !j.Case.UCXX || j.Setting == "shm" || j.Size == 0 {
 		return false

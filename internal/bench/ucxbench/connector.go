@@ -8,36 +8,36 @@ import (
 	"go.millstream.dev/ucx"
 )
 
-// door is how the two sides find each other.
-type door interface {
-	// address is what the other side must know; "" when it need not.
+// connector connects the two sides.
+type connector interface {
+	// address returns what the other side must know, "" if nothing.
 	address(ctx context.Context) (string, error)
-	// connect makes the endpoint to the side with that address.
+	// connect returns an endpoint to the side with that address.
 	connect(ctx context.Context, address string) (*ucx.Endpoint, error)
 	close() error
 }
 
-func newDoor(w *ucx.Worker, args OpenArgs) (door, error) {
+func newConnector(w *ucx.Worker, args OpenArgs) (connector, error) {
 	switch args.Endpoint {
 	case EndpointLifeline:
-		return &lifelineDoor{worker: w, server: args.Server}, nil
+		return &lifelineConnector{worker: w, server: args.Server}, nil
 	case EndpointAddress:
-		return addressDoor{w}, nil
+		return addressConnector{w}, nil
 	case EndpointSockaddr:
-		return &sockaddrDoor{worker: w, server: args.Server}, nil
+		return &sockaddrConnector{worker: w, server: args.Server}, nil
 	default:
 		return nil, unknown("endpoint", args.Endpoint, EndpointNames)
 	}
 }
 
-// lifelineDoor meets over an abstract Unix socket, which stays open.
-type lifelineDoor struct {
+// lifelineConnector connects over an abstract Unix socket, which stays open.
+type lifelineConnector struct {
 	worker   *ucx.Worker
 	server   bool
 	listener *ucx.Listener
 }
 
-func (d *lifelineDoor) address(ctx context.Context) (string, error) {
+func (d *lifelineConnector) address(ctx context.Context) (string, error) {
 	if !d.server {
 		return "", nil
 	}
@@ -50,27 +50,26 @@ func (d *lifelineDoor) address(ctx context.Context) (string, error) {
 	return address, nil
 }
 
-func (d *lifelineDoor) connect(ctx context.Context, address string) (*ucx.Endpoint, error) {
+func (d *lifelineConnector) connect(ctx context.Context, address string) (*ucx.Endpoint, error) {
 	if d.server {
 		return d.listener.Accept(ctx)
 	}
 	return d.worker.Dial(ctx, address)
 }
 
-func (d *lifelineDoor) close() error {
+func (d *lifelineConnector) close() error {
 	if d.listener == nil {
 		return nil
 	}
 	return d.listener.Close()
 }
 
-// addressDoor connects by worker address in both directions, in error mode
-// none.
-type addressDoor struct{ worker *ucx.Worker }
+// addressConnector connects by worker address in both directions, in error mode none.
+type addressConnector struct{ worker *ucx.Worker }
 
-func (d addressDoor) close() error { return nil }
+func (d addressConnector) close() error { return nil }
 
-func (d addressDoor) address(context.Context) (string, error) {
+func (d addressConnector) address(context.Context) (string, error) {
 	a, err := d.worker.Address()
 	if err != nil {
 		return "", err
@@ -79,22 +78,22 @@ func (d addressDoor) address(context.Context) (string, error) {
 	return string(text), err
 }
 
-func (d addressDoor) connect(_ context.Context, text string) (*ucx.Endpoint, error) {
+func (d addressConnector) connect(_ context.Context, text string) (*ucx.Endpoint, error) {
 	var a ucx.WorkerAddress
 	if err := a.UnmarshalText([]byte(text)); err != nil {
-		return nil, fmt.Errorf("address of the other side: %w", err)
+		return nil, fmt.Errorf("invalid address of the other side: %w", err)
 	}
 	return d.worker.Connect(a, &ucx.EndpointConfig{Name: "bench peer", NoErrorHandling: true})
 }
 
-// sockaddrDoor uses UCX's connection manager on the loopback interface.
-type sockaddrDoor struct {
+// sockaddrConnector uses the connection manager of UCX on the loopback interface.
+type sockaddrConnector struct {
 	worker   *ucx.Worker
 	server   bool
 	listener *ucx.Listener
 }
 
-func (d *sockaddrDoor) address(ctx context.Context) (string, error) {
+func (d *sockaddrConnector) address(ctx context.Context) (string, error) {
 	if !d.server {
 		return "", nil
 	}
@@ -106,14 +105,14 @@ func (d *sockaddrDoor) address(ctx context.Context) (string, error) {
 	return l.Addr().String(), nil
 }
 
-func (d *sockaddrDoor) connect(ctx context.Context, address string) (*ucx.Endpoint, error) {
+func (d *sockaddrConnector) connect(ctx context.Context, address string) (*ucx.Endpoint, error) {
 	if d.server {
 		return d.listener.Accept(ctx)
 	}
 	return d.worker.DialSocket(ctx, address, nil)
 }
 
-func (d *sockaddrDoor) close() error {
+func (d *sockaddrConnector) close() error {
 	if d.listener == nil {
 		return nil
 	}
