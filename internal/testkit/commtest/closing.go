@@ -7,7 +7,7 @@ import (
 	"go.millstream.dev/comm"
 )
 
-// doneByPeer: an end that nobody reads from notices that the other has gone.
+// doneByPeer checks that an end without reads detects the end of the other.
 func doneByPeer(r *rig) {
 	r.bothEnds(func(r *rig, a, b comm.Comm) {
 		if a.Err() != nil || b.Err() != nil {
@@ -20,12 +20,12 @@ func doneByPeer(r *rig) {
 	})
 }
 
-// closeDelivers: what was written before Close arrives, also when the closing end has not
-// read all that came to it.
+// closeDelivers checks that messages written before Close arrive, also if the closing end has not read all of its
+// messages.
 func closeDelivers(r *rig) {
 	r.bothEnds(func(r *rig, a, b comm.Comm) {
 		for i := range 5 {
-			r.write(b, message(i, 100)) // nobody reads these
+			r.write(b, message(i, 100)) // not read
 		}
 		done := async(func() error {
 			for i := range 5 {
@@ -49,7 +49,7 @@ func closeWhileReading(r *rig) {
 	for _, abort := range []bool{false, true} {
 		r.bothEnds(func(r *rig, a, b comm.Comm) {
 			readers := []<-chan error{}
-			for _, c := range []comm.Comm{a, a, b} { // one of a's waits for its turn
+			for _, c := range []comm.Comm{a, a, b} { // one reader of a waits for its turn
 				readers = append(readers, async(func() error { _, err := c.Read(r.ctx); return err }))
 			}
 			if abort {
@@ -59,7 +59,7 @@ func closeWhileReading(r *rig) {
 			}
 			for _, d := range readers {
 				if err := <-d; !errors.Is(err, comm.ErrClosed) {
-					r.Errorf("a read that the end met: %v", err)
+					r.Errorf("read while closing: got %v, want ErrClosed", err)
 				}
 			}
 			r.ended(a)
@@ -68,8 +68,7 @@ func closeWhileReading(r *rig) {
 	}
 }
 
-// stall writes until the comm takes no more, and returns the write that hangs. Writes wait
-// for a peer that does not read, or memory would have no bound.
+// stall writes until a Write waits for the peer, which does not read, and returns the result of that Write.
 func stall(r *rig, c comm.Comm) <-chan error {
 	return async(func() error {
 		m := message(1, 100, 4<<20)
@@ -85,7 +84,7 @@ func closeWhileWriting(r *rig) {
 	for _, who := range []string{"own close", "own abort", "peer's close", "peer's abort"} {
 		r.bothEnds(func(r *rig, a, b comm.Comm) {
 			done := stall(r, a)
-			// The peer takes a little, so that the writer is surely under way.
+			// Read a few messages, so that the writer has started.
 			for range 3 {
 				r.read(b, 1, 100, 4<<20)
 			}
@@ -100,14 +99,14 @@ func closeWhileWriting(r *rig) {
 				b.Abort()
 			}
 			if err := <-done; !errors.Is(err, comm.ErrClosed) {
-				r.Errorf("%s: the write ended with %v", who, err)
+				r.Errorf("%s: write: got %v, want ErrClosed", who, err)
 			}
 			r.ended(a)
 		})
 	}
 }
 
-// abruptClose aborts in every state that the other end can be in.
+// abruptClose aborts in every state of the other end.
 func abruptClose(r *rig) {
 	states := map[string]func(r *rig, a, b comm.Comm){
 		"idle":   func(*rig, comm.Comm, comm.Comm) {},
@@ -122,7 +121,7 @@ func abruptClose(r *rig) {
 			state(r, a, b)
 			a.Abort()
 			r.ended(a)
-			// What had arrived may or may not be read; then comes the end.
+			// Messages that have arrived may be read before the end.
 			for {
 				m, err := b.Read(r.ctx)
 				if err != nil {

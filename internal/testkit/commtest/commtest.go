@@ -1,5 +1,4 @@
-// Package commtest holds what every backend of package comm must do, as tests that a
-// backend runs on itself:
+// Package commtest checks the behavior that every backend of package comm must have. A backend runs its tests:
 //
 //	func TestConformance(t *testing.T) {
 //		commtest.Run(t, commtest.Factory{Address: "tcp://127.0.0.1:0"})
@@ -19,25 +18,24 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// Factory says how to make comms of the backend under test.
+// Factory specifies how to create comms of the backend under test.
 type Factory struct {
-	// Network is where they are made (default comm.Default).
+	// Network is the network of the comms (default comm.Default).
 	Network comm.Network
-	// Address is what to listen on.
+	// Address is the address to listen on.
 	Address string
 	// Dial and Listen configure both sides.
 	Dial   comm.DialConfig
 	Listen comm.ListenConfig
 	// Large is the size in bytes of the largest frame (default 65 MiB).
 	Large int
-	// Rounds is how often a connection is made and closed (default 1000).
+	// Rounds is the number of connections that are opened and closed (default 1000).
 	Rounds int
-	// Leak are exceptions from the check that nothing is left behind: what the backend
-	// sets up once per process.
+	// Leak are options of the leak check, for resources that the backend creates once per process.
 	Leak []leak.Option
 }
 
-// limit is for things that must happen, on a slow machine too.
+// limit is the time limit of a test, also on a slow machine.
 const limit = 2 * time.Minute
 
 // Run runs all tests.
@@ -74,7 +72,7 @@ func Run(t *testing.T, f Factory) {
 		{"WriteContext", writeContext},
 		{"WriteStalled", writeStalled},
 		{"Listener", listener},
-		{"NobodyListens", nobodyListens},
+		{"NoListener", noListener},
 		{"DialContext", dialContext},
 		{"Crowd", crowd},
 		{"Rounds", rounds},
@@ -88,7 +86,7 @@ func Run(t *testing.T, f Factory) {
 	}
 }
 
-// rig is what a test works with.
+// rig is the environment of a test.
 type rig struct {
 	*testing.T
 	Factory
@@ -105,7 +103,7 @@ func (r *rig) listen() comm.Listener {
 	return l
 }
 
-// connect makes a comm to a listener: the dialling end and the accepted one.
+// connect dials a listener and returns the dialing end and the accepted one.
 func (r *rig) connect(l comm.Listener) (a, b comm.Comm) {
 	r.Helper()
 	accepted := make(chan error, 1)
@@ -125,7 +123,7 @@ func (r *rig) connect(l comm.Listener) (a, b comm.Comm) {
 	return a, b
 }
 
-// pair makes two ends of one comm.
+// pair returns the two ends of a comm.
 func (r *rig) pair() (a, b comm.Comm) {
 	r.Helper()
 	l := r.listen()
@@ -138,7 +136,7 @@ func (r *rig) pair() (a, b comm.Comm) {
 
 // bothEnds runs a test with each end in the first role.
 func (r *rig) bothEnds(f func(r *rig, a, b comm.Comm)) {
-	for _, name := range []string{"dialler", "listener"} {
+	for _, name := range []string{"dialer", "listener"} {
 		r.T.Run(name, func(t *testing.T) {
 			sub := &rig{T: t, Factory: r.Factory, ctx: r.ctx}
 			a, b := sub.pair()
@@ -150,11 +148,10 @@ func (r *rig) bothEnds(f func(r *rig, a, b comm.Comm)) {
 	}
 }
 
-// period is the length after which test data repeats: a prime, so that frames that are
-// put together wrongly do not fit by chance.
+// period is the length after which test data repeats: a prime, so that wrongly joined frames do not match by chance.
 const period = 4099
 
-// base is one period of the test data of a seed.
+// base returns one period of the test data of a seed.
 func base(seed int) []byte {
 	b := make([]byte, period)
 	for i := range b {
@@ -163,7 +160,7 @@ func base(seed int) []byte {
 	return b
 }
 
-// fill is n bytes of the test data of a seed.
+// fill returns n bytes of the test data of a seed.
 func fill(n, seed int) []byte {
 	b := make([]byte, n)
 	for done := copy(b, base(seed)); done > 0 && done < n; {
@@ -172,8 +169,8 @@ func fill(n, seed int) []byte {
 	return b
 }
 
-// filled reports whether b is n bytes of that data.
-func filled(b []byte, n, seed int) bool {
+// isFilled reports whether b is n bytes of that data.
+func isFilled(b []byte, n, seed int) bool {
 	if len(b) != n {
 		return false
 	}
@@ -187,7 +184,7 @@ func filled(b []byte, n, seed int) bool {
 	return bytes.Equal(b, want[:len(b)])
 }
 
-// message makes frames of the given sizes.
+// message returns a message with frames of the given sizes.
 func message(seed int, sizes ...int) *wire.Message {
 	m := new(wire.Message)
 	for i, n := range sizes {
@@ -198,11 +195,11 @@ func message(seed int, sizes ...int) *wire.Message {
 
 func check(m *wire.Message, seed int, sizes ...int) error {
 	if len(m.Frames) != len(sizes) {
-		return fmt.Errorf("got %d frames instead of %d", len(m.Frames), len(sizes))
+		return fmt.Errorf("got %d frames, want %d", len(m.Frames), len(sizes))
 	}
 	for i, n := range sizes {
-		if !filled(m.Frames[i].Bytes(), n, seed+i) {
-			return fmt.Errorf("frame %d has %d bytes instead of %d, or other ones", i, m.Frames[i].Len(), n)
+		if !isFilled(m.Frames[i].Bytes(), n, seed+i) {
+			return fmt.Errorf("frame %d: got %d bytes or wrong contents, want %d bytes", i, m.Frames[i].Len(), n)
 		}
 	}
 	return nil
@@ -228,12 +225,12 @@ func (r *rig) read(c comm.Comm, seed int, sizes ...int) {
 	m.Release()
 }
 
-// alive checks that messages still pass both ways.
+// alive checks that messages pass in both directions.
 func (r *rig) alive(a, b comm.Comm) {
 	r.Helper()
 	for _, err := range []error{a.Err(), b.Err()} {
 		if err != nil {
-			r.Fatalf("the comm has ended: %v", err)
+			r.Fatalf("comm has ended: %v", err)
 		}
 	}
 	r.write(a, message(1, 10))
@@ -242,32 +239,32 @@ func (r *rig) alive(a, b comm.Comm) {
 	r.read(a, 2, 20)
 }
 
-// ended checks that a comm has ended, or does so by itself.
+// ended waits until a comm has ended.
 func (r *rig) ended(c comm.Comm) {
 	r.Helper()
 	select {
 	case <-c.Done():
 	case <-r.ctx.Done():
-		r.Fatal("Done stays open")
+		r.Fatal("Done is not closed")
 	}
 	if err := c.Err(); !errors.Is(err, comm.ErrClosed) {
-		r.Errorf("Err is %v", err)
+		r.Errorf("Err: got %v, want ErrClosed", err)
 	}
 	if err := c.Write(r.ctx, message(0, 1)); !errors.Is(err, comm.ErrClosed) {
-		r.Errorf("Write on an ended comm: %v", err)
+		r.Errorf("Write on an ended comm: got %v, want ErrClosed", err)
 	}
 }
 
-// endedRead checks that there is nothing more to read.
+// endedRead checks that a comm has ended and has no more messages.
 func (r *rig) endedRead(c comm.Comm) {
 	r.Helper()
 	if m, err := c.Read(r.ctx); !errors.Is(err, comm.ErrClosed) {
-		r.Errorf("Read on an ended comm: %v, %v", m, err)
+		r.Errorf("Read on an ended comm: got %v, %v, want ErrClosed", m, err)
 	}
 	r.ended(c)
 }
 
-// async runs one side beside the other.
+// async runs f in a goroutine.
 func async(f func() error) <-chan error {
 	ch := make(chan error, 1)
 	go func() { ch <- f() }()

@@ -9,40 +9,40 @@ import (
 	"go.millstream.dev/comm"
 )
 
-// readContext: a read that has got nothing leaves the comm as it was.
+// readContext checks that a read without a message does not change the comm.
 func readContext(r *rig) {
 	a, b := r.pair()
 	for i := range 3 {
 		ctx, cancel := context.WithTimeout(r.ctx, 20*time.Millisecond)
 		if _, err := b.Read(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			r.Errorf("read %d: %v", i, err)
+			r.Errorf("read %d: got %v, want DeadlineExceeded", i, err)
 		}
 		cancel()
 		if _, err := b.Read(ctx); err == nil {
-			r.Error("a read with an ended context")
+			r.Error("read with an ended context succeeded")
 		}
 		r.alive(a, b)
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	done := async(func() error { _, err := b.Read(ctx); return err })
-	// Another reader waits for its turn with a context of its own.
+	// A second reader waits for its turn.
 	second := async(func() error { _, err := b.Read(ctx); return err })
 	cancel()
 	for _, d := range []<-chan error{done, second} {
 		if err := <-d; !errors.Is(err, context.Canceled) {
-			r.Errorf("a cancelled read: %v", err)
+			r.Errorf("canceled read: got %v, want Canceled", err)
 		}
 	}
 	r.alive(a, b)
-	// A message that is there wins over nothing, whatever context comes next.
+	// A message that has arrived is returned with any context.
 	r.write(a, message(4, 50))
 	ctx, cancel = context.WithTimeout(r.ctx, time.Minute)
 	defer cancel()
 	if m, err := b.Read(ctx); err != nil || check(m, 4, 50) != nil {
-		r.Errorf("a message that was there: %v", err)
+		r.Errorf("read of a message that has arrived: %v", err)
 	}
 	cancel()
-	r.alive(a, b) // an old context's end means nothing
+	r.alive(a, b) // the end of a previous context has no effect
 }
 
 func writeContext(r *rig) {
@@ -50,7 +50,7 @@ func writeContext(r *rig) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	cancel()
 	if err := a.Write(ctx, message(1, 1)); !errors.Is(err, context.Canceled) {
-		r.Errorf("a write with an ended context: %v", err)
+		r.Errorf("write with an ended context: got %v, want Canceled", err)
 	}
 	r.alive(a, b)
 	ctx, cancel = context.WithCancel(r.ctx)
@@ -62,8 +62,8 @@ func writeContext(r *rig) {
 	r.alive(a, b)
 }
 
-// writeStalled: a write whose context ends either sent nothing, and the comm lives on, or
-// ends the comm.
+// writeStalled checks that a Write whose context ends either sent nothing, and the comm remains usable, or ends the
+// comm.
 func writeStalled(r *rig) {
 	r.bothEnds(func(r *rig, a, b comm.Comm) {
 		ctx, cancel := context.WithCancel(r.ctx)
@@ -73,11 +73,11 @@ func writeStalled(r *rig) {
 		for range 3 {
 			r.read(b, 1, 100, 4<<20)
 		}
-		time.Sleep(20 * time.Millisecond) // let it fill what there is
+		time.Sleep(20 * time.Millisecond) // let it fill all buffers
 		cancel()
 		err := <-done
 		if !errors.Is(err, context.Canceled) {
-			r.Errorf("the write ended with %v", err)
+			r.Errorf("write: got %v, want Canceled", err)
 		}
 		if errors.Is(err, comm.ErrClosed) {
 			r.ended(a)
@@ -87,7 +87,7 @@ func writeStalled(r *rig) {
 					break
 				}
 				if err := check(m, 1, 100, 4<<20); err != nil {
-					r.Errorf("half a message was read: %v", err)
+					r.Errorf("partial message read: %v", err)
 				}
 				m.Release()
 			}
@@ -125,7 +125,7 @@ func listener(r *rig) {
 	ctx, cancel := context.WithTimeout(r.ctx, 20*time.Millisecond)
 	defer cancel()
 	if _, err := l.Accept(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		r.Errorf("Accept with nobody there: %v", err)
+		r.Errorf("Accept without a dialer: got %v, want DeadlineExceeded", err)
 	}
 	a, b := r.connect(l)
 	waiting := async(func() error { _, err := l.Accept(r.ctx); return err })
@@ -135,15 +135,15 @@ func listener(r *rig) {
 		}
 	}
 	if err := <-waiting; !errors.Is(err, comm.ErrClosed) {
-		r.Errorf("Accept when the listener was closed: %v", err)
+		r.Errorf("Accept while the listener is closed: got %v, want ErrClosed", err)
 	}
 	if _, err := l.Accept(r.ctx); !errors.Is(err, comm.ErrClosed) {
-		r.Errorf("Accept on a closed listener: %v", err)
+		r.Errorf("Accept on a closed listener: got %v, want ErrClosed", err)
 	}
 	r.alive(a, b)
 }
 
-func nobodyListens(r *rig) {
+func noListener(r *rig) {
 	l := r.listen()
 	address := l.ContactAddr()
 	l.Close()
@@ -152,12 +152,12 @@ func nobodyListens(r *rig) {
 	c, err := r.Network.Dial(r.ctx, address, cfg)
 	if err == nil {
 		c.Abort()
-		r.Fatal("somebody listens")
+		r.Fatal("Dial without a listener succeeded")
 	}
 	var timeout *comm.ConnectError
 	if !errors.As(err, &timeout) || !errors.Is(err, os.ErrDeadlineExceeded) || timeout.Address != address ||
 		timeout.Last == nil {
-		r.Errorf("the error is %v", err)
+		r.Errorf("got %v, want a ConnectError with address and last error", err)
 	}
 }
 
@@ -176,6 +176,6 @@ func dialContext(r *rig) {
 	time.Sleep(20 * time.Millisecond)
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		r.Errorf("a cancelled dial: %v", err)
+		r.Errorf("canceled dial: got %v, want Canceled", err)
 	}
 }

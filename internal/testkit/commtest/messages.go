@@ -21,7 +21,7 @@ func pingPong(r *rig) {
 	}
 }
 
-// manyFrames sends messages of many shapes, one after the other without waiting.
+// manyFrames sends messages of many shapes without waiting in between.
 func manyFrames(r *rig) {
 	a, b := r.pair()
 	shapes := [][]int{
@@ -55,7 +55,7 @@ func large(r *rig) {
 	a, b := r.pair()
 	sizes := []int{20, r.Factory.Large, 0, r.Factory.Large / 8, 3}
 	m := message(9, sizes...)
-	for range 2 { // the second finds other conditions
+	for range 2 { // buffers differ in the second round
 		done := async(func() error { return a.Write(r.ctx, m) })
 		r.read(b, 9, sizes...)
 		if err := <-done; err != nil {
@@ -89,7 +89,7 @@ func expect(r *rig, c comm.Comm, n int) error {
 	return nil
 }
 
-// bothWays streams in both directions at once: nothing is lost, order is kept.
+// bothWays streams in both directions concurrently and checks that nothing is lost and order is kept.
 func bothWays(r *rig) {
 	a, b := r.pair()
 	const n = 400
@@ -104,7 +104,7 @@ func bothWays(r *rig) {
 	}
 }
 
-// turns lets several goroutines use one direction: messages stay whole.
+// turns checks that messages of several goroutines in one direction stay whole.
 func turns(r *rig) {
 	a, b := r.pair()
 	const writers, each = 8, 50
@@ -143,13 +143,13 @@ func turns(r *rig) {
 	group.Wait()
 	for w := range writers {
 		if seen[w] != each {
-			r.Errorf("%d messages of writer %d came instead of %d", seen[w], w, each)
+			r.Errorf("got %d messages of writer %d, want %d", seen[w], w, each)
 		}
 	}
 }
 
-// ownership checks that what was read stays as it was while more is read, and after the
-// end, and that a message can be written many times.
+// ownership checks that messages do not change while more are read and after the end of the comm, and that a message
+// can be written many times.
 func ownership(r *rig) {
 	a, b := r.pair()
 	sizes := []int{100, 10_000, 200_000}
@@ -187,10 +187,11 @@ func addresses(r *rig) {
 	l := r.listen()
 	a, b := r.connect(l)
 	if a.LocalAddr() != b.PeerAddr() || a.PeerAddr() != b.LocalAddr() {
-		r.Errorf("one end is %s -> %s, the other %s -> %s", a.LocalAddr(), a.PeerAddr(), b.LocalAddr(), b.PeerAddr())
+		r.Errorf("addresses of the ends differ: %s -> %s and %s -> %s", a.LocalAddr(), a.PeerAddr(), b.LocalAddr(),
+			b.PeerAddr())
 	}
 	if a.PeerAddr() != l.ContactAddr() {
-		r.Errorf("dialled %s, connected to %s", l.ContactAddr(), a.PeerAddr())
+		r.Errorf("dialed %s, connected to %s", l.ContactAddr(), a.PeerAddr())
 	}
 	scheme, _ := commaddr.Parse(r.Factory.Address)
 	for _, address := range []string{a.LocalAddr(), a.PeerAddr(), l.ListenAddr(), l.ContactAddr()} {
@@ -199,7 +200,7 @@ func addresses(r *rig) {
 		}
 	}
 	if a.LocalAddr() == a.PeerAddr() {
-		r.Errorf("both ends are %s", a.LocalAddr())
+		r.Errorf("both ends have address %s", a.LocalAddr())
 	}
 }
 
@@ -208,18 +209,18 @@ func info(r *rig) {
 	for _, i := range []comm.Info{a.Info(), b.Info()} {
 		if i.Millstream == nil || i.Millstream.Version != handshake.Version || i.PickleProtocol != 5 ||
 			len(i.Python) != 0 {
-			r.Errorf("the handshake agreed on %+v", i)
+			r.Errorf("unexpected result of the handshake: %+v", i)
 		}
 	}
 	if a.Info().Compression != b.Info().Compression {
-		r.Errorf("compression is %q on one end and %q on the other", a.Info().Compression, b.Info().Compression)
+		r.Errorf("compression differs: %q and %q", a.Info().Compression, b.Info().Compression)
 	}
 }
 
 func noFrames(r *rig) {
 	a, b := r.pair()
 	if err := a.Write(r.ctx, new(wire.Message)); err == nil {
-		r.Error("a message without a body was written")
+		r.Error("write of a message without a body succeeded")
 	}
 	r.alive(a, b)
 }

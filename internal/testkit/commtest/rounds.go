@@ -6,7 +6,7 @@ import (
 	"go.millstream.dev/comm"
 )
 
-// rounds makes and closes many comms, one after the other; leak.Check sees what stays.
+// rounds opens and closes many comms, one after the other; leak.Check detects leaks.
 func rounds(r *rig) {
 	l := r.listen()
 	for i := range r.Factory.Rounds {
@@ -31,7 +31,7 @@ func rounds(r *rig) {
 	}
 }
 
-// connect1 is connect without a Cleanup, of which a thousand would keep everything alive.
+// connect1 is connect without a Cleanup, because a thousand of them would keep all comms alive.
 func (r *rig) connect1(l comm.Listener) (a, b comm.Comm) {
 	r.Helper()
 	var accepted error
@@ -51,7 +51,7 @@ func (r *rig) connect1(l comm.Listener) (a, b comm.Comm) {
 	return a, b
 }
 
-// crowd has many comms at once, all of them in use.
+// crowd uses many comms concurrently.
 func crowd(r *rig) {
 	l := r.listen()
 	const n = 64

@@ -1,4 +1,4 @@
-// Package freeport finds ports for servers that a test starts later, or starts again.
+// Package freeport finds ports for servers that a test starts or restarts later.
 package freeport
 
 import (
@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// The ports are below those that the kernel gives to connections and to listeners on port 0 (32768 to 60999 by
-// default): a port in that range may be taken by any other process before the server listens.
+// The ports are below those that the kernel assigns to connections and to listeners on port 0 (32768 to 60999 by
+// default), which any other process may take before the server listens.
 const lowest, highest = 12000, 32000
 
-// Port returns a port of the loopback on which no process listens.
+// Port returns a loopback port on which no process listens.
 func Port(t testing.TB) int {
 	t.Helper()
 	for range 1000 {
@@ -30,7 +30,7 @@ func Port(t testing.TB) int {
 	return 0
 }
 
-// Address returns the loopback with such a port, such as "127.0.0.1:12345".
+// Address returns a loopback address with such a port, such as "127.0.0.1:12345".
 func Address(t testing.TB) string {
 	t.Helper()
 	return fmt.Sprintf("127.0.0.1:%d", Port(t))

@@ -1,12 +1,12 @@
-// Package leak finds what a test has left behind: goroutines, file descriptors, memory.
+// Package leak finds resources that a test has not released: goroutines, file descriptors, memory.
 //
 //	func TestDial(t *testing.T) {
 //		leak.Check(t)
 //		…
 //	}
 //
-// Check looks before and after, waits for what is still ending, and fails the test with the list of what
-// stayed: the stack of each goroutine, the target of each descriptor.
+// Check compares the process before and after the test, waits for resources that are about to end, and fails the test
+// with a list of the others: the stack of each goroutine, the target of each descriptor.
 package leak
 
 import (
@@ -26,35 +26,33 @@ type config struct {
 	rssChecked bool
 }
 
-// Option changes what Check looks at.
+// Option changes the checks of Check.
 type Option func(*config)
 
-// Wait sets how long Check waits for goroutines and descriptors to go away. Default 5 s.
+// Wait sets how long Check waits for goroutines and descriptors to end (default 5 s).
 func Wait(d time.Duration) Option { return func(c *config) { c.wait = d } }
 
-// IgnoreGoroutine leaves out goroutines whose stack contains text, such as a function's full name.
+// IgnoreGoroutine ignores goroutines whose stack contains text, such as the full name of a function.
 func IgnoreGoroutine(text string) Option {
 	return func(c *config) { c.ignoreGo = append(c.ignoreGo, text) }
 }
 
-// IgnoreFD leaves out descriptors whose target (a path, "socket:[…]", "anon_inode:[eventfd]") begins with
-// prefix.
+// IgnoreFD ignores descriptors whose target (a path, "socket:[…]", "anon_inode:[eventfd]") begins with prefix.
 func IgnoreFD(prefix string) Option {
 	return func(c *config) { c.ignoreFD = append(c.ignoreFD, prefix) }
 }
 
-// MaxRSS makes Check fail when the resident memory has grown by more than bytes after the heap was given
-// back. Memory is not looked at otherwise: a few rounds say nothing. Use it after thousands.
+// MaxRSS makes Check fail if the resident memory has grown by more than bytes after unused memory was returned to the
+// system. It is meaningful only after thousands of rounds, so memory is not checked by default.
 func MaxRSS(bytes int64) Option {
 	return func(c *config) { c.rss, c.rssChecked = bytes, true }
 }
 
-// Check looks at the process now and again when the test and its later cleanups have ended, and fails the
-// test if something is left. Call it first. What other tests do at the same time would count, so it makes
-// the test refuse t.Parallel (as t.Setenv does).
+// Check examines the process now, and after the test and its later cleanups, and fails the test if resources are left.
+// Call it first. Concurrent tests would interfere, so the test cannot use t.Parallel (as with t.Setenv).
 func Check(t testing.TB, options ...Option) {
 	t.Helper()
-	// Setenv panics in a parallel test and makes a later t.Parallel panic: exactly the rule wanted here.
+	// Setenv panics in a parallel test and makes a later t.Parallel panic.
 	t.Setenv("MILLSTREAM_LEAK_CHECK", "1")
 	c := config{wait: 5 * time.Second}
 	for _, o := range options {
@@ -66,9 +64,9 @@ func Check(t testing.TB, options ...Option) {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			return // a failed test leaves things behind; its own message matters
+			return // the failure is the more important message
 		}
-		diff, err := before.settle(c)
+		diff, err := before.waitReleased(c)
 		if err != nil {
 			t.Errorf("leak: %v", err)
 		} else if !diff.Empty() {
@@ -77,9 +75,8 @@ func Check(t testing.TB, options ...Option) {
 	})
 }
 
-// Main runs the tests of a package and checks once, at the end, that nothing was left, also when a test failed: one
-// that fails now and then must not hide the leaks of all the others. It returns the exit code:
-// `func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }`.
+// Main runs the tests of a package and checks once, at the end, also if a test failed, so that a flaky test does not
+// hide leaks of others. It returns the exit code: `func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }`.
 func Main(m interface{ Run() int }, options ...Option) int { return mainTo(os.Stdout, m, options...) }
 
 func mainTo(out io.Writer, m interface{ Run() int }, options ...Option) int {
@@ -93,7 +90,7 @@ func mainTo(out io.Writer, m interface{ Run() int }, options ...Option) int {
 		return 1
 	}
 	code := m.Run()
-	diff, err := before.settle(c)
+	diff, err := before.waitReleased(c)
 	switch {
 	case err != nil:
 		fmt.Fprintln(out, "leak:", err)
@@ -105,17 +102,17 @@ func mainTo(out io.Writer, m interface{ Run() int }, options ...Option) int {
 	return max(code, 1)
 }
 
-// Diff is what has come since a snapshot.
+// Diff has the resources that were added since a snapshot.
 type Diff struct {
-	// Goroutines are the stacks of those that were not there.
+	// Goroutines are the new goroutines.
 	Goroutines []Goroutine
-	// FDs are the descriptors that were not there, or point elsewhere now.
+	// FDs are the descriptors that are new or have another target.
 	FDs []FD
-	// RSS is the growth of the resident memory in bytes, where it was above the limit; else 0.
+	// RSS is the growth of the resident memory in bytes if it exceeds the limit, else 0.
 	RSS int64
 }
 
-// Empty is true when nothing has come.
+// Empty reports whether there are none.
 func (d Diff) Empty() bool { return len(d.Goroutines) == 0 && len(d.FDs) == 0 && d.RSS == 0 }
 
 func (d Diff) String() string {

@@ -16,30 +16,30 @@ import (
 
 // FD is an open file descriptor.
 type FD struct {
-	// Num is the descriptor's number.
+	// Num is the number of the descriptor.
 	Num int
-	// Target is what /proc/self/fd says it is.
+	// Target is its target in /proc/self/fd.
 	Target string
 }
 
 // Goroutine is one goroutine.
 type Goroutine struct {
-	// ID is its number.
+	// ID is the number of the goroutine.
 	ID int
-	// Stack is its trace, with the line "goroutine N [state]:" first.
+	// Stack is its stack trace, starting with the line "goroutine N [state]:".
 	Stack string
 }
 
-// Snapshot is what the process holds at one moment.
+// Snapshot lists the resources of the process at one moment.
 type Snapshot struct {
 	goroutines []Goroutine
 	fds        []FD
 	rss        int64
 }
 
-// Take looks at the process.
+// Take returns a snapshot of the process.
 func Take() (*Snapshot, error) {
-	// The runtime opens its poller's descriptors at the first use and keeps them: not a leak of the test.
+	// The runtime opens the descriptors of its poller at the first use and keeps them, which is not a leak of the test.
 	if r, w, err := os.Pipe(); err == nil {
 		r.Close()
 		w.Close()
@@ -55,7 +55,7 @@ func Take() (*Snapshot, error) {
 	return &Snapshot{goroutines: Goroutines(), fds: fds, rss: rss}, nil
 }
 
-// Diff returns what has come since the snapshot, memory not looked at.
+// Diff returns the resources that were added since the snapshot, without memory.
 func (s *Snapshot) Diff() (Diff, error) { return s.diff(config{}) }
 
 func (s *Snapshot) diff(c config) (Diff, error) {
@@ -82,9 +82,9 @@ func (s *Snapshot) diff(c config) (Diff, error) {
 	return d, nil
 }
 
-// settle waits until nothing is left or the time is up. Things end a little after the call that ends them
-// has returned: a goroutine on its last line, a descriptor that the poller still refers to.
-func (s *Snapshot) settle(c config) (Diff, error) {
+// waitReleased waits until nothing is left or the time is up. Resources may be released shortly after a call has
+// returned: a goroutine on its last line, a descriptor that the poller still uses.
+func (s *Snapshot) waitReleased(c config) (Diff, error) {
 	deadline := time.Now().Add(c.wait)
 	pause := time.Millisecond
 	for {
@@ -105,14 +105,14 @@ func (s *Snapshot) settle(c config) (Diff, error) {
 		if d.Empty() || time.Now().After(deadline) {
 			return d, nil
 		}
-		// Cleanups of unreachable files and objects run after a collection.
+		// Cleanups of unreachable objects run after a garbage collection.
 		runtime.GC()
 		time.Sleep(pause)
 		pause = min(2*pause, 100*time.Millisecond)
 	}
 }
 
-// FDs lists the open descriptors of the process, in order of their numbers.
+// FDs returns the open descriptors of the process, sorted by number.
 func FDs() ([]FD, error) {
 	const dir = "/proc/self/fd"
 	d, err := os.Open(dir)
@@ -133,7 +133,7 @@ func FDs() ([]FD, error) {
 		}
 		target, err := os.Readlink(filepath.Join(dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // closed since it was listed
+			continue // closed meanwhile
 		}
 		if err != nil {
 			return nil, err
@@ -152,7 +152,7 @@ func RSS() (int64, error) {
 	}
 	fields := strings.Fields(string(data))
 	if len(fields) < 2 {
-		return 0, fmt.Errorf("/proc/self/statm holds %q", data)
+		return 0, fmt.Errorf("invalid /proc/self/statm %q", data)
 	}
 	pages, err := strconv.ParseInt(fields[1], 10, 64)
 	if err != nil {
@@ -161,8 +161,8 @@ func RSS() (int64, error) {
 	return pages * int64(os.Getpagesize()), nil
 }
 
-// Goroutines lists all goroutines but the caller's own and those that the runtime, the testing package and
-// os/signal keep for the life of the process.
+// Goroutines returns all goroutines except that of the caller and those that the runtime, package testing and os/signal
+// keep until the process ends.
 func Goroutines() []Goroutine {
 	buf := make([]byte, 1<<20)
 	for {
@@ -176,8 +176,8 @@ func Goroutines() []Goroutine {
 	var list []Goroutine
 	for i, stack := range strings.Split(string(buf), "\n\n") {
 		stack = strings.TrimSpace(stack)
-		// The caller's own comes first.
-		if i == 0 || stack == "" || standing(stack) {
+		// The goroutine of the caller comes first.
+		if i == 0 || stack == "" || isPermanent(stack) {
 			continue
 		}
 		id, _, _ := strings.Cut(strings.TrimPrefix(stack, "goroutine "), " ")
@@ -190,8 +190,8 @@ func Goroutines() []Goroutine {
 	return list
 }
 
-// standing is true for goroutines that nobody can end.
-func standing(stack string) bool {
+// isPermanent reports whether a goroutine runs until the process ends.
+func isPermanent(stack string) bool {
 	for _, text := range []string{
 		"\nos/signal.signal_recv(", "\nos/signal.loop(", "\nruntime.ensureSigM(", "\nruntime/trace.",
 		"\ntesting.(*T).Run(", "\ntesting.(*F).Fuzz(", "\ntesting.tRunner.func", "\ntesting.runFuzzing(",

@@ -8,17 +8,16 @@ import (
 	"strings"
 )
 
-// IPSockets lists the sockets of IP that a process has open, as kernel tables show them: for tests of what must do
-// without.
+// IPSockets returns the open IP sockets of a process, as in the kernel tables, for tests of code that must not use IP.
 func IPSockets(pid int) ([]string, error) {
 	root := fmt.Sprintf("/proc/%d", pid)
 	fds, err := filepath.Glob(root + "/fd/*")
 	if err != nil || len(fds) == 0 {
-		return nil, fmt.Errorf("leak: no descriptors of process %d can be seen: %w", pid, err)
+		return nil, fmt.Errorf("leak: list descriptors of process %d: %w", pid, err)
 	}
 	own := map[string]bool{} // inodes of sockets
 	for _, fd := range fds {
-		target, _ := os.Readlink(fd) // one that was closed meanwhile is none
+		target, _ := os.Readlink(fd) // empty if the descriptor was closed meanwhile
 		if inode, ok := strings.CutPrefix(target, "socket:["); ok {
 			own[strings.TrimSuffix(inode, "]")] = true
 		}
@@ -38,10 +37,10 @@ func IPSockets(pid int) ([]string, error) {
 	return found, nil
 }
 
-// inodeField is the place of a socket's inode in a line of /proc/net/tcp and its like.
+// inodeField is the index of the inode in a line of /proc/net/tcp and similar tables.
 const inodeField = 9
 
-// kernelTable are the lines of a kernel table behind its heading. A kernel without IPv6 has none.
+// kernelTable returns the lines of a kernel table without the heading. Tables of IPv6 may be missing.
 func kernelTable(path string) (lines [][]string, err error) {
 	f, err := os.Open(path)
 	if os.IsNotExist(err) {

@@ -1,6 +1,5 @@
-// Package pickletest is for tests of package pickle and of what stands on it: it describes
-// values in the text that tests/interop/peers/pickle_describe.py makes of Python's objects,
-// so that what was read can be compared with what was written.
+// Package pickletest supports tests of package pickle and its users: it describes values like
+// tests/interop/peers/pickle_describe.py describes Python objects, so that decoded and encoded values can be compared.
 package pickletest
 
 import (
@@ -15,7 +14,7 @@ import (
 	"go.millstream.dev/internal/wire/pickle"
 )
 
-// Describe describes what pickle.Decode made.
+// Describe describes the result of pickle.Decode.
 func Describe(v any) string {
 	switch x := v.(type) {
 	case nil:
@@ -118,8 +117,8 @@ func library(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// object describes what Decode left alone: references, and a few things that Python makes
-// by a call though they have a name.
+// object describes an object that Decode left undecoded: references, and a few named objects that Python creates by a
+// call.
 func object(o *pickle.Object) string {
 	if key, ok := pickle.RefKey(o); ok {
 		return "ref:" + Describe(key)
@@ -190,7 +189,7 @@ func dtype(d *pickle.DType) string {
 	return fmt.Sprintf("record%d{%s}", d.ItemSize, strings.Join(out, ", "))
 }
 
-// array describes the items in C order, whatever the strides are.
+// array describes the items in C order, independent of the strides.
 func array(a *pickle.Array) string {
 	head := "array:" + dtype(a.DType) + ":" + shape(a.Shape) + ":"
 	size := a.DType.ItemSize

@@ -11,10 +11,10 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// conn is a connection: two ends. Guarded by the network's mu, as they are.
+// conn is a connection with two ends. The mu of the network guards both.
 type conn struct {
 	net  *Network
-	ends [2]*end // the one that dialled and the one that accepted
+	ends [2]*end // the dialing end and the accepting end
 }
 
 // end is one side of a connection: a comm.Comm.
@@ -23,27 +23,27 @@ type end struct {
 	net    *Network
 	host   *Host
 	peer   *end
-	name   string // of the direction from here to the peer: "a:40000>b:8786"
+	name   string // name of the direction to the peer: "a:40000>b:8786"
 	addr   string
 	info   comm.Info
 	limits comm.Limits
-	order  order // of what is sent from here
+	order  order // order of messages sent from here
 
-	inbox   []*flight // arrived and not read
-	coming  []*flight // on the way to here
+	inbox   []*flight // arrived, not read
+	coming  []*flight // in flight to this end
 	unread  int64     // bytes sent from here that the peer has not read
-	writing bool      // a large message waits to be read, alone
-	onEnd   func()    // the listener's, until it has admitted the connection
-	err     error     // set when either side has ended; what is in inbox can still be read
+	writing bool      // a large message waits to be read
+	onEnd   func()    // set by the listener until it has accepted the connection
+	err     error     // set when either side has ended; messages in inbox can still be read
 	done    chan struct{}
-	changed chan struct{} // closed and replaced whenever a waiting Read or Write should look again
+	changed chan struct{} // closed and replaced when a waiting Read or Write should check again
 }
 
-// flight is one message from one end to the other.
+// flight is one message in flight.
 type flight struct {
 	m     *wire.Message
 	size  int64
-	first time.Duration // when its first byte arrives
+	first time.Duration // when the first byte arrives
 	dead  bool          // lost
 	read  bool
 }
@@ -69,19 +69,19 @@ func (n *Network) newConn(from, to *Host, fromAddr, toAddr string) *conn {
 	return c
 }
 
-// LocalAddr is the address of this end.
+// LocalAddr returns the address of this end.
 func (e *end) LocalAddr() string { return e.addr }
 
-// PeerAddr is the address of the other end.
+// PeerAddr returns the address of the other end.
 func (e *end) PeerAddr() string { return e.peer.addr }
 
-// Info is what the handshake agreed on.
+// Info returns the result of the handshake.
 func (e *end) Info() comm.Info { return e.info }
 
-// Done is closed when the comm has ended.
+// Done returns a channel that is closed when the comm has ended.
 func (e *end) Done() <-chan struct{} { return e.done }
 
-// Err says why the comm has ended.
+// Err returns why the comm has ended.
 func (e *end) Err() error {
 	e.net.mu.Lock()
 	defer e.net.mu.Unlock()
@@ -95,7 +95,7 @@ func (e *end) wake() {
 	e.changed = make(chan struct{})
 }
 
-// wait gives mu up until something has changed.
+// wait releases mu until something has changed.
 func (e *end) wait(ctx context.Context) error {
 	mine, hosts := e.changed, e.host.changed
 	e.net.mu.Unlock()
@@ -109,15 +109,15 @@ func (e *end) wait(ctx context.Context) error {
 	return nil
 }
 
-// unsent is the error of a write of which nothing was sent, as package rpc asks.
+// unsent is the error of a write that sent nothing; package rpc checks for it.
 type unsent struct{ error }
 
-// Unsent reports that nothing was sent.
+// Unsent returns true.
 func (unsent) Unsent() bool { return true }
 
 func (u unsent) Unwrap() error { return u.error }
 
-// wireSize is what a message takes on a wire: its frames and Dask's table of them.
+// wireSize returns the size of a message on a wire: its frames and the frame table of Dask.
 func wireSize(m *wire.Message) int64 { return m.Size() + 8*int64(2+len(m.Frames)) }
 
 // Write sends one message.
@@ -126,7 +126,7 @@ func (e *end) Write(ctx context.Context, m *wire.Message) error {
 		return err
 	}
 	if len(m.Frames) == 0 {
-		return fmt.Errorf("sim: %s: write: the message has no frame, not even a body", e.name)
+		return fmt.Errorf("sim: %s: write: message without frames", e.name)
 	}
 	n := e.net
 	size := wireSize(m)
@@ -139,13 +139,13 @@ func (e *end) Write(ctx context.Context, m *wire.Message) error {
 		if !e.host.stalled && !e.writing && (e.unread == 0 || e.unread+size <= n.cfg.Window) {
 			break
 		}
-		// Nothing of the message has been sent: the comm lives on if ctx ends here.
+		// Nothing was sent: the comm remains usable if ctx ends here.
 		if err := e.wait(ctx); err != nil {
 			return fmt.Errorf("sim: %s: write: %w", e.name, err)
 		}
 	}
 	f, err := e.launch(m, size)
-	if err != nil || f == nil || size <= n.cfg.Window { // without a flight it is lost on the way
+	if err != nil || f == nil || size <= n.cfg.Window { // without a flight the message is lost
 		return err
 	}
 	e.writing = true
@@ -164,7 +164,7 @@ func (e *end) Write(ctx context.Context, m *wire.Message) error {
 			if f.read || e.err != nil {
 				continue
 			}
-			// More than a window was never on the other side as a whole.
+			// A message that is larger than the window has not arrived as a whole.
 			e.peer.inbox = slices.DeleteFunc(e.peer.inbox, func(x *flight) bool { return x == f })
 			e.abort("aborted: " + err.Error() + " in the middle of a message")
 			f.lose()
@@ -174,17 +174,17 @@ func (e *end) Write(ctx context.Context, m *wire.Message) error {
 	return nil
 }
 
-// launch puts a message on the link. The caller holds mu.
+// launch sends a message over the link. The caller holds mu.
 func (e *end) launch(m *wire.Message, size int64) (*flight, error) {
 	n, l := e.net, e.net.link(e.host.name, e.peer.host.name)
 	if l.takeDrop(size) {
 		n.tracef("%s dropped in the middle of %d bytes", e.name, size)
-		told := n.chance("told "+e.name, e.order.count)%2 == 0
+		report := n.chance("told "+e.name, e.order.count)%2 == 0
 		e.conn.drop("connection reset in the middle of a message")
-		if told {
+		if report {
 			return nil, e.err
 		}
-		return nil, nil // as a kernel does that had taken the bytes
+		return nil, nil // as if the kernel had accepted the bytes
 	}
 	f := &flight{m: m.Retain(), size: size}
 	e.unread += size
@@ -198,7 +198,7 @@ func (e *end) launch(m *wire.Message, size int64) (*flight, error) {
 	return f, nil
 }
 
-// receive takes a message that has arrived. The caller holds mu.
+// receive handles a message that has arrived. The caller holds mu.
 func (e *end) receive(f *flight) {
 	e.coming = slices.DeleteFunc(e.coming, func(x *flight) bool { return x == f })
 	if e.err != nil {
@@ -207,13 +207,13 @@ func (e *end) receive(f *flight) {
 	}
 	if limit := e.limits.Message; limit > 0 && f.size > limit {
 		f.lose()
-		e.abort(fmt.Sprintf("message of %d bytes is over the limit of %d (comm.Limits.Message)", f.size, limit))
+		e.abort(fmt.Sprintf("message of %d bytes exceeds the limit of %d (comm.Limits.Message)", f.size, limit))
 		return
 	}
 	if limit := e.limits.Frames; limit > 0 && len(f.m.Frames) > limit {
 		k := len(f.m.Frames)
 		f.lose()
-		e.abort(fmt.Sprintf("message of %d frames is over the limit of %d (comm.Limits.Frames)", k, limit))
+		e.abort(fmt.Sprintf("message of %d frames exceeds the limit of %d (comm.Limits.Frames)", k, limit))
 		return
 	}
 	e.inbox = append(e.inbox, f)
@@ -247,7 +247,7 @@ func (e *end) Read(ctx context.Context) (*wire.Message, error) {
 	}
 }
 
-// take hands the first message of the inbox to its reader.
+// take removes the first message from the inbox.
 func (e *end) take() *wire.Message {
 	f := e.inbox[0]
 	e.inbox[0] = nil
@@ -258,7 +258,7 @@ func (e *end) take() *wire.Message {
 	return f.m
 }
 
-// Close sends what was written, tells the peer and frees the comm.
+// Close sends pending messages, notifies the peer and closes the comm.
 func (e *end) Close() error {
 	e.net.mu.Lock()
 	defer e.net.mu.Unlock()
@@ -267,11 +267,11 @@ func (e *end) Close() error {
 		return nil
 	}
 	e.finish(e.closed("closed here"))
-	e.tell("closed by the peer", io.EOF)
+	e.sendEnd("closed by the peer", io.EOF)
 	return nil
 }
 
-// Abort ends the comm at once; what has not arrived is lost.
+// Abort ends the comm immediately; messages in flight are lost.
 func (e *end) Abort() {
 	e.net.mu.Lock()
 	defer e.net.mu.Unlock()
@@ -285,24 +285,23 @@ func (e *end) abort(why string) {
 	}
 	e.finish(e.closed(why))
 	e.peer.loseComing()
-	e.tell("reset by the peer", io.ErrUnexpectedEOF)
+	e.sendEnd("reset by the peer", io.ErrUnexpectedEOF)
 }
 
-// tell sends the end of the connection after all that was sent before.
-func (e *end) tell(why string, cause error) {
+// sendEnd sends the end of the connection after all messages.
+func (e *end) sendEnd(why string, cause error) {
 	p := e.peer
 	if p.err != nil {
 		return
 	}
 	e.net.link(e.host.name, p.host.name).send(64, parcel{name: e.name, order: &e.order,
 		expired: func() bool { return p.err != nil },
-		arrive:  func() { p.hangUp(fmt.Errorf("%w: %w", p.closed(why), cause)) },
+		arrive:  func() { p.endByPeer(fmt.Errorf("%w: %w", p.closed(why), cause)) },
 	})
 }
 
-// hangUp ends the end from the other side: nothing more will arrive, but what has arrived
-// can be read.
-func (e *end) hangUp(err error) {
+// endByPeer ends this side from the other side: messages that have arrived can still be read.
+func (e *end) endByPeer(err error) {
 	if e.err != nil {
 		return
 	}
@@ -310,7 +309,7 @@ func (e *end) hangUp(err error) {
 	e.finish(err)
 }
 
-// empty gives back what nobody will read.
+// empty releases unread messages.
 func (e *end) empty() {
 	for _, f := range e.inbox {
 		f.lose()
@@ -326,7 +325,7 @@ func (e *end) loseComing() {
 	e.peer.wake()
 }
 
-// finish ends this side now.
+// finish ends this side.
 func (e *end) finish(err error) {
 	if e.err != nil {
 		return
@@ -343,10 +342,10 @@ func (e *end) finish(err error) {
 	}
 }
 
-// drop resets both sides at once.
+// drop resets both sides.
 func (c *conn) drop(why string) {
 	for _, e := range c.ends {
-		e.hangUp(fmt.Errorf("%w: %w", e.closed(why), io.ErrUnexpectedEOF))
+		e.endByPeer(fmt.Errorf("%w: %w", e.closed(why), io.ErrUnexpectedEOF))
 	}
 }
 

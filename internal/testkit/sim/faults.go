@@ -10,8 +10,8 @@ import (
 	"go.millstream.dev/comm"
 )
 
-// SetLink gives both directions between two hosts their own properties; what is on the
-// way keeps its time of arrival. A few bytes a second make a slow loris.
+// SetLink sets the properties of both directions between two hosts. Messages in flight keep their time of arrival. A
+// few bytes per second simulate a slow loris.
 func (n *Network) SetLink(a, b string, l Link) {
 	n.SetLinkOneWay(a, b, l)
 	n.SetLinkOneWay(b, a, l)
@@ -25,8 +25,8 @@ func (n *Network) SetLinkOneWay(from, to string, l Link) {
 	n.tracef("%s>%s is now %+v", from, to, l)
 }
 
-// Partition cuts both directions between two hosts. Nothing is lost: what is sent arrives
-// after Heal, unless the connection ends before (Config.Timeout).
+// Partition cuts both directions between two hosts. Nothing is lost: messages arrive after Heal, unless the connection
+// ends before (Config.Timeout).
 func (n *Network) Partition(a, b string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -41,7 +41,7 @@ func (n *Network) PartitionOneWay(from, to string) {
 	n.cut(from, to)
 }
 
-// Isolate cuts a host from all others that exist.
+// Isolate cuts a host off from all other hosts.
 func (n *Network) Isolate(host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -53,7 +53,7 @@ func (n *Network) Isolate(host string) {
 	}
 }
 
-// Heal ends the cut between two hosts, in both directions.
+// Heal restores both directions between two hosts.
 func (n *Network) Heal(a, b string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -62,7 +62,7 @@ func (n *Network) Heal(a, b string) {
 	n.link(b, a).heal()
 }
 
-// HealAll ends all cuts.
+// HealAll restores all links.
 func (n *Network) HealAll() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -77,7 +77,7 @@ func (n *Network) HealAll() {
 	}
 }
 
-// hostNames are sorted, as whatever depends on their order must not depend on a map's.
+// hostNames returns the names in order, so that events do not depend on the order of a map.
 func (n *Network) hostNames() []string {
 	names := make([]string, 0, len(n.hosts))
 	for name := range n.hosts {
@@ -87,8 +87,7 @@ func (n *Network) hostNames() []string {
 	return names
 }
 
-// between are the connections of two hosts, in the order of their names. An empty name
-// stands for all hosts.
+// between returns the connections between two hosts, sorted by name. An empty name matches all hosts.
 func (n *Network) between(a, b string) []*conn {
 	var found []*conn
 	match := func(e *end, x, y string) bool {
@@ -114,20 +113,20 @@ func (n *Network) cut(from, to string) {
 	if n.cfg.Timeout < 0 {
 		return
 	}
-	// Keepalive and user timeouts notice the cut at both ends, whoever cannot hear whom.
+	// Keepalive and user timeouts detect the cut at both ends, whatever its direction.
 	generation := l.cut
 	n.at(n.now()+n.cfg.Timeout, from+">"+to, func() {
 		if l.cut != generation {
 			return
 		}
 		for _, c := range n.between(from, to) {
-			c.drop("no sign of life for " + n.cfg.Timeout.String())
+			c.drop("connection timed out after " + n.cfg.Timeout.String())
 		}
 	})
 }
 
-// Drop resets all connections between two hosts now; what is on the way is lost. An empty
-// name stands for all hosts. It returns how many there were.
+// Drop resets all connections between two hosts and returns their number. Messages in flight are lost. An empty name
+// matches all hosts.
 func (n *Network) Drop(a, b string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -139,9 +138,8 @@ func (n *Network) Drop(a, b string) int {
 	return len(found)
 }
 
-// DropAfter resets the connection that carries the byte that comes after so many others
-// from one host to another, counted from now: in the middle of a message. By seed, its
-// writer learns of it or not.
+// DropAfter resets the connection that carries the first byte after the given number of bytes from one host to another,
+// counted from now, in the middle of a message. The seed determines whether its writer gets an error.
 func (n *Network) DropAfter(from, to string, bytes int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -149,7 +147,7 @@ func (n *Network) DropAfter(from, to string, bytes int64) {
 	n.tracef("%s>%s drops after %d bytes", from, to, bytes)
 }
 
-// Refuse makes a host refuse new connections, or take them again.
+// Refuse makes a host refuse new connections, or accept them again.
 func (n *Network) Refuse(host string, refuse bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -157,8 +155,8 @@ func (n *Network) Refuse(host string, refuse bool) {
 	n.tracef("%s refuses: %v", host, refuse)
 }
 
-// Stall stops a host as SIGSTOP stops a process: its reads, writes, accepts and dials
-// wait, and what is sent to it is taken until the window is full.
+// Stall stops a host as SIGSTOP stops a process: its reads, writes, accepts and dials wait, and messages to it are
+// accepted until the window is full.
 func (n *Network) Stall(host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -166,7 +164,7 @@ func (n *Network) Stall(host string) {
 	n.tracef("%s is stalled", host)
 }
 
-// Resume lets a stalled host go on.
+// Resume resumes a stalled host.
 func (n *Network) Resume(host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -184,13 +182,11 @@ func (n *Network) Resume(host string) {
 	h.wake()
 }
 
-// Kill ends a host's listeners and comms as the end of a process does: what it has sent
-// and has not arrived is lost, and its peers hear of it. Until Revive it can neither
-// listen nor dial.
+// Kill ends the listeners and comms of a host as the end of a process does: messages that have not arrived are lost,
+// and peers are notified. Until Revive it can neither listen nor dial.
 func (n *Network) Kill(host string) { n.kill(host, false) }
 
-// Crash is Kill without a word, as when the power fails: peers notice after
-// Config.Timeout, and who dials waits.
+// Crash is Kill without notification, like a power failure: peers detect it after Config.Timeout, and dials to it wait.
 func (n *Network) Crash(host string) { n.kill(host, true) }
 
 func (n *Network) kill(host string, silent bool) {
@@ -208,7 +204,7 @@ func (n *Network) kill(host string, silent bool) {
 	}
 	slices.Sort(ports)
 	for _, port := range ports {
-		h.listeners[port].stop("the host is dead")
+		h.listeners[port].stop("host is dead")
 	}
 	for _, c := range n.between(host, "") {
 		for _, e := range c.ends {
@@ -216,18 +212,18 @@ func (n *Network) kill(host string, silent bool) {
 				continue
 			}
 			if !silent {
-				e.abort("the host is dead")
+				e.abort("host is dead")
 				continue
 			}
 			e.empty()
-			e.finish(e.closed("the host is dead"))
+			e.finish(e.closed("host is dead"))
 			e.peer.loseComing()
 			if n.cfg.Timeout < 0 {
 				continue
 			}
 			p := e.peer
 			n.at(n.now()+n.cfg.Timeout, e.name, func() {
-				p.hangUp(fmt.Errorf("%w: %w", p.closed("no sign of life for "+n.cfg.Timeout.String()),
+				p.endByPeer(fmt.Errorf("%w: %w", p.closed("connection timed out after "+n.cfg.Timeout.String()),
 					io.ErrUnexpectedEOF))
 			})
 		}
@@ -235,7 +231,7 @@ func (n *Network) kill(host string, silent bool) {
 	h.wake()
 }
 
-// Revive lets a dead host listen and dial again. What it had is gone.
+// Revive lets a dead host listen and dial again. Its former connections are lost.
 func (n *Network) Revive(host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -244,8 +240,7 @@ func (n *Network) Revive(host string) {
 	n.tracef("%s is alive", host)
 }
 
-// HalfOpen connects from a host and never says its part of the handshake. The returned
-// function gives the connection up.
+// HalfOpen connects from a host without sending a handshake. release closes the connection.
 func (n *Network) HalfOpen(ctx context.Context, from, address string) (release func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -255,16 +250,16 @@ func (n *Network) HalfOpen(ctx context.Context, from, address string) (release f
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	a := n.knock(n.host(from), address, comm.DialConfig{}, true)
+	a := n.startDial(n.host(from), address, comm.DialConfig{}, true)
 	return func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		a.over = true
-		a.conn.ends[0].abort("given up")
+		a.conn.ends[0].abort("released")
 	}, nil
 }
 
-// Comms is how many connections have a living end.
+// Comms returns the number of connections with at least one open end.
 func (n *Network) Comms() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

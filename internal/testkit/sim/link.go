@@ -2,40 +2,38 @@ package sim
 
 import "time"
 
-// link is one direction between two hosts, guarded by the network's mu.
+// link is one direction between two hosts. The mu of the network guards it.
 type link struct {
 	net      *Network
 	from, to string
 	Link
-	cut  int           // generation of the cut, 0 when whole
-	cuts int           // generations so far
-	free time.Duration // when the transmitter is free again
+	cut  int           // number of the current cut, 0 without one
+	cuts int           // number of cuts so far
+	free time.Duration // when the link is free again
 
-	// dropAfter breaks the connection that carries the byte of this number, counted from
-	// now; negative when nothing is to be dropped.
+	// dropAfter resets the connection that carries the byte with this number, counted from now; negative for none.
 	dropAfter int64
 
-	held []*parcel // what arrived at the cut
+	held []*parcel // parcels that arrived during the cut
 }
 
-// parcel is something on its way over a link.
+// parcel is a message or a control packet on a link.
 type parcel struct {
-	name    string // of the direction of the connection that it belongs to
+	name    string // direction of its connection
 	order   *order
 	arrive  func()
-	expired func() bool // true when nobody waits for it any more
+	expired func() bool // reports whether the parcel is no longer needed
 	here    bool
 }
 
-// order keeps the arrivals of one direction of a connection in the order of sending, also
-// when a cut has held some of them back and not those behind them.
+// order keeps arrivals of one direction of a connection in the order of sending, also if a cut delayed some of them.
 type order struct {
 	last    time.Duration
 	count   uint64
-	parcels []*parcel // on their way
+	parcels []*parcel // in flight
 }
 
-// deliver hands over what has arrived, up to the first that has not.
+// deliver delivers parcels that have arrived, up to the first one that has not.
 func (o *order) deliver() {
 	for len(o.parcels) > 0 && o.parcels[0].here {
 		p := o.parcels[0]
@@ -57,8 +55,8 @@ func (n *Network) link(from, to string) *link {
 	return l
 }
 
-// send puts size bytes on the link and calls p.arrive, with mu held, when they are there.
-// It returns when the first and the last byte arrive, as far as is known now.
+// send sends size bytes over the link and calls p.arrive, with mu held, when they arrive. It returns when the first and
+// the last byte arrive, as known now.
 func (l *link) send(size int64, p parcel) (first, last time.Duration) {
 	n := l.net
 	begin := max(n.now(), l.free)
@@ -84,7 +82,7 @@ func (l *link) delay(p *parcel) time.Duration {
 	return d
 }
 
-// fly lets a parcel arrive, or wait at the cut.
+// fly delivers a parcel when it is due, or holds it during a cut.
 func (l *link) fly(due time.Duration, p *parcel) {
 	l.net.at(due, p.name, func() {
 		if l.cut != 0 {
@@ -96,7 +94,7 @@ func (l *link) fly(due time.Duration, p *parcel) {
 	})
 }
 
-// heal lets go of what the cut has held back.
+// heal releases the parcels that the cut has held.
 func (l *link) heal() {
 	if l.cut == 0 {
 		return
@@ -111,7 +109,7 @@ func (l *link) heal() {
 	}
 }
 
-// takeDrop counts size bytes against dropAfter and reports whether the break is in them.
+// takeDrop counts size bytes against dropAfter and reports whether the connection drops within them.
 func (l *link) takeDrop(size int64) bool {
 	if l.dropAfter < 0 {
 		return false

@@ -15,25 +15,25 @@ import (
 	"go.millstream.dev/internal/comm/limits"
 )
 
-// listener is guarded by the network's mu.
+// listener accepts connections. The mu of the network guards it.
 type listener struct {
 	net     *Network
 	host    *Host
 	port    int
 	cfg     comm.ListenConfig
 	queue   []*end
-	pending []*end // whose handshakes are under way, oldest first
+	pending []*end // handshakes in progress, oldest first
 	err     error
 	changed chan struct{}
 }
 
 var _ comm.Listener = (*listener)(nil)
 
-// parse takes sim://host:port apart.
+// parse splits sim://host:port.
 func parse(address string) (host string, port int, err error) {
 	rest, ok := strings.CutPrefix(address, "sim://")
 	if !ok {
-		return "", 0, fmt.Errorf("sim: address %q has no sim:// in front", address)
+		return "", 0, fmt.Errorf("sim: address %q does not start with sim://", address)
 	}
 	host, digits, err := net.SplitHostPort(rest)
 	if err != nil || host == "" || strings.ContainsAny(host, ":/") {
@@ -41,12 +41,12 @@ func parse(address string) (host string, port int, err error) {
 	}
 	port, err = strconv.Atoi(digits)
 	if err != nil || port < 0 || port > 65535 {
-		return "", 0, fmt.Errorf("sim: address %q has the port %q: want 0 to 65535", address, digits)
+		return "", 0, fmt.Errorf("sim: address %q has invalid port %q: want 0 to 65535", address, digits)
 	}
 	return host, port, nil
 }
 
-// Listen serves an address of this host; port 0 chooses one.
+// Listen listens on an address of this host; port 0 selects a free one.
 func (h *Host) Listen(ctx context.Context, address string, cfg comm.ListenConfig) (comm.Listener, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (h *Host) Listen(ctx context.Context, address string, cfg comm.ListenConfig
 		return nil, err
 	}
 	if name != h.name {
-		return nil, fmt.Errorf("sim: host %s cannot listen on %s: that is the address of another host", h.name, address)
+		return nil, fmt.Errorf("sim: host %s cannot listen on %s, the address of another host", h.name, address)
 	}
 	if err := check(cfg.Compression, cfg.RequireEncryption, address); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (h *Host) Listen(ctx context.Context, address string, cfg comm.ListenConfig
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if h.dead {
-		return nil, fmt.Errorf("sim: host %s is dead: revive it before it listens", h.name)
+		return nil, fmt.Errorf("sim: host %s is dead; call Revive before Listen", h.name)
 	}
 	if port == 0 {
 		for h.listeners[h.nextPort] != nil {
@@ -84,10 +84,10 @@ func (h *Host) Listen(ctx context.Context, address string, cfg comm.ListenConfig
 	return l, nil
 }
 
-// ListenAddr is the listener's address.
+// ListenAddr returns the address of the listener.
 func (l *listener) ListenAddr() string { return "sim://" + l.name() }
 
-// ContactAddr is the listener's address.
+// ContactAddr returns the address of the listener.
 func (l *listener) ContactAddr() string { return "sim://" + l.name() }
 
 func (l *listener) name() string { return net.JoinHostPort(l.host.name, strconv.Itoa(l.port)) }
@@ -125,7 +125,7 @@ func (l *listener) Accept(ctx context.Context) (comm.Comm, error) {
 	}
 }
 
-// Close stops listening. Comms that nobody has accepted are aborted.
+// Close stops listening. Comms that were not accepted are aborted.
 func (l *listener) Close() error {
 	l.net.mu.Lock()
 	defer l.net.mu.Unlock()
@@ -140,21 +140,21 @@ func (l *listener) stop(why string) {
 	l.err = fmt.Errorf("sim: listener %s: %s: %w: %w", l.name(), why, comm.ErrClosed, net.ErrClosed)
 	delete(l.host.listeners, l.port)
 	for _, e := range l.queue {
-		e.abort("nobody accepted it")
+		e.abort("not accepted")
 	}
 	l.queue = nil
 	l.net.tracef("%s ended: %s", l.name(), why)
 	l.wake()
 }
 
-// attempt is one try to connect, guarded by the network's mu.
+// attempt is one attempt to connect. The mu of the network guards it.
 type attempt struct {
 	conn *conn
 	cfg  comm.DialConfig
-	mute bool // never says its part of the handshake
-	end  *end // the dialler's, once connected
+	mute bool // sends no handshake
+	end  *end // end of the dialer, once connected
 	err  error
-	over bool // nobody waits any more
+	over bool // canceled or finished
 	done chan struct{}
 }
 
@@ -166,18 +166,18 @@ func (a *attempt) finish(e *end, err error) {
 	close(a.done)
 }
 
-// check refuses what no sim network can do.
+// check rejects settings that sim does not support.
 func check(compression string, encrypted bool, address string) error {
 	if encrypted {
 		return &comm.AddressError{Address: address, Reason: "encryption is required " +
-			"(distributed.comm.require-encryption), and sim:// has none"}
+			"(distributed.comm.require-encryption), but sim:// is not encrypted"}
 	}
 	_, err := handshake.New(compression, false, nil)
 	return err
 }
 
-// Dial connects. Like Dask it tries again while the connection is refused, until the
-// context or the timeout ends; its pauses double from 10 ms to a second, without chance.
+// Dial connects. Like Dask it tries again while the connection is refused, until the context or the timeout ends. Its
+// pauses double from 10 ms to 1 s, without jitter.
 func (h *Host) Dial(ctx context.Context, address string, cfg comm.DialConfig) (comm.Comm, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -221,7 +221,7 @@ func (h *Host) Dial(ctx context.Context, address string, cfg comm.DialConfig) (c
 	return nil, fail
 }
 
-// errRefused is worth another attempt.
+// errRefused is retried by Dial.
 var errRefused = errors.New("connection refused")
 
 // try connects once.
@@ -242,26 +242,25 @@ func (h *Host) try(ctx context.Context, address string, cfg comm.DialConfig) (co
 		}
 	}
 	if h.dead {
-		return nil, fmt.Errorf("sim: host %s is dead: revive it before it dials", h.name)
+		return nil, fmt.Errorf("sim: host %s is dead; call Revive before Dial", h.name)
 	}
-	a := n.knock(h, address, cfg, false)
+	a := n.startDial(h, address, cfg, false)
 	n.mu.Unlock()
 	select {
 	case <-a.done:
 	case <-ctx.Done():
 	}
 	n.mu.Lock()
-	a.finish(nil, fmt.Errorf("sim: dial %s: %w", address, ctx.Err())) // if nothing else has come first
+	a.finish(nil, fmt.Errorf("sim: dial %s: %w", address, ctx.Err())) // has no effect if the attempt has finished
 	if a.err != nil {
-		a.conn.ends[0].abort("given up: " + a.err.Error())
+		a.conn.ends[0].abort("dial failed: " + a.err.Error())
 		return nil, a.err
 	}
 	return a.end, nil
 }
 
-// knock begins a connection: to the listener, back, and to the listener again. The caller
-// holds mu.
-func (n *Network) knock(h *Host, address string, cfg comm.DialConfig, mute bool) *attempt {
+// startDial starts a connection: a packet to the listener, one back, and one to the listener. The caller holds mu.
+func (n *Network) startDial(h *Host, address string, cfg comm.DialConfig, mute bool) *attempt {
 	name, port, _ := parse(address) // checked by the callers
 	to := n.host(name)
 	local := fmt.Sprintf("%s:%d", h.name, h.nextLocal)
@@ -279,16 +278,16 @@ func (n *Network) knock(h *Host, address string, cfg comm.DialConfig, mute bool)
 			case l == nil || to.refusing || to.dead:
 				a.refuse(errRefused)
 			case l.cfg.Admit != nil && !l.cfg.Admit("sim://"+h.name, cfg.Invitation):
-				a.refuse(&comm.HandshakeError{Reason: "the listener does not know the invitation"})
+				a.refuse(&comm.HandshakeError{Reason: "unknown invitation"})
 			default:
-				l.greet(a, e)
+				l.handshake(a, e)
 			}
 		},
 	})
 	return a
 }
 
-// refuse sends the listener's no back.
+// refuse sends the refusal of the listener.
 func (a *attempt) refuse(why error) {
 	d, e := a.conn.ends[0], a.conn.ends[1]
 	e.finish(e.closed(why.Error()))
@@ -298,11 +297,11 @@ func (a *attempt) refuse(why error) {
 	})
 }
 
-// greet does the listener's part of the handshake, as soon as its process runs.
-func (l *listener) greet(a *attempt, e *end) {
+// handshake runs the handshake of the listener, as soon as the host is not stalled.
+func (l *listener) handshake(a *attempt, e *end) {
 	n, d := l.net, e.peer
 	for len(l.pending) >= l.cfg.Limits.Pending {
-		l.pending[0].abort("pushed out by a newer connection (comm.Limits.Pending)") // which removes it
+		l.pending[0].abort("pushed out by a newer connection (comm.Limits.Pending)") // removes it from pending
 	}
 	l.pending = append(l.pending, e)
 	e.onEnd = func() {
@@ -316,7 +315,7 @@ func (l *listener) greet(a *attempt, e *end) {
 	})
 	answer := func() {
 		if e.err != nil || l.err != nil {
-			e.abort("the listener has ended")
+			e.abort("listener closed")
 			return
 		}
 		if err := e.agree(a.cfg, l.cfg); err != nil {
@@ -335,7 +334,7 @@ func (l *listener) greet(a *attempt, e *end) {
 					arrive: func() {
 						e.onEnd()
 						if l.err != nil {
-							e.abort("the listener has ended")
+							e.abort("listener closed")
 							return
 						}
 						n.tracef("%s connected", d.name)
@@ -353,11 +352,10 @@ func (l *listener) greet(a *attempt, e *end) {
 	}
 }
 
-// later runs f, with mu held, when the host runs again. A host that dies before that
-// forgets it.
+// later runs f, with mu held, when the host resumes. It is dropped if the host dies before.
 func (h *Host) later(f func()) { h.parked = append(h.parked, f) }
 
-// agree does the handshake of both ends.
+// agree runs the handshake of both ends.
 func (e *end) agree(dial comm.DialConfig, listen comm.ListenConfig) error {
 	d := e.peer
 	d.limits, e.limits = dial.Limits, listen.Limits
@@ -369,9 +367,9 @@ func (e *end) agree(dial comm.DialConfig, listen comm.ListenConfig) error {
 	return errors.Join(err, err2)
 }
 
-// hello is what a process on the host says first.
+// hello returns the first message of a process on the host.
 func (h *Host) hello(compression string, to *Host) handshake.Hello {
-	hello, _ := handshake.New(compression, h == to, nil, "sim") // check has seen it
+	hello, _ := handshake.New(compression, h == to, nil, "sim") // checked by check
 	if h.python != nil {
 		hello.Millstream, hello.Python = nil, slices.Clone(h.python)
 	}

@@ -10,42 +10,36 @@ import (
 	"go.millstream.dev/comm"
 )
 
-// Config describes a network. The zero value is one without delay.
+// Config describes a network. The zero value has no delay.
 type Config struct {
-	// Seed decides all that looks random.
+	// Seed determines all random behavior.
 	Seed uint64
-	// Link is what every pair of hosts has unless SetLink says otherwise.
+	// Link is the default of all links; see SetLink.
 	Link
-	// Window is how many bytes one direction of a connection holds that the peer has not
-	// read, before Write waits (default 4 MiB). A larger message goes alone, and its Write
-	// returns when the peer has read it.
+	// Window is the number of bytes in one direction of a connection that the peer has not read, before Write waits
+	// (default 4 MiB). A larger message is sent alone, and its Write returns when the peer has read it.
 	Window int64
-	// Timeout is how long a connection survives a cut link (default 30 s, as
-	// distributed.comm.timeouts.tcp does by keepalive and TCP_USER_TIMEOUT; negative: for
-	// ever).
+	// Timeout is how long a connection survives a cut link (default 30 s, as with distributed.comm.timeouts.tcp;
+	// negative: no limit).
 	Timeout time.Duration
-	// Deterministic gives every event its own instant, at least a nanosecond after the
-	// one before: see the package's text on time.
+	// Deterministic makes events at least a nanosecond apart: see the package documentation on time.
 	Deterministic bool
-	// Trace is written a line per event, as Network.Trace returns them; its errors are
-	// ignored.
+	// Trace, if not nil, gets a line per event, as returned by Network.Trace. Its errors are ignored.
 	Trace io.Writer
 }
 
-// Link is one direction between two hosts.
+// Link describes one direction between two hosts.
 type Link struct {
 	// Latency is the time from the last byte sent to the last byte received.
 	Latency time.Duration
-	// Jitter is the most that is added to the latency, by seed. Order within a connection
-	// is kept.
+	// Jitter is the maximum that is added to the latency, depending on the seed. Order within a connection is kept.
 	Jitter time.Duration
-	// Bandwidth is in bytes a second, shared by the connections of the link (0: no limit).
+	// Bandwidth is in bytes per second, shared by the connections of the link (0: no limit).
 	Bandwidth int64
 }
 
-// Network is a set of hosts and the links between them. All of its state, that of its
-// hosts, listeners and comms included, is guarded by mu, which is never held while
-// anything waits.
+// Network is a set of hosts and links. mu guards its whole state, including hosts, listeners and comms, and is never
+// held while waiting.
 type Network struct {
 	cfg   Config
 	birth time.Time
@@ -61,7 +55,7 @@ type Network struct {
 	trace  trace
 }
 
-// New makes a network.
+// New returns a network.
 func New(cfg Config) *Network {
 	if cfg.Window <= 0 {
 		cfg.Window = 4 << 20
@@ -80,8 +74,7 @@ func New(cfg Config) *Network {
 	}
 }
 
-// Host returns the host of that name, which is made when it is first named. Names have no
-// colon and no slash.
+// Host returns the host with a name, which is created at the first call. Names have no colon and no slash.
 func (n *Network) Host(name string) *Host {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,31 +91,31 @@ func (n *Network) host(name string) *Host {
 	return h
 }
 
-// Host is one machine: the comm.Network of the processes on it.
+// Host is a machine. It is the comm.Network of its processes.
 type Host struct {
 	net  *Network
 	name string
 
-	// Guarded by net.mu.
+	// net.mu guards the fields below.
 	python    []int
 	listeners map[int]*listener
 	nextPort  int
 	nextLocal int
 	stalled   bool
 	dead      bool
-	silent    bool // dead without a word: nothing arrives and nothing comes back
+	silent    bool // dead without notification: nothing arrives or returns
 	refusing  bool
-	parked    []func()      // what a stalled host does when it runs again
+	parked    []func()      // called when a stalled host resumes
 	changed   chan struct{} // closed and replaced when stalled or dead changes
 }
 
 var _ comm.Network = (*Host)(nil)
 
-// Name is the host's name.
+// Name returns the name of the host.
 func (h *Host) Name() string { return h.name }
 
-// Python makes the host's comms look like those of a Python peer of that version, such as
-// 3, 11, 7: comm.Info of the other side has no Millstream in it.
+// Python makes comms of the host look like those of a Python peer with a version such as 3, 11, 7: comm.Info of the
+// other side has no Millstream.
 func (h *Host) Python(version ...int) *Host {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
@@ -135,16 +128,16 @@ func (h *Host) wake() {
 	h.changed = make(chan struct{})
 }
 
-// now is the time since the network was made.
+// now returns the time since the network was created.
 func (n *Network) now() time.Duration { return time.Since(n.birth) }
 
-// event is something that happens at an instant. Ties are broken by name, and then by the
-// order within the name, so that they do not depend on which goroutine was first.
+// event happens at an instant. Ties are broken by name, and then by the order within the name, so that they do not
+// depend on the order of goroutines.
 type event struct {
 	due  time.Duration
 	name string
 	seq  uint64
-	run  func() // with mu held
+	run  func() // called with mu held
 }
 
 type eventHeap []*event
@@ -162,10 +155,10 @@ func (h eventHeap) Less(i, j int) bool {
 }
 func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 
-// Push is heap.Interface's.
+// Push implements heap.Interface.
 func (h *eventHeap) Push(x any) { *h = append(*h, x.(*event)) }
 
-// Pop is heap.Interface's.
+// Pop implements heap.Interface.
 func (h *eventHeap) Pop() any {
 	old := *h
 	x := old[len(old)-1]
@@ -174,17 +167,17 @@ func (h *eventHeap) Pop() any {
 	return x
 }
 
-// at has run called at an instant, with mu held. The caller holds mu.
+// at calls run at an instant, with mu held. The caller holds mu.
 func (n *Network) at(due time.Duration, name string, run func()) {
 	if n.cfg.Deterministic {
-		due = max(due, n.now()+1) // not now: others who act at this instant must be in the heap too
+		due = max(due, n.now()+1) // later, so that concurrent events of this instant are in the heap, too
 	}
 	n.seq++
 	heap.Push(&n.events, &event{due: due, name: name, seq: n.seq, run: run})
 	n.arm()
 }
 
-// arm sets the timer for the first event. The caller holds mu.
+// arm sets the timer to the first event. The caller holds mu.
 func (n *Network) arm() {
 	if len(n.events) == 0 {
 		return
@@ -201,7 +194,7 @@ func (n *Network) arm() {
 	}
 }
 
-// fire runs what is due.
+// fire runs the due events.
 func (n *Network) fire() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -216,7 +209,7 @@ func (n *Network) fire() {
 	n.arm()
 }
 
-// chance is a number that depends on the seed and on what it is for, and on nothing else.
+// chance returns a number that depends only on the seed, the purpose and the count.
 func (n *Network) chance(what string, count uint64) uint64 {
 	h := n.cfg.Seed ^ 14695981039346656037
 	for i := range len(what) {

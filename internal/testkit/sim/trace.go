@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// traceLines is how many lines a network remembers.
+// traceLines is the number of lines that a network keeps.
 const traceLines = 4096
 
-// trace keeps the last events as text, guarded by the network's mu.
+// trace keeps the last events as text. The mu of the network guards it.
 type trace struct {
 	w     io.Writer
 	lines []traceLine // a ring once it is full
@@ -24,10 +24,10 @@ type traceLine struct {
 	text string
 }
 
-// who is the first word: the connection, or whatever else the line is about.
-func (l traceLine) who() string {
-	who, _, _ := strings.Cut(l.text, " ")
-	return who
+// subject returns the first word: the connection or host of the line.
+func (l traceLine) subject() string {
+	subject, _, _ := strings.Cut(l.text, " ")
+	return subject
 }
 
 func (l traceLine) String() string { return fmt.Sprintf("%-12s %s\n", l.at, l.text) }
@@ -46,9 +46,8 @@ func (n *Network) tracef(format string, args ...any) {
 	}
 }
 
-// Trace is what has happened, a line each: time since the network was made, connection,
-// event. The last 4096 lines are kept. With Config.Deterministic, lines of one instant are
-// in the order of their connections: who of several goroutines acted first then is chance.
+// Trace returns the last 4096 events, one per line: time since the network was created, connection, event. With
+// Config.Deterministic, lines of one instant are sorted by connection, because the order of goroutines is random.
 //
 //	1.5ms        worker:40000>scheduler:8786 sent 120 bytes, 1 frames
 func (n *Network) Trace() string {
@@ -57,7 +56,7 @@ func (n *Network) Trace() string {
 	n.mu.Unlock()
 	if n.cfg.Deterministic {
 		slices.SortStableFunc(lines, func(a, b traceLine) int {
-			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.who(), b.who()))
+			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.subject(), b.subject()))
 		})
 	}
 	var b strings.Builder

@@ -1,5 +1,5 @@
-// Package wiretest is for tests of what speaks Dask's protocol: a text that describes a
-// value, the same in Go and in Python, and golden messages of the real packages.
+// Package wiretest supports tests of the Dask protocol: a text that describes a value, equal in Go and in Python, and
+// golden messages of the real packages.
 package wiretest
 
 import (
@@ -16,14 +16,13 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
-	_ "go.millstream.dev/internal/wire/arrowipc" // what is described may be Arrow's
+	_ "go.millstream.dev/internal/wire/arrowipc" // for values of Arrow
 	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/wire"
 )
 
-// Describe returns a text that is the same for the same value, and the same as that of
-// describe in tests/interop/peers/wire_golden.py. loose does not tell lists from tuples,
-// as bodies of messages do not.
+// Describe returns a text that is equal for equal values, and equal to that of describe in
+// tests/interop/peers/wire_golden.py. loose does not distinguish lists and tuples, as bodies of messages do not.
 func Describe(v any, loose bool) string {
 	d := func(x any) string { return Describe(x, loose) }
 	switch x := v.(type) {
@@ -42,9 +41,9 @@ func Describe(v any, loose bool) string {
 	case string:
 		return "s" + hex.EncodeToString([]byte(x))
 	case []byte:
-		return "b" + hexed(x)
+		return "b" + hexOrHash(x)
 	case wire.ByteArray:
-		return "B" + hexed(x)
+		return "B" + hexOrHash(x)
 	case []any:
 		if loose {
 			return "(" + row(x, d) + ")"
@@ -99,7 +98,7 @@ func describeTime(v any) string {
 	case pickle.UUID:
 		return "uuid" + x.String()
 	case pickle.Scalar:
-		return "scalar" + x.DType.String() + ":" + hexed(x.Data)
+		return "scalar" + x.DType.String() + ":" + hexOrHash(x.Data)
 	case *big.Rat:
 		return "fraction" + x.String()
 	case pickle.Path:
@@ -124,7 +123,7 @@ func bits(f float64) string {
 	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, math.Float64bits(f)))
 }
 
-func hexed(b []byte) string {
+func hexOrHash(b []byte) string {
 	if len(b) <= 64 {
 		return hex.EncodeToString(b)
 	}
@@ -148,14 +147,13 @@ func sorted(items []any, d func(any) string) string {
 	return strings.Join(parts, ",")
 }
 
-// describeDevice reads the array's memory, which must be the host's: in tests without a GPU
-// it is.
+// describeDevice describes an array whose memory is host memory, as in tests without a GPU.
 func describeDevice(a *wire.DeviceArray) string {
-	return fmt.Sprintf("device%s,%s,%s:%s", a.DType, times(a.Shape), times(a.Strides), hexed(a.Frame.Bytes()))
+	return fmt.Sprintf("device%s,%s,%s:%s", a.DType, joinDims(a.Shape), joinDims(a.Strides), hexOrHash(a.Frame.Bytes()))
 }
 
-// times writes 2x3.
-func times(n []int) string {
+// joinDims formats dimensions, such as 2x3.
+func joinDims(n []int) string {
 	parts := make([]string, len(n))
 	for i, k := range n {
 		parts[i] = fmt.Sprint(k)
@@ -177,10 +175,10 @@ func describeArray(a *wire.NDArray) string {
 	if a.ReadOnly {
 		mode = "r"
 	}
-	return fmt.Sprintf("array%s,%s,%s,%s:%s", a.DType, times(a.Shape), order, mode, hexed(elements(a)))
+	return fmt.Sprintf("array%s,%s,%s,%s:%s", a.DType, joinDims(a.Shape), order, mode, hexOrHash(elements(a)))
 }
 
-// elements are the bytes of all elements in C order, one index after the other.
+// elements returns the bytes of all elements in C order.
 func elements(a *wire.NDArray) []byte {
 	item := a.DType.ItemSize()
 	strides := a.Strides
@@ -221,7 +219,7 @@ func describeColumns(s *arrow.Schema, chunks func(i int) []arrow.Array) string {
 	return "{" + strings.Join(cols, ",") + "}"
 }
 
-// cell is one element of a column as a Python value.
+// cell returns one element of a column as a Python value.
 func cell(a arrow.Array, i int) any {
 	if a.IsNull(i) {
 		return nil

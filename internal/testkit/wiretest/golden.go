@@ -10,18 +10,17 @@ import (
 
 // Case is a golden message.
 type Case struct {
-	// Name is unique.
+	// Name is the unique name of the case.
 	Name string `json:"name"`
-	// Kind is "value" for one value sent with Serialize as the whole message, "message"
-	// for a message as servers send them.
+	// Kind is "value" for one value sent with Serialize as the whole message, "message" for a message of a server.
 	Kind string `json:"kind"`
-	// Text describes the value, see Describe; loosely for messages.
+	// Text describes the value (see Describe), loosely for messages.
 	Text string `json:"text"`
-	// Frames are those of the message.
+	// Frames are the frames of the message.
 	Frames [][]byte `json:"frames"`
 }
 
-// Message makes the case's message.
+// Message returns the message of the case.
 func (c *Case) Message() *wire.Message {
 	m := new(wire.Message)
 	for _, f := range c.Frames {
@@ -30,7 +29,7 @@ func (c *Case) Message() *wire.Message {
 	return m
 }
 
-// Loose tells how Text was made.
+// Loose reports whether Text was created with loose set.
 func (c *Case) Loose() bool { return c.Kind == "message" }
 
 // Load reads a file of golden messages.
@@ -48,10 +47,10 @@ func Parse(b []byte) ([]Case, error) {
 		Cases []Case `json:"cases"`
 	}
 	if err := json.Unmarshal(b, &doc); err != nil {
-		return nil, fmt.Errorf("wiretest: golden messages: %w", err)
+		return nil, fmt.Errorf("wiretest: parse golden messages: %w", err)
 	}
 	if len(doc.Cases) == 0 {
-		return nil, fmt.Errorf("wiretest: there are no golden messages")
+		return nil, fmt.Errorf("wiretest: no golden messages")
 	}
 	return doc.Cases, nil
 }
