@@ -1,5 +1,5 @@
-// Api prints the size of the module's public API and writes its listing to api/*.txt, one line for each exported name.
-// With -check it writes nothing and fails when the listing is stale.
+// Api prints the size of the public API of the module and writes its listing to api/*.txt, one line per exported name.
+// With -check it writes nothing and fails if the listing is stale.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	check := flag.Bool("check", false, "write nothing; fail when the files under api/ are stale")
+	check := flag.Bool("check", false, "check only: fail if the files in api/ are stale")
 	top := flag.Int("top", 10, "number of the largest method sets to print")
 	flag.Parse()
 	if err := run(os.Stdout, ".", *check, *top); err != nil {
@@ -36,7 +36,7 @@ func run(out io.Writer, dir string, check bool, top int) error {
 	if check {
 		stale, err := a.Stale(root)
 		if err == nil && len(stale) > 0 {
-			err = fmt.Errorf("the listing of the API is stale: %s; run make api", strings.Join(stale, ", "))
+			err = fmt.Errorf("stale API listing: %s; run make api", strings.Join(stale, ", "))
 		}
 		return err
 	}

@@ -1,4 +1,4 @@
-// Fuzzall runs every fuzz target of the tree for a while each: the go command fuzzes one at a time.
+// Fuzzall runs every fuzz target of the tree for a limited time, because the go command fuzzes one target at a time.
 //
 //	go run ./internal/tools/fuzzall -time 30s [-run PATTERN]
 package main
@@ -20,8 +20,8 @@ import (
 )
 
 func main() {
-	each := flag.Duration("time", 30*time.Second, "how long to fuzz each target")
-	pattern := flag.String("run", "", "only targets whose `package.name` matches this regular expression")
+	each := flag.Duration("time", 30*time.Second, "duration of fuzzing for each target")
+	pattern := flag.String("run", "", "regular expression for `package.name` of the targets (default: all)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -70,10 +70,10 @@ func run(ctx context.Context, each time.Duration, pattern string) error {
 		return fmt.Errorf("no fuzz target matches %q", pattern)
 	}
 	if len(bad) > 0 {
-		return fmt.Errorf("%d of %d targets failed: %s\n  fix: the input that does it is under the package's "+
-			"testdata/fuzz; commit it with the repair",
+		return fmt.Errorf("%d of %d targets failed: %s\n  fix: the failing input is in "+
+			"testdata/fuzz of the package; commit it with the fix",
 			len(bad), ran, strings.Join(bad, ", "))
 	}
-	fmt.Printf("%d fuzz targets, nothing found\n", ran)
+	fmt.Printf("%d fuzz targets passed\n", ran)
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package gpurecord reads and writes docs/gpu-run.json, the record of the last run of the GPU tests.
-// Most machines have no GPU: the record is how they know that each GPU test has passed somewhere.
+// Package gpurecord reads and writes docs/gpu-run.json, the record of the last run of the GPU tests. It proves on
+// machines without a GPU that each GPU test has passed.
 package gpurecord
 
 import (
@@ -14,37 +14,37 @@ import (
 	"go.millstream.dev/internal/tools/testfuncs"
 )
 
-// Test is one test that passed.
+// Test is a test that passed.
 type Test struct {
 	// Package is the import path.
 	Package string `json:"package"`
-	// Name is the test function; subtests are part of it.
+	// Name is the test function; its subtests are included.
 	Name string `json:"name"`
-	// Seconds is how long it took.
+	// Seconds is the duration of the test.
 	Seconds float64 `json:"seconds"`
 }
 
 // Record is the content of docs/gpu-run.json.
 type Record struct {
-	// Device is the GPU's product name, as nvidia-smi prints it.
+	// Device is the product name of the GPU, as nvidia-smi prints it.
 	Device string `json:"device"`
 	// Driver is the version of the NVIDIA driver.
 	Driver string `json:"driver"`
-	// CUDA is the newest CUDA version the driver supports.
+	// CUDA is the newest CUDA version that the driver supports.
 	CUDA string `json:"cuda"`
-	// UCX is the release of libucx that ran.
+	// UCX is the release of UCX.
 	UCX string `json:"ucx"`
-	// Commit is the source revision of the test binaries.
+	// Commit is the revision of the test binaries.
 	Commit string `json:"commit"`
 	// Date is the day of the run, YYYY-MM-DD, in UTC.
 	Date string `json:"date"`
-	// Sources are hashes of the sources of the test binaries, by import path: see Sources.
+	// Sources are hashes of the sources of the test binaries, by import path; see Sources.
 	Sources map[string]string `json:"sources,omitempty"`
-	// Tests are those that passed.
+	// Tests are the tests that passed.
 	Tests []Test `json:"tests"`
 }
 
-// Load reads a record. A file that is not there gives nil and no error: there has been no run yet.
+// Load reads a record. It returns nil without an error if the file does not exist.
 func Load(name string) (*Record, error) {
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,7 +60,7 @@ func Load(name string) (*Record, error) {
 	return r, nil
 }
 
-// Save writes the record, one test a line, so that a new run makes a readable diff.
+// Save writes the record, one test per line, so that diffs are readable.
 func (r *Record) Save(name string) error {
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -69,8 +69,8 @@ func (r *Record) Save(name string) error {
 	return os.WriteFile(name, append(data, '\n'), 0o644)
 }
 
-// Check says what is wrong with the record, given the GPU tests of the tree: a field that is empty, a test
-// that is not in it. A record without tests is no record yet and passes.
+// Check compares the record with the GPU tests of the tree: it returns an error for empty fields and missing tests. A
+// record without tests passes.
 func (r *Record) Check(tests []testfuncs.Func) error {
 	if r == nil || len(r.Tests) == 0 {
 		return nil

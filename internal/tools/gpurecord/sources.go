@@ -19,7 +19,7 @@ import (
 	"go.millstream.dev/internal/tools/testfuncs"
 )
 
-// listed is what is read from `go list -json`.
+// listed is a package in the output of `go list -json`.
 type listed struct {
 	ImportPath string
 	Dir        string
@@ -30,12 +30,12 @@ type listed struct {
 	Module     *struct{ Main bool }
 }
 
-// sourceExtensions are those of the files of a package that count, next to the files that it embeds.
+// sourceExtensions are the extensions of the hashed files of a package, besides embedded ones.
 var sourceExtensions = []string{".go", ".c", ".h", ".s", ".S", ".cu", ".cuh", ".ptx"}
 
 // Sources returns a hash of the sources that the tests of each package cover: the files of the package with its tests
 // and testdata, and those of all packages of the module that it or its tests import, directly or not. Files that build
-// tags leave out count as well, so that the hash is the same on every machine.
+// tags exclude are included, so that the hash is the same on every machine.
 func Sources(ctx context.Context, root string, packages []string) (map[string]string, error) {
 	if len(packages) == 0 {
 		return map[string]string{}, nil
@@ -48,7 +48,7 @@ func Sources(ctx context.Context, root string, packages []string) (map[string]st
 	for _, pkg := range packages {
 		files := map[string]bool{}
 		for _, dep := range append(all[pkg+".test"].Deps, pkg) {
-			// A package that is compiled again for a test has the name "PATH [TEST.test]".
+			// A package that is compiled again for a test is named "PATH [TEST.test]".
 			name, _, _ := strings.Cut(dep, " ")
 			p := all[name]
 			if p == nil || p.Module == nil || !p.Module.Main {
@@ -65,13 +65,13 @@ func Sources(ctx context.Context, root string, packages []string) (map[string]st
 	return hashes, nil
 }
 
-// list asks the go command for packages, their tests and all that they import, by import path.
+// list returns packages, their tests and all their imports from the go command, by import path.
 func list(ctx context.Context, root string, packages []string) (map[string]*listed, error) {
 	const fields = "ImportPath,Dir,Deps,EmbedFiles,TestEmbedFiles,XTestEmbedFiles,Module"
 	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-e", "-deps", "-test", "-json=" + fields},
 		packages...)...)
 	cmd.Dir = root
-	// What is imported may depend on these.
+	// Imports may depend on these variables.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "GOOS=linux", "GOARCH=amd64", "GOFLAGS=", "PWD="+root)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -91,7 +91,7 @@ func list(ctx context.Context, root string, packages []string) (map[string]*list
 	}
 }
 
-// files adds the files of a package to a set, with its tests where they are wanted.
+// files adds the files of a package to a set, with its tests if tests is set.
 func (p *listed) files(set map[string]bool, tests bool) error {
 	entries, err := os.ReadDir(p.Dir)
 	if err != nil {
@@ -125,7 +125,7 @@ func (p *listed) files(set map[string]bool, tests bool) error {
 	return err
 }
 
-// hash hashes names, relative to root, and contents of files.
+// hash hashes the names, relative to root, and the contents of files.
 func hash(root string, files map[string]bool) (string, error) {
 	names := make([]string, 0, len(files))
 	for name := range files {
@@ -147,8 +147,7 @@ func hash(root string, files map[string]bool) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Stale returns those of tests that passed with other sources than those of the hashes, or of which the record does not
-// say with which.
+// Stale returns the tests that passed with other sources than those of the hashes, or whose sources are not recorded.
 func (r *Record) Stale(tests []testfuncs.Func, hashes map[string]string) []testfuncs.Func {
 	if r == nil {
 		return tests
@@ -158,7 +157,7 @@ func (r *Record) Stale(tests []testfuncs.Func, hashes map[string]string) []testf
 	})
 }
 
-// Lines lists tests, one line for each package.
+// Lines formats tests, one line per package.
 func Lines(tests []testfuncs.Func) []string {
 	var lines []string
 	for _, pkg := range testfuncs.Packages(tests) {

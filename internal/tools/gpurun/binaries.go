@@ -18,11 +18,11 @@ import (
 )
 
 type binary struct {
-	file string // absolute: it is run in its own folder
+	file string // absolute, because it runs in its own folder
 	pkg  string // folder of the package in the source tree
 }
 
-// findBinaries lists tests/PACKAGE/NAME.test.
+// findBinaries returns tests/PACKAGE/NAME.test.
 func findBinaries(dir string) ([]binary, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -43,7 +43,7 @@ func findBinaries(dir string) ([]binary, error) {
 		return nil
 	})
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("no *.test under %s: the bundle is empty", abs)
+		err = fmt.Errorf("no *.test under %s; the bundle is empty", abs)
 	}
 	return found, err
 }
@@ -53,7 +53,7 @@ type outcome struct {
 	failed, skipped []string
 }
 
-// runBinary runs one test binary and reads the verdicts from its -test.v output, which goes on to log.
+// runBinary runs one test binary, copies its -test.v output to log, and returns the results.
 func runBinary(ctx context.Context, file, pattern string, timeout time.Duration, log io.Writer) (outcome, error) {
 	cmd := exec.CommandContext(ctx, file, "-test.v", "-test.count=1", "-test.run="+pattern, "-test.timeout="+
 		timeout.String())
@@ -71,7 +71,7 @@ func runBinary(ctx context.Context, file, pattern string, timeout time.Duration,
 		return outcome{}, err
 	}
 	write.Close()
-	// A grandchild may hold the pipe open after the test has ended; it must not hold up the run.
+	// A child of the test may keep the pipe open after the test has ended; do not wait for it.
 	done := make(chan error, 1)
 	go func() {
 		done <- cmd.Wait()
@@ -81,7 +81,7 @@ func runBinary(ctx context.Context, file, pattern string, timeout time.Duration,
 	return o, <-done
 }
 
-// verdict matches the last line of a top-level test; those of subtests are indented.
+// verdict matches the result line of a top-level test; those of subtests are indented.
 var verdict = regexp.MustCompile(`^--- (PASS|FAIL|SKIP): (\S+) \(([0-9.]+)s\)`)
 
 func parse(in io.Reader) outcome {
@@ -110,7 +110,7 @@ func parse(in io.Reader) outcome {
 		}
 	}
 	for name := range begun {
-		o.failed = append(o.failed, name+" (did not end)")
+		o.failed = append(o.failed, name+" (did not finish)")
 	}
 	return o
 }

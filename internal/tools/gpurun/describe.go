@@ -17,11 +17,11 @@ var (
 	ucxVersion  = regexp.MustCompile(`(?m)^# Library version: (\S+)`)
 )
 
-// describe fills in what the record says about the machine.
+// describe adds the description of the machine to the record.
 func describe(ctx context.Context, r *gpurecord.Record) error {
 	out, err := command(ctx, nil, "nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
 	if err != nil {
-		return fmt.Errorf("%w: the GPU tests need a machine with an NVIDIA driver", err)
+		return fmt.Errorf("%w; run the GPU tests on a machine with an NVIDIA driver", err)
 	}
 	if r.Device, r.Driver, err = parseSMI(out); err != nil {
 		return err
@@ -31,19 +31,19 @@ func describe(ctx context.Context, r *gpurecord.Record) error {
 	}
 	m := cudaVersion.FindStringSubmatch(out)
 	if m == nil {
-		return fmt.Errorf("nvidia-smi does not say which CUDA version the driver supports:\n%s", out)
+		return fmt.Errorf("no CUDA version in the output of nvidia-smi:\n%s", out)
 	}
 	r.CUDA = m[1]
 	r.UCX, err = ucx(ctx)
 	return err
 }
 
-// parseSMI reads "name, driver" lines, one a device.
+// parseSMI parses lines "name, driver", one per device.
 func parseSMI(out string) (device, driver string, err error) {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	name, driver, ok := strings.Cut(lines[0], ", ")
 	if !ok {
-		return "", "", fmt.Errorf("nvidia-smi printed %q instead of a device and a driver", lines[0])
+		return "", "", fmt.Errorf("invalid output of nvidia-smi %q: want device and driver", lines[0])
 	}
 	if len(lines) > 1 {
 		name = fmt.Sprintf("%d × %s", len(lines), name)
@@ -51,11 +51,11 @@ func parseSMI(out string) (device, driver string, err error) {
 	return name, strings.TrimSpace(driver), nil
 }
 
-// ucx asks the library that the tests will load for its release.
+// ucx returns the release of the UCX library that the tests use.
 func ucx(ctx context.Context) (string, error) {
 	lib := os.Getenv("MILLSTREAM_UCX_LIBRARY")
 	if lib == "" {
-		return "", fmt.Errorf("MILLSTREAM_UCX_LIBRARY is not set: start the bundle by its run.sh")
+		return "", fmt.Errorf("MILLSTREAM_UCX_LIBRARY is not set; use run.sh of the bundle")
 	}
 	env := append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(lib))
 	info := filepath.Join(filepath.Dir(lib), "..", "bin", "ucx_info")
@@ -65,7 +65,7 @@ func ucx(ctx context.Context) (string, error) {
 	}
 	m := ucxVersion.FindStringSubmatch(out)
 	if m == nil {
-		return "", fmt.Errorf("%s -v does not say a version:\n%s", info, out)
+		return "", fmt.Errorf("no version in the output of %s -v:\n%s", info, out)
 	}
 	return m[1], nil
 }

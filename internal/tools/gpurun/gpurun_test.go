@@ -33,7 +33,7 @@ func TestParse(t *testing.T) {
 	got := parse(strings.NewReader(verbose))
 	want := outcome{
 		passed:  []gpurecord.Test{{Name: "TestGPUGood", Seconds: 1.25}},
-		failed:  []string{"TestGPUBad", "TestGPUCut (did not end)"},
+		failed:  []string{"TestGPUBad", "TestGPUCut (did not finish)"},
 		skipped: []string{"TestGPUSkipped"},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -114,9 +114,9 @@ esac
 	script(t, filepath.Join(dir, "tests", "cuda", "cuda.test"), "echo '--- SKIP: TestGPULazy (0.00s)'\n")
 	err = run(t.Context(), []string{"-dir", dir, "-out", out})
 	if err == nil {
-		t.Fatal("a test that did not end and one that skipped: want an error")
+		t.Fatal("a test that did not finish and one that skipped: want an error")
 	}
-	for _, s := range []string{"go.millstream.dev/mem TestGPUCut (did not end)", "go.millstream.dev/cuda TestGPULazy " +
+	for _, s := range []string{"go.millstream.dev/mem TestGPUCut (did not finish)", "go.millstream.dev/cuda TestGPULazy " +
 		"was skipped"} {
 		if !strings.Contains(err.Error(), s) {
 			t.Errorf("the error lacks %q: %v", s, err)

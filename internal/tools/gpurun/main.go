@@ -1,8 +1,7 @@
-// Gpurun is the GPU test bundle's runner. On the machine that builds the bundle, `gpurun list` names the
-// packages that have GPU tests, and `gpurun describe COMMIT` prints the bundle.json with hashes of their sources; on
-// the machine with the GPU, where there is no Go, `gpurun run` runs their test binaries and writes the record that is
-// kept as docs/gpu-run.json. `gpurun stale` lists the tests whose sources have changed since, and fails if there are
-// any.
+// Gpurun runs the bundle of GPU tests. On the machine that builds the bundle, `gpurun list` lists the packages with GPU
+// tests, and `gpurun describe COMMIT` prints bundle.json with hashes of their sources. On the machine with the GPU,
+// which needs no Go, `gpurun run` runs the test binaries and writes the record for docs/gpu-run.json. `gpurun stale`
+// lists the tests whose sources have changed since, and fails if there are any.
 package main
 
 import (
@@ -47,16 +46,17 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("run", flag.ExitOnError)
-	dir := flags.String("dir", ".", "the unpacked bundle")
-	out := flags.String("out", "gpu-run.json", "where the record goes")
-	pattern := flags.String("run", "^"+testfuncs.GPU, "tests to run; the record is complete only with the default")
-	timeout := flags.Duration("timeout", 8*time.Minute, "limit of each package")
+	dir := flags.String("dir", ".", "folder of the unpacked bundle")
+	out := flags.String("out", "gpu-run.json", "file for the record")
+	pattern := flags.String("run", "^"+testfuncs.GPU, "pattern of tests to run; the record is complete only with "+
+		"the default")
+	timeout := flags.Duration("timeout", 8*time.Minute, "time limit of each package")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	data, err := os.ReadFile(filepath.Join(*dir, "bundle.json"))
 	if err != nil {
-		return fmt.Errorf("%w: -dir must name the unpacked bundle", err)
+		return fmt.Errorf("%w; set -dir to the folder of the unpacked bundle", err)
 	}
 	var b bundle
 	if err := json.Unmarshal(data, &b); err != nil {

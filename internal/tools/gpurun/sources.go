@@ -14,17 +14,17 @@ import (
 	"go.millstream.dev/internal/tools/tree"
 )
 
-// bundle is the content of bundle.json, written when the bundle is made.
+// bundle is the content of bundle.json.
 type bundle struct {
-	// Commit is the source revision, with "-dirty" where the tree had changes.
+	// Commit is the source revision, with the suffix "-dirty" if the tree had changes.
 	Commit string `json:"commit"`
-	// Module is the module path; a test binary's folder under tests/ completes it to an import path.
+	// Module is the module path. Together with the folder of a test binary in tests/ it is an import path.
 	Module string `json:"module"`
-	// Sources are hashes of the sources of the test binaries, by import path: see gpurecord.Sources.
+	// Sources are hashes of the sources of the test binaries, by import path; see gpurecord.Sources.
 	Sources map[string]string `json:"sources"`
 }
 
-// findTests returns the GPU tests of the tree around the current folder, its root and its module path.
+// findTests returns the GPU tests of the tree that contains the working directory, its root and its module path.
 func findTests() (tests []testfuncs.Func, root, module string, err error) {
 	if root, err = tree.Root("."); err != nil {
 		return nil, "", "", err
@@ -36,7 +36,7 @@ func findTests() (tests []testfuncs.Func, root, module string, err error) {
 	return tests, root, module, err
 }
 
-// list prints a line for each package with GPU tests: its folder under the root.
+// list prints the folder of each package with GPU tests, relative to the root.
 func list(out io.Writer) error {
 	tests, _, module, err := findTests()
 	if err != nil {
@@ -48,7 +48,7 @@ func list(out io.Writer) error {
 	return nil
 }
 
-// describeBundle prints the bundle.json of the tree.
+// describeBundle prints bundle.json of the tree.
 func describeBundle(ctx context.Context, out io.Writer, commit string) error {
 	tests, root, module, err := findTests()
 	if err != nil {
@@ -66,7 +66,8 @@ func describeBundle(ctx context.Context, out io.Writer, commit string) error {
 	return err
 }
 
-// stale lists the GPU tests whose sources have changed since the run in docs/gpu-run.json; some are an error.
+// stale lists the GPU tests whose sources have changed since the run in docs/gpu-run.json, and returns an error if
+// there are any.
 func stale(ctx context.Context, out io.Writer) error {
 	tests, root, _, err := findTests()
 	if err != nil {
@@ -85,8 +86,9 @@ func stale(ctx context.Context, out io.Writer) error {
 		fmt.Fprintln(out, line)
 	}
 	if len(old) > 0 {
-		return fmt.Errorf("%d of %d GPU tests have not run with the sources of this tree: make gpu-test-bundle, "+
-			"run it on a machine with a GPU, keep its gpu-run.json as docs/gpu-run.json", len(old), len(tests))
+		return fmt.Errorf("%d of %d GPU tests have not run with the sources of this tree; run make gpu-test-bundle,  "+
+			"run the bundle on a machine with a GPU, and commit its gpu-run.json as docs/gpu-run.json", len(old),
+			len(tests))
 	}
 	fmt.Fprintf(out, "%d GPU tests have run with the sources of this tree\n", len(tests))
 	return nil

@@ -1,6 +1,6 @@
-// Command interop runs the tests of tests/dask, Millstream among Dask's own processes, in every setting: each release
-// of Dask over tcp, then the environment's own over tls and ucxx. It prints a table of what passed, and with -write
-// puts it into docs/dask-releases.md.
+// Command interop runs the tests of tests/dask, which run Millstream together with processes of Dask, in every setting:
+// each release of Dask over tcp, then the installed one over tls and ucxx. It prints a table of the results, and with
+// -write updates docs/dask-releases.md.
 package main
 
 import (
@@ -14,17 +14,18 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
 
 func main() {
-	timeout := flag.Duration("timeout", 20*time.Minute, "of each setting")
-	write := flag.Bool("write", false, "put the table into docs/dask-releases.md")
+	timeout := flag.Duration("timeout", 20*time.Minute, "time limit of each setting")
+	write := flag.Bool("write", false, "update of the table in docs/dask-releases.md")
 	only := flag.String("only", "", "settings to run, such as tcp-2025.7.0,tls (default: all)")
-	race := flag.Bool("race", false, "build the tests with the race detector")
-	logs := flag.String("logs", "", "folder that keeps what each setting printed")
-	again := flag.Bool("again", false, "make the table of what -logs has, and run only what is missing there")
+	race := flag.Bool("race", false, "tests with the race detector")
+	logs := flag.String("logs", "", "folder for the output of each setting")
+	again := flag.Bool("again", false, "results from -logs, and runs only of missing settings")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -42,11 +43,11 @@ type options struct {
 	only, logs         string
 }
 
-// run runs all settings; it goes on after one that failed.
+// run runs all settings and continues after failures.
 func (o options) run(ctx context.Context, out io.Writer) error {
 	list, err := os.ReadFile("tests/interop/dask-versions.txt")
 	if err != nil {
-		return fmt.Errorf("%w; run it in the repository's folder", err)
+		return fmt.Errorf("%w; run the command in the root of the repository", err)
 	}
 	dir, err := os.MkdirTemp("", "interop")
 	if err != nil {
@@ -57,20 +58,20 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 	var rows []row
 	failed := 0
 	for _, s := range settings(string(list)) {
-		if o.only != "" && !contains(strings.Split(o.only, ","), s.String()) {
+		if o.only != "" && !slices.Contains(strings.Split(o.only, ","), s.String()) {
 			continue
 		}
 		begin := time.Now()
-		text, kept := o.kept(s)
+		text, ok := o.loadLog(s)
 		var err error
-		if !kept {
+		if !ok {
 			if binary == "" {
 				if binary, err = o.build(ctx, dir); err != nil {
 					return err
 				}
 			}
 			text, err = s.test(ctx, binary, o.timeout)
-			if err := o.keep(s, text); err != nil {
+			if err := o.saveLog(s, text); err != nil {
 				return err
 			}
 		}
@@ -98,7 +99,7 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// build builds the tests into a folder.
+// build builds the test binary in a folder.
 func (o options) build(ctx context.Context, dir string) (string, error) {
 	binary := filepath.Join(dir, "dask.test")
 	args := []string{"test", "-c", "-o", binary}
@@ -108,13 +109,13 @@ func (o options) build(ctx context.Context, dir string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", append(args, "./tests/dask")...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("the tests do not build: %w", err)
+		return "", fmt.Errorf("build tests: %w", err)
 	}
 	return binary, nil
 }
 
-// kept is what a setting has printed in a run before, if that is wanted.
-func (o options) kept(s setting) (text string, ok bool) {
+// loadLog returns the output of a setting in an earlier run, if -again is set.
+func (o options) loadLog(s setting) (text string, ok bool) {
 	if !o.again || o.logs == "" {
 		return "", false
 	}
@@ -122,7 +123,7 @@ func (o options) kept(s setting) (text string, ok bool) {
 	return string(b), err == nil
 }
 
-func (o options) keep(s setting, text string) error {
+func (o options) saveLog(s setting, text string) error {
 	if o.logs == "" {
 		return nil
 	}
@@ -132,7 +133,7 @@ func (o options) keep(s setting, text string) error {
 	return os.WriteFile(filepath.Join(o.logs, s.String()+".log"), []byte(text), 0o666)
 }
 
-// test runs the tests in a setting and returns what they print.
+// test runs the tests in a setting and returns their output.
 func (s setting) test(ctx context.Context, binary string, timeout time.Duration) (string, error) {
 	args := []string{"-test.v", "-test.count=1", "-test.timeout=" + timeout.String(), "-test.skip=" + s.skip()}
 	cmd := exec.CommandContext(ctx, binary, args...)

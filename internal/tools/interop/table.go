@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 
 	"go.millstream.dev/internal/dask/daskver"
 )
 
-// setting is what the tests run under, as package tests/dask/rig reads it from the environment.
+// setting is a setting of the tests; package tests/dask/rig reads it from the environment.
 type setting struct {
 	protocol, release string
 }
@@ -22,10 +21,10 @@ func (s setting) String() string {
 	return s.protocol + "-" + s.release
 }
 
-// firstScheduler is the oldest release whose clients and workers our scheduler serves.
+// firstScheduler is the oldest release whose clients and workers the Millstream scheduler supports.
 const firstScheduler = "2025.7.0"
 
-// settings are all that are run: every release of a list over tcp, and the environment's own over the others.
+// settings returns all settings: every release of a list over tcp, and the installed one over the other protocols.
 func settings(list string) []setting {
 	var out []setting
 	for line := range strings.Lines(list) {
@@ -36,36 +35,36 @@ func settings(list string) []setting {
 	return append(out, setting{"tls", ""}, setting{"ucxx", ""})
 }
 
-// skip is the pattern of tests that a setting has no part in: the short form of all releases, and our scheduler under
-// releases that are older than it serves.
+// skip returns the pattern of tests to skip in a setting: the short form of all releases, and the scheduler with
+// releases that it does not support.
 func (s setting) skip() string {
 	skip := "^TestReleases$"
-	if s.old() {
+	if s.isOld() {
 		skip += "|^TestScheduler"
 	}
 	return skip
 }
 
-func (s setting) old() bool {
+func (s setting) isOld() bool {
 	return s.release != "" && daskver.Compare(s.release, firstScheduler) < 0
 }
 
-// roles are the columns of the table: the beginnings of the tests' names.
+// roles are the columns of the table: the prefixes of test names.
 var roles = []string{"Scheduler", "Worker", "Client"}
 
-// row is what the tests gave in one setting.
+// row has the results of one setting.
 type row struct {
 	setting
-	passed, broken map[string]int // by role; "" is the rest
+	passed, broken map[string]int // by role; "" for others
 }
 
-var ended = regexp.MustCompile(`(?m)^--- (PASS|FAIL): Test(\w+)`)
+var resultLine = regexp.MustCompile(`(?m)^--- (PASS|FAIL): Test(\w+)`)
 
-// row reads what the tests have printed. A run without any result has failed.
+// row parses the output of the tests. A run without a result has failed.
 func (s setting) row(text string) row {
 	r := row{s, map[string]int{}, map[string]int{}}
-	last := map[string]string{} // a test that was run again counts as it ended last
-	for _, m := range ended.FindAllStringSubmatch(text, -1) {
+	last := map[string]string{} // the last result of a test counts
+	for _, m := range resultLine.FindAllStringSubmatch(text, -1) {
 		last[m[2]] = m[1]
 	}
 	for test, end := range last {
@@ -106,10 +105,10 @@ func (r row) summary() string {
 	return fmt.Sprintf("%d passed, %d failed", good, bad)
 }
 
-// cell is one role in one setting.
+// cell returns the text for one role in one setting.
 func (r row) cell(role string) string {
 	switch good, bad := r.passed[role], r.broken[role]; {
-	case role == "Scheduler" && r.old():
+	case role == "Scheduler" && r.isOld():
 		return "not served"
 	case good+bad == 0:
 		return "none run"
@@ -120,7 +119,7 @@ func (r row) cell(role string) string {
 	}
 }
 
-// tableOf is the table in Markdown.
+// tableOf returns the table in Markdown.
 func tableOf(rows []row) string {
 	var b strings.Builder
 	b.WriteString("| release of Dask | protocol | our scheduler, Dask's clients and workers | our worker | our " +
@@ -139,10 +138,10 @@ func tableOf(rows []row) string {
 	return b.String()
 }
 
-// Marks around the table in the document.
+// Markers around the table in the document.
 const begin, end = "<!-- table: make interop -->\n", "<!-- end of table -->"
 
-// replace puts a table between the marks of a document.
+// replace replaces the table between the markers of a document.
 func replace(path, table string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -151,9 +150,7 @@ func replace(path, table string) error {
 	head, rest, ok := strings.Cut(string(text), begin)
 	_, tail, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		return fmt.Errorf("%s has no place for the table: a line %q and one %q", path, strings.TrimSpace(begin), end)
+		return fmt.Errorf("%s has no markers for the table: want lines %q and %q", path, strings.TrimSpace(begin), end)
 	}
 	return os.WriteFile(path, []byte(head+begin+table+end+tail), 0o666)
 }
-
-func contains(list []string, s string) bool { return slices.Contains(list, s) }

@@ -87,7 +87,7 @@ func TestAgain(t *testing.T) {
 		if s.protocol == "ucxx" {
 			text = printed
 		}
-		if err := o.keep(s, text); err != nil {
+		if err := o.saveLog(s, text); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,7 +107,7 @@ func TestAgain(t *testing.T) {
 	if err := o.run(t.Context(), &out); err != nil {
 		t.Error(err)
 	}
-	if _, ok := (options{logs: o.logs}).kept(setting{"tls", ""}); ok {
+	if _, ok := (options{logs: o.logs}).loadLog(setting{"tls", ""}); ok {
 		t.Error("what was kept is used without being asked for")
 	}
 }

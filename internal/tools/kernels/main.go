@@ -1,5 +1,5 @@
-// Command kernels makes the PTX of internal/device/kernels from its sources, by the NVRTC that is pinned there: `make
-// kernels`. It needs no GPU.
+// Command kernels compiles the PTX of internal/device/kernels from its sources, with the NVRTC that is pinned there:
+// `make kernels`. It needs no GPU.
 //
 //	kernels [-o FOLDER] [IMAGE...]
 package main
@@ -32,7 +32,7 @@ func run(folder string, only []string) error {
 		return err
 	}
 	if version != kernels.Toolkit {
-		return fmt.Errorf("%s is of release %v: the images are made by %s (`make kernels` fetches it)", path,
+		return fmt.Errorf("%s has release %v, want %s; run `make kernels`, which fetches it", path,
 			version, kernels.Toolkit)
 	}
 	done := 0
@@ -46,13 +46,13 @@ func run(folder string, only []string) error {
 		done++
 	}
 	if done < len(only) || done == 0 {
-		return fmt.Errorf("%d images are called %s", done, strings.Join(only, " or "))
+		return fmt.Errorf("found %d images for %s", done, strings.Join(only, " or "))
 	}
-	fmt.Printf("%d images by NVRTC %s\n", done, version)
+	fmt.Printf("compiled %d images with NVRTC %s\n", done, version)
 	return nil
 }
 
-// compile writes one image. `go run` has the sources of the tree in the binary.
+// compile writes one image. With `go run` the binary embeds the current sources.
 func compile(folder string, s kernels.Spec) error {
 	source, err := s.Text()
 	if err != nil {
@@ -68,7 +68,7 @@ func compile(folder string, s kernels.Spec) error {
 		return err
 	}
 	if code.Log != "" {
-		return fmt.Errorf("%s: the compiler warns:\n%s", s.Source, code.Log)
+		return fmt.Errorf("%s: compiler warnings:\n%s", s.Source, code.Log)
 	}
 	return os.WriteFile(filepath.Join(folder, s.Name+".ptx"), append([]byte(stamp), code.Image...), 0o644)
 }

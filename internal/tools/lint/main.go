@@ -1,4 +1,4 @@
-// Lint runs the project's own rules (internal/tools/lint/rules) over the tree.
+// Lint runs the rules of the project (internal/tools/lint/rules) on the tree.
 package main
 
 import (

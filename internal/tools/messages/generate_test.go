@@ -101,19 +101,19 @@ func TestGenerateRejects(t *testing.T) {
 		many += string(c) + " bool `msg:\"" + string(c) + "\"`\n"
 	}
 	for text, want := range map[string]string{
-		"type X struct{}":                                                          "no struct has a line",
-		"//message:op x\ntype X int":                                               "X is no struct",
-		"//message:op x\ntype X struct { A int64 }":                                "no tag",
-		"//message:op x\ntype X struct { A, B int64 `msg:\"a\"` }":                 "no name",
+		"type X struct{}":                                                          "no struct has a comment line",
+		"//message:op x\ntype X int":                                               "X is not a struct",
+		"//message:op x\ntype X struct { A int64 }":                                "or a tag msg",
+		"//message:op x\ntype X struct { A, B int64 `msg:\"a\"` }":                 "field without a name",
 		"//message:op x\ntype X struct { A chan int `msg:\"a\"` }":                 "chan int",
-		"//message:op x\ntype X struct { A int64 `msg:\",required\"` }":            "gives it no name",
-		"//message:op x\ntype X struct { A int64 `msg:\"op\"` }":                   "gives it no name",
+		"//message:op x\ntype X struct { A int64 `msg:\",required\"` }":            "invalid wire name",
+		"//message:op x\ntype X struct { A int64 `msg:\"op\"` }":                   "invalid wire name",
 		"//message:op x\ntype X struct { A int64 `msg:\"a,lenient\"` }":            "no option",
 		"//message:op x\ntype X struct { A int64 `msg:\"a,min=x\"` }":              "option min",
-		"//message:op x\ntype X struct { A bool `msg:\"a\"`; B bool `msg:\"a\"` }": "two fields",
+		"//message:op x\ntype X struct { A bool `msg:\"a\"`; B bool `msg:\"a\"` }": "duplicate wire name",
 		"//message:op x\ntype X struct{}\n\n//message:op x\ntype Y struct{}":       "X and Y have the op x",
-		"//message:part\ntype X struct{}":                                          "no struct has a line",
-		"//message:part\ntype Y struct { A Object `msg:\"a\"` }":                   "no frames",
+		"//message:part\ntype X struct{}":                                          "no struct has a comment line",
+		"//message:part\ntype Y struct { A Object `msg:\"a\"` }":                   "cannot have frames",
 		many + "}": "more than 14 fields",
 		"type":     "expected",
 	} {

@@ -1,18 +1,18 @@
 package main
 
-// kind is how fields of a type are read and written. $ stands for the field.
+// kind specifies how fields of a type are read and written. $ stands for the field.
 type kind struct {
 	options []string
-	// read is a statement that reads from r and sets err. Its other forms are those of fields that may not be nil, and
-	// of those that may be anything.
+	// read is a statement that reads from r and sets err. The other forms are for required fields, and for fields that
+	// accept any value.
 	read, readRequired, readLenient string
-	// empty is true of a zero value, present of any other; "" if the field cannot be omitted.
+	// empty is true for a zero value, present for any other; "" if the field cannot be omitted.
 	empty, present string
-	// append is a statement that appends to body, appendNil that for a field with the option nil, and frames tells
-	// that it appends to the buffer b instead.
+	// append is a statement that appends to body, appendNil that for a field with the option nil. frames is set if it
+	// appends to the buffer b instead.
 	append, appendNil string
 	frames            bool
-	// reset is what the field is before a message is read, "" for the zero value.
+	// reset is the value of the field before a message is read, "" for the zero value.
 	reset string
 }
 
@@ -73,7 +73,7 @@ var kinds = map[string]kind{
 	"StartStops": {read: "err = $.read(&r)", append: "body = $.append(body)"},
 }
 
-// partKind is the kind of fields that are a part, whose type is comparable if the field has the option omitempty.
+// partKind returns the kind of fields that are a part, whose type is comparable if the field has the option omitempty.
 func partKind(name string) kind {
 	return kind{
 		options: []string{"omitempty"}, present: "$ != (" + name + "{})",
@@ -81,7 +81,7 @@ func partKind(name string) kind {
 	}
 }
 
-// partsKind is that of fields that are lists of parts.
+// partsKind returns the kind of fields that are lists of parts.
 func partsKind(name string) kind {
 	return kind{
 		options: []string{"omitempty"}, present: "len($) > 0", reset: "$[:0]",

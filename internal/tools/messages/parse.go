@@ -18,18 +18,18 @@ import (
 // message is a struct with an op, or a part of such a struct: then op is "".
 type message struct {
 	name, op string
-	to       string // who gets it, where the op has another form for others
-	listed   bool   // a part of which others have lists
+	to       string // receiver, if the op has another form for other receivers
+	listed   bool   // a part that is used in lists
 	fields   []field
 }
 
-// field is one of its fields.
+// field is a field of a message.
 type field struct {
 	name, wire, typ     string
 	required, omitempty bool
 	orNil               bool   // the zero value is written as nil
-	lenient             bool   // what is no text is read as none
-	none, least         string // numbers, "" without
+	lenient             bool   // values other than text are read as none
+	none, least         string // numbers, or ""
 	kind                kind
 }
 
@@ -38,14 +38,14 @@ func (m *message) has(typ string) bool {
 	return slices.ContainsFunc(m.fields, func(f field) bool { return f.typ == typ })
 }
 
-// directive starts the line of a comment that makes a struct a message, and partDirective is the line that makes it a
+// directive starts the comment line that makes a struct a message; partDirective is the comment line that makes it a
 // part of messages.
 const (
 	directive     = "//message:op "
 	partDirective = "//message:part"
 )
 
-// parse returns the messages of the package in a folder and their parts, in the order of files and of their lines.
+// parse returns the messages and parts of the package in a folder, in the order of files and lines.
 func parse(dir string) (list []message, err error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -66,7 +66,7 @@ func parse(dir string) (list []message, err error) {
 		decls = append(decls, f.Decls...)
 	}
 	known := maps.Clone(kinds)
-	for _, d := range decls { // parts may be declared behind messages that have them
+	for _, d := range decls { // parts may be declared after the messages that use them
 		if _, part := directivesOf(d); part {
 			name := d.(*ast.GenDecl).Specs[0].(*ast.TypeSpec).Name.Name
 			known[name], known["[]"+name] = partKind(name), partsKind(name)
@@ -91,12 +91,12 @@ func parse(dir string) (list []message, err error) {
 		list[i].listed = slices.ContainsFunc(list, func(m message) bool { return m.has("[]" + list[i].name) })
 	}
 	if !slices.ContainsFunc(list, func(m message) bool { return m.op != "" }) {
-		return nil, fmt.Errorf("%s: no struct has a line %q in its comment", dir, directive)
+		return nil, fmt.Errorf("%s: no struct has a comment line %q", dir, directive)
 	}
 	return list, nil
 }
 
-// directivesOf returns the text behind the directive of a type, "" without one, and whether the type is a part.
+// directivesOf returns the text after the directive of a type, "" without one, and whether the type is a part.
 func directivesOf(d ast.Decl) (op string, part bool) {
 	g, ok := d.(*ast.GenDecl)
 	if !ok || g.Tok != token.TYPE || g.Doc == nil || len(g.Specs) != 1 {
@@ -111,7 +111,7 @@ func directivesOf(d ast.Decl) (op string, part bool) {
 	return op, part
 }
 
-// messageOf returns the message that a declaration is, or the part, nil for others.
+// messageOf returns the message or part of a declaration, nil for others.
 func messageOf(d ast.Decl, known map[string]kind) (*message, error) {
 	op, part := directivesOf(d)
 	if op == "" && !part {
@@ -120,28 +120,28 @@ func messageOf(d ast.Decl, known map[string]kind) (*message, error) {
 	spec := d.(*ast.GenDecl).Specs[0].(*ast.TypeSpec)
 	st, ok := spec.Type.(*ast.StructType)
 	if !ok {
-		return nil, fmt.Errorf("%s is no struct", spec.Name)
+		return nil, fmt.Errorf("%s is not a struct", spec.Name)
 	}
 	m := &message{name: spec.Name.Name}
 	m.op, m.to, _ = strings.Cut(op, " to ")
 	for _, f := range st.Fields.List {
 		if len(f.Names) != 1 || f.Tag == nil {
-			return nil, fmt.Errorf("%s: a field has no name or no tag msg of its own", m.name)
+			return nil, fmt.Errorf("%s: field without a name or a tag msg", m.name)
 		}
 		x, err := fieldOf(f, known)
 		if err == nil && part && x.kind.frames {
-			err = errors.New("a part has no frames")
+			err = errors.New("a part cannot have frames")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s.%s: %w", m.name, f.Names[0], err)
 		}
 		if slices.ContainsFunc(m.fields, func(o field) bool { return o.wire == x.wire }) {
-			return nil, fmt.Errorf("%s.%s: two fields are %q on the wire", m.name, f.Names[0], x.wire)
+			return nil, fmt.Errorf("%s.%s: duplicate wire name %q", m.name, f.Names[0], x.wire)
 		}
 		m.fields = append(m.fields, x)
 	}
 	if len(m.fields) > 14 {
-		return nil, fmt.Errorf("%s: more than 14 fields: the head of its map has another form", m.name)
+		return nil, fmt.Errorf("%s: more than 14 fields, which a fixmap cannot hold", m.name)
 	}
 	return m, nil
 }
@@ -150,7 +150,7 @@ func fieldOf(f *ast.Field, known map[string]kind) (x field, err error) {
 	x.name, x.typ = f.Names[0].Name, types.ExprString(f.Type)
 	kind, ok := known[x.typ]
 	if !ok {
-		return x, fmt.Errorf("fields of type %s are not known", x.typ)
+		return x, fmt.Errorf("unsupported type %s", x.typ)
 	}
 	x.kind = kind
 	tag, err := strconv.Unquote(f.Tag.Value)
@@ -159,12 +159,12 @@ func fieldOf(f *ast.Field, known map[string]kind) (x field, err error) {
 	}
 	options := strings.Split(reflect.StructTag(tag).Get("msg"), ",")
 	if x.wire = options[0]; x.wire == "" || x.wire == "op" || len(x.wire) > 31 {
-		return x, fmt.Errorf("the tag msg gives it no name, or one of more than 31 bytes, or op")
+		return x, fmt.Errorf("invalid wire name in the tag msg: want 1 to 31 bytes, not op")
 	}
 	for _, o := range options[1:] {
 		name, value, _ := strings.Cut(o, "=")
 		if !slices.Contains(kind.options, name) {
-			return x, fmt.Errorf("a %s has no option %q; it has %q", x.typ, name, kind.options)
+			return x, fmt.Errorf("type %s has no option %q; want one of %q", x.typ, name, kind.options)
 		}
 		if name == "none" || name == "min" {
 			if _, err := strconv.ParseInt(value, 10, 64); err != nil {

@@ -1,5 +1,5 @@
-// Command prose prints a random sample of the doc comments and of the error strings of the tree, to be read by a
-// person: no check finds what only sounds wrong. The same seed draws the same sample.
+// Command prose prints a random sample of the doc comments and error strings of the tree, for review by a person. The
+// same seed selects the same sample.
 package main
 
 import (
@@ -21,8 +21,8 @@ import (
 
 func main() {
 	seed := flag.Uint64("seed", 1, "seed of the sample")
-	n := flag.Int("n", 200, "texts of each kind")
-	under := flag.String("under", "", "only files in this folder, relative to the root of the tree")
+	n := flag.Int("n", 200, "number of texts of each kind")
+	under := flag.String("under", "", "folder of the files, relative to the root (default: all)")
 	flag.Parse()
 	if err := run(os.Stdout, ".", *under, *seed, *n); err != nil {
 		fmt.Fprintln(os.Stderr, "prose:", err)
@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// run prints the sample of the tree that dir is in.
+// run prints the sample of the tree that contains dir.
 func run(out io.Writer, dir, under string, seed uint64, n int) error {
 	root, err := tree.Root(dir)
 	if err != nil {
@@ -58,7 +58,7 @@ func run(out io.Writer, dir, under string, seed uint64, n int) error {
 	return nil
 }
 
-// text is a comment or an error string and where it is.
+// text is a comment or an error string with its position.
 type text struct {
 	file string
 	line int
@@ -117,7 +117,7 @@ func errorText(call *ast.CallExpr) (string, bool) {
 	return literal(call.Args[0])
 }
 
-// literal returns a string literal, or the sum of several.
+// literal returns the value of a string literal, or of a concatenation of literals.
 func literal(x ast.Expr) (string, bool) {
 	switch x := x.(type) {
 	case *ast.BasicLit:
@@ -131,7 +131,7 @@ func literal(x ast.Expr) (string, bool) {
 	return "", false
 }
 
-// draw returns n texts at random, in the order of the tree.
+// draw returns n random texts, in the order of the tree.
 func draw(r *rand.Rand, all []text, n int) []text {
 	chosen := r.Perm(len(all))[:min(n, len(all))]
 	slices.Sort(chosen)

@@ -9,12 +9,12 @@ import (
 	worker "go.millstream.dev/internal/engine/worker/state"
 )
 
-// machine is what both state machines have in common, as text.
+// machine is the description of a state machine.
 type machine struct {
 	title, source, intro string
-	// wanted is the title of the column of what is recommended, about a paragraph on the steps.
+	// wanted is the title of the column of recommendations, about a paragraph on the steps.
 	wanted, about string
-	// setting switches the check of the rules on.
+	// setting is the setting that enables the check of the rules.
 	setting string
 	steps   []step
 	moves   []move
@@ -28,7 +28,7 @@ type step struct {
 
 type move struct{ from, to, name string }
 
-// pages returns the generated files by their names.
+// pages returns the generated files by name.
 func pages() map[string]string {
 	return map[string]string{
 		"docs/protocol/scheduler-states.md": schedulerMachine().page(),
@@ -115,7 +115,7 @@ func (m *machine) page() string {
 	return b.String()
 }
 
-// diagram is the Mermaid diagram of all changes of state, one edge for each pair of states.
+// diagram returns the Mermaid diagram of all state changes, with one edge for each pair of states.
 func (m *machine) diagram() string {
 	var edges [][2]string
 	labels := map[[2]string][]string{}
@@ -157,5 +157,5 @@ func (m *machine) diagram() string {
 	return b.String()
 }
 
-// ident is the name of a state as Mermaid takes it.
+// ident returns the name of a state for Mermaid.
 func ident(state string) string { return strings.ReplaceAll(state, "-", "_") }

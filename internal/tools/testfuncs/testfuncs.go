@@ -1,5 +1,5 @@
-// Package testfuncs finds test functions by their names, from the source alone. Compiling is no way to
-// find a test that a build tag hides on this machine.
+// Package testfuncs finds test functions by name in the source, because a compiler does not see tests that a build tag
+// excludes on this machine.
 package testfuncs
 
 import (
@@ -14,22 +14,22 @@ import (
 	"go.millstream.dev/internal/tools/tree"
 )
 
-// GPU is the prefix of the tests that need a CUDA device. `make gpu-test-bundle` packs the packages that
-// have one; `make test` wants each of them in docs/gpu-run.json.
+// GPU is the prefix of tests that need a CUDA device. `make gpu-test-bundle` packs the packages that have one; `make
+// test` requires each of them in docs/gpu-run.json.
 const GPU = "TestGPU"
 
 // Func is one test function.
 type Func struct {
-	// Package is the import path, also for a test in the package's _test twin.
+	// Package is the import path, also for a test in the _test package.
 	Package string
-	// Name is the function's name.
+	// Name is the name of the function.
 	Name string
-	// File is relative to the tree's root, slash-separated.
+	// File is the file, relative to the root and slash-separated.
 	File string
 }
 
-// Find returns the test, benchmark, fuzz or example functions whose names begin with prefix, ordered by
-// package and name. Nested modules, but those of go.work, and testdata are left out; build tags are not looked at.
+// Find returns the test, benchmark, fuzz or example functions whose names begin with prefix, sorted by package and
+// name. Nested modules (except those of go.work) and testdata are excluded; build tags are ignored.
 func Find(root, prefix string) ([]Func, error) {
 	module, err := tree.Module(root)
 	if err != nil {
@@ -62,7 +62,7 @@ func Find(root, prefix string) ([]Func, error) {
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
-	// Two files under opposite build tags may define the same test.
+	// Two files with opposite build tags may define the same test.
 	return slices.CompactFunc(found, func(a, b Func) bool { return a.Package == b.Package && a.Name == b.Name }), nil
 }
 
@@ -81,7 +81,7 @@ func inFile(name, prefix string) ([]string, error) {
 	return names, nil
 }
 
-// takesOne tells TestX(t *testing.T) from a helper that happens to have the prefix.
+// takesOne reports whether a function has the signature of a test, unlike a helper with the same prefix.
 func takesOne(t *ast.FuncType) bool {
 	if t.Results != nil || t.TypeParams != nil || len(t.Params.List) != 1 || len(t.Params.List[0].Names) > 1 {
 		return false
@@ -94,7 +94,7 @@ func takesOne(t *ast.FuncType) bool {
 	return ok && (sel.Sel.Name == "T" || sel.Sel.Name == "F" || sel.Sel.Name == "B")
 }
 
-// Packages returns the import paths among funcs, each once, in order.
+// Packages returns the import paths of funcs, each once, sorted.
 func Packages(funcs []Func) []string {
 	var out []string
 	for _, f := range funcs {

@@ -9,25 +9,24 @@ import (
 	"strings"
 )
 
-// Many tests start dozens of processes, Python's among them, on machines that do other things as well, and once in a
-// hundred runs one of them is late. So a test that failed among all the others is run again, ten times under load
-// (stress.go). One that passes each time is unsteady: that is printed with its first output and with the verdict, is
-// written into the ledger (ledger.go), and does not fail the run unless the ledger has it already. There is no second
-// chance for a data race, a panic, a crash or a time-out of a package, a leak of a test or of a package, or in
-// company: more than a few failures are no accident.
+// Many tests start dozens of processes, including Python, on shared machines, and in one of a hundred runs one of them
+// is late. So a failed test is run again, ten times under load (stress.go). A test that passes all of them is flaky: it
+// is reported with its first output and in the verdict, recorded in the ledger (ledger.go), and does not fail the run
+// unless the ledger already has it. Data races, panics, crashes, timeouts of a package, leaks, and more than a few
+// failures are not run again.
 
-// maxAgain is how many failed tests of a run may be unsteady, each subtest counted.
+// maxAgain is the maximum number of failed tests of a run that may be flaky; each subtest counts.
 const maxAgain = 3
 
 // failure is a top-level test that failed.
 type failure struct {
 	Package, Test string
-	final         bool // nothing that could be an accident
-	events        int  // failures reported: its own and those of its subtests
+	final         bool // cannot be flaky
+	events        int  // failures reported: of the test and of its subtests
 	parts         map[string]bool
 }
 
-// count returns the number of tests that failed: the subtests without failed subtests of their own, or the test itself.
+// count returns the number of failed tests: subtests without failed subtests, or the test itself.
 func (f *failure) count() int {
 	n := 0
 	for name := range f.parts {
@@ -41,15 +40,15 @@ func (f *failure) count() int {
 
 func (f *failure) String() string { return f.Package + " " + f.Test }
 
-// finalWords are in the output of tests whose failure is never an accident.
+// finalWords are texts in the output of tests that cannot be flaky.
 var finalWords = []string{
-	"DATA RACE", "race detected during execution of test", // the report itself may be in the output of another test
+	"DATA RACE", "race detected during execution of test", // the report may be in the output of another test
 	"panic:", "fatal error:",
 	"leak:", "leak after all tests", // of leak.Check and leak.Main
 }
 
-// again runs the failed tests under load, if they may be unsteady. It returns those that were; they no longer count as
-// failed. Arguments that the caller gave to go test exclude a second chance: they cannot be given to a test binary.
+// again runs the failed tests under load if they may be flaky. It returns the flaky ones, which no longer count as
+// failed. It does nothing if the caller passed arguments for go test, because a test binary does not accept them.
 func again(ctx context.Context, r *results, out io.Writer, o options) (unsteady []*failure) {
 	total, final := 0, false
 	for _, f := range r.failures {
@@ -60,7 +59,7 @@ func again(ctx context.Context, r *results, out io.Writer, o options) (unsteady 
 		return nil
 	}
 	for _, f := range r.failures {
-		fmt.Fprintf(out, "again %s: %d runs in %d copies side by side, with busy processors\n", f, stressRuns,
+		fmt.Fprintf(out, "again %s: %d runs in %d concurrent copies, with busy processors\n", f, stressRuns,
 			stressCopies)
 		if err := stress(ctx, out, o, f); err != nil {
 			fmt.Fprintf(out, "again %s: %v\n", f, err)
@@ -70,13 +69,13 @@ func again(ctx context.Context, r *results, out io.Writer, o options) (unsteady 
 		r.failed -= f.events
 	}
 	for _, f := range unsteady {
-		fmt.Fprintf(out, "unsteady  %s: failed among the others and passed %d times under load; find out why\n", f,
+		fmt.Fprintf(out, "flaky %s: failed once and passed %d times under load; find the cause\n", f,
 			stressRuns)
 	}
 	return unsteady
 }
 
-// forgiven reports whether all failures of a package were of unsteady tests.
+// forgiven reports whether all failures of a package were of flaky tests.
 func (r *results) forgiven(pkg string, unsteady []*failure) bool {
 	return len(unsteady) > 0 && !slices.ContainsFunc(r.failures, func(f *failure) bool {
 		return f.Package == pkg && !slices.Contains(unsteady, f)
@@ -89,7 +88,7 @@ func hasFinalWords(output []string) bool {
 	})
 }
 
-// noteFailure remembers a test that failed.
+// noteFailure records a failed test.
 func (r *results) noteFailure(pkg, test string, output []string) {
 	top, _, _ := strings.Cut(test, "/")
 	i := slices.IndexFunc(r.failures, func(f *failure) bool { return f.Package == pkg && f.Test == top })

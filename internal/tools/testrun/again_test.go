@@ -114,7 +114,7 @@ func TestLedgerOfRuns(t *testing.T) {
 		t.Errorf("steady run: false, want true\n%s", out)
 	}
 	ok, out := unsteadyRun()
-	if ok || !strings.Contains(out, "error: example.org/m/p TestOnce is unsteady again") {
+	if ok || !strings.Contains(out, "error: example.org/m/p TestOnce is flaky again") {
 		t.Errorf("third run: %t, want false and the test\n%s", ok, out)
 	}
 	l, err := loadLedger(file)

@@ -23,30 +23,31 @@ type event struct {
 	FailedBuild string
 }
 
-// skip is a test that did not run, with what it said about it.
+// skip is a skipped test with its reason.
 type skip struct {
 	Package, Test, Reason string
 }
 
-// results is what a run of tests came to. The zero value is ready for use.
+// results has the results of a run.
 type results struct {
 	passed, failed int
 	skipped        []skip
-	// started holds every test that began, as package and name: what an entry of the skip list may mean.
+	// started has every test that was started, by package and name, for checks of the skip list.
 	started map[[2]string]bool
-	// packages counts those that ended well or badly; notests those without a test file.
+	// packages is the number of packages that passed or failed, notests that of packages without tests.
 	packages, notests int
 	badPackages       []string
-	// failures are the tests that failed, crashed the packages of which some did not end or that failed without a test.
+	// failures are the failed tests; crashed has the packages in which tests did not finish, or that failed without a
+	// failed test.
 	failures []*failure
 	crashed  map[string]bool
-	// took are the times of the tests that ended, in seconds, without those of subtests.
+	// took has the duration of each top-level test, in seconds.
 	took map[[2]string]float64
 
 	mu      sync.Mutex // held for each event; the heartbeat reads running
 	running map[[2]string]bool
-	output  map[[2]string][]string // of tests that have not ended; the empty name is the package's own
-	builds  map[string][]string    // output of the compiler, by build id
+	output  map[[2]string][]string // of running tests; the empty name is the package itself
+	builds  map[string][]string    // output of the compiler, by build ID
 	tally   map[string]*tally
 	out     io.Writer
 }
@@ -61,8 +62,7 @@ func newResults(out io.Writer) *results {
 	}
 }
 
-// read takes in the events of one `go test -json`. Lines that are no events (the go command's own
-// complaints) are passed on as they are.
+// read processes the events of `go test -json`. Lines that are not events (messages of the go command) are copied.
 func (r *results) read(in io.Reader) error {
 	lines := bufio.NewReader(in)
 	for {
@@ -92,7 +92,7 @@ func (r *results) add(e event) {
 	case "build-output":
 		r.builds[e.ImportPath] = append(r.builds[e.ImportPath], e.Output)
 	case "start":
-		delete(r.tally, e.Package) // a further pass counts anew
+		delete(r.tally, e.Package) // a further pass counts again
 	case "run":
 		r.started[key] = true
 		r.running[key] = true
@@ -130,7 +130,7 @@ func (r *results) endTest(e event) {
 	delete(r.output, key)
 }
 
-// slowest returns a line for each of the n tests that took longest.
+// slowest returns a line for each of the n slowest tests.
 func (r *results) slowest(n int) []string {
 	keys := slices.SortedFunc(maps.Keys(r.took), func(a, b [2]string) int {
 		return cmp.Or(cmp.Compare(r.took[b], r.took[a]), slices.Compare(a[:], b[:]))
@@ -153,7 +153,7 @@ func (r *results) endPackage(e event) {
 	case "fail":
 		r.packages++
 		r.badPackages = append(r.badPackages, e.Package)
-		r.lost(e.Package)
+		r.failUnfinished(e.Package)
 		own := r.output[[2]string{e.Package, ""}]
 		if t.failed == 0 || e.FailedBuild != "" || hasFinalWords(own) {
 			r.crashed[e.Package] = true
@@ -164,19 +164,19 @@ func (r *results) endPackage(e event) {
 	delete(r.output, [2]string{e.Package, ""})
 }
 
-// lost counts the tests that a crash or a timeout cut off: they have begun and will never end.
-func (r *results) lost(pkg string) {
+// failUnfinished counts the tests that a crash or a timeout interrupted.
+func (r *results) failUnfinished(pkg string) {
 	for _, key := range r.runningIn(pkg) {
 		r.failed++
 		r.of(pkg).failed++
 		r.crashed[pkg] = true
-		fmt.Fprintf(r.out, "--- FAIL: %s %s (did not end)\n%s", key[0], key[1], strings.Join(r.output[key], ""))
+		fmt.Fprintf(r.out, "--- FAIL: %s %s (did not finish)\n%s", key[0], key[1], strings.Join(r.output[key], ""))
 		delete(r.running, key)
 		delete(r.output, key)
 	}
 }
 
-// runningIn lists the tests that have begun and not ended; the empty package means all.
+// runningIn returns the running tests of a package, or of all packages if pkg is empty.
 func (r *results) runningIn(pkg string) [][2]string {
 	var keys [][2]string
 	for key := range r.running {
@@ -208,7 +208,7 @@ func (t *tally) String() string {
 	return s
 }
 
-// reason takes from a skipped test's output what it said: the last line that is not the framework's.
+// reason returns the reason of a skipped test: the last line of its output that is not from package testing.
 func reason(output []string) string {
 	for _, line := range slices.Backward(output) {
 		line = strings.TrimSpace(line)

@@ -64,7 +64,7 @@ func TestEventsCrash(t *testing.T) {
 	if r.failed != 1 || len(r.badPackages) != 1 {
 		t.Errorf("failed %d, bad packages %v: a test that never ended must count as failed", r.failed, r.badPackages)
 	}
-	for _, want := range []string{"go: some complaint\n", "panic: boom\n", "TestCut (did not end)"} {
+	for _, want := range []string{"go: some complaint\n", "panic: boom\n", "TestCut (did not finish)"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("output lacks %q:\n%s", want, out.String())
 		}

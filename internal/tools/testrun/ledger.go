@@ -12,25 +12,25 @@ import (
 	"time"
 )
 
-// ledgerRuns is how many runs of the whole suite the ledger holds.
+// ledgerRuns is the number of runs of the whole suite in the ledger.
 const ledgerRuns = 10
 
-// ledger is the content of .local/test-runs.json: the last runs of the whole suite, the oldest first.
+// ledger is the content of .local/test-runs.json: the last runs of the whole suite, oldest first.
 type ledger struct {
 	Runs []ledgerRun `json:"runs"`
 }
 
 // ledgerRun is one run of the whole suite.
 type ledgerRun struct {
-	// Time is when the run ended, in UTC.
+	// Time is the end of the run, in UTC.
 	Time time.Time `json:"time"`
-	// Seed is that of the order of its tests.
+	// Seed is the seed of the test order.
 	Seed string `json:"seed"`
-	// Unsteady are the tests that were unsteady, as package and name.
+	// Unsteady are the flaky tests, by package and name.
 	Unsteady []string `json:"unsteady"`
 }
 
-// loadLedger reads a ledger. A file that is not there gives an empty one.
+// loadLedger reads a ledger. It returns an empty one if the file does not exist.
 func loadLedger(file string) (*ledger, error) {
 	l := new(ledger)
 	data, err := os.ReadFile(file)
@@ -46,7 +46,7 @@ func loadLedger(file string) (*ledger, error) {
 	return l, nil
 }
 
-// add appends a run, and returns a reason to fail for each of its unsteady tests that one of the earlier runs has.
+// add appends a run, and returns an error text for each flaky test that an earlier run has, too.
 func (l *ledger) add(run ledgerRun) (problems []string) {
 	for _, test := range run.Unsteady {
 		var when []string
@@ -56,8 +56,9 @@ func (l *ledger) add(run ledgerRun) (problems []string) {
 			}
 		}
 		if len(when) > 0 {
-			problems = append(problems, fmt.Sprintf("%s is unsteady again: it was in the run of %s (UTC), within the "+
-				"last %d; fix it",
+			problems = append(problems, fmt.Sprintf("%s is flaky again: it was flaky in the run of %s (UTC), within "+
+				"the "+
+				"last %d runs; fix the test",
 				test, strings.Join(when, ", "), ledgerRuns))
 		}
 	}
@@ -66,7 +67,7 @@ func (l *ledger) add(run ledgerRun) (problems []string) {
 	return problems
 }
 
-// save writes the ledger; a reader finds the old or the new content, never a part.
+// save replaces the ledger atomically.
 func (l *ledger) save(file string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err

@@ -1,6 +1,6 @@
-// Testrun runs the test suite as `make test` wants it: every skip is printed, one that tests/skips.txt
-// does not list fails the run, as does a run without tests and a GPU test without a recorded run. A test that
-// fails once among the others is run again under load (again.go).
+// Testrun runs the test suite for `make test`. It prints every skip, and fails for a skip that is not in
+// tests/skips.txt, a run without tests, and a GPU test without a recorded run. A failed test is run again under load
+// (again.go).
 //
 //	go run ./internal/tools/testrun [flags] [packages] [-- arguments of go test]
 package main
@@ -34,16 +34,16 @@ type options struct {
 	args     []string
 	skips    string
 	gpu      string
-	shuffle  string // seed of the order of the tests
-	ledger   string // file of the last runs of the whole suite; empty: none
-	slow     int    // how many of the slowest tests are listed
+	shuffle  string // seed of the test order
+	ledger   string // file of the last runs of the whole suite; empty for none
+	slow     int    // number of slowest tests to list
 }
 
 func main() {
 	var o options
-	flag.BoolVar(&o.race, "race", true, "run with the race detector")
-	flag.DurationVar(&o.timeout, "timeout", 10*time.Minute, "limit of each package")
-	flag.Func("also", "`TAG=PATTERN`: a further pass over the packages with a build tag, e.g. invariants=./mem/...",
+	flag.BoolVar(&o.race, "race", true, "race detector")
+	flag.DurationVar(&o.timeout, "timeout", 10*time.Minute, "time limit of each package")
+	flag.Func("also", "`TAG=PATTERN` of a further pass over packages with a build tag, such as invariants=./mem/...",
 		func(s string) error {
 			if tag, pattern, ok := strings.Cut(s, "="); !ok || tag == "" || pattern == "" {
 				return fmt.Errorf("want TAG=PATTERN")
@@ -51,12 +51,12 @@ func main() {
 			o.also = append(o.also, s)
 			return nil
 		})
-	flag.StringVar(&o.skips, "skips", "tests/skips.txt", "list of the skips that are allowed")
+	flag.StringVar(&o.skips, "skips", "tests/skips.txt", "list of allowed skips")
 	flag.StringVar(&o.gpu, "gpu", "docs/gpu-run.json", "record of the last run of the GPU tests")
 	seed := strconv.FormatInt(time.Now().UnixNano(), 10)
-	flag.StringVar(&o.shuffle, "shuffle", seed, "seed of the order of the tests in each package, or off; "+
-		"default the time")
-	flag.IntVar(&o.slow, "slow", 20, "how many of the slowest tests are listed")
+	flag.StringVar(&o.shuffle, "shuffle", seed, "seed of the test order in each package, or off; "+
+		"default: the current time")
+	flag.IntVar(&o.slow, "slow", 20, "number of slowest tests to list")
 	flag.StringVar(&o.ledger, "ledger", ".local/test-runs.json", "record of the last runs of the whole suite; "+
 		"empty: none")
 	flag.Parse()
@@ -78,8 +78,8 @@ func main() {
 	}
 }
 
-// run does all passes in the current folder, the tree's root, and prints the verdict; ok is false if
-// anything fails.
+// run runs all passes in the working directory, the root of the tree, and prints the verdict; ok is false if anything
+// fails.
 func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	root, err := tree.Root(".")
 	if err != nil {
@@ -112,10 +112,10 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	for _, also := range o.also {
 		tag, pattern, _ := strings.Cut(also, "=")
 		if _, err := os.Stat(strings.TrimSuffix(pattern, "/...")); err != nil {
-			fmt.Fprintf(locked, "note  %s: no such folder, its pass with the tag %s is left out\n", pattern, tag)
+			fmt.Fprintf(locked, "note  %s: no such folder; pass with tag %s skipped\n", pattern, tag)
 			continue
 		}
-		fmt.Fprintf(locked, "again with the tag %s: %s\n", tag, pattern)
+		fmt.Fprintf(locked, "pass with tag %s: %s\n", tag, pattern)
 		problems = append(problems, pass(ctx, r, locked, o, []string{pattern}, []string{"-tags", tag})...)
 	}
 	for _, s := range r.skipped {
@@ -126,7 +126,7 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	}
 	problems = append(problems, skips.check(r)...)
 	if len(r.started) == 0 {
-		problems = append(problems, "no test ran at all")
+		problems = append(problems, "no test ran")
 	}
 	gpu, err := checkGPU(ctx, root, o.gpu, locked)
 	if err != nil {
@@ -148,23 +148,23 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	}
 	verdict := fmt.Sprintf("%d passed, %d failed, %d skipped", r.passed, r.failed, len(r.skipped))
 	if len(unsteady) > 0 {
-		verdict += fmt.Sprintf(", %d unsteady", len(unsteady))
+		verdict += fmt.Sprintf(", %d flaky", len(unsteady))
 	}
 	fmt.Fprintln(locked, verdict)
 	return len(problems) == 0 && r.failed == 0, nil
 }
 
-// noDebugInfo is a flag of go test. Nearly two hundred test binaries are linked, a third faster without DWARF tables,
+// noDebugInfo is a flag of go test. Linking nearly two hundred test binaries is a third faster without DWARF tables,
 // which only a debugger needs.
 const noDebugInfo = "-ldflags=-w"
 
 // packageFailed follows the name of a package that failed.
 const packageFailed = " failed; "
 
-// pass is one `go test`. What it returns are the reasons to fail beyond the failed tests.
+// pass runs one `go test` and returns the errors beyond failed tests.
 func pass(ctx context.Context, r *results, out io.Writer, o options, packages, extra []string) []string {
-	// -count=1: the go command does not know that libucx or a Python peer has changed.
-	// One package more than processors: many tests wait for other processes most of the time.
+	// -count=1, because the go command cannot detect changes of libucx or a Python peer.
+	// One package more than processors, because many tests mostly wait for other processes.
 	args := []string{"test", "-json", "-count=1", "-p", strconv.Itoa(runtime.NumCPU() + 1), "-timeout",
 		o.timeout.String()}
 	if o.race {
@@ -175,7 +175,7 @@ func pass(ctx context.Context, r *results, out io.Writer, o options, packages, e
 	}
 	args = append(args, noDebugInfo)
 	if len(extra) == 0 {
-		// make lint has vetted this build, with more checks; not so those with a tag.
+		// make lint has vetted this build, with more checks, but not builds with a tag.
 		args = append(args, "-vet=off")
 	}
 	args = append(args, extra...)
@@ -187,7 +187,7 @@ func pass(ctx context.Context, r *results, out io.Writer, o options, packages, e
 	args = append(args, o.args...)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Env = environment()
-	// An interrupt goes to the go command, which passes it to the tests; they get a moment to end their children.
+	// The go command forwards an interrupt to the tests, which get time to end their children.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second
 	cmd.Stderr = out
@@ -205,10 +205,11 @@ func pass(ctx context.Context, r *results, out io.Writer, o options, packages, e
 	err = cmd.Wait()
 	var problems []string
 	if readErr != nil {
-		problems = append(problems, "reading the events of go test: "+readErr.Error())
+		problems = append(problems, "read events of go test: "+readErr.Error())
 	}
 	for _, p := range r.badPackages[bad:] {
-		problems = append(problems, p+packageFailed+"the same order of tests: scripts/in-env go test "+repeat(o, extra)+
+		problems = append(problems, p+packageFailed+"to repeat with the same test order: scripts/in-env go "+
+			"test "+repeat(o, extra)+
 			" "+p)
 	}
 	if err != nil && len(problems) == 0 {
@@ -217,7 +218,7 @@ func pass(ctx context.Context, r *results, out io.Writer, o options, packages, e
 	return problems
 }
 
-// repeat returns the arguments of go test that run the tests of a package in the same order again.
+// repeat returns the arguments of go test that repeat the tests of a package in the same order.
 func repeat(o options, extra []string) string {
 	args := append([]string{"-count=1"}, extra...)
 	if o.race {
@@ -229,8 +230,8 @@ func repeat(o options, extra []string) string {
 	return strings.Join(append(args, o.args...), " ")
 }
 
-// checkGPU compares the record of the last GPU run with the GPU tests of the tree. A test that is missing from it fails
-// the run; one whose sources have changed since is printed.
+// checkGPU compares the record of the last GPU run with the GPU tests of the tree. A missing test fails the run; tests
+// whose sources have changed since are printed.
 func checkGPU(ctx context.Context, root, file string, out io.Writer) ([]string, error) {
 	tests, err := testfuncs.Find(root, testfuncs.GPU)
 	if err != nil {
@@ -241,8 +242,9 @@ func checkGPU(ctx context.Context, root, file string, out io.Writer) ([]string, 
 		return nil, err
 	}
 	if len(tests) > 0 && (record == nil || len(record.Tests) == 0) {
-		fmt.Fprintf(out, "note  %d GPU tests have no recorded run yet: make gpu-test-bundle, run it on a machine "+
-			"with a GPU, keep its gpu-run.json as %s\n", len(tests), file)
+		fmt.Fprintf(out, "note  %d GPU tests have no recorded run: run make gpu-test-bundle, run the bundle on a "+
+			"machine "+
+			"with a GPU, and commit its gpu-run.json as %s\n", len(tests), file)
 	}
 	if len(tests) > 0 && record != nil {
 		hashes, err := gpurecord.Sources(ctx, root, testfuncs.Packages(tests))
@@ -260,8 +262,9 @@ func checkGPU(ctx context.Context, root, file string, out io.Writer) ([]string, 
 		}
 	}
 	if err := record.Check(tests); err != nil {
-		return []string{fmt.Sprintf("%s: %s\n  fix: make gpu-test-bundle, run it on a machine with a GPU, and keep "+
-			"its gpu-run.json there",
+		return []string{fmt.Sprintf("%s: %s\n  fix: run make gpu-test-bundle, run the bundle on a machine with a "+
+			"GPU, and commit "+
+			"its gpu-run.json",
 			file, strings.ReplaceAll(err.Error(), "\n", "\n  "))}, nil
 	}
 	return nil, nil

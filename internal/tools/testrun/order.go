@@ -12,8 +12,8 @@ import (
 	"go.millstream.dev/internal/proc/childproc"
 )
 
-// longest are the packages whose tests take longest, those first that take most. They start first: one that
-// started last would run alone at the end, with the other processors idle.
+// longest are the packages with the longest tests, longest first. They start first: started last, they would run alone
+// at the end, with idle processors.
 var longest = []string{
 	"tests/dask", "tests/interop", "ucx", "tests/hostile", "tests/downstream", "tests/firstday", "worker",
 	"comm/ucxcomm",
@@ -27,7 +27,7 @@ var longest = []string{
 	"scheduler/internal/pygraph", "scheduler/internal/journal", "tests/parity", "clique",
 }
 
-// longestFirst lists the packages that patterns mean, in the order in which their tests are to start.
+// longestFirst returns the packages of patterns, in the order in which their tests start.
 func longestFirst(ctx context.Context, patterns []string) ([]string, error) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-e", "-f", "{{.ImportPath}}"}, patterns...)...)
 	out, err := cmd.Output()
@@ -40,13 +40,13 @@ func longestFirst(ctx context.Context, patterns []string) ([]string, error) {
 	}
 	packages := strings.Fields(string(out))
 	if len(packages) == 0 {
-		return patterns, nil // go test says what is wrong with them
+		return patterns, nil // go test reports the error
 	}
 	slices.SortStableFunc(packages, func(a, b string) int { return rank(a) - rank(b) })
 	return packages, nil
 }
 
-// rank is the place of a package among the longest, behind all of them for any other.
+// rank returns the index of a package in longest, len(longest) for others.
 func rank(pkg string) int {
 	_, name, _ := strings.Cut(pkg, "/")
 	if i := slices.Index(longest, name); i >= 0 {
@@ -55,9 +55,9 @@ func rank(pkg string) int {
 	return len(longest)
 }
 
-// environment is that of the tests. A program that was built with the race detector sleeps for a second when it
-// ends, so that goroutines may still be caught at it; a suite that starts hundreds of processes has them
-// all sleep. What a user says about it stays.
+// environment returns the environment of the tests. A program with the race detector sleeps for a second at its end, to
+// detect races of goroutines that still run; in a suite that starts hundreds of processes that takes too long. Settings
+// of the user are kept.
 func environment() []string {
 	childproc.NoRaceSleep()
 	return os.Environ()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// lockedWriter lets the heartbeat, the go command's stderr and the results print whole lines.
+// lockedWriter keeps lines of the heartbeat, the go command and the results whole.
 type lockedWriter struct {
 	mu *sync.Mutex
 	w  io.Writer
@@ -20,8 +20,8 @@ func (l lockedWriter) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// heartbeat says what is running whenever a period goes by: a long silence looks like a hang, and after a
-// real one the last line says which test it was. stop ends it and waits until it has ended.
+// heartbeat prints the running tests periodically: a long silence looks like a hang, and after a hang the last line
+// names the test. stop stops it and waits for it.
 func (r *results) heartbeat(out io.Writer, every time.Duration) (stop func()) {
 	quit := make(chan struct{})
 	var done sync.WaitGroup
@@ -44,7 +44,7 @@ func (r *results) heartbeat(out io.Writer, every time.Duration) (stop func()) {
 	}
 }
 
-// nowRunning names the tests in progress, deepest names only.
+// nowRunning returns the names of the running tests, without parents of running subtests.
 func (r *results) nowRunning() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -27,7 +27,7 @@ type skipList struct {
 	entries []*allowed
 }
 
-// loadSkips reads the list. Only the want of hardware is a reason to skip: an entry says GPU or RDMA first.
+// loadSkips reads the list. Only missing hardware is a reason to skip: a reason begins with GPU or RDMA.
 func loadSkips(file, module string) (*skipList, error) {
 	l := &skipList{file: file, module: module}
 	f, err := os.Open(file)
@@ -46,11 +46,11 @@ func loadSkips(file, module string) (*skipList, error) {
 		}
 		fields := strings.Fields(text)
 		if len(fields) < 3 {
-			return nil, fmt.Errorf("%s:%d: want `package test reason`, have %q", file, n, text)
+			return nil, fmt.Errorf("%s:%d: got %q, want `package test reason`", file, n, text)
 		}
 		reason := strings.Join(fields[2:], " ")
 		if !strings.HasPrefix(reason, "GPU") && !strings.HasPrefix(reason, "RDMA") {
-			return nil, fmt.Errorf("%s:%d: the reason %q must begin with GPU or RDMA: only missing hardware is a "+
+			return nil, fmt.Errorf("%s:%d: reason %q must begin with GPU or RDMA: only missing hardware is a "+
 				"reason to skip", file, n, reason)
 		}
 		l.entries = append(l.entries, &allowed{
@@ -60,12 +60,12 @@ func loadSkips(file, module string) (*skipList, error) {
 	return l, lines.Err()
 }
 
-// glob makes a pattern in which * stands for any text, slashes included.
+// glob compiles a pattern in which * matches any text, including slashes.
 func glob(pattern string) *regexp.Regexp {
 	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$")
 }
 
-// find returns the entry that allows the test to skip. An entry for a test covers its subtests.
+// find returns the entry that allows the test to be skipped. An entry for a test covers its subtests.
 func (l *skipList) find(pkg, test string) *allowed {
 	rel := strings.TrimPrefix(strings.TrimPrefix(pkg, l.module), "/")
 	if rel == "" {
@@ -80,13 +80,13 @@ func (l *skipList) find(pkg, test string) *allowed {
 	return nil
 }
 
-// check says which skips are not allowed, and which entries name tests that no longer exist. Entries with
-// a * are rules, not tests: they may match nothing.
+// check returns an error text for each skip that is not allowed, and for each entry of a test that does not exist.
+// Entries with a * may match nothing.
 func (l *skipList) check(r *results) []string {
 	var problems []string
 	for _, s := range r.skipped {
 		if l.find(s.Package, s.Test) == nil {
-			problems = append(problems, fmt.Sprintf("%s %s was skipped (%s) and is not listed in %s: make it run; "+
+			problems = append(problems, fmt.Sprintf("%s %s was skipped (%s) and is not listed in %s; fix the test: "+
 				"only missing GPU or RDMA hardware may be listed",
 				s.Package, s.Test, s.Reason, l.file))
 		}
@@ -98,7 +98,7 @@ func (l *skipList) check(r *results) []string {
 	}
 	for _, e := range l.entries {
 		if !e.everMatched && !strings.Contains(e.pkg+e.test, "*") {
-			problems = append(problems, fmt.Sprintf("%s:%d: there is no test %s in %s: remove the line", l.file, e.line,
+			problems = append(problems, fmt.Sprintf("%s:%d: no test %s in %s; remove the line", l.file, e.line,
 				e.test, e.pkg))
 		}
 	}

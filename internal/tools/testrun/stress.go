@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// A failed test gets stressRuns further runs in stressCopies processes side by side.
+// A failed test is run stressRuns more times, in stressCopies concurrent processes.
 const (
 	stressRuns   = 10
 	stressCopies = 4
 )
 
-// stress runs a test again under load: several copies of the package's test binary at once, all processors but one
-// busy with other work. The error tells of the first copy that failed, whose output is printed.
+// stress runs a test again under load: several copies of the test binary run concurrently, with all processors but one
+// busy. It returns the errors of copies that failed and prints their output.
 func stress(ctx context.Context, out io.Writer, o options, f *failure) error {
 	tmp, err := os.MkdirTemp("", "testrun-")
 	if err != nil {
@@ -71,8 +71,8 @@ func spin(ctx context.Context) {
 	}
 }
 
-// runCopy runs a test of a test binary several times, in the folder of its package as go test does. Each run must pass:
-// a skipped one proves nothing.
+// runCopy runs a test several times, in the folder of its package as go test does. Each run must pass; a skipped run is
+// a failure.
 func runCopy(ctx context.Context, out io.Writer, o options, f *failure, binary, dir string, runs int) error {
 	cmd := exec.CommandContext(ctx, binary, "-test.v=test2json", "-test.paniconexit0", "-test.timeout="+
 		o.timeout.String(),

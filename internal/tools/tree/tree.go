@@ -1,5 +1,5 @@
-// Package tree finds its way in the source tree: the root, the module's name, the files that belong to it.
-// The programs under internal/tools and internal/tools/lint/rules stand on it.
+// Package tree reads the source tree: its root, the name of the module, and its files. The programs in internal/tools
+// use it.
 package tree
 
 import (
@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Root returns the nearest folder at or above dir that holds a go.mod.
+// Root returns the nearest folder at or above dir that contains a go.mod.
 func Root(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -25,12 +25,12 @@ func Root(dir string) (string, error) {
 			return d, nil
 		}
 		if d == filepath.Dir(d) {
-			return "", fmt.Errorf("no go.mod at or above %s: run this inside the source tree", abs)
+			return "", fmt.Errorf("no go.mod at or above %s; run the command inside the source tree", abs)
 		}
 	}
 }
 
-// Module returns the module path that root's go.mod declares.
+// Module returns the module path in go.mod of root.
 func Module(root string) (string, error) {
 	name := filepath.Join(root, "go.mod")
 	data, err := os.ReadFile(name)
@@ -46,9 +46,9 @@ func Module(root string) (string, error) {
 	return "", fmt.Errorf("%s has no module line", name)
 }
 
-// Files lists the files of the tree, slash-separated and relative to root, in order. In a git work tree
-// these are the tracked and the not ignored ones; elsewhere (an unpacked archive) all but hidden folders
-// and build output.
+// Files returns the files of the tree, slash-separated and relative to root, sorted. In a git work tree these are the
+// tracked files and those that are not ignored; elsewhere (an unpacked archive) all except hidden folders and build
+// output.
 func Files(root string) ([]string, error) {
 	if _, err := os.Stat(filepath.Join(root, ".git")); err == nil {
 		return gitFiles(root)
@@ -72,7 +72,7 @@ func gitFiles(root string) ([]string, error) {
 		if name == "" {
 			continue
 		}
-		// A tracked file may be deleted in the work tree; a link may point anywhere.
+		// A tracked file may be deleted in the work tree, or be a link.
 		if info, err := os.Lstat(filepath.Join(root, filepath.FromSlash(name))); err != nil ||
 			!info.Mode().IsRegular() {
 			continue
@@ -110,8 +110,8 @@ func walkFiles(root string) ([]string, error) {
 	return files, err
 }
 
-// Workspace returns the folders of the nested modules that root's go.work uses, slash-separated and relative to root.
-// Each has the module path that its folder would have in root's module.
+// Workspace returns the folders of the nested modules in go.work of root, slash-separated and relative to root. Each
+// has the module path that its folder would have in the root module.
 func Workspace(root string) ([]string, error) {
 	data, err := os.ReadFile(filepath.Join(root, "go.work"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,8 +132,8 @@ func Workspace(root string) ([]string, error) {
 	return folders, nil
 }
 
-// GoFiles keeps those of files that the go command would take for packages of root's own module: no
-// testdata, no names that begin with "_" or ".", no nested module but those that are named.
+// GoFiles returns the files that the go command would use for packages of the root module: no testdata, no names that
+// begin with "_" or ".", no nested modules except the given ones.
 func GoFiles(files []string, modules ...string) []string {
 	var nested []string
 	for _, f := range files {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Folder is where the listing is, relative to the root.
+// Folder is the folder of the listing, relative to the root.
 const Folder = "api"
 
-// file returns the name of a package's listing.
+// file returns the name of the listing of a package.
 func (p *Package) file() string {
 	if p.Dir == "." {
 		return "millstream.txt"
@@ -19,12 +19,12 @@ func (p *Package) file() string {
 	return strings.ReplaceAll(p.Dir, "/", "-") + ".txt"
 }
 
-// text returns the content of a package's listing.
+// text returns the content of the listing of a package.
 func (p *Package) text() []byte {
 	return []byte(strings.Join(p.Lines, "\n") + "\n")
 }
 
-// Write makes the listing under root what a says.
+// Write updates the listing in root.
 func (a *API) Write(root string) error {
 	stale, err := a.Stale(root)
 	if err != nil || len(stale) == 0 {
@@ -45,7 +45,7 @@ func (a *API) Write(root string) error {
 	return err
 }
 
-// Stale returns the files of the listing under root that are missing, left over or differ from a, relative to root.
+// Stale returns the files of the listing in root that are missing, superfluous or outdated, relative to root.
 func (a *API) Stale(root string) ([]string, error) {
 	var stale []string
 	want := map[string]bool{}

@@ -17,12 +17,12 @@ type Package struct {
 	Dir string
 	// Names is the number of exported functions, methods of exported types, types, constants and variables.
 	Names int
-	// Lines are the sorted declarations: the counted ones, and those that are listed only: fields of structs, methods
-	// of interfaces, and what embedded and aliased types of internal packages add ("promoted").
+	// Lines are the sorted declarations: the counted ones, and those that are only listed: fields of structs, methods
+	// of interfaces, and members from embedded and aliased types of internal packages ("promoted").
 	Lines []string
 }
 
-// MethodSet is the number of methods that are declared on one type.
+// MethodSet is the number of methods of one type.
 type MethodSet struct {
 	Dir, Type     string
 	Exported, All int
@@ -30,10 +30,10 @@ type MethodSet struct {
 
 // API is the public surface of a module.
 type API struct {
-	// Packages are the public packages, by folder. A package without exported names, imported for its side effect, is
-	// not listed.
+	// Packages are the public packages, sorted by folder. A package without exported names, imported for its side
+	// effect, is not listed.
 	Packages []Package
-	// MethodSets are the types of the whole module, internal packages included, with the most methods first.
+	// MethodSets are the types of the whole module, including internal packages, with the most methods first.
 	MethodSets []MethodSet
 }
 
@@ -46,7 +46,7 @@ func (a *API) Names() int {
 	return n
 }
 
-// Read lists the API of the module at root.
+// Read returns the API of the module at root.
 func Read(root string) (*API, error) {
 	m, err := load(root)
 	if err != nil {
@@ -100,13 +100,13 @@ func (m *module) list(p *source) Package {
 	return l.out
 }
 
-// counted adds a declaration that is one of the exported names.
-func (l *lister) counted(format string, args ...any) {
+// addCounted adds a declaration of an exported name.
+func (l *lister) addCounted(format string, args ...any) {
 	l.out.Names++
-	l.listed(format, args...)
+	l.add(format, args...)
 }
 
-func (l *lister) listed(format string, args ...any) {
+func (l *lister) add(format string, args ...any) {
 	l.out.Lines = append(l.out.Lines, strings.TrimSpace(fmt.Sprintf(format, args...)))
 }
 
@@ -114,13 +114,13 @@ func (l *lister) function(d *ast.FuncDecl) {
 	switch {
 	case !d.Name.IsExported():
 	case d.Recv == nil:
-		l.counted("func %s%s", d.Name.Name, l.signature(d.Type))
+		l.addCounted("func %s%s", d.Name.Name, l.signature(d.Type))
 	case ast.IsExported(baseName(d.Recv.List[0].Type)):
-		l.counted("method (%s) %s%s", l.text(d.Recv.List[0].Type), d.Name.Name, l.signature(d.Type))
+		l.addCounted("method (%s) %s%s", l.text(d.Recv.List[0].Type), d.Name.Name, l.signature(d.Type))
 	}
 }
 
-// signature prints a function's type without the word func.
+// signature returns the type of a function without the word func.
 func (l *lister) signature(t *ast.FuncType) string {
 	params := ""
 	if t.TypeParams != nil {
@@ -146,10 +146,10 @@ func (l *lister) typeParams(list *ast.FieldList) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// text prints a piece of syntax in one line.
+// text returns a syntax node in one line.
 func (l *lister) text(n ast.Node) string {
 	var b strings.Builder
-	// A config without tabs; the printer breaks long lists all the same.
+	// A config without tabs; the printer breaks long lists nevertheless.
 	if err := (&printer.Config{Mode: printer.RawFormat}).Fprint(&b, l.fset, n); err != nil {
 		return err.Error()
 	}
@@ -158,7 +158,7 @@ func (l *lister) text(n ast.Node) string {
 }
 
 func (l *lister) general(f *ast.File, d *ast.GenDecl) {
-	var kind ast.Expr // of the constants that repeat the one above
+	var kind ast.Expr // type of constants without one
 	for _, spec := range d.Specs {
 		switch s := spec.(type) {
 		case *ast.TypeSpec:
@@ -188,6 +188,6 @@ func (l *lister) values(tok token.Token, s *ast.ValueSpec, kind ast.Expr) {
 				line += " = " + v.Value
 			}
 		}
-		l.counted("%s", line)
+		l.addCounted("%s", line)
 	}
 }

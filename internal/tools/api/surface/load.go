@@ -1,8 +1,8 @@
-// Package surface lists the public API of the module from its syntax alone, so that `make lint` can compare the
-// listing with the files under api/ in a fraction of a second.
+// Package surface lists the public API of the module from its syntax alone, so that `make lint` can compare the listing
+// with the files in api/ quickly.
 //
-// It reads the files of a build for linux/amd64 with cgo. Public packages are those without "internal" in their
-// path that are no commands, tests, examples or benchmarks.
+// It reads the files of a build for linux/amd64 with cgo. Public packages have no "internal" in their path and are not
+// commands, tests, examples or benchmarks.
 package surface
 
 import (
@@ -20,14 +20,14 @@ import (
 	"go.millstream.dev/internal/tools/tree"
 )
 
-// source is the syntax of one package of the module.
+// source is the syntax of one package.
 type source struct {
 	dir     string // relative to the root, "." for the root package
 	name    string
 	files   []*ast.File
 	types   map[string]*ast.TypeSpec
 	owner   map[string]*ast.File       // the file of each type, for its imports
-	methods map[string][]*ast.FuncDecl // by name of the receiver's base type
+	methods map[string][]*ast.FuncDecl // by the base type of the receiver
 }
 
 type module struct {
@@ -36,7 +36,7 @@ type module struct {
 	packages map[string]*source // by dir
 }
 
-// private are the top-level folders whose packages are no part of the API.
+// private are top-level folders that are not part of the API.
 var private = []string{"tests", "examples", "bench", "cmd"}
 
 // public reports whether a package folder belongs to the API.
@@ -65,13 +65,13 @@ func load(root string) (*module, error) {
 		full := filepath.Join(root, filepath.FromSlash(f))
 		switch match, err := ctx.MatchFile(filepath.Dir(full), filepath.Base(full)); {
 		case err != nil:
-			return nil, fmt.Errorf("surface: cannot read the build constraints of %s: %w", f, err)
+			return nil, fmt.Errorf("surface: read build constraints of %s: %w", f, err)
 		case !match:
 			continue
 		}
 		file, err := parser.ParseFile(m.fset, full, nil, parser.SkipObjectResolution)
 		if err != nil {
-			return nil, fmt.Errorf("surface: cannot parse %s: %w", f, err)
+			return nil, fmt.Errorf("surface: parse %s: %w", f, err)
 		}
 		m.add(path.Dir(f), file)
 	}
@@ -104,7 +104,7 @@ func (m *module) add(dir string, file *ast.File) {
 	}
 }
 
-// baseName returns the name of the type that a receiver or an embedded field of the same package refers to.
+// baseName returns the name of the type of a receiver or an embedded field of the same package.
 func baseName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -121,8 +121,8 @@ func baseName(e ast.Expr) string {
 	return ""
 }
 
-// foreign returns the package and the name that e, a type of the form pkg.Name in file, refers to, where that package
-// is part of the module.
+// foreign returns the package and the name of e, a type of the form pkg.Name in file, if the package is part of the
+// module.
 func (m *module) foreign(file *ast.File, e ast.Expr) (p *source, name string) {
 	switch t := e.(type) {
 	case *ast.StarExpr:

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// checkDocs wants a doc comment on everything that a user of the module can see: not on internal packages
-// and programs.
+// checkDocs requires a doc comment on every exported name of public packages.
 func checkDocs(s *source) []Problem {
 	if s.file == nil || s.isTest() || s.file.Name.Name == "main" {
 		return nil
@@ -38,7 +37,7 @@ func checkDocs(s *source) []Problem {
 	return problems
 }
 
-// checkSpec accepts a comment on the declaration's group, above the line or behind it.
+// checkSpec accepts a comment on the group, above the line or at its end.
 func checkSpec(d *ast.GenDecl, spec ast.Spec, missing func(token.Pos, string, string)) {
 	switch sp := spec.(type) {
 	case *ast.TypeSpec:
@@ -54,8 +53,8 @@ func checkSpec(d *ast.GenDecl, spec ast.Spec, missing func(token.Pos, string, st
 	}
 }
 
-// exportedReceiver is true for functions and for methods of exported types. Methods that only satisfy a
-// well-known interface need no words.
+// exportedReceiver reports whether d is a function or a method of an exported type. Methods of well-known interfaces
+// need no comment.
 func exportedReceiver(d *ast.FuncDecl) bool {
 	if d.Recv == nil || len(d.Recv.List) == 0 {
 		return true

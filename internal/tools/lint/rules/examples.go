@@ -16,7 +16,7 @@ import (
 	"go.millstream.dev/internal/tools/tree"
 )
 
-// shown are the packages whose verbs must have examples, by folder.
+// shown are the folders of the packages whose verbs must have examples.
 var shown = []string{".", "client", "cluster", "clique", "clique/native", "frame", "frame/kmeans", "mem", "nccl", "ucx"}
 
 // Reasons for examples that are only compiled.
@@ -25,8 +25,8 @@ const (
 	needsPython = "needs workers with Python"
 )
 
-// compiledOnly has a reason for each verb whose example does not run: by folder, for all of a package, by folder and
-// type, for all of its methods, or by folder and name.
+// compiledOnly has the reason for each verb whose example does not run: by folder for a whole package, by folder and
+// type for all methods, or by folder and name.
 var compiledOnly = map[string]string{
 	".Python":                 needsPython,
 	".PythonSource":           needsPython,
@@ -48,10 +48,10 @@ var compiledOnly = map[string]string{
 	"nccl":                    needsGPU,
 }
 
-// CheckExamples wants every verb of the front packages of the module at root to have a runnable example: the verb is
+// CheckExamples requires a runnable example for every verb of the front packages of the module at root: the verb is
 // used by an Example function with an Output comment, or by a declaration of the test package that the function uses.
-// Uses are resolved by type: the Close of one type is no example of the Close of another. A verb is an exported
-// function, or an exported method that is no getter and not called through an interface of the standard library.
+// Uses are resolved by type: the Close of one type is not an example of the Close of another. A verb is an exported
+// function, or an exported method that is not a getter and not called through an interface of the standard library.
 func CheckExamples(root string) ([]Problem, error) { return checkExamples(root, shown, compiledOnly) }
 
 func checkExamples(root string, dirs []string, compiledOnly map[string]string) ([]Problem, error) {
@@ -86,7 +86,7 @@ func checkExamples(root string, dirs []string, compiledOnly map[string]string) (
 			case !compiled[v.name]:
 				v.Text = v.name + " has no example"
 			case entry == "":
-				v.Text = "the example of " + v.name + " is only compiled: give it an Output comment"
+				v.Text = "the example of " + v.name + " is only compiled; add an Output comment"
 			default:
 				needed[entry] = true
 				continue
@@ -97,7 +97,7 @@ func checkExamples(root string, dirs []string, compiledOnly map[string]string) (
 	for _, entry := range slices.Sorted(maps.Keys(compiledOnly)) {
 		if !needed[entry] {
 			problems = append(problems, Problem{"internal/tools/lint/rules/examples.go", 0, "examples",
-				"compiledOnly has " + entry + ", which has an example that runs, or does not exist: remove the entry"})
+				"compiledOnly has " + entry + ", which has an example that runs, or does not exist; remove the entry"})
 		}
 	}
 	return problems, nil
@@ -115,13 +115,13 @@ func exemption(dir, verb string, compiledOnly map[string]string) string {
 	return ""
 }
 
-// verb is an exported function or method that does something: "Connect" or "Client.Close".
+// verb is an exported function or method with an effect: "Connect" or "Client.Close".
 type verb struct {
 	Problem
 	name string
 }
 
-// verbs lists the verbs of the package in dir.
+// verbs returns the verbs of the package in dir.
 func (p *listed) verbs(dir string) ([]verb, error) {
 	var verbs []verb
 	fset := token.NewFileSet()
@@ -149,7 +149,7 @@ func (p *listed) verbs(dir string) ([]verb, error) {
 // interfaceMethods are called through interfaces of the standard library and of package task.
 var interfaceMethods = []string{"AppendArg", "ArgOf", "As", "Error", "Format", "Is", "String", "Unwrap"}
 
-// isVerb reports whether f is exported and does something.
+// isVerb reports whether f is exported and has an effect.
 func isVerb(f *ast.FuncDecl) bool {
 	if !f.Name.IsExported() || f.Recv == nil {
 		return f.Name.IsExported()
@@ -158,7 +158,7 @@ func isVerb(f *ast.FuncDecl) bool {
 		!isGetter(f)
 }
 
-// isGetter reports whether f, a method without parameters, does nothing but return one value that is no error, or the
+// isGetter reports whether f is a method without parameters that only returns one value other than an error, or the
 // error of an Err method.
 func isGetter(f *ast.FuncDecl) bool {
 	if f.Type.Params.NumFields() > 0 || f.Type.Results.NumFields() != 1 || f.Body == nil || len(f.Body.List) != 1 {
@@ -185,7 +185,7 @@ func (p *listed) examples(packages map[string]*listed) (run, compiled map[string
 	}
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
 	conf := types.Config{Importer: importer.ForCompiler(fset, "gc", exports(packages)), Error: func(error) {}}
-	_, _ = conf.Check(p.ImportPath+"_test", fset, files, info) // tests may use what only the test's build exports
+	_, _ = conf.Check(p.ImportPath+"_test", fset, files, info) // tests may use names that only the test build exports
 
 	uses := usesOf(files, info)
 	run, compiled = map[string]bool{}, map[string]bool{}
@@ -208,7 +208,7 @@ func (p *listed) examples(packages map[string]*listed) (run, compiled map[string
 	return run, compiled, nil
 }
 
-// usesOf returns what each function and variable of a package refers to.
+// usesOf returns the objects that each function and variable of a package refers to.
 func usesOf(files []*ast.File, info *types.Info) map[types.Object][]types.Object {
 	uses := map[types.Object][]types.Object{}
 	add := func(name *ast.Ident, in ast.Node) {
@@ -243,7 +243,7 @@ func usesOf(files []*ast.File, info *types.Info) map[types.Object][]types.Object
 	return uses
 }
 
-// reach calls visit for all that from refers to, directly and through other declarations.
+// reach calls visit for all objects that from refers to, directly and through other declarations.
 func reach(from types.Object, uses map[types.Object][]types.Object, seen map[types.Object]bool,
 	visit func(types.Object)) {
 	for _, o := range uses[from] {
@@ -269,5 +269,5 @@ func funcName(f *types.Func) string {
 	if named, ok := t.(*types.Named); ok {
 		return named.Obj().Name() + "." + f.Name()
 	}
-	return f.Name() // of an interface
+	return f.Name() // a method of an interface
 }

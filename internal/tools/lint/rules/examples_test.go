@@ -90,7 +90,7 @@ func TestExamples(t *testing.T) {
 	t.Setenv("GOWORK", "off")
 	t.Setenv("GOFLAGS", "")
 	expect(t, examplesOf(t, verbsSource, examplesSource, nil),
-		"a/a.go:10: the example of T.Check is only compiled: give it an Output comment (examples)",
+		"a/a.go:10: the example of T.Check is only compiled; add an Output comment (examples)",
 		"a/a.go:15: U.Close has no example (examples)",
 		"a/a.go:25: the example of Device is only compiled")
 	exempt := map[string]string{"a": "one", "a.T.Close": "two", "a.X": "three"}

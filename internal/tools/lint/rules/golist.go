@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// listed is a package as go list prints it.
+// listed is a package in the output of go list.
 type listed struct {
 	ImportPath, Dir                 string
 	Export                          string // file with the export data
@@ -20,8 +20,8 @@ type listed struct {
 	XTestImports                    []string
 }
 
-// goList returns the packages in dirs, what their external tests import and all that these import, by import path. It
-// compiles them without tests, as go vet does.
+// goList returns the packages in dirs, the imports of their external tests, and all indirect imports, by import path.
+// It compiles them without tests, as go vet does.
 func goList(root string, dirs []string) (map[string]*listed, error) {
 	patterns := make([]string, len(dirs))
 	for i, d := range dirs {
@@ -60,7 +60,7 @@ func runList(root string, patterns []string, fields string, flags ...string) (ma
 	}
 }
 
-// exports finds the export data of packages for an importer.
+// exports returns a lookup of the export data of packages for an importer.
 func exports(packages map[string]*listed) importer.Lookup {
 	return func(path string) (io.ReadCloser, error) {
 		if p := packages[path]; p != nil && p.Export != "" {

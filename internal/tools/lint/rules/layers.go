@@ -6,17 +6,16 @@ import (
 	"strings"
 )
 
-// layers is the design's list, top first. A package belongs to the entry that is the longest prefix of its
-// path, so ucx/internal/x is part of ucx. It may import packages of its own entry and of lower rows, never
-// those of a neighbour in its row. The transports under comm implement its interfaces and register with
-// it, so they stand above it.
+// layers lists the packages of the design, top first. A package belongs to the entry that is the longest prefix of its
+// path, so ucx/internal/x is part of ucx. It may import packages of its own entry and of lower rows, but not those of
+// another entry in its row. The transports in comm implement its interfaces and register with it, so they are above it.
 var layers = [][]string{
 	{"tests"},
 	{"bench"},
 	{"examples"},
 	{"cmd", "internal/tools/kernels"},
-	{".", "cli"}, // a program of users links no commands unless it asks for them
-	// two processes that measure UCX, and the simulated cluster: kept out of the public API
+	{".", "cli"}, // programs of users link no commands unless they import cli
+	// two processes that measure UCX, and the simulated cluster, which are not part of the public API
 	{"internal/bench/ucxbench", "internal/engine/sim"},
 	{"dashboard"},
 	{"frame"},
@@ -25,10 +24,10 @@ var layers = [][]string{
 	{"client"},
 	{"scheduler", "worker"},
 	{"internal/engine/worker/store"}, // results of a worker, in memory and on disk
-	{"scheduler/internal/pygraph"},   // Python's graphs as tasks, for the scheduler
-	{"internal/dask/gotask"},         // Go functions that Python graphs name, read by scheduler and worker
-	{"internal/comm/peernet"},        // connections of a worker's tasks, for clients and cliques in them
-	// what running tasks may ask for, of users; the rest of the module uses internal/task
+	{"scheduler/internal/pygraph"},   // Python graphs as tasks, for the scheduler
+	{"internal/dask/gotask"},         // Go functions in Python graphs, for scheduler and worker
+	{"internal/comm/peernet"},        // connections between tasks of workers, for clients and cliques in tasks
+	// API of running tasks; the rest of the module uses internal/task
 	{"task"},
 	{"internal/task"},
 	{"internal/comm/dataconn"}, // data connections of workers, for clients and workers
@@ -38,7 +37,7 @@ var layers = [][]string{
 	{"internal/testkit/sim", "internal/testkit/wiretest", "internal/testkit/pickletest"},
 	{"internal/dask/commpeer"}, // pairs of processes that exchange Dask messages, over every transport
 	{"internal/comm/inproc", "comm/ucxcomm"},
-	{"internal/comm/tcp"}, // which comm/ucxcomm registers, too
+	{"internal/comm/tcp"}, // registered by comm/ucxcomm, too
 	{"internal/testkit/commtest"},
 	{"internal/comm/handshake"},
 	{"internal/comm/limits"},
@@ -46,8 +45,8 @@ var layers = [][]string{
 	{"internal/comm/commaddr", "internal/comm/descriptors"},
 	{"internal/device/staging/stagetest"}, // a device for tests of comms
 	{"secure"},
-	{"internal/wire/arrowipc"}, // the codec of Arrow, which it registers with internal/wire/libcodec
-	{"internal/wire/message"},  // the messages of streams
+	{"internal/wire/arrowipc"}, // codec of Arrow, which registers with internal/wire/libcodec
+	{"internal/wire/message"},  // messages of streams
 	{"internal/wire/framing", "internal/wire/pickled"},
 	{"wire"},
 	{"internal/wire/libcodec"},
@@ -60,21 +59,21 @@ var layers = [][]string{
 		"internal/wire/bridge"},
 	{"config"},
 	{"internal/device/topology"},
-	{"comm/ucxcomm/internal/ucxmux"}, // byte lines by worker address alone, for comm/ucxcomm
+	{"comm/ucxcomm/internal/ucxmux"}, // connections by worker address, for comm/ucxcomm
 	{"ucx", "nccl"},
 	{"internal/device/kernels/gpulloyd"}, // k-means on a GPU, for frames
 	{"internal/device/kernels"},          // device code, for collectives and algorithms
-	{"internal/device/devmem"},           // the GPU memory of a cluster's processes
+	{"internal/device/devmem"},           // GPU memory of the processes of a cluster
 	{"cuda"},
-	{"internal/device/staging"}, // memory of GPUs over networks that cannot touch it, for comms
-	{"internal/device/copier"},  // queues of copies and pinned memory of a device, which cuda registers
+	{"internal/device/staging"}, // staged transfers of GPU memory, for comms
+	{"internal/device/copier"},  // copy queues and pinned memory of a device, registered by cuda
 	{"mem"},
 	{"internal/dask/python"},
 	{"docs"}, // the documents, for the binary
 	{"internal"},
 }
 
-// layerOf returns the row and the entry that a package folder belongs to.
+// layerOf returns the row and the entry of a package folder.
 func layerOf(pkg string) (row int, entry string, ok bool) {
 	for i, names := range layers {
 		for _, name := range names {
@@ -87,8 +86,7 @@ func layerOf(pkg string) (row int, entry string, ok bool) {
 	return row, entry, ok
 }
 
-// checkLayers wants imports to point down. The _test twin of a package is a user of it like any other and
-// may import from anywhere.
+// checkLayers requires that imports point down. The _test package of a package may import any package.
 func checkLayers(s *source) []Problem {
 	if s.file == nil || s.isTest() && strings.HasSuffix(s.file.Name.Name, "_test") {
 		return nil
@@ -96,7 +94,7 @@ func checkLayers(s *source) []Problem {
 	row, entry, ok := layerOf(s.pkg())
 	if !ok {
 		return []Problem{{s.name, s.lineOf(s.file.Package), "layers",
-			fmt.Sprintf("package %s has no place in the layers: add it to internal/tools/lint/rules/layers.go and "+
+			fmt.Sprintf("package %s is not in the layers; add it to internal/tools/lint/rules/layers.go and "+
 				"to the design", s.pkg())}}
 	}
 	var problems []Problem
@@ -109,20 +107,20 @@ func checkLayers(s *source) []Problem {
 		var text string
 		switch {
 		case !ok:
-			text = fmt.Sprintf("imports %s, which has no place in the layers", target)
+			text = fmt.Sprintf("imports %s, which is not in the layers", target)
 		case toEntry == entry || to > row:
 			continue
 		case to == row:
-			text = fmt.Sprintf("%s imports its neighbour %s: put what both need below them", entry, toEntry)
+			text = fmt.Sprintf("%s imports %s of the same layer; move the shared code below them", entry, toEntry)
 		default:
-			text = fmt.Sprintf("%s imports %s, which is above it: imports only point down", entry, toEntry)
+			text = fmt.Sprintf("%s imports %s, which is above it; imports must point down", entry, toEntry)
 		}
 		problems = append(problems, Problem{s.name, s.lineOf(imp.Pos()), "layers", text})
 	}
 	return problems
 }
 
-// localImport turns an import of this module into its folder.
+// localImport returns the folder of an import of this module.
 func localImport(module, quoted string) (folder string, ok bool) {
 	p, err := strconv.Unquote(quoted)
 	if err != nil {
@@ -134,10 +132,10 @@ func localImport(module, quoted string) (folder string, ok bool) {
 	return strings.CutPrefix(p, module+"/")
 }
 
-// bans are imports that the layers would allow and the design does not.
+// bans are imports that the layers allow but the design does not.
 var bans = []struct {
 	from string   // entry of the layers
-	what []string // import paths; those of this module relative to it, a trailing /... for a whole subtree
+	what []string // import paths, relative ones for this module; a trailing /... matches a subtree
 	why  string
 }{
 	{"ucx", []string{"./cuda", "./cuda/..."}, "ucx works without a GPU; cuda installs its hook into the shim instead"},

@@ -1,6 +1,5 @@
-// Package lint checks what gofmt, vet and staticcheck cannot know: the layers of the design, the size of
-// files, words that do not belong into the project, doc comments, and that no C code calls into Go.
-// `make lint` runs it over the tree by internal/tools/lint.
+// Package rules checks what gofmt, vet and staticcheck cannot: the layers of the design, the size of files, forbidden
+// words, doc comments, and that no C code calls Go. `make lint` runs it with internal/tools/lint.
 package rules
 
 import (
@@ -20,13 +19,13 @@ import (
 
 // Problem is one finding.
 type Problem struct {
-	// File is relative to the root, slash-separated.
+	// File is the name of the file, relative to the root and slash-separated.
 	File string
-	// Line counts from 1; 0 means the file as a whole.
+	// Line is the number of the line, from 1; 0 means the whole file.
 	Line int
-	// Rule is the rule's short name.
+	// Rule is the short name of the rule.
 	Rule string
-	// Text says what is wrong and what to do.
+	// Text describes the problem and the fix.
 	Text string
 }
 
@@ -37,28 +36,28 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s (%s)", p.File, p.Line, p.Text, p.Rule)
 }
 
-// source is one file as the rules see it.
+// source is one file.
 type source struct {
 	name   string // relative to the root
 	text   []byte
 	module string
-	// Of Go files that belong to the module only:
+	// Only for Go files of the module:
 	fset *token.FileSet
 	file *ast.File
 }
 
-// pkg is the folder of the file, "." for the root.
+// pkg returns the folder of the file, "." for the root.
 func (s *source) pkg() string { return path.Dir(s.name) }
 
 func (s *source) isTest() bool { return strings.HasSuffix(s.name, "_test.go") }
 
 func (s *source) lineOf(pos token.Pos) int { return s.fset.Position(pos).Line }
 
-// rules are applied to each file. Those for Go look at source.file and return nothing without it.
+// rules are applied to each file. Rules for Go return nothing if source.file is nil.
 var rules = []func(*source) []Problem{checkLayers, checkBans, checkSize, checkWidth, checkWords, checkExport, checkDocs,
 	checkSentinels, checkPhrases, checkDocStart, checkErrorTexts}
 
-// Check applies every rule to every file of the tree, in the order of the files' names.
+// Check applies every rule to every file of the tree, in the order of file names.
 func Check(root string) ([]Problem, error) {
 	module, err := tree.Module(root)
 	if err != nil {
@@ -78,13 +77,13 @@ func Check(root string) ([]Problem, error) {
 	for _, name := range files {
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 		if os.IsNotExist(err) {
-			continue // deleted since it was listed
+			continue // deleted meanwhile
 		}
 		if err != nil {
 			return nil, err
 		}
 		if bytes.IndexByte(text[:min(len(text), 8000)], 0) >= 0 {
-			continue // not text
+			continue // binary file
 		}
 		s := &source{name: name, text: text, module: module}
 		if _, ok := slices.BinarySearch(inModule, name); ok {

@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// plainFolders are the folders, with those below, whose texts follow the language rules completely. A folder is added
-// when its last finding is gone.
-var plainFolders = []string{".", "client", "cluster", "comm", "config", "cuda", "frame", "internal/comm",
-	"internal/dask", "internal/device", "internal/engine/scheduler", "internal/engine/sim", "internal/engine/worker",
-	"internal/proc", "internal/rpc", "internal/task", "internal/wire", "mem", "nccl", "scheduler", "secure", "task",
-	"ucx", "wire", "worker"}
+// plainFolders are the folders, including subfolders, whose texts follow all language rules.
+var plainFolders = []string{".", "bench", "cli", "client", "clique", "cluster", "comm", "config", "cuda", "frame",
+	"internal/bench", "internal/collective", "internal/comm", "internal/dask", "internal/device",
+	"internal/engine/scheduler", "internal/engine/sim", "internal/engine/worker", "internal/proc", "internal/rpc",
+	"internal/task", "internal/testkit", "internal/tools", "internal/wire", "mem", "nccl", "scheduler", "secure",
+	"task", "ucx", "wire", "worker"}
 
-// The phrases are put together from parts, or this file would be its own first finding.
+// The phrases are split, so that this file does not match them.
 var (
-	// gone are phrases that occur nowhere in the repository.
+	// gone are phrases that must not occur in the repository.
 	gone = phrases(`tell wh`+`ether`, `may be any`+`one`, `meant we`+`ll`, `thank`+`ed`, `it is not he`+`ld`,
 		`makes an`+`ew`, `knows wh`+`om`)
-	// foreign are phrases that occur nowhere in plainFolders, with the word to use instead.
+	// foreign are phrases that must not occur in plainFolders.
 	foreign = phrases(`tells wh`+`ether`, `is to`+`ld`, `are to`+`ld`, `no`+`body`, `some`+`body`, `every`+`body`,
 		`who`+`ever`, `an`+`ew`, `under w`+`ay`, `in pe`+`ace`, `in wo`+`rds`, `of Pyth`+`on's`, `of Da`+`sk's own`,
 		`be`+`side`, `for ev`+`er`, `for wa`+`nt of`, `looks af`+`ter`, `hears `+`of`, `who wa`+`its`,
@@ -39,7 +39,7 @@ func (s *source) isPlain() bool {
 	})
 }
 
-// checkPhrases keeps phrases out that are not technical English.
+// checkPhrases reports phrases that are not technical English.
 func checkPhrases(s *source) []Problem {
 	if s.file == nil && !strings.HasSuffix(s.name, ".md") {
 		return nil
@@ -61,7 +61,7 @@ func checkPhrases(s *source) []Problem {
 	return problems
 }
 
-// checkDocStart wants doc comments of exported names to begin with the name.
+// checkDocStart requires that doc comments of exported names begin with the name.
 func checkDocStart(s *source) []Problem {
 	if !s.isPlain() || generated.Match(s.text) {
 		return nil
@@ -106,7 +106,7 @@ func checkDocStart(s *source) []Problem {
 	return problems
 }
 
-// checkErrorTexts wants errors to name their subject.
+// checkErrorTexts requires that errors name their subject.
 func checkErrorTexts(s *source) []Problem {
 	if !s.isPlain() {
 		return nil
@@ -144,7 +144,7 @@ func checkErrorTexts(s *source) []Problem {
 
 var leadingIt = regexp.MustCompile(`^[Ii]ts? `)
 
-// firstLiteral returns the first part of a string constant that may be joined of several.
+// firstLiteral returns the first literal of a string constant, which may be a concatenation.
 func firstLiteral(e ast.Expr) (*ast.BasicLit, bool) {
 	for {
 		switch x := e.(type) {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// checkSentinels wants the exported error variables of public packages to begin with the name of their package, and
-// those of public packages and of plainFolders to be documented by who returns them.
+// checkSentinels requires that the text of exported error variables of public packages begins with the name of the
+// package, and that those of public packages and of plainFolders are documented as "is returned".
 func checkSentinels(s *source) []Problem {
 	internal := slices.Contains(strings.Split(s.pkg(), "/"), "internal")
 	if s.file == nil || s.isTest() || internal && !s.isPlain() {

@@ -9,12 +9,12 @@ import (
 
 // Limits of the shape of the module.
 const (
-	maxInternal = 12 // folders at the top of internal/
+	maxInternal = 12 // folders in internal/
 	maxFiles    = 30 // files of a package, without tests
 	maxMethods  = 60 // methods of a type
 )
 
-// shape counts what no single file shows.
+// shape counts properties of the whole module.
 type shape struct {
 	internal       []string
 	files, methods map[string]int
@@ -54,19 +54,19 @@ func receiver(t ast.Expr) string {
 	return "?"
 }
 
-// problems returns what is over its limit.
+// problems returns the counts that exceed their limits.
 func (c *shape) problems() []Problem {
 	var out []Problem
 	if n := len(c.internal); n > maxInternal {
-		out = append(out, Problem{File: "internal", Rule: "shape", Text: fmt.Sprintf("%d folders, more than %d: "+
+		out = append(out, Problem{File: "internal", Rule: "shape", Text: fmt.Sprintf("%d folders, more than %d; "+
 			"move a package under its importer or into the folder of its subject", n, maxInternal)})
 	}
 	for _, l := range []struct {
 		counts map[string]int
 		most   int
 		text   string
-	}{{c.files, maxFiles, "files, more than %d: split the package"},
-		{c.methods, maxMethods, "methods, more than %d: split the type"}} {
+	}{{c.files, maxFiles, "files, more than %d; split the package"},
+		{c.methods, maxMethods, "methods, more than %d; split the type"}} {
 		for name, n := range l.counts {
 			if n > l.most {
 				out = append(out, Problem{File: name, Rule: "shape", Text: fmt.Sprintf("%d "+l.text, n, l.most)})

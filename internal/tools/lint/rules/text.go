@@ -12,10 +12,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxLines is the size of a file beyond which it must say why it is not split.
+// MaxLines is the number of lines above which a file must have a reason not to be split.
 const MaxLines = 600
 
-// sourceExt are the kinds of files that people have to read. Data and documents may be long.
+// sourceExt are the extensions of source files. Data and documents may be long.
 var sourceExt = []string{".go", ".c", ".h", ".py", ".sh", ".js", ".css"}
 
 var (
@@ -23,7 +23,7 @@ var (
 	generated  = regexp.MustCompile(`(?m)^(?://|#) Code generated .* DO NOT EDIT\.$`)
 )
 
-// checkSize wants files of at most MaxLines lines, or a `//lint:size reason` in them.
+// checkSize requires at most MaxLines lines, or a `//lint:size reason`.
 func checkSize(s *source) []Problem {
 	script := path.Ext(s.name) == "" && bytes.HasPrefix(s.text, []byte("#!"))
 	if !script && !slices.Contains(sourceExt, path.Ext(s.name)) {
@@ -33,15 +33,16 @@ func checkSize(s *source) []Problem {
 	if lines <= MaxLines || sizeReason.Match(s.text) || generated.Match(s.text) {
 		return nil
 	}
-	return []Problem{{s.name, 0, "size", fmt.Sprintf("%d lines, more than %d: split it by its ideas, or say why not "+
+	return []Problem{{s.name, 0, "size", fmt.Sprintf("%d lines, more than %d; split the file by subject, or add a "+
+		"reason "+
 		"with //lint:size REASON", lines, MaxLines)}}
 }
 
-// MaxColumns is the width of a line of Go; a tab counts as four columns.
+// MaxColumns is the maximum width of a line of Go; a tab counts as four columns.
 const MaxColumns = 120
 
-// checkWidth wants lines of Go of at most MaxColumns. Lines of raw strings, expected outputs of examples and lines that
-// are one long literal have no better form.
+// checkWidth requires lines of at most MaxColumns. Lines of raw strings, expected outputs of examples and lines with a
+// single long literal are exempt.
 func checkWidth(s *source) []Problem {
 	if path.Ext(s.name) != ".go" || generated.Match(s.text) {
 		return nil
@@ -70,7 +71,7 @@ func tooWide(line string) bool {
 	return utf8.RuneCountInString(line)+3*strings.Count(line, "\t") > MaxColumns
 }
 
-// rawLines returns the lines that hold part of a string or comment of several lines.
+// rawLines returns the lines that are part of a multi-line string or comment.
 func rawLines(text []byte) map[int]bool {
 	lines := map[int]bool{}
 	files := token.NewFileSet()
@@ -91,13 +92,13 @@ func rawLines(text []byte) map[int]bool {
 	}
 }
 
-// word is something that must not be in any file, because it holds for one machine only.
+// word is a pattern that must not occur in any file, because it is specific to one machine.
 type word struct {
 	re  *regexp.Regexp
 	why string
 }
 
-// The patterns are put together from parts, or this file would be its own first finding.
+// The patterns are split, so that this file does not match them.
 var words = []word{
 	{regexp.MustCompile(`(?:^|[\s"'` + "`" + `=:(,])(/(?:ro` + `ot|wo` + `rk)(?:/[\w.@-]+)*)(?:$|[\s"'` + "`" +
 		`:),;/.])`), "an absolute path of one machine"},
@@ -108,10 +109,10 @@ var words = []word{
 		`dl-cdn\.alpine` + `linux\.org`, `de` + `b\.debian\.org`, `arch` + `ive\.ubuntu\.com`,
 		`sec` + `urity\.debian\.org`,
 		`conda\.ana` + `conda\.org`, `pypi\.nv` + `idia\.com`, `cra` + `tes\.io`,
-	}, "|") + `)\b`), "the host name of a package registry: users choose their own mirror"},
+	}, "|") + `)\b`), "the host name of a package registry; users choose their mirror"},
 }
 
-// wordExempt are files whose text is not ours to choose.
+// wordExempt are files with fixed text.
 var wordExempt = []string{"LICENSE", "go.sum"}
 
 func checkWords(s *source) []Problem {
@@ -133,8 +134,8 @@ func checkWords(s *source) []Problem {
 
 var exportDirective = regexp.MustCompile(`^//export\s`)
 
-// checkExport keeps C from calling into Go: a callback costs twenty times a ring entry, and one that runs
-// on a thread UCX made inside a lock is a deadlock waiting. C code queues; Go drains.
+// checkExport forbids C code that calls Go: a callback costs twenty times as much as a ring entry, and on a thread that
+// UCX creates inside a lock it can deadlock. C code queues; Go drains the queue.
 func checkExport(s *source) []Problem {
 	if s.file == nil {
 		if ext := path.Ext(s.name); (ext == ".c" || ext == ".h") && bytes.Contains(s.text, []byte("_cgo_"+"export.h")) {
