@@ -62,7 +62,8 @@ func TestCUDAWorkerFlagsRefused(t *testing.T) {
 		{"--enable-rdmacm", "rdmacm needs distributed-ucxx.infiniband"},
 		{"--nworkers 2", "--nworkers: there is one worker process for each GPU"},
 		{"--no-nanny", "--no-nanny: there is one worker process"},
-		{"--pre-import cudf", "--pre-import: Python modules are not supported; --warm-up takes registered Go functions"},
+		{"--pre-import cudf", "--pre-import: Python modules are not supported; --warm-up takes registered " +
+			"Go functions"},
 		{"--enable-cudf-spill", "cuDF is a Python library"},
 		{"--multiprocessing-method spawn", "always run this program"},
 		{"--warm-up nothing", "no function with this name is registered"},

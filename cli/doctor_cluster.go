@@ -55,7 +55,8 @@ func examineCluster(ctx context.Context, address string, size int64) (doctor.Rep
 		if d, err := x.diagnose(ctx, w.Address); err != nil {
 			m.Silent = cmdline.OneLine(err)
 		} else {
-			m.Boot, m.IPC, m.PID, m.DataAddresses, m.Trusted, m.NoUCX = d.Boot, d.IPC, d.PID, d.DataAddresses, d.Trusted, d.UCX
+			m.Boot, m.IPC, m.PID, m.NoUCX = d.Boot, d.IPC, d.PID, d.UCX
+			m.DataAddresses, m.Trusted = d.DataAddresses, d.Trusted
 			if d.Registry == task.Hash() { // other programs cannot run deviceSample
 				m.GPU = d.GPU
 			}

@@ -151,7 +151,8 @@ func TestWaitForGone(t *testing.T) {
 		t.Fatalf("got %v, want the end of rank 1 alone", err)
 	}
 	var gone *RankError
-	if !errors.As(failed.Ranks[1], &gone) || gone.Rank != 1 || !strings.Contains(gone.Error(), "the worker has left the cluster") {
+	if !errors.As(failed.Ranks[1], &gone) || gone.Rank != 1 ||
+		!strings.Contains(gone.Error(), "the worker has left the cluster") {
 		t.Errorf("rank 1 ended with %v, want that the worker has left the cluster", failed.Ranks[1])
 	}
 	if err := q.Dissolve(ctx); err != nil {

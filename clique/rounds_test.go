@@ -200,7 +200,8 @@ func TestTickets(t *testing.T) {
 		"the worker has no part in this clique") {
 		t.Errorf("a ticket of a clique that was dissolved: %v", err)
 	}
-	if _, err := clique.Join(ctx, ticket); err == nil || !strings.Contains(err.Error(), "pass the context of the task's function") {
+	if _, err := clique.Join(ctx, ticket); err == nil ||
+		!strings.Contains(err.Error(), "pass the context of the task's function") {
 		t.Errorf("a ticket outside of a task: %v", err)
 	}
 }

@@ -78,7 +78,8 @@ func TestColumns(t *testing.T) {
 		r    Result
 		want string
 	}{
-		{Result{Kind: clique.KindOf[int64](), Data: make([]byte, 8)}, "native: column has elements of int64, not float64"},
+		{Result{Kind: clique.KindOf[int64](), Data: make([]byte, 8)},
+			"native: column has elements of int64, not float64"},
 		{Result{Kind: clique.KindOf[float64](), Device: device}, "native: column of float64 is in device memory"},
 	} {
 		if _, err := Values[float64](tc.r); err == nil || !strings.Contains(err.Error(), tc.want) {

@@ -280,10 +280,11 @@ func TestDeviceFindsMemory(t *testing.T) {
 		{"call has ended", func(w *deviceInfo) { w.process, w.token = dev.id, token+1 }, 0, 8, "the call has ended"},
 		{"another length", func(w *deviceInfo) { w.process, w.token, w.send.length = dev.id, token, 8 }, 0, 8,
 			"not the exported buffer"},
-		{"beyond the allocation", func(w *deviceInfo) { w.send.offset = 60 }, 0, 8, "64 bytes at offset 60 exceed the allocation of"},
+		{"beyond the allocation", func(w *deviceInfo) { w.send.offset = 60 }, 0, 8,
+			"64 bytes at offset 60 exceed the allocation of"},
 		{"beyond the buffer", func(*deviceInfo) {}, 8, 57, "rank 1 exported 64 bytes, but its call needs 65"},
-		{"no such allocation", func(w *deviceInfo) { w.send.id, w.send.handle = 1<<40, [handleBytes]byte{1: 255} }, 0, 8,
-			"no such allocation"},
+		{"no such allocation", func(w *deviceInfo) { w.send.id, w.send.handle = 1<<40, [handleBytes]byte{1: 255} },
+			0, 8, "no such allocation"},
 	} {
 		infos := make([]deviceInfo, 2)
 		infos[1].process[0], infos[1].send = 2, shown

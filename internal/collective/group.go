@@ -13,7 +13,7 @@ import (
 type SharedMemory int
 
 const (
-	// SharedAuto, the default, uses shared memory if every rank can.
+	// SharedAuto is the default: shared memory is used if every rank can use it.
 	SharedAuto SharedMemory = iota
 	// SharedOff always uses the transport.
 	SharedOff

@@ -123,7 +123,8 @@ func (p *part) contribution(rank, size int) uint64 {
 func agree(parts []part) error {
 	for r := range parts {
 		if p := &parts[r]; p.flags&flagBad != 0 {
-			return &MismatchError{Rank: r, Reason: fmt.Sprintf("invalid call of %v on rank %d: %s", p.code, r, p.inline)}
+			return &MismatchError{Rank: r, Reason: fmt.Sprintf("invalid call of %v on rank %d: %s", p.code, r,
+				p.inline)}
 		}
 	}
 	first := &parts[0]

@@ -13,8 +13,8 @@ import (
 )
 
 // segment is the shared memory of a group whose ranks are on one host: a memfd without a name, which the other ranks
-// open through /proc/PID/fd of rank 0 and close after mapping it. The kernel frees it with the last mapping, however the
-// processes end.
+// open through /proc/PID/fd of rank 0 and close after mapping it. The kernel frees it with the last mapping, however
+// the processes end.
 //
 //	cookie | a line per rank: counter, sleepers | 2 × a slot per rank | 2 × in, a round per rank | 2 × out, one round
 //

@@ -102,14 +102,15 @@ func TestChecksOfPeers(t *testing.T) {
 	apart := func(c *CUDA) { c.Peers[0][1] = false }
 	runCases(t, checkPeers, []checkCase{
 		{name: "no GPU", want: want{NA, []string{"needs two GPUs"}}},
-		{name: "one", change: gpus(1, 18), want: want{OK, []string{"one GPU", "CUDA IPC", "active NVLinks: 18 of GPU 0"}}},
+		{name: "one", change: gpus(1, 18), want: want{OK, []string{"one GPU", "CUDA IPC",
+			"active NVLinks: 18 of GPU 0"}}},
 		{name: "two", change: gpus(2, 18), want: want{OK, []string{"all 2 GPUs can access",
 			"18 of GPU 0, 18 of GPU 1"}}},
 		{name: "no NVLink", change: gpus(2, 0), want: want{OK, []string{"no active NVLink"}}},
 		{name: "unknown", change: gpus(2, -1), want: want{OK,
 			[]string{"unknown to this build", "nvidia-smi nvlink"}}},
-		{name: "apart", change: gpus(2, 0, apart), want: want{Warn, []string{"cannot access each other's memory: 0 → 1;",
-			"through host memory", "nvidia-fabricmanager"}}},
+		{name: "apart", change: gpus(2, 0, apart), want: want{Warn, []string{
+			"cannot access each other's memory: 0 → 1;", "through host memory", "nvidia-fabricmanager"}}},
 		{name: "many apart", change: gpus(8, 0, func(c *CUDA) {
 			c.Peers = slices.Repeat([][]bool{make([]bool, 8)}, 8)
 		}), want: want{Warn, []string{"and 44 more"}}},

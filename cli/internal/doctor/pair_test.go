@@ -104,12 +104,13 @@ func TestJudge(t *testing.T) {
 		flow Flow
 		want want
 	}{
-		{"data connection", Flow{From: a, To: b, Scheme: "ucxx", Rate: 5e9}, want{OK, []string{"a → b: ucxx, 5.00 GB/s"}}},
+		{"data connection", Flow{From: a, To: b, Scheme: "ucxx", Rate: 5e9}, want{OK,
+			[]string{"a → b: ucxx, 5.00 GB/s"}}},
 		{"not used", Flow{From: a, To: b, Scheme: "tls", Rate: 1e9}, want{Warn, []string{"did not use them", "logs"}}},
 		{"no data connections", Flow{From: a, To: change(b, func(m *Member) { m.DataAddresses = nil }), Scheme: "tls"},
 			want{Warn, []string{"b was started without data connections", "--lanes auto"}}},
-		{"no data connections on the first", Flow{From: change(a, func(m *Member) { m.DataAddresses = nil }), To: b, Scheme: "tcp"},
-			want{Warn, []string{"a was started without data connections"}}},
+		{"no data connections on the first", Flow{From: change(a, func(m *Member) { m.DataAddresses = nil }), To: b,
+			Scheme: "tcp"}, want{Warn, []string{"a was started without data connections"}}},
 		{"no UCX", Flow{From: a, To: change(b, func(m *Member) { m.NoUCX = "no libucp" }), Scheme: "tcp"},
 			want{Warn, []string{"b cannot use UCX: no libucp"}}},
 		{"namespaces", Flow{From: a, To: change(b, func(m *Member) { m.IPC, m.PID = "j", "q" }), Scheme: "ucxx"},

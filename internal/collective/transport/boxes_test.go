@@ -81,7 +81,8 @@ func TestInboxModel(t *testing.T) {
 				}
 			}
 			if b.unreceived != bytes || len(b.chans) != lanes {
-				t.Fatalf("seed %d: %d bytes in %d channels, want %d in %d", seed, b.unreceived, len(b.chans), bytes, lanes)
+				t.Fatalf("seed %d: %d bytes in %d channels, want %d in %d", seed, b.unreceived, len(b.chans),
+					bytes, lanes)
 			}
 		}
 		// The end: what has arrived can be received, the rest fails.

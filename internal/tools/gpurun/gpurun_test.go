@@ -116,8 +116,8 @@ esac
 	if err == nil {
 		t.Fatal("a test that did not finish and one that skipped: want an error")
 	}
-	for _, s := range []string{"go.millstream.dev/mem TestGPUCut (did not finish)", "go.millstream.dev/cuda TestGPULazy " +
-		"was skipped"} {
+	for _, s := range []string{"go.millstream.dev/mem TestGPUCut (did not finish)",
+		"go.millstream.dev/cuda TestGPULazy was skipped"} {
 		if !strings.Contains(err.Error(), s) {
 			t.Errorf("the error lacks %q: %v", s, err)
 		}
