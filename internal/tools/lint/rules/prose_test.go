@@ -16,8 +16,9 @@ func TestPhrases(t *testing.T) {
 		{"below one", "ucx/internal/x/a.go", "package x\n\n// The owner " + told + ".\n",
 			[]string{"ucx/internal/x/a.go:3: "}},
 		{"in its tests", "mem/a_test.go", "package mem\n\n// The owner " + told + ".\n", nil},
-		{"in another folder", "cli/a.go", "package cli\n\n// The owner " + told + ".\n", nil},
-		{"gone everywhere", "cli/a.go", "package cli\n\n// a and b " + whether + "\n", []string{"cli/a.go:3: "}},
+		{"in another folder", "examples/a.go", "package main\n\n// The owner " + told + ".\n", nil},
+		{"gone everywhere", "examples/a.go", "package main\n\n// a and b " + whether + "\n",
+			[]string{"examples/a.go:3: "}},
 		{"gone from documents", "docs/a.md", "a\n" + whether + "\n", []string{"docs/a.md:2: "}},
 		{"a name", "mem/a.go", "package mem\n\nvar user = \"no" + "body\"\n", nil},
 		{"part of a word", "mem/a.go", "package mem\n\n// retold renewal\n", nil},
@@ -51,7 +52,8 @@ const (
 // A block of memory.
 type Block struct{}
 `
-	expect(t, checkFiles(t, map[string]string{"mem/a.go": text, "cli/a.go": strings.Replace(text, "mem", "cli", 2)}),
+	expect(t, checkFiles(t, map[string]string{"mem/a.go": text,
+		"examples/a.go": strings.Replace(text, "mem", "main", 2)}),
 		`mem/a.go:7: begin the doc comment with "Free"`, `mem/a.go:16: begin the doc comment with "Large"`,
 		`mem/a.go:22: begin the doc comment with "Block"`)
 }
@@ -72,7 +74,8 @@ var (
 	errE = errors.New(string(rune(1)))
 )
 `
-	expect(t, checkFiles(t, map[string]string{"mem/a.go": text, "cli/a.go": strings.Replace(text, "mem", "cli", 1)}),
+	expect(t, checkFiles(t, map[string]string{"mem/a.go": text,
+		"examples/a.go": strings.Replace(text, "mem", "main", 1)}),
 		`mem/a.go:10: "it is released"`, `mem/a.go:11: "mem: its owner has "`)
 }
 
@@ -87,6 +90,6 @@ var ErrGood = errors.New("no more")
 // ErrVague is a bad thing.
 var ErrVague = errors.New("vague")
 `
-	expect(t, checkFiles(t, map[string]string{"ucx/internal/x/a.go": text, "internal/bench/x/a.go": text}),
+	expect(t, checkFiles(t, map[string]string{"ucx/internal/x/a.go": text, "examples/internal/x/a.go": text}),
 		`ucx/internal/x/a.go:9: document ErrVague as "ErrVague is returned by …"`)
 }
