@@ -61,7 +61,7 @@ func (w *world) startFaults() {
 	}
 	on(f.Kill, func(p *proc) {
 		w.report.Kills++
-		p.crash(w.rnd.IntN(2) == 0)
+		p.exit(w.rnd.IntN(2) == 0)
 		w.revive(p, w.upTo(5*time.Second))
 	})
 	on(f.Break, func(p *proc) {

@@ -149,7 +149,7 @@ func (p *proc) fromScheduler(c *conn, m any) {
 		p.send(&sched.WorkerStatusChange{Status: m.status})
 	case closeOrder:
 		p.w.trace("%s receives order to close: %s", p.name, m.reason)
-		p.crash(false)
+		p.exit(false)
 		p.w.revive(p, time.Second)
 	case missing:
 		p.w.trace("%s is unknown to the scheduler", p.name)
@@ -221,10 +221,10 @@ func (p *proc) pause(on bool) {
 	}
 }
 
-// crash kills the process. With silent, connections are not closed (a host that loses its power), so that only missing
+// exit ends the process. With silent, connections are not closed (a host that loses its power), so that only missing
 // heartbeats show it.
-func (p *proc) crash(silent bool) {
-	p.w.trace("%s (%s) crashes, silent=%v, with %d results", p.name, p.address, silent, len(p.store))
+func (p *proc) exit(silent bool) {
+	p.w.trace("%s (%s) exits, silent=%v, with %d results", p.name, p.address, silent, len(p.store))
 	if len(p.store) > 0 {
 		p.w.report.LostStores++
 	}

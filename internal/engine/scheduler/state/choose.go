@@ -148,7 +148,7 @@ func (b *choice) considerHeap(p *pool) {
 
 func (b *choice) consider(w *Worker) { b.considerAt(w, b.total) }
 
-// considerAt compares by the time at which the task would start after fetching so many bytes; then, for a task with
+// considerAt compares by the time at which the task would start after fetching these bytes; then, for a task with
 // dependencies or restrictions, by the bytes that the worker holds; then in turn. As in Dask, a task that could run
 // anywhere takes turns, so that each retry runs on another worker.
 func (b *choice) considerAt(w *Worker, fetch int64) {

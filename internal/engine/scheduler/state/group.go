@@ -161,7 +161,7 @@ func (p *Prefix) learn(seconds float64, nbytes int64) {
 	}
 }
 
-// running records that a task has been running for so long.
+// running records the run time so far of a task that is still running.
 func (p *Prefix) running(seconds float64) {
 	p.longest = max(p.longest, seconds)
 	if seconds > 2*p.average {

@@ -237,7 +237,7 @@ func newFillers(ws []*Worker, fill func(*Worker) int64) fillers {
 	return f
 }
 
-// next returns the emptiest suitable worker, and fills it by so many bytes. It iterates over all of them only if the
+// next returns the emptiest suitable worker, and adds nbytes to its fill. It iterates over all of them only if the
 // first is not suitable.
 func (f fillers) next(nbytes int64, ok func(*Worker) bool) *Worker {
 	best := -1

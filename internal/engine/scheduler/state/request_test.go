@@ -201,8 +201,8 @@ func TestRebalance(t *testing.T) {
 // Memory of a process in addition to its results counts, if it is large.
 func TestRebalanceLooksAtProcesses(t *testing.T) {
 	for _, tc := range []struct {
-		beside int64
-		moves  bool
+		other int64
+		moves bool
 	}{{99, false}, {900, true}} {
 		r := newRig(Config{Validate: true})
 		for _, n := range []string{"a", "b"} {
@@ -215,7 +215,7 @@ func TestRebalanceLooksAtProcesses(t *testing.T) {
 				Workers: []WorkerID{WorkerID(i % 2)}})
 		}
 		r.apply(&UpdateData{Client: c, Data: data})
-		r.apply(&Heartbeat{Worker: 0, Memory: 100 + tc.beside, Managed: 100})
+		r.apply(&Heartbeat{Worker: 0, Memory: 100 + tc.other, Managed: 100})
 		r.apply(&Heartbeat{Worker: 1, Memory: 100, Managed: 100})
 		moved := false
 		for _, a := range r.apply(&Rebalance{Request: 1}) {
@@ -227,7 +227,7 @@ func TestRebalanceLooksAtProcesses(t *testing.T) {
 			}
 		}
 		if moved != tc.moves {
-			t.Errorf("%d bytes in addition to the results: got moved: %v", tc.beside, moved)
+			t.Errorf("%d bytes in addition to the results: got moved: %v", tc.other, moved)
 		}
 	}
 }

@@ -147,8 +147,8 @@ type Config struct {
 	// StealInterval is the minimum time between two balancing rounds, which a Tick starts. 0 means the default, 100 ms.
 	// Dask key distributed.scheduler.work-stealing-interval.
 	StealInterval time.Duration
-	// RootishGroups and RootishTasks bound the dependencies of the group of a root-ish task: fewer than so many groups,
-	// with fewer than so many tasks. 0 means the default, 5 and 5. Dask keys distributed.scheduler.rootish-taskgroup
+	// RootishGroups and RootishTasks bound the dependencies of the group of a root-ish task: fewer groups and
+	// fewer tasks than these. 0 means the default, 5 and 5. Dask keys distributed.scheduler.rootish-taskgroup
 	// and rootish-taskgroup-dependencies.
 	RootishGroups, RootishTasks int
 	// MemoryTerminate errs a task whose inputs exceed the memory limit of its worker. Dask does so unless
