@@ -53,7 +53,7 @@ var waitingOps = []string{
 }
 
 // detachedOps are requests that run to completion when their callers disconnect: they change the cluster, or take over
-// their comm and read its end themselves. Changes of primitives do not wait and are always made, see Scheduler.change.
+// their comm and read its end themselves. Changes of primitives do not wait and are always made, see primitives.Change.
 var detachedOps = []string{
 	"register-client", "register-worker", "register_nanny", "subscribe_worker_status", "feed",
 	"terminate", "unregister", "heartbeat_worker", "restart", "restart_workers", "retire_workers", "scatter",

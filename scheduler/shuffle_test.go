@@ -38,7 +38,7 @@ func list(v any, key string) []any {
 	return l
 }
 
-// begin adds a run like createShuffle.
+// begin adds a run like Shuffles.create.
 func begin(t *testing.T, s *Scheduler, run int64, workers ...string) {
 	t.Helper()
 	err := s.loop.Do(t.Context(), func() {
@@ -143,15 +143,15 @@ func TestShuffleBarrier(t *testing.T) {
 	a.fails("KeyError", "shuffle_barrier", "id", "x", "run_id", 1, "consistent", true)
 	begin(t, s, 1, a.address, b.address)
 	a.fails("does not match", "shuffle_barrier", "id", "x", "run_id", 9, "consistent", true)
-	told := make(chan string, 4)
+	notified := make(chan string, 4)
 	for _, w := range []*testWorker{a, b} {
 		w.server.Handle("shuffle_inputs_done", func(context.Context, *rpc.Request) (any, error) {
-			told <- w.name
+			notified <- w.name
 			return nil, nil
 		})
 	}
 	a.call("shuffle_barrier", "id", "x", "run_id", 1, "consistent", true)
-	if first, second := <-told, <-told; first == second {
+	if first, second := <-notified, <-notified; first == second {
 		t.Errorf("worker %s: notified twice", first)
 	}
 	b.server.Handle("shuffle_inputs_done", func(context.Context, *rpc.Request) (any, error) {

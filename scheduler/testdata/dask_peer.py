@@ -1,4 +1,4 @@
-"""Dask's own client and workers against the scheduler whose address is given.
+"""Runs Dask's client and workers against the scheduler with the given address.
 
 Prints one line of JSON per check: {"check": name, "ok": bool, "got": repr}.
 """
@@ -28,7 +28,7 @@ def report(name, ok, got=None):
 
 
 class Check:
-    """Runs one check and reports whatever comes of it."""
+    """Runs one check and reports its result."""
 
     def __init__(self, name):
         self.name = name
@@ -114,7 +114,7 @@ async def main(address):
             await Check("a task of Python")(future.result(), 1)
             del future
 
-            # A Dask client takes its word back: data that nobody wants goes.
+            # A Dask client releases its keys: data that no client holds is freed.
             key = y[0].key
             del y
 

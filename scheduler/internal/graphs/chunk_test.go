@@ -119,9 +119,9 @@ func TestBadChunks(t *testing.T) {
 		"annotations are text": chunkMessage(t, []any{note(t)}, with(5, "0")),
 		"unknown flags":        chunkMessage(t, nil, with(6, 4)),
 		"negative flags":       chunkMessage(t, nil, with(6, -1)),
-		"note is no map":       chunkMessage(t, []any{[]byte{0x90}}, nil),
+		"note is not a map":    chunkMessage(t, []any{[]byte{0x90}}, nil),
 		"note with a tail":     chunkMessage(t, []any{append(note(t), 1)}, nil),
-		"note is no bytes":     chunkMessage(t, []any{1}, nil),
+		"note is not bytes":    chunkMessage(t, []any{1}, nil),
 		"no priority":          chunkMessage(t, []any{note(t, "priority", math.NaN())}, nil),
 	} {
 		var c taskReader

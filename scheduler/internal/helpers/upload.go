@@ -57,7 +57,7 @@ func (h *Helpers) Upload(ctx context.Context, u Upload, others []*pyproc.Process
 	return len(u.Data), errors.Join(errs...)
 }
 
-// give sends the file to a helper. One that has ended meanwhile receives it at its restart.
+// send sends the file to a helper. One that has ended meanwhile receives it at its restart.
 func (u *Upload) send(ctx context.Context, p *pyproc.Process) error {
 	_, err := p.Call(ctx, "upload-file", msgpack.MapOf("filename", u.Filename, "load", u.Load), [][]byte{u.Data})
 	if errors.Is(err, pyproc.ErrExited) {

@@ -149,7 +149,7 @@ func TestSemaphoreTimeout(t *testing.T) {
 		return x.leases["lost"].IsZero() && !x.leases["kept"].IsZero()
 	})
 	if n := r.Call("semaphore_value", "name", "ever"); n != int64(1) {
-		t.Errorf("a lease that lives for ever: got %v, want 1", n)
+		t.Errorf("lease without a timeout: got %v, want 1", n)
 	}
 	before := r.bytes()
 	r.Call("semaphore_refresh_leases", "name", "s", "lease_ids", []any{"lost"})

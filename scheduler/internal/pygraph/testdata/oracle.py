@@ -1,4 +1,4 @@
-"""What Dask makes of a client's expressions, to compare with what Go makes of them.
+"""Computes the tasks of a client's expressions with Dask, to compare them with those of Go.
 
 Messages on stdin and stdout are a u64 length and msgpack. This side sends one case after
 the other, [name, header, frames, keys], and gets [ok, [[key, deps, spec, buffers, order,
@@ -52,7 +52,7 @@ def receive():
 
 
 class Capture(Client):
-    """A client without a scheduler, which keeps what it would send."""
+    """A client without a scheduler, which keeps its messages."""
 
     def __init__(self):
         self._refcount_lock = threading.RLock()
@@ -81,7 +81,7 @@ def graph(name, dsk, keys, ok=True):
     CASES.append((name, LLGExpr(dsk), keys, None, ok))
 
 
-# What is called and what it is called with.
+# Functions and their arguments.
 
 
 def plain(*args, **kwargs):
@@ -225,7 +225,7 @@ functions = {
 two = {"global", "builtin", "class", "ufunc", "numpy", "lambda", "main", "global-data", "recursive", "closure", "partial", "math", "slice"}
 for name, f in functions.items():
     args = (1, 2) if name in two else (1,)
-    # Opening an object of a class of the user's may fail, which only Python can try.
+    # Opening an object of a user's class may fail, which only Python can try.
     ok = name not in ("bound", "callable", "classmethod")
     case(f"submit {name}", lambda c: c.submit(f, *args), ok)
     case(f"map {name}", lambda c: c.map(f, *([[1, 2, 3]] * len(args))), ok)
@@ -357,7 +357,7 @@ graph("list", {"a": [1, 2]}, ["a"], ok=False)
 graph("wrong key", {"a": Task("b", inc, 1)}, ["a"], ok=False)
 
 
-# Comparing.
+# Comparison.
 
 
 class Differ(Exception):
@@ -365,7 +365,7 @@ class Differ(Exception):
 
 
 class Same:
-    """Two values are the same, and what is one object in one is one object in the other."""
+    """Reports whether two values are equal and share the same objects."""
 
     def __init__(self):
         self.pairs = {}
@@ -378,7 +378,7 @@ class Same:
             if a is not b:
                 raise Differ(f"{path}: {a!r} is not {b!r}")
             return
-        # A list of futures that is shared becomes one container of Dask's or several, which is all the same.
+        # A shared list of futures may become one container of Dask or several.
         if not isinstance(a, (int, float, complex, str, bytes, tuple, frozenset, GraphNode)):
             known = self.pairs.get(id(a))
             if known is not None:
@@ -459,7 +459,7 @@ class Same:
 
 
 def outcome(task):
-    """What a worker gets from a task, or its error."""
+    """Returns the result of a task on a worker, or its error."""
     try:
         value = task({k: 10 for k in task.dependencies})
         if task.is_coro:
@@ -547,7 +547,7 @@ def main():
         answer = receive()
         split += answer[0]
         try:
-            # What a comm delivers is memory that can be written to.
+            # A comm delivers writable memory.
             why = check(expr, keys, order, expected, answer, header, [bytearray(f) for f in frames])
         except Exception as e:
             import traceback
