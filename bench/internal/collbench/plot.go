@@ -7,9 +7,14 @@ import (
 	"go.millstream.dev/internal/bench/benchfmt"
 )
 
-// Plot draws the time of an all-reduce over its size, a line for each setting and peer.
+// Plot draws the time of an all-reduce over its size, a line for each setting and peer. The title has the number of
+// ranks unless it is 0.
 func Plot(figures []benchfmt.Figure, ranks int) svgplot.Plot {
-	p := svgplot.Plot{Title: fmt.Sprintf("All-reduce of float32, %d processes", ranks), XLabel: "size",
+	title := "All-reduce of float32"
+	if ranks > 0 {
+		title += fmt.Sprintf(", %d processes", ranks)
+	}
+	p := svgplot.Plot{Title: title, XLabel: "size",
 		YLabel: "time in µs", LogX: true, LogY: true,
 		FormatX: func(v float64) string { return benchfmt.FormatSize(int64(v)) }}
 	add := func(name string, size int64, us float64) {

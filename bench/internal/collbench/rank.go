@@ -36,7 +36,7 @@ type hello struct {
 type line struct {
 	Size      int64   `json:"size"`
 	Micros    float64 `json:"us"`
-	Transport string  `json:"lane,omitempty"`
+	Transport string  `json:"transport,omitempty"`
 }
 
 // Serve runs one rank: it prints its address, reads a command and measures; rank 0 prints the results.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -143,10 +144,10 @@ func TestPeerArguments(t *testing.T) {
 // Every benchmark has the flags that the runner gives to all.
 func TestSharedFlags(t *testing.T) {
 	for _, cmd := range Command().Commands() {
-		if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {
+		if cmd.Hidden || slices.Contains([]string{"help", "completion", "report"}, cmd.Name()) {
 			continue
 		}
-		for _, name := range []string{"peers", "rounds", "quick", "json"} {
+		for _, name := range []string{"peers", "rounds", "quick", "json", "record"} {
 			if cmd.Flags().Lookup(name) == nil {
 				t.Errorf("%s: no flag --%s", cmd.CommandPath(), name)
 			}

@@ -23,18 +23,19 @@ func Command() *cobra.Command {
 run, in alternating rounds, and print the best of each and their ratio.
 
 With --json every figure is one line:
-  {"bench":"ucx","case":"tag-lat","setting":"shm","lane":"posix","mode":"spin",
+  {"bench":"ucx","case":"tag-lat","setting":"shm","transport":"posix","mode":"spin",
    "size":8,"unit":"us","ours":0.40,"peer":"ucx_perftest","theirs":0.26,
    "ratio":1.54,"better":"lower"}
 peer, theirs and ratio are present only if a peer ran; ratio is ours/theirs.
-setting is the requested one, lane is the transport that the endpoint used.`,
+setting is the requested one, transport is that that the endpoint used.`,
 		Args: cmdline.NoSuchCommand,
 		RunE: cmdline.ShowHelp,
 	}
 	cmdline.Prepare(root)
 	root.SetVersionTemplate("millstream {{.Version}}\n")
 	root.AddCommand(ucxCommand(), commCommand(), tasksCommand(), daskCommand(), kmeansCommand(), allReduceCommand(),
-		poolCommand(), stagedCommand(), ucxPeerCommand(), commPeerCommand(), tasksPeerCommand(), allReducePeerCommand(),
+		poolCommand(), stagedCommand(), reportCommand(), ucxPeerCommand(), commPeerCommand(), tasksPeerCommand(),
+		allReducePeerCommand(),
 		poolPeerCommand(), stagedPeerCommand())
 	return root
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"go.millstream.dev/bench/internal/report"
 	"go.millstream.dev/internal/bench/benchfmt"
 	"go.millstream.dev/internal/bench/benchpeer"
 	"go.millstream.dev/internal/proc/cmdline"
@@ -105,6 +106,8 @@ type runFlags struct {
 	peers []string
 	json  bool
 	svg   string
+	// record is the file of a report.Record.
+	record string
 }
 
 // command returns the command of a benchmark.
@@ -149,6 +152,7 @@ func (b benchmark) command() *cobra.Command {
 	}
 	flags.BoolVar(&f.json, "json", false, "output as one JSON object per figure and line")
 	flags.StringVar(&f.svg, "svg", "", "file for a plot")
+	flags.StringVar(&f.record, "record", "", "file for the figures with machine and commit, for report")
 	for name, list := range b.values {
 		values[name] = list
 	}
@@ -247,6 +251,9 @@ func (b benchmark) run(ctx context.Context, f *runFlags, stdout, stderr io.Write
 		}
 		err = writeSVG(f.svg, draw(kept.figures))
 	}
+	if err == nil && f.record != "" {
+		err = report.New(os.Args[1:], b.counted(), kept.figures).Write(f.record)
+	}
 	// Print figures that were measured before an error or Ctrl-C.
 	err = errors.Join(err, sink.Close())
 	if err == nil && !f.json {
@@ -256,7 +263,7 @@ func (b benchmark) run(ctx context.Context, f *runFlags, stdout, stderr io.Write
 	return err
 }
 
-// keptFigures forwards figures and keeps them for a plot.
+// keptFigures forwards figures and keeps them for a plot and a record.
 type keptFigures struct {
 	benchfmt.Sink
 	figures []benchfmt.Figure

@@ -35,7 +35,7 @@ type answer struct {
 	Tasks     int64   `json:"tasks,omitempty"`
 	Bytes     int64   `json:"bytes,omitempty"`
 	Check     string  `json:"check,omitempty"`
-	Transport string  `json:"lane,omitempty"`
+	Transport string  `json:"transport,omitempty"`
 	// Times are the times of all repetitions in seconds, if not only the best is needed.
 	Times []float64 `json:"times,omitempty"`
 	// Ran are the numbers of tasks that each worker ran.

@@ -45,7 +45,7 @@ type Figure struct {
 	// Setting is the requested setting: "shm", "tcp", "auto", "cuda_ipc".
 	Setting string `json:"setting"`
 	// Transport is the transport that was used, such as "posix" or "tcp/lo"; empty if unknown.
-	Transport string `json:"lane"`
+	Transport string `json:"transport"`
 	// Mode is the progress mode of the worker: "spin" or "adaptive".
 	Mode string `json:"mode"`
 	// Size is the payload of one message in bytes.
@@ -118,7 +118,7 @@ type jsonFigure struct {
 	Bench     string  `json:"bench"`
 	Case      string  `json:"case"`
 	Setting   string  `json:"setting"`
-	Transport string  `json:"lane"`
+	Transport string  `json:"transport"`
 	Mode      string  `json:"mode"`
 	Size      int64   `json:"size"`
 	Unit      string  `json:"unit"`

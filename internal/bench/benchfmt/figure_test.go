@@ -32,17 +32,17 @@ func TestFigureJSONIsTheContract(t *testing.T) {
 		want string
 	}{
 		{"peer", with,
-			`{"bench":"ucx","case":"tag-lat","setting":"shm","lane":"posix","mode":"spin","size":8,"unit":"us","ours":0.4,"peer":"ucx_perftest","theirs":0.26,"ratio":1.538,"better":"lower"}`},
+			`{"bench":"ucx","case":"tag-lat","setting":"shm","transport":"posix","mode":"spin","size":8,"unit":"us","ours":0.4,"peer":"ucx_perftest","theirs":0.26,"ratio":1.538,"better":"lower"}`},
 		{"alone", sample(),
-			`{"bench":"ucx","case":"tag-lat","setting":"shm","lane":"posix","mode":"spin","size":8,"unit":"us","ours":0.4,"better":"lower"}`},
+			`{"bench":"ucx","case":"tag-lat","setting":"shm","transport":"posix","mode":"spin","size":8,"unit":"us","ours":0.4,"better":"lower"}`},
 		{"extra fields come last", extra,
-			`{"bench":"ucx","case":"tag-lat","setting":"shm","lane":"posix","mode":"spin","size":8,"unit":"us","ours":0.4,"peer":"ucx_perftest","theirs":0.26,"ratio":1.538,"better":"lower","mem":"heap","endpoint":"sockaddr"}`},
+			`{"bench":"ucx","case":"tag-lat","setting":"shm","transport":"posix","mode":"spin","size":8,"unit":"us","ours":0.4,"peer":"ucx_perftest","theirs":0.26,"ratio":1.538,"better":"lower","mem":"heap","endpoint":"sockaddr"}`},
 		{"large numbers have no exponent", rate,
-			`{"bench":"ucx","case":"tag-rate","setting":"shm","lane":"posix","mode":"spin","size":8,"unit":"msg/s","ours":1234568,"better":"higher"}`},
+			`{"bench":"ucx","case":"tag-rate","setting":"shm","transport":"posix","mode":"spin","size":8,"unit":"msg/s","ours":1234568,"better":"higher"}`},
 		{"zero is printed", zero,
-			`{"bench":"ucx","case":"tag-rate-allocs","setting":"shm","lane":"posix","mode":"spin","size":8,"unit":"allocs/op","ours":0,"better":"lower"}`},
+			`{"bench":"ucx","case":"tag-rate-allocs","setting":"shm","transport":"posix","mode":"spin","size":8,"unit":"allocs/op","ours":0,"better":"lower"}`},
 		{"no ratio over zero", dead,
-			`{"bench":"ucx","case":"tag-lat","setting":"shm","lane":"posix","mode":"spin","size":8,"unit":"us","ours":0.4,"peer":"ucx_perftest","theirs":0,"better":"lower"}`},
+			`{"bench":"ucx","case":"tag-lat","setting":"shm","transport":"posix","mode":"spin","size":8,"unit":"us","ours":0.4,"peer":"ucx_perftest","theirs":0,"better":"lower"}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var out bytes.Buffer

@@ -284,7 +284,7 @@ class Side:
         """Fetch a value from one worker to another, while every slot computes or none."""
         self.fetch_once({**c, "busy": False}, -1)  # it connects, and is not counted
         best = min(self.fetch_once(c, i) for i in range(c["n"]))
-        return {"seconds": best, "bytes": c["size"], "lane": "tls"}
+        return {"seconds": best, "bytes": c["size"], "transport": "tls"}
 
     def fetch_once(self, c, i):
         f, size = funcs(), c["size"]
@@ -338,7 +338,7 @@ class Side:
         after = self.summary(out)
         if before != after or before[0] != rows * parts:
             raise RuntimeError(f"{before} went in and {after} came out")
-        return {"seconds": took, "bytes": rows * parts * 32, "check": f"{after[0]} rows", "lane": "tls"}
+        return {"seconds": took, "bytes": rows * parts * 32, "check": f"{after[0]} rows", "transport": "tls"}
 
     def summary(self, frame):
         futures = [self.client.submit(funcs().summarize, p, pure=False) for p in futures_of(frame)]
