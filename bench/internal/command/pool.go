@@ -21,8 +21,9 @@ func poolCommand() *cobra.Command {
 		name:  "pool",
 		short: "Measure allocations of memory pools, and their driver calls",
 		long: `Measure how long a pool takes to allocate and release one buffer, and count calls
-of the CUDA driver meanwhile, with a library in front of the driver that is compiled
-here (cc). With --peers Python allocators do the same in alternating rounds.
+of the CUDA driver meanwhile, with a library in front of the driver that is
+compiled here (cc). With --peers Python allocators do the same in alternating
+rounds.
 
 Cases
   alloc-free            memory for any use

@@ -19,17 +19,18 @@ func tasksCommand() *cobra.Command {
 		short: "Measure tasks, latency, scheduler cost and shuffles of a cluster",
 		long: `Measure a local cluster: scheduler and client in one process, each worker in a
 separate process, TLS on all control connections, data over the fastest transport.
-With --peers the same graphs run on LocalCluster of Dask with as many processes and
-threads, also with TLS. Sides alternate, each round with a fresh cluster.
+With --peers the same graphs run on LocalCluster of Dask with as many processes
+and threads, also with TLS. Sides alternate, each round with a fresh cluster.
 
 Cases
 ` + aboutList(taskbench.Cases(), func(c taskbench.Case) (string, string) { return c.Name, c.About }) + `
 Every round is verified: each task has a distinct key and ran once, in a worker
-process; /metrics of the scheduler counts as many; results of both sides are equal.
+process; /metrics of the scheduler counts as many; results of both sides are
+equal.
 
 device-fetch needs a GPU, which its two workers share. It is compared with package
-ucx alone (64 MiB x 32 in flight, 1 GiB) and, with --peers, with the asyncio API of
-UCXX (one message of 64 MiB).
+ucx alone (64 MiB x 32 in flight, 1 GiB) and, with --peers, with the asyncio API
+of UCXX (one message of 64 MiB).
 
 Peers
   dask         distributed; scripts/setup peers installs it

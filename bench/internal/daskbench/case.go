@@ -35,7 +35,7 @@ func Cases() []Case {
 	return []Case{
 		{schedulerCPU, "processor time of scheduler and helpers per Python no-op task", benchfmt.UnitMicros,
 			benchfmt.Lower, false, ratio(0.25)},
-		{mapNoop, "no-op tasks of a Python client; with Millstream, Go functions on Go workers", benchfmt.UnitTaskRate,
+		{mapNoop, "no-op tasks of a Python client, here with Go functions", benchfmt.UnitTaskRate,
 			benchfmt.Higher, true, ratio(10)},
 		{randomDAG, "a random graph of Python tasks with 1 to 3 dependencies", benchfmt.UnitSeconds, benchfmt.Lower,
 			false, ratio(1.05)},

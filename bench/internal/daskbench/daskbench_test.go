@@ -94,7 +94,7 @@ func TestTreeTime(t *testing.T) {
 
 func TestStartProcessTellsWhy(t *testing.T) {
 	_, _, err := startProcess("it", exec.Command("sh", "-c", "echo no luck; exit 3"), "ready")
-	if err == nil || !strings.Contains(err.Error(), "it has ended") || !strings.Contains(err.Error(), "no luck") {
+	if err == nil || !strings.Contains(err.Error(), "it exited") || !strings.Contains(err.Error(), "no luck") {
 		t.Errorf("got %v", err)
 	}
 	if _, _, err = startProcess("it", exec.Command("/nowhere"), "ready"); err == nil {

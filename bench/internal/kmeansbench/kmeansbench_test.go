@@ -134,10 +134,10 @@ func TestData(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for text, o := range map[string]Options{
-		"unknown type":   {Types: []string{"int8"}},
-		"groups":         {K: []int{5000}, Rows: 100},
-		"rounds: -1":     {Rounds: -1},
-		"iterations: -1": {Iterations: -1},
+		"unknown type":                        {Types: []string{"int8"}},
+		"groups":                              {K: []int{5000}, Rows: 100},
+		"rounds must be positive, not -1":     {Rounds: -1},
+		"iterations must be positive, not -1": {Iterations: -1},
 	} {
 		if err := o.Complete(); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v", text, err)

@@ -18,7 +18,7 @@ type Case struct {
 // Cases returns the cases of the benchmark.
 func Cases() []Case {
 	return []Case{
-		{"one", "one message at a time, until its data is on the GPU of the other side", 1},
+		{"one", "one message at a time, until its data is on the other GPU", 1},
 		{"window", "four messages in flight", 4},
 	}
 }

@@ -43,7 +43,7 @@ func Cases() []Case {
 		{schedulerOnly, "CPU and memory per task of a scheduler whose workers do nothing", benchfmt.UnitMicros,
 			benchfmt.Lower, nil},
 		{fetch, "64 MiB between workers, idle and while every slot computes", benchfmt.UnitGBps, benchfmt.Higher, nil},
-		{shuffle, "shuffle of rows among 4 workers by the hash of a column, against p2p of Dask", benchfmt.UnitGBps,
+		{shuffle, "shuffle of rows among 4 workers, against p2p of Dask", benchfmt.UnitGBps,
 			benchfmt.Higher, ratio(5)},
 		{deviceFetch, "GPU memory between workers, against package ucx; not part of all", benchfmt.UnitGBps,
 			benchfmt.Higher, nil},

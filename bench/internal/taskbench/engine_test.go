@@ -100,8 +100,8 @@ func TestCheatingIsNoticed(t *testing.T) {
 	}{
 		"results": {good, script{"start": {started}, mapNoop: {{Seconds: 1, Tasks: 10, Check: "2"}}},
 			"results differ"},
-		"no time":   {script{"start": {started}, mapNoop: {{Tasks: 10}}}, nil, "it took 0 s"},
-		"processes": {script{"start": {{Pid: 1, Pids: []int{1, 2}}}}, nil, "the client in 1"},
+		"no time":   {script{"start": {started}, mapNoop: {{Tasks: 10}}}, nil, "invalid duration of 0 s"},
+		"processes": {script{"start": {{Pid: 1, Pids: []int{1, 2}}}}, nil, "the client in process 1"},
 		"too few":   {script{"start": {{Pid: 1, Pids: []int{2, 2}}}}, nil, "2 workers"},
 		"an error":  {good, script{"start": {started}, mapNoop: {{Error: "no luck"}}}, "dask: map-noop: no luck"},
 	} {
@@ -196,7 +196,7 @@ func TestUntil(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	if err := until(ctx, 0, "the end", func() (bool, error) { return false, nil }); err == nil ||
-		!strings.Contains(err.Error(), "until the end") {
+		!strings.Contains(err.Error(), "condition not met: the end") {
 		t.Errorf("%v", err)
 	}
 	if err := until(ctx, 60, "x", func() (bool, error) { return false, fmt.Errorf("broken") }); err == nil ||
