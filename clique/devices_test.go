@@ -62,7 +62,7 @@ func TestChooseDevices(t *testing.T) {
 	}
 }
 
-// A worker that was started without a GPU is not asked for one, unless NCCL was.
+// A worker that was started without a GPU is not probed for one, unless NCCL is requested.
 func TestLookForGPU(t *testing.T) {
 	t.Setenv("NCCL_HOSTID", "me")
 	t.Setenv("MILLSTREAM_CUDA_LIBRARY", "/nonexistent/libcuda.so.1")

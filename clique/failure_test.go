@@ -37,7 +37,7 @@ var fails = clique.Func("test.fails", func(ctx context.Context, r *clique.Rank, 
 })
 
 // A function that fails on one rank ends it on all others, with an error that names the rank
-// and says why. The clique is formed anew and works.
+// and says why. The clique is formed again and works.
 func TestFunctionFails(t *testing.T) {
 	_, c := local(t, cluster.Config{Workers: 3, Mode: cluster.Goroutines})
 	q := form(t, c, clique.Options{})
@@ -128,7 +128,7 @@ func TestMismatch(t *testing.T) {
 	check(t, q)
 }
 
-// endless sums up for ever, and tells when it has begun.
+// endless runs reductions without end, and reports when it has started.
 var endless = clique.Func("test.endless", func(ctx context.Context, r *clique.Rank, size int) (int, error) {
 	x := make([]float64, size)
 	for i := 0; ; i++ {
@@ -177,7 +177,7 @@ func TestRankDies(t *testing.T) {
 				!strings.Contains(failed.Ranks[1].Error(), "the worker has left the cluster") {
 				t.Errorf("dead ranks %v, want 1: %v", failed.Dead, failed.Ranks[1])
 			}
-			// The survivors alone, then with the one that the nanny has started anew.
+			// The survivors alone, then with the one that the nanny has restarted.
 			two, err := q.Reform(testContext(t), clique.ReformOptions{})
 			if err != nil {
 				t.Fatal(err)

@@ -117,7 +117,7 @@ func TestFormWorkers(t *testing.T) {
 func TestNoWorkers(t *testing.T) {
 	_, c := local(t, cluster.Config{Workers: -1, Mode: cluster.Goroutines})
 	if _, err := clique.Form(testContext(t), c, clique.Options{}); !errors.Is(err, clique.ErrNoWorker) {
-		t.Errorf("a clique of nobody: %v", err)
+		t.Errorf("clique of no workers: got %v, want ErrNoWorker", err)
 	}
 }
 

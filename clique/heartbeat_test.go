@@ -26,7 +26,7 @@ var formingFn = remote("test.clique.forming", func(_ context.Context, h *hub, in
 })
 
 // A clique whose forming hangs, since one of its workers has stopped in the middle of it, keeps no heartbeat of the
-// others back. They end the forming when they are told to.
+// others back. They end the forming on request.
 func TestHeartbeatsWhileForming(t *testing.T) {
 	for _, backend := range []Backend{UCX, Comm} {
 		t.Run(string(backend), func(t *testing.T) { heartbeatsWhileForming(t, backend) })

@@ -206,7 +206,7 @@ func TestTickets(t *testing.T) {
 	}
 }
 
-// A clique that nobody uses ends by itself.
+// A clique that is not used is dissolved after Options.Idle.
 func TestIdle(t *testing.T) {
 	_, c := local(t, cluster.Config{Workers: 1, Mode: cluster.Goroutines})
 	ctx := testContext(t)

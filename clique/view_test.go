@@ -75,7 +75,7 @@ func TestBuffersAreHeld(t *testing.T) {
 				}
 			})
 		}
-		values[0][0] = 37 // the write that is under way
+		values[0][0] = 37 // the write in flight
 		close(late.let)
 		all.Wait()
 		for r := range bufs {
@@ -85,7 +85,7 @@ func TestBuffersAreHeld(t *testing.T) {
 			if freed[r].Load() {
 				t.Fatalf("%s: rank %d's buffer is gone", name, r)
 			}
-			// Start lets go of it beside the caller: the last reference frees it, whoever has it.
+			// Start releases it concurrently: the last reference frees it.
 			bufs[r].Release()
 			waitUntil(ctx, t, func() bool { return freed[r].Load() })
 		}
@@ -225,7 +225,7 @@ func TestRoundsModel(t *testing.T) {
 	}
 }
 
-// TestErrorTexts: errors of ranks and workers are told once for those that share them, in their order.
+// TestErrorTexts checks that equal errors of ranks and workers are listed once, in order.
 func TestErrorTexts(t *testing.T) {
 	first, second := errors.New("no luck"), &RankError{Rank: 1, Reason: "gone"}
 	e := &RunError{Clique: "id", Func: "f", Ranks: map[int]error{3: first, 0: first, 2: second}}

@@ -1,15 +1,15 @@
 /* The C interface of native algorithms: a shared library whose functions run on the ranks of a clique.
  *
- * An algorithm is a function of type ms_algorithm, exported under a name of its own. It gets this rank's
- * partitions, works on them, calls the others through call->ops, and hands columns of results to call->emit. It
- * runs in a thread of its own, and everything in its ms_call is valid until it returns. All ranks must call the
- * same operations in the same order.
+ * An algorithm is an exported function of type ms_algorithm. It gets the partitions of this rank, communicates
+ * with the other ranks through call->ops, and passes columns of results to call->emit. It runs in its own thread,
+ * and everything in its ms_call is valid until it returns. All ranks must call the same operations in the same
+ * order.
  *
  * A library also exports
  *
  *     const unsigned int millstream_native_abi = MS_NATIVE_ABI;
  *
- * (in C++ within extern "C", and declared extern) by which it is recognised.
+ * (in C++ within extern "C", and declared extern), which identifies it.
  */
 #ifndef MILLSTREAM_NATIVE_H
 #define MILLSTREAM_NATIVE_H
@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* The version of this interface. Structs only ever grow at their ends: their size says what is there. */
+/* Version of this interface. Structs only grow at their ends; their size determines the valid fields. */
 #define MS_NATIVE_ABI 1
 
 /* Types of elements. */
@@ -31,23 +31,23 @@ enum {
 	MS_FLOAT16, MS_BFLOAT16, MS_FLOAT32, MS_FLOAT64
 };
 
-/* How elements are put together. */
+/* Reductions of elements. */
 enum { MS_SUM = 1, MS_PROD, MS_MIN, MS_MAX, MS_AVG };
 
-/* Where memory is. */
+/* Kinds of memory. */
 enum { MS_HOST = 0, MS_PINNED = 1, MS_DEVICE = 2, MS_MANAGED = 3 };
 
-/* What operations return: 0, or one of these. ops->error has the words. */
+/* Results of operations. ops->error returns a text. */
 enum {
 	MS_OK = 0,
 	MS_ERROR = 1,     /* see ops->error */
-	MS_MISMATCH = 2,  /* the ranks did not call the same; the clique lives on */
-	MS_RANK = 3,      /* a rank has died or given up: return, the clique has ended */
-	MS_CANCELLED = 4, /* nobody waits for the result any more: return */
-	MS_INVALID = 5    /* an argument cannot be */
+	MS_MISMATCH = 2,  /* the calls of the ranks differ; the clique remains usable */
+	MS_RANK = 3,      /* a rank was lost or aborted: return, the clique has ended */
+	MS_CANCELLED = 4, /* the caller was canceled: return */
+	MS_INVALID = 5    /* invalid argument */
 };
 
-/* A column: count elements of a kind, one behind the other. */
+/* A column: count contiguous elements of a kind. */
 typedef struct ms_column {
 	const void *data;
 	uint64_t count;
@@ -57,7 +57,7 @@ typedef struct ms_column {
 	int32_t reserved;
 } ms_column;
 
-/* A partition: columns of one length. */
+/* A partition: columns of the same length. */
 typedef struct ms_partition {
 	uint64_t rows;
 	uint64_t ncolumns;
@@ -83,7 +83,7 @@ typedef struct ms_ops {
 	int (*all_to_all)(ms_comm *, const void *send, void *recv, uint64_t count, int kind);
 	int (*send)(ms_comm *, const void *buf, uint64_t bytes, int to, uint64_t tag);
 	int (*recv)(ms_comm *, void *buf, uint64_t bytes, int from, uint64_t tag, uint64_t *received);
-	const char *(*error)(ms_comm *); /* what went wrong last; "" if nothing did */
+	const char *(*error)(ms_comm *); /* text of the last error, "" without one */
 } ms_ops;
 
 /* One call of an algorithm, on one rank. */
@@ -93,16 +93,16 @@ typedef struct ms_call {
 	int32_t rank, ranks;
 	ms_comm *comm;
 	const ms_ops *ops;
-	void *stream; /* the CUstream that device memory is ordered by; NULL without a device. It is waited for in the end */
+	void *stream; /* CUstream that orders device memory; NULL without a device. The caller waits for it at the end */
 	uint64_t npartitions;
 	const ms_partition *partitions;
-	const void *parameters; /* what the caller passes on */
+	const void *parameters; /* from the caller */
 	uint64_t parameter_bytes;
-	/* Hands one column of results over. It is copied, that of a device behind what is on the stream. */
+	/* Emits one column of results, which is copied; device memory in the order of the stream. */
 	int (*emit)(ms_comm *, const ms_column *);
-	/* Says why the algorithm fails. It returns MS_ERROR, for `return call->fail(call->comm, "...")`. */
+	/* Sets the reason of a failure and returns MS_ERROR, for `return call->fail(call->comm, "...")`. */
 	int (*fail)(ms_comm *, const char *why);
-	/* The CUDA device of this rank's device memory, -1 without one. Its primary context is current. */
+	/* CUDA device of this rank, -1 without one. Its primary context is current. */
 	int32_t device;
 	int32_t reserved;
 	/* The ncclComm_t of the ranks where device memory goes by NCCL, else NULL. It is non-blocking: a call that returns
@@ -111,7 +111,7 @@ typedef struct ms_call {
 	void *nccl;
 } ms_call;
 
-/* An algorithm: 0, or anything else if it failed. */
+/* An algorithm returns 0, or another value if it failed. */
 typedef int (*ms_algorithm)(const ms_call *);
 
 #ifdef __cplusplus

@@ -1,18 +1,18 @@
-// The C half of package native: it runs an algorithm in a thread of its own and passes its calls to Go, which waits
-// for them in native_next. No function of Go is ever called from C.
+// C part of package native: it runs an algorithm in a separate thread and passes its calls to Go, which waits for
+// them in native_next. C never calls Go.
 #ifndef MILLSTREAM_NATIVE_SHIM_H
 #define MILLSTREAM_NATIVE_SHIM_H
 
 #include "millstream_native.h"
 
-// What the thread asks Go for.
+// Requests of the thread.
 enum {
 	REQ_RETURNED = 0, // the algorithm has returned: code
 	REQ_BARRIER, REQ_ALL_REDUCE, REQ_REDUCE, REQ_BROADCAST, REQ_ALL_GATHER, REQ_GATHER, REQ_SCATTER,
 	REQ_REDUCE_SCATTER, REQ_ALL_TO_ALL, REQ_SEND, REQ_RECV, REQ_EMIT,
 };
 
-// One request. It is the thread's until native_next has returned it, then Go's until native_reply.
+// A request. The thread owns it until native_next has returned it, then Go until native_reply.
 typedef struct {
 	int what;
 	int code; // of REQ_RETURNED
@@ -27,25 +27,25 @@ typedef struct {
 
 typedef struct native_run native_run;
 
-// What a run has of a device.
+// Device of a run.
 typedef struct {
 	int ordinal; // -1 without one
 	uintptr_t stream, nccl;
 	int (*set_current)(int device);
 } native_device;
 
-// native_open loads a library and finds its abi; *abi is 0 if it has none.
+// native_open loads a library and sets *abi to its ABI version, 0 if it has none.
 void *native_open(const char *path, unsigned int *abi, char *message, size_t n);
 void *native_symbol(void *lib, const char *name);
 
-// native_start starts an algorithm. call's partitions and parameters stay the caller's until it has returned.
+// native_start starts an algorithm. The caller owns partitions and parameters, which must stay valid until it returns.
 native_run *native_start(void *algorithm, int rank, int ranks, native_device device, uint64_t npartitions,
 	const ms_partition *partitions, const void *parameters, uint64_t parameter_bytes, char *message, size_t n);
 // native_next waits for the next request.
 native_request *native_next(native_run *);
-// native_reply answers it; error may be NULL.
+// native_reply replies to the request; error may be NULL.
 void native_reply(native_run *, int code, const char *error);
-// native_why is what the algorithm said to fail, or "".
+// native_why returns the reason of a failure, or "".
 const char *native_why(native_run *);
 // native_free frees a run after REQ_RETURNED.
 void native_free(native_run *);

@@ -58,7 +58,7 @@ func TestOpeningFailsInARow(t *testing.T) {
 	call := func(opens bool) {
 		t.Helper()
 		ranks[1].gpu.opens = opens
-		bufs := []*mem.Buffer{fakeAlloc(directMin), fakeAlloc(directMin)} // new ones are opened anew
+		bufs := []*mem.Buffer{fakeAlloc(directMin), fakeAlloc(directMin)} // new allocations are opened again
 		each(t, 2, func(r int) error { return reduceOn(ctx, gs[r], bufs[r]) })
 		for _, b := range bufs {
 			if err := b.WaitReady(ctx); err != nil {
@@ -161,7 +161,7 @@ func TestStagesAreFreeAgain(t *testing.T) {
 	late := &askedEvent{}
 	s := stage{busy: late}
 	if err := s.resize(ctx, dev, 64); err != nil || s.buf.Len() < 64 || late.asked != 2 || s.busy != nil {
-		t.Errorf("%v after the event was asked %d times, want until it is done at 2", err, late.asked)
+		t.Errorf("got %v after %d queries of the event, want 2", err, late.asked)
 	}
 	was := s.buf
 	if err := s.resize(ctx, dev, 10); err != nil || s.buf != was {
@@ -174,7 +174,7 @@ func TestStagesAreFreeAgain(t *testing.T) {
 	s.free()
 }
 
-// askedEvent is done when it is asked for the second time.
+// askedEvent is done at the second query.
 type askedEvent struct{ asked int }
 
 func (e *askedEvent) Handle() uintptr                { return 1 }
@@ -251,8 +251,8 @@ func TestCarrierEnds(t *testing.T) {
 	}
 }
 
-// TestDeviceFindsMemory: memory that another rank has told of is found in this process, or opened; what is not as it
-// was told is an error, and nothing is left open.
+// TestDeviceFindsMemory checks that exported memory of another rank is found in this process, or opened; if it differs
+// from the exported reference, that is an error, and nothing stays open.
 func TestDeviceFindsMemory(t *testing.T) {
 	ctx := testContext(t)
 	gs := backends[0].groups(ctx, t, 2)

@@ -171,7 +171,7 @@ func TestMappings(t *testing.T) {
 		w            bufferRef
 		opened, gone int
 	}{
-		{mapKey{0, 0, 2}, bufferRef{id: 2, base: 1100, size: 100}, 2, 0}, // beside it
+		{mapKey{0, 0, 2}, bufferRef{id: 2, base: 1100, size: 100}, 2, 0}, // next to it
 		{mapKey{1, 0, 3}, bufferRef{id: 3, base: 1050, size: 100}, 3, 0}, // another rank's
 		{mapKey{0, 0, 4}, bufferRef{id: 4, base: 1050, size: 100}, 4, 2}, // over both of the first
 		{mapKey{0, 0, 4}, bufferRef{id: 4, base: 1050, size: 100}, 4, 2},

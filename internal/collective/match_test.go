@@ -248,7 +248,7 @@ func TestSendRecvErrors(t *testing.T) {
 	if got := (&TruncatedError{From: 0, To: 1, Tag: 3, Have: 4, Want: 9}).Error(); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	// A send that cannot be does not wait for a message that nobody sends.
+	// An invalid send does not wait for a message that is not sent.
 	for _, c := range []struct {
 		call Call
 		want string
@@ -332,7 +332,7 @@ func TestGivenUpInFlight(t *testing.T) {
 	}
 }
 
-// TestStrayAnswers: answers that nobody waits for are ignored, also many of one slot.
+// TestStrayAnswers checks that unexpected replies are ignored, also many of one slot.
 func TestStrayAnswers(t *testing.T) {
 	ctx := testContext(t)
 	gs := backends[0].groups(ctx, t, 2)

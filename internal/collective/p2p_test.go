@@ -144,7 +144,7 @@ func TestReceiveThatIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestDeathDuringSend: who waits for the answer of a dead rank, or for its message, hears of it.
+// TestDeathDuringSend checks that waiting for the reply or a message of a lost rank fails.
 func TestDeathDuringSend(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {

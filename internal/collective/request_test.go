@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestTurns: turns come in the order in which they were asked for, and those that are given back are left out.
+// TestTurns checks that turns are granted in the order of requests, without those that were withdrawn.
 func TestTurns(t *testing.T) {
 	ctx := testContext(t)
 	var q turns

@@ -11,7 +11,7 @@ import (
 	"go.millstream.dev/mem"
 )
 
-// recorder is a Carrier that keeps what it was asked for.
+// recorder is a Carrier that records its calls.
 type recorder struct {
 	calls  []Call
 	refuse Kind
@@ -38,7 +38,7 @@ func (r *recorder) Recv(_ context.Context, _ int, _ uint64, b *mem.Buffer) func(
 }
 func (r *recorder) Close() error { r.closed++; return nil }
 
-// onDevice is n bytes that say they are a device's, at an address that nobody looks at.
+// onDevice returns n bytes of pretended device memory, at an address that is not accessed.
 func onDevice(addr uintptr, n int) *mem.Buffer {
 	return mem.NewRegion(mem.RegionConfig{Addr: addr, Len: n, Kind: mem.Device, Device: 0}).Buffer()
 }
@@ -146,7 +146,7 @@ func TestCarrierFails(t *testing.T) {
 	}
 }
 
-// TestNoCarrier: a group that nobody gave one says so, and closes the one that it was given once.
+// TestNoCarrier checks that a group without a carrier returns an error, and that it closes a carrier once.
 func TestNoCarrier(t *testing.T) {
 	ctx := testContext(t)
 	gs := backends[0].groups(ctx, t, 1)

@@ -57,7 +57,7 @@ func TestFoldHasOneResult(t *testing.T) {
 	}
 }
 
-// sameNumbers compares bits, but takes NaN for NaN: ∞-∞ and ∞·0 make one whose bits are not told.
+// sameNumbers compares bits, but treats all NaNs as equal: the bits of the NaN of ∞-∞ and ∞·0 are not specified.
 func sameNumbers(k Kind, a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true

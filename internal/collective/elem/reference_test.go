@@ -40,7 +40,7 @@ func number(k Kind, b []byte, i int) float64 {
 func numbers(k Kind, from, n int) []byte {
 	var out []byte
 	for i := range n {
-		op := PreMulSumOf(k, float64(1+(from+i*3)%5)) // it knows how to round to a kind
+		op := PreMulSumOf(k, float64(1+(from+i*3)%5)) // rounds to the kind
 		_, element, _ := op.Scale()
 		out = append(out, element...)
 	}

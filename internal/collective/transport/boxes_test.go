@@ -148,7 +148,7 @@ func (c *heldComm) Write(ctx context.Context, m *wire.Message) error {
 }
 
 // TestOutbox: messages are written one after the other, those that wait can be taken back, one that is being written
-// goes on; after a farewell or a failure nothing is written.
+// continues; after leaving or a failure nothing is written.
 func TestOutbox(t *testing.T) {
 	ctx := testContext(t)
 	c := newHeldComm()
@@ -175,7 +175,7 @@ func TestOutbox(t *testing.T) {
 	bye := o.start(msgLeave, 0, nil)
 	late := o.start(msgData, 1, []byte("late"))
 	if _, err := late.Wait(ctx); !errors.Is(err, ErrClosed) {
-		t.Errorf("after the farewell: %v, want %v", err, ErrClosed)
+		t.Errorf("after leaving: got %v, want %v", err, ErrClosed)
 	}
 	c.let <- nil
 	if _, err := bye.Wait(ctx); err != nil {
@@ -230,7 +230,8 @@ func TestOutboxFails(t *testing.T) {
 	<-o.done
 }
 
-// TestStrangers: what is no message of a group is the loss of its sender, with the reason; of many aborts one is told.
+// TestStrangers checks that an invalid message is the loss of its sender, with the reason, and that one of many aborts
+// is reported.
 func TestStrangers(t *testing.T) {
 	head := func(kind byte) wire.Frame {
 		var h [9]byte
@@ -261,7 +262,7 @@ func TestStrangers(t *testing.T) {
 			e := <-ts[0].Failures()
 			if c.want == "" && (e.Rank != 0 || e.Reason != "why") || c.want != "" && (e.Rank != 1 || Left(e) ||
 				!strings.Contains(e.Reason, c.want)) {
-				t.Errorf("told of %+v, want %q", e, c.want)
+				t.Errorf("got failure %+v, want %q", e, c.want)
 			}
 		})
 	}

@@ -200,7 +200,7 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-// TestEnds: how the end of a rank is told to the others: a farewell, an abort with its reason, a death.
+// TestEnds checks how the end of a rank is reported to the others: leaving, an abort with its reason, a loss.
 func TestEnds(t *testing.T) {
 	for _, scheme := range schemes {
 		for _, how := range []string{"leaves", "aborts", "dies"} {
@@ -226,20 +226,20 @@ func TestEnds(t *testing.T) {
 					select {
 					case e := <-ts[r].Failures():
 						if e.Rank != 2 || Left(e) != (how == "leaves") {
-							t.Errorf("rank %d is told of %+v", r, e)
+							t.Errorf("rank %d: unexpected failure %+v", r, e)
 						}
 						if how == "aborts" && e.Reason != strings.Repeat("x", maxReason) {
-							t.Errorf("rank %d is told a reason of %d bytes", r, len(e.Reason))
+							t.Errorf("rank %d: unexpected reason of %d bytes", r, len(e.Reason))
 						}
 					case <-ctx.Done():
-						t.Fatalf("rank %d is told of nothing", r)
+						t.Fatalf("rank %d: no failure reported", r)
 					}
 				}
 				buf := make([]byte, 4)
 				if how == "aborts" {
 					return // its own end is all that it says of receives
 				}
-				// What was sent before a farewell is still there, what did not come is an error that names the rank.
+				// Messages sent before leaving can be received; others fail with an error that names the rank.
 				if how == "leaves" {
 					if n, err := ts[0].Recv(ctx, 2, 1, buf); err != nil || string(buf[:n]) != "last" {
 						t.Errorf("the last message: %q, %v", buf[:n], err)
@@ -300,7 +300,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestUnasked: a rank that sends without end what nobody receives is stopped.
+// TestUnasked checks that a rank fails that sends without end to a rank that does not receive.
 func TestUnasked(t *testing.T) {
 	b := &inbox{from: 3}
 	released := 0
