@@ -23,7 +23,7 @@ func AsCompleted[T any](ctx context.Context, futures []*Future[T]) iter.Seq2[*Fu
 			byClient[f.c] = append(byClient[f.c], i)
 		}
 		for c, which := range byClient { // usually one
-			if !completed(ctx, c, futures, which, yield) {
+			if !yieldCompleted(ctx, c, futures, which, yield) {
 				return
 			}
 		}
@@ -31,7 +31,7 @@ func AsCompleted[T any](ctx context.Context, futures []*Future[T]) iter.Seq2[*Fu
 	}
 }
 
-func completed[T any](ctx context.Context, c *Client, futures []*Future[T], which []int,
+func yieldCompleted[T any](ctx context.Context, c *Client, futures []*Future[T], which []int,
 	yield func(*Future[T], error) bool) bool {
 	keys := make([]*tracker.State, len(which))
 	for i, at := range which {

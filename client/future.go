@@ -54,7 +54,7 @@ type AnyFuture interface {
 	state() (*Client, *tracker.State, error)
 }
 
-func failed[T any](c *Client, err error) *Future[T] { return &Future[T]{c: c, err: err} }
+func failedFuture[T any](c *Client, err error) *Future[T] { return &Future[T]{c: c, err: err} }
 
 // Key returns the key of the task, or "" if it could not be submitted.
 func (f *Future[T]) Key() task.Key {
@@ -171,7 +171,7 @@ func newFuture[T any](c *Client, s *tracker.State) *Future[T] {
 func FutureOf[T any](c *Client, key task.Key) *Future[T] {
 	s, err := c.tracker.Desire(key)
 	if err != nil {
-		return failed[T](c, err)
+		return failedFuture[T](c, err)
 	}
 	return newFuture[T](c, s)
 }

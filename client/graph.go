@@ -155,7 +155,7 @@ func (g *Graph) Submit(ctx context.Context, c *Client, wanted ...task.Key) ([]*F
 func As[T any](f AnyFuture) *Future[T] {
 	c, s, err := f.state()
 	if err != nil {
-		return failed[T](c, err)
+		return failedFuture[T](c, err)
 	}
 	c.tracker.Share(s)
 	return newFuture[T](c, s)

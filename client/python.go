@@ -76,21 +76,21 @@ func (f *PyFn[R]) Name() string { return f.f.Name() }
 // structs as dicts, wire.Tuple and wire.Set as tuple and set.
 func (f *PyFn[R]) Submit(ctx context.Context, c *Client, args ...any) *Future[R] {
 	if err := ctx.Err(); err != nil {
-		return failed[R](c, err)
+		return failedFuture[R](c, err)
 	}
 	if err := c.tracker.WaitForSpace(ctx); err != nil {
-		return failed[R](c, err)
+		return failedFuture[R](c, err)
 	}
 	o := newOptions(f.opts)
 	key, spec, deps, err := f.encode(&o, args)
 	if err != nil {
-		return failed[R](c, err)
+		return failedFuture[R](c, err)
 	}
 	c.advice.CheckWorkers(&o.notes)
 	s, err := c.tracker.Submit(key, spec, deps, &o.notes, o.graph(ctx))
 	runtime.KeepAlive(args) // futures among them are held until the task that needs them is queued
 	if err != nil {
-		return failed[R](c, err)
+		return failedFuture[R](c, err)
 	}
 	return newFuture[R](c, s)
 }
@@ -127,7 +127,7 @@ func (f *PyFn[R]) Map(ctx context.Context, c *Client, slice any, more ...any) []
 	for i, s := range append([]any{slice}, more...) {
 		v := reflect.ValueOf(s)
 		if k := v.Kind(); k != reflect.Slice && k != reflect.Array {
-			return []*Future[R]{failed[R](c, fmt.Errorf("client: Map of the Python function %s: "+
+			return []*Future[R]{failedFuture[R](c, fmt.Errorf("client: Map of the Python function %s: "+
 				"argument %d is a %T, want a slice", f.Name(), i, s))}
 		}
 		if columns[i] = v; i == 0 || v.Len() < n {
@@ -167,7 +167,7 @@ func (f *PyFn[R]) mapRows(ctx context.Context, c *Client, n int, row func(int) [
 			}
 			key, spec, deps, bad := f.encode(&o, row(i))
 			if bad != nil {
-				futures[i] = failed[R](c, bad)
+				futures[i] = failedFuture[R](c, bad)
 				continue
 			}
 			keys[i-at] = key
@@ -179,7 +179,7 @@ func (f *PyFn[R]) mapRows(ctx context.Context, c *Client, n int, row func(int) [
 		}
 		if err != nil {
 			for i := at; i < n; i++ {
-				futures[i] = failed[R](c, err)
+				futures[i] = failedFuture[R](c, err)
 			}
 			break
 		}

@@ -13,7 +13,7 @@ import (
 func TreeReduce[T any](ctx context.Context, c *Client, combine *Fn2[T, T, T], futures []*Future[T],
 	opts ...Option) *Future[T] {
 	if len(futures) == 0 {
-		return failed[T](c, errors.New("client: TreeReduce without futures; pass at least one"))
+		return failedFuture[T](c, errors.New("client: TreeReduce without futures; pass at least one"))
 	}
 	level := futures
 	for first := true; len(level) > 1; first = false {
@@ -25,7 +25,7 @@ func TreeReduce[T any](ctx context.Context, c *Client, combine *Fn2[T, T, T], fu
 		rest := level[i:]
 		if !first { // tasks hold their dependencies; keep the caller's futures
 			for _, f := range level[:i] {
-				if !holds(futures, f) {
+				if !isLast(futures, f) {
 					f.Release()
 				}
 			}
@@ -35,5 +35,5 @@ func TreeReduce[T any](ctx context.Context, c *Client, combine *Fn2[T, T, T], fu
 	return level[0]
 }
 
-// holds reports whether f is one of futures: the last of an odd number passes through.
-func holds[T any](futures []*Future[T], f *Future[T]) bool { return futures[len(futures)-1] == f }
+// isLast reports whether f is the last of futures, which passes through if their number is odd.
+func isLast[T any](futures []*Future[T], f *Future[T]) bool { return futures[len(futures)-1] == f }

@@ -26,16 +26,16 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 func submit[R any](ctx context.Context, c *Client, f *task.Func, opts []Option,
 	build func(*task.Builder) error) *Future[R] {
 	if err := ctx.Err(); err != nil {
-		return failed[R](c, err)
+		return failedFuture[R](c, err)
 	}
 	if err := c.tracker.WaitForSpace(ctx); err != nil {
-		return failed[R](c, err)
+		return failedFuture[R](c, err)
 	}
 	o := newOptions(opts)
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
 	if err := build(&s.b); err != nil {
-		return failed[R](c, err)
+		return failedFuture[R](c, err)
 	}
 	s.spec = s.b.Append(s.spec[:0])
 	c.advice.CheckSize(f.Name(), len(s.spec))
@@ -48,7 +48,7 @@ func submit[R any](ctx context.Context, c *Client, f *task.Func, opts []Option,
 	state, err := c.tracker.Submit(key, s.spec, s.b.Deps(), &o.notes, o.graph(ctx))
 	runtime.KeepAlive(build) // futures among the arguments are held until the task that needs them is queued
 	if err != nil {
-		return failed[R](c, err)
+		return failedFuture[R](c, err)
 	}
 	return newFuture[R](c, state)
 }
@@ -81,7 +81,7 @@ func mapCalls[R any](ctx context.Context, c *Client, f *task.Func, n int, opts [
 		end := min(at+mapChunk, n)
 		if err := mapSlab(ctx, c, f, s, &o, futures[at:end], at, build); err != nil {
 			for i := at; i < n; i++ {
-				futures[i] = failed[R](c, err)
+				futures[i] = failedFuture[R](c, err)
 			}
 			break
 		}

@@ -22,7 +22,7 @@ func (n *Nanny) Kill(ctx context.Context) error {
 	select {
 	case n.redo <- down:
 	case <-n.done:
-		return n.ended()
+		return n.endedError()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -30,7 +30,7 @@ func (n *Nanny) Kill(ctx context.Context) error {
 	case <-down:
 		return nil
 	case <-n.done:
-		return n.ended()
+		return n.endedError()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -44,7 +44,7 @@ func (n *Nanny) Restart(ctx context.Context) error {
 	return n.Ready(ctx)
 }
 
-func (n *Nanny) ended() error {
+func (n *Nanny) endedError() error {
 	if err := n.Err(); err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func (o *output) read(r *os.File, stream string, to io.Writer) {
 func (o *output) line(stream string, text []byte, to io.Writer) {
 	l := outputLine{time.Now(), stream, strings.ToValidUTF8(string(bytes.TrimSuffix(text, []byte{'\r'})), "?")}
 	o.n.print(to, text)
-	o.n.remember(l)
+	o.n.keepLine(l)
 	select {
 	case o.echo <- l:
 	default: // the process does not read: get_logs misses the line
@@ -154,7 +154,7 @@ func (n *Nanny) label() string {
 	return fmt.Sprintf("pid %d", i.PID)
 }
 
-func (n *Nanny) remember(l outputLine) {
+func (n *Nanny) keepLine(l outputLine) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.history) == maxHistory {

@@ -152,7 +152,7 @@ func (r *reader) readText() (string, error) {
 
 func appendBytes(b *Builder, v []byte) error {
 	if len(v) > math.MaxUint32 {
-		return tooLarge(reflect.TypeFor[[]byte]())
+		return tooLargeError(reflect.TypeFor[[]byte]())
 	}
 	if v == nil {
 		b.args = msgpack.AppendNil(b.args)
@@ -174,7 +174,7 @@ func (r *reader) readBytes() ([]byte, error) {
 	return append(make([]byte, 0, len(p)), p...), nil
 }
 
-func tooLarge(t reflect.Type) error {
+func tooLargeError(t reflect.Type) error {
 	return &EncodeError{Type: t, Reason: "the value has more than 4 GiB; scatter it and pass the future"}
 }
 
@@ -191,7 +191,7 @@ func appendNumbers[T number](b *Builder, v []T) error {
 	var zero T
 	n := len(v) * int(unsafe.Sizeof(zero))
 	if n > math.MaxUint32 {
-		return tooLarge(reflect.TypeFor[[]T]())
+		return tooLargeError(reflect.TypeFor[[]T]())
 	}
 	b.args = msgpack.AppendBytesHeader(b.args, n)
 	if n > 0 {

@@ -17,10 +17,10 @@ func collect(tree any) (any, bool) {
 		wire.ByteArray:
 		return x, true
 	case *pickle.List:
-		out, found := collectedList(x.Items)
+		out, found := collectList(x.Items)
 		return out, found
 	case wire.Tuple:
-		out, found := collectedList(x)
+		out, found := collectList(x)
 		return wire.Tuple(out), found
 	case *pickle.Dict:
 		out := make(wire.Dict, 0, x.Len())
@@ -39,7 +39,7 @@ func collect(tree any) (any, bool) {
 	return tree, false
 }
 
-func collectedList(items []any) ([]any, bool) {
+func collectList(items []any) ([]any, bool) {
 	out := make([]any, len(items))
 	found := false
 	for i, x := range items {

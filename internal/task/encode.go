@@ -365,5 +365,5 @@ func arrayOf[T wire.Element](v []T) *wire.NDArray {
 	return wire.NewNDArray(v)
 }
 
-// exact reports whether a Python datetime or timedelta can represent a time or duration.
-func exact(ns int64) bool { return ns%int64(time.Microsecond) == 0 }
+// isExact reports whether a Python datetime or timedelta can represent a time or duration.
+func isExact(ns int64) bool { return ns%int64(time.Microsecond) == 0 }

@@ -143,8 +143,8 @@ func TestTimesAreExact(t *testing.T) {
 		same(t, d)
 	}
 	for ns, want := range map[int64]bool{0: true, 1: false, 999: false, 1000: true, -1000: true, -1: false} {
-		if exact(ns) != want {
-			t.Errorf("%d ns: got %v, want %v", ns, exact(ns), want)
+		if isExact(ns) != want {
+			t.Errorf("%d ns: got %v, want %v", ns, isExact(ns), want)
 		}
 	}
 }

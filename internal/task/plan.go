@@ -171,12 +171,12 @@ func kindPlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reader
 	case reflect.Struct:
 		return structPlan(t)
 	}
-	fail := noForm(t)
+	fail := unsupportedType(t)
 	return func(*Builder, reflect.Value) error { return fail }, func(*reader, reflect.Value) error { return fail }
 }
 
-// noForm returns the error for types that are only valid in their own process.
-func noForm(t reflect.Type) error {
+// unsupportedType returns the error for types that are only valid in their own process.
+func unsupportedType(t reflect.Type) error {
 	why := fmt.Sprintf("a %v is not valid in another process; omit the field with the tag `task:\"-\"`", t.Kind())
 	if t.Kind() == reflect.Interface {
 		why = "any is the only interface that can be sent; use a concrete type"
@@ -184,15 +184,15 @@ func noForm(t reflect.Type) error {
 	return &EncodeError{Type: t, Reason: why}
 }
 
-// deeper counts nesting levels.
-func (b *Builder) deeper(t reflect.Type) error {
+// descend counts a nesting level and returns an error beyond maxDepth.
+func (b *Builder) descend(t reflect.Type) error {
 	if b.depth++; b.depth > maxDepth {
 		return &EncodeError{Type: t, Reason: tooDeep}
 	}
 	return nil
 }
 
-func (r *reader) deeper() error {
+func (r *reader) descend() error {
 	if r.depth++; r.depth > maxDepth {
 		return &SpecError{Reason: "value is nested too deeply"}
 	}

@@ -18,7 +18,7 @@ func pointerPlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*rea
 				b.args = msgpack.AppendNil(b.args)
 				return nil
 			}
-			if err := b.deeper(t); err != nil {
+			if err := b.descend(t); err != nil {
 				return err
 			}
 			b.args = append(b.args, 1)
@@ -30,7 +30,7 @@ func pointerPlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*rea
 				v.SetZero()
 				return nil
 			}
-			if err := r.deeper(); err != nil {
+			if err := r.descend(); err != nil {
 				return err
 			}
 			if _, err := r.ReadUint(); err != nil {
@@ -59,7 +59,7 @@ func slicePlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reade
 				return nil
 			}
 			if v.Len() > math.MaxUint32 {
-				return tooLarge(t)
+				return tooLargeError(t)
 			}
 			b.args = msgpack.AppendArrayHeader(b.args, v.Len())
 			return b.items(t, elem(), v)
@@ -109,7 +109,7 @@ const maxGrow = 1 << 20
 
 // growSlice decodes a long slice and allocates as elements arrive: a byte may represent a large element.
 func growSlice(r *reader, v reflect.Value, n int, elem *plan) error {
-	if err := r.deeper(); err != nil {
+	if err := r.descend(); err != nil {
 		return err
 	}
 	out := reflect.MakeSlice(v.Type(), 0, 16)
@@ -126,7 +126,7 @@ func growSlice(r *reader, v reflect.Value, n int, elem *plan) error {
 }
 
 func (b *Builder) items(t reflect.Type, elem *plan, v reflect.Value) error {
-	if err := b.deeper(t); err != nil {
+	if err := b.descend(t); err != nil {
 		return err
 	}
 	for i := range v.Len() {
@@ -139,7 +139,7 @@ func (b *Builder) items(t reflect.Type, elem *plan, v reflect.Value) error {
 }
 
 func (r *reader) items(elem *plan, v reflect.Value) error {
-	if err := r.deeper(); err != nil {
+	if err := r.descend(); err != nil {
 		return err
 	}
 	for i := range v.Len() {
@@ -165,11 +165,11 @@ func mapPlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reader,
 				b.args = msgpack.AppendNil(b.args)
 				return nil
 			}
-			if err := b.deeper(t); err != nil {
+			if err := b.descend(t); err != nil {
 				return err
 			}
 			b.args = msgpack.AppendMapHeader(b.args, v.Len())
-			if err := b.sorted(v, key(), elem()); err != nil {
+			if err := b.encodeSorted(v, key(), elem()); err != nil {
 				return err
 			}
 			b.depth--
@@ -179,7 +179,7 @@ func mapPlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reader,
 				v.SetZero()
 				return nil
 			}
-			if err := r.deeper(); err != nil {
+			if err := r.descend(); err != nil {
 				return err
 			}
 			n, err := r.ReadMapLen()
@@ -205,9 +205,9 @@ func mapPlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reader,
 		}
 }
 
-// sorted encodes a map in the order of its encoded keys, so that equal values have equal bytes, and pure tasks equal
-// keys.
-func (b *Builder) sorted(v reflect.Value, key, elem *plan) error {
+// encodeSorted encodes a map in the order of its encoded keys, so that equal values have equal bytes, and pure tasks
+// equal keys.
+func (b *Builder) encodeSorted(v reflect.Value, key, elem *plan) error {
 	type entry struct {
 		key   []byte
 		value reflect.Value

@@ -52,7 +52,7 @@ func structPlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*read
 			if err != nil {
 				return err
 			}
-			if err := b.deeper(t); err != nil {
+			if err := b.descend(t); err != nil {
 				return err
 			}
 			for _, f := range all {
@@ -67,7 +67,7 @@ func structPlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*read
 			if err != nil {
 				return err
 			}
-			if err := r.deeper(); err != nil {
+			if err := r.descend(); err != nil {
 				return err
 			}
 			for _, f := range all {

@@ -22,7 +22,7 @@ type PyFunc struct {
 // and the name in the module.
 func NewPyFunc(name string) (PyFunc, error) {
 	module, attr, ok := strings.Cut(name, ":")
-	if !ok || !dotted(module) || !dotted(attr) {
+	if !ok || !isDotted(module) || !isDotted(attr) {
 		return PyFunc{}, &SpecError{Reason: fmt.Sprintf("%.200q is not the name of a Python function; write "+
 			"module:function, such as numpy:sum or builtins:len", name)}
 	}
@@ -78,7 +78,7 @@ func dedent(s string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-func dotted(s string) bool {
+func isDotted(s string) bool {
 	for part := range strings.SplitSeq(s, ".") {
 		if part == "" {
 			return false

@@ -31,17 +31,17 @@ func PyKey(k Key) (pickle.Value, error) {
 	if err != nil {
 		return nil, &SpecError{Reason: "a key", Err: err}
 	}
-	return tupled(v), nil
+	return toTuples(v), nil
 }
 
-func tupled(v any) pickle.Value {
+func toTuples(v any) pickle.Value {
 	list, ok := v.([]any)
 	if !ok {
 		return v
 	}
 	out := make(pickle.Tuple, len(list))
 	for i, x := range list {
-		out[i] = tupled(x)
+		out[i] = toTuples(x)
 	}
 	return out
 }
@@ -144,7 +144,7 @@ func (w *pyWriter) lazyFrames(v any) (pyValue, error) {
 		return pyValue{}, &EncodeError{Type: reflect.TypeOf(v), Reason: err.Error()}
 	}
 	if d, ok := h.(wire.Dict); ok {
-		if c, _ := d.Get("compression"); compressed(c) {
+		if c, _ := d.Get("compression"); isCompressed(c) {
 			return pyValue{}, &EncodeError{Type: reflect.TypeOf(v), Reason: "frames are compressed; decode it first"}
 		}
 	}
@@ -170,7 +170,7 @@ func (w *pyWriter) lazyFrames(v any) (pyValue, error) {
 	return pyValue{pickle.NewTask(nil, open, tree.tree, &pickle.List{Items: frames}), true}, nil
 }
 
-func compressed(v any) bool {
+func isCompressed(v any) bool {
 	list, _ := v.([]any)
 	for _, x := range list {
 		if _, ok := x.(string); ok {

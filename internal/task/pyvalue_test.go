@@ -146,7 +146,7 @@ func TestCompressed(t *testing.T) {
 		v    any
 		want bool
 	}{{nil, false}, {[]any{}, false}, {[]any{nil, nil}, false}, {[]any{nil, "lz4"}, true}, {"lz4", false}} {
-		if got := compressed(c.v); got != c.want {
+		if got := isCompressed(c.v); got != c.want {
 			t.Errorf("%v: got %v, want %v", c.v, got, c.want)
 		}
 	}

@@ -149,7 +149,7 @@ func readContainer(r *reader, kind uint64, v reflect.Value) error {
 	if n > uint64(r.Remaining()) { // each node has at least one byte
 		return &SpecError{Reason: fmt.Sprintf("list of %d arguments in %d bytes", n, r.Remaining())}
 	}
-	if err := r.deeper(); err != nil {
+	if err := r.descend(); err != nil {
 		return err
 	}
 	t := v.Type()

@@ -68,9 +68,9 @@ func (v *Value) Retained() (*wire.Serialized, error) {
 	}
 }
 
-// bring fetches the frames of a value that is only in another process. Only one caller does so while others wait; no
-// lock is held meanwhile.
-func (v *Value) bring() error {
+// fetchFrames fetches the frames of a value that is only in another process. Only one caller does so while others wait;
+// no lock is held meanwhile.
+func (v *Value) fetchFrames() error {
 	for {
 		v.mu.Lock()
 		r, wait := v.remote, v.fetching

@@ -52,12 +52,12 @@ func toTree(v reflect.Value, depth int) (any, error) {
 	}
 	switch x := v.Interface().(type) {
 	case time.Time:
-		if x = x.Round(0); exact(int64(x.Nanosecond())) {
+		if x = x.Round(0); isExact(int64(x.Nanosecond())) {
 			return x, nil
 		}
 		return x.Format(time.RFC3339Nano), nil
 	case time.Duration:
-		if exact(int64(x)) {
+		if isExact(int64(x)) {
 			return x, nil
 		}
 		return int64(x), nil
@@ -158,7 +158,7 @@ func kindTree(v reflect.Value, depth int) (any, error) {
 		return []byte(v.String()), nil
 	case reflect.Interface:
 		if t.NumMethod() > 0 && !v.IsNil() {
-			return nil, noForm(t)
+			return nil, unsupportedType(t)
 		}
 		return toTree(v.Elem(), depth+1)
 	case reflect.Pointer:
@@ -173,7 +173,7 @@ func kindTree(v reflect.Value, depth int) (any, error) {
 	case reflect.Struct:
 		return structTree(v, depth)
 	}
-	return nil, noForm(t)
+	return nil, unsupportedType(t)
 }
 
 func listTree(v reflect.Value, depth int) (any, error) {

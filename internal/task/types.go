@@ -174,7 +174,7 @@ func appendAny(b *Builder, v reflect.Value) error {
 			"any; call task.RegisterType[%v]() in an init function, or use the type as a parameter or result "+
 			"of a function", v.Type())}
 	}
-	if err := b.deeper(v.Type()); err != nil {
+	if err := b.descend(v.Type()); err != nil {
 		return err
 	}
 	b.args = msgpack.AppendString(b.args, name)
@@ -200,7 +200,7 @@ func readAny(r *reader, v reflect.Value) error {
 		return &SpecError{Reason: fmt.Sprintf("value of the unregistered type %s; call "+
 			"task.RegisterType for the type in an init function", name)}
 	}
-	if err := r.deeper(); err != nil {
+	if err := r.descend(); err != nil {
 		return err
 	}
 	x := reflect.New(t).Elem()
@@ -227,13 +227,13 @@ func wirePlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reader
 				return &EncodeError{Type: t, Reason: err.Error()}
 			}
 			defer s.Release()
-			return b.serialized(t, s)
+			return b.encodeSerialized(t, s)
 		}, func(r *reader, v reflect.Value) error {
 			if r.TryNil() {
 				v.SetZero()
 				return nil
 			}
-			s, err := r.serialized()
+			s, err := r.decodeSerialized()
 			if err != nil {
 				return err
 			}
@@ -245,8 +245,8 @@ func wirePlan(t reflect.Type) (func(*Builder, reflect.Value) error, func(*reader
 		}
 }
 
-// serialized encodes header and frames.
-func (b *Builder) serialized(t reflect.Type, s *wire.Serialized) error {
+// encodeSerialized encodes header and frames.
+func (b *Builder) encodeSerialized(t reflect.Type, s *wire.Serialized) error {
 	b.args = msgpack.AppendArrayHeader(b.args, 1+len(s.Frames))
 	b.args = msgpack.AppendBytes(b.args, s.Header)
 	for _, f := range s.Frames {
@@ -254,14 +254,14 @@ func (b *Builder) serialized(t reflect.Type, s *wire.Serialized) error {
 			return &EncodeError{Type: t, Reason: "the value is in GPU memory; scatter it and pass the future"}
 		}
 		if f.Len() > msgpack.MaxLen {
-			return tooLarge(t)
+			return tooLargeError(t)
 		}
 		b.args = msgpack.AppendBytes(b.args, f.Bytes())
 	}
 	return nil
 }
 
-func (r *reader) serialized() (*wire.Serialized, error) {
+func (r *reader) decodeSerialized() (*wire.Serialized, error) {
 	n, err := r.ReadArrayLen()
 	if err != nil {
 		return nil, err

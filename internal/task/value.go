@@ -42,7 +42,7 @@ func (v *Value) Live() (any, bool) {
 // Encoded returns the frames of the value, and creates them if necessary. The Value owns them: retain them to keep
 // them. If the value cannot leave its process it returns an *EncodeError.
 func (v *Value) Encoded() (*wire.Serialized, error) {
-	if err := v.bring(); err != nil {
+	if err := v.fetchFrames(); err != nil {
 		return nil, err
 	}
 	v.mu.Lock()
@@ -126,7 +126,7 @@ func (v *Value) Type() string {
 // value has another type. The Value still owns counted memory in it.
 func As[T any](v *Value) (T, error) {
 	var out T
-	if err := v.bring(); err != nil {
+	if err := v.fetchFrames(); err != nil {
 		return out, err
 	}
 	v.mu.Lock()
@@ -150,7 +150,7 @@ func As[T any](v *Value) (T, error) {
 
 // into is As by reflection.
 func (v *Value) into(dst reflect.Value) error {
-	if err := v.bring(); err != nil {
+	if err := v.fetchFrames(); err != nil {
 		return err
 	}
 	v.mu.Lock()

@@ -23,7 +23,7 @@ func (f *Fetcher) getData(ctx context.Context, address string, keys []*tracker.S
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		conn, overData, release, err := f.acquire(ctx, address)
 		if err != nil {
-			return f.unreached(ctx, address, keys, which, err)
+			return f.missingAll(ctx, address, keys, which, err)
 		}
 		m, busy, err := exchange(ctx, conn, request)
 		release(err)
@@ -31,7 +31,7 @@ func (f *Fetcher) getData(ctx context.Context, address string, keys []*tracker.S
 			continue // over the worker's own address
 		}
 		if err != nil {
-			return f.unreached(ctx, address, keys, which, err)
+			return f.missingAll(ctx, address, keys, which, err)
 		}
 		if !busy {
 			if !overData {
@@ -49,8 +49,8 @@ func (f *Fetcher) getData(ctx context.Context, address string, keys []*tracker.S
 	}
 }
 
-// unreached returns the results of a worker that did not reply as missing, or an error if ctx has ended.
-func (f *Fetcher) unreached(ctx context.Context, address string, keys []*tracker.State, which []int, err error) ([]int,
+// missingAll returns the results of a worker that did not reply as missing, or an error if ctx has ended.
+func (f *Fetcher) missingAll(ctx context.Context, address string, keys []*tracker.State, which []int, err error) ([]int,
 	error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

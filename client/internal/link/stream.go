@@ -28,7 +28,7 @@ func (l *Link) register(ctx context.Context) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := l.begin(ctx, conn)
+	s, err := l.openStream(ctx, conn)
 	if err != nil {
 		conn.Abort()
 		return nil, err
@@ -36,7 +36,7 @@ func (l *Link) register(ctx context.Context) (*stream, error) {
 	return s, nil
 }
 
-func (l *Link) begin(ctx context.Context, conn comm.Comm) (*stream, error) {
+func (l *Link) openStream(ctx context.Context, conn comm.Comm) (*stream, error) {
 	hello := wire.NewDict("client", l.cfg.ID, "versions", wire.NewDict("packages", wire.Dict{}))
 	if conn.Info().Millstream != nil { // Dask's scheduler rejects other arguments
 		hello.Set("millstream", wire.NewDict("registry", l.cfg.Registry(), "functions", task.Names(), "signatures",

@@ -39,9 +39,9 @@ func (t *Tracker) Receive(m *wire.Message) error {
 func (t *Tracker) apply(m *wire.Message, ops *message.Ops) (later func(), err error) {
 	switch string(ops.Op()) {
 	case "key-in-memory": // the most frequent message: one for each task
-		err = t.inMemory(ops)
+		err = t.applyInMemory(ops)
 	case "task-erred":
-		err = t.taskErred(m, ops)
+		err = t.applyErred(m, ops)
 	case "lost-data":
 		var f message.LostData
 		if err = f.Read(ops); err == nil {
@@ -58,13 +58,13 @@ func (t *Tracker) apply(m *wire.Message, ops *message.Ops) (later func(), err er
 			}
 		}
 	case "cancelled-keys":
-		err = t.keysCanceled(ops)
+		err = t.applyCanceled(ops)
 	case "restart":
 		for _, s := range t.keys {
 			s.cancel("", "the cluster was restarted")
 		}
 	case "millstream-unrunnable":
-		return t.unrunnable(ops)
+		return t.applyUnrunnable(ops)
 	case "event":
 		var f message.Event
 		if err = f.Read(ops); err != nil {
@@ -85,7 +85,7 @@ func (t *Tracker) forgetReceived() {
 	t.memory = message.KeyInMemory{Workers: list[:0]}
 }
 
-func (t *Tracker) inMemory(ops *message.Ops) error {
+func (t *Tracker) applyInMemory(ops *message.Ops) error {
 	f := &t.memory
 	if err := f.Read(ops); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (t *Tracker) inMemory(ops *message.Ops) error {
 	return nil
 }
 
-func (t *Tracker) taskErred(m *wire.Message, ops *message.Ops) error {
+func (t *Tracker) applyErred(m *wire.Message, ops *message.Ops) error {
 	var f message.KeyErred
 	if err := f.Read(ops); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (t *Tracker) taskErred(m *wire.Message, ops *message.Ops) error {
 	return nil
 }
 
-func (t *Tracker) keysCanceled(ops *message.Ops) error {
+func (t *Tracker) applyCanceled(ops *message.Ops) error {
 	var f message.CancelledKeys
 	if err := f.Read(ops); err != nil {
 		return err

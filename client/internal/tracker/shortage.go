@@ -28,9 +28,9 @@ func (t *Tracker) Shortages() []Shortage {
 	return slices.Clone(t.short)
 }
 
-// unrunnable applies a message about tasks that cannot run, which replaces the previous one. The caller holds mu, and
-// calls the returned function without it: that logs.
-func (t *Tracker) unrunnable(ops *message.Ops) (func(), error) {
+// applyUnrunnable applies a message about tasks that cannot run, which replaces the previous one. The caller holds mu,
+// and calls the returned function without it: that logs.
+func (t *Tracker) applyUnrunnable(ops *message.Ops) (func(), error) {
 	var f message.Unrunnable
 	if err := f.Read(ops); err != nil {
 		return nil, err

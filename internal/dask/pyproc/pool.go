@@ -109,7 +109,7 @@ func (l *Pool) Acquire(ctx context.Context, owner string) (p *Process, release f
 			continue
 		}
 		l.spareLater()
-		return c.p, func() { l.give(c) }, nil
+		return c.p, func() { l.putBack(c) }, nil
 	}
 }
 
@@ -121,7 +121,7 @@ func (l *Pool) AcquireIdle(owner string) (p *Process, release func()) {
 	for _, c := range l.all {
 		if !c.busy && c.owner == owner && c.p.Err() == nil {
 			c.use()
-			return c.p, func() { l.give(c) }
+			return c.p, func() { l.putBack(c) }
 		}
 	}
 	return nil, nil
@@ -174,7 +174,7 @@ func (l *Pool) take(owner string, surge bool) (*pooled, <-chan struct{}, error) 
 		case c.owner == "":
 			spare = c
 		case idle == nil:
-			idle = c // idle for the longest time: give appends at the end
+			idle = c // idle for the longest time: putBack appends at the end
 		}
 	}
 	if spare = cmp.Or(spare, coming); spare != nil {
@@ -213,8 +213,8 @@ func (l *Pool) put(c *pooled, p *Process) {
 	}
 }
 
-// give returns a child to the pool.
-func (l *Pool) give(c *pooled) {
+// putBack returns a child to the pool.
+func (l *Pool) putBack(c *pooled) {
 	if c.p.Err() != nil {
 		l.drop(c)
 		return

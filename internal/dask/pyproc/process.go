@@ -63,7 +63,7 @@ func (p *Process) Call(ctx context.Context, op string, body any, frames [][]byte
 	p.mu.Lock()
 	if p.calls == nil {
 		p.mu.Unlock()
-		return nil, p.exited()
+		return nil, p.exitedError()
 	}
 	p.calls[id] = ch
 	p.mu.Unlock()
@@ -73,7 +73,7 @@ func (p *Process) Call(ctx context.Context, op string, body any, frames [][]byte
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-p.ctx.Done():
-		return nil, p.exited()
+		return nil, p.exitedError()
 	}
 	select {
 	case a := <-ch:
@@ -86,7 +86,7 @@ func (p *Process) Call(ctx context.Context, op string, body any, frames [][]byte
 			return a.m, a.err
 		default:
 		}
-		return nil, p.exited()
+		return nil, p.exitedError()
 	}
 }
 
@@ -102,7 +102,7 @@ func (p *Process) Notify(ctx context.Context, op string, body any, frames [][]by
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-p.ctx.Done():
-		return p.exited()
+		return p.exitedError()
 	}
 }
 
@@ -113,7 +113,7 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
-		return p.exited()
+		return p.exitedError()
 	default:
 		return nil
 	}
@@ -162,7 +162,7 @@ func (p *Process) end(why error) {
 	})
 }
 
-func (p *Process) exited() error {
+func (p *Process) exitedError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err == nil {
@@ -216,7 +216,7 @@ func (p *Process) read(r *bufio.Reader) {
 		if err == nil && h.op != "" {
 			err = p.handleCall(h, frames)
 		} else if err == nil {
-			p.answered(h, frames)
+			p.deliverReply(h, frames)
 		}
 		if err == nil {
 			continue
@@ -234,7 +234,7 @@ func isReset(err error) bool {
 	return errors.Is(err, os.ErrClosed) || strings.Contains(err.Error(), "connection reset")
 }
 
-func (p *Process) answered(h head, frames [][]byte) {
+func (p *Process) deliverReply(h head, frames [][]byte) {
 	p.mu.Lock()
 	ch := p.calls[h.id]
 	delete(p.calls, h.id)

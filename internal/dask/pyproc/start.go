@@ -118,7 +118,7 @@ func (p *Process) ready(ctx context.Context, r *bufio.Reader) error {
 		select {
 		case <-p.child.Done:
 			p.end(exitError(p.child.Err, p.log.last()))
-			return fmt.Errorf("no handshake: %w", p.exited())
+			return fmt.Errorf("no handshake: %w", p.exitedError())
 		case <-ctx.Done():
 			return fmt.Errorf("no handshake from the Python process: %w", err)
 		}
