@@ -224,7 +224,7 @@ thing = client.submit(Thing, 7, workers=[pyaddr])
 check("opaque", client.submit(same, thing, **R).result().n, 7)
 raises("an object among arguments", TypeError, client.submit(same, Thing(1), **R).result, "cannot be converted to a Go value")
 raises("wrong type", TypeError, client.submit(go("upper"), 5, **R).result, "upper")
-raises("wrong number", TypeError, client.submit(go("upper"), "a", "b", **R).result, "takes 1")
+raises("wrong number", TypeError, client.submit(go("upper"), "a", "b", **R).result, "want 1")
 `
 
 const goErrors = `
