@@ -78,7 +78,7 @@ func reconnects(t *testing.T, r *rig.Rig, s *rig.Process, c *client.Client) {
 	running := pySlow.With(client.WithWorkers("python")).Submit(ctx, c, 1)
 	s.Kill()
 	if err := running.Wait(ctx); !errors.Is(err, client.ErrCanceled) ||
-		!strings.Contains(err.Error(), "lost the connection") {
+		!strings.Contains(err.Error(), "connection to the scheduler lost") {
 		t.Errorf("a task whose scheduler ended has %v", err)
 	}
 	for finished.Status() != client.Canceled {
