@@ -114,7 +114,7 @@ raises("too few", ValueError, lambda: q.run("clique.total", [[1.0]]), "1 inputs 
 columns = [[np.arange(10.0), np.ones(10)] for _ in range(3)]
 out = q.run("millstream.clique.native", columns, "libsums.so:sums", "")
 check("native: rank 0 has the sums", [[list(c) for c in r] for r in out], [[[135.0], [30.0]], [], []])
-raises("a library elsewhere", millstream.CliqueError, lambda: q.run("millstream.clique.native", columns, "../libsums.so:sums", ""), "by its bare name")
+raises("a library elsewhere", millstream.CliqueError, lambda: q.run("millstream.clique.native", columns, "../libsums.so:sums", ""), "without a folder")
 q = q.reform()
 check("reformed", q.size, 3)
 

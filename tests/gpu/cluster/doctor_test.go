@@ -25,7 +25,7 @@ func TestGPUDoctor(t *testing.T) {
 		{"as UCX chooses", config.Unset,
 			`(?m)^✓ \S+ → \S+: device memory, ucxx \([a-z_, ]*cuda_ipc[a-z_, ]*\), [0-9.]+ GB/s$`, "no cuda_ipc"},
 		{"without cuda_ipc", config.Off,
-			`(?m)^! \S+ → \S+: device memory, ucxx \([a-z_, ]+\), [0-9.]+ GB/s\n    Device memory goes through host memory: UCX has no cuda_ipc`, `\([^)]*cuda_ipc`},
+			`(?m)^! \S+ → \S+: device memory, ucxx \([a-z_, ]+\), [0-9.]+ GB/s\n    Device memory is staged through host memory: UCX has no cuda_ipc`, `\([^)]*cuda_ipc`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := testContext(t)
