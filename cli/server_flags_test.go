@@ -207,7 +207,7 @@ func specsOf(t *testing.T, args ...string) []cluster.WorkerSpec {
 	return specs
 }
 
-// Flags become what workers are told.
+// Flags become fields of the specification of workers.
 func TestWorkerSpecs(t *testing.T) {
 	s := specsOf(t, "tls://10.0.0.1:8786", "--nworkers", "3", "--nthreads", "2", "--name", "w", "--memory-limit", "1GB",
 		"--resources", "GPU=2 MEM=10e9",

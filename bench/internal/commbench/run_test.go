@@ -42,7 +42,7 @@ func TestGo(t *testing.T) {
 	}
 }
 
-// With a peer each figure has its number beside ours, also where Go and Python talk.
+// With a peer each figure has its number, also between Go and Python.
 func TestAgainstDask(t *testing.T) {
 	python, err := benchpeer.FindProgram(PeerName, benchpeer.ScriptComm, os.Environ())
 	if err != nil {

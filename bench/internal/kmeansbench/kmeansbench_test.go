@@ -170,7 +170,7 @@ func TestAgree(t *testing.T) {
 	}
 }
 
-// The GPU is asked for, left out, or taken if it is there.
+// The GPU is required, excluded, or used if there is one.
 func TestDevice(t *testing.T) {
 	none := cuda.Available() != nil
 	for device, want := range map[Devices]bool{DeviceAuto: !none, DeviceOff: false, DeviceOn: !none} {

@@ -60,7 +60,7 @@ func TestHostPool(t *testing.T) {
 	}
 }
 
-// Every peer has a line beside ours, with a ratio.
+// Every peer has a figure with a ratio.
 func TestReport(t *testing.T) {
 	list := []*contestant{{command: command{Case: CaseAlloc, Mem: MemCUDA, Size: 1 << 20}}}
 	for _, name := range PeerNames {
@@ -115,7 +115,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", o, err, want)
 		}
 	}
-	if cuda.Available() != nil { // the error of the measured process is told
+	if cuda.Available() != nil { // the error of the measured process is returned
 		if _, err := run(t, nil, Options{Rounds: 1}); err == nil ||
 			!strings.Contains(err.Error(), "alloc-free of 1 MiB: the pool: cuda") {
 			t.Errorf("%v", err)

@@ -101,7 +101,7 @@ func TestRun(t *testing.T) {
 	}
 	for _, r := range ucx.runs {
 		if !strings.Contains(strings.Join(r.Env, " "), tls) || r.Memory != "cuda,cuda" || r.Iterations < 2 {
-			t.Errorf("UCX was asked for %+v", r)
+			t.Errorf("unexpected run of UCX: %+v", r)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"go.millstream.dev/worker"
 )
 
-// The time of several transfers is that in which at least one ran, in whatever order they are told.
+// The time of several transfers is that in which at least one ran, in any order of records.
 func TestTimeOf(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(begin, took time.Duration) worker.Transfer {
@@ -56,7 +56,7 @@ func TestDeviceCaseByName(t *testing.T) {
 	}
 }
 
-// Each shape is a figure beside package ucx, and the last one beside UCXX too.
+// Each shape is a figure compared with package ucx, and the last one also with UCXX.
 func TestDeviceFigures(t *testing.T) {
 	ours := script{"start-device": {started}, deviceFetch: {
 		{Bytes: 2 << 30, Times: []float64{9, 2, 1}, Transport: "cuda_ipc"},
@@ -91,7 +91,7 @@ func TestDeviceFigures(t *testing.T) {
 		peers = append(peers, f.Peer)
 	}
 	if want := []string{RawPeer, RawPeer, RawPeer, AsyncPeer}; !slices.Equal(peers, want) {
-		t.Fatalf("figures beside %v", peers)
+		t.Fatalf("peers of the figures: %v", peers)
 	}
 	if f := got[0]; f.Transport != "cuda_ipc" || f.Ours < 1.07 || f.Ours > 1.08 || f.Bar == nil || f.Bar.Value != 0.8 ||
 		f.Theirs != 64 {

@@ -59,7 +59,7 @@ func TestGo(t *testing.T) {
 	}
 }
 
-// With a peer each figure has its number beside ours, and both computed the same.
+// With a peer each figure has its number, and both sides computed the same.
 func TestAgainstDask(t *testing.T) {
 	got := run(t, Programs{Go: goStarter, Python: python(t).start}, Options{Peer: true, Cases: []string{randomDAG}})
 	if len(got) != 1 {
@@ -72,7 +72,7 @@ func TestAgainstDask(t *testing.T) {
 	}
 }
 
-// A process that cannot do what it is told says why.
+// A process returns the reason if it cannot run a command.
 func TestErrorsAreTold(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

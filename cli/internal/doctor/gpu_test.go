@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A board on the bus; NVIDIA's network card beside it is no GPU.
+// A GPU on the bus; a network card of NVIDIA next to it is not a GPU.
 var board = files{
 	"sys/bus/pci/devices/0000:01:00.0/vendor": "0x10de\n",
 	"sys/bus/pci/devices/0000:01:00.0/class":  "0x030200\n",
@@ -216,7 +216,7 @@ func TestRDMA(t *testing.T) {
 		{name: "wheel without verbs", files: with(active, uverbs),
 			want: want{Warn, []string{"no RDMA transports", "apt-get install libucx0", "PyPI"}}},
 		{name: "complete", files: with(active, uverbs), change: verbs, want: want{OK, []string{"active: mlx5_0"}}},
-		{name: "module beside the library", files: with(active, uverbs), change: func(h *Host) { h.UCX.RDMA = true },
+		{name: "module next to the library", files: with(active, uverbs), change: func(h *Host) { h.UCX.RDMA = true },
 			want: want{OK, nil}},
 		{name: "ports down", files: with(down, uverbs), change: verbs,
 			want: want{Warn, []string{"no port of mlx5_0 is active", "ibstat"}}},

@@ -106,7 +106,7 @@ func noUCX(err error) func(*Host) {
 	return func(h *Host) { h.UCX, h.UCXError = nil, err }
 }
 
-// A healthy machine has nothing to fix, and every check speaks.
+// A healthy machine has nothing to fix, and every check has a finding.
 func TestExamineHealthy(t *testing.T) {
 	r := Examine(machine(files{
 		"usr/lib/x86_64-linux-gnu/libibverbs.so.1": "", "usr/lib/x86_64-linux-gnu/librdmacm.so.1": "",

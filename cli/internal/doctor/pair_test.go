@@ -92,7 +92,7 @@ func TestDMABuf(t *testing.T) {
 	})
 }
 
-// Each flow between workers is told with its lane, its speed, and why it was not faster.
+// Each flow between workers is reported with its connection, its speed, and why it was not faster.
 func TestJudge(t *testing.T) {
 	a := Member{Name: "a", Address: "tls://10.0.0.1:1", Boot: "x", IPC: "i", PID: "p",
 		DataAddresses: []string{"ucxx://127.0.0.1:5"}}

@@ -109,7 +109,7 @@ func TestMockServer(t *testing.T) {
 }
 
 // The release of go-nvml that is pinned has no server with H100s, so its A100s are dressed as
-// such: 80 GiB and 18 links each, of which some are down, missing or not told.
+// such: 80 GiB and 18 links each, of which some are down, missing or unknown.
 func TestLinks(t *testing.T) {
 	s := server(t)
 	for _, d := range s.Devices {

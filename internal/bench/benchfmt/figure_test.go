@@ -99,7 +99,7 @@ func TestFigureValidate(t *testing.T) {
 	}
 }
 
-// Every line must be readable by a program that knows nothing of this package.
+// Every line must be readable without this package.
 func TestJSONLinesParse(t *testing.T) {
 	var out bytes.Buffer
 	w := NewJSONWriter(&out)

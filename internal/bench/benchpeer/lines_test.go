@@ -28,7 +28,7 @@ func TestLines(t *testing.T) {
 		t.Errorf("%+v, %v", a, err)
 	}
 	if err := p.Ask(ctx, map[string]string{"do": "broken"}, &a); err == nil || err.Error() != "broken" {
-		t.Errorf("an error was not told: %v", err)
+		t.Errorf("error of the command: got %v", err)
 	}
 	p.Stop()
 	p.Stop()
@@ -37,7 +37,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// The last words of a process that dies are in the error.
+// The error contains the last output of a process that exits.
 func TestLinesThatDie(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

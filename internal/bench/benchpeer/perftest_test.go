@@ -127,8 +127,8 @@ func TestFindPerftest(t *testing.T) {
 		want                string
 	}{
 		{"named", dir + "/venv/libucx/lib/libucp.so.0", dir + "/path", []string{"MILLSTREAM_PERFTEST=" + named}, named},
-		{"beside a wheel's library", dir + "/venv/libucx/lib/libucp.so.0", dir + "/path", nil, wheel},
-		{"beside the system's library", dir + "/usr/lib/x86_64-linux-gnu/libucp.so.0", dir + "/path", nil, system},
+		{"next to the library of a wheel", dir + "/venv/libucx/lib/libucp.so.0", dir + "/path", nil, wheel},
+		{"next to the system library", dir + "/usr/lib/x86_64-linux-gnu/libucp.so.0", dir + "/path", nil, system},
 		{"in PATH", dir + "/elsewhere/lib/libucp.so.0", dir + "/path", nil, inPath},
 		{"in PATH without a library", "", dir + "/path", nil, inPath},
 	} {

@@ -98,7 +98,7 @@ func TestCallDropsLateReply(t *testing.T) {
 	}
 }
 
-// A handler that is busy when the parent goes away is told to stop.
+// The context of a busy handler ends when the parent exits.
 func TestServeStopsHandlerOnHangup(t *testing.T) {
 	begun := make(chan struct{})
 	c, hangup := conversation(t, func(ctx context.Context, _ string, _ json.RawMessage) (any, error) {

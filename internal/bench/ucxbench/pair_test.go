@@ -179,7 +179,7 @@ func TestStartPairErrors(t *testing.T) {
 	}
 }
 
-// A child that dies in the middle is an error with its last words, not a hang.
+// A child that exits during a measurement is an error with its last output, not a hang.
 func TestDeadChild(t *testing.T) {
 	p := startTestPair(t, "tcp", OpenArgs{Mode: "adaptive", Endpoint: EndpointLifeline, Device: -1})
 	time.AfterFunc(200*time.Millisecond, func() { p.server.cmd.Process.Kill() })

@@ -116,7 +116,7 @@ func TestJobsAreGrouped(t *testing.T) {
 		t.Errorf("%d groups: %v", len(seen), seen)
 	}
 	if jobs[0].Setting != "tcp" || jobs[len(jobs)-1].Setting != "shm" {
-		t.Error("the order asked for is not kept")
+		t.Error("the requested order is not kept")
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"go.millstream.dev/comm"
 )
 
-// TestAddresses: what looks at addresses knows sim://, and dialling without a network says
-// what to do at once.
+// TestAddresses checks that functions on addresses support sim://, and that dialing without a network fails
+// immediately with a fix.
 func TestAddresses(t *testing.T) {
 	if host, err := comm.AddressHost("sim://worker-1:8786"); err != nil || host != "worker-1" {
 		t.Errorf("host %q, %v", host, err)

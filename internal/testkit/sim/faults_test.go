@@ -111,7 +111,7 @@ func TestDropInTheMiddle(t *testing.T) {
 		})
 	}
 	if len(told) != 2 {
-		t.Errorf("over 32 seeds the writer was always treated alike: %v", told)
+		t.Errorf("errors of the writer over 32 seeds: got %v, want both outcomes", told)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestRefuseAndRetry(t *testing.T) {
 		var fail *comm.ConnectError
 		if !errors.As(err, &fail) || !errors.Is(err, os.ErrDeadlineExceeded) || fail.Attempts < 3 ||
 			!strings.Contains(err.Error(), "refused") {
-			t.Fatalf("dial to nobody: %v", err)
+			t.Fatalf("dial without a listener: %v", err)
 		}
 		l := listen(t, n, "b", comm.ListenConfig{})
 		defer l.Close()

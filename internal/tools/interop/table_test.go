@@ -108,6 +108,6 @@ func TestAgain(t *testing.T) {
 		t.Error(err)
 	}
 	if _, ok := (options{logs: o.logs}).loadLog(setting{"tls", ""}); ok {
-		t.Error("what was kept is used without being asked for")
+		t.Error("a log was used without -again")
 	}
 }

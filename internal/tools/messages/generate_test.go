@@ -90,7 +90,7 @@ type Y struct{ A chan int }
 			}
 		}
 		if strings.Contains(string(files[name]), "Y") {
-			t.Errorf("%s knows Y", name)
+			t.Errorf("%s contains Y", name)
 		}
 	}
 }

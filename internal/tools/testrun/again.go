@@ -49,7 +49,7 @@ var finalWords = []string{
 
 // again runs the failed tests under load if they may be flaky. It returns the flaky ones, which no longer count as
 // failed. It does nothing if the caller passed arguments for go test, because a test binary does not accept them.
-func again(ctx context.Context, r *results, out io.Writer, o options) (unsteady []*failure) {
+func again(ctx context.Context, r *results, out io.Writer, o options) (flaky []*failure) {
 	total, final := 0, false
 	for _, f := range r.failures {
 		total += f.count()
@@ -65,20 +65,20 @@ func again(ctx context.Context, r *results, out io.Writer, o options) (unsteady 
 			fmt.Fprintf(out, "again %s: %v\n", f, err)
 			continue
 		}
-		unsteady = append(unsteady, f)
+		flaky = append(flaky, f)
 		r.failed -= f.events
 	}
-	for _, f := range unsteady {
+	for _, f := range flaky {
 		fmt.Fprintf(out, "flaky %s: failed once and passed %d times under load; find the cause\n", f,
 			stressRuns)
 	}
-	return unsteady
+	return flaky
 }
 
 // forgiven reports whether all failures of a package were of flaky tests.
-func (r *results) forgiven(pkg string, unsteady []*failure) bool {
-	return len(unsteady) > 0 && !slices.ContainsFunc(r.failures, func(f *failure) bool {
-		return f.Package == pkg && !slices.Contains(unsteady, f)
+func (r *results) forgiven(pkg string, flaky []*failure) bool {
+	return len(flaky) > 0 && !slices.ContainsFunc(r.failures, func(f *failure) bool {
+		return f.Package == pkg && !slices.Contains(flaky, f)
 	})
 }
 

@@ -101,9 +101,9 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	locked := lockedWriter{&w, out}
 	r := newResults(locked)
 	problems := pass(ctx, r, locked, o, o.packages, nil)
-	unsteady := again(ctx, r, locked, o)
+	flaky := again(ctx, r, locked, o)
 	for _, pkg := range r.badPackages {
-		if r.forgiven(pkg, unsteady) {
+		if r.forgiven(pkg, flaky) {
 			problems = slices.DeleteFunc(problems, func(p string) bool {
 				return strings.HasPrefix(p, pkg+packageFailed)
 			})
@@ -135,7 +135,7 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	problems = append(problems, gpu...)
 	if whole := slices.Contains(o.packages, "./...") && len(o.args) == 0; whole && o.ledger != "" && ctx.Err() == nil {
 		entry := ledgerRun{Time: time.Now().UTC().Truncate(time.Second), Seed: o.shuffle, Unsteady: []string{}}
-		for _, f := range unsteady {
+		for _, f := range flaky {
 			entry.Unsteady = append(entry.Unsteady, f.String())
 		}
 		problems = append(problems, last.add(entry)...)
@@ -147,8 +147,8 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 		fmt.Fprintln(locked, "error:", p)
 	}
 	verdict := fmt.Sprintf("%d passed, %d failed, %d skipped", r.passed, r.failed, len(r.skipped))
-	if len(unsteady) > 0 {
-		verdict += fmt.Sprintf(", %d flaky", len(unsteady))
+	if len(flaky) > 0 {
+		verdict += fmt.Sprintf(", %d flaky", len(flaky))
 	}
 	fmt.Fprintln(locked, verdict)
 	return len(problems) == 0 && r.failed == 0, nil
