@@ -27,7 +27,7 @@ With --json every figure is one line:
    "size":8,"unit":"us","ours":0.40,"peer":"ucx_perftest","theirs":0.26,
    "ratio":1.54,"better":"lower"}
 peer, theirs and ratio are present only if a peer ran; ratio is ours/theirs.
-setting is the requested one, transport is that that the endpoint used.`,
+setting is the requested one, transport is the one in use.`,
 		Args: cmdline.NoSuchCommand,
 		RunE: cmdline.ShowHelp,
 	}

@@ -237,7 +237,7 @@ func TestRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		got = append(got, fmt.Sprint(f["setting"], " ", f["case"], " ", f["peer"]))
-		if f["lane"] == "" || f["mode"] != "adaptive" {
+		if f["transport"] == "" || f["mode"] != "adaptive" {
 			t.Errorf("figure %v", f)
 		}
 	}
