@@ -28,7 +28,7 @@ SUITE_ARGS ?=
 # Further arguments of the runner of `make downstream`, such as --package ml.
 DOWNSTREAM_ARGS ?=
 
-.PHONY: help build demo test lint api prose-sample fuzz bench kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
+.PHONY: help build demo test lint api prose-sample fuzz bench bench-report kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
 
 help: ## this list
 	@echo 'Millstream: make TARGET'
@@ -74,6 +74,9 @@ ifeq ($(BENCH),)
 else
 	@$(RUN) bin/millstream bench $(BENCH)
 endif
+
+bench-report: build ## writes docs/benchmarks.md and its plots from the records in docs/benchmarks
+	@$(RUN) bin/millstream bench report docs/benchmarks docs/benchmarks.md
 
 kernels: ## the PTX of internal/device/kernels from its sources, after one was changed (needs no GPU)
 	@scripts/setup nvrtc

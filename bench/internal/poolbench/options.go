@@ -72,7 +72,7 @@ func (o *Options) Complete() error {
 		return err
 	}
 	if o.Device < 0 {
-		return fmt.Errorf("device must not be negative, not %d", o.Device)
+		return fmt.Errorf("device %d is negative", o.Device)
 	}
 	return options.Positive(o.Quick, options.Number[time.Duration]{What: "duration of a round", Value: &o.RoundTime,
 		Full: 200 * time.Millisecond, Quick: 50 * time.Millisecond})

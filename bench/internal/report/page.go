@@ -31,7 +31,7 @@ const (
 )
 
 // Make makes the page from a folder. For each section NAME in order.txt the folder has NAME.md, which begins with a
-// heading, and one or more records NAME.json and NAME-*.json. plots is the folder of the images relative to the page;
+// heading, and the records NAME.json and NAME-*.json, if there are any. plots is the folder of the images relative to the page;
 // plot draws the figures of one record.
 func Make(dir, plots string, plot func([]benchfmt.Figure) io.WriterTo) (*Page, error) {
 	intro, err := os.ReadFile(filepath.Join(dir, introFile))
@@ -57,7 +57,8 @@ func Make(dir, plots string, plot func([]benchfmt.Figure) io.WriterTo) (*Page, e
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(&out, "\n%s\n", bytes.TrimSpace(text))
+		// The page is one folder above its parts.
+		fmt.Fprintf(&out, "\n%s\n", bytes.ReplaceAll(bytes.TrimSpace(text), []byte("](../"), []byte("](")))
 		for _, file := range files {
 			used[file] = true
 			r, err := Read(filepath.Join(dir, file))
@@ -94,9 +95,6 @@ func recordsOf(dir, name string) ([]string, error) {
 		for _, f := range found {
 			files = append(files, filepath.Base(f))
 		}
-	}
-	if len(files) == 0 {
-		return nil, fmt.Errorf("report: section %s has no record %s.json", name, name)
 	}
 	return files, nil
 }

@@ -103,7 +103,7 @@ func TestMake(t *testing.T) {
 	}
 	write("README.md", "# Benchmarks\n\nMethod.\n")
 	write("order.txt", "messages\n")
-	write("messages.md", "## Messages\n\nWhat is measured.\n")
+	write("messages.md", "## Messages\n\nWhat is [measured](../adr/x.md).\n")
 	record := Record{Machine: "2 × CPU", Date: "2026-01-02", Commit: "abc", Command: "millstream bench comm",
 		Figures: figures}
 	if err := record.Write(filepath.Join(dir, "messages.json")); err != nil {
@@ -119,7 +119,7 @@ func TestMake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := notice + "# Benchmarks\n\nMethod.\n\n## Messages\n\nWhat is measured.\n\n" +
+	want := notice + "# Benchmarks\n\nMethod.\n\n## Messages\n\nWhat is [measured](adr/x.md).\n\n" +
 		"| case | setting | tasks | size | Millstream | peer | its figure | times faster |\n" +
 		"| --- | --- | --- | --- | --- | --- | --- | --- |\n" +
 		"| `small` | tcp |  |  | 15.7 µs | distributed | 204 µs | 13.0 |\n" +

@@ -17,7 +17,8 @@ import (
 var longest = []string{
 	"tests/dask", "tests/interop", "ucx", "tests/hostile", "tests/downstream", "tests/firstday", "worker",
 	"comm/ucxcomm",
-	"cli", "wire", "tests/builds", "internal/comm/tcp", "internal/dask/pyproc", "cluster", "internal/engine/sim",
+	"internal/wire/compress", "cli", "wire", "tests/builds", "internal/comm/tcp", "internal/dask/pyproc", "cluster",
+	"internal/engine/sim",
 	"tests/matrix",
 	"scheduler", "bench/internal/command", "bench/internal/commbench", "tests/chaos", "tests/interop/pypeer",
 	"bench/internal/taskbench", "internal/wire/pickle", "frame",
