@@ -46,15 +46,15 @@ var devicePredict = frame.NewMapWith("millstream.kmeans.device.predict",
 		if err != nil {
 			return nil, err
 		}
-		if n := len(a.Columns); n == 0 || len(a.Centres) == 0 || len(a.Centres)%n != 0 {
-			return nil, fmt.Errorf("kmeans: %d coordinates of centers with %d columns", len(a.Centres), n)
+		if n := len(a.Columns); n == 0 || len(a.Centers) == 0 || len(a.Centers)%n != 0 {
+			return nil, fmt.Errorf("kmeans: %d coordinates of centers with %d columns", len(a.Centers), n)
 		}
-		e, err := newDevice(ctx, d, []*frame.DeviceBatch{b}, []int{-1}, a.Columns, len(a.Centres)/len(a.Columns))
+		e, err := newDevice(ctx, d, []*frame.DeviceBatch{b}, []int{-1}, a.Columns, len(a.Centers)/len(a.Columns))
 		if err != nil {
 			return nil, err
 		}
 		defer e.close()
-		if err := e.relabel(ctx, shiftOf(e, a.Centres, e.d), cast(e, a.Centres)); err != nil {
+		if err := e.relabel(ctx, shiftOf(e, a.Centers, e.d), cast(e, a.Centers)); err != nil {
 			return nil, err
 		}
 		return e.labels(0)
@@ -195,7 +195,7 @@ func (e *device) farthest(ctx context.Context, centers []float64, n int) (all []
 			return nil, err
 		}
 	}
-	if err := e.far.ToCentres(ctx, centers); err != nil {
+	if err := e.far.ToCenters(ctx, centers); err != nil {
 		return nil, err
 	}
 	for i, index := range e.index {

@@ -60,7 +60,7 @@ func ExampleFit() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(m.Centres, m.Inertia)
+		fmt.Println(m.Centers, m.Inertia)
 	})
 	// Output: [[2] [102]] 4
 }
@@ -69,7 +69,7 @@ func ExampleFitPredict() {
 	points([]float64{1, 101, 2, 102}, func(ctx context.Context, f *frame.Frame) {
 		m, labels, err := kmeans.FitPredict(ctx, f, kmeans.Options{Init: [][]float64{{0}, {10}}})
 		show(ctx, labels, err)
-		fmt.Println(m.Centres)
+		fmt.Println(m.Centers)
 	})
 	// Output:
 	// [0 1 0 1]
@@ -78,7 +78,7 @@ func ExampleFitPredict() {
 
 // Other rows than those of the fit.
 func ExampleModel_Predict() {
-	m := kmeans.Model{Columns: []string{"x"}, Centres: [][]float64{{2}, {102}}}
+	m := kmeans.Model{Columns: []string{"x"}, Centers: [][]float64{{2}, {102}}}
 	points([]float64{50, 60, -1}, func(ctx context.Context, f *frame.Frame) {
 		labels, err := m.Predict(ctx, f)
 		show(ctx, labels, err)

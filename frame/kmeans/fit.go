@@ -43,7 +43,7 @@ type fitter struct {
 
 // result is the result of a fit, the same on every rank.
 type result struct {
-	Centres    []float64
+	Centers    []float64
 	Inertia    float64
 	Iterations int
 	Converged  bool
@@ -104,7 +104,7 @@ func (f *fitter) fit(ctx context.Context) (*result, error) {
 	if err := f.w.sum(ctx, inertia); err != nil {
 		return nil, err
 	}
-	out.Centres, out.Inertia = f.centers, inertia[0]
+	out.Centers, out.Inertia = f.centers, inertia[0]
 	return out, nil
 }
 

@@ -26,7 +26,7 @@ type golden struct {
 	Tol      float64
 	X        [][]float64 // column by column
 	Init     [][]float64
-	Centres  [][]float64
+	Centers  [][]float64
 	Labels   []int32
 	Inertia  float64
 	Iter     int `json:"iterations"`
@@ -114,10 +114,10 @@ func (g *golden) check(t *testing.T, what string, centers [][]float64, labels []
 	if g.DType == "float32" {
 		tolerance = 1e-5
 	}
-	for c := range g.Centres {
-		for j := range g.Centres[c] {
-			if math.Abs(centers[c][j]-g.Centres[c][j]) > tolerance*(1+math.Abs(g.Centres[c][j])) {
-				t.Errorf("%s, %s: center %d is %v, scikit-learn %v", g.Name, what, c, centers[c], g.Centres[c])
+	for c := range g.Centers {
+		for j := range g.Centers[c] {
+			if math.Abs(centers[c][j]-g.Centers[c][j]) > tolerance*(1+math.Abs(g.Centers[c][j])) {
+				t.Errorf("%s, %s: center %d is %v, scikit-learn %v", g.Name, what, c, centers[c], g.Centers[c])
 				break
 			}
 		}
@@ -234,7 +234,7 @@ func checkGoldens(t *testing.T, all []golden) {
 			for _, r := range results {
 				var centers [][]float64
 				for c := range g.K {
-					centers = append(centers, r.Centres[c*len(g.X):(c+1)*len(g.X)])
+					centers = append(centers, r.Centers[c*len(g.X):(c+1)*len(g.X)])
 				}
 				g.check(t, lloyd.Kernel(), centers, labels, r.Inertia, r.Iterations)
 			}

@@ -18,9 +18,9 @@ import (
 
 // Model is the result of a fit.
 type Model struct {
-	// Columns are the columns of the fit, Centres the centers of the groups, with coordinates in the order of Columns.
+	// Columns are the columns of the fit, Centers the centers of the groups, with coordinates in the order of Columns.
 	Columns []string
-	Centres [][]float64
+	Centers [][]float64
 	// Inertia is the sum of the squared distances of all rows to their centers.
 	Inertia float64
 	// Iterations is the number of iterations; Converged reports whether the last one changed no label.
@@ -141,11 +141,11 @@ func prepare(schema *arrow.Schema, opts Options, labels bool) (params, frame.Nat
 func modelOf(p params, r result) (*Model, error) {
 	m := &Model{Columns: p.Columns, Inertia: r.Inertia, Iterations: r.Iterations, Converged: r.Converged, Rows: r.Rows}
 	d := len(p.Columns)
-	if len(r.Centres) != p.K*d {
-		return nil, fmt.Errorf("kmeans: got %d coordinates for %d centers", len(r.Centres), p.K)
+	if len(r.Centers) != p.K*d {
+		return nil, fmt.Errorf("kmeans: got %d coordinates for %d centers", len(r.Centers), p.K)
 	}
 	for c := range p.K {
-		m.Centres = append(m.Centres, r.Centres[c*d:(c+1)*d])
+		m.Centers = append(m.Centers, r.Centers[c*d:(c+1)*d])
 	}
 	return m, nil
 }
@@ -170,14 +170,14 @@ func (m *Model) assignment(schema *arrow.Schema) (assignment, error) {
 	if _, err := isFloat32(schema, m.Columns); err != nil {
 		return a, err
 	}
-	for i, c := range m.Centres {
+	for i, c := range m.Centers {
 		if len(c) != len(m.Columns) {
 			return a, fmt.Errorf("kmeans: center %d has %d coordinates for %d columns", i, len(c),
 				len(m.Columns))
 		}
-		a.Centres = append(a.Centres, c...)
+		a.Centers = append(a.Centers, c...)
 	}
-	if len(a.Centres) == 0 {
+	if len(a.Centers) == 0 {
 		return a, errors.New("kmeans: model has no centers")
 	}
 	return a, nil
@@ -185,7 +185,7 @@ func (m *Model) assignment(schema *arrow.Schema) (assignment, error) {
 
 type assignment struct {
 	Columns []string
-	Centres []float64
+	Centers []float64
 }
 
 var predict = frame.NewMapWith("millstream.kmeans.predict",
@@ -201,15 +201,15 @@ var predict = frame.NewMapWith("millstream.kmeans.predict",
 	})
 
 func assign[T lloyd.Float](ctx context.Context, b arrow.RecordBatch, a assignment) (arrow.RecordBatch, error) {
-	if n := len(a.Columns); n == 0 || len(a.Centres)%n != 0 {
-		return nil, fmt.Errorf("kmeans: %d coordinates of centers with %d columns", len(a.Centres), n)
+	if n := len(a.Columns); n == 0 || len(a.Centers)%n != 0 {
+		return nil, fmt.Errorf("kmeans: %d coordinates of centers with %d columns", len(a.Centers), n)
 	}
 	x, err := newPart[T](b, a.Columns, -1)
 	if err != nil {
 		return nil, err
 	}
-	h := newHost([]*part[T]{x}, 1, len(a.Centres)/len(a.Columns), len(a.Columns))
-	if err := h.relabel(ctx, shiftOf(h, a.Centres, h.d), cast(h, a.Centres)); err != nil {
+	h := newHost([]*part[T]{x}, 1, len(a.Centers)/len(a.Columns), len(a.Columns))
+	if err := h.relabel(ctx, shiftOf(h, a.Centers, h.d), cast(h, a.Centers)); err != nil {
 		return nil, err
 	}
 	return labelBatch(x.labels), nil

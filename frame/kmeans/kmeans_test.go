@@ -72,7 +72,7 @@ func TestCluster(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", g.Name, err)
 				}
-				g.check(t, mode.String(), m.Centres, labelsOf(t, ctx, labels), m.Inertia, m.Iterations)
+				g.check(t, mode.String(), m.Centers, labelsOf(t, ctx, labels), m.Inertia, m.Iterations)
 				if m.Rows != int64(len(g.Labels)) || len(m.Columns) != len(g.X) {
 					t.Errorf("%s: %d rows, columns %v", g.Name, m.Rows, m.Columns)
 				}
@@ -167,7 +167,7 @@ func TestErrors(t *testing.T) {
 	if _, err := (&Model{Columns: x}).Predict(ctx, plain); err == nil || !strings.Contains(err.Error(), "no centers") {
 		t.Errorf("model without centers: got %v", err)
 	}
-	if _, err := (&Model{Columns: x, Centres: [][]float64{{1, 2}}}).Predict(ctx, plain); err == nil ||
+	if _, err := (&Model{Columns: x, Centers: [][]float64{{1, 2}}}).Predict(ctx, plain); err == nil ||
 		!strings.Contains(err.Error(), "2 coordinates") {
 		t.Errorf("invalid model: got %v", err)
 	}

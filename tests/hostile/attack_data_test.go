@@ -82,13 +82,14 @@ func (r *Rig) attackInvitations(ctx context.Context, one, two string) error {
 		if err == nil {
 			err = rpc.Call(ctx, c, dataconn.Op, nil, &reply)
 		}
-		if err == nil && (len(reply.Lanes) != 1 || !strings.HasPrefix(reply.Lanes[0].Address, "ucxx://127.0.0.1:")) {
-			err = fmt.Errorf("data connections of %s: got %v, want one on the loopback interface", address, reply.Lanes)
+		if err == nil && (len(reply.Offers) != 1 || !strings.HasPrefix(reply.Offers[0].Address, "ucxx://127.0.0.1:")) {
+			err = fmt.Errorf("data connections of %s: got %v, want one on the loopback interface", address,
+				reply.Offers)
 		}
 		if err != nil {
 			return dataconn.Offer{}, err
 		}
-		return reply.Lanes[0], nil
+		return reply.Offers[0], nil
 	}
 	a, err := invite(one)
 	if err != nil {

@@ -31,8 +31,8 @@ const (
 )
 
 // Make makes the page from a folder. For each section NAME in order.txt the folder has NAME.md, which begins with a
-// heading, and the records NAME.json and NAME-*.json, if there are any. plots is the folder of the images relative to the page;
-// plot draws the figures of one record.
+// heading, and the records NAME.json and NAME-*.json, if there are any. plots is the folder of the images relative to
+// the page; plot draws the figures of one record.
 func Make(dir, plots string, plot func([]benchfmt.Figure) io.WriterTo) (*Page, error) {
 	intro, err := os.ReadFile(filepath.Join(dir, introFile))
 	if err != nil {

@@ -13,24 +13,24 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 
 
 def blobs(rng, n, d, k, spread, middle=0.0):
-    centres = middle + rng.normal(size=(k, d)) * 4
-    return (centres[rng.integers(k, size=n)] + rng.normal(size=(n, d)) * spread).round(4)
+    centers = middle + rng.normal(size=(k, d)) * 4
+    return (centers[rng.integers(k, size=n)] + rng.normal(size=(n, d)) * spread).round(4)
 
 
 def case(name, x, k, dtype="float64", init=None, seed=None, **options):
     data = x.astype(dtype)
     if init is None:
-        centres = "k-means++"
+        centers = "k-means++"
     else:
-        centres = init.astype(dtype)
-    m = KMeans(k, init=centres, n_init=1, random_state=seed, algorithm="lloyd", **options).fit(data)
+        centers = init.astype(dtype)
+    m = KMeans(k, init=centers, n_init=1, random_state=seed, algorithm="lloyd", **options).fit(data)
     wide = data.astype("float64")
     inertia = float(((wide - m.cluster_centers_.astype("float64")[m.labels_]) ** 2).sum())
     return {
         "name": name, "dtype": dtype, "k": k, "seed": seed or 0,
         "max_iter": options.get("max_iter", 300), "tol": options.get("tol", 1e-4),
-        "x": data.T.tolist(), "init": None if init is None else centres.tolist(),
-        "centres": m.cluster_centers_.tolist(), "labels": m.labels_.tolist(),
+        "x": data.T.tolist(), "init": None if init is None else centers.tolist(),
+        "centers": m.cluster_centers_.tolist(), "labels": m.labels_.tolist(),
         "inertia": inertia, "iterations": m.n_iter_,
         "plusplus": None if init is not None else kmeans_plusplus(data, k, random_state=seed)[0].tolist(),
     }
@@ -40,7 +40,7 @@ rng = numpy.random.default_rng(int(sys.argv[1]) if len(sys.argv) > 1 else 7)
 a = blobs(rng, 240, 4, 5, 0.7)
 b = blobs(rng, 200, 3, 4, 3.0)
 far = blobs(rng, 150, 2, 3, 0.5, middle=5000.0)
-# A centre that moves to another row leaves a rounding error behind, so that without a tolerance chance decides whether
+# A center that moves to another row leaves a rounding error behind, so that without a tolerance chance decides whether
 # there is one more iteration.
 least = 1e-9 if len(sys.argv) > 1 else 0
 lonely = numpy.concatenate([a[:60], [[90, 90, 90, 90]]])

@@ -59,14 +59,14 @@ func (s *server) ask(context.Context, string) (dataconn.Reply, error) {
 		return dataconn.Reply{}, s.err
 	}
 	if s.reply != nil {
-		return dataconn.Reply{Lanes: s.reply}, nil
+		return dataconn.Reply{Offers: s.reply}, nil
 	}
 	invitation := fmt.Sprint("invitation ", s.asked)
 	s.mu.Lock()
 	s.left[invitation] = true
 	s.mu.Unlock()
 	offer := dataconn.Offer{Address: s.address, Invitation: []byte(invitation), Boot: hostid.Boot()}
-	return dataconn.Reply{Lanes: []dataconn.Offer{offer}}, nil
+	return dataconn.Reply{Offers: []dataconn.Offer{offer}}, nil
 }
 
 func newBook(t *testing.T, s *server, cfg dataconn.Config) *dataconn.Book {

@@ -21,13 +21,13 @@ type Offer struct {
 
 // Reply is the answer to [Op].
 type Reply struct {
-	Lanes []Offer `rpc:"lanes"`
+	Offers []Offer `rpc:"lanes"`
 }
 
 // Body returns the reply as a message.
 func (r Reply) Body() msgpack.Map {
-	list := make([]any, len(r.Lanes))
-	for i, o := range r.Lanes {
+	list := make([]any, len(r.Offers))
+	for i, o := range r.Offers {
 		list[i] = msgpack.MapOf("address", o.Address, "cookie", o.Invitation, "boot", o.Boot)
 	}
 	return msgpack.MapOf("lanes", list)
@@ -36,7 +36,7 @@ func (r Reply) Body() msgpack.Map {
 // usable returns the first data connection that may be used: one on this machine, or any if they are trusted. It
 // borrows nothing.
 func (r Reply) usable(boot string, trusted bool) Offer {
-	for _, o := range r.Lanes {
+	for _, o := range r.Offers {
 		if o.Address != "" && (trusted || boot != "" && o.Boot == boot) {
 			o.Invitation = slices.Clone(o.Invitation)
 			return o

@@ -65,7 +65,7 @@ func labelsOf(t *testing.T, ctx context.Context, f *frame.Frame) []int32 {
 	return out
 }
 
-// sameFit wants two fits to be the same: labels, iterations, centres and inertia.
+// sameFit wants two fits to be the same: labels, iterations, centers and inertia.
 func sameFit(t *testing.T, what string, host, gpu *kmeans.Model, hostLabels, gpuLabels []int32) {
 	t.Helper()
 	t.Logf("%s: inertia %v on the host, %v on the GPU; %d iterations and %d", what, host.Inertia, gpu.Inertia,
@@ -86,10 +86,10 @@ func sameFit(t *testing.T, what string, host, gpu *kmeans.Model, hostLabels, gpu
 	if apart > 0 || len(hostLabels) != len(gpuLabels) {
 		t.Errorf("%s: %d of %d labels differ", what, apart, len(hostLabels))
 	}
-	for c := range host.Centres {
-		for j, v := range host.Centres[c] {
-			if math.Abs(v-gpu.Centres[c][j]) > 1e-6*(1+math.Abs(v)) {
-				t.Errorf("%s: centre %d is %v on the host, %v on the GPU", what, c, host.Centres[c], gpu.Centres[c])
+	for c := range host.Centers {
+		for j, v := range host.Centers[c] {
+			if math.Abs(v-gpu.Centers[c][j]) > 1e-6*(1+math.Abs(v)) {
+				t.Errorf("%s: center %d is %v on the host, %v on the GPU", what, c, host.Centers[c], gpu.Centers[c])
 				break
 			}
 		}

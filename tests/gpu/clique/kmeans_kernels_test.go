@@ -116,7 +116,7 @@ func testKMeansPass[T lloyd.Float](t *testing.T, cfg gpulloyd.Config) {
 	for _, d := range []int{1, 3, 4, 5, 8, 13, 16, 17, 32, 33, 70} {
 		for _, k := range []int{1, 2, 9, 31, 130, 300} {
 			for _, n := range []int{1, 255, 513, 3000} {
-				name := fmt.Sprintf("%T, %d rows, %d columns, %d centres", T(0), n, d, k)
+				name := fmt.Sprintf("%T, %d rows, %d columns, %d centers", T(0), n, d, k)
 				parts := [][][]T{kmeansData[T](r, n, d), kmeansData[T](r, 0, d), kmeansData[T](r, n/2+1, d)}
 				func() {
 					rows := kmeansRows(t, ctx, cfg, k, parts...)
@@ -132,20 +132,20 @@ func testKMeansPass[T lloyd.Float](t *testing.T, cfg gpulloyd.Config) {
 						}
 					}
 					sums, counts := make([]float64, k*d), make([]int64, k)
-					var centres []T
+					var centers []T
 					for pass := range 2 {
-						centres = make([]T, k*d)
-						for i := range centres {
-							centres[i] = T(100 + r.NormFloat64())
+						centers = make([]T, k*d)
+						for i := range centers {
+							centers[i] = T(100 + r.NormFloat64())
 						}
 						if k > 2 { // two in one place: the first counts
-							copy(centres[2*d:3*d], centres[:d])
+							copy(centers[2*d:3*d], centers[:d])
 						}
 						changed := 0
 						for i, l := range labels {
-							changed += lloyd.Pass(parts[i], centres, shift, l, sums, counts)
+							changed += lloyd.Pass(parts[i], centers, shift, l, sums, counts)
 						}
-						all, err := rows.Pass(ctx, wide(shift), wide(centres))
+						all, err := rows.Pass(ctx, wide(shift), wide(centers))
 						must(t, err)
 						if got := all[k*(d+1)]; got != float64(changed) {
 							t.Errorf("%s, pass %d: %v labels changed, want %d", name, pass, got, changed)
@@ -169,7 +169,7 @@ func testKMeansPass[T lloyd.Float](t *testing.T, cfg gpulloyd.Config) {
 							}
 						}
 					}
-					kmeansOthers(t, ctx, name, rows, parts, labels, centres, shift)
+					kmeansOthers(t, ctx, name, rows, parts, labels, centers, shift)
 				}()
 			}
 		}
@@ -178,14 +178,14 @@ func testKMeansPass[T lloyd.Float](t *testing.T, cfg gpulloyd.Config) {
 
 // kmeansOthers compares what is done besides passes.
 func kmeansOthers[T lloyd.Float](t *testing.T, ctx context.Context, name string, rows *gpulloyd.Rows, parts [][][]T,
-	labels [][]int32, centres, shift []T) {
+	labels [][]int32, centers, shift []T) {
 	t.Helper()
 	d := len(shift)
 	var want float64
 	for i, p := range parts {
-		want += lloyd.Inertia(p, centres, labels[i])
+		want += lloyd.Inertia(p, centers, labels[i])
 	}
-	got, err := rows.Inertia(ctx, wide(centres))
+	got, err := rows.Inertia(ctx, wide(centers))
 	must(t, err)
 	if !close9(got, want) {
 		t.Errorf("%s: inertia %v, want %v", name, got, want)
@@ -212,11 +212,11 @@ func kmeansOthers[T lloyd.Float](t *testing.T, ctx context.Context, name string,
 	least, err := rows.NewDistances(ctx)
 	must(t, err)
 	defer least.Release()
-	must(t, near.ToPoint(ctx, wide(centres[:d]), nil))
+	must(t, near.ToPoint(ctx, wide(centers[:d]), nil))
 	must(t, least.ToPoint(ctx, wide(shift), near))
 	last := len(parts) - 1
 	a, b := make([]float64, len(parts[last][0])), make([]float64, len(parts[last][0]))
-	lloyd.Distances(parts[last], centres[:d], a)
+	lloyd.Distances(parts[last], centers[:d], a)
 	lloyd.Distances(parts[last], shift, b)
 	var sum float64
 	for i := range a {
@@ -270,14 +270,14 @@ func TestGPUKMeansNotFinite(t *testing.T) {
 	columns := kmeansData[float32](rand.New(rand.NewPCG(3, 4)), 1000, 6)
 	columns[4][77], columns[5][3] = float32(math.NaN()), float32(math.Inf(-1))
 	rows := kmeansRows(t, ctx, cfg, 3, kmeansData[float32](rand.New(rand.NewPCG(3, 4)), 10, 6), columns)
-	centres := make([]float32, 3*6)
-	for i := range centres {
-		centres[i] = float32(99 + i%3)
+	centers := make([]float32, 3*6)
+	for i := range centers {
+		centers[i] = float32(99 + i%3)
 	}
 	shift := make([]float32, 6)
 	labels := make([]int32, 1000)
-	lloyd.Pass(columns, centres, shift, labels, nil, nil)
-	all, err := rows.Pass(ctx, wide(shift), wide(centres))
+	lloyd.Pass(columns, centers, shift, labels, nil, nil)
+	all, err := rows.Pass(ctx, wide(shift), wide(centers))
 	must(t, err)
 	for i, l := range kmeansLabels(t, ctx, rows, 1) {
 		if l != labels[i] {

@@ -119,7 +119,7 @@ func (m *Manager) OfferConnections(_ context.Context, r *rpc.Request) (any, erro
 		if err != nil {
 			return nil, err
 		}
-		reply.Lanes = []dataconn.Offer{{Address: m.own, Invitation: invitation, Boot: hostid.Boot()}}
+		reply.Offers = []dataconn.Offer{{Address: m.own, Invitation: invitation, Boot: hostid.Boot()}}
 	}
 	return reply.Body(), nil
 }

@@ -23,10 +23,10 @@ def fit(x, c):
     model.fit(x)
     seconds = time.perf_counter() - begin
     # In double precision, a part at a time: its own is a sum of the numbers' type.
-    inertia, centres = 0.0, model.cluster_centers_.astype("float64")
+    inertia, centers = 0.0, model.cluster_centers_.astype("float64")
     for at in range(0, len(x), 1 << 16):
         part = x[at : at + (1 << 16)].astype("float64")
-        inertia += float(((part - centres[model.labels_[at : at + (1 << 16)]]) ** 2).sum())
+        inertia += float(((part - centers[model.labels_[at : at + (1 << 16)]]) ** 2).sum())
     return {"seconds": seconds, "inertia": inertia, "counts": numpy.bincount(model.labels_, minlength=k).tolist()}
 
 

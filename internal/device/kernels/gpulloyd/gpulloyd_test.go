@@ -47,17 +47,17 @@ func TestKernels(t *testing.T) {
 	}
 }
 
-// Centres are prepared as package lloyd does: in the type of the data.
+// Centers are prepared as package lloyd does: in the type of the data.
 func TestPrepare(t *testing.T) {
-	shift, centres := []float64{0.1, 1e8}, []float64{0.30000000000000004, 1e8 + 1, -2, 1e8 + 3}
+	shift, centers := []float64{0.1, 1e8}, []float64{0.30000000000000004, 1e8 + 1, -2, 1e8 + 3}
 	r := &Rows{d: 2, k: 2}
-	moved, half := r.prepare(shift, centres)
-	if moved[0] != centres[0]-shift[0] || moved[3] != 3 || half[0] != (moved[0]*moved[0]+1)/2 {
+	moved, half := r.prepare(shift, centers)
+	if moved[0] != centers[0]-shift[0] || moved[3] != 3 || half[0] != (moved[0]*moved[0]+1)/2 {
 		t.Errorf("float64: %v, %v", moved, half)
 	}
 	r.narrow = true
-	moved, half = r.prepare(shift, centres)
-	want := float64(float32(centres[0]) - float32(shift[0]))
+	moved, half = r.prepare(shift, centers)
+	want := float64(float32(centers[0]) - float32(shift[0]))
 	if moved[0] != want || moved[1] != 0 || half[0] != want*want/2 {
 		t.Errorf("float32: %v, %v", moved, half)
 	}
@@ -100,7 +100,7 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	if err := r.Relabel(ctx, []float64{1}, []float64{1, 2}); err == nil {
-		t.Error("two coordinates of one centre in one column")
+		t.Error("two coordinates of one center in one column")
 	}
 	if cuda.Available() == nil {
 		return // the rest is what happens without a GPU

@@ -26,8 +26,8 @@ func (r *Rows) passKernel() (name string, per int) {
 // Pass sets the label of every row to the nearest center, the first of equally near ones. Centers and shift are numbers
 // of the type of the data. The result is valid until the next call: the sums of the rows of each center minus shift,
 // row by row, the numbers of rows of each, and how many labels have changed.
-func (r *Rows) Pass(ctx context.Context, shift, centres []float64) ([]float64, error) {
-	if err := r.assign(ctx, shift, centres, r.all); err != nil {
+func (r *Rows) Pass(ctx context.Context, shift, centers []float64) ([]float64, error) {
+	if err := r.assign(ctx, shift, centers, r.all); err != nil {
 		return nil, err
 	}
 	n := r.k*(r.d+1) + 1
@@ -41,16 +41,16 @@ func (r *Rows) Pass(ctx context.Context, shift, centres []float64) ([]float64, e
 }
 
 // Relabel is Pass without sums: those of later passes no longer match the labels.
-func (r *Rows) Relabel(ctx context.Context, shift, centres []float64) error {
-	return r.assign(ctx, shift, centres, nil)
+func (r *Rows) Relabel(ctx context.Context, shift, centers []float64) error {
+	return r.assign(ctx, shift, centers, nil)
 }
 
-func (r *Rows) assign(ctx context.Context, shift, centres []float64, all *mem.Buffer) error {
-	if len(shift) != r.d || len(centres) != r.k*r.d {
-		return fmt.Errorf("gpulloyd: %d coordinates of %d centres, a shift of %d, in %d columns", len(centres), r.k,
+func (r *Rows) assign(ctx context.Context, shift, centers []float64, all *mem.Buffer) error {
+	if len(shift) != r.d || len(centers) != r.k*r.d {
+		return fmt.Errorf("gpulloyd: %d coordinates of %d centers, a shift of %d, in %d columns", len(centers), r.k,
 			len(shift), r.d)
 	}
-	moved, half := r.prepare(shift, centres)
+	moved, half := r.prepare(shift, centers)
 	at, err := r.upload(ctx, shift, moved, half)
 	if err != nil {
 		return err
@@ -82,14 +82,14 @@ func (p *part) also(args []cuda.Arg, inputs *mem.Buffer) []cuda.Arg {
 }
 
 // prepare returns the centers minus shift and half their squared norms, as computed by lloyd.
-func (r *Rows) prepare(shift, centres []float64) (moved, half []float64) {
-	moved, half = make([]float64, len(centres)), make([]float64, r.k)
+func (r *Rows) prepare(shift, centers []float64) (moved, half []float64) {
+	moved, half = make([]float64, len(centers)), make([]float64, r.k)
 	for c := range r.k {
 		var norm float64
 		for j := range r.d {
-			e := centres[c*r.d+j] - shift[j]
+			e := centers[c*r.d+j] - shift[j]
 			if r.narrow {
-				e = float64(float32(centres[c*r.d+j]) - float32(shift[j]))
+				e = float64(float32(centers[c*r.d+j]) - float32(shift[j]))
 			}
 			moved[c*r.d+j] = e
 			norm += e * e
@@ -103,8 +103,8 @@ func (r *Rows) prepare(shift, centres []float64) (moved, half []float64) {
 const sumBlocks = 1024
 
 // Inertia returns the sum of the squared distances of the rows to the centers of their labels.
-func (r *Rows) Inertia(ctx context.Context, centres []float64) (float64, error) {
-	at, err := r.upload(ctx, centres)
+func (r *Rows) Inertia(ctx context.Context, centers []float64) (float64, error) {
+	at, err := r.upload(ctx, centers)
 	if err != nil {
 		return 0, err
 	}

@@ -49,7 +49,7 @@ type part struct {
 // New returns Rows for k centers of rows with d columns; narrow selects float32 numbers instead of float64.
 func New(ctx context.Context, cfg Config, d, k int, narrow bool) (*Rows, error) {
 	if d < 1 || k < 1 {
-		return nil, fmt.Errorf("gpulloyd: %d centres of %d columns", k, d)
+		return nil, fmt.Errorf("gpulloyd: %d centers of %d columns", k, d)
 	}
 	r := &Rows{cfg: cfg, narrow: narrow, d: d, k: k}
 	var err error

@@ -54,9 +54,9 @@ func (d *Distances) ToPoint(ctx context.Context, point []float64, closest *Dista
 	return d.set(ctx, point, false, closest)
 }
 
-// ToCentres sets the distances to those of each row's own center.
-func (d *Distances) ToCentres(ctx context.Context, centres []float64) error {
-	return d.set(ctx, centres, true, nil)
+// ToCenters sets the distances to those of each row's own center.
+func (d *Distances) ToCenters(ctx context.Context, centers []float64) error {
+	return d.set(ctx, centers, true, nil)
 }
 
 func (d *Distances) set(ctx context.Context, points []float64, labels bool, closest *Distances) error {

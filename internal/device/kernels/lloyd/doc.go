@@ -13,32 +13,32 @@ type Float interface{ float32 | float64 }
 // of which there are len(columns) and one for each center. labels are those of the last pass, -1 for rows without one;
 // sums are of rows minus shift, which should be near the middle of the data to reduce rounding. It returns how many
 // labels have changed. If sums is nil only labels change.
-func Pass[T Float](columns [][]T, centres, shift []T, labels []int32, sums []float64, counts []int64) int {
+func Pass[T Float](columns [][]T, centers, shift []T, labels []int32, sums []float64, counts []int64) int {
 	d := len(columns)
 	n := len(labels)
 	check(columns, n)
-	if d == 0 || len(centres)%d != 0 || len(shift) != d || sums != nil &&
-		(len(sums) != len(centres) || len(counts)*d != len(centres)) {
+	if d == 0 || len(centers)%d != 0 || len(shift) != d || sums != nil &&
+		(len(sums) != len(centers) || len(counts)*d != len(centers)) {
 		panic("lloyd: sizes do not match")
 	}
 	if n == 0 {
 		return 0
 	}
-	return pass(columns, centres, shift, labels, sums, counts)
+	return pass(columns, centers, shift, labels, sums, counts)
 }
 
 // Inertia returns the sum of the squared distances of the rows to the centers of their labels.
-func Inertia[T Float](columns [][]T, centres []T, labels []int32) float64 {
+func Inertia[T Float](columns [][]T, centers []T, labels []int32) float64 {
 	check(columns, len(labels))
 	if len(labels) == 0 {
 		return 0
 	}
 	d := len(columns)
-	k := len(centres) / d
-	turned := make([]T, len(centres)) // feature by feature
+	k := len(centers) / d
+	turned := make([]T, len(centers)) // feature by feature
 	for c := range k {
 		for j := range d {
-			turned[j*k+c] = centres[c*d+j]
+			turned[j*k+c] = centers[c*d+j]
 		}
 	}
 	return inertia(columns, turned, k, labels)

@@ -1,5 +1,5 @@
 // The kernels for one type of numbers (T, with TI as wide) and one instruction set (NAME, TARGET, VBYTES bytes in a
-// vector, KT centres at once): lloyd.c includes this file once for each. Columns are Arrow's: one array for each
+// vector, KT centers at once): lloyd.c includes this file once for each. Columns are Arrow's: one array for each
 // feature. A vector holds one feature of neighbouring rows.
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
@@ -10,8 +10,8 @@
 typedef T FN(vec) __attribute__((vector_size(VBYTES), aligned(sizeof(T))));
 typedef TI FN(vint) __attribute__((vector_size(VBYTES), aligned(sizeof(T))));
 
-// Labels of GROUP rows from row i on. packed is centres by tiles of KT, feature by feature, and half their squared
-// norms follow each tile: the nearest centre has the least |c|^2/2 - x.c.
+// Labels of GROUP rows from row i on. packed is centers by tiles of KT, feature by feature, and half their squared
+// norms follow each tile: the nearest center has the least |c|^2/2 - x.c.
 TARGET static void FN(group)(const T *const *x, long i, int d, int tiles, const T *shift, const T *packed, int32_t *label) {
 	FN(vec) best0 = {0}, best1 = {0};
 	FN(vint) at0 = {0}, at1 = {0};
@@ -66,7 +66,7 @@ TARGET static void FN(labels)(const T *const *x, long n, int d, int tiles, const
 	}
 }
 
-// The squared distances of n rows, at most BLOCK, to the centres of their labels, added up in double precision.
+// The squared distances of n rows, at most BLOCK, to the centers of their labels, added up in double precision.
 TARGET static double FN(inertia)(const T *const *x, long n, int d, int k, const T *byfeature, const int32_t *label) {
 	double dist[BLOCK] = {0}, sum = 0;
 	for (int j = 0; j < d; j++) {

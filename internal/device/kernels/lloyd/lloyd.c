@@ -94,16 +94,16 @@ int ms_lloyd_level(void) {
 	return 0;
 }
 
-// Centres of one tile side by side, feature by feature, then half their squared norms. Centres that fill the last tile
+// Centers of one tile side by side, feature by feature, then half their squared norms. Centers that fill the last tile
 // up are infinitely far away.
 #define PACK(T)                                                                                   \
-	static void pack_##T(const T *centres, const T *shift, int k, int d, int kt, T *packed) { \
+	static void pack_##T(const T *centers, const T *shift, int k, int d, int kt, T *packed) { \
 		for (int tile = 0; tile * kt < k; tile++, packed += (d + 1) * kt)                 \
 			for (int t = 0; t < kt; t++) {                                            \
 				int c = tile * kt + t;                                            \
 				double norm = 0;                                                  \
 				for (int j = 0; j < d; j++) {                                     \
-					T e = c < k ? centres[(long)c * d + j] - shift[j] : 0;    \
+					T e = c < k ? centers[(long)c * d + j] - shift[j] : 0;    \
 					packed[j * kt + t] = e;                                   \
 					norm += (double)e * e;                                    \
 				}                                                                 \
@@ -121,14 +121,14 @@ PACK(float)
 #endif
 
 #define API(T, X)                                                                                                                       \
-	long ms_lloyd_pass_##X(int level, const T *const *columns, long n, int d, int k, const T *centres, const T *shift,              \
+	long ms_lloyd_pass_##X(int level, const T *const *columns, long n, int d, int k, const T *centers, const T *shift,              \
 			       int32_t *labels, double *sums, int64_t *counts) {                                                        \
 		int kt = level == 2 ? 8 : 4, tiles = (k + kt - 1) / kt;                                                                 \
 		T *packed = malloc(sizeof(T) * ((size_t)tiles * kt * (d + 1) + (size_t)d * 2 * 64 / sizeof(T)));                         \
 		const T **x = malloc(sizeof(T *) * 2 * (size_t)d);                                                                      \
 		long changed = -1;                                                                                                      \
 		if (packed && x) {                                                                                                      \
-			pack_##T(centres, shift, k, d, kt, packed);                                                                     \
+			pack_##T(centers, shift, k, d, kt, packed);                                                                     \
 			T *tail = packed + (size_t)tiles * kt * (d + 1);                                                                \
 			changed = CHOOSE(level, pass_##X, (columns, n, d, k, tiles, shift, packed, labels, sums, counts, tail, x));     \
 		}                                                                                                                       \

@@ -48,18 +48,18 @@ func pinned[T Float](columns [][]T) (pointers []*T, unpin func()) {
 
 func ptr[T any](s []T) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(s)) }
 
-func pass[T Float](columns [][]T, centres, shift []T, labels []int32, sums []float64, counts []int64) int {
+func pass[T Float](columns [][]T, centers, shift []T, labels []int32, sums []float64, counts []int64) int {
 	pointers, unpin := pinned(columns)
 	defer unpin()
 	d := len(columns)
-	n, cd, ck := C.long(len(labels)), C.int(d), C.int(len(centres)/d)
+	n, cd, ck := C.long(len(labels)), C.int(d), C.int(len(centers)/d)
 	l, s, c := (*C.int32_t)(ptr(labels)), (*C.double)(ptr(sums)), (*C.int64_t)(ptr(counts))
 	var changed C.long
 	if unsafe.Sizeof(*new(T)) == 8 {
-		changed = C.ms_lloyd_pass_f64(C.int(level), (**C.double)(ptr(pointers)), n, cd, ck, (*C.double)(ptr(centres)),
+		changed = C.ms_lloyd_pass_f64(C.int(level), (**C.double)(ptr(pointers)), n, cd, ck, (*C.double)(ptr(centers)),
 			(*C.double)(ptr(shift)), l, s, c)
 	} else {
-		changed = C.ms_lloyd_pass_f32(C.int(level), (**C.float)(ptr(pointers)), n, cd, ck, (*C.float)(ptr(centres)),
+		changed = C.ms_lloyd_pass_f32(C.int(level), (**C.float)(ptr(pointers)), n, cd, ck, (*C.float)(ptr(centers)),
 			(*C.float)(ptr(shift)), l, s, c)
 	}
 	if changed < 0 {

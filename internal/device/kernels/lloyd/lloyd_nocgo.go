@@ -5,8 +5,8 @@ package lloyd
 // Kernel returns the name of the code that runs.
 func Kernel() string { return "Go" }
 
-func pass[T Float](columns [][]T, centres, shift []T, labels []int32, sums []float64, counts []int64) int {
-	return passGo(columns, centres, shift, labels, sums, counts)
+func pass[T Float](columns [][]T, centers, shift []T, labels []int32, sums []float64, counts []int64) int {
+	return passGo(columns, centers, shift, labels, sums, counts)
 }
 
 func inertia[T Float](columns [][]T, turned []T, k int, labels []int32) float64 {

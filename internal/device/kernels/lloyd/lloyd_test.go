@@ -19,14 +19,14 @@ func random[T Float](r *rand.Rand, n, d int, middle float64) [][]T {
 }
 
 // nearest is the plain way, in double precision: labels, and by how much the second is farther.
-func nearest[T Float](columns [][]T, centres []T) (labels []int32, margin []float64) {
+func nearest[T Float](columns [][]T, centers []T) (labels []int32, margin []float64) {
 	d := len(columns)
 	for i := range columns[0] {
 		best, second, at := math.Inf(1), math.Inf(1), 0
-		for c := range len(centres) / d {
+		for c := range len(centers) / d {
 			var sum float64
 			for j := range d {
-				e := float64(columns[j][i]) - float64(centres[c*d+j])
+				e := float64(columns[j][i]) - float64(centers[c*d+j])
 				sum += e * e
 			}
 			switch {
@@ -56,16 +56,16 @@ func testPass[T Float](t *testing.T, tolerance float64) {
 				for j := range shift {
 					shift[j] = 100
 				}
-				// Two passes: the second moves rows from centre to centre.
+				// Two passes: the second moves rows from center to center.
 				for pass := range 2 {
-					centres := make([]T, k*d)
-					for i := range centres {
-						centres[i] = T(100 + r.NormFloat64())
+					centers := make([]T, k*d)
+					for i := range centers {
+						centers[i] = T(100 + r.NormFloat64())
 					}
 					before := append([]int32(nil), labels...)
-					changed := Pass(columns, centres, shift, labels, sums, counts)
-					want, margin := nearest(columns, centres)
-					name := fmt.Sprintf("%s, %d rows, %d features, %d centres, pass %d", Kernel(), n, d, k, pass)
+					changed := Pass(columns, centers, shift, labels, sums, counts)
+					want, margin := nearest(columns, centers)
+					name := fmt.Sprintf("%s, %d rows, %d features, %d centers, pass %d", Kernel(), n, d, k, pass)
 					moved, wantSums, wantCounts := 0, make([]float64, k*d), make([]int64, k)
 					for i, l := range labels {
 						if l != want[i] && margin[i] > tolerance {
@@ -97,14 +97,14 @@ func testPass[T Float](t *testing.T, tolerance float64) {
 					var inertia float64
 					dist := make([]float64, n)
 					for c := range k {
-						Distances(columns, centres[c*d:(c+1)*d], dist)
+						Distances(columns, centers[c*d:(c+1)*d], dist)
 						for i, l := range labels {
 							if int(l) == c {
 								inertia += dist[i]
 							}
 						}
 					}
-					if got := Inertia(columns, centres, labels); math.Abs(got-inertia) > 1e-9*(1+inertia) {
+					if got := Inertia(columns, centers, labels); math.Abs(got-inertia) > 1e-9*(1+inertia) {
 						t.Errorf("%s: inertia %v, want %v", name, got, inertia)
 					}
 				}
@@ -116,14 +116,14 @@ func testPass[T Float](t *testing.T, tolerance float64) {
 func TestGo(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	columns := random[float64](r, 1300, 5, 0)
-	centres := []float64{0, 0, 0, 0, 0, 1, 1, 1, 1, 1, -1, 0, -1, 0, -1}
+	centers := []float64{0, 0, 0, 0, 0, 1, 1, 1, 1, 1, -1, 0, -1, 0, -1}
 	ours, theirs := make([]int32, 1300), make([]int32, 1300)
 	for i := range ours {
 		ours[i], theirs[i] = -1, -1
 	}
 	s1, s2, c1, c2 := make([]float64, 15), make([]float64, 15), make([]int64, 3), make([]int64, 3)
 	shift := make([]float64, 5)
-	if a, b := Pass(columns, centres, shift, ours, s1, c1), passGo(columns, centres, shift, theirs, s2, c2); a != b ||
+	if a, b := Pass(columns, centers, shift, ours, s1, c1), passGo(columns, centers, shift, theirs, s2, c2); a != b ||
 		a != 1300 {
 		t.Errorf("%d and %d labels have changed", a, b)
 	}
@@ -136,12 +136,12 @@ func TestGo(t *testing.T) {
 		t.Errorf("sums %v and %v", s1, s2)
 	}
 	turned := []float64{0, 1, -1, 0, 1, 0, 0, 1, -1, 0, 1, 0, 0, 1, -1}
-	if a, b := Inertia(columns, centres, ours), inertiaGo(columns, turned, 3, ours); math.Abs(a-b) > 1e-9*a {
+	if a, b := Inertia(columns, centers, ours), inertiaGo(columns, turned, 3, ours); math.Abs(a-b) > 1e-9*a {
 		t.Errorf("inertia %v and %v", a, b)
 	}
 	d1, d2 := make([]float64, 1300), make([]float64, 1300)
-	Distances(columns, centres[:5], d1)
-	distancesGo(columns, centres[:5], d2)
+	Distances(columns, centers[:5], d1)
+	distancesGo(columns, centers[:5], d2)
 	for i := range d1 {
 		if math.Abs(d1[i]-d2[i]) > 1e-12*(1+d2[i]) {
 			t.Fatalf("distance %v and %v", d1[i], d2[i])
@@ -155,10 +155,10 @@ func TestGo(t *testing.T) {
 		t.Errorf("column %d is not finite", at)
 	}
 	for name, f := range map[string]func(){
-		"labels":  func() { Pass(columns, centres, shift, ours[1:], nil, nil) },
-		"centres": func() { Pass(columns, centres[1:], shift, ours, nil, nil) },
-		"counts":  func() { Pass(columns, centres, shift, ours, s1, c1[1:]) },
-		"point":   func() { Distances(columns, centres, d1) },
+		"labels":  func() { Pass(columns, centers, shift, ours[1:], nil, nil) },
+		"centers": func() { Pass(columns, centers[1:], shift, ours, nil, nil) },
+		"counts":  func() { Pass(columns, centers, shift, ours, s1, c1[1:]) },
+		"point":   func() { Distances(columns, centers, d1) },
 	} {
 		func() {
 			defer func() {

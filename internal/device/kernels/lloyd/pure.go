@@ -6,15 +6,15 @@ import "math"
 const block = 512
 
 // passGo is Pass in Go.
-func passGo[T Float](columns [][]T, centres, shift []T, labels []int32, sums []float64, counts []int64) int {
+func passGo[T Float](columns [][]T, centers, shift []T, labels []int32, sums []float64, counts []int64) int {
 	d := len(columns)
-	k := len(centres) / d
-	moved := make([]T, len(centres)) // centres minus shift
+	k := len(centers) / d
+	moved := make([]T, len(centers)) // centers minus shift
 	half := make([]T, k)             // half their squared norms
 	for c := range k {
 		var norm float64
 		for j := range d {
-			e := centres[c*d+j] - shift[j]
+			e := centers[c*d+j] - shift[j]
 			moved[c*d+j] = e
 			norm += float64(e) * float64(e)
 		}
