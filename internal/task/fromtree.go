@@ -64,7 +64,7 @@ func fromTree(x any, v reflect.Value, depth int) error {
 
 func mismatch(x any, t reflect.Type) error {
 	if x == nil {
-		return fmt.Errorf("None cannot be converted to %v", t)
+		return fmt.Errorf("cannot convert None to %v", t)
 	}
 	return fmt.Errorf("%s cannot be converted to %v", describe(x), t)
 }

@@ -97,7 +97,7 @@ func TestConversionErrors(t *testing.T) {
 		want string
 	}{
 		{bad, row{}, "field M: value of k: element 1: a string cannot be converted to int"},
-		{wire.NewDict("N", nil), row{}, "field N: None cannot be converted to int"},
+		{wire.NewDict("N", nil), row{}, "field N: cannot convert None to int"},
 		{wire.NewDict("When", "yesterday"), row{}, "field When: parsing time"},
 		{wire.NewDict("When", 1.5), row{}, "field When: a float64 cannot be converted to time.Time"},
 		{wire.NewDict("X", int64(1)), row{}, "task.row has no field X"},

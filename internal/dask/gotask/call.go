@@ -257,7 +257,7 @@ func bytesAt(d *pickle.Dict, name string) ([]byte, bool) {
 }
 
 // errKeyword is returned for keyword arguments.
-var errKeyword = errors.New("Go functions take arguments by position; declare the parameters in the stub " +
+var errKeyword = errors.New("functions in Go take arguments by position; declare the parameters in the stub " +
 	"(@millstream.go(name) above a def with their names), or pass them in order")
 
 // finish binds the arguments and collects the references in them.

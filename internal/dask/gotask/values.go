@@ -133,7 +133,7 @@ func (r *resolver) value(v pickle.Value, depth int) (any, error) {
 	case *pickle.Object:
 		return r.object(x, depth)
 	case pickle.Global:
-		return nil, fmt.Errorf("Python class or function %s cannot be converted to a Go value", x)
+		return nil, fmt.Errorf("class or function %s cannot be converted to a Go value", x)
 	}
 	if y, ok := bridge.FromPickle(v); ok {
 		return y, nil

@@ -40,11 +40,11 @@ func Find(ctx context.Context, explicit string) (Interpreter, error) {
 			path, err = filepath.Abs(path)
 		}
 		if err != nil {
-			return Interpreter{}, fmt.Errorf("Python of %s: %w", n.from, err)
+			return Interpreter{}, fmt.Errorf("interpreter of %s: %w", n.from, err)
 		}
 		in, err := probe(ctx, path, n.from)
 		if err != nil {
-			return Interpreter{}, fmt.Errorf("Python of %s: %w", n.from, err)
+			return Interpreter{}, fmt.Errorf("interpreter of %s: %w", n.from, err)
 		}
 		return in, nil
 	}

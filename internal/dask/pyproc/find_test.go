@@ -65,7 +65,7 @@ func TestFind(t *testing.T) {
 	if _, err = Find(ctx, ""); err == nil || !strings.Contains(err.Error(), "no python3 or python on PATH") {
 		t.Errorf("got %v, want no python3 or python on PATH", err)
 	}
-	if _, err = Find(ctx, "/nowhere/python"); err == nil || !strings.Contains(err.Error(), "Python of --python") {
+	if _, err = Find(ctx, "/nowhere/python"); err == nil || !strings.Contains(err.Error(), "interpreter of --python") {
 		t.Errorf("got %v, want an error about --python", err)
 	}
 }

@@ -48,7 +48,7 @@ type answer struct {
 }
 
 // ErrExited is returned by calls of a child that has ended; use errors.Is.
-var ErrExited = errors.New("Python process has ended")
+var ErrExited = errors.New("pyproc: Python process has ended")
 
 // Call calls a handler of the child and waits for the reply. body is encoded with msgpack.Append; msgpack.Raw is sent
 // unchanged. The frames are not copied: if the context ends the call early they still belong to the child. An exception

@@ -126,7 +126,7 @@ func (p *Process) ready(ctx context.Context, r *bufio.Reader) error {
 		mr := msgpack.NewReader(h.body)
 		e, err := parseException(&mr)
 		if err != nil {
-			return fmt.Errorf("Python process failed: malformed exception: %w", err)
+			return fmt.Errorf("malformed exception of a failed Python process: %w", err)
 		}
 		if e.Sandbox {
 			return fmt.Errorf("pyproc: sandbox not available: %w", e)
