@@ -175,7 +175,7 @@ func kmeansErrors(t *testing.T, ctx context.Context, c *client.Client) {
 			`partition 1: column "x" has 2 nulls`},
 		{"NaN", batch([]float64{1, math.NaN(), 3}, nil), []string{"x"},
 			`partition 1: column "x" has a value that is not finite`},
-		{"few rows", batch(nil, nil), []string{"x"}, "2 rows cannot be divided into 3 groups"},
+		{"few rows", batch(nil, nil), []string{"x"}, "cannot divide 2 rows into 3 groups"},
 	} {
 		f, err := frame.FromBatches(ctx, c, []arrow.RecordBatch{batch([]float64{1, 2}, nil), x.second})
 		must(t, err)
