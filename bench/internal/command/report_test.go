@@ -64,3 +64,18 @@ func TestReport(t *testing.T) {
 		t.Errorf("check after a change: got %v, want an error that names the page", err)
 	}
 }
+
+// The benchmarks page is the one that its records make.
+func TestPageIsCurrent(t *testing.T) {
+	const docs = "../../../docs"
+	page, err := report.Make(filepath.Join(docs, "benchmarks"), "plots", plotOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(page.Plots) < 10 {
+		t.Errorf("plots: got %d, want at least 10", len(page.Plots))
+	}
+	if err := checkPage(filepath.Join(docs, "benchmarks.md"), page); err != nil {
+		t.Error(err)
+	}
+}

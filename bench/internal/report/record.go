@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,8 +32,12 @@ type Record struct {
 	Figures []benchfmt.Figure `json:"figures"`
 }
 
-// New returns a record of a run of this program that has just ended.
+// New returns a record of a run of this program that has just ended. It leaves the bars of the figures out.
 func New(args []string, counts string, figures []benchfmt.Figure) Record {
+	figures = slices.Clone(figures)
+	for i := range figures {
+		figures[i].Bar = nil
+	}
 	return Record{Machine: machine("/"), Date: time.Now().UTC().Format(time.DateOnly), Commit: commit(),
 		Command: command(args), Counts: counts, Figures: figures}
 }

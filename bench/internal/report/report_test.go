@@ -59,7 +59,12 @@ func TestMachine(t *testing.T) {
 
 func TestRecord(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.json")
-	want := New([]string{"comm"}, "best", figures)
+	measured := slices.Clone(figures)
+	measured[1].Bar = &benchfmt.Bar{Value: 3, Ratio: true}
+	want := New([]string{"comm"}, "best", measured)
+	if want.Figures[1] != figures[1] || measured[1].Bar == nil {
+		t.Errorf("figures of a record: got %+v, want them without a bar, and the arguments unchanged", want.Figures)
+	}
 	if err := want.Write(file); err != nil {
 		t.Fatal(err)
 	}
