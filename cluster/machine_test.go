@@ -7,7 +7,7 @@ import (
 	"go.millstream.dev/internal/testkit/leak"
 )
 
-// Layout returns the results of Dask's nprocesses_nthreads.
+// Layout returns the results of nprocesses_nthreads in Dask.
 func TestLayout(t *testing.T) {
 	for cpus, want := range map[int][2]int{0: {1, 1}, 1: {1, 1}, 2: {2, 1}, 4: {4, 1}, 6: {3, 2}, 7: {7, 1}, 8: {4, 2},
 		12: {4, 3}, 16: {4, 4}, 32: {8, 4}, 40: {8, 5}, 64: {8, 8}, 80: {10, 8}} {

@@ -60,7 +60,7 @@ func fakeScheduler(t *testing.T, registered chan<- string) string {
 	return l.ContactAddr()
 }
 
-// The nanny serves the requests of Dask's scheduler and clients.
+// The nanny serves the requests of Dask schedulers and clients.
 func TestNannyServer(t *testing.T) {
 	registered := make(chan string, 4)
 	spec := WorkerSpec{Name: "carol", Scheduler: fakeScheduler(t, registered)}

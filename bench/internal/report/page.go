@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -174,39 +173,24 @@ func faster(f benchfmt.Figure) string {
 	if f.Better == benchfmt.Lower {
 		ratio = 1 / ratio
 	}
-	return digits(ratio)
+	return grouped(benchfmt.FormatValue(ratio))
 }
 
 var unitNames = map[string]string{"us": "µs"}
 
-// Quantity formats a value with three significant digits and its unit.
+// Quantity formats a value with its unit.
 func Quantity(v float64, unit string) string {
 	if name, ok := unitNames[unit]; ok {
 		unit = name
 	}
-	return digits(v) + " " + unit
+	return grouped(benchfmt.FormatValue(v)) + " " + unit
 }
 
-// digits formats a value with three significant digits, and groups of thousands.
-func digits(v float64) string {
-	if v == 0 {
-		return "0"
-	}
-	after := max(0, 2-int(math.Floor(math.Log10(math.Abs(v)))))
-	if v >= 100 {
-		scale := math.Pow(10, math.Floor(math.Log10(v))-2)
-		v = math.Round(v/scale) * scale
-		after = 0
-	}
-	text := strconv.FormatFloat(v, 'f', after, 64)
-	if after == 0 {
-		return grouped(text)
-	}
-	return text
-}
-
-// grouped separates groups of three digits.
+// grouped separates groups of three digits of a whole number.
 func grouped(text string) string {
+	if strings.Contains(text, ".") {
+		return text
+	}
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]
 	}

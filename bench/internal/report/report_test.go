@@ -21,12 +21,11 @@ var figures = []benchfmt.Figure{
 		Tasks: 100000},
 }
 
-func TestDigits(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.0123456: "0.0123", 0.54: "0.540", 1: "1.00", 15.72: "15.7",
-		99.96: "100.0",
-		204:   "204", 1234.5: "1,230", 106412: "106,000", 1234567: "1,230,000"} {
-		if got := digits(v); got != want {
-			t.Errorf("digits(%v): got %q, want %q", v, got, want)
+func TestQuantity(t *testing.T) {
+	for v, want := range map[float64]string{0: "0 µs", 0.0123456: "0.01235 µs", 15.72: "15.72 µs", 204: "204.0 µs",
+		1234.6: "1,235 µs", 106412: "106,400 µs", 1234567: "1,235,000 µs"} {
+		if got := Quantity(v, "us"); got != want {
+			t.Errorf("Quantity(%v): got %q, want %q", v, got, want)
 		}
 	}
 }
@@ -127,11 +126,11 @@ func TestMake(t *testing.T) {
 	want := notice + "# Benchmarks\n\nMethod.\n\n## Messages\n\nWhat is [measured](adr/x.md).\n\n" +
 		"| case | setting | tasks | size | Millstream | peer | its figure | times faster |\n" +
 		"| --- | --- | --- | --- | --- | --- | --- | --- |\n" +
-		"| `small` | tcp |  |  | 15.7 µs | distributed | 204 µs | 13.0 |\n" +
-		"| `large` | tcp |  | 100 MiB | 4.20 GB/s | distributed | 8.40 GB/s | 0.500 |\n" +
-		"| `tasks` | tcp | 100,000 |  | 106,000 tasks/s |  |  |  |\n\n" +
+		"| `small` | tcp |  |  | 15.72 µs | distributed | 204.0 µs | 12.98 |\n" +
+		"| `large` | tcp |  | 100 MiB | 4.200 GB/s | distributed | 8.400 GB/s | 0.5000 |\n" +
+		"| `tasks` | tcp | 100,000 |  | 106,400 tasks/s |  |  |  |\n\n" +
 		"![Plot of the table](plots/messages.svg)\n\n`millstream bench comm`: 2 × CPU; 2026-01-02, commit abc.\n\n" +
-		"| case | setting | tasks | Millstream |\n| --- | --- | --- | --- |\n| `tasks` | tcp | 100,000 | 106,000 tasks/s |\n\n" +
+		"| case | setting | tasks | Millstream |\n| --- | --- | --- | --- |\n| `tasks` | tcp | 100,000 | 106,400 tasks/s |\n\n" +
 		"![Plot of the table](plots/messages-tasks.svg)\n\n`millstream bench comm`: 2 × CPU; 2026-01-02, commit abc.\n"
 	if string(page.Text) != want {
 		t.Errorf("page: got\n%s\nwant\n%s", page.Text, want)

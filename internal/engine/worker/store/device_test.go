@@ -85,7 +85,7 @@ func (d *fakeDevice) value(t interface{ Fatal(...any) }, b []byte) *task.Value {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// An array in the form of Dask's "cuda" family.
+	// An array in the form of the Dask family "cuda".
 	s, err := wire.EncodeValue(&wire.DeviceArray{DType: "|u1", Shape: []int{len(b)}, Frame: wire.BufferFrame(buf)},
 		wire.EncodeOptions{})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"go.millstream.dev/internal/task/taskid"
 )
 
-// The results of Dask's key_split and key_split_group.
+// The results of key_split and key_split_group in Dask.
 func TestKeySplit(t *testing.T) {
 	for _, c := range []struct {
 		key           any
