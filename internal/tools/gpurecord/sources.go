@@ -35,7 +35,8 @@ var sourceExtensions = []string{".go", ".c", ".h", ".s", ".S", ".cu", ".cuh", ".
 
 // Sources returns a hash of the sources that the tests of each package cover: the files of the package with its tests
 // and testdata, and those of all packages of the module that it or its tests import, directly or not. Files that build
-// tags exclude are included, so that the hash is the same on every machine.
+// tags exclude are included, so that the hash is the same on every machine. Comments and layout of Go files do not
+// count.
 func Sources(ctx context.Context, root string, packages []string) (map[string]string, error) {
 	if len(packages) == 0 {
 		return map[string]string{}, nil
@@ -141,6 +142,9 @@ func hash(root string, files map[string]bool) (string, error) {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			return "", err
+		}
+		if filepath.Ext(name) == ".go" {
+			data = significant(data)
 		}
 		fmt.Fprintf(h, "%s %x\n", filepath.ToSlash(rel), sha256.Sum256(data))
 	}

@@ -62,6 +62,10 @@ func TestSources(t *testing.T) {
 			continue
 		}
 		write(name, text+"\n// changed\n")
+		if now := hashes(); filepath.Ext(name) == ".go" && !maps.Equal(now, first) {
+			t.Errorf("%s: a comment changed the hashes", name)
+		}
+		write(name, text+"\nvar changed int // changed\n")
 		now := hashes()
 		wantP := map[string]bool{"p/notes.txt": false, "q/q_test.go": false, "q/testdata/q.txt": false, "s/s.go": false,
 			"s/s_test.go": false}

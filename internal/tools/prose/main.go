@@ -87,7 +87,9 @@ func texts(path, name string) (comments, errs []text, err error) {
 		case *ast.FuncDecl:
 			doc(n.Doc)
 		case *ast.GenDecl:
-			doc(n.Doc)
+			if n.Tok != token.IMPORT { // a cgo preamble
+				doc(n.Doc)
+			}
 		case *ast.TypeSpec:
 			doc(n.Doc)
 		case *ast.ValueSpec:
