@@ -1,6 +1,6 @@
-"""Builds the package, with nothing but Python: `pip install` then needs no network and no setuptools.
+"""Build backend without dependencies: `pip install` needs no network and no setuptools.
 
-A wheel is a zip of the package's files, what pyproject.toml says about it, and a list of both (PEP 427). pip calls
+A wheel is a zip of the files of the package, metadata from pyproject.toml, and a list of both (PEP 427). pip calls
 build_wheel and build_sdist (PEP 517).
 """
 

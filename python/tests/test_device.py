@@ -1,4 +1,4 @@
-"""The layout of frames on devices. Arrays of numpy stand for those of CuPy, which have the same functions."""
+"""Layout of device frames. Arrays of numpy replace those of CuPy, which have the same functions."""
 
 import unittest
 
@@ -41,7 +41,7 @@ class Layout(unittest.TestCase):
         self.same(self.columns, device.from_device(part))
 
     def test_arrow(self):
-        """The buffers are Arrow's: pyarrow reads them as they are."""
+        """pyarrow reads the buffers, which have the Arrow layout."""
         part = device.to_device(self.columns)
         schema = pyarrow.ipc.open_stream(part["schema"]).schema
         got = {}
@@ -66,8 +66,8 @@ class Layout(unittest.TestCase):
     def test_errors(self):
         for bad, kind, text in [
             ({"a": numpy.zeros((2, 2))}, TypeError, "'a' has 2 dimensions"),
-            ({"a": numpy.zeros(2), "b": numpy.zeros(3)}, ValueError, "'b' has 3 rows and the first has 2"),
-            ({"a": numpy.array(["x"])}, TypeError, "'a' is of type <U1"),
+            ({"a": numpy.zeros(2), "b": numpy.zeros(3)}, ValueError, "'b' has 3 rows, the first column has 2"),
+            ({"a": numpy.array(["x"])}, TypeError, "'a' has type <U1"),
             ([1], TypeError, "a partition is a list"),
         ]:
             with self.assertRaisesRegex(kind, text):

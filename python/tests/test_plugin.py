@@ -1,4 +1,4 @@
-"""The scheduler plugin on a scheduler of Dask's in this process, with workers that only say that they are Go's."""
+"""The scheduler plugin on a Dask scheduler in this process, with workers that only claim to be Go workers."""
 
 import time
 import unittest
@@ -23,17 +23,17 @@ class Place(unittest.TestCase):
         return self.cluster.scheduler
 
     def pretend(self, own):
-        """Makes the worker one of Go's to the plugin: a task that is let through then runs in Python all the same."""
+        """Mark the worker as a Go worker for the plugin: a task that is sent to it still runs in Python."""
         self.scheduler.workers[self.address].extra["millstream"] = own
 
     def until(self, true):
         limit = time.monotonic() + 60
         while not true():
-            self.assertLess(time.monotonic(), limit, "it never happened")
+            self.assertLess(time.monotonic(), limit, "condition not met in time")
             time.sleep(0.01)
 
     def waits(self, future):
-        """The state of a task that finds no worker."""
+        """Return the state of a task without a worker."""
         self.until(lambda: getattr(self.scheduler.tasks.get(future.key), "state", None) == "no-worker")
         return self.scheduler.tasks[future.key]
 
@@ -44,7 +44,7 @@ class Place(unittest.TestCase):
         self.assertFalse(millstream.install(self.client).changed)
         future = self.client.submit(max, 1, 2)
         self.waits(future)
-        self.cluster.scale(2)  # a worker of Python's
+        self.cluster.scale(2)  # a Python worker
         self.assertEqual(future.result(timeout=60), 2)
         self.assertNotIn(self.address, self.client.who_has(future)[future.key])
 
@@ -52,7 +52,7 @@ class Place(unittest.TestCase):
         self.pretend({"functions": ["f"], "python": True})
         millstream.install(self.client)
         f, g = self.client.submit(millstream.go("f"), 1), self.client.submit(millstream.go("g"), 1)
-        wait(f)  # it was let through to Python, which says so
+        wait(f)  # the stub ran in Python, which raises
         self.assertRegex(str(f.exception()), "Millstream worker")
         self.assertEqual(self.waits(g).worker_restrictions, {NO_GO_WORKER})
         self.assertEqual(self.client.submit(max, 1, 2).result(), 2)
@@ -64,7 +64,7 @@ class Place(unittest.TestCase):
         slow = self.client.map(lambda i, e: e.wait(), range(50), e=event, pure=False)
         self.until(lambda: self.scheduler.queued)
         self.pretend({"functions": [], "python": False})
-        self.client.run_on_scheduler(comes_anew)
+        self.client.run_on_scheduler(reregister)
         self.assertFalse(self.scheduler.queued)
         self.scheduler.workers[self.address].extra.clear()
         event.set()
@@ -78,7 +78,7 @@ class Place(unittest.TestCase):
         plugin.remove_worker(self.scheduler, "tcp://127.0.0.1:1")
 
 
-def comes_anew(dask_scheduler):
+def reregister(dask_scheduler):
     scheduler = dask_scheduler
     [address] = list(scheduler.workers)
     plugin = scheduler.plugins["millstream"]

@@ -47,12 +47,12 @@ class Stubs(unittest.TestCase):
             self.assertNotIn(b"millstream.stubs", data)
             program = (
                 "import pickle, sys\n"
-                "sys.modules['millstream'] = None\n"  # not to be imported
+                "sys.modules['millstream'] = None\n"  # must not be imported
                 "f = pickle.loads(sys.stdin.buffer.read())\n"
                 "assert f.__name__ == 'pkg.hypot', f\n"
                 "try: f(1, y=2)\n"
                 "except RuntimeError as e: assert 'Millstream worker' in str(e), e\n"
-                "else: raise SystemExit('it ran')\n"
+                "else: raise SystemExit('no exception')\n"
                 "sys.stdout.buffer.write(pickle.dumps(pickle.loads(pickle.dumps(f))))\n"
             )
             out = subprocess.run([sys.executable, "-c", program], input=data, stdout=subprocess.PIPE, check=True).stdout

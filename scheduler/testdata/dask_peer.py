@@ -1,4 +1,4 @@
-"""Runs Dask's client and workers against the scheduler with the given address.
+"""Runs a Dask client and Dask workers against the scheduler at the given address.
 
 Prints one line of JSON per check: {"check": name, "ok": bool, "got": repr}.
 """
@@ -28,7 +28,7 @@ def report(name, ok, got=None):
 
 
 class Check:
-    """Runs one check and reports its result."""
+    """Run one check and report its result."""
 
     def __init__(self, name):
         self.name = name
@@ -111,7 +111,7 @@ async def main(address):
             await Check("nbytes")(c.nbytes(summary=False), lambda g: x.key in g)
 
             future = c.submit(lambda: 1, key="python-task")
-            await Check("a task of Python")(future.result(), 1)
+            await Check("a Python task")(future.result(), 1)
             del future
 
             # A Dask client releases its keys: data that no client holds is freed.
@@ -129,7 +129,7 @@ async def main(address):
         async with Client(address, asynchronous=True) as c:
             await Check("a nanny's worker")(c.wait_for_workers(1, timeout=30))
             await Check("restart through the nanny")(c.restart(timeout=60))
-            await Check("it is back")(c.nthreads(), lambda g: len(g) == 1)
+            await Check("worker is back")(c.nthreads(), lambda g: len(g) == 1)
         report("nanny", n.status.name == "running", n.status)
 
 

@@ -156,7 +156,7 @@ func (k *daskKiller) find(kind string) []victim {
 			below(p, goName(i), func(d process) bool { return strings.Contains(d.line, "millstream.sidecar") })
 		}
 	case killHelper:
-		below(k.scheduler, "", func(d process) bool { return strings.Contains(d.line, "millstream.materialiser") })
+		below(k.scheduler, "", func(d process) bool { return strings.Contains(d.line, "millstream.materializer") })
 	}
 	return out
 }

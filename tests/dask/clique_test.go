@@ -128,7 +128,7 @@ q2 = q.reform()
 check("goes on", [list(x) for x in q2.run("clique.total", [[1.0]] * 3)], [[3.0]] * 3)
 q2.dissolve()
 raises("dissolved", millstream.CliqueError, lambda: q2.run("clique.total", [[1.0]] * 3), "no part in this clique")
-raises("unknown worker", millstream.CliqueError, lambda: millstream.clique(client, workers=["tcp://127.0.0.1:1"]), "there is no such worker")
+raises("unknown worker", millstream.CliqueError, lambda: millstream.clique(client, workers=["tcp://127.0.0.1:1"]), "no such worker")
 with millstream.clique(client, workers=q.workers[:2], backend="comm") as two:
     check("two", [list(x) for x in two.run("clique.total", [[1.0]] * 2)], [[2.0]] * 2)
 `

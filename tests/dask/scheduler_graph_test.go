@@ -44,7 +44,7 @@ big = np.arange(300_000)
 check("buffers out of band", int(client.submit(np.sum, big).result()), int(big.sum()))
 check("buffers in a graph", int(dask.delayed(np.sum)(dask.delayed(big)).compute()), int(big.sum()))
 check("keys of numpy", client.get({("n", np.int64(1)): (inc, 1)}, ("n", 1)), 2)
-# More than one chunk of the materialiser, in the order of the client.
+# More than one chunk of the materializer, in the order of the client.
 n = 6000
 dsk = {("c", 0): (inc, -1)} | {("c", i): (operator.add, ("c", i - 1) if i % 50 else ("c", 0), 1) for i in range(1, n)}
 check("chain", client.get(dsk, [("c", 49), ("c", n - 1)]), [49, 50])

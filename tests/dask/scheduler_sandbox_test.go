@@ -151,7 +151,7 @@ main(client)
 		t.Error("a client has written into the journal")
 	}
 	log := s.Log()
-	for _, text := range []string{"module=millstream.service network=host", "module=millstream.materialiser " +
+	for _, text := range []string{"module=millstream.service network=host", "module=millstream.materializer " +
 		"network=none"} {
 		if !strings.Contains(log, `msg="Python helper sandbox" `+text) {
 			t.Errorf("the log does not say %q", text)
@@ -208,7 +208,7 @@ def helpers(scheduler):
             with open(f"/proc/{n}/stat") as f:
                 parent = int(f.read().rpartition(")")[2].split()[1])
             with open(f"/proc/{n}/cmdline") as f:
-                if parent == scheduler and "millstream.materialiser" in f.read():
+                if parent == scheduler and "millstream.materializer" in f.read():
                     found.add(int(n))
         except (OSError, ValueError):
             pass

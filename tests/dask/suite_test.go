@@ -56,8 +56,8 @@ func TestSuiteCompares(t *testing.T) {
 	}
 	for _, want := range []string{
 		"6 tests were run on both schedulers, 5 reached them (9 tasks on ours)",
-		"passed with Dask's scheduler  4", "passed with ours              2",
-		"pass with Dask's and not with ours: 3; the other way round: 1",
+		"passed with the Dask scheduler  4", "passed with ours                2",
+		"pass with Dask and not with ours: 3; vice versa: 1",
 		"reason: it is late", "failed   a::new\n           reason: UNEXPLAINED", "crashed  a::hung\n           " +
 			"reason: UNEXPLAINED",
 		"unexplained differences: 2",

@@ -1,5 +1,5 @@
-"""The pytest plugin of run.py: tests that start a cluster get the one at DOWNSTREAM_ADDRESS, and how each test ended goes
-to DOWNSTREAM_RESULTS, one line of JSON each."""
+"""Pytest plugin of run.py: tests that start a cluster get the one at DOWNSTREAM_ADDRESS, and the result of each test is
+written to DOWNSTREAM_RESULTS, one line of JSON each."""
 
 import contextlib
 import inspect
@@ -10,12 +10,12 @@ import re
 import pytest
 
 ADDRESS = os.environ["DOWNSTREAM_ADDRESS"]
-# Tests that need a scheduler in their own process, or workers that they start: not about this cluster.
+# Tests that need a scheduler in their own process, or workers that they start: they do not use this cluster.
 OWN_CLUSTER = re.compile(r"LocalCluster|gen_cluster|processes=False|InProcCluster")
 
 
 def forget():
-    """Empty the transition log of Dask's scheduler: tests that read it expect that of a new cluster."""
+    """Clear the transition log of the Dask scheduler: tests that read it expect that of a new cluster."""
     from distributed import Client
 
     with Client(ADDRESS, timeout="60s", set_as_default=False) as client:

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Runs tests of packages that are built on Dask on Dask's scheduler and on Millstream's, and compares.
+"""Runs tests of packages that use Dask on the schedulers of Dask and Millstream, and compares.
 
     run.py --millstream bin/millstream --out results [--short] [--mode ours-go] [-k EXPRESSION]
 
-Prints counts for each package, and fails for a test that passes on Dask's scheduler and not on Millstream's without
-a reason in reasons.toml. In each mode (dask, ours-python, ours-go) each package has a fresh cluster on the loopback.
+Prints counts for each package, and fails if a test passes on the Dask scheduler and not on that of Millstream without
+a reason in reasons.toml. In each mode (dask, ours-python, ours-go) each package has a new cluster on the loopback
+interface.
 """
 
 import argparse
@@ -24,7 +25,7 @@ sys.path.insert(0, SUITE)
 
 from suite_cluster import MODES, Cluster, die_with_parent  # noqa: E402
 
-# Package -> file of its tests. Tests of this folder are named by what they use.
+# Package -> file of its tests. Tests in this folder are named after the package that they use.
 FILES = {
     "xarray": "xarray/tests/test_distributed.py", "joblib": "joblib/test/test_dask.py",
     "ml": "test_ml.py",
@@ -33,7 +34,7 @@ FILES = {
 # two, xarray 2026.9.0 deadlocks on any scheduler when it writes netCDF4: CombinedLock takes its locks in the order of
 # their id(), and each task unpickles a distributed.Lock of its own, so two threads take the same pair in either order.
 THREADS = {"ml": 2}
-# What the short form runs of each package.
+# Selection of the short form, by package.
 SHORT = {
     "xarray": "lock or (netcdf_roundtrip and True) or dimensionless or read_netcdf",
     "joblib": "test_simple or test_manual_scatter or test_nested_backend_context_manager or test_dask_backend_keywords "
@@ -53,7 +54,7 @@ def environment(mode, address, results):
 
 
 def run(args, mode):
-    """Runs all tests in a mode; returns {package: {id: (outcome, text)}}."""
+    """Run all tests in a mode; return {package: {id: (outcome, text)}}."""
     out = {}
     for package, path in FILES.items():
         if args.short and package not in SHORT or args.package and package not in args.package:
@@ -69,7 +70,7 @@ def run(args, mode):
 
 
 def test(args, mode, package, path, folder, address):
-    """Runs the tests of one package on a cluster; returns {id: (outcome, text)}."""
+    """Run the tests of one package on a cluster; return {id: (outcome, text)}."""
     root = HERE if os.path.exists(os.path.join(HERE, path)) else os.path.dirname(os.path.dirname(importlib.import_module(package).__file__))
     results = os.path.join(folder, "results.jsonl")
     if os.path.exists(results):
@@ -110,11 +111,11 @@ def reasons(path, mode):
 
 
 def compare(dask, ours, mode, known):
-    """Prints counts and differences; returns how many have no reason."""
+    """Print counts and differences; return the number of those without a reason."""
     bad = 0
     for package in dask:
         count = {name: collections.Counter(o for o, _ in x[package].values()) for name, x in (("dask", dask), ("ours", ours))}
-        print(f"{package}, {mode}: {len(ours[package])} tests, passed {count['ours']['passed']} (with Dask's scheduler {count['dask']['passed']})")
+        print(f"{package}, {mode}: {len(ours[package])} tests, passed {count['ours']['passed']} (with the Dask scheduler {count['dask']['passed']})")
         for id, (outcome, _) in sorted(dask[package].items()):
             got, text = ours[package].get(id, ("not run", ""))
             if outcome != "passed" or got == "passed":
@@ -130,14 +131,14 @@ def compare(dask, ours, mode, known):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--millstream", default="bin/millstream", help="the binary")
-    p.add_argument("--out", default="results", help="folder of logs and results")
-    p.add_argument("--short", action="store_true", help="some tests of the packages that need little")
-    p.add_argument("--mode", action="append", choices=MODES[1:], help="may be given more than once (default: all)")
-    p.add_argument("--package", action="append", choices=tuple(FILES), help="may be given more than once (default: all)")
-    p.add_argument("--timeout", type=int, default=180, help="of each test, in seconds")
-    p.add_argument("-j", "--jobs", type=int, default=1, help="modes at once")
-    p.add_argument("-k", default="", help="pytest's expression of test names")
+    p.add_argument("--millstream", default="bin/millstream", help="path of the binary")
+    p.add_argument("--out", default="results", help="folder for logs and results")
+    p.add_argument("--short", action="store_true", help="run a selection of fast tests")
+    p.add_argument("--mode", action="append", choices=MODES[1:], help="may be repeated (default: all)")
+    p.add_argument("--package", action="append", choices=tuple(FILES), help="may be repeated (default: all)")
+    p.add_argument("--timeout", type=int, default=180, help="per test, in seconds")
+    p.add_argument("-j", "--jobs", type=int, default=1, help="number of modes to run in parallel")
+    p.add_argument("-k", default="", help="pytest expression of test names")
     args = p.parse_args()
     args.out = os.path.abspath(args.out)
     modes = ["dask", *(args.mode or MODES[1:])]

@@ -1,4 +1,4 @@
-"""Shows that the installed Python peers work: import, versions, one round trip of 1 MiB over loopback."""
+"""Checks the installed Python peers: import, versions, one round trip of 1 MiB over the loopback interface."""
 
 import asyncio
 import importlib.metadata
@@ -30,10 +30,10 @@ async def round_trip() -> None:
     await ep.send(sent)
     await ep.recv(got)
     if not np.array_equal(sent, got):
-        raise SystemExit("ucxx: the bytes that came back differ from those sent")
+        raise SystemExit("ucxx: received bytes differ from those sent")
     await served
     await ep.close()
-    # The handler's task must end before its listener does.
+    # The task of the handler must end before its listener.
     while listener.active_clients:
         await asyncio.sleep(0.01)
     listener.close()

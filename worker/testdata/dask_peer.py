@@ -1,8 +1,8 @@
-"""A Dask scheduler, a worker and a client, for the tests of the Go worker.
+"""Dask scheduler, worker and client for the tests of the Go worker.
 
 The parent writes one JSON object per line and reads one JSON object per line: the reply
 has "ok", and the result of the operation or the text of the error. The program ends when
-its standard input ends.
+its standard input is closed.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class Peer:
         return {"holders": sorted({a for v in holders.values() for a in v})}
 
     async def use(self):
-        """A Python task on the Python worker gets its argument from the Go worker."""
+        """Run a Python task on the Python worker whose argument is on the Go worker."""
         total = self.client.submit(lambda a: int(a.sum()), self.futures["array"], workers=["python"])
         return {"total": await total, "want": int(pattern(1_000_000).sum())}
 
@@ -64,7 +64,7 @@ class Peer:
         return {"least": min(len(v) for v in holders.values())}
 
     async def fetch_made(self, address):
-        """A result that was made on the Python worker is replicated to the Go worker."""
+        """Replicate a result of the Python worker to the Go worker."""
         made = self.client.submit(pattern, 200_000, workers=["python"], pure=False)
         await made
         await self.client.replicate([made], workers=[address])

@@ -1,7 +1,7 @@
-"""Makes golden.json: what scikit-learn's KMeans finds in some data. Run it with a Python that has scikit-learn
+"""Writes golden.json: results of scikit-learn's KMeans. Run it with a Python that has scikit-learn
 (`scripts/setup sklearn`): .local/sklearn/env/bin/python frame/kmeans/testdata/make_golden.py
 
-With a number as its argument it makes other data of that seed, and prints."""
+With a number as argument it generates other data from this seed, and prints the results."""
 
 import json
 import pathlib
@@ -40,8 +40,8 @@ rng = numpy.random.default_rng(int(sys.argv[1]) if len(sys.argv) > 1 else 7)
 a = blobs(rng, 240, 4, 5, 0.7)
 b = blobs(rng, 200, 3, 4, 3.0)
 far = blobs(rng, 150, 2, 3, 0.5, middle=5000.0)
-# A center that moves to another row leaves a rounding error behind, so that without a tolerance chance decides whether
-# there is one more iteration.
+# A center that moves to another row leaves a rounding error, so that without a tolerance the number of iterations is
+# random.
 least = 1e-9 if len(sys.argv) > 1 else 0
 lonely = numpy.concatenate([a[:60], [[90, 90, 90, 90]]])
 cases = [

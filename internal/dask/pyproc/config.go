@@ -14,7 +14,7 @@ import (
 type Config struct {
 	// Python is the path of the interpreter (default: the result of Find).
 	Python string
-	// Module is the module to run, such as "millstream.materialiser". It defines setup(peer), see _child.py.
+	// Module is the module to run, such as "millstream.materializer". It defines setup(peer), see _child.py.
 	Module string
 	// Settings are passed to the module as peer.settings, encoded as JSON.
 	Settings map[string]any

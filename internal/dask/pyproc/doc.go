@@ -2,8 +2,8 @@
 // package in it, optionally in a sandbox, exchanges messages with it, and restarts it when it ends.
 //
 //	python, err := pyproc.Find(ctx, "")
-//	p, err := pyproc.Start(ctx, pyproc.Config{Python: python.Path, Module: "millstream.materialiser", Isolate: true})
-//	reply, err := p.Call(ctx, "materialise", body, frames)
+//	p, err := pyproc.Start(ctx, pyproc.Config{Python: python.Path, Module: "millstream.materializer", Isolate: true})
+//	reply, err := p.Call(ctx, "materialize", body, frames)
 //
 // A message has a msgpack map and any number of raw frames; many calls can be in flight in both directions: see
 // internal/dask/python/millstream/_child.py for the format and for the other end. The messages of a child are not

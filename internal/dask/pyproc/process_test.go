@@ -88,7 +88,7 @@ func TestExceptions(t *testing.T) {
 		t.Errorf("got %v, want the panic of the handler", err)
 	}
 	if _, err = p.Call(ctx, "nothing", nil, nil); err == nil ||
-		!strings.Contains(err.Error(), "no handler of 'nothing'") {
+		!strings.Contains(err.Error(), "no handler for 'nothing'") {
 		t.Errorf("got %v, want an error about the handler", err)
 	}
 	if _, err = p.Call(ctx, "echo", struct{}{}, nil); err == nil {

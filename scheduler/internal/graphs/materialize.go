@@ -85,7 +85,7 @@ func (m *Opener) processes(ctx context.Context) (*pyproc.Pool, error) {
 		return nil, m.cfg.Closed()
 	case m.pool == nil:
 		cfg := m.cfg.Helpers.Sandbox(in, helpers.Materializer)
-		cfg.Name, cfg.MaxCalls, cfg.Threads = "materialiser", 4, 1
+		cfg.Name, cfg.MaxCalls, cfg.Threads = "materializer", 4, 1
 		cfg.Handlers = map[string]pyproc.Handler{"tasks": m.tasks}
 		m.pool = pyproc.NewPool(pyproc.PoolConfig{
 			Config: cfg, Size: m.cfg.Processes, Idle: m.cfg.Idle, Setup: m.cfg.Helpers.Setup(helpers.Materializer),
@@ -189,7 +189,7 @@ func (m *Opener) materializeOnce(ctx context.Context, owner string, g *Graph, ex
 	body, frames, err := materializeRequest(number, g.Event.Keys, expr, notes, priority)
 	var reply *pyproc.Message
 	if err == nil {
-		reply, err = p.Call(ctx, "materialise", body, frames)
+		reply, err = p.Call(ctx, "materialize", body, frames)
 	}
 	tasks := m.end(number, pending)
 	if ctx.Err() != nil {

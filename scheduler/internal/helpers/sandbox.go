@@ -10,7 +10,7 @@ import (
 )
 
 // Materializer is the module that opens graphs.
-const Materializer = "millstream.materialiser"
+const Materializer = "millstream.materializer"
 
 // Sandbox returns the configuration of a Python helper. Functions that clients run on the scheduler (run_on_scheduler,
 // plugins, progress) have the network of the host, as in Dask: trackers and servers listen on it. Opening graphs and

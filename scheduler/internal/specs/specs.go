@@ -23,7 +23,7 @@ const (
 	specMore = 0x01
 )
 
-// Flags of a spec, the same as in materialiser.py.
+// Flags of a spec, the same as in materializer.py.
 const (
 	Producer = 1 << iota // the task is a source of data
 	Go                   // the task calls a Go function

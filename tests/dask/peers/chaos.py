@@ -1,6 +1,6 @@
-"""A workload of dask.array that goes on while workers and helpers are killed around it: it makes a file FOLDER/begun
-after the first round and ends when there is one FOLDER/stop, or after some seconds. Each round keeps an array on the
-workers, computes from it several times, and compares with what numpy computes alone.
+"""A dask.array workload that runs while workers and helpers are killed: it creates the file FOLDER/begun after the first
+round and ends when FOLDER/stop exists, or after some seconds. Each round keeps an array on the workers, computes from it
+several times, and compares with the results of numpy.
 
     chaos.py ADDRESS FOLDER SECONDS
 """
@@ -18,7 +18,7 @@ N, CHUNK = 1200, 150
 
 
 def slow(block):
-    """A block that takes a while, so that a kill finds something under way."""
+    """Return a block slowly, so that a kill interrupts something."""
     time.sleep(0.05)
     return block * 2 + 1
 
@@ -47,8 +47,8 @@ def main():
             print(f"round {rounds}: {total} after {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
             with open(os.path.join(folder, "begun"), "w"):
                 pass
-        check("every round is right", wrong, 0)
-        check("there were rounds", rounds, lambda n: n > 1)
+        check("all rounds are correct", wrong, 0)
+        check("rounds ran", rounds, lambda n: n > 1)
         tell("rounds", rounds)
 
 

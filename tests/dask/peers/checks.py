@@ -1,4 +1,4 @@
-"""What the Python programs of the tests share: a client of a scheduler, and checks that are told as JSON lines.
+"""Shared by the Python programs of the tests: a client of a scheduler, and checks that print JSON lines.
 
     from checks import check, raises, run
 
@@ -24,7 +24,7 @@ def _equal(got, want):
 
 
 def check(name, got, want=True):
-    """Tells whether got is want. A function as want is asked."""
+    """Check that got equals want, or that want(got) is true if want is a function."""
     try:
         ok = bool(want(got)) if callable(want) and not isinstance(want, type) else _equal(got, want)
     except Exception as e:  # noqa: BLE001
@@ -34,7 +34,7 @@ def check(name, got, want=True):
 
 
 def raises(name, error, function, text=""):
-    """Tells whether a function raises an error, with a text in it."""
+    """Check that a function raises an error with a text in it."""
     try:
         got = function()
     except BaseException as e:  # noqa: BLE001
@@ -46,12 +46,12 @@ def raises(name, error, function, text=""):
 
 
 def tell(name, value):
-    """Gives a value to the test."""
+    """Send a value to the test."""
     print(json.dumps({"tell": name, "value": value}), flush=True)
 
 
 def until(name, function, timeout=60):
-    """Waits until a function gives something true."""
+    """Wait until a function returns a true value."""
     limit = time.monotonic() + timeout
     while True:
         got = function()
@@ -61,7 +61,7 @@ def until(name, function, timeout=60):
 
 
 def attempt(name, function, want=None):
-    """Checks what a function returns, so that its exception is one failed check and not the end of the program."""
+    """Check the result of a function, so that its exception is one failed check and does not end the program."""
     try:
         got = function()
     except Exception as e:  # noqa: BLE001

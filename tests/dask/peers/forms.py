@@ -1,9 +1,9 @@
-"""Records the form of every message that a client and workers in this process get from the scheduler.
+"""Records the form of every message that a client and workers in this process receive from the scheduler.
 
 A form is the structure and the types, not the values: {"types": [...], "fields": {name: form}, "items": form, "seen": n}.
 Dictionaries whose keys are addresses or keys of tasks have "items", all others "fields". Messages of one op are merged.
 
-    forms.py SCHEDULER    two workers of Dask run in this process
+    forms.py SCHEDULER    two Dask workers run in this process
 """
 
 import asyncio
@@ -55,7 +55,7 @@ def merge(form, value, depth=0):
         else:
             form["dicts"] = form.get("dicts", 0) + 1
             for k, v in value.items():
-                merge(form.setdefault("fields", {}).setdefault(k, {}), None if k == "metrics" else v, depth + 1)  # what workers say
+                merge(form.setdefault("fields", {}).setdefault(k, {}), None if k == "metrics" else v, depth + 1)  # messages of workers
     return form
 
 
@@ -104,7 +104,7 @@ class Plugin(WorkerPlugin):
 
 
 async def attempt(awaitable):
-    """An error of one verb is not the end; errors of the scheduler are recorded by watch_rpc."""
+    """Run a function and ignore its error; errors of the scheduler are recorded by watch_rpc."""
     try:
         return await asyncio.wait_for(awaitable, 30)
     except Exception as e:
@@ -112,7 +112,7 @@ async def attempt(awaitable):
 
 
 async def came(name, again=None):
-    """Waits for a message of a stream, which comes when it comes, and does again what it comes for."""
+    """Wait for a message of a stream, and repeat the action that triggers it."""
     for _ in range(3000):
         if name in FORMS:
             break
@@ -213,7 +213,7 @@ async def verbs(c):
 
 
 async def watch(address):
-    """The stream of subscribe_worker_status, while a worker comes and goes."""
+    """Record the stream of subscribe_worker_status while a worker joins and leaves."""
     comm = await distributed.core.connect(address)
     await comm.write({"op": "subscribe_worker_status"})
     record("subscribe_worker_status", await comm.read())

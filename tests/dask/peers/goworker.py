@@ -1,6 +1,6 @@
-"""Two workers of Go without Python beside one of Dask's: all that happens to a worker in its life.
+"""Two Go workers without Python next to a Dask worker: everything that happens to a worker.
 
-Arguments: the scheduler's address, its dashboard's host:port, the address of Dask's worker, and those of the two.
+Arguments: the scheduler's address, its dashboard's host:port, the address of the Dask worker, and those of the two.
 """
 
 import sys
@@ -31,25 +31,25 @@ def state(client, key):
 
 
 def place(client, py, a, b):
-    """millstream.install: Python's tasks on Dask's worker, Go's on those that have the function."""
+    """Check millstream.install: Python tasks run on the Dask worker, Go functions on workers that have them."""
     done = millstream.install(client)
     check("install", (done.scheduler, done.changed, sorted(done.go_workers), done.python_workers), ("dask", True, sorted([a, b]), (py,)))
-    check("install says it", "Python tasks stay off" in str(done) and "2 Millstream workers (2 without Python)" in str(done))
+    check("install reports it", "Python tasks stay off" in str(done) and "2 Millstream workers (2 without Python)" in str(done))
     check("install knows the functions", "upper" in done.functions)
     check("install again", millstream.install(client).changed, False)
     numbers = client.map(lambda x: x + 1, range(40), pure=False)
-    words = client.map(millstream.go("upper"), [f"w{i}" for i in range(10)], pure=False)
+    upper = client.map(millstream.go("upper"), [f"w{i}" for i in range(10)], pure=False)
     check("python", client.gather(numbers), list(range(1, 41)))
-    check("go", client.gather(words), [f"W{i}" for i in range(10)])
-    holders = client.who_has(numbers + words)
-    check("python ran on Dask's worker", {w for f in numbers for w in holders[f.key]}, {py})
-    check("go ran on Go's", {w for f in words for w in holders[f.key]} <= {a, b})
+    check("go", client.gather(upper), [f"W{i}" for i in range(10)])
+    holders = client.who_has(numbers + upper)
+    check("python ran on the Dask worker", {w for f in numbers for w in holders[f.key]}, {py})
+    check("go ran on Go workers", {w for f in upper for w in holders[f.key]} <= {a, b})
     with dask.annotate(workers=[a]):
         f = client.submit(millstream.go("upper"), "x", pure=False)
-    check("within what the user asks for", f.result(), "X")
-    check("on that one", set(client.who_has(f)[f.key]), {a})
+    check("restricted by the user", f.result(), "X")
+    check("on that worker", set(client.who_has(f)[f.key]), {a})
     f = client.submit(millstream.go("not there"), 1)
-    until("no worker has it, and it waits", lambda: state(client, f.key) == "no-worker")
+    until("waits if no worker has it", lambda: state(client, f.key) == "no-worker")
     f.cancel()
     import dask.array as da
 
@@ -57,10 +57,10 @@ def place(client, py, a, b):
 
 
 def broadcasts(client, py, a, b):
-    """What is asked of all workers must not fail because of two."""
+    """Check that requests to all workers do not fail because of two of them."""
     got = attempt("run", lambda: client.run(lambda: "ran"))
-    check("run on Dask's", got[py], "ran")
-    check("run on Go's", all("without Python" in got[w] for w in (a, b)))
+    check("run on the Dask worker", got[py], "ran")
+    check("run on Go workers", all("without Python" in got[w] for w in (a, b)))
     attempt("plugin", lambda: client.register_plugin(Plugin(), name="p"))
     attempt("plugin removed", lambda: client.unregister_worker_plugin("p"))
     check("versions", attempt("get_versions", lambda: client.get_versions(check=True))["workers"][a]["host"]["go"], lambda v: v.startswith("go1"))
@@ -76,7 +76,7 @@ class Plugin(distributed.WorkerPlugin):
 
 
 def replicas(client, py, a, b):
-    """Data between the kinds of workers: scatter, replicate, rebalance, the active memory manager."""
+    """Check transfers between the kinds of workers: scatter, replicate, rebalance, the active memory manager."""
     import numpy as np
 
     x = np.arange(1000.0)
@@ -92,11 +92,11 @@ def replicas(client, py, a, b):
     many = [client.scatter(np.ones(100) * i, workers=[a], hash=False) for i in range(8)]
     attempt("rebalance", lambda: client.rebalance(many))
     check("all there", [float(v[0]) for v in client.gather(many)], [float(i) for i in range(8)])
-    check("go reads python's", client.submit(millstream.go("total"), client.submit(np.arange, 4.0), pure=False).result(), 6.0)
+    check("go reads python results", client.submit(millstream.go("total"), client.submit(np.arange, 4.0), pure=False).result(), 6.0)
 
 
 def steal(client, a, b):
-    """Tasks that all are given to one worker are stolen by the other."""
+    """Check that tasks of one worker are stolen by the other."""
     root = client.submit(millstream.go("linspace"), 0, 1, 1 << 18, workers=[a], pure=False)
     distributed.wait(root)
     slow = [client.submit(millstream.go("pause"), 0.1, root, pure=False) for _ in range(30)]
@@ -111,15 +111,15 @@ def get(url):
 
 
 def update_all(dask_scheduler):
-    """Makes each part of the dashboard and updates it, as an open page does twice a second."""
+    """Create each component of the dashboard and update it, as an open page does twice a second."""
     import inspect
 
     from distributed.dashboard.components import DashboardComponent, scheduler
 
     done, failed = [], {}
     for name, part in inspect.getmembers(scheduler, inspect.isclass):
-        # Those of GPUs want a library that may not be there, some others arguments of their own. Drawings of graphs fail
-        # in Dask once tasks were scattered or forgotten, and know nothing of workers.
+        # Those of GPUs need a library that may be missing, some others have arguments of their own. Plots of graphs fail
+        # in Dask once tasks were scattered or forgotten, and do not depend on workers.
         if "GPU" in name or "RMM" in name or "Graph" in name or name in ("Hardware", "Events", "ProfileServer", "ProfileTimePlot"):
             continue
         if not issubclass(part, DashboardComponent) or part is DashboardComponent:
@@ -135,12 +135,12 @@ def update_all(dask_scheduler):
 
 
 def pages(client, dashboard, worker):
-    """The dashboard, with workers of Go in the cluster."""
+    """Check the dashboard with Go workers in the cluster."""
     done, failed = client.run_on_scheduler(update_all)
-    check("parts that fail", failed, {})
-    check("parts of the dashboard", len(done) > 20 and "WorkerTable" in done)
+    check("components that fail", failed, {})
+    check("components of the dashboard", len(done) > 20 and "WorkerTable" in done)
     name = urllib.parse.quote(worker, "")
-    # Not /json/identity.json and /sitemap.json: they fail in Dask, also without workers of Go.
+    # Not /json/identity.json and /sitemap.json: they fail in Dask even without Go workers.
     for page in ["/status", "/workers", "/tasks", "/system", "/profile", "/info/main/workers.html",
                  f"/info/worker/{name}.html", f"/info/logs/{name}.html", f"/info/call-stacks/{name}.html", "/info/main/logs.html",
                  "/health", "/json/counts.json", "/individual-plots.json", "/metrics"]:
@@ -150,14 +150,14 @@ def pages(client, dashboard, worker):
 
 
 def retire(client, a, b):
-    """A worker that is retired hands its data over."""
+    """Check that a retired worker moves its data."""
     only = client.submit(millstream.go("upper"), "kept", workers=[b], pure=False)
     distributed.wait(only)
     client.retire_workers([b])
     until("retired", lambda: b not in client.scheduler_info(n_workers=-1)["workers"])
-    check("its data is elsewhere", only.result(), "KEPT")
+    check("its data is on another worker", only.result(), "KEPT")
     check("not on it", b not in client.who_has(only)[only.key])
-    check("the other goes on", client.submit(millstream.go("upper"), "on", pure=False).result(), "ON")
+    check("the other continues", client.submit(millstream.go("upper"), "on", pure=False).result(), "ON")
 
 
 run(main)

@@ -1,4 +1,4 @@
-"""Runs the code cells of a notebook, in order and in one namespace, against the scheduler whose address is the first
+"""Runs the code cells of a notebook, in order and in one namespace, against the scheduler at the address in the first
 argument; the second is the notebook. A cell that raises fails the test, and so does a notebook without code."""
 
 import json
@@ -17,7 +17,7 @@ if __name__ == "__main__":
     for i, source in enumerate(cells):
         try:
             exec(compile(source, f"<cell {i}>", "exec"), names)
-        except Exception as e:  # noqa: BLE001 - told with the cell that raised it
+        except Exception as e:  # noqa: BLE001 - reported with the cell that raised it
             check(f"cell {i}", f"{type(e).__name__}: {e}", "no exception")
             raise
     check("cells", len(cells) > 3, True)

@@ -1,4 +1,4 @@
-"""Each method of Client that needs no graph, against a scheduler with one Dask worker under a nanny."""
+"""All methods of Client that need no graph, against a scheduler with one Dask worker under a nanny."""
 
 import os
 import pathlib
@@ -8,7 +8,7 @@ import zipfile
 
 from checks import attempt, check, raises, run, until
 
-# Modules of the tests are not where the workers and helpers look for them.
+# Modules of the tests are not on the path of workers and helpers.
 import cloudpickle
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -22,7 +22,7 @@ def main(client):
     refused(client)
     events(client, worker)
     plugins(client, worker)
-    (worker,) = client.nthreads()  # Environ has restarted it
+    (worker,) = client.nthreads()  # restarted by Environ
     files(client)
     data(client, worker)
     restarts(client, worker)
@@ -70,7 +70,7 @@ def on_scheduler(client, worker):
         return dask_scheduler.mine
 
     attempt("first", lambda: run(keep), 1)
-    attempt("what is set stays", lambda: run(keep), 2)
+    attempt("attributes are kept", lambda: run(keep), 2)
 
     async def later(dask_scheduler):
         import asyncio
@@ -87,12 +87,12 @@ def on_scheduler(client, worker):
     check("worker_ttl", run(lambda dask_scheduler: dask_scheduler.worker_ttl), 300)
     raises("no such thing", AttributeError, lambda: run(lambda dask_scheduler: dask_scheduler.nonsense), "nonsense")
 
-    raises("no such attribute of a worker", AttributeError, lambda: run(lambda dask_scheduler: [w.has_what for w in dask_scheduler.workers.values()]), "it shows address")
+    raises("no such attribute of a worker", AttributeError, lambda: run(lambda dask_scheduler: [w.has_what for w in dask_scheduler.workers.values()]), "it has address")
     future = client.submit(lambda: 1, key="facade-0")
     future.result(60)
-    raises("no such attribute of a task", AttributeError, lambda: run(lambda dask_scheduler: dask_scheduler.tasks["facade-0"].annotations), "it shows actor")
+    raises("no such attribute of a task", AttributeError, lambda: run(lambda dask_scheduler: dask_scheduler.tasks["facade-0"].annotations), "it has actor")
     raises("an extension that is not there", KeyError, lambda: run(lambda dask_scheduler: dask_scheduler.extensions["spans"]), "Millstream")
-    for n in range(1, 11):  # a call sees what happened before it, whatever another call has just seen
+    for n in range(1, 11):  # a call sees everything before it, even after a recent call
         run(lambda dask_scheduler: len(dask_scheduler.tasks))
         future = client.submit(lambda: 1, key=f"facade-{n}")
         future.result(60)
@@ -146,8 +146,8 @@ def events(client, worker):
     got = []
     client.subscribe_topic("topic", got.append)
     attempt("log_event to a topic", lambda: client.log_event("topic", {"n": 1}))
-    # The subscription goes another way than the event, and nobody gets what was logged before it.
-    until("an event comes", lambda: client.log_event("topic", {"n": 1}) or got)
+    # The subscription and the event take different ways, and earlier events are not delivered.
+    until("an event arrives", lambda: client.log_event("topic", {"n": 1}) or got)
     check("the event", got[0][1] if got else None, {"n": 1})
     client.unsubscribe_topic("topic")
     attempt("events of workers", lambda: client.get_events(worker), lambda g: len(g) > 0)
@@ -204,7 +204,7 @@ def plugins(client, worker):
     attempt("nanny plugin", lambda: client.register_plugin(Nannies()))
     attempt("nanny plugin has run", lambda: client.run(lambda dask_worker: dask_worker.mine, nanny=True), {worker: 3})
     attempt("Environ", lambda: client.register_plugin(Environ({"MILLSTREAM_TEST": "7"})))
-    client.wait_for_workers(1, timeout=60)  # nannies give up waiting for a worker after a while
+    client.wait_for_workers(1, timeout=60)  # nannies stop waiting for a worker after a timeout
     attempt("shuffle plugin", lambda: list(client.run(lambda dask_worker: "shuffle" in dask_worker.plugins).values()), [True])
 
 
@@ -257,7 +257,7 @@ def data(client, worker):
     attempt("plain dataset", lambda: client.datasets["y"], [1, 2])
     raises("no dataset", KeyError, lambda: client.get_dataset("none"))
     attempt("default", lambda: client.get_dataset("none", default=3), 3)
-    raises("published before", KeyError, lambda: client.publish_dataset(x=1))
+    raises("published earlier", KeyError, lambda: client.publish_dataset(x=1))
     attempt("unpublish", lambda: [client.unpublish_dataset(n) for n in ("x", "y")])
     attempt("cancel", lambda: client.cancel([x]))
     until("cancelled", lambda: x.cancelled())
@@ -275,7 +275,7 @@ def restarts(client, worker):
     attempt("restart", lambda: client.restart(timeout=240))
     check("workers are back", len(client.nthreads()), 1)
     attempt("retire_workers", lambda: client.retire_workers(), lambda g: len(g) == 1)
-    until("nobody is left", lambda: not client.nthreads())
+    until("no worker is left", lambda: not client.nthreads())
     attempt("shutdown", client.shutdown)
 
 

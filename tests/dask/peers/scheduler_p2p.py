@@ -1,4 +1,4 @@
-"""P2P shuffles and rechunks, as unmodified collections use them; workers are lost in the middle of some."""
+"""P2P shuffles and rechunks of unmodified collections; some lose workers while they run."""
 
 import os
 import signal
@@ -37,16 +37,16 @@ def main(client):
     check("rechunk's result", got is not None and (got == x).all())
     until("shuffles are over on the workers", lambda: not any(client.run(active).values()))
 
-    # A worker dies while its shuffle goes on: the shuffle begins anew on those that are left.
+    # A worker is killed during its shuffle: the shuffle restarts on the remaining ones.
     flag = distributed_event("go")
     future = client.compute(ddl.map_partitions(slow, flag).shuffle("k").map_partitions(len).sum())
-    until("the shuffle has begun", lambda: any(client.run(active, on_error="ignore").values()))
+    until("the shuffle has started", lambda: any(client.run(active, on_error="ignore").values()))
     victims = [w for w, n in client.run(active).items() if n]
     tell("victim", victims[0])
     kill(client, victims[0])
-    until("it is gone", lambda: victims[0] not in client.nthreads())
+    until("worker is gone", lambda: victims[0] not in client.nthreads())
     flag.set()
-    attempt("a shuffle that has lost a worker", lambda: future.result(timeout=100), n)
+    attempt("a shuffle that lost a worker", lambda: future.result(timeout=100), n)
     check("all are done", len(client.nthreads()), 2)
 
 
@@ -57,7 +57,7 @@ def distributed_event(name):
 
 
 def slow(df, flag, partition_info=None):
-    """Lets the first partitions go and holds the others back."""
+    """Return the first partitions at once and delay the others."""
     if len(df) and df.x.iloc[0] > 1000:
         flag.wait(60)
     return df

@@ -1,4 +1,4 @@
-"""What clients and tasks ask of a scheduler while they compute: actors, nested clients, progress, and the like."""
+"""Requests of clients and tasks to a scheduler during computations: actors, nested clients, progress and others."""
 
 import io
 import operator
@@ -86,10 +86,10 @@ def following(client):
     attempt("progress", lambda: draw(client.map(slowinc, range(6), pure=False)), lambda g: "100% Completed" in g)
     done = client.map(slowinc, range(2))
     wait(done)
-    attempt("progress of what is done", lambda: draw(done), lambda g: "Completed" in g)
-    attempt("progress of what fails", lambda: draw([client.submit(operator.truediv, 1, 0)]), lambda g: "Completed" in g)
+    attempt("progress of finished tasks", lambda: draw(done), lambda g: "Completed" in g)
+    attempt("progress of failed tasks", lambda: draw([client.submit(operator.truediv, 1, 0)]), lambda g: "Completed" in g)
     attempt("several bars", lambda: bars(client.map(slowinc, range(3), pure=False) + client.map(operator.neg, range(2))), {"slowinc": 3, "neg": 2})
-    attempt("bars of a function's groups", lambda: bars(client.map(slowinc, range(4), pure=False), lambda key: "all"), {"all": 4})
+    attempt("bars grouped by a function", lambda: bars(client.map(slowinc, range(4), pure=False), lambda key: "all"), {"all": 4})
     with get_task_metadata() as tasks:
         client.submit(slowinc, 1, key="noted").result()
     check("get_task_metadata", (tasks.state, list(tasks.metadata)), ({"noted": "memory"}, ["noted"]))
@@ -108,7 +108,7 @@ def following(client):
 
 
 def computations(client):
-    """Graphs that come while others run belong to one computation, which knows the lines that asked for them."""
+    """Check that graphs that arrive while others run belong to one computation, with the lines that submitted them."""
     import dask
     from distributed import Event
 
@@ -119,7 +119,7 @@ def computations(client):
     client.submit(slowinc, 6, pure=False).result()
     before, start, code = client.run_on_scheduler(shown)
     check("a computation without code", code, [])
-    check("when a computation began", abs(time.time() - start) < 600)
+    check("start of a computation", abs(time.time() - start) < 600)
     with dask.config.set({"distributed.diagnostics.computations.nframes": 1}):
         go = Event(client=client)
         first = client.submit(go.wait, 60, pure=False)
@@ -129,11 +129,11 @@ def computations(client):
     check("the first graph of a computation", first.result(), True)
     after, _, code = client.run_on_scheduler(shown)
     check("two graphs, one computation", after, before + 1)
-    check("the lines that a computation is of", [c.startswith("def computations(client):") for frames in code for c in frames], [True, True])
+    check("source lines of a computation", [c.startswith("def computations(client):") for frames in code for c in frames], [True, True])
 
 
 def bars(futures, group_by="prefix"):
-    """What a bar of several groups draws at the end."""
+    """Return the final text of a bar of several groups."""
     from distributed.diagnostics.progressbar import MultiProgressBar
     from distributed.utils import LoopRunner
 

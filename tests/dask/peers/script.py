@@ -1,4 +1,4 @@
-"""Runs the source on standard input with a client of the scheduler whose address is the first argument."""
+"""Runs the program on standard input with a client of the scheduler at the address in the first argument."""
 
 import importlib
 import operator
@@ -11,7 +11,7 @@ import distributed
 from checks import attempt, check, connect, raises, tell, until
 from distributed import wait
 
-# Imported when the source names them: they are slow.
+# Imported only if the program uses them: they are slow.
 MODULES = {
     "da": "dask.array",
     "dd": "dask.dataframe",

@@ -40,7 +40,7 @@ def frames(client):
 
 
 def inside(client):
-    """What a task can do."""
+    """Check what a task can do."""
 
     def nested(n):
         secede()
@@ -109,7 +109,7 @@ def failures(client):
         names.append(tb.tb_frame.f_code.co_name)
         tb = tb.tb_next
     check("traceback", names[-1], "outer")
-    check("nothing of ours in it", not any(n in ("execute", "erred") for n in names))
+    check("no frames of Millstream in it", not any(n in ("execute", "erred") for n in names))
     raises("exception that cannot be unpickled", Exception, client.submit(odd).result, "1")
     lock = client.submit(threading.Lock)
     wait(lock)
@@ -144,7 +144,7 @@ def actors(client):
 
 
 def everywhere(client):
-    """What clients ask of all workers."""
+    """Check requests of clients to all workers."""
 
     class Plugin(WorkerPlugin):
         name = "seen"

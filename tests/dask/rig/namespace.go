@@ -35,9 +35,9 @@ func Main(m *testing.M) {
 }
 
 // ucxEnv is what our side needs to meet Python's over UCX: the release of UCX that Python has, since UCX connects
-// only like ones by socket address, and the same lanes.
+// only like ones by socket address, and the same transports.
 func ucxEnv() []string {
-	env := []string{"UCX_TLS=" + ucxLanes}
+	env := []string{"UCX_TLS=" + ucxTransports}
 	if os.Getenv("MILLSTREAM_UCX_LIBRARY") != "" {
 		return env
 	}
@@ -56,8 +56,8 @@ func ucxEnv() []string {
 	return env
 }
 
-// ucxLanes are those of all processes: in a namespace there is nothing but its loopback.
-const ucxLanes = "tcp,self"
+// ucxTransports are those of all processes: in a namespace there is nothing but its loopback.
+const ucxTransports = "tcp,self"
 
 // again runs the binary with the same arguments in a namespace.
 func again() int {

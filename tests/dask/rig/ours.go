@@ -49,7 +49,7 @@ func (r *Rig) Worker(scheduler string, args ...string) *Process {
 	r.Helper()
 	full := []string{"worker", scheduler, "--protocol", r.Protocol, "--host", "127.0.0.1", "--dashboard-address",
 		"127.0.0.1:0", "--memory-limit", "0"}
-	for flag, fallback := range map[string]string{"--nthreads": "1", "--lanes": "none"} {
+	for flag, fallback := range map[string]string{"--nthreads": "1", "--data-connections": "none"} {
 		if !contains(args, flag) {
 			full = append(full, flag, fallback)
 		}
@@ -139,7 +139,7 @@ func (r *Rig) Client(scheduler string) *client.Client {
 	return c
 }
 
-// Logger keeps what a part of this process says and shows it when the test fails.
+// Logger returns a logger for a part of this process. Its records are printed if the test fails.
 func (r *Rig) Logger(kind string) *slog.Logger {
 	l := &Log{name: r.name(kind)}
 	r.Cleanup(func() {

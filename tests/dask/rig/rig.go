@@ -103,7 +103,7 @@ func (r *Rig) env() []string {
 	}
 	if r.Protocol == "ucxx" {
 		// A scheduler that is started again on its port finds connections of the last one there.
-		env = append(env, "UCX_TLS="+ucxLanes, "UCX_TCP_CM_REUSEADDR=y")
+		env = append(env, "UCX_TLS="+ucxTransports, "UCX_TCP_CM_REUSEADDR=y")
 	}
 	return append(env, r.Env...)
 }

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Runs the test suites of dask and distributed on Dask's scheduler and on Millstream's, and compares.
+"""Runs the test suites of dask and distributed on the schedulers of Dask and Millstream, and compares.
 
-    run.py run --mode dask --suite dask -j 8 --out results     # Dask's scheduler and workers
-    run.py run --mode ours-python --suite dask …               # millstream scheduler, Dask's workers
-    run.py run --mode ours-go --suite dask …                   # millstream scheduler and workers
+    run.py run --mode dask --suite dask -j 8 --out results     # Dask scheduler and workers
+    run.py run --mode ours-python --suite dask …               # Millstream scheduler, Dask workers
+    run.py run --mode ours-go --suite dask …                   # Millstream scheduler and workers
     run.py compare --suite dask --out results                  # counts and each difference with its reason
-    run.py again --suite dask --mode ours-python …             # the differences once more, in both modes
+    run.py again --suite dask --mode ours-python …             # repeat the differences, in both modes
 
-A run that was interrupted goes on where it was. Every shard (-j) has a cluster of its own on the loopback.
+An interrupted run is continued. Every shard (-j) has its own cluster on the loopback interface.
 """
 
 import argparse
@@ -43,7 +43,7 @@ SUITES = {
 
 
 def paths(suite):
-    """(folder, files) of a suite in the installed packages."""
+    """Return (folder, files) of a suite in the installed packages."""
     import importlib
 
     package = suite  # each suite is named after its package
@@ -52,7 +52,7 @@ def paths(suite):
 
 
 def with_client(id):
-    """Whether a test runs under a client as default scheduler; the others make their own by cluster()."""
+    """Report whether a test runs with a client as default scheduler; the others start a cluster with cluster()."""
     return not id.startswith("distributed/") and "test_distributed.py" not in id
 
 
@@ -86,12 +86,12 @@ def environment():
     return env
 
 
-# Shards that are running, each the leader of a process group.
+# Running shards, each the leader of a process group.
 running = set()
 
 
 def end_all(*_):
-    """Ends what the shards have started, however this process ends."""
+    """End all processes of the shards when this process ends."""
     for pid in list(running):
         try:
             os.killpg(pid, signal.SIGKILL)
@@ -110,10 +110,10 @@ class Run:
         done = {} if fresh else suite_results.load(self.folder)
         self.todo = [i for i in ids if i not in done]
         self.total, self.done = len(ids), len(ids) - len(self.todo)
-        self.lock = threading.Lock()  # of done
+        self.lock = threading.Lock()  # guards done
         self.root, _ = paths(args.suite)
         self.units = queue.Queue()
-        self.stopped = False  # by the limit of time
+        self.stopped = False  # by the time limit
         by_file = {}
         for id in self.todo:
             by_file.setdefault(id.split("::")[0], []).append(id)
@@ -140,7 +140,7 @@ class Run:
             threads[0].join(0 if not threads[0].is_alive() else 10)
             time.sleep(0.5)
             if self.args.limit and time.monotonic() - begin > self.args.limit:
-                print(f"{self.mode}: stopped after {self.args.limit} s; run it again to go on", flush=True)
+                print(f"{self.mode}: stopped after {self.args.limit} s; run again to continue", flush=True)
                 self.stop()
                 return False
         return True
@@ -156,7 +156,7 @@ class Run:
                 pass
 
     def shard(self, number):
-        """Hands units to a process; starts another one when it has ended or hangs."""
+        """Send units to a process; start another one if it ends or hangs."""
         while True:
             try:
                 unit = self.units.get_nowait()
@@ -166,7 +166,7 @@ class Run:
                 unit = self.process(number, unit)
 
     def process(self, number, unit):
-        """Runs units in one process until none is left; returns the rest of a unit whose process failed."""
+        """Run units in one process until none is left; return the rest of a unit whose process failed."""
         s = self.settings(number)
         with open(os.path.join(s["folder"], "shard.log"), "ab") as log:
             p = subprocess.Popen(
@@ -206,7 +206,7 @@ class Run:
             running.discard(p.pid)
 
     def wait(self, answers, s):
-        """Waits for a unit's end as long as results come."""
+        """Wait for the end of a unit as long as results arrive."""
         size, last = -1, time.monotonic()
         while True:
             try:
@@ -220,7 +220,7 @@ class Run:
                 return False
 
     def rest(self, unit, s, number, pid):
-        """What is left of a unit whose process ended: without the test that it was at."""
+        """Return the remaining tests of a unit whose process ended, without the one that was running."""
         if self.stopped:
             return None
         try:
@@ -231,12 +231,12 @@ class Run:
         done = suite_results.load(self.folder)
         left = [i for i in unit["ids"] if i not in done]
         if len(left) == len(unit["ids"]) and not any(i in done for i in unit["ids"]):
-            # It ended before the first test: the shard itself cannot start.
+            # It ended before the first test: the shard cannot start.
             unit["failures"] = unit.get("failures", 0) + 1
             if unit["failures"] > 2:
                 print(f"{self.mode}: shard {number} does not start; see {s['folder']}/shard.log", file=sys.stderr, flush=True)
                 return None
-        print(f"{self.mode}: shard {number} starts again, {len(left)} tests of {os.path.basename(unit['file'])} are left", flush=True)
+        print(f"{self.mode}: restarting shard {number}, {len(left)} tests of {os.path.basename(unit['file'])} left", flush=True)
         return {**unit, "ids": left} if left else None
 
 
@@ -244,17 +244,17 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("command", choices=("run", "again", "compare", "list"))
     p.add_argument("--suite", choices=tuple(SUITES), default="dask")
-    p.add_argument("--mode", action="append", choices=MODES, help="may be given more than once (default: all that the suite has)")
-    p.add_argument("--out", default="results", help="folder of the results")
-    p.add_argument("--millstream", default="bin/millstream", help="the binary")
-    p.add_argument("-j", "--jobs", type=int, default=2, help="shards at once")
-    p.add_argument("--workers", type=int, default=2, help="of each cluster")
-    p.add_argument("--threads", type=int, default=2, help="of each worker")
-    p.add_argument("--timeout", type=int, default=120, help="of each test, in seconds")
-    p.add_argument("--limit", type=int, default=0, help="stop after so many seconds; a later run goes on")
+    p.add_argument("--mode", action="append", choices=MODES, help="may be repeated (default: all modes of the suite)")
+    p.add_argument("--out", default="results", help="folder for results")
+    p.add_argument("--millstream", default="bin/millstream", help="path of the binary")
+    p.add_argument("-j", "--jobs", type=int, default=2, help="number of parallel shards")
+    p.add_argument("--workers", type=int, default=2, help="per cluster")
+    p.add_argument("--threads", type=int, default=2, help="per worker")
+    p.add_argument("--timeout", type=int, default=120, help="per test, in seconds")
+    p.add_argument("--limit", type=int, default=0, help="stop after this many seconds; a later run continues")
     p.add_argument("--match", default="", help="only tests whose id matches this regular expression")
-    p.add_argument("--every", type=int, default=1, help="only every so many-th test")
-    p.add_argument("--slow", action="store_true", help="also tests that are marked as slow")
+    p.add_argument("--every", type=int, default=1, help="run every n-th test only")
+    p.add_argument("--slow", action="store_true", help="also run tests that are marked as slow")
     p.add_argument("--reasons", default=os.path.join(HERE, "reasons.toml"))
     args = p.parse_args()
     for number in (signal.SIGTERM, signal.SIGINT):

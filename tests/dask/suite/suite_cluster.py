@@ -1,9 +1,9 @@
-"""Starts the cluster that a shard of the suite runs on, on the loopback.
+"""Starts the cluster of a shard of the suite, on the loopback interface.
 
-A mode says who is who:
-    dask         Dask's scheduler, Dask's workers
-    ours-python  millstream scheduler, Dask's workers
-    ours-go      millstream scheduler, millstream workers that run Python in sidecars
+Modes:
+    dask         Dask scheduler, Dask workers
+    ours-python  Millstream scheduler, Dask workers
+    ours-go      Millstream scheduler, Millstream workers that run Python in sidecars
 """
 
 import ctypes
@@ -18,16 +18,16 @@ import time
 import urllib.request
 
 MODES = ("dask", "ours-python", "ours-go")
-START = 90  # seconds that a process may take to be ready
+START = 90  # seconds until a process must be ready
 
 
 def die_with_parent():
-    """Of a child: it ends when its parent does, however that was."""
+    """Make the kernel end this child when its parent ends."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 class Process:
-    """A process whose output is kept in a file and searched for a line that tells that it is ready."""
+    """A process whose output is written to a file and searched for a line that reports that it is ready."""
 
     def __init__(self, name, args, log, ready, env=None):
         self.name = name
@@ -57,7 +57,7 @@ class Process:
         return self.found
 
     def cpu(self):
-        """CPU seconds of the process and of its live children."""
+        """Return the CPU seconds of the process and its live children."""
         import psutil
 
         total = 0.0
@@ -93,7 +93,7 @@ def worker_args(go, address, millstream, python, threads):
     if go:
         return [
             millstream, "worker", address, "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0", "--nthreads", str(threads),
-            "--no-nanny", "--memory-limit", "0", "--lanes", "none", "--python", python,
+            "--no-nanny", "--memory-limit", "0", "--data-connections", "none", "--python", python,
         ]
     return [
         python, "-m", "distributed.cli.dask_worker", address, "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0", "--nthreads",
@@ -102,7 +102,7 @@ def worker_args(go, address, millstream, python, threads):
 
 
 class Cluster:
-    """A scheduler and its workers. Processes that end are not started again: the shard takes a new cluster."""
+    """A scheduler and its workers. Processes that end are not restarted: the shard creates a new cluster."""
 
     def __init__(self, mode, millstream, folder, python=sys.executable, workers=2, threads=2, env=None):
         if mode not in MODES:
@@ -138,7 +138,7 @@ class Cluster:
         return all(p.popen.poll() is None for p in self.processes)
 
     def count(self, client):
-        """How many tasks have ended, or have changed their state, on the scheduler: more than before means that it was reached."""
+        """Return the number of finished tasks or transitions of the scheduler: an increase shows that it was used."""
         if self.ours:
             with urllib.request.urlopen(f"http://{self.http}/millstream/tasks?since=0&count=1", timeout=30) as r:
                 return json.load(r)["next"]

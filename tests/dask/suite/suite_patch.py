@@ -1,5 +1,5 @@
-"""Puts another scheduler under the suites: away with `assert_eq`'s synchronous one, and millstream's in place of
-Dask's in distributed.utils_test.cluster()."""
+"""Replaces the scheduler of the suites: `assert_eq` does not use the synchronous one, and
+distributed.utils_test.cluster() starts that of Millstream."""
 
 import os
 import subprocess
@@ -8,12 +8,12 @@ import threading
 
 from suite_cluster import die_with_parent, scheduler_args
 
-# How often cluster() was entered: a test that changes it has used an external cluster.
+# Number of calls of cluster(): a test that changes it has used an external cluster.
 clusters = 0
 
 
 def patch_assert_eq():
-    """Makes every `assert_eq` that defaults to the synchronous scheduler use the default one."""
+    """Make every `assert_eq` that defaults to the synchronous scheduler use the default one."""
     import importlib
 
     patched = []
@@ -39,8 +39,8 @@ def patch_assert_eq():
 
 
 def hide_runner():
-    """Keeps the runner's frames out of the source code that clients send with graphs, and leaves those of the tests in
-    it: one of them looks at it."""
+    """Remove the frames of the runner from the source code that clients send with graphs, and keep those of the tests,
+    one of which checks it."""
     import dask
     import distributed  # noqa: F401  its defaults
 
@@ -50,7 +50,7 @@ def hide_runner():
 
 
 def patch_cluster(ours):
-    """Counts uses of cluster(), and with ours makes it start millstream's scheduler."""
+    """Count the calls of cluster(), and with ours make it start the Millstream scheduler."""
     from distributed import utils_test
 
     original = utils_test.run_scheduler
@@ -68,7 +68,7 @@ def patch_cluster(ours):
 
 
 def run_scheduler(q, nputs, config, port=0, **kwargs):
-    """In place of distributed.utils_test.run_scheduler, in a process that cluster() has started."""
+    """Replacement of distributed.utils_test.run_scheduler, in a process that cluster() started."""
     die_with_parent()
     try:
         address = _start(config, kwargs)
@@ -78,7 +78,7 @@ def run_scheduler(q, nputs, config, port=0, **kwargs):
         return
     for _ in range(nputs):
         q.put(address)
-    threading.Event().wait()  # cluster() kills this process, and the scheduler goes with it
+    threading.Event().wait()  # cluster() kills this process, which ends the scheduler
 
 
 def _start(config, kwargs):
@@ -87,7 +87,7 @@ def _start(config, kwargs):
     folder = tempfile.mkdtemp(prefix="suite-")
     env = dict(os.environ)
     env.pop("DASK_INTERNAL_INHERIT_CONFIG", None)
-    # The settings that config_for_cluster_tests makes, and the test's own.
+    # The settings of config_for_cluster_tests, and those of the test.
     settings = {"distributed.admin.tick.interval": "500 ms", **config}
     nested = {}
     for key, value in settings.items():
@@ -112,4 +112,4 @@ def _start(config, kwargs):
         if line.startswith("scheduler at "):
             threading.Thread(target=p.stdout.read, daemon=True).start()
             return line.split()[2]
-    raise RuntimeError(f"it ended with {p.wait()}; its log is {log.name}")
+    raise RuntimeError(f"scheduler exited with {p.wait()}; its log is {log.name}")

@@ -1,5 +1,5 @@
-"""The plugin of pytest that a shard runs its tests with: it keeps a client of the shard's cluster as Dask's default
-scheduler, runs only the tests that are wanted, and records how each one ended and how many tasks it made."""
+"""Pytest plugin of a shard: it keeps a client of the shard's cluster as default scheduler, runs only the selected
+tests, and records the result and the number of tasks of each."""
 
 import inspect
 import json
@@ -12,7 +12,7 @@ import suite_patch
 
 
 class Recorder:
-    """Results go to a file, one line of JSON for each test, as soon as they are there."""
+    """Writes results to a file, one line of JSON for each test, immediately."""
 
     def __init__(self, path):
         self.file = open(path, "a", encoding="utf-8")  # noqa: SIM115
@@ -64,7 +64,7 @@ class Plugin:
     def pytest_runtest_logreport(self, report):
         r = self.reports
         if report.failed:
-            # What failed first counts: the end of a test may fail because the test did.
+            # The first failure counts: the teardown of a test may fail because the test did.
             if r["outcome"] != "failed":
                 r["outcome"] = "failed"
                 r["text"] = report.when + ": " + str(report.longrepr)
@@ -77,8 +77,8 @@ class Plugin:
 
 
 def external(item):
-    """Whether a test of distributed's, or of test_distributed.py, uses a cluster in other processes; the rest run
-    schedulers of Dask's in their own process. All tests of dask's count."""
+    """Report whether a test of distributed, or of test_distributed.py, uses a cluster in other processes; the others run
+    Dask schedulers in their own process. All tests of dask count."""
     if "distributed" not in item.nodeid:
         return True
     if {"cluster_fixture", "tls_cluster"} & set(item.fixturenames):
@@ -90,12 +90,12 @@ def external(item):
 
 
 def fixtures(file):
-    """Arguments that make distributed's fixtures known to its tests, as the conftest.py of its repository does."""
+    """Return arguments that load the fixtures of distributed, as the conftest.py of its repository does."""
     return ["-p", "distributed.utils_test"] if "/distributed/tests/" in file else []
 
 
 def collect(files, ini, root):
-    """The ids of all tests of some files."""
+    """Return the ids of all tests of some files."""
 
     class Collector:
         ids = []
@@ -114,7 +114,7 @@ def collect(files, ini, root):
 
 
 def run(file, wanted, shard, recorder, ini, root, timeout, slow):
-    """Runs tests of a file in this process."""
+    """Run tests of a file in this process."""
     args = [
         file, *fixtures(file), "-c", ini, "--rootdir", root, "-q", "-p", "no:cacheprovider", "--no-header", "--tb=short", f"--timeout={timeout}",
         "--timeout-method=signal", "--basetemp", os.path.join(os.environ["SUITE_TEMP"], "t"),

@@ -7,7 +7,8 @@ import re
 
 
 def load(folder):
-    """{id: entry} of a run; the last word on a test counts. A test that was begun when a run was stopped has none."""
+    """Return {id: entry} of a run; the last result of a test counts. A test that was running when a run was stopped has
+    none."""
     out = {}
     for path in sorted(glob.glob(os.path.join(folder, "*.jsonl")), key=os.path.getmtime):
         for entry in entries(path):
@@ -22,24 +23,24 @@ def entries(path):
             try:
                 yield json.loads(line)
             except ValueError:
-                continue  # cut off by the end of its writer
+                continue  # truncated because its writer was killed
 
 
 def crashed(path):
-    """Writes down that the test which a shard was at when it ended or hung has crashed it."""
+    """Record that the running test crashed a shard that ended or hung."""
     started = None
     if os.path.exists(path):
         for entry in entries(path):
             started = entry.get("start", None)
     if started is None:
         return
-    entry = {"id": started, "outcome": "crashed", "tasks": 0, "cluster": True, "seconds": 0, "text": "its process has ended or hung"}
+    entry = {"id": started, "outcome": "crashed", "tasks": 0, "cluster": True, "seconds": 0, "text": "its process ended or hung"}
     with open(path, "a", encoding="utf-8") as f:
         f.write("\n" + json.dumps(entry) + "\n")
 
 
 def reasons(path, mode):
-    """[(pattern, reason)] of a file of reasons for a mode."""
+    """Return [(pattern, reason)] of a file of reasons for a mode."""
     import tomllib
 
     if not os.path.exists(path):
@@ -53,7 +54,7 @@ PASSED = ("passed",)
 
 
 def compare(dask, ours, known, suite):
-    """Compares only tests that have reached the scheduler. Returns a dict of what to print."""
+    """Compare only tests that reached the scheduler. Return a dict of what to print."""
     reached = []
     for id in sorted(dask):
         a, b = dask[id], ours.get(id)
@@ -79,9 +80,9 @@ def compare(dask, ours, known, suite):
 
 def show(mode, c, verbose=True):
     print(f"{c['suite']}, {mode}: {c['both']} tests were run on both schedulers, {c['reached']} reached them ({c['tasks']} tasks on ours)")
-    print(f"  passed with Dask's scheduler  {c['dask']}")
-    print(f"  passed with ours              {c['ours']}")
-    print(f"  pass with Dask's and not with ours: {len(c['differences'])}; the other way round: {len(c['better'])}")
+    print(f"  passed with the Dask scheduler  {c['dask']}")
+    print(f"  passed with ours                {c['ours']}")
+    print(f"  pass with Dask and not with ours: {len(c['differences'])}; vice versa: {len(c['better'])}")
     for id, outcome, reason, text in c["differences"]:
         print(f"  {outcome:8} {id}")
         print(f"           reason: {reason or 'UNEXPLAINED'}")

@@ -1,5 +1,5 @@
-"""One shard of the suite: a process with a cluster and a client of its own that takes units of work from its
-standard input, a JSON line each, and answers "done" after each."""
+"""One shard of the suite: a process with its own cluster and client that reads units of work from standard input, a
+JSON line each, and replies "done" after each."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import suite_patch
 import suite_plugin
 from suite_cluster import Cluster
 
-RENEW = 60  # seconds that a client may take to answer before its cluster is replaced
+RENEW = 60  # seconds that a client may take to reply before its cluster is replaced
 
 
 class Shard:
@@ -40,7 +40,7 @@ class Shard:
             cluster.close()
 
     def renew(self):
-        """Takes a new cluster after a test that has broken the last one."""
+        """Replace the cluster after a test that broke it."""
         if self.client is None:
             return
         self.close()
@@ -56,7 +56,7 @@ class Shard:
         return count
 
     def after(self, before):
-        """How many tasks were made since, and whether the cluster is as it was."""
+        """Return the number of tasks since the last call, and whether the cluster is unchanged."""
         if before is None:
             return 0, True
         import dask
@@ -77,7 +77,7 @@ class Shard:
 
 
 def within(seconds, function):
-    """(True, result) of a function that returns in time, else (False, None)."""
+    """Return (True, result) of a function that returns in time, else (False, None)."""
     box = []
 
     def call():
@@ -99,7 +99,7 @@ def main():
     os.environ["SUITE_LOGS"] = settings["folder"]
     os.environ["SUITE_TEMP"] = settings["folder"]
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the tests print is no answer
+    os.dup2(2, 1)  # output of tests must not be taken for a reply
     suite_patch.patch_assert_eq()
     suite_patch.hide_runner()
     suite_patch.patch_cluster(settings["mode"] != "dask")

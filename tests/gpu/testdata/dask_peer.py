@@ -1,10 +1,10 @@
-"""Dask's comms over UCX with arrays of a GPU: the other end of dask_test.go.
+"""Dask comms over UCX with GPU arrays: the peer of dask_test.go.
 
     python dask_peer.py listen              prints its address, serves one comm
     python dask_peer.py connect ADDRESS
 
-Each message {"op": class, "n": items, "x": array} must hold an array of that class in
-device memory. It is answered with {"sha256": of its bytes, "class": what it is, "x": an
+Each message {"op": class, "n": items, "x": array} must contain an array of that class in
+device memory. The reply is {"sha256": of its bytes, "class": its class, "x": an
 array of the same class, type and shape with every byte inverted}.
 """
 
@@ -26,7 +26,7 @@ def class_of(x):
 
 
 def host_bytes(x):
-    """Return the array's bytes in the order that they have in memory."""
+    """Return the array's bytes in memory order."""
     if isinstance(x, rmm.DeviceBuffer):
         return x.tobytes()
     a = cupy.asarray(x)
@@ -60,7 +60,7 @@ async def serve(comm):
 
 
 def leave():
-    """End the process: UCXX's destructors wait for endpoints whose peers have gone."""
+    """Exit without UCXX's destructors, which wait for endpoints whose peers are gone."""
     sys.stderr.flush()
     os._exit(0)
 

@@ -1,5 +1,5 @@
-/* The all-reduce of Open MPI as `millstream bench allreduce` measures its own: SECONDS SIZE..., one line of JSON for each
- * size from rank 0. Built by scripts/setup collectives. */
+/* All-reduce of Open MPI, for `millstream bench allreduce`: SECONDS SIZE..., prints one line of JSON for each size
+ * from rank 0. Built by scripts/setup collectives. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

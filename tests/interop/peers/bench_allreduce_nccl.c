@@ -1,8 +1,8 @@
-/* The all-reduce of NCCL as `millstream bench allreduce` measures its own: RANKS SECONDS SIZE..., one line of JSON for each
- * size from rank 0. All ranks are processes on one GPU, each with a host id of its own, as NCCL would refuse them
- * otherwise. Both libraries are opened at run time, so that it builds without CUDA: cc -O2 FILE -o bench -ldl
+/* All-reduce of NCCL, for `millstream bench allreduce`: RANKS SECONDS SIZE..., prints one line of JSON for each size
+ * from rank 0. All ranks are processes on one GPU, each with its own host id, because NCCL rejects them otherwise. Both
+ * libraries are opened at run time, so that it builds without CUDA: cc -O2 FILE -o bench -ldl
  *
- * As nccl-tests does, a rank puts all calls of a size on its stream and then waits for the stream. */
+ * As in nccl-tests, a rank enqueues all calls of a size on its stream and then waits for the stream. */
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdint.h>
@@ -125,7 +125,7 @@ static void measure(size_t bytes, double seconds, uint64_t word)
 		exit(1);
 	}
 	if (rank == 0) {
-		printf("{\"size\":%zu,\"us\":%.3f,\"lane\":\"nccl\"}\n", bytes, took / k * 1e6);
+		printf("{\"size\":%zu,\"us\":%.3f,\"transport\":\"nccl\"}\n", bytes, took / k * 1e6);
 		fflush(stdout);
 	}
 	DO(cu_free(send));
@@ -133,7 +133,7 @@ static void measure(size_t bytes, double seconds, uint64_t word)
 	free(host);
 }
 
-/* The id goes from rank 0 to each other rank through a pipe. */
+/* Rank 0 sends the id to each other rank through a pipe. */
 static int run(int argc, char **argv, int (*pipes)[2])
 {
 	char host[64];
@@ -179,12 +179,12 @@ int main(int argc, char **argv)
 	for (int r = 1; r < ranks; r++)
 		if (pipe(pipes[r]) != 0)
 			return 1;
-	for (rank = 0; rank < ranks; rank++) { /* before CUDA, which does not survive a fork */
+	for (rank = 0; rank < ranks; rank++) { /* before CUDA is initialized, which does not survive a fork */
 		pid_t p = fork();
 		if (p < 0)
 			return 1;
 		if (p == 0) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL); /* a rank whose peers failed would wait for ever */
+			prctl(PR_SET_PDEATHSIG, SIGKILL); /* a rank whose peers failed would never end */
 			exit(run(argc, argv, pipes));
 		}
 	}

@@ -1,15 +1,15 @@
-"""A peer of the interop tests that is Dask's own distributed.comm.
+"""Peer of the interop tests that uses distributed.comm of Dask.
 
 See peerlib for the line protocol. Operations:
 
     listen  {address, tls?}             -> address: listens, event "accepted" per comm
     connect {address, timeout?, tls?}   -> ep, address: the local one
     write   {ep, value}                 writes a value (see make_value)
-    read    {ep}                        -> message: repr of what came; size, sha256 of "data" in it
+    read    {ep}                        -> message: repr of the message; size, sha256 of its "data"
     echo    {ep, count}                 reads and writes back count messages
-    check   {ep, value}                 writes a value and reads it back: the same must come
+    check   {ep, value}                 writes a value and reads it back: both must be equal
     close   {ep}, abort {ep}
-    info    {ep}                        -> message: JSON of what the handshake agreed on; address: the peer's
+    info    {ep}                        -> message: JSON of the handshake's result; address: the peer's
     stop    {}                          stops the listeners
 """
 
@@ -50,7 +50,7 @@ def make_value(spec):
 
 
 def same(a, b):
-    """Compare two values as sent and as received."""
+    """Compare a sent and a received value."""
     if isinstance(a, Serialize):
         a = a.data
     if isinstance(a, np.ndarray):

@@ -1,6 +1,6 @@
-"""Answers what dask.config and PyYAML make of the cases on standard input.
+"""Evaluates the cases on standard input with dask.config and PyYAML.
 
-Input is one JSON list of cases, output one JSON list of answers, in the same order.
+Input is one JSON list of cases, output one JSON list of results, in the same order.
 Values are written with their type, so that 1, 1.0 and True differ.
 """
 
@@ -62,7 +62,7 @@ def collect(case):
 
 
 def scopes(case):
-    """Runs sets and restores, and reads all keys after each."""
+    """Run sets and restores, and read all keys after each."""
     config = yaml.safe_load(case["text"]) or {}
     open_, states = [], []
     for step in case["steps"]:
@@ -77,7 +77,7 @@ def scopes(case):
 
 
 def layered(case):
-    """Adds one set of defaults after the other to a configuration."""
+    """Add several sets of defaults to a configuration."""
     config = yaml.safe_load(case["text"])
     known = []
     for text in case["defaults"]:

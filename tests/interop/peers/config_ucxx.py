@@ -1,7 +1,7 @@
-"""Answers what distributed-ucxx makes of configurations.
+"""Evaluates configurations with distributed-ucxx.
 
-Input is one JSON list of cases {"env": {...}, "yaml": text}, output one list of answers: the
-UCX options it would set, the pool's size and the error, if any. Every case starts afresh, in
+Input is one JSON list of cases {"env": {...}, "yaml": text}, output one list of results: the
+UCX options it would set, the pool size and the error, if any. Every case starts with a clean state, in
 the order of a new process: Dask reads files and environment, then distributed adds its renames.
 """
 

@@ -1,7 +1,7 @@
-"""What the UCXX peers of the interop tests share: the line protocol and test data.
+"""Shared by the UCXX peers of the interop tests: the line protocol and test data.
 
-A peer is a child process. Its parent writes one JSON object a line to its standard
-input and reads one JSON object a line from its standard output:
+A peer is a child process. Its parent writes one JSON object per line to its standard
+input and reads one JSON object per line from its standard output:
 
     > {"id": 1, "op": "listen"}
     < {"id": 1, "ok": true, "port": 34567}
@@ -9,11 +9,11 @@ input and reads one JSON object a line from its standard output:
     > {"id": 2, "op": "recv", "ep": "ep1", "size": 8}
     < {"id": 2, "ok": false, "error": "UCXCanceledError", "message": "..."}
 
-Every command is answered exactly once, with its id, in the order in which they
-finish; events carry no id. The peer ends when its standard input ends.
+Every command gets exactly one reply, with its id, in the order in which they
+finish; events have no id. The peer ends when its standard input is closed.
 
-Data is never put on the lines. A command names what to send as {"size": n, "seed":
-s} (see pattern) or {"hex": "..."}, and the answer to a receive describes what came
+Data is not part of the lines. A command specifies what to send as {"size": n, "seed":
+s} (see pattern) or {"hex": "..."}, and the reply to a receive describes the data
 as {"size": n, "sha256": "..."}.
 """
 
@@ -33,7 +33,7 @@ from benchlib import pattern, take_stdout  # noqa: E402, F401
 
 
 def make_data(spec, kind="numpy"):
-    """Return the buffer that a command's data names, as numpy array or bytearray."""
+    """Return the buffer that a command describes, as numpy array or bytearray."""
     if "hex" in spec:
         data = np.frombuffer(bytes.fromhex(spec["hex"]), dtype=np.uint8).copy()
     else:
@@ -42,20 +42,20 @@ def make_data(spec, kind="numpy"):
 
 
 def make_room(size, kind="numpy"):
-    """Return a buffer to receive into, filled with a byte that no sender chose."""
+    """Return a buffer to receive into, filled with a byte that no sender uses."""
     if kind == "bytearray":
         return bytearray(b"\xee" * size)
     return np.full(size, 0xEE, dtype=np.uint8)
 
 
 def describe(data):
-    """Return what an answer says about received data."""
+    """Return the description of received data for a reply."""
     raw = memoryview(data).cast("B") if data is not None else b""
     return {"size": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
 
 
 class Lines:
-    """Answers and events to the parent; any thread may use it."""
+    """Replies and events to the parent. It is safe for concurrent use."""
 
     def __init__(self, out):
         self._out = out
@@ -67,7 +67,7 @@ class Lines:
             try:
                 self._out.write(line + "\n")
             except BrokenPipeError:
-                # The parent has gone, and with it everybody who wants an answer.
+                # The parent has ended: no process reads replies.
                 os._exit(0)
 
     def answer(self, command, **fields):
@@ -99,9 +99,9 @@ def read_commands(deliver):
 
 
 async def serve(do, lines):
-    """Answer commands with what the coroutine do returns for each, until the input ends.
+    """Reply to commands with the results of the coroutine do, until the input ends.
 
-    Each runs in a task of its own: a receive must not keep a send waiting.
+    Each runs in its own task: a receive must not block a send.
     """
     loop = asyncio.get_running_loop()
     commands = asyncio.Queue()
@@ -111,7 +111,7 @@ async def serve(do, lines):
     async def run(command):
         try:
             answer = await do(command)
-        except BaseException as error:  # the parent is told of everything
+        except BaseException as error:  # all exceptions are reported to the parent
             lines.fail(command, error)
         else:
             lines.answer(command, **(answer or {}))
@@ -123,10 +123,10 @@ async def serve(do, lines):
 
 
 def leave():
-    """End the process now.
+    """Exit immediately.
 
-    UCXX's destructors wait for threads and for endpoints whose peers have gone; the
-    parent has its answers and must not wait for them.
+    UCXX's destructors wait for threads and for endpoints whose peers are gone; the
+    parent has its replies and must not wait for them.
     """
     sys.stderr.flush()
     os._exit(0)

@@ -1,7 +1,7 @@
-"""Describes Python objects in a text that the Go tests make of their own values too.
+"""Describes Python objects in a text that the Go tests also generate from their values.
 
-Two descriptions are equal only if the objects have the same types and the same values. With shape=True what is
-shared and what is cyclic is told as well; that is for the comparison of Python's objects with each other.
+Two descriptions are equal only if the objects have the same types and the same values. With shape=True sharing and
+cycles are described as well; this is for comparing Python objects with each other.
 """
 
 import collections
@@ -48,7 +48,7 @@ class Describer:
     def __init__(self, shape: bool):
         self.shape = shape
         self.seen: dict[int, int] = {}
-        self.keep: list = []  # ids are only good while the objects live
+        self.keep: list = []  # ids are valid only while the objects live
 
     def items(self, xs) -> str:
         return ", ".join(self(x) for x in xs)
@@ -149,7 +149,7 @@ class Describer:
         return "object"
 
     def instance(self, x) -> str:
-        """Only for the comparison of Python's own objects."""
+        """Describe objects that are only compared with other Python objects."""
         t = type(x)
         name = f"{t.__module__}.{t.__qualname__}"
         if isinstance(x, (pd.DataFrame, pd.Series)):

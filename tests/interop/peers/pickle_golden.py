@@ -1,4 +1,4 @@
-"""Writes internal/wire/pickle/testdata/golden.json and tasks.json: pickles of the real packages, and what is in them.
+"""Writes internal/wire/pickle/testdata/golden.json and tasks.json: pickles of the real packages, and their contents.
 
 Run it from anywhere, with the interpreter that has the peers:
 
@@ -39,7 +39,7 @@ def b64(b) -> str:
 
 
 class Point:
-    """A class of the program itself, which cloudpickle carries by value."""
+    """A class of the main program, which cloudpickle pickles by value."""
 
     def __init__(self, x, y):
         self.x, self.y = x, y
@@ -148,7 +148,7 @@ def case(name: str, obj, protocol: int, data: bytes, buffers=()) -> dict:
 
 
 def plain_dumps(obj, protocol: int) -> bytes:
-    """As Python alone does it: Dask has exceptions pickled by tblib."""
+    """Pickle as plain Python does: Dask has exceptions pickled by tblib."""
     f = io.BytesIO()
     p = pickle.Pickler(f, protocol)
     p.dispatch_table = {}
@@ -181,7 +181,7 @@ def golden() -> list:
 
 
 def relocate(f):
-    """Let a function forget where it was written: the golden files are the same on all machines."""
+    """Remove the file name from a function: the golden files are the same on all machines."""
     f.__code__ = f.__code__.replace(co_filename="program.py")
     return f
 

@@ -1,6 +1,6 @@
-"""The judge of the pickle tests: it makes random objects, reads what Go wrote, and says what CPython accepts.
+"""Reference of the pickle tests: generates random objects, reads pickles written by Go, and reports what CPython accepts.
 
-One JSON object a line comes in, and one goes out; the program ends with its standard input.
+One JSON object per line is read, and one is written; the program ends with its standard input.
 """
 
 import base64
@@ -31,7 +31,7 @@ from dask._task_spec import DataNode, List, Task, TaskRef, convert_legacy_graph
 from distributed.protocol.pickle import dumps as dask_dumps
 from pickle_describe import describe
 
-# A broken pickle may ask for any memory, and CPython would try: it gets 256 MiB more than it has now.
+# A broken pickle may request any amount of memory, and CPython would try: it gets 256 MiB more than it uses now.
 with open("/proc/self/statm") as statm:
     LIMIT = int(statm.read().split()[0]) * resource.getpagesize() + (256 << 20)
 resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
@@ -50,7 +50,7 @@ class Slotted:
 
 
 class Stateful:
-    """Takes its state by a function of six-part reduces, as cloudpickle does for functions."""
+    """Gets its state from a function of six-part reduces, as cloudpickle does for functions."""
 
     def __init__(self, x):
         self.x = x
@@ -221,7 +221,7 @@ def op_random(m: dict) -> dict:
 
 
 def op_compare(m: dict) -> dict:
-    """Compares what Go made of pickles with what is in the originals."""
+    """Compare the results of Go with the originals."""
     out = []
     for c in m["cases"]:
         try:
@@ -249,7 +249,7 @@ def op_describe(m: dict) -> dict:
 
 
 def op_graph(m: dict) -> dict:
-    """Runs a graph that Go wrote."""
+    """Run a graph that Go wrote."""
     data, _ = unb64(m)
     expr = pickle.loads(data)
     assert isinstance(expr, LLGExpr), expr
@@ -260,7 +260,7 @@ def op_graph(m: dict) -> dict:
         for key, node in graph.items():
             if key not in values and all(d in values for d in node.dependencies):
                 values[key] = node({d: values[d] for d in node.dependencies})
-        assert len(values) > before, "a graph that cannot be run"
+        assert len(values) > before, "graph cannot be run"
     return {"answers": [describe(values[k]) for k in m["keys"]], "token": expr.deterministic_token}
 
 
@@ -280,7 +280,7 @@ class Safe(pickle.Unpickler):
 
 
 def op_judge(m: dict) -> dict:
-    """Says what CPython and pickletools make of pickles that may be broken."""
+    """Report the results of CPython and pickletools for pickles that may be broken."""
     out = []
     for text in m["pickles"]:
         data = base64.b64decode(text)
@@ -305,7 +305,7 @@ def op_judge(m: dict) -> dict:
 
 
 def op_function(m: dict) -> dict:
-    """A function of this program, carried by value; or the call of one that Go has written again."""
+    """Return a function of this program, pickled by value; or the result of one that Go has re-encoded."""
     if "pickle" not in m:
         factor = 3
         return {"cases": [{"pickle": b64(cloudpickle.dumps(lambda x: x * factor + len(str(Plain))))}]}
@@ -315,7 +315,7 @@ def op_function(m: dict) -> dict:
 
 @functools.cache
 def graphs() -> list:
-    """Graphs of Dask's collections, as a scheduler has them."""
+    """Return graphs of Dask collections, as a scheduler has them."""
     x = da.arange(12, chunks=4).reshape(3, 4)
     frame = dd.from_pandas(pd.DataFrame({"a": range(8), "b": list("abababab")}), npartitions=2)
     squares = db.from_sequence(range(10), npartitions=3).map(lambda n: n * n).filter(lambda n: n % 2)
@@ -326,7 +326,7 @@ def graphs() -> list:
 
 
 def op_collections(m: dict) -> dict:
-    """The graphs, task by task; or the comparison with tasks that Go has written again, by what they compute."""
+    """Return the graphs, task by task; or compare the results of tasks that Go has re-encoded."""
     if "graphs" not in m:
         return {"graphs": [[{"pickle": b64(dask_dumps((key, node)))} for key, node in graph.items()] for graph in graphs()]}
     out = []

@@ -1,16 +1,16 @@
-"""A peer of the interop tests that is Dask's own distributed.core and batched.
+"""Peer of the interop tests that uses distributed.core and batched of Dask.
 
 See peerlib for the line protocol. Operations:
 
     serve     {}                              -> address: a distributed.core.Server with the handlers below
     scheduler {}                              -> address: a real Scheduler
-    call      {address, method, args, via}    -> message: JSON of what came; via is "rpc" or "pool"; for tls://
+    call      {address, method, args, via}    -> message: JSON of the result; via is "rpc" or "pool"; for tls://
                                               also tls, arguments of Security, and the role to call as
     catch     {address, method, args, via}    -> message: JSON of the exception: type, text, notes
-    crowd     {address, count}                -> message: JSON of the sums; calls of add at once, over one pool
+    crowd     {address, count}                -> message: JSON of the sums; concurrent calls of add, over one pool
     stream    {address, count, interval}      sends count notes over a BatchedSend and closes it
-    listen_to {address, count}                -> message: JSON of {numbers, lists}: asks for a stream and reads it
-    notes     {count}                         -> message: JSON of {numbers, batches}: what the server's streams got
+    listen_to {address, count}                -> message: JSON of {numbers, lists}: requests a stream and reads it
+    notes     {count}                         -> message: JSON of {numbers, batches}: what the server's streams received
     stop      {}                              ends the servers
 """
 
@@ -33,7 +33,7 @@ lines = Lines(out)
 
 
 class OddError(Exception):
-    """An exception that only this process has."""
+    """An exception that only this process defines."""
 
 
 class Peer:
@@ -96,7 +96,7 @@ class Peer:
 
     async def request(self, command):
         args = dict(command.get("args") or {})
-        if "array" in args:  # {"array": n} stands for data that JSON has not
+        if "array" in args:  # {"array": n} stands for data that JSON cannot represent
             args["data"] = to_serialize(np.arange(args.pop("array"), dtype="i8"))
         how = {}
         if "tls" in command:

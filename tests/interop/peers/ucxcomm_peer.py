@@ -1,23 +1,23 @@
-"""A peer of Dask's own comms over UCX (distributed.comm with distributed-ucxx), driven
+"""Peer that uses Dask comms over UCX (distributed.comm with distributed-ucxx), driven
 by JSON lines (see peerlib).
 
     python ucxcomm_peer.py
 
-distributed-ucxx is used as it is; its settings come from the environment
+distributed-ucxx is not modified; its settings come from the environment
 (DASK_DISTRIBUTED_UCXX__MULTI_BUFFER, UCX_TLS, …).
 
-Operations (arguments; answer), ep being the name of a comm. Where addresses are told,
-address is the comm's peer_address, message its local_address, and matched tells whether
-the other side said that it is Millstream:
+Operations (arguments; reply), where ep is the name of a comm. In replies with addresses,
+address is the comm's peer_address, message its local_address, and matched reports whether
+the other side identified itself as Millstream:
     listen   (address; address), then events accepted (ep, address, message, matched);
              with echo=true each message is sent back, and at the end an event closed (ep)
     stop     ()
     connect  (address, timeout=10; ep, address, message, matched)
     write    (ep, frames=[{size, seed}], text) - {"op": text, "data": [Serialize(bytes), …]}
     read     (ep; message=text, frames=[{size, sha256}])
-    rtt      (ep, count) - small messages, each answered by the other side
+    rtt      (ep, count) - small messages, each with a reply
     values   (ep; message) - sends values of many kinds to a side that sends all back,
-             and compares; message names what came back changed
+             and compares; message names the values that changed
     close, abort (ep)
     closed   (ep; closed)
     info     (; pid)
@@ -40,7 +40,7 @@ from distributed.protocol.serialize import ToPickle  # noqa: E402
 
 def noise(size, seed):
     """Return bytes that do not compress: distributed-ucxx compresses what it can,
-    whatever the handshake said. Word i is splitmix64 of seed * 2**32 + i."""
+    regardless of the handshake. Word i is splitmix64 of seed * 2**32 + i."""
     n = (size + 7) // 8
     with np.errstate(over="ignore"):
         z = np.uint64(seed << 32) + np.arange(n, dtype=np.uint64)

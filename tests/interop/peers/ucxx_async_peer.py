@@ -1,8 +1,8 @@
-"""A UCXX peer through its asyncio API, driven by JSON lines (see peerlib).
+"""UCXX peer with the asyncio API, driven by JSON lines (see peerlib).
 
     python ucxx_async_peer.py [--progress-mode thread] [--python-future]
 
-Operations (arguments; answer), ep being the name of an endpoint:
+Operations (arguments; reply), where ep is the name of an endpoint:
     info            (; ucxx, ucx, pid, progress_mode)
     listen          (port=0; port), then events accepted (ep, send_tag, recv_tag)
     close_listener  ()
@@ -48,7 +48,7 @@ class Peer:
         self.tasks = set()
 
     def keep(self, ep):
-        """Name an endpoint and keep it: UCXX closes one that nobody refers to."""
+        """Name an endpoint and keep it: UCXX closes endpoints without references."""
         name = f"ep{len(self.closed) + 1}"
         self.endpoints[name] = ep
         self.closed[name] = asyncio.Event()
@@ -137,10 +137,10 @@ class Peer:
     async def recv_multi_careful(self, ep, tag, force_tag):
         """Receive more than 100 frames with UCXX 0.52.
 
-        Its receive counts the frames of one header after the other and is complete
-        when as many have come as it has counted so far: if those of the first header
-        are there already, recv_multi returns before the rest has come, and the rest
-        is then written through a stale pointer. So this waits for every part.
+        Its receive counts the frames of each header in turn and completes when as many
+        frames have arrived as it has counted so far: if those of the first header have
+        arrived already, recv_multi returns before the others, which are then written
+        through a stale pointer. So this waits for every part.
         """
         if tag is None:
             tag = ep._tags["msg_recv"]
@@ -177,7 +177,7 @@ class Peer:
 
     async def op_wait_closed(self, c):
         # The close callback runs only while UCX makes progress; in polling and
-        # blocking mode the loop does that while this waits.
+        # blocking mode the loop does that during this wait.
         try:
             await asyncio.wait_for(self.closed[c["ep"]].wait(), c.get("timeout", 10))
         except asyncio.TimeoutError:
@@ -210,7 +210,7 @@ class Peer:
             if c["op"] == "quit":
                 self.lines.answer(c)
                 return
-            # Each in a task of its own: a receive must not keep a send waiting.
+            # Each in its own task: a receive must not block a send.
             task = asyncio.create_task(self.run_one(c))
             self.tasks.add(task)
             task.add_done_callback(self.tasks.discard)
@@ -223,7 +223,7 @@ def main():
     args = parser.parse_args()
 
     async def start():
-        # Inside the loop: UCXX binds its progress to the loop that runs.
+        # Inside the loop: UCXX binds its progress to the running loop.
         ucxx.init(
             progress_mode=args.progress_mode, enable_python_future=args.python_future
         )

@@ -1,12 +1,12 @@
-"""A UCXX peer through its core API (no asyncio), driven by JSON lines (see peerlib).
+"""UCXX peer with the core API (no asyncio), driven by JSON lines (see peerlib).
 
     python ucxx_core_peer.py
 
 One thread makes all UCX calls: it progresses the worker and resumes each command
-when its requests have completed. Nothing is exchanged that a command does not ask
-for; in particular endpoints do no handshake of their own.
+when its requests have completed. Nothing is exchanged without a command; in
+particular, endpoints have no handshake.
 
-Operations (arguments; answer), ep being the name of an endpoint:
+Operations (arguments; reply), where ep is the name of an endpoint:
     info            (; ucxx, ucx, pid)
     address         (; address in hex)
     listen          (port=0, error_handling=true; port), then events accepted (ep)
@@ -16,7 +16,7 @@ Operations (arguments; answer), ep being the name of an endpoint:
     tag_send        (ep, tag, data)
     tag_recv        (ep or none for the worker, tag, mask=all ones, size; size, sha256)
     tag_probe       (tag, mask, remove=false; matched, sender_tag, length)
-    tag_recv_probed ( ; size, sha256) - what the last probe with remove took
+    tag_recv_probed ( ; size, sha256) - the message that the last probe with remove took
     tag_send_multi  (ep, tag, frames=[data])
     tag_recv_multi  (ep, tag, mask; frames=[{size, sha256}])
     stream_send     (ep, data)               stream_recv (ep, size; size, sha256)
@@ -44,7 +44,7 @@ ALL_ONES = (1 << 64) - 1
 
 
 def wait(*requests):
-    """Let the main loop go on until the requests have completed, then check them."""
+    """Yield to the main loop until the requests have completed, then check them."""
     while not all(r.completed for r in requests):
         yield
     for r in requests:
@@ -68,7 +68,7 @@ class Peer:
         ep.set_close_callback(lambda: self.lines.event("closed", ep=name))
         return {"ep": name}
 
-    # Each operation is a generator: it yields while it waits and returns its answer.
+    # Each operation is a generator: it yields while it waits and returns its reply.
 
     def op_info(self, c):
         return {
@@ -86,7 +86,7 @@ class Peer:
         errors = c.get("error_handling", True)
 
         def accept(request):
-            # Made here: UCX withdraws the request when the callback returns.
+            # Created here: UCX withdraws the request when the callback returns.
             ep = self.listener.create_endpoint_from_conn_request(request, errors)
             self.lines.event("accepted", **self.keep(ep))
 
@@ -204,7 +204,7 @@ class Peer:
         yield from wait(self.endpoints[c["ep"]].close())
 
     def start(self, c):
-        """Return the running generator of a command, or None if it has failed."""
+        """Return the running generator of a command, or None if it failed."""
         try:
             return getattr(self, "op_" + c["op"])(c)
         except Exception as e:
@@ -212,7 +212,7 @@ class Peer:
             return None
 
     def resume(self, c, gen):
-        """Let a command go on; return whether it is still under way."""
+        """Resume a command; return whether it is still running."""
         try:
             next(gen)
         except StopIteration as end:
@@ -231,7 +231,7 @@ class Peer:
         while True:
             self.worker.progress()
             try:
-                # Idle, it still looks at the worker often enough for a listener.
+                # When idle, poll the worker often enough for a listener.
                 c = commands.get(timeout=0.001) if not pending else commands.get_nowait()
             except queue.Empty:
                 if pending:

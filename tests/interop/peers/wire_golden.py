@@ -1,10 +1,10 @@
-"""Golden messages of Dask's wire: every kind of value, and messages as schedulers, workers
+"""Golden messages of the Dask wire format: every kind of value, and messages as schedulers, workers
 and clients send them, encoded by the real packages.
 
     python wire_golden.py > ../../../wire/testdata/golden.json
 
-writes them all. Each case has a text that describes the value; Go makes the same text of
-what it decodes (package internal/testkit/wiretest). wire_peer.py serves the same cases to the tests.
+writes all of them. Each case has a text that describes the value; Go generates the same text from
+the decoded value (package internal/testkit/wiretest). wire_peer.py serves the same cases to the tests.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def bits(x):
 
 
 def describe(x, loose=False):
-    """A text that is the same for the same value. loose does not tell lists from tuples,
-    as message bodies do not."""
+    """Return a text that is equal for equal values. With loose, lists and tuples are not distinguished,
+    as in message bodies."""
 
     def d(v):
         return describe(v, loose)
@@ -124,7 +124,7 @@ def describe(x, loose=False):
 
 
 class Opaque:
-    """Something that Go knows nothing about."""
+    """A class that Go does not know."""
 
     def __init__(self, n):
         self.n = n
@@ -137,8 +137,8 @@ Opaque.__module__ = "wire_golden"
 
 
 class DeviceArray:
-    """What stands for cupy.ndarray where there is no GPU: the real cuda family serializes it,
-    in host memory, with functions like those that Dask has for cupy."""
+    """Replaces cupy.ndarray where there is no GPU: the real cuda family serializes it,
+    in host memory, with functions like those of Dask for cupy."""
 
     def __init__(self, x):
         self.x = x
@@ -172,7 +172,7 @@ def deserialize_device(header, frames):
 
 
 def same(a, b):
-    """Python's opinion on whether a value came back."""
+    """Report whether a value came back unchanged, as Python compares it."""
     if isinstance(a, (pd.DataFrame, pd.Series, pd.Index)):
         return type(a) is type(b) and a.equals(b)
     if isinstance(a, np.ma.MaskedArray):
@@ -251,7 +251,7 @@ def collections():
 def arrays():
     for s in "?bhilqBHILQefdFD":
         yield f"array-dtype-{np.dtype(s).str.strip('|<')}{'l' if s in 'lL' else ''}", np.arange(6).astype(s)
-    yield "array-longdouble", np.zeros(3, dtype="g")  # others have padding that is anything
+    yield "array-longdouble", np.zeros(3, dtype="g")  # others have undefined padding
     yield "array-big-endian", np.arange(5, dtype=">i4")
     yield "array-big-endian-float", np.linspace(0, 1, 5).astype(">f8")
     yield "array-bytes", np.array([b"ab", b"c", b""])
@@ -334,7 +334,7 @@ def values():
 
 
 def messages():
-    """Messages as they travel, without values of the families: those are above."""
+    """Return messages as they are sent, without values of the families, which are above."""
     yield "handshake", {"compression": None, "python": (3, 11, 7), "pickle-protocol": 5}
     yield "identity", {"op": "identity", "n_workers": 0, "reply": True}
     yield "register-client", {"op": "register-client", "client": "Client-1", "reply": False, "versions": {}}
@@ -389,7 +389,7 @@ COMPRESSIBLE = b"abcdefgh" * 4000
 
 
 def special():
-    """Values with other options: (name, value, arguments of dumps)."""
+    """Return values with other options: (name, value, arguments of dumps)."""
     noise = np.random.default_rng(1).integers(0, 256, 10000, dtype="u1").tobytes()
     for c in ("lz4", "zstd", "snappy", "zlib"):
         ctx = {"compression": c}
@@ -413,13 +413,13 @@ def special():
     yield "protocol-4", {"a": np.arange(3), "b": "x"}, {"context": {"pickle-protocol": 4}}
 
 
-# A list in a pickle with something unknown is unknown as a whole.
+# A list in a pickle with an unknown item is unknown as a whole.
 ALSO_OPAQUE = {"dataframes": "{s78=opaque,s79=opaque}"}
 NO_COMPRESSION = {"compression": None}
 
 
 def cases():
-    """(name, kind, original value, frames, text)."""
+    """Return (name, kind, original value, frames, text)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, v in values():

@@ -1,8 +1,8 @@
-"""The other end of the tests of package wire: the real msgpack and distributed.protocol.
+"""Peer of the tests of package wire: the real msgpack and distributed.protocol.
 
-Requests and answers are messages as they travel over tcp://: a length, the prelude and
-frames. Frame 0 of a request names the operation; frame 0 of an answer is a JSON object,
-and frames follow where an operation says so. The peer ends when its input ends.
+Requests and replies are messages as sent over tcp://: a length, the prelude and
+frames. Frame 0 of a request names the operation; frame 0 of a reply is a JSON object,
+followed by frames for some operations. The peer ends when its input is closed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def random_key(r, depth=2):
 
 
 def random_tree(r, depth):
-    """What msgpack has."""
+    """Return a random value of the msgpack types."""
     k = r.randrange(9 if depth else 7)
     if k == 0:
         return r.choice([None, True, False])
@@ -87,7 +87,7 @@ def random_array(r):
 
 
 def random_value(r, depth):
-    """What pickles and families have."""
+    """Return a random value of pickles and families."""
     k = r.randrange(12 if depth else 7)
     if k <= 2:
         return random_tree(r, 0)
@@ -110,7 +110,7 @@ def random_value(r, depth):
 
 
 def random_message(r):
-    """A message with values in it, and the arguments of dumps."""
+    """Return a message with values in it, and the arguments of dumps."""
 
     def node(depth):
         k = r.randrange(8 if depth else 5)
@@ -137,7 +137,7 @@ class Peer:
         self.cases = {}
 
     def golden(self, _):
-        """All golden cases: JSON has the names, kinds, texts and numbers of frames."""
+        """Return all golden cases: JSON has the names, kinds, texts and numbers of frames."""
         out, frames = [], []
         for name, kind, value, fs, text in wire_golden.cases():
             self.cases[name] = kind, value
@@ -146,7 +146,7 @@ class Peer:
         return {"cases": out}, frames
 
     def check(self, frames):
-        """Whether a message that Go encoded is what a golden case has."""
+        """Report whether a message that Go encoded equals a golden case."""
         name = bytes(frames[0]).decode()
         kind, value = self.cases[name]
         back = loads([bytearray(f) for f in frames[1:]])
@@ -155,12 +155,12 @@ class Peer:
         return {"same": bool(same(value, back)), "text": describe(back)}, []
 
     def describe(self, frames):
-        """The text of what a message decodes to."""
+        """Return the text of a decoded message."""
         back = loads([bytearray(f) for f in frames[1:]])
         return {"text": describe(back, loose=bytes(frames[0]) == b"loose")}, []
 
     def msgpack(self, frames):
-        """For each frame the text of what it decodes to, or its error; and it again."""
+        """Return for each frame the text of its decoded value, or its error; and the frame again."""
         out, again = [], []
         for f in frames:
             try:
@@ -179,7 +179,7 @@ class Peer:
         return {"texts": [describe(t, loose=True) for t in trees]}, [msgpack.dumps(t, use_bin_type=True) for t in trees]
 
     def random_messages(self, frames):
-        """Random messages: JSON has for each the text and the number of frames."""
+        """Return random messages: JSON has for each the text and the number of frames."""
         seed, n = struct.unpack("<QQ", frames[0])
         r = random.Random(seed)
         out, all_frames = [], []
@@ -191,7 +191,7 @@ class Peer:
         return {"cases": out}, all_frames
 
     def loads(self, frames):
-        """The text of what a message decodes to, or its error: for damaged ones."""
+        """Return the text of a decoded message, or its error: for damaged ones."""
         try:
             v = loads([bytearray(f) for f in frames])
             return {"text": describe(v, loose=True)}, []
@@ -199,7 +199,7 @@ class Peer:
             return {"error": repr(e)}, []
 
     def unpack(self, frames):
-        """Dask's own split of what follows the first length."""
+        """Return Dask's own split of what follows the first length."""
         try:
             got, missing = unpack_frames(bytes(frames[0]), partial=True)
             return {"lengths": [len(g) for g in got], "missing": missing}, []
@@ -207,7 +207,7 @@ class Peer:
             return {"error": repr(e)}, []
 
     def sampled(self, frames):
-        """What Dask does with a payload, many times: samples are random."""
+        """Return what Dask does with a payload, many times: samples are random."""
         from distributed.protocol.compression import maybe_compress
 
         name = bytes(frames[0]).decode()

@@ -1,6 +1,6 @@
-"""The all-reduce of Gloo, through torch, as `millstream bench allreduce` measures its own.
+"""All-reduce of Gloo, through torch, for `millstream bench allreduce`.
 
-RANKS SECONDS SIZE...: starts the other ranks itself and prints one line of JSON for each size from rank 0.
+RANKS SECONDS SIZE...: starts the other ranks and prints one line of JSON for each size from rank 0.
 """
 
 import json
@@ -30,7 +30,7 @@ def main(rank, ranks, store, seconds, sizes):
         dist.all_reduce(x)
         want = float(ranks * (ranks + 1) // 2)
         assert x[0] == want and x[-1] == want, f"wrong result: {x[0]}, want {want}"
-        x.zero_()  # it is in place: anything else would grow
+        x.zero_()  # reset: the reduction is in place, and values would grow
         calls(x, 2)
         warm = calls(x, 5)
         k = torch.tensor([max(int(5 * seconds / (warm + 1e-9)), 3)])

@@ -1,5 +1,5 @@
-"""One process of a pair that measures distributed.comm, driven by JSON lines as
-internal/dask/commpeer says: listen, connect, idle, rtt, echo.
+"""One process of a pair that measures distributed.comm, driven by JSON lines as described in
+internal/dask/commpeer: listen, connect, idle, rtt, echo.
 
     python bench_comm.py
 """
@@ -21,8 +21,8 @@ from distributed.protocol import to_serialize  # noqa: E402
 
 
 async def reflect(comm):
-    """Send every message back, its data opened and packed again as a worker does; say of
-    an array, if asked to describe it, what it is, and send back its double."""
+    """Send every message back, deserialized and serialized again as in a worker. With describe, reply with the
+    description of an array and send back the doubled array."""
     try:
         while True:
             msg = await comm.read()
@@ -73,7 +73,7 @@ class Side:
             back = await comm.read()
         took = time.perf_counter() - begin
         if data is not None and bytes(back["data"]) != data:
-            raise ValueError("the echo differs")
+            raise ValueError("echo differs")
         return {"seconds": took}
 
     async def close(self):

@@ -1,5 +1,5 @@
-"""The Python client of `millstream bench dask`, driven by JSON lines as bench/internal/daskbench says: connect, then one of
-map-noop, random-dag, merge-tree and df-merge. Each answer has seconds, tasks and check, which is equal on all sides."""
+"""Python client of `millstream bench dask`, driven by JSON lines as described in bench/internal/daskbench: connect, then
+one of map-noop, random-dag, merge-tree and df-merge. Each reply has seconds, tasks and check, which is equal on all sides."""
 
 import json
 import operator
@@ -27,12 +27,12 @@ class Bench:
 
         self.client = Client(address, timeout="120s")
         self.client.wait_for_workers(workers, timeout=120)
-        # The first task of a process imports things.
+        # The first task of a process imports modules.
         self.client.gather(self.client.map(operator.index, range(100, 100 + 4 * workers), pure=False))
         return {}
 
     def map_noop(self, n, go=None, **_):
-        function = operator.index  # found by name everywhere, and returns what it gets
+        function = operator.index  # importable everywhere, and returns its argument
         if go:
             import millstream
 
@@ -90,7 +90,7 @@ class Bench:
 
 
 def frame(spec):
-    """A partition: keys drawn from all, and a number."""
+    """Return a partition: keys drawn from all, and a number."""
     import numpy as np
     import pandas as pd
 
@@ -101,7 +101,7 @@ def frame(spec):
 
 def main():
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # output of libraries must not be taken for a reply
     bench = Bench()
     for line in sys.stdin:
         command = json.loads(line)

@@ -1,4 +1,4 @@
-"""scikit-learn's side of `millstream bench kmeans`, driven by JSON lines as bench/internal/kmeansbench says: load, fit.
+"""scikit-learn peer of `millstream bench kmeans`, driven by JSON lines as described in bench/internal/kmeansbench: load, fit.
 
     python bench_kmeans.py
 """
@@ -22,7 +22,7 @@ def fit(x, c):
     begin = time.perf_counter()
     model.fit(x)
     seconds = time.perf_counter() - begin
-    # In double precision, a part at a time: its own is a sum of the numbers' type.
+    # In double precision, in parts: scikit-learn sums in the type of the data.
     inertia, centers = 0.0, model.cluster_centers_.astype("float64")
     for at in range(0, len(x), 1 << 16):
         part = x[at : at + (1 << 16)].astype("float64")

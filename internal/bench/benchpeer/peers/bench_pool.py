@@ -1,7 +1,7 @@
 """Allocators of device memory that Python programs use, for `millstream bench pool`.
 
-Commands and answers are lines of JSON: {"peer": "rmm-pool", "size": 1048576, "device": 0,
-"iterations": 1000} is answered by {"seconds": 0.006}.
+Commands and replies are lines of JSON: the reply to {"peer": "rmm-pool", "size": 1048576, "device": 0,
+"iterations": 1000} is {"seconds": 0.006}.
 """
 
 import json
@@ -24,7 +24,7 @@ def resource(peer, size):
 
 
 def measure(memory, stream, size, iterations):
-    """Allocates and frees; the calls are Python's bindings, as programs make them."""
+    """Allocate and free through the Python bindings, as programs do."""
     allocate, deallocate = memory.allocate, memory.deallocate
     begin = time.perf_counter()
     for _ in range(iterations):
@@ -40,7 +40,7 @@ def main():
             c = json.loads(line)
             if stream is None:
                 if c["device"] != 0:
-                    raise ValueError("the allocators of Python use the first visible device: set CUDA_VISIBLE_DEVICES")
+                    raise ValueError("Python allocators use the first visible device: set CUDA_VISIBLE_DEVICES")
                 stream = Stream()
             key = c["peer"], c["size"]
             if key not in made:

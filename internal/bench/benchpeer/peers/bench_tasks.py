@@ -1,11 +1,10 @@
-"""Dask's side of `millstream bench tasks`, driven by JSON lines as bench/internal/taskbench
-says: start, map-noop, tree, random-dag, submit-latency, fetch, shuffle, stop; and for a
-scheduler whose workers do nothing: scheduler, usage, flood, release, empty.
+"""Dask peer of `millstream bench tasks`, driven by JSON lines as described in bench/internal/taskbench: start, map-noop,
+tree, random-dag, submit-latency, fetch, shuffle, stop; and for a scheduler whose workers do nothing: scheduler, usage,
+flood, release, empty.
 
     python bench_tasks.py
 
-The functions that tasks run are found by name (module bench_tasks) in the workers, which
-is the cheapest way that Dask has.
+Workers import the functions of tasks by name (module bench_tasks), which is the cheapest way in Dask.
 """
 
 import glob
@@ -18,7 +17,7 @@ import time
 import benchlib
 
 MASK = (1 << 64) - 1
-# Values of tasks stay in the range that both sides compute alike.
+# Values of tasks stay in the range in which both sides compute the same results.
 VALUE_MASK = (1 << 40) - 1
 DAG_ROOTS = 16
 DAG_WINDOW = 1000
@@ -35,7 +34,7 @@ def count():
 
 
 def ran():
-    """Tell how many tasks ran here since the last time, and where here is."""
+    """Return the number of tasks that ran in this process since the last call, and the process."""
     global _ran
     with _lock:
         n, _ran = _ran, 0
@@ -74,8 +73,7 @@ def length(b):
 
 
 def spin(marker, seconds):
-    """Compute until there is a file marker + ".stop", and tell from when to when. A file of
-    its own tells that it has begun."""
+    """Compute until the file marker + ".stop" exists, and return the start and end times. Another file marks the start."""
     begin = time.time()
     with open(f"{marker}.{os.getpid()}-{threading.get_ident()}.begun", "w"):
         pass
@@ -87,7 +85,7 @@ def spin(marker, seconds):
 
 
 class SplitMix:
-    """The generator of bench/internal/taskbench: both sides draw the same graph."""
+    """Generator of bench/internal/taskbench: both sides draw the same graph."""
 
     def __init__(self, seed):
         self.state = seed & MASK
@@ -104,7 +102,7 @@ class SplitMix:
 
 
 def random_dag(n, seed):
-    """The dependencies of each task: 2 to 4 among the 1000 before it, none for the first."""
+    """Return the dependencies of each task: 2 to 4 of the 1000 preceding tasks, none for the first."""
     rng = SplitMix(seed)
     dag = []
     for i in range(n):
@@ -123,7 +121,7 @@ def random_dag(n, seed):
 
 
 def make_rows(partition, rows, seed):
-    """A partition of the shuffle: a key and three columns, 32 bytes a row."""
+    """Return a partition of the shuffle: a key and three columns, 32 bytes per row."""
     import numpy as np
     import pandas as pd
 
@@ -139,12 +137,12 @@ def make_rows(partition, rows, seed):
 
 
 def summarize(frame):
-    """What is checked of a partition that came out: its rows and the sum of its keys."""
+    """Return the checked properties of an output partition: its rows and the sum of its keys."""
     return len(frame), int(frame["key"].sum() & VALUE_MASK)
 
 
 class Side:
-    """One cluster with its client."""
+    """A cluster with its client."""
 
     def __init__(self):
         self.cluster = self.client = self.flood = self.loop = None
@@ -184,21 +182,21 @@ class Side:
         pids = [pid for pid, _ in self.client.run(funcs().ran).values()]
         if len(set(pids)) != self.workers or os.getpid() in pids:
             raise RuntimeError(f"workers run in processes {pids}, the client in {os.getpid()}")
-        # Connections, imports and the first maps of everything are not what is measured.
+        # Connections, imports and the first memory mappings are not measured.
         self.client.gather(self.client.map(funcs().noop, range(200), pure=False))
         self.client.run(funcs().ran)
         return {"version": "distributed " + distributed.__version__, "pids": pids, "pid": os.getpid()}
 
     def counted(self, n):
-        """Fail unless exactly n tasks ran, all of them in workers."""
+        """Raise an error unless exactly n tasks ran, all of them in workers."""
         got = self.client.run(funcs().ran)
         if sum(k for _, k in got.values()) != n:
-            raise RuntimeError(f"{n} tasks were sent, but {got} ran")
+            raise RuntimeError(f"{n} tasks were sent, {got} ran")
         if ran()[1] != 0:
             raise RuntimeError("tasks ran in the client's process")
 
     def in_memory(self, keys):
-        """Fail unless the scheduler holds each key as a task of its own with a result."""
+        """Raise an error unless the scheduler has each key as a separate task with a result."""
         tasks = self.cluster.scheduler.tasks
         n = sum(1 for k in keys if k in tasks and tasks[k].state == "memory")
         if n != len(keys):
@@ -214,13 +212,13 @@ class Side:
         if len(keys) != n:
             raise RuntimeError(f"{n} tasks have {len(keys)} keys")
         if results != list(range(n)):
-            raise RuntimeError("results differ from what went in")
+            raise RuntimeError("results differ from the inputs")
         self.in_memory(keys)
         self.counted(n)
         return {"seconds": took, "tasks": n, "check": str(sum(results))}
 
     def graph(self, dsk, want):
-        """Run a graph of low-level tasks, as it is, and gather the wanted keys."""
+        """Run a low-level graph unchanged, and gather the wanted keys."""
         begin = time.perf_counter()
         results = self.client.get(dsk, want, sync=True)
         return results, time.perf_counter() - begin
@@ -245,7 +243,7 @@ class Side:
         built = time.perf_counter() - begin
         results, took = self.graph(dsk, [f"{prefix}-0"])
         if results[0] != leaves * (leaves - 1) // 2:
-            raise RuntimeError(f"the tree's sum is {results[0]}")
+            raise RuntimeError(f"sum of the tree is {results[0]}")
         self.counted(len(dsk))
         return {"seconds": built + took, "tasks": len(dsk), "check": str(results[0])}
 
@@ -281,8 +279,8 @@ class Side:
         return {"seconds": times[len(times) // 2], "tasks": c["n"]}
 
     def do_fetch(self, c):
-        """Fetch a value from one worker to another, while every slot computes or none."""
-        self.fetch_once({**c, "busy": False}, -1)  # it connects, and is not counted
+        """Fetch a value from one worker to another while all slots, or none, compute."""
+        self.fetch_once({**c, "busy": False}, -1)  # opens the connection and is not counted
         best = min(self.fetch_once(c, i) for i in range(c["n"]))
         return {"seconds": best, "bytes": c["size"], "transport": "tls"}
 
@@ -297,22 +295,22 @@ class Side:
             for w in (source, target):
                 for _ in range(self.threads):
                     spins.append(self.client.submit(f.spin, marker, c["spin"], workers=[w], pure=False))
-            until(lambda: len(glob.glob(marker + ".*.begun")) == len(spins), "every slot computes", c["spin"])
+            until(lambda: len(glob.glob(marker + ".*.begun")) == len(spins), "all slots compute", c["spin"])
         got = self.client.submit(f.length, value, workers=[target], pure=False)
         until(lambda: len(self.incoming(target, size)) > before, "the value has arrived", c["spin"])
         if spins:
             with open(marker + ".stop", "w"):
                 pass
         if got.result() != size:
-            raise RuntimeError(f"{got.result()} bytes of {size} arrived")
+            raise RuntimeError(f"received {got.result()} of {size} bytes")
         move = self.incoming(target, size)[-1]
         for begin, end in self.client.gather(spins):
             if move["start"] < begin or move["stop"] > end:
-                raise RuntimeError("the fetch was not wholly within the time that every slot computed")
+                raise RuntimeError("slots did not compute during the whole fetch")
         return move["duration"]
 
     def incoming(self, worker, size):
-        """What a worker has recorded of fetches of at least a size."""
+        """Return the records of a worker of fetches of at least a size."""
         log = self.client.run(funcs().transfers, workers=[worker])[worker]
         return [t for t in log if t["total"] >= size]
 
@@ -346,7 +344,7 @@ class Side:
         return sum(r for r, _ in got), sum(s for _, s in got) & VALUE_MASK
 
     def do_scheduler(self, c):
-        """A scheduler alone, over tcp, in a thread of its own."""
+        """A scheduler without workers, over tcp, in its own thread."""
         import asyncio
 
         from distributed import Scheduler
@@ -370,7 +368,7 @@ class Side:
         return usage()
 
     def wait_for_tasks(self, done):
-        until(done, "the scheduler had as many tasks as it should", 60)
+        until(done, "the scheduler has the expected number of tasks", 60)
 
     def do_flood(self, c):
         from distributed import Client, wait
@@ -406,7 +404,7 @@ class Side:
 
 
 def usage():
-    """What this process has used and holds."""
+    """Return the CPU time and memory of this process."""
     import resource
 
     r = resource.getrusage(resource.RUSAGE_SELF)
@@ -417,16 +415,16 @@ def usage():
 
 
 def until(done, what, seconds):
-    """Wait for something to become true."""
+    """Wait until a condition is true."""
     deadline = time.monotonic() + seconds
     while not done():
         if time.monotonic() > deadline:
-            raise RuntimeError(f"it took more than {seconds} s until {what}")
+            raise RuntimeError(f"{what}: not within {seconds} s")
         time.sleep(0.02)
 
 
 def transfers(dask_worker):
-    """What the worker has fetched."""
+    """Return the incoming transfers of the worker."""
     return [
         {"start": t["start"], "stop": t["stop"], "duration": t["duration"], "total": t["total"]}
         for t in dask_worker.transfer_incoming_log
@@ -440,7 +438,7 @@ def futures_of(frame):
 
 
 def funcs():
-    """This module under the name by which workers import it."""
+    """Return this module under the name by which workers import it."""
     import bench_tasks
 
     return bench_tasks

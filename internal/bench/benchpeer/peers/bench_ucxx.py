@@ -4,23 +4,20 @@
     python bench_ucxx.py --api async --case tag-lat --size 8 --progress-mode all
     python bench_ucxx.py --api core --case tag-bw --size 8388608 --window 16
 
-Two processes on this host, connected through a listener on the loopback. The
-program starts the server and is the client; --role server and --role client with
---port run one side alone, and both sides must then get the same arguments. The
-last line on standard output is a JSON object {"value": v, "unit": u, ...} or
-{"error": text}.
+Two processes on this host are connected through a listener on the loopback interface. The program starts the server and
+is the client; --role server and --role client with --port run one side only, and both sides must then have the same
+arguments. The last line on standard output is a JSON object {"value": v, "unit": u, ...} or {"error": text}.
 
 Cases:
     tag-lat   half the median round trip of a ping-pong, in us, as
               ucxx.benchmarks.send_recv reports it (whose core variant posts both
               directions at once; this one waits for the ping before the pong)
-    tag-bw    one direction, --window messages under way, in GB/s (1e9 bytes)
-    idle-cpu  CPU time of a process that waits in one receive for --seconds, in per
-              cent of a core
+    tag-bw    one direction, --window messages in flight, in GB/s (1e9 bytes)
+    idle-cpu  CPU time of a process that waits in one receive for --seconds, in
+              percent of a core
 
---progress-mode is one of UCXX's, with "+future" for completion by Python futures
-(threaded modes only); "all" measures each in turn and reports the best; "best" is
-the fastest of them for the api, as measured with UCXX 0.52.
+--progress-mode is one of UCXX's, with "+future" for completion by Python futures (threaded modes only); "all" measures
+each in turn and reports the best; "best" is the fastest of them for the API, as measured with UCXX 0.52.
 """
 
 import argparse
@@ -51,7 +48,7 @@ MODES = {
     "core": ["polling", "blocking", "thread", "thread-polling"],
 }
 BEST = {"async": "polling", "core": "polling"}
-SEED = 77  # of the message that is verified before the timed part
+SEED = 77  # size of the message that is verified before the timed part
 
 
 def parse_args():
@@ -74,14 +71,14 @@ def parse_args():
     if args.progress_mode == "best":
         args.progress_mode = BEST[args.api]
         if args.case == "idle-cpu":
-            args.progress_mode = "thread"  # what a user of UCXX gets
+            args.progress_mode = "thread"  # default of UCXX
     if args.progress_mode not in MODES[args.api] + ["all"]:
-        p.error(f"--progress-mode {args.progress_mode}: take one of {MODES[args.api]}")
+        p.error(f"--progress-mode {args.progress_mode}: want one of {MODES[args.api]}")
     return args
 
 
 class Memory:
-    """Buffers on the host or on the GPU."""
+    """Buffers in host or GPU memory."""
 
     def __init__(self, args):
         self.cuda = args.mem == "cuda"
@@ -89,7 +86,7 @@ class Memory:
             from rmm import DeviceBuffer
 
             self.device_buffer = DeviceBuffer
-        # Made after UCXX is imported, which sets the environment of UCX.
+        # Created after UCXX is imported, which sets the environment of UCX.
         from ucxx._lib.arr import Array
 
         self.array = Array
@@ -102,7 +99,7 @@ class Memory:
     def check(self, buffer, want):
         raw = buffer.obj.copy_to_host() if self.cuda else buffer.obj
         if not np.array_equal(np.asarray(raw, dtype=np.uint8), want):
-            raise RuntimeError("the bytes that came back differ from those sent")
+            raise RuntimeError("received bytes differ from those sent")
 
 
 def latency(times):
@@ -120,7 +117,7 @@ def bandwidth(args, seconds):
 
 
 class AsyncSide:
-    """Either side through the asyncio API."""
+    """Server and client with the asyncio API."""
 
     def __init__(self, args):
         import ucxx
@@ -147,7 +144,7 @@ class AsyncSide:
         )
         report({"port": listener.port})
         await served.wait()
-        await asyncio.sleep(0.2)  # what was sent last must leave before the process
+        await asyncio.sleep(0.2)  # the last message must be sent before the process ends
 
     async def serve(self, ep):
         args, memory = self.args, Memory(self.args)
@@ -172,13 +169,13 @@ class AsyncSide:
         """Run count operations, window of them at a time."""
         left = count
 
-        async def lane():
+        async def worker():
             nonlocal left
             while left > 0:
                 left -= 1
                 await start()
 
-        await asyncio.gather(*(lane() for _ in range(min(self.args.window, count))))
+        await asyncio.gather(*(worker() for _ in range(min(self.args.window, count))))
 
     async def client(self, report):
         args = self.args
@@ -217,17 +214,17 @@ class AsyncSide:
 
 
 class CoreSide:
-    """Either side through the core API: no event loop, requests are polled."""
+    """Server and client with the core API: no event loop, requests are polled."""
 
     PING, PONG = 1, 2  # tags to the server and to the client
 
     def __init__(self, args):
-        import ucxx  # noqa: F401  (sets UCX's environment as every user has it)
+        import ucxx  # noqa: F401  (sets the environment of UCX as for every user)
         from ucxx._lib import libucxx as core
 
         self.args, self.core = args, core
         if args.case == "idle-cpu":
-            raise RuntimeError("the core API has no event loop to be idle in")
+            raise RuntimeError("the core API has no event loop that could be idle")
         features = (core.Feature.TAG, core.Feature.WAKEUP)
         self.context = core.UCXContext(feature_flags=features)
         self.worker = core.UCXWorker(self.context)
@@ -277,7 +274,7 @@ class CoreSide:
                 self.many(lambda: ep.tag_recv(room, self.ping), count)
                 ack = memory.array(np.zeros(1, dtype=np.uint8))
                 self.wait(ep.tag_send(ack, self.pong))
-        end = time.monotonic() + 0.2  # what was sent last must leave the process
+        end = time.monotonic() + 0.2  # the last message must be sent before the process ends
         while time.monotonic() < end:
             if not self.args.progress_mode == "blocking":
                 self.progress()
@@ -326,7 +323,7 @@ def print_line(fields):
 
 
 def die_with_parent():
-    """End when standard input ends: the parent holds its other end open."""
+    """End the process when standard input is closed: the parent holds the other end."""
 
     def watch():
         while os.read(0, 4096):
@@ -337,7 +334,7 @@ def die_with_parent():
 
 
 def one_side(args):
-    """Be the server or the client, and end without UCXX's destructors."""
+    """Run the server or the client, and exit without UCXX's destructors."""
     try:
         if args.child:
             die_with_parent()
@@ -375,7 +372,7 @@ def start_side(args, role, mode, port):
 
 
 def read_line(process, seconds, what):
-    """Read a JSON line from a side, or kill it after too long a time."""
+    """Read a JSON line from a side, or kill it after a timeout."""
     timer = threading.Timer(seconds, process.kill)
     timer.start()
     try:
@@ -383,7 +380,7 @@ def read_line(process, seconds, what):
     finally:
         timer.cancel()
     if not line:
-        raise RuntimeError(f"the {what} ended without a result")
+        raise RuntimeError(f"{what} ended without a result")
     fields = json.loads(line)
     if "error" in fields:
         raise RuntimeError(f"the {what}: {fields['error']}")
@@ -407,7 +404,7 @@ def main():
     args = parse_args()
     if args.role != "both":
         one_side(args)
-    # Ctrl-C goes to the whole group; the sides must not outlive this process.
+    # Ctrl-C is sent to the whole group; the sides must not outlive this process.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     modes = MODES[args.api] if args.progress_mode == "all" else [args.progress_mode]
     results = []

@@ -1,4 +1,4 @@
-"""What the Python programs of the benchmarks share, and the peers of the interop tests too."""
+"""Functions shared by the Python programs of the benchmarks and the peers of the interop tests."""
 
 import os
 
@@ -8,7 +8,7 @@ import numpy as np
 def take_stdout():
     """Return a private stream to the parent and send everything else to stderr.
 
-    UCX logs to standard output, which would end up between the answers. Call it
+    UCX logs to standard output, which would be mixed with the replies. Call it
     before ucxx is imported.
     """
     out = os.fdopen(os.dup(1), "w", buffering=1)

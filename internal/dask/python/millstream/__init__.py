@@ -1,17 +1,17 @@
 """Python side of Millstream.
 
-For users: stubs for Go functions in Dask graphs, and what a cluster needs to place them::
+For users: stubs for Go functions in Dask graphs, and the setup that a cluster needs to place them::
 
     import millstream
 
     @millstream.go("sumsq")
     def sumsq(x: float, y: float) -> float: ...
 
-    millstream.install(client)  # once per scheduler of Dask's
+    millstream.install(client)  # once per Dask scheduler
     client.submit(sumsq, 3.0, 4.0).result()
 
-Modules whose name begins with an underscore, and the materialiser, service and sidecar, are the programs of
-Millstream's own Python children.
+Modules whose names begin with an underscore, and the modules materializer, service and sidecar, are the programs of
+Millstream's Python child processes.
 """
 
 from .clique import Clique, CliqueError, clique

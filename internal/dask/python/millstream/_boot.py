@@ -1,7 +1,7 @@
 """First program of every Python child: python -c THIS MODULE SETTINGS.
 
-It takes the millstream package from its standard input into memory (nothing is written to a disk, so
-nothing is left behind), shuts itself in, and runs millstream._child.
+It reads the millstream package from standard input into memory, so that nothing is written to disk, isolates itself,
+and runs millstream._child.
 """
 
 import sys
@@ -20,7 +20,7 @@ def load():
     packages = {name.rpartition(".")[0] for name in modules} | {"millstream"}
 
     class Loader(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-        """Imports what came in. It stands first, so an installed millstream of another release does not win."""
+        """Import the received modules. It is first on sys.meta_path, so that it precedes an installed millstream."""
 
         def find_spec(self, name, path=None, target=None):
             if name not in modules:
@@ -40,7 +40,7 @@ def load():
             return name in packages
 
     if sys.path and sys.path[0] == "":
-        del sys.path[0]  # -c puts the working directory there
+        del sys.path[0]  # python -c adds the working directory
     sys.meta_path.insert(0, Loader())
 
 

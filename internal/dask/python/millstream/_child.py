@@ -1,16 +1,16 @@
-"""The message loop of Millstream's Python children.
+"""Message loop of Millstream's Python children.
 
-One message, both ways, on the socket of descriptor 3: u64 number of frames, u64 length of each, the frames;
-integers are little endian. Frame 0 is a msgpack map, the others are raw buffers:
+The socket on descriptor 3 carries messages in both directions: u64 number of frames, u64 length of each frame, the
+frames. Integers are little-endian. Frame 0 is a msgpack map, the others are raw buffers:
 
-    {"id", "op", "body"}     a call; "id" is missing where no answer is wanted
-    {"id", "ok"}             the answer
+    {"id", "op", "body"}     a call; without "id" no reply is wanted
+    {"id", "ok"}             the reply
     {"id", "error"}          {"type", "message", "traceback", "exception": pickled or nil}
 
-Both sides number their own calls. Answers come in any order. The end of the socket ends the process.
+Each side numbers its own calls. Replies may arrive in any order. The process exits when the socket is closed.
 
 A module that runs in a child has setup(peer), which registers its handlers, and may have run(peer), which the
-main thread calls after that; without it the main thread sleeps.
+main thread then calls; without it the main thread sleeps.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ import traceback
 from millstream import _imports
 
 MAX_FRAMES = 1 << 20
-IOV = 512  # buffers per sendmsg; the system's limit is 1024
+IOV = 512  # buffers per sendmsg; the system limit is 1024
 
 
 class GoError(RuntimeError):
-    """A handler in Go has failed."""
+    """A handler in Go failed."""
 
 
 class Peer:
     """The Go process on the other end.
 
-    Handlers are called with (body, frames) and return the answer's body, or Reply(body, frames), or a
-    concurrent Future of either. They run in the executor, in the reader's thread if registered with
+    Handlers are called with (body, frames) and return the body of the reply, Reply(body, frames), or a
+    concurrent Future of either. They run in the executor, in the reader thread if registered with
     inline=True (then they must not block), or on the event loop if they are coroutine functions.
     """
 
@@ -47,10 +47,10 @@ class Peer:
         self.sock = sock
         self.settings = settings
         self.executor = concurrent.futures.ThreadPoolExecutor(settings.get("threads") or 8, thread_name_prefix="millstream")
-        self.default = None  # msgpack's default
+        self.default = None  # default of msgpack
         self.loop = None  # set by run() of a module that has coroutine handlers
         self._handlers = {}
-        self._calls = {}  # id -> Future; owned by _calls_lock
+        self._calls = {}  # id -> Future; guarded by _calls_lock
         self._calls_lock = threading.Lock()
         self._ids = itertools.count(1)
         self._write_lock = threading.Lock()
@@ -58,15 +58,15 @@ class Peer:
     # -- calls to Go
 
     def call(self, op, body=None, frames=(), timeout=None):
-        """Call a handler of the Go side and wait. Returns a Reply; raises GoError."""
+        """Call a handler of the Go side and wait for its Reply. Raise GoError if it fails."""
         return self.call_soon(op, body, frames).result(timeout)
 
     async def acall(self, op, body=None, frames=()):
-        """call for coroutines."""
+        """Variant of call for coroutines."""
         return await asyncio.wrap_future(self.call_soon(op, body, frames))
 
     def call_soon(self, op, body=None, frames=()):
-        """Call a handler of the Go side; the answer, a Reply, comes in the Future that is returned."""
+        """Call a handler of the Go side; the returned Future gets its Reply."""
         future = concurrent.futures.Future()
         with self._calls_lock:
             n = next(self._ids)
@@ -80,13 +80,13 @@ class Peer:
         return future
 
     def notify(self, op, body=None, frames=()):
-        """Call a handler of the Go side that answers nothing."""
+        """Call a handler of the Go side that sends no reply."""
         self._send({"op": op, "body": body}, frames)
 
     # -- calls from Go
 
     def handle(self, op, function, inline=False):
-        """Register the handler of an op."""
+        """Register the handler for an op."""
         self._handlers[op] = function, inline, inspect.iscoroutinefunction(function)
 
     def _dispatch(self, head, frames):
@@ -94,12 +94,12 @@ class Peer:
         try:
             function, inline, coroutine = self._handlers[op]
         except KeyError:
-            self._fail(n, NotImplementedError(f"no handler of {op!r} in {self.settings.get('module')}"))
+            self._fail(n, NotImplementedError(f"no handler for {op!r} in {self.settings.get('module')}"))
             return
         body = head.get("body")
         if coroutine:
             if self.loop is None:
-                self._fail(n, RuntimeError(f"{op!r} came before the event loop runs"))
+                self._fail(n, RuntimeError(f"{op!r} arrived before the event loop was started"))
                 return
             future = asyncio.run_coroutine_threadsafe(function(body, frames), self.loop)
             future.add_done_callback(lambda f: self._finish(n, f))
@@ -111,13 +111,13 @@ class Peer:
     def _run(self, n, function, body, frames):
         try:
             result = function(body, frames)
-        except BaseException as e:  # SystemExit of user code is an answer too
+        except BaseException as e:  # a SystemExit of user code is a reply, too
             self._fail(n, e)
             return
         if isinstance(result, concurrent.futures.Future):
             result.add_done_callback(lambda f: self._finish(n, f))
         else:
-            self._answer(n, result)
+            self._reply(n, result)
 
     def _finish(self, n, future):
         if future.cancelled():
@@ -125,17 +125,17 @@ class Peer:
         elif (e := future.exception()) is not None:
             self._fail(n, e)
         else:
-            self._answer(n, future.result())
+            self._reply(n, future.result())
 
-    def _answer(self, n, result):
+    def _reply(self, n, result):
         if n is None:
             return
         body, frames = (result.body, result.frames) if isinstance(result, Reply) else (result, ())
         try:
             self._send({"id": n, "ok": body}, frames)
         except OSError:
-            pass  # Go has gone; the reader ends the process
-        except BaseException as e:  # a body that msgpack cannot write
+            pass  # the Go process has ended; the reader ends this process
+        except BaseException as e:  # msgpack cannot encode the body
             self._fail(n, e)
 
     def _fail(self, n, e):
@@ -154,7 +154,7 @@ class Peer:
 
         views = [memoryview(msgpack.packb(head, use_bin_type=True, default=self.default))]
         for f in frames:
-            views.append(flat(memoryview(f)))
+            views.append(flatten(memoryview(f)))
         prelude = struct.pack(f"<{1 + len(views)}Q", len(views), *[v.nbytes for v in views])
         rest = [memoryview(prelude), *(v for v in views if v.nbytes)]
         with self._write_lock:
@@ -180,12 +180,12 @@ class Peer:
     def _receive(self):
         (n,) = struct.unpack("<Q", self._read(8))
         if not 0 < n <= MAX_FRAMES:
-            raise ValueError(f"a message of {n} frames")
+            raise ValueError(f"message of {n} frames")
         lengths = struct.unpack(f"<{n}Q", self._read(8 * n))
         return [self._read(k) for k in lengths]
 
     def serve(self):
-        """Read messages until the socket ends, then end the process."""
+        """Read messages until the socket is closed, then end the process."""
         import msgpack
 
         try:
@@ -209,7 +209,7 @@ class Peer:
         except BaseException:
             traceback.print_exc()
             status = 1
-        # Threads of user code may run for ever, and atexit handlers may wait for them.
+        # Threads of user code may never end, and atexit handlers may wait for them.
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
@@ -218,17 +218,17 @@ class Peer:
         os._exit(status)
 
 
-def flat(v):
-    """The bytes of a memoryview in one dimension, copied only if they do not lie one behind the other."""
+def flatten(v):
+    """Return the bytes of a memoryview in one dimension, copied only if they are not contiguous."""
     if not v.nbytes:
-        return memoryview(b"")  # cast refuses a zero in the shape
+        return memoryview(b"")  # cast rejects a zero in the shape
     if v.format == "B" and v.ndim == 1 and v.c_contiguous:
         return v
     return v.cast("B") if v.c_contiguous else memoryview(bytes(v))
 
 
 class Reply:
-    """A body with frames: an answer, or what a handler returns for one."""
+    """Body with frames: a reply, or the return value of a handler."""
 
     __slots__ = ("body", "frames")
 
@@ -237,21 +237,24 @@ class Reply:
 
 
 def describe(e):
-    """What the other side gets of an exception. One that is no Exception, such as SystemExit, is text: raised in the
-    event loop of a client it would end that client."""
+    """Return the description of an exception for the other side.
+
+    One that is not an Exception, such as SystemExit, is sent as text: raised in the event loop of a client, it would end
+    the client.
+    """
     import pickle
 
     pickled = None
     try:
         if isinstance(e, Exception):
             pickled = pickle.dumps(e, protocol=4)
-            pickle.loads(pickled)  # many an exception can only be written
+            pickle.loads(pickled)  # many exceptions can be pickled but not unpickled
     except BaseException:
         pickled = None
     try:
         message = str(e)
     except BaseException:
-        message = "(its message cannot be shown)"
+        message = "(no message: str() of the exception failed)"
     return {
         "type": type(e).__qualname__,
         "message": message,

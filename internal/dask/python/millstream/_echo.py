@@ -1,4 +1,4 @@
-"""The smallest module of a child: for tests, and to see whether one can be started."""
+"""Smallest module of a child, for tests and to check whether a child can be started."""
 
 import os
 import socket
@@ -24,7 +24,7 @@ def setup(peer):
 
 
 def shapes():
-    """Frames in every form that a buffer may have: b"abcdef" in the end, or nothing."""
+    """Return frames in every form that a buffer can have: b"abcdef" at the end, or nothing."""
     import array
     import ctypes
 
@@ -55,7 +55,7 @@ def fail(body, frames):
 
 
 def misbehave(peer, how):
-    """Break the protocol."""
+    """Violate the protocol."""
     if how == "frames":
         peer.sock.sendall(bytes(8))
     elif how == "size":
@@ -66,13 +66,13 @@ def misbehave(peer, how):
         for _ in range(10):
             peer.call_soon("hold")
     elif how == "close":
-        os._exit = lambda status: time.sleep(1000)  # what the reader would do
+        os._exit = lambda status: time.sleep(1000)  # as the reader does
         peer.sock.shutdown(2)
     time.sleep(1000)
 
 
 def state():
-    """What the process can see of the world."""
+    """Return what the process can see of its host."""
     return {
         "environ": dict(os.environ),
         "cwd": os.getcwd(),
@@ -84,7 +84,7 @@ def state():
 
 
 def network():
-    """Whether anything can be reached."""
+    """Report whether any network address can be reached."""
     s = socket.socket()
     try:
         s.bind(("127.0.0.1", 0))

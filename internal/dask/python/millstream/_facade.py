@@ -1,4 +1,4 @@
-"""What a function gets for dask_scheduler in a scheduler that is written in Go."""
+"""The dask_scheduler argument of functions that run in a scheduler written in Go."""
 
 import collections.abc
 import pickle
@@ -6,19 +6,19 @@ import threading
 import time
 import uuid
 
-FRESH = 0.05  # seconds for which what was fetched is good: a function that looks at each task asks once
+FRESH = 0.05  # seconds for which fetched state is reused, so that a function that visits each task fetches once
 
-# What Dask's scheduler has and a function may want, and this one cannot give.
+# Attributes of the Dask scheduler that a function may want and this scheduler does not have.
 MISSING = {
-    "plugins": "scheduler plugins do not exist here; worker and nanny plugins work",
+    "plugins": "scheduler plugins are not supported; worker and nanny plugins are",
     "monitor": "the system monitor, and distributed.performance_report which reads it, are not supported; run the block without "
     "performance_report, distributed.get_task_stream records its tasks and /metrics has the figures",
-    "add_plugin": "scheduler plugins do not exist here; worker and nanny plugins work",
-    "remove_plugin": "scheduler plugins do not exist here; worker and nanny plugins work",
+    "add_plugin": "scheduler plugins are not supported; worker and nanny plugins are",
+    "remove_plugin": "scheduler plugins are not supported; worker and nanny plugins are",
     "handlers": "handlers cannot be changed from Python",
     "stream_handlers": "handlers cannot be changed from Python",
-    "periodic_callbacks": "there are no periodic callbacks of Python",
-    "loop": "the scheduler has no event loop of Python",
+    "periodic_callbacks": "there are no Python periodic callbacks",
+    "loop": "the scheduler has no Python event loop",
     "transition_log": "use Client.story",
     "get_task_stream": "use Client.get_task_stream",
     "restart": "use Client.restart",
@@ -27,17 +27,23 @@ MISSING = {
 }
 
 
-# What of Dask's extensions clients and workers can use, by Dask's names.
+# Dask extensions that clients and workers can use, by their names in Dask.
 EXTENSIONS = ("events", "multi_locks", "publish", "queues", "replay-tasks", "semaphores", "shuffle", "stealing", "variables")
 
 
 class Extensions(collections.abc.Mapping):
-    """The names of what this scheduler serves of Dask's extensions. There is no object of Python behind a name."""
+    """Names of the Dask extensions that this scheduler serves. There are no Python objects for them."""
 
     def __getitem__(self, name):
         if name not in EXTENSIONS:
-            raise KeyError(f"{name}: no such extension: this scheduler is Millstream's, written in Go, and serves the extensions {', '.join(EXTENSIONS)}")
-        raise NotImplementedError(f"dask_scheduler.extensions[{name!r}]: it works, but there is no object to call: this scheduler is Millstream's, written in Go")
+            raise KeyError(
+                f"no extension {name!r}: this scheduler is Millstream, written in Go, and serves the extensions "
+                f"{', '.join(EXTENSIONS)}"
+            )
+        raise NotImplementedError(
+            f"dask_scheduler.extensions[{name!r}]: the extension is served, but has no Python object: this scheduler is "
+            "Millstream, written in Go"
+        )
 
     def __contains__(self, name):
         return name in EXTENSIONS
@@ -49,18 +55,18 @@ class Extensions(collections.abc.Mapping):
         return len(EXTENSIONS)
 
     def keys(self):
-        return dict.fromkeys(EXTENSIONS).keys()  # what a client without this package can unpickle
+        return dict.fromkeys(EXTENSIONS).keys()  # can be unpickled by clients without this package
 
     def __repr__(self):
         return f"<Extensions: {', '.join(EXTENSIONS)}>"
 
 
 class Scheduler:
-    """Shows a scheduler that is another process, as it was a moment ago.
+    """Recent state of a scheduler in another process.
 
     It has address, id, name, type, status, workers, aliases, clients, tasks, task_prefixes, computations,
     total_nthreads, n_workers, worker_ttl, the names of extensions, identity(), log_event(topic, msg), get_events(topic) and
-    get_worker_service_addr. What a function sets on it stays for the next one, until this process is started again.
+    get_worker_service_addr. Attributes that a function sets are kept for later functions, until this process is restarted.
     """
 
     type = "Scheduler"
@@ -77,11 +83,11 @@ class Scheduler:
 
     def __getattr__(self, name):
         if name in MISSING:
-            raise NotImplementedError(f"dask_scheduler.{name}: {MISSING[name]}. This scheduler is Millstream's, written in Go.")
-        raise AttributeError(f"dask_scheduler has no {name!r}: this scheduler is Millstream's, written in Go; it shows {shown()}")
+            raise NotImplementedError(f"dask_scheduler.{name}: {MISSING[name]}. This scheduler is Millstream, written in Go.")
+        raise AttributeError(f"dask_scheduler has no {name!r}: this scheduler is Millstream, written in Go; it has {attributes()}")
 
     def _refresh(self):
-        """Forget what was fetched: a function sees all that happened before it was called."""
+        """Discard fetched state, so that a function sees everything that happened before its call."""
         with self._lock:
             self._info = self._tasks = None
 
@@ -161,12 +167,12 @@ class Scheduler:
         return None if port is None else (worker.rpartition(":")[0].rpartition("/")[2], port)
 
 
-def shown():
+def attributes():
     return ", ".join(n for n in vars(Scheduler) if not n.startswith("_"))
 
 
 class Part:
-    """What functions find in a scheduler. An attribute that is not there is an error that says what is."""
+    """Part of a scheduler. The error for a missing attribute lists the existing ones."""
 
     __slots__ = ()
 
@@ -176,13 +182,13 @@ class Part:
         names = {n for c in type(self).__mro__ for n in (*vars(c), *getattr(c, "__slots__", ()))} | set(getattr(self, "__dict__", ()))
         kind = {"Worker": "worker", "Task": "task", "Client": "client", "Computation": "computation", "Named": "task prefix or group"}
         raise AttributeError(
-            f"a {kind[type(self).__name__]} of dask_scheduler has no {name!r}: this scheduler is Millstream's, written in Go; "
-            f"it shows {', '.join(sorted(n for n in names if not n.startswith('_')))}"
+            f"a {kind[type(self).__name__]} of dask_scheduler has no {name!r}: this scheduler is Millstream, written in Go; "
+            f"it has {', '.join(sorted(n for n in names if not n.startswith('_')))}"
         )
 
 
 class Worker(Part):
-    """A worker, by what its registration and its heartbeats say."""
+    """A worker, as described by its registration and heartbeats."""
 
     def __init__(self, address, info):
         self.__dict__.update(info)
@@ -210,7 +216,7 @@ class Client(Part):
 
 
 class Computation(Part):
-    """The graphs that came while there was something to do: when the first did, and the clients' source code."""
+    """Graphs that were received while tasks were running: the time of the first, and the source code of the clients."""
 
     def __init__(self, row):
         self.id, self.start = uuid.UUID(row["id"]), row["start"]
@@ -227,7 +233,7 @@ class Named(Part):
 
 
 class Task(Part):
-    """One task. Its neighbours are found when they are asked for."""
+    """One task. Its neighbors are looked up on demand."""
 
     __slots__ = ("_all", "_row", "_deps", "key", "state", "nbytes", "run_id", "retries", "suspicious", "actor", "exception_text", "traceback_text")
 
@@ -257,7 +263,7 @@ class Task(Part):
 
 
 class Tasks(collections.abc.Mapping):
-    """The tasks, by key."""
+    """The tasks by key."""
 
     def __init__(self, rows, workers):
         self.workers = workers

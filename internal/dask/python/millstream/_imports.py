@@ -1,9 +1,9 @@
-"""Imports in threads.
+"""Thread-safe imports of packages.
 
-Python hands out a submodule, such as dask.array.core, as soon as that submodule is initialized, although another
-thread may still run the __init__ of its package. Code that registers itself at the end of that __init__ (dispatch
-tables, codecs, backends) is then missing for whatever the first thread calls. Threads that unpickle tasks meet this
-at the first import of every package.
+Python returns a submodule, such as dask.array.core, as soon as it is initialized, even if another thread is still
+running the __init__ of its package. Code that registers itself at the end of that __init__ (dispatch tables, codecs,
+backends) is then missing for the first thread. Threads that unpickle tasks are affected at the first import of every
+package.
 
 install() makes the threads that run tasks, handlers and the event loop wait for the packages of a submodule first.
 """
@@ -14,8 +14,8 @@ import importlib
 import sys
 import threading
 
-# Parts of the names of threads that wait: the main thread, the executors of Dask's workers and of _child. Other threads
-# are started by user code, perhaps by an import that waits for them: those must not wait for that import.
+# Parts of the names of threads that wait: the main thread and the executors of Dask workers and of _child. Other threads
+# are started by user code, possibly by an import that waits for them: those must not wait for that import.
 THREADS = ("MainThread", "Dask-", "millstream")
 
 
@@ -39,26 +39,26 @@ def install():
 
 
 def load_packages(name, load):
-    """Import the packages of a module from the top, and wait for those that another thread initializes.
+    """Import the packages of a module from the top, and wait for those that another thread is initializing.
 
-    Python takes the lock of the module first and that of its package after it: a thread that initializes the package
-    and wants the module then fails with a deadlock. Two packages that import each other in two threads end as in
-    Python: one thread goes on with what is there.
+    Python locks the module before its package: a thread that initializes the package and imports the module then fails
+    with a deadlock. Two packages that import each other in two threads behave as in Python: one thread continues with a
+    partially initialized package.
     """
     at = name.find(".")
     while at > 0:
         package = name[:at]
-        if not_ready(package) and is_ours(threading.current_thread().name):
-            load(package)  # returns at once if this thread is the one that initializes it
+        if not_ready(package) and must_wait(threading.current_thread().name):
+            load(package)  # returns immediately if this thread is initializing it
         at = name.find(".", at + 1)
 
 
-def is_ours(thread):
-    """Report whether a thread, by its name, is one of those that wait."""
+def must_wait(thread):
+    """Report whether the thread with this name has to wait."""
     return any(part in thread for part in THREADS)
 
 
 def not_ready(name):
-    """Report whether a package is not imported yet, or its __init__ runs now."""
+    """Report whether a package is not imported yet, or its __init__ is running."""
     module = sys.modules.get(name)
     return module is None or getattr(getattr(module, "__spec__", None), "_initializing", False)

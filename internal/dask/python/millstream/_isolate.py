@@ -1,7 +1,7 @@
-"""Shuts a helper in before it touches anything that came from outside.
+"""Isolates a helper before it reads any external input.
 
-enter(settings) returns what is in force and what is not, for the log and for `millstream doctor`. What Go has done
-before the program started (namespaces made by root) is only reported.
+enter(settings) returns what is in force and what is not, for the log and for `millstream doctor`. Isolation that Go set
+up before the program started (namespaces created by root) is only reported.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x08000000, 0x10000000, 0x20000000, 0x40000000
 LIMITS = (("CPU", "cpu"), ("NOFILE", "files"), ("CORE", "core"), ("FSIZE", "file_size"))
-# Folders that packages want to write to, under the helper's own.
+# Folders that packages write to, below the private folder of the helper.
 FOLDERS = (".cache/numba", ".cupy/kernel_cache", ".config/matplotlib", ".local/share", ".local/state", ".nv/ComputeCache", ".run", "tmp")
 
 
@@ -49,7 +49,7 @@ def enter(settings):
         os.setgroups([])
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
-        libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # /proc/self is root's otherwise
+        libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # otherwise /proc/self belongs to root
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         in_force.append(f"user id {uid}")
     bound_processes(libc, settings, in_force, missing)
@@ -94,24 +94,24 @@ def links():
 
 
 def namespaces_here(settings):
-    """Which namespaces are its own; settings has the links of the scheduler's."""
+    """Return the namespaces that differ from those of the scheduler, whose links are in settings."""
     outer = settings.get("outer") or {}
     return [name for name, link in links().items() if link and outer.get(name) and outer[name] != link]
 
 
 def namespaces(libc, network):
-    """Go into user, mount, pid, ipc and net namespaces of our own; goes on in a child, which is number 1 in there."""
+    """Enter new user, mount, pid, ipc and net namespaces; continue in a child, which is process 1 in there."""
     flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | (0 if network else CLONE_NEWNET)
     uid, gid = os.getuid(), os.getgid()
-    check(libc.unshare(flags), "unshare: user namespaces are not allowed here")
+    check(libc.unshare(flags), "unshare: user namespaces are not allowed")
     map_user(uid, gid)
     pid = os.fork()
     if pid == 0:
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != 0 and os.getppid() != 1:  # another namespace's parent reads as 0
+        if os.getppid() != 0 and os.getppid() != 1:  # a parent in another namespace reads as 0
             os._exit(1)
         return
-    os.closerange(3, 1 << 16)  # only the child speaks
+    os.closerange(3, 1 << 16)  # only the child communicates
     _, status = os.waitpid(pid, 0)
     if os.WIFSIGNALED(status):
         signal.signal(os.WTERMSIG(status), signal.SIG_DFL) if os.WTERMSIG(status) not in (signal.SIGKILL, signal.SIGSTOP) else None
@@ -120,14 +120,14 @@ def namespaces(libc, network):
 
 
 def map_user(uid, gid):
-    """Map the ids that the process had before it was in its user namespace to themselves."""
+    """Map the ids that the process had before it entered its user namespace to themselves."""
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
         with open("/proc/self/" + name, "w") as f:
             f.write(text)
 
 
 def bound_processes(libc, settings, in_force, missing):
-    """Bound the number of processes and threads. They are counted per user and user namespace, so this makes one."""
+    """Limit the number of processes and threads. They are counted per user and user namespace, so this creates one."""
     processes = settings.get("processes")
     if processes is None:
         return
@@ -137,14 +137,14 @@ def bound_processes(libc, settings, in_force, missing):
         if alone := libc.unshare(CLONE_NEWUSER) == 0:
             map_user(uid, gid)
     try:
-        limit("NPROC", processes if alone else 16 * processes)  # else all of the user's processes count together
+        limit("NPROC", processes if alone else 16 * processes)  # otherwise all processes of the user are counted together
         in_force.append("limit on processes")
     except OSError as e:
         missing.append(f"limit on processes: {e}")
 
 
 def drop_capabilities(libc):
-    """Give up every capability, also those of the user namespace."""
+    """Drop all capabilities, including those in the user namespace."""
     libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     header = struct.pack("<Ii", 0x20080522, 0)
     check(libc.capset(header, bytes(24)), "capset")

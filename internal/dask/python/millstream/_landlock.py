@@ -1,6 +1,6 @@
-"""Landlock for Python helpers: what may be read and written, regardless of owner and mode.
+"""Landlock for Python helpers: limits what may be read and written, regardless of owner and mode.
 
-restrict(libc, readable, writable, network) applies to this process and all that it starts.
+restrict(libc, readable, writable, network) applies to this process and all its children.
 """
 
 import ctypes
@@ -12,22 +12,22 @@ import struct
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 CREATE_VERSION, RULE_PATH_BENEATH = 1, 1
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, REFER, TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 13, 1 << 14
-ALL_V1 = (1 << 13) - 1  # all rights of the first version
+ALL_V1 = (1 << 13) - 1  # all access rights of version 1
 NET_BIND, NET_CONNECT = 1, 2
 SCOPE_ABSTRACT_UNIX, SCOPE_SIGNAL = 1, 2
 MAX_RULES = 20_000
 
 
 def version(libc):
-    """The version that the kernel has; 0 for none."""
+    """Return the Landlock version of the kernel, 0 if there is none."""
     v = libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(CREATE_VERSION))
     return max(v, 0)
 
 
 def restrict(libc, readable, writable, network):
-    """Allow reading under some paths, all under others, and nothing else. Without network no TCP either.
+    """Allow reading below some paths, everything below others, and nothing else. Without network, TCP is denied, too.
 
-    Returns the version in force. Raises OSError where Landlock is not available.
+    Return the version in force. Raise OSError if Landlock is not available.
     """
     v = version(libc)
     if v == 0:
@@ -55,7 +55,7 @@ def allow(libc, ruleset, path, access):
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return  # gone, or not for this user: there is nothing to allow
+        return  # does not exist or is not accessible: nothing to allow
     try:
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
             access &= EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE
@@ -67,7 +67,7 @@ def allow(libc, ruleset, path, access):
 
 
 def all_but(hidden):
-    """Paths that together are the file system without the hidden ones, as far as it exists now."""
+    """Return paths that together cover the current file system without the hidden ones."""
     hidden = {os.path.realpath(h) for h in hidden}
     if not hidden:
         return ["/"]
@@ -87,5 +87,5 @@ def all_but(hidden):
             continue
         out += [p for p in (os.path.join(a, e) for e in entries) if p not in ancestors and p not in hidden and not os.path.islink(p)]
     if len(out) > MAX_RULES:
-        raise OSError(errno.E2BIG, f"Landlock: more than {MAX_RULES} files next to those to hide")
+        raise OSError(errno.E2BIG, f"Landlock: more than {MAX_RULES} files next to hidden ones")
     return out

@@ -1,8 +1,8 @@
-"""The file system of a Python helper, in a mount namespace of its own.
+"""File system of a Python helper, in its own mount namespace.
 
-Everything is read-only but /tmp and /dev/shm, which are private, limited in size, and gone with the process. Files of
-the scheduler, of the user's programs (~/.ssh, ~/.config, …) and of system services (/run) are not there. Python's own
-folders are, even inside of folders that the helper's user cannot enter.
+Everything is read-only except /tmp and /dev/shm, which are private, limited in size and removed with the process. Files
+of the scheduler, of the user's programs (~/.ssh, ~/.config, …) and of system services (/run) are hidden. The folders of
+Python are visible, even inside folders that the user of the helper cannot enter.
 """
 
 import ctypes
@@ -14,12 +14,12 @@ import sys
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE = 442, -100, 0x8000
 DEVICES = ("null", "zero", "full", "random", "urandom")
-# Inside /run: what name resolution and NixOS's libraries need.
+# Parts of /run that name resolution and NixOS libraries need.
 RUN = ("/run/opengl-driver", "/run/current-system", "/run/nvidia")
 
 
 class View:
-    """Makes the file system. uid and gid are whose the helper will be."""
+    """Builds the file system. uid and gid are those that the helper will have."""
 
     def __init__(self, libc, uid, gid):
         self.libc, self.uid, self.gid = libc, uid, gid
@@ -27,13 +27,13 @@ class View:
         self.missing = []
 
     def make(self, private, size, hide, home):
-        """private is the helper's folder, under /tmp; size bounds it; home: that of the user whose files are within reach."""
+        """private is the folder of the helper, below /tmp, with at most size bytes; home is the home folder to hide files in."""
         self.mount(None, "/", None, REC | PRIVATE)
         self.read_only()
         try:
             self.mount("proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
-        except OSError as e:  # containers that mask parts of it
-            self.missing.append(f"/proc of its own: {e}")
+        except OSError as e:  # fails in containers that mask parts of /proc
+            self.missing.append(f"private /proc: {e}")
         self.devices(size)
         self.temporary(size)
         resolv = os.path.realpath("/etc/resolv.conf")
@@ -58,7 +58,7 @@ class View:
         attr = (ctypes.c_uint64 * 4)(RDONLY | NOSUID, 0, 0, 0)
         if self.libc.syscall(MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, attr, ctypes.c_size_t(32)) == 0:
             return
-        # Before Linux 5.12: one by one, with the flags that they have.
+        # Before Linux 5.12: each mount separately, with its current flags.
         with open("/proc/self/mountinfo") as f:
             lines = [line.split() for line in f]
         known = {"ro": RDONLY, "nosuid": NOSUID, "nodev": NODEV, "noexec": NOEXEC, "noatime": 1024, "nodiratime": 2048, "relatime": 1 << 21}
@@ -93,9 +93,9 @@ class View:
         os.chmod("/dev/shm", 0o1777)
 
     def temporary(self, size):
-        """/tmp with what is there to read, and room to write. Where that is not possible, an empty one."""
+        """Make /tmp writable, with the existing files readable; empty if that is not possible."""
         if not os.path.isdir("/tmp"):
-            os.mkdir("/tmp")  # fails, and so does this level
+            os.mkdir("/tmp")  # mount fails, and this level of isolation with it
         lower = os.open("/tmp", os.O_PATH)
         self.tmpfs("/tmp", 0o1777, size)
         os.mkdir("/tmp/upper")
@@ -104,17 +104,17 @@ class View:
         options = f"lowerdir=/proc/self/fd/{lower},upperdir=/tmp/upper,workdir=/tmp/work"
         try:
             try:
-                self.mount("overlay", "/tmp", "overlay", NOSUID | NODEV, options + ",userxattr")  # as user namespaces need
+                self.mount("overlay", "/tmp", "overlay", NOSUID | NODEV, options + ",userxattr")  # required in user namespaces
             except OSError:
                 self.mount("overlay", "/tmp", "overlay", NOSUID | NODEV, options)
         except OSError as e:
-            self.missing.append(f"files of /tmp to read: {e}")
+            self.missing.append(f"readable files of /tmp: {e}")
             os.rmdir("/tmp/upper")
             os.rmdir("/tmp/work")
         os.close(lower)
 
     def cover(self, path, keep=()):
-        """Put an empty, read-only place over a path; Python's folders and those to keep stay in it."""
+        """Mount an empty, read-only folder over a path; folders of Python and those to keep remain in it."""
         try:
             info = os.lstat(path)
         except OSError:
@@ -142,7 +142,7 @@ class View:
         self.mount(None, path, None, REMOUNT | BIND | RDONLY | NOSUID | NODEV)
 
     def dot_files(self, home):
-        """The user's keys, configuration and histories: what begins with a dot in the home folder."""
+        """Return the user's keys, configuration and histories: the dot files of the home folder."""
         homes = {os.path.realpath(home)}
         try:
             homes.add(os.path.realpath(pwd.getpwuid(self.uid).pw_dir))
@@ -157,7 +157,7 @@ class View:
         return out
 
     def closed(self):
-        """Folders that the helper's user cannot enter and that have folders of Python in them."""
+        """Return folders that the user of the helper cannot enter and that contain folders of Python."""
         out = set()
         for tree in self.trees:
             at = "/"
@@ -175,7 +175,7 @@ class View:
 
 
 def place(fd, path):
-    """Make what the thing of a descriptor can be mounted on."""
+    """Create the mount point for a file or folder, given by its descriptor."""
     if os.path.lexists(path):
         return
     if stat.S_ISDIR(os.fstat(fd).st_mode):
@@ -189,10 +189,10 @@ def under(path, folder):
 
 
 def needed():
-    """Folders and files that this interpreter imports from, and the symbolic links on the way to them."""
+    """Return the folders and files that this interpreter imports from, and the symbolic links on the way to them."""
     paths = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, os.path.dirname(sys.executable or ""), *sys.path}
     paths.update(os.environ.get("LD_LIBRARY_PATH", "").split(":"))
-    for finder in sys.meta_path:  # packages that were installed "editable" are where their sources are
+    for finder in sys.meta_path:  # packages that were installed as "editable" are in their source folders
         module = sys.modules.get(getattr(finder, "__module__", None) or "")
         mapping = getattr(module, "MAPPING", None)
         if isinstance(mapping, dict):
@@ -211,7 +211,7 @@ def needed():
 
 
 def resolve(path, links):
-    """The real path; links gets the symbolic links on the way."""
+    """Return the real path, and add the symbolic links on the way to links."""
     rest = [c for c in path.split("/") if c]
     at, steps = "/", 0
     while rest:

@@ -1,6 +1,6 @@
-"""A seccomp filter for Python helpers: calls that no graph and no function of a client needs fail with EPERM.
+"""Seccomp filter for Python helpers: calls that no graph and no function of a client needs fail with EPERM.
 
-install(libc, network) applies it to this thread and all that it starts. It needs no_new_privs.
+install(libc, network) applies it to this thread and all its children. It requires no_new_privs.
 """
 
 import ctypes
@@ -11,9 +11,9 @@ import struct
 PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 RET_ALLOW, RET_ERRNO, RET_KILL = 0x7FFF0000, 0x00050000, 0x80000000
 LD_W_ABS, JEQ_K, JGE_K, JSET_K, RET_K = 0x20, 0x15, 0x35, 0x45, 0x06
-NR, ARCH, ARG0, ARG1 = 0, 4, 16, 24  # offsets in struct seccomp_data, little endian
+NR, ARCH, ARG0, ARG1 = 0, 4, 16, 24  # offsets in struct seccomp_data, little-endian
 
-# The same on both architectures, from the time that Linux numbers new calls once for all.
+# Newer system calls, which have the same number on both architectures.
 COMMON = {
     "open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_getfd": 438,
     "process_madvise": 440, "mount_setattr": 442, "quotactl_fd": 443,
@@ -38,14 +38,14 @@ AARCH64 = {
 }  # fmt: skip
 # audit architecture, denied calls, clone, socket, ioctl
 MACHINES = {"x86_64": (0xC000003E, X86_64, 56, 41, 16), "aarch64": (0xC00000B7, AARCH64, 220, 198, 29)}
-UNKNOWN = (435, 425, 426, 427)  # clone3, whose flags are out of reach here, and io_uring: ENOSYS, callers have another way
+UNKNOWN = (435, 425, 426, 427)  # clone3, whose flags a filter cannot read, and io_uring: ENOSYS, because callers have a fallback
 NEW_NAMESPACES = 0x7E020000  # CLONE_NEW* in the flags of clone
-TIOCSTI, TIOCLINUX = 0x5412, 0x541C  # write into a terminal as if typed
+TIOCSTI, TIOCLINUX = 0x5412, 0x541C  # TIOCSTI inserts input into a terminal
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 
 
 def install(libc, network):
-    """Installs the filter; network allows Internet sockets. Raises OSError where filters are not available."""
+    """Install the filter; network allows Internet sockets. Raise OSError if filters are not available."""
     machine = os.uname().machine
     if machine not in MACHINES:
         raise OSError(errno.ENOSYS, f"no seccomp filter for {machine}")

@@ -1,6 +1,6 @@
-"""Files that clients have uploaded (Client.upload_file): what functions and graphs import must be here too.
+"""Files that clients uploaded (Client.upload_file), for the imports of functions and graphs.
 
-Nothing is written to a disk: a module is imported from memory, an archive from an anonymous file.
+Nothing is written to disk: a module is imported from memory, an archive from an anonymous file.
 """
 
 import importlib
@@ -11,7 +11,7 @@ import sys
 
 
 class Uploaded(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Imports modules that were uploaded."""
+    """Imports uploaded modules."""
 
     def __init__(self):
         self.sources = {}
@@ -33,12 +33,12 @@ archives = {}  # file name -> descriptor
 
 
 def setup(peer):
-    """Register the op with which the scheduler hands files over."""
+    """Register the op with which the scheduler sends files."""
     peer.handle("upload-file", lambda body, frames: install(body["filename"], bytes(frames[0]), body.get("load", True)))
 
 
 def install(filename, data, load=True):
-    """Make a file importable, and import it if load says so, as Dask's servers do."""
+    """Make a file importable, and import it if load is set, as Dask servers do."""
     name, ext = os.path.splitext(os.path.basename(filename))
     names = []
     if ext == ".py":
@@ -63,6 +63,6 @@ def install(filename, data, load=True):
         names = [m.name for m in pkgutil.iter_modules([path])]
     if load:
         for n in names:
-            sys.modules.pop(n, None)  # one that was uploaded before
+            sys.modules.pop(n, None)  # uploaded earlier
             importlib.import_module(n)
     return {"status": "OK", "nbytes": len(data)}

@@ -1,4 +1,4 @@
-"""Cliques: Go functions that run on several Millstream workers at once and work together by collectives.
+"""Cliques: Go functions that run on several Millstream workers at once and communicate by collectives.
 
 ::
 
@@ -7,8 +7,8 @@
     with millstream.clique(client) as q:              # all Millstream workers of the cluster
         totals = q.run("total", parts)                # one part for each rank, one result from each
 
-The cluster's scheduler may be Millstream's or Dask's. A worker of the clique leads the forming, so that this package
-holds a clique only as a record of its members.
+The scheduler of the cluster may be that of Millstream or of Dask. A worker of the clique coordinates its formation; this
+package only has a record of the members.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _LEAD = "millstream.clique.lead."
 
 
 class CliqueError(RuntimeError):
-    """A clique that could not be formed, or a round of a function that failed.
+    """A clique could not be formed, or a function failed on some ranks.
 
-    `ranks` has the exception of each rank that failed, by its number; `dead` are the ranks whose workers are gone.
+    `ranks` has the exception of each failed rank by number; `dead` are the ranks whose workers were lost.
     """
 
     def __init__(self, message: str, ranks: dict[int, BaseException] | None = None, dead: Iterable[int] = ()) -> None:
@@ -39,7 +39,7 @@ class CliqueError(RuntimeError):
 
 @dataclass(frozen=True)
 class Member:
-    """One rank: its number, its worker, and where that is."""
+    """One rank: its number, its worker and the location of the worker."""
 
     rank: int
     worker: str
@@ -50,16 +50,16 @@ class Member:
 
 
 def _spec(name: str, argument: str) -> bytes:
-    """A call of a Go function with one str, as internal/task/spec.go of Millstream's Go source writes it."""
+    """Return a call of a Go function with one str argument, encoded as in internal/task/spec.go."""
     from msgpack import packb as pack
 
     return b"MS\x01" + pack(name) + pack([]) + pack(1) + b"\x00" + pack(argument.encode())
 
 
 class Clique:
-    """Workers that work together. Made by :func:`clique`.
+    """Workers that communicate by collectives. Created by :func:`clique`.
 
-    Ranks are ordered by host, then GPU, then address. Used as a context it is dissolved at the end.
+    Ranks are ordered by host, GPU and address. The end of a `with` block dissolves the clique.
     """
 
     def __init__(self, client: Any, record: dict) -> None:
@@ -67,9 +67,9 @@ class Clique:
         self._record = record
         self._rounds = 0
         self.id: str = record["id"]
-        self.backend: str = record["carrier"]  #: what carries the data, such as "ucx" or "tls"
-        self.devices: str = record.get("devices", "")  #: what carries device memory: "nccl", "ucx" or "comm"
-        self.devices_why: str = record.get("why", "")  #: and why that
+        self.backend: str = record["carrier"]  #: transport of host memory, such as "ucx" or "tls"
+        self.devices: str = record.get("devices", "")  #: transport of device memory: "nccl", "ucx" or "comm"
+        self.devices_why: str = record.get("why", "")  #: reason for that choice
         self.members = tuple(
             Member(m["rank"], m["worker"], m.get("name", ""), m["host"], m.get("hostname", ""), m["gpu"])
             for m in record["members"]
@@ -77,30 +77,30 @@ class Clique:
 
     @property
     def size(self) -> int:
-        """The number of ranks."""
+        """Number of ranks."""
         return len(self.members)
 
     @property
     def workers(self) -> list[str]:
-        """The addresses of the ranks' workers, in the order of ranks."""
+        """Addresses of the ranks' workers, in the order of ranks."""
         return [m.worker for m in self.members]
 
     def __repr__(self) -> str:
         return f"<Clique {self.id}: {self.size} ranks over {self.backend}>"
 
     def ticket(self) -> str:
-        """What admits one round of tasks, for Go functions that are submitted in other ways than by `submit`."""
+        """Return a ticket for one round of tasks, for Go functions that are not submitted with `submit`."""
         self._rounds += 1
         return f"{self.id}.{self._rounds - 1:x}"
 
     def submit(self, function: str | GoFunction, inputs: Sequence[Any], *more: Any) -> list:
-        """Run a function of ranks (Go's `clique.Func`) on all of them; the futures are in the order of ranks.
+        """Run a function of ranks (`clique.Func` in Go) on all ranks and return their futures in the order of ranks.
 
-        `inputs` has one argument for each rank, a value or a future; `more` are arguments that all get before it.
+        `inputs` has one argument for each rank, a value or a future; `more` are arguments for all ranks, which precede it.
         """
         inputs = list(inputs)
         if len(inputs) != self.size:
-            raise ValueError(f"{len(inputs)} inputs for {self.size} ranks: give one for each")
+            raise ValueError(f"{len(inputs)} inputs for {self.size} ranks: want one for each")
         if not isinstance(function, GoFunction):
             function = go(function)
         ticket, run = self.ticket(), uuid.uuid4().hex
@@ -113,12 +113,12 @@ class Clique:
         ]
 
     def run(self, function: str | GoFunction, inputs: Sequence[Any], *more: Any, timeout: float | None = None) -> list:
-        """Run a function on all ranks and return its results, in their order: :meth:`submit`, then gather.
+        """Run a function on all ranks and return its results, in the order of ranks: :meth:`submit`, then gather.
 
-        A failure is a :class:`CliqueError`. A rank whose worker has died does not keep it waiting.
+        Raise :class:`CliqueError` if a rank fails. It does not wait for ranks whose workers were lost.
         """
         if self._client.asynchronous:
-            raise TypeError("run waits, which an asynchronous client cannot: use submit and await the futures")
+            raise TypeError("run blocks and cannot be used with an asynchronous client: use submit and await the futures")
         futures = self.submit(function, inputs, *more)
         self._wait(function, futures, timeout)
         return self._client.gather(futures)
@@ -148,7 +148,7 @@ class Clique:
         failed: dict[int, BaseException] = {}
         for i, f in enumerate(futures):
             if i in dead:
-                failed[i] = RuntimeError(f"rank {i} ({self.members[i].worker}): its worker is gone")
+                failed[i] = RuntimeError(f"rank {i} ({self.members[i].worker}): worker lost")
             elif f.status != "finished":
                 failed[i] = f.exception() if f.status == "error" else RuntimeError(f"rank {i}: {f.status}")
         if failed:
@@ -156,22 +156,22 @@ class Clique:
             raise CliqueError(f"clique {self.id}: {_name(function)}: {texts}", failed, dead)
 
     def reform(self, add: Iterable[str] = (), size: int = 0) -> Any:
-        """Form the clique anew of those of its workers that live, with more if wanted; the old one is dissolved.
+        """Form a clique of the remaining workers, with additional ones if wanted; the old clique is dissolved.
 
-        `add` are workers that join them; with `size`, other workers of the cluster fill it up to so many ranks.
+        `add` are workers to add; with `size`, other workers of the cluster are added up to this number of ranks.
         """
         request = {**self._record, "add": list(add), "size": size}
         return self._client.sync(self._lead, "reform", request)
 
     def dissolve(self) -> Any:
-        """End the clique: its workers forget it."""
+        """Dissolve the clique and release its resources on the workers."""
         return self._client.sync(self._lead, "dissolve", self._record)
 
     async def _lead(self, what: str, request: dict) -> Any:
         there = await self._client.scheduler.ncores()
         alive = [w for w in self.workers if w in there] or await _go_workers(self._client)
-        answer = await _ask(self._client, alive, what, request)
-        return Clique(self._client, answer) if "id" in answer else None
+        reply = await _request(self._client, alive, what, request)
+        return Clique(self._client, reply) if "id" in reply else None
 
     def __enter__(self) -> Clique:
         return self
@@ -185,7 +185,7 @@ def _name(function: str | GoFunction) -> str:
 
 
 async def _go_workers(client: Any) -> list[str]:
-    """The Millstream workers of a cluster: those that know their functions."""
+    """Return the Millstream workers of a cluster, which have registries of functions."""
     identity = await client.scheduler.identity(n_workers=-1)
     return sorted(
         w for w, a in identity.get("workers", {}).items()
@@ -193,31 +193,31 @@ async def _go_workers(client: Any) -> list[str]:
     )
 
 
-async def _ask(client: Any, leaders: list[str], what: str, request: dict) -> dict:
-    """Ask the first worker that answers to lead."""
+async def _request(client: Any, leaders: list[str], what: str, request: dict) -> dict:
+    """Request the formation from the first worker that replies."""
     error: BaseException | None = None
     for leader in leaders:
         msg = {"op": "run", "function": _spec(_LEAD + what, json.dumps(request)), "args": None, "kwargs": None, "wait": True}
         try:
-            answer = (await client.scheduler.broadcast(msg=msg, workers=[leader]))[leader]
-        except OSError as e:  # it has just died
+            reply = (await client.scheduler.broadcast(msg=msg, workers=[leader]))[leader]
+        except OSError as e:  # the worker was lost
             error = e
             continue
-        if answer.get("status") != "OK":
-            raise CliqueError(f"worker {leader}: {_text(answer)}")
-        return json.loads(answer["result"])
-    raise CliqueError(f"no Millstream worker answers: {error}" if error else "the cluster has no Millstream worker with cliques")
+        if reply.get("status") != "OK":
+            raise CliqueError(f"worker {leader}: {_text(reply)}")
+        return json.loads(reply["result"])
+    raise CliqueError(f"no Millstream worker replies: {error}" if error else "the cluster has no Millstream worker with cliques")
 
 
-def _text(answer: dict) -> str:
-    """The error in a worker's answer."""
+def _text(reply: dict) -> str:
+    """Return the error in a reply of a worker."""
     from distributed.core import clean_exception
 
     try:
-        _, exception, _ = clean_exception(**{k: answer.get(k) for k in ("exception", "traceback")})
+        _, exception, _ = clean_exception(**{k: reply.get(k) for k in ("exception", "traceback")})
         return str(exception)
-    except Exception:  # noqa: BLE001 - the text is better than nothing
-        return str(answer.get("exception_text") or answer)
+    except Exception:  # noqa: BLE001 - fall back to the text
+        return str(reply.get("exception_text") or reply)
 
 
 def clique(
@@ -230,12 +230,12 @@ def clique(
     timeout: float = 30,
     idle: float = 3600,
 ) -> Any:
-    """Form a clique of Millstream workers of a running cluster; of all of them if none is named.
+    """Form a clique of Millstream workers of a running cluster, by default of all of them.
 
     `client` is a `distributed.Client` (default: the current one); with an asynchronous one await the result. `backend`
-    is "nccl" (for device memory), "ucx", "comm", or "" for the best that all ranks have. `deterministic` makes
-    reductions have the same bits on every backend. `timeout`, in seconds, bounds the forming; a clique that nobody uses
-    for `idle` seconds ends.
+    is "nccl" (for device memory), "ucx", "comm", or "" for the best that all ranks support. With `deterministic`
+    reductions have the same bits on every backend. `timeout`, in seconds, limits the formation; a clique that is not used
+    for `idle` seconds is dissolved.
     """
     if client is None:
         from distributed import get_client
@@ -250,5 +250,5 @@ async def _form(client: Any, workers: list[str] | None, options: dict) -> Clique
     if workers is None:
         workers = leaders
     if not workers:
-        raise CliqueError("the cluster has no Millstream worker with cliques, or none was named")
-    return Clique(client, await _ask(client, leaders, "form", {**options, "workers": workers}))
+        raise CliqueError("the cluster has no Millstream worker with cliques, or the list of workers is empty")
+    return Clique(client, await _request(client, leaders, "form", {**options, "workers": workers}))

@@ -1,15 +1,15 @@
-"""Dask's partitions on GPUs as frames of Go programs, and back: CuPy arrays, or cuDF where it is installed.
+"""Dask partitions on GPUs as frames of Go programs, and back: CuPy arrays, or cuDF if it is installed.
 
     import millstream.device
 
     millstream.device.from_dask(client, parts, name="points")   # Go: frame.Open(ctx, c, "points", frame.Device)
     parts = millstream.device.to_dask(client, "labels")         # Go: f.Publish(ctx, "labels", false)
 
-A partition is a dict of columns, or a DataFrame of cuDF. A column is an array of one dimension that has
+A partition is a dict of columns, or a cuDF DataFrame. A column is a one-dimensional array with
 __cuda_array_interface__, a pair (values, valid) of such arrays if rows are null, or for text a dict with the arrays
-"offsets", "bytes" and, if rows are null, "valid". Nothing leaves the device.
+"offsets", "bytes" and, if rows are null, "valid". The data stays on the device.
 
-The package is needed by the client alone: its functions travel to the workers with their code. Workers need CuPy and
+Only the client needs this package: its functions are sent to the workers with their code. Workers need CuPy and
 pyarrow.
 """
 
@@ -19,7 +19,7 @@ VERSION = 1
 
 
 def _arrays(x):
-    """The library that has an array's functions: CuPy, and numpy for arrays in host memory."""
+    """Return the library with the functions of an array: CuPy, or numpy for arrays in host memory."""
     if hasattr(x, "__cuda_array_interface__"):
         import cupy
 
@@ -33,9 +33,9 @@ def _column(name, x, rows):
     xp = _arrays(x)
     x = xp.ascontiguousarray(xp.asarray(x))
     if x.ndim != 1:
-        raise TypeError(f"column {name!r} has {x.ndim} dimensions: columns have one")
+        raise TypeError(f"column {name!r} has {x.ndim} dimensions, want 1")
     if rows is not None and len(x) != rows:
-        raise ValueError(f"column {name!r} has {len(x)} rows and the first has {rows}")
+        raise ValueError(f"column {name!r} has {len(x)} rows, the first column has {rows}")
     return xp, x
 
 
@@ -44,7 +44,7 @@ def _bits(xp, flags):
 
 
 def _cudf_column(series):
-    """A column of cuDF as arrays, and its type in Arrow if the arrays do not say it."""
+    """Return a cuDF column as arrays, and its Arrow type if the arrays do not determine it."""
     import pyarrow
 
     kind = getattr(series.dtype, "kind", "O")
@@ -56,14 +56,14 @@ def _cudf_column(series):
     elif kind in "biuf":
         arrow, values = None, series.fillna(0).values
     else:
-        raise TypeError(f"column {series.name!r} is {series.dtype}: numbers, booleans and times of cuDF can be taken")
+        raise TypeError(f"column {series.name!r} has type {series.dtype}; supported are numbers, booleans and times")
     return (values if valid is None else (values, valid)), arrow
 
 
 def to_device(part, types=None):
-    """A partition as Go programs take it: a flat dict of arrays in Arrow's layout, and their schema.
+    """Return a partition in the form of Go programs: a flat dict of arrays in Arrow layout, and their schema.
 
-    types are those of columns, as pyarrow has them, where the arrays do not say them: times are int64.
+    types are the pyarrow types of columns that the arrays do not determine: times are int64.
     """
     import pyarrow
 
@@ -79,7 +79,7 @@ def to_device(part, types=None):
     elif isinstance(part, dict):
         columns = part
     else:
-        raise TypeError(f"a partition is a {type(part).__name__}: it must be a dict of arrays, or a DataFrame of cuDF")
+        raise TypeError(f"a partition is a {type(part).__name__}, want a dict of arrays or a cuDF DataFrame")
     out, fields, rows = {}, [], None
     for i, (name, x) in enumerate(columns.items()):
         valid = None
@@ -98,7 +98,7 @@ def to_device(part, types=None):
             elif values.dtype.kind in "iuf":
                 out[f"values.{i}"], arrow = values, pyarrow.from_numpy_dtype(values.dtype)
             else:
-                raise TypeError(f"column {name!r} is of type {values.dtype}: numbers and booleans can be taken")
+                raise TypeError(f"column {name!r} has type {values.dtype}; supported are numbers and booleans")
             arrow = types.get(name, arrow)
         if valid is not None:
             out[f"validity.{i}"] = _bits(xp, _column(name, valid, rows)[1])
@@ -109,12 +109,12 @@ def to_device(part, types=None):
 
 
 def from_device(part, kind="cupy"):
-    """A partition of a frame of Go's as a dict of columns: see this module. kind "cudf" makes a DataFrame of it."""
+    """Return a partition of a Go frame as a dict of columns, see the module; with kind "cudf" as a DataFrame."""
     import pyarrow
 
     version = part.get("millstream.frame")
     if version != VERSION:
-        raise ValueError(f"a batch on a device is of version {version}, and this package knows {VERSION}")
+        raise ValueError(f"device batch has version {version}, this package supports {VERSION}")
     rows, schema = part["rows"], pyarrow.ipc.open_stream(part["schema"]).schema
     columns = {}
     for i, field in enumerate(schema):
@@ -137,14 +137,14 @@ def from_device(part, kind="cupy"):
     if kind == "cupy":
         return columns
     if kind != "cudf":
-        raise ValueError(f"kind {kind!r}: there are 'cupy' and 'cudf'")
+        raise ValueError(f"unknown kind {kind!r}: want 'cupy' or 'cudf'")
     import cudf
 
     out = {}
     for field in schema:
         x = columns[field.name]
         if isinstance(x, dict):
-            raise TypeError(f"column {field.name!r} is text, which stays as arrays: use kind='cupy', or leave it out")
+            raise TypeError(f"column {field.name!r} is text, which cudf cannot represent here: use kind='cupy', or omit the column")
         values, valid = x if isinstance(x, tuple) else (x, None)
         series = cudf.Series(values)
         if pyarrow.types.is_timestamp(field.type) or pyarrow.types.is_duration(field.type):
@@ -163,10 +163,10 @@ def _portable():
 
 
 def from_dask(client, parts, name=None, override=False, types=None, **where):
-    """Futures of frames on devices of partitions: futures of dicts of arrays, or a Dask DataFrame of cuDF.
+    """Return futures of device frames from partitions: futures of dicts of arrays, or a Dask DataFrame of cuDF.
 
-    With a name they are published, so that Go programs find them: frame.Open. where are options of client.map,
-    such as workers: the functions run where CuPy is.
+    With a name they are published, for frame.Open in Go programs. where are options of client.map, such as workers: the
+    functions must run where CuPy is installed.
     """
     from distributed import wait
 
@@ -177,14 +177,14 @@ def from_dask(client, parts, name=None, override=False, types=None, **where):
         parts = client.compute(parts.to_delayed())
     futures = client.map(to_device, list(parts), types=types, pure=False, **where)
     if name is not None:
-        # A published future that fails is found out by the reader: better here.
+        # Fail here, not in the reader of a published future.
         client.gather(client.map(lambda part: part["rows"], futures, pure=False, **where))
         client.publish_dataset(futures, name=name, override=override)
     return futures
 
 
 def to_dask(client, frame, kind="cupy", **where):
-    """The partitions of a published frame on devices, by its name, or of its futures: futures of dicts of arrays.
+    """Return the partitions of a published device frame, by its name, or of its futures: futures of dicts of arrays.
 
     With kind "cudf" they are a Dask DataFrame of cuDF.
     """
@@ -193,7 +193,7 @@ def to_dask(client, frame, kind="cupy", **where):
     _portable()
     futures = client.get_dataset(frame) if isinstance(frame, str) else list(frame)
     if not futures or not all(isinstance(f, Future) for f in futures):
-        raise ValueError(f"{frame!r} is not a frame: a list of futures of batches on devices")
+        raise ValueError(f"{frame!r} is not a frame: want a list of futures of device batches")
     parts = client.map(from_device, futures, kind=kind, pure=False, **where)
     if kind != "cudf":
         return parts

@@ -5,7 +5,7 @@
     millstream.frame.from_dask(client, df, name="people")  # Go: frame.Open(ctx, c, "people", frame.Host)
     df = millstream.frame.to_dask(client, "labels")        # Go: f.Publish(ctx, "labels", false)
 
-The package is needed by the client alone: its functions travel to the workers with their code. Workers need pyarrow.
+Only the client needs this package: its functions are sent to the workers with their code. Workers need pyarrow.
 """
 
 import sys
@@ -21,7 +21,7 @@ def _portable():
 
 
 def to_arrow(part, schema=None):
-    """A partition, of pandas or of Arrow, as one record batch."""
+    """Return a partition, of pandas or of Arrow, as one record batch."""
     import pyarrow
 
     if isinstance(part, pyarrow.RecordBatch):
@@ -36,7 +36,7 @@ def to_arrow(part, schema=None):
 
 
 def to_pandas(batch):
-    """A record batch, or table, as a DataFrame of pandas."""
+    """Return a record batch or table as a pandas DataFrame."""
     return batch.to_pandas()
 
 
@@ -45,10 +45,9 @@ def _empty(batch):
 
 
 def from_dask(client: Client, df, name=None, override=False):
-    """The partitions of a Dask DataFrame as futures of Arrow record batches, in order and all of one schema.
+    """Return the partitions of a Dask DataFrame as futures of Arrow record batches, in order and with one schema.
 
-    With a name they are published, so that Go programs find them: frame.Open. The index is left out: reset_index()
-    makes a column of it.
+    With a name they are published, for frame.Open in Go programs. The index is omitted: reset_index() makes it a column.
     """
     import pyarrow
 
@@ -59,19 +58,19 @@ def from_dask(client: Client, df, name=None, override=False):
     parts = client.compute(df.to_delayed())
     futures = client.map(to_arrow, parts, schema=schema, pure=False)
     if name is not None:
-        # A published future that fails is found out by the reader: better here.
+        # Fail here, not in the reader of a published future.
         client.gather(client.map(lambda batch: batch.num_rows, futures, pure=False))
         client.publish_dataset(futures, name=name, override=override)
     return futures
 
 
 def to_dask(client: Client, frame):
-    """The Dask DataFrame of a published frame, by its name, or of futures of Arrow record batches."""
+    """Return the Dask DataFrame of a published frame, by its name, or of futures of Arrow record batches."""
     import dask.dataframe
 
     _portable()
     futures = client.get_dataset(frame) if isinstance(frame, str) else list(frame)
     if not futures or not all(isinstance(f, Future) for f in futures):
-        raise ValueError(f"{frame!r} is not a frame: a list of futures of Arrow record batches")
+        raise ValueError(f"{frame!r} is not a frame: want a list of futures of Arrow record batches")
     meta = client.submit(_empty, futures[0]).result()
     return dask.dataframe.from_delayed(client.map(to_pandas, futures), meta=meta, verify_meta=False)

@@ -6,33 +6,33 @@ import dataclasses
 import threading
 from typing import Any
 
-_pickling = threading.Lock()  # owns cloudpickle's registry while it has our modules in it
+_pickling = threading.Lock()  # guards the registry of cloudpickle while it contains our modules
 
 
 @dataclasses.dataclass(frozen=True)
 class Installed:
-    """What install did, and what it found. `str` says it in words."""
+    """Result of install and a description of the cluster. `str` returns it as text."""
 
     scheduler: str  #: "dask" or "millstream"
-    changed: bool  #: whether something was put into the scheduler
+    changed: bool  #: whether the plugin was installed in the scheduler
     go_workers: tuple[str, ...]  #: addresses of Millstream workers
-    without_python: tuple[str, ...]  #: those among them that run no Python
-    python_workers: tuple[str, ...]  #: addresses of Dask's own workers
-    functions: tuple[str, ...]  #: names of all Go functions that workers have
+    without_python: tuple[str, ...]  #: those of them that run no Python
+    python_workers: tuple[str, ...]  #: addresses of Dask workers
+    functions: tuple[str, ...]  #: names of all Go functions of the workers
 
     def __str__(self) -> str:
         if self.scheduler == "millstream":
-            did = "The scheduler is Millstream's and places Go functions by itself; nothing was installed."
+            did = "The scheduler is Millstream and places Go functions itself; nothing was installed."
         elif self.changed:
             did = (
-                "Installed a plugin in Dask's scheduler: Go functions go to workers that have them, and Python tasks "
+                "Installed a plugin in the Dask scheduler: Go functions go to workers that have them, and Python tasks "
                 "stay off Millstream workers without Python."
             )
         else:
-            did = "The plugin was in Dask's scheduler already."
+            did = "The plugin was already installed in the Dask scheduler."
         found = (
-            f"Now there are {len(self.go_workers)} Millstream workers ({len(self.without_python)} without Python), "
-            f"{len(self.python_workers)} of Dask's own, and {len(self.functions)} Go functions."
+            f"The cluster has {len(self.go_workers)} Millstream workers ({len(self.without_python)} without Python), "
+            f"{len(self.python_workers)} Dask workers and {len(self.functions)} Go functions."
         )
         return f"{did} {found}"
 
@@ -40,20 +40,20 @@ class Installed:
 def install(client: Any = None) -> Installed:
     """Prepare the cluster of a client (default: the current one) for Go functions, once per scheduler.
 
-    On Dask's scheduler it installs a plugin that keeps Go functions on Millstream workers and Python tasks off those
-    without Python. On Millstream's scheduler there is nothing to do. It may be called again. It says what it did.
+    On a Dask scheduler it installs a plugin that places Go functions on Millstream workers and keeps Python tasks off those
+    without Python. A Millstream scheduler needs nothing. It may be called again. The result describes what was done.
     """
     if client is None:
         from distributed import get_client
 
         client = get_client()
     if getattr(client, "asynchronous", False):
-        raise TypeError("millstream.install wants a client that blocks: with an asynchronous one, await install_async(client)")
+        raise TypeError("millstream.install needs a blocking client; with an asynchronous one, await install_async(client)")
     return client.sync(install_async, client)
 
 
 async def install_async(client: Any) -> Installed:
-    """install for an asynchronous client."""
+    """Variant of install for an asynchronous client."""
     identity = await client.scheduler.identity(n_workers=-1)
     ours = "millstream" in identity
     changed = False
@@ -67,7 +67,7 @@ async def _register(client: Any) -> bool:
 
     from .plugin import GoPlugin
 
-    # Like client.register_plugin, but with the code: the scheduler need not have this package.
+    # As client.register_plugin, but with the code: the scheduler need not have this package.
     data = _by_value(dumps, GoPlugin())
     before = await client.scheduler.events(topic="millstream-install")
     await client.scheduler.register_scheduler_plugin(plugin=data, name=GoPlugin.name, idempotent=True)

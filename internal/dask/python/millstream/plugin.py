@@ -1,13 +1,13 @@
-"""The scheduler plugin that millstream.install puts into Dask's scheduler.
+"""Plugin that millstream.install adds to a Dask scheduler.
 
 It keeps tasks where they can run: Go functions on Millstream workers that have them, and Python tasks off Millstream
-workers without Python. It does so with worker restrictions, by sets of addresses that all tasks share, so that a worker
-that comes or goes is known to tasks that wait already.
+workers without Python. It uses worker restrictions with sets of addresses that are shared by all tasks, so that waiting
+tasks see workers that join or leave.
 
-As long as there is no worker without Python, Python tasks are left alone: a task with restrictions is not queued on
-the scheduler (Dask's worker-saturation), and may so lose a little of Dask's thrift with memory.
+While there is no worker without Python, Python tasks are not changed: a task with restrictions is not queued on the
+scheduler (worker-saturation in Dask) and may use more memory.
 
-Dask's scheduler need not have this package: install() pickles the plugin with its code.
+The Dask scheduler need not have this package: install() pickles the plugin with its code.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from .stubs import go_name
 
 logger = logging.getLogger("distributed.scheduler.millstream")
 
-# In place of an address where no worker will do: an empty set would mean that every worker will. Its text shows
-# in the error that Dask raises for tasks that find no worker.
+# Stands for an address if no worker is able: an empty set would allow every worker. Its text is part of the
+# error that Dask raises for tasks without a worker.
 NO_GO_WORKER = "millstream: a worker that has this Go function"
 NO_PYTHON_WORKER = "millstream: a worker that runs Python"
 
 
 class GoPlugin(SchedulerPlugin):
-    """Places Go functions and Python tasks. One per scheduler; used by the scheduler's event loop only."""
+    """Places Go functions and Python tasks. One per scheduler; only its event loop uses it."""
 
     name = "millstream"
     idempotent = True
 
     def __init__(self) -> None:
         self.scheduler: Any = None
-        self.go: dict[str, dict[str, set[str] | None]] = {}  # Go workers by address: their functions
+        self.go: dict[str, dict[str, set[str] | None]] = {}  # functions of the Go workers, by address
         self.without_python: set[str] = set()
         self.python: set[str] = {NO_PYTHON_WORKER}  # shared by the tasks that need Python
         self.having: dict[str, set[str]] = {}  # shared by the tasks of a Go function, by its name
@@ -43,7 +43,7 @@ class GoPlugin(SchedulerPlugin):
     async def start(self, scheduler: Any) -> None:
         self.scheduler = scheduler
         for address in scheduler.workers:
-            self._know(address)
+            self._update(address)
         self._place(scheduler.tasks.values())
         logger.info("millstream: %s", self.describe())
 
@@ -57,9 +57,9 @@ class GoPlugin(SchedulerPlugin):
 
     def add_worker(self, scheduler: Any, worker: str) -> None:
         first = not self.without_python
-        self._know(worker)
+        self._update(worker)
         if first and self.without_python:
-            self._place(scheduler.tasks.values())  # those that came before it matters
+            self._place(scheduler.tasks.values())  # workers that registered before the first one without Python
 
     def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
         self.go.pop(worker, None)
@@ -68,7 +68,7 @@ class GoPlugin(SchedulerPlugin):
         for addresses in self.having.values():
             _discard(addresses, worker, NO_GO_WORKER)
 
-    def _know(self, address: str) -> None:
+    def _update(self, address: str) -> None:
         state = self.scheduler.workers.get(address)
         if state is None:
             return
@@ -111,12 +111,12 @@ class GoPlugin(SchedulerPlugin):
             else:
                 changed = False
             if changed and ts.state == "queued":
-                again[ts.key] = "released"  # a task with restrictions must not be there
+                again[ts.key] = "released"  # tasks with restrictions must not be queued
         if again:
             self.scheduler.transitions(again, "millstream-place")
 
     def _weak(self, ts: Any, name: str) -> bool:
-        """Whether only the name of a Python function says that it is Go's, and no worker has such a one."""
+        """Report whether a Python function is named like a Go function that no worker has."""
         if go_name(ts.run_spec, ts.annotations) is not None:
             return False
         return not any(functions and name in functions for functions in self.go.values())
@@ -129,7 +129,7 @@ class GoPlugin(SchedulerPlugin):
         return addresses
 
     def _restrict(self, ts: Any, able: set[str]) -> bool:
-        """Restrict a task to those that are able, within what the user asked for."""
+        """Restrict a task to the able workers among those that the user selected."""
         if ts.worker_restrictions is able:
             return False
         asked = set(ts.worker_restrictions or ())
@@ -144,15 +144,15 @@ class GoPlugin(SchedulerPlugin):
         if both and both != asked:
             ts.worker_restrictions, ts.host_restrictions = both, None
             return True
-        return False  # the user asked for workers that cannot: these say so
+        return False  # no selected worker is able: the text is part of the error
 
 
-def _add(addresses: set[str], address: str, nobody: str) -> None:
+def _add(addresses: set[str], address: str, placeholder: str) -> None:
     addresses.add(address)
-    addresses.discard(nobody)
+    addresses.discard(placeholder)
 
 
-def _discard(addresses: set[str], address: str, nobody: str) -> None:
+def _discard(addresses: set[str], address: str, placeholder: str) -> None:
     addresses.discard(address)
     if not addresses:
-        addresses.add(nobody)
+        addresses.add(placeholder)

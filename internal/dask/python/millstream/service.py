@@ -1,7 +1,7 @@
 """Functions that clients send to the scheduler: Client.run_on_scheduler and progress bars.
 
-The scheduler is written in Go and runs no Python. Such functions run in this child of it, with a facade in place of
-the scheduler: it shows what people commonly look at, as it was a moment ago.
+The scheduler is written in Go and runs no Python. Such functions run in this child process, with a facade in place of
+the scheduler, which has the most used attributes with recent values.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from millstream._facade import Scheduler
 
 
 def setup(peer):
-    peer.loop = asyncio.new_event_loop()  # calls may come before it runs
+    peer.loop = asyncio.new_event_loop()  # set before the first call
     _upload.setup(peer)
     service = Service(peer)
     peer.handle("register-plugin", service.register_plugin)
@@ -29,20 +29,20 @@ def setup(peer):
 
 
 def run(peer):
-    """The event loop, for coroutine functions. The main thread runs it."""
+    """Run the event loop for coroutine functions in the main thread."""
     asyncio.set_event_loop(peer.loop)
     peer.loop.run_forever()
 
 
 def versions(body, frames):
-    """Client.get_versions: the packages of this interpreter, and of others that are asked for."""
+    """Client.get_versions: the packages of this interpreter, and additional ones by name."""
     from distributed.versions import get_versions
 
     return get_versions(packages=body.get("packages"))
 
 
 def encode(message):
-    """A message of Dask's protocol, in frames: Go sends it as it is."""
+    """Return a Dask message as frames, which Go forwards unchanged."""
     from distributed.protocol.core import dumps
 
     return Reply(None, dumps(message))
@@ -50,7 +50,7 @@ def encode(message):
 
 class Service:
     def __init__(self, peer):
-        import distributed  # noqa: F401  not in the first call
+        import distributed  # noqa: F401  slow: not in the first call
 
         self.peer = peer
         self.scheduler = Scheduler(peer)
@@ -58,7 +58,7 @@ class Service:
         self.ids = itertools.count(1)
 
     def run_function(self, body, frames):
-        """Client.run_on_scheduler. frames: pickled function, args, kwargs. The answer is Dask's, encoded."""
+        """Client.run_on_scheduler. frames: pickled function, args, kwargs. The reply is a Dask message, encoded."""
         from distributed.core import error_message
         from distributed.protocol import to_serialize
         from distributed.utils import has_arg
@@ -89,9 +89,9 @@ class Service:
             return encode(error_message(e))
 
     def register_plugin(self, body, frames):
-        """Client.register_plugin of a SchedulerPlugin: those of Dask's own that only bring something to the cluster.
+        """Client.register_plugin of a SchedulerPlugin: only plugins of Dask that distribute files or packages.
 
-        Others want to hear of each transition of each task, which this scheduler does not tell Python.
+        Others need every transition of every task, which this scheduler does not forward to Python.
         """
         from distributed.diagnostics import plugin as dask
 
@@ -99,9 +99,9 @@ class Service:
         known = tuple(c for c in (getattr(dask, n, None) for n in ("SchedulerUploadFile", "InstallPlugin")) if c is not None)
         if not isinstance(plugin, known):
             raise NotImplementedError(
-                f"scheduler plugin {type(plugin).__name__}: this scheduler is Millstream's, written in Go, and takes of the plugins in Python "
-                "those of Client.upload_file and of PipInstall and CondaInstall alone; worker plugins work, and a directory can be "
-                "uploaded as a zip file with Client.upload_file"
+                f"scheduler plugin {type(plugin).__name__}: this scheduler is Millstream, written in Go, and supports "
+                "only the Python plugins of Client.upload_file, PipInstall and CondaInstall; worker plugins work, and a "
+                "directory can be uploaded as a zip file with Client.upload_file"
             )
         self.wait_for(plugin.start(self.scheduler))
 
@@ -112,22 +112,22 @@ class Service:
         return asyncio.run_coroutine_threadsafe(wait(), self.peer.loop).result()
 
     def feed_open(self, body, frames):
-        """Begin a feed: frames are the pickled function, setup and teardown, empty where there is none.
+        """Start a feed: frames are the pickled function, setup and teardown, or empty.
 
-        Dask's own progress bars are recognised and followed by the scheduler itself; the answer says what they want.
+        The scheduler itself serves the progress bars of Dask; the reply describes what they need.
         """
         feed = Feed(*(pickle.loads(f) if len(f) else None for f in frames))
         n = next(self.ids)
-        answer = {"id": n, **(feed.progress() or {})}
-        if "keys" not in answer and feed.setup is not None:
+        reply = {"id": n, **(feed.progress() or {})}
+        if "keys" not in reply and feed.setup is not None:
             feed.state = feed.setup(self.scheduler)
             if inspect.isawaitable(feed.state):
                 feed.state = self.wait_for(feed.state)
         self.feeds[n] = feed
-        return answer
+        return reply
 
     def feed_groups(self, body, frames):
-        """The groups of keys of a progress bar that has its own way of grouping."""
+        """Return the groups of keys of a progress bar with its own grouping function."""
         group = self.feeds[body["id"]].group_by
         return [plain(group(k)) for k in body["keys"]]
 
@@ -155,7 +155,7 @@ class Feed:
         self.lock = threading.Lock()
 
     def progress(self):
-        """What one of Dask's progress bars shows; None for other feeds."""
+        """Return what a Dask progress bar shows; None for other feeds."""
         setup = self.setup
         if getattr(setup, "__module__", "") != "distributed.diagnostics.progressbar":
             return None
@@ -164,14 +164,14 @@ class Feed:
         seen = inspect.getclosurevars(setup).nonlocals
         if "keys" not in seen or "complete" not in seen:
             return None
-        answer = {"keys": list(seen["keys"]), "complete": bool(seen["complete"]), "multi": "group_by" in seen, "group": "prefix"}
+        reply = {"keys": list(seen["keys"]), "complete": bool(seen["complete"]), "multi": "group_by" in seen, "group": "prefix"}
         group = seen.get("group_by")
         if group == "spans":
-            answer["group"] = "spans"
+            reply["group"] = "spans"
         elif callable(group) and (group.__module__, group.__name__) != ("dask.utils", "key_split"):
             self.group_by = group
-            answer["group"] = "function"
-        return answer
+            reply["group"] = "function"
+        return reply
 
 
 def plain(v):

@@ -1,15 +1,15 @@
-"""The Python process of a Go worker: runs the tasks that are not Go's, and keeps what they make.
+"""Python process of a Go worker: runs the Python tasks and stores their results.
 
-What Go calls (see _child for the form of messages):
+Calls from Go (see _child for the form of messages):
 
-    start   {config}                         make the Worker that tasks see; with the plugins of the scheduler
+    start   {config}                         create the Worker that tasks see, with the plugins of the scheduler
     run     (number, key, …)                 run a task; its number is the handle of its result
-    get     [handle, …]                      results as header and frames
-    free    [handle, …]                      forget values; no answer
-    rpc     {"peer"}, message                a request to the worker that Python answers
-    order   message                          an order of the scheduler that Python obeys; no answer
-    trim                                     give memory back to the system
-    close                                    plugins go; the end of the socket ends the process
+    get     [handle, …]                      return results as header and frames
+    free    [handle, …]                      release values; no reply
+    rpc     {"peer"}, message                handle a request to the worker in Python
+    order   message                          handle a stream message of the scheduler in Python; no reply
+    trim                                     return memory to the system
+    close                                    tear down plugins; the process exits when the socket is closed
 """
 
 import asyncio
@@ -60,10 +60,10 @@ class Sidecar:
                 del self.worker.state.actors[entry.key]
 
     async def rpc(self, body, frames):
-        return Reply(None, await self.worker.answer(body["peer"], frames))
+        return Reply(None, await self.worker.handle_request(body["peer"], frames))
 
     def order(self, body, frames):
-        self.peer.loop.call_soon_threadsafe(self.worker.obey, frames)
+        self.peer.loop.call_soon_threadsafe(self.worker.handle_order, frames)
 
     def trim(self, body, frames):
         gc.collect()
@@ -77,7 +77,7 @@ class Sidecar:
 
 
 class Forward(logging.Handler):
-    """Hands log records to the Go worker, whose log they become part of."""
+    """Sends log records to the Go worker, which adds them to its log."""
 
     def __init__(self, peer):
         super().__init__()
@@ -87,7 +87,7 @@ class Forward(logging.Handler):
         try:
             self.peer.notify("log", {"level": record.levelno, "name": record.name, "text": self.format(record)[:10_000]})
         except Exception:
-            pass  # Go has gone
+            pass  # the Go process has ended
 
 
 def setup(peer):
@@ -97,8 +97,8 @@ def setup(peer):
     for logger in (root, distributed):
         logger.handlers[:] = [handler]
     distributed.propagate = False
-    # The Go worker decides when this process ends, also if a signal goes to both. A function, not SIG_IGN, which
-    # programs that tasks start would inherit.
+    # The Go worker decides when this process ends, even if a signal is sent to both. A function, because SIG_IGN is
+    # inherited by programs that tasks start.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     peer.loop = asyncio.new_event_loop()

@@ -20,14 +20,14 @@ from millstream import _imports
 from millstream import sidecar_values as values_
 from millstream._child import Reply
 
-# Values of these types go to Go as they are: it can hand them to anybody without asking here.
+# Values of these types are sent to Go, which can forward them without a call to this process.
 PLAIN = frozenset((type(None), bool, int, float, str))
 PLAIN_TEXT = 1 << 10
 IMPORTS = _imports.install.__code__.co_filename
 
 
-class Later(concurrent.futures.Future):
-    """A Future that has one waiter and is set once: all that an answer needs, at a tenth of the price."""
+class OneShotFuture(concurrent.futures.Future):
+    """Future with one waiter that is set once: sufficient for a reply, and ten times cheaper."""
 
     def __init__(self):
         self.callback = self.value = None
@@ -46,7 +46,7 @@ class Later(concurrent.futures.Future):
             self.fire()
 
     def fire(self):
-        """Of the two who may come here at once, pop lets one through."""
+        """Call the callback. Two threads may get here at once; pop lets one of them pass."""
         try:
             self.once.pop()
         except IndexError:
@@ -64,12 +64,12 @@ class Later(concurrent.futures.Future):
 
 
 class Run:
-    """One run of a task. The reader makes it; then it belongs to the thread that runs it."""
+    """One run of a task. The reader creates it; then the thread that runs it owns it."""
 
-    __slots__ = ("tasks", "number", "key", "spec", "buffers", "deps", "annotations", "actor", "later", "start")
+    __slots__ = ("tasks", "number", "key", "spec", "buffers", "deps", "annotations", "actor", "future", "start")
 
     def run(self):
-        """For executors' threads."""
+        """Entry point for the threads of executors."""
         self.tasks.execute(self)
 
 
@@ -80,18 +80,18 @@ class Tasks:
         self.types = {}  # type -> (name, pickle)
 
     def start(self, body, frames):
-        """The op "run", in the reader's thread: body is (number, key, frames of the spec, deps, annotations, actor)."""
+        """Handle "run" in the reader thread: body is (number, key, frames of the spec, deps, annotations, actor)."""
         r = Run()
         r.tasks = self
         r.number, r.key, n, deps, r.annotations, r.actor = body
         r.spec, r.buffers = frames[0], frames[1:n]
         r.deps = []
         for key, handle, value, count in deps:
-            if count:  # it comes with this message
+            if count:  # it is part of this message
                 self.values.put(handle, values_.Entry(key, None, frames[n], frames[n + 1 : n + count]))
                 n += count
             r.deps.append((key, handle, value))
-        r.later = Later()
+        r.future = OneShotFuture()
         executor = self.worker.executors["default"]
         name = r.annotations.get("executor", "default") if r.annotations else "default"
         if name != "default":
@@ -102,11 +102,11 @@ class Tasks:
         elif "ThreadPoolExecutor" in type(executor).__name__:
             executor.submit(r.run)
         else:
-            self.worker.loop.add_callback(self.elsewhere, r, executor)
-        return r.later
+            self.worker.loop.add_callback(self.in_executor, r, executor)
+        return r.future
 
     def prepare(self, r):
-        """The task and its data. Opening either may run code of users."""
+        """Return the task and its data. Unpickling either may run user code."""
         with values_.unpickling:
             task = pickle.loads(r.spec, buffers=r.buffers)
         data = {}
@@ -120,7 +120,7 @@ class Tasks:
         return task, data
 
     def proxy(self, entry):
-        """What tasks and others get of an actor. In a context of a task it would start a client for itself."""
+        """Return the proxy of an actor. In the context of a task it would start a client of its own."""
         return contextvars.Context().run(Actor, type(entry.value), self.worker.address, entry.key, self.worker)
 
     def execute(self, r):
@@ -163,7 +163,7 @@ class Tasks:
         return contextlib.nullcontext()
 
     async def on_loop(self, r, task, data):
-        """A task that is a coroutine function."""
+        """Run a task that is a coroutine function."""
         token = _worker_cvar.set(self.worker)
         start = time.time()
         try:
@@ -176,8 +176,8 @@ class Tasks:
         finally:
             _worker_cvar.reset(token)
 
-    async def elsewhere(self, r, executor):
-        """A task for an executor that is not one of threads, such as a pool of processes."""
+    async def in_executor(self, r, executor):
+        """Run a task in an executor without threads, such as a process pool."""
         start = time.time()
         try:
             task, data = self.prepare(r)
@@ -187,7 +187,7 @@ class Tasks:
         else:
             self.finished(r, value, start, time.time())
 
-    # -- ends
+    # -- results
 
     def finished(self, r, value, start, stop):
         kind = type(value)
@@ -207,7 +207,7 @@ class Tasks:
         except BaseException as e:
             self.erred(r, e, start)
             return
-        r.later.set_result(body)
+        r.future.set_result(body)
 
     def describe(self, kind):
         try:
@@ -223,21 +223,21 @@ class Tasks:
         stop = time.time()
         self.worker._by_key.pop(r.key, None)
         if isinstance(e, Reschedule):
-            r.later.set_result((2, start, stop, threading.get_ident()))
+            r.future.set_result((2, start, stop, threading.get_ident()))
             return
         if isinstance(e, values_.FATAL):
-            values_.die(f"task {r.key!r}", e)
+            values_.exit_process(f"task {r.key!r}", e)
         try:
             self.transition(r.key, "executing", "error")
-            answer = failure(e, start, stop)
-        except values_.FATAL as fatal:  # of the exception's own methods
-            values_.die(f"task {r.key!r}", fatal)
-        except BaseException as why:  # without an answer the task would run for ever
-            answer = failure(RuntimeError(f"{typename(type(e))}: the exception cannot be sent: {typename(type(why))}"), start, stop)
-        r.later.set_result(answer)
+            reply = failure(e, start, stop)
+        except values_.FATAL as fatal:  # raised by methods of the exception
+            values_.exit_process(f"task {r.key!r}", fatal)
+        except BaseException as why:  # without a reply the task would never end
+            reply = failure(RuntimeError(f"{typename(type(e))}: the exception cannot be sent: {typename(type(why))}"), start, stop)
+        r.future.set_result(reply)
 
     def transition(self, key, start, finish):
-        """Tell the plugins that want to know."""
+        """Notify the plugins that have a transition method."""
         for plugin in list(self.worker.plugins.values()):
             if getattr(type(plugin), "transition", WorkerPlugin.transition) is not WorkerPlugin.transition:
                 try:
@@ -247,11 +247,11 @@ class Tasks:
 
 
 def failure(e, start, stop):
-    """The answer for a task that raised e: (kind, start, stop, thread, texts, frames of the exception and traceback)."""
+    """Return the reply for a task that raised e: (kind, start, stop, thread, texts, frames of exception and traceback)."""
     try:
-        raise e  # error_message takes the traceback from the exception that is being handled
+        raise e  # error_message uses the traceback of the exception that is being handled
     except BaseException:
-        e.__traceback__ = without_us(e.__traceback__)
+        e.__traceback__ = strip_frames(e.__traceback__)
         msg = error_message(e)
     frames, lengths = [], []
     for name in ("exception", "traceback"):
@@ -265,8 +265,8 @@ def failure(e, start, stop):
     return Reply(body, frames)
 
 
-def without_us(trace):
-    """A traceback from where the users' code begins, without the frames of imports here and there."""
+def strip_frames(trace):
+    """Return a traceback that starts at the user's code, without frames of our import functions."""
     while trace is not None and trace.tb_next is not None and "millstream" in trace.tb_frame.f_code.co_filename:
         trace = trace.tb_next
     at = trace
@@ -287,7 +287,7 @@ def is_small(value):
 
 
 def is_text(value):
-    """Whether a str has a form in UTF-8: one half of a surrogate pair has none."""
+    """Report whether a str can be encoded as UTF-8: half of a surrogate pair cannot."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -296,5 +296,5 @@ def is_text(value):
 
 
 def text(value):
-    """A str that can travel."""
+    """Return a str that can be encoded."""
     return value.encode("utf-8", "replace").decode()

@@ -1,7 +1,7 @@
-"""The values that live in a sidecar: results of its tasks, and what they were given.
+"""Values of a sidecar: results of its tasks, and their arguments.
 
-Go names each by a number, its handle, and says when nobody needs it any more. A value that came in frames is
-opened by the first task that needs it.
+Go identifies each by a number, its handle, and releases it when it is no longer needed. A value that was received in
+frames is deserialized by the first task that needs it.
 """
 
 import contextlib
@@ -26,18 +26,20 @@ from distributed.protocol.serialize import (
 
 logger = logging.getLogger("distributed.worker")
 
-# What ends a process, in a task as anywhere else.
+# Exceptions that end a process, in a task as anywhere else.
 FATAL = (SystemExit, KeyboardInterrupt)
 
-# Held while tasks and values are unpickled: Dask's workers do that in one thread, and classes rely on it.
-# dask.utils.SerializableLock, for one, looks its token up and then adds it: in two threads one token would have two locks.
+# Held while tasks and values are unpickled: Dask workers do that in one thread, and classes rely on it.
+# dask.utils.SerializableLock, for example, looks up its token and then adds it: two threads would create two locks.
 unpickling = threading.RLock()
 
 
-def die(what, e):
-    """End this process, because what has raised one of FATAL: Dask's worker ends then, and Go counts a death of the
-    worker. Such an exception never travels: raised in the event loop of a client it would end that client."""
-    logger.error("%s raised %s: the worker's Python process ends", what, type(e).__name__)
+def exit_process(what, e):
+    """End this process after one of FATAL, as Dask workers do; Go counts a crash of the worker.
+
+    Such an exception is never sent: raised in the event loop of a client, it would end the client.
+    """
+    logger.error("%s raised %s: ending the Python process of the worker", what, type(e).__name__)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
@@ -45,7 +47,7 @@ def die(what, e):
 
 
 class Entry:
-    """One value. lock is there as long as it is closed: whoever opens it holds it."""
+    """One value. It has a lock until it is deserialized, which is done with the lock held."""
 
     __slots__ = ("key", "value", "header", "frames", "lock", "actor")
 
@@ -64,13 +66,13 @@ class Entry:
 
 
 class Values:
-    """All of them. Any thread may use it; changed owns both dictionaries."""
+    """All values. It is safe for concurrent use; changed guards both dictionaries."""
 
     def __init__(self):
         self.entries = {}
-        self.keys = {}  # of task -> handle
+        self.keys = {}  # key of task -> handle
         self.changed = threading.Condition(threading.Lock())
-        self.own = itertools.count(1, 2)  # handles of values that are made here; Go's are even
+        self.own = itertools.count(1, 2)  # handles of values that are created here; those of Go are even
 
     def put(self, handle, entry):
         with self.changed:
@@ -79,13 +81,13 @@ class Values:
             self.changed.notify_all()
 
     def add(self, handle, entry):
-        """put for a result: nobody can wait for it yet."""
+        """Variant of put for a result, for which no thread can be waiting."""
         with self.changed:
             self.entries[handle] = entry
             self.keys[entry.key] = handle
 
     def get(self, handle):
-        """The entry of a handle. It may be on its way still, in the message of another task."""
+        """Return the entry of a handle. It may still be in a message of another task."""
         entry = self.entries.get(handle)
         if entry is None:
             with self.changed:
@@ -95,12 +97,12 @@ class Values:
         return entry
 
     def find(self, key):
-        """The entry of a key, or None."""
+        """Return the entry of a key, or None."""
         with self.changed:
             return self.entries.get(self.keys.get(key))
 
     def drop(self, handles):
-        """Forget values; returns what was forgotten."""
+        """Release values and return them."""
         gone = []
         with self.changed:
             for handle in handles:
@@ -114,7 +116,7 @@ class Values:
 
 
 def deserialize(header, frames):
-    """A value of its header (msgpack) and frames."""
+    """Return the value of a header (msgpack) and frames."""
     header = msgpack.loads(header, object_hook=msgpack_decode_default, use_list=False, **msgpack_opts)
     if "compression" in header:
         frames = decompress(header, frames)
@@ -123,7 +125,7 @@ def deserialize(header, frames):
 
 
 def serialize(value):
-    """A value as header (msgpack) and frames, the way that Dask's workers send results."""
+    """Return a value as header (msgpack) and frames, as Dask workers send results."""
     header, frames = serialize_and_split(to_serialize(value), on_error="raise")
     header["compression"] = tuple(header.get("compression", (None,) * len(frames)))
     header["num-sub-frames"] = len(frames)
@@ -131,7 +133,7 @@ def serialize(value):
 
 
 def size_of(value):
-    """What Dask's workers count for a value, never less than nothing."""
+    """Return the size of a value as Dask workers compute it, at least 0."""
     try:
         return max(0, int(sizeof(value)))
     except Exception:
@@ -139,5 +141,5 @@ def size_of(value):
 
 
 def serialize_marked(marked):
-    """serialize for what to_serialize has marked already."""
+    """Variant of serialize for values that to_serialize has wrapped."""
     return serialize(marked.data)

@@ -1,7 +1,7 @@
 """The Worker that code in a sidecar sees.
 
-It is one of distributed's, made but never started: the Go process has the address, the state machine and the
-stream to the scheduler. What tasks and plugins ask of it is answered here, or passed on.
+It is a distributed.Worker that is created but never started: the Go process has the address, the state machine and the
+stream to the scheduler. Requests of tasks and plugins are handled here or forwarded.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ logger = logging.getLogger("distributed.worker")
 
 
 class Data(MutableMapping):
-    """worker.data: the values here, and those that Go holds."""
+    """worker.data: the values of this process, and those of the Go process."""
 
     def __init__(self, peer, values):
         self.peer, self.values = peer, values
-        self.ready = False  # a Worker is made with no data, and Go may have some of an earlier sidecar
+        self.ready = False  # a Worker is created without data, and Go may have values of an earlier sidecar
 
     def __getitem__(self, key):
         entry = self.values.find(key)
@@ -56,11 +56,11 @@ class Data(MutableMapping):
         self.peer.call("put", {"key": key, "handle": handle, "nbytes": values_.size_of(value)})
 
     def __delitem__(self, key):
-        raise TypeError("a worker's results are freed by the scheduler")
+        raise TypeError("results of a worker are freed by the scheduler")
 
 
 class Caller:
-    """What handlers that want a comm get: who asks."""
+    """Stands for the comm of handlers that need one: the address of the caller."""
 
     def __init__(self, address):
         self.peer_address = self._peer_addr = address
@@ -79,7 +79,7 @@ class Worker(distributed.Worker):
     def __init__(self, peer, values, cfg):
         self._peer = peer
         self._values = values
-        self._by_key = {}  # of task -> number of its run; see sidecar.Tasks
+        self._by_key = {}  # key of task -> number of its run; see sidecar.Tasks
         super().__init__(
             cfg["scheduler"],
             nthreads=cfg["nthreads"],
@@ -97,7 +97,7 @@ class Worker(distributed.Worker):
         self._status = Status.running
         self.state.address = cfg["address"]
         self.ip = get_address_host(cfg["address"])
-        # The HTTP server is that of the Go process: what is known of it is where it listens.
+        # The HTTP server is that of the Go process; only its port is known.
         self.http_server = SimpleNamespace(port=cfg["http_port"], address=self.ip)
 
     async def start_facade(self):
@@ -106,9 +106,9 @@ class Worker(distributed.Worker):
         await self.preloads.start()
 
     def __repr__(self):
-        return f"<Worker {self.address!r}, name: {self.name}, status: {self.status.name}, in a sidecar of Millstream>"
+        return f"<Worker {self.address!r}, name: {self.name}, status: {self.status.name}, in a Millstream sidecar>"
 
-    # -- what the state machine would do
+    # -- methods of the state machine
 
     def handle_stimulus(self, *stims):
         for event in stims:
@@ -136,10 +136,10 @@ class Worker(distributed.Worker):
     async def close_gracefully(self, restart=None, reason="worker-close-gracefully"):
         self._peer.notify("end", {"reason": str(reason), "graceful": True})
 
-    # -- requests that Go passes on, with the frames of the message as they came
+    # -- requests that Go forwards, with the frames of the message unchanged
 
-    async def answer(self, peer_address, frames):
-        """Do a request and return the frames of the answer; None if there is to be none."""
+    async def handle_request(self, peer_address, frames):
+        """Handle a request and return the frames of the reply, or None if there is none."""
         msg = await from_frames(frames)
         op = msg.pop("op")
         serializers = msg.pop("serializers", None)
@@ -155,7 +155,7 @@ class Worker(distributed.Worker):
         except asyncio.CancelledError:
             raise
         except values_.FATAL as e:
-            values_.die(f"request {op!r}", e)
+            values_.exit_process(f"request {op!r}", e)
         except Exception as e:
             logger.warning("Exception while handling op %s", op, exc_info=True)
             result = error_message(e, status="uncaught-error")
@@ -163,21 +163,23 @@ class Worker(distributed.Worker):
             result = None
         return dumps(result, serializers=serializers)
 
-    def obey(self, frames):
-        """An order of the scheduler's stream that Go does not know. On the loop, and done when it returns: what comes
-        after it must find it done."""
+    def handle_order(self, frames):
+        """Handle a stream message of the scheduler that Go does not know.
+
+        It runs on the loop and is done when it returns, because later messages depend on it.
+        """
         msg = loads(frames)
         op = msg.pop("op", None)
         handler = self.stream_handlers.get(op)
         if handler is None:
-            logger.warning("the scheduler sent an order that this worker does not know: %s", op)
+            logger.warning("unknown stream message from the scheduler: %s", op)
             return
         result = handler(**msg)
         if inspect.isawaitable(result):
             asyncio.ensure_future(result)
 
     async def end_facade(self):
-        """Let plugins and clients go, when the worker ends."""
+        """Tear down plugins and clients when the worker ends."""
         for name in list(self.plugins):
             await self.plugin_remove(name=name)
         if self._client is not None:

@@ -1,12 +1,12 @@
 """Stubs for Go functions: `@millstream.go("name")`.
 
-A stub is an object that stands for a function of a Go worker's registry. It goes wherever Dask takes a function:
-`Client.submit`, `Client.map`, `dask.delayed`, graphs written by hand. Millstream's workers and scheduler read the name
-out of the pickle and never call it; called in Python, it says that Go is needed.
+A stub is an object that represents a function in the registry of a Go worker. It can be used wherever Dask takes a
+function: `Client.submit`, `Client.map`, `dask.delayed`, graphs written by hand. Millstream workers and schedulers read
+the name from the pickle and never call it; a call in Python raises an error.
 
-How it travels: neither Dask's scheduler nor its workers need this package. The stub is pickled as a call of `eval`
-with SOURCE, an expression whose value is an object that pickles itself in the same way. (A function that is pickled
-with its code would do too, but takes ten times as long to pickle, and for each task again.)
+Neither Dask schedulers nor Dask workers need this package. The stub is pickled as a call of `eval` with SOURCE, an
+expression whose value is an object that pickles itself in the same way. (A function that is pickled with its code would
+work, too, but takes ten times as long to pickle, and again for each task.)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# internal/dask/gotask/stub.py of Millstream's Go source has the same text; a test compares them.
+# internal/dask/gotask/stub.py in the Go source of Millstream has the same text; a test compares them.
 SOURCE = (
     "type('GoFunction', (), {"
     "'__module__': 'millstream', "
@@ -37,10 +37,10 @@ _MAX_NAME = 1024
 
 
 class GoFunction(Generic[P, R]):
-    """A Go function, by its name in the worker's registry.
+    """A Go function, by its name in the registry of the worker.
 
-    Made by :func:`go`. `params` are the names of its parameters if the stub declares them: arguments may then be
-    given by name, and too many or unknown ones are refused before anything is sent.
+    Created by :func:`go`. `params` are the names of its parameters if the stub declares them: arguments may then be
+    passed by name, and extra or unknown ones are rejected before anything is sent.
     """
 
     def __init__(self, name: str, declared: Callable[..., Any] | None = None) -> None:
@@ -57,7 +57,7 @@ class GoFunction(Generic[P, R]):
 
     @property
     def params(self) -> tuple[str, ...] | None:
-        """The names of the parameters, None if the stub does not declare them."""
+        """Names of the parameters, None if the stub does not declare them."""
         return self._params
 
     def __reduce__(self) -> Any:
@@ -76,7 +76,7 @@ class GoFunction(Generic[P, R]):
         return f"<Go function {self.__name__}>"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Without a cluster there is no Go: this always raises, unless it is used as a decorator."""
+        """Raise an error, unless used as a decorator: there is no Go without a cluster."""
         if self._params is None and len(args) == 1 and not kwargs and inspect.isfunction(args[0]):
             return GoFunction(self.__name__, args[0])  # type: ignore[return-value]
         raise RuntimeError(
@@ -90,9 +90,11 @@ def _params(name: str, declared: Callable[..., Any]) -> tuple[str, ...]:
     out = []
     for p in inspect.signature(declared).parameters.values():
         if p.kind not in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD):
-            raise TypeError(f"stub of Go function {name}: parameter {p.name} cannot be: Go takes arguments by position")
+            raise TypeError(
+                f"stub of Go function {name}: parameter {p.name} is not positional: Go functions have positional arguments only"
+            )
         if p.default is not kinds.empty:
-            raise TypeError(f"stub of Go function {name}: parameter {p.name} has a default, which Go does not know")
+            raise TypeError(f"stub of Go function {name}: parameter {p.name} has a default value, which Go does not support")
         out.append(p.name)
     return tuple(out)
 
@@ -104,14 +106,14 @@ def go(name: str, declared: Callable[P, R]) -> GoFunction[P, R]: ...
 
 
 def go(name: str, declared: Callable[..., Any] | None = None) -> GoFunction[..., Any]:
-    """A stub for the Go function of that name.
+    """Return a stub for the Go function with this name.
 
-    As it is::
+    Without parameters::
 
         sumsq = millstream.go("sumsq")
         client.submit(sumsq, 3.0, 4.0)
 
-    or with its parameters, so that they can be given by name and type checkers know them::
+    or with parameters, so that they can be passed by name and are known to type checkers::
 
         @millstream.go("sumsq")
         def sumsq(x: float, y: float) -> float: ...
@@ -122,10 +124,10 @@ def go(name: str, declared: Callable[..., Any] | None = None) -> GoFunction[...,
 
 
 def go_name(task: Any, annotations: Any = None, weak: bool = False) -> str | None:
-    """The name of the Go function that a task of a graph stands for, None if it is Python's.
+    """Return the name of the Go function that a task of a graph calls, None for a Python task.
 
-    `task` is a node of a graph (dask's Task), `annotations` its annotations. With `weak` a function of `__main__` whose
-    name begins with `go_` counts, too. internal/dask/gotask of Millstream's Go source reads pickles by the same rules.
+    `task` is a node of a graph (a Dask Task), `annotations` its annotations. With `weak` a function of `__main__` whose
+    name begins with `go_` counts, too. internal/dask/gotask in the Go source reads pickles by the same rules.
     """
     named = annotations.get("go") if isinstance(annotations, dict) else None
     if isinstance(named, dict):
@@ -158,7 +160,7 @@ def go_name(task: Any, annotations: Any = None, weak: bool = False) -> str | Non
 
 
 def _items(node: Any) -> dict:
-    """A dict, or the one that dask's Dict container stands for."""
+    """Return the items of a dict, or of a Dask Dict container."""
     if isinstance(node, dict):
         return node
     flat = getattr(node, "args", None)
@@ -168,13 +170,13 @@ def _items(node: Any) -> dict:
     for k, v in zip(flat[::2], flat[1::2]):
         try:
             out[k] = v
-        except TypeError:  # a key that cannot be one: not ours
+        except TypeError:  # not a valid key: not a stub
             return {}
     return out
 
 
 def _encoded(args: Any) -> str | None:
-    """The name in a call that Millstream's Go client wrote: exec(text, {"millstream_go": b"MS…"})."""
+    """Return the name in a call that the Go client encoded: exec(text, {"millstream_go": b"MS…"})."""
     if len(args) != 2:
         return None
     spec = _items(args[1]).get("millstream_go")

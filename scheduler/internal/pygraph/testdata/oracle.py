@@ -1,11 +1,11 @@
 """Computes the tasks of a client's expressions with Dask, to compare them with those of Go.
 
-Messages on stdin and stdout are a u64 length and msgpack. This side sends one case after
-the other, [name, header, frames, keys], and gets [ok, [[key, deps, spec, buffers, order,
-go], ...]] for it; last it sends a list of what is wrong, and how many cases there were.
+Messages on stdin and stdout are a u64 length and msgpack. This side sends the cases, [name, header, frames, keys], and
+gets [ok, [[key, deps, spec, buffers, order, go], ...]] for each; at the end it sends a list of errors and the number of
+cases.
 
-An argument picks the cases with that text in their names. --dump FILE writes the small
-ones to a file: the seeds of the fuzz test.
+An argument selects the cases with this text in their names. --dump FILE writes the small ones to a file: the seeds of
+the fuzz test.
 """
 
 import base64
@@ -52,7 +52,7 @@ def receive():
 
 
 class Capture(Client):
-    """A client without a scheduler, which keeps its messages."""
+    """A client without a scheduler, which records its messages."""
 
     def __init__(self):
         self._refcount_lock = threading.RLock()
@@ -149,7 +149,7 @@ class Point:
     y: list
 
 
-class Colour(enum.Enum):
+class Color(enum.Enum):
     RED = 1
 
 
@@ -225,7 +225,7 @@ functions = {
 two = {"global", "builtin", "class", "ufunc", "numpy", "lambda", "main", "global-data", "recursive", "closure", "partial", "math", "slice"}
 for name, f in functions.items():
     args = (1, 2) if name in two else (1,)
-    # Opening an object of a user's class may fail, which only Python can try.
+    # Unpickling an object of a user's class may fail, which only Python can try.
     ok = name not in ("bound", "callable", "classmethod")
     case(f"submit {name}", lambda c: c.submit(f, *args), ok)
     case(f"map {name}", lambda c: c.map(f, *([[1, 2, 3]] * len(args))), ok)
@@ -250,7 +250,7 @@ values = {
     "namedtuple": Pair(1, [2]),
     "dataclass": Point(1, [2]),
     "slots": Slotted(1, [2]),
-    "enum": Colour.RED,
+    "enum": Color.RED,
     "object": Adder(3),
     "itself": Node(),
     "class": [Adder, int, Pair],
@@ -274,7 +274,7 @@ for name, v in values.items():
     case(f"submit of {name}", lambda c: c.submit(plain, v, k=v), name not in users)
     large = {"big", "big array", "readonly array", "two views", "class"}
     case(f"map of {name}", lambda c: c.map(plain, [v, v], [1, 2]), name not in users)
-    # Beyond 100,000 bytes a keyword argument is a task; there and near it Go leaves it to Python.
+    # Above 100,000 bytes a keyword argument is a task; near that size Go leaves it to Python.
     case(f"map with {name}", lambda c: c.map(plain, [1, 2], k=v), ok=name not in large | users)
 
 case("submit future", lambda c: c.submit(inc, future))
@@ -365,7 +365,7 @@ class Differ(Exception):
 
 
 class Same:
-    """Reports whether two values are equal and share the same objects."""
+    """Report whether two values are equal and share the same objects."""
 
     def __init__(self):
         self.pairs = {}
@@ -383,10 +383,10 @@ class Same:
             known = self.pairs.get(id(a))
             if known is not None:
                 if known != id(b):
-                    raise Differ(f"{path}: {a!r:.80} is shared in Dask's")
+                    raise Differ(f"{path}: {a!r:.80} is shared in Dask")
                 return
             if id(b) in self.pairs.values():
-                raise Differ(f"{path}: {b!r:.80} is shared in Go's")
+                raise Differ(f"{path}: {b!r:.80} is shared in Go")
             self.pairs[id(a)] = id(b)
             self.keep += [a, b]
         self.compare(a, b, path)
@@ -415,7 +415,7 @@ class Same:
             for name in ("__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__", "__dict__", "__annotations__"):
                 self.check(getattr(a, name), getattr(b, name), f"{path}.{name}")
             if a.__code__ != b.__code__:
-                raise Differ(f"{path}: other code")
+                raise Differ(f"{path}: code differs")
             self.all([c.cell_contents for c in a.__closure__ or ()], [c.cell_contents for c in b.__closure__ or ()], f"{path}.closure")
             names = [n for n in a.__code__.co_names if n in a.__globals__]
             for n in names:
@@ -431,7 +431,7 @@ class Same:
             else:
                 same = np.array_equal(a, b)
             if not same:
-                raise Differ(f"{path}: other items")
+                raise Differ(f"{path}: items differ")
         elif isinstance(a, dict) and type(a).__reduce_ex__ is object.__reduce_ex__:
             self.all(a.keys(), b.keys(), f"{path}.keys")
             self.all(a.values(), b.values(), f"{path}.values")
@@ -459,7 +459,7 @@ class Same:
 
 
 def outcome(task):
-    """Returns the result of a task on a worker, or its error."""
+    """Return the result of a task on a worker, or its error."""
     try:
         value = task({k: 10 for k in task.dependencies})
         if task.is_coro:
@@ -497,15 +497,15 @@ def check(expr, keys, order, expected, answer, header, frames):
         task = pickle.loads(spec, buffers=[bytearray(b) for b in buffers])
         got[key] = task
         if key not in dsk:
-            return f"{key} is not in Dask's graph"
+            return f"{key} is not in the graph of Dask"
         if set(deps) != set(dsk[key].dependencies) or len(set(deps)) != len(deps):
-            return f"{key} needs {deps}, and for Dask {dsk[key].dependencies}"
+            return f"{key} needs {deps}, in Dask {dsk[key].dependencies}"
         if order is not None and place != order[key]:
-            return f"{key} is number {place}, and for Dask {order[key]}"
+            return f"{key} is number {place}, in Dask {order[key]}"
         if go:
             return f"{key} calls Go"
     if list(dsk) != list(got) and set(dsk) != set(got):
-        return f"Dask's graph has {set(dsk) - set(got)}"
+        return f"missing tasks of Dask's graph: {set(dsk) - set(got)}"
     for key, theirs in dsk.items():
         try:
             Same().check(repickled(theirs), got[key], str(key))

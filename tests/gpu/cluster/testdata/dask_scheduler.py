@@ -1,4 +1,4 @@
-"""Dask's own scheduler: the other end of dask_test.go.
+"""Dask scheduler: the peer of dask_test.go.
 
     python dask_scheduler.py PROTOCOL      prints its address, ends with its standard input
 """
@@ -16,7 +16,7 @@ async def main():
     print(scheduler.address, flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     sys.stderr.flush()
-    os._exit(0)  # UCXX's destructors wait for endpoints whose peers have gone
+    os._exit(0)  # UCXX's destructors wait for endpoints whose peers are gone
 
 
 asyncio.run(main())

@@ -1,8 +1,8 @@
-"""One of Dask's own workers, with CuPy: the other end of dask_test.go.
+"""Dask worker with CuPy: the peer of dask_test.go.
 
     python dask_worker.py SCHEDULER NAME      prints its address, ends with its standard input
 
-Its comms receive into memory of RMM, as those of `dask cuda worker` do.
+Its comms receive into RMM memory, as those of `dask cuda worker` do.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ async def main():
     print(worker.address, flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     sys.stderr.flush()
-    os._exit(0)  # UCXX's destructors wait for endpoints whose peers have gone
+    os._exit(0)  # UCXX's destructors wait for endpoints whose peers are gone
 
 
 asyncio.run(main())

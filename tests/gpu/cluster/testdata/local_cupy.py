@@ -1,8 +1,8 @@
-"""The operations of dask-cuda's benchmark local_cupy, and checks of what they compute: the client of dask_cuda_test.go.
+"""Operations of the dask-cuda benchmark local_cupy, and checks of their results: the client of dask_cuda_test.go.
 
     python local_cupy.py SCHEDULER gpu|cpu      prints a line of JSON for each check
 
-The operations are those of dask_cuda.benchmarks.local_cupy itself, on arrays of CuPy (gpu) or NumPy (cpu).
+The operations are those of dask_cuda.benchmarks.local_cupy, on arrays of CuPy (gpu) or NumPy (cpu).
 """
 
 import json
@@ -13,7 +13,7 @@ from argparse import Namespace
 
 try:
     import nvtx  # noqa: F401
-except ImportError:  # marks for a profiler, which does not run here
+except ImportError:  # annotations for a profiler, which is not used here
     nvtx = sys.modules["nvtx"] = types.ModuleType("nvtx")
     nvtx.start_range = lambda **kwargs: None
     nvtx.end_range = lambda mark: None
@@ -47,10 +47,10 @@ def main():
     values(client, xp)
     print(json.dumps({"check": "end", "ok": True, "got": ""}), flush=True)
     sys.stdout.flush()
-    os._exit(0)  # UCXX's destructors wait for endpoints whose peers have gone
+    os._exit(0)  # UCXX's destructors wait for endpoints whose peers are gone
 
 
-# What an operation needs of a library that CuPy loads when it is first used, and that a machine may not have.
+# Libraries that CuPy loads for an operation at its first use, and that may be missing.
 LIBRARIES = {
     "dot": lambda xp: xp.ones((2, 2)).dot(xp.ones((2, 2))),
     "fft": lambda xp: xp.fft.fft(xp.ones(4)),
@@ -74,7 +74,7 @@ def operations(client, kind, xp):
 
 
 def values(client, xp):
-    """Results are right, and stay arrays of their kind on the workers."""
+    """Check that results are correct, and remain arrays of their class on the workers."""
     host = np.arange(1_000_000, dtype="f8").reshape(1000, 1000)
     x = da.from_array(host, chunks=250).map_blocks(xp.asarray).persist()
     wait(x)

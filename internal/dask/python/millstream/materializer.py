@@ -1,19 +1,19 @@
-"""Makes tasks of the graphs that Python clients send: what Dask's scheduler does in its own process.
+"""Converts the graphs of Python clients to tasks, as the Dask scheduler does in its own process.
 
-A graph is a pickle, and opening it runs whatever it says, so this happens in a process that has nothing to lose. One
-process serves one client at a time.
+A graph is a pickle, and unpickling runs arbitrary code, so this is done in an isolated process. One process serves one
+client at a time. The reply to
 
-    materialise {"graph": n, "header": {..}, "frames": k, "keys": [..], "internal_priority": {..} or nil,
+    materialize {"graph": n, "header": {..}, "frames": k, "keys": [..], "internal_priority": {..} or nil,
                  "annotations": pickle, map or nil}, frames: k of the expression, the rest those of the annotations
 
-is answered, after any number of calls
+follows any number of calls
 
     tasks {"graph": n, "notes": [map as msgpack, ..],
            "tasks": [[key, [dependency, ..], spec, [buffer, ..], order, notes or nil, flags], ..]}, frames
 
-with {"tasks": number} or {"error": {..}}. "spec" is the task's pickle, or the number of the frame that it is in;
-buffers are numbers of frames. The task's notes are its annotations: an index into those that came so far, in all
-calls of the graph. Flags: 1 it brings data into the cluster, 2 it calls a function of Go.
+and is {"tasks": number} or {"error": {..}}. "spec" is the pickle of the task, or the number of its frame; buffers are
+numbers of frames. The notes of a task are its annotations: an index into those that were sent so far, in all calls of
+the graph. Flags: 1 the task adds data to the cluster, 2 it calls a Go function.
 """
 
 import pickle as std_pickle
@@ -23,13 +23,13 @@ import msgpack
 
 CHUNK_TASKS = 2048
 CHUNK_BYTES = 4 << 20
-FRAME = 32 << 10  # pickles from here on are frames of their own
+FRAME = 32 << 10  # larger pickles have their own frames
 
 FLAG_PRODUCER, FLAG_GO = 1, 2
 
 
 def setup(peer):
-    # What takes the time of a start is done before anybody waits for it.
+    # Slow imports are done before the first request.
     import dask._expr
     import dask.order
     import distributed.protocol
@@ -40,19 +40,19 @@ def setup(peer):
     _upload.setup(peer)
     assert dask._expr and dask.order and distributed.protocol and distributed.scheduler
     peer.default = number
-    peer.handle("materialise", lambda body, frames: materialise(peer, body, frames))
+    peer.handle("materialize", lambda body, frames: materialize(peer, body, frames))
     peer.handle("shuffle-create", plan_shuffle)
 
 
 def plan_shuffle(body, frames):
-    """Who has opened the graph of a shuffle has imported what its spec needs."""
-    from millstream import shuffle  # not before: most clients have none
+    """Plan a shuffle here: the process that opened its graph has imported what the spec needs."""
+    from millstream import shuffle  # not before: most clients have no shuffles
 
     return shuffle.create(body, frames)
 
 
 def number(value):
-    """Keys may have numpy's integers in them."""
+    """Convert a number in a key: keys may contain numpy integers."""
     import numbers
 
     if isinstance(value, numbers.Integral):
@@ -60,7 +60,7 @@ def number(value):
     raise TypeError(f"{value!r} cannot be part of a key")
 
 
-def materialise(peer, body, frames):
+def materialize(peer, body, frames):
     try:
         n = Graph(peer, body, frames).run()
     except BaseException as e:
@@ -69,7 +69,7 @@ def materialise(peer, body, frames):
 
 
 def error(e):
-    """What the client is told: as Dask's scheduler would."""
+    """Return the error for the client, as the Dask scheduler does."""
     from distributed.core import error_message
 
     m = error_message(e)
@@ -113,7 +113,7 @@ class Graph:
         self.notes = {}  # annotations as msgpack -> index
         self.new_notes = []
         self.tasks, self.out, self.size = [], [], 0
-        self.sent = None  # the call that has no answer yet
+        self.sent = None  # the call that has no reply yet
 
     def run(self):
         dsk, annotations = self.tasks_of_expression()
@@ -153,7 +153,7 @@ class Graph:
         return dsk, annotations
 
     def annotations(self, key, by_name):
-        """Those of a task: of the message, and over them those of its layer."""
+        """Return the annotations of a task: those of the message, overridden by those of its layer."""
         out = {}
         for name, value in self.everywhere.items():
             out[name] = value(key) if callable(value) else value
@@ -190,7 +190,7 @@ class Graph:
 
     def flush(self):
         if self.sent is not None:
-            self.sent.result()  # Go keeps up, or we wait
+            self.sent.result()  # wait for Go if it is slower
             self.sent = None
         if not self.tasks:
             return
@@ -199,7 +199,7 @@ class Graph:
 
 
 def cull(dsk, keys):
-    """What of a graph keys need."""
+    """Return the part of a graph that keys need."""
     work, out = list(keys), {}
     while work:
         k = work.pop()
@@ -211,7 +211,7 @@ def cull(dsk, keys):
 
 
 def pack_notes(key, notes):
-    """Annotations as the scheduler reads them and the worker gets them."""
+    """Return annotations in the form of the scheduler and the worker."""
     out = {}
     for name, value in notes.items():
         if name in ("workers", "restrictions"):
@@ -221,21 +221,21 @@ def pack_notes(key, notes):
             out["allow_other_workers"] = bool(value)
         elif name == "resources":
             if not isinstance(value, dict):
-                raise TypeError(f"annotation resources of {key!r} is {value!r}, not a dict of names and amounts")
+                raise TypeError(f"annotation resources of {key!r} is {value!r}, want a dict of names and amounts")
             out[name] = {str(k): float(v) for k, v in value.items()}
         elif name == "retries":
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise TypeError(f"annotation retries of {key!r} is {value!r}, not a number of times")
+                raise TypeError(f"annotation retries of {key!r} is {value!r}, want a number")
             out[name] = value
         elif name == "priority":
             out[name] = value if isinstance(value, int) else float(value)
         else:
             try:
-                if name == "timeout":  # a number of seconds to Go
+                if name == "timeout":  # Go reads a number of seconds
                     value = float(value)
                 msgpack.packb(value, use_bin_type=True, default=plain)
             except Exception as e:
-                print(f"annotation {name} of {key!r} does not reach the worker: {e}")
+                print(f"annotation {name} of {key!r} cannot be sent to the worker: {e}")
                 continue
             out[str(name)] = value
     return msgpack.packb(out, use_bin_type=True, default=plain)
