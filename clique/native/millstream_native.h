@@ -43,17 +43,17 @@ enum {
 	MS_ERROR = 1,     /* see ops->error */
 	MS_MISMATCH = 2,  /* the calls of the ranks differ; the clique remains usable */
 	MS_RANK = 3,      /* a rank was lost or aborted: return, the clique has ended */
-	MS_CANCELLED = 4, /* the caller was canceled: return */
+	MS_CANCELED = 4, /* the caller was canceled: return */
 	MS_INVALID = 5    /* invalid argument */
 };
 
-/* A column: count contiguous elements of a kind. */
+/* A column: count contiguous elements of one type. */
 typedef struct ms_column {
 	const void *data;
 	uint64_t count;
 	int32_t kind;
 	int32_t memory; /* MS_HOST ... */
-	int32_t device; /* of MS_DEVICE, else -1 */
+	int32_t device; /* ordinal for MS_DEVICE, else -1 */
 	int32_t reserved;
 } ms_column;
 
@@ -67,10 +67,11 @@ typedef struct ms_partition {
 /* The communicator of this rank, in this call. */
 typedef struct ms_comm ms_comm;
 
-/* Its operations. They block; counts are in elements. Only the algorithm's own thread may call them. Memory is the host's
- * or, on all ranks alike, a device's: they then begin behind what is on call->stream, and are done when they return. */
+/* Operations of a communicator. They block; counts are in elements. Only the thread of the algorithm may call them.
+ * Buffers are in host memory or, on all ranks alike, in device memory: operations then start after the work on
+ * call->stream, and have completed when they return. */
 typedef struct ms_ops {
-	uint32_t size; /* sizeof(ms_ops) of the caller's side */
+	uint32_t size; /* sizeof(ms_ops) of the caller */
 	uint32_t reserved;
 	int (*barrier)(ms_comm *);
 	int (*all_reduce)(ms_comm *, const void *send, void *recv, uint64_t count, int kind, int op);
@@ -83,7 +84,7 @@ typedef struct ms_ops {
 	int (*all_to_all)(ms_comm *, const void *send, void *recv, uint64_t count, int kind);
 	int (*send)(ms_comm *, const void *buf, uint64_t bytes, int to, uint64_t tag);
 	int (*recv)(ms_comm *, void *buf, uint64_t bytes, int from, uint64_t tag, uint64_t *received);
-	const char *(*error)(ms_comm *); /* text of the last error, "" without one */
+	const char *(*error)(ms_comm *); /* text of the last error, "" if there is none */
 } ms_ops;
 
 /* One call of an algorithm, on one rank. */
@@ -93,25 +94,25 @@ typedef struct ms_call {
 	int32_t rank, ranks;
 	ms_comm *comm;
 	const ms_ops *ops;
-	void *stream; /* CUstream that orders device memory; NULL without a device. The caller waits for it at the end */
+	void *stream; /* CUstream that orders device memory; NULL without a device. The caller synchronizes it at the end */
 	uint64_t npartitions;
 	const ms_partition *partitions;
-	const void *parameters; /* from the caller */
+	const void *parameters; /* passed by the caller */
 	uint64_t parameter_bytes;
-	/* Emits one column of results, which is copied; device memory in the order of the stream. */
+	/* Emits one column of results, which is copied; device memory in stream order. */
 	int (*emit)(ms_comm *, const ms_column *);
 	/* Sets the reason of a failure and returns MS_ERROR, for `return call->fail(call->comm, "...")`. */
 	int (*fail)(ms_comm *, const char *why);
-	/* CUDA device of this rank, -1 without one. Its primary context is current. */
+	/* CUDA device of this rank, -1 if there is none. Its primary context is current. */
 	int32_t device;
 	int32_t reserved;
-	/* The ncclComm_t of the ranks where device memory goes by NCCL, else NULL. It is non-blocking: a call that returns
-	 * ncclInProgress is done when ncclCommGetAsyncError no longer says so. Do not use ops on device memory, or return,
-	 * before what was put on a stream with it is done. */
+	/* The ncclComm_t of the ranks if device memory uses NCCL, else NULL. It is non-blocking: a call that returns
+	 * ncclInProgress has completed when ncclCommGetAsyncError returns another result. Do not use ops on device memory, and
+	 * do not return, before the work that was enqueued with it has completed. */
 	void *nccl;
 } ms_call;
 
-/* An algorithm returns 0, or another value if it failed. */
+/* An algorithm returns 0 on success, any other value on failure. */
 typedef int (*ms_algorithm)(const ms_call *);
 
 #ifdef __cplusplus

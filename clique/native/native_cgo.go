@@ -116,7 +116,7 @@ func (a *Algorithm) Run(ctx context.Context, r *clique.Rank, call Call) ([]Resul
 	}
 	s := &service{ctx: ctx, r: r, dev: dev}
 	code := s.serve(run)
-	why := C.GoString(C.native_why(run))
+	why := C.GoString(C.native_reason(run))
 	C.native_reply(run, 0, nil)
 	C.native_free(run)
 	runtime.KeepAlive(call)
@@ -219,7 +219,7 @@ func codeOf(err error) int {
 	case errors.Is(err, errInvalid):
 		return C.MS_INVALID
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return C.MS_CANCELLED
+		return C.MS_CANCELED
 	case errors.As(err, &mismatch):
 		return C.MS_MISMATCH
 	case errors.As(err, &rank):

@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ms_comm is what algorithms see of a run.
+// ms_comm is the part of a run that algorithms see.
 struct ms_comm {
-	pthread_mutex_t mu; // owns what follows up to the request
+	pthread_mutex_t mu; // guards the fields up to the request
 	pthread_cond_t changed;
-	int asked;    // a request waits for Go
-	int answered; // an answer waits for the thread
-	int code;     // of the answer
+	int requested; // a request is ready for Go
+	int replied;   // a reply is ready for the thread
+	int code;     // of the reply
 	native_request req;
-	// The thread's own:
+	// Used by the thread only:
 	char error[1024];
 	char why[1024];
 };
@@ -29,15 +29,15 @@ struct native_run {
 	pthread_t thread;
 };
 
-// ask passes a request to Go and waits for the answer.
-static int ask(ms_comm *c, native_request *r) {
+// request_go passes a request to Go and waits for the reply.
+static int request_go(ms_comm *c, native_request *r) {
 	pthread_mutex_lock(&c->mu);
 	c->req = *r;
-	c->asked = 1;
+	c->requested = 1;
 	pthread_cond_broadcast(&c->changed);
-	while (!c->answered)
+	while (!c->replied)
 		pthread_cond_wait(&c->changed, &c->mu);
-	c->answered = 0;
+	c->replied = 0;
 	int code = c->code;
 	r->received = c->req.received;
 	pthread_mutex_unlock(&c->mu);
@@ -46,47 +46,47 @@ static int ask(ms_comm *c, native_request *r) {
 
 static int do_barrier(ms_comm *c) {
 	native_request r = {.what = REQ_BARRIER};
-	return ask(c, &r);
+	return request_go(c, &r);
 }
 static int do_all_reduce(ms_comm *c, const void *s, void *d, uint64_t n, int kind, int op) {
 	native_request r = {.what = REQ_ALL_REDUCE, .send = s, .recv = d, .count = n, .kind = kind, .op = op};
-	return ask(c, &r);
+	return request_go(c, &r);
 }
 static int do_reduce(ms_comm *c, const void *s, void *d, uint64_t n, int kind, int op, int root) {
 	native_request r = {.what = REQ_REDUCE, .send = s, .recv = d, .count = n, .kind = kind, .op = op, .peer = root};
-	return ask(c, &r);
+	return request_go(c, &r);
 }
 static int do_broadcast(ms_comm *c, void *b, uint64_t n, int kind, int root) {
 	native_request r = {.what = REQ_BROADCAST, .recv = b, .count = n, .kind = kind, .peer = root};
-	return ask(c, &r);
+	return request_go(c, &r);
 }
 static int do_all_gather(ms_comm *c, const void *s, void *d, uint64_t n, int kind) {
 	native_request r = {.what = REQ_ALL_GATHER, .send = s, .recv = d, .count = n, .kind = kind};
-	return ask(c, &r);
+	return request_go(c, &r);
 }
 static int do_gather(ms_comm *c, const void *s, void *d, uint64_t n, int kind, int root) {
 	native_request r = {.what = REQ_GATHER, .send = s, .recv = d, .count = n, .kind = kind, .peer = root};
-	return ask(c, &r);
+	return request_go(c, &r);
 }
 static int do_scatter(ms_comm *c, const void *s, void *d, uint64_t n, int kind, int root) {
 	native_request r = {.what = REQ_SCATTER, .send = s, .recv = d, .count = n, .kind = kind, .peer = root};
-	return ask(c, &r);
+	return request_go(c, &r);
 }
 static int do_reduce_scatter(ms_comm *c, const void *s, void *d, uint64_t n, int kind, int op) {
 	native_request r = {.what = REQ_REDUCE_SCATTER, .send = s, .recv = d, .count = n, .kind = kind, .op = op};
-	return ask(c, &r);
+	return request_go(c, &r);
 }
 static int do_all_to_all(ms_comm *c, const void *s, void *d, uint64_t n, int kind) {
 	native_request r = {.what = REQ_ALL_TO_ALL, .send = s, .recv = d, .count = n, .kind = kind};
-	return ask(c, &r);
+	return request_go(c, &r);
 }
 static int do_send(ms_comm *c, const void *b, uint64_t n, int to, uint64_t tag) {
 	native_request r = {.what = REQ_SEND, .send = b, .count = n, .kind = MS_UINT8, .peer = to, .tag = tag};
-	return ask(c, &r);
+	return request_go(c, &r);
 }
 static int do_recv(ms_comm *c, void *b, uint64_t n, int from, uint64_t tag, uint64_t *received) {
 	native_request r = {.what = REQ_RECV, .recv = b, .count = n, .kind = MS_UINT8, .peer = from, .tag = tag};
-	int code = ask(c, &r);
+	int code = request_go(c, &r);
 	if (received)
 		*received = r.received;
 	return code;
@@ -95,11 +95,11 @@ static const char *do_error(ms_comm *c) { return c->error; }
 
 static int do_emit(ms_comm *c, const ms_column *col) {
 	if (!col || (!col->data && col->count)) {
-		snprintf(c->error, sizeof c->error, "emit: a column without data");
+		snprintf(c->error, sizeof c->error, "emit: column without data");
 		return MS_INVALID;
 	}
 	native_request r = {.what = REQ_EMIT, .send = col->data, .count = col->count, .kind = col->kind, .memory = col->memory};
-	return ask(c, &r);
+	return request_go(c, &r);
 }
 
 static int do_fail(ms_comm *c, const char *why) {
@@ -119,7 +119,7 @@ void *native_open(const char *path, unsigned int *abi, char *message, size_t n) 
 	*abi = 0;
 	if (!lib) {
 		const char *why = dlerror();
-		snprintf(message, n, "%s", why ? why : "it cannot be loaded");
+		snprintf(message, n, "%s", why ? why : "cannot be loaded");
 		return NULL;
 	}
 	const unsigned int *v = dlsym(lib, "millstream_native_abi");
@@ -134,10 +134,10 @@ static void *run(void *arg) {
 	native_run *r = arg;
 	native_request done = {.what = REQ_RETURNED, .code = MS_ERROR};
 	if (r->set_current && r->set_current(r->call.device) != 0)
-		do_fail(&r->comm, "the context of the CUDA device cannot be made current");
+		do_fail(&r->comm, "cannot make the context of the CUDA device current");
 	else
 		done.code = r->f(&r->call);
-	ask(&r->comm, &done);
+	request_go(&r->comm, &done);
 	return NULL;
 }
 
@@ -159,7 +159,7 @@ native_run *native_start(void *algorithm, int rank, int ranks, native_device dev
 	r->set_current = device.set_current;
 	int err = pthread_create(&r->thread, NULL, run, r);
 	if (err) {
-		snprintf(message, n, "no thread for the algorithm: %s", strerror(err));
+		snprintf(message, n, "cannot start a thread for the algorithm: %s", strerror(err));
 		free(r);
 		return NULL;
 	}
@@ -169,9 +169,9 @@ native_run *native_start(void *algorithm, int rank, int ranks, native_device dev
 native_request *native_next(native_run *r) {
 	ms_comm *c = &r->comm;
 	pthread_mutex_lock(&c->mu);
-	while (!c->asked)
+	while (!c->requested)
 		pthread_cond_wait(&c->changed, &c->mu);
-	c->asked = 0;
+	c->requested = 0;
 	pthread_mutex_unlock(&c->mu);
 	return &c->req;
 }
@@ -181,12 +181,12 @@ void native_reply(native_run *r, int code, const char *error) {
 	pthread_mutex_lock(&c->mu);
 	snprintf(c->error, sizeof c->error, "%s", error ? error : "");
 	c->code = code;
-	c->answered = 1;
+	c->replied = 1;
 	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->mu);
 }
 
-const char *native_why(native_run *r) { return r->comm.why[0] ? r->comm.why : r->comm.error; }
+const char *native_reason(native_run *r) { return r->comm.why[0] ? r->comm.why : r->comm.error; }
 
 void native_free(native_run *r) {
 	pthread_join(r->thread, NULL);

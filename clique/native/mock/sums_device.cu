@@ -1,5 +1,5 @@
-// sums.cpp on the GPU: each rank sums up the columns of its partitions, which are in device memory, by a kernel on the
-// call's stream; the sums are reduced where they are, and every rank hands out one row of totals, in device memory.
+// sums.cpp on the GPU: each rank sums the columns of its partitions, which are in device memory, with a kernel on the
+// stream of the call; the sums are reduced in place, and every rank emits one row of totals, in device memory.
 //
 //     nvcc -shared -Xcompiler -fPIC -O2 -cudart shared -I <folder of millstream_native.h> -o libsums_device.so sums_device.cu
 #include "millstream_native.h"
@@ -22,23 +22,23 @@ static __global__ void add_up(const double *x, uint64_t n, double *sum) {
 		*sum += part[0];
 }
 
-// sum_up is the algorithm with memory for the sums.
+// sum_up runs the algorithm with memory for the sums.
 static int sum_up(const ms_call *call, uint64_t columns, double *sums) {
 	cudaStream_t stream = static_cast<cudaStream_t>(call->stream);
 	cudaMemsetAsync(sums, 0, columns * sizeof(double), stream);
 	for (uint64_t p = 0; p < call->npartitions; p++) {
 		const ms_partition &part = call->partitions[p];
 		if (part.ncolumns != columns)
-			return call->fail(call->comm, "partitions differ in the number of their columns");
+			return call->fail(call->comm, "partitions have different numbers of columns");
 		for (uint64_t c = 0; c < columns; c++) {
 			const ms_column &col = part.columns[c];
 			if (col.kind != MS_FLOAT64 || col.memory != MS_DEVICE || col.device != call->device)
-				return call->fail(call->comm, "sums_device takes columns of float64 in the rank's device memory");
+				return call->fail(call->comm, "sums_device needs float64 columns in the device memory of the rank");
 			add_up<<<1, 256, 0, stream>>>(static_cast<const double *>(col.data), col.count, sums + c);
 		}
 	}
 	if (cudaGetLastError() != cudaSuccess)
-		return call->fail(call->comm, "a kernel cannot be started");
+		return call->fail(call->comm, "kernel launch failed");
 	int err = call->ops->all_reduce(call->comm, sums, sums, columns, MS_FLOAT64, MS_SUM);
 	for (uint64_t c = 0; c < columns && !err; c++) {
 		ms_column out = {sums + c, 1, MS_FLOAT64, MS_DEVICE, call->device, 0};

@@ -1,11 +1,11 @@
-// The functions of NVRTC that this package looks up: NVRTCAPI_FUNCTION(required, symbol, parameter types...). All return
-// an nvrtcResult. What is not required is missing from releases that are still in use (from 10.2 on).
+// The NVRTC functions that this package looks up: NVRTCAPI_FUNCTION(required, symbol, parameter types...). All return
+// an nvrtcResult. Functions that are not required are missing from releases still in use (10.2 and later).
 #ifndef NVRTCAPI_ABI_H
 #define NVRTCAPI_ABI_H
 
 #include <stddef.h>
 
-#ifdef NVRTCAPI_WITH_NVRTC_H // TestABI: the same table in terms of the real types
+#ifdef NVRTCAPI_WITH_NVRTC_H // TestABI uses the same table with the real types
 typedef nvrtcResult nvrtcapi_result;
 typedef nvrtcProgram nvrtcapi_program;
 #else

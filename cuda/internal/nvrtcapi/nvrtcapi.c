@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// The table: one pointer per function. It is written by nvrtcapi_load before loaded is set, and never again.
+// The table: one pointer per function. nvrtcapi_load writes it before it sets loaded, and it is never changed.
 static struct {
 #define FIELD(required, symbol, ...) nvrtcapi_result (*symbol)(__VA_ARGS__);
 	NVRTCAPI_FUNCTIONS(FIELD)

@@ -1,13 +1,13 @@
 #include "fold.h"
 
-/* Loops that the compiler turns into vector code, once for every machine and once for those with AVX2.
- * No contraction and no reassociation: results have the bits of the plain Go loops. */
+/* Loops that the compiler vectorizes, for the baseline of the architecture and for AVX2. No contraction and no
+ * reassociation: results have the bits of the plain Go loops. */
 
 #define LOOP(expr) for (size_t i = 0; i < n; i++) { d[i] = (expr); }
 
 #define BODY(T, U)                                                                            \
 	{                                                                                         \
-		typedef T __attribute__((aligned(1), may_alias)) E; /* memory of any origin */        \
+		typedef T __attribute__((aligned(1), may_alias)) E; /* memory may be unaligned */        \
 		E *d = dst;                                                                           \
 		const E *a = va, *b = vb;                                                             \
 		switch (op) {                                                                         \
@@ -18,7 +18,7 @@
 		}                                                                                     \
 	}
 
-/* bfloat16 by shifts: round to nearest even, NaNs quiet, as in kind.go. */
+/* bfloat16 by shifts: round to nearest even, quiet NaNs, as in kind.go. */
 static inline float wide(uint16_t h)
 {
 	union { uint32_t u; float f; } x = {.u = (uint32_t)h << 16};

@@ -1,14 +1,14 @@
-// What this package knows of the CUDA driver's binary interface: types, constants and the
-// functions it looks up. No CUDA header is needed to build. Every value below is the one of
-// <cuda.h>; TestABI compares all of them, and the prototypes, with the real header where
-// one is installed.
+// The part of the CUDA driver's binary interface that this package uses: types, constants and the
+// functions it looks up. No CUDA header is needed to build. Every value below is that of
+// <cuda.h>; TestABI compares all of them, and the prototypes, with the real header if
+// it is installed.
 #ifndef CUDRV_ABI_H
 #define CUDRV_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef CUDRV_WITH_CUDA_H // TestABI: the same table in terms of the real types
+#ifdef CUDRV_WITH_CUDA_H // TestABI uses the same table with the real types
 typedef CUresult cudrv_result;
 typedef CUdevice cudrv_device;
 typedef CUcontext cudrv_context;
@@ -109,8 +109,8 @@ enum {
 };
 
 // The functions: CUDRV_FUNCTION(required, exported symbol, parameter types...). The suffix _v2
-// is part of the symbol; <cuda.h> hides it behind macros. A function that is not required is
-// missing from some driver that is still in use (from 10.2 on).
+// is part of the symbol; <cuda.h> hides it behind macros. Functions that are not required are
+// missing from some drivers still in use (10.2 and later).
 #define CUDRV_FUNCTIONS(F) \
 	F(1, cuInit, unsigned) \
 	F(1, cuDriverGetVersion, int *) \

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The table: one pointer per function of the driver.
+// The table: one pointer per driver function.
 static struct {
 #define FIELD(required, symbol, ...) cudrv_result (*symbol)(__VA_ARGS__);
 	CUDRV_FUNCTIONS(FIELD)
@@ -23,9 +23,9 @@ static int load_stage, load_result;
 static char load_message[1024], load_path[1024];
 
 static void *open_library(void) {
-	// An explicit choice is final: falling back would hide that it is wrong.
+	// An explicit path is final: a fallback would hide that it is wrong.
 	const char *chosen = getenv("MILLSTREAM_CUDA_LIBRARY");
-	// WSL keeps the driver where the dynamic linker does not look.
+	// The driver in WSL, in a folder that the dynamic linker does not search.
 	const char *places[] = {"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"};
 	if (chosen && *chosen) {
 		void *lib = dlopen(chosen, RTLD_NOW | RTLD_LOCAL);
@@ -96,7 +96,7 @@ void cudrv_error_text(int result, const char **name, const char **text) {
 }
 
 // Primary contexts, retained at first use and kept until the process ends: other libraries
-// and memory in flight depend on them in ways that cannot be counted.
+// and memory in flight depend on them and cannot be counted.
 enum { MAX_DEVICES = 128 };
 static _Atomic(cudrv_context) primaries[MAX_DEVICES];
 static pthread_mutex_t primaries_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -124,8 +124,8 @@ static int primary(int device, cudrv_context *ctx) {
 	return rc;
 }
 
-// enter makes the device's context current; leave puts back another context that the thread
-// had before. A thread that had none keeps ours, which saves a call the next time.
+// enter makes the device's context current; leave restores the previous context of the
+// thread. A thread without a context keeps ours, which saves a call the next time.
 static int enter(int device, cudrv_context *other) {
 	cudrv_context ctx, before;
 	*other = NULL;
@@ -146,7 +146,7 @@ static void leave(cudrv_context other) {
 		cu.cuCtxSetCurrent(other);
 }
 
-// IN_CONTEXT evaluates an expression with the device's context current and returns it.
+// IN_CONTEXT evaluates an expression with the device's context current and returns its result.
 #define IN_CONTEXT(device, expression) \
 	cudrv_context other_; \
 	int rc_ = enter(device, &other_); \
@@ -197,8 +197,8 @@ int cudrv_device_query(int device, cudrv_device_info *info) {
 	    (rc = cu.cuDeviceTotalMem_v2(&total, d)))
 		return rc;
 	info->total = total;
-	// The plain call names the physical GPU, _v2 the MIG instance: that they differ is how
-	// the driver interface tells MIG.
+	// cuDeviceGetUuid returns the UUID of the physical GPU, _v2 that of the MIG instance: a
+	// difference is how the driver interface reports MIG.
 	if (!cu.cuDeviceGetUuid_v2 || cu.cuDeviceGetUuid_v2((cudrv_uuid *)info->instance_uuid, d))
 		memcpy(info->instance_uuid, info->uuid, sizeof info->uuid);
 	struct { int *field, attribute, missing; } attributes[] = {
@@ -212,7 +212,7 @@ int cudrv_device_query(int device, cudrv_device_info *info) {
 		{&info->pageable_access, CUDRV_DEVICE_PAGEABLE_MEMORY_ACCESS, 0},
 		{&info->memory_pools, CUDRV_DEVICE_MEMORY_POOLS_SUPPORTED, 0},
 		{&info->gpu_direct_rdma, CUDRV_DEVICE_GPU_DIRECT_RDMA_SUPPORTED, 0},
-		// Before 12.0 there is no such question, and IPC works wherever addresses are unified.
+		// Drivers before 12.0 do not have this attribute, and support IPC wherever addresses are unified.
 		{&info->ipc, CUDRV_DEVICE_IPC_EVENT_SUPPORTED, -1},
 		{&info->numa_node, CUDRV_DEVICE_HOST_NUMA_ID, -1},
 	};
@@ -261,7 +261,7 @@ int cudrv_mem_alloc_managed(int device, size_t n, uint64_t *addr) {
 }
 
 int cudrv_mem_alloc_host(int device, size_t n, uint64_t *addr) {
-	// Portable: pinned for every context, since copies may run on another device's stream.
+	// Portable: pinned in every context, because copies may run on another device's stream.
 	void *p = NULL;
 	IN_CONTEXT(device, (rc_ = cu.cuMemHostAlloc(&p, n, CUDRV_MEMHOSTALLOC_PORTABLE), *addr = (uintptr_t)p, rc_));
 }
@@ -332,7 +332,7 @@ static int pointer_query(uint64_t addr, cudrv_pointer_info *info) {
 	size_t size = 0;
 	cudrv_pointer_attribute first[] = {CUDRV_POINTER_MEMORY_TYPE, CUDRV_POINTER_IS_MANAGED, CUDRV_POINTER_DEVICE_ORDINAL, CUDRV_POINTER_HOST_POINTER};
 	void *first_data[] = {&type, &managed, &device, &host};
-	// Younger attributes apart: a driver that lacks one refuses the whole call.
+	// Newer attributes separately: a driver that lacks one rejects the whole call.
 	cudrv_pointer_attribute second[] = {CUDRV_POINTER_IPC_CAPABLE, CUDRV_POINTER_RANGE_START_ADDR, CUDRV_POINTER_RANGE_SIZE};
 	void *second_data[] = {&ipc, &base, &size};
 	int rc = cu.cuPointerGetAttributes(4, first, first_data, addr);
@@ -353,8 +353,8 @@ int cudrv_pointer_query(uint64_t addr, cudrv_pointer_info *info) {
 	rc = pointer_query(addr, info);
 	if (rc != CUDRV_ERROR_INVALID_CONTEXT || cu.cuDeviceGetCount(&count))
 		return rc;
-	// Asked on a thread without a context: borrow one that exists, but never make one just
-	// to look at a pointer. Without any context no memory of CUDA's can exist.
+	// On a thread without a context: borrow an existing one, but never create one to
+	// query a pointer. Without any context there is no CUDA memory.
 	for (int i = 0; i < count; i++) {
 		unsigned flags;
 		int active = 0;

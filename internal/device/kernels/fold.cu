@@ -1,9 +1,9 @@
 // Reductions of package collective on a device: target = source 0 op source 1 op ..., element by element, from the
-// left, each step rounded to the element's type. The rules are those of internal/collective/fold.go, so that a result
-// has the same bits whoever computes it (but for the payload of a NaN that an operation makes).
+// left, each step rounded to the type of the elements. The rules are those of internal/collective/fold.go, so that
+// results have the same bits on host and device (except for the payload of a NaN that an operation creates).
 //
-// Compiled once for each kind of element, which KIND_... names. Sources and targets may be other processes' memory; a
-// target may be a source, since an element is read from everywhere before it is written anywhere, by one thread.
+// Compiled once for each element type, selected by KIND_... Sources and targets may be memory of other processes; a
+// target may be a source, because one thread reads an element from all sources before it writes it.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -12,18 +12,18 @@ typedef unsigned long long u64;
 
 static const int MAX = 64;
 
-// fold_call is foldCall of internal/collective/device_fold.go.
+// fold_call is the same as foldCall in internal/collective/device_fold.go.
 struct fold_call {
 	u64 count;            // elements
-	u32 sources, targets; // how many
-	u32 ranks;            // what avg divides by
+	u32 sources, targets; // number of sources
+	u32 ranks;            // divisor of avg
 	u32 spare;
 	u64 source[MAX];
 	u64 target[MAX];
-	u64 scale[MAX]; // premulsum: the bits of each source's factor
+	u64 scale[MAX]; // premulsum: the bits of the factor of each source
 };
 
-// A kind has: bits, the integer that holds an element in memory; value, what is computed with.
+// A kind has bits, the integer that holds an element in memory, and value, the type of computations.
 #if defined(KIND_int8)
 typedef u8 bits; typedef signed char value; typedef long long wide; typedef u32 carrier;
 #define INTEGER
@@ -77,7 +77,7 @@ __device__ __forceinline__ bits store(value v) {
 		return (bits)(b >> 16 | 0x40);
 	return (bits)((b + 0x7fff + (b >> 16 & 1)) >> 16);
 }
-#else // float16: the hardware's conversions, but NaNs keep the payload that Go's keep
+#else // float16: hardware conversions, except that NaNs keep the same payload as in Go
 __device__ __forceinline__ value load(bits b) {
 	float f;
 	asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(b));
@@ -95,14 +95,14 @@ __device__ __forceinline__ bits store(value v) {
 }
 #endif
 
-// rounded is what a step leaves: halves are rounded after each.
+// rounded returns the result of a step: half-precision values are rounded after each.
 #if defined(KIND_float16) || defined(KIND_bfloat16)
 __device__ __forceinline__ value rounded(value v) { return load(store(v)); }
 #else
 __device__ __forceinline__ value rounded(value v) { return v; }
 #endif
 
-#ifdef INTEGER // they wrap around, which C++ defines for unsigned ones only
+#ifdef INTEGER // wraps around, which C++ defines for unsigned types only
 __device__ __forceinline__ value plus(value a, value b) { return (value)((carrier)a + (carrier)b); }
 __device__ __forceinline__ value times(value a, value b) { return (value)((carrier)a * (carrier)b); }
 __device__ __forceinline__ value over(value a, u32 n) { return (value)((wide)a / (wide)n); }
@@ -120,7 +120,7 @@ struct sum {
 struct prod : sum {
 	__device__ static value step(value a, value b, u64) { return rounded(times(a, b)); }
 };
-// Of equal ones, which the two zeros are, the left; NaN if one of them is.
+// The left of equal values, such as the two zeros; NaN if one of them is NaN.
 struct min_ : sum {
 	__device__ static value step(value a, value b, u64) { return b < a || b != b ? b : a; }
 };
@@ -135,7 +135,7 @@ struct premulsum : sum {
 	__device__ static value step(value a, value b, u64 s) { return rounded(plus(a, first(b, s))); }
 };
 
-// Memory: single elements at their own alignment, at any address, and sixteen bytes at once.
+// Memory accesses: single elements, aligned or not, and sixteen bytes at once.
 struct element {
 	static const int width = 1;
 	__device__ static void get(bits *e, u64 p, u64 i) { e[0] = ((const bits *)p)[i]; }
@@ -177,8 +177,8 @@ struct vector {
 };
 
 // sweep folds `units` units of memory, each of M::width elements: the first `head` from the beginning, the others from
-// unit `gap` later on. All addresses are moved by `shift` bytes. Loops are not unrolled: memory is what they wait for,
-// and the driver compiles this at the first use.
+// `gap` units later. All addresses are offset by `shift` bytes. Loops are not unrolled: they are limited by memory
+// bandwidth, and the driver compiles this code at its first use.
 template <class O, class M> __device__ __forceinline__ void sweep(const fold_call &c, u64 shift, u64 units, u64 head, u64 gap) {
 	const u64 stride = (u64)gridDim.x * blockDim.x;
 #pragma unroll 1
@@ -206,8 +206,8 @@ template <class O, class M> __device__ __forceinline__ void sweep(const fold_cal
 	}
 }
 
-// fold picks the widest access that all addresses allow: sixteen bytes, if they lie alike, with single elements before
-// and behind; single elements; or bytes.
+// fold selects the widest access that all addresses allow: sixteen bytes if their alignment is the same, with single
+// elements before and after; single elements; or bytes.
 template <class O> __device__ __forceinline__ void fold(const fold_call &c) {
 	const u64 at = c.source[0] & 15;
 	u64 differ = 0;

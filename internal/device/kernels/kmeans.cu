@@ -1,22 +1,22 @@
-// Lloyd's algorithm for k-means: what package lloyd does on the CPU, with the same labels. Columns are Arrow's: one
-// array for each feature, neighbouring rows next to each other, so that the threads of a warp, each with rows of its
-// own, read whole lines.
+// Lloyd's algorithm for k-means, with the same labels as package lloyd on the CPU. Columns are Arrow arrays, one for
+// each feature, with adjacent rows next to each other, so that the threads of a warp, each with its own rows, read
+// whole cache lines.
 //
-// The nearest centre of a row x has the least |c|^2/2 - x.c, both with a shift that is near the middle of the data. The
-// order of the operations is that of the CPU's kernels: scores agree bit by bit, and so do ties.
+// The nearest center of a row x has the least |c|^2/2 - x.c, both with a shift that is near the middle of the data. The
+// order of the operations is that of the CPU kernels: scores are equal bit by bit, and so are ties.
 //
 // Sums follow the labels: a pass adds and subtracts only rows whose label has changed. Doubles are added in an order
-// that differs from run to run: the last bits of the sums do, too.
+// that differs from run to run, and so do the last bits of the sums.
 //
-// Compiled once for each type of numbers, so that a program's first fit waits for the driver's compiler half as long:
-// FLOAT32, else double.
+// Compiled once for each floating-point type, which halves the time of the driver's compiler at the first fit of a
+// program: FLOAT32, else double.
 
 typedef long long i64;
 
 namespace {
 
 constexpr int THREADS = 256;
-constexpr int TILE_BYTES = 8192;   // centres in shared memory at a time
+constexpr int TILE_BYTES = 8192;   // centers that are in shared memory at a time
 constexpr int SUM_DOUBLES = 4224;  // sums and counts that fit into shared memory: 128 groups of 33
 
 template <typename T> struct alignas(16) Vec {
@@ -30,8 +30,8 @@ __device__ inline float madd(float a, float b, float c) { return __fmaf_rn(a, b,
 __device__ inline double madd(double a, double b, double c) { return __fma_rn(a, b, c); }
 #endif
 
-// Adds what the rows of a list have changed to the sums. A warp takes a row, its lanes the features: no two lanes of it
-// meet at one address.
+// Applies the label changes of a list of rows to the sums. A warp processes a row, its lanes the features: no two
+// lanes access the same address.
 template <typename T>
 __device__ void follow(const T *const *cols, const T *shift, i64 base, int d, const int *rows, const int *olds, const int *news, int count, double *sums, double *counts) {
 	int lane = threadIdx.x & 31;
@@ -52,10 +52,10 @@ __device__ void follow(const T *const *cols, const T *shift, i64 base, int d, co
 	}
 }
 
-// One pass over the rows. moved are the centres minus shift, row by row, half their half squared norms. all are k*d
-// sums, k counts and how many labels have changed since the beginning; null: only labels change. D is the number of
-// features that a thread keeps in registers, a multiple of 4 and at least d, or 0 for any number; R the rows of a
-// thread.
+// One pass over the rows. moved are the centers minus shift, row by row, half their half squared norms. all are k*d
+// sums, k counts and the number of labels that have changed since the beginning; null: only labels change. D is the
+// number of features that a thread keeps in registers, a multiple of 4 and at least d, or 0 for any number; R is the
+// number of rows of a thread.
 template <typename T, int D, int R>
 __device__ void pass(const T *const *cols, const T *shift, i64 n, int d, int k, const T *moved, const T *half, int *labels, double *all) {
 	constexpr int V = Vec<T>::N;
@@ -98,7 +98,7 @@ __device__ void pass(const T *const *cols, const T *shift, i64 n, int d, int k, 
 		for (int c0 = 0; c0 < k; c0 += TILE) {
 			int m = k - c0 < TILE ? k - c0 : TILE;
 			if (D > 0) {
-				if (c0 > 0 || base == (i64)blockIdx.x * ROWS || k > TILE) { // else it is there already
+				if (c0 > 0 || base == (i64)blockIdx.x * ROWS || k > TILE) { // else it is loaded already
 					__syncthreads();
 					for (int i = threadIdx.x; i < m * D; i += THREADS) {
 						int c = i / (D > 0 ? D : 1), j = i % (D > 0 ? D : 1);
@@ -130,7 +130,7 @@ __device__ void pass(const T *const *cols, const T *shift, i64 n, int d, int k, 
 						}
 				}
 			} else {
-				// Any number of features: sixteen of them at a time, and eight centres.
+				// Any number of features: sixteen features and eight centers at a time.
 				constexpr int GROUP = 8;
 				for (int g = 0; g < m; g += GROUP) {
 					T score[R][GROUP];
@@ -195,13 +195,13 @@ __device__ void pass(const T *const *cols, const T *shift, i64 n, int d, int k, 
 		return;
 	if (inside)
 		for (int i = threadIdx.x; i < k * (d + 1); i += THREADS)
-			if (own[i] != 0) // NaN is not
+			if (own[i] != 0) // not for NaN
 				atomicAdd(&all[i], own[i]);
 	if (threadIdx.x == 0 && changed > 0)
 		atomicAdd(&all[(i64)k * (d + 1)], changed);
 }
 
-// The sum of a block's doubles, in an order that does not change, in thread 0.
+// Returns the sum of a block's doubles, in a fixed order, in thread 0.
 __device__ double blockSum(double v) {
 	__shared__ double parts[THREADS / 32];
 	for (int o = 16; o > 0; o >>= 1)
@@ -226,19 +226,19 @@ __device__ double distance(const T *const *cols, i64 row, int d, const T *point)
 	return sum;
 }
 
-// The squared distances of the rows to the centres of their labels, one sum for each block.
+// Squared distances of the rows to the centers of their labels, one sum for each block.
 template <typename T>
-__device__ void inertia(const T *const *cols, i64 n, int d, const T *centres, const int *labels, double *out) {
+__device__ void inertia(const T *const *cols, i64 n, int d, const T *centers, const int *labels, double *out) {
 	double sum = 0;
 	for (i64 row = (i64)blockIdx.x * THREADS + threadIdx.x; row < n; row += (i64)gridDim.x * THREADS)
-		sum += distance(cols, row, d, centres + (i64)labels[row] * d);
+		sum += distance(cols, row, d, centers + (i64)labels[row] * d);
 	sum = blockSum(sum);
 	if (threadIdx.x == 0)
 		out[blockIdx.x] = sum;
 }
 
-// The squared distances of the rows to the centres of their labels (labels set), or to one point; the lesser of them
-// and closest, if that is there. Each block has THREADS rows and their sum.
+// Squared distances of the rows to the centers of their labels (if labels is set), or to one point; the lesser of them
+// and closest, if that is set. Each block has THREADS rows and their sum.
 template <typename T>
 __device__ void distances(const T *const *cols, i64 n, int d, const T *points, const int *labels, const double *closest, double *out, double *sums) {
 	i64 row = (i64)blockIdx.x * THREADS + threadIdx.x;
@@ -283,7 +283,7 @@ __device__ void row(const T *const *cols, i64 at, int d, const int *labels, doub
 		out[d] = (double)labels[at];
 }
 
-// Any number as another type: columns that are not of the type which is worked with.
+// Converts numbers to another type: for columns that do not have the type of the computation.
 template <typename From, typename To> __device__ void convert(const From *in, i64 n, To *out) {
 	for (i64 i = (i64)blockIdx.x * THREADS + threadIdx.x; i < n; i += (i64)gridDim.x * THREADS)
 		out[i] = (To)in[i];
@@ -313,8 +313,8 @@ typedef float real;
 typedef double real;
 #endif
 
-extern "C" __global__ void kmeans_inertia(const real *const *cols, i64 n, int d, const real *centres, const int *labels, double *out) {
-	inertia<real>(cols, n, d, centres, labels, out);
+extern "C" __global__ void kmeans_inertia(const real *const *cols, i64 n, int d, const real *centers, const int *labels, double *out) {
+	inertia<real>(cols, n, d, centers, labels, out);
 }
 
 extern "C" __global__ void kmeans_distances(const real *const *cols, i64 n, int d, const real *points, const int *labels, const double *closest, double *out, double *sums) {
@@ -326,7 +326,7 @@ extern "C" __global__ void kmeans_moments(const real *const *cols, const real *s
 extern "C" __global__ void kmeans_row(const real *const *cols, i64 at, int d, const int *labels, double *out) { row<real>(cols, at, d, labels, out); }
 
 #if !defined(FLOAT32)
-// Columns of integers become float64, as do those of float32 beside others.
+// Integer columns are converted to float64, as are float32 columns next to others.
 #define CONVERT(NAME, FROM)                                                                                                                                                                           \
 	extern "C" __global__ void kmeans_convert_##NAME(const FROM *in, i64 n, double *out) { convert<FROM, double>(in, n, out); }
 CONVERT(i8, signed char)

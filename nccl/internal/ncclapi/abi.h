@@ -1,13 +1,13 @@
-// What this package knows of NCCL's binary interface: types, constants and the functions it
-// looks up. No NCCL header is needed to build. Every value below is the one of <nccl.h>; TestABI
-// and TestGPUABI compare all of them, and the prototypes, with the real header where one is installed.
+// The part of NCCL's binary interface that this package uses: types, constants and the functions it
+// looks up. No NCCL header is needed to build. Every value below is that of <nccl.h>; TestABI
+// and TestGPUABI compare all of them, and the prototypes, with the real header if it is installed.
 #ifndef NCCLAPI_ABI_H
 #define NCCLAPI_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef NCCLAPI_WITH_NCCL_H // the tests: the same table in terms of the real types
+#ifdef NCCLAPI_WITH_NCCL_H // the tests use the same table with the real types
 typedef ncclResult_t ncclapi_result;
 typedef ncclComm_t ncclapi_comm;
 typedef ncclUniqueId ncclapi_id;
@@ -29,8 +29,8 @@ typedef struct ncclapi_stream_st *ncclapi_stream; // cudaStream_t, which is CUst
 typedef struct ncclapi_window_st *ncclapi_window; // ncclWindow_t
 #endif
 
-// The first members of ncclConfig_t, as of 2.18. NCCL copies as many bytes as size says and takes
-// defaults for the rest, so that this serves every later release.
+// The first members of ncclConfig_t, as of 2.18. NCCL copies size bytes and uses defaults for
+// the rest, so that this works with every later release.
 struct ncclapi_config {
 	size_t size;
 	unsigned magic;
@@ -45,7 +45,7 @@ struct ncclapi_config {
 
 enum {
 	NCCLAPI_CONFIG_MAGIC = 0xcafebeef - 0x100000000, // NCCL_API_MAGIC, as an int
-	NCCLAPI_CONFIG_VERSION = 21800,                  // the release that the struct is of
+	NCCLAPI_CONFIG_VERSION = 21800,                  // release that defines the struct
 	NCCLAPI_UNDEFINED = -2147483647 - 1,             // NCCL_CONFIG_UNDEF_INT
 };
 
@@ -70,7 +70,7 @@ enum {
 	NCCLAPI_WINDOW_SYMMETRIC = 1, // NCCL_WIN_COLL_SYMMETRIC
 };
 
-// F(required, symbol, parameters...): every function that is looked up.
+// F(required, symbol, parameters...): all functions that are looked up.
 #define NCCLAPI_FUNCTIONS(F) \
 	F(1, ncclGetVersion, int *) \
 	F(1, ncclGetUniqueId, ncclapi_id *) \

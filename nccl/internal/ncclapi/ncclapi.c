@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The table: one pointer per function of NCCL. It is written by ncclapi_load before loaded is
-// set, and never again.
+// The table: one pointer per NCCL function. ncclapi_load writes it before it sets loaded, and
+// it is never changed.
 static struct {
 #define FIELD(required, symbol, ...) ncclapi_result (*symbol)(__VA_ARGS__);
 	NCCLAPI_FUNCTIONS(FIELD)
@@ -34,7 +34,7 @@ int ncclapi_load(const char *path, int only_if_loaded, char *message, size_t n) 
 	*(void **)&nccl.symbol = dlsym(lib, #symbol); \
 	if (required && !nccl.symbol) { \
 		snprintf(message, n, "%s has no %s: NCCL 2.14 or newer is needed", path, #symbol); \
-		return -1; /* left open: it may be another part of the process that uses it */ \
+		return -1; /* not closed: another part of the process may use it */ \
 	}
 	NCCLAPI_FUNCTIONS(LOOKUP)
 #undef LOOKUP
@@ -81,7 +81,7 @@ int ncclapi_unique_id(void *id128) {
 	return rc;
 }
 
-// ENTER makes the device's context current: NCCL takes the one of the calling thread.
+// ENTER makes the device's context current: NCCL uses that of the calling thread.
 #define ENTER() \
 	READY(); \
 	if (set_current && ((ncclapi_set_current)set_current)(device)) \
@@ -114,8 +114,8 @@ int ncclapi_init(uintptr_t set_current, int device, int ranks, const void *id128
 	return rc;
 }
 
-// A cell is two pointers: where NCCL writes the new communicator, and the settings' config, which
-// it may read until then.
+// A cell has two pointers: where NCCL writes the new communicator, and the config, which NCCL may
+// read until then.
 struct cell {
 	ncclapi_comm made;
 	struct ncclapi_config config;
@@ -223,7 +223,7 @@ int ncclapi_has(int kind) {
 	return kind >= NCCLAPI_ALL_REDUCE && kind <= NCCLAPI_RECV;
 }
 
-// The window is written later, by a thread of NCCL's, so that it has memory of its own.
+// The window is written later, by an NCCL thread, so it has its own memory.
 int ncclapi_window_register(uintptr_t set_current, int device, uint64_t comm, uint64_t addr, size_t n, uint64_t *cell) {
 	ENTER();
 	if (!nccl.ncclCommWindowRegister || !nccl.ncclCommWindowDeregister)
@@ -284,7 +284,7 @@ int ncclapi_run(uintptr_t set_current, int device, uint64_t comm, uint64_t strea
 		rc = one(COMM(comm), on, &ops[i]);
 		bad = rc != NCCLAPI_SUCCESS && rc != NCCLAPI_IN_PROGRESS;
 	}
-	// The group is ended in any case: it is a state of the thread.
+	// The group is always ended: it is state of the thread.
 	int end = nccl.ncclGroupEnd();
 	return bad ? rc : end;
 }

@@ -1,15 +1,15 @@
-// The shim: NCCL's functions behind a table that is filled at run time. No call blocks on another
-// rank: communicators are made non-blocking, and callers ask ncclapi_async_error.
+// NCCL functions behind a table that is filled at run time. No call blocks on another rank:
+// communicators are non-blocking, and callers poll ncclapi_async_error.
 #ifndef NCCLAPI_H
 #define NCCLAPI_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-// Not a result of NCCL's: the library lacks the function.
+// Not an NCCL result: the library lacks the function.
 enum { NCCLAPI_NO_SYMBOL = -1, NCCLAPI_NOT_LOADED = -2 };
 
-// ncclapi_load opens a library, once: 0, or -1 and a message.
+// ncclapi_load opens a library, once. It returns 0, or -1 and a message.
 int ncclapi_load(const char *path, int only_if_loaded, char *message, size_t n);
 const char *ncclapi_path(void);
 int ncclapi_version(void);
@@ -18,19 +18,19 @@ const char *ncclapi_last_error(uint64_t comm);
 
 int ncclapi_unique_id(void *id128);
 
-// set_current is cuda's hook: it makes the device's context current on this thread, in the same
-// C call as what needs it.
+// set_current is the hook of package cuda: it makes the device's context current on this thread, in
+// the same C call that needs it.
 typedef int (*ncclapi_set_current)(int device);
 
 typedef struct ncclapi_settings {
-	int cga_cluster_size, min_ctas, max_ctas, split_share; // 0: NCCL's default
-	const char *net_name;                                  // NULL: NCCL's default
+	int cga_cluster_size, min_ctas, max_ctas, split_share; // 0: default of NCCL
+	const char *net_name;                                  // NULL: default of NCCL
 } ncclapi_settings;
 
 int ncclapi_init(uintptr_t set_current, int device, int ranks, const void *id128, int rank, const ncclapi_settings *s, uint64_t *comm);
-// Split and shrink write the new communicator later, from a thread of NCCL's (seen with 2.28: the
-// old one's async error says success before). So it goes into memory of C's, a cell, which
-// ncclapi_peek looks into.
+// Split and shrink write the new communicator later, from an NCCL thread (seen with 2.28: the
+// async error of the old one reports success before). So it is written to C memory, a cell, which
+// ncclapi_peek reads.
 int ncclapi_split(uintptr_t set_current, int device, uint64_t comm, int color, int key, const ncclapi_settings *s, uint64_t *cell);
 int ncclapi_shrink(uintptr_t set_current, int device, uint64_t comm, const int32_t *without, int n, int abort, const ncclapi_settings *s, uint64_t *cell);
 uint64_t ncclapi_peek(uint64_t cell);
@@ -42,7 +42,7 @@ int ncclapi_destroy(uintptr_t set_current, int device, uint64_t comm);
 int ncclapi_abort(uintptr_t set_current, int device, uint64_t comm);
 int ncclapi_register(uintptr_t set_current, int device, uint64_t comm, uint64_t addr, size_t n, uint64_t *handle);
 int ncclapi_deregister(uintptr_t set_current, int device, uint64_t comm, uint64_t handle);
-// A window is memory of all ranks at once: all of them call these.
+// A window is memory of all ranks: all of them call these.
 int ncclapi_window_register(uintptr_t set_current, int device, uint64_t comm, uint64_t addr, size_t n, uint64_t *cell);
 uint64_t ncclapi_window_peek(uint64_t cell);
 int ncclapi_window_deregister(uintptr_t set_current, int device, uint64_t comm, uint64_t cell);
@@ -57,21 +57,21 @@ enum {
 	NCCLAPI_REDUCE_SCATTER,
 	NCCLAPI_SEND,
 	NCCLAPI_RECV,
-	NCCLAPI_ALL_TO_ALL, // this and the rest: NCCL 2.28, see ncclapi_has
+	NCCLAPI_ALL_TO_ALL, // this and the following: NCCL 2.28, see ncclapi_has
 	NCCLAPI_GATHER,
 	NCCLAPI_SCATTER,
 };
 
-// ncclapi_has tells whether the library has a kind of operation.
+// ncclapi_has reports whether the library supports a kind of operation.
 int ncclapi_has(int kind);
 
 // One operation of a group.
 typedef struct ncclapi_op {
-	int32_t kind, type, redop, peer; // peer: of send and recv; the root of reduce and broadcast
+	int32_t kind, type, redop, peer; // peer of send and recv; root of reduce and broadcast
 	uint64_t send, recv, count;
 } ncclapi_op;
 
-// ncclapi_run enqueues operations on a stream: one as it is, several as a group.
+// ncclapi_run enqueues operations on a stream, several as a group.
 int ncclapi_run(uintptr_t set_current, int device, uint64_t comm, uint64_t stream, const ncclapi_op *ops, int n);
 
 #endif

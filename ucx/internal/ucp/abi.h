@@ -1,5 +1,5 @@
 /* The part of UCX's binary interface that Millstream uses, declared here so
- * that no UCX header is needed to build and one binary serves UCX 1.13 … 1.22.
+ * that no UCX header is needed to build and one binary works with UCX 1.13 … 1.22.
  *
  * UCX's structs are append-only and guarded by field masks: a longer struct
  * with unknown masks clear is valid for every release. Each struct below is the

@@ -1,12 +1,12 @@
-/* Arrival of active messages: only queued here, handled in Go after the drain. */
+/* Arrival of active messages: they are queued here and handled in Go after the drain. */
 #include "shim.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Above this, a message that UCX can lend is kept instead of copied. */
+/* Above this size, data that UCX allows to keep is not copied. */
 enum { LEND_ABOVE = 2048 };
 
-/* What a rendezvous descriptor counts for against the limit of queued bytes. */
+/* Bytes that a rendezvous descriptor counts against the limit of queued bytes. */
 enum { RNDV_COST = 512 };
 
 typedef struct ms_am_arg {
@@ -29,7 +29,7 @@ static ux_status on_am(void *arg, const void *header, size_t hlen, void *data, s
     w->stats.am_received++;
     w->stats.am_bytes += len;
     if (e == NULL) {
-        /* Nothing is lost silently: Go hears of it and fails the sender's endpoint. */
+        /* Nothing is lost silently: Go is notified and fails the sender's endpoint. */
         w->stats.am_dropped++;
         if ((e = calloc(1, sizeof *e)) != NULL) {
             e->type = MS_EV_AM_OVERFLOW;
@@ -68,7 +68,7 @@ static ux_status on_am(void *arg, const void *header, size_t hlen, void *data, s
     return rndv || lend ? UX_INPROGRESS : UX_OK;
 }
 
-/* ms_event_free gives back an event and what it still holds of UCX's memory. */
+/* ms_event_free frees an event and the UCX memory that it still holds. */
 void ms_event_free(ms_worker *w, ms_event *e)
 {
     if (e->type == MS_EV_AM) {
@@ -94,7 +94,7 @@ void ms_call_am_handler(ms_worker *w, ms_slot *s)
             s->status = UX_ERR_NO_MEMORY;
             return;
         }
-        a->next = w->am_args; /* lives as long as the worker */
+        a->next = w->am_args; /* freed with the worker */
         w->am_args = a;
         a->worker = w;
         a->id = (uint32_t)s->tag;
@@ -104,10 +104,10 @@ void ms_call_am_handler(ms_worker *w, ms_slot *s)
     s->status = ux_ucp_worker_set_am_recv_handler(w->h, &p);
 }
 
-/* ms_am_shut_ids makes every id known to UCX as one that nobody receives. Libraries
+/* ms_am_shut_ids registers every id with a handler that drops its messages. Libraries
  * before 1.21 look up the id of an arriving message without checking it (and before
- * 1.17 leave the entries between known ids uninitialised), so that a stranger's id, or
- * one that is not open yet, could end the process. */
+ * 1.17 leave the entries between known ids uninitialized), so that an unknown id, or
+ * one that is not open yet, could crash the process. */
 int ms_am_shut_ids(ms_worker *w)
 {
     ux_am_handler_param p;
@@ -115,7 +115,7 @@ int ms_am_shut_ids(ms_worker *w)
 
     memset(&p, 0, sizeof p);
     p.field_mask = UX_AM_HANDLER_ID | UX_AM_HANDLER_FLAGS | UX_AM_HANDLER_CB;
-    for (unsigned id = UINT16_MAX + 1u; id-- > 0 && s == UX_OK;) { /* the highest first: one allocation */
+    for (unsigned id = UINT16_MAX + 1u; id-- > 0 && s == UX_OK;) { /* highest first: one allocation */
         p.id = id;
         s = ux_ucp_worker_set_am_recv_handler(w->h, &p);
     }
@@ -131,5 +131,5 @@ void ms_am_args_free(ms_worker *w)
     }
 }
 
-/* am_release: buf = event whose message is not wanted any more. */
+/* am_release: buf = event whose message is no longer wanted. */
 void ms_call_am_release(ms_worker *w, ms_slot *s) { ms_event_free(w, s->buf); }

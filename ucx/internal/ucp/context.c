@@ -13,7 +13,7 @@ int ms_config_modify(void *cfg, const char *name, const char *value)
 
 void ms_config_release(void *cfg) { ux_ucp_config_release(cfg); }
 
-/* The print functions of UCX want a FILE; a memory stream turns them into text. */
+/* The print functions of UCX need a FILE; a memory stream turns them into text. */
 char *ms_config_text(void *cfg)
 {
     char *text = NULL;
@@ -47,7 +47,7 @@ int ms_context_new(void *cfg, uint64_t features, const char *name, uint64_t num_
     memset(&p, 0, sizeof p);
     p.field_mask = UX_PARAM_FEATURES | UX_PARAM_MT_WORKERS_SHARED;
     p.features = features;
-    p.mt_workers_shared = 1; /* several workers, each on whatever thread holds its token */
+    p.mt_workers_shared = 1; /* several workers, each on the thread that holds its token */
     if (name != NULL) {
         p.field_mask |= UX_PARAM_NAME;
         p.name = name;
@@ -56,7 +56,7 @@ int ms_context_new(void *cfg, uint64_t features, const char *name, uint64_t num_
         p.field_mask |= UX_PARAM_ESTIMATED_NUM_EPS;
         p.estimated_num_eps = num_eps;
     }
-    /* Ask for 1.13: an older request than the library's own never warns. */
+    /* Request 1.13: an older version than that of the library never causes a warning. */
     return ux_ucp_init_version(1, 13, &p, cfg, ctx);
 }
 
@@ -76,7 +76,7 @@ int ms_context_query(void *ctx, uint64_t *memory_types, uint32_t *thread_mode, c
     return s;
 }
 
-/* The memory calls of UCX ask the driver about device memory, which answers only on a
+/* The memory calls of UCX query the driver about device memory, which works only on a
  * thread with a current context. */
 static void use_device(int32_t device)
 {

@@ -21,14 +21,14 @@ static void on_error(void *arg, void *h, ux_status st)
     ms_ep_fail(ep, st);
     e = calloc(1, sizeof *e);
     if (e == NULL)
-        return; /* the endpoint's operations still fail; only the early notice is lost */
+        return; /* the endpoint's operations still fail; only the early notification is lost */
     e->type = MS_EV_EP_ERROR;
     e->status = st;
     e->id = ep->id;
     ms_push_event(ep->worker, e);
 }
 
-/* bucket finds the list of the endpoints whose handles hash alike. */
+/* bucket returns the list of endpoints whose handles have the same hash. */
 static ms_ep **bucket(ms_worker *w, void *h)
 {
     uintptr_t x = (uintptr_t)h >> 5;
@@ -60,7 +60,7 @@ static void withdraw(ms_ep *ep)
 /* ep_create: by arg[0]: 0 buf = worker address; 1 buf/len = sockaddr, hdr/hdrlen =
  * local sockaddr or none; 2 len = listener number, mask = number of the connection
  * request. tag = Go's endpoint number; arg[1]&1 peer error mode; rtag out = ms_ep,
- * rlen out = ucp_ep_h, by which reply endpoints are recognised. */
+ * rlen out = ucp_ep_h, by which reply endpoints are recognized. */
 static void call_ep_create(ms_worker *w, ms_slot *s)
 {
     ux_ep_params p;
@@ -97,7 +97,7 @@ static void call_ep_create(ms_worker *w, ms_slot *s)
     default:
         p.field_mask |= UX_EP_PARAM_CONN_REQUEST;
         p.conn_request = ms_conn_take(w, s->len, s->mask);
-        if (p.conn_request == NULL) { /* the listener was closed, which rejected it */
+        if (p.conn_request == NULL) { /* rejected when the listener was closed */
             s->status = UX_ERR_NOT_CONNECTED;
             free(ep);
             return;
@@ -129,8 +129,8 @@ ms_ep *ms_ep_borrow(ms_worker *w, void *h)
     return ep;
 }
 
-/* ms_ep_id returns Go's number of the open endpoint with UCX's handle h, 0 if Go made
- * none. Handles are used again by UCX, so closed ones do not count. */
+/* ms_ep_id returns Go's number of the open endpoint with UCX's handle h, 0 if Go did not
+ * create it. UCX reuses handles, so closed endpoints do not count. */
 uint64_t ms_ep_id(ms_worker *w, void *h)
 {
     for (ms_ep *ep = *bucket(w, h); ep != NULL; ep = ep->all_next)
@@ -139,7 +139,7 @@ uint64_t ms_ep_id(ms_worker *w, void *h)
     return 0;
 }
 
-/* ms_eps_free frees what Go did not, after the UCX worker has gone. */
+/* ms_eps_free frees endpoints that Go did not free, after the UCX worker was destroyed. */
 void ms_eps_free(ms_worker *w)
 {
     for (int i = 0; i < MS_EP_BUCKETS; i++) {
@@ -152,8 +152,8 @@ void ms_eps_free(ms_worker *w)
     }
 }
 
-/* ep_fail: buf = ms_ep, arg[0] = status. Used when the peer's death or an abort is
- * known from elsewhere. The endpoint is force-closed before the call returns. */
+/* ep_fail: buf = ms_ep, arg[0] = status. Used when the death of the peer or an abort is
+ * known from another source. The endpoint is force-closed before the call returns. */
 static void call_ep_fail(ms_worker *w, ms_slot *s)
 {
     ms_ep *ep = s->buf;
@@ -164,8 +164,8 @@ static void call_ep_fail(ms_worker *w, ms_slot *s)
     ms_run_failed(w);
 }
 
-/* ep_unsent: buf = ms_ep; rlen out = operations on it that still need the peer: all but
- * receives, which may wait for ever, and flushes. */
+/* ep_unsent: buf = ms_ep; rlen out = operations on it that still need the peer: all except
+ * receives, which may wait forever, and flushes. */
 static void call_ep_unsent(ms_worker *w, ms_slot *s)
 {
     (void)w;
@@ -184,7 +184,7 @@ static void call_ep_unsent(ms_worker *w, ms_slot *s)
     }
 }
 
-/* ep_free: buf = ms_ep that was closed and that Go cannot name any more. */
+/* ep_free: buf = ms_ep that was closed and has no references in Go. */
 static void call_ep_free(ms_worker *w, ms_slot *s)
 {
     ms_ep *ep = s->buf;
@@ -208,7 +208,7 @@ static void call_ep_free(ms_worker *w, ms_slot *s)
 }
 
 /* ep_query: buf = ms_ep, hdr = char[] of hdrlen for "transport/device\n" lines,
- * inl receives local then remote sockaddr_storage; rlen = number of lanes. */
+ * inl receives local then remote sockaddr_storage; rlen = number of transports. */
 static void call_ep_query(ms_worker *w, ms_slot *s)
 {
     enum { MAX = 64 };
@@ -241,7 +241,7 @@ static void call_ep_query(ms_worker *w, ms_slot *s)
     s->status = ux_ucp_ep_query(ep->h, &a);
     if (s->status != UX_OK || a.transports.num_entries > MAX)
         return;
-    /* A library before 1.14 ignores the field and leaves num_entries as it was. */
+    /* Libraries before 1.14 ignore the field and leave num_entries unchanged. */
     if (s->arg[0] == 0)
         return;
     for (unsigned i = 0; i < a.transports.num_entries && used < room; i++) {
@@ -253,7 +253,7 @@ static void call_ep_query(ms_worker *w, ms_slot *s)
     }
 }
 
-/* Text dumps: buf = handle (0: the worker's own), rtag out = malloc'd text. */
+/* Text dumps: buf = handle (0: that of the worker), rtag out = malloc'd text. */
 static void call_ep_text(ms_worker *w, ms_slot *s)
 {
     ms_ep *ep = s->buf;
@@ -315,7 +315,7 @@ static void call_worker_address(ms_worker *w, ms_slot *s)
 
 static void call_fence(ms_worker *w, ms_slot *s) { s->status = ux_ucp_worker_fence(w->h); }
 
-/* cancel: buf = slot to cancel, arg[0] = the serial it had. */
+/* cancel: buf = slot to cancel, arg[0] = its serial at that time. */
 static void call_cancel(ms_worker *w, ms_slot *s)
 {
     ms_slot *o = s->buf;
@@ -380,7 +380,7 @@ void ms_call_listen(ms_worker *, ms_slot *);
 void ms_call_conn_reject(ms_worker *, ms_slot *);
 void ms_call_listener_close(ms_worker *, ms_slot *);
 
-/* Keep in step with the Call constants in layout.go. */
+/* In the order of the Call constants in layout.go. */
 static const ms_call calls[] = {
     call_ep_create, call_ep_fail, call_ep_free, call_ep_query, call_ep_text, call_worker_text,
     call_worker_address, call_fence, call_cancel, call_probe, ms_call_rkey_unpack, ms_call_rkey_destroy,

@@ -1,5 +1,5 @@
-/* UCX's own listeners and the connection requests that wait at them. Go names both by
- * number, so that what was closed or decided meanwhile is found missing, not dangling. */
+/* UCX listeners and their undecided connection requests. Go refers to both by
+ * number, so that those that were closed or decided in the meantime are missing, not dangling. */
 #include "shim.h"
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +74,7 @@ static void *take(ms_listener *l, uint64_t number)
     return NULL;
 }
 
-/* ms_conn_take gives an undecided connection request to the caller, once. */
+/* ms_conn_take transfers an undecided connection request to the caller, once. */
 void *ms_conn_take(ms_worker *w, uint64_t listener, uint64_t number)
 {
     ms_listener *l = *find(w, listener);
@@ -128,7 +128,7 @@ void ms_call_conn_reject(ms_worker *w, ms_slot *s)
     s->status = h != NULL ? ux_ucp_listener_reject(l->h, h) : UX_ERR_NOT_CONNECTED;
 }
 
-/* listener_close: tag = listener number. UCX wants every request decided before. */
+/* listener_close: tag = listener number. UCX requires that every request is decided before. */
 void ms_call_listener_close(ms_worker *w, ms_slot *s)
 {
     ms_listener **link = find(w, s->tag), *l = *link;

@@ -12,11 +12,11 @@
 UX_FUNCS(UX_DEFINE, UX_DEFINE)
 
 static void *handle;
-static int quarantined; /* entries for free in UCX's tables of imported functions */
+static int quarantined; /* patched entries of free in the import tables of UCX */
 
-/* ms_load opens the library once; Go serialises calls. RTLD_LOCAL keeps a second
- * UCX in the process apart; the library is never closed (UCM patches code and
- * registers exit handlers). only_loaded finds one that is in the process already. */
+/* ms_load opens the library once; Go serializes calls. RTLD_LOCAL isolates a second
+ * UCX in the process; the library is never closed (UCM patches code and
+ * registers exit handlers). only_loaded finds one that the process has loaded. */
 int ms_load(const char *path, int only_loaded, char *err, size_t errlen)
 {
     void *h;
@@ -58,9 +58,9 @@ void ms_version(unsigned *major, unsigned *minor, unsigned *release)
     ux_ucp_get_version(major, minor, release);
 }
 
-/* UCX opens most of its descriptors without close-on-exec. Go opens all of its
- * own with it, so marking everything above stderr changes only UCX's (and the
- * driver's) descriptors. */
+/* UCX opens most of its descriptors without close-on-exec. Go sets it on all of its
+ * own, so marking everything above stderr changes only descriptors of UCX and the
+ * driver. */
 void ms_mark_cloexec(void)
 {
 #ifndef SYS_close_range

@@ -1,15 +1,15 @@
-/* What UCX frees while it makes progress is freed when it has made it.
+/* Defers frees of UCX during progress until progress has returned.
  *
- * The event handler of its tcp transport reads from a socket and then, if the same report
- * says that it can be written to, writes, through the same endpoint. Reading may free the
- * endpoint: it does so when the endpoint was closed here and the peer's farewell arrives.
- * If a send was blocked when it was closed, the handler goes on through freed memory (seen
- * as jumps into nowhere and as failed assertions with 1.13.1; the code is the same in
- * 1.22). As long as the memory keeps what it held, the endpoint is a closed one, on which
- * the handler does nothing.
+ * The event handler of the tcp transport reads from a socket and then, if the same event
+ * reports that it is writable, writes through the same endpoint. Reading may free the
+ * endpoint: this happens when the endpoint was closed locally and the peer's close message
+ * arrives. If a send was blocked when it was closed, the handler continues with freed memory
+ * (seen as jumps to invalid addresses and failed assertions with 1.13.1; the code is the same
+ * in 1.22). As long as the memory is unchanged, the endpoint is a closed one, for which the
+ * handler does nothing.
  *
- * So free, as libuct and libucs call it through their tables of imported functions, is led
- * through free_later. Outside of progress, and in other threads, it is free. */
+ * So free, as called by libuct and libucs through their import tables, is redirected to
+ * free_later. Outside of progress, and in other threads, it calls free. */
 #define _GNU_SOURCE
 #include "shim.h"
 #include <elf.h>
@@ -27,7 +27,7 @@ enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT };
 enum { JUMP_SLOT = -1, GLOB_DAT = -1 };
 #endif
 
-enum { KEPT = 128 }; /* more at a time are freed at once: the first count */
+enum { KEPT = 128 }; /* further ones are freed immediately: the first ones matter */
 
 static __thread struct {
     void *kept[KEPT];
@@ -43,7 +43,7 @@ static void free_later(void *p)
         free(p);
 }
 
-/* ms_progress is UCX's progress. */
+/* ms_progress calls UCX's progress. */
 unsigned ms_progress(ms_worker *w)
 {
     unsigned n;
@@ -56,13 +56,13 @@ unsigned ms_progress(ms_worker *w)
     return n;
 }
 
-/* at turns an address of the dynamic section into a pointer; glibc has relocated them. */
+/* at converts an address of the dynamic section to a pointer; glibc has relocated them. */
 static const void *at(const struct dl_phdr_info *o, ElfW(Addr) a)
 {
     return (const void *)(a < o->dlpi_addr ? a + o->dlpi_addr : a);
 }
 
-/* inside reports whether a slot lies in the part that the loader made read-only. */
+/* inside_relro reports whether a slot is in the part that the loader made read-only. */
 static int inside_relro(const struct dl_phdr_info *o, uintptr_t slot)
 {
     for (int i = 0; i < o->dlpi_phnum; i++) {
@@ -74,7 +74,7 @@ static int inside_relro(const struct dl_phdr_info *o, uintptr_t slot)
     return 0;
 }
 
-static int lead(const struct dl_phdr_info *o, void **slot)
+static int redirect(const struct dl_phdr_info *o, void **slot)
 {
     uintptr_t page = (uintptr_t)slot & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
     size_t n = (uintptr_t)(slot + 1) - page;
@@ -88,7 +88,7 @@ static int lead(const struct dl_phdr_info *o, void **slot)
     return 1;
 }
 
-static int lead_all(const struct dl_phdr_info *o, const ElfW(Rela) *r, size_t bytes, const ElfW(Sym) *syms, const char *names)
+static int redirect_all(const struct dl_phdr_info *o, const ElfW(Rela) *r, size_t bytes, const ElfW(Sym) *syms, const char *names)
 {
     int done = 0;
 
@@ -96,7 +96,7 @@ static int lead_all(const struct dl_phdr_info *o, const ElfW(Rela) *r, size_t by
         int type = (int)ELF64_R_TYPE(r[i].r_info);
 
         if ((type == JUMP_SLOT || type == GLOB_DAT) && strcmp(names + syms[ELF64_R_SYM(r[i].r_info)].st_name, "free") == 0)
-            done += lead(o, (void **)(o->dlpi_addr + r[i].r_offset));
+            done += redirect(o, (void **)(o->dlpi_addr + r[i].r_offset));
     }
     return done;
 }
@@ -128,12 +128,12 @@ static int visit(struct dl_phdr_info *o, size_t size, void *arg)
         }
     }
     if (syms != NULL && names != NULL)
-        *(int *)arg += lead_all(o, plt, plt_bytes, syms, names) + lead_all(o, rela, rela_bytes, syms, names);
+        *(int *)arg += redirect_all(o, plt, plt_bytes, syms, names) + redirect_all(o, rela, rela_bytes, syms, names);
     return 0;
 }
 
-/* ms_quarantine returns how many entries it led through free_later: two or more, or 0
- * where the libraries are built in a way that is not known here; they then work as they came. */
+/* ms_quarantine returns the number of entries that it redirected to free_later: two or more,
+ * or 0 if the layout of the libraries is unknown; they are then not patched. */
 int ms_quarantine(void)
 {
     int done = 0;

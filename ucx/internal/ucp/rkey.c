@@ -11,7 +11,7 @@ static void recycle(ms_worker *w, ms_rkey *k)
     w->rkeys_free = k;
 }
 
-/* rkey_unpack: hdr = ms_ep, buf = packed key, device = whose context the key of device
+/* rkey_unpack: hdr = ms_ep, buf = packed key, device = device whose context the key of device
  * memory may need, -1 for none; rtag out = ms_rkey, rlen out = its serial, arg[0] out =
  * whether the endpoint has peer error mode. */
 void ms_call_rkey_unpack(ms_worker *w, ms_slot *s)
@@ -63,7 +63,7 @@ void ms_call_rkey_destroy(ms_worker *w, ms_slot *s)
         recycle(w, k);
 }
 
-/* ms_rkey_take gives an operation its hold on the key; 0: it was released before. */
+/* ms_rkey_take acquires the key for an operation; it returns 0 if it was released before. */
 int ms_rkey_take(ms_slot *s)
 {
     ms_rkey *k = (ms_rkey *)(uintptr_t)s->mask;
@@ -75,8 +75,8 @@ int ms_rkey_take(ms_slot *s)
     return 1;
 }
 
-/* ms_rkey_drop ends the hold. It may run inside a callback of UCX, where nothing is
- * destroyed: that waits for the next turn. */
+/* ms_rkey_drop releases the key. It may run inside a callback of UCX, where nothing may be
+ * destroyed: that is deferred to the next turn. */
 void ms_rkey_drop(ms_slot *s)
 {
     ms_rkey *k = (ms_rkey *)(uintptr_t)s->mask;
@@ -98,8 +98,8 @@ void ms_rkeys_sweep(ms_worker *w)
     }
 }
 
-/* ms_rkeys_free ends all keys of a worker that is about to be destroyed. A key that an
- * operation still holds is left alone: UCX may look at it until the worker is gone. */
+/* ms_rkeys_free destroys all keys of a worker that is about to be destroyed. A key that an
+ * operation still holds is kept: UCX may read it until the worker is destroyed. */
 void ms_rkeys_free(ms_worker *w)
 {
     ms_rkey *k, *next;

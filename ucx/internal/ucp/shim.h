@@ -1,8 +1,8 @@
-/* Millstream's C side of a UCX worker: slots, rings and the token-held drive loop.
+/* C side of a UCX worker: slots, rings and the drive loop, which runs with the token held.
  *
- * Ownership. A slot belongs to the Go goroutine that took it from the free list
- * until it is handed to ms_drive or pushed on the submission stack; from then on
- * to the token holder; after its completion was delivered, to Go again. Every
+ * Ownership: a slot belongs to the goroutine that took it from the free list
+ * until it is passed to ms_drive or pushed on the submission stack; then
+ * to the token holder; after delivery of its completion, to Go again. Every
  * function here that takes an ms_worker must be called by the token holder,
  * except ms_worker_new and the lock-free push that Go does on `submissions`.
  */
@@ -15,7 +15,7 @@
 #define MS_EP_BUCKETS 256
 #define MS_HEADER 128  /* active-message header bytes that fit into a slot */
 
-/* Operations. Keep in step with op.go. */
+/* Operations, in the order of op.go. */
 enum {
     MS_OP_NONE = 0,
     MS_OP_TAG_SEND,
@@ -32,7 +32,7 @@ enum {
     MS_OP_EP_FLUSH,
     MS_OP_WORKER_FLUSH,
     MS_OP_EP_CLOSE,
-    MS_OP_CALL, /* runs fn(worker, slot) under the token, completes at once */
+    MS_OP_CALL, /* runs fn(worker, slot) under the token, completes immediately */
     MS_OP_COUNT
 };
 
@@ -47,10 +47,10 @@ enum {
     MS_F_EAGER = 8,       /* force eager */
     MS_F_RNDV = 16,       /* force rendezvous */
     MS_F_FORCE = 32,      /* endpoint close without flush */
-    MS_F_CANCELED = 64,   /* a cancel was asked for (set by the shim) */
-    MS_F_MULTI_SEND = 128, /* optimise for bandwidth of many messages in flight */
+    MS_F_CANCELED = 64,   /* a cancel was requested (set by the shim) */
+    MS_F_MULTI_SEND = 128, /* optimize for bandwidth of many messages in flight */
     MS_F_EVENTS = 256,    /* event is a NULL-terminated array of events */
-    MS_F_ORDERED = 512    /* a call that must not overtake operations before it */
+    MS_F_ORDERED = 512    /* a call that must not overtake earlier operations */
 };
 
 typedef struct ms_worker ms_worker;
@@ -64,16 +64,16 @@ struct ms_slot {
     uint32_t index;
     uint16_t op;
     uint8_t state;
-    uint8_t notify; /* put on the completion list when done */
+    uint8_t notify; /* add to the completion list when done */
     ms_ep *ep;
     void *buf;
     uint64_t len;
     uint64_t tag;  /* tag, active-message id, remote address */
     uint64_t mask; /* tag mask, ms_rkey */
     void *memh;
-    int32_t memtype; /* -1: not given */
+    int32_t memtype; /* -1: none */
     uint32_t flags;
-    void *hdr; /* header, its own use by calls, serial number of the ms_rkey */
+    void *hdr; /* header, free for use by calls, serial number of the ms_rkey */
     uint64_t hdrlen;
     void *event; /* device event (MS_F_EVENTS: events) that must be ready before submission */
     int32_t device;
@@ -82,11 +82,11 @@ struct ms_slot {
     uint64_t rlen;
     void *req;
     ms_slot *ep_prev, *ep_next; /* the endpoint's list of unfinished operations */
-    uint64_t arg[3];            /* atomics: opcode, operand, result; calls: free use */
+    uint64_t arg[3];            /* atomics: opcode, operand, result; calls: free for use */
     void (*fn)(ms_worker *, ms_slot *);
     uint8_t on_ep, on_rkey;
     uint8_t pad_[2];
-    uint32_t serial; /* which use of the slot this is; guards late cancels */
+    uint32_t serial; /* number of this use of the slot; guards against late cancels */
     uint8_t hdrbuf[MS_HEADER];
     uint8_t inl[MS_INLINE];
 };
@@ -96,19 +96,19 @@ struct ms_ep {
     ms_worker *worker;
     uint64_t id;    /* Go's endpoint number; 0 for a borrowed reply endpoint */
     int32_t err;    /* first failure, 0 while alive */
-    uint8_t closed; /* ucp_ep_close_nbx was called: never again, and h is dead */
+    uint8_t closed; /* ucp_ep_close_nbx was called: do not call it again; h is invalid */
     uint8_t failing, borrowed;
-    uint8_t peer_errors; /* made in peer error mode: UCX closes only these by force */
+    uint8_t peer_errors; /* created in peer error mode: UCX force-closes only these */
     ms_ep *next_failed;
-    int64_t failed_at; /* when it failed, in ns */
+    int64_t failed_at; /* time of the failure, in ns */
     ms_slot *ops;
     ms_ep *all_prev, *all_next; /* the worker's list of all endpoints that are not freed */
 };
 
-/* An unpacked remote key. UCX follows its handle until the last operation on it has
- * ended, so a release that comes earlier only marks it. The memory stays with the
- * worker and serves again under a new serial number, by which an operation that was
- * queued before the release is told apart. */
+/* An unpacked remote key. UCX uses its handle until the last operation on it has
+ * ended, so an earlier release only marks it. The memory stays with the
+ * worker and is reused with a new serial number, which identifies operations that were
+ * queued before the release. */
 struct ms_rkey {
     void *h; /* NULL: free for the next unpack */
     uint64_t serial;
@@ -117,7 +117,7 @@ struct ms_rkey {
     ms_rkey *all;
 };
 
-/* Things that happened and that Go must hear of. */
+/* Events that Go must be notified of. */
 enum { MS_EV_EP_ERROR = 1, MS_EV_CONN_REQUEST, MS_EV_AM, MS_EV_AM_OVERFLOW };
 
 typedef struct ms_event {
@@ -157,22 +157,22 @@ struct ms_worker {
     int32_t efd;
     int32_t device; /* make this device's context current; -1: none */
     int64_t inflight;
-    uint32_t unarmed; /* operations were left pending since the last arm */
+    uint32_t unarmed; /* operations were pending after the last arm */
     uint32_t wakefd_plus1;
     uint64_t am_queued, am_limit;
     uint64_t activity;
-    uint32_t gather;   /* completions that a drive collects before it returns, while they keep coming; 0: one */
-    uint32_t gathered; /* by the drive under way */
-    int64_t last_spin; /* how long the last successful drive had waited, in ns; -1: not at all */
+    uint32_t gather;   /* completions that a drive collects before it returns, while they keep arriving; 0: one */
+    uint32_t gathered; /* by the current drive */
+    int64_t last_spin; /* wait of the last successful drive, in ns; -1: none */
     struct ms_am_arg *am_args;
     ms_rkey *rkeys_free, *rkeys_dead, *rkeys_all;
     uint64_t rkey_serial;
-    ms_ep *eps[MS_EP_BUCKETS]; /* by handle: every active message with a reply endpoint asks */
+    ms_ep *eps[MS_EP_BUCKETS]; /* by handle: looked up by every active message with a reply endpoint */
     struct ms_listener *listeners;
     ms_stats stats;
 };
 
-/* What a drive or leave call returns. */
+/* Results of drive and leave. */
 enum { MS_R_OWN = 1, MS_R_WORK = 2, MS_R_TIMEOUT = 4, MS_R_RELEASED = 8, MS_R_NOARM = 16 };
 
 /* Library. */

@@ -1,4 +1,4 @@
-/* From slot to UCX call, and UCX's completion callbacks. */
+/* Submission of slots to UCX, and UCX's completion callbacks. */
 #include "shim.h"
 #include <string.h>
 
@@ -33,7 +33,7 @@ static void stream_recv_cb(void *req, ux_status st, size_t length, void *user)
     ux_ucp_request_free(req);
 }
 
-/* attach puts an operation on its endpoint's list, so that the endpoint's failure
+/* attach adds an operation to its endpoint's list, so that the endpoint's failure
  * can end it. */
 static void attach(ms_slot *s)
 {
@@ -75,17 +75,17 @@ static void cancel_slot(ms_worker *w, ms_slot *s)
 
 static inline int is_recv(int op) { return op == MS_OP_TAG_RECV || op == MS_OP_TAG_MSG_RECV || op == MS_OP_AM_RECV; }
 
-/* comes_before reports whether e, which waits for a device, must reach UCX before s:
- * what keeps order among operations keeps it also when one of them has to wait. */
+/* comes_before reports whether e, which waits for a device, must be submitted before s:
+ * operations that are ordered remain so if one of them has to wait. */
 static int comes_before(const ms_slot *e, const ms_slot *s)
 {
     if (s->op == MS_OP_TAG_RECV)
-        return e->op == MS_OP_TAG_RECV; /* receives match in the order of posting */
+        return e->op == MS_OP_TAG_RECV; /* receives match in posting order */
     if (is_recv(s->op) || is_recv(e->op) || (s->op == MS_OP_EP_CLOSE && (s->flags & MS_F_FORCE)))
         return 0;
     if (s->op == MS_OP_CALL && !(s->flags & MS_F_ORDERED))
         return 0;
-    return e->ep == s->ep || e->ep == NULL || s->ep == NULL; /* without: worker flush, fence */
+    return e->ep == s->ep || e->ep == NULL || s->ep == NULL; /* without an endpoint: worker flush, fence */
 }
 
 static int query_events(const ms_slot *s)
@@ -101,8 +101,8 @@ static int query_events(const ms_slot *s)
     return r;
 }
 
-/* must_wait: 1 if the slot waits for its device event, or for operations before it that
- * do; negative if the device has failed. */
+/* must_wait returns 1 if the slot waits for its device event, or for earlier operations that
+ * do; a negative status if the device failed. */
 static int must_wait(const ms_worker *w, const ms_slot *s)
 {
     for (const ms_slot *e = w->wait_head; e != NULL && e != s; e = e->next)
@@ -111,7 +111,7 @@ static int must_wait(const ms_worker *w, const ms_slot *s)
     return query_events(s);
 }
 
-/* drop_waiting ends waiting operations of an endpoint, or one slot. */
+/* drop_waiting ends the waiting operations of an endpoint, or one slot. */
 static void drop_waiting(ms_worker *w, const ms_ep *ep, const ms_slot *only, int status)
 {
     for (ms_slot **l = &w->wait_head; *l != NULL;) {
@@ -128,15 +128,15 @@ static void drop_waiting(ms_worker *w, const ms_ep *ep, const ms_slot *only, int
 
 void ms_cancel(ms_worker *w, ms_slot *s)
 {
-    if (s->state == MS_WAITING) /* it never reached UCX */
+    if (s->state == MS_WAITING) /* it was never submitted */
         drop_waiting(w, NULL, s, UX_ERR_CANCELED);
     else
         cancel_slot(w, s);
 }
 
-/* cancel_tied ends what UCX does not end with an endpoint: receives, which it ties to the
- * worker only (cancelling one completes at most that one, so next stays valid), and what
- * has not reached it yet. */
+/* cancel_tied ends what UCX does not end with an endpoint: receives, which belong to the
+ * worker (canceling one completes at most that one, so next remains valid), and operations
+ * that were not submitted yet. */
 static void cancel_tied(ms_worker *w, ms_ep *ep)
 {
     ms_slot *s, *next;
@@ -149,8 +149,8 @@ static void cancel_tied(ms_worker *w, ms_ep *ep)
     drop_waiting(w, ep, NULL, ep->err != 0 ? ep->err : UX_ERR_CANCELED);
 }
 
-/* close_unwaited closes by force, where the endpoint allows it, or lets UCX finish in
- * the background: without error handling there is no telling whether it ever does. */
+/* close_unwaited force-closes if the endpoint allows it, or lets UCX close in the
+ * background: without error handling the close may never complete. */
 static void close_unwaited(ms_ep *ep)
 {
     ux_request_param p;
@@ -162,26 +162,26 @@ static void close_unwaited(ms_ep *ep)
     ep->closed = 1;
     r = ux_ucp_ep_close_nbx(ep->h, &p);
     if (r != NULL && !UX_IS_ERR(r))
-        ux_ucp_request_free(r); /* at once: a worker is not destroyed under a request that someone holds */
+        ux_ucp_request_free(r); /* immediately: a worker must not be destroyed while a request is held */
     ep->worker->stats.ep_closed++;
 }
 
-/* take_down lets UCX finish what a forced close has begun. It takes lanes down, hangs up
- * on the peer, and gives up what waited for it, in its next turns; no event announces
- * those to a sleeper. The bound is for traffic that never ends. */
-static void take_down(ms_worker *w)
+/* finish_forced_close progresses UCX after a forced close, until it has removed transports,
+ * disconnected from the peer and canceled operations that waited for it; no event wakes a
+ * sleeper for that. The bound is for endless traffic. */
+static void finish_forced_close(ms_worker *w)
 {
     for (int i = 0; i < 64 && ms_progress(w) != 0; i++)
         ;
 }
 
-/* A flush must be over before its endpoint is closed by force: UCX may have scheduled the
- * flush's next step, which it does not take back, and which would follow the endpoint into
- * freed memory. On an endpoint that failed it ends by itself within a few turns; otherwise
- * it gets this long, after which it is known to wait for the peer and is not scheduled. */
+/* A flush must end before its endpoint is force-closed: UCX may have scheduled the
+ * flush's next step, does not unschedule it, and it would access the endpoint in
+ * freed memory. On a failed endpoint it ends by itself within a few turns; otherwise
+ * it gets this time, after which it is known to wait for the peer and is not scheduled. */
 enum { FLUSH_GRACE_NS = 100000000 };
 
-static int flush_in_the_way(const ms_ep *ep)
+static int has_pending_flush(const ms_ep *ep)
 {
     for (const ms_slot *s = ep->ops; s != NULL; s = s->ep_next)
         if (s->op == MS_OP_EP_FLUSH)
@@ -199,7 +199,7 @@ void ms_run_failed(ms_worker *w)
     while ((ep = w->failed) != NULL) {
         w->failed = ep->next_failed;
         ep->next_failed = NULL;
-        if (!ep->closed && !ep->borrowed && flush_in_the_way(ep)) {
+        if (!ep->closed && !ep->borrowed && has_pending_flush(ep)) {
             cancel_tied(w, ep);
             ep->next_failed = later;
             later = ep;
@@ -214,10 +214,10 @@ void ms_run_failed(ms_worker *w)
     }
     w->failed = later;
     if (closed)
-        take_down(w);
+        finish_forced_close(w);
 }
 
-/* account notes what an operation moves; called once per submit. */
+/* account records what an operation moves; called once per submit. */
 static inline void account(ms_worker *w, ms_slot *s)
 {
     w->stats.ops[s->op]++;
@@ -226,10 +226,10 @@ static inline void account(ms_worker *w, ms_slot *s)
     w->activity++;
 }
 
-/* stale_stream_status: since 1.16 UCX returns, for a stream receive that completes at
- * once from several arrived pieces, the status that an earlier user of the request left
- * in it: any byte, which may even look like a request. Those releases set the length
- * only of receives that have succeeded. */
+/* stale_stream_status: since 1.16 UCX returns, for a stream receive that completes
+ * immediately from several received pieces, the status that an earlier use of the request
+ * left: any byte, which may even look like a request. These releases set the length
+ * only of successful receives. */
 static int stale_stream_status(void)
 {
     unsigned major, minor, release;
@@ -238,7 +238,7 @@ static int stale_stream_status(void)
     return major > 1 || minor >= 16;
 }
 
-/* submit_now turns a slot into a UCX request. It always leads to one ms_complete. */
+/* submit_now turns a slot into a UCX request. It always causes exactly one ms_complete. */
 static void submit_now(ms_worker *w, ms_slot *s)
 {
     ux_request_param p;
@@ -256,7 +256,7 @@ static void submit_now(ms_worker *w, ms_slot *s)
         return;
     }
     if (ep != NULL && (ep->closed || ep->err != 0) && s->op == MS_OP_TAG_RECV) {
-        /* What has arrived before the endpoint ended can still be received. */
+        /* Data that arrived before the endpoint ended can still be received. */
         ux_tag_info info;
         if (ux_ucp_tag_probe_nb(w->h, s->tag, s->mask, 0, &info) != NULL)
             s->ep = ep = NULL;
@@ -335,7 +335,7 @@ static void submit_now(ms_worker *w, ms_slot *s)
         r = ux_ucp_am_send_nbx(ep->h, (unsigned)s->tag, s->hdr, s->hdrlen, s->buf, count, &p);
         break;
     case MS_OP_AM_RECV:
-        p.cb.recv_am = stream_recv_cb; /* the same shape: a length */
+        p.cb.recv_am = stream_recv_cb; /* same layout: a length */
         r = ux_ucp_am_recv_data_nbx(w->h, s->hdr, s->buf, count, &p);
         if (r == NULL)
             s->rlen = count;
@@ -355,7 +355,7 @@ static void submit_now(ms_worker *w, ms_slot *s)
             p.op_attr_mask |= UX_OP_REPLY_BUFFER;
             p.reply_buffer = &s->arg[2];
         } else {
-            /* UCX would report OK at once and go on using operand and key. */
+            /* UCX would return OK immediately and continue to use operand and key. */
             p.op_attr_mask |= UX_OP_NO_IMM_CMPL;
         }
         r = ux_ucp_atomic_op_nbx(ep->h, (int)(s->arg[0] & 0xff), &s->arg[1], 1, s->tag, ((ms_rkey *)s->mask)->h, &p);
@@ -369,13 +369,13 @@ static void submit_now(ms_worker *w, ms_slot *s)
         r = ux_ucp_worker_flush_nbx(w->h, &p);
         break;
     case MS_OP_EP_CLOSE:
-        ms_ep_detach(s); /* a close is not one of the operations that a close ends */
+        ms_ep_detach(s); /* a close does not end itself */
         if (ep->closed || ep->borrowed) {
             ep->closed = 1;
             r = NULL;
             break;
         }
-        if (s->flags & MS_F_FORCE) { /* now, or as soon as no flush is in the way */
+        if (s->flags & MS_F_FORCE) { /* now, or when no flush is pending */
             ms_ep_fail(ep, UX_ERR_NOT_CONNECTED);
             ms_run_failed(w);
             r = NULL;
@@ -407,7 +407,7 @@ static void submit_now(ms_worker *w, ms_slot *s)
     }
 }
 
-/* ms_submit submits a slot, or lets it wait until its device memory is ready. */
+/* ms_submit submits a slot, or defers it until its device memory is ready. */
 void ms_submit(ms_worker *w, ms_slot *s)
 {
     int r;
@@ -436,7 +436,7 @@ void ms_submit(ms_worker *w, ms_slot *s)
         submit_now(w, s);
 }
 
-/* ms_poll_events submits what need not wait any more, in order. */
+/* ms_poll_events submits slots that need not wait any longer, in order. */
 void ms_poll_events(ms_worker *w)
 {
     ms_slot **l = &w->wait_head;
@@ -458,7 +458,7 @@ void ms_poll_events(ms_worker *w)
     }
 }
 
-/* ms_ep_fail marks an endpoint as failed; ms_run_failed does the rest. */
+/* ms_ep_fail marks an endpoint as failed; ms_run_failed closes it. */
 void ms_ep_fail(ms_ep *ep, int status)
 {
     ms_worker *w = ep->worker;

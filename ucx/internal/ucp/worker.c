@@ -30,7 +30,7 @@ int ms_worker_new(void *ctx, uint32_t thread_mode, const char *name, int wakeup,
     memset(&p, 0, sizeof p);
     p.field_mask = UX_WORKER_PARAM_THREAD_MODE | UX_WORKER_PARAM_FLAGS;
     p.thread_mode = thread_mode;
-    p.flags = UX_WORKER_FLAG_IGNORE_REQUEST_LEAK; /* Go reports leaks itself */
+    p.flags = UX_WORKER_FLAG_IGNORE_REQUEST_LEAK; /* Go reports leaks */
     if (name != NULL) {
         p.field_mask |= UX_WORKER_PARAM_NAME;
         p.name = name;
@@ -54,10 +54,10 @@ int ms_worker_new(void *ctx, uint32_t thread_mode, const char *name, int wakeup,
     return UX_OK;
 }
 
-/* settle lets UCX finish what it does by itself. Up to 1.13 it aborts the process when a
- * worker goes while the answer to a peer's connection request waits for its socket, of
- * which nothing can be asked: so it is driven until it has been quiet for a while. */
-static void settle(ms_worker *w)
+/* quiesce progresses UCX until it has been idle for a while. Up to 1.13 it aborts the process
+ * if a worker is destroyed while the reply to a peer's connection request waits for its
+ * socket, which cannot be queried. */
+static void quiesce(ms_worker *w)
 {
     enum { QUIET_NS = 50000000, LONGEST_NS = 500000000 };
     const struct timespec pause = {0, 50000};
@@ -68,7 +68,7 @@ static void settle(ms_worker *w)
     if (major > 1 || minor > 13)
         return;
     if (ms_progress(w) == 0 && w->stats.progress_hits == 0 && w->stats.ep_created == 0)
-        return; /* nobody has ever reached this worker */
+        return; /* no peer has ever connected to this worker */
     do {
         if (ms_progress(w) != 0)
             last = ms_now();
@@ -78,8 +78,8 @@ static void settle(ms_worker *w)
     } while (t - last < QUIET_NS && t - start < LONGEST_NS);
 }
 
-/* drop receives the small messages that came and that nobody can want any more, the last
- * words of peers mostly: UCX complains of each. It stops at a larger one, whose data may
+/* drop receives the small messages that were not received, mostly the last messages of
+ * peers: UCX logs a warning for each. It stops at a larger one, whose data may
  * still be at the sender. */
 static void drop(ms_worker *w)
 {
@@ -103,14 +103,14 @@ static void drop(ms_worker *w)
     }
 }
 
-/* ms_worker_destroy ends the UCX worker; tags: it has tag messages. The caller holds the
- * token and never gives it back, so whoever still knows the struct finds the token taken for
- * ever. */
+/* ms_worker_destroy destroys the UCX worker; tags: it may have tag messages. The caller holds
+ * the token and never releases it, so that others that still have the struct find it
+ * taken. */
 void ms_worker_destroy(ms_worker *w, int tags)
 {
     ms_event *e, *next;
 
-    settle(w);
+    quiesce(w);
     if (tags)
         drop(w);
     for (e = w->ev_head; e != NULL; e = next) {
@@ -125,7 +125,7 @@ void ms_worker_destroy(ms_worker *w, int tags)
     ms_eps_free(w);
 }
 
-/* ms_worker_free frees the struct, when nobody can know it any more. */
+/* ms_worker_free frees the struct when there are no references to it. */
 void ms_worker_free(ms_worker *w) { free(w); }
 
 int ms_worker_query(ms_worker *w, uint32_t *thread_mode, uint64_t *max_am_header)
@@ -232,9 +232,9 @@ static inline unsigned turn(ms_worker *w)
 }
 
 /* ms_drive is called by the token holder. It submits what is queued, then own (if
- * it was not submitted yet), and progresses until own is done, something is there
- * for Go to deliver, or nothing happened for spin_ns (0: one pass until quiet). Whoever
- * waits for several operations sets gather, and is not called back for each of them. */
+ * it was not submitted yet), and progresses until own is done, there is something for
+ * Go to deliver, or nothing happened for spin_ns (0: one pass until idle). A caller that
+ * waits for several operations sets gather, and is not woken for each of them. */
 int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns)
 {
     int64_t deadline = 0;
@@ -249,7 +249,7 @@ int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns)
         if (own->state == MS_QUEUED)
             ms_submit(w, own);
         if (own->state == MS_DONE) {
-            w->last_spin = -1; /* no wait at all */
+            w->last_spin = -1; /* did not wait */
             return MS_R_OWN | (w->done_head != NULL || w->ev_head != NULL ? MS_R_WORK : 0);
         }
     }
@@ -286,13 +286,13 @@ int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns)
     }
 }
 
-/* How often ms_leave tries to arm. Shared memory refuses as long as a send waits for
- * room, for ever if the peer is stopped; the poller then looks from time to time. */
+/* Attempts of ms_leave to arm. Shared memory refuses while a send waits for space,
+ * forever if the peer is stopped; the poller then polls periodically. */
 enum { MAX_ARM_BUSY = 16 };
 
-/* ms_leave drains, arms the event descriptor and gives the token back. A submitter
- * that failed to take the token has pushed before it tried, so looking at the stack
- * once more after the release makes sure nobody is left behind. */
+/* ms_leave drains, arms the event descriptor and releases the token. A submitter
+ * that failed to take the token has pushed before it tried, so a second check of the stack
+ * after the release misses no submission. */
 int ms_leave(ms_worker *w)
 {
     int busy = 0;
@@ -350,7 +350,7 @@ int ms_block(ms_worker *w, int timeout_ms)
         f[n].fd = w->efd;
         f[n++].events = POLLIN;
     } else if (timeout_ms < 0 || timeout_ms > 1) {
-        timeout_ms = 1; /* no descriptor to wait for: look once a millisecond */
+        timeout_ms = 1; /* no descriptor to wait for: poll once per millisecond */
     }
     f[n].fd = (int)w->wakefd_plus1 - 1;
     f[n].events = POLLIN;

@@ -1,14 +1,14 @@
-// Counts the calls that a process makes into the CUDA driver. Loaded with LD_PRELOAD, it
-// stands between callers and libcuda.so.1 in the two ways in which functions of it are found:
+// Counts the calls of a process into the CUDA driver. Loaded with LD_PRELOAD, it intercepts the two
+// ways in which functions of libcuda.so.1 are found:
 //
 //   - by the dynamic linker: the functions below that open memory of other processes are
-//     exported under the driver's names, and this library is searched first. (UCX's libuct_cuda
-//     is linked against libcuda. Its hooks rewrite cuMemAlloc and the like in place, so those
+//     exported under the driver's names, and this library is searched first. (libuct_cuda of UCX
+//     is linked against libcuda. Its hooks rewrite cuMemAlloc and similar functions in place, so those
 //     must not be found here, and are not exported.)
-//   - by dlsym on a handle of the library, as Millstream does it: the answer is a counting
-//     entry, whatever the function.
+//   - by dlsym on a handle of the library, as in Millstream: the result is a counting
+//     entry, for any function.
 //
-// What is counted goes to a file that others may read at any time: $CUCOUNT_DIR/PID.
+// The counters are in a file that other processes may read at any time: $CUCOUNT_DIR/PID.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -21,20 +21,20 @@
 #include <unistd.h>
 
 #if !defined(__x86_64__)
-#error "counting calls of the CUDA driver is written for x86-64"
+#error "the counter of CUDA driver calls supports x86-64 only"
 #endif
 
-// The layout is known to count.go: one page of counters, then names of 64 bytes.
+// count.go uses the same layout: one page of counters, then names of 64 bytes.
 #define ENTRIES 512
 struct table {
 	uint64_t counts[ENTRIES];
 	char names[ENTRIES][64];
 };
 __attribute__((aligned(4096), visibility("hidden"))) struct table cucount_table;
-// Where each entry leads.
+// Target of each entry.
 __attribute__((visibility("hidden"))) void *cucount_real[ENTRIES];
 
-// Entry i counts and goes on with all registers and the stack as they came, so that it serves
+// Entry i counts and jumps to its target with all registers and the stack unchanged, so that it works for
 // functions of any signature. 16 bytes each.
 __asm__(
 	".text\n"
@@ -89,7 +89,7 @@ __attribute__((constructor)) static void begin(void) {
 		if (fd < 0 || ftruncate(fd, sizeof cucount_table) != 0 ||
 		    mmap(&cucount_table, sizeof cucount_table, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
 			perror(path);
-			abort(); // counts that nobody sees would look like zeroes
+			abort(); // abort: invisible counters would look like zeros
 		}
 		close(fd);
 	}
@@ -99,9 +99,9 @@ __attribute__((constructor)) static void begin(void) {
 #undef FIRST
 }
 
-// counted returns the counting entry of a function of the driver.
+// counted returns the counting entry of a driver function.
 static void *counted(const char *name, void *real) {
-	void *found = real; // when the table is full: not counted, and seen in its last name
+	void *found = real; // table full: not counted; its last name shows it
 	pthread_mutex_lock(&lock);
 	int i = 0;
 	while (i < used && strcmp(cucount_table.names[i], name) != 0)
@@ -130,6 +130,6 @@ void *dlsym(void *restrict handle, const char *restrict name) {
 	find_dlsym();
 	if (handle != RTLD_NEXT && handle != RTLD_DEFAULT && name[0] == 'c' && name[1] == 'u')
 		return lookup(handle, name);
-	// A tail call: what RTLD_NEXT means depends on the caller's address.
+	// A tail call, because the meaning of RTLD_NEXT depends on the caller's address.
 	return real_dlsym(handle, name);
 }

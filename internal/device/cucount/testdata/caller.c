@@ -1,5 +1,5 @@
-// Calls functions of the driver in the two ways: linked, as UCX does, and looked up, as
-// Millstream does. It ends with the number of wrong answers.
+// Calls driver functions in both ways: linked, as UCX does, and looked up, as Millstream does.
+// The exit status is the number of wrong results.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 struct handle { char bytes[64]; };
@@ -15,7 +15,7 @@ int main(void) {
 	for (int i = 0; i < 3; i++)
 		wrong += cuIpcOpenMemHandle_v2(&p, h, 7) != 7 || p != 42;
 	wrong += cuMemImportFromShareableHandle(&p, &p, 5) != 5;
-	wrong += cuInit(3) != 3; // linked, and of no interest: not counted
+	wrong += cuInit(3) != 3; // linked but not intercepted: not counted
 	void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!lib)
 		return 100;
@@ -29,7 +29,7 @@ int main(void) {
 	for (int i = 0; i < 5; i++)
 		wrong += alloc(&p, 99) != 0 || p != 99;
 	wrong += open(&p, h, 8) != 8;
-	wrong += dlsym(RTLD_DEFAULT, "main") == (void *)dlsym; // other lookups are left alone
+	wrong += dlsym(RTLD_DEFAULT, "main") == (void *)dlsym; // other lookups are not changed
 	wrong += dlsym(RTLD_NEXT, "cuInit") == (void *)init;
 	return wrong;
 }

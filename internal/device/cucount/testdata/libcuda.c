@@ -1,5 +1,5 @@
-// Stands for the driver in the test of the counting library: functions of the driver's names
-// with several signatures.
+// Replaces the driver in the test of the counting library: functions with the driver's names
+// and several signatures.
 int cuInit(unsigned flags) { return (int)flags; }
 int cuMemAlloc_v2(unsigned long long *p, unsigned long n) { *p = n; return 0; }
 struct handle { char bytes[64]; };

@@ -1,6 +1,6 @@
-// The kernels for one type of numbers (T, with TI as wide) and one instruction set (NAME, TARGET, VBYTES bytes in a
-// vector, KT centers at once): lloyd.c includes this file once for each. Columns are Arrow's: one array for each
-// feature. A vector holds one feature of neighbouring rows.
+// Kernels for one floating-point type (T, with TI of the same width) and one instruction set (NAME, TARGET, VBYTES bytes
+// per vector, KT centers at once): lloyd.c includes this file once for each. Columns are Arrow arrays, one for each
+// feature. A vector holds one feature of adjacent rows.
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
 #define FN(x) CAT(x, NAME)
@@ -10,8 +10,8 @@
 typedef T FN(vec) __attribute__((vector_size(VBYTES), aligned(sizeof(T))));
 typedef TI FN(vint) __attribute__((vector_size(VBYTES), aligned(sizeof(T))));
 
-// Labels of GROUP rows from row i on. packed is centers by tiles of KT, feature by feature, and half their squared
-// norms follow each tile: the nearest center has the least |c|^2/2 - x.c.
+// Computes the labels of GROUP rows starting at row i. packed has the centers in tiles of KT, feature by feature, and
+// half their squared norms after each tile: the nearest center has the least |c|^2/2 - x.c.
 TARGET static void FN(group)(const T *const *x, long i, int d, int tiles, const T *shift, const T *packed, int32_t *label) {
 	FN(vec) best0 = {0}, best1 = {0};
 	FN(vint) at0 = {0}, at1 = {0};
@@ -49,7 +49,7 @@ TARGET static void FN(group)(const T *const *x, long i, int d, int tiles, const 
 	}
 }
 
-// Labels of n rows, the last of them in a group that is filled up.
+// Computes the labels of n rows; the last group is padded.
 TARGET static void FN(labels)(const T *const *x, long n, int d, int tiles, const T *shift, const T *packed, int32_t *label, T *tail, const T **tails) {
 	long i = 0;
 	for (; i + GROUP <= n; i += GROUP)
@@ -66,7 +66,7 @@ TARGET static void FN(labels)(const T *const *x, long n, int d, int tiles, const
 	}
 }
 
-// The squared distances of n rows, at most BLOCK, to the centers of their labels, added up in double precision.
+// Returns the sum of the squared distances of n rows, at most BLOCK, to the centers of their labels, in double precision.
 TARGET static double FN(inertia)(const T *const *x, long n, int d, int k, const T *byfeature, const int32_t *label) {
 	double dist[BLOCK] = {0}, sum = 0;
 	for (int j = 0; j < d; j++) {
@@ -81,7 +81,7 @@ TARGET static double FN(inertia)(const T *const *x, long n, int d, int k, const 
 	return sum;
 }
 
-// The squared distances of n rows, at most BLOCK, to one point.
+// Computes the squared distances of n rows, at most BLOCK, to one point.
 TARGET static void FN(distances)(const T *const *x, long n, int d, const T *c, double *out) {
 	for (long i = 0; i < n; i++)
 		out[i] = 0;
@@ -95,8 +95,8 @@ TARGET static void FN(distances)(const T *const *x, long n, int d, const T *c, d
 	}
 }
 
-// One pass over n rows. labels holds those of the last pass, or -1; sums and counts follow the labels. Returns how
-// many rows have another label than before.
+// One pass over n rows. labels has those of the last pass, or -1; sums and counts follow the labels. Returns the
+// number of rows whose label has changed.
 TARGET static long FN(pass)(const T *const *columns, long n, int d, int k, int tiles, const T *shift, const T *packed, int32_t *labels, double *sums, int64_t *counts, T *tail, const T **x) {
 	int32_t now[BLOCK];
 	int32_t moved[BLOCK];

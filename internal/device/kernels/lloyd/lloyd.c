@@ -1,11 +1,11 @@
-// Kernels of Lloyd's algorithm. Each is compiled for several instruction sets by kernel.h; which one runs is found out
-// once, so that one binary serves every machine.
+// Kernels of Lloyd's algorithm. kernel.h compiles each for several instruction sets; the best one is selected once, at
+// run time, so that one binary runs on every machine.
 #include "lloyd.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// Rows of a block: a block of 32 features stays in the second level of the cache between the two loops over it.
+// Rows of a block: 32 features of a block stay in the L2 cache between the two loops over it.
 #define BLOCK 512
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -82,7 +82,7 @@
 #undef T
 #undef TI
 
-// 0: what every processor of the architecture has, 1: AVX2, 2: AVX-512.
+// 0: baseline of the architecture, 1: AVX2, 2: AVX-512.
 int ms_lloyd_level(void) {
 #ifdef X86
 	__builtin_cpu_init();
@@ -94,8 +94,8 @@ int ms_lloyd_level(void) {
 	return 0;
 }
 
-// Centers of one tile side by side, feature by feature, then half their squared norms. Centers that fill the last tile
-// up are infinitely far away.
+// Packs the centers of one tile, feature by feature, then half their squared norms. The last tile is padded with
+// centers that are infinitely far away.
 #define PACK(T)                                                                                   \
 	static void pack_##T(const T *centers, const T *shift, int k, int d, int kt, T *packed) { \
 		for (int tile = 0; tile * kt < k; tile++, packed += (d + 1) * kt)                 \
