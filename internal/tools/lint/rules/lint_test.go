@@ -76,7 +76,7 @@ func TestLayers(t *testing.T) {
 		{"internal above", "internal/bench/ucxbench/a.go", imports("ucxbench", m+"/ucx", m+"/internal/proc"), nil},
 		{"internal below the one above", "internal/proc/a.go", imports("proc", m+"/internal/bench/ucxbench"),
 			[]string{"internal imports internal/bench/ucxbench"}},
-		{"neighbours", "ucx/a.go", imports("ucx", m+"/nccl"), []string{"ucx imports nccl of the same layer"}},
+		{"neighbors", "ucx/a.go", imports("ucx", m+"/nccl"), []string{"ucx imports nccl of the same layer"}},
 		{"own children", "cli/a.go", imports("cli", m+"/cli/bench", m+"/cli/internal/x"), nil},
 		{"children inherit", "ucx/internal/x/a.go", imports("x", m+"/ucx", m+"/cli"), []string{"ucx imports cli"}},
 		{"state below server", "scheduler/a.go", imports("scheduler", m+"/internal/engine/scheduler/state"), nil},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,12 +18,15 @@ var plainFolders = []string{".", "bench", "cli", "client", "clique", "cluster", 
 	"internal/task", "internal/testkit", "internal/tools", "internal/wire", "mem", "nccl", "scheduler", "secure",
 	"task", "ucx", "wire", "worker"}
 
+// plainExt are the extensions of source files in other languages, all of which are checked for phrases.
+var plainExt = []string{".c", ".cpp", ".cu", ".h", ".py"}
+
 // The phrases are split, so that this file does not match them.
 var (
 	// gone are phrases that must not occur in the repository.
 	gone = phrases(`tell wh`+`ether`, `may be any`+`one`, `meant we`+`ll`, `thank`+`ed`, `it is not he`+`ld`,
 		`makes an`+`ew`, `knows wh`+`om`)
-	// foreign are phrases that must not occur in plainFolders.
+	// foreign are phrases that must not occur in plainFolders, nor in any file with one of plainExt.
 	foreign = phrases(`tells wh`+`ether`, `is to`+`ld`, `are to`+`ld`, `no`+`body`, `some`+`body`, `every`+`body`,
 		`who`+`ever`, `an`+`ew`, `under w`+`ay`, `in pe`+`ace`, `in wo`+`rds`, `of Pyth`+`on's`, `of Da`+`sk's own`,
 		`be`+`side`, `for ev`+`er`, `for wa`+`nt of`, `looks af`+`ter`, `hears `+`of`, `who wa`+`its`,
@@ -41,12 +45,13 @@ func (s *source) isPlain() bool {
 
 // checkPhrases reports phrases that are not technical English.
 func checkPhrases(s *source) []Problem {
-	if s.file == nil && !strings.HasSuffix(s.name, ".md") {
+	other := slices.Contains(plainExt, path.Ext(s.name))
+	if s.file == nil && !other && !strings.HasSuffix(s.name, ".md") {
 		return nil
 	}
 	var problems []Problem
 	list := []*regexp.Regexp{gone}
-	if s.isPlain() {
+	if s.isPlain() || other {
 		list = append(list, foreign)
 	}
 	for i, line := range strings.Split(string(s.text), "\n") {

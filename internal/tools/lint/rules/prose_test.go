@@ -20,6 +20,11 @@ func TestPhrases(t *testing.T) {
 		{"gone everywhere", "examples/a.go", "package main\n\n// a and b " + whether + "\n",
 			[]string{"examples/a.go:3: "}},
 		{"gone from documents", "docs/a.md", "a\n" + whether + "\n", []string{"docs/a.md:2: "}},
+		{"in Python", "tests/a.py", "x = 1\n# The owner " + told + ".\n", []string{"tests/a.py:2: "}},
+		{"in C", "ucx/internal/ucp/a.c", "/* The owner " + told + ". */\n", []string{"ucx/internal/ucp/a.c:1: "}},
+		{"in CUDA", "internal/device/kernels/a.cu", "// The owner " + told + ".\n",
+			[]string{"internal/device/kernels/a.cu:1: "}},
+		{"in data", "tests/a.json", "\"" + whether + "\"\n", nil},
 		{"a name", "mem/a.go", "package mem\n\nvar user = \"no" + "body\"\n", nil},
 		{"part of a word", "mem/a.go", "package mem\n\n// retold renewal\n", nil},
 	} {
