@@ -75,7 +75,7 @@ func packagesOf(d msgpack.Map) map[string]string {
 	return out
 }
 
-// checkDask checks the release of Dask's scheduler: it returns an error if the release is too old, and logs a warning
+// checkDask checks the release of a Dask scheduler: it returns an error if the release is too old, and logs a warning
 // if it is newer than all tested ones.
 func checkDask(ctx context.Context, l *link.Link, address string, log *slog.Logger) error {
 	var reply msgpack.Map
@@ -88,7 +88,7 @@ func checkDask(ctx context.Context, l *link.Link, address string, log *slog.Logg
 	case daskver.Older:
 		return errors.New(text)
 	default:
-		log.Warn("untested release of Dask", "scheduler", address, "release", release, "detail", text)
+		log.Warn(daskver.Untested, "scheduler", address, "release", release, "detail", text)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func Load(o Options) (*Config, error) {
 	}
 	c := &Config{env: newEnviron(o.Env), warn: o.Warn, root: &Map{}, defaults: &Map{}}
 	if c.warn == nil {
-		c.warn = func(w Warning) { slog.Warn(w.String()) }
+		c.warn = func(w Warning) { slog.Warn("configuration", "warning", w.String()) }
 	}
 	if o.Paths == nil {
 		o.Paths = SearchPaths(o.Env)

@@ -33,6 +33,9 @@ func (r Role) Oldest() string {
 // Tested returns the range of tested releases, for messages.
 func (r Role) Tested() string { return r.Oldest() + " to " + Newest }
 
+// Untested is the log message about a release that is Newer or Unknown; its attribute "detail" is the Message.
+const Untested = "untested release of Dask"
+
 // Verdict is the result of the check of a release.
 type Verdict uint8
 

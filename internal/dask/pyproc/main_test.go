@@ -68,7 +68,7 @@ func echoConfig(t testing.TB) Config {
 	return cfg
 }
 
-// lines is a log that keeps its messages.
+// lines is a log that keeps its messages, and the output of Python processes without the message.
 type lines struct {
 	slog.Handler
 	mu   sync.Mutex
@@ -81,7 +81,14 @@ func (l *lines) WithGroup(string) slog.Handler            { return l }
 func (l *lines) Handle(_ context.Context, r slog.Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.text = append(l.text, r.Message)
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "line" {
+			text = a.Value.String()
+		}
+		return true
+	})
+	l.text = append(l.text, text)
 	return nil
 }
 

@@ -69,7 +69,7 @@ func (o *output) flush() {
 		o.dropped++
 		return
 	}
-	o.log.Info(text)
+	o.log.Info("Python process output", "line", text)
 }
 
 // last returns the last line, which often has the cause of a crash. An incomplete line counts as well.

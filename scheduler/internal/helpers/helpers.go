@@ -73,7 +73,7 @@ func (h *Helpers) Interpreter(ctx context.Context) (pyproc.Interpreter, error) {
 	case daskver.Older: // it would open graphs of clients in another way
 		return pyproc.Interpreter{}, errors.New(text)
 	case daskver.Newer, daskver.Unknown:
-		h.cfg.Log.Warn(text)
+		h.cfg.Log.Warn(daskver.Untested, "detail", text)
 	}
 	h.cfg.Log.Info("Python", "path", in.Path, "python", in.Python, "dask", in.Dask, "distributed", in.Distributed,
 		"from", in.From)

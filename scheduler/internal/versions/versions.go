@@ -110,7 +110,7 @@ func (s *Versions) CheckRelease(ctx context.Context, peer string, versions any) 
 	release, ok := p["distributed"]
 	if !ok {
 		if p["python"] != "" {
-			s.Log.Warn(daskver.Scheduler.Message(peer, ""))
+			s.Log.Warn(daskver.Untested, "detail", daskver.Scheduler.Message(peer, ""))
 		}
 		return nil // Go, or a custom program
 	}
@@ -118,7 +118,7 @@ func (s *Versions) CheckRelease(ctx context.Context, peer string, versions any) 
 	case daskver.Older:
 		return &OldRelease{text}
 	case daskver.Newer, daskver.Unknown:
-		s.Log.Warn(text)
+		s.Log.Warn(daskver.Untested, "detail", text)
 	}
 	s.Opener.Warm(ctx)
 	return nil

@@ -28,7 +28,7 @@ func (c *Client) checkRelease(ctx context.Context, conn comm.Comm) error {
 	case daskver.Older:
 		return fmt.Errorf("%w: %s", ErrRefused, text)
 	case daskver.Newer, daskver.Unknown:
-		c.log.Warn(text)
+		c.log.Warn(daskver.Untested, "detail", text)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func Find(ctx context.Context, named string, log *slog.Logger) (pyproc.Interpret
 	case daskver.Older:
 		return pyproc.Interpreter{}, errors.New(text)
 	case daskver.Newer, daskver.Unknown:
-		log.Warn(text)
+		log.Warn(daskver.Untested, "detail", text)
 	}
 	return in, nil
 }
