@@ -1,5 +1,5 @@
-# Every target does its own set-up through scripts/setup; a second run finds it done. All state is under
-# .local/, results are in bin/ and dist/.
+# Every target runs scripts/setup first, which does nothing the second time. All state is in .local/, results are in
+# bin/ and dist/.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -8,21 +8,21 @@ MAKEFLAGS += --no-print-directory
 RUN := scripts/in-env
 # Limit of each package's tests.
 TEST_TIMEOUT ?= 25m
-# How long `make fuzz` works on each target, and which (a regular expression on package.Name).
+# Duration of each target of `make fuzz`, and a regular expression that selects targets by package.Name.
 FUZZ_TIME ?= 30s
 FUZZ ?=
-# Arguments of `millstream bench`; empty: everything that `make bench` measures.
+# Arguments of `millstream bench`; empty: all benchmarks of `make bench`.
 BENCH ?=
-# How long each test of `make soak` goes on.
+# Duration of each test of `make soak`.
 SOAK_TIME ?= 10m
-# How many seeds `make nightly` simulates, and the first of them.
+# Number of seeds that `make nightly` simulates, and the first of them.
 SIM_SEEDS ?= 10000
 SIM_FROM ?= 1
 # Attacks of `make hostile`, a regular expression on their names; empty: all.
 HOSTILE ?=
 # Limit of each setting of `make interop`.
 INTEROP_TIMEOUT ?= 20m
-# `make dask-suite`: how many clusters work at once, and further arguments of its runner, such as --every 10.
+# Number of parallel clusters of `make dask-suite`, and further arguments of its runner, such as --every 10.
 SUITE_JOBS ?= 2
 SUITE_ARGS ?=
 # Further arguments of the runner of `make downstream`, such as --package ml.
@@ -30,7 +30,7 @@ DOWNSTREAM_ARGS ?=
 
 .PHONY: help build demo test lint api prose-sample fuzz bench bench-report kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
 
-help: ## this list
+help: ## list the targets
 	@echo 'Millstream: make TARGET'
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 20
 
@@ -38,33 +38,33 @@ build: ## build bin/millstream and bin/millstream-bench (without a C compiler: C
 	@scripts/setup
 	@$(RUN) scripts/build
 
-demo: build ## a cluster on this machine computes, memory moves over every lane: the short tour
+demo: build ## run a cluster on this machine and measure its transports
 	@$(RUN) bin/millstream demo
 
-test: ## lint, then the whole test suite under the race detector; prints and checks every skip
+test: ## run lint, then all tests under the race detector; print and check every skip
 	@scripts/setup lint
-	@scripts/setup test & $(RUN) scripts/lint; lint=$$?; wait $$! && exit $$lint # one downloads while the other computes
+	@scripts/setup test & $(RUN) scripts/lint; lint=$$?; wait $$! && exit $$lint # download while lint computes
 	@$(RUN) scripts/build
 	@$(RUN) go run ./internal/tools/testrun -timeout $(TEST_TIMEOUT) -also invariants=./mem/... -also nvml=./cli/internal/nvml ./... ./bench/...
 	@echo 'without cgo: build and vet'
 	@CGO_ENABLED=0 $(RUN) go build ./... ./bench/...
 	@CGO_ENABLED=0 $(RUN) go vet ./... ./bench/...
 
-lint: ## gofmt, vet, staticcheck, go mod tidy, layers, file sizes, words, listing of the API, shell scripts
+lint: ## check gofmt, vet, staticcheck, go mod tidy, layers, file sizes, words, API listing, shell scripts
 	@scripts/setup lint
 	@$(RUN) scripts/lint
 
 api: ## print the size of the public API and write its listing, api/*.txt
 	@$(RUN) go run ./internal/tools/api
 
-prose-sample: ## 200 doc comments and 200 error strings at random, to be read; SEED=1 PROSE_UNDER=folder/
+prose-sample: ## print 200 random doc comments and 200 error strings for review; SEED=1 PROSE_UNDER=folder/
 	@$(RUN) go run ./internal/tools/prose -seed $(or $(SEED),1) -under '$(PROSE_UNDER)'
 
-fuzz: ## every fuzz target for FUZZ_TIME=30s each; FUZZ=regexp picks some
+fuzz: ## run every fuzz target for FUZZ_TIME=30s; FUZZ=regexp selects
 	@scripts/setup
 	@$(RUN) go run ./internal/tools/fuzzall -time $(FUZZ_TIME) -run '$(FUZZ)'
 
-bench: build ## millstream bench against ucx_perftest, Python UCXX and Dask; BENCH='ucx --quick' for one with other arguments
+bench: build ## run millstream bench against ucx_perftest, Python UCXX and Dask; BENCH='ucx --quick' selects one and its arguments
 	@scripts/setup perftest
 	@scripts/setup peers
 ifeq ($(BENCH),)
@@ -75,50 +75,50 @@ else
 	@$(RUN) bin/millstream bench $(BENCH)
 endif
 
-bench-report: build ## writes docs/benchmarks.md and its plots from the records in docs/benchmarks
+bench-report: build ## write docs/benchmarks.md and its plots from the records in docs/benchmarks
 	@$(RUN) bin/millstream bench report docs/benchmarks docs/benchmarks.md
 
-kernels: ## the PTX of internal/device/kernels from its sources, after one was changed (needs no GPU)
+kernels: ## compile the PTX of internal/device/kernels, after a change of a source (needs no GPU)
 	@scripts/setup nvrtc
 	@MILLSTREAM_NVRTC_LIBRARY=.local/nvrtc/lib/libnvrtc.so.12 $(RUN) go run ./internal/tools/kernels
 
-gpu-test-bundle: ## dist/gpu-bundle.tar.xz: GPU tests for a machine without Go and network
+gpu-test-bundle: ## pack dist/gpu-bundle.tar.xz: GPU tests for a machine without Go and network
 	@$(RUN) scripts/gpu-test-bundle
 
-gpu-stale: ## lists the GPU tests whose sources have changed since the run in docs/gpu-run.json; fails if there are any
+gpu-stale: ## list the GPU tests whose sources have changed since the run in docs/gpu-run.json; fail if there are any
 	@$(RUN) go run ./internal/tools/gpurun stale
 
-ucx-matrix: build ## one binary against every release of UCX, and each release talking to each other
+ucx-matrix: build ## test one binary with every release of UCX, and each release with each other
 	@scripts/setup ucx all
 	@scripts/setup perftest
 	@MILLSTREAM_UCX_MATRIX=all $(RUN) go test -count=1 -v -timeout 60m ./tests/matrix/...
 
-test-rdma: build ## every operation over InfiniBand's rc where there is a device; says NOT RUN elsewhere
+test-rdma: build ## test every operation over InfiniBand's rc; print NOT RUN without a device
 	@$(RUN) scripts/test-rdma
 
-hwloc: ## writes the expected answers of package topology anew, with hwloc's lstopo
+hwloc: ## write the expected results of package topology with hwloc's lstopo
 	@scripts/setup hwloc
 	@$(RUN) go test -count=1 -run TestHwloc ./internal/device/topology -args -lstopo $(CURDIR)/.local/hwloc/lstopo
 
-soak: ## the long form of every TestSoak, SOAK_TIME=10m each
+soak: ## run the long form of every TestSoak, SOAK_TIME=10m each
 	@scripts/setup test
 	@MILLSTREAM_SOAK=$(SOAK_TIME) $(RUN) go test -count=1 -v -timeout 0 -run '^TestSoak' ./...
 
-chaos: build ## workers, scheduler, network, disk and memory fail under a running cluster; prints what it counted
+chaos: build ## inject failures of workers, scheduler, network, disk and memory into a running cluster; print the counts
 	@MILLSTREAM_CHAOS=full $(RUN) go test -tags chaos -count=1 -v -timeout 60m ./tests/chaos/...
 
-hostile: build ## attacks on live schedulers, workers, nannies and helpers over tcp, tls and ucxx; HOSTILE=regexp selects; prints the counts
+hostile: build ## attack live schedulers, workers, nannies and helpers over tcp, tls and ucxx; HOSTILE=regexp selects; print the counts
 	@scripts/setup test
 	@MILLSTREAM_HOSTILE=full HOSTILE='$(HOSTILE)' $(RUN) go test -count=1 -v -timeout 120m ./tests/hostile/...
 
-interop: build ## the tests among Dask's processes: every release, then over tls and ucxx; k-means beside scikit-learn; prints the table of releases
+interop: build ## run the tests with Dask processes: every release, then over tls and ucxx; k-means against scikit-learn; print the table of releases
 	@scripts/setup test
 	@scripts/setup sklearn
 	@$(RUN) go vet -tags sklearn ./frame/kmeans
 	@$(RUN) go test -tags sklearn -count=1 -v -run '^TestScikitLearn$$' ./frame/kmeans
 	@$(RUN) go run ./internal/tools/interop -timeout $(INTEROP_TIMEOUT)
 
-dask-suite: build ## the test suites of dask and distributed on Dask's scheduler and on ours; prints each difference
+dask-suite: build ## run the test suites of dask and distributed on the Dask scheduler and on ours; print each difference
 	@scripts/setup suite
 	@for suite in dask distributed; do \
 		.local/suite/env/bin/python tests/dask/suite/run.py run --suite $$suite -j $(SUITE_JOBS) --out .local/suite/results $(SUITE_ARGS); \
@@ -127,17 +127,17 @@ dask-suite: build ## the test suites of dask and distributed on Dask's scheduler
 		.local/suite/env/bin/python tests/dask/suite/run.py compare --suite $$suite --out .local/suite/results; \
 	done
 
-downstream: build ## tests of xarray, joblib, dask-ml, lightgbm and xgboost on Dask's scheduler and on ours; prints each difference
+downstream: build ## run tests of xarray, joblib, dask-ml, lightgbm and xgboost on the Dask scheduler and on ours; print each difference
 	@scripts/setup downstream-all
 	@.local/downstream-all/env/bin/python tests/downstream/run.py --millstream bin/millstream --out .local/downstream-all/results $(DOWNSTREAM_ARGS)
 
-nightly: ## SIM_SEEDS=10000 simulated clusters with every invariant on, every collective with everything, frames of 1 to 40 partitions on clusters of every small size, then a thousand workers with a million tasks
+nightly: ## run SIM_SEEDS=10000 simulated clusters with every invariant, every collective in every setting, frames of 1 to 40 partitions on clusters of every small size, then a thousand workers with a million tasks
 	@$(RUN) go test -count=1 -v -timeout 0 -run '^TestSeeds$$' ./internal/engine/sim -sim.seeds=$(SIM_SEEDS) -sim.from=$(SIM_FROM)
 	@MILLSTREAM_COLLECTIVES=full $(RUN) go test -count=1 -v -timeout 0 -run '^TestCollectives$$' ./internal/collective
 	@MILLSTREAM_FRAMES=full $(RUN) go test -count=1 -v -timeout 0 -run '^TestMatrix$$' ./frame/kmeans
 	@$(MAKE) sim-scale
 
-sim-scale: ## CPU per event of the scheduler's state with 10 and with 1,000 simulated workers, a million tasks each
+sim-scale: ## measure the CPU time per event of the scheduler state with 10 and with 1,000 simulated workers, a million tasks each
 	@$(RUN) go test -count=1 -v -timeout 0 -run '^TestScale$$' ./internal/engine/sim -sim.scale=1000000
 
 clean: ## remove bin/, dist/ and .local/

@@ -82,7 +82,7 @@ func Serialize(m *Map) (string, error) {
 // Deserialize decodes the output of Serialize, or of Dask's serialize.
 func Deserialize(text string) (*Map, error) {
 	if len(text) > maxFile {
-		return nil, fmt.Errorf("%d bytes are too many for a configuration; the limit is %d", len(text), maxFile)
+		return nil, fmt.Errorf("configuration of %d bytes exceeds the limit of %d", len(text), maxFile)
 	}
 	raw, err := base64.URLEncoding.DecodeString(text)
 	if err != nil {

@@ -148,7 +148,7 @@ func readFile(path string) (text []byte, warning *Warning, err error) {
 		return nil, &Warning{Source: src, Text: fmt.Sprintf("the file cannot be read and is skipped: %v", err)}, nil
 	}
 	if len(text) > maxFile {
-		return nil, nil, &FileError{path, 0, fmt.Errorf("more than %d bytes are too many for a configuration", maxFile)}
+		return nil, nil, &FileError{path, 0, fmt.Errorf("configuration exceeds %d bytes", maxFile)}
 	}
 	return text, nil, nil
 }

@@ -84,7 +84,7 @@ func mergeable(name string, m *Map) error {
 // parseDocument returns the root of the only document, or nil for an empty one.
 func parseDocument(name string, text []byte) (root *yaml.Node, err error) {
 	if len(text) > maxFile {
-		return nil, &FileError{name, 0, fmt.Errorf("%d bytes are too many for a configuration; the limit is %d",
+		return nil, &FileError{name, 0, fmt.Errorf("configuration of %d bytes exceeds the limit of %d",
 			len(text), maxFile)}
 	}
 	if !utf8.Valid(text) {
