@@ -144,7 +144,7 @@ func (f *cudaFlags) options(cmd *cobra.Command) (cluster.CUDAConfig, error) {
 	}
 	o.Threads, o.Name, o.Interface, o.MemoryLimit, o.WarmUp = cmp.Or(f.nthreads, 1), f.name, f.iface, f.memoryLimit,
 		f.warmUp
-	o.NoDataConnections, o.Protocol = f.lanes == "none", f.protocol
+	o.NoDataConnections, o.Protocol = f.dataConnections == "none", f.protocol
 	if err := o.Check(); err != nil {
 		return o, cmdline.Usage(err)
 	}
@@ -186,7 +186,7 @@ func (f *cudaFlags) run(cmd *cobra.Command, address string) error {
 		return writePlan(stdout, plan, f.asJSON)
 	}
 	for _, w := range plan.Warnings {
-		log.Warn(w)
+		log.Warn("GPU worker plan", "warning", w)
 	}
 	return f.start(ctx, plan, address, cmd)
 }

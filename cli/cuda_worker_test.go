@@ -43,7 +43,7 @@ func TestCUDAWorkerFlags(t *testing.T) {
 		t.Errorf("%v\n%s\n%s", err, a, b)
 	}
 	o, err = parseCUDA(t, "--disable-tcp-over-ucx", "--disable-nvlink", "--disable-infiniband", "--disable-rdmacm",
-		"--rmm-async", "--rmm-release-threshold=1GB", "--disable-rmm-managed-memory", "--lanes", "none")
+		"--rmm-async", "--rmm-release-threshold=1GB", "--disable-rmm-managed-memory", "--data-connections", "none")
 	if err != nil || o.UCX.TCP != config.Off || o.UCX.NVLink != config.Off || o.UCX.InfiniBand != config.Off ||
 		o.UCX.RDMACM != config.Off ||
 		!o.RMM.Async || o.RMM.ReleaseThreshold != "1GB" || o.RMM.ManagedMemory || !o.NoDataConnections ||

@@ -28,7 +28,7 @@ type demoFlags struct {
 }
 
 // demoParts are the parts of the demo, in order.
-var demoParts = []string{"cluster", "lanes", "python"}
+var demoParts = []string{"cluster", "transports", "python"}
 
 const demoSizes = "8,1KiB,64KiB,1MiB,8MiB"
 
@@ -40,28 +40,29 @@ func demoCommand() *cobra.Command {
 		GroupID: groupStart,
 		Long: `Show what works on this machine, in three parts.
 
-cluster  Start a cluster of worker processes, with control connections over TLS
-         and data over the fastest transport, that generates, parses, shuffles
-         and aggregates a log of web requests. The result is verified.
-lanes    Start two processes and move host memory (and, with a GPU, device
-         memory) between them over each available transport. All payloads are
-         verified. The table shows the latency of one message and the bandwidth
-         of a stream.
-python   Exchange Dask messages with a Python process, if Dask is installed.
+cluster     Start a cluster of worker processes, with control connections over
+            TLS and data over the fastest transport, that generates, parses,
+            shuffles and aggregates a log of web requests. The result is
+            verified.
+transports  Start two processes and move host memory (and, with a GPU, device
+            memory) between them over each available transport. All payloads
+            are verified. The table shows the latency of one message and the
+            bandwidth of a stream.
+python      Exchange Dask messages with a Python process, if Dask is installed.
 
 For comparable figures use ` + "`millstream bench`" + `.`,
 		Example: `  millstream demo
   millstream demo --part cluster
-  millstream demo --lane shm --size 8,1MiB-64MiB*8`,
+  millstream demo --transport shm --size 8,1MiB-64MiB*8`,
 		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringSliceVar(&f.parts, "part", nil, "parts to run: "+strings.Join(demoParts, ", ")+
-		" (default: all; with --lane or --json: lanes)")
-	cmd.Flags().StringSliceVar(&f.transports, "lane", nil, "transports: "+strings.Join(ucxbench.SettingNames, ", ")+
-		" (default: all available)")
+		" (default: all; with --transport or --json: transports)")
+	cmd.Flags().StringSliceVar(&f.transports, "transport", nil,
+		"transports: "+strings.Join(ucxbench.SettingNames, ", ")+" (default: all available)")
 	cmd.Flags().StringVar(&f.sizes, "size", demoSizes, "message sizes")
 	cmd.Flags().BoolVar(&f.json, "json", false, "output as one JSON object per figure and line")
 	cmd.AddCommand(demoCliqueCommand())
@@ -93,7 +94,7 @@ func (f *demoFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if len(parts) == 0 {
 		parts = demoParts
 		if f.json || len(f.transports) > 0 {
-			parts = []string{"lanes"}
+			parts = []string{"transports"}
 		}
 	}
 	for i, p := range demoParts {
@@ -107,7 +108,7 @@ func (f *demoFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		switch p {
 		case "cluster":
 			err = demoCluster(ctx, stdout, stderr)
-		case "lanes":
+		case "transports":
 			err = f.runTransports(ctx, stdout, stderr)
 		case "python":
 			err = demoPython(ctx, stdout)

@@ -85,7 +85,7 @@ func (x *clusterExam) diagnose(ctx context.Context, address string) (worker.Diag
 
 func (x *clusterExam) report(ctx context.Context) doctor.Report {
 	if len(x.members) < 2 {
-		return doctor.Report{Findings: []doctor.Finding{{ID: "lane", Severity: doctor.Info,
+		return doctor.Report{Findings: []doctor.Finding{{ID: "transfer", Severity: doctor.Info,
 			Title: fmt.Sprintf("%d worker(s): no pair to measure", len(x.members))}}}
 	}
 	var flows []doctor.Flow
@@ -106,7 +106,7 @@ func (x *clusterExam) report(ctx context.Context) doctor.Report {
 	}
 	r := doctor.Judge(flows)
 	if left > 0 {
-		r.Findings = append(r.Findings, doctor.Finding{ID: "lane", Severity: doctor.Info,
+		r.Findings = append(r.Findings, doctor.Finding{ID: "transfer", Severity: doctor.Info,
 			Title: fmt.Sprintf("%d further pairs were not measured", left)})
 	}
 	return r

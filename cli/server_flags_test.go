@@ -65,7 +65,7 @@ func TestServerUsage(t *testing.T) {
 		{"worker tcp://127.0.0.1:8786 --preload x", "--preload x"},
 		{"worker tcp://127.0.0.1:8786 --preload-nanny x", "--preload-nanny x"},
 		{"worker tcp://127.0.0.1:8786 --scheduler-sni x", "--scheduler-sni"},
-		{"worker tcp://127.0.0.1:8786 --lanes fast", "--lanes fast: want auto, trusted or none"},
+		{"worker tcp://127.0.0.1:8786 --data-connections fast", "--data-connections fast: want auto, trusted or none"},
 		{"worker tcp://127.0.0.1:8786 --retire-timeout x", "--retire-timeout x"},
 		{"worker tcp://127.0.0.1:8786 --ucx-option x", "want NAME=VALUE"},
 	} {
@@ -211,7 +211,8 @@ func specsOf(t *testing.T, args ...string) []cluster.WorkerSpec {
 func TestWorkerSpecs(t *testing.T) {
 	s := specsOf(t, "tls://10.0.0.1:8786", "--nworkers", "3", "--nthreads", "2", "--name", "w", "--memory-limit", "1GB",
 		"--resources", "GPU=2 MEM=10e9",
-		"--local-directory", "d", "--death-timeout", "60", "--lifetime", "1h", "--lifetime-restart", "--lanes",
+		"--local-directory", "d", "--death-timeout", "60", "--lifetime", "1h", "--lifetime-restart",
+		"--data-connections",
 		"trusted", "--log-format", "json", "--ucx-option", "TLS=tcp", "--no-dashboard")
 	if len(s) != 3 {
 		t.Fatalf("%d workers", len(s))
@@ -224,7 +225,8 @@ func TestWorkerSpecs(t *testing.T) {
 		w.Scheduler != "tls://10.0.0.1:8786" || w.Listen != "" || w.Dashboard != "" {
 		t.Errorf("%+v", w)
 	}
-	w = specsOf(t, "127.0.0.1:8786", "--worker-port", "9000:9010", "--lanes", "none", "--memory-limit", "0")[0]
+	w = specsOf(t, "127.0.0.1:8786", "--worker-port", "9000:9010", "--data-connections", "none",
+		"--memory-limit", "0")[0]
 	if w.Scheduler != "tcp://127.0.0.1:8786" || w.Listen != "tcp://127.0.0.1:9000:9010" || w.DataListen != "" ||
 		w.MemoryLimit != 0 || w.Name != "" || w.Dashboard != "127.0.0.1:0" {
 		t.Errorf("%+v", w)

@@ -54,7 +54,7 @@ type workerFlags struct {
 	class                 string
 	preloadNanny          []string
 	sni                   string
-	lanes                 string
+	dataConnections       string
 	retireTimeout         string
 	python                string
 	noPython              bool
@@ -100,7 +100,8 @@ func workerCommandFor(f *workerFlags) *cobra.Command {
 	fs.StringVar(&f.workerPort, "worker-port", "", "port or range first:last (default: any free port)")
 	fs.StringVar(&f.listen, "listen-address", "", "address to listen on, such as tls://0.0.0.0:9000")
 	fs.StringVar(&f.contact, "contact-address", "", "address to advertise; needs --listen-address")
-	fs.StringVar(&f.lanes, "lanes", "auto", "data connections over UCX: auto (this host), trusted (all hosts), none")
+	fs.StringVar(&f.dataConnections, "data-connections", "auto",
+		"data connections over UCX: auto (this host), trusted (all hosts), none")
 	fs.StringVar(&f.deathTimeout, "death-timeout", "", "time without a scheduler after which the worker stops "+
 		"(default: no limit)")
 	fs.StringVar(&f.lifetime, "lifetime", "", "time after which the worker retires (default: no limit)")
@@ -234,7 +235,7 @@ func (a *announcer) changed(i cluster.WorkerInfo) {
 		line = "worker " + i.Name + line[len("worker"):]
 	}
 	if len(i.DataAddresses) > 0 {
-		line += " lanes " + strings.Join(i.DataAddresses, " ")
+		line += " data " + strings.Join(i.DataAddresses, " ")
 	}
 	fmt.Fprintln(a.w, line)
 }

@@ -45,8 +45,8 @@ func (f *workerFlags) check() error {
 		return cmdline.Usagef("--nanny-port and --no-nanny exclude each other")
 	case f.again && alone:
 		return cmdline.Usagef("--lifetime-restart and --no-nanny exclude each other")
-	case f.lanes != "auto" && f.lanes != "trusted" && f.lanes != "none":
-		return cmdline.Usagef("--lanes %s: want auto, trusted or none", f.lanes)
+	case f.dataConnections != "auto" && f.dataConnections != "trusted" && f.dataConnections != "none":
+		return cmdline.Usagef("--data-connections %s: want auto, trusted or none", f.dataConnections)
 	}
 	workers, _, err := f.numbers()
 	if err != nil {
@@ -88,10 +88,10 @@ func (f *workerFlags) specs(address string, log *slog.Logger) ([]cluster.WorkerS
 	}
 	spec := cluster.WorkerSpec{
 		Name: f.name, Listen: f.listen, Contact: f.contact, Interface: f.iface, Threads: threads,
-		LocalDirectory: f.localDirectory, Log: f.log, DataTrusted: f.lanes == "trusted",
+		LocalDirectory: f.localDirectory, Log: f.log, DataTrusted: f.dataConnections == "trusted",
 	}
 	spec.Python, spec.Interpreter = !f.noPython, f.python
-	if f.lanes != "none" {
+	if f.dataConnections != "none" {
 		spec.DataListen = "auto"
 	}
 	if spec.MemoryLimit, err = worker.ParseMemoryLimit(f.memoryLimit, threads); err != nil {

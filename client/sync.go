@@ -86,7 +86,7 @@ func (s *Semaphore) acquire(ctx context.Context, timeout any) (bool, error) {
 	return true, nil
 }
 
-// leaseRefresh is the interval at which leases are refreshed: a third of Dask's default timeout.
+// leaseRefresh is the interval at which leases are refreshed: a third of the default timeout in Dask.
 const leaseRefresh = 10 * time.Second
 
 // refresh refreshes the leases until stop is closed or the client ends.

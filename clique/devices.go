@@ -163,7 +163,7 @@ func whyNotNCCL(deterministic bool, ranks []prepared) string {
 				r.Worker, nccl.Version(r.Device.NCCL))
 		case apart && !r.Trusted:
 			return fmt.Sprintf("the ranks are on several machines, and worker %s was not started with "+
-				"--lanes=trusted: NCCL does not encrypt", r.Worker)
+				"--data-connections=trusted: NCCL does not encrypt", r.Worker)
 		}
 		p := place{r.Boot, r.Device.HostID, r.UUID}
 		if other, ok := at[p]; ok {

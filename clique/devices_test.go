@@ -47,7 +47,7 @@ func TestChooseDevices(t *testing.T) {
 		{"one GPU, forced", NCCL, UCX, false, []prepared{a, same}, "", "NCCL_HOSTID variables differ"},
 		{"one GPU, own host ids", NCCL, UCX, false, []prepared{a, ownHost}, NCCL, ""},
 		{"several machines", NCCL, Comm, false, []prepared{aTrusted, far}, "",
-			"worker tcp://b:1 was not started with --lanes=trusted"},
+			"worker tcp://b:1 was not started with --data-connections=trusted"},
 		{"several machines, trusted", Auto, UCX, false, []prepared{aTrusted, farTrusted}, NCCL, ""},
 		{"deterministic", Auto, UCX, true, []prepared{a, b}, UCX, "order of reductions is not fixed"},
 		{"deterministic, forced", NCCL, UCX, true, []prepared{a, b}, "", "Options.Deterministic"},

@@ -22,8 +22,8 @@
 // # Backends
 //
 // Data uses UCX if every rank has it, which means shared memory on one host, and otherwise connections like those of
-// the workers. UCX does not encrypt: its data leaves the machine only if every worker was started with --lanes=trusted.
-// Results are the same; see Options.Deterministic for bitwise equality.
+// the workers. UCX does not encrypt: its data leaves the machine only if every worker was started with
+// --data-connections=trusted. Results are the same; see Options.Deterministic for bitwise equality.
 //
 // # Failure
 //

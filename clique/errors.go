@@ -29,7 +29,7 @@ var (
 	// dissolved, or was not used for Options.Idle.
 	ErrUnknown = errors.New("clique: the worker has no part in this clique")
 	// ErrNoWorker is returned when the cluster does not have the named worker.
-	ErrNoWorker = errors.New("clique: there is no such worker")
+	ErrNoWorker = errors.New("clique: no such worker")
 )
 
 // FormError is returned by Form when workers could not become ranks. The other workers have undone their part.

@@ -21,8 +21,8 @@ type Backend string
 // Backends.
 const (
 	// Auto selects UCX if every rank has it and its data may reach all other ranks, else Comm. UCX does not encrypt:
-	// its data stays on one machine unless the workers were started with --lanes=trusted. Device memory uses NCCL if
-	// every rank has it and a separate GPU, else the backend of host memory.
+	// its data stays on one machine unless the workers were started with --data-connections=trusted. Device memory
+	// uses NCCL if every rank has it and a separate GPU, else the backend of host memory.
 	Auto Backend = ""
 	// NCCL is used for device memory. Host memory uses the backend of Auto.
 	NCCL Backend = "nccl"
@@ -280,11 +280,11 @@ func choose(wanted Backend, ranks []prepared) (Backend, error) {
 		if why == "" && apart && !r.Trusted {
 			why = "the ranks are on several machines, and UCX data leaves a machine only if every worker was " +
 				"started with " +
-				"--lanes=trusted"
+				"--data-connections=trusted"
 		}
 		if why == "" && namespaces && !r.Trusted {
 			why = "the ranks are in several network namespaces, and UCX listens on the loopback interface only " +
-				"(--lanes=trusted on every worker)"
+				"(--data-connections=trusted on every worker)"
 		}
 		if why != "" {
 			if wanted == UCX {

@@ -42,7 +42,7 @@ func TestForm(t *testing.T) {
 		{name: "goroutines", cluster: cluster.Config{Workers: 3, Mode: cluster.Goroutines}},
 		{name: "processes", cluster: cluster.Config{Workers: 3}, ucx: ucx.Available() == nil},
 		{name: "processes, comm", cluster: cluster.Config{Workers: 2}, opts: clique.Options{Backend: clique.Comm}},
-		{name: "processes without lanes, tcp", cluster: cluster.Config{Workers: 2, Protocol: "tcp",
+		{name: "processes without data connections, tcp", cluster: cluster.Config{Workers: 2, Protocol: "tcp",
 			DataConnections: "none"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestFormWorkers(t *testing.T) {
 		want    string
 	}{
 		{[]string{address, "inproc://nobody"}, "",
-			`there is no such worker: "inproc://nobody"; the cluster has inproc://`},
+			`no such worker: "inproc://nobody"; the cluster has inproc://`},
 		{[]string{address, address}, "", "is listed twice; a worker has one rank"},
 		{nil, "smoke", `backend "smoke": want "nccl", "ucx", "comm" or none`},
 		{nil, clique.UCX, "UCX is not available on worker inproc://"},

@@ -120,7 +120,7 @@ func (h *hub) prepare(_ context.Context, in prepareRequest) (prepared, error) {
 	case !in.UCX:
 		out.NoUCX = "not requested"
 	case !h.host.DataConnections:
-		out.NoUCX = "the worker has no data connections (--lanes=none, or libucp not found)"
+		out.NoUCX = "the worker has no data connections (--data-connections=none, or libucp not found)"
 	default:
 		w, contact, err := h.ucx.worker(h.host.Trusted)
 		if err != nil {

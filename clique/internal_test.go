@@ -80,7 +80,7 @@ func TestChoose(t *testing.T) {
 		{UCX, []prepared{here, container}, "network namespaces"},
 		{Comm, []prepared{here, here}, "comm"},
 		{UCX, []prepared{here, none}, "UCX is not available on worker w: no libucp"},
-		{UCX, []prepared{here, there}, "--lanes=trusted"},
+		{UCX, []prepared{here, there}, "--data-connections=trusted"},
 		{"smoke", []prepared{here}, "want"},
 	} {
 		got, err := choose(tc.wanted, tc.ranks)

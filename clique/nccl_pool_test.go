@@ -22,19 +22,19 @@ func pair(ctx context.Context, t *testing.T) [2]*collective.Group {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	dialled := make(chan comm.Comm, 1)
+	dialed := make(chan comm.Comm, 1)
 	go func() {
 		c, err := comm.Dial(ctx, l.ContactAddr(), comm.DialConfig{})
 		if err != nil {
 			t.Error(err)
 		}
-		dialled <- c
+		dialed <- c
 	}()
 	accepted, err := l.Accept(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	peers := [2][]comm.Comm{{nil, accepted}, {<-dialled, nil}}
+	peers := [2][]comm.Comm{{nil, accepted}, {<-dialed, nil}}
 	var out [2]*collective.Group
 	var all sync.WaitGroup
 	for r := range out {
@@ -69,19 +69,19 @@ func namedPool(names ...uint64) *ncclPool {
 	return p
 }
 
-// Lanes find what is free on all ranks, whatever else each has, and no two of them the same.
+// Duplicates find what is free on all ranks, whatever else each has, and no two of them the same.
 func TestLeases(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	gs := pair(ctx, t)
 	pools := [2]*ncclPool{namedPool(5, 3, 9, 1), namedPool(9, 4, 5)}
-	chosen := func(lane uint64) [2]*ncclComm {
+	chosen := func(dup uint64) [2]*ncclComm {
 		t.Helper()
 		var out [2]*ncclComm
 		var all sync.WaitGroup
 		for r, p := range pools {
 			all.Go(func() {
-				g, err := gs[r].Dup(lane)
+				g, err := gs[r].Dup(dup)
 				if err != nil {
 					t.Error(err)
 					return
@@ -104,11 +104,11 @@ func TestLeases(t *testing.T) {
 		all.Wait()
 		return out
 	}
-	for lane, want := range []uint64{5, 9, 0} {
-		got := chosen(uint64(lane))
+	for dup, want := range []uint64{5, 9, 0} {
+		got := chosen(uint64(dup))
 		for r, c := range got {
 			if want == 0 && c != nil || want != 0 && (c == nil || c.name != want) {
-				t.Errorf("lane %d: rank %d has %+v, want %d", lane, r, c, want)
+				t.Errorf("dup %d: rank %d has %+v, want %d", dup, r, c, want)
 			}
 		}
 	}
@@ -125,25 +125,25 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// A lane has its communicator to itself until it gives it back: the next lane gets another one.
+// A duplicate has its communicator to itself until it gives it back: the next duplicate gets another one.
 func TestLeasesAreExclusive(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	gs := pair(ctx, t)
 	pools := [2]*ncclPool{namedPool(5, 3, 9), namedPool(9, 4, 5)}
-	lease := func(lane uint64) (out [2]*ncclComm) {
+	lease := func(dup uint64) (out [2]*ncclComm) {
 		t.Helper()
 		var all sync.WaitGroup
 		for r, p := range pools {
 			all.Go(func() {
-				g, err := gs[r].Dup(lane)
+				g, err := gs[r].Dup(dup)
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				defer g.Close()
 				if out[r], err = p.lease(ctx, g); err != nil {
-					t.Errorf("lane %d: rank %d: %v", lane, r, err)
+					t.Errorf("dup %d: rank %d: %v", dup, r, err)
 				}
 			})
 		}
@@ -153,15 +153,15 @@ func TestLeasesAreExclusive(t *testing.T) {
 		}
 		return out
 	}
-	for lane, want := range []uint64{5, 9} {
-		for r, c := range lease(uint64(lane)) {
+	for dup, want := range []uint64{5, 9} {
+		for r, c := range lease(uint64(dup)) {
 			if c.name != want {
-				t.Errorf("lane %d: rank %d has %d, want %d", lane, r, c.name, want)
+				t.Errorf("dup %d: rank %d has %d, want %d", dup, r, c.name, want)
 			}
-			if len(pools[r].free) != 2-lane || pools[r].free[c.name] != nil {
-				t.Errorf("lane %d: rank %d has %d free, want %d without %d", lane, r, len(pools[r].free), 2-lane, want)
+			if len(pools[r].free) != 2-dup || pools[r].free[c.name] != nil {
+				t.Errorf("dup %d: rank %d has %d free, want %d without %d", dup, r, len(pools[r].free), 2-dup, want)
 			}
-			if lane == 1 {
+			if dup == 1 {
 				pools[r].release(c)
 			}
 		}

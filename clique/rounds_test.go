@@ -125,7 +125,7 @@ var split = clique.Func("test.split", func(ctx context.Context, r *clique.Rank, 
 	}
 	none, err := r.Split(ctx, -1, 0)
 	if none != nil || err != nil {
-		return nil, fmt.Errorf("no colour gives %v, %w", none, err)
+		return nil, fmt.Errorf("no color gives %v, %w", none, err)
 	}
 	return append(out, float64(s.Rank()), float64(s.Size())), nil
 })

@@ -174,15 +174,15 @@ func (s *session) connect(ctx context.Context, rank int, in formRequest) (peers 
 	peers = make([]comm.Comm, len(in.Ranks))
 	ctx, cancel := context.WithCancelCause(ctx)
 	var dials sync.WaitGroup
-	dialled := make(chan arrival, rank)
+	dialed := make(chan arrival, rank)
 	defer func() {
 		cancel(nil)
 		dials.Wait()
-		close(dialled)
+		close(dialed)
 		if err == nil {
 			return
 		}
-		for a := range dialled {
+		for a := range dialed {
 			a.c.Abort()
 		}
 		for _, c := range peers {
@@ -199,7 +199,7 @@ func (s *session) connect(ctx context.Context, rank int, in formRequest) (peers 
 					s.hub.host.Worker, to, in.Ranks[to].Worker, err))
 				return
 			}
-			dialled <- arrival{to, c}
+			dialed <- arrival{to, c}
 		})
 	}
 	for missing := len(peers) - 1; missing > 0; missing-- {
@@ -211,7 +211,7 @@ func (s *session) connect(ctx context.Context, rank int, in formRequest) (peers 
 				missing++
 				continue
 			}
-		case a = <-dialled:
+		case a = <-dialed:
 		case <-ctx.Done():
 			return peers, s.missingError(ctx, rank, peers, in)
 		}

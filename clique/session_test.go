@@ -137,10 +137,10 @@ func TestPrepare(t *testing.T) {
 	h := newHub()
 	h.host.Trusted = true
 	for _, c := range []struct {
-		in    prepareRequest
-		lanes bool
-		noUCX string
-		err   string
+		in          prepareRequest
+		connections bool
+		noUCX       string
+		err         string
 	}{
 		{prepareRequest{ID: "a"}, true, "not requested", ""},
 		{prepareRequest{ID: "b", UCX: true}, false, "the worker has no data connections", ""},
@@ -148,7 +148,7 @@ func TestPrepare(t *testing.T) {
 		{prepareRequest{ID: strings.Repeat("x", 65)}, true, "", "invalid clique id"},
 		{prepareRequest{ID: "a"}, true, "", "already has a clique with this id"},
 	} {
-		h.host.DataConnections = c.lanes
+		h.host.DataConnections = c.connections
 		got, err := h.prepare(t.Context(), c.in)
 		switch {
 		case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):

@@ -15,7 +15,7 @@ import (
 // nannyWaiting are operations that may take long and continue when their callers disconnect.
 var nannyWaiting = []string{"kill", "restart", "instantiate", "terminate", "close_gracefully"}
 
-// handle sets the handlers: those of Dask's nannies.
+// handle sets the handlers, the same as in a Dask nanny.
 func (s *nannyServer) handle(r *rpc.Server) {
 	rpc.Handle(r, "kill", func(ctx context.Context, _ *rpc.Request, in nannyArgs) (any, error) {
 		s.note("worker killed", in.Reason)

@@ -31,7 +31,7 @@ type Network struct {
 	memory *devmem.Memory
 }
 
-// NetworkConfig configures NewNetwork. Its zero value uses the environment and the files of Dask's configuration
+// NetworkConfig configures NewNetwork. Its zero value uses the environment and the files of the Dask configuration
 // (DASK_DISTRIBUTED_UCXX__*, the old DASK_UCX__*, DASK_RMM__POOL_SIZE).
 type NetworkConfig struct {
 	// Config is the configuration (default config.Default).

@@ -90,7 +90,7 @@ func (s *WorkerSpec) dataListen(log *slog.Logger) string {
 	if devices := os.Getenv("UCX_NET_DEVICES"); devices != "" && devices != ucxenv.LoopbackDevice() &&
 		scheme == "tls" && !s.DataTrusted {
 		log.Warn("no data connections: UCX would listen on devices that other hosts reach; unset UCX_NET_DEVICES, or "+
-			"allow that with --lanes trusted",
+			"allow that with --data-connections trusted",
 			"UCX_NET_DEVICES", devices)
 		return ""
 	}

@@ -61,26 +61,26 @@ func TestTransfersReachScheduler(t *testing.T) {
 		}
 	}
 	type transfer struct {
-		Worker, Peer, Lane string
-		Incoming           bool
-		Bytes, Keys        int64
-		Start, Duration    float64
+		Worker, Peer, Scheme string
+		Incoming             bool
+		Bytes, Keys          int64
+		Start, Duration      float64
 	}
 	var log struct{ Transfers []transfer }
 	var count, bytes, seconds float64
-	var lane string
+	var scheme string
 	for count < n { // they arrive with heartbeats
 		if ctx.Err() != nil {
 			t.Fatalf("%v transfers in the metrics, want %d: %+v", count, n, log.Transfers)
 		}
 		time.Sleep(20 * time.Millisecond)
 		for line := range strings.Lines(get("/metrics")) {
-			name, labels, ok := strings.Cut(line, "{lane=\"")
+			name, labels, ok := strings.Cut(line, "{scheme=\"")
 			if !ok {
 				continue
 			}
 			var value string
-			lane, value, _ = strings.Cut(labels, "\"} ")
+			scheme, value, _ = strings.Cut(labels, "\"} ")
 			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 			if err != nil {
 				t.Fatal(err)
@@ -95,9 +95,9 @@ func TestTransfersReachScheduler(t *testing.T) {
 			}
 		}
 	}
-	if count != n || bytes < n*each || bytes > 2*n*each || seconds <= 0 || lane != "tls" {
+	if count != n || bytes < n*each || bytes > 2*n*each || seconds <= 0 || scheme != "tls" {
 		t.Errorf("metrics: %v transfers of %v bytes in %v s over %q, want %d of %d and a bit over tls", count, bytes,
-			seconds, lane, n, n*each)
+			seconds, scheme, n, n*each)
 	}
 	incoming, outgoing := 0, 0
 	for incoming < n || outgoing < n {
@@ -113,7 +113,7 @@ func TestTransfersReachScheduler(t *testing.T) {
 			switch {
 			case x.Incoming && x.Worker == to && x.Peer == from:
 				incoming++
-				if x.Bytes < each || x.Keys != 1 || x.Lane != "tls" || x.Duration <= 0 || x.Start < 1e9 {
+				if x.Bytes < each || x.Keys != 1 || x.Scheme != "tls" || x.Duration <= 0 || x.Start < 1e9 {
 					t.Errorf("incoming transfer %+v, want one key of %d bytes and a bit over tls", x, each)
 				}
 			case !x.Incoming && x.Worker == from:

@@ -6,7 +6,7 @@ import "fmt"
 type ClosedError struct {
 	// Local and Peer are the addresses of the two ends.
 	Local, Peer string
-	// Cause is why the comm ended.
+	// Cause is the reason why the comm ended.
 	Cause error
 }
 

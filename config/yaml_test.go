@@ -17,7 +17,7 @@ func TestYAMLBounds(t *testing.T) {
 		fmt.Fprintf(&merge, "a%d: &a%d {<<: [%s]}\n", i, i, uses)
 	}
 	for _, c := range []struct{ name, text, want string }{
-		{"size", strings.Repeat("#", maxFile+1), "too many"},
+		{"size", strings.Repeat("#", maxFile+1), "exceeds the limit"},
 		{"depth of lists", "a: " + strings.Repeat("[", 150) + strings.Repeat("]", 150), "levels"},
 		{"depth of maps", "a: " + strings.Repeat("{b: ", 150) + "1" + strings.Repeat("}", 150), "levels"},
 		{"far too deep", strings.Repeat("[", 20000), ""},

@@ -132,7 +132,7 @@ func TestRetire(t *testing.T) {
 	if list := c.call("workers_to_close", "n", 1, "attribute", "name").([]any); len(list) != 1 || list[0] != "b" {
 		t.Errorf("workers to close: got %v, want b", list)
 	}
-	c.fails("attribute", "workers_to_close", "n", 1, "attribute", "colour")
+	c.fails("attribute", "workers_to_close", "n", 1, "attribute", "color")
 	if n := c.call("adaptive_target", "target_duration", "5 s").(int64); n < 1 {
 		t.Errorf("adaptive target with data in memory: got %d, want at least 1", n)
 	}

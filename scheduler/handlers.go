@@ -63,7 +63,7 @@ var detachedOps = []string{
 	"register_scheduler_plugin",
 }
 
-// unsupported are ops of Dask's scheduler that this one does not have, with the alternative. A server replies None to
+// unsupported are ops of the Dask scheduler that this one does not have, with the alternative. A server replies None to
 // an unknown op, which a caller takes for a result; these return an error.
 var unsupported = map[string]string{
 	"benchmark_hardware": "the scheduler measures no hardware; run `millstream bench` on the machines",

@@ -302,7 +302,7 @@ func TestHTTP(t *testing.T) {
 		`dask_scheduler_tasks{state="memory"} 1`, `dask_scheduler_tasks{state="erred"} 1`,
 		`dask_scheduler_workers{state="idle"} 1`, "dask_scheduler_clients 1",
 		`dask_scheduler_tasks_suspicious_total{task_prefix_name="inc"} 0`,
-		`millstream_scheduler_transfer_bytes_total{lane="shm"} 100`, "process_cpu_seconds_total",
+		`millstream_scheduler_transfer_bytes_total{scheme="shm"} 100`, "process_cpu_seconds_total",
 	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("metrics: got no %s", want)
@@ -314,7 +314,7 @@ func TestHTTP(t *testing.T) {
 		"/json/counts.json":          `"memory":1`,
 		"/millstream/tasks":          `"action":"compute"`,
 		"/millstream/tasks?since=99": `"tasks":[]`,
-		"/millstream/transfers":      `"lane":"shm"`,
+		"/millstream/transfers":      `"scheme":"shm"`,
 		"/millstream/events":         "add-worker",
 	} {
 		if got := get(path, 200); !strings.Contains(got, want) {

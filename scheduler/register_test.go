@@ -26,7 +26,7 @@ func TestBadRegistration(t *testing.T) {
 		{"no address", "address", []option{with("address", "nowhere at all")}},
 		{"a memory limit that is none", "memory_limit", []option{with("memory_limit", "much")}},
 		{"resources that are none", "resources", []option{with("resources", msgpack.MapOf("GPU", -1))}},
-		{"an argument too many", "colour", []option{with("colour", "red")}},
+		{"an argument too many", "color", []option{with("color", "red")}},
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			w := serveWorker(t, s, "b")

@@ -107,7 +107,7 @@ func exchangeSide(name, other string) error {
 	return ep.Shutdown(ctx)
 }
 
-// moveBothWays sends a short and a long message each way and looks at the lanes.
+// moveBothWays sends a short and a long message each way and looks at the transports.
 func moveBothWays(ctx context.Context, ep *Endpoint, name, other string) error {
 	for i, n := range []int{1, 1 << 20} {
 		send := ep.StartSend(Bytes(bytes.Repeat([]byte(name), n)), uint64(i))
@@ -123,13 +123,13 @@ func moveBothWays(ctx context.Context, ep *Endpoint, name, other string) error {
 			return err
 		}
 	}
-	lanes, err := ep.Transports()
+	transports, err := ep.Transports()
 	if err != nil {
 		return err
 	}
 	shared := func(l Transport) bool { return slices.Contains([]string{"posix", "sysv", "cma"}, l.Name) }
-	if len(lanes) == 0 || slices.ContainsFunc(lanes, func(l Transport) bool { return !shared(l) }) {
-		return fmt.Errorf("lanes without any network: %v", lanes)
+	if len(transports) == 0 || slices.ContainsFunc(transports, func(l Transport) bool { return !shared(l) }) {
+		return fmt.Errorf("transports without any network: %v", transports)
 	}
 	return nil
 }

@@ -15,10 +15,10 @@ import (
 // A message for an id that nobody opened is dropped; UCX before 1.21 would follow a
 // wild pointer. The connection stays usable.
 func TestUnopenedMessageID(t *testing.T) {
-	for _, lane := range []string{"self", "shm", "tcp"} {
-		t.Run(lane, func(t *testing.T) {
+	for _, transport := range []string{"self", "shm", "tcp"} {
+		t.Run(transport, func(t *testing.T) {
 			ctx := testContext(t)
-			a, b := lanePair(t, lane, WorkerConfig{})
+			a, b := transportPair(t, transport, WorkerConfig{})
 			for _, id := range []uint16{0, 5, 1023, 1040, 40000, 65535} {
 				for _, n := range []int{0, 100, 5000, 100000} {
 					// A rendezvous that the receiver refuses may end in an error; it ends.
@@ -100,7 +100,7 @@ func TestMessageReceiveRefused(t *testing.T) {
 	for _, n := range []int{100, 5000, 100000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			ctx := testContext(t)
-			a, b := pair(t, laneConfig("shm"), WorkerConfig{})
+			a, b := pair(t, transportConfig("shm"), WorkerConfig{})
 			if err := b.Worker().OpenAM(1); err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +147,7 @@ func TestMessagesBounded(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			ctx := testContext(t)
 			dropped := make(chan obs.Drop, 1)
-			cfg := laneConfig("tcp")
+			cfg := transportConfig("tcp")
 			wa := newWorker(t, cfg, WorkerConfig{})
 			cfg.Events.MessageDropped = func(d obs.Drop) {
 				select { // a hook must not block: thousands may be under way when the first is refused

@@ -228,7 +228,7 @@ func (s *scene) peerHeard(n int) {
 // cancelMidReceive cancels a receive that was matched, while the sender is stopped, and
 // looks at the memory when the sender runs again.
 func cancelMidReceive(s *scene) {
-	reads := s.lane.tls == "default" // the receiver reads the sender's memory itself: nothing holds it up
+	reads := s.transport.tls == "default" // the receiver reads the sender's memory itself: nothing holds it up
 	buf := make([]byte, bigMessage)
 	s.victim.ask("ok", "send 900 %d", bigMessage)
 	m := &opRun{ctx: s.ctx, b: s.ep, tag: 900}
@@ -268,7 +268,7 @@ func cancelMidMessage(s *scene) {
 	}
 	s.victim.signal(syscall.SIGSTOP)
 	buf := make([]byte, bigMessage)
-	if s.lane.tls == "default" {
+	if s.transport.tls == "default" {
 		if err := m.Recv(s.ctx, Bytes(buf)); err != nil {
 			s.t.Errorf("receive from a stopped peer: %v", err)
 		}
@@ -291,7 +291,7 @@ func cancelMidMessage(s *scene) {
 // nobody to wait for.
 func cancelFlush(s *scene) {
 	s.victim.signal(syscall.SIGSTOP)
-	if s.lane.tls != "default" {
+	if s.transport.tls != "default" {
 		if err := s.ep.Send(s.ctx, Bytes(make([]byte, 100)), 1100); err != nil {
 			s.t.Fatal(err)
 		}

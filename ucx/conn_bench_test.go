@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// benchPairs are a connection over each lane, and a kernel socket to compare with.
+// benchPairs are a connection over each transport, and a kernel socket to compare with.
 func benchPairs(b *testing.B, f func(b *testing.B, x, y net.Conn)) {
 	for _, set := range connSettings[:2] {
 		b.Run(set.name, func(b *testing.B) {

@@ -103,11 +103,11 @@ func startConnPeer(t *testing.T, tls string) (*helper, *Conn) {
 	return h, c
 }
 
-var connPeerLanes = map[string]string{"shm": "posix,sysv,self,tcp", "tcp": "tcp"}
+var connPeerTransports = map[string]string{"shm": "posix,sysv,self,tcp", "tcp": "tcp"}
 
 // A peer that is killed is reported to a waiting Read and to a Write that waits for room.
 func TestConnPeerKilled(t *testing.T) {
-	for name, tls := range connPeerLanes {
+	for name, tls := range connPeerTransports {
 		t.Run(name, func(t *testing.T) {
 			h, c := startConnPeer(t, tls)
 			type result struct {
@@ -150,7 +150,7 @@ func TestConnPeerKilled(t *testing.T) {
 // A peer that is stopped keeps nobody beyond a deadline, and nothing is lost when it
 // goes on.
 func TestConnPeerStopped(t *testing.T) {
-	for name, tls := range connPeerLanes {
+	for name, tls := range connPeerTransports {
 		t.Run(name, func(t *testing.T) {
 			h, c := startConnPeer(t, tls)
 			h.ask("echoing", "echo")
@@ -184,7 +184,7 @@ func TestConnPeerStopped(t *testing.T) {
 
 // Close to a stopped peer ends with the linger time and says what it means.
 func TestConnLingerEnds(t *testing.T) {
-	h, c := startConnPeer(t, connPeerLanes["shm"])
+	h, c := startConnPeer(t, connPeerTransports["shm"])
 	h.signal(syscall.SIGSTOP)
 	if _, err := c.Write([]byte("hello")); err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func TestConnLingerEnds(t *testing.T) {
 // unless another call has.
 func TestConnCloseReportsLoss(t *testing.T) {
 	for _, told := range []bool{false, true} {
-		h, c := startConnPeer(t, connPeerLanes["shm"])
+		h, c := startConnPeer(t, connPeerTransports["shm"])
 		if _, err := c.Write(make([]byte, 100)); err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +227,7 @@ func TestConnCloseReportsLoss(t *testing.T) {
 
 // A process that writes, closes and exits at once loses nothing.
 func TestConnExitAfterClose(t *testing.T) {
-	for name, tls := range connPeerLanes {
+	for name, tls := range connPeerTransports {
 		t.Run(name, func(t *testing.T) {
 			w := newWorker(t, Config{Options: map[string]string{"TLS": tls}}, WorkerConfig{})
 			l, err := w.ListenConn(testContext(t), "127.0.0.1:0", nil)
@@ -257,7 +257,7 @@ func TestConnExitAfterClose(t *testing.T) {
 // however long the writer pushes and however small its pieces are.
 func TestConnReaderStops(t *testing.T) {
 	const bound = 32 << 20 // a window, blocks, UCX's buffers; the race detector's memory is most of it
-	for name, tls := range connPeerLanes {
+	for name, tls := range connPeerTransports {
 		for _, piece := range []int{1, 1000, 1 << 20} {
 			t.Run(name+"/"+strconv.Itoa(piece), func(t *testing.T) {
 				h, c := startConnPeer(t, tls)

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/nettest"
 )
 
-// connSettings are the lanes that connections are tested over.
+// connSettings are the transports that connections are tested over.
 var connSettings = []struct {
 	name string
 	cfg  Config

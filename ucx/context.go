@@ -65,14 +65,14 @@ type Config struct {
 // Context is a UCX context: a set of transports and the memory registered with them. It is safe for concurrent use.
 // Close it after its workers.
 type Context struct {
-	lib      *LibraryInfo
-	cfg      Config
-	h        *ucp.Context
-	text     string // configuration as UCX prints it, taken at creation
-	pinOK    bool   // Go memory may be handed to UCX for the length of an operation
-	amoOK    bool   // endpoints in peer error mode have atomic operations
-	lanes    []string
-	sockaddr error // why socket addresses cannot be used; UCX would abort the process
+	lib        *LibraryInfo
+	cfg        Config
+	h          *ucp.Context
+	text       string // configuration as UCX prints it, taken at creation
+	pinOK      bool   // Go memory may be handed to UCX for the length of an operation
+	amoOK      bool   // endpoints in peer error mode have atomic operations
+	transports []string
+	sockaddr   error // why socket addresses cannot be used; UCX would abort the process
 
 	calls   sync.WaitGroup // calls into UCX's memory functions; added to under mu while not closed
 	mu      sync.Mutex     // guards the fields below; never held across a C call that can block
@@ -120,8 +120,8 @@ func NewContext(cfg Config) (*Context, error) {
 	}
 	c := &Context{lib: lib, cfg: cfg, h: h, text: uc.Text(), workers: map[*Worker]struct{}{},
 		regs: map[*registration]struct{}{}}
-	c.lanes = options.Transports(h.Text())
-	c.pinOK = options.PinSafe(c.lanes)
+	c.transports = options.Transports(h.Text())
+	c.pinOK = options.PinSafe(c.transports)
 	c.sockaddr = options.CheckSockaddr(options.Parse(c.text))
 	c.amoOK = c.options()["UCX_PROTO_ENABLE"] == "n" // see Atomic
 	return c, nil
@@ -169,7 +169,7 @@ type ContextInfo struct {
 
 // Info returns a description of the context.
 func (c *Context) Info() ContextInfo {
-	out := ContextInfo{Library: *c.lib, Options: c.options(), Transports: slices.Clone(c.lanes)}
+	out := ContextInfo{Library: *c.lib, Options: c.options(), Transports: slices.Clone(c.transports)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out.Registrations = len(c.regs) + c.allocs
@@ -254,7 +254,7 @@ func (c *Context) checkFamily(ctx context.Context, a netip.AddrPort, local netip
 			return nil // UCX will report it
 		}
 	}
-	err := netif.FamilyError(a.Addr(), netif.InterfaceWith(local), c.familyOrder(), c.lanes, c.lib.Version)
+	err := netif.FamilyError(a.Addr(), netif.InterfaceWith(local), c.familyOrder(), c.transports, c.lib.Version)
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, errUnsupported)
 	}

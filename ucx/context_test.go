@@ -101,16 +101,16 @@ func TestContextClosesAfterWorkers(t *testing.T) {
 
 func TestUnsafeTransportsStage(t *testing.T) {
 	for _, c := range []struct {
-		lanes []string
-		want  bool
+		transports []string
+		want       bool
 	}{
 		{[]string{"self/memory", "tcp/lo", "posix/memory", "cma/memory"}, true},
 		{[]string{"tcp/lo", "cuda_ipc/cuda", "cuda_copy/cuda"}, true},
 		{[]string{"tcp/lo", "rc_mlx5/mlx5_0:1"}, false},
 		{nil, false},
 	} {
-		if got := options.PinSafe(c.lanes); got != c.want {
-			t.Errorf("pinSafe(%v) = %v", c.lanes, got)
+		if got := options.PinSafe(c.transports); got != c.want {
+			t.Errorf("pinSafe(%v) = %v", c.transports, got)
 		}
 	}
 }

@@ -142,7 +142,7 @@ func deathMidReceive(s *scene) {
 	}
 	// Over shared memory the receiver may read the sender's memory itself: a stopped
 	// sender does not hold it up.
-	reads := s.lane.tls == "default"
+	reads := s.transport.tls == "default"
 	if !reads {
 		s.stopMidway(reqs)
 	}

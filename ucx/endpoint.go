@@ -141,11 +141,11 @@ func (t Transport) String() string { return t.Name + "/" + t.Device }
 // Transports returns the transports that the endpoint uses. Until the first message has been delivered UCX may list
 // those of its wire-up. UCX before 1.14 has no query, so the result is parsed from its printed description.
 func (ep *Endpoint) Transports() ([]Transport, error) {
-	lanes, _, _, err := ep.query()
-	return lanes, err
+	transports, _, _, err := ep.query()
+	return transports, err
 }
 
-func (ep *Endpoint) query() (lanes []Transport, local, remote netip.AddrPort, err error) {
+func (ep *Endpoint) query() (transports []Transport, local, remote netip.AddrPort, err error) {
 	const room = 8192
 	buf := ucp.Malloc(room)
 	defer ucp.FreeMemory(buf)
@@ -173,14 +173,14 @@ func (ep *Endpoint) query() (lanes []Transport, local, remote netip.AddrPort, er
 	}
 	for line := range strings.Lines(cString(unsafe.Slice((*byte)(buf), room))) {
 		tl, dev, _ := strings.Cut(strings.TrimSpace(line), "/")
-		lanes = append(lanes, Transport{tl, dev})
+		transports = append(transports, Transport{tl, dev})
 	}
-	return lanes, local, remote, nil
+	return transports, local, remote, nil
 }
 
 // parseTransports parses transports from UCX's description: "lane[0]:  2:posix/memory.0 md[1] …".
 func parseTransports(text string) []Transport {
-	var lanes []Transport
+	var transports []Transport
 	for line := range strings.Lines(text) {
 		_, rest, ok := strings.Cut(line, "lane[")
 		if !ok {
@@ -188,16 +188,16 @@ func parseTransports(text string) []Transport {
 		}
 		for f := range strings.FieldsSeq(rest) {
 			_, name, ok := strings.Cut(f, ":")
-			if tl, dev, isLane := strings.Cut(name, "/"); ok && isLane && tl != "" {
+			if tl, dev, isTransport := strings.Cut(name, "/"); ok && isTransport && tl != "" {
 				if i := strings.LastIndexByte(dev, '.'); i > 0 {
 					dev = dev[:i]
 				}
-				lanes = append(lanes, Transport{tl, dev})
+				transports = append(transports, Transport{tl, dev})
 				break
 			}
 		}
 	}
-	return lanes
+	return transports
 }
 
 // Info returns UCX's description of the endpoint.

@@ -10,7 +10,7 @@ import (
 
 func init() {
 	roles["first-use"] = firstUse
-	roles["lanes"] = reportLanes
+	roles["transports"] = reportTransports
 }
 
 // mapped tells whether a library is in this process.
@@ -71,8 +71,8 @@ func TestNothingBeforeFirstUse(t *testing.T) {
 	h.quit()
 }
 
-// reportLanes connects two workers of this process in peer error mode and says what they use.
-func reportLanes(c *control) error {
+// reportTransports connects two workers of this process in peer error mode and says what they use.
+func reportTransports(c *control) error {
 	ctx, cancel := roleContext()
 	defer cancel()
 	wa, doneA, err := roleWorker(Config{})
@@ -102,13 +102,13 @@ func reportLanes(c *control) error {
 	if err := <-accepted; err != nil {
 		return err
 	}
-	lanes, err := ep.Transports()
+	transports, err := ep.Transports()
 	if err != nil {
 		return err
 	}
-	line := "lanes"
-	for _, lane := range lanes {
-		line += " " + lane.Name
+	line := "transports"
+	for _, transport := range transports {
+		line += " " + transport.Name
 	}
 	c.say("%s", line)
 	return nil
@@ -124,7 +124,7 @@ func TestUserSettingsStay(t *testing.T) {
 	cases := []struct {
 		name      string
 		env       []string
-		want, not []string // one of want is among the lanes, none of not
+		want, not []string // one of want is among the transports, none of not
 	}{
 		{"default", nil, shared, []string{"tcp"}},
 		{"no error handling", []string{"UCX_POSIX_ERROR_HANDLING=n", "UCX_SYSV_ERROR_HANDLING=n"}, []string{"tcp"},
@@ -141,11 +141,11 @@ func TestUserSettingsStay(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			h := startHelper(t, "lanes", c.env...)
-			lanes := h.hear("lanes")
-			in := func(tl string) bool { return slices.Contains(lanes, tl) }
+			h := startHelper(t, "transports", c.env...)
+			transports := h.hear("transports")
+			in := func(tl string) bool { return slices.Contains(transports, tl) }
 			if !slices.ContainsFunc(c.want, in) || slices.ContainsFunc(c.not, in) {
-				t.Errorf("with %q the lanes are %q; want one of %q, none of %q", c.env, lanes, c.want, c.not)
+				t.Errorf("with %q the transports are %q; want one of %q, none of %q", c.env, transports, c.want, c.not)
 			}
 			h.quit()
 		})

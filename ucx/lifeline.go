@@ -27,7 +27,7 @@ type lifeline struct {
 	features uint32 // supported by both sides
 	stream   *Conn  // net.Conn over the endpoint; guarded by Worker.mu
 
-	mu      sync.Mutex // serialises writes; held across a write with a deadline only
+	mu      sync.Mutex // serializes writes; held across a write with a deadline only
 	acked   chan struct{}
 	over    chan struct{} // closed by the reader at its end
 	ended   atomic.Bool   // the peer has closed the lifeline

@@ -139,7 +139,7 @@ func (a *allocator) Alloc(ctx context.Context, n int) (*mem.Buffer, error) {
 		return fail(err)
 	}
 	if n < 0 || n > maxAlloc {
-		return fail(fmt.Errorf("ucx: %d bytes cannot be allocated: %w", n, ErrInvalidParam))
+		return fail(fmt.Errorf("ucx: allocate %d bytes: %w", n, ErrInvalidParam))
 	}
 	if n == 0 {
 		return mem.NewRegion(mem.RegionConfig{Kind: a.kind, Device: a.device}).Buffer(), nil

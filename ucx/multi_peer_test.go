@@ -75,7 +75,7 @@ func framesPeer(t *testing.T, ctx context.Context, tls string) (*helper, *Endpoi
 	return h, ep
 }
 
-var framesLanes = map[string]string{"shm": "posix,sysv,cma,self,tcp", "tcp": "tcp,self"}
+var framesTransports = map[string]string{"shm": "posix,sysv,cma,self,tcp", "tcp": "tcp,self"}
 
 // untilArrived waits until the parts of a message are here, without taking it.
 func untilArrived(t *testing.T, ctx context.Context, ep *Endpoint, parts int) {
@@ -97,7 +97,7 @@ func untilArrived(t *testing.T, ctx context.Context, ep *Endpoint, parts int) {
 // A receiver whose sender is stopped in the middle gets its memory back at its
 // deadline, and nothing writes to it when the sender goes on.
 func TestFramesSenderStopped(t *testing.T) {
-	for name, tls := range framesLanes {
+	for name, tls := range framesTransports {
 		t.Run(name, func(t *testing.T) {
 			ctx := testContext(t)
 			h, ep := framesPeer(t, ctx, tls)
@@ -158,7 +158,7 @@ func (r *keepingResource) release() {
 
 // A sender whose receiver is stopped gets its memory back at its deadline.
 func TestFramesReceiverStopped(t *testing.T) {
-	for name, tls := range framesLanes {
+	for name, tls := range framesTransports {
 		t.Run(name, func(t *testing.T) {
 			ctx := testContext(t)
 			h, ep := framesPeer(t, ctx, tls)
@@ -182,7 +182,7 @@ func TestFramesReceiverStopped(t *testing.T) {
 
 // A killed peer ends what waits for it, at once.
 func TestFramesPeerKilled(t *testing.T) {
-	for name, tls := range framesLanes {
+	for name, tls := range framesTransports {
 		t.Run(name, func(t *testing.T) {
 			ctx := testContext(t)
 			h, ep := framesPeer(t, ctx, tls)
@@ -211,7 +211,7 @@ func TestFramesPeerKilled(t *testing.T) {
 
 // A sender that dies within a message: the receiver does not take half of it.
 func TestFramesSenderKilled(t *testing.T) {
-	for name, tls := range framesLanes {
+	for name, tls := range framesTransports {
 		t.Run(name, func(t *testing.T) {
 			ctx := testContext(t)
 			h, ep := framesPeer(t, ctx, tls)

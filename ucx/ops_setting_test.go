@@ -13,46 +13,46 @@ import (
 const eagerLimit = 8192
 
 // matrixSizes are the message lengths of the operation matrix: nothing, the slot's own
-// memory and one more, the eager limit and its neighbours, fragments, many fragments.
+// memory and one more, the eager limit and its neighbors, fragments, many fragments.
 var matrixSizes = []int{0, 1, 8, 1024, 1025, eagerLimit - 1, eagerLimit, eagerLimit + 1, 64 << 10, 1<<20 + 3}
 
 // opSetting is one column of the operation matrix.
 type opSetting struct {
-	lane string // self, shm, tcp
-	mode string
-	w    WorkerConfig
+	transport string // self, shm, tcp
+	mode      string
+	w         WorkerConfig
 }
 
-var laneOptions = map[string]string{"self": "self", "shm": "posix,sysv,cma,self", "tcp": "tcp,self"}
+var transportOptions = map[string]string{"self": "self", "shm": "posix,sysv,cma,self", "tcp": "tcp,self"}
 
 func opSettings() []opSetting {
 	var out []opSetting
-	for _, lane := range []string{"self", "shm", "tcp"} {
+	for _, transport := range []string{"self", "shm", "tcp"} {
 		out = append(out,
-			opSetting{lane, "adaptive", WorkerConfig{}},
-			opSetting{lane, "polling", WorkerConfig{Progress: Polling}},
-			opSetting{lane, "thread", WorkerConfig{Progress: Thread}},
-			opSetting{lane, "single", WorkerConfig{threads: threadSingle}})
+			opSetting{transport, "adaptive", WorkerConfig{}},
+			opSetting{transport, "polling", WorkerConfig{Progress: Polling}},
+			opSetting{transport, "thread", WorkerConfig{Progress: Thread}},
+			opSetting{transport, "single", WorkerConfig{threads: threadSingle}})
 	}
 	return out
 }
 
-// laneConfig asks for one lane. UCX cannot sleep on "self" alone, so that one goes without.
-func laneConfig(lane string) Config {
-	c := Config{Options: map[string]string{"TLS": laneOptions[lane], "RNDV_THRESH": fmt.Sprint(eagerLimit)}}
-	if lane == "self" {
+// transportConfig asks for one transport. UCX cannot sleep on "self" alone, so that one goes without.
+func transportConfig(transport string) Config {
+	c := Config{Options: map[string]string{"TLS": transportOptions[transport], "RNDV_THRESH": fmt.Sprint(eagerLimit)}}
+	if transport == "self" {
 		c.Features = AllFeatures &^ Wakeup
 	}
 	return c
 }
 
-// lanePair connects two workers, or one with itself, over one lane.
-func lanePair(t testing.TB, lane string, wcfg WorkerConfig) (a, b *Endpoint) {
+// transportPair connects two workers, or one with itself, over one transport.
+func transportPair(t testing.TB, transport string, wcfg WorkerConfig) (a, b *Endpoint) {
 	t.Helper()
-	if lane != "self" {
-		return pair(t, laneConfig(lane), wcfg)
+	if transport != "self" {
+		return pair(t, transportConfig(transport), wcfg)
 	}
-	w := newWorker(t, laneConfig(lane), wcfg)
+	w := newWorker(t, transportConfig(transport), wcfg)
 	addr, err := w.Address()
 	if err != nil {
 		t.Fatal(err)

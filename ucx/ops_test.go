@@ -268,13 +268,13 @@ var amCases = []opCase{
 	}},
 }
 
-// TestOperations is the matrix: each operation, blocking and started, on each lane, in
+// TestOperations is the matrix: each operation, blocking and started, on each transport, in
 // each progress mode, with each kind of memory, at each size.
 func TestOperations(t *testing.T) {
 	cases := append(append([]opCase(nil), tagCases...), amCases...)
 	for _, set := range opSettings() {
-		t.Run(set.lane+"/"+set.mode, func(t *testing.T) {
-			a, b := lanePair(t, set.lane, set.w)
+		t.Run(set.transport+"/"+set.mode, func(t *testing.T) {
+			a, b := transportPair(t, set.transport, set.w)
 			ps := newPayloads(t)
 			// UCX drops a message whose id nobody has opened.
 			if err := errors.Join(b.Worker().OpenAM(matrixAM), a.Worker().OpenAM(matrixAM+1)); err != nil {

@@ -22,9 +22,9 @@ func TestWorkerInfo(t *testing.T) {
 
 func TestEndpointInfo(t *testing.T) {
 	ctx := testContext(t)
-	for _, lane := range []string{"shm", "tcp"} {
-		t.Run(lane, func(t *testing.T) {
-			a, b := lanePair(t, lane, WorkerConfig{})
+	for _, transport := range []string{"shm", "tcp"} {
+		t.Run(transport, func(t *testing.T) {
+			a, b := transportPair(t, transport, WorkerConfig{})
 			if err := both(func() error { return a.Send(ctx, Bytes([]byte("hello")), 1) },
 				func() error { _, err := b.Recv(ctx, Bytes(make([]byte, 5)), 1, FullMask); return err }); err != nil {
 				t.Fatal(err)
@@ -33,17 +33,17 @@ func TestEndpointInfo(t *testing.T) {
 			if err != nil || !strings.Contains(info, "UCP endpoint") {
 				t.Errorf("info %q, %v", info, err)
 			}
-			lanes, err := a.Transports()
-			if err != nil || len(lanes) == 0 {
-				t.Fatalf("lanes %v, %v", lanes, err)
+			transports, err := a.Transports()
+			if err != nil || len(transports) == 0 {
+				t.Fatalf("transports %v, %v", transports, err)
 			}
-			for _, l := range lanes {
-				if !strings.Contains(laneOptions[lane], l.Name) || l.Device == "" ||
+			for _, l := range transports {
+				if !strings.Contains(transportOptions[transport], l.Name) || l.Device == "" ||
 					l.String() != l.Name+"/"+l.Device {
-					t.Errorf("lane %v of an endpoint with TLS=%s", l, laneOptions[lane])
+					t.Errorf("transport %v of an endpoint with TLS=%s", l, transportOptions[transport])
 				}
 				if !strings.Contains(info, l.Name) {
-					t.Errorf("lane %v is not in UCX's own description:\n%s", l, info)
+					t.Errorf("transport %v is not in UCX's own description:\n%s", l, info)
 				}
 			}
 			if a.Worker() == b.Worker() || a.Peer() == "" || !strings.Contains(a.String(), a.Peer()) {
@@ -78,7 +78,7 @@ func TestInfoAfterClose(t *testing.T) {
 
 // UCX's estimate grows with the length and is of a human size.
 func TestEstimateTime(t *testing.T) {
-	a, _ := lanePair(t, "tcp", WorkerConfig{})
+	a, _ := transportPair(t, "tcp", WorkerConfig{})
 	small, err := a.EstimateTime(8)
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestEstimateTime(t *testing.T) {
 // A request under way can be asked what it does; a finished one has nothing to say.
 func TestRequestDebug(t *testing.T) {
 	ctx := testContext(t)
-	a, b := lanePair(t, "tcp", WorkerConfig{})
+	a, b := transportPair(t, "tcp", WorkerConfig{})
 	src, dst := make([]byte, 1<<20), make([]byte, 1<<20)
 	s := a.StartSend(Bytes(src), 1) // rendezvous: under way until it is received
 	if text := s.Debug(); !strings.Contains(text, "tag") || !strings.Contains(text, "1048576") {

@@ -147,7 +147,7 @@ func TestSocketFamilyRefused(t *testing.T) {
 	old := netif.Interface{Name: "eth1", Has4: false, Has6: true}
 	both, four, six, wide6 := []string{"inet",
 		"inet6"}, netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1"), []string{"inet6", "inet"}
-	lanes := []string{"tcp/lo", "tcp/eth0", "tcp/eth1", "self/memory"}
+	transports := []string{"tcp/lo", "tcp/eth0", "tcp/eth1", "self/memory"}
 	for _, c := range []struct {
 		a     netip.Addr
 		ifc   netif.Interface
@@ -163,7 +163,7 @@ func TestSocketFamilyRefused(t *testing.T) {
 		{netip.IPv6Unspecified(), netif.Interface{}, wide6, ""},
 		{six, netif.Interface{Name: "ib0", Has4: true, Has6: true}, both, ""}, // no device of tcp
 	} {
-		err := netif.FamilyError(c.a, c.ifc, c.order, lanes, "1.13.1")
+		err := netif.FamilyError(c.a, c.ifc, c.order, transports, "1.13.1")
 		if (err == nil) != (c.fix == "") || err != nil && !strings.Contains(err.Error(), c.fix) {
 			t.Errorf("%s on %+v, order %v: %v, want advice %q", c.a, c.ifc, c.order, err, c.fix)
 		}

@@ -16,8 +16,8 @@ import (
 // rmaSettings are the ways by which one-sided operations travel in these tests. With
 // UCX's self transport alone a worker could not sleep, so tcp stands beside it.
 var rmaSettings = []struct {
-	name, tls string
-	lanes     []string // one of them must be in use
+	name, tls  string
+	transports []string // one of them must be in use
 }{
 	{"self", "self,tcp", []string{"self"}},
 	{"shm", "posix,sysv,cma,tcp,self", []string{"posix", "sysv", "cma"}},
@@ -39,15 +39,16 @@ func eachSetting(t *testing.T, atomics bool, f func(t *testing.T, ep *Endpoint, 
 				ep, owner = rmaPair(t, cfg)
 			}
 			f(t, ep, owner)
-			lanes, err := ep.Transports()
+			transports, err := ep.Transports()
 			if err != nil {
 				if ep.Err() != nil {
 					return
 				}
 				t.Fatal(err)
 			}
-			if !slices.ContainsFunc(lanes, func(l Transport) bool { return slices.Contains(s.lanes, l.Name) }) {
-				t.Errorf("the endpoint uses %v, none of %v", lanes, s.lanes)
+			used := func(l Transport) bool { return slices.Contains(s.transports, l.Name) }
+			if !slices.ContainsFunc(transports, used) {
+				t.Errorf("the endpoint uses %v, none of %v", transports, s.transports)
 			}
 		})
 	}

@@ -28,16 +28,16 @@ func trySetup(c *control) error {
 			host = a.String()
 		}
 	}
-	lanes, err := messageBySocket(host)
+	transports, err := messageBySocket(host)
 	if err != nil {
 		c.say("fails %s", strings.ReplaceAll(err.Error(), "\n", " "))
 		return nil
 	}
-	c.say("works %s", strings.Join(lanes, " "))
+	c.say("works %s", strings.Join(transports, " "))
 	return nil
 }
 
-// messageBySocket moves a message between two workers and returns the connecting side's lanes.
+// messageBySocket moves a message between two workers and returns the connecting side's transports.
 func messageBySocket(host string) ([]string, error) {
 	ctx, cancel := roleContext()
 	defer cancel()
@@ -83,10 +83,10 @@ func messageBySocket(host string) ([]string, error) {
 	if string(b) != "hello" {
 		return nil, fmt.Errorf("received %q", b)
 	}
-	lanes, err := ep.Transports()
+	transports, err := ep.Transports()
 	var names []string
-	for _, lane := range lanes {
-		names = append(names, lane.Name)
+	for _, transport := range transports {
+		names = append(names, transport.Name)
 	}
 	return names, err
 }
@@ -150,8 +150,8 @@ func TestSetupsOfFirstGuides(t *testing.T) {
 			if got := h.hear("interface"); got[0] != "127.0.0.1" {
 				t.Errorf("UCXPY_IFNAME=lo is %q", got)
 			}
-			if lanes := h.hear("works"); !slices.Contains(lanes, "tcp") && !host.RDMA {
-				t.Errorf("lanes %q", lanes)
+			if transports := h.hear("works"); !slices.Contains(transports, "tcp") && !host.RDMA {
+				t.Errorf("transports %q", transports)
 			}
 			h.quit()
 		})

@@ -116,7 +116,7 @@ var (
 	ErrTruncated = errors.New("ucx: message truncated")
 )
 
-// errTooManyRequests is returned when a worker has as many unfinished operations as it takes.
+// errTooManyRequests is returned when a worker has the maximum number of unfinished operations.
 var errTooManyRequests = errors.New("ucx: too many operations in flight on this worker (65536); wait for some to " +
 	"finish")
 

@@ -22,12 +22,12 @@ const stressTime = 700 * time.Millisecond
 // let the worker arm and park in between, in every progress mode.
 func TestStressToken(t *testing.T) {
 	for _, set := range opSettings() {
-		if set.lane == "self" {
+		if set.transport == "self" {
 			continue
 		}
-		t.Run(set.lane+"/"+set.mode, func(t *testing.T) {
+		t.Run(set.transport+"/"+set.mode, func(t *testing.T) {
 			leak.Check(t)
-			a, b := lanePair(t, set.lane, set.w)
+			a, b := transportPair(t, set.transport, set.w)
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			if err := b.Worker().OpenAM(1); err != nil {
@@ -169,19 +169,19 @@ func TestStressCloseMidway(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			leak.Check(t, leak.Wait(10*time.Second))
 			for round := range 6 {
-				lane := []string{"shm", "tcp"}[round%2]
+				transport := []string{"shm", "tcp"}[round%2]
 				wcfg := opSettings()[round%4].w
-				closeMidway(t, lane, wcfg, what)
+				closeMidway(t, transport, wcfg, what)
 			}
 		})
 	}
 }
 
-func closeMidway(t *testing.T, lane string, wcfg WorkerConfig, what string) {
+func closeMidway(t *testing.T, transport string, wcfg WorkerConfig, what string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	uc, err := NewContext(laneConfig(lane))
+	uc, err := NewContext(transportConfig(transport))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func closeMidway(t *testing.T, lane string, wcfg WorkerConfig, what string) {
 				if err == nil {
 					continue
 				}
-				// A peer that goes while lanes are being set up leaves shared memory that is not there.
+				// A peer that goes while transports are being set up leaves shared memory that is not there.
 				if !errors.Is(err, net.ErrClosed) && !errors.Is(err, errCanceled) && !errors.Is(err, errShmemSegment) {
 					t.Errorf("%v", err)
 				}
@@ -233,9 +233,9 @@ func closeMidway(t *testing.T, lane string, wcfg WorkerConfig, what string) {
 	select {
 	case <-done:
 	case <-time.After(20 * time.Second):
-		t.Fatalf("%s, %s: operations hang after the close of %s", lane, wa.progress(), what)
+		t.Fatalf("%s, %s: operations hang after the close of %s", transport, wa.progress(), what)
 	}
-	t.Logf("%s, %s: over after %v", lane, wa.progress(), time.Since(begin))
+	t.Logf("%s, %s: over after %v", transport, wa.progress(), time.Since(begin))
 	if err := errors.Join(wa.Close(), wb.Close(), uc.Close()); err != nil {
 		t.Error(err)
 	}

@@ -12,10 +12,10 @@ import (
 
 // Receives match in the order they were posted, each only in the bits of its mask.
 func TestTagMasks(t *testing.T) {
-	for _, lane := range []string{"self", "shm", "tcp"} {
-		t.Run(lane, func(t *testing.T) {
+	for _, transport := range []string{"self", "shm", "tcp"} {
+		t.Run(transport, func(t *testing.T) {
 			ctx := testContext(t)
-			a, b := lanePair(t, lane, WorkerConfig{})
+			a, b := transportPair(t, transport, WorkerConfig{})
 			type want struct {
 				tag, mask uint64
 				buf       []byte
@@ -76,10 +76,10 @@ func TestTagMasks(t *testing.T) {
 // A message longer than its buffer is reported with both lengths, writes nothing behind
 // the buffer, and leaves the connection usable.
 func TestTagTruncated(t *testing.T) {
-	for _, lane := range []string{"self", "shm", "tcp"} {
-		t.Run(lane, func(t *testing.T) {
+	for _, transport := range []string{"self", "shm", "tcp"} {
+		t.Run(transport, func(t *testing.T) {
 			ctx := testContext(t)
-			a, b := lanePair(t, lane, WorkerConfig{})
+			a, b := transportPair(t, transport, WorkerConfig{})
 			ps := newPayloads(t)
 			tag := uint64(100)
 			for _, n := range []int{8, 1024, 4000, eagerLimit + 1, 200000} {
@@ -138,7 +138,7 @@ func truncate(t *testing.T, ctx context.Context, name string, a, b *Endpoint, ta
 
 func TestReceiveAllocLimit(t *testing.T) {
 	ctx := testContext(t)
-	a, b := pair(t, laneConfig("shm"), WorkerConfig{})
+	a, b := pair(t, transportConfig("shm"), WorkerConfig{})
 	for _, n := range []int{100, 5000, 100000} {
 		s := a.StartSend(Bytes(make([]byte, n)), 5)
 		_, info, err := b.Worker().RecvAlloc(ctx, 5, FullMask, n-1)

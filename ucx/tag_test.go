@@ -36,8 +36,8 @@ func TestTagPingPong(t *testing.T) {
 			}
 		}
 	}
-	lanes, err := a.Transports()
-	t.Log(lanes, err)
+	transports, err := a.Transports()
+	t.Log(transports, err)
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}

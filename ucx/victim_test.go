@@ -94,12 +94,12 @@ func victimRole(c *control) error {
 	return errors.Join(w.Close(), uc.Close())
 }
 
-// deathLane is how a victim is connected.
-type deathLane struct {
+// deathTransport is how a victim is connected.
+type deathTransport struct {
 	name, kind, tls string
 }
 
-var deathLanes = []deathLane{
+var deathTransports = []deathTransport{
 	{"lifeline shm", "lifeline", "default"}, {"lifeline tcp", "lifeline", "tcp,self"},
 	{"socket shm", "socket", "default"}, {"socket tcp", "socket", "tcp,self"},
 }
@@ -108,7 +108,7 @@ var deathLanes = []deathLane{
 // must not notice.
 type scene struct {
 	t         *testing.T
-	lane      deathLane
+	transport deathTransport
 	ctx       context.Context
 	w         *Worker
 	addr      string
@@ -118,11 +118,11 @@ type scene struct {
 	bystander *Endpoint
 }
 
-// eachScene runs the cases on each lane, each case with a victim of its own.
+// eachScene runs the cases on each transport, each case with a victim of its own.
 func eachScene(t *testing.T, cases map[string]func(*scene)) {
-	for _, lane := range deathLanes {
-		t.Run(lane.name, func(t *testing.T) {
-			s := newScene(t, lane)
+	for _, transport := range deathTransports {
+		t.Run(transport.name, func(t *testing.T) {
+			s := newScene(t, transport)
 			for name, f := range cases {
 				t.Run(name, func(t *testing.T) {
 					inner := *s
@@ -135,20 +135,20 @@ func eachScene(t *testing.T, cases map[string]func(*scene)) {
 	}
 }
 
-func newScene(t *testing.T, lane deathLane) *scene {
+func newScene(t *testing.T, transport deathTransport) *scene {
 	t.Helper()
 	leak.Check(t, leak.Wait(10*time.Second))
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
 	cfg := Config{}
-	if lane.tls != "default" {
-		cfg.Options = map[string]string{"TLS": lane.tls}
+	if transport.tls != "default" {
+		cfg.Options = map[string]string{"TLS": transport.tls}
 	}
-	s := &scene{t: t, lane: lane, ctx: ctx, w: newWorker(t, cfg, WorkerConfig{})}
+	s := &scene{t: t, transport: transport, ctx: ctx, w: newWorker(t, cfg, WorkerConfig{})}
 	if err := errors.Join(s.w.OpenAM(1), s.w.OpenAM(2)); err != nil {
 		t.Fatal(err)
 	}
-	if lane.kind == "socket" {
+	if transport.kind == "socket" {
 		l, err := s.w.ListenSocket(ctx, "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -172,7 +172,7 @@ func newScene(t *testing.T, lane deathLane) *scene {
 func (s *scene) join() (*helper, *Endpoint) {
 	s.t.Helper()
 	h := startHelper(s.t, "victim")
-	h.say("connect %s %s %s", s.lane.tls, s.lane.kind, s.addr)
+	h.say("connect %s %s %s", s.transport.tls, s.transport.kind, s.addr)
 	ep, err := s.accept(s.ctx)
 	if err != nil {
 		s.t.Fatal(err)

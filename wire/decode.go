@@ -106,7 +106,7 @@ func plainMarker(m Dict) (any, error) {
 	if m.Has("__Enum__") {
 		e := Enum{Module: m.GetString("__module__"), Class: m.GetString("__name__"), Name: m.GetString("name")}
 		if e.Module == "" || e.Class == "" || e.Name == "" {
-			return nil, fmt.Errorf("__Enum__ without a member of an enumeration")
+			return nil, fmt.Errorf("__Enum__ without module, class or name")
 		}
 		return e, nil
 	}

@@ -17,7 +17,7 @@ func TestMerge(t *testing.T) {
 		shards []Frame
 		shared bool
 	}{
-		{"neighbours", []Frame{at(0, 100), at(100, 500), at(500, 1000)}, true},
+		{"neighbors", []Frame{at(0, 100), at(100, 500), at(500, 1000)}, true},
 		{"empty between", []Frame{at(0, 100), {}, at(100, 1000)}, true},
 		{"one", []Frame{at(0, 1000)}, true},
 		{"wrong order", []Frame{at(500, 1000), at(0, 500)}, false},

@@ -20,7 +20,7 @@ func fetchLarge(t *testing.T, cfg worker.DataConnections) (from, to *worker.Work
 	d := direct(t, "tcp://127.0.0.1:0")
 	from, _ = d.worker(t, worker.Config{DataConnections: cfg})
 	to, seen := d.worker(t, worker.Config{DataConnections: cfg})
-	big := bytes.Repeat([]byte("lane"), 1<<20)
+	big := bytes.Repeat([]byte("data"), 1<<20)
 	var reply msgpack.Map
 	for i, key := range []string{"one", "two", "three"} {
 		d.call(t, from.Address(), "update_data", msgpack.MapOf("data", msgpack.MapOf(key, wire.Serialize{Value: big})),
@@ -84,8 +84,8 @@ func TestDataConnectionInvitation(t *testing.T) {
 		t.Error("admitted with a guess")
 	}
 	var reply msgpack.Map
-	d.call(t, w.Address(), "millstream-lanes", nil, &reply)
-	list, _ := reply.Get("lanes")
+	d.call(t, w.Address(), "millstream-data-connections", nil, &reply)
+	list, _ := reply.Get("offers")
 	invitation, _ := list.([]any)[0].(msgpack.Map).Get("cookie")
 	c, err := dial(invitation.([]byte))
 	if err != nil {

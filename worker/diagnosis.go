@@ -14,7 +14,7 @@ type Diagnosis struct {
 	PID  string `rpc:"pid"`
 	// DataAddresses are the addresses on which the worker accepts data connections; Trusted allows them to other
 	// machines.
-	DataAddresses []string `rpc:"lanes"`
+	DataAddresses []string `rpc:"data_addresses"`
 	Trusted       bool     `rpc:"trusted"`
 	// UCX describes why libucp cannot be used; "" if it can.
 	UCX string `rpc:"ucx"`
@@ -30,7 +30,7 @@ type Diagnosis struct {
 type TransferNote struct {
 	Peer     string `rpc:"peer"`
 	Incoming bool   `rpc:"incoming"`
-	Scheme   string `rpc:"lane"`
+	Scheme   string `rpc:"scheme"`
 	Bytes    int64  `rpc:"bytes"`
 	// Device is the number of bytes that arrived in the memory of a GPU.
 	Device  int64   `rpc:"device"`

@@ -14,7 +14,7 @@ type Transfer struct {
 	// Incoming indicates that this worker fetched the data; otherwise it served it.
 	Incoming bool `json:"incoming"`
 	// Scheme is the scheme of the connection: tcp, tls, inproc, ucxx, …
-	Scheme string `json:"lane"`
+	Scheme string `json:"scheme"`
 	// Keys is the number of results, Bytes their size, DeviceBytes the part of it in memory of this worker's GPU.
 	Keys        int   `json:"keys"`
 	Bytes       int64 `json:"bytes"`

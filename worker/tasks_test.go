@@ -173,7 +173,7 @@ func TestActor(t *testing.T) {
 }
 
 // A value that cannot be encoded fails only the task that needs it on another worker.
-func TestUnserialisable(t *testing.T) {
+func TestUnserializable(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	a, seenA := d.worker(t, worker.Config{})
 	_, seenB := d.worker(t, worker.Config{})

@@ -63,7 +63,7 @@ func TestListenAddresses(t *testing.T) {
 				t.Errorf("bound to %s, announced as %s", listen, contact)
 			}
 			if peer != contact || local != contact {
-				t.Errorf("announced as %s, dialled %s, accepted on %s", contact, peer, local)
+				t.Errorf("announced as %s, dialed %s, accepted on %s", contact, peer, local)
 			}
 		})
 	}

@@ -142,7 +142,7 @@ func TestHostMemory(t *testing.T) {
 
 // An Abort does not wait for a Close that does.
 func TestAbortHurriesClose(t *testing.T) {
-	a, _ := pair(t, backends["lane"])
+	a, _ := pair(t, backends["data"])
 	ctx := testContext(t)
 	go a.Write(ctx, msg(make([]byte, 64<<20))) // nobody reads it
 	time.Sleep(20 * time.Millisecond)

@@ -16,10 +16,10 @@ import (
 // negotiates the data connection, carries the bytes of its lifeline, so that no second port is needed and no other
 // process can interfere, and later the credits. Each of its messages is a kind and up to controlChunk bytes.
 //
-//	'U' u8 1 if this side can have a lane, u32 window in bytes (little-endian)
+//	'U' u8 1 if this side can have a data connection, u32 window in bytes (little-endian)
 //	'D' bytes of the lifeline
 //	'E' the lifeline's end
-//	'F' u8 1 if this side's end of the lane is made
+//	'F' u8 1 if this side's end of the data connection exists
 //	'C' u64 bytes taken since the beginning, as messageCost counts
 //	'L' u8 1 if there are to be lines, of the listening side with u16 port and 16 bytes token
 const (

@@ -17,7 +17,7 @@ import (
 // A writer of small messages stops when the reader is a window behind, and goes on when
 // it reads: UCX itself would take in anything.
 func TestCredits(t *testing.T) {
-	a, z := pair(t, backends["lane"])
+	a, z := pair(t, backends["data"])
 	ctx := testContext(t)
 	m := msg(make([]byte, 5000))
 	written := 0
@@ -57,7 +57,7 @@ func TestCredits(t *testing.T) {
 
 // Both writers far ahead of their readers is no deadlock once one reads.
 func TestCreditsBothWays(t *testing.T) {
-	a, z := pair(t, backends["lane"])
+	a, z := pair(t, backends["data"])
 	ctx := testContext(t)
 	const n = 3 * dataWindow / 100_000
 	done := make(chan error, 4)
@@ -92,7 +92,7 @@ func TestCreditsBothWays(t *testing.T) {
 // Messages of more frames than ucx sends as one, and those that begin with nothing,
 // travel in pieces.
 func TestPieces(t *testing.T) {
-	a, z := pair(t, backends["lane"])
+	a, z := pair(t, backends["data"])
 	ctx := testContext(t)
 	for _, n := range []int{dataFrames - 2, dataFrames - 1, dataFrames, dataFrames + 1, 2*dataFrames + 17} {
 		for _, first := range []int{0, 1} {
@@ -122,8 +122,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// Limits hold on a lane as well, for whole messages and for those in pieces.
-func TestLaneLimits(t *testing.T) {
+// Limits hold on a data connection as well, for whole messages and for those in pieces.
+func TestDataLimits(t *testing.T) {
 	for name, frames := range map[string]int{"one frame too many": 11, "pieces": dataFrames + 5, "bytes": 2} {
 		t.Run(name, func(t *testing.T) {
 			ctx := testContext(t)
@@ -131,7 +131,7 @@ func TestLaneLimits(t *testing.T) {
 			if name == "pieces" {
 				limits = comm.Limits{Frames: dataFrames + 2}
 			}
-			b := backends["lane"]
+			b := backends["data"]
 			l, err := b.Listen(ctx, "127.0.0.1:0", comm.ListenConfig{Limits: limits})
 			if err != nil {
 				t.Fatal(err)
@@ -166,7 +166,7 @@ func TestLaneLimits(t *testing.T) {
 	}
 }
 
-// A side that cannot have a lane, or whose half of one is not made, leaves the comm as it
+// A side that cannot have a data connection, or whose half of one is not made, leaves the comm as it
 // was: distributed-ucxx's format works in any case.
 func TestFallback(t *testing.T) {
 	ctx := testContext(t)
@@ -180,7 +180,7 @@ func TestFallback(t *testing.T) {
 		_, loc := commaddr.Parse(l.ContactAddr())
 		return l, loc
 	}
-	talk := func(t *testing.T, l comm.Listener, b *backend, loc string, lane bool) {
+	talk := func(t *testing.T, l comm.Listener, b *backend, loc string, want bool) {
 		t.Helper()
 		c, err := b.Dial(ctx, loc, comm.DialConfig{})
 		if err != nil {
@@ -193,8 +193,8 @@ func TestFallback(t *testing.T) {
 		}
 		defer z.Close()
 		for _, x := range []comm.Comm{c, z} {
-			if got := x.(*conn).data != nil; got != lane {
-				t.Errorf("there is a lane: %v", got)
+			if got := x.(*conn).data != nil; got != want {
+				t.Errorf("there is a data connection: %v", got)
 			}
 		}
 		if err := c.Write(ctx, msg([]byte("there"))); err != nil {
@@ -212,7 +212,7 @@ func TestFallback(t *testing.T) {
 	}
 	l, loc := listening(here)
 	t.Run("the peer wants none", func(t *testing.T) { talk(t, l, backends["plain"], loc, false) })
-	t.Run("both have one", func(t *testing.T) { talk(t, l, backends["lane"], loc, true) })
+	t.Run("both have one", func(t *testing.T) { talk(t, l, backends["data"], loc, true) })
 	e, err := openEngine(ctx, here.settings.forHost("127.0.0.1"))
 	if err != nil {
 		t.Fatal(err)
@@ -222,17 +222,17 @@ func TestFallback(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Close() // from now on each lane of this engine fails in the making
-	t.Run("the listener's is not made", func(t *testing.T) { talk(t, l, backends["lane"], loc, false) })
-	other, at := listening(backends["lane"])
+	w.Close() // from now on each data connection of this engine fails in the making
+	t.Run("the listener's is not made", func(t *testing.T) { talk(t, l, backends["data"], loc, false) })
+	other, at := listening(backends["data"])
 	t.Run("the dialler's is not made", func(t *testing.T) { talk(t, other, here, at, false) })
-	e.lanes.err = errors.New("no memory for a worker")
-	t.Run("the listener has none", func(t *testing.T) { talk(t, l, backends["lane"], loc, false) })
+	e.data.err = errors.New("no memory for a worker")
+	t.Run("the listener has none", func(t *testing.T) { talk(t, l, backends["data"], loc, false) })
 	t.Run("the dialler has none", func(t *testing.T) { talk(t, other, here, at, false) })
-	e.lanes.err = nil
+	e.data.err = nil
 }
 
-// With Settings.Polling a wait for a message on a lane never sleeps.
+// With Settings.Polling a wait for a message on a data connection never sleeps.
 func TestPolling(t *testing.T) {
 	ctx := testContext(t)
 	s := Settings{Polling: true}
@@ -251,7 +251,7 @@ func TestPolling(t *testing.T) {
 	engines.mu.Lock()
 	e := engines.m[used.key()]
 	engines.mu.Unlock()
-	lanes, err := e.dataUCX()
+	data, err := e.dataUCX()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,9 +260,9 @@ func TestPolling(t *testing.T) {
 		_, err := z.Read(ctx)
 		read <- err
 	}()
-	for before := lanes.Stats().Progress; lanes.Stats().Progress < before+10_000; time.Sleep(time.Millisecond) {
+	for before := data.Stats().Progress; data.Stats().Progress < before+10_000; time.Sleep(time.Millisecond) {
 		if ctx.Err() != nil {
-			t.Fatalf("a lane was looked at %d times while a reader waits", lanes.Stats().Progress-before)
+			t.Fatalf("a data connection was looked at %d times while a reader waits", data.Stats().Progress-before)
 		}
 	}
 	if err := a.Write(ctx, msg([]byte("last"))); err != nil {

@@ -27,7 +27,7 @@ type engine struct {
 	ctx  *ucx.Context
 	meet *ucx.Worker
 
-	lanes dataWorker
+	data dataWorker
 
 	byFile bool        // connects by worker address: one worker does everything
 	mux    *ucxmux.Mux // of those; nil otherwise
@@ -147,7 +147,7 @@ func (e *engine) expire() {
 	}
 	delete(engines.m, e.key)
 	engines.mu.Unlock()
-	e.lanes.close()
+	e.data.close()
 	if e.mux != nil {
 		e.mux.Close()
 	}
@@ -168,7 +168,7 @@ func (e *engine) dataUCX() (*ucx.Worker, error) {
 	if e.byFile {
 		return e.meet, nil
 	}
-	l := &e.lanes
+	l := &e.data
 	l.once.Do(func() {
 		// Without streams UCX does not limit the number of endpoints between two workers.
 		l.ctx, l.w, l.err = e.start(false, ucx.AllFeatures&^ucx.Stream)

@@ -205,7 +205,7 @@ func TestFileBadAddresses(t *testing.T) {
 	}
 }
 
-// An invitation that does not fit is refused, and the dialling side hears of it.
+// An invitation that does not fit is refused, and the dialing side hears of it.
 func TestFileInvitations(t *testing.T) {
 	ctx := testContext(t)
 	l, err := comm.Listen(ctx, "ucx-file://"+t.TempDir()+"/", comm.ListenConfig{Admit: func(_ string, c []byte) bool {

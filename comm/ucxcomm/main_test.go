@@ -72,8 +72,8 @@ func serve(backend string) {
 
 // backends are the forms in which the comms of this package work.
 var backends = map[string]*backend{
-	"lane":         newBackend("ucxx", Settings{}),
-	"lane, tcp":    newBackend("ucxx", Settings{Options: map[string]string{"TLS": "tcp,self"}}),
+	"data":         newBackend("ucxx", Settings{}),
+	"data, tcp":    newBackend("ucxx", Settings{Options: map[string]string{"TLS": "tcp,self"}}),
 	"plain":        newBackend("ucxx", Settings{PlainTransports: true}),
 	"multi-buffer": newBackend("ucxx", Settings{PlainTransports: true, MultiBuffer: true}),
 }

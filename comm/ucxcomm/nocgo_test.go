@@ -10,7 +10,7 @@ import (
 	"go.millstream.dev/comm"
 )
 
-// Without cgo there is no UCX; dialling and listening say so, at once.
+// Without cgo there is no UCX; dialing and listening say so, at once.
 func TestWithoutCgo(t *testing.T) {
 	ctx := context.Background()
 	_, err := comm.Dial(ctx, "ucxx://127.0.0.1:1", comm.DialConfig{})

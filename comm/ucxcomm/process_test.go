@@ -147,9 +147,9 @@ func TestUnreadOfTheDead(t *testing.T) {
 	}
 }
 
-// Between two processes of one host a lane uses shared memory, unless UCX was told not to.
-func TestLaneTransports(t *testing.T) {
-	for _, name := range []string{"lane", "lane, tcp"} {
+// Between two processes of one host a data connection uses shared memory, unless UCX was told not to.
+func TestDataTransports(t *testing.T) {
+	for _, name := range []string{"data", "data, tcp"} {
 		ctx := testContext(t)
 		p := startEcho(t, name)
 		c, err := backends[name].Dial(ctx, p.loc, comm.DialConfig{})
@@ -163,20 +163,20 @@ func TestLaneTransports(t *testing.T) {
 		if _, err := c.Read(ctx); err != nil {
 			t.Fatal(err)
 		}
-		lane := c.(*conn).data
-		if lane == nil {
-			t.Fatalf("%s: no lane", name)
+		data := c.(*conn).data
+		if data == nil {
+			t.Fatalf("%s: no data connection", name)
 		}
-		lanes, err := lane.ep.Transports()
+		transports, err := data.ep.Transports()
 		if err != nil {
 			t.Fatal(err)
 		}
 		shared := false
-		for _, l := range lanes {
+		for _, l := range transports {
 			shared = shared || l.Name == "posix" || l.Name == "sysv"
 		}
-		if shared != (name == "lane") {
-			t.Errorf("%s uses %v", name, lanes)
+		if shared != (name == "data") {
+			t.Errorf("%s uses %v", name, transports)
 		}
 	}
 }
@@ -184,9 +184,9 @@ func TestLaneTransports(t *testing.T) {
 // Idle comms make no progress: their workers are asleep, however many there are.
 func TestIdle(t *testing.T) {
 	ctx := testContext(t)
-	p := startEcho(t, "lane")
+	p := startEcho(t, "data")
 	for range 100 {
-		c, err := backends["lane"].Dial(ctx, p.loc, comm.DialConfig{})
+		c, err := backends["data"].Dial(ctx, p.loc, comm.DialConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}

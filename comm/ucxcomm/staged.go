@@ -114,8 +114,8 @@ func (c *conn) canStage() bool {
 }
 
 // forDevices reports whether one of the transports can access memory of GPUs.
-func forDevices(lanes []ucx.Transport) bool {
-	return slices.ContainsFunc(lanes, func(l ucx.Transport) bool {
+func forDevices(transports []ucx.Transport) bool {
+	return slices.ContainsFunc(transports, func(l ucx.Transport) bool {
 		return slices.ContainsFunc([]string{"cuda_ipc", "rc", "dc", "ud", "srd", "gdr"}, func(prefix string) bool {
 			return strings.HasPrefix(l.Name, prefix)
 		})
@@ -185,8 +185,8 @@ func (c *conn) wantsStripes() bool {
 	if c.staged.Mode == comm.StagedOn {
 		return true
 	}
-	lanes, err := c.data.ep.Transports()
-	return err == nil && !forDevices(lanes)
+	transports, err := c.data.ep.Transports()
+	return err == nil && !forDevices(transports)
 }
 
 // onDevice reports whether a message has frames that are sent over stripes.

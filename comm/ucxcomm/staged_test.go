@@ -22,7 +22,7 @@ import (
 
 func stagedPair(t *testing.T, dial comm.DialConfig, listen comm.ListenConfig) (a, z *conn) {
 	t.Helper()
-	b, ctx := backends["lane, tcp"], testContext(t)
+	b, ctx := backends["data, tcp"], testContext(t)
 	l, err := b.Listen(ctx, "127.0.0.1:0", listen)
 	if err != nil {
 		t.Fatal(err)
@@ -54,8 +54,8 @@ func carried(t *testing.T, from, to comm.Comm, m *wire.Message) *wire.Message {
 	return got
 }
 
-// TestStaged: without a lane for GPUs their frames go beside it, both ways and among others; UCX, which knows nothing
-// of such devices, never sees them.
+// TestStaged: without a transport for GPUs device frames are sent over stripes, in both directions and among others.
+// UCX, which does not support such devices, never sees them.
 func TestStaged(t *testing.T) {
 	da, dz := stagetest.Install(t), stagetest.Install(t)
 	a, z := stagedPair(t, comm.DialConfig{Device: da.Memory(), Staged: comm.StagedConfig{Stripes: 3}},
@@ -113,7 +113,7 @@ func TestNoLines(t *testing.T) {
 		listen comm.ListenConfig
 	}{
 		{"neither has a GPU", comm.DialConfig{}, comm.ListenConfig{}},
-		{"the dialling side has none", comm.DialConfig{}, comm.ListenConfig{Device: with}},
+		{"the dialing side has none", comm.DialConfig{}, comm.ListenConfig{Device: with}},
 		{"the listening side has none", comm.DialConfig{Device: with}, comm.ListenConfig{}},
 		{"switched off", comm.DialConfig{Device: with, Staged: off}, comm.ListenConfig{Device: with}},
 		{"switched off by the listening side", comm.DialConfig{Device: with},
@@ -165,10 +165,10 @@ func TestStagedEnds(t *testing.T) {
 	}
 }
 
-// TestDoorThatNobodyReaches: where the port cannot be dialled the comm does without.
+// TestDoorThatNobodyReaches: where the port cannot be dialed the comm does without.
 func TestDoorThatNobodyReaches(t *testing.T) {
 	d := stagetest.Install(t)
-	b, ctx := backends["lane, tcp"], testContext(t)
+	b, ctx := backends["data, tcp"], testContext(t)
 	l, err := b.Listen(ctx, "127.0.0.1:0", comm.ListenConfig{Device: d.Memory()})
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func TestDoorThatNobodyReaches(t *testing.T) {
 	}
 }
 
-func TestLanesForDevices(t *testing.T) {
+func TestTransportsForDevices(t *testing.T) {
 	for transport, want := range map[string]bool{"tcp": false, "posix": false, "cma": false, "cuda_copy": false,
 		"self": false, "cuda_ipc": true, "rc_mlx5": true, "dc_mlx5": true, "ud_verbs": true} {
 		if got := forDevices([]ucx.Transport{{Name: "sysv"}, {Name: transport}}); got != want {

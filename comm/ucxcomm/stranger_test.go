@@ -224,7 +224,7 @@ func TestDeviceFrames(t *testing.T) {
 }
 
 // Invitations are asked for before anything else: a peer without one, or with a wrong one, is
-// hung up on; one with the right one is served, also over a lane.
+// hung up on; one with the right one is served, also over a data connection.
 func TestInvitations(t *testing.T) {
 	ctx := testContext(t)
 	cfg := comm.ListenConfig{Admit: func(_ string, c []byte) bool { return string(c) == "secret" }}

@@ -36,7 +36,7 @@ func (m *taggedEndpoint) startRecv(v ucx.View) *ucx.Request {
 	return m.StartRecv(v, ucx.ForceTag(m.recv))
 }
 
-// meet dials.
+// dialTagged connects to a listener over tagged messages.
 func dialTagged(ctx context.Context, w *ucx.Worker, hostport string) (*taggedEndpoint, error) {
 	ep, err := w.DialUCXX(ctx, hostport)
 	if err != nil {

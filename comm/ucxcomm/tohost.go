@@ -28,7 +28,7 @@ func (l *hostLink) write(ctx context.Context, m *wire.Message) error {
 		return l.dataLink.write(ctx, m)
 	}
 	// Queried here and not earlier: the transports are complete after the first messages.
-	if lanes, err := l.ep.Transports(); err == nil && forDevices(lanes) {
+	if transports, err := l.ep.Transports(); err == nil && forDevices(transports) {
 		return l.dataLink.write(ctx, m)
 	}
 	host, err := l.toHost(ctx, m)

@@ -34,7 +34,7 @@ func TestDeviceFramesForPeerWithoutGPU(t *testing.T) {
 			from, to = to, from
 		}
 		if _, ok := from.link.(*hostLink); !ok {
-			t.Fatalf("the lane to a peer without a GPU is a %T", from.link)
+			t.Fatalf("the data connection to a peer without a GPU is a %T", from.link)
 		}
 		b, err := gpu.Alloc(t.Context(), 100_000)
 		if err != nil {
@@ -60,7 +60,7 @@ func TestDeviceFramesForPeerWithoutGPU(t *testing.T) {
 	if used, _ := g.Used(); used != 0 {
 		t.Errorf("%d bytes are left", used)
 	}
-	// Where both have one UCX moves it, or lines beside the lane.
+	// Where both have one UCX moves it, or lines beside the data connection.
 	a, z := stagedPair(t, comm.DialConfig{Device: gpu}, comm.ListenConfig{Device: gpu})
 	for _, c := range []*conn{a, z} {
 		if _, ok := c.link.(*hostLink); ok {

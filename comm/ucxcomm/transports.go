@@ -11,12 +11,12 @@ func (c *conn) Transports() []string {
 	if c.data != nil {
 		ep = c.data.ep
 	}
-	lanes, err := ep.Transports()
+	transports, err := ep.Transports()
 	if err != nil {
 		return nil
 	}
 	var names []string
-	for _, l := range lanes {
+	for _, l := range transports {
 		names = append(names, l.Name)
 	}
 	if c.data != nil && c.data.stripes != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // dataFeature in a hello announces that its sender supports data connections instead of distributed-ucxx's format.
-const dataFeature = "ucx-lane-1"
+const dataFeature = "ucx-data-1"
 
 // handshake performs Dask's handshake, then that of the data connection between Millstream peers. cookies may be nil.
 func (c *conn) handshake(ctx context.Context, compression string, invitation []byte, admit func(string, []byte) bool,

@@ -78,7 +78,7 @@ func TestDeviceCollectives(t *testing.T) {
 	}
 }
 
-// TestDeviceMappingsAreKept: memory of another rank is opened once, also by lanes, and closed with the group.
+// TestDeviceMappingsAreKept: memory of another rank is opened once, also by duplicates, and closed with the group.
 func TestDeviceMappingsAreKept(t *testing.T) {
 	ctx := testContext(t)
 	const n = 1 << 18
@@ -95,17 +95,17 @@ func TestDeviceMappingsAreKept(t *testing.T) {
 				return err
 			}
 		}
-		lane, err := gs[r].Dup(7)
+		dup, err := gs[r].Dup(7)
 		if err != nil {
 			return err
 		}
-		defer lane.Close()
-		lane.SetCarrier(newDeviceCarrier(lane, 0, func(int) (gpu, error) {
+		defer dup.Close()
+		dup.SetCarrier(newDeviceCarrier(dup, 0, func(int) (gpu, error) {
 			own := newFakeGPU(byte(r), 0)
 			own.opens = false // it is open already
 			return own, nil
 		}))
-		if err := call(lane, r); err != nil {
+		if err := call(dup, r); err != nil {
 			return err
 		}
 		return gs[r].Do(ctx, barrier())

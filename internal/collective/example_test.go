@@ -20,7 +20,7 @@ func Example() {
 		panic(err)
 	}
 	defer l.Close()
-	dialled, err := comm.Dial(ctx, l.ContactAddr(), comm.DialConfig{})
+	dialed, err := comm.Dial(ctx, l.ContactAddr(), comm.DialConfig{})
 	if err != nil {
 		panic(err)
 	}
@@ -50,7 +50,7 @@ func Example() {
 		}
 	}
 	var both sync.WaitGroup
-	both.Go(func() { rank(0, []comm.Comm{nil, dialled}) })
+	both.Go(func() { rank(0, []comm.Comm{nil, dialed}) })
 	both.Go(func() { rank(1, []comm.Comm{accepted, nil}) })
 	both.Wait()
 	// Output: [2 10]

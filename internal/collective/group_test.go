@@ -17,17 +17,17 @@ func TestSplit(t *testing.T) {
 			const n = 5
 			gs := b.groups(ctx, t, n)
 			each(t, n, func(r int) error {
-				colour := r % 2
+				color := r % 2
 				if r == 4 {
-					colour = -1
+					color = -1
 				}
-				sub, err := gs[r].Split(ctx, colour, -r) // in falling order
+				sub, err := gs[r].Split(ctx, color, -r) // in falling order
 				if err != nil {
 					return err
 				}
 				if r == 4 {
 					if sub != nil {
-						return fmt.Errorf("a group without a colour")
+						return fmt.Errorf("a group without a color")
 					}
 					return nil
 				}
@@ -57,29 +57,29 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestLanes: each rank takes the lanes in another order, which would never end on one group.
-func TestLanes(t *testing.T) {
+// TestDups: each rank takes the duplicates in another order, which would never end on one group.
+func TestDups(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
 			ctx := testContext(t)
 			const n = 3
 			gs := b.groups(ctx, t, n)
 			each(t, n, func(r int) error {
-				var lanes []*Group
+				var dups []*Group
 				var reqs []*Request
 				var bufs [][]int64
 				for i := range n {
 					number := uint64((i + r) % n)
-					lane, err := gs[r].Dup(number)
+					dup, err := gs[r].Dup(number)
 					if err != nil {
 						return err
 					}
-					lanes = append(lanes, lane)
+					dups = append(dups, dup)
 					for _, size := range []int{1, 20_000} {
 						x := make([]int64, size)
 						x[0] = int64(number)
 						bufs = append(bufs, x)
-						reqs = append(reqs, lane.Start(ctx, allReduce(elem.View(x), elem.View(x), Int64, Sum)))
+						reqs = append(reqs, dup.Start(ctx, allReduce(elem.View(x), elem.View(x), Int64, Sum)))
 					}
 				}
 				for i, req := range reqs {
@@ -87,10 +87,10 @@ func TestLanes(t *testing.T) {
 						return err
 					}
 					if want := int64(n * ((i/2 + r) % n)); bufs[i][0] != want {
-						return fmt.Errorf("lane sum %d, want %d", bufs[i][0], want)
+						return fmt.Errorf("dup sum %d, want %d", bufs[i][0], want)
 					}
 				}
-				for _, l := range lanes {
+				for _, l := range dups {
 					if err := l.Close(); err != nil {
 						return err
 					}
@@ -99,7 +99,7 @@ func TestLanes(t *testing.T) {
 			})
 			each(t, n, func(r int) error { return gs[r].Do(ctx, barrier()) })
 			if _, err := gs[0].Dup(1 << 32); err == nil {
-				t.Error("a lane's number of 33 bits is accepted")
+				t.Error("a duplicate's number of 33 bits is accepted")
 			}
 		})
 	}

@@ -73,18 +73,18 @@ func connect(ctx context.Context, t testing.TB, scheme string, n int) [][]comm.C
 	}
 	for i := range n {
 		for j := range i {
-			dialled := make(chan comm.Comm, 1)
+			dialed := make(chan comm.Comm, 1)
 			go func() {
 				c, err := comm.Dial(ctx, l.ContactAddr(), comm.DialConfig{})
 				if err != nil {
 					t.Error(err)
 				}
-				dialled <- c
+				dialed <- c
 			}()
 			if all[j][i], err = l.Accept(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if all[i][j] = <-dialled; all[i][j] == nil {
+			if all[i][j] = <-dialed; all[i][j] == nil {
 				t.FailNow()
 			}
 		}

@@ -65,7 +65,7 @@ func TestSplitModel(t *testing.T) {
 	}
 }
 
-// TestGroupsDoNotMeet: messages of a group, of its sub-groups, of sub-groups of them and of lanes of each use one
+// TestGroupsDoNotMeet: messages of a group, of its sub-groups, of sub-groups of them and of duplicates of each use one
 // transport and one tag, and none of them gets another's.
 func TestGroupsDoNotMeet(t *testing.T) {
 	for _, b := range []backend{backends[0], backends[2], backends[3]} {
@@ -100,8 +100,8 @@ func TestGroupsDoNotMeet(t *testing.T) {
 					if err := add("pair of the pair", inner, err); err != nil {
 						return err
 					}
-					lane, err := first.Dup(3)
-					if err := add("lane of the pair", lane, err); err != nil {
+					dup, err := first.Dup(3)
+					if err := add("dup of the pair", dup, err); err != nil {
 						return err
 					}
 				}
@@ -110,13 +110,13 @@ func TestGroupsDoNotMeet(t *testing.T) {
 					return err
 				}
 				for _, number := range []uint64{3, 4} {
-					lane, err := gs[r].Dup(number)
-					if err := add(fmt.Sprintf("lane %d", number), lane, err); err != nil {
+					dup, err := gs[r].Dup(number)
+					if err := add(fmt.Sprintf("dup %d", number), dup, err); err != nil {
 						return err
 					}
 				}
-				lane, err := second.Dup(3)
-				if err := add("lane of all", lane, err); err != nil {
+				dup, err := second.Dup(3)
+				if err := add("dup of all", dup, err); err != nil {
 					return err
 				}
 				mu.Lock()
@@ -166,7 +166,7 @@ func TestGroupsDoNotMeet(t *testing.T) {
 	}
 }
 
-// TestSplitEnds: after a group has failed or is closed there are no new sub-groups and lanes; there is a last number.
+// TestSplitEnds: a failed or closed group has no new sub-groups and duplicates, and the numbers are limited.
 func TestSplitEnds(t *testing.T) {
 	ctx := testContext(t)
 	gs := backends[0].groups(ctx, t, 2)
@@ -181,7 +181,7 @@ func TestSplitEnds(t *testing.T) {
 	}
 	gs[0].Abort(nil)
 	if _, err := gs[0].Dup(1); err == nil || err.Error() != "collective: rank 0 (worker-0): aborted" {
-		t.Errorf("lane of an aborted group: %v", err)
+		t.Errorf("dup of an aborted group: %v", err)
 	}
 	if _, err := gs[0].Split(ctx, 0, 0); err == nil {
 		t.Error("an aborted group was split")
@@ -189,12 +189,11 @@ func TestSplitEnds(t *testing.T) {
 	closeAll(gs)
 	_, err := gs[0].Dup(1)
 	if !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "after failure: collective: rank 0") {
-		t.Errorf("lane of a closed group: %v, want that it is closed and why it had failed", err)
+		t.Errorf("dup of a closed group: %v, want that it is closed and why it had failed", err)
 	}
 }
 
-// TestLastGroupClosesTransport: sub-groups and lanes live on without the group that they come from, in any order of
-// closing.
+// TestLastGroupClosesTransport: sub-groups and duplicates outlive their group, in any order of closing.
 func TestLastGroupClosesTransport(t *testing.T) {
 	for order := range 3 {
 		ctx := testContext(t)
@@ -204,11 +203,11 @@ func TestLastGroupClosesTransport(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			lane, err := sub.Dup(1)
+			dup, err := sub.Dup(1)
 			if err != nil {
 				return err
 			}
-			list := []*Group{gs[r], sub, lane}
+			list := []*Group{gs[r], sub, dup}
 			for i := range list {
 				if err := list[(order+i)%3].Close(); err != nil {
 					return err

@@ -119,8 +119,8 @@ func Call(ctx context.Context, c comm.Comm, op string, args, reply any) error {
 	return decodeReply(op, c.PeerAddr(), m, reply)
 }
 
-// Notify sends one request on a comm without an answer, as streams begin: with connection_stream, register-client and
-// the like. If it fails the comm is aborted.
+// Notify sends one request on a comm without a reply, such as connection_stream or register-client, with which
+// streams begin. If it fails the comm is aborted.
 func Notify(ctx context.Context, c comm.Comm, op string, args any) error {
 	request, err := request(op, args, false)
 	if err != nil {

@@ -47,7 +47,7 @@ type peer struct {
 	address string
 	idle    []idleComm             // the one that was used last is at the end
 	busy    map[comm.Comm]struct{} // in use
-	dials   map[*dialling]struct{} // attempts in progress
+	dials   map[*dialing]struct{}  // attempts in progress
 	wanted  int                    // waiters of this address
 }
 
@@ -56,8 +56,8 @@ type idleComm struct {
 	since time.Time
 }
 
-// dialling is one attempt to connect. It belongs to no call: the first waiter gets its comm.
-type dialling struct{ cancel context.CancelCauseFunc }
+// dialing is one attempt to connect. It belongs to no call: the first waiter gets its comm.
+type dialing struct{ cancel context.CancelCauseFunc }
 
 // waiter is a call without a comm. got is filled once, when it is served.
 type waiter struct {
@@ -89,7 +89,7 @@ func NewPool(n comm.Network, cfg PoolConfig) *Pool {
 func (p *Pool) peer(address string) *peer {
 	x := p.peers[address]
 	if x == nil {
-		x = &peer{address: address, busy: map[comm.Comm]struct{}{}, dials: map[*dialling]struct{}{}}
+		x = &peer{address: address, busy: map[comm.Comm]struct{}{}, dials: map[*dialing]struct{}{}}
 		p.peers[address] = x
 	}
 	return x
@@ -230,7 +230,7 @@ func (p *Pool) discard(c comm.Comm) {
 // dial starts one attempt. The caller holds mu.
 func (p *Pool) dial(x *peer) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	d := &dialling{cancel}
+	d := &dialing{cancel}
 	x.dials[d] = struct{}{}
 	p.open++
 	p.stats.Dials++

@@ -32,7 +32,7 @@ type Host struct {
 	// Resolve, if not nil, returns results in the memory of this worker.
 	Resolve func(Key) (*Value, bool)
 	// DataConnections reports whether the worker has data connections, which are not encrypted, and Trusted whether
-	// these may go to other hosts (--lanes=trusted). Boot identifies the machine since its start.
+	// these may go to other hosts (--data-connections=trusted). Boot identifies the machine since its start.
 	DataConnections, Trusted bool
 	Boot                     string
 	// Device is the GPU of the worker; nil without one. Tasks call CurrentDevice.

@@ -102,7 +102,7 @@ type PyKwarg struct {
 	Value any
 }
 
-// PyCall is a call of a Python function. Append returns the spec of its task, which is a pickle of Dask's Task. (IsSpec
+// PyCall is a call of a Python function. Append returns the spec of its task, which is a pickle of a Dask Task. (IsSpec
 // distinguishes it from specs of Go functions.)
 type PyCall struct {
 	deps []Key

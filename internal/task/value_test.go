@@ -267,7 +267,7 @@ func TestLongBytesAreShared(t *testing.T) {
 	}
 }
 
-func TestUnserialisableResults(t *testing.T) {
+func TestUnserializableResults(t *testing.T) {
 	for _, v := range []any{make(chan int), func() {}, struct{ F func() }{func() {}}, []any{make(chan int)},
 		struct{ hidden int }{1}} {
 		_, err := EncodeValue(v)

@@ -13,8 +13,8 @@ import (
 	"go.millstream.dev/cluster"
 )
 
-// Ranks on hosts with names and networks of their own: by comms, and by UCX where lanes are trusted, whose addresses
-// the cluster has carried.
+// Ranks on hosts with separate names and networks use comms, and UCX if data connections are trusted, with addresses
+// that the cluster has carried.
 func TestCliqueTwoHosts(t *testing.T) {
 	if !inside(t) {
 		return
@@ -27,7 +27,7 @@ func TestCliqueTwoHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 4 {
-		hostedWorker(t, i, fmt.Sprintf("clique%d", i), c.Address(), tls, "--nthreads", "1", "--lanes",
+		hostedWorker(t, i, fmt.Sprintf("clique%d", i), c.Address(), tls, "--nthreads", "1", "--data-connections",
 			[]string{"trusted", "trusted", "none", "none"}[i])
 	}
 	await(t, "four workers are there", func() bool { return registered(t, c, "") == 4 })

@@ -32,8 +32,8 @@ func TestFullDisk(t *testing.T) {
 	worker := func(name, dir string) *child {
 		return program(t, "worker "+name, nil, "worker", c.Address(), "--tls-dir", tls, "--name", name, "--nthreads",
 			"1", "--memory-limit", fmt.Sprint(256<<20),
-			"--no-dashboard", "--lanes", "none", "--local-directory", dir, "--retire-timeout", "3s", "--log-level",
-			"info")
+			"--no-dashboard", "--data-connections", "none", "--local-directory", dir, "--retire-timeout", "3s",
+			"--log-level", "info")
 	}
 	full := worker("full", small)
 	roomy := worker("roomy", large)

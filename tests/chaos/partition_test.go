@@ -20,8 +20,8 @@ import (
 // remoteWorker starts a worker in a network namespace of its own and plugs it into the bridge.
 func remoteWorker(t *testing.T, number int, address, tls string) host {
 	t.Helper()
-	return hostedWorker(t, number, fmt.Sprintf("ns%d", number), address, tls, "--nthreads", "2", "--lanes", "none",
-		"--retire-timeout", "3s", "--log-level", "info")
+	return hostedWorker(t, number, fmt.Sprintf("ns%d", number), address, tls, "--nthreads", "2",
+		"--data-connections", "none", "--retire-timeout", "3s", "--log-level", "info")
 }
 
 // hostedWorker is a worker on a host of its own, with a network and a name; more are further flags.

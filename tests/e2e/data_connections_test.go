@@ -96,23 +96,23 @@ func callByFile(ctx context.Context, args []string) error {
 	return told(ep, data)
 }
 
-// told prints what arrived, and over which lanes.
+// told prints what arrived, and over which transports.
 func told(ep *ucx.Endpoint, data []byte) error {
-	lanes, err := ep.Transports()
+	transports, err := ep.Transports()
 	if err != nil {
 		return err
 	}
-	names := make([]string, len(lanes))
-	for i, l := range lanes {
+	names := make([]string, len(transports))
+	for i, l := range transports {
 		names[i] = l.Name
 	}
-	fmt.Printf("right data: %v\nlanes: %s\n", bytes.Equal(data, bytes.Repeat([]byte("millstream "), payload/11)),
+	fmt.Printf("right data: %v\ntransports: %s\n", bytes.Equal(data, bytes.Repeat([]byte("millstream "), payload/11)),
 		strings.Join(names, " "))
 	return nil
 }
 
 // serveBySocket serves a Unix socket, callBySocket connects to it: the namespaces of the two
-// decide over which lane the data goes.
+// decide over which transport the data goes.
 func serveBySocket(ctx context.Context, args []string) error {
 	c, w, err := side()
 	if err != nil {

@@ -31,7 +31,7 @@ func TestGPUActiveMessages(t *testing.T) {
 					}
 				}
 			}
-			checkLanes(t, ep, s.lane)
+			checkTransports(t, ep, s.transport)
 			must(t, ep.Close())
 			h.quit()
 		})

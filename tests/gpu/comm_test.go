@@ -14,7 +14,7 @@ import (
 )
 
 // TestGPUComm sends device arrays between two Millstream processes over ucxx://: each end has its frames in
-// the memory that its Device names, and they travel on a lane for GPUs.
+// the memory that its Device names, and they travel on a transport for GPUs.
 func TestGPUComm(t *testing.T) {
 	requireGPU(t)
 	for _, s := range settings {

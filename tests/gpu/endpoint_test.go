@@ -28,7 +28,7 @@ func TestGPUSocketEndpoint(t *testing.T) {
 		tagThere(t, h, ep, number, "device", "device", n, false)
 		tagBack(t, h, ep, number, "device", "device", n, false)
 	}
-	checkLanes(t, ep, "cuda_ipc")
+	checkTransports(t, ep, "cuda_ipc")
 	b := testBlock(t, ctx, "device", 64<<20)
 	r := ep.StartSend(b.view(), 1)
 	time.Sleep(20 * time.Millisecond)

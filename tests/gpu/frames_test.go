@@ -60,7 +60,7 @@ func TestGPUFrames(t *testing.T) {
 		}
 	}
 	h.t = t
-	checkLanes(t, ep, "cuda_ipc")
+	checkTransports(t, ep, "cuda_ipc")
 	must(t, ep.Close())
 	h.quit()
 }

@@ -16,7 +16,7 @@ func TestGPUIPCMap(t *testing.T) {
 		return
 	}
 	h, _, ep, number := connected(t, ipc, ucx.Adaptive)
-	checkLanes(t, ep, "cuda_ipc")
+	checkTransports(t, ep, "cuda_ipc")
 	there, err := cucount.OpenPID(os.Getenv(cucount.DirVariable), h.cmd.Process.Pid)
 	must(t, err)
 	defer there.Close()

@@ -66,9 +66,9 @@ func must(t testing.TB, err error) {
 
 // settings are what UCX is asked for. With nothing set it chooses by itself.
 var settings = []struct {
-	name    string
-	options map[string]string
-	lane    string // that the endpoint must have
+	name      string
+	options   map[string]string
+	transport string // that the endpoint must have
 }{
 	{"cuda_ipc", map[string]string{"TLS": "self,shm,tcp,cuda_copy,cuda_ipc"}, "cuda_ipc"},
 	{"nothing set", nil, ""},
@@ -101,14 +101,14 @@ func newWorker(t testing.TB, options map[string]string, cfg ucx.WorkerConfig) *u
 	return w
 }
 
-// checkLanes fails unless a lane of the transport is among the endpoint's.
-func checkLanes(t testing.TB, ep *ucx.Endpoint, transport string) {
+// checkTransports fails unless a transport of the transport is among the endpoint's.
+func checkTransports(t testing.TB, ep *ucx.Endpoint, transport string) {
 	t.Helper()
-	lanes, err := ep.Transports()
+	transports, err := ep.Transports()
 	must(t, err)
-	t.Logf("lanes: %v", lanes)
-	if transport != "" && !slices.ContainsFunc(lanes, func(l ucx.Transport) bool { return l.Name == transport }) {
-		t.Errorf("lanes %v: no %s among them", lanes, transport)
+	t.Logf("transports: %v", transports)
+	if transport != "" && !slices.ContainsFunc(transports, func(l ucx.Transport) bool { return l.Name == transport }) {
+		t.Errorf("transports %v: no %s among them", transports, transport)
 	}
 }
 

@@ -29,7 +29,7 @@ func TestGPURemoteMemory(t *testing.T) {
 				h.t = t
 				rk.Release()
 			}
-			checkLanes(t, ep, s.lane)
+			checkTransports(t, ep, s.transport)
 			must(t, ep.Close())
 			h.quit()
 		})

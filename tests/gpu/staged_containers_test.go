@@ -10,9 +10,9 @@ import (
 	"go.millstream.dev/internal/device/staging"
 )
 
-// TestGPUStagedContainers: the second process is in IPC and PID namespaces of its own, as in another container, and
-// nothing is set. Where UCX has no lane for GPUs then, the frames are staged; over tcp:// they always are. The data is
-// right in any case.
+// TestGPUStagedContainers: the second process is in separate IPC and PID namespaces, as in another container, with
+// default settings. If UCX has no transport for GPUs then, frames are staged; over tcp:// they always are. The data is
+// correct in all cases.
 func TestGPUStagedContainers(t *testing.T) {
 	requireGPU(t)
 	unshare, err := exec.LookPath("unshare")

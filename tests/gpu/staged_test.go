@@ -51,7 +51,7 @@ func pinned(t *testing.T) int64 {
 }
 
 // TestGPUStaged sends device arrays there and back without cuda_ipc: over tcp:// on one connection and on several, and
-// over ucxx:// where UCX has no lane for GPUs.
+// over ucxx:// where UCX has no transport for GPUs.
 func TestGPUStaged(t *testing.T) {
 	requireGPU(t)
 	for _, tc := range []struct {

@@ -20,7 +20,7 @@ func TestGPUTag(t *testing.T) {
 					tagBack(t, h, ep, number, "device", "device", n, round == 1)
 				}
 			}
-			checkLanes(t, ep, s.lane)
+			checkTransports(t, ep, s.transport)
 			must(t, ep.Close())
 			h.quit()
 		})

@@ -40,12 +40,12 @@ var (
 // attackPorts looks for ports of workers with data connections that other hosts reach, and shows used, stolen and
 // forged invitations at them.
 func (r *Rig) attackPorts(ctx context.Context) error {
-	one, err := r.StartWorker("data-one", false, "--lanes", "auto")
+	one, err := r.StartWorker("data-one", false, "--data-connections", "auto")
 	if err != nil {
 		return err
 	}
 	defer one.Kill()
-	two, err := r.StartWorker("data-two", false, "--lanes", "auto")
+	two, err := r.StartWorker("data-two", false, "--data-connections", "auto")
 	if err != nil {
 		return err
 	}

@@ -160,7 +160,8 @@ func (r *Rig) startScheduler() (err error) {
 func (r *Rig) StartWorker(name string, nanny bool, args ...string) (*Process, error) {
 	full := []string{"worker", r.Scheduler.Address, "--protocol", r.protocol, "--host", "127.0.0.1", "--name", name,
 		"--nthreads", "2",
-		"--no-dashboard", "--lanes", "none", "--local-directory", r.dir, "--no-python", "--memory-limit", "0"}
+		"--no-dashboard", "--data-connections", "none", "--local-directory", r.dir, "--no-python",
+		"--memory-limit", "0"}
 	if !nanny {
 		full = append(full, "--no-nanny")
 	}

@@ -140,7 +140,7 @@ func (r *commRig) server() *commLink {
 		r.Fatal(err)
 	}
 	if a.Address != c.PeerAddr() || c.LocalAddr() != l.ContactAddr() {
-		r.Errorf("Python is at %s and dialled %s; we say %s and %s", a.Address, l.ContactAddr(), c.PeerAddr(),
+		r.Errorf("Python is at %s and dialed %s; we say %s and %s", a.Address, l.ContactAddr(), c.PeerAddr(),
 			c.LocalAddr())
 	}
 	return &commLink{commRig: r, c: c, name: a.EP, their: a.Address}

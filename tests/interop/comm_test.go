@@ -172,17 +172,17 @@ func TestCommLateListener(t *testing.T) {
 	}
 	address := l.ContactAddr()
 	l.Close()
-	dialled := make(chan error, 1)
+	dialed := make(chan error, 1)
 	go func() {
 		c, err := comm.Dial(r.ctx, address, comm.DialConfig{})
 		if err == nil {
 			c.Close()
 		}
-		dialled <- err
+		dialed <- err
 	}()
 	time.Sleep(100 * time.Millisecond)
 	r.do("listen", pypeer.Command{"address": address})
-	if err := <-dialled; err != nil {
+	if err := <-dialed; err != nil {
 		t.Error(err)
 	}
 }

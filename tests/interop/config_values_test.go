@@ -9,7 +9,7 @@ import (
 	daskconfig "go.millstream.dev/config"
 )
 
-// cfgScalars are texts on which YAML 1.1, YAML 1.2 and Python differ, and their neighbours.
+// cfgScalars are texts on which YAML 1.1, YAML 1.2 and Python differ, and their neighbors.
 var cfgScalars = strings.Split(`~|null|Null|NULL|nULL|none|None|true|True|TRUE|tRue|yes|Yes|YES|yEs|y|Y|n|N|no|No|NO|on|On|ON|oN|off|Off|OFF|
 0|-0|+0|00|007|017|0o17|-017|08|09|0_7|0_|+12|-12|1_000|_1|1__0|1_|0b101|0b_1|0b|0b2|0x1F|0X1F|0x_f|0xg|-0x10|0b1_0_1|
 1e3|1E3|1e+3|1.0e3|1.0e+3|1.0E-3|1.e+3|1.|.5|-.5|+.5|5.|1.5_0|._5|1_0.5|1.5e|1e|.e|.|..|...|12e03|-2E+05|1.5.2|

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(leak.Main(m))
 }
 
-// config is what reaches UCXX: UCX's own choice of lanes, and the release of UCX that
+// config is what reaches UCXX: UCX's own choice of transports, and the release of UCX that
 // the peers have, as UCX connects only like ones by socket address.
 func config() ucx.Config {
 	cfg := ucx.Config{PlainTransports: true}

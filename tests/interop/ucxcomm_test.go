@@ -28,7 +28,7 @@ var ucxMessages = map[string][]int{
 	"many":   frameSizes(300),
 }
 
-// Dask messages of all shapes go both ways, whoever dialled.
+// Dask messages of all shapes go both ways, whoever dialed.
 func TestUCXCommMessages(t *testing.T) {
 	eachUCXMode(t, func(l *ucxLink) {
 		if m := l.c.Info(); m.Millstream != nil || len(m.Python) != 3 || m.PickleProtocol != 5 {
@@ -72,14 +72,14 @@ func TestUCXCommAddresses(t *testing.T) {
 	r := newUCXRig(t, "ucxx", ucxcomm.Settings{})
 	d := r.dial(false)
 	if d.c.PeerAddr() == d.c.LocalAddr() || !strings.HasPrefix(d.c.LocalAddr(), "ucxx://127.0.0.1:") {
-		t.Errorf("dialled %s from %s", d.c.PeerAddr(), d.c.LocalAddr())
+		t.Errorf("dialed %s from %s", d.c.PeerAddr(), d.c.LocalAddr())
 	}
 	a := r.listen(comm.ListenConfig{})
 	if a.c.PeerAddr() == a.c.LocalAddr() || !strings.HasPrefix(a.c.PeerAddr(), "ucxx://127.0.0.1:") {
 		t.Errorf("accepted %s on %s", a.c.PeerAddr(), a.c.LocalAddr())
 	}
 	if a.their.Address != a.c.LocalAddr() {
-		t.Errorf("the peer dialled %s, our side says %s", a.their.Address, a.c.LocalAddr())
+		t.Errorf("the peer dialed %s, our side says %s", a.their.Address, a.c.LocalAddr())
 	}
 	if !d.c.Info().SameHost || !a.c.Info().SameHost {
 		t.Error("one host was taken for two")

@@ -70,10 +70,10 @@ func TestMatrix(t *testing.T) {
 	for _, s := range libs {
 		fmt.Fprintf(table, "%-12s", s.name)
 		for _, c := range libs {
-			lanes, err := converse(t, s, c)
+			transports, err := converse(t, s, c)
 			switch {
 			case err == nil:
-				fmt.Fprintf(table, " %-14s", lanes)
+				fmt.Fprintf(table, " %-14s", transports)
 			case perftestFails(t, s, c):
 				fmt.Fprintf(table, " %-14s", "UCX itself no")
 				t.Logf("%s with %s: %v; that pair's ucx_perftest fails too", s.name, c.name, err)
@@ -87,7 +87,7 @@ func TestMatrix(t *testing.T) {
 	t.Log("\n" + table.String())
 }
 
-// converse runs the two ends and returns the lanes they used.
+// converse runs the two ends and returns the transports they used.
 func converse(t *testing.T, server, client library) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*talkTimeout)
@@ -110,11 +110,11 @@ func converse(t *testing.T, server, client library) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: client %s server %s", err, cErr, sErr)
 	}
-	return shortLanes(string(out)), nil
+	return shortTransports(string(out)), nil
 }
 
-// shortLanes turns "1.21.0 [sysv/memory posix/memory]" into "posix+sysv".
-func shortLanes(s string) string {
+// shortTransports turns "1.21.0 [sysv/memory posix/memory]" into "posix+sysv".
+func shortTransports(s string) string {
 	_, list, _ := strings.Cut(strings.TrimSpace(s), " [")
 	seen := ""
 	for l := range strings.FieldsSeq(strings.TrimSuffix(list, "]")) {

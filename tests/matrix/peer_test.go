@@ -72,11 +72,11 @@ func talk(ctx context.Context, role, socket string) error {
 	if err := client(ctx, w, ep); err != nil {
 		return err
 	}
-	lanes, err := ep.Transports()
+	transports, err := ep.Transports()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s %v\n", c.Info().Library.Version, lanes)
+	fmt.Printf("%s %v\n", c.Info().Library.Version, transports)
 	return ep.Close()
 }
 

@@ -26,7 +26,7 @@ type Competitor struct {
 	measure func(ctx context.Context, o Options) ([]line, error)
 }
 
-// Ours returns package collective with a setting; start starts its ranks.
+// Ours returns the competitor that measures package collective with a setting. start starts its ranks.
 func Ours(setting string, start benchpeer.Starter) Competitor {
 	return Competitor{Setting: setting, measure: func(ctx context.Context, o Options) ([]line, error) {
 		return runRanks(ctx, setting, start, o)

@@ -33,12 +33,12 @@ func TestRanks(t *testing.T) {
 		all = append(all, Ours(s, benchtest.Self("rank")))
 	}
 	got := figures(t, all, o)
-	lanes := map[string]string{"shm": "shm+tcp", "ucx": "ucx", "tcp": "tcp"}
+	transports := map[string]string{"shm": "shm+tcp", "ucx": "ucx", "tcp": "tcp"}
 	if len(got) != 6 {
 		t.Errorf("%d figures, want 6", len(got))
 	}
 	for _, f := range got {
-		if f.Ours <= 0 || f.Peer != "" || f.Transport != lanes[f.Setting] {
+		if f.Ours <= 0 || f.Peer != "" || f.Transport != transports[f.Setting] {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -81,7 +81,7 @@ func (s *session) python(peer, script string) (*benchpeer.Program, error) {
 	return s.keep(p, err)
 }
 
-// keep closes a program at the end of the run.
+// keep registers a program to be closed at the end of the run.
 func (s *session) keep(p *benchpeer.Program, err error) (*benchpeer.Program, error) {
 	if err == nil {
 		s.programs = append(s.programs, p)

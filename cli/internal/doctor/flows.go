@@ -48,7 +48,7 @@ func Judge(flows []Flow) Report {
 			name += "device memory, "
 		}
 		if f.Err != nil {
-			r.Findings = append(r.Findings, Finding{ID: "lane", Severity: Fail, Title: name + "nothing arrived",
+			r.Findings = append(r.Findings, Finding{ID: "transfer", Severity: Fail, Title: name + "nothing arrived",
 				Detail: f.Err.Error(), Fix: "check the logs of both workers"})
 			continue
 		}
@@ -60,7 +60,8 @@ func Judge(flows []Flow) Report {
 			title += fmt.Sprintf(", %.2f GB/s", f.Rate/1e9)
 		}
 		severity, why, fix := f.faster()
-		r.Findings = append(r.Findings, Finding{ID: "lane", Severity: severity, Title: title, Detail: why, Fix: fix})
+		r.Findings = append(r.Findings,
+			Finding{ID: "transfer", Severity: severity, Title: title, Detail: why, Fix: fix})
 	}
 	return r
 }
@@ -124,7 +125,7 @@ func (f *Flow) faster() (s Severity, why, fix string) {
 		return OK, "", ""
 	case f.Device && !f.Landed && !overUCX:
 		return Warn, "GPU memory arrived in host memory: " + cmp.Or(f.Scheme, "their connection") +
-			" does not transfer device memory.", "start workers with --protocol ucxx, or with --lanes auto"
+			" does not transfer device memory.", "start workers with --protocol ucxx, or with --data-connections auto"
 	case f.Device && f.Landed && slices.Contains(f.Transports, "cuda_ipc"):
 		return OK, "", "" // CUDA IPC works between them
 	case here && len(borders) > 0:
@@ -135,11 +136,13 @@ func (f *Flow) faster() (s Severity, why, fix string) {
 	case overUCX:
 		return f.inner(here)
 	case here && !fast(f.From):
-		return Warn, f.From.Name + " was started without data connections.", "start the worker with `--lanes auto`, " +
+		return Warn, f.From.Name + " was started without data connections.", "start the worker with " +
+			"`--data-connections auto`, " +
 			"or with an " +
 			"address ucxx://"
 	case here && !fast(f.To):
-		return Warn, f.To.Name + " was started without data connections.", "start the worker with `--lanes auto`, " +
+		return Warn, f.To.Name + " was started without data connections.", "start the worker with " +
+			"`--data-connections auto`, " +
 			"or with an " +
 			"address ucxx://"
 	case here:
@@ -148,7 +151,7 @@ func (f *Flow) faster() (s Severity, why, fix string) {
 	case !f.From.Trusted || !f.To.Trusted:
 		return Info, "The workers are on different machines, and data connections, which are not encrypted, are " +
 			"used on one unless they " +
-			"are trusted.", "on a network that you trust, start both with `--lanes trusted`"
+			"are trusted.", "on a network that you trust, start both with `--data-connections trusted`"
 	}
 	return Warn, "The workers are on different machines with trusted data connections and did not use them.",
 		"search the logs of both workers for \"data connection\"; its address must be reachable"

@@ -80,9 +80,9 @@ func Between(h *Host, a, b int) Report {
 		transports = append(transports, "perhaps CUDA IPC")
 	}
 	if len(transports) == 3 && ipc && pid {
-		add("pair-lanes", OK, "transports between them: "+strings.Join(transports, ", "), "", "")
+		add("pair-transports", OK, "transports between them: "+strings.Join(transports, ", "), "", "")
 	} else {
-		add("pair-lanes", Warn, "transports between them: "+strings.Join(append(transports, "TCP"), ", "),
+		add("pair-transports", Warn, "transports between them: "+strings.Join(append(transports, "TCP"), ", "),
 			"Faster ones do not work because of the differences above.", "share the namespaces above")
 	}
 	return r

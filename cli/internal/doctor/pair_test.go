@@ -15,7 +15,7 @@ func twoProcesses(ipc, pid, mnt, uid string) files {
 	}
 }
 
-// What two processes share decides which lanes there can be.
+// What two processes share decides which transports are possible.
 func TestBetween(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -108,7 +108,7 @@ func TestJudge(t *testing.T) {
 			[]string{"a → b: ucxx, 5.00 GB/s"}}},
 		{"not used", Flow{From: a, To: b, Scheme: "tls", Rate: 1e9}, want{Warn, []string{"did not use them", "logs"}}},
 		{"no data connections", Flow{From: a, To: change(b, func(m *Member) { m.DataAddresses = nil }), Scheme: "tls"},
-			want{Warn, []string{"b was started without data connections", "--lanes auto"}}},
+			want{Warn, []string{"b was started without data connections", "--data-connections auto"}}},
 		{"no data connections on the first", Flow{From: change(a, func(m *Member) { m.DataAddresses = nil }), To: b,
 			Scheme: "tcp"}, want{Warn, []string{"a was started without data connections"}}},
 		{"no UCX", Flow{From: a, To: change(b, func(m *Member) { m.NoUCX = "no libucp" }), Scheme: "tcp"},
@@ -116,7 +116,7 @@ func TestJudge(t *testing.T) {
 		{"namespaces", Flow{From: a, To: change(b, func(m *Member) { m.IPC, m.PID = "j", "q" }), Scheme: "ucxx"},
 			want{Warn, []string{"different IPC and PID namespaces", "container:NAME"}}},
 		{"machines", Flow{From: a, To: change(b, func(m *Member) { m.Boot = "y" }), Scheme: "tls"},
-			want{Info, []string{"different machines", "--lanes trusted"}}},
+			want{Info, []string{"different machines", "--data-connections trusted"}}},
 		{"trusted and unused", Flow{From: change(a, func(m *Member) {
 			m.Trusted = true
 		}), To: change(b, func(m *Member) { m.Boot, m.Trusted = "y", true }), Scheme: "tls"},

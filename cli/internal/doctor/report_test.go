@@ -31,7 +31,7 @@ func TestReportText(t *testing.T) {
 		}
 	}
 	if strings.Contains(got, "\x1b") || strings.Contains(got, "not shown") {
-		t.Errorf("colour or detail of an ok finding in\n%s", got)
+		t.Errorf("color or detail of an ok finding in\n%s", got)
 	}
 	for line := range strings.Lines(got) {
 		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > maxWidth {
@@ -41,7 +41,7 @@ func TestReportText(t *testing.T) {
 	out.Reset()
 	if err := sampleReport().WriteText(&out, true); err != nil ||
 		!strings.Contains(out.String(), "\x1b[31m✗\x1b[0m gone") {
-		t.Errorf("no colour in %q (%v)", out.String(), err)
+		t.Errorf("no color in %q (%v)", out.String(), err)
 	}
 }
 

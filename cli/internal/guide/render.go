@@ -20,8 +20,8 @@ var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM),
 
 // section is the text below one heading of a page.
 type section struct {
-	heading string // "" before the first
-	anchor  string
+	Heading string // "" before the first
+	Anchor  string
 	text    string // without markup
 	level   int    // of the heading, 1 to 6
 }
@@ -43,7 +43,7 @@ func parsePage(path string, source []byte) (*page, error) {
 	current := section{}
 	flush := func() {
 		current.text = strings.Join(strings.Fields(plain.String()), " ")
-		if current.heading != "" || current.text != "" {
+		if current.Heading != "" || current.text != "" {
 			p.sections = append(p.sections, current)
 		}
 		plain.Reset()
@@ -58,8 +58,8 @@ func parsePage(path string, source []byte) (*page, error) {
 		var name strings.Builder
 		writePlain(&name, node, source)
 		heading := strings.Join(strings.Fields(name.String()), " ")
-		current = section{heading: heading, anchor: slugs.next(heading), level: h.Level}
-		h.SetAttributeString("id", []byte(current.anchor))
+		current = section{Heading: heading, Anchor: slugs.next(heading), level: h.Level}
+		h.SetAttributeString("id", []byte(current.Anchor))
 		if h.Level == 1 && p.title == path {
 			p.title = heading
 		}

@@ -43,23 +43,20 @@ func (s *site) search(query string) []hit {
 	for _, p := range s.order {
 		title := strings.ToLower(p.title)
 		for _, sec := range p.sections {
-			heading, text := strings.ToLower(sec.heading), strings.ToLower(sec.text)
+			heading, text := strings.ToLower(sec.Heading), strings.ToLower(sec.text)
 			score := 0
 			for _, w := range list {
-				n := 20*count(title, w) + 10*count(heading, w) + min(count(text, w), 5)
-				if count(heading, w)+count(text, w) == 0 {
-					n = 0
-				}
-				if n == 0 {
+				inHeading, inText := strings.Count(heading, w), strings.Count(text, w)
+				if inHeading+inText == 0 {
 					score = 0
 					break
 				}
-				score += n
+				score += 20*strings.Count(title, w) + 10*inHeading + min(inText, 5)
 			}
 			if score == 0 {
 				continue
 			}
-			h := hit{Page: p.title, Path: p.path, Heading: sec.heading, Anchor: sec.anchor, score: score}
+			h := hit{Page: p.title, Path: p.path, Heading: sec.Heading, Anchor: sec.Anchor, score: score}
 			h.Before, h.Match, h.After = excerpt(sec.text, list)
 			hits = append(hits, h)
 		}
@@ -67,8 +64,6 @@ func (s *site) search(query string) []hit {
 	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(b.score, a.score) })
 	return hits[:min(len(hits), maxHits)]
 }
-
-func count(text, word string) int { return strings.Count(text, word) }
 
 // excerpt returns a part of a text around the first of words that occurs in it.
 func excerpt(text string, list []string) (before, match, after string) {

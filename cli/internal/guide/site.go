@@ -110,8 +110,8 @@ func readIndex(source string) []indexGroup {
 			if strings.Contains(m[2], "://") {
 				continue
 			}
-			g.Links = append(g.Links, indexLink{Title: strings.Trim(m[1],
-				"`"), Path: path.Join(path.Dir(indexPage), m[2])})
+			g.Links = append(g.Links, indexLink{Title: strings.Trim(m[1], "`"),
+				Path: path.Join(path.Dir(indexPage), m[2])})
 		}
 	}
 	return groups
@@ -129,12 +129,6 @@ type view struct {
 	Search   bool
 	Missing  string // a path outside the documents
 }
-
-// Heading and Anchor are for the template.
-func (s section) Heading() string { return s.heading }
-
-// Anchor returns the fragment of the section.
-func (s section) Anchor() string { return s.anchor }
 
 func (s *site) serveFile(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(path.Clean(r.URL.Path), "/")

@@ -13,7 +13,7 @@ import (
 
 // Options are the fields of update-graph that apply to all its tasks. Tasks with equal Options may be sent together.
 type Options struct {
-	// FIFO is the fifo_timeout in the form of Dask's configuration.
+	// FIFO is the fifo_timeout in the form of the Dask configuration.
 	FIFO string
 	// Actors specifies that the results are actors.
 	Actors bool

@@ -39,7 +39,7 @@ func echo(_ context.Context, verb string, args json.RawMessage) (any, error) {
 		return args, nil
 	case "fail":
 		return nil, errors.New("no such thing; install it")
-	case "unserialisable":
+	case "unserializable":
 		return func() {}, nil
 	}
 	return nil, errors.New("unknown verb " + verb)
@@ -54,7 +54,7 @@ func TestCallAndServe(t *testing.T) {
 		}
 	}
 	for verb, want := range map[string]string{"fail": "child fail: no such thing; install it",
-		"unserialisable": "unsupported type", "xyz": "unknown verb xyz"} {
+		"unserializable": "unsupported type", "xyz": "unknown verb xyz"} {
 		if err := c.call(t.Context(), verb, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", verb, err)
 		}

@@ -135,9 +135,9 @@ func TestPairErrors(t *testing.T) {
 	}
 }
 
-func TestLane(t *testing.T) {
+func TestTransport(t *testing.T) {
 	for _, tc := range []struct {
-		lanes        []string
+		transports   []string
 		memory, want string
 	}{
 		{nil, MemHeap, ""},
@@ -145,8 +145,8 @@ func TestLane(t *testing.T) {
 		{[]string{"sysv/memory", "posix/memory", "cuda_ipc/cuda"}, MemCUDA, "cuda_ipc"},
 		{[]string{"tcp/lo"}, MemCUDA, "tcp"},
 	} {
-		if got := (&Pair{Transports: tc.lanes}).Transport(tc.memory); got != tc.want {
-			t.Errorf("%v %s: %q", tc.lanes, tc.memory, got)
+		if got := (&Pair{Transports: tc.transports}).Transport(tc.memory); got != tc.want {
+			t.Errorf("%v %s: %q", tc.transports, tc.memory, got)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func TestOptionsNameTheMistake(t *testing.T) {
 	}
 }
 
-// Jobs of one group are neighbours: a pair of processes is started once.
+// Jobs of one group are neighbors: a pair of processes is started once.
 func TestJobsAreGrouped(t *testing.T) {
 	o := Options{Settings: []string{"tcp", "cuda_ipc", "shm"}, Modes: []string{"adaptive", "spin"},
 		Mems: []string{"cuda", "heap"}, Endpoints: []string{"lifeline", "sockaddr"}}

@@ -187,7 +187,7 @@ func (s *side) measure(ctx context.Context, c Case, spec Spec, out, in *payload)
 	case "get-bw":
 		return s.getBandwidth(ctx, spec, out, in)
 	}
-	return Sample{}, fmt.Errorf("case %s is not implemented", c.Name)
+	return Sample{}, fmt.Errorf("unknown case %s", c.Name)
 }
 
 func (s *side) Close(ctx context.Context) error {

@@ -71,18 +71,18 @@ func TestInboxModel(t *testing.T) {
 					waiting[ch] = append(list[:i:i], list[i+1:]...)
 				}
 			}
-			bytes, lanes := 0, 0
+			bytes, dups := 0, 0
 			for c := range uint64(3) {
 				for _, text := range arrived[c] {
 					bytes += len(text)
 				}
 				if len(arrived[c])+len(waiting[c]) > 0 {
-					lanes++
+					dups++
 				}
 			}
-			if b.unreceived != bytes || len(b.chans) != lanes {
+			if b.unreceived != bytes || len(b.chans) != dups {
 				t.Fatalf("seed %d: %d bytes in %d channels, want %d in %d", seed, b.unreceived, len(b.chans),
-					bytes, lanes)
+					bytes, dups)
 			}
 		}
 		// The end: what has arrived can be received, the rest fails.

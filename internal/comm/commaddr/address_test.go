@@ -173,7 +173,7 @@ func FuzzAddress(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		if got := commaddr.Normalize(commaddr.Normalize(s)); got != commaddr.Normalize(s) {
-			t.Errorf("%q normalised twice is %q", s, got)
+			t.Errorf("%q normalized twice is %q", s, got)
 		}
 		host, port, err := commaddr.ParseHostPort(s, 1)
 		if err != nil || strings.ContainsAny(host, "[]/") {

@@ -20,14 +20,14 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-// server is a peer with a lane that admits each invitation once.
+// server is a peer with a data connection that admits each invitation once.
 type server struct {
 	address string
 	mu      sync.Mutex
 	left    map[string]bool // unused invitations; guarded by mu
 	asked   int
 	err     error            // of the next question
-	reply   []dataconn.Offer // instead of its own lane
+	reply   []dataconn.Offer // instead of its own data connection
 }
 
 func newServer(t *testing.T) *server {
@@ -45,7 +45,7 @@ func newServer(t *testing.T) *server {
 		t.Fatal(err)
 	}
 	s.address = l.ContactAddr()
-	r := rpc.NewServer(rpc.Config{Type: "Lane"})
+	r := rpc.NewServer(rpc.Config{Type: "Peer"})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = r.Serve(ctx, l) }()
@@ -76,7 +76,7 @@ func newBook(t *testing.T, s *server, cfg dataconn.Config) *dataconn.Book {
 	return b
 }
 
-// A peer is asked once for its lane, and once more for each further connection.
+// A peer is asked once for its data connection, and once more for each further connection.
 func TestEachConnectionHasItsInvitation(t *testing.T) {
 	s := newServer(t)
 	b := newBook(t, s, dataconn.Config{})
@@ -93,7 +93,7 @@ func TestEachConnectionHasItsInvitation(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.asked != 1 {
-		t.Error("the invitation that came with the lane was not used")
+		t.Error("the invitation that came with the data connection was not used")
 	}
 	two, err := b.Acquire(t.Context(), s.address)
 	if err != nil || s.asked != 2 {
@@ -108,8 +108,8 @@ func TestEachConnectionHasItsInvitation(t *testing.T) {
 	}
 }
 
-// Lanes of other machines are for those who trust them, and what is no lane is none.
-func TestWhichLanesAreUsed(t *testing.T) {
+// Data connections to other machines need trust, and an invalid offer is no data connection.
+func TestWhichConnectionsAreUsed(t *testing.T) {
 	here := hostid.Boot()
 	far, near := dataconn.Offer{Address: "inproc://far", Invitation: []byte("c"), Boot: "elsewhere"},
 		dataconn.Offer{Address: "inproc://near", Invitation: []byte("c"), Boot: here}
@@ -136,7 +136,7 @@ func TestWhichLanesAreUsed(t *testing.T) {
 	}
 }
 
-// A lane that failed is left alone for a while, then its peer is asked again; one that moved is not dialled.
+// A data connection that failed is left alone for a while, then its peer is asked again; one that moved is not dialed.
 func TestFailures(t *testing.T) {
 	s := newServer(t)
 	b := newBook(t, s, dataconn.Config{Retry: time.Hour})
@@ -151,11 +151,11 @@ func TestFailures(t *testing.T) {
 	find(b)
 	b.Failed("peer")
 	if got := find(b); got != "" || s.asked != 1 {
-		t.Errorf("a lane that failed was found at %q, the peer asked %d times", got, s.asked)
+		t.Errorf("a data connection that failed was found at %q, the peer asked %d times", got, s.asked)
 	}
 	if _, err := b.Acquire(t.Context(), s.address); err == nil ||
 		!strings.Contains(err.Error(), "no data connection at") {
-		t.Errorf("it was dialled: %v", err)
+		t.Errorf("it was dialed: %v", err)
 	}
 	soon := newBook(t, s, dataconn.Config{Retry: time.Nanosecond})
 	soon.Failed("peer")
@@ -169,7 +169,7 @@ func TestFailures(t *testing.T) {
 	}
 	s.reply = []dataconn.Offer{{Address: "inproc://moved", Invitation: []byte("c"), Boot: hostid.Boot()}}
 	if _, err := soon.Acquire(t.Context(), s.address); err == nil || !strings.Contains(err.Error(), "inproc://moved") {
-		t.Errorf("a lane that has moved: %v", err)
+		t.Errorf("a data connection that has moved: %v", err)
 	}
 	soon.Release(s.address, first)
 	soon.Forget("peer")

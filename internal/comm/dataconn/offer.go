@@ -7,7 +7,7 @@ import (
 )
 
 // Op requests the data connections of a worker. It has no arguments, and is answered with a [Reply].
-const Op = "millstream-lanes"
+const Op = "millstream-data-connections"
 
 // Offer is a data connection as announced by its worker.
 type Offer struct {
@@ -21,7 +21,7 @@ type Offer struct {
 
 // Reply is the answer to [Op].
 type Reply struct {
-	Offers []Offer `rpc:"lanes"`
+	Offers []Offer `rpc:"offers"`
 }
 
 // Body returns the reply as a message.
@@ -30,7 +30,7 @@ func (r Reply) Body() msgpack.Map {
 	for i, o := range r.Offers {
 		list[i] = msgpack.MapOf("address", o.Address, "cookie", o.Invitation, "boot", o.Boot)
 	}
-	return msgpack.MapOf("lanes", list)
+	return msgpack.MapOf("offers", list)
 }
 
 // usable returns the first data connection that may be used: one on this machine, or any if they are trusted. It

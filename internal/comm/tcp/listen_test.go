@@ -128,7 +128,7 @@ func TestDialAddresses(t *testing.T) {
 			t.Errorf("%s: %v after %v", address, err, time.Since(start))
 		}
 	}
-	// A host's name is dialled by it, and the comm says its address.
+	// A host's name is dialed by it, and the comm says its address.
 	l, err := comm.Listen(t.Context(), "tcp://127.0.0.1:0", comm.ListenConfig{})
 	if err != nil {
 		t.Fatal(err)

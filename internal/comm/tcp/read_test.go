@@ -185,7 +185,7 @@ func TestReadOwnMemory(t *testing.T) {
 		t.Error("the second message has changed the first")
 	}
 	if b := a.Frames[0].Bytes(); cap(b) != len(b) {
-		t.Error("a frame could be appended over its neighbour")
+		t.Error("a frame could be appended over its neighbor")
 	}
 }
 

@@ -50,11 +50,11 @@ func stagedPair(t *testing.T, scheme string, dial comm.DialConfig, listen comm.L
 		c, _ := l.Accept(ctx)
 		accepted <- c
 	}()
-	dialled, err := tested.Dial(ctx, strings.TrimPrefix(l.ContactAddr(), scheme+"://"), dial)
+	dialed, err := tested.Dial(ctx, strings.TrimPrefix(l.ContactAddr(), scheme+"://"), dial)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, _ = dialled.(*conn)
+	a, _ = dialed.(*conn)
 	b, _ = (<-accepted).(*conn)
 	if b == nil {
 		t.Fatal("nobody was accepted")

@@ -76,14 +76,14 @@ func (c *conn) addStripes(ctx context.Context, connect func(context.Context) (ne
 	}
 	list := make([]*conn, total-1)
 	errs := make([]error, total-1)
-	var dialled sync.WaitGroup
+	var dialed sync.WaitGroup
 	for i := range list {
-		dialled.Go(func() {
+		dialed.Go(func() {
 			join := append(bytes.Clone(token), byte(i+1), byte(total))
 			list[i], errs[i] = dialStripe(ctx, connect, limits, join)
 		})
 	}
-	dialled.Wait()
+	dialed.Wait()
 	if errors.Join(errs...) != nil {
 		abortAll(list)
 		return context.Cause(ctx)

@@ -242,7 +242,7 @@ func (t *tlsLint) device() {
 	}
 	switch {
 	case slices.Contains(now, "cuda_ipc") || slices.Contains(now, "gdr_copy"):
-		t.add(Warn, "allows cuda_ipc or gdr_copy but not cuda_copy, without which UCX does not recognise GPU memory",
+		t.add(Warn, "allows cuda_ipc or gdr_copy but not cuda_copy, without which UCX does not recognize GPU memory",
 			"add cuda_copy")
 	case t.host.GPU:
 		t.add(Warn, "leaves out cuda_copy: GPU memory cannot be sent or received", "add cuda")

@@ -15,104 +15,104 @@ func driverText(Result) (name, text string) { return "", "" }
 // Hooks returns zeros: there are no C functions.
 func Hooks() (setCurrent, eventQuery uintptr) { return 0, 0 }
 
-// SetCurrent fails.
+// SetCurrent returns NotLoaded.
 func SetCurrent(int) Result { return NotLoaded }
 
-// DriverVersion fails.
+// DriverVersion returns NotLoaded.
 func DriverVersion() (int, Result) { return 0, NotLoaded }
 
-// DeviceCount fails.
+// DeviceCount returns NotLoaded.
 func DeviceCount() (int, Result) { return 0, NotLoaded }
 
-// DeviceQuery fails.
+// DeviceQuery returns NotLoaded.
 func DeviceQuery(int) (DeviceInfo, Result) { return DeviceInfo{}, NotLoaded }
 
-// CanAccessPeer fails.
+// CanAccessPeer returns NotLoaded.
 func CanAccessPeer(_, _ int) (bool, Result) { return false, NotLoaded }
 
-// PrimaryActive fails.
+// PrimaryActive returns NotLoaded.
 func PrimaryActive(int) (bool, Result) { return false, NotLoaded }
 
-// RetainPrimary fails.
+// RetainPrimary returns NotLoaded.
 func RetainPrimary(int) (uint64, Result) { return 0, NotLoaded }
 
-// MemInfo fails.
+// MemInfo returns NotLoaded.
 func MemInfo(int) (free, total uint64, r Result) { return 0, 0, NotLoaded }
 
-// MemAlloc fails.
+// MemAlloc returns NotLoaded.
 func MemAlloc(_, _ int) (uint64, Result) { return 0, NotLoaded }
 
-// MemAllocManaged fails.
+// MemAllocManaged returns NotLoaded.
 func MemAllocManaged(_, _ int) (uint64, Result) { return 0, NotLoaded }
 
-// MemAllocHost fails.
+// MemAllocHost returns NotLoaded.
 func MemAllocHost(_, _ int) (uint64, Result) { return 0, NotLoaded }
 
-// MemAllocAsync fails.
+// MemAllocAsync returns NotLoaded.
 func MemAllocAsync(_, _ int, _, _ uint64) (uint64, Result) { return 0, NotLoaded }
 
-// MemFree fails.
+// MemFree returns NotLoaded.
 func MemFree(int, uint64) Result { return NotLoaded }
 
-// MemFreeHost fails.
+// MemFreeHost returns NotLoaded.
 func MemFreeHost(int, uint64) Result { return NotLoaded }
 
-// MemFreeAsync fails.
+// MemFreeAsync returns NotLoaded.
 func MemFreeAsync(_ int, _, _ uint64) Result { return NotLoaded }
 
-// PoolKeep fails.
+// PoolKeep returns NotLoaded.
 func PoolKeep(int, uint64) Result { return NotLoaded }
 
-// PoolReserved fails.
+// PoolReserved returns NotLoaded.
 func PoolReserved(int) (uint64, Result) { return 0, NotLoaded }
 
-// AddressRange fails.
+// AddressRange returns NotLoaded.
 func AddressRange(int, uint64) (base, size uint64, r Result) { return 0, 0, NotLoaded }
 
-// PointerQuery fails.
+// PointerQuery returns NotLoaded.
 func PointerQuery(uint64) (PointerInfo, Result) { return PointerInfo{Device: -1}, NotLoaded }
 
-// Copy fails.
+// Copy returns NotLoaded.
 func Copy(_ int, _, _ uint64, _ int, _, _, _, _ uint64) Result { return NotLoaded }
 
-// Fill fails.
+// Fill returns NotLoaded.
 func Fill(_ int, _ uint64, _ byte, _ int, _, _, _ uint64) Result { return NotLoaded }
 
-// StreamCreate fails.
+// StreamCreate returns NotLoaded.
 func StreamCreate(int, uint, int) (uint64, Result) { return 0, NotLoaded }
 
-// StreamDestroy fails.
+// StreamDestroy returns NotLoaded.
 func StreamDestroy(int, uint64) Result { return NotLoaded }
 
-// StreamWait fails.
+// StreamWait returns NotLoaded.
 func StreamWait(_ int, _, _ uint64) Result { return NotLoaded }
 
-// EventCreate fails.
+// EventCreate returns NotLoaded.
 func EventCreate(int, uint) (uint64, Result) { return 0, NotLoaded }
 
-// EventDestroy fails.
+// EventDestroy returns NotLoaded.
 func EventDestroy(int, uint64) Result { return NotLoaded }
 
-// EventRecord fails.
+// EventRecord returns NotLoaded.
 func EventRecord(_ int, _, _ uint64) Result { return NotLoaded }
 
-// EventQuery fails.
+// EventQuery returns NotLoaded.
 func EventQuery(uint64) (bool, Result) { return false, NotLoaded }
 
-// EventElapsed fails.
+// EventElapsed returns NotLoaded.
 func EventElapsed(_ int, _, _ uint64) (float32, Result) { return 0, NotLoaded }
 
-// IPCGetMem fails.
+// IPCGetMem returns NotLoaded.
 func IPCGetMem(int, uint64) (h [64]byte, r Result) { return h, NotLoaded }
 
-// IPCOpenMem fails.
+// IPCOpenMem returns NotLoaded.
 func IPCOpenMem(int, [64]byte) (uint64, Result) { return 0, NotLoaded }
 
-// IPCCloseMem fails.
+// IPCCloseMem returns NotLoaded.
 func IPCCloseMem(int, uint64) Result { return NotLoaded }
 
-// IPCGetEvent fails.
+// IPCGetEvent returns NotLoaded.
 func IPCGetEvent(int, uint64) (h [64]byte, r Result) { return h, NotLoaded }
 
-// IPCOpenEvent fails.
+// IPCOpenEvent returns NotLoaded.
 func IPCOpenEvent(int, [64]byte) (uint64, Result) { return 0, NotLoaded }

@@ -2,26 +2,26 @@
 
 package cudrv
 
-// ModuleLoad fails.
+// ModuleLoad returns NotLoaded.
 func ModuleLoad(int, []byte) (module uint64, log string, r Result) { return 0, "", NotLoaded }
 
-// ModuleUnload fails.
+// ModuleUnload returns NotLoaded.
 func ModuleUnload(int, uint64) Result { return NotLoaded }
 
-// ModuleFunction fails.
+// ModuleFunction returns NotLoaded.
 func ModuleFunction(int, uint64, string) (uint64, Result) { return 0, NotLoaded }
 
-// FunctionQuery fails.
+// FunctionQuery returns NotLoaded.
 func FunctionQuery(int, uint64) (FunctionInfo, Result) { return FunctionInfo{}, NotLoaded }
 
-// FunctionSetShared fails.
+// FunctionSetShared returns NotLoaded.
 func FunctionSetShared(int, uint64, int) Result { return NotLoaded }
 
-// FunctionBlocks fails.
+// FunctionBlocks returns NotLoaded.
 func FunctionBlocks(int, uint64, int, int) (int, Result) { return 0, NotLoaded }
 
-// LaunchKernel fails.
+// LaunchKernel returns NotLoaded.
 func LaunchKernel(int, *Launch, []byte, []uint64) Result { return NotLoaded }
 
-// BufferID fails.
+// BufferID returns NotLoaded.
 func BufferID(int, uint64) (uint64, Result) { return 0, NotLoaded }

@@ -233,11 +233,11 @@ func Join(ctx context.Context, address string, token []byte, total int) ([]net.C
 		return nil, fmt.Errorf("staging: %d stripes, token of %d bytes", total, len(token))
 	}
 	list, errs := make([]net.Conn, total), make([]error, total)
-	var dialled sync.WaitGroup
+	var dialed sync.WaitGroup
 	for i := range list {
-		dialled.Go(func() { list[i], errs[i] = joinOne(ctx, address, token, i, total) })
+		dialed.Go(func() { list[i], errs[i] = joinOne(ctx, address, token, i, total) })
 	}
-	dialled.Wait()
+	dialed.Wait()
 	if err := errors.Join(errs...); err != nil {
 		closeAll(list)
 		return nil, err

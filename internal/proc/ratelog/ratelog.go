@@ -11,7 +11,7 @@ import (
 
 // Defaults of Limiter.
 const (
-	// Burst is how many messages pass at once.
+	// Burst is the number of messages that pass at once.
 	Burst = 20
 	// Interval is the time after which one more passes.
 	Interval = time.Second

@@ -159,23 +159,23 @@ func TestStall(t *testing.T) {
 		if err := b.Write(ctx, text("x")); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("write of a stalled host: %v", err)
 		}
-		dialled := make(chan error, 1)
+		dialed := make(chan error, 1)
 		go func() {
 			c, err := n.Host("a").Dial(t.Context(), l.ContactAddr(), comm.DialConfig{})
 			if err == nil {
 				defer c.Abort()
 			}
-			dialled <- err
+			dialed <- err
 		}()
 		time.Sleep(time.Second)
 		select {
-		case err := <-dialled:
+		case err := <-dialed:
 			t.Fatalf("a stalled host shook hands: %v", err)
 		default:
 		}
 		n.Resume("b")
 		mustRead(t, b, "taken by the kernel")
-		if err := <-dialled; err != nil {
+		if err := <-dialed; err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -197,7 +197,7 @@ func TestKillCrashRevive(t *testing.T) {
 				t.Errorf("accept of a dead host: %v", err)
 			}
 			if _, err := n.Host("b").Dial(t.Context(), "sim://a:1", comm.DialConfig{}); err == nil {
-				t.Error("a dead host dialled")
+				t.Error("a dead host dialed")
 			}
 			wantClosed(t, b)
 			wantClosed(t, a)

@@ -40,7 +40,7 @@ func Parse(name string) (string, error) {
 	case LZ4, Zstd, Snappy, Zlib:
 		return name, nil
 	}
-	return "", fmt.Errorf("compression %.40q is not known: use auto, lz4, zstd, snappy, zlib or false "+
+	return "", fmt.Errorf("unknown compression %.40q: use auto, lz4, zstd, snappy, zlib or false "+
 		"(distributed.comm.compression)", name)
 }
 

@@ -92,7 +92,7 @@ func (w *writer) reflected(r reflect.Value) error {
 			return nil
 		}
 		if r.Kind() == reflect.Pointer && r.Elem().Kind() == reflect.Struct {
-			return fmt.Errorf("a %s has no form in Python", r.Type())
+			return fmt.Errorf("cannot convert a %s to Python", r.Type())
 		}
 		return w.uncounted(r.Elem().Interface())
 	case reflect.Slice, reflect.Array:
@@ -114,7 +114,7 @@ func (w *writer) reflected(r reflect.Value) error {
 	case reflect.Map:
 		return w.reflectedMap(r)
 	default:
-		return fmt.Errorf("a %s has no form in Python", r.Type())
+		return fmt.Errorf("cannot convert a %s to Python", r.Type())
 	}
 	return nil
 }

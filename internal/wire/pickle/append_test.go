@@ -186,9 +186,9 @@ func TestAppendErrors(t *testing.T) {
 		opts Options
 		says string
 	}{
-		"struct":      {struct{}{}, Options{}, "struct {} has no form in Python"},
-		"pointer":     {&struct{}{}, Options{}, "has no form"},
-		"channel":     {[]any{make(chan int)}, Options{}, "chan int has no form"},
+		"struct":      {struct{}{}, Options{}, "cannot convert a struct {} to Python"},
+		"pointer":     {&struct{}{}, Options{}, "cannot convert a"},
+		"channel":     {[]any{make(chan int)}, Options{}, "cannot convert a chan int"},
 		"slice loop":  {loop, Options{}, "contains itself"},
 		"tuple loop":  {self, Options{}, "contains itself"},
 		"protocol":    {nil, Options{Protocol: 3}, "protocol 3"},
@@ -200,7 +200,7 @@ func TestAppendErrors(t *testing.T) {
 			Options{}, "not a Tuple"},
 		"unknown step": {&Object{Func: Global{"m", "f"}, Steps: []Step{{Kind: 99}}}, Options{}, "unknown kind 99"},
 		"year":         {time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), Options{}, "year 10000"},
-		"in a map":     {map[string]any{"a": []any{struct{}{}}}, Options{}, "has no form"},
+		"in a map":     {map[string]any{"a": []any{struct{}{}}}, Options{}, "cannot convert a"},
 	} {
 		got, err := Append([]byte("before"), c.v, c.opts)
 		if err == nil || !strings.Contains(err.Error(), c.says) {
@@ -283,7 +283,7 @@ func TestAppendWithin(t *testing.T) {
 			if err != nil { // the year 1 is Python's first
 				t.Error(err)
 			}
-		} else if err == nil || !strings.Contains(err.Error(), "chan int has no form") {
+		} else if err == nil || !strings.Contains(err.Error(), "cannot convert a chan int") {
 			t.Errorf("%s: %q, %v", name, data, err)
 		}
 	}

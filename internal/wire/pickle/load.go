@@ -203,7 +203,7 @@ func (l *loader) step(op byte) error {
 // take returns the next n bytes.
 func (l *loader) take(n int) ([]byte, error) {
 	if n > len(l.data)-l.pos {
-		return nil, fmt.Errorf("%d bytes, %d are left: %w", n, len(l.data)-l.pos, io.ErrUnexpectedEOF)
+		return nil, fmt.Errorf("%d bytes wanted, %d left: %w", n, len(l.data)-l.pos, io.ErrUnexpectedEOF)
 	}
 	b := l.data[l.pos : l.pos+n : l.pos+n]
 	l.pos += n

@@ -22,7 +22,7 @@ func (l *loader) pushLong(size int) error {
 		return err
 	}
 	if n > 1<<31-1 {
-		return errors.New("a negative count of bytes")
+		return errors.New("negative byte count")
 	}
 	if n > uint64(l.lim.IntBytes) {
 		return limitError("IntBytes", l.lim.IntBytes)

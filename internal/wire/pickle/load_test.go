@@ -218,7 +218,7 @@ func TestLoadErrors(t *testing.T) {
 		{"L" + strings.Repeat("9", 5000) + "L\n.", ErrLimit, "5000 digits"},
 		{"F0x1p3\n.", nil, "not a float"},
 		{"Fx\n.", nil, "not a float"},
-		{"I1", io.ErrUnexpectedEOF, "a line without an end"},
+		{"I1", io.ErrUnexpectedEOF, "unterminated line"},
 		{"N\x85\x86.", nil, "TUPLE2 at byte 2"},
 		{"K\x01t.", nil, "no mark"},
 		{"N(K\x01\x86.", nil, "TUPLE2"},

@@ -18,7 +18,7 @@ const maxDigits = 4300
 func (l *loader) line() (string, error) {
 	n := bytes.IndexByte(l.data[l.pos:], '\n')
 	if n < 0 {
-		return "", fmt.Errorf("a line without an end: %w", io.ErrUnexpectedEOF)
+		return "", fmt.Errorf("unterminated line: %w", io.ErrUnexpectedEOF)
 	}
 	if l.strBytes += n; l.strBytes > l.lim.StringBytes {
 		return "", limitError("StringBytes", l.lim.StringBytes)

@@ -99,7 +99,7 @@ func TestGPUABI(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v\n%s", h, err, out)
 		}
-		// The number stands in an initialiser, which no assertion can look into.
+		// The number stands in an initializer, which no assertion can look into.
 		text, err := os.ReadFile(h)
 		if err != nil || !strings.Contains(string(text), "0xcafebeef") {
 			t.Errorf("%s: no magic number 0xcafebeef (%v)", h, err)

@@ -21,16 +21,16 @@ func libraryText(Result) string { return "" }
 // LastError is always "".
 func LastError(uint64) string { return "" }
 
-// UniqueID fails.
+// UniqueID returns NotLoaded.
 func UniqueID(*[128]byte) Result { return NotLoaded }
 
-// Init fails.
+// Init returns NotLoaded.
 func Init(uintptr, int, int, *[128]byte, int, *Settings) (uint64, Result) { return 0, NotLoaded }
 
-// Split fails.
+// Split returns NotLoaded.
 func Split(uintptr, int, uint64, int, int, *Settings) (uint64, Result) { return 0, NotLoaded }
 
-// Shrink fails.
+// Shrink returns NotLoaded.
 func Shrink(uintptr, int, uint64, []int32, bool, *Settings) (uint64, Result) { return 0, NotLoaded }
 
 // Peek returns nothing.
@@ -39,44 +39,44 @@ func Peek(uint64) uint64 { return 0 }
 // Free does nothing.
 func Free(uint64) {}
 
-// Place fails.
+// Place returns NotLoaded.
 func Place(uint64) (rank, ranks int, r Result) { return 0, 0, NotLoaded }
 
-// AsyncError fails.
+// AsyncError returns NotLoaded.
 func AsyncError(uint64) Result { return NotLoaded }
 
-// Finalize fails.
+// Finalize returns NotLoaded.
 func Finalize(uintptr, int, uint64) Result { return NotLoaded }
 
-// Destroy fails.
+// Destroy returns NotLoaded.
 func Destroy(uintptr, int, uint64) Result { return NotLoaded }
 
-// Abort fails.
+// Abort returns NotLoaded.
 func Abort(uintptr, int, uint64) Result { return NotLoaded }
 
-// Register fails.
+// Register returns NotLoaded.
 func Register(uintptr, int, uint64, uintptr, int) (uint64, Result) { return 0, NotLoaded }
 
-// Deregister fails.
+// Deregister returns NotLoaded.
 func Deregister(uintptr, int, uint64, uint64) Result { return NotLoaded }
 
-// RegisterWindow fails.
+// RegisterWindow returns NotLoaded.
 func RegisterWindow(uintptr, int, uint64, uintptr, int) (uint64, Result) { return 0, NotLoaded }
 
 // PeekWindow returns nothing.
 func PeekWindow(uint64) uint64 { return 0 }
 
-// DeregisterWindow fails.
+// DeregisterWindow returns NotLoaded.
 func DeregisterWindow(uintptr, int, uint64, uint64) Result { return NotLoaded }
 
 // Has is always false.
 func Has(int) bool { return false }
 
-// PreMulSum fails.
+// PreMulSum returns NotLoaded.
 func PreMulSum(uint64, []byte, int) (int, Result) { return 0, NotLoaded }
 
-// RedOpDestroy fails.
+// RedOpDestroy returns NotLoaded.
 func RedOpDestroy(uint64, int) Result { return NotLoaded }
 
-// Run fails.
+// Run returns NotLoaded.
 func Run(uintptr, int, uint64, uintptr, []Op) Result { return NotLoaded }

@@ -16,7 +16,7 @@ type transfer struct {
 	Worker   string  `json:"worker"`
 	Peer     string  `json:"peer"`
 	Incoming bool    `json:"incoming"`
-	Scheme   string  `json:"lane"`
+	Scheme   string  `json:"scheme"`
 	Bytes    int64   `json:"bytes"`
 	Keys     int64   `json:"keys"`
 	Start    float64 `json:"start"`    // seconds since 1970

@@ -167,9 +167,9 @@ var (
 	descShort = own("tasks_unrunnable", "Number of ready tasks that no running worker can run, by reason",
 		"reason")
 	descTransitions = own("transitions_total", "Total number of transitions of tasks")
-	descTransBytes  = own("transfer_bytes_total", "Total bytes moved between workers, by scheme", "lane")
-	descTransCount  = own("transfers_total", "Total number of transfers between workers, by scheme", "lane")
-	descTransTime   = own("transfer_seconds_total", "Total time of transfers between workers, by scheme", "lane")
+	descTransBytes  = own("transfer_bytes_total", "Total bytes moved between workers, by scheme", "scheme")
+	descTransCount  = own("transfers_total", "Total number of transfers between workers, by scheme", "scheme")
+	descTransTime   = own("transfer_seconds_total", "Total time of transfers between workers, by scheme", "scheme")
 	descJRecords    = own("journal_records_total", "Total number of records appended to the journal")
 	descJSyncs      = own("journal_syncs_total", "Total number of group commits of the journal")
 	descJBytes      = own("journal_bytes", "Size of the journal's segments")

@@ -116,7 +116,7 @@ func serveDevice(ctx context.Context, out *json.Encoder) error {
 	return g.Do(ctx, collective.Call{Code: collective.Barrier, Kind: collective.Uint8})
 }
 
-// deviceTransport connects the ranks, the higher dialling the lower.
+// deviceTransport connects the ranks, the higher dialing the lower.
 func deviceTransport(ctx context.Context, l comm.Listener, o deviceOrder) (t transport.Transport, free func(),
 	err error) {
 	peers := make([]comm.Comm, len(o.Addresses))

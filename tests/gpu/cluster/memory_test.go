@@ -301,7 +301,7 @@ func TestGPUMemoryRefused(t *testing.T) {
 	}
 }
 
-// TestGPUMemoryDisabled moves a result between two workers that may not use a transport: it is in none of their lanes.
+// TestGPUMemoryDisabled moves a result between two workers that may not use a transport, and checks that they do not.
 func TestGPUMemoryDisabled(t *testing.T) {
 	requireGPU(t)
 	for _, c := range []struct {

@@ -20,8 +20,8 @@ type Interface struct {
 
 // FamilyError compares the family of a with the one that UCX uses on the interface. An interface without a name is
 // unknown, such as that of a wildcard address.
-func FamilyError(a netip.Addr, ifc Interface, order, lanes []string, version string) error {
-	if ifc.Name != "" && !slices.Contains(lanes, "tcp/"+ifc.Name) {
+func FamilyError(a netip.Addr, ifc Interface, order, transports []string, version string) error {
+	if ifc.Name != "" && !slices.Contains(transports, "tcp/"+ifc.Name) {
 		return nil // not a device of UCX's tcp: another transport connects, or UCX reports an error
 	}
 	want := "inet6"

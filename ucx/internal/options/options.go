@@ -135,11 +135,11 @@ func Transports(text string) []string {
 
 // PinSafe reports whether no transport of the context caches registrations of ordinary memory: UCX does not see Go's
 // own munmap and madvise, so a cached registration of Go memory could outlive the pages.
-func PinSafe(lanes []string) bool {
-	if len(lanes) == 0 {
+func PinSafe(transports []string) bool {
+	if len(transports) == 0 {
 		return false // unknown format: assume caching
 	}
-	for _, l := range lanes {
+	for _, l := range transports {
 		tl, _, _ := strings.Cut(l, "/")
 		switch tl {
 		case "self", "tcp", "posix", "sysv", "cma":

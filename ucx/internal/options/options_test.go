@@ -85,15 +85,15 @@ func TestTransports(t *testing.T) {
 
 func TestPinSafe(t *testing.T) {
 	for _, tc := range []struct {
-		lanes []string
-		want  bool
+		transports []string
+		want       bool
 	}{
 		{nil, false},
 		{[]string{"self/memory", "tcp/eth0", "cuda_ipc/cuda"}, true},
 		{[]string{"tcp/lo", "rc_mlx5/mlx5_0:1"}, false},
 	} {
-		if got := PinSafe(tc.lanes); got != tc.want {
-			t.Errorf("PinSafe(%q) = %t, want %t", tc.lanes, got, tc.want)
+		if got := PinSafe(tc.transports); got != tc.want {
+			t.Errorf("PinSafe(%q) = %t, want %t", tc.transports, got, tc.want)
 		}
 	}
 }

@@ -31,7 +31,7 @@ const (
 
 	frameFlagInline = 1
 
-	// MaxFrames is the most frames a message can have.
+	// MaxFrames is the maximum number of frames of a message.
 	MaxFrames = 1 << 16
 )
 

@@ -82,7 +82,7 @@ type Summary struct {
 	Name          string         `json:"name"`
 	Status        string         `json:"status"`
 	Threads       int            `json:"threads"`
-	DataAddresses []string       `json:"lanes"`
+	DataAddresses []string       `json:"data_addresses"`
 	Scheduler     string         `json:"scheduler"`
 	Registry      string         `json:"registry"`
 	Tasks         map[string]int `json:"tasks"`

@@ -29,16 +29,17 @@ func (h *handlers) diagnosis(context.Context, *rpc.Request) (any, error) {
 	all := h.cfg.Transfers.Records()
 	notes := []any{}
 	for _, t := range all[max(0, len(all)-maxNotes):] {
-		notes = append(notes, msgpack.MapOf("peer", t.Peer, "incoming", t.Incoming, "lane", t.Scheme, "bytes", t.Bytes,
-			"device", t.DeviceBytes,
-			"seconds", t.Duration, "transports", anyList(t.Transports), "error", t.Error))
+		notes = append(notes, msgpack.MapOf("peer", t.Peer, "incoming", t.Incoming, "scheme", t.Scheme,
+			"bytes", t.Bytes, "device", t.DeviceBytes, "seconds", t.Duration, "transports", anyList(t.Transports),
+			"error", t.Error))
 	}
 	addresses := []any{}
 	if address := h.cfg.Transfers.Address(); address != "" {
 		addresses = append(addresses, address)
 	}
-	return msgpack.MapOf("boot", hostid.Boot(), "ipc", namespace("ipc"), "pid", namespace("pid"), "lanes", addresses,
-		"trusted", h.cfg.Trusted, "ucx", reason, "gpu", h.cfg.GPU, "registry", task.Hash(), "transfers", notes), nil
+	return msgpack.MapOf("boot", hostid.Boot(), "ipc", namespace("ipc"), "pid", namespace("pid"),
+		"data_addresses", addresses, "trusted", h.cfg.Trusted, "ucx", reason, "gpu", h.cfg.GPU, "registry", task.Hash(),
+		"transfers", notes), nil
 }
 
 // anyList converts strings to a list for a message.

@@ -110,8 +110,8 @@ func (m *Manager) Forget(peer string) {
 	})
 }
 
-// OfferConnections handles millstream-lanes: it replies with the address for data connections, and an invitation for
-// the caller.
+// OfferConnections handles millstream-data-connections: it replies with the address for data connections, and an
+// invitation for the caller.
 func (m *Manager) OfferConnections(_ context.Context, r *rpc.Request) (any, error) {
 	var reply dataconn.Reply
 	if m.own != "" {
@@ -152,8 +152,8 @@ func (m *Manager) Listen(ctx context.Context, control string) error {
 	cfg.Admit = m.invitations.Admit
 	address := m.listenAddress()
 	if m.exposes(address) {
-		m.log.Warn("no data connection: address is open to the network without encryption (--lanes trusted allows it)",
-			"address", address)
+		m.log.Warn("no data connection: address is open to the network without encryption", "address", address, "fix",
+			"--data-connections trusted allows it")
 		return nil
 	}
 	l, err := m.cfg.Network.Listen(ctx, address, cfg)

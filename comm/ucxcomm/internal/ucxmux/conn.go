@@ -109,7 +109,7 @@ func (l *Conn) feed() {
 	for {
 		n, err := l.inner.Read(b[:])
 		if n > 0 && l.peer.send(l.mux.ctx, kindData, l.remote, b[:n]) != nil {
-			err = errors.New("the peer has gone")
+			err = errors.New("peer disconnected")
 		}
 		if err != nil {
 			_ = l.peer.send(l.mux.ctx, kindEnd, l.remote, nil)

@@ -46,7 +46,7 @@ type Mux struct {
 	closed    bool                             // guarded by mu, like all below
 	peers     map[string]*peer                 // by the bytes of their addresses
 	conns     map[uint64]*Conn                 // by the number of this end
-	dialled   map[uint64]*call                 // unanswered connection requests of this side, by the number of this end
+	dialed    map[uint64]*call                 // unanswered connection requests of this side, by the number of this end
 	listeners map[[secretSize]byte]func(*Conn) // accept functions by secret
 }
 
@@ -70,7 +70,7 @@ func Open(w *ucx.Worker) (*Mux, error) {
 		w: w, invitation: Invitation{Version: invitationVersion, Contact: contact, Process: self(),
 			Host: host[:min(len(host), maxName)]},
 		requests: make(chan struct{}, maxRequests),
-		peers:    map[string]*peer{}, conns: map[uint64]*Conn{}, dialled: map[uint64]*call{},
+		peers:    map[string]*peer{}, conns: map[uint64]*Conn{}, dialed: map[uint64]*call{},
 		listeners: map[[secretSize]byte]func(*Conn){},
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
@@ -160,14 +160,14 @@ func (d *Mux) enter(c *call) (uint64, error) {
 		return 0, errPeerGone
 	}
 	n := number()
-	d.dialled[n] = c
+	d.dialed[n] = c
 	return n, nil
 }
 
 // leave cancels a connection request, whose answer may have arrived at the same time.
 func (d *Mux) leave(n uint64, c *call) {
 	d.mu.Lock()
-	delete(d.dialled, n)
+	delete(d.dialed, n)
 	d.mu.Unlock()
 	select {
 	case l := <-c.answer:
@@ -225,7 +225,7 @@ func (d *Mux) take(m *ucx.AM) {
 	}
 	n := binary.LittleEndian.Uint64(h[1:])
 	d.mu.Lock()
-	l, c := d.conns[n], d.dialled[n]
+	l, c := d.conns[n], d.dialed[n]
 	d.mu.Unlock()
 	switch kind := h[0]; {
 	case kind == kindAccept && c != nil && len(b) == 8:
@@ -245,11 +245,11 @@ func (d *Mux) take(m *ucx.AM) {
 func (d *Mux) answer(n, remote uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := d.dialled[n]
+	c := d.dialed[n]
 	if c == nil {
 		return
 	}
-	delete(d.dialled, n)
+	delete(d.dialed, n)
 	var l *Conn
 	if remote != 0 {
 		if l = d.begin(c.peer, n, remote, c.peer.name()); l == nil {

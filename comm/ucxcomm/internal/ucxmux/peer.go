@@ -95,9 +95,9 @@ func (d *Mux) lost(p *peer) {
 	if key := string(p.invitation.Contact.Address); d.peers[key] == p {
 		delete(d.peers, key)
 	}
-	for n, c := range d.dialled {
+	for n, c := range d.dialed {
 		if c.peer == p {
-			delete(d.dialled, n)
+			delete(d.dialed, n)
 			close(c.answer)
 		}
 	}

@@ -95,7 +95,7 @@ func (s *State) wait(t *Task) {
 	}
 }
 
-// leavePlay records that the task does not need its dependencies any more.
+// leavePlay records that the task no longer needs its dependencies.
 func (s *State) leavePlay(t *Task) {
 	for i := range t.deps {
 		d := t.deps[i].t

@@ -21,8 +21,8 @@ type Tier interface {
 	ToDevice(ctx context.Context, v *task.Value) (*task.Value, error)
 }
 
-// DeviceConfig configures the device of a store: results that are made there stay there up to a limit; then the least
-// recently used are moved to host memory, and from there to disk. Open moves them back to the device.
+// DeviceConfig configures the device of a store: results that are created there stay there up to a limit; then the
+// least recently used are moved to host memory, and from there to disk. Open moves them back to the device.
 type DeviceConfig struct {
 	// Tier is the device. Required.
 	Tier Tier

@@ -9,9 +9,9 @@ import (
 	"go.millstream.dev/wire"
 )
 
-// FrameTier is a Tier for values whose device memory is in their frames: those of Dask's "cuda" family, device arrays,
-// and all data received into device memory. Frames that are flagged as device memory are moved back to the device,
-// others stay in host memory.
+// FrameTier is a Tier for values whose device memory is in their frames: those of the Dask family "cuda", device
+// arrays, and all data received into device memory. Frames that are flagged as device memory are moved back to the
+// device, others stay in host memory.
 type FrameTier struct {
 	// Down copies a buffer of the device into host memory, Up one of the host to the device. Both return when the copy
 	// may be read, with a reference for the caller.
