@@ -167,7 +167,7 @@ func TestRestart(t *testing.T) {
 	}
 	// Workers without a nanny are not restarted, and the scheduler reports that.
 	_ = r.c.Restart(r.ctx, 200*time.Millisecond)
-	eventually(t, "the future is cancelled", func() bool { return f.Status() == client.Canceled })
+	eventually(t, "the future is canceled", func() bool { return f.Status() == client.Canceled })
 }
 
 func TestTree(t *testing.T) {

@@ -150,10 +150,10 @@ func TestCancelReleaseRetry(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := long.Result(r.ctx); !errors.Is(err, client.ErrCanceled) {
-		t.Errorf("cancelled: got %v, want ErrCanceled", err)
+		t.Errorf("canceled: got %v, want ErrCanceled", err)
 	}
 	if _, err := after.Result(r.ctx); !errors.Is(err, client.ErrCanceled) {
-		t.Errorf("what needs a cancelled task: got %v, want ErrCanceled", err)
+		t.Errorf("what needs a canceled task: got %v, want ErrCanceled", err)
 	}
 	for i := range 20 { // the reply to the cancellation must not end the second task
 		f := inc.Submit(r.ctx, r.c, client.Val(1000+i))

@@ -119,7 +119,7 @@ var (
 	})
 )
 
-// The task of a rank whose worker is gone is cancelled while others still run, and its error says that it is gone.
+// The task of a rank whose worker is gone is canceled while others still run, and its error says that it is gone.
 func TestWaitForGone(t *testing.T) {
 	ctx := quickContext(t)
 	k := startCluster(ctx, t, 2, nil)

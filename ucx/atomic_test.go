@@ -266,10 +266,10 @@ func TestAtomicRefuses(t *testing.T) {
 	}
 	check("out of range", ErrOutOfRange, "", forms32(AtomicAt[uint32](far.rk, 100))...)
 	check("no key", ErrInvalidParam, "nil", forms64(AtomicAt[uint64](nil, 0))...)
-	cancelled, cancel := context.WithCancel(ctx)
+	canceled, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err := AtomicAt[uint64](far.rk, 0).FetchAdd(cancelled, 1)
-	check("cancelled", context.Canceled, "", err, AtomicAt[uint64](far.rk, 0).Add(cancelled, 1))
+	_, err := AtomicAt[uint64](far.rk, 0).FetchAdd(canceled, 1)
+	check("canceled", context.Canceled, "", err, AtomicAt[uint64](far.rk, 0).Add(canceled, 1))
 	far.rk.Release()
 	check("released", net.ErrClosed, "released", forms64(AtomicAt[uint64](far.rk, 0))...)
 }

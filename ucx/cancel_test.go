@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// soon is how long a cancelled call may take to return. UCX gives memory back within a
+// soon is how long a canceled call may take to return. UCX gives memory back within a
 // millisecond of a forced close; the bound only tells that it does not hang.
 const soon = 5 * time.Second
 
-// cancelled runs a blocking operation, lets its context end while it is under way, and
+// canceled runs a blocking operation, lets its context end while it is under way, and
 // checks that it returns soon with the context's error. hold runs before the context ends.
-func (s *scene) cancelled(name string, hold func(), op func(context.Context) error) {
+func (s *scene) canceled(name string, hold func(), op func(context.Context) error) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	done := make(chan error, 1)
@@ -50,7 +50,7 @@ func (s *scene) cancelled(name string, hold func(), op func(context.Context) err
 	}
 }
 
-// canary watches memory that a cancelled operation has given back.
+// canary watches memory that a canceled operation has given back.
 type canary struct {
 	mem []byte
 	was []byte
@@ -145,7 +145,7 @@ func cancelUnmatched(s *scene) {
 			}},
 		} {
 			buf := make([]byte, n)
-			s.cancelled(c.name, nil, func(ctx context.Context) error { return c.recv(ctx, Bytes(buf)) })
+			s.canceled(c.name, nil, func(ctx context.Context) error { return c.recv(ctx, Bytes(buf)) })
 			can := newCanary(buf)
 			// The message that comes later belongs to the next receive.
 			s.victim.ask("ok", "send %d %d", tag, n)
@@ -161,15 +161,15 @@ func cancelUnmatched(s *scene) {
 
 // Operations whose memory is not the caller's end without harm to the endpoint.
 func cancelSmall(s *scene) {
-	s.cancelled("sync send", nil, func(ctx context.Context) error {
+	s.canceled("sync send", nil, func(ctx context.Context) error {
 		return s.ep.SendSync(ctx, Bytes(make([]byte, 8)), 600)
 	})
-	s.cancelled("message receive", nil, func(ctx context.Context) error { _, err := s.w.RecvAM(ctx, 2); return err })
-	s.cancelled("alloc receive", nil, func(ctx context.Context) error {
+	s.canceled("message receive", nil, func(ctx context.Context) error { _, err := s.w.RecvAM(ctx, 2); return err })
+	s.canceled("alloc receive", nil, func(ctx context.Context) error {
 		_, _, err := s.w.RecvAlloc(ctx, 601, FullMask, 100)
 		return err
 	})
-	s.cancelled("accept", nil, func(ctx context.Context) error { _, err := s.accept(ctx); return err })
+	s.canceled("accept", nil, func(ctx context.Context) error { _, err := s.accept(ctx); return err })
 	short, cancel := context.WithTimeout(s.ctx, 20*time.Millisecond)
 	defer cancel()
 	_, err := s.ep.Recv(short, Bytes(make([]byte, 8)), 602, FullMask)
@@ -185,13 +185,13 @@ func cancelSmall(s *scene) {
 // A rendezvous send that the peer has not matched cannot be taken back: the endpoint ends.
 func cancelUnmatchedSend(s *scene) {
 	big := make([]byte, bigMessage)
-	s.cancelled("send", nil, func(ctx context.Context) error { return s.ep.Send(ctx, Bytes(big), 700) })
+	s.canceled("send", nil, func(ctx context.Context) error { return s.ep.Send(ctx, Bytes(big), 700) })
 	s.forced()
 }
 
 func cancelMessageSend(s *scene) {
 	big := make([]byte, bigMessage)
-	s.cancelled("message send", nil, func(ctx context.Context) error {
+	s.canceled("message send", nil, func(ctx context.Context) error {
 		return s.ep.SendAM(ctx, 2, []byte("h"), AMOptions{Rendezvous: true}, Bytes(big))
 	})
 	s.forced()
@@ -206,7 +206,7 @@ func cancelMidSend(s *scene) {
 	for i := range 3 {
 		s.ep.StartSend(Bytes(big), uint64(801+i))
 	}
-	s.cancelled("send under way", func() {
+	s.canceled("send under way", func() {
 		time.Sleep(5 * time.Millisecond)
 		s.victim.signal(syscall.SIGSTOP)
 		time.Sleep(20 * time.Millisecond)
@@ -247,7 +247,7 @@ func cancelMidReceive(s *scene) {
 		s.untouched("receive", can)
 		return
 	}
-	s.cancelled("matched receive", nil, func(ctx context.Context) error {
+	s.canceled("matched receive", nil, func(ctx context.Context) error {
 		_, err := s.ep.Recv(ctx, Bytes(buf), 900, FullMask)
 		return err
 	})
@@ -278,7 +278,7 @@ func cancelMidMessage(s *scene) {
 		s.untouched("message", can)
 		return
 	}
-	s.cancelled("message receive", nil, func(ctx context.Context) error { return m.Recv(ctx, Bytes(buf)) })
+	s.canceled("message receive", nil, func(ctx context.Context) error { return m.Recv(ctx, Bytes(buf)) })
 	can := newCanary(buf)
 	s.forced()
 	s.victim.signal(syscall.SIGCONT)
@@ -295,8 +295,8 @@ func cancelFlush(s *scene) {
 		if err := s.ep.Send(s.ctx, Bytes(make([]byte, 100)), 1100); err != nil {
 			s.t.Fatal(err)
 		}
-		s.cancelled("flush", nil, s.ep.Flush)
-		s.cancelled("worker flush", nil, s.w.Flush)
+		s.canceled("flush", nil, s.ep.Flush)
+		s.canceled("worker flush", nil, s.w.Flush)
 	}
 	s.victim.signal(syscall.SIGCONT)
 	s.usable(1190)
@@ -307,7 +307,7 @@ func cancelFlush(s *scene) {
 func cancelRequest(s *scene) {
 	buf := make([]byte, 5000)
 	r := s.ep.StartRecv(Bytes(buf), 1200, FullMask)
-	s.cancelled("wait", nil, r.Wait)
+	s.canceled("wait", nil, r.Wait)
 	select {
 	case <-r.Done():
 		s.t.Fatalf("the request ended with the wait: %v", r.Err())
@@ -325,14 +325,14 @@ func cancelRequest(s *scene) {
 	r = s.ep.StartRecv(Bytes(buf), 1201, FullMask)
 	r.Cancel()
 	if err := r.Wait(s.ctx); !errors.Is(err, errCanceled) || !errors.Is(err, context.Canceled) {
-		s.t.Errorf("a cancelled request: %v", err)
+		s.t.Errorf("a canceled request: %v", err)
 	}
 	can := newCanary(buf)
 	s.victim.ask("ok", "send 1201 5000")
 	if _, err := s.ep.Recv(s.ctx, Bytes(make([]byte, 5000)), 1201, FullMask); err != nil {
 		s.t.Error(err)
 	}
-	s.untouched("cancelled request", can)
+	s.untouched("canceled request", can)
 	ended, cancel := context.WithCancel(s.ctx)
 	cancel()
 	if _, err := s.ep.Recv(ended, Bytes(buf), 1202, FullMask); !errors.Is(err, context.Canceled) {

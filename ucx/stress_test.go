@@ -111,11 +111,11 @@ func stressStep(ctx context.Context, r *rand.Rand, ep *Endpoint, id uint64, n in
 		return err
 	case 4:
 		return ep.SendAM(ctx, 1, []byte("noise"), AMOptions{}, Bytes(make([]byte, r.IntN(4000))))
-	case 5: // a receive that nothing matches, cancelled
+	case 5: // a receive that nothing matches, canceled
 		q := ep.StartRecv(Bytes(make([]byte, 8)), 1<<41|id, FullMask)
 		q.Cancel()
 		if err := q.Wait(ctx); !errors.Is(err, errCanceled) {
-			return fmt.Errorf("cancelled receive: %w", err)
+			return fmt.Errorf("canceled receive: %w", err)
 		}
 	case 6: // the same by deadline
 		short, cancel := context.WithTimeout(ctx, time.Duration(r.IntN(500))*time.Microsecond)

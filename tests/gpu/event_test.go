@@ -191,7 +191,7 @@ func TestGPUReadyEventRemote(t *testing.T) {
 	h.quit()
 }
 
-// TestGPUReadyEventCancel: what waits for a device can be cancelled, and ends with its endpoint.
+// TestGPUReadyEventCancel: what waits for a device can be canceled, and ends with its endpoint.
 func TestGPUReadyEventCancel(t *testing.T) {
 	requireGPU(t)
 	h, w, ep, number := connected(t, ipc, ucx.Adaptive)
@@ -202,7 +202,7 @@ func TestGPUReadyEventCancel(t *testing.T) {
 	r := ep.StartSend(b.view(), 1)
 	r.Cancel()
 	if err := r.Wait(ctx); err == nil {
-		t.Error("a cancelled send succeeded before its device was ready")
+		t.Error("a canceled send succeeded before its device was ready")
 	}
 	if done, err := b.inner.Ready().Query(); err != nil || done {
 		t.Errorf("the cancel waited for the device: %v", err)

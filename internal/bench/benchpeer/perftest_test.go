@@ -67,7 +67,7 @@ func TestPerftestErrors(t *testing.T) {
 	}
 }
 
-// A cancelled run returns at once and leaves no process behind.
+// A canceled run returns at once and leaves no process behind.
 func TestPerftestCancel(t *testing.T) {
 	p := realPerftest(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)

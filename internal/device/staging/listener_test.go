@@ -138,8 +138,8 @@ func TestDoorCloses(t *testing.T) {
 	if _, err := Join(t.Context(), address, []byte("short"), 1); err == nil {
 		t.Error("a token that is none")
 	}
-	full, cancelled := context.WithCancel(t.Context())
-	cancelled()
+	full, canceled := context.WithCancel(t.Context())
+	canceled()
 	if _, err := Join(full, address, o.Token(), 1); err == nil {
 		t.Error("a line for a context that has ended")
 	}

@@ -203,11 +203,11 @@ func TestAnyTransfer(t *testing.T) {
 		case happens && fault == "copy up" && !errors.Is(received, injected):
 			t.Fatalf("a copy to the device failed: %v", received)
 		case happens && received == nil && !bytes.Equal(got, data):
-			t.Fatal("the data came as others, without an error") // cancelled when all was through
+			t.Fatal("the data came as others, without an error") // canceled when all was through
 		case happens && fault == "line" && sent == nil:
 			t.Fatal("a sender did not notice that its lines had ended")
 		case happens && fault == "cancel" && sent != nil && !errors.Is(sent, context.Canceled):
-			t.Fatalf("cancelled: %v", sent)
+			t.Fatalf("canceled: %v", sent)
 		}
 		if n := r.aborts.Load(); n > 2 || !happens && n != 0 {
 			t.Fatalf("aborted %d times", n)
@@ -285,7 +285,7 @@ func TestBackpressure(t *testing.T) {
 	}
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("canceled: %v", err)
 	}
 	src.Release()
 	r.clean(t)

@@ -106,7 +106,7 @@ func (c *client) submitNext() {
 	r := c.w.rnd
 	var known []*node
 	for _, f := range c.order {
-		if !f.n.cancelled {
+		if !f.n.canceled {
 			known = append(known, f.n)
 		}
 	}
@@ -162,7 +162,7 @@ func (c *client) receive(m any) {
 		case sched.LostData, sched.TaskRetried:
 			f.done, f.erred = false, false
 		case sched.CancelledKeys:
-			if !f.n.cancelled && c.w.head.life == 1 {
+			if !f.n.canceled && c.w.head.life == 1 {
 				c.w.fail("%s was canceled, although no client has canceled it or a dependency", k)
 			}
 			c.resubmit(f)
@@ -246,16 +246,16 @@ func (c *client) cancel() {
 	}
 	f := c.order[c.w.rnd.IntN(len(c.order))]
 	markCancelled(f.n)
-	c.w.report.Cancelled++
+	c.w.report.Canceled++
 	c.w.trace("%s cancels %s", c.name, f.n.key)
 	c.send(&sched.CancelKeys{Keys: []taskid.Key{f.n.key}, Force: c.w.rnd.IntN(2) == 0, Reason: "user"})
 }
 
 func markCancelled(n *node) {
-	if n.cancelled {
+	if n.canceled {
 		return
 	}
-	n.cancelled = true
+	n.canceled = true
 	for _, d := range n.dependent {
 		markCancelled(d)
 	}

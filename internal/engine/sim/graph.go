@@ -27,7 +27,7 @@ type node struct {
 	fails       bool   // the task or a dependency is hopeless
 	attempts    int    // failed runs so far
 	rescheduled bool
-	cancelled   bool // the task or a dependency was canceled
+	canceled    bool // the task or a dependency was canceled
 	dependent   []*node
 }
 

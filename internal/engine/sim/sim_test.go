@@ -116,7 +116,7 @@ func (r *Report) add(o Report) {
 	r.Refused += o.Refused
 	r.Resubmitted += o.Resubmitted
 	r.KilledWorker += o.KilledWorker
-	r.Cancelled += o.Cancelled
+	r.Canceled += o.Canceled
 }
 
 // The same seed gives the same run, line by line.

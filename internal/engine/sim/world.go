@@ -47,8 +47,8 @@ type Report struct {
 	// by Partitions, Freezes, Restarts of the scheduler, and late messages that it Refused.
 	Kills, LostStores, Breaks, Partitions, Freezes, Restarts, Refused int
 	// Resubmitted is the number of keys that the scheduler had lost or canceled, followed by KilledWorker errors and
-	// Cancelled keys.
-	Resubmitted, KilledWorker, Cancelled int
+	// Canceled keys.
+	Resubmitted, KilledWorker, Canceled int
 }
 
 // Error is returned by Run for a failed simulation.

@@ -117,7 +117,7 @@ func (e ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
 
 func exitCode(ctx context.Context, err error) int {
 	var usage UsageError
-	var signalled Interruption
+	var signaled Interruption
 	var other ExitError
 	switch {
 	case err == nil:
@@ -126,8 +126,8 @@ func exitCode(ctx context.Context, err error) int {
 		return other.Code
 	case errors.As(err, &usage):
 		return ExitUsage
-	case errors.As(context.Cause(ctx), &signalled):
-		return 128 + int(signalled.Signal)
+	case errors.As(context.Cause(ctx), &signaled):
+		return 128 + int(signaled.Signal)
 	default:
 		return ExitFailure
 	}

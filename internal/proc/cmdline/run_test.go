@@ -10,7 +10,7 @@ import (
 )
 
 func TestExitCodes(t *testing.T) {
-	signalled, cancel := context.WithCancelCause(t.Context())
+	signaled, cancel := context.WithCancelCause(t.Context())
 	cancel(Interruption{syscall.SIGINT})
 	terminated, cancel2 := context.WithCancelCause(t.Context())
 	cancel2(Interruption{syscall.SIGTERM})
@@ -21,13 +21,13 @@ func TestExitCodes(t *testing.T) {
 		want int
 	}{
 		{"done", t.Context(), nil, ExitOK},
-		{"done in spite of a signal", signalled, nil, ExitOK},
+		{"done in spite of a signal", signaled, nil, ExitOK},
 		{"failed", t.Context(), errors.New("x"), ExitFailure},
 		{"silent", t.Context(), SilentError{}, ExitFailure},
 		{"usage", t.Context(), Usagef("x"), ExitUsage},
-		{"another program", signalled, fmt.Errorf("y: %w", ExitError{7}), 7},
+		{"another program", signaled, fmt.Errorf("y: %w", ExitError{7}), 7},
 		{"wrapped usage", t.Context(), fmt.Errorf("y: %w", Usagef("x")), ExitUsage},
-		{"interrupted", signalled, context.Canceled, ExitInterrupted},
+		{"interrupted", signaled, context.Canceled, ExitInterrupted},
 		{"terminated", terminated, context.Canceled, ExitTerminated},
 	} {
 		if got := exitCode(tc.ctx, tc.err); got != tc.want {

@@ -238,7 +238,7 @@ func (ev *CancelKeys) apply(s *State) {
 			visit(found[i].dependents[j].t)
 		}
 	}
-	cancelled := map[*Client][]taskid.Key{} // not iterated; the order is that of clients
+	canceled := map[*Client][]taskid.Key{} // not iterated; the order is that of clients
 	clients := []*Client{c}
 	for _, t := range found {
 		for n := len(t.wants); n > 0; n = len(t.wants) {
@@ -246,12 +246,12 @@ func (ev *CancelKeys) apply(s *State) {
 			if !slices.Contains(clients, who) {
 				clients = append(clients, who)
 			}
-			cancelled[who] = append(cancelled[who], t.key)
+			canceled[who] = append(canceled[who], t.key)
 			releaseWant(s, t, who)
 		}
 	}
 	for _, who := range clients {
-		s.out.cancelKeys(who, cancelled[who], strings.Clone(ev.Reason), strings.Clone(ev.Msg))
+		s.out.cancelKeys(who, canceled[who], strings.Clone(ev.Reason), strings.Clone(ev.Msg))
 	}
 }
 

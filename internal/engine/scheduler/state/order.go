@@ -22,7 +22,7 @@ type step struct {
 
 const (
 	white uint8 = iota
-	grey        // on the path
+	gray        // on the path
 	black       // done
 )
 
@@ -48,7 +48,7 @@ func (w *walker) visitAll(wanted []*Task) error {
 
 // visit colors all dependencies of t. A task on the path that is visited again is a cycle.
 func (w *walker) visit(t *Task) error {
-	w.color[t.node()] = grey
+	w.color[t.node()] = gray
 	w.path = append(w.path[:0], step{t, 0})
 	for len(w.path) > 0 {
 		top := &w.path[len(w.path)-1]
@@ -64,9 +64,9 @@ func (w *walker) visit(t *Task) error {
 		}
 		switch w.color[d.node()] {
 		case white:
-			w.color[d.node()] = grey
+			w.color[d.node()] = gray
 			w.path = append(w.path, step{d, 0})
-		case grey:
+		case gray:
 			return w.cycle(d)
 		}
 	}
@@ -171,7 +171,7 @@ func weigh(g *grapher, w *walker) []float32 {
 		if w.color[first.node()] != white {
 			continue
 		}
-		w.color[first.node()] = grey
+		w.color[first.node()] = gray
 		path = append(path[:0], step{first, 0})
 		for len(path) > 0 {
 			top := &path[len(path)-1]
@@ -179,7 +179,7 @@ func weigh(g *grapher, w *walker) []float32 {
 				d := top.t.deps[top.next].t
 				top.next++
 				if d.turn < 0 && w.color[d.node()] == white {
-					w.color[d.node()] = grey
+					w.color[d.node()] = gray
 					path = append(path, step{d, 0})
 				}
 				continue
@@ -209,7 +209,7 @@ func (o *orderer) visit(t *Task) {
 	if color[t.node()] != white {
 		return
 	}
-	color[t.node()] = grey
+	color[t.node()] = gray
 	o.path = append(o.path[:0], step{t, 0})
 	for len(o.path) > 0 {
 		top := &o.path[len(o.path)-1]
@@ -222,7 +222,7 @@ func (o *orderer) visit(t *Task) {
 		d := top.t.deps[top.next].t
 		top.next++
 		if d.turn < 0 && color[d.node()] == white {
-			color[d.node()] = grey
+			color[d.node()] = gray
 			o.path = append(o.path, step{d, 0})
 		}
 	}

@@ -419,7 +419,7 @@ func TestMakeRoomIsCancelled(t *testing.T) {
 	s.Put(key(0), task.NewValue(random(50<<10)), 50<<10)
 	<-started
 	ctx, cancel := context.WithCancelCause(context.Background())
-	why := errors.New("the task was cancelled")
+	why := errors.New("the task was canceled")
 	cancel(why)
 	if err := s.MakeRoom(ctx, 1<<20); !errors.Is(err, why) {
 		t.Errorf("MakeRoom: %v", err)
