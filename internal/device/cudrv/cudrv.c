@@ -25,7 +25,7 @@ static char load_message[1024], load_path[1024];
 static void *open_library(void) {
 	// An explicit path is final: a fallback would hide that it is wrong.
 	const char *chosen = getenv("MILLSTREAM_CUDA_LIBRARY");
-	// The driver in WSL, in a folder that the dynamic linker does not search.
+	// WSL has the driver in a folder that the dynamic linker does not search.
 	const char *places[] = {"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"};
 	if (chosen && *chosen) {
 		void *lib = dlopen(chosen, RTLD_NOW | RTLD_LOCAL);

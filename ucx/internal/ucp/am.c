@@ -104,7 +104,7 @@ void ms_call_am_handler(ms_worker *w, ms_slot *s)
     s->status = ux_ucp_worker_set_am_recv_handler(w->h, &p);
 }
 
-/* ms_am_shut_ids registers every id with a handler that drops its messages. Libraries
+/* ms_am_shut_ids registers every id with UCX, without a receiver. Libraries
  * before 1.21 look up the id of an arriving message without checking it (and before
  * 1.17 leave the entries between known ids uninitialized), so that an unknown id, or
  * one that is not open yet, could crash the process. */

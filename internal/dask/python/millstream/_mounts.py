@@ -95,7 +95,7 @@ class View:
     def temporary(self, size):
         """Make /tmp writable, with the existing files readable; empty if that is not possible."""
         if not os.path.isdir("/tmp"):
-            os.mkdir("/tmp")  # mount fails, and this level of isolation with it
+            os.mkdir("/tmp")  # fails, and this level of isolation with it
         lower = os.open("/tmp", os.O_PATH)
         self.tmpfs("/tmp", 0o1777, size)
         os.mkdir("/tmp/upper")

@@ -59,7 +59,7 @@ class GoPlugin(SchedulerPlugin):
         first = not self.without_python
         self._update(worker)
         if first and self.without_python:
-            self._place(scheduler.tasks.values())  # workers that registered before the first one without Python
+            self._place(scheduler.tasks.values())  # tasks submitted before the first such worker
 
     def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
         self.go.pop(worker, None)
@@ -116,7 +116,7 @@ class GoPlugin(SchedulerPlugin):
             self.scheduler.transitions(again, "millstream-place")
 
     def _weak(self, ts: Any, name: str) -> bool:
-        """Report whether a Python function is named like a Go function that no worker has."""
+        """Report whether only its name marks a Python function as a Go function, and no worker has it."""
         if go_name(ts.run_spec, ts.annotations) is not None:
             return False
         return not any(functions and name in functions for functions in self.go.values())
@@ -144,7 +144,7 @@ class GoPlugin(SchedulerPlugin):
         if both and both != asked:
             ts.worker_restrictions, ts.host_restrictions = both, None
             return True
-        return False  # no selected worker is able: the text is part of the error
+        return False  # no selected worker is able, and its error says so
 
 
 def _add(addresses: set[str], address: str, placeholder: str) -> None:

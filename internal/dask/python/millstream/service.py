@@ -16,7 +16,7 @@ from millstream._facade import Scheduler
 
 
 def setup(peer):
-    peer.loop = asyncio.new_event_loop()  # set before the first call
+    peer.loop = asyncio.new_event_loop()  # calls may arrive before it runs
     _upload.setup(peer)
     service = Service(peer)
     peer.handle("register-plugin", service.register_plugin)

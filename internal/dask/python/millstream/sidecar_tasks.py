@@ -120,7 +120,7 @@ class Tasks:
         return task, data
 
     def proxy(self, entry):
-        """Return the proxy of an actor. In the context of a task it would start a client of its own."""
+        """Return the proxy of an actor, created in an empty context: in that of a task it would start a client."""
         return contextvars.Context().run(Actor, type(entry.value), self.worker.address, entry.key, self.worker)
 
     def execute(self, r):

@@ -89,7 +89,7 @@ __attribute__((constructor)) static void begin(void) {
 		if (fd < 0 || ftruncate(fd, sizeof cucount_table) != 0 ||
 		    mmap(&cucount_table, sizeof cucount_table, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
 			perror(path);
-			abort(); // abort: invisible counters would look like zeros
+			abort(); // invisible counters would look like zeros
 		}
 		close(fd);
 	}
