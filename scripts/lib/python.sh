@@ -81,7 +81,7 @@ setup_dask() {
 		fi
 		say "setup: Dask $version into ${dest#"$ROOT"/}"
 		rm -rf "$dest"
-		quietly pip.log "$VENV/bin/python" -m pip install -q --disable-pip-version-check --only-binary=:all: --no-deps --target "$dest" \
+		quietly pip.log "$VENV/bin/python" -m pip install -q --disable-pip-version-check --only-binary=:all: --no-deps --no-compile --target "$dest" \
 			"dask==$version" "distributed==$version" ||
 			die "Dask $version could not be installed" "read the lines above; the Python package index must be reachable the first time"
 		stamp_put "dask-$version" "$stamp"

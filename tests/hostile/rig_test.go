@@ -54,7 +54,7 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "millstream")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "./cmd/millstream")
+	cmd := exec.Command("go", "build", "-o", path, "./cmd/millstream")
 	cmd.Dir = rig.Root()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)

@@ -154,9 +154,9 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	return len(problems) == 0 && r.failed == 0, nil
 }
 
-// noDebugInfo is a flag of go test. Linking nearly two hundred test binaries is a third faster without DWARF tables,
-// which only a debugger needs.
-const noDebugInfo = "-ldflags=-w"
+// noDebugInfo is a flag of go test. Linking nearly two hundred test binaries is a third faster without symbol and DWARF
+// tables, which only a debugger needs.
+const noDebugInfo = "-ldflags=-s -w"
 
 // packageFailed follows the name of a package that failed.
 const packageFailed = " failed; "

@@ -69,7 +69,7 @@ func TestPromisesAreNotAllocated(t *testing.T) {
 // Highly compressible frames of all codecs come back whole.
 func TestHonestZeros(t *testing.T) {
 	for _, name := range Names() {
-		for _, n := range []int{1<<20 + 1, 20_000_003, 70_000_001} {
+		for _, n := range []int{1<<20 + 1, 5_000_003, 17_000_001} {
 			d := NewInflater(1 << 40)
 			out, err := d.Decompress(name, zeros(t, name, n))
 			if err != nil || len(out) != n || cap(out) > 2*n+1<<20 {
