@@ -45,6 +45,9 @@ func (ep *Endpoint) SendAM(ctx context.Context, id uint16, header []byte, opts A
 
 func (ep *Endpoint) sendAM(ctx context.Context, id uint16, header []byte, opts AMOptions, data []View) error {
 	w := ep.w
+	if err, done := hotAM(ctx, ep, id, header, opts, data); done {
+		return err
+	}
 	s, r, err := w.prepare(ucp.OpAMSend, ep)
 	if err != nil {
 		return err
@@ -110,21 +113,65 @@ func kindOf(id uint16) (uint16, mem.Kind) {
 
 // AM is a received active message. Its data must be received once, or released with Release.
 type AM struct {
-	ID     uint16
-	Header []byte // copied; owned by the receiver
-	Len    int    // length of the data in bytes
+	ID uint16
 	// Kind is the kind of memory that the sender has the data in. It is known only for ids below 1024 and for
 	// Millstream peers connected by Dial, Attach or a Listener; otherwise it is Host.
-	Kind mem.Kind
+	Kind   mem.Kind
+	rndv   bool
+	Header []byte // copied; owned by the receiver
+	Len    int    // length of the data in bytes
 	// ReplyTo is set if the sender asked for replies, and for messages above 1 KiB from Millstream. It is valid while
 	// the sender is connected.
 	ReplyTo *Endpoint
 
 	w     *Worker
-	mu    sync.Mutex
-	data  []byte     // eager and short messages: already in Go memory
+	mu    sync.Mutex // guards data and event
+	data  *byte      // eager and short messages: Len bytes that are already in Go memory
 	event *ucp.Event // lent by UCX, or a rendezvous descriptor
-	rndv  bool
+}
+
+// smallAM and tinyAM are messages with room for a short header and data: one allocation instead of three.
+type (
+	smallAM struct {
+		AM
+		room [64]byte
+	}
+	tinyAM struct {
+		AM
+		room [16]byte
+	}
+)
+
+// newAM returns the message of an event, with copies of its header and of data that UCX does not lend.
+func newAM(e *ucp.Event) *AM {
+	n := 0
+	if e.AMKind == ucp.AMCopy {
+		n = int(e.Len)
+	}
+	h := int(e.HdrLen)
+	var m *AM
+	var room []byte
+	switch {
+	case h+n <= len(tinyAM{}.room):
+		tiny := &tinyAM{}
+		m, room = &tiny.AM, tiny.room[:]
+	case h+n <= len(smallAM{}.room):
+		small := &smallAM{}
+		m, room = &small.AM, small.room[:]
+	default:
+		m, room = &AM{}, make([]byte, h+n)
+	}
+	m.ID, m.Kind = kindOf(uint16(e.ID))
+	m.Len, m.rndv = int(e.Len), e.AMKind == ucp.AMRndv
+	if h > 0 {
+		m.Header = room[:copy(room, unsafe.Slice(e.Hdr, h)):h]
+		room = room[h:]
+	}
+	if e.AMKind == ucp.AMCopy {
+		copy(room, unsafe.Slice((*byte)(e.Ptr), n))
+		m.data = unsafe.SliceData(room)
+	}
+	return m
 }
 
 // Rendezvous reports whether the data is still at the sender, so that it can be received in place. Otherwise it has
@@ -139,9 +186,17 @@ func (m *AM) take() ([]byte, *ucp.Event, error) {
 		return nil, nil, &OpError{Op: ucp.OpAMRecv.String(), Err: fmt.Errorf("ucx: message was received or released "+
 			"before: %w", errNoMessage)}
 	}
-	d, e := m.data, m.event
+	d, e := m.bytes(), m.event
 	m.data, m.event = nil, nil
 	return d, e, nil
+}
+
+// bytes returns data that is already in Go memory.
+func (m *AM) bytes() []byte {
+	if m.data == nil {
+		return nil
+	}
+	return unsafe.Slice(m.data, m.Len)
 }
 
 // Recv receives the data into v, which must be long enough.
@@ -159,6 +214,10 @@ func (m *AM) Recv(ctx context.Context, v View) error {
 	data, e, err := m.take()
 	if err != nil {
 		return err
+	}
+	if e == nil && v.ptr != nil {
+		copy(v.bytes(), data)
+		return nil
 	}
 	if m.rndv && m.Len > 0 { // UCX 1.13 loses the descriptor of an empty one
 		return m.recvRndv(ctx, v, e)
@@ -280,7 +339,7 @@ func (m *AM) Bytes(ctx context.Context, limit int) ([]byte, error) {
 		return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: &TruncatedError{Message: m.Len, Buffer: limit}}
 	}
 	m.mu.Lock()
-	if d := m.data; d != nil {
+	if d := m.bytes(); d != nil {
 		m.data = nil
 		m.mu.Unlock()
 		return d, nil

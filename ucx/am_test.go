@@ -225,6 +225,99 @@ func TestHandleMessages(t *testing.T) {
 
 // A receive whose context ends in the moment a message arrives either gets the message
 // or leaves it for the next.
+// TestSmallMessages sends messages of all lengths around those at which header and data share an allocation, and at
+// which events are used again. The limit of queued bytes is far below their sum: what was received no longer counts.
+func TestSmallMessages(t *testing.T) {
+	ctx := testContext(t)
+	a, b := pair(t, Config{}, WorkerConfig{MaxQueuedMessages: 64 << 10})
+	if err := b.w.OpenAM(1); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 20 {
+		for _, h := range []int{0, 1, 8, 64, 65, 128} {
+			for _, n := range []int{0, 1, 8, 15, 16, 17, 63, 64, 65, 192, 256, 257, 1024, 1025, 2049} {
+				header, data := bytes.Repeat([]byte{byte(h + round)}, h), bytes.Repeat([]byte{byte(n - round)}, n)
+				if err := a.SendAM(ctx, 1, header, AMOptions{}, Bytes(data)); err != nil {
+					t.Fatal(err)
+				}
+				m, err := b.w.RecvAM(ctx, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(m.Header, header) || m.Len != n {
+					t.Fatalf("header of %d bytes, %d bytes of data, want %d and %d", len(m.Header), m.Len, h, n)
+				}
+				_ = append(m.Header, 0xff) // must not reach the data
+				got, err := m.Bytes(ctx, n)
+				if err != nil || !bytes.Equal(got, data) {
+					t.Fatalf("header of %d bytes, data of %d: %v, or other bytes", h, n, err)
+				}
+				if _, err := m.Bytes(ctx, n); err == nil {
+					t.Fatal("a message was received twice")
+				}
+			}
+		}
+	}
+}
+
+// TestInboxOrder puts and takes messages in changing numbers: they come in the order of arrival.
+func TestInboxOrder(t *testing.T) {
+	w := &Worker{cfg: WorkerConfig{MaxQueuedMessages: 1 << 20}}
+	w.ams.init(w)
+	b := &inbox{}
+	put, taken := 0, 0
+	for round := range 400 {
+		for range round * 37 % 101 {
+			b.put(w, &AM{Len: put})
+			put++
+		}
+		for range round * 53 % 97 {
+			if taken == put {
+				break
+			}
+			m, err := w.ams.recv(t.Context(), b)
+			if err != nil || m.Len != taken {
+				t.Fatalf("message %d, %v, want %d", m.Len, err, taken)
+			}
+			taken++
+		}
+	}
+	for ; taken < put; taken++ {
+		if m, err := w.ams.recv(t.Context(), b); err != nil || m.Len != taken {
+			t.Fatalf("message %d, %v, want %d", m.Len, err, taken)
+		}
+	}
+	if b.head != 0 || len(b.queue) != 0 {
+		t.Errorf("%d messages are left, the first at %d", len(b.queue), b.head)
+	}
+}
+
+// TestMessageAllocates: a small message costs one allocation, that of the message itself.
+func TestMessageAllocates(t *testing.T) {
+	ctx := testContext(t)
+	a, b := pair(t, Config{}, WorkerConfig{Progress: Polling})
+	sent, got := Bytes(make([]byte, 8)), Bytes(make([]byte, 8))
+	round := func() {
+		if err := a.SendAM(ctx, 1, nil, AMOptions{}, sent); err != nil {
+			t.Fatal(err)
+		}
+		m, err := b.w.RecvAM(ctx, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Recv(ctx, got); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.w.OpenAM(1); err != nil {
+		t.Fatal(err)
+	}
+	round()
+	if n := testing.AllocsPerRun(200, round); n > 1 && !underRace {
+		t.Errorf("%v allocations per message, want 1", n)
+	}
+}
+
 func TestReceiveMessageCancelRace(t *testing.T) {
 	ctx := testContext(t)
 	a, b := pair(t, Config{}, WorkerConfig{})

@@ -135,6 +135,140 @@ func TestBatchContext(t *testing.T) {
 	}
 }
 
+// TestBatchRequest: an operation that Request returned before it ended completes alone, whether Start came first or
+// not; the others still complete with the batch.
+func TestBatchRequest(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		t.Run(fmt.Sprintf("request first %v", first), func(t *testing.T) {
+			ctx := testContext(t)
+			a, b := pair(t, Config{}, WorkerConfig{})
+			in := b.w.NewBatch(4)
+			var got [3][]byte
+			for round := range 3 {
+				for i := range got {
+					got[i] = make([]byte, 8)
+					in.Recv(b, Bytes(got[i]), uint64(i), FullMask)
+				}
+				in.Recv(b, View{n: 4, bad: errors.New("no such memory")}, 9, FullMask)
+				var one *Request
+				if first {
+					one = in.Request(1)
+				}
+				in.Start()
+				if !first {
+					one = in.Request(1)
+				}
+				if one.state.Load() == reqDone {
+					t.Fatal("a receive without a message is done")
+				}
+				for _, i := range []int{1, 0, 2} {
+					if err := a.Send(ctx, Bytes(fmt.Append(nil, round, i)), uint64(i)); err != nil {
+						t.Fatal(err)
+					}
+					if err := in.Request(i).Wait(ctx); err != nil || in.Request(i).Info().Len != 3 {
+						t.Fatalf("operation %d: %v, %+v, want 3 bytes", i, err, in.Request(i).Info())
+					}
+					if want := fmt.Sprint(round, i); string(got[i][:3]) != want {
+						t.Errorf("operation %d received %q, want %q", i, got[i][:3], want)
+					}
+				}
+				if err := in.Wait(ctx); err == nil || !errors.Is(err, in.Request(3).Err()) {
+					t.Errorf("Wait returned %v, want %v", err, in.Request(3).Err())
+				}
+				in.Reset()
+			}
+		})
+	}
+}
+
+// TestBatchRequestRace calls Request while the last operation of the batch completes.
+func TestBatchRequestRace(t *testing.T) {
+	ctx := testContext(t)
+	a, b := pair(t, Config{}, WorkerConfig{})
+	in := b.w.NewBatch(4)
+	for round := range 200 {
+		got := make([]byte, 4)
+		for i := range 4 {
+			in.Recv(b, Bytes(got[i:i+1]), uint64(i), FullMask)
+		}
+		in.Start()
+		sent := make(chan error, 1)
+		go func() {
+			var failed error
+			for i := range 4 {
+				failed = errors.Join(failed, a.Send(ctx, Bytes([]byte{byte(round)}), uint64(i)))
+			}
+			sent <- failed
+		}()
+		for i := round % 2; i < 4; i++ {
+			select {
+			case <-in.Request(i).Done():
+			case <-ctx.Done():
+				t.Fatalf("round %d: operation %d did not end", round, i)
+			}
+		}
+		if err := errors.Join(in.Wait(ctx), <-sent); err != nil {
+			t.Fatal(err)
+		}
+		if want := bytes.Repeat([]byte{byte(round)}, 4); !bytes.Equal(got, want) {
+			t.Fatalf("received %v, want %v", got, want)
+		}
+		in.Reset()
+	}
+}
+
+// TestBatchCancel cancels one operation of a batch: its memory stays untouched by a later message, and the others
+// receive theirs.
+func TestBatchCancel(t *testing.T) {
+	for _, n := range []int{8, 1024, 5000} {
+		ctx := testContext(t)
+		a, b := pair(t, Config{}, WorkerConfig{})
+		in := b.w.NewBatch(2)
+		kept, canceled := make([]byte, n), make([]byte, n)
+		in.Recv(b, Bytes(canceled), 1, FullMask)
+		in.Recv(b, Bytes(kept), 2, FullMask)
+		in.Start()
+		in.Request(0).Cancel()
+		if err := in.Request(0).Wait(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%d bytes: a canceled receive returned %v, want context.Canceled", n, err)
+		}
+		can := newCanary(canceled)
+		sent := bytes.Repeat([]byte{7}, n)
+		for tag := uint64(1); tag <= 2; tag++ {
+			if err := a.Send(ctx, Bytes(sent), tag); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := in.Wait(ctx); !errors.Is(err, context.Canceled) || !bytes.Equal(kept, sent) {
+			t.Errorf("%d bytes: %v, want context.Canceled and the other message", n, err)
+		}
+		next := make([]byte, n)
+		if _, err := b.Recv(ctx, Bytes(next), 1, FullMask); err != nil || !bytes.Equal(next, sent) {
+			t.Errorf("%d bytes: the next receive: %v, want the message", n, err)
+		}
+		if !bytes.Equal(can.mem, can.was) {
+			t.Errorf("%d bytes: the memory was written after the receive was canceled", n)
+		}
+	}
+}
+
+// TestBatchEndpointFails: a batch ends when the endpoint of its operations does.
+func TestBatchEndpointFails(t *testing.T) {
+	a, b := pair(t, Config{}, WorkerConfig{})
+	in := b.w.NewBatch(2)
+	for tag := range uint64(2) {
+		in.Recv(b, Bytes(make([]byte, 8)), tag, FullMask)
+	}
+	in.Start()
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Wait(testContext(t)); err == nil {
+		t.Error("receives from a closed endpoint succeeded")
+	}
+	in.Reset()
+}
+
 // TestBatchClosed: a batch of a closed worker ends at once, and one that was not started
 // keeps no worker from closing.
 func TestBatchClosed(t *testing.T) {

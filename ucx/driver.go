@@ -202,11 +202,14 @@ func (d *driver) dispatch() {
 			c.DoneTail = nil
 		}
 		ch, k := d.slots.at(s.Index)
-		if r := ch.cur[k]; r != nil {
+		switch r := ch.cur[k]; {
+		case r == nil:
+			d.deliverBlocking(&ch.own[k], s)
+		case s.Leader != nil:
+			d.deliverBatch(r, s)
+		default:
 			ch.cur[k] = nil
 			d.deliverStarted(r, s)
-		} else {
-			d.deliverBlocking(&ch.own[k], s)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"go.millstream.dev/ucx/internal/epstate"
 	"go.millstream.dev/ucx/internal/obs"
@@ -19,27 +18,50 @@ type amTable struct {
 	w     *Worker
 	drops uint64 // messages refused because the queue was full; owner: token holder
 
-	inboxes atomic.Pointer[map[uint16]*inbox] // replaced, never modified: read for every message
+	inboxes atomic.Pointer[inboxMap] // replaced, never modified: read for every message
+
+	// A receiver that drives progress takes its message here, without a queue; owner: token holder.
+	wants *inbox
+	got   *AM
 
 	mu     sync.Mutex // guards the replacement of inboxes, and closed; never held across a C call
 	closed bool
 }
 
+// inboxMap has the receivers by id, and those of small ids in an array.
+type inboxMap struct {
+	low [16]*inbox
+	all map[uint16]*inbox
+}
+
 func (t *amTable) init(w *Worker) {
 	t.w = w
-	t.inboxes.Store(&map[uint16]*inbox{})
+	t.inboxes.Store(&inboxMap{})
 }
 
 // find returns the receiver of an id, or nil.
-func (t *amTable) find(id uint16) *inbox { return (*t.inboxes.Load())[id] }
+func (t *amTable) find(id uint16) *inbox {
+	m := t.inboxes.Load()
+	if int(id) < len(m.low) {
+		return m.low[id]
+	}
+	return m.all[id]
+}
 
 // set replaces the receiver of an id; nil removes it. mu is held.
 func (t *amTable) set(id uint16, b *inbox) {
-	next := maps.Clone(*t.inboxes.Load())
-	if next[id] = b; b == nil {
-		delete(next, id)
+	old := t.inboxes.Load()
+	next := &inboxMap{low: old.low, all: maps.Clone(old.all)}
+	if next.all == nil {
+		next.all = map[uint16]*inbox{}
 	}
-	t.inboxes.Store(&next)
+	if next.all[id] = b; b == nil {
+		delete(next.all, id)
+	}
+	if int(id) < len(next.low) {
+		next.low[id] = b
+	}
+	t.inboxes.Store(next)
 }
 
 // shut prevents further ids from being opened and returns the existing receivers.
@@ -47,7 +69,7 @@ func (t *amTable) shut() []*inbox {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
-	return slices.Collect(maps.Values(*t.inboxes.Load()))
+	return slices.Collect(maps.Values(t.inboxes.Load().all))
 }
 
 // open installs the receiver of an id once.
@@ -103,7 +125,14 @@ func (t *amTable) recv(ctx context.Context, b *inbox) (*AM, error) {
 		return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: err}
 	}
 	b.mu.Lock()
-	if len(b.queue) > 0 {
+	if b.empty() {
+		b.mu.Unlock()
+		if m := t.drive(ctx, b); m != nil {
+			return m, nil
+		}
+		b.mu.Lock()
+	}
+	if b.head < len(b.queue) {
 		m := b.pop()
 		b.mu.Unlock()
 		return m, nil
@@ -112,7 +141,10 @@ func (t *amTable) recv(ctx context.Context, b *inbox) (*AM, error) {
 		b.mu.Unlock()
 		return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: ErrClosed}
 	}
-	r := &Request{w: w, op: ucp.OpAMRecv}
+	r := b.idle
+	if b.idle = nil; r == nil {
+		r = &Request{w: w, op: ucp.OpAMRecv}
+	}
 	b.waiting = append(b.waiting, r)
 	b.mu.Unlock()
 	if err := w.drv.await(ctx, r, 1); err != nil {
@@ -125,10 +157,57 @@ func (t *amTable) recv(ctx context.Context, b *inbox) (*AM, error) {
 		b.mu.Unlock() // a message arrived at the same time: keep it
 		<-r.Done()
 	}
-	if r.err != nil {
-		return nil, r.err
+	m, err := r.message, r.err
+	if err == nil {
+		b.reuse(r)
 	}
-	return r.message, nil
+	return m, err
+}
+
+// drive makes progress for the first receiver of an inbox, which takes its message without waiting for a request. It
+// returns nil if another goroutine holds the token, another receiver was first, or no message came within the spin.
+func (t *amTable) drive(ctx context.Context, b *inbox) *AM {
+	d := &t.w.drv
+	if !d.tryToken() {
+		return nil
+	}
+	b.mu.Lock()
+	first := b.empty() // messages are added with the token held, so it stays empty
+	b.mu.Unlock()
+	var m *AM
+	if first {
+		t.wants = b
+		for range maxOtherWork {
+			res := ucp.Drive(d.c, nil, d.spin.Next())
+			if res&ucp.ResultWork != 0 {
+				d.dispatch()
+			}
+			if t.got != nil || res&ucp.ResultTimeout != 0 || contextEnded(ctx) {
+				break
+			}
+		}
+		if m = t.got; m != nil {
+			d.spin.Won(d.c.LastSpin)
+		}
+		t.wants, t.got = nil, nil
+	}
+	d.leave(false)
+	return m
+}
+
+// maxOtherWork is how often amTable.drive delivers only work of others before it waits as all do, which releases their
+// memory in between.
+const maxOtherWork = 16
+
+// reuse keeps the request of a receiver that has its message for the next receiver.
+func (b *inbox) reuse(r *Request) {
+	r.mu.Lock() // finish may still hold the lock
+	r.message, r.done = nil, nil
+	r.state.Store(reqPending)
+	r.mu.Unlock()
+	b.mu.Lock()
+	b.idle = r
+	b.mu.Unlock()
 }
 
 // deliver converts an arrived message into an AM. The token is held.
@@ -143,26 +222,26 @@ func (t *amTable) deliver(e *ucp.Event) {
 		b.raw(e)
 		return
 	}
-	ep := w.peers.byHandle(e.ReplyEP)
-	id, kind := kindOf(uint16(e.ID))
-	m := &AM{ID: id, Kind: kind, Len: int(e.Len), w: w, ReplyTo: ep, rndv: e.AMKind == ucp.AMRndv}
-	if e.HdrLen > 0 {
-		m.Header = append([]byte(nil), unsafe.Slice(e.Hdr, e.HdrLen)...)
-	}
-	if ep == nil && e.ReplyEP != nil {
-		m.ReplyTo = w.peers.reply(e.ReplyEP)
+	m := newAM(e)
+	m.w = w
+	if e.ReplyEP != nil {
+		if m.ReplyTo = w.peers.byHandle(e.ReplyEP); m.ReplyTo == nil {
+			m.ReplyTo = w.peers.reply(e.ReplyEP)
+		}
 	}
 	if e.AMKind == ucp.AMCopy {
-		m.data = append(make([]byte, 0, max(e.Len, 1)), unsafe.Slice((*byte)(e.Ptr), e.Len)...)
 		ucp.FreeEvent(w.drv.c, e)
 	} else {
 		m.event = e
 	}
-	if b.sink != nil {
+	switch {
+	case b.sink != nil:
 		b.sink(m)
-		return
+	case b == t.wants && t.got == nil:
+		t.got = m
+	default:
+		b.put(w, m)
 	}
-	b.put(w, m)
 }
 
 // refuse drops a message for lack of queue space and fails the sender's endpoint. The token is held.
@@ -218,8 +297,11 @@ type inbox struct {
 	raw  func(*ucp.Event) // the same before anything is copied or allocated; frees the event
 
 	mu      sync.Mutex
-	queue   []*AM
-	waiting []*Request // receivers waiting for a message
+	queue   []*AM       // from head on
+	head    int         // the oldest message in queue
+	waiting []*Request  // receivers waiting for a message
+	first   [1]*Request // memory of waiting for one receiver
+	idle    *Request    // of the last receiver, to be used again
 	bytes   int64
 	closed  bool
 }
@@ -242,28 +324,50 @@ func (w *Worker) RecvAM(ctx context.Context, id uint16) (*AM, error) {
 	if err := checkAMID(id); err != nil {
 		return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: err}
 	}
-	b, err := w.ams.open(id, nil)
-	if err != nil {
-		return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: err}
+	b := w.ams.find(id)
+	if b == nil {
+		var err error
+		if b, err = w.ams.open(id, nil); err != nil {
+			return nil, &OpError{Op: ucp.OpAMRecv.String(), Err: err}
+		}
 	}
 	return w.ams.recv(ctx, b)
 }
 
+// empty reports whether a receiver would have to wait, as the first one. mu is held.
+func (b *inbox) empty() bool { return b.head == len(b.queue) && len(b.waiting) == 0 && !b.closed }
+
 func (b *inbox) pop() *AM {
-	m := b.queue[0]
-	b.queue[0] = nil
-	if b.queue = b.queue[1:]; len(b.queue) == 0 {
-		b.queue = nil
+	m := b.queue[b.head]
+	b.queue[b.head] = nil
+	switch b.head++; {
+	case b.head < len(b.queue):
+	case cap(b.queue) > maxIdleQueue:
+		b.queue, b.head = nil, 0
+	default:
+		b.queue, b.head = b.queue[:0], 0
 	}
-	b.bytes -= int64(len(m.data))
+	b.bytes -= int64(len(m.bytes()))
 	return m
+}
+
+// maxIdleQueue is the capacity up to which an empty queue is kept.
+const maxIdleQueue = 1 << 10
+
+// makeRoom drops the places of received messages before the queue grows.
+func (b *inbox) makeRoom() {
+	if b.head > len(b.queue)/2 && len(b.queue) == cap(b.queue) {
+		n := copy(b.queue, b.queue[b.head:])
+		clear(b.queue[n:])
+		b.queue, b.head = b.queue[:n], 0
+	}
 }
 
 func (b *inbox) close() {
 	b.mu.Lock()
 	b.closed = true
-	waiting, queue := b.waiting, b.queue
-	b.waiting, b.queue = nil, nil
+	waiting, queue := b.waiting, b.queue[b.head:]
+	b.waiting, b.queue, b.head = nil, nil, 0
 	b.mu.Unlock()
 	for _, r := range waiting {
 		r.err = &OpError{Op: ucp.OpAMRecv.String(), Err: ErrClosed}
@@ -301,18 +405,22 @@ func (b *inbox) put(w *Worker, m *AM) {
 	}
 	if len(b.waiting) > 0 {
 		r := b.waiting[0]
-		b.waiting = b.waiting[1:]
+		b.waiting[0] = nil
+		if b.waiting = b.waiting[1:]; len(b.waiting) == 0 {
+			b.waiting = b.first[:0]
+		}
 		b.mu.Unlock()
 		r.message = m
 		r.finish()
 		return
 	}
-	if b.bytes+int64(len(m.data)) > w.cfg.MaxQueuedMessages {
+	if b.bytes+int64(len(m.bytes())) > w.cfg.MaxQueuedMessages {
 		b.mu.Unlock()
 		w.ams.refuse(m)
 		return
 	}
-	b.bytes += int64(len(m.data))
+	b.bytes += int64(len(m.bytes()))
+	b.makeRoom()
 	b.queue = append(b.queue, m)
 	b.mu.Unlock()
 }

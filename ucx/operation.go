@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"unsafe"
 
 	"go.millstream.dev/ucx/internal/ucp"
@@ -165,29 +166,64 @@ func (r *Request) conclude(s *ucp.Slot) (RecvInfo, error) {
 func (w *Worker) hotTag(ctx context.Context, op ucp.Op, ep *Endpoint, v View, tag, mask uint64) (info RecvInfo,
 	err error, done bool) {
 	recv := op == ucp.OpTagRecv
-	if !w.mem.hotView(ep, v, recv) || w.ctx.cfg.Features&Tag == 0 || !w.drv.tryToken() {
+	if !w.mem.hotView(ep, v, recv) || w.ctx.cfg.Features&Tag == 0 {
 		return info, nil, false
 	}
-	s := w.drv.takeHot()
-	if s == nil || contextEnded(ctx) {
-		w.drv.putHot(s)
-		w.drv.leave(false)
+	s := w.drv.startHot(ctx)
+	if s == nil {
 		return info, nil, false
 	}
 	resetSlot(s, op, ep.native())
-	s.Tag, s.Mask, s.Len, s.MemType = tag, mask, uint64(v.n), 0
-	copied := v.ptr != nil && !recv && v.n <= ucp.InlineSize
-	if copied {
-		s.Buf = uintptr(unsafe.Pointer(&s.Inline))
-		copy(s.Inline[:], unsafe.Slice((*byte)(v.ptr), v.n))
-	} else {
-		s.Buf = v.base()
-		if v.buf != nil {
-			if reg, ok := v.buf.Region().Attached(w.ctx); ok {
-				s.Memh = reg.(*registration).memh
-			}
-		}
+	s.Tag, s.Mask = tag, mask
+	copied := w.mem.bindHot(s, v, recv)
+	info, err = w.finishHot(ctx, s, ep, v, copied)
+	return info, err, true
+}
+
+// hotAM is hotTag for an active message of one part with a short header.
+//
+//nolint:revive // as hotTag
+func hotAM(ctx context.Context, ep *Endpoint, id uint16, header []byte, opts AMOptions, data []View) (err error,
+	done bool) {
+	w, v := ep.w, View{device: -1}
+	if len(data) == 1 {
+		v = data[0]
 	}
+	if len(data) > 1 || len(header) > min(ucp.HeaderSize, w.mem.maxHeader) || v.n > 0 && !w.mem.hotView(ep, v, false) ||
+		v.bad != nil || w.ctx.cfg.Features&ActiveMessages == 0 {
+		return nil, false
+	}
+	s := w.drv.startHot(ctx)
+	if s == nil {
+		return nil, false
+	}
+	resetSlot(s, ucp.OpAMSend, ep.native())
+	s.Tag, s.Flags = uint64(id), opts.flags(v.n)
+	copy(s.HdrBuf[:], header)
+	s.Hdr, s.HdrLen = uintptr(unsafe.Pointer(&s.HdrBuf)), uint64(len(header))
+	copied := w.mem.bindHot(s, v, false)
+	_, err = w.finishHot(ctx, s, ep, v, copied)
+	return err, true
+}
+
+// startHot takes the token and its slot, or returns nil.
+func (d *driver) startHot(ctx context.Context) *ucp.Slot {
+	if !d.tryToken() {
+		return nil
+	}
+	s := d.takeHot()
+	if s == nil || contextEnded(ctx) {
+		d.putHot(s)
+		d.leave(false)
+		return nil
+	}
+	return s
+}
+
+// finishHot runs the operation of a slot of startHot until it completes. copied reports whether its data is in the
+// slot.
+func (w *Worker) finishHot(ctx context.Context, s *ucp.Slot, ep *Endpoint, v View, copied bool) (info RecvInfo,
+	err error) {
 	s.Notify, s.State = 0, ucp.Queued
 	res := ucp.Drive(w.drv.c, s, w.drv.spin.Next())
 	if res&ucp.ResultOwn != 0 && s.Status == 0 {
@@ -196,12 +232,12 @@ func (w *Worker) hotTag(ctx context.Context, op ucp.Op, ep *Endpoint, v View, ta
 		w.drv.spin.Won(w.drv.c.LastSpin)
 		w.drv.leave(false)
 		runtime.KeepAlive(v.ptr)
-		return info, nil, true
+		return info, nil
 	}
 	// The operation takes longer or failed: continue on the slow path.
 	c, k := w.drv.slots.at(s.Index)
 	r := &c.own[k]
-	r.reset(op, ep)
+	r.reset(s.Op, ep)
 	r.view, r.copied = v, copied
 	if v.buf != nil {
 		v.buf.Retain()
@@ -210,10 +246,9 @@ func (w *Worker) hotTag(ctx context.Context, op ucp.Op, ep *Endpoint, v View, ta
 		r.pinned = true
 	}
 	if err := w.drv.resume(ctx, s, r, res); err != nil {
-		return info, err, true
+		return info, err
 	}
-	info, err = r.conclude(s)
-	return info, err, true
+	return r.conclude(s)
 }
 
 // contextEnded reports whether a context has ended, at the cost of a read of its channel.
@@ -238,18 +273,36 @@ func contextEnded(ctx context.Context) bool {
 //		b.Start()
 //	}
 //
-// A batch must be used by one goroutine at a time.
+// The operations that one Start submitted keep their memory until the last of them has ended, unless Request was called
+// for one that had not. A batch must be used by one goroutine at a time.
 type Batch struct {
 	w       *Worker
 	reqs    []Request
 	slots   []*ucp.Slot // Start's list, kept for its memory
-	n       int         // operations in reqs
-	started int         // of which are in flight or done
+	starts  []start     // as many as operations; nstarts are in use
+	nstarts int
+	n       int  // operations in reqs
+	started int  // of which are in flight or done
+	refused bool // an operation was rejected before it reached UCX
+	// alone is set when Request has returned an operation that had not ended: operations then complete one by one.
+	alone atomic.Bool
+}
+
+// start is what one call of Start has submitted: operations that complete together, so that the last one is delivered
+// for all of them.
+type start struct {
+	first, n int      // in Batch.reqs
+	leader   *Request // done when all are; nil: they complete one by one
+	failed   bool     // an operation has an error; owner: the token holder until the leader is done
 }
 
 // NewBatch returns a batch for up to size operations.
 func (w *Worker) NewBatch(size int) *Batch {
-	return &Batch{w: w, reqs: make([]Request, size), slots: make([]*ucp.Slot, 0, size)}
+	b := &Batch{w: w, reqs: make([]Request, size), slots: make([]*ucp.Slot, 0, size), starts: make([]start, size)}
+	for i := range b.reqs {
+		b.reqs[i].w, b.reqs[i].batch = w, b
+	}
+	return b
 }
 
 // Send adds a Send on an endpoint of the batch's worker.
@@ -264,75 +317,266 @@ func (b *Batch) add(op ucp.Op, ep *Endpoint, v View, tag, mask uint64) {
 	}
 	r := &b.reqs[b.n]
 	b.n++
-	r.w, r.op, r.ep = b.w, op, ep
+	r.op, r.ep = op, ep
 	r.view, r.tag, r.arg = v, tag, mask
 }
 
 // Start submits the operations added since the last Start to UCX, in order. An operation that is rejected is finished,
 // with its error.
 func (b *Batch) Start() {
+	first := b.started
+	if first == b.n {
+		return
+	}
+	free, err := b.w.drv.takeSlots(b.slots[:0], b.n-first)
+	slots := free[:0]
 	for ; b.started < b.n; b.started++ {
 		r := &b.reqs[b.started]
-		if s, err := b.prepare(r); err != nil {
-			r.refuse(err)
-		} else {
-			b.slots = append(b.slots, s)
+		i := b.started - first
+		if i >= len(free) {
+			b.refuse(r, err)
+			continue
 		}
+		s := free[i]
+		if err := b.prepare(r, s); err != nil {
+			b.refuse(r, err)
+			continue
+		}
+		slots = append(slots, s)
 	}
-	if len(b.slots) > 0 {
-		b.w.drv.push(b.slots...)
-		b.slots = b.slots[:0]
-	}
+	b.submit(first, slots)
 }
 
-func (b *Batch) prepare(r *Request) (*ucp.Slot, error) {
-	v := r.view
-	r.view = View{}
+// submit passes the slots of the operations from first on to UCX.
+func (b *Batch) submit(first int, slots []*ucp.Slot) {
+	if len(slots) == 0 {
+		return
+	}
+	st := &b.starts[b.nstarts]
+	st.first, st.n, st.leader, st.failed = first, b.started-first, nil, false
+	if !b.alone.Load() {
+		leader := slots[0]
+		for _, s := range slots {
+			s.Leader = leader
+		}
+		c, k := b.w.drv.slots.at(leader.Index)
+		st.leader = c.cur[k]
+		leader.Left, leader.Arg[0] = uint64(len(slots)), uint64(b.nstarts)
+	}
+	b.nstarts++
+	b.w.drv.push(slots...)
+}
+
+// refuse ends an operation that was rejected.
+func (b *Batch) refuse(r *Request, err error) {
+	b.refused = true
+	r.refuse(err)
+}
+
+// prepare points a slot at the operation. If it fails, the slot is returned.
+func (b *Batch) prepare(r *Request, s *ucp.Slot) error {
+	d, v := &b.w.drv, &r.view
+	err := b.w.ctx.allows(r.op)
 	if r.ep != nil && r.ep.w != b.w {
-		return nil, fmt.Errorf("ucx: endpoint and batch belong to different workers")
+		err = fmt.Errorf("ucx: endpoint and batch belong to different workers")
 	}
-	s, err := b.w.slotFor(r)
 	if err != nil {
-		return nil, err
+		r.view = View{}
+		d.putSlot(s)
+		return err
 	}
-	if err := b.w.mem.bind(s, r, v, r.op == ucp.OpTagRecv, false); err != nil {
-		return nil, r.unbind(s, err)
-	}
+	resetSlot(s, r.op, r.ep.native())
 	s.Tag, s.Mask = r.tag, r.arg
-	b.w.drv.entrust(s, r)
-	return s, nil
+	if recv := r.op == ucp.OpTagRecv; v.ptr != nil && v.n <= ucp.InlineSize && v.bad == nil && !v.readOnly {
+		s.Buf, s.Len, s.MemType = uintptr(unsafe.Pointer(&s.Inline)), uint64(v.n), 0
+		if r.copyOut, r.copied = recv, !recv; !recv {
+			copy(s.Inline[:], unsafe.Slice((*byte)(v.ptr), v.n))
+		}
+	} else {
+		view := *v
+		r.view = View{}
+		if err := b.w.mem.bind(s, r, view, recv, false); err != nil {
+			return r.unbind(s, err)
+		}
+	}
+	d.entrust(s, r)
+	return nil
+}
+
+// deliverBatch delivers the operations of one start, whose last one has completed; r is the leader. The caller holds
+// the token.
+func (d *driver) deliverBatch(r *Request, leader *ucp.Slot) {
+	b := r.batch
+	st := &b.starts[leader.Arg[0]]
+	alone := b.alone.Load()
+	var free slotChain
+	for i := range st.n {
+		q := &b.reqs[st.first+i]
+		s := q.slot
+		if s == nil {
+			continue // it was rejected
+		}
+		c, k := d.slots.at(s.Index)
+		c.cur[k] = nil
+		q.takeResult(s)
+		st.failed = st.failed || q.err != nil
+		d.drop(q)
+		s.Leader, s.State = nil, ucp.Free
+		s.Serial++
+		free.add(&d.slots, s.Index)
+		if alone && q != r { // it may have a waiter of its own
+			q.finish()
+		}
+	}
+	d.slots.pushChain(free)
+	r.finish()
 }
 
 // Wait waits until all started operations have ended and returns the first error among them. When ctx ends first, Wait
 // returns its error and the operations continue, keeping their memory.
 func (b *Batch) Wait(ctx context.Context) error {
-	var first error
-	for i := range b.started {
-		r := &b.reqs[i]
-		if r.state.Load() != reqDone {
-			if err := r.await(ctx, b.started-i); err != nil && r.state.Load() != reqDone {
-				return err
-			}
+	failed := b.refused
+	for i := range b.nstarts {
+		st := &b.starts[i]
+		if err := b.waitStart(ctx, st); err != nil {
+			return err
 		}
-		if r.err != nil && first == nil {
-			first = r.err
+		failed = failed || st.failed
+	}
+	if !failed {
+		return nil
+	}
+	for i := range b.started {
+		if err := b.reqs[i].err; err != nil {
+			return err
 		}
 	}
-	return first
+	return nil
+}
+
+// waitStart waits for the operations of one start.
+func (b *Batch) waitStart(ctx context.Context, st *start) error {
+	if st.leader != nil {
+		return waitEnd(ctx, st.leader, 1)
+	}
+	for i := range st.n {
+		r := &b.reqs[st.first+i]
+		if err := waitEnd(ctx, r, st.n-i); err != nil {
+			return err
+		}
+		st.failed = st.failed || r.err != nil
+	}
+	return nil
+}
+
+// waitEnd waits until a request has ended, one of several that the caller waits for. It returns only errors of the
+// context.
+func waitEnd(ctx context.Context, r *Request, several int) error {
+	if r.state.Load() == reqDone {
+		return nil
+	}
+	if err := r.await(ctx, several); err != nil && r.state.Load() != reqDone {
+		return err
+	}
+	return nil
 }
 
 // Request returns an operation by its index in the batch, for its error, its Info or to cancel it. It is valid until
 // Reset.
-func (b *Batch) Request(i int) *Request { return &b.reqs[:b.n][i] }
+func (b *Batch) Request(i int) *Request {
+	r := &b.reqs[:b.n][i]
+	if !b.ended(i) && !b.alone.Swap(true) {
+		for k := range b.nstarts {
+			b.ungroup(&b.starts[k])
+		}
+		b.ended(i)
+	}
+	return r
+}
+
+// ended reports whether an operation has ended, and marks it as such.
+func (b *Batch) ended(i int) bool {
+	r := &b.reqs[i]
+	if r.state.Load() == reqDone {
+		return true
+	}
+	for k := range b.nstarts {
+		st := &b.starts[k]
+		if i >= st.first && i < st.first+st.n {
+			if st.leader != nil && st.leader.state.Load() == reqDone {
+				r.state.Store(reqDone)
+				return true
+			}
+			break
+		}
+	}
+	return false
+}
+
+// ungroup makes the operations of a start that have not been delivered complete one by one.
+func (b *Batch) ungroup(st *start) {
+	list := ucp.Malloc(st.n * int(unsafe.Sizeof(b.slots[0])))
+	defer ucp.FreeMemory(list)
+	n := 0
+	for i := range st.n {
+		if s := b.reqs[st.first+i].slot; s != nil {
+			unsafe.Slice((**ucp.Slot)(list), st.n)[n] = s
+			n++
+		}
+	}
+	_ = b.w.drv.internalCall("ungroup batch", ucp.CallUngroup, func(s *ucp.Slot) {
+		s.Hdr, s.HdrLen, s.Arg[0] = uintptr(list), uint64(n), uint64(st.leader.serial)
+	}, func(s *ucp.Slot) {
+		if s.Arg[1] != 0 {
+			st.leader = nil
+		}
+	})
+}
 
 // Reset empties the batch for its next use. It panics if an operation has not ended, or was added and not started.
 func (b *Batch) Reset() {
+	if i := b.unfinished(); i >= 0 {
+		panic(fmt.Sprintf("ucx: Reset of a batch whose operation %d has not ended: Start it and Wait first", i))
+	}
+	alone := b.alone.Load()
+	for k := range b.nstarts {
+		if r := b.starts[k].leader; r != nil && !alone {
+			r.forget()
+		}
+	}
 	for i := range b.n {
 		r := &b.reqs[i]
-		if i >= b.started || r.state.Load() != reqDone {
-			panic(fmt.Sprintf("ucx: Reset of a batch whose operation %d has not ended: Start it and Wait first", i))
+		if alone {
+			r.forget()
 		}
-		r.reuse()
+		if r.state.Load() != reqPending {
+			r.state.Store(reqPending)
+		}
+		r.ep, r.slot, r.err, r.status, r.n = nil, nil, nil, 0, 0
+		r.copyOut, r.copied = false, false
 	}
-	b.n, b.started = 0, 0
+	b.n, b.started, b.nstarts, b.refused = 0, 0, 0, false
+	b.alone.Store(false)
+}
+
+// unfinished returns the index of an operation that has not ended, or was not started, or -1.
+func (b *Batch) unfinished() int {
+	for k := range b.nstarts {
+		st := &b.starts[k]
+		if st.leader != nil {
+			if st.leader.state.Load() != reqDone {
+				return st.first
+			}
+			continue
+		}
+		for i := range st.n {
+			if b.reqs[st.first+i].state.Load() != reqDone {
+				return st.first + i
+			}
+		}
+	}
+	if b.started < b.n {
+		return b.started
+	}
+	return -1
 }

@@ -45,7 +45,8 @@ type Request struct {
 	tag     uint64
 	arg     uint64
 	err     error
-	message *AM // of an active-message receive
+	message *AM    // of an active-message receive
+	batch   *Batch // of which it is an operation
 }
 
 const (
@@ -286,14 +287,11 @@ func (r *Request) refuse(err error) {
 	r.state.Store(reqDone)
 }
 
-// reuse resets a finished request of a batch for the next operation.
-func (r *Request) reuse() {
+// forget drops the channel of a finished request that is used again. It waits until finish has let go of the request.
+func (r *Request) forget() {
 	r.mu.Lock()
 	r.done = nil
 	r.mu.Unlock()
-	r.slot, r.serial = nil, 0
-	r.arg, r.message = 0, nil
-	r.reset(0, nil)
 }
 
 // forceWait is how long a canceled operation may take to release its memory after its endpoint was force-closed. UCX

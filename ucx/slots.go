@@ -61,6 +61,61 @@ func (t *slotTable) pop() (uint32, bool) {
 	}
 }
 
+// popSlots is pop of up to n slots, in one step.
+func (t *slotTable) popSlots(into []*ucp.Slot, n int) []*ucp.Slot {
+	for {
+		old := t.head.Load()
+		next, list := uint32(old), into
+		for next != 0 && len(list)-len(into) < n {
+			c, k := t.at(next - 1)
+			list, next = append(list, &c.slots[k]), c.next[k].Load()
+		}
+		if len(list) == len(into) || t.head.CompareAndSwap(old, (old>>32+1)<<32|uint64(next)) {
+			return list
+		}
+	}
+}
+
+// slotChain is a list of slots that are returned in one step. Its fields are index+1, or 0.
+type slotChain struct{ head, tail uint32 }
+
+func (l *slotChain) add(t *slotTable, i uint32) {
+	c, k := t.at(i)
+	c.next[k].Store(l.head)
+	if l.head = i + 1; l.tail == 0 {
+		l.tail = i + 1
+	}
+}
+
+func (t *slotTable) pushChain(l slotChain) {
+	if l.tail == 0 {
+		return
+	}
+	c, k := t.at(l.tail - 1)
+	for {
+		old := t.head.Load()
+		c.next[k].Store(uint32(old))
+		if t.head.CompareAndSwap(old, (old>>32+1)<<32|uint64(l.head)) {
+			return
+		}
+	}
+}
+
+// takeSlots appends n free slots. If there are fewer it also returns why.
+func (d *driver) takeSlots(into []*ucp.Slot, n int) ([]*ucp.Slot, error) {
+	for n += len(into); len(into) < n; {
+		if d.closing.Load() {
+			return into, ErrClosed
+		}
+		if into = d.slots.popSlots(into, n-len(into)); len(into) < n {
+			if err := d.growSlots(false); err != nil {
+				return into, err
+			}
+		}
+	}
+	return into, nil
+}
+
 // takeSlot returns a free slot with its reusable request, or why there is none.
 func (d *driver) takeSlot() (*ucp.Slot, *Request, error) {
 	for {
@@ -170,6 +225,7 @@ func resetSlot(s *ucp.Slot, op ucp.Op, ep *ucp.EP) {
 	s.Memh, s.MemType, s.Flags = nil, -1, 0
 	s.Event, s.Device, s.Status = 0, -1, 0
 	s.RTag, s.RLen = 0, 0
+	s.Leader = nil
 }
 
 // cancelAll asks UCX to cancel every unfinished receive.

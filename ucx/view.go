@@ -355,19 +355,26 @@ func (m *binder) hotBuffer(ep *Endpoint, v View) bool {
 	return ok
 }
 
+// bindHot points a slot at memory for which hotView is true, or at none, and reports whether the data is in the slot.
+func (m *binder) bindHot(s *ucp.Slot, v View, recv bool) (copied bool) {
+	s.Len, s.MemType = uint64(v.n), 0
+	if v.n == 0 || v.ptr != nil && !recv && v.n <= ucp.InlineSize {
+		s.Buf = uintptr(unsafe.Pointer(&s.Inline))
+		copy(s.Inline[:], unsafe.Slice((*byte)(v.ptr), v.n))
+		return true
+	}
+	s.Buf = v.base()
+	if v.buf != nil {
+		if reg, ok := v.buf.Region().Attached(m.ctx); ok {
+			s.Memh = reg.(*registration).memh
+		}
+	}
+	return false
+}
+
 func (m *binder) bindAM(s *ucp.Slot, r *Request, id uint16, header []byte, opts AMOptions, data []View) error {
 	s.Tag = uint64(id)
-	n := totalLen(data)
-	// A receiver that gives up a transfer has to identify the sender.
-	if opts.Reply || n > ucp.InlineSize {
-		s.Flags |= ucp.FlagReply
-	}
-	if opts.Eager {
-		s.Flags |= ucp.FlagEager
-	}
-	if opts.Rendezvous && n > 0 { // rendezvous needs data
-		s.Flags |= ucp.FlagRndv
-	}
+	s.Flags |= opts.flags(totalLen(data))
 	if len(header) > m.maxHeader {
 		return fmt.Errorf("ucx: header of %d bytes exceeds this worker's limit of %d; send it as data: %w",
 			len(header), m.maxHeader, ErrExceedsLimit)
@@ -386,6 +393,21 @@ func (m *binder) bindAM(s *ucp.Slot, r *Request, id uint16, header []byte, opts 
 		return m.bind(s, r, data[0], false, false)
 	}
 	return m.bindVector(s, r, data, unsafe.Add(r.malloc, (len(header)+15)&^15))
+}
+
+// flags returns the flags of a slot that sends n bytes.
+func (o AMOptions) flags(n int) (f uint32) {
+	// A receiver that gives up a transfer has to identify the sender.
+	if o.Reply || n > ucp.InlineSize {
+		f |= ucp.FlagReply
+	}
+	if o.Eager {
+		f |= ucp.FlagEager
+	}
+	if o.Rendezvous && n > 0 { // rendezvous needs data
+		f |= ucp.FlagRndv
+	}
+	return f
 }
 
 func totalLen(data []View) (n int) {

@@ -6,6 +6,9 @@
 /* Above this size, data that UCX allows to keep is not copied. */
 enum { LEND_ABOVE = 2048 };
 
+/* Bytes of header and data of an event that is used again. */
+enum { SPARE_BYTES = 256 };
+
 /* Bytes that a rendezvous descriptor counts against the limit of queued bytes. */
 enum { RNDV_COST = 512 };
 
@@ -14,6 +17,23 @@ typedef struct ms_am_arg {
     ms_worker *worker;
     uint32_t id;
 } am_arg;
+
+/* new_event returns an event with room for n bytes, from the spare ones where it fits. */
+static ms_event *new_event(ms_worker *w, size_t n)
+{
+    ms_event *e = w->ev_spare;
+    int spare = n <= SPARE_BYTES;
+
+    if (spare && e != NULL) {
+        w->ev_spare = e->next;
+        w->ev_spares--;
+    } else if ((e = malloc(sizeof *e + (spare ? SPARE_BYTES : n))) == NULL) {
+        return NULL;
+    }
+    memset(e, 0, offsetof(ms_event, addr));
+    e->spare = spare;
+    return e;
+}
 
 static ux_status on_am(void *arg, const void *header, size_t hlen, void *data, size_t len, const ux_am_recv_param *p)
 {
@@ -24,7 +44,7 @@ static ux_status on_am(void *arg, const void *header, size_t hlen, void *data, s
     size_t copy = rndv || lend ? 0 : len;
     size_t cost = hlen + (rndv ? RNDV_COST : len);
     int over = w->am_limit != 0 && w->am_queued + cost > w->am_limit;
-    ms_event *e = over ? NULL : malloc(sizeof *e + hlen + copy);
+    ms_event *e = over ? NULL : new_event(w, hlen + copy);
 
     w->stats.am_received++;
     w->stats.am_bytes += len;
@@ -41,8 +61,6 @@ static ux_status on_am(void *arg, const void *header, size_t hlen, void *data, s
         }
         return UX_OK;
     }
-    memset(e, 0, offsetof(ms_event, addr));
-    e->addrlen = 0;
     e->type = MS_EV_AM;
     e->id = a->id;
     e->len = len;
@@ -68,7 +86,8 @@ static ux_status on_am(void *arg, const void *header, size_t hlen, void *data, s
     return rndv || lend ? UX_INPROGRESS : UX_OK;
 }
 
-/* ms_event_free frees an event and the UCX memory that it still holds. */
+/* ms_event_free frees an event and the UCX memory that it still holds. Go does the same for a
+ * small message without a call. */
 void ms_event_free(ms_worker *w, ms_event *e)
 {
     if (e->type == MS_EV_AM) {
@@ -76,7 +95,23 @@ void ms_event_free(ms_worker *w, ms_event *e)
         if (e->ptr != NULL && e->am_kind != MS_AM_COPY)
             ux_ucp_am_data_release(w->h, e->ptr);
     }
+    if (e->spare && w->ev_spares < MS_SPARE_EVENTS) {
+        e->next = w->ev_spare;
+        w->ev_spare = e;
+        w->ev_spares++;
+        return;
+    }
     free(e);
+}
+
+void ms_events_free(ms_worker *w)
+{
+    while (w->ev_spare != NULL) {
+        ms_event *e = w->ev_spare;
+        w->ev_spare = e->next;
+        free(e);
+    }
+    w->ev_spares = 0;
 }
 
 /* am_handler: tag = id, arg[0] = 1 set, 0 clear. */

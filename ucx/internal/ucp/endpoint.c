@@ -352,6 +352,23 @@ static void call_request_text(ms_worker *w, ms_slot *s)
     s->status = ux_ucp_request_query(o->req, &a);
 }
 
+/* ungroup: hdr = slots of a batch, the leader first, hdrlen = their number, arg[0] = serial of the
+ * leader. From now on each is delivered alone: arg[1] = 1. Nothing changes if they were delivered, or are
+ * about to be. */
+static void call_ungroup(ms_worker *w, ms_slot *s)
+{
+    ms_slot **group = s->hdr;
+
+    if (group[0]->serial != (uint32_t)s->arg[0] || group[0]->leader == NULL || group[0]->left == 0)
+        return;
+    s->arg[1] = 1;
+    for (uint64_t i = 0; i < s->hdrlen; i++) {
+        group[i]->leader = NULL;
+        if (group[i]->state == MS_DONE)
+            ms_push_done(w, group[i]);
+    }
+}
+
 /* perf: buf = ms_ep, len = message size; arg[0] out = seconds as double bits. */
 static void call_perf(ms_worker *w, ms_slot *s)
 {
@@ -385,7 +402,7 @@ static const ms_call calls[] = {
     call_ep_create, call_ep_fail, call_ep_free, call_ep_query, call_ep_text, call_worker_text,
     call_worker_address, call_fence, call_cancel, call_probe, ms_call_rkey_unpack, ms_call_rkey_destroy,
     ms_call_listen, ms_call_conn_reject, ms_call_listener_close, call_request_text, call_perf,
-    ms_call_am_handler, ms_call_am_release, call_ep_unsent,
+    ms_call_am_handler, ms_call_am_release, call_ep_unsent, call_ungroup,
 };
 
 ms_call ms_call_by_number(int n) { return calls[n]; }

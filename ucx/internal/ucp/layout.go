@@ -7,6 +7,8 @@ const (
 	InlineSize = 1024
 	HeaderSize = 128
 	epBuckets  = 256
+
+	spareEvents = 256 // events that a worker keeps to use again
 )
 
 // Op numbers the operations of a slot. Same order as in shim.h.
@@ -103,6 +105,8 @@ type Slot struct {
 	onRkey  uint8
 	_       [2]byte
 	Serial  uint32
+	Leader  *Slot
+	Left    uint64
 	HdrBuf  [HeaderSize]byte
 	Inline  [InlineSize]byte
 }
@@ -139,7 +143,7 @@ type Event struct {
 	HdrLen  uint32
 	AMKind  uint32
 	AddrLen uint32
-	_       uint32
+	Spare   uint32
 	Hdr     *byte
 	Addr    [128]byte
 }
@@ -177,6 +181,8 @@ type Worker struct {
 	DoneTail    *Slot
 	EvHead      *Event
 	EvTail      *Event
+	EvSpare     *Event
+	EvSpares    uint64
 	WaitHead    *Slot
 	Failed      unsafe.Pointer
 	EFD         int32
@@ -233,6 +239,7 @@ const (
 	CallAMHandler
 	CallAMRelease
 	CallEPUnsent
+	CallUngroup
 	CallCount
 )
 

@@ -96,7 +96,7 @@ func TestLayout(t *testing.T) {
 // TestLayoutConstants compares the numbers that both sides use.
 func TestLayoutConstants(t *testing.T) {
 	pairs := map[string]int64{
-		"MS_INLINE": InlineSize, "MS_HEADER": HeaderSize, "MS_EP_BUCKETS": epBuckets,
+		"MS_INLINE": InlineSize, "MS_HEADER": HeaderSize, "MS_EP_BUCKETS": epBuckets, "MS_SPARE_EVENTS": spareEvents,
 		"MS_OP_NONE": int64(OpNone), "MS_OP_TAG_SEND": int64(OpTagSend), "MS_OP_TAG_SEND_SYNC": int64(OpTagSendSync),
 		"MS_OP_TAG_RECV": int64(OpTagRecv), "MS_OP_TAG_MSG_RECV": int64(OpTagMsgRecv),
 		"MS_OP_STREAM_SEND": int64(OpStreamSend), "MS_OP_STREAM_RECV": int64(OpStreamRecv),

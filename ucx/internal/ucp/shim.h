@@ -87,6 +87,8 @@ struct ms_slot {
     uint8_t on_ep, on_rkey;
     uint8_t pad_[2];
     uint32_t serial; /* number of this use of the slot; guards against late cancels */
+    ms_slot *leader; /* of a batch: the slot that is delivered for all of them; NULL: delivered alone */
+    uint64_t left;   /* leader: slots of the batch that are not done */
     uint8_t hdrbuf[MS_HEADER];
     uint8_t inl[MS_INLINE];
 };
@@ -131,12 +133,14 @@ typedef struct ms_event {
     uint32_t hdrlen;
     uint32_t am_kind;  /* MS_AM_* */
     uint32_t addrlen;
-    uint32_t pad_;
+    uint32_t spare;    /* of the size that ev_spare keeps */
     uint8_t *hdr;      /* inside this allocation */
     struct sockaddr_storage addr;
 } ms_event;
 
 enum { MS_AM_COPY = 0, MS_AM_DESC = 1, MS_AM_RNDV = 2 };
+
+#define MS_SPARE_EVENTS 256 /* events that a worker keeps to use again */
 
 typedef struct {
     uint64_t ops[MS_OP_COUNT], bytes[MS_OP_COUNT], errors;
@@ -152,6 +156,8 @@ struct ms_worker {
     void *h __attribute__((aligned(64)));
     ms_slot *done_head, *done_tail;
     ms_event *ev_head, *ev_tail;
+    ms_event *ev_spare; /* events to be used again */
+    uint64_t ev_spares;
     ms_slot *wait_head; /* slots that wait for a device event, or behind such, in order */
     ms_ep *failed;
     int32_t efd;
@@ -163,7 +169,7 @@ struct ms_worker {
     uint64_t activity;
     uint32_t gather;   /* completions that a drive collects before it returns, while they keep arriving; 0: one */
     uint32_t gathered; /* by the current drive */
-    int64_t last_spin; /* wait of the last successful drive, in ns; -1: none */
+    int64_t last_spin; /* wait of the last successful drive until it last read the clock, in ns; -1: none */
     struct ms_am_arg *am_args;
     ms_rkey *rkeys_free, *rkeys_dead, *rkeys_all;
     uint64_t rkey_serial;
@@ -223,6 +229,7 @@ ms_call ms_call_by_number(int n);
 void ms_submit(ms_worker *w, ms_slot *s);
 void ms_poll_events(ms_worker *w);
 void ms_complete(ms_slot *s, int status);
+void ms_push_done(ms_worker *w, ms_slot *s);
 void ms_ep_fail(ms_ep *ep, int status);
 void ms_ep_detach(ms_slot *s);
 void ms_push_event(ms_worker *w, ms_event *e);
@@ -230,6 +237,7 @@ void ms_run_failed(ms_worker *w);
 int64_t ms_now(void);
 void ms_cancel(ms_worker *w, ms_slot *s);
 void ms_am_args_free(ms_worker *w);
+void ms_events_free(ms_worker *w);
 int ms_rkey_take(ms_slot *s);
 void ms_rkey_drop(ms_slot *s);
 void ms_rkeys_sweep(ms_worker *w);

@@ -118,6 +118,7 @@ void ms_worker_destroy(ms_worker *w, int tags)
         ms_event_free(w, e);
     }
     w->ev_head = w->ev_tail = NULL;
+    ms_events_free(w);
     ms_rkeys_free(w);
     ux_ucp_worker_destroy(w->h);
     w->h = NULL;
@@ -169,6 +170,18 @@ void ms_push_event(ms_worker *w, ms_event *e)
     w->ev_tail = e;
 }
 
+/* ms_push_done puts a slot on the list of completions that Go delivers. */
+void ms_push_done(ms_worker *w, ms_slot *s)
+{
+    s->next = NULL;
+    if (w->done_tail != NULL)
+        w->done_tail->next = s;
+    else
+        w->done_head = s;
+    w->done_tail = s;
+    w->gathered++;
+}
+
 /* ms_complete ends an operation: exactly once for each submit. */
 void ms_complete(ms_slot *s, int status)
 {
@@ -185,15 +198,12 @@ void ms_complete(ms_slot *s, int status)
     if (status < 0)
         w->stats.errors++;
     s->state = MS_DONE;
-    if (s->notify) {
-        s->next = NULL;
-        if (w->done_tail != NULL)
-            w->done_tail->next = s;
-        else
-            w->done_head = s;
-        w->done_tail = s;
-        w->gathered++;
-    }
+    if (!s->notify)
+        return;
+    if (s->leader == NULL)
+        ms_push_done(w, s);
+    else if (--s->leader->left == 0)
+        ms_push_done(w, s->leader);
 }
 
 /* drain_submissions empties the stack that Go pushes on. The stack is taken whole
@@ -237,7 +247,7 @@ static inline unsigned turn(ms_worker *w)
  * waits for several operations sets gather, and is not woken for each of them. */
 int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns)
 {
-    int64_t deadline = 0;
+    int64_t deadline = 0, now = 0;
     unsigned idle = 0;
 
     w->stats.drives++;
@@ -264,7 +274,7 @@ int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns)
         if (r != 0) {
             w->stats.spins_won++;
             w->activity++;
-            w->last_spin = deadline != 0 ? ms_now() - (deadline - spin_ns) : 0;
+            w->last_spin = deadline != 0 ? now - (deadline - spin_ns) : 0;
             return r;
         }
         if (n != 0) {
@@ -275,10 +285,10 @@ int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns)
         if (spin_ns == 0)
             return MS_R_TIMEOUT;
         if ((++idle & 31) == 0) {
-            int64_t t = ms_now();
+            now = ms_now();
             if (deadline == 0)
-                deadline = t + spin_ns;
-            else if (t > deadline) {
+                deadline = now + spin_ns;
+            else if (now > deadline) {
                 w->stats.spins_lost++;
                 return MS_R_TIMEOUT;
             }
