@@ -17,8 +17,10 @@ type Budget struct {
 }
 
 const (
-	minSpin   = int64(2 * time.Microsecond)
-	spinSlack = int64(10 * time.Microsecond)
+	minSpin = int64(2 * time.Microsecond)
+	// spinSlack is about the time that a sleep and its wake-up take. A peer that answers quickly and is late once,
+	// since its core was taken from it, should not cost a sleep on this side too.
+	spinSlack = int64(50 * time.Microsecond)
 	probeEach = 16
 )
 
