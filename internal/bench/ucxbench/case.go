@@ -17,7 +17,7 @@ const (
 	Latency Kind = "latency"
 	// Bandwidth is one-way traffic with a window of outstanding operations.
 	Bandwidth Kind = "bandwidth"
-	// Rate is one-way traffic from many goroutines on one worker.
+	// Rate is one-way traffic on one worker, from many goroutines or in batches.
 	Rate Kind = "rate"
 	// Idle is the processor time of a worker that waits without traffic.
 	Idle Kind = "idle"
@@ -63,10 +63,14 @@ func (c Case) Better() benchfmt.Better {
 	return benchfmt.Lower
 }
 
+// tagBatch is the case of Kind Rate with one goroutine.
+const tagBatch = "tag-batch-rate"
+
 var cases = []Case{
 	{"tag-lat", Latency, "tag", "tag_lat", true, "tag send and receive, ping-pong"},
 	{"tag-bw", Bandwidth, "tag", "tag_bw", true, "tag send with a window of outstanding sends"},
 	{"tag-rate", Rate, "tag", "tag_bw", false, "tag sends of many goroutines on one worker, with allocations"},
+	{tagBatch, Rate, "tag", "tag_bw", false, "tag sends of one goroutine in batches, with allocations"},
 	{"am-lat", Latency, "am", "ucp_am_lat", false, "active message, ping-pong"},
 	{"am-bw", Bandwidth, "am", "ucp_am_bw", false, "active message with a window of outstanding sends"},
 	{"stream-lat", Latency, "stream", "stream_lat", false, "stream, ping-pong"},

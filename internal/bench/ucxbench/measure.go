@@ -59,25 +59,35 @@ func windowed(ctx context.Context, n, window int, start func(place int) *ucx.Req
 	return drain(ctx, ring)
 }
 
-// batched is windowed for operations that can be started together: two batches of half a window alternate. add adds the
-// operation of a place in the window to a batch.
+// maxBatches is the number of batches of a window of outstanding operations: while one of them is collected and started
+// again, the operations of the others keep the peer busy.
+const maxBatches = 4
+
+// batched is windowed for operations that can be started together: batches of parts of the window alternate. add adds
+// the operation of a place in the window to a batch.
 func batched(ctx context.Context, w *ucx.Worker, n, window int, add func(b *ucx.Batch, place int)) error {
-	half := (window + 1) / 2
-	batches := [2]*ucx.Batch{w.NewBatch(half), w.NewBatch(window - half)}
-	for turn := 0; n > 0; turn = 1 - turn {
+	batches := make([]*ucx.Batch, min(maxBatches, window))
+	part := func(i int) int { return i * window / len(batches) } // its first place
+	for i := range batches {
+		batches[i] = w.NewBatch(part(i+1) - part(i))
+	}
+	var failed error
+	for turn := 0; n > 0 && failed == nil; turn = (turn + 1) % len(batches) {
 		b := batches[turn]
-		if err := b.Wait(ctx); err != nil {
-			return errors.Join(err, batches[1-turn].Wait(ctx))
+		if failed = b.Wait(ctx); failed != nil {
+			break
 		}
 		b.Reset()
-		first := turn * half
-		for place := first; place < window && place < first+half && n > 0; place++ {
+		for place := part(turn); place < part(turn+1) && n > 0; place++ {
 			add(b, place)
 			n--
 		}
 		b.Start()
 	}
-	return errors.Join(batches[0].Wait(ctx), batches[1].Wait(ctx))
+	for _, b := range batches {
+		failed = errors.Join(failed, b.Wait(ctx))
+	}
+	return failed
 }
 
 // drain waits for operations in flight, so that their memory can be released.

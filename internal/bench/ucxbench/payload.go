@@ -82,12 +82,13 @@ func payloadSize(c Case, spec Spec) int64 {
 	return spec.Size * int64(places(c, spec))
 }
 
+// places returns how many operations of a case are in flight.
 func places(c Case, spec Spec) int {
-	switch c.Kind {
-	case Rate:
-		return spec.Goroutines
-	case Bandwidth:
+	switch {
+	case c.Kind == Bandwidth || c.Name == tagBatch:
 		return spec.Window
+	case c.Kind == Rate:
+		return spec.Goroutines
 	}
 	return 1
 }

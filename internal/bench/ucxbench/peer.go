@@ -42,14 +42,7 @@ func (p perftestPeer) applies(j Job) bool { return j.Case.Perftest != "" && j.Si
 func (p perftestPeer) measure(ctx context.Context, j Job, spec Spec, env []string) (float64, error) {
 	run := benchpeer.PerftestRun{
 		Test: j.Case.Perftest, Size: j.Size, Iterations: spec.Iterations, Warmup: spec.Warmup, Env: env,
-	}
-	switch j.Case.Kind {
-	case Bandwidth:
-		run.Window = spec.Window
-	case Rate:
-		run.Window = spec.Goroutines
-	case Latency:
-		run.Window = 1
+		Window: places(j.Case, spec),
 	}
 	if onDevice(j.Mem) {
 		run.Memory = "cuda"

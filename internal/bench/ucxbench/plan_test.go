@@ -176,6 +176,7 @@ func TestValue(t *testing.T) {
 		{"get-lat", 8, second(1e6), 1},
 		{"tag-bw", 1e6, second(1000), 1},
 		{"tag-rate", 8, second(500_000), 500_000},
+		{"tag-batch-rate", 8, second(500_000), 500_000},
 		{"idle-cpu", 8, second(0), 0.5},
 	} {
 		c, err := FindCase(tc.name)

@@ -168,6 +168,8 @@ func (s *side) measure(ctx context.Context, c Case, spec Spec, out, in *payload)
 		return s.tagLatency(ctx, spec, out, in)
 	case "tag-bw":
 		return s.tagBandwidth(ctx, spec, out, in)
+	case tagBatch:
+		return s.tagBandwidth(ctx, spec, out, in)
 	case "tag-rate":
 		return s.tagRate(ctx, spec, out, in)
 	case "am-lat":
