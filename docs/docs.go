@@ -9,7 +9,7 @@ import (
 	"go.millstream.dev/internal/proc/docfiles"
 )
 
-//go:embed *.md adr benchmarks guide plots protocol
+//go:embed *.md gpu-run.json adr guide plots protocol
 var files embed.FS
 
 func init() { docfiles.Files = files }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"go.millstream.dev/internal/proc/docfiles"
 	"go.millstream.dev/internal/tools/tree"
 )
 
@@ -18,15 +19,13 @@ var (
 	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	external = regexp.MustCompile(`^(?:https?|mailto):`)
-	nonSlug  = regexp.MustCompile(`[^\p{L}\p{N}_\- ]`)
 )
 
 // anchors returns the fragments of a document's headings, as GitHub forms them.
 func anchors(text string) map[string]bool {
-	out := map[string]bool{}
+	out, slugs := map[string]bool{}, docfiles.Slugs{}
 	for _, m := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
-		slug := nonSlug.ReplaceAllString(strings.ToLower(strings.TrimSpace(m[1])), "")
-		out[strings.ReplaceAll(slug, " ", "-")] = true
+		out[slugs.Next(strings.TrimSpace(m[1]))] = true
 	}
 	return out
 }
@@ -89,18 +88,18 @@ func TestDocumentLinks(t *testing.T) {
 }
 
 func TestDeadLinks(t *testing.T) {
-	pages := map[string]string{"docs/a.md": "# A\n\n## `x`: one, two\n", "docs/b.go": ""}
+	pages := map[string]string{"docs/a.md": "# A\n\n## `x`: one, two\n\n## A\n", "docs/b.go": ""}
 	read := func(name string) (string, error) {
 		if text, ok := pages[name]; ok {
 			return text, nil
 		}
 		return "", fs.ErrNotExist
 	}
-	const text = "[a](a.md) [x](a.md#x-one-two) [go](b.go) [self](#here) [web](https://example.com/x) `[no](c.md)`" +
-		"\n\n# Here\n\n```\n[no](d.md)\n```\n\n[gone](e.md) [fragment](a.md#y) [own](#there)\n"
+	const text = "[a](a.md) [x](a.md#x-one-two) [2](a.md#a-1) [go](b.go) [self](#here) [web](https://example.com/x) `[no](c.md)`" +
+		"\n\n# Here\n\n```\n[no](d.md)\n```\n\n[gone](e.md) [fragment](a.md#y) [3](a.md#a-2) [own](#there)\n"
 	pages["docs/c.md"] = text
 	got := strings.Join(deadLinks("docs/c.md", text, read), " ")
-	if want := "e.md a.md#y #there"; got != want {
+	if want := "e.md a.md#y a.md#a-2 #there"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -3,8 +3,6 @@ package guide
 import (
 	"bytes"
 	"html/template"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/yuin/goldmark"
@@ -12,6 +10,8 @@ import (
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/renderer/html"
 	"github.com/yuin/goldmark/text"
+
+	"go.millstream.dev/internal/proc/docfiles"
 )
 
 // markdown converts the documents. Raw HTML passes: the documents are part of the binary.
@@ -38,7 +38,7 @@ type page struct {
 func parsePage(path string, source []byte) (*page, error) {
 	doc := markdown.Parser().Parse(text.NewReader(source))
 	p := &page{path: path, title: path}
-	slugs := slugger{}
+	slugs := docfiles.Slugs{}
 	var plain strings.Builder
 	current := section{}
 	flush := func() {
@@ -58,7 +58,7 @@ func parsePage(path string, source []byte) (*page, error) {
 		var name strings.Builder
 		writePlain(&name, node, source)
 		heading := strings.Join(strings.Fields(name.String()), " ")
-		current = section{Heading: heading, Anchor: slugs.next(heading), level: h.Level}
+		current = section{Heading: heading, Anchor: slugs.Next(heading), level: h.Level}
 		h.SetAttributeString("id", []byte(current.Anchor))
 		if h.Level == 1 && p.title == path {
 			p.title = heading
@@ -98,19 +98,4 @@ func writePlain(out *strings.Builder, node ast.Node, source []byte) {
 		}
 		return ast.WalkContinue, nil
 	})
-}
-
-var notInSlug = regexp.MustCompile(`[^\p{L}\p{N}_\- ]`)
-
-// slugger forms the fragments of headings as GitHub does. The key is a fragment, the value how often it occurred.
-type slugger map[string]int
-
-func (s slugger) next(heading string) string {
-	slug := strings.ReplaceAll(notInSlug.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
-	n := s[slug]
-	s[slug]++
-	if n > 0 {
-		slug += "-" + strconv.Itoa(n)
-	}
-	return slug
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -80,6 +81,9 @@ func New(files fs.FS) (http.Handler, error) {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/"+indexPage, http.StatusFound)
 	})
+	mux.HandleFunc("GET /README.md", func(w http.ResponseWriter, r *http.Request) { // is not part of the docs folder
+		http.Redirect(w, r, "/"+indexPage, http.StatusFound)
+	})
 	mux.HandleFunc("GET /style.css", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/css; charset=utf-8")
 		_, _ = w.Write(style)
@@ -124,16 +128,36 @@ type view struct {
 	Index    []indexGroup
 	Body     template.HTML
 	Contents []section
+	Previous indexLink // in the order of the index, empty if there is none
+	Next     indexLink
 	Query    string
 	Hits     []hit
+	Partial  bool // the hits contain some words of the query only
 	Search   bool
 	Missing  string // a path outside the documents
+}
+
+// neighbors returns the links before and after a page in the index.
+func (s *site) neighbors(path string) (previous, next indexLink) {
+	var order []indexLink
+	for _, g := range s.index {
+		order = append(order, g.Links...)
+	}
+	at := slices.IndexFunc(order, func(l indexLink) bool { return l.Path == path })
+	if at > 0 {
+		previous = order[at-1]
+	}
+	if at >= 0 && at+1 < len(order) {
+		next = order[at+1]
+	}
+	return previous, next
 }
 
 func (s *site) serveFile(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(path.Clean(r.URL.Path), "/")
 	if p := s.pages[name]; p != nil {
 		v := view{Title: p.title, Path: p.path, Body: p.body}
+		v.Previous, v.Next = s.neighbors(p.path)
 		for _, sec := range p.sections {
 			if sec.level == 2 {
 				v.Contents = append(v.Contents, sec)
@@ -160,7 +184,8 @@ func (s *site) serveFile(w http.ResponseWriter, r *http.Request) {
 
 func (s *site) serveSearch(w http.ResponseWriter, r *http.Request) {
 	query := strings.TrimSpace(r.URL.Query().Get("q"))
-	s.show(w, http.StatusOK, view{Title: "Search", Query: query, Search: true, Hits: s.search(query)})
+	hits, partial := s.search(query)
+	s.show(w, http.StatusOK, view{Title: "Search", Query: query, Search: true, Hits: hits, Partial: partial})
 }
 
 func (s *site) show(w http.ResponseWriter, status int, v view) {
