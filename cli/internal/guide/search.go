@@ -18,7 +18,7 @@ type hit struct {
 
 const (
 	maxHits     = 40
-	fewHits     = 3 // fewer than these leave the reader without a choice
+	fewHits     = 3   // fewer than these leave the reader without a choice
 	maxPageHits = 3   // sections of one page
 	maxQuery    = 200 // bytes
 	excerptSize = 90  // bytes on each side of the match
