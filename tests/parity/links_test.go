@@ -95,8 +95,10 @@ func TestDeadLinks(t *testing.T) {
 		}
 		return "", fs.ErrNotExist
 	}
-	const text = "[a](a.md) [x](a.md#x-one-two) [2](a.md#a-1) [go](b.go) [self](#here) [web](https://example.com/x) `[no](c.md)`" +
-		"\n\n# Here\n\n```\n[no](d.md)\n```\n\n[gone](e.md) [fragment](a.md#y) [3](a.md#a-2) [own](#there)\n"
+	const text = "[a](a.md) [x](a.md#x-one-two) [2](a.md#a-1) [go](b.go) [self](#here) [web](https://example.com/x) " +
+		"`[no](c.md)`" +
+		"\n\n# Here\n\n```\n[no](d.md)\n```\n\n[gone](e.md) [fragment](a.md#y) [3](a.md#a-2) " +
+		"[own](#there)\n"
 	pages["docs/c.md"] = text
 	got := strings.Join(deadLinks("docs/c.md", text, read), " ")
 	if want := "e.md a.md#y a.md#a-2 #there"; got != want {

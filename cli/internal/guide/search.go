@@ -89,8 +89,8 @@ func count(text, word string, start bool, limit int) int {
 }
 
 // search returns the sections that match a query, best first. They contain all its words, at the beginning of words or
-// else anywhere. If no section does, search returns the sections that contain the most of them, and partial is true. Such
-// sections also follow the only one or two that contain all of three or more words.
+// else anywhere. If no section does, search returns the sections that contain the most of them, and partial is true.
+// Such sections also follow the only one or two that contain all of three or more words.
 func (s *site) search(query string) (hits []hit, partial bool) {
 	list := words(query)
 	for _, start := range []bool{true, false} {
@@ -132,7 +132,8 @@ func (s *site) match(list []string, start bool, n int) []hit {
 			if found == 0 || found < n {
 				continue
 			}
-			h := hit{Page: p.title, Path: p.path, Heading: sec.Heading, Anchor: sec.Anchor, score: score * weight(p.path)}
+			h := hit{Page: p.title, Path: p.path, Heading: sec.Heading, Anchor: sec.Anchor,
+				score: score * weight(p.path)}
 			h.Before, h.Match, h.After = excerpt(sec.text, list, start)
 			hits = append(hits, h)
 		}

@@ -15,7 +15,8 @@ func small(t *testing.T) *site {
 	t.Helper()
 	s := &site{pages: map[string]*page{}}
 	files := map[string]string{
-		"a.md":     "# Journal\n\nA scheduler with a journal.\n\n## Repair\n\nThe journal is repaired. İstanbul journal\n",
+		"a.md": "# Journal\n\nA scheduler with a journal.\n" +
+			"\n## Repair\n\nThe journal is repaired. İstanbul journal\n",
 		"b.md":     "# Retries\n\nTasks are retried. See the journal.\n",
 		"c.md":     "# Memory\n\nNothing of that. rmm_pool_size and --device-memory-limit. Exchanging.\n",
 		"adr/1.md": "# Decision on the journal\n\nWhy a journal, a journal, a journal.\n",
