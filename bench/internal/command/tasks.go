@@ -32,6 +32,10 @@ device-fetch needs a GPU, which its two workers share. It is compared with packa
 ucx alone (64 MiB x 32 in flight, 1 GiB) and, with --peers, with the asyncio API
 of UCXX (one message of 64 MiB).
 
+device-spill needs a GPU. Its worker has room for a third of its results there;
+the others are moved to host memory, and back when they are read. It is compared
+with copies between the GPU and pinned memory by package cuda alone.
+
 Peers
   dask         distributed; scripts/setup peers installs it
 
@@ -41,7 +45,8 @@ A full run takes an hour, nearly all of it for Dask; --quick takes minutes.`,
   millstream bench tasks --case map-noop,tree --peers --json
   millstream bench tasks --case scheduler-only --profile /tmp
   millstream bench tasks --case device-fetch --peers`,
-		cases: choice{chosen: &o.Cases, known: taskbench.CaseNames(), help: "all but device-fetch"},
+		cases: choice{chosen: &o.Cases, known: taskbench.CaseNames(),
+			help: "all but device-fetch and device-spill"},
 		flags: func(flags *pflag.FlagSet) {
 			flags.IntVar(&o.Workers, "workers", 0, "number of worker processes (default 2)")
 			flags.IntVar(&o.Threads, "threads", 0, "number of concurrent tasks of each worker (default 1)")
@@ -57,7 +62,7 @@ A full run takes an hour, nearly all of it for Dask; --quick takes minutes.`,
 				"quick 16)")
 			flags.IntVar(&o.DeviceFetches, "fetches", 0, "number of repetitions of device-fetch per round (default "+
 				"20, quick 5)")
-			flags.IntVar(&o.Device, "device", 0, "GPU of device-fetch")
+			flags.IntVar(&o.Device, "device", 0, "GPU of device-fetch and device-spill")
 			flags.Uint64Var(&o.Seed, "seed", 0, "seed of the random graph and rows (default 1)")
 			flags.StringVar(&o.Profile, "profile", "", "folder for CPU profiles of Millstream processes")
 		},

@@ -18,6 +18,7 @@ const (
 	fetch         = "fetch"
 	shuffle       = "shuffle"
 	deviceFetch   = "device-fetch"
+	deviceSpill   = "device-spill"
 )
 
 // Case is a measurement.
@@ -47,6 +48,8 @@ func Cases() []Case {
 			benchfmt.Higher, ratio(5)},
 		{deviceFetch, "GPU memory between workers, against package ucx; not part of all", benchfmt.UnitGBps,
 			benchfmt.Higher, nil},
+		{deviceSpill, "results between GPU and host memory, against plain copies; not part of all",
+			benchfmt.UnitGBps, benchfmt.Higher, nil},
 	}
 }
 
@@ -84,7 +87,7 @@ type Options struct {
 	ShuffleBytes int64
 	ShuffleParts int
 	// DeviceFetches is the number of repetitions of each shape in device-fetch per round (20, quick 5), Device the GPU
-	// of its workers (0).
+	// of the workers of device-fetch and device-spill (0).
 	DeviceFetches int
 	Device        int
 	// Seed is the seed of random graphs and rows (default 1).
@@ -96,7 +99,7 @@ type Options struct {
 // Complete checks names and sets defaults.
 func (o *Options) Complete() error {
 	// All cases that run on any machine.
-	byDefault := slices.DeleteFunc(CaseNames(), func(n string) bool { return n == deviceFetch })
+	byDefault := slices.DeleteFunc(CaseNames(), func(n string) bool { return n == deviceFetch || n == deviceSpill })
 	if err := options.Choose("case", &o.Cases, CaseNames(), byDefault); err != nil {
 		return err
 	}

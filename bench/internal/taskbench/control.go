@@ -4,9 +4,11 @@ package taskbench
 type command struct {
 	// Do is start (Workers, Threads, Certs, Directory; answers with Pids), a case (N, Size, Parts, Seed, Busy, Spin,
 	// Directory), stop, or for Go only: start-device (Device, Size of the pool of each worker, Directory; like start),
-	// scheduler (Journal; answers with Address), usage (N: the number of tasks that must be in memory), empty (waits
-	// until no task is left, and answers like usage), zero (Address, Workers, Threads: workers that do nothing), flood
-	// (Address, N: no-op tasks), release, profile (Path: starts a profile, or ends it without a path).
+	// start-spill (Device, Size of an array, Limit of the worker's GPU memory, Directory; like start), device-copies
+	// (Device, Size, N: copies from and to a GPU), scheduler (Journal; answers with Address), usage (N: the number of
+	// tasks that must be in memory), empty (waits until no task is left, and answers like usage), zero (Address,
+	// Workers, Threads: workers that do nothing), flood (Address, N: no-op tasks), release, profile (Path: starts a
+	// profile, or ends it without a path).
 	Do        string  `json:"do"`
 	Workers   int     `json:"workers,omitempty"`
 	Threads   int     `json:"threads,omitempty"`
@@ -14,6 +16,7 @@ type command struct {
 	Directory string  `json:"directory,omitempty"`
 	N         int     `json:"n,omitempty"`
 	Size      int64   `json:"size,omitempty"`
+	Limit     int64   `json:"limit,omitempty"`
 	Parts     int     `json:"parts,omitempty"`
 	Seed      uint64  `json:"seed,omitempty"`
 	Busy      bool    `json:"busy,omitempty"`
@@ -38,6 +41,8 @@ type answer struct {
 	Transport string  `json:"transport,omitempty"`
 	// Times are the times of all repetitions in seconds, if not only the best is needed.
 	Times []float64 `json:"times,omitempty"`
+	// Rates are bandwidths in bytes per second, in the order of the case.
+	Rates []float64 `json:"rates,omitempty"`
 	// Ran are the numbers of tasks that each worker ran.
 	Ran []int64 `json:"ran,omitempty"`
 	// CPU is the processor time of the process in seconds, CPUAfter the same after the work of usage itself. RSS and

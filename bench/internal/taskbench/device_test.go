@@ -41,10 +41,11 @@ func TestTimeOf(t *testing.T) {
 	}
 }
 
-// device-fetch runs when it is named, not among all: most machines have no GPU.
+// device-fetch and device-spill run when they are named, not among all: most machines have no GPU.
 func TestDeviceCaseByName(t *testing.T) {
 	var o Options
-	if err := o.Complete(); err != nil || slices.Contains(o.Cases, deviceFetch) {
+	if err := o.Complete(); err != nil || slices.Contains(o.Cases, deviceFetch) ||
+		slices.Contains(o.Cases, deviceSpill) {
 		t.Errorf("%v, %v", o.Cases, err)
 	}
 	o = Options{Cases: []string{deviceFetch}, Quick: true}

@@ -83,6 +83,8 @@ func (l *local) do(ctx context.Context, c command) (answer, error) {
 		return l.shuffle(ctx, c)
 	case deviceFetch:
 		return l.deviceFetch(ctx, c)
+	case deviceSpill:
+		return l.deviceSpill(ctx, c)
 	}
 	return answer{}, fmt.Errorf("unknown command %q", c.Do)
 }

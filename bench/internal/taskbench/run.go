@@ -63,6 +63,8 @@ func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink,
 			err = b.fetch(ctx, c, step)
 		case deviceFetch:
 			err = b.deviceFetch(ctx, c, step)
+		case deviceSpill:
+			err = b.deviceSpill(ctx, c, step)
 		default:
 			err = b.versus(ctx, c, step)
 		}

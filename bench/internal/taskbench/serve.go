@@ -36,19 +36,19 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 
 func (m *member) do(ctx context.Context, c command) (a answer, err error) {
 	switch c.Do {
-	case "start", "start-device":
+	case "start", "start-device", "start-spill":
 		if m.local != nil {
 			return a, errors.New("cluster already started")
 		}
-		start := startLocal
-		if c.Do == "start-device" {
-			start = startDevice
-		}
+		start := map[string]func(context.Context, command) (*local, error){"start": startLocal,
+			"start-device": startDevice, "start-spill": startSpill}[c.Do]
 		m.local, err = start(ctx, c)
 		if err != nil {
 			return a, err
 		}
 		return m.local.describe()
+	case "device-copies":
+		return deviceCopies(ctx, c)
 	case "stop":
 		return a, m.close()
 	case "profile":
