@@ -96,6 +96,9 @@ func (g *gpu) apply(cfg *worker.Config) {
 	up := func(ctx context.Context, b *mem.Buffer) (*mem.Buffer, error) { return g.memory.Up(ctx, g.limit, b) }
 	cfg.Device = &store.DeviceConfig{Tier: &store.FrameTier{Down: g.memory.Down, Up: up}, Limit: g.limit.Limit(),
 		Memory: g.limit}
+	if cfg.MemoryLimit > 0 {
+		g.memory.LimitHost(cfg.MemoryLimit)
+	}
 	d := g.memory.Device()
 	cfg.GPU = &task.Device{Ordinal: d.Ordinal, UUID: d.UUID, Name: d.Name, Memory: g.limit, Pinned: g.memory.Pinned(),
 		Stream: g.memory.Stream()}

@@ -105,6 +105,7 @@ enum {
 	CUDRV_EVENT_INTERPROCESS = 4,       // CU_EVENT_INTERPROCESS
 	CUDRV_MEM_ATTACH_GLOBAL = 1,        // CU_MEM_ATTACH_GLOBAL
 	CUDRV_MEMHOSTALLOC_PORTABLE = 1,    // CU_MEMHOSTALLOC_PORTABLE
+	CUDRV_MEMHOSTREGISTER_PORTABLE = 1, // CU_MEMHOSTREGISTER_PORTABLE
 	CUDRV_IPC_LAZY_PEER_ACCESS = 1,     // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 };
 
@@ -135,6 +136,8 @@ enum {
 	F(1, cuMemAllocManaged, cudrv_ptr *, size_t, unsigned) \
 	F(1, cuMemHostAlloc, void **, size_t, unsigned) \
 	F(1, cuMemFreeHost, void *) \
+	F(1, cuMemHostRegister_v2, void *, size_t, unsigned) \
+	F(1, cuMemHostUnregister, void *) \
 	F(0, cuMemAllocAsync, cudrv_ptr *, size_t, cudrv_stream) \
 	F(0, cuMemFreeAsync, cudrv_ptr, cudrv_stream) \
 	F(0, cuDeviceGetDefaultMemPool, cudrv_mempool *, cudrv_device) \

@@ -284,6 +284,14 @@ int cudrv_mem_free_host(int device, uint64_t addr) {
 	IN_CONTEXT(device, cu.cuMemFreeHost((void *)(uintptr_t)addr));
 }
 
+int cudrv_host_register(int device, uint64_t addr, size_t n) {
+	IN_CONTEXT(device, cu.cuMemHostRegister_v2((void *)(uintptr_t)addr, n, CUDRV_MEMHOSTREGISTER_PORTABLE));
+}
+
+int cudrv_host_unregister(int device, uint64_t addr) {
+	IN_CONTEXT(device, cu.cuMemHostUnregister((void *)(uintptr_t)addr));
+}
+
 int cudrv_mem_free_async(int device, uint64_t addr, uint64_t stream) {
 	IN_CONTEXT(device, cu.cuMemFreeAsync(addr, STREAM(stream)));
 }

@@ -61,6 +61,8 @@ int cudrv_mem_alloc_host(int device, size_t n, uint64_t *addr);
 int cudrv_mem_alloc_async(int device, size_t n, uint64_t stream, uint64_t record, uint64_t *addr);
 int cudrv_mem_free(int device, uint64_t addr);
 int cudrv_mem_free_host(int device, uint64_t addr);
+int cudrv_host_register(int device, uint64_t addr, size_t n);
+int cudrv_host_unregister(int device, uint64_t addr);
 int cudrv_mem_free_async(int device, uint64_t addr, uint64_t stream);
 // The device's default memory pool: the bytes that it keeps unused, and its size.
 int cudrv_pool_keep(int device, uint64_t bytes);

@@ -38,6 +38,8 @@ package cudrv
 #cgo nocallback cudrv_mem_free
 #cgo nocallback cudrv_mem_free_host
 #cgo nocallback cudrv_mem_free_async
+#cgo nocallback cudrv_host_register
+#cgo nocallback cudrv_host_unregister
 #cgo noescape cudrv_address_range
 #cgo nocallback cudrv_address_range
 #cgo noescape cudrv_pointer_query
@@ -195,6 +197,16 @@ func MemFree(device int, addr uint64) Result {
 // MemFreeHost frees memory of MemAllocHost.
 func MemFreeHost(device int, addr uint64) Result {
 	return Result(C.cudrv_mem_free_host(C.int(device), C.uint64_t(addr)))
+}
+
+// HostRegister locks the pages of host memory for copies of all contexts. The memory must not be on Go's heap.
+func HostRegister(device int, addr uint64, n int) Result {
+	return Result(C.cudrv_host_register(C.int(device), C.uint64_t(addr), C.size_t(n)))
+}
+
+// HostUnregister unlocks memory of HostRegister.
+func HostUnregister(device int, addr uint64) Result {
+	return Result(C.cudrv_host_unregister(C.int(device), C.uint64_t(addr)))
 }
 
 // MemFreeAsync frees memory of MemAllocAsync in stream order.

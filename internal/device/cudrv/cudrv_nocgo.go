@@ -57,6 +57,12 @@ func MemFree(int, uint64) Result { return NotLoaded }
 // MemFreeHost returns NotLoaded.
 func MemFreeHost(int, uint64) Result { return NotLoaded }
 
+// HostRegister returns NotLoaded.
+func HostRegister(int, uint64, int) Result { return NotLoaded }
+
+// HostUnregister returns NotLoaded.
+func HostUnregister(int, uint64) Result { return NotLoaded }
+
 // MemFreeAsync returns NotLoaded.
 func MemFreeAsync(_ int, _, _ uint64) Result { return NotLoaded }
 

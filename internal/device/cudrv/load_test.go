@@ -62,6 +62,8 @@ func TestLoadMissingLibrary(t *testing.T) {
 		"MemFree":         MemFree(0, 4096),
 		"MemFreeHost":     MemFreeHost(0, 4096),
 		"MemFreeAsync":    MemFreeAsync(0, 4096, 0),
+		"HostRegister":    HostRegister(0, 4096, 1),
+		"HostUnregister":  HostUnregister(0, 4096),
 		"AddressRange":    third(AddressRange(0, 4096)),
 		"PointerQuery":    second(PointerQuery(4096)),
 		"Copy":            Copy(0, 4096, 4096, 1, 0, 0, 0, 0),

@@ -3,8 +3,10 @@ package devmem
 import (
 	"context"
 	"fmt"
+	"unsafe"
 
 	"go.millstream.dev/cuda"
+	"go.millstream.dev/internal/device/cudrv"
 	"go.millstream.dev/mem"
 )
 
@@ -18,6 +20,9 @@ type Driver interface {
 	Plain(ordinal int) mem.Resource
 	Managed(ordinal int) mem.Resource
 	Pinned(ordinal int) mem.Resource
+	// Pin locks the pages of host memory for copies, Unpin unlocks them.
+	Pin(ordinal int, b []byte) error
+	Unpin(ordinal int, b []byte) error
 	Async(s Stream) mem.Resource
 	// KeepPool sets how many unused bytes the driver's pool keeps.
 	KeepPool(ordinal int, bytes int64) error
@@ -61,6 +66,24 @@ func (realDriver) Plain(ordinal int) mem.Resource                  { return cuda
 func (realDriver) Managed(ordinal int) mem.Resource                { return cuda.NewManagedResource(ordinal) }
 func (realDriver) Pinned(ordinal int) mem.Resource                 { return cuda.NewPinnedResource(ordinal) }
 func (realDriver) Async(s Stream) mem.Resource                     { return cuda.NewAsyncResource(s.(*cuda.Stream)) }
+
+func (realDriver) Pin(ordinal int, b []byte) error {
+	return pinError("pin", b, cudrv.HostRegister(ordinal, uint64(address(b)), len(b)))
+}
+
+func (realDriver) Unpin(ordinal int, b []byte) error {
+	return pinError("unpin", b, cudrv.HostUnregister(ordinal, uint64(address(b))))
+}
+
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+func pinError(op string, b []byte, r cudrv.Result) error {
+	if r == cudrv.Success {
+		return nil
+	}
+	name, text := r.Text()
+	return fmt.Errorf("devmem: %s %d bytes of host memory: %s (%s)", op, len(b), name, text)
+}
 
 func (realDriver) KeepPool(ordinal int, bytes int64) error {
 	return cuda.SetReleaseThreshold(ordinal, bytes)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 
@@ -44,6 +45,7 @@ type Memory struct {
 	stream   Stream // of the driver's pool and of tasks
 	pinned   *mem.Pool
 	down, up Stream // copies
+	host     *hostMemory
 
 	mu     sync.Mutex // owns closed
 	closed bool
@@ -65,6 +67,17 @@ func OpenWith(cfg Config, d Driver) (m *Memory, err error) {
 			"the one, or lower the other", cfg.PoolSize, cfg.MaximumPoolSize)
 	}
 	m = &Memory{cfg: cfg, driver: d}
+	m.host = newHostMemory(func(b []byte) error {
+		err := d.Pin(cfg.Device, b)
+		if err != nil {
+			slog.Warn("devmem: host memory not pinned; results move through chunks", "error", err)
+		}
+		return err
+	}, func(b []byte) {
+		if err := d.Unpin(cfg.Device, b); err != nil {
+			slog.Warn("devmem: release failed", "error", err)
+		}
+	})
 	if m.device, err = d.Device(cfg.Device); err != nil {
 		return nil, err
 	}
@@ -98,7 +111,7 @@ func OpenWith(cfg Config, d Driver) (m *Memory, err error) {
 		}
 	}
 	// Locking pages is slow, so they are kept; a few chunks are enough for all copies.
-	if m.pinned, err = mem.NewPool(d.Pinned(cfg.Device), mem.PoolConfig{SlabBytes: 4 * chunkBytes}); err != nil {
+	if m.pinned, err = mem.NewPool(d.Pinned(cfg.Device), mem.PoolConfig{SlabBytes: 8 * chunkBytes}); err != nil {
 		return m, err
 	}
 	err = m.stack()
@@ -209,6 +222,7 @@ func (m *Memory) Close() error {
 		}
 	}
 	m.closed = true
+	m.host.close()
 	unregister(m)
 	var errs []error
 	for _, s := range []Stream{m.stream, m.down, m.up} {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"unsafe"
 
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/internal/device/devmem"
@@ -20,6 +21,10 @@ type GPU struct {
 	Total int64
 	// NoDriver, if not nil, is returned by all methods.
 	NoDriver error
+	// NoPin, if not nil, is returned by Pin.
+	NoPin error
+	// OnCopy, if not nil, is called before each copy, whose error it returns.
+	OnCopy func() error
 
 	mu       sync.Mutex // owns all below
 	contexts int
@@ -27,6 +32,7 @@ type GPU struct {
 	peak     int64
 	kept     int64
 	copies   int
+	pinned   map[uintptr]int         // lengths by address
 	memory   map[uintptr]*mem.Buffer // by address
 }
 
@@ -82,6 +88,43 @@ func (g *GPU) Async(devmem.Stream) mem.Resource { return &resource{g, mem.Device
 // Pinned returns a resource of host memory.
 func (g *GPU) Pinned(int) mem.Resource { return mem.NewMmap(mem.MmapConfig{}) }
 
+// Pin records the memory.
+func (g *GPU) Pin(_ int, b []byte) error {
+	if g.NoPin != nil {
+		return g.NoPin
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.pinned == nil {
+		g.pinned = map[uintptr]int{}
+	}
+	g.pinned[uintptr(unsafe.Pointer(unsafe.SliceData(b)))] = len(b)
+	return nil
+}
+
+// Unpin removes memory that was recorded.
+func (g *GPU) Unpin(_ int, b []byte) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	if n, ok := g.pinned[at]; !ok || n != len(b) {
+		return fmt.Errorf("devmemtest: %d bytes at %#x are not pinned", len(b), at)
+	}
+	delete(g.pinned, at)
+	return nil
+}
+
+// PinnedBytes returns the size of the host memory that is pinned.
+func (g *GPU) PinnedBytes() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var sum int64
+	for _, n := range g.pinned {
+		sum += int64(n)
+	}
+	return sum
+}
+
 // KeepPool stores the threshold.
 func (g *GPU) KeepPool(_ int, bytes int64) error {
 	g.mu.Lock()
@@ -98,6 +141,11 @@ func (g *GPU) Stream(int) (devmem.Stream, error) { return new(stream), nil }
 
 // Copy copies immediately.
 func (g *GPU) Copy(_ devmem.Stream, dst, src *mem.Buffer) (mem.Event, error) {
+	if g.OnCopy != nil {
+		if err := g.OnCopy(); err != nil {
+			return nil, err
+		}
+	}
 	to, err := g.bytes(dst)
 	if err != nil {
 		return nil, err
