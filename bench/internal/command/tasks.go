@@ -53,6 +53,7 @@ A full run takes an hour, nearly all of it for Dask; --quick takes minutes.`,
 			flags.IntVar(&o.Tasks, "tasks", 0, "number of tasks of map-noop (default 100000, quick 5000)")
 			flags.IntVar(&o.Leaves, "leaves", 0, "number of leaves of tree, a power of two (default 32768, quick 1024)")
 			flags.IntVar(&o.DAG, "dag", 0, "number of tasks of random-dag (default 50000, quick 2000)")
+			flags.IntVar(&o.Chain, "chain", 0, "number of tasks of chain (default 5000, quick 200)")
 			flags.IntSliceVar(&o.Scheduler, "scheduler-tasks", nil, "numbers of tasks of scheduler-only "+
 				"(default 10000,100000,1000000)")
 			flags.StringVar(&shuffle, "shuffle-size", "", "size of the shuffle (default 2GiB, quick 128MiB)")

@@ -14,6 +14,7 @@ const (
 	tree          = "tree"
 	randomDAG     = "random-dag"
 	submitLatency = "submit-latency"
+	chain         = "chain"
 	schedulerOnly = "scheduler-only"
 	fetch         = "fetch"
 	shuffle       = "shuffle"
@@ -41,6 +42,7 @@ func Cases() []Case {
 		{randomDAG, "a random graph whose tasks have 2 to 4 dependencies", benchfmt.UnitTaskRate, benchfmt.Higher,
 			ratio(30)},
 		{submitLatency, "Submit and Result of one task, the median", benchfmt.UnitMicros, benchfmt.Lower, ratio(0.05)},
+		{chain, "a chain of additions, the time of one link", benchfmt.UnitMicros, benchfmt.Lower, ratio(0.05)},
 		{schedulerOnly, "CPU and memory per task of a scheduler whose workers do nothing", benchfmt.UnitMicros,
 			benchfmt.Lower, nil},
 		{fetch, "64 MiB between workers, idle and while every slot computes", benchfmt.UnitGBps, benchfmt.Higher, nil},
@@ -75,8 +77,8 @@ type Options struct {
 
 	// Tasks is the number of tasks of map-noop (default 100,000, quick 5,000), Leaves that of leaves of the tree, a
 	// power of two (32,768, quick 1,024), DAG that of tasks of the random graph (50,000, quick 2,000), Submits that of
-	// tasks of the latency (300, quick 50).
-	Tasks, Leaves, DAG, Submits int
+	// tasks of the latency (300, quick 50), Chain that of tasks of the chain (5,000, quick 200).
+	Tasks, Leaves, DAG, Submits, Chain int
 	// Scheduler are the numbers of tasks of scheduler-only (10,000, 100,000 and 1,000,000, quick 1,000 and 10,000).
 	Scheduler []int
 	// FetchBytes is the size of the fetched value (64 MiB), Fetches the number of fetches per round (3, quick 1).
@@ -112,6 +114,7 @@ func (o *Options) Complete() error {
 		{What: "leaves", Value: &o.Leaves, Full: 1 << 15, Quick: 1 << 10},
 		{What: "tasks of the graph", Value: &o.DAG, Full: 50_000, Quick: 2_000},
 		{What: "submits", Value: &o.Submits, Full: 300, Quick: 50},
+		{What: "tasks of the chain", Value: &o.Chain, Full: 5_000, Quick: 200},
 		{What: "fetches", Value: &o.Fetches, Full: 3, Quick: 1},
 		{What: "partitions", Value: &o.ShuffleParts, Full: 32, Quick: 16},
 		{What: "fetches of GPU memory", Value: &o.DeviceFetches, Full: 20, Quick: 5},

@@ -46,6 +46,27 @@ func (l *local) tree(ctx context.Context, leaves int) (answer, error) {
 	return answer{Seconds: took.Seconds(), Tasks: int64(g.Len()), Check: fmt.Sprint(results[0]), Ran: counts}, err
 }
 
+// chain adds one n times, each time to the previous sum, and returns the time of one addition.
+func (l *local) chain(ctx context.Context, n int) (answer, error) {
+	begin := time.Now()
+	g := client.NewGraph()
+	last := leafFunc.Node(g, "chain-0", client.Val(int64(0)))
+	for i := 1; i < n; i++ {
+		last = addFunc.Node(g, "chain-"+strconv.Itoa(i), last, client.Val(int64(1)))
+	}
+	results, err := l.compute(ctx, g, []client.Node[int64]{last})
+	took := time.Since(begin)
+	if err != nil {
+		return answer{}, err
+	}
+	if results[0] != int64(n-1) {
+		return answer{}, fmt.Errorf("sum of the chain is %d, want %d", results[0], n-1)
+	}
+	counts, err := l.counted(ctx, n)
+	return answer{Seconds: took.Seconds() / float64(n), Tasks: int64(n), Check: fmt.Sprint(results[0]),
+		Ran: counts}, err
+}
+
 // randomDAG computes the random graph and gathers its sinks.
 func (l *local) randomDAG(ctx context.Context, n int, seed uint64) (answer, error) {
 	dag := randomGraph(n, seed)

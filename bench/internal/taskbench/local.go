@@ -77,6 +77,8 @@ func (l *local) do(ctx context.Context, c command) (answer, error) {
 		return l.randomDAG(ctx, c.N, c.Seed)
 	case submitLatency:
 		return l.submitLatency(ctx, c.N)
+	case chain:
+		return l.chain(ctx, c.N)
 	case fetch:
 		return l.fetch(ctx, c)
 	case shuffle:

@@ -45,7 +45,8 @@ func TestGo(t *testing.T) {
 			t.Errorf("a peer that did not run: %+v", f)
 		}
 	}
-	want := []string{"map-noop/2 x 1 tls", "tree/2 x 1 tls", "random-dag/2 x 1 tls", "submit-latency/2 x 1 tls"}
+	want := []string{"map-noop/2 x 1 tls", "tree/2 x 1 tls", "random-dag/2 x 1 tls", "submit-latency/2 x 1 tls",
+		"chain/2 x 1 tls"}
 	for _, setting := range []string{"tcp", "tcp, journal"} {
 		for range 2 {
 			want = append(want, "scheduler-only/"+setting, "scheduler-only-rss/"+setting, "scheduler-only-heap/"+

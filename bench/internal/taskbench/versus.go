@@ -18,6 +18,8 @@ func (b *bench) caseCommand(c Case) command {
 		return command{Do: c.Name, N: b.o.DAG, Seed: b.o.Seed}
 	case submitLatency:
 		return command{Do: c.Name, N: b.o.Submits}
+	case chain:
+		return command{Do: c.Name, N: b.o.Chain}
 	case shuffle:
 		return command{Do: c.Name, Size: b.o.ShuffleBytes, Parts: b.o.ShuffleParts, Seed: b.o.Seed}
 	}

@@ -1,6 +1,6 @@
 """Dask peer of `millstream bench tasks`, driven by JSON lines as described in bench/internal/taskbench: start, map-noop,
-tree, random-dag, submit-latency, fetch, shuffle, stop; and for a scheduler whose workers do nothing: scheduler, usage,
-flood, release, empty.
+tree, random-dag, submit-latency, chain, fetch, shuffle, stop; and for a scheduler whose workers do nothing: scheduler,
+usage, flood, release, empty.
 
     python bench_tasks.py
 
@@ -277,6 +277,22 @@ class Side:
         times.sort()
         self.counted(c["n"])
         return {"seconds": times[len(times) // 2], "tasks": c["n"]}
+
+    def do_chain(self, c):
+        from dask._task_spec import Task, TaskRef
+
+        f, n = funcs(), c["n"]
+        begin = time.perf_counter()
+        dsk = {"chain-0": Task("chain-0", f.leaf, 0)}
+        for i in range(1, n):
+            k = f"chain-{i}"
+            dsk[k] = Task(k, f.add, TaskRef(f"chain-{i - 1}"), 1)
+        built = time.perf_counter() - begin
+        results, took = self.graph(dsk, [f"chain-{n - 1}"])
+        if results[0] != n - 1:
+            raise RuntimeError(f"sum of the chain is {results[0]}")
+        self.counted(n)
+        return {"seconds": (built + took) / n, "tasks": n, "check": str(results[0])}
 
     def do_fetch(self, c):
         """Fetch a value from one worker to another while all slots, or none, compute."""
