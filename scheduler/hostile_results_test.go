@@ -74,6 +74,30 @@ func TestHostileFigures(t *testing.T) {
 	c.expectKey("key-in-memory", "absurd-again")
 }
 
+// A worker reports values that cannot be passed on: clients and workers do not receive them.
+func TestHostileValues(t *testing.T) {
+	s, _, honest := hostile(t)
+	w := idle(t, s, "liar")
+	c := connect(t, s, "c")
+	for i, v := range []any{
+		nil, msgpack.MapOf("__Serialized__", 5), []any{1, 2}, strings.Repeat("x", 1000), []byte("bytes"),
+		7, 1.5, "text", true,
+	} {
+		key := fmt.Sprintf("value-%d", i)
+		c.submit([]node{{key: key, spec: "x", notes: onlyOn("liar")}})
+		m := w.expectKey("compute-task", key)
+		run, _ := m.Get("run_id")
+		w.send(msgpack.MapOf("op", "task-finished", "key", key, "run_id", run, "status", "OK", "nbytes", 8, "type", nil,
+			"typename", "t", "metadata", msgpack.Map{}, "thread", 1, "startstops", []any{}, "stimulus_id", "x",
+			"value", v))
+		m = c.expectKey("key-in-memory", key)
+		if _, got := m.Get("value"); got != (i >= 5) {
+			t.Errorf("value %.20v: got %v in %v, want %v", v, got, m, i >= 5)
+		}
+	}
+	honest()
+}
+
 // A worker does not have results that it has reported, or sends other ones: the client receives an error with the keys,
 // and results of other workers are not affected.
 func TestHostileData(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/message"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/messages"
 	"go.millstream.dev/scheduler/internal/peers"
@@ -116,7 +117,7 @@ func (d *dispatcher) finish(w *peers.Worker, ops *message.Ops) error {
 	ev := &d.events.finished
 	*ev = state.TaskFinished{
 		Worker: w.ID, Key: f.Key, RunID: f.RunID, NBytes: w.ClampSize(d.s.log, f.NBytes), Type: f.Type,
-		TypeName: f.TypeName,
+		TypeName: f.TypeName, Value: shortScalar(f.Value),
 	}
 	if t := &f.StartStops; t.Stop >= t.Start && t.Start > 0 {
 		// A duration of zero by the worker's clock is a short task, not an unknown duration.
@@ -125,6 +126,23 @@ func (d *dispatcher) finish(w *peers.Worker, ops *message.Ops) error {
 	d.s.stream.Finished(w.Address, f)
 	d.s.collectors.Finished(ev.Key, f.Metadata)
 	d.s.apply(ev)
+	return nil
+}
+
+// maxShort is the length of encoded results up to which the scheduler passes them on.
+const maxShort = 128
+
+// shortScalar returns a short result that a worker reported: a number, a boolean or a text. It returns nil for any
+// other value, which has to be fetched.
+func shortScalar(raw message.Raw) []byte {
+	if len(raw) == 0 || len(raw) > maxShort {
+		return nil
+	}
+	r := msgpack.NewReader(raw)
+	switch r.Kind() {
+	case msgpack.Bool, msgpack.Int, msgpack.Float, msgpack.Str:
+		return raw
+	}
 	return nil
 }
 

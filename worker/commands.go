@@ -7,7 +7,9 @@ import (
 
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/wire/message"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
+	"go.millstream.dev/worker/internal/transfer"
 )
 
 // applyBatch applies all messages of a batch. An error means a violation of the protocol, and ends the session. The
@@ -51,6 +53,8 @@ func (w *Worker) handleMessage(ops *message.Ops, m *wire.Message) error {
 			return err
 		}
 		w.changeStatus(f.Status)
+	case "millstream-values":
+		return w.storeValues(ops, m)
 	case "close":
 		var f message.Close
 		if err := f.Read(ops); err != nil {
@@ -72,6 +76,25 @@ func (w *Worker) handleMessage(ops *message.Ops, m *wire.Message) error {
 		// Unknown messages are ignored, as by Dask workers: closing the worker would lose its data.
 		w.log.Warn("unknown op from scheduler", "op", string(ops.Op()))
 	}
+	return nil
+}
+
+// storeValues handles millstream-values: results that the scheduler passes on, so that the worker need not fetch them.
+// The caller holds the turn.
+func (w *Worker) storeValues(ops *message.Ops, m *wire.Message) error {
+	var f message.StoreValues
+	if err := f.Read(ops); err != nil {
+		return err
+	}
+	r := msgpack.NewReader(f.Data)
+	values, stored, err := transfer.ReadValues(m, &r, nil)
+	if err != nil {
+		return err
+	}
+	for i, v := range values {
+		w.data.Put(stored[i].Key, v, stored[i].NBytes)
+	}
+	w.apply(&state.UpdateData{Stimulus: f.StimulusID, Data: stored, Passed: true})
 	return nil
 }
 

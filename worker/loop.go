@@ -111,7 +111,11 @@ func (w *Worker) send(a *state.Action) {
 	switch a.Kind {
 	case state.SendTaskFinished:
 		p := w.exec.Parts(a.Task)
-		w.out.Finished(a.Task, a.RunID, w.sidecar.Class(a.Task.TypeName()), &p, w.stimulus)
+		var value []byte
+		if w.session.Millstream {
+			value = w.exec.ShortValue(a.Task)
+		}
+		w.out.Finished(a.Task, a.RunID, w.sidecar.Class(a.Task.TypeName()), value, &p, w.stimulus)
 	case state.SendTaskErred:
 		p := w.exec.Parts(a.Task)
 		w.out.Erred(a.Task, a.RunID, &p, w.stimulus)

@@ -50,6 +50,28 @@ func TestRegistersAndBeats(t *testing.T) {
 	})
 }
 
+// Values that the scheduler passes are used instead of fetching them, and short results are sent with the report.
+func TestValues(t *testing.T) {
+	transports(t, func(t *testing.T, d *director) {
+		w, seen := d.worker(t, worker.Config{})
+		nowhere := []string{"tcp://127.0.0.1:1", w.Address()}
+		seen.send(t,
+			msgpack.MapOf("op", "millstream-values", "data", msgpack.MapOf("a", 5, "b", 7), "stimulus_id", "s"),
+			compute("c", 1, spec(t, add, ref[int]("a"), ref[int]("b")),
+				map[string][]string{"a": nowhere, "b": nowhere}))
+		if got, _ := seen.receive(t, "task-finished").Get("value"); got != int64(12) {
+			t.Errorf("value of c: got %v, want 12", got)
+		}
+		if got := value(t, d.fetch(t, w.Address(), "a", "c"), "a"); got != int64(5) {
+			t.Errorf("a: got %v, want 5", got)
+		}
+		seen.send(t, compute("long", 2, spec(t, fill, val(200)), nil))
+		if m := seen.receive(t, "task-finished"); m.Has("value") {
+			t.Errorf("long result: got %v, want no value", m)
+		}
+	})
+}
+
 func TestRefused(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	_, err := worker.Start(testContext(t), worker.Config{Scheduler: d.address, Name: "taken", Threads: 1,

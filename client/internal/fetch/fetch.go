@@ -5,6 +5,7 @@ package fetch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -94,7 +95,17 @@ func (f *Fetcher) Fetch(ctx context.Context, keys []*tracker.State, sink func(i 
 		if err := f.cfg.Tracker.Wait(ctx, keys, true); err != nil {
 			return err
 		}
-		missing, err := left, error(nil)
+		var err error
+		left, err = f.cfg.Tracker.Values(keys, left, func(i int, raw []byte) error {
+			if err := sink(i, Value{raw: raw}); err != nil {
+				return fmt.Errorf("result of %s: %w", keys[i].Key(), err)
+			}
+			return nil
+		})
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		missing := left
 		if !f.cfg.NoDirect {
 			missing, err = f.fetchOnce(ctx, keys, left, sink)
 		}

@@ -1,7 +1,9 @@
 package tracker
 
 import (
+	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +53,44 @@ func TestPlaces(t *testing.T) {
 	}
 	if got := c.Place(keys[0]); got != "w1" {
 		t.Errorf("a is at %q after others were forgotten, want w1", got)
+	}
+}
+
+// Results that the scheduler sent need not be fetched, as long as their keys are finished.
+func TestValues(t *testing.T) {
+	c := empty(t)
+	keys := []*State{submit(t, c, "a"), submit(t, c, "b"), submit(t, c, "c")}
+	receive(t, c, wire.NewDict("op", "key-in-memory", "key", "a", "workers", []any{"w1"}, "value", 7),
+		wire.NewDict("op", "key-in-memory", "key", "b", "workers", []any{"w1"}),
+		wire.NewDict("op", "key-in-memory", "key", "c", "workers", []any{"w1"}, "value", "text"))
+	values := func() (got map[int]string, rest []int) {
+		t.Helper()
+		got = map[int]string{}
+		rest, err := c.Values(keys, []int{0, 1, 2}, func(i int, raw []byte) error {
+			got[i] = string(raw)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got, rest
+	}
+	got, rest := values()
+	want := map[int]string{0: "\x07", 2: "\xa4text"}
+	if !reflect.DeepEqual(got, want) || !slices.Equal(rest, []int{1}) {
+		t.Errorf("values: got %v and %v, want %v and [1]", got, rest, want)
+	}
+	receive(t, c, wire.NewDict("op", "lost-data", "key", "a"))
+	if got, rest = values(); len(got) != 1 || !slices.Equal(rest, []int{0, 1}) {
+		t.Errorf("values after a loss: got %v and %v, want one and [0 1]", got, rest)
+	}
+	receive(t, c, wire.NewDict("op", "key-in-memory", "key", "a", "workers", []any{"w2"}))
+	if got, rest = values(); len(got) != 1 || !slices.Equal(rest, []int{0, 1}) {
+		t.Errorf("values after a report without one: got %v and %v, want one and [0 1]", got, rest)
+	}
+	failure := errors.New("no")
+	if _, err := c.Values(keys, []int{2}, func(int, []byte) error { return failure }); !errors.Is(err, failure) {
+		t.Errorf("failing function: got %v, want %v", err, failure)
 	}
 }
 

@@ -3,6 +3,7 @@ package tracker
 import (
 	"errors"
 	"strings"
+	"unsafe"
 
 	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/wire"
@@ -95,10 +96,55 @@ func (t *Tracker) applyInMemory(ops *message.Ops) error {
 		return nil
 	}
 	s.where = t.addresses.first(f.Workers)
+	s.value = t.values.keep(f.Value)
 	if s.status != Finished {
 		s.end(Finished, nil)
 	}
 	return nil
+}
+
+// valueBytes is the size of the memory that values share.
+const valueBytes = 4 << 10
+
+// values is the memory of results that the scheduler sent. They are not modified after they have been added.
+type values []byte
+
+// keep copies a result.
+func (m *values) keep(v []byte) string {
+	if len(v) == 0 {
+		return ""
+	}
+	if cap(*m)-len(*m) < len(v) {
+		*m = make([]byte, 0, max(valueBytes, len(v)))
+	}
+	from := len(*m)
+	*m = append(*m, v...)
+	return unsafe.String(&(*m)[from], len(v))
+}
+
+// Values calls f with the encoded result of each key that has ended and whose result is known to the client. It returns
+// the indices of the other keys. The mutex is not held while f runs.
+func (t *Tracker) Values(keys []*State, which []int, f func(i int, raw []byte) error) (rest []int, err error) {
+	type known struct {
+		i     int
+		value string
+	}
+	var list []known
+	t.mu.Lock()
+	for _, i := range which {
+		if s := keys[i]; s.status == Finished && s.value != "" {
+			list = append(list, known{i, s.value})
+		} else {
+			rest = append(rest, i)
+		}
+	}
+	t.mu.Unlock()
+	for _, k := range list {
+		if err := f(k.i, unsafe.Slice(unsafe.StringData(k.value), len(k.value))); err != nil {
+			return nil, err
+		}
+	}
+	return rest, nil
 }
 
 func (t *Tracker) applyErred(m *wire.Message, ops *message.Ops) error {

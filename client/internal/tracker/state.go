@@ -32,6 +32,7 @@ type State struct {
 	retried int   // reported retries
 	err     error
 	why     string // why no worker can run the task, see Shortage
+	value   string // the encoded result of a finished key, if the scheduler sent it
 	graph   *Graph // sent again if the scheduler loses it; nil once the task ended
 	waiters *waitNode
 }

@@ -52,6 +52,7 @@ type Tracker struct {
 	closed    error               // why nothing more is sent; nil while the client runs
 	identity  Identity
 	memory    message.KeyInMemory // reused for all messages
+	values    values              // memory of the values of keys
 }
 
 // New returns an empty tracker.

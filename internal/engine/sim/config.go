@@ -27,6 +27,8 @@ type Config struct {
 	// NoStealing and Saturation are settings of the scheduler.
 	NoStealing bool
 	Saturation float64
+	// Values lets workers report short results, which the scheduler passes on.
+	Values bool
 	// Trace, if not nil, receives a line for each event.
 	Trace io.Writer
 
@@ -110,5 +112,6 @@ func Random(seed uint64) Config {
 	f.Slow, f.Pause, f.LoseHeartbeats, f.Stall = some(1), some(1), some(0.2), some(1)
 	f.RestartScheduler, f.Busy = some(0.2), some(0.5)
 	f.Retire, f.Replicate, f.Rebalance, f.Cancel = some(0.2), some(1), some(0.5), some(1)
+	c.Values = r.IntN(4) > 0
 	return c
 }

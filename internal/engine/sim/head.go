@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/binary"
 	"strconv"
 	"time"
 
@@ -25,7 +26,12 @@ type (
 	statusIs   struct{ status sched.WorkerStatus }
 	closeOrder struct{ reason string }
 	hello      struct{ c *client } // client → scheduler, first message of a stream
-	toClient   struct {            // scheduler → client
+	values     struct {            // scheduler → worker: results that the worker need not fetch
+		keys  []taskid.Key
+		sizes []int64
+		list  []uint64
+	}
+	toClient struct { // scheduler → client
 		kind sched.ActionKind
 		keys []taskid.Key
 		fail *sched.Failure
@@ -256,6 +262,14 @@ func (h *head) message(a *sched.Action) any {
 		return statusIs{a.Status}
 	case sched.CloseWorker:
 		return closeOrder{a.Text}
+	case sched.StoreValues:
+		var m values
+		for _, t := range a.Tasks {
+			m.keys, m.sizes = append(m.keys, t.Key()), append(m.sizes, t.NBytes())
+			m.list = append(m.list, binary.LittleEndian.Uint64(t.AppendValue(nil)))
+		}
+		h.w.report.Values += len(m.keys)
+		return m
 	}
 	h.w.fail("unknown action for a worker: kind %v", a.Kind)
 	return nil

@@ -137,6 +137,13 @@ func (p *proc) fromScheduler(c *conn, m any) {
 			p.apply(&work.Reattach{})
 		}
 		p.joined = true
+	case values:
+		ev := &work.UpdateData{Passed: true}
+		for i, k := range m.keys {
+			p.store[k] = m.list[i]
+			ev.Data = append(ev.Data, work.Stored{Key: k, NBytes: m.sizes[i], TypeName: "value"})
+		}
+		p.apply(ev)
 	case statusIs:
 		if m.status == sched.StatusClosingGracefully {
 			p.closing = true
@@ -278,8 +285,12 @@ func (p *proc) do(a *work.Action) {
 		delete(p.store, a.Key)
 	case work.SendTaskFinished:
 		start, stop, _ := a.Task.Times()
-		p.send(&sched.TaskFinished{Key: a.Key, RunID: a.RunID, NBytes: a.Task.NBytes(), TypeName: "value",
-			Duration: time.Duration(stop - start)})
+		m := &sched.TaskFinished{Key: a.Key, RunID: a.RunID, NBytes: a.Task.NBytes(), TypeName: "value",
+			Duration: time.Duration(stop - start)}
+		if v, ok := p.store[a.Key]; ok && p.w.cfg.Values {
+			m.Value = binary.LittleEndian.AppendUint64(nil, v)
+		}
+		p.send(m)
 	case work.SendTaskErred:
 		p.send(&sched.TaskErred{Key: a.Key, RunID: a.RunID, ExceptionText: a.Task.Failure().ExceptionText})
 	case work.SendAddKeys:

@@ -43,6 +43,8 @@ type Report struct {
 	SchedulerEvents, WorkerEvents   uint64
 	SchedulerCPU, WorkerCPU         time.Duration
 	Tasks, Runs, Transfers, Checked int
+	// Values is the number of results that the scheduler passed on to workers.
+	Values int
 	// Kills is the number of killed workers, LostStores of those that held results, Breaks of broken streams, followed
 	// by Partitions, Freezes, Restarts of the scheduler, and late messages that it Refused.
 	Kills, LostStores, Breaks, Partitions, Freezes, Restarts, Refused int

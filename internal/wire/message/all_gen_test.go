@@ -41,6 +41,7 @@ var all = []struct {
 	{"refresh-who-has", func() generated { return new(message.RefreshWhoHas) }},
 	{"steal-request", func() generated { return new(message.StealRequest) }},
 	{"cancel-compute", func() generated { return new(message.CancelCompute) }},
+	{"millstream-values", func() generated { return new(message.StoreValues) }},
 	{"remove-worker", func() generated { return new(message.RemoveWorker) }},
 	{"shuffle-fail", func() generated { return new(message.ShuffleFail) }},
 	{"close", func() generated { return new(message.Close) }},

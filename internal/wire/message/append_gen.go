@@ -183,6 +183,9 @@ func (m *KeyInMemory) Append(b *Buffer) {
 	if m.Type != nil {
 		n++
 	}
+	if m.Value != nil {
+		n++
+	}
 	body = append(body, n)
 	body = append(body, "\xa2op\xadkey-in-memory\xa3key"...)
 	body = append(body, m.Key...)
@@ -193,6 +196,10 @@ func (m *KeyInMemory) Append(b *Buffer) {
 	if m.Type != nil {
 		body = append(body, "\xa4type"...)
 		body = appendBytes(body, m.Type)
+	}
+	if m.Value != nil {
+		body = append(body, "\xa5value"...)
+		body = appendRaw(body, m.Value)
 	}
 	b.Body = body
 }
@@ -405,6 +412,16 @@ func (m *CancelCompute) Append(b *Buffer) {
 	b.Body = body
 }
 
+// Append appends the message, whose op is millstream-values.
+func (m *StoreValues) Append(b *Buffer) {
+	body := b.Body
+	body = append(body, "\x83\xa2op\xb1millstream-values\xa4data"...)
+	body = appendRaw(body, m.Data)
+	body = append(body, "\xabstimulus_id"...)
+	body = msgpack.AppendString(body, m.StimulusID)
+	b.Body = body
+}
+
 // Append appends the message, whose op is remove-worker.
 func (m *RemoveWorker) Append(b *Buffer) {
 	body := b.Body
@@ -500,7 +517,12 @@ func (m *PublishFlush) Append(b *Buffer) {
 // Append appends the message, whose op is task-finished.
 func (m *TaskFinished) Append(b *Buffer) {
 	body := b.Body
-	body = append(body, "\x8b\xa2op\xadtask-finished\xabstimulus_id"...)
+	n := byte(0x8b)
+	if m.Value != nil {
+		n++
+	}
+	body = append(body, n)
+	body = append(body, "\xa2op\xadtask-finished\xabstimulus_id"...)
 	body = msgpack.AppendString(body, m.StimulusID)
 	body = append(body, "\xa3key"...)
 	body = append(body, m.Key...)
@@ -520,6 +542,10 @@ func (m *TaskFinished) Append(b *Buffer) {
 	body = msgpack.AppendInt(body, m.Thread)
 	body = append(body, "\xaastartstops"...)
 	body = m.StartStops.append(body)
+	if m.Value != nil {
+		body = append(body, "\xa5value"...)
+		body = appendRaw(body, m.Value)
+	}
 	b.Body = body
 }
 

@@ -30,6 +30,8 @@ type KeyInMemory struct {
 	Workers []string `msg:"workers,omitempty,lenient"`
 	// Type is the pickle of the result's class, for Python clients.
 	Type []byte `msg:"type,omitempty"`
+	// Value is a short result, for Millstream clients, which then need not fetch it.
+	Value Raw `msg:"value,omitempty"`
 }
 
 // KeyErred reports that a task failed.

@@ -74,6 +74,14 @@ type CancelCompute struct {
 	StimulusID string `msg:"stimulus_id"`
 }
 
+// StoreValues passes short results to a Millstream worker, which then holds them.
+//
+//message:op millstream-values
+type StoreValues struct {
+	Data       Raw    `msg:"data"` // maps keys to results
+	StimulusID string `msg:"stimulus_id"`
+}
+
 // RemoveWorker reports that another worker has left.
 //
 //message:op remove-worker

@@ -339,6 +339,8 @@ func (m *KeyInMemory) Read(o *Ops) error {
 			m.Workers, err = readAnyTexts(&r, m.Workers)
 		case "type":
 			m.Type, err = readBytes(&r)
+		case "value":
+			m.Value, err = readRaw(&r)
 		default:
 			err = r.Skip()
 		}
@@ -820,6 +822,31 @@ func (m *CancelCompute) Read(o *Ops) error {
 	return nil
 }
 
+// Read reads the current message, whose op is millstream-values.
+func (m *StoreValues) Read(o *Ops) error {
+	*m = StoreValues{}
+	r := o.r // on the stack
+	for range o.fields {
+		k, err := r.ReadName()
+		if err != nil {
+			return o.fail(k, err)
+		}
+		switch string(k) {
+		case "data":
+			m.Data, err = readRaw(&r)
+		case "stimulus_id":
+			m.StimulusID, err = readText(&r)
+		default:
+			err = r.Skip()
+		}
+		if err != nil {
+			return o.fail(k, err)
+		}
+	}
+	o.end, o.walked = r, true
+	return nil
+}
+
 // Read reads the current message, whose op is remove-worker.
 func (m *RemoveWorker) Read(o *Ops) error {
 	*m = RemoveWorker{}
@@ -1072,6 +1099,8 @@ func (m *TaskFinished) Read(o *Ops) error {
 			}
 		case "startstops":
 			err = m.StartStops.read(&r)
+		case "value":
+			m.Value, err = readRaw(&r)
 		default:
 			err = r.Skip()
 		}

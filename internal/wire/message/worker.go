@@ -18,6 +18,8 @@ type TaskFinished struct {
 	Metadata   Raw        `msg:"metadata"` // a map
 	Thread     int64      `msg:"thread"`
 	StartStops StartStops `msg:"startstops"`
+	// Value is a short result, for Millstream schedulers.
+	Value Raw `msg:"value,omitempty"`
 }
 
 // TaskErred reports that a task failed.

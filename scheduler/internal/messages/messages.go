@@ -31,6 +31,7 @@ type Writer struct {
 
 	// Memory that is reused by the next message.
 	whoHas, sizes []byte
+	values        []byte
 	holder        [1]string
 }
 
@@ -183,6 +184,13 @@ func (s *Writer) ToWorker(st *peers.Stream, a *state.Action, now time.Time) {
 	case state.CloseWorker:
 		f := message.Close{Reason: a.Text}
 		f.Append(b)
+	case state.StoreValues:
+		s.values = msgpack.AppendMapHeader(s.values[:0], len(a.Tasks))
+		for _, t := range a.Tasks {
+			s.values = t.AppendValue(append(s.values, t.Key()...))
+		}
+		f := message.StoreValues{Data: s.values, StimulusID: s.stimulus("values")}
+		f.Append(b)
 	}
 }
 
@@ -217,6 +225,10 @@ func (s *Writer) ToClient(st *peers.Stream, a *state.Action) {
 			f.Workers = s.holder[:0]
 			if a.Task.NumHolders() > 0 {
 				f.Workers = append(f.Workers, a.Task.Holder(0).Address())
+			}
+			if a.Text != "" {
+				s.values = append(s.values[:0], a.Text...)
+				f.Value = s.values
 			}
 		} else if typ := a.Task.Type(); typ != nil && len(typ.Pickle) > 0 {
 			f.Type = typ.Pickle

@@ -40,7 +40,7 @@ func stream(t *testing.T, ours bool) (st *peers.Stream, next func() msgpack.Map)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := peers.NewStreams(nil, slog.New(slog.DiscardHandler), noJournal{}, 1<<20, 1<<20)
+	all := peers.NewStreams(hosttest.New(t).Loop, slog.New(slog.DiscardHandler), noJournal{}, 1<<20, 1<<20)
 	st = all.Open(near)
 	st.Ours = ours
 	st.Out.Start()
@@ -111,6 +111,31 @@ func TestToWorker(t *testing.T) {
 			if v, _ := m.Get(name); fmt.Sprint(v) != want {
 				t.Errorf("%s: %s: got %v, want %s", c.op, name, v, want)
 			}
+		}
+	}
+}
+
+// Short results are passed to workers, and with the report to clients of this module.
+func TestValues(t *testing.T) {
+	h, w, worker := rig(t)
+	x := h.State.Task(task.NewKey("x"))
+	h.Do(func() {
+		h.Apply(&state.TaskFinished{Worker: worker, Key: x.Key(), RunID: x.RunID(), Value: []byte{7}})
+	})
+	st, next := stream(t, true)
+	h.Do(func() {
+		w.ToWorker(st, &state.Action{Kind: state.StoreValues, Tasks: []*state.Task{x}}, time.Unix(1000, 0))
+	})
+	m := next()
+	if data, _ := m.Get("data"); m.GetString("op") != "millstream-values" || fmt.Sprint(data) != "[{x 7}]" {
+		t.Errorf("values: got %v, want 7 for x", m)
+	}
+	for _, ours := range []bool{false, true} {
+		st, next := stream(t, ours)
+		h.Do(func() { w.ToClient(st, &state.Action{Kind: state.KeyInMemory, Task: x, Text: "\x07"}) })
+		m := next()
+		if v, ok := m.Get("value"); ok != ours || ours && v != int64(7) {
+			t.Errorf("ours %v: got %v, want the value only for ours", ours, m)
 		}
 	}
 }

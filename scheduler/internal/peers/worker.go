@@ -129,6 +129,8 @@ func NewWorker(in *Registration) (*Worker, *state.AddWorker, error) {
 		if python, _ := m.Get("python"); python == true {
 			ev.Can |= state.Python
 		}
+		values, _ := m.Get("values")
+		ev.Values = values == true
 	}
 	if in.Now > 0 {
 		w.Delay = val.Seconds(time.Now()) - in.Now

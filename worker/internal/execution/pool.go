@@ -94,6 +94,7 @@ type Pool struct {
 	numActors int
 	running   int // runs that count against the threads
 	success   state.ExecuteSuccess
+	short     []byte // memory of ShortValue
 }
 
 // New returns a Pool without executors.
@@ -277,6 +278,23 @@ func (p *Pool) Parts(t *state.Task) record.Parts {
 		return record.Parts{Moved: r.moved, Load: r.load, Start: start, Stop: stop}
 	}
 	return record.Parts{Start: start, Stop: stop}
+}
+
+// maxShort is the length of encoded results up to which they are sent with the report of their task.
+const maxShort = 128
+
+// ShortValue returns the encoded result of a task that has ended in this turn if it is short and can be sent in the
+// body of a message; otherwise nil. It is valid until the next call.
+func (p *Pool) ShortValue(t *state.Task) []byte {
+	r := p.finished
+	if r == nil || r.err != nil || r.actor || r.key != t.Key() {
+		return nil
+	}
+	var ok bool
+	if p.short, ok = r.result.AppendBody(p.short[:0]); !ok || len(p.short) > maxShort {
+		return nil
+	}
+	return p.short
 }
 
 // Executing returns the time since which each task runs or waits for a thread, in ns since 1970.

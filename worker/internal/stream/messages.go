@@ -110,15 +110,15 @@ func (m *Messages) addKeys(a *state.Action, stimulus string) {
 }
 
 // Finished adds the message that a task has a result. class is the pickled Python class of the result, nil for Go
-// types.
-func (m *Messages) Finished(t *state.Task, runID int64, class []byte, p *record.Parts, stimulus string) {
+// types; value is the encoded result if it is short and the scheduler passes it on, otherwise nil.
+func (m *Messages) Finished(t *state.Task, runID int64, class, value []byte, p *record.Parts, stimulus string) {
 	if m.Writer == nil {
 		return
 	}
 	_, _, thread := t.Times()
 	f := message.TaskFinished{StimulusID: stimulus, Key: t.Key(), RunID: runID, Status: "OK",
 		NBytes: max(0, t.NBytes()), Type: class, TypeName: t.TypeName(), Metadata: message.EmptyMap, Thread: thread,
-		StartStops: message.StartStops{Parts: m.partsOf(p)}}
+		StartStops: message.StartStops{Parts: m.partsOf(p)}, Value: value}
 	f.Append(m.begin())
 }
 

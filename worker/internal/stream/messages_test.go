@@ -126,14 +126,18 @@ func TestFinished(t *testing.T) {
 	a := m.apply(done, state.SendTaskFinished)
 	p := record.Parts{Start: 1e9, Stop: 2e9, Load: 5e8}
 	b := newOut()
-	b.Finished(a.Task, a.RunID, nil, &p, "s-1")
-	b.Finished(a.Task, a.RunID, []byte("class"), &p, "s-2")
+	b.Finished(a.Task, a.RunID, nil, nil, &p, "s-1")
+	b.Finished(a.Task, a.RunID, []byte("class"), []byte{7}, &p, "s-2")
 	spans := []any{
 		msgpack.MapOf("action", "disk-read", "start", 0.5, "stop", 1.0),
 		msgpack.MapOf("action", "compute", "start", 1.0, "stop", 2.0),
 	}
 	for i, got := range decoded(t, b) {
 		class := []any{nil, []byte("class")}[i]
+		if v, ok := got.Get("value"); ok != (i == 1) || ok && v != int64(7) {
+			t.Errorf("value %d: got %v, %v, want 7 in the second message only", i, v, ok)
+		}
+		got.Delete("value")
 		same(t, got, "op", "task-finished", "stimulus_id", fmt.Sprint("s-", i+1), "key", "k", "run_id", int64(5),
 			"status", "OK",
 			"nbytes", int64(28), "type", class, "typename", "int", "metadata", msgpack.Map{}, "thread", int64(3),
@@ -246,7 +250,7 @@ func TestNoAllocation(t *testing.T) {
 	p := record.Parts{Start: 1, Stop: 2}
 	b := newOut()
 	if n := testing.AllocsPerRun(100, func() {
-		b.Finished(finished, 5, nil, &p, "s")
+		b.Finished(finished, 5, nil, nil, &p, "s")
 		b.Status("paused", "s")
 	}); n > 0 {
 		t.Errorf("%v allocations per message", n)
@@ -260,7 +264,7 @@ func TestNoScheduler(t *testing.T) {
 	done := &state.ExecuteSuccess{Stored: state.Stored{Key: m.compute("k", 5), NBytes: 28, TypeName: "int"}}
 	a := m.apply(done, state.SendTaskFinished)
 	var none Messages
-	none.Finished(a.Task, 5, nil, &record.Parts{}, "s")
+	none.Finished(a.Task, 5, nil, nil, &record.Parts{}, "s")
 	none.Erred(a.Task, 5, &record.Parts{}, "s")
 	none.Action(&state.Action{Kind: state.SendReschedule, Key: a.Key}, "s")
 	none.Status("paused", "s")

@@ -29,10 +29,12 @@ const (
 	StatusChange
 	// CloseWorker orders the worker to close; Text is the reason.
 	CloseWorker
+	// StoreValues passes the values of Tasks to the worker, which holds them from then on.
+	StoreValues
 
 	// Messages to Client:
 
-	// KeyInMemory reports that Task is done.
+	// KeyInMemory reports that Task is done; Text is its encoded value if that is short and just reported.
 	KeyInMemory
 	// KeyErred reports that Key has failed with Failure. Task is nil if there never was one (task-erred).
 	KeyErred
@@ -60,7 +62,8 @@ const (
 
 var actionNames = [...]string{
 	"none", "compute-task", "free-keys", "remove-replicas", "acquire-replicas", "steal-request", "refresh-who-has",
-	"remove-worker", "worker-status-change", "close", "key-in-memory", "task-erred", "lost-data", "cancelled-keys",
+	"remove-worker", "worker-status-change", "close", "millstream-values", "key-in-memory", "task-erred", "lost-data",
+	"cancelled-keys",
 	"task-retried", "restart", "request-done", "worker-removed", "log-event", "task-moved",
 }
 
@@ -137,6 +140,7 @@ func (a *Actions) add(kind ActionKind) *Action {
 type outbox struct {
 	*Actions
 	freeing []*Worker // workers with keys to be freed
+	value   string    // of the task that has just finished; "" if it is not known
 }
 
 // Keys to be freed are collected per worker, so that a client that releases a hundred thousand results costs one
@@ -234,7 +238,10 @@ func (o *outbox) notify(kind ActionKind, c *Client, t *Task) *Action {
 func (o *outbox) notifyAll(kind ActionKind, t *Task) {
 	for i := range t.wants {
 		if c := t.wants[i].c; c.id != FireAndForget {
-			o.notify(kind, c, t).Failure = t.failure
+			a := o.notify(kind, c, t)
+			if a.Failure = t.failure; kind == KeyInMemory {
+				a.Text = o.value
+			}
 		}
 	}
 }

@@ -7,13 +7,19 @@ func (s *State) enterProcessing(t *Task, w *Worker) {
 	t.worker = w
 	s.setState(t, Processing)
 	s.ledger.count(w, t)
+	passed := s.scratch.tasks[:0]
 	for i := range t.deps {
 		d := t.deps[i].t
-		if w.holdsTask(d) {
-			continue
+		switch {
+		case w.holdsTask(d):
+		case d.value != nil && w.values && len(s.requests) == 0: // a request may wait for the worker to announce it
+			s.ledger.addReplica(d, w)
+			passed = append(passed, d)
+		default:
+			s.ledger.need(w, d)
 		}
-		s.ledger.need(w, d)
 	}
+	s.passValues(w, passed)
 	t.list = stealLevel(s, t)
 	w.lists[t.list].push(t)
 	w.processing++
@@ -24,6 +30,16 @@ func (s *State) enterProcessing(t *Task, w *Worker) {
 	s.assignments++
 	w.assigned = s.assignments
 	w.updateLoad()
+}
+
+// passValues passes short results to a worker that will need them, so that it need not fetch them.
+func (s *State) passValues(w *Worker, tasks []*Task) {
+	if len(tasks) > 0 {
+		s.out.flushWorker(w) // an earlier order may free one of them
+		a := s.out.add(StoreValues)
+		a.Worker, a.Tasks = w.id, s.out.copyTasks(tasks)
+	}
+	s.scratch.tasks = reuse(tasks)
 }
 
 // exitProcessing removes a task from the worker that processes it. The caller sets the next state.

@@ -31,6 +31,8 @@ type AddWorker struct {
 	Registry string
 	// Can are the kinds of tasks that it runs.
 	Can Can
+	// Values specifies that the worker accepts StoreValues.
+	Values bool
 	// Status is usually StatusRunning or StatusInit.
 	Status WorkerStatus
 	// Returning specifies that the worker was registered before the scheduler restarted: results that it announces
@@ -184,6 +186,9 @@ type TaskFinished struct {
 	TypeName string
 	// Duration is that of the computation only; 0 if unknown.
 	Duration time.Duration
+	// Value is the result if it is short: an encoded scalar, which is passed on to clients and workers. The state
+	// copies it.
+	Value []byte
 }
 
 // TaskErred is a worker's report that a task failed.

@@ -37,6 +37,9 @@ func formatAction(s *State, a *Action) string {
 		if a.Kind == StealRequest {
 			words = append(words, fmt.Sprintf("n=%d", a.Number))
 		}
+		if a.Text != "" {
+			words = append(words, "value="+a.Text)
+		}
 	case TaskMoved:
 		words = append(words, a.Key.String(), a.From.String(), a.To.String())
 	case StatusChange:

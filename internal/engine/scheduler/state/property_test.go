@@ -77,7 +77,7 @@ func (w *world) apply(make func() Event) Event {
 // observe records an action at its receiver.
 func (w *world) observe(a *Action) {
 	switch a.Kind {
-	case ComputeTask, FreeKeys, RemoveReplicas, AcquireReplicas, StealRequest, RefreshWhoHas:
+	case ComputeTask, FreeKeys, RemoveReplicas, AcquireReplicas, StealRequest, RefreshWhoHas, StoreValues:
 		if w.s.Worker(a.Worker) == nil && !w.leaving[a.Worker] {
 			w.t.Fatalf("%s: for unknown worker %d", a.Kind, a.Worker)
 		}
@@ -91,6 +91,12 @@ func (w *world) observe(a *Action) {
 		for i := range a.Task.NumDeps() {
 			if d := a.Task.Dep(i); d.NumHolders() == 0 {
 				w.t.Fatalf("%s: to be computed without %s, which has no holder", a.Key, d.Key())
+			}
+		}
+	case StoreValues:
+		for _, t := range a.Tasks {
+			if len(t.AppendValue(nil)) == 0 && t.State() == Memory {
+				w.t.Fatalf("%s: passed to worker %d without a value", t.Key(), a.Worker)
 			}
 		}
 	case FreeKeys:

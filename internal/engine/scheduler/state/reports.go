@@ -2,6 +2,7 @@ package state
 
 import (
 	"strings"
+	"unsafe"
 
 	"go.millstream.dev/internal/task/taskid"
 )
@@ -31,7 +32,10 @@ func (ev *TaskFinished) apply(s *State) {
 			t.group.prefix.learn(ev.Duration.Seconds(), t.nbytes)
 		}
 		t.kind = s.groups.resultType(ev.TypeName, ev.Type, t.kind)
+		t.keepValue(ev.Value)
+		s.out.value = unsafe.String(unsafe.SliceData(ev.Value), len(ev.Value)) // valid during the event
 		s.enterMemory(t, w)
+		s.out.value = ""
 	case Memory:
 		// The result was accepted from elsewhere meanwhile: this worker has been ordered to release it, or never had
 		// it.

@@ -176,6 +176,10 @@ var taskRules = []Rule{
 	{Name: "memory-holders", Statement: "A task has holders while it is in memory.", task: func(c *checker, t *Task) {
 		c.of(t, (len(t.holders) > 0) == (t.state == Memory), "has %d holders", len(t.holders))
 	}},
+	{Name: "short-value", Statement: "A task has a short value only while it is in memory and dependents need it.",
+		task: func(c *checker, t *Task) {
+			c.of(t, t.value == nil || t.state == Memory && t.waiters > 0, "has a short value")
+		}},
 	{Name: "erred-failure", Statement: "A task has a failure while it is erred.", task: func(c *checker, t *Task) {
 		c.of(t, (t.failure != nil) == (t.state == Erred), "has the failure %v", t.failure)
 	}},

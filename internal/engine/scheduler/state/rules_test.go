@@ -67,6 +67,7 @@ var breakers = map[string]struct {
 	"processing-worker": {func(s *State) { at(s, "y").worker = nil }, "task y (processing): has a worker: false"},
 	"memory-holders": {func(s *State) { s.ledger.dropReplica(at(s, "x"), named(s, "a")) },
 		"task x (memory): has 0 holders"},
+	"short-value":   {func(s *State) { at(s, "r2").value = new(shortValue) }, "task r2 (memory): has a short value"},
 	"erred-failure": {func(s *State) { at(s, "e").failure = nil }, "task e (erred): has the failure"},
 	"queued-place":  {func(s *State) { at(s, "p2").place = -1 }, "task p2 (queued): has the place -1"},
 	"run-flags": {func(s *State) { at(s, "n").refused = true },

@@ -37,15 +37,17 @@ type Task struct {
 	nbytes     int64
 	since      int64 // time at which it was stranded, in nanoseconds
 
+	value *shortValue // the result, for workers that need it; nil if it is long or not needed
+
 	waitingOn int32 // dependencies that are not in memory, while the task waits
 	waiters   int32 // dependents in play: waiting, queued, without a worker or processing
 	place     int32 // in the queue; -1 for none
 	sent      int32 // place of its ComputeTask among the actions of the event that sent it, +1
 	turn      int32 // place of its latest recommendation on the stack
 	retries   int32
-	failures  uint16 // workers lost while they processed it (suspicious)
 	mark      uint64 // of the last traversal that visited it
 	estimate  float32
+	failures  uint16 // workers lost while they processed it (suspicious)
 
 	state   TaskState
 	target  target // current recommendation
@@ -58,6 +60,19 @@ type Task struct {
 	// producer marks a task that produces data, whatever its group looks like.
 	producer bool
 	watched  bool // changes of state are reported, see Watch
+}
+
+// shortValue is a short result: its length, followed by its bytes.
+type shortValue [16]byte
+
+// keepValue keeps a short result while dependents of the task are in play.
+func (t *Task) keepValue(v []byte) {
+	t.value = nil
+	if n := len(v); n > 0 && n < len(shortValue{}) && t.waiters > 0 && !t.actor {
+		t.value = new(shortValue)
+		t.value[0] = byte(n)
+		copy(t.value[1:], v)
+	}
 }
 
 // edge is one end of a dependency.
@@ -123,6 +138,14 @@ func (t *Task) RunID() int64 { return t.runID }
 
 // NBytes returns the size of the result; -1 if unknown.
 func (t *Task) NBytes() int64 { return t.nbytes }
+
+// AppendValue appends the encoded result to b, if it is short and needed.
+func (t *Task) AppendValue(b []byte) []byte {
+	if t.value == nil {
+		return b
+	}
+	return append(b, t.value[1:1+t.value[0]]...)
+}
 
 // Actor reports whether the result is an actor.
 func (t *Task) Actor() bool { return t.actor }

@@ -277,7 +277,7 @@ func (tr *tracer) event(words []string, line string) (Event, error) {
 		return &AddWorker{Address: "tcp://" + arg(0) + ":1", Name: arg(0), Host: opt["host"],
 			Threads: int(num("threads", 1)), MemoryLimit: num("memory", 0),
 			Resources: resources(opt["resources"]), Registry: opt["registry"], Can: abilities(opt["can"]),
-			Status: status, Returning: opt["returning"] != "", Token: opt["token"]}, nil
+			Status: status, Returning: opt["returning"] != "", Token: opt["token"], Values: opt["values"] != ""}, nil
 	case "remove":
 		return &RemoveWorker{Worker: tr.worker(arg(0)), Safe: opt["safe"] != "", Close: opt["close"] != "",
 			Await: dur("await"), Reason: "test"}, nil
@@ -305,7 +305,7 @@ func (tr *tracer) event(words []string, line string) (Event, error) {
 		return tr.graph(line)
 	case "finished":
 		return &TaskFinished{Worker: tr.worker(arg(0)), Key: key, RunID: tr.run(arg(1), opt), NBytes: num("nbytes",
-			100), TypeName: "int", Duration: dur("took")}, nil
+			100), TypeName: "int", Duration: dur("took"), Value: []byte(opt["value"])}, nil
 	case "erred":
 		return &TaskErred{Worker: tr.worker(arg(0)), Key: key, RunID: tr.run(arg(1), opt), ExceptionText: "boom"}, nil
 	case "reschedule":

@@ -60,6 +60,7 @@ func (s *State) setState(t *Task, to TaskState) {
 		g.nbytes += s.ledger.size(t)
 	} else if t.state == Memory {
 		g.nbytes -= s.ledger.size(t)
+		t.value = nil
 	}
 	t.state = to
 }
@@ -99,7 +100,9 @@ func (s *State) wait(t *Task) {
 func (s *State) leavePlay(t *Task) {
 	for i := range t.deps {
 		d := t.deps[i].t
-		d.waiters--
+		if d.waiters--; d.waiters == 0 {
+			d.value = nil
+		}
 		if !d.needed() {
 			s.recommend(d, toUnneeded)
 		}

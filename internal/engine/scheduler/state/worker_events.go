@@ -25,7 +25,7 @@ func (ev *AddWorker) apply(s *State) {
 	w := &Worker{
 		address: strings.Clone(ev.Address), name: strings.Clone(ev.Name), host: strings.Clone(ev.Host),
 		threads: ev.Threads, memoryLimit: ev.MemoryLimit, status: ev.Status, Data: ev.Data,
-		place: -1, returning: ev.Returning, token: strings.Clone(ev.Token),
+		place: -1, returning: ev.Returning, values: ev.Values, token: strings.Clone(ev.Token),
 	}
 	w.setResources(ev.Resources)
 	s.away.restore(w, s.nowNs)

@@ -184,6 +184,10 @@ func (ev *UpdateData) apply(s *State) {
 			}
 		default:
 			ordered := unstarted(t.state)
+			if ev.Passed && t.state != Released {
+				// A request for its holders may be in flight, after which the scheduler assumes that it is not here.
+				s.added = append(s.added, t)
+			}
 			if t.state != Released {
 				t.stored = false // keep it in the transition
 				s.transition(t, Released)

@@ -150,6 +150,8 @@ type SetResources struct {
 type UpdateData struct {
 	Stimulus string
 	Data     []Stored
+	// Passed specifies that the scheduler sent the values in its stream, and knows that they are on this worker.
+	Passed bool
 }
 
 // DataLost indicates that the value of a key can no longer be read, for example from a damaged disk. It is deleted, and

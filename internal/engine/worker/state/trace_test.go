@@ -230,7 +230,9 @@ func traceEvent(t *testing.T, words []string) Event {
 	case "resources":
 		return &SetResources{stimulus, traceResources(t, first())}
 	case "scatter":
-		return &UpdateData{stimulus, traceStored(t, args)}
+		return &UpdateData{Stimulus: stimulus, Data: traceStored(t, args)}
+	case "pass":
+		return &UpdateData{Stimulus: stimulus, Data: traceStored(t, args), Passed: true}
 	case "data-lost":
 		return &DataLost{stimulus, key()}
 	case "find-missing":
