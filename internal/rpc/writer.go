@@ -11,6 +11,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/commaddr"
+	"go.millstream.dev/internal/rpc/internal/hooks"
 	"go.millstream.dev/wire"
 )
 
@@ -30,11 +31,12 @@ type WriterConfig struct {
 
 // Writer writes a stream of messages to one peer in batches, like Dask's BatchedSend. Its owner, one goroutine at a
 // time, appends to the open batch and submits it with Flush; a goroutine of the Writer merges queued batches and writes
-// them. A Reader is its counterpart.
+// them, unless FlushNow does. A Reader is its counterpart.
 type Writer struct {
 	cfg   WriterConfig
 	comm  comm.Comm
-	reuse bool // the transport has copied the data when Write returns
+	reuse bool            // the transport has copied the data when Write returns
+	try   hooks.TryWriter // nil if the transport has none
 
 	// Owned by the owner:
 	open   *Batch
@@ -45,6 +47,7 @@ type Writer struct {
 	bytes   int64
 	closing bool
 	urgent  bool // the queue must be sent without lingering
+	idle    bool // the goroutine has nothing to send: the owner may
 
 	last time.Time // time of the last write; owner: the goroutine
 
@@ -61,6 +64,9 @@ func NewWriter(c comm.Comm, cfg WriterConfig) *Writer {
 	w := &Writer{cfg: cfg, comm: c, reuse: scheme == "tcp" || scheme == "tls", wake: make(chan struct{}, 1),
 		done: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
+	if w.reuse && cfg.Interval == 0 {
+		w.try, _ = c.(hooks.TryWriter)
+	}
 	return w
 }
 
@@ -163,6 +169,35 @@ var ErrSlowPeer = errors.New("rpc: peer does not read its messages")
 // Flush submits the open batch, to be sent when Commit has returned for a position; 0 does not wait. Only the owner may
 // call it.
 func (w *Writer) Flush(after uint64) error { return w.flush(after, true) }
+
+// FlushNow is Flush that sends a short batch in the goroutine of the owner if that does not wait for the peer, which
+// saves a wakeup. It is for an owner that has nothing else to do. Only the owner may call it.
+func (w *Writer) FlushNow(after uint64) error {
+	if w.try == nil || w.open == nil || len(w.sealed) > 0 || after > 0 && w.cfg.Commit != nil || !w.isIdle() {
+		return w.Flush(after)
+	}
+	b := w.open
+	sent, err := w.try.TryWrite(w.ctx, b.Message())
+	if !sent {
+		return w.Flush(after)
+	}
+	w.open = nil
+	b.release()
+	if err == nil {
+		b.recycle()
+	} else if w.comm.Err() == nil {
+		w.comm.Abort() // the goroutine ends
+	}
+	return nil
+}
+
+// isIdle reports whether everything before the open batch has been sent. Only the owner adds to the queue, so that this
+// remains true until it does.
+func (w *Writer) isIdle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.idle && len(w.queue) == 0 && !w.closing
+}
 
 // FlushLater submits the open batch, to be sent together with what follows within WriterConfig.Linger. Only the owner
 // may call it.
@@ -333,7 +368,8 @@ func (w *Writer) isClosing() bool {
 func (w *Writer) take(lingered bool) (b *Batch, linger, closing bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.queue) == 0 {
+	w.idle = len(w.queue) == 0
+	if w.idle {
 		w.urgent = false
 		return nil, false, w.closing
 	}

@@ -50,6 +50,18 @@ func control(timeout time.Duration) func(network, address string, rc syscall.Raw
 	}
 }
 
+// unacknowledged returns the number of written bytes that the peer has not acknowledged.
+func unacknowledged(c *net.TCPConn) (n int, err error) {
+	rc, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	if e := rc.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) }); e != nil {
+		err = e
+	}
+	return n, err
+}
+
 // drain discards received data that was not read.
 func drain(c *net.TCPConn) {
 	rc, err := c.SyscallConn()

@@ -36,6 +36,40 @@ func (c *conn) Write(ctx context.Context, m *wire.Message) error {
 		return c.refused(ctx, err)
 	}
 	defer c.wturn.give()
+	return c.write(ctx, m, st)
+}
+
+const (
+	// tryBytes is the size of messages up to which TryWrite sends them.
+	tryBytes = 8 << 10
+	// tryQueued is how many bytes the peer may not have acknowledged yet: a fraction of the smallest send buffer, whose
+	// memory short segments use several times over.
+	tryQueued = 2 << 10
+)
+
+// TryWrite implements hooks.TryWriter.
+func (c *conn) TryWrite(ctx context.Context, m *wire.Message) (bool, error) {
+	if m.Size() > tryBytes {
+		return false, nil
+	}
+	st, err := c.plan(m)
+	if err != nil || st != nil {
+		return false, err
+	}
+	select {
+	case c.wturn <- struct{}{}:
+	default:
+		return false, nil
+	}
+	defer c.wturn.give()
+	if n, err := unacknowledged(c.raw); err != nil || n > tryQueued {
+		return false, nil
+	}
+	return true, c.write(ctx, m, nil)
+}
+
+// write sends a message. The caller holds the turn.
+func (c *conn) write(ctx context.Context, m *wire.Message, st *stage) (err error) {
 	select {
 	case <-c.done:
 		c.wguard.disarm()

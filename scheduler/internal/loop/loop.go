@@ -1,4 +1,5 @@
-// Package loop runs the messages and functions of a scheduler one after the other, in one goroutine.
+// Package loop runs the messages and functions of a scheduler one after the other: in a goroutine of its own, or in
+// that of the caller if there is nothing else to do, which saves a wakeup.
 //
 // The scheduler and its subsystems follow one rule: state that is not guarded by a lock is accessed in the loop only.
 // Functions that run in the loop must not block. Slow work is done by the goroutine of the request, which enters the
@@ -23,6 +24,8 @@ type Loop interface {
 	Later(f func())
 	// Now returns the time of the current turn. Only functions in the loop may call it.
 	Now() time.Time
+	// Idle reports whether nothing is queued after the current turn.
+	Idle() bool
 	// Done returns a channel that is closed when the loop has ended.
 	Done() <-chan struct{}
 	// ClosedError returns the error of calls after the end of the loop.
@@ -58,7 +61,10 @@ type Runner[M any] struct {
 	posts  []post[M] // guarded by mu
 	closed bool      // guarded by mu
 
-	// Owner: the loop.
+	// turn is held by the goroutine that runs messages and functions, and guards all below.
+	turn     sync.Mutex
+	running  bool // Run has been called and has not ended
+	broken   any  // a panic in the goroutine of a caller that has left state inconsistent
 	now      time.Time
 	critical bool
 }
@@ -90,8 +96,46 @@ func (r *Runner[M]) SetCritical(on bool) (before bool) {
 	return before
 }
 
-// Post queues a message for the loop. It reports false if the loop has ended.
-func (r *Runner[M]) Post(m M) bool { return r.put(post[M]{msg: m}) }
+// Post handles a message, or queues it for the loop if that is busy. It reports false if the loop has ended.
+func (r *Runner[M]) Post(m M) bool {
+	if r.enter() {
+		r.turnHere(func() { r.cfg.Handle(&m) })
+		return true
+	}
+	return r.put(post[M]{msg: m})
+}
+
+// enter starts a turn in the goroutine of the caller if nothing is queued and no other turn runs; turnHere must follow.
+func (r *Runner[M]) enter() bool {
+	if !r.turn.TryLock() {
+		return false
+	}
+	if r.running && r.broken == nil && r.Idle() {
+		return true
+	}
+	r.turn.Unlock()
+	return false
+}
+
+// turnHere runs a turn in the goroutine of the caller. A panic ends the loop.
+func (r *Runner[M]) turnHere(f func()) {
+	defer func() {
+		if r.broken = recover(); r.broken != nil {
+			r.signal()
+		}
+		r.turn.Unlock()
+	}()
+	r.now = time.Now()
+	f()
+	r.cfg.Flush()
+}
+
+// Idle reports whether nothing is queued and the loop has not ended. Any goroutine may call it.
+func (r *Runner[M]) Idle() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.posts) == 0 && !r.closed
+}
 
 // Later runs f in the loop after the current work.
 func (r *Runner[M]) Later(f func()) { r.put(post[M]{do: f}) }
@@ -106,12 +150,17 @@ func (r *Runner[M]) put(p post[M]) bool {
 	first := len(r.posts) == 1
 	r.mu.Unlock()
 	if first {
-		select {
-		case r.wake <- struct{}{}:
-		default:
-		}
+		r.signal()
 	}
 	return true
+}
+
+// signal wakes the loop.
+func (r *Runner[M]) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
 }
 
 // swap takes all posts and leaves an empty list.
@@ -142,37 +191,60 @@ func (r *Runner[M]) run() {
 	tick := time.NewTicker(r.cfg.Interval)
 	defer tick.Stop()
 	var posts []post[M]
+	r.take()
+	defer func() {
+		r.running = false
+		r.turn.Unlock()
+	}()
+	r.running = true
 	for {
 		posts = r.swap(posts[:0])
-		if len(posts) == 0 {
-			select {
-			case <-r.wake:
-			case <-tick.C:
-				r.now = time.Now()
-				if err := r.Protect(r.cfg.Tick); err != nil {
-					r.cfg.TickPanicked(err)
-				}
-				r.cfg.Flush()
-			case <-r.stop:
-				r.end()
-				return
-			}
+		if len(posts) > 0 {
+			r.handle(posts)
 			continue
 		}
-		r.now = time.Now()
-		for i := range posts {
-			if p := &posts[i]; p.do != nil {
-				p.do()
-			} else {
-				r.cfg.Handle(&p.msg)
+		r.turn.Unlock()
+		select {
+		case <-r.wake:
+			r.take()
+		case <-tick.C:
+			r.take()
+			r.now = time.Now()
+			if err := r.Protect(r.cfg.Tick); err != nil {
+				r.cfg.TickPanicked(err)
 			}
-			posts[i] = post[M]{}
-			if i%turnPosts == turnPosts-1 {
-				r.cfg.Flush()
-			}
+			r.cfg.Flush()
+		case <-r.stop:
+			r.take()
+			r.end()
+			return
 		}
-		r.cfg.Flush()
 	}
+}
+
+// take waits for the turn. It panics if another goroutine has left state inconsistent.
+func (r *Runner[M]) take() {
+	r.turn.Lock()
+	if r.broken != nil {
+		panic(r.broken)
+	}
+}
+
+// handle runs a turn.
+func (r *Runner[M]) handle(posts []post[M]) {
+	r.now = time.Now()
+	for i := range posts {
+		if p := &posts[i]; p.do != nil {
+			p.do()
+		} else {
+			r.cfg.Handle(&p.msg)
+		}
+		posts[i] = post[M]{}
+		if i%turnPosts == turnPosts-1 {
+			r.cfg.Flush()
+		}
+	}
+	r.cfg.Flush()
 }
 
 // end drops the remaining posts.
@@ -227,11 +299,18 @@ func (r *Runner[M]) Do(ctx context.Context, f func()) error {
 		}
 		return nil
 	}
-	if !r.put(post[M]{do: func() {
+	do := func() {
 		defer close(done)
 		panicked = r.Protect(f)
 		ended = true
-	}}) {
+	}
+	if r.enter() {
+		if r.turnHere(do); !ended { // the loop ends
+			<-r.done
+		}
+		return result()
+	}
+	if !r.put(post[M]{do: do}) {
 		return r.ClosedError()
 	}
 	select {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -205,6 +206,52 @@ func TestPanics(t *testing.T) {
 	if !errors.Is(err, errOver) {
 		t.Errorf("the caller of what broke the loop: got %v, want %v", err, errOver)
 	}
+}
+
+// A loop with nothing to do handles messages in the goroutine of the caller; a panic there ends the loop as well.
+func TestHere(t *testing.T) {
+	r := record(t, time.Hour)
+	go r.Run()
+	if err := r.Do(t.Context(), func() {}); err != nil { // Run has begun, or runs it
+		t.Fatal(err)
+	}
+	for !r.isRunning() {
+		runtime.Gosched()
+	}
+	r.Post(1)
+	r.turn.Lock()
+	if !slices.Equal(r.handled, []int{1}) || r.flushes == 0 {
+		t.Errorf("handled when Post has returned: got %v with %d flushes, want [1]", r.handled, r.flushes)
+	}
+	r.Post(2) // another turn runs
+	if r.Idle() {
+		t.Error("Idle with a queued message: got true, want false")
+	}
+	r.turn.Unlock()
+	if err := r.Do(t.Context(), func() {
+		if !slices.Equal(r.handled, []int{1, 2}) {
+			t.Errorf("handled: got %v, want [1 2]", r.handled)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	err := r.Do(t.Context(), func() { r.SetCritical(true); panic("broken") })
+	if v := <-r.failed; fmt.Sprint(v.(*rpc.PanicError).Value) != "broken" {
+		t.Errorf("got %v, want the panic", v)
+	}
+	if <-r.Done(); !errors.Is(err, errOver) {
+		t.Errorf("got %v, want %v", err, errOver)
+	}
+	if r.enter() {
+		t.Error("turn after the end: got true, want false")
+	}
+}
+
+// isRunning reports whether Run has begun.
+func (r *Runner[M]) isRunning() bool {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	return r.running
 }
 
 // Ticks occur while there is nothing to do, each at a later time; their panics do not end the loop.

@@ -281,7 +281,7 @@ func read(t *testing.T, c comm.Comm) (ops []string) {
 // Messages of a turn are sent at its end, in order, also those with frames; a stream that ends is closed afterwards.
 func TestStreams(t *testing.T) {
 	near, far := pipe(t)
-	s := NewStreams(nil, slog.New(slog.DiscardHandler), noJournal{}, 1<<20, 1<<20)
+	s := NewStreams(hosttest.New(t).Loop, slog.New(slog.DiscardHandler), noJournal{}, 1<<20, 1<<20)
 	st := s.Open(near)
 	st.Out.Start()
 	st.Send(&message.KeepAlive{})

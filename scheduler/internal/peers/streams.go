@@ -124,8 +124,12 @@ func (st *Stream) closeWhenSent() {
 	_ = st.Out.Shutdown(ctx)
 }
 
+// maxDirect is the number of peers up to which a loop with nothing else to do sends messages itself.
+const maxDirect = 2
+
 // Flush sends the messages of this turn. Those to clients are sent when the journal has the changes that they report.
 func (s *Streams) Flush() {
+	now := len(s.dirty) <= maxDirect && s.loop.Idle()
 	for i, st := range s.dirty {
 		st.dirty = false
 		s.dirty[i] = nil
@@ -133,7 +137,11 @@ func (s *Streams) Flush() {
 		if st.Client != nil {
 			after = s.journal.Position()
 		}
-		if err := st.Out.Flush(after); err != nil {
+		flush := st.Out.Flush
+		if now {
+			flush = st.Out.FlushNow
+		}
+		if err := flush(after); err != nil {
 			s.log.Warn("peer dropped", "peer", st.Comm.PeerAddr(), "error", err)
 		}
 	}

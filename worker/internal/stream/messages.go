@@ -31,7 +31,7 @@ func (m *Messages) Flush(urgent bool) {
 	switch {
 	case m.Writer == nil:
 	case urgent:
-		_ = m.Writer.Flush(0) // cannot fail without a limit
+		_ = m.Writer.FlushNow(0) // cannot fail without a limit
 	default:
 		_ = m.Writer.FlushLater()
 	}

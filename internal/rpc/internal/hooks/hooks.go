@@ -1,7 +1,12 @@
 // Package hooks calls optional methods of comms: those that the backends of this module have beyond comm.Comm.
 package hooks
 
-import "go.millstream.dev/comm"
+import (
+	"context"
+
+	"go.millstream.dev/comm"
+	"go.millstream.dev/wire"
+)
 
 // Notifier is implemented by comms that call a function at their end. It saves a goroutine per comm if thousands are
 // open.
@@ -22,6 +27,13 @@ func AfterDone(c comm.Comm, f func()) {
 		<-c.Done()
 		f()
 	}()
+}
+
+// TryWriter is implemented by comms that can send a message without waiting for the peer.
+type TryWriter interface {
+	// TryWrite sends a short message, as Write does, if that does not wait: no other Write is in progress and the peer
+	// has received nearly everything before it. It reports false if it has sent nothing.
+	TryWrite(ctx context.Context, m *wire.Message) (sent bool, err error)
 }
 
 // Receiver is implemented by comms that count received bytes.
