@@ -185,9 +185,17 @@ func (s *Writer) ToWorker(st *peers.Stream, a *state.Action, now time.Time) {
 		f := message.Close{Reason: a.Text}
 		f.Append(b)
 	case state.StoreValues:
-		s.values = msgpack.AppendMapHeader(s.values[:0], len(a.Tasks))
+		n := 0 // the same event may have released some
 		for _, t := range a.Tasks {
-			s.values = t.AppendValue(append(s.values, t.Key()...))
+			if t.HasValue() {
+				n++
+			}
+		}
+		s.values = msgpack.AppendMapHeader(s.values[:0], n)
+		for _, t := range a.Tasks {
+			if t.HasValue() {
+				s.values = t.AppendValue(append(s.values, t.Key()...))
+			}
 		}
 		f := message.StoreValues{Data: s.values, StimulusID: s.stimulus("values")}
 		f.Append(b)

@@ -130,6 +130,15 @@ func TestValues(t *testing.T) {
 	if data, _ := m.Get("data"); m.GetString("op") != "millstream-values" || fmt.Sprint(data) != "[{x 7}]" {
 		t.Errorf("values: got %v, want 7 for x", m)
 	}
+	// y was released by the event that passed it.
+	h.Do(func() {
+		w.ToWorker(st, &state.Action{Kind: state.StoreValues, Tasks: []*state.Task{h.State.Task(task.NewKey("y")), x}},
+			time.Unix(1000, 0))
+	})
+	m = next()
+	if data, _ := m.Get("data"); fmt.Sprint(data) != "[{x 7}]" {
+		t.Errorf("values after a release: got %v, want only x", m)
+	}
 	for _, ours := range []bool{false, true} {
 		st, next := stream(t, ours)
 		h.Do(func() { w.ToClient(st, &state.Action{Kind: state.KeyInMemory, Task: x, Text: "\x07"}) })

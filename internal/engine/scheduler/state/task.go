@@ -139,6 +139,9 @@ func (t *Task) RunID() int64 { return t.runID }
 // NBytes returns the size of the result; -1 if unknown.
 func (t *Task) NBytes() int64 { return t.nbytes }
 
+// HasValue reports whether the result is short and needed, so that AppendValue appends it.
+func (t *Task) HasValue() bool { return t.value != nil }
+
 // AppendValue appends the encoded result to b, if it is short and needed.
 func (t *Task) AppendValue(b []byte) []byte {
 	if t.value == nil {
