@@ -71,9 +71,13 @@ func TestMessageHeaders(t *testing.T) {
 	if err := b.Worker().OpenAM(1); err != nil {
 		t.Fatal(err)
 	}
-	limit := a.Worker().mem.maxHeader
+	info, err := a.Worker().Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := info.MaxHeader
 	if limit < 128 {
-		t.Fatalf("MaxHeader is %d", limit)
+		t.Fatalf("got MaxHeader %d, want at least 128", limit)
 	}
 	for _, n := range []int{0, 1, 127, 128, 129, limit - 1, limit} {
 		h := testBytes(1, n)
@@ -89,7 +93,7 @@ func TestMessageHeaders(t *testing.T) {
 			t.Errorf("header of %d bytes arrived with %d; data %q, %v", n, len(m.Header), d, err)
 		}
 	}
-	err := a.SendAM(ctx, 1, make([]byte, limit+1), AMOptions{})
+	err = a.SendAM(ctx, 1, make([]byte, limit+1), AMOptions{})
 	if !errors.Is(err, ErrExceedsLimit) || !strings.Contains(err.Error(), fmt.Sprint(limit)) {
 		t.Errorf("too long a header: %v", err)
 	}

@@ -322,3 +322,30 @@ func TestAtomicWords(t *testing.T) {
 		t.Errorf("%x", raw)
 	}
 }
+
+// TestErrorModes: endpoints of a worker without error handling are in error mode "none", in which atomics work with
+// every release; those of other workers are not.
+func TestErrorModes(t *testing.T) {
+	ctx := testContext(t)
+	far := newWorker(t, Config{}, WorkerConfig{})
+	addr, err := far.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, none := range []bool{false, true} {
+		ep, err := newWorker(t, Config{}, WorkerConfig{NoErrorHandling: none}).Connect(addr, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exposed := expose(t, ep, far.ctx, 8, far.ctx.Resource(mem.Host, 0))
+		clear(exposed.window)
+		old, err := AtomicAt[uint64](exposed.rk, 0).FetchAdd(ctx, 2)
+		if none || far.ctx.amoOK {
+			if err != nil || old != 0 {
+				t.Errorf("NoErrorHandling %v: got %d, %v, want 0", none, old, err)
+			}
+		} else if !errors.Is(err, errUnsupported) {
+			t.Errorf("NoErrorHandling %v: got %d, %v, want %v", none, old, err, errUnsupported)
+		}
+	}
+}

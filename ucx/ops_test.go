@@ -47,6 +47,11 @@ func (m *opRun) started(r *Request) error {
 	if err := r.Wait(m.ctx); err != nil {
 		return err
 	}
+	select {
+	case <-r.Done():
+	default:
+		return errors.New("Done is open after Wait has returned")
+	}
 	return m.arrived(r.Info(), r.Err())
 }
 
@@ -73,6 +78,18 @@ var tagCases = []opCase{
 		r := m.b.StartRecv(m.dst.view, m.tag, FullMask)
 		s := m.a.StartSend(m.src.view, m.tag)
 		return errors.Join(s.Wait(m.ctx), m.started(r))
+	}},
+	{"tag done", func(m *opRun) error { // the channels alone, while the other side drives its own worker
+		r := m.b.StartRecv(m.dst.view, m.tag, FullMask)
+		s := m.a.StartSend(m.src.view, m.tag)
+		for _, done := range []<-chan struct{}{s.Done(), r.Done()} {
+			select {
+			case <-done:
+			case <-m.ctx.Done():
+				return errors.New("a request that no call waits for did not end")
+			}
+		}
+		return errors.Join(s.Err(), m.arrived(r.Info(), r.Err()))
 	}},
 	{"tag unexpected", func(m *opRun) error { // the message is there before the receive
 		s := m.a.StartSend(m.src.view, m.tag)

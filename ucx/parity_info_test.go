@@ -134,8 +134,8 @@ func TestWorkerModes(t *testing.T) {
 		{WorkerConfig{threads: threadMulti}, Adaptive, threadMulti},
 	} {
 		w := newWorker(t, Config{}, c.cfg)
-		if w.progress() != c.progress {
-			t.Errorf("%+v: progress %v, want %v", c.cfg, w.progress(), c.progress)
+		if info, err := w.Info(); err != nil || info.Progress != c.progress {
+			t.Errorf("%+v: got progress %v, %v, want %v", c.cfg, info.Progress, err, c.progress)
 		}
 		// A library may grant less than was asked for, never without saying so.
 		if w.mode != c.threads && c.threads != threadMulti {

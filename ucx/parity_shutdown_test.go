@@ -83,7 +83,8 @@ func TestEndpointEvents(t *testing.T) {
 
 // Whoever waits hears at once that the other side has gone, whatever it waits for.
 func TestShutdownEndsWaiting(t *testing.T) {
-	for _, who := range []string{"peer closes", "peer's worker closes", "own endpoint closes", "own worker closes"} {
+	for _, who := range []string{"peer closes", "peer's worker closes", "own endpoint closes", "own worker closes",
+		"own endpoint closes by force", "peer closes by force"} {
 		t.Run(who, func(t *testing.T) {
 			ctx := testContext(t)
 			a, b := pair(t, Config{}, WorkerConfig{})
@@ -133,6 +134,19 @@ func TestShutdownEndsWaiting(t *testing.T) {
 				short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 				defer cancel()
 				_ = b.Shutdown(short)
+			case "own endpoint closes by force", "peer closes by force":
+				ended, cancel := context.WithCancel(ctx)
+				cancel()
+				ep := b
+				if who == "peer closes by force" {
+					ep = a
+				}
+				_ = ep.Shutdown(ended) // waits for nothing
+				select {
+				case <-ep.Done():
+				default:
+					t.Errorf("%s: the endpoint is open after Shutdown with an ended context", who)
+				}
 			default:
 				_ = b.Worker().Close()
 			}

@@ -248,3 +248,40 @@ func TestStreamEmptyAndRefused(t *testing.T) {
 		t.Errorf("empty send on a closed endpoint: %v", err)
 	}
 }
+
+// TestStreamProgressModes moves streams, frames and multi-buffer messages in each progress mode and thread mode.
+func TestStreamProgressModes(t *testing.T) {
+	for _, wcfg := range []WorkerConfig{{Progress: Adaptive}, {Progress: Polling}, {Progress: Thread},
+		{threads: threadSingle}, {threads: threadMulti}} {
+		t.Run(fmt.Sprintf("%v/threads %d", wcfg.Progress, wcfg.threads), func(t *testing.T) {
+			ctx := testContext(t)
+			a, b := pair(t, Config{}, wcfg)
+			c, s := ucxxPair(t, Config{}, wcfg)
+			for _, n := range []int{1, 5000, 1 << 20} {
+				want, got := testBytes(uint64(n), n), make([]byte, n)
+				if err := both(func() error { return a.SendStream(ctx, Bytes(want)) },
+					func() error { _, err := b.RecvStream(ctx, Bytes(got), true); return err }); err != nil ||
+					!bytes.Equal(got, want) {
+					t.Errorf("stream of %d bytes: got %d equal bytes %v, %v", n, len(got), bytes.Equal(got, want), err)
+				}
+				frames := frameSet(3, n, 0, 7)
+				check := func(name string, send func() error, recv func() (Frames, error)) {
+					if err := both(send, func() error {
+						f, err := recv()
+						if err == nil {
+							err = sameFrames(f, frames)
+						}
+						f.Release()
+						return err
+					}); err != nil {
+						t.Errorf("%s of %d bytes: %v", name, n, err)
+					}
+				}
+				check("frames", func() error { return a.SendFrames(ctx, viewsOf(frames)...) },
+					func() (Frames, error) { return b.RecvFrames(ctx, Allocators{}) })
+				check("multi-buffer message", func() error { return c.SendMulti(ctx, DefaultTag, viewsOf(frames)...) },
+					func() (Frames, error) { return s.RecvMulti(ctx, DefaultTag, Allocators{}) })
+			}
+		})
+	}
+}

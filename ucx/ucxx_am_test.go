@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,44 @@ func TestUCXXActiveMessages(t *testing.T) {
 	}
 }
 
+// The option of a sender reaches the receiver: without an allocator for device memory it decides between host memory
+// and an error.
+func TestUCXXMustMatchMemory(t *testing.T) {
+	ctx := testContext(t)
+	c, s := ucxxPair(t, Config{}, WorkerConfig{})
+	device, err := FromArrayInterface(ArrayInterface{Shape: []int64{4}, TypeStr: "|u1", Ptr: 1 << 20, Version: 3}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []View{Bytes([]byte("data")), device} {
+		for _, must := range []bool{false, true} {
+			// The header is that of the view, the data is in host memory.
+			h, err := c.amHeader(v, UCXXOptions{MustMatchMemory: must})
+			if err != nil {
+				t.Fatal(err)
+			}
+			data := []View{Bytes([]byte("data"))}
+			if err := c.Endpoint().sendAM(ctx, ucxxwire.AMID, h, AMOptions{Reply: true}, data); err != nil {
+				t.Fatal(err)
+			}
+			m, err := s.RecvAM(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := m.Buffer(ctx, Allocators{})
+			if refuse := must && v.onDevice(); refuse {
+				if !errors.Is(err, errUnsupported) {
+					t.Errorf("%v memory, must match: got %v, want %v", v.Kind(), err, errUnsupported)
+				}
+				continue
+			}
+			if err != nil || string(b.Bytes()) != "data" {
+				t.Errorf("%v memory, must match %v: got %v, want the data", v.Kind(), must, err)
+			}
+		}
+	}
+}
+
 // Messages are kept for each sender, in order.
 func TestUCXXQueuesPerSender(t *testing.T) {
 	ctx := testContext(t)
@@ -69,6 +108,11 @@ func TestUCXXQueuesPerSender(t *testing.T) {
 		}
 	}
 	for _, k := range []int{1, 0} {
+		for !servers[k].ProbeAM() {
+			if ctx.Err() != nil {
+				t.Fatal("got no message by ProbeAM, want one")
+			}
+		}
 		for i := k; i < 20; i += 2 {
 			m, err := servers[k].RecvAM(ctx)
 			if err != nil {
@@ -97,8 +141,10 @@ func TestUCXXCallbacks(t *testing.T) {
 	arrived := make(chan got, 10)
 	handlers, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for _, id := range []uint64{1, 2} {
-		err := ws.HandleUCXX(handlers, UCXXCallback{"app", id}, func(ctx context.Context, m *UCXXMessage) {
+	callbacks := []UCXXCallback{{"app", 1}, {"app", 2}, {strings.Repeat("o", 63), math.MaxUint64}}
+	for _, callback := range callbacks {
+		id := callback.ID
+		err := ws.HandleUCXX(handlers, callback, func(ctx context.Context, m *UCXXMessage) {
 			b, err := m.Bytes(ctx, 1<<20)
 			if err != nil {
 				t.Error(err)
@@ -119,8 +165,9 @@ func TestUCXXCallbacks(t *testing.T) {
 	}
 	for _, n := range []int{3, 200_000} {
 		want := testBytes(5, n)
-		for _, id := range []uint64{2, 1} {
-			err := c.SendAM(ctx, Bytes(want), UCXXOptions{Callback: &UCXXCallback{"app", id}, User: []byte("hi")})
+		for _, callback := range []UCXXCallback{callbacks[1], callbacks[0], callbacks[2]} {
+			id := callback.ID
+			err := c.SendAM(ctx, Bytes(want), UCXXOptions{Callback: &callback, User: []byte("hi")})
 			if err != nil {
 				t.Fatal(err)
 			}
