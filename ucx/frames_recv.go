@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.millstream.dev/internal/proc/rawmem"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx/internal/wire"
 )
@@ -166,7 +167,7 @@ func (r *frameReceiver) takeSeparate(ctx context.Context, entries []wire.FrameEn
 		}
 		var b *mem.Buffer
 		if err = alloc.reserve(ctx, res, e.N); err == nil {
-			b, err = res.Alloc(ctx, e.N)
+			b, err = allocRaw(ctx, res, e.N)
 		}
 		if err != nil {
 			if ctx.Err() != nil {
@@ -188,6 +189,14 @@ func (r *frameReceiver) takeSeparate(ctx context.Context, entries []wire.FrameEn
 		}
 	}
 	return nil
+}
+
+// allocRaw allocates memory that is about to be overwritten.
+func allocRaw(ctx context.Context, res mem.Resource, n int) (*mem.Buffer, error) {
+	if err := ctx.Err(); err != nil || res != mem.Heap {
+		return res.Alloc(ctx, n)
+	}
+	return mem.FromBytes(rawmem.Alloc(n)), nil
 }
 
 // deviceSpin is how long a receive into device memory spins before it sleeps: the time to copy some gigabytes within a
