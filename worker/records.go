@@ -20,7 +20,7 @@ type Transfer struct {
 	Bytes       int64 `json:"bytes"`
 	DeviceBytes int64 `json:"device_bytes,omitempty"`
 	// Transports are the UCX transports between the two, such as cuda_ipc: for device memory, and for transfers of at
-	// least 1 MiB.
+	// least 1 MiB. It is cma alone if most of the data was read from the memory of the sender, without UCX.
 	Transports []string `json:"transports,omitempty"`
 	// Start is the time of the start, Took the duration, Duration the same in seconds for JSON.
 	Start    time.Time     `json:"start"`

@@ -203,6 +203,10 @@ func encodeTree(v any) (*wire.Serialized, error) {
 // values, which take references.
 func DecodeInto[T any](s *wire.Serialized, dst *T) error { return decodeAs(s, dst, wire.Clone) }
 
+// DecodeOwned is DecodeInto for frames that no other value uses: long bytes, arrays and tables on the Go heap keep the
+// memory of their frames.
+func DecodeOwned[T any](s *wire.Serialized, dst *T) error { return decodeAs(s, dst, share(s.Frames)) }
+
 func decodeAs[T any](s *wire.Serialized, dst *T, own func(any) any) error {
 	if len(s.Frames) == 1 && !s.Frames[0].OnDevice() && bytes.Equal(s.Header, pickleHeader) {
 		if ok := scalar.Into(s.Frames[0].Bytes(), dst); ok {

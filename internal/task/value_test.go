@@ -225,7 +225,8 @@ func TestValue(t *testing.T) {
 }
 
 // Long bytes that were received on the Go heap are not copied for a task, which must not change them. Short ones would
-// keep their frame alive, memory of pools must be returned, and a client returns copies to its user.
+// keep their frame alive, memory of pools must be returned, and a client returns copies to its user unless the frames
+// have no other user.
 func TestLongBytesAreShared(t *testing.T) {
 	for name, tc := range map[string]struct {
 		n      int
@@ -262,6 +263,10 @@ func TestLongBytesAreShared(t *testing.T) {
 			var c []byte
 			if err := DecodeInto(s, &c); err != nil || !bytes.Equal(c, a) || inFrames(c) {
 				t.Errorf("a user's %d bytes, shared %v, %v", len(c), inFrames(c), err)
+			}
+			var d []byte
+			if err := DecodeOwned(s, &d); err != nil || !bytes.Equal(d, a) || inFrames(d) != tc.shared {
+				t.Errorf("%d bytes of own frames: shared %v, %v, want shared %v", len(d), inFrames(d), err, tc.shared)
 			}
 		})
 	}

@@ -67,7 +67,7 @@ func TestExchange(t *testing.T) {
 		"no map":             {reply: "text", want: "map"},
 	} {
 		s := &script{reply: encoded(t, c.reply), fail: c.fail}
-		m, busy, err := exchange(t.Context(), s, encoded(t, "request"))
+		m, _, busy, err := exchange(t.Context(), s, encoded(t, "request"), nil)
 		if busy != c.busy || (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: busy %v, %v; want busy %v and an error with %q", name, busy, err, c.busy, c.want)
 		}

@@ -14,6 +14,7 @@ import (
 	"go.millstream.dev/client/internal/link"
 	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/peermem"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
@@ -49,6 +50,7 @@ type Fetcher struct {
 	cfg       Config
 	workers   *rpc.Pool // short retries: a worker that refuses connections has ended
 	dataConns *dataConns
+	memory    peermem.Peers // workers on this machine
 }
 
 // New returns a fetcher.
@@ -183,7 +185,7 @@ func (f *Fetcher) fetchOnce(ctx context.Context, keys []*tracker.State, which []
 
 // locate requests the locations of results from the scheduler.
 func (f *Fetcher) locate(ctx context.Context, keys []*tracker.State, which []int) error {
-	m, err := f.cfg.Link.Do(ctx, "who_has", keysRequest("who_has", keys, which))
+	m, err := f.cfg.Link.Do(ctx, "who_has", keysRequest("who_has", keys, which, nil))
 	if err != nil {
 		return err
 	}
@@ -191,16 +193,17 @@ func (f *Fetcher) locate(ctx context.Context, keys []*tracker.State, which []int
 	return f.cfg.Tracker.SetPlaces(m.Body())
 }
 
-// keysRequest returns a request about keys, as a message.
-func keysRequest(op string, keys []*tracker.State, which []int) *wire.Message {
-	n := 64
+// keysRequest returns a request about keys, as a message, with a request for memory unless that is nil.
+func keysRequest(op string, keys []*tracker.State, which []int, memory *peermem.Request) *wire.Message {
+	n := 192
 	for _, i := range which {
 		n += len(keys[i].Key())
 	}
-	b := msgpack.AppendMapHeader(make([]byte, 0, n), 3)
+	b := msgpack.AppendMapHeader(make([]byte, 0, n), 3+memory.Fields())
 	b = msgpack.AppendString(msgpack.AppendString(b, "op"), op)
 	b = msgpack.AppendString(b, "reply")
 	b = msgpack.AppendBool(b, true)
+	b = memory.Append(b)
 	b = msgpack.AppendString(b, "keys")
 	b = msgpack.AppendArrayHeader(b, len(which))
 	for _, i := range which {
@@ -215,7 +218,7 @@ func (f *Fetcher) throughScheduler(ctx context.Context, keys []*tracker.State, w
 	sink func(int, Value) error) (missing []int, err error) {
 	for len(which) > 0 {
 		n := min(len(which), fetchKeys)
-		m, err := f.cfg.Link.Do(ctx, "gather", keysRequest("gather", keys, which[:n]))
+		m, err := f.cfg.Link.Do(ctx, "gather", keysRequest("gather", keys, which[:n], nil))
 		if err != nil {
 			return nil, err
 		}

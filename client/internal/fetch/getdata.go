@@ -2,12 +2,15 @@ package fetch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"go.millstream.dev/client/internal/link"
 	"go.millstream.dev/client/internal/tracker"
+	"go.millstream.dev/internal/comm/peermem"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
@@ -19,13 +22,21 @@ func (f *Fetcher) getData(ctx context.Context, address string, keys []*tracker.S
 	sink func(int, Value) error) (missing []int, err error) {
 	ctx, stop := f.cfg.Link.Within(ctx)
 	defer stop()
-	request := keysRequest("get_data", keys, which)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		conn, overData, release, err := f.acquire(ctx, address)
 		if err != nil {
 			return f.missingAll(ctx, address, keys, which, err)
 		}
-		m, busy, err := exchange(ctx, conn, request)
+		// A comm within the process passes memory of the worker, which users must not change.
+		owned := !strings.HasPrefix(conn.PeerAddr(), "inproc:")
+		memory := f.memory.Request(address, conn)
+		m, lent, busy, err := exchange(ctx, conn, keysRequest("get_data", keys, which, memory), memory)
+		if errors.Is(err, peermem.ErrRead) {
+			release(nil)
+			f.memory.Deny(address)
+			f.cfg.Log.Debug("cannot read the memory of a worker; using its connection", "worker", address, "error", err)
+			continue
+		}
 		release(err)
 		if err != nil && overData && ctx.Err() == nil {
 			continue // over the worker's own address
@@ -35,10 +46,13 @@ func (f *Fetcher) getData(ctx context.Context, address string, keys []*tracker.S
 		}
 		if !busy {
 			if !overData {
-				f.dataConns.count(address, m.Size())
+				f.dataConns.count(address, m.Size()-lent)
 			}
 			defer m.Release()
-			return takeData(m, keys, which, sink)
+			return takeData(m, keys, which, func(i int, v Value) error {
+				v.owned = owned && !v.repeated
+				return sink(i, v)
+			})
 		}
 		m.Release()
 		select {
@@ -60,41 +74,47 @@ func (f *Fetcher) missingAll(ctx context.Context, address string, keys []*tracke
 	return which, nil
 }
 
-// exchange sends a get_data request and acknowledges the reply.
+// exchange sends a get_data request, reads what the worker has lent, and acknowledges the reply. lent is the length of
+// that in bytes. After an error that wraps peermem.ErrRead the connection can be used again.
 func exchange(ctx context.Context, conn interface {
 	Write(context.Context, *wire.Message) error
 	Read(context.Context) (*wire.Message, error)
 	Abort()
-}, request *wire.Message) (m *wire.Message, busy bool, err error) {
+}, request *wire.Message, memory *peermem.Request) (m *wire.Message, lent int64, busy bool, err error) {
 	defer func() {
-		if err != nil {
+		if err != nil && m != nil {
+			m.Release()
+			m = nil
+		}
+		if err != nil && !errors.Is(err, peermem.ErrRead) {
 			conn.Abort() // the exchange is not complete
 		}
 	}()
 	if err := conn.Write(ctx, request); err != nil {
-		return nil, false, err
+		return nil, 0, false, err
 	}
 	if m, err = conn.Read(ctx); err != nil {
-		return nil, false, err
+		return nil, 0, false, err
 	}
 	if err := link.ReplyError("get_data", "worker", m); err != nil {
-		m.Release()
-		return nil, false, err
+		return m, 0, false, err
 	}
 	status, err := fieldOf(m, "status")
 	if err != nil {
-		m.Release()
-		return nil, false, err
+		return m, 0, false, err
+	}
+	lent, unread := memory.Resolve(ctx, m)
+	if unread != nil && !errors.Is(unread, peermem.ErrRead) {
+		return m, 0, false, unread
 	}
 	if r := msgpack.NewReader(status); r.Kind() == msgpack.Str {
 		text, _ := r.ReadStringBytes()
 		busy = string(text) == "busy"
 	}
 	if err := conn.Write(ctx, okMessage); err != nil {
-		m.Release()
-		return nil, false, err
+		return m, 0, false, err
 	}
-	return m, busy, nil
+	return m, lent, busy, unread
 }
 
 var okMessage = &wire.Message{Frames: []wire.Frame{wire.HeapFrame(msgpack.AppendString(nil, "OK"))}}
@@ -170,6 +190,7 @@ func takeData(m *wire.Message, keys []*tracker.State, which []int, sink func(int
 				index[key] = append(index[key], j)
 			}
 		}
+		v.repeated = len(index[task.Key(k)]) > 1
 		for _, j := range index[task.Key(k)] {
 			if got[j] {
 				continue

@@ -12,14 +12,22 @@ import (
 type Value struct {
 	raw []byte
 	ser *wire.Serialized
+
+	repeated bool // the value of several futures
+	owned    bool // no other value has the memory of the frames
 }
 
-// As decodes a result. The decoded value shares no memory with the message.
+// As decodes a result. The decoded value shares no memory with other results: large values on the Go heap keep the
+// memory of their frame, others are copied.
 func As[T any](v Value) (T, error) {
 	if v.ser == nil {
 		return task.ReadBody[T](v.raw)
 	}
 	var out T
+	if v.owned {
+		err := task.DecodeOwned(v.ser, &out)
+		return out, err
+	}
 	err := task.DecodeInto(v.ser, &out)
 	return out, err
 }

@@ -135,7 +135,7 @@ func TestTakeDataMistakes(t *testing.T) {
 
 func TestRequests(t *testing.T) {
 	keys := []*tracker.State{state(t, "a"), state(t, "b"), state(t, "c")}
-	v, err := msgpack.Decode(keysRequest("who_has", keys, []int{2, 0}).Body())
+	v, err := msgpack.Decode(keysRequest("who_has", keys, []int{2, 0}, nil).Body())
 	if err != nil {
 		t.Fatal(err)
 	}

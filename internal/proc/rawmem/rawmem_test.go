@@ -32,7 +32,8 @@ func TestHugePages(t *testing.T) {
 		if first%hugePage != 0 || size%hugePage != 0 {
 			t.Errorf("offset %d: got %d bytes at %#x, want whole huge pages", skip, size, first)
 		}
-		if first > from || first+hugePage <= from || first+size < from+hugeFrom || first+size-hugePage >= from+hugeFrom {
+		end, last := from+hugeFrom, first+size
+		if first > from || first+hugePage <= from || last < end || last-hugePage >= end {
 			t.Errorf("offset %d: got %d bytes at %#x, want the pages of %d bytes at %#x", skip, size, first, hugeFrom,
 				from)
 		}

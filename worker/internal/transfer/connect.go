@@ -104,6 +104,7 @@ func newLink(pool interface{ Release(string, comm.Comm) }, address string, c com
 func (m *Manager) Forget(peer string) {
 	m.w.Go(func() {
 		m.peers.Remove(peer)
+		m.memory.Forget(peer)
 		if m.dataPeers != nil {
 			m.dataPeers.Forget(peer)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"go.millstream.dev/internal/comm/peermem"
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
@@ -68,9 +69,8 @@ func (m *Manager) FetchOne(ctx context.Context, key task.Key, holders []string) 
 }
 
 // fetch requests results from a peer, over a data connection if there is one, and sets the fields of f to those of the
-// keys that the peer has.
+// keys that the peer has. Large results of a peer on this machine are read from its memory if possible.
 func (m *Manager) fetch(ctx context.Context, f *Fetch) (err error) {
-	request := getDataRequest(f.Keys, m.address)
 	r := Record{Peer: f.Peer, Incoming: true, Start: time.Now()}
 	// An idle connection may have ended unnoticed, and a data connection may fail: requests can be repeated safely. The
 	// last attempt uses the control connection.
@@ -80,8 +80,22 @@ func (m *Manager) fetch(ctx context.Context, f *Fetch) (err error) {
 			break
 		}
 		r.Scheme = l.scheme()
+		memory := m.memory.Request(f.Peer, l.comm)
 		var reply *wire.Message
-		if reply, err = l.exchange(ctx, request); err != nil {
+		var lent int64
+		if reply, err = l.exchange(ctx, getDataRequest(f.Keys, m.address, memory)); err == nil {
+			if lent, err = memory.Resolve(ctx, reply); errors.Is(err, peermem.ErrRead) {
+				m.memory.Deny(f.Peer)
+				m.log.Debug("cannot read the memory of a peer; using its connection", "peer", f.Peer, "error", err)
+				reply.Release()
+				l.release(l.comm.Write(ctx, okMessage))
+				continue
+			}
+		}
+		if err != nil {
+			if reply != nil {
+				reply.Release()
+			}
 			l.failed(err)
 			if ctx.Err() != nil {
 				break
@@ -91,6 +105,7 @@ func (m *Manager) fetch(ctx context.Context, f *Fetch) (err error) {
 		r.markArrived() // no task waits for the acknowledgement that follows
 		f.Values, f.Stored, f.Busy, err = readData(reply, f.Keys)
 		r.count(l.comm, reply)
+		r.countLent(lent)
 		f.Device = r.DeviceBytes > r.Bytes/2
 		reply.Release()
 		if err == nil && !f.Busy {
@@ -111,12 +126,12 @@ func (m *Manager) fetch(ctx context.Context, f *Fetch) (err error) {
 // okMessage is the acknowledgement of data: the string "OK".
 var okMessage = &wire.Message{Frames: []wire.Frame{wire.HeapFrame([]byte{0xa2, 'O', 'K'})}}
 
-func getDataRequest(keys []task.Key, who string) *wire.Message {
-	size := 64 + len(who)
+func getDataRequest(keys []task.Key, who string, memory *peermem.Request) *wire.Message {
+	size := 192 + len(who)
 	for _, k := range keys {
 		size += len(k)
 	}
-	b := msgpack.AppendMapHeader(make([]byte, 0, size), 4)
+	b := msgpack.AppendMapHeader(make([]byte, 0, size), 4+memory.Fields())
 	b = msgpack.AppendString(msgpack.AppendString(b, "op"), "get_data")
 	b = msgpack.AppendArrayHeader(msgpack.AppendString(b, "keys"), len(keys))
 	for _, k := range keys {
@@ -124,6 +139,7 @@ func getDataRequest(keys []task.Key, who string) *wire.Message {
 	}
 	b = msgpack.AppendString(msgpack.AppendString(b, "who"), who)
 	b = msgpack.AppendBool(msgpack.AppendString(b, "reply"), true)
+	b = memory.Append(b)
 	return &wire.Message{Frames: []wire.Frame{wire.HeapFrame(b)}}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/comm/peermem"
 	"go.millstream.dev/wire"
 )
 
@@ -36,6 +37,13 @@ func (r *Record) count(c comm.Comm, m *wire.Message) {
 	}
 	if u, ok := c.(interface{ Transports() []string }); ok && (r.DeviceBytes > 0 || r.Bytes >= largeTransfer) {
 		r.Transports = u.Transports()
+	}
+}
+
+// countLent sets the transport of a transfer of which so many bytes were read from the memory of the peer.
+func (r *Record) countLent(n int64) {
+	if n > r.Bytes/2 {
+		r.Transports = []string{peermem.Transport}
 	}
 }
 

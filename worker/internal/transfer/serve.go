@@ -9,6 +9,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/commaddr"
+	"go.millstream.dev/internal/comm/peermem"
 	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
@@ -61,18 +62,39 @@ func (m *Manager) GetData(ctx context.Context, r *rpc.Request) (any, error) {
 		return nil, err
 	}
 	defer reply.Release()
+	loan, err := m.lend(r, reply)
+	if err != nil {
+		return nil, err
+	}
+	defer loan.Return() // before the results are released
 	m.outgoingBytes.Add(nbytes)
 	m.outgoingBytesTotal.Add(nbytes)
 	defer m.outgoingBytes.Add(-nbytes)
 	sending, cancel := context.WithTimeoutCause(ctx, m.ackTime(nbytes), errNoAck)
 	err = sendAndAwaitAck(sending, r.Comm, reply)
 	cancel()
+	loan.Return()
 	dropCopies(held)
 	note.Keys = len(held)
 	note.count(r.Comm, reply)
+	note.Bytes += loan.Bytes()
+	note.countLent(loan.Bytes())
 	note.finish(false, err)
 	m.record(&note)
 	return rpc.NoReply, m.finishServing(r, who, len(held), nbytes, err)
+}
+
+// lend lends the large frames of a reply to a peer that requests it. It returns nil if the frames are sent.
+func (m *Manager) lend(r *rpc.Request, reply *wire.Message) (*peermem.Loan, error) {
+	raw, ok := r.Field(peermem.Field)
+	if !ok || m.cfg.Listen == "" {
+		return nil, nil
+	}
+	loan, err := peermem.Lend(raw, reply)
+	if err != nil {
+		return nil, &rpc.ArgumentError{Op: r.Op, Name: peermem.Field, Reason: err.Error()}
+	}
+	return loan, nil
 }
 
 // finishServing handles the result of a transfer to a peer.

@@ -10,6 +10,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/dataconn"
+	"go.millstream.dev/internal/comm/peermem"
 	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
@@ -26,7 +27,8 @@ type Config struct {
 	// Dial configures connections to peers, Accept the listener of the data connection.
 	Dial   comm.DialConfig
 	Accept comm.ListenConfig
-	// Listen is the address of the data connection, "" for none; Trusted allows data connections to other hosts.
+	// Listen is the address of the data connection, "" for none: then peers do not read the memory of this process
+	// either. Trusted allows data connections to other hosts.
 	Listen  string
 	Trusted bool
 	// Outgoing bounds the number of concurrent transfers to peers.
@@ -71,6 +73,7 @@ type Manager struct {
 
 	peers       *rpc.Pool      // control connections
 	dataPeers   *dataconn.Book // data connections; nil without an own one
+	memory      peermem.Peers  // peers on this machine
 	server      *rpc.Server
 	own         string // address of the own data connection
 	invitations *secure.Invitations

@@ -30,7 +30,8 @@ var layers = [][]string{
 	// API of running tasks; the rest of the module uses internal/task
 	{"task"},
 	{"internal/task"},
-	{"internal/comm/dataconn"}, // data connections of workers, for clients and workers
+	// data connections of workers and reads of their memory, for clients and workers
+	{"internal/comm/dataconn", "internal/comm/peermem"},
 	{"internal/rpc"},
 	{"internal/collective"}, // the engine of cliques, over comm and ucx
 	// Only tests import these: a comm backend, descriptions of values, and below the transports the cases for comms.
