@@ -28,6 +28,9 @@ Every round is verified: each task has a distinct key and ran once, in a worker
 process; /metrics of the scheduler counts as many; results of both sides are
 equal.
 
+fetch and client-fetch are compared with package ucx alone: one message of the
+same size between two processes, in memory that is reused.
+
 device-fetch needs a GPU, which its two workers share. It is compared with package
 ucx alone (64 MiB x 32 in flight, 1 GiB) and, with --peers, with the asyncio API
 of UCXX (one message of 64 MiB).
@@ -79,7 +82,7 @@ A full run takes an hour, nearly all of it for Dask; --quick takes minutes.`,
 			return o.Complete()
 		},
 		prepare: func(s *session) (measurement, error) {
-			programs := taskbench.Programs{Go: own(tasksPeerName), Raw: rawDevice}
+			programs := taskbench.Programs{Go: own(tasksPeerName), Raw: rawDevice, RawHost: rawHost}
 			if o.Peer = s.wants(taskbench.PeerName); o.Peer {
 				python, err := s.python(taskbench.PeerName, benchpeer.ScriptTasks)
 				if err != nil {

@@ -17,6 +17,7 @@ const (
 	chain         = "chain"
 	schedulerOnly = "scheduler-only"
 	fetch         = "fetch"
+	clientFetch   = "client-fetch"
 	shuffle       = "shuffle"
 	deviceFetch   = "device-fetch"
 	deviceSpill   = "device-spill"
@@ -46,6 +47,8 @@ func Cases() []Case {
 		{schedulerOnly, "CPU and memory per task of a scheduler whose workers do nothing", benchfmt.UnitMicros,
 			benchfmt.Lower, nil},
 		{fetch, "64 MiB between workers, idle and while every slot computes", benchfmt.UnitGBps, benchfmt.Higher, nil},
+		{clientFetch, "64 MiB to the client, the first and later ones, against package ucx", benchfmt.UnitGBps,
+			benchfmt.Higher, nil},
 		{shuffle, "shuffle of rows among 4 workers, against p2p of Dask", benchfmt.UnitGBps,
 			benchfmt.Higher, ratio(5)},
 		{deviceFetch, "GPU memory between workers, against package ucx; not part of all", benchfmt.UnitGBps,
@@ -81,7 +84,8 @@ type Options struct {
 	Tasks, Leaves, DAG, Submits, Chain int
 	// Scheduler are the numbers of tasks of scheduler-only (10,000, 100,000 and 1,000,000, quick 1,000 and 10,000).
 	Scheduler []int
-	// FetchBytes is the size of the fetched value (64 MiB), Fetches the number of fetches per round (3, quick 1).
+	// FetchBytes is the size of the fetched value (64 MiB), Fetches the number of fetches per round (3, quick 1), also
+	// to the client, without the first.
 	FetchBytes int64
 	Fetches    int
 	// ShuffleBytes is the size of the shuffle (2 GiB, quick 128 MiB), ShuffleParts the number of partitions (32, quick

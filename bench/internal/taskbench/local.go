@@ -81,6 +81,8 @@ func (l *local) do(ctx context.Context, c command) (answer, error) {
 		return l.chain(ctx, c.N)
 	case fetch:
 		return l.fetch(ctx, c)
+	case clientFetch:
+		return l.clientFetch(ctx, c)
 	case shuffle:
 		return l.shuffle(ctx, c)
 	case deviceFetch:

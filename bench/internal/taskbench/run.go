@@ -20,6 +20,8 @@ type Programs struct {
 	// be nil. Both are for device-fetch.
 	Raw   func(ctx context.Context, device int, size int64, parts int) (float64, error)
 	Async func(ctx context.Context, size int64) (float64, error)
+	// RawHost is Raw for host memory, with one message in flight, for fetch and client-fetch. It may be nil.
+	RawHost func(ctx context.Context, size int64) (float64, error)
 }
 
 // bench is one run.
@@ -61,6 +63,8 @@ func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink,
 			err = b.schedulerOnly(ctx, c, step)
 		case fetch:
 			err = b.fetch(ctx, c, step)
+		case clientFetch:
+			err = b.clientFetch(ctx, c, step)
 		case deviceFetch:
 			err = b.deviceFetch(ctx, c, step)
 		case deviceSpill:

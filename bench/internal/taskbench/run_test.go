@@ -54,7 +54,8 @@ func TestGo(t *testing.T) {
 		}
 		want = append(want, "scheduler-only-linear/"+setting)
 	}
-	want = append(want, "fetch/idle", "fetch/busy", "fetch-busy/busy", "shuffle/3 x 1 tls")
+	want = append(want, "fetch/idle", "fetch/busy", "fetch-busy/busy", "client-fetch/first", "client-fetch/next",
+		"shuffle/3 x 1 tls")
 	if !slices.Equal(names, want) {
 		t.Errorf("figures\n%q, want\n%q", names, want)
 	}
@@ -100,5 +101,22 @@ func TestErrorsAreTold(t *testing.T) {
 	}
 	if err := otherProcesses(answer{Pid: 1, Pids: []int{1, 2}}, 2); err == nil {
 		t.Error("a worker in the client's process is taken")
+	}
+}
+
+// Fetches are compared with package ucx where that is measured.
+func TestFetchAgainstUCX(t *testing.T) {
+	raw := func(context.Context, int64) (float64, error) { return 2.5, nil }
+	var names []string
+	for _, f := range run(t, Programs{Go: goStarter, RawHost: raw}, Options{Cases: []string{fetch, clientFetch}}) {
+		if f.Peer == RawPeer {
+			names = append(names, f.Case+"/"+f.Setting)
+			if f.Theirs != 2.5 || f.Bar == nil {
+				t.Errorf("got %+v, want 2.5 GB/s of the peer and a target", f)
+			}
+		}
+	}
+	if want := []string{"fetch/idle", "client-fetch/first", "client-fetch/next"}; !slices.Equal(names, want) {
+		t.Errorf("figures with the peer: got %q, want %q", names, want)
 	}
 }

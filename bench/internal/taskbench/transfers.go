@@ -1,6 +1,7 @@
 package taskbench
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -142,4 +143,29 @@ func incoming(ctx context.Context, w cluster.WorkerInfo, size int64) ([]worker.T
 	return slices.DeleteFunc(list, func(t worker.Transfer) bool {
 		return !t.Incoming || t.Error != "" || t.Bytes < size
 	}), err
+}
+
+// clientFetch gets values from the first worker. The answer has the time of each Result.
+func (l *local) clientFetch(ctx context.Context, c command) (answer, error) {
+	out := answer{Bytes: c.Size}
+	for i := range int64(1 + c.N) {
+		seed := 1 + i%250
+		value := blobFunc.Submit(ctx, l.client, client.Val(c.Size), client.Val(seed),
+			client.WithWorkers(l.workers[0].Address), client.WithImpure())
+		if err := value.Wait(ctx); err != nil {
+			value.Release()
+			return answer{}, err
+		}
+		begin := time.Now()
+		got, err := value.Result(ctx)
+		out.Times = append(out.Times, time.Since(begin).Seconds())
+		value.Release()
+		if err != nil {
+			return answer{}, err
+		}
+		if n := bytes.Count(got, []byte{byte(seed)}); int64(len(got)) != c.Size || n != len(got) {
+			return answer{}, fmt.Errorf("got %d bytes, %d of them right, want %d", len(got), n, c.Size)
+		}
+	}
+	return out, nil
 }

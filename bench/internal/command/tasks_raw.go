@@ -18,7 +18,20 @@ const deviceBytes = 64 << 30
 // rawDevice returns the bandwidth of package ucx alone: active messages, as data connections send them, with parts
 // messages in flight.
 func rawDevice(ctx context.Context, device int, size int64, parts int) (float64, error) {
-	env, err := ucxbench.SettingEnv("cuda_ipc", ucxbench.MemPool)
+	return rawBandwidth(ctx, "cuda_ipc", ucxbench.MemPool, device, size, parts, max(2*parts, int(deviceBytes/size)))
+}
+
+// hostBytes is about how much data package ucx moves per measurement in host memory.
+const hostBytes = 2 << 30
+
+// rawHost is rawDevice for host memory of the Go heap, over shared memory, with one message in flight.
+func rawHost(ctx context.Context, size int64) (float64, error) {
+	return rawBandwidth(ctx, "shm", ucxbench.MemHeap, -1, size, 1, max(8, int(hostBytes/size)))
+}
+
+// rawBandwidth returns the bandwidth of n active messages between two processes in GB/s.
+func rawBandwidth(ctx context.Context, setting, memory string, device int, size int64, parts, n int) (float64, error) {
+	env, err := ucxbench.SettingEnv(setting, memory)
 	if err != nil {
 		return 0, err
 	}
@@ -28,8 +41,7 @@ func rawDevice(ctx context.Context, device int, size int64, parts int) (float64,
 		return 0, err
 	}
 	defer pair.Close()
-	n := max(2*parts, int(deviceBytes/size))
-	s, err := pair.Run(ctx, ucxbench.Spec{Case: "am-bw", Size: size, Mem: ucxbench.MemPool, Window: parts,
+	s, err := pair.Run(ctx, ucxbench.Spec{Case: "am-bw", Size: size, Mem: memory, Window: parts,
 		Iterations: n, Warmup: max(1, n/8), Goroutines: 1, Seed: rand.Uint64()})
 	if err != nil {
 		return 0, err
