@@ -54,7 +54,8 @@ type Config struct {
 	Options map[string]string
 	// PlainTransports leaves the choice of transports to UCX, as in other UCX programs. Without it Millstream adds
 	// shared memory to endpoints with error handling, and programs that do not, such as Python's UCXX, cannot be
-	// reached with DialSocket and DialUCXX. With it, such endpoints use tcp between processes of one host.
+	// reached with DialSocket and DialUCXX. With it, such endpoints use tcp between processes of one host, in
+	// segments of UCX's default size.
 	PlainTransports bool
 	// EstimatedEndpoints helps UCX choose transports for large meshes. Default: UCX's own.
 	EstimatedEndpoints int
@@ -102,7 +103,7 @@ func NewContext(cfg Config) (*Context, error) {
 	}
 	defer uc.Release()
 	if !cfg.PlainTransports {
-		options.ApplyDefaults(uc, lib.AtLeast(1, 17), options.EffectiveTLS(cfg.Options))
+		options.ApplyDefaults(uc, lib.AtLeast(1, 17), cfg.Options)
 	}
 	var names []string
 	for _, o := range options.Parse(uc.Text()) {

@@ -127,7 +127,9 @@
 // Active-message ids 1024 to 1039 are reserved for Millstream; UCXX uses 0.
 //
 // Connections between processes of one host use shared memory and still report errors: Millstream sets the options that
-// UCX requires for it. [Config].PlainTransports leaves them out, for peers that do not set them.
+// UCX requires for it. Over tcp it sends segments of 64 KiB (UCX_TCP_TX_SEG_SIZE; the default of UCX is 8 KiB), unless
+// the user set the size of sent or received segments. [Config].PlainTransports leaves these options out, for peers that
+// do not set them.
 //
 // # Performance
 //

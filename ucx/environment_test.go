@@ -3,6 +3,7 @@ package ucx
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -148,6 +149,45 @@ func TestUserSettingsStay(t *testing.T) {
 				t.Errorf("with %q the transports are %q; want one of %q, none of %q", c.env, transports, c.want, c.not)
 			}
 			h.quit()
+		})
+	}
+}
+
+// Contexts with tcp send segments of 64 KiB, unless the user set the size of sent or received ones, and no release of
+// UCX warns about it.
+func TestTCPSegments(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		env  []string
+		want bool
+	}{
+		{"default", nil, true},
+		{"only tcp", []string{"UCX_TLS=tcp,self"}, true},
+		{"no tcp", []string{"UCX_TLS=self,sm"}, false},
+		{"sent", []string{"UCX_TCP_TX_SEG_SIZE=16k"}, false},
+		{"received", []string{"UCX_TCP_RX_SEG_SIZE=32k"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "log")
+			h := startHelper(t, "transports", append(c.env, "UCX_LOG_LEVEL=debug", "UCX_LOG_FILE="+path)...)
+			h.hear("transports")
+			h.quit()
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			log := string(b)
+			if !strings.Contains(log, "DEBUG") {
+				t.Fatalf("got no debug lines in the log of UCX, want some: %q", log)
+			}
+			if got := strings.Contains(log, "TX_SEG_SIZE=64k"); got != c.want {
+				t.Errorf("with %q segments of 64 KiB are set: got %t, want %t", c.env, got, c.want)
+			}
+			for line := range strings.Lines(log) {
+				if strings.Contains(line, "UCX  WARN") && strings.Contains(line, "SEG_SIZE") {
+					t.Errorf("got a warning, want none: %s", line)
+				}
+			}
 		})
 	}
 }

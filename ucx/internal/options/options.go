@@ -3,6 +3,7 @@
 package options
 
 import (
+	"net"
 	"os"
 	"regexp"
 	"slices"
@@ -11,9 +12,9 @@ import (
 	"go.millstream.dev/internal/comm/ucxenv"
 )
 
-// defaultOptions are set unless the user set the variable. With them, endpoints with error handling still use shared
-// memory; otherwise UCX leaves it out and falls back to tcp on one host. The package comment of ucx describes how a
-// peer's death is detected.
+// defaultOptions are set unless the user set the variable or the option of the context. With the first ones, endpoints
+// with error handling still use shared memory; otherwise UCX leaves it out and falls back to tcp on one host. The
+// package comment of ucx describes how a peer's death is detected.
 //
 // UCX before 1.17 accepts only the common name, newer releases only the names of the transports; the other kind causes
 // a warning on the user's terminal.
@@ -34,7 +35,15 @@ var defaultOptions = []struct {
 	{"MEMORY_INVALIDATE", "y", before117, []string{"cma"}, []string{"UCX_CMA_MEMORY_INVALIDATE"}},
 	{"MM_ERROR_HANDLING", "y", before117, []string{"posix", "sysv"}, []string{"UCX_POSIX_ERROR_HANDLING",
 		"UCX_SYSV_ERROR_HANDLING", "UCX_MM_ERROR_HANDLING"}},
+	// Endpoints by worker address with error handling have no remote memory access over tcp: a large message is copied
+	// in segments, by default of 8 KiB. 64 KiB is the receive buffer of every UCX. A larger segment would overflow that
+	// of a peer with UCX's default: UCX neither exchanges nor checks the size (docs/adr/0025-tcp-segments.md).
+	{"TCP_TX_SEG_SIZE", "64k", from117, []string{"tcp"}, tcpSegments},
+	{"TX_SEG_SIZE", "64k", before117, []string{"tcp"}, tcpSegments},
 }
+
+// tcpSegments are the variables of the sizes of tcp segments. UCX rejects a receive size smaller than the send size.
+var tcpSegments = []string{"UCX_TCP_TX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE"}
 
 type releases int
 
@@ -48,9 +57,10 @@ type Config interface {
 	Modify(name, value string) int
 }
 
-// ApplyDefaults sets the options that make endpoints with error handling use shared memory, unless the user set them.
-// is117 reports whether the library is UCX 1.17 or newer, tls is the value of UCX_TLS that it will see.
-func ApplyDefaults(uc Config, is117 bool, tls string) {
+// ApplyDefaults sets Millstream's defaults, unless the user set them by variable or by option of the context. is117
+// reports whether the library is UCX 1.17 or newer, set has the options of the context.
+func ApplyDefaults(uc Config, is117 bool, set map[string]string) {
+	tls := effective(set, "UCX_TLS")
 	for _, o := range defaultOptions {
 		if is117 != (o.releases == from117) {
 			continue
@@ -58,37 +68,63 @@ func ApplyDefaults(uc Config, is117 bool, tls string) {
 		if !slices.ContainsFunc(o.transports, func(t string) bool { return selects(tls, t) }) {
 			continue // UCX warns about options that no transport of the context accepts
 		}
-		isSet := func(name string) bool { _, set := os.LookupEnv(name); return set }
+		if slices.Contains(o.transports, "tcp") && !hasInterface(effective(set, "UCX_NET_DEVICES")) {
+			continue
+		}
+		isSet := func(name string) bool { return lookup(set, name) != nil }
 		if !slices.ContainsFunc(o.unlessSet, isSet) {
 			uc.Modify(o.name, o.value) // fails harmlessly in a library without that transport
 		}
 	}
 }
 
-// EffectiveTLS returns the value of UCX_TLS that the context will see.
-func EffectiveTLS(set map[string]string) string {
-	if v, ok := os.LookupEnv("UCX_TLS"); ok {
-		return v
+// lookup returns the value that the user set for a variable, in the environment or by an option of the context, whose
+// name may lack the prefix UCX_; nil if there is none.
+func lookup(set map[string]string, variable string) *string {
+	if v, ok := os.LookupEnv(variable); ok {
+		return &v
 	}
-	for _, name := range []string{"TLS", "UCX_TLS"} {
+	for _, name := range []string{strings.TrimPrefix(variable, "UCX_"), variable} {
 		if v, ok := set[name]; ok {
-			return v
+			return &v
 		}
+	}
+	return nil
+}
+
+// effective returns the value of UCX_TLS or UCX_NET_DEVICES that the context will see.
+func effective(set map[string]string, variable string) string {
+	if v := lookup(set, variable); v != nil {
+		return *v
 	}
 	return "all"
 }
 
-// selects reports whether a UCX_TLS value admits a shared-memory transport.
+// selects reports whether a UCX_TLS value admits tcp or a shared-memory transport.
 func selects(tls, transport string) bool {
 	list, negated := strings.CutPrefix(strings.TrimSpace(tls), "^")
 	named := false
 	for name := range strings.SplitSeq(list, ",") {
 		switch strings.TrimSpace(name) {
-		case transport, "all", "sm", "shm", "mm":
+		case transport, "all":
 			named = true
+		case "sm", "shm", "mm":
+			named = named || transport != "tcp"
 		}
 	}
 	return named != negated
+}
+
+// hasInterface reports whether a UCX_NET_DEVICES value admits a network interface, which tcp needs.
+func hasInterface(devices string) bool {
+	list, negated := strings.CutPrefix(strings.TrimSpace(devices), "^")
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.TrimSpace(name)
+		if _, err := net.InterfaceByName(name); negated || name == "all" || err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // CheckSockaddr returns an error for settings without any connection manager, with which UCX's socket connections abort
