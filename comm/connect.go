@@ -80,7 +80,7 @@ func checkRole(c Comm, wanted []secure.Role) error {
 	if len(state.PeerCertificates) > 0 {
 		has = secure.RolesOf(state.PeerCertificates[0])
 	}
-	return Permanent(fmt.Errorf("the certificate of %s has the roles %v, want one of %v; is the address right?",
+	return Permanent(fmt.Errorf("the certificate of %s has the roles %v, want one of %v; check the address",
 		c.PeerAddr(), has, wanted))
 }
 

@@ -290,7 +290,7 @@ func TestTypedGetters(t *testing.T) {
 	s, err := c.String("t.f", "")
 	check("String", s, err, "1.5", "")
 	s, err = c.String("t.m", "")
-	check("String of a map", s, err, "", "an object is not a text")
+	check("String of a map", s, err, "", "an object is not a string")
 	l, err := c.Strings("t.l", nil)
 	check("Strings", l, err, []string{"1", "x"}, "")
 	l, err = c.Strings("t.s", nil)

@@ -147,7 +147,7 @@ func toString(v any) (string, error) {
 	case bool, int64, *big.Int, float64, Date, Time:
 		return Format(v), nil
 	}
-	return "", fmt.Errorf("%s is not a text", aType(v))
+	return "", fmt.Errorf("%s is not a string", aType(v))
 }
 
 func toBytes(v any) (int64, error) {

@@ -273,9 +273,9 @@ type PythonConfig struct {
 	// Processes is the number of processes that open graphs (default the number of CPUs, at least 2). Each serves one
 	// client. While all of them are busy for seconds, up to four times as many are started.
 	Processes int
-	// Idle is how long a process without work is kept (default 1 min).
+	// Idle is the time for which an idle process is kept (default 1 min).
 	Idle time.Duration
-	// GraphTimeout is how long one graph may take to open (default 10 min; --graph-timeout).
+	// GraphTimeout is the maximum time to open one graph (default 10 min; --graph-timeout).
 	GraphTimeout time.Duration
 	// Memory bounds the private memory of a process in bytes (default half of the memory of the machine or its cgroup;
 	// negative: none; --helper-memory), Disk its private folders (default 512 MiB; --helper-disk), and MaxProcesses the

@@ -240,8 +240,8 @@ func (ep *Endpoint) breakOff(err error, open []*Request) error {
 // frameState returns the endpoint's state for messages of frames.
 func (ep *Endpoint) frameState() (*frameConn, error) {
 	if ep.lifeline == nil {
-		return nil, fmt.Errorf("ucx: messages of frames need an endpoint made by Dial, Attach or Listen; this one is " +
-			"of another kind (UCXX peers: see DialUCXX)")
+		return nil, fmt.Errorf("ucx: messages of frames need an endpoint of Dial, Attach or Listen; use DialUCXX " +
+			"for UCXX peers")
 	}
 	if ep.lifeline.remote == 0 || ep.lifeline.features&featureFrames == 0 {
 		return nil, fmt.Errorf("ucx: one side's context lacks active messages (Config.Features) or its release knows " +

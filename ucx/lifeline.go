@@ -242,7 +242,7 @@ func (p *pairing) catchUp(w *Worker, n uint64, addr WorkerAddress) error {
 	return nil
 }
 
-// createPaired makes this side's endpoint of a handshake in its turn.
+// createPaired creates this side's endpoint of a handshake in its turn.
 func (w *Worker) createPaired(ctx context.Context, conn net.Conn, mine, theirs *hello, addr WorkerAddress,
 	create func() (*Endpoint, error)) (*Endpoint, error) {
 	me, other := mine.contact.Address.owner(), theirs.contact.Address.owner()

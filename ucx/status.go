@@ -133,7 +133,7 @@ func (e *TruncatedError) Error() string {
 	return fmt.Sprintf("ucx: message truncated: %d bytes arrived for a buffer of %d", e.Message, e.Buffer)
 }
 
-// Is makes errors.Is true for ErrTruncated and for the UCX status.
+// Is reports whether target is ErrTruncated or the UCX status, for errors.Is.
 func (e *TruncatedError) Is(target error) bool {
 	return target == ErrTruncated || target == errMessageTruncated
 }

@@ -164,7 +164,7 @@ func FromArrayInterface(a ArrayInterface, device int) (View, error) {
 		return View{}, err
 	}
 	if device < 0 && v.Len > 0 {
-		return View{}, fmt.Errorf("ucx: CUDA array of %d bytes on device %d: give the ordinal of its GPU; "+
+		return View{}, fmt.Errorf("ucx: CUDA array of %d bytes on device %d: specify the ordinal of its GPU; "+
 			"cuda.Pointer reports it", v.Len, device)
 	}
 	v.Device = device

@@ -11,7 +11,7 @@ var (
 	classBytes     = pickle.Global{Module: "builtins", Name: "bytes"}
 	classByteArray = pickle.Global{Module: "builtins", Name: "bytearray"}
 	classNDArray   = pickle.Global{Module: "numpy", Name: "ndarray"}
-	// read by the codec of internal/wire/arrowipc
+	// The codec of internal/wire/arrowipc reads these two.
 	classTable       = pickle.Global{Module: "pyarrow.lib", Name: "Table"}
 	classRecordBatch = pickle.Global{Module: "pyarrow.lib", Name: "RecordBatch"}
 	classCuPy        = pickle.Global{Module: "cupy", Name: "ndarray"}

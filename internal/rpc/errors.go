@@ -19,7 +19,7 @@ var (
 	ErrUnknownOp = errors.New("rpc: unknown op")
 	// ErrNilReply is returned by calls that expect a value and are answered with None, which is the answer of a Dask
 	// server to an unknown op.
-	ErrNilReply = errors.New("rpc: the peer answered None")
+	ErrNilReply = errors.New("rpc: peer replied None")
 	// ErrClosed is returned by operations on a closed pool, server or batched stream. It matches net.ErrClosed with
 	// errors.Is.
 	ErrClosed = closed.New("rpc: use of closed object")

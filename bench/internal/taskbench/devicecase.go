@@ -11,7 +11,7 @@ import (
 
 // Names of the peers of device-fetch.
 const (
-	// RawPeer is package ucx alone, between two processes.
+	// RawPeer is the peer that uses package ucx without tasks, between two processes.
 	RawPeer = "ucx"
 	// AsyncPeer is the asyncio API of UCXX.
 	AsyncPeer = "ucxx-async"

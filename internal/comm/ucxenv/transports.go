@@ -45,7 +45,7 @@ var rdmaTransports = []string{"rc_verbs", "ud_verbs", "rc_mlx5", "ud_mlx5", "dc_
 // networkTransports reach another host.
 var networkTransports = append([]string{"tcp", "ugni_smsg", "ugni_udt", "ugni_rdma"}, rdmaTransports...)
 
-// processTransports reach another process.
+// processTransports are the transports that reach another process.
 var processTransports = append([]string{"posix", "sysv", "xpmem"}, networkTransports...)
 
 // tlsLint is the state of lintTLS for one value.

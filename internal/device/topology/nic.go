@@ -120,7 +120,7 @@ func (m *Machine) ClosestInfiniBand(g *GPU) (nic *NIC, netDevice string, err err
 			return nil, "", fmt.Errorf("topology: no InfiniBand device for %v: /sys/class/infiniband is empty; load "+
 				"its driver, or specify a network device", g)
 		}
-		return nil, "", fmt.Errorf("topology: no InfiniBand port for %v is active: passed over %s; bring one up, or "+
+		return nil, "", fmt.Errorf("topology: no active InfiniBand port for %v among %s; bring one up, or "+
 			"specify a network device", g, strings.Join(passed, ", "))
 	}
 	nic = best[m.turn(g, distance)%len(best)]

@@ -106,7 +106,7 @@ func ReadAnnotations(r *msgpack.Reader) (Annotations, error) {
 		case string(k) == "retries":
 			var retries int64
 			if retries, err = r.ReadInt(); err == nil && (retries < 0 || retries > 1<<31) {
-				err = fmt.Errorf("%d retries", retries)
+				err = fmt.Errorf("invalid number of retries %d", retries)
 			}
 			a.Retries = int(retries)
 		case string(k) == "timeout":

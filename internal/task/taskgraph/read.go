@@ -203,7 +203,7 @@ func (g *Reader) node(n *Node) error {
 			return err
 		}
 		if n.Order < 0 {
-			return fmt.Errorf("order %d", n.Order)
+			return fmt.Errorf("invalid order %d", n.Order)
 		}
 	}
 	return nil

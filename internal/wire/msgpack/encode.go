@@ -168,7 +168,7 @@ func (e *Encoder) other(dst []byte, v any, depth int) ([]byte, error) {
 	case reflect.Map:
 		return e.reflectMap(dst, x, depth)
 	}
-	return dst, fmt.Errorf("msgpack: %T has no form in messages: use Serialize or ToPickle", v)
+	return dst, fmt.Errorf("msgpack: cannot encode %T: use Serialize or ToPickle", v)
 }
 
 func (e *Encoder) slice(dst []byte, x reflect.Value, depth int) ([]byte, error) {

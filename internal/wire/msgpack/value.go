@@ -112,7 +112,7 @@ func Equal(a, b any) bool {
 // MapOf returns a map of alternating keys and values. It panics if their number is odd.
 func MapOf(keysAndValues ...any) Map {
 	if len(keysAndValues)%2 != 0 {
-		panic("msgpack: MapOf: a key without a value")
+		panic("msgpack: MapOf: key without a value")
 	}
 	m := make(Map, len(keysAndValues)/2)
 	for i := range m {

@@ -24,7 +24,7 @@ const few = 8
 // NewDict returns a dict of alternating keys and values. It panics if their number is odd.
 func NewDict(pairs ...Value) *Dict {
 	if len(pairs)%2 != 0 {
-		panic("pickle: NewDict: a key without a value")
+		panic("pickle: NewDict: key without a value")
 	}
 	d := new(Dict)
 	for i := 0; i < len(pairs); i += 2 {

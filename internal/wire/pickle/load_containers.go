@@ -115,7 +115,7 @@ func (l *loader) setItems(pairs []Value) error {
 		return l.fill(x, pairs)
 	case *Object:
 		if len(pairs)%2 != 0 {
-			return errors.New("a key without a value")
+			return errors.New("key without a value")
 		}
 		for i := 0; i < len(pairs); i += 2 {
 			x.Steps = append(x.Steps, Step{Kind: SetItem, Key: pairs[i], Value: pairs[i+1]})
@@ -173,7 +173,7 @@ func (l *loader) key(v Value) (k any, ok bool, err error) {
 // fill sets pairs in a dict.
 func (l *loader) fill(d *Dict, pairs []Value) error {
 	if len(pairs)%2 != 0 {
-		return errors.New("a key without a value")
+		return errors.New("key without a value")
 	}
 	if d.items == nil {
 		d.items = make([]Item, 0, len(pairs)/2)

@@ -79,7 +79,7 @@ func (l *loader) decimal() (uint64, error) {
 	}
 	n, err := strconv.ParseUint(line, 10, 63)
 	if err != nil {
-		return 0, fmt.Errorf("%.40q is not a place in the memo", line)
+		return 0, fmt.Errorf("invalid memo index %.40q", line)
 	}
 	return n, nil
 }

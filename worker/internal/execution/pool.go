@@ -255,7 +255,7 @@ func (p *Pool) Finish(r *Run, stimulus string) (ev state.Event, lost task.Key) {
 // ClearFinished drops the run of the last Finish.
 func (p *Pool) ClearFinished() { p.finished = nil }
 
-// Err returns why a run has failed.
+// Err returns the error of a failed run.
 func (r *Run) Err() error { return r.err }
 
 // keep stores the result of a run.

@@ -33,7 +33,7 @@ type Config struct {
 	Trusted bool
 	// Outgoing bounds the number of concurrent transfers to peers.
 	Outgoing int
-	// AckTimeout is how long a peer may take to acknowledge data, plus one second per MiB.
+	// AckTimeout is the time in which a peer must acknowledge data; one second per MiB is added.
 	AckTimeout time.Duration
 	// Records is the number of transfers that are recorded.
 	Records int
