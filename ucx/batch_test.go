@@ -181,6 +181,45 @@ func TestBatchRequest(t *testing.T) {
 	}
 }
 
+// TestBatchRequestReused uses a batch again after Done of operations that had ended together.
+func TestBatchRequestReused(t *testing.T) {
+	ctx := testContext(t)
+	a, b := pair(t, Config{}, WorkerConfig{})
+	in := b.w.NewBatch(4)
+	got := make([]byte, 4)
+	add := func() {
+		for i := range 4 {
+			in.Recv(b, Bytes(got[i:i+1]), uint64(i), FullMask)
+		}
+		in.Start()
+	}
+	send := func() {
+		for i := range 4 {
+			if err := a.Send(ctx, Bytes([]byte{byte(i)}), uint64(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := in.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add()
+	send()
+	for i := range 4 {
+		<-in.Request(i).Done()
+	}
+	in.Reset()
+	add()
+	for i := range 4 {
+		select {
+		case <-in.Request(i).Done():
+			t.Fatalf("operation %d has ended before its message was sent", i)
+		default:
+		}
+	}
+	send()
+}
+
 // TestBatchRequestRace calls Request while the last operation of the batch completes.
 func TestBatchRequestRace(t *testing.T) {
 	ctx := testContext(t)

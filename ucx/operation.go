@@ -286,6 +286,8 @@ type Batch struct {
 	refused bool // an operation was rejected before it reached UCX
 	// alone is set when Request has returned an operation that had not ended: operations then complete one by one.
 	alone atomic.Bool
+	// returned is set when Request has returned an operation, ended or not: it may have a channel.
+	returned bool
 }
 
 // start is what one call of Start has submitted: operations that complete together, so that the last one is delivered
@@ -485,6 +487,7 @@ func waitEnd(ctx context.Context, r *Request, several int) error {
 // Reset.
 func (b *Batch) Request(i int) *Request {
 	r := &b.reqs[:b.n][i]
+	b.returned = true
 	if !b.ended(i) && !b.alone.Swap(true) {
 		for k := range b.nstarts {
 			b.ungroup(&b.starts[k])
@@ -538,15 +541,14 @@ func (b *Batch) Reset() {
 	if i := b.unfinished(); i >= 0 {
 		panic(fmt.Sprintf("ucx: Reset of a batch whose operation %d has not ended: Start it and Wait first", i))
 	}
-	alone := b.alone.Load()
 	for k := range b.nstarts {
-		if r := b.starts[k].leader; r != nil && !alone {
+		if r := b.starts[k].leader; r != nil && !b.returned {
 			r.forget()
 		}
 	}
 	for i := range b.n {
 		r := &b.reqs[i]
-		if alone {
+		if b.returned {
 			r.forget()
 		}
 		if r.state.Load() != reqPending {
@@ -555,7 +557,7 @@ func (b *Batch) Reset() {
 		r.ep, r.slot, r.err, r.status, r.n = nil, nil, nil, 0, 0
 		r.copyOut, r.copied = false, false
 	}
-	b.n, b.started, b.nstarts, b.refused = 0, 0, 0, false
+	b.n, b.started, b.nstarts, b.refused, b.returned = 0, 0, 0, false, false
 	b.alone.Store(false)
 }
 
