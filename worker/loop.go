@@ -75,7 +75,8 @@ func (w *Worker) begin(by *execution.Executor) {
 // finish ends a turn and sends its messages. While every thread has a task to run, messages may be delayed by half a
 // millisecond: no thread waits for a reply.
 func (w *Worker) finish() {
-	w.out.Flush(!w.exec.Full())
+	w.out.Flush(w.urgent || !w.exec.Full())
+	w.urgent = false
 	w.exec.End()
 }
 
@@ -111,6 +112,9 @@ func (w *Worker) send(a *state.Action) {
 	switch a.Kind {
 	case state.SendTaskFinished:
 		p := w.exec.Parts(a.Task)
+		// Tasks that were assigned ahead run next. If one of them ends the process, the scheduler must know that this
+		// one is done.
+		w.urgent = w.urgent || a.Task.NumDependents() > 0
 		var value []byte
 		if w.session.Millstream {
 			value = w.exec.ShortValue(a.Task)

@@ -80,7 +80,7 @@ func (w *Worker) registration() msgpack.Map {
 	own := msgpack.MapOf("v", 1, "registry", task.Hash(), "functions", task.Names(), "signatures", task.Signatures(),
 		"build", task.BuildText(),
 		"data-connections", len(w.DataAddresses()), "python", w.sidecar != nil, "values", true,
-		"death-token", w.cfg.DeathToken, "incarnation", w.incarnation)
+		"ahead", true, "death-token", w.cfg.DeathToken, "incarnation", w.incarnation)
 	return msgpack.MapOf(
 		"address", w.address, "status", status, "nthreads", w.cfg.Threads, "name", w.name, "now",
 		record.Unix(time.Now()),

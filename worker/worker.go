@@ -117,6 +117,7 @@ type Worker struct {
 	turns        int64
 	stimulus     string
 	stimulusText []byte
+	urgent       bool // the messages of the turn are sent at once
 	// paused and retiring are the reasons why no task is started.
 	paused, retiring bool
 

@@ -72,6 +72,24 @@ func TestValues(t *testing.T) {
 	})
 }
 
+// A task that is assigned ahead of its input runs after it; the input is reported first, and nothing is requested.
+func TestAhead(t *testing.T) {
+	transports(t, func(t *testing.T, d *director) {
+		_, seen := d.worker(t, worker.Config{})
+		none := []string{}
+		seen.send(t, compute("a", 1, spec(t, inc, val(1)), nil),
+			compute("b", 2, spec(t, inc, ref[int]("a")), map[string][]string{"a": none}),
+			compute("c", 3, spec(t, inc, ref[int]("b")), map[string][]string{"b": none}))
+		for i, key := range []string{"a", "b", "c"} {
+			m := <-seen.ops
+			if v, _ := m.Get("value"); m.GetString("op") != "task-finished" || m.GetString("key") != key ||
+				v != int64(i+2) {
+				t.Errorf("message %d: got %v, want %s finished with %d", i, m, key, i+2)
+			}
+		}
+	})
+}
+
 func TestRefused(t *testing.T) {
 	d := direct(t, "tcp://127.0.0.1:0")
 	_, err := worker.Start(testContext(t), worker.Config{Scheduler: d.address, Name: "taken", Threads: 1,

@@ -29,6 +29,8 @@ type Config struct {
 	Saturation float64
 	// Values lets workers report short results, which the scheduler passes on.
 	Values bool
+	// Ahead lets the scheduler send tasks ahead of their inputs.
+	Ahead bool
 	// Trace, if not nil, receives a line for each event.
 	Trace io.Writer
 
@@ -112,6 +114,6 @@ func Random(seed uint64) Config {
 	f.Slow, f.Pause, f.LoseHeartbeats, f.Stall = some(1), some(1), some(0.2), some(1)
 	f.RestartScheduler, f.Busy = some(0.2), some(0.5)
 	f.Retire, f.Replicate, f.Rebalance, f.Cancel = some(0.2), some(1), some(0.5), some(1)
-	c.Values = r.IntN(4) > 0
+	c.Values, c.Ahead = r.IntN(4) > 0, r.IntN(4) > 0
 	return c
 }

@@ -227,6 +227,9 @@ func (h *head) message(a *sched.Action) any {
 	switch a.Kind {
 	case sched.ComputeTask:
 		t := a.Task
+		if t.State() == sched.Waiting {
+			h.w.report.Ahead++
+		}
 		p := t.Priority()
 		m := &work.ComputeTask{Key: t.Key(), RunID: a.RunID, Spec: t.Spec(),
 			Priority: work.Priority{p.User, p.Generation, float64(p.Order)}, Actor: t.Actor()}

@@ -75,7 +75,8 @@ func TestSeeds(t *testing.T) {
 	wg.Wait()
 	t.Logf("%d seeds, %d failed, %v: %+v", *seedsFlag, failed, time.Since(start).Round(time.Millisecond), sum)
 	if *seedsFlag >= 100 && (sum.LostStores == 0 || sum.Restarts == 0 || sum.Partitions == 0 || sum.Freezes == 0 ||
-		sum.Refused == 0 || sum.Checked == 0 || sum.Values == 0) {
+		sum.Refused == 0 || sum.Checked == 0 || sum.Values == 0 ||
+		sum.Ahead == 0) {
 		t.Error("seeds: got no run with every kind of fault")
 	}
 }
@@ -107,6 +108,7 @@ func (r *Report) add(o Report) {
 	r.Runs += o.Runs
 	r.Transfers += o.Transfers
 	r.Values += o.Values
+	r.Ahead += o.Ahead
 	r.Checked += o.Checked
 	r.Kills += o.Kills
 	r.LostStores += o.LostStores

@@ -96,7 +96,7 @@ func (h *head) register(c *conn) {
 		}
 	}
 	add := &sched.AddWorker{Address: c.p.address, Name: c.p.name, Host: c.p.host, Threads: h.w.cfg.Threads,
-		Status: c.p.status(), Values: h.w.cfg.Values,
+		Status: c.p.status(), Values: h.w.cfg.Values, Ahead: h.w.cfg.Ahead,
 		Resources: []sched.Resource{{Name: "R", Amount: 2}}}
 	h.apply(add)
 	if add.Err != nil {

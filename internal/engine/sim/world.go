@@ -45,6 +45,8 @@ type Report struct {
 	Tasks, Runs, Transfers, Checked int
 	// Values is the number of results that the scheduler passed on to workers.
 	Values int
+	// Ahead is the number of tasks that the scheduler sent ahead of their inputs.
+	Ahead int
 	// Kills is the number of killed workers, LostStores of those that held results, Breaks of broken streams, followed
 	// by Partitions, Freezes, Restarts of the scheduler, and late messages that it Refused.
 	Kills, LostStores, Breaks, Partitions, Freezes, Restarts, Refused int

@@ -130,7 +130,8 @@ func NewWorker(in *Registration) (*Worker, *state.AddWorker, error) {
 			ev.Can |= state.Python
 		}
 		values, _ := m.Get("values")
-		ev.Values = values == true
+		ahead, _ := m.Get("ahead")
+		ev.Values, ev.Ahead = values == true, ahead == true
 	}
 	if in.Now > 0 {
 		w.Delay = val.Seconds(time.Now()) - in.Now

@@ -144,7 +144,7 @@ type outbox struct {
 }
 
 // Keys to be freed are collected per worker, so that a client that releases a hundred thousand results costs one
-// message per worker. They must not follow an order to compute the same key again: compute flushes those of its worker
+// message per worker. They must not follow an order to compute the same key again: order flushes those of its worker
 // first.
 
 // free orders a worker to release a task. An order to compute it that is still in the list is canceled instead.
@@ -202,9 +202,8 @@ func (a *Actions) copyTasks(tasks []*Task) []*Task {
 	return a.tasks[from:len(a.tasks):len(a.tasks)]
 }
 
-// compute sends a task to the worker that processes it, as a new run.
-func (s *State) compute(t *Task) {
-	w := t.worker
+// order sends a task to a worker, as a new run.
+func (s *State) order(t *Task, w *Worker) {
 	s.out.flushWorker(w)
 	s.runs++
 	t.runID = int64(s.cfg.Epoch)<<32 + s.runs

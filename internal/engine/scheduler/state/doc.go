@@ -30,6 +30,7 @@
 //
 //   - Root tasks that take less than 5 ms and have small results are sent ahead, in batches, up to about 10 ms of work:
 //     a worker that had to request each one would mostly wait. Dask sends 1.1 per thread, whatever their duration.
+//   - A task that waits for one result only, of a task that a Millstream worker processes, is sent to it in advance.
 //   - Ready root tasks always pass through the queue, by priority; Dask sends the first ones directly.
 //   - When a worker is lost, only tasks that may have been running on it are suspicious: long-running tasks and the
 //     first two per thread by priority. Dask suspects all tasks that were sent to it.

@@ -31,8 +31,9 @@ type AddWorker struct {
 	Registry string
 	// Can are the kinds of tasks that it runs.
 	Can Can
-	// Values specifies that the worker accepts StoreValues.
-	Values bool
+	// Values specifies that the worker accepts StoreValues, Ahead that it accepts tasks whose dependencies it is still
+	// to run.
+	Values, Ahead bool
 	// Status is usually StatusRunning or StatusInit.
 	Status WorkerStatus
 	// Returning specifies that the worker was registered before the scheduler restarted: results that it announces

@@ -43,7 +43,12 @@ func (ev *TaskFinished) apply(s *State) {
 			s.out.freeKey(w, t.key)
 		}
 	case Waiting:
-		// The run was canceled: the order to release it is in flight.
+		if t.ahead == w { // the worker had the result when it was ordered to compute it
+			t.nbytes = max(ev.NBytes, 0)
+			t.keepValue(ev.Value)
+			s.enterMemory(t, w)
+		}
+		// Otherwise the run was canceled: the order to release it is in flight.
 	default:
 		s.out.freeKey(w, t.key)
 	}
@@ -67,6 +72,10 @@ func staleFinish(s *State, t *Task, w *Worker, ev *TaskFinished) {
 
 func (ev *TaskErred) apply(s *State) {
 	t, w := s.tasks.get(ev.Key), s.Worker(ev.Worker)
+	if t != nil && w != nil && t.ahead == w { // a run from before the order: it runs again when its inputs are there
+		cancelAhead(s, t)
+		return
+	}
 	if t == nil || w == nil || t.state != Processing || t.worker != w {
 		return
 	}
@@ -89,6 +98,10 @@ func (ev *TaskErred) apply(s *State) {
 
 func (ev *Reschedule) apply(s *State) {
 	t := s.tasks.get(ev.Key)
+	if t != nil && t.ahead != nil && t.ahead.id == ev.Worker {
+		cancelAhead(s, t)
+		return
+	}
 	if t == nil || t.state != Processing || t.worker.id != ev.Worker || ev.RunID != 0 && ev.RunID != t.runID {
 		return
 	}
@@ -144,7 +157,7 @@ func (ev *AddKeys) apply(s *State) {
 			}
 			adopt(s, t, w, n)
 		case t != nil && t.state == Memory && w.holdsTask(t):
-		case t != nil && t.worker == w:
+		case t != nil && (t.worker == w || t.ahead == w):
 			// The worker had the result when it was ordered to compute it, and reports that separately: an order to
 			// remove it would arrive after the report.
 		default:
@@ -163,7 +176,7 @@ func (ev *AddKeys) apply(s *State) {
 // result or ran the task before it was removed and returned, unless another one runs the task now. Any other worker
 // could forge the results of tasks that others run.
 func mayAdopt(s *State, t *Task, w *Worker) bool {
-	if t.worker == w || s.held && w.returning {
+	if t.worker == w || t.ahead == w || s.held && w.returning {
 		return true
 	}
 	_, had := w.former[t.key]

@@ -260,6 +260,18 @@ var edgeRules = []Rule{
 			announced := t.expecting() && (c.s.held || len(c.s.away.data) > 0)
 			c.of(t, t.state != Waiting || t.waitingOn > 0 || announced, "waits for nothing")
 		}},
+	{Name: "sent-ahead",
+		Statement: "A task that is sent ahead waits for one task, which its worker processes or was sent ahead.",
+		task: func(c *checker, t *Task) {
+			if t.ahead == nil {
+				return
+			}
+			c.of(t, t.state == Waiting && t.waitingOn == 1, "is sent ahead and waits for %d", t.waitingOn)
+			for _, e := range t.deps {
+				c.of(t, e.t.state == Memory || e.t.worker == t.ahead || e.t.ahead == t.ahead,
+					"is sent ahead to %s, which does not run %s", t.ahead.address, e.t.key)
+			}
+		}},
 	{Name: "ready-inputs", Statement: "The dependencies of a ready or processing task are in memory.",
 		task: func(c *checker, t *Task) {
 			ready := t.state == Queued || t.state == NoWorkerState || t.state == Processing

@@ -90,6 +90,8 @@ var breakers = map[string]struct {
 	"waiter-count":  {func(s *State) { at(s, "x").waiters++ }, "task x (memory): has 1 dependents in play, counted 2"},
 	"waiting-count": {func(s *State) { at(s, "z").waitingOn = 2 }, "task z (waiting): waits for 1, counted 2"},
 	"waiting-cause": {func(s *State) { at(s, "n").state = Waiting }, "task n (waiting): waits for nothing"},
+	"sent-ahead": {func(s *State) { at(s, "z").ahead = named(s, "a") },
+		"task z (waiting): is sent ahead to tcp://a:1, which does not run y"},
 	"ready-inputs": {func(s *State) { at(s, "z").state, at(s, "z").waitingOn = NoWorkerState, 0 },
 		"task z (no-worker): lacks 1"},
 	"holder-edges": {func(s *State) { at(s, "x").holders[0].place = 9 },

@@ -298,9 +298,10 @@ func (ev *StealResponse) apply(s *State) {
 			s.release(t)
 			return
 		}
+		cancelOrders(s, t)
 		s.exitProcessing(t)
 		s.enterProcessing(t, thief)
-		s.compute(t)
+		s.order(t, thief)
 	case "", "released", "error", "missing", "forgotten": // the victim does not have the task: its run is lost
 		s.release(t)
 	default: // started: executing, long-running, memory, cancelled, resumed

@@ -177,7 +177,7 @@ func releaseUnneeded(s *State, t *Task) {
 
 // assignReady sends a ready task to a worker, queues it or strands it.
 func assignReady(s *State, t *Task) {
-	if t.waitingOn > 0 {
+	if t.waitingOn > 0 || t.ahead != nil && promote(s, t) {
 		return
 	}
 	if queueable(s, t) {

@@ -31,6 +31,7 @@ type Task struct {
 	wants1           [1]want
 
 	worker     *Worker // that processes it
+	ahead      *Worker // to which it was sent while it waits, see sendAhead
 	prev, next *Task   // in a list of its worker, or of those without a worker
 	steal      *stealing
 	runID      int64

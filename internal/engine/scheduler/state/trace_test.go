@@ -277,7 +277,8 @@ func (tr *tracer) event(words []string, line string) (Event, error) {
 		return &AddWorker{Address: "tcp://" + arg(0) + ":1", Name: arg(0), Host: opt["host"],
 			Threads: int(num("threads", 1)), MemoryLimit: num("memory", 0),
 			Resources: resources(opt["resources"]), Registry: opt["registry"], Can: abilities(opt["can"]),
-			Status: status, Returning: opt["returning"] != "", Token: opt["token"], Values: opt["values"] != ""}, nil
+			Status: status, Returning: opt["returning"] != "", Token: opt["token"], Values: opt["values"] != "",
+			Ahead: opt["ahead"] != ""}, nil
 	case "remove":
 		return &RemoveWorker{Worker: tr.worker(arg(0)), Safe: opt["safe"] != "", Close: opt["close"] != "",
 			Await: dur("await"), Reason: "test"}, nil

@@ -113,6 +113,12 @@ func (s *State) leavePlay(t *Task) {
 // withdraw removes a task from the data structure of its state, and from play. freed specifies whether the worker that
 // processed it is ordered to release it.
 func (s *State) withdraw(t *Task, freed bool) {
+	cancelOrders(s, t)
+	leave(s, t, freed)
+}
+
+// leave is withdraw that keeps the orders of tasks that were sent ahead.
+func leave(s *State, t *Task, freed bool) {
 	switch t.state {
 	case Queued:
 		t.pool.queue.remove(t)
@@ -184,6 +190,7 @@ func (s *State) unready(t *Task) {
 	for i := range t.dependents {
 		switch d := t.dependents[i].t; d.state {
 		case Waiting:
+			cancelOrders(s, d)
 			d.waitingOn++
 		case Queued, NoWorkerState, Processing:
 			s.recommend(d, toReleased)
@@ -211,7 +218,14 @@ func freeErred(s *State, t *Task) {
 
 // enterMemory is the transition to memory: a result is on its first worker.
 func (s *State) enterMemory(t *Task, w *Worker) {
-	s.withdraw(t, false)
+	switch w { // tasks that were sent ahead to it have their input now
+	case t.worker:
+	case t.ahead:
+		t.ahead = nil
+	default:
+		cancelOrders(s, t)
+	}
+	leave(s, t, false)
 	t.failure = nil
 	s.ledger.addReplica(t, w)
 	s.setState(t, Memory)

@@ -50,6 +50,7 @@ type Worker struct {
 	removed   bool
 	returning bool                    // see AddWorker
 	values    bool                    // see AddWorker
+	ahead     bool                    // see AddWorker
 	token     string                  // see AddWorker
 	former    map[taskid.Key]struct{} // held or run before it was removed and added again, see departed
 	mark      uint64                  // of the last choice that visited it

@@ -2,7 +2,6 @@ package state
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 )
@@ -25,7 +24,7 @@ func (ev *AddWorker) apply(s *State) {
 	w := &Worker{
 		address: strings.Clone(ev.Address), name: strings.Clone(ev.Name), host: strings.Clone(ev.Host),
 		threads: ev.Threads, memoryLimit: ev.MemoryLimit, status: ev.Status, Data: ev.Data,
-		place: -1, returning: ev.Returning, values: ev.Values, token: strings.Clone(ev.Token),
+		place: -1, returning: ev.Returning, values: ev.Values, ahead: ev.Ahead, token: strings.Clone(ev.Token),
 	}
 	w.setResources(ev.Resources)
 	s.away.restore(w, s.nowNs)
@@ -164,7 +163,7 @@ func removeWorker(s *State, w *Worker, ev *RemoveWorker) {
 		processing = append(processing, t)
 	}
 	slices.SortStableFunc(processing, func(a, b *Task) int { return a.prio.Compare(b.prio) })
-	s.away.add(w, processing, s.nowNs)
+	s.away.add(w, withFollowers(processing, w), s.nowNs)
 	blamed := 0
 	// In reverse order, because the stack is processed from the last.
 	for i := len(processing) - 1; i >= 0; i-- {
@@ -172,11 +171,17 @@ func removeWorker(s *State, w *Worker, ev *RemoveWorker) {
 		// Only tasks that may have been running are suspicious: long-running tasks and the first in order.
 		if !ev.Safe && (t.seceded || i < 2*w.threads) {
 			blamed++
-			t.failures = min(t.failures, math.MaxUint16-1) + 1
-			t.group.prefix.suspicious++
-			if int(t.failures) > s.cfg.AllowedFailures {
+			// The next one may have been running too: the report of the first may be lost.
+			next := t.follower(w)
+			if next != nil {
+				next.suspect()
+			}
+			if t.suspect(); int(t.failures) > s.cfg.AllowedFailures {
 				s.fail(t, killedWorker(t, w, ev.Reason))
 				continue
+			}
+			if next != nil && int(next.failures) > s.cfg.AllowedFailures {
+				s.fail(next, killedWorker(next, w, ev.Reason))
 			}
 		}
 		s.release(t)

@@ -118,9 +118,7 @@ func (ev *AcquireReplicas) apply(s *State) {
 	for i := range ev.Deps {
 		d := &ev.Deps[i]
 		t := s.ensureTask(d.Key, replicaPriority, 0)
-		own := unstarted(t.state) || t.state == Executing || t.state == LongRunning ||
-			t.state == Resumed && t.next == Waiting
-		if t.state == Memory || own { // on this worker, or will be
+		if t.state == Memory || t.assigned() { // on this worker, or will be
 			continue
 		}
 		if t.state == Erred {

@@ -86,7 +86,9 @@ func (s *State) linkDeps(t *Task, deps []Dep) {
 	clear(tasks)
 	s.taskScratch = tasks[:0]
 	for i := range deps {
-		s.setDep(s.tasks.byKey[deps[i].Key], &deps[i])
+		dep := s.tasks.byKey[deps[i].Key]
+		dep.nowhere = len(deps[i].WhoHas) == 0
+		s.setDep(dep, &deps[i])
 	}
 }
 

@@ -36,8 +36,10 @@ type Task struct {
 	asked bool
 	// acquired indicates that the scheduler wants a replica, independent of dependents.
 	acquired bool
-	actor    bool
-	hasPrio  bool
+	// nowhere indicates that the last task that depends on it was assigned without a holder of it.
+	nowhere bool
+	actor   bool
+	hasPrio bool
 
 	priority   Priority
 	generation int64

@@ -71,6 +71,15 @@ func (s *State) transition(t *Task, finish TaskState) {
 	s.log.add(s, t, start, finish)
 }
 
+// expected reports whether the result of a task is to be computed here for a task that was assigned ahead of it.
+func (t *Task) expected() bool { return t.nowhere && t.assigned() }
+
+// assigned reports whether a task is to run or runs here, possibly after a transfer.
+func (t *Task) assigned() bool {
+	return unstarted(t.state) || t.state == Executing || t.state == LongRunning ||
+		t.state == Resumed && t.next == Waiting
+}
+
 // releasedWaiting requests the dependencies of a task that is to run.
 func releasedWaiting(s *State, t *Task) {
 	t.nwaiting = 0
@@ -80,7 +89,9 @@ func releasedWaiting(s *State, t *Task) {
 		if e.waiting {
 			t.nwaiting++
 			e.task.nwaiters++
-			s.recommend(e.task, Fetch)
+			if !e.task.expected() {
+				s.recommend(e.task, Fetch)
+			}
 		}
 	}
 	s.setState(t, Waiting)
