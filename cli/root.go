@@ -9,6 +9,7 @@ import (
 
 	"go.millstream.dev/cli/internal/guide"
 	"go.millstream.dev/internal/proc/cmdline"
+	"go.millstream.dev/internal/proc/revision"
 )
 
 const rootLong = `Millstream is the RAPIDS communications stack for Go: UCX for moving host and
@@ -89,10 +90,8 @@ func Version() string {
 		if version == "" && info.Main.Version != "(devel)" {
 			version = info.Main.Version
 		}
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-				commit = " " + s.Value[:12]
-			}
+		if c, _ := revision.Of(info); c != "" {
+			commit = " " + c
 		}
 	}
 	if version == "" {

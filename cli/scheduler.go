@@ -342,20 +342,9 @@ func (f *schedulerFlags) makeCertificates(stdout io.Writer) error {
 		"clients\nPython: %s\n", f.tlsDir, s.Python())
 	for _, v := range s.Env() {
 		name, value, _ := strings.Cut(v, "=")
-		fmt.Fprintf(stdout, "  export %s=%s\n", name, shellQuote(value))
+		fmt.Fprintf(stdout, "  export %s=%s\n", name, cmdline.Quote(value))
 	}
 	return nil
-}
-
-// shellQuote quotes a value for a shell.
-func shellQuote(s string) string {
-	if s != "" && strings.IndexFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
-			strings.ContainsRune("_-./:=@%+,", r))
-	}) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // raiseFileLimit raises the limit of open files to half of the hard limit, as the scheduler of Dask does.

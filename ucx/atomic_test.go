@@ -337,9 +337,9 @@ func TestErrorModes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		exposed := expose(t, ep, far.ctx, 8, far.ctx.Resource(mem.Host, 0))
-		clear(exposed.window)
-		old, err := AtomicAt[uint64](exposed.rk, 0).FetchAdd(ctx, 2)
+		shared := expose(t, ep, far.ctx, 8, far.ctx.Resource(mem.Host, 0))
+		clear(shared.window)
+		old, err := AtomicAt[uint64](shared.rk, 0).FetchAdd(ctx, 2)
 		if none || far.ctx.amoOK {
 			if err != nil || old != 0 {
 				t.Errorf("NoErrorHandling %v: got %d, %v, want 0", none, old, err)

@@ -1,7 +1,6 @@
 package firstday
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -9,14 +8,15 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
+	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"go.millstream.dev/internal/tools/golist"
 )
 
 // fragmentImports are the packages that fragments of the documents may use, by name.
@@ -106,29 +106,12 @@ func fragmentErrors(fragment, scope string, imports types.Importer) []error {
 // exportData imports packages from what the go command has compiled.
 func exportData(t *testing.T) types.Importer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}"}
-	for _, path := range fragmentImports {
-		args = append(args, path)
-	}
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir, cmd.Stderr = repository(), os.Stderr
-	out, err := cmd.Output()
+	paths := slices.Collect(maps.Values(fragmentImports))
+	packages, err := golist.Run(repository(), paths, "Export", "-export", "-deps")
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := map[string]string{}
-	for line := range strings.Lines(string(out)) {
-		path, file, _ := strings.Cut(strings.TrimSpace(line), "=")
-		files[path] = file
-	}
-	return importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
-		if files[path] == "" {
-			return nil, errors.New("no export data of " + path)
-		}
-		return os.Open(files[path])
-	})
+	return importer.ForCompiler(token.NewFileSet(), "gc", golist.Exports(packages))
 }
 
 // Fragments of Go in the guide are right as far as types go: names exist and calls fit.

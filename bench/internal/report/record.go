@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/proc/cmdline"
+	"go.millstream.dev/internal/proc/revision"
 	"go.millstream.dev/internal/proc/sysmem"
 )
 
@@ -50,10 +52,8 @@ func command(args []string) string {
 		case a == "--record" || a == "--svg":
 			i++
 		case a == "--json" || strings.HasPrefix(a, "--record=") || strings.HasPrefix(a, "--svg="):
-		case strings.ContainsAny(a, " '\"$*"):
-			words = append(words, "'"+strings.ReplaceAll(a, "'", `'\''`)+"'")
 		default:
-			words = append(words, a)
+			words = append(words, cmdline.Quote(a))
 		}
 	}
 	return strings.Join(words, " ")
@@ -61,18 +61,18 @@ func command(args []string) string {
 
 // commit returns the revision that the program was built from.
 func commit() string {
-	revision, changed := "unknown", ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision":
-				revision = s.Value[:min(len(s.Value), 12)]
-			case s.Key == "vcs.modified" && s.Value == "true":
-				changed = " with changes"
-			}
-		}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
 	}
-	return revision + changed
+	commit, changed := revision.Of(info)
+	if commit == "" {
+		commit = "unknown"
+	}
+	if changed {
+		commit += " with changes"
+	}
+	return commit
 }
 
 // machine describes the machine whose file system is at root.

@@ -13,9 +13,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
+	"go.millstream.dev/internal/tools/errtext"
 	"go.millstream.dev/internal/tools/tree"
 )
 
@@ -97,40 +97,13 @@ func texts(path, name string) (comments, errs []text, err error) {
 		case *ast.Field:
 			doc(n.Doc)
 		case *ast.CallExpr:
-			if s, ok := errorText(n); ok {
+			if s, ok := errtext.Of(n); ok {
 				errs = append(errs, text{name, set.Position(n.Pos()).Line, s})
 			}
 		}
 		return true
 	})
 	return comments, errs, nil
-}
-
-// errorText returns the text of a call of errors.New or fmt.Errorf.
-func errorText(call *ast.CallExpr) (string, bool) {
-	sel, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok || len(call.Args) == 0 {
-		return "", false
-	}
-	pkg, ok := sel.X.(*ast.Ident)
-	if !ok || pkg.Name+"."+sel.Sel.Name != "errors.New" && pkg.Name+"."+sel.Sel.Name != "fmt.Errorf" {
-		return "", false
-	}
-	return literal(call.Args[0])
-}
-
-// literal returns the value of a string literal, or of a concatenation of literals.
-func literal(x ast.Expr) (string, bool) {
-	switch x := x.(type) {
-	case *ast.BasicLit:
-		s, err := strconv.Unquote(x.Value)
-		return s, err == nil && x.Kind == token.STRING
-	case *ast.BinaryExpr:
-		a, okA := literal(x.X)
-		b, okB := literal(x.Y)
-		return a + b, okA && okB && x.Op == token.ADD
-	}
-	return "", false
 }
 
 // draw returns n random texts, in the order of the tree.

@@ -161,7 +161,7 @@ func (l *loader) addItems(items []Value) error {
 func (l *loader) key(v Value) (k any, ok bool, err error) {
 	switch v.(type) {
 	case *List, *Dict, *Set, *ByteArray:
-		return nil, false, errors.New("a " + TypeName(v) + " is not hashable: it cannot be a key or in a set")
+		return nil, false, errors.New("a " + TypeName(v) + " is not hashable and cannot be a key or in a set")
 	}
 	k, work, ok := keyOf(v, min(keyBudget, l.keyWork))
 	if l.keyWork -= work; l.keyWork <= 0 {

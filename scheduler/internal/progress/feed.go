@@ -12,6 +12,7 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/wire"
 )
 
@@ -46,7 +47,7 @@ func (s *Feeds) feed(ctx context.Context, r *rpc.Request) (any, error) {
 		// The reader of the feed expects a status of "error".
 		m, e := rpc.ErrorMessage(err, "error")
 		if e == nil {
-			_ = send(ctx, r.Comm, append(m, msgpack.MapOf("all", 0, "remaining", 0)...))
+			_ = peers.Send(ctx, r.Comm, append(m, msgpack.MapOf("all", 0, "remaining", 0)...))
 		}
 	}
 	return rpc.NoReply, r.Comm.Close()

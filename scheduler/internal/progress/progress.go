@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
@@ -45,16 +44,6 @@ func New(h Host) *Feeds { return &Feeds{Host: h, bars: map[*Bar]bool{}} }
 
 // Register sets the handler of requests.
 func (s *Feeds) Register(r *rpc.Server) { r.Handle("feed", s.feed) }
-
-// send sends a message on a comm.
-func send(ctx context.Context, c comm.Comm, v any) error {
-	m, err := wire.Encode(v, c.Info().EncodeOptions())
-	if err != nil {
-		return err
-	}
-	defer m.Release()
-	return c.Write(ctx, m)
-}
 
 // Bar follows tasks for a progress bar of Dask: distributed.progress. The loop owns it.
 type Bar struct {

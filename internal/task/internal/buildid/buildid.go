@@ -14,6 +14,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+
+	"go.millstream.dev/internal/proc/revision"
 )
 
 // Build describes the program of a process.
@@ -44,7 +46,7 @@ var Current = sync.OnceValue(func() Build {
 		b.Program = filepath.Base(strings.TrimSuffix(path, " (deleted)"))
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
-		b.Revision = revision(info)
+		b.Revision = revisionOf(info)
 	}
 	return b
 })
@@ -54,25 +56,16 @@ func shorten(id []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-func revision(info *debug.BuildInfo) string {
-	var commit, changes string
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			commit = s.Value[:min(len(s.Value), 12)]
-		case "vcs.modified":
-			if s.Value == "true" {
-				changes = "+changes"
-			}
-		}
+// revisionOf returns the text for Build.Revision.
+func revisionOf(info *debug.BuildInfo) string {
+	commit, changed := revision.Of(info)
+	switch {
+	case commit != "" && changed:
+		return commit + "+changes"
+	case commit == "" && info.Main.Version != "(devel)":
+		return info.Main.Version
 	}
-	if commit != "" {
-		return commit + changes
-	}
-	if v := info.Main.Version; v != "(devel)" {
-		return v
-	}
-	return ""
+	return commit
 }
 
 // readID returns bytes that identify the executable: the build ID of the go command, otherwise the whole file,

@@ -106,12 +106,12 @@ func TestNotes(t *testing.T) {
 
 func TestText(t *testing.T) {
 	info := &debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}}
-	if got := revision(info); got != "v1.2.3" {
+	if got := revisionOf(info); got != "v1.2.3" {
 		t.Errorf("got %q, want the version", got)
 	}
 	info.Settings = []debug.BuildSetting{{Key: "vcs.revision", Value: strings.Repeat("a", 40)},
 		{Key: "vcs.modified", Value: "true"}}
-	b := Build{ID: "1", Program: "app", Revision: revision(info)}
+	b := Build{ID: "1", Program: "app", Revision: revisionOf(info)}
 	if got, want := b.String(), "app (build 1, revision aaaaaaaaaaaa+changes)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

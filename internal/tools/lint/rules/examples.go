@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"go.millstream.dev/internal/tools/golist"
 	"go.millstream.dev/internal/tools/tree"
 )
 
@@ -70,11 +71,11 @@ func checkExamples(root string, dirs []string, compiledOnly map[string]string) (
 		if p == nil {
 			return nil, fmt.Errorf("rules: no package in %s", dir)
 		}
-		verbs, err := p.verbs(dir)
+		verbs, err := verbsOf(p, dir)
 		if err != nil {
 			return nil, err
 		}
-		run, compiled, err := p.examples(packages)
+		run, compiled, err := examplesIn(p, packages)
 		if err != nil {
 			return nil, err
 		}
@@ -121,8 +122,8 @@ type verb struct {
 	name string
 }
 
-// verbs returns the verbs of the package in dir.
-func (p *listed) verbs(dir string) ([]verb, error) {
+// verbsOf returns the verbs of the package in dir.
+func verbsOf(p *golist.Package, dir string) ([]verb, error) {
 	var verbs []verb
 	fset := token.NewFileSet()
 	for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
@@ -171,9 +172,9 @@ func isGetter(f *ast.FuncDecl) bool {
 	return ok
 }
 
-// examples returns the functions and methods of the package that its examples use: those of examples that run, and
+// examplesIn returns the functions and methods of a package that its examples use: those of examples that run, and
 // those of examples that are only compiled.
-func (p *listed) examples(packages map[string]*listed) (run, compiled map[string]bool, err error) {
+func examplesIn(p *golist.Package, packages map[string]*golist.Package) (run, compiled map[string]bool, err error) {
 	fset := token.NewFileSet()
 	var files []*ast.File
 	for _, name := range p.XTestGoFiles {
@@ -184,7 +185,7 @@ func (p *listed) examples(packages map[string]*listed) (run, compiled map[string
 		files = append(files, file)
 	}
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
-	conf := types.Config{Importer: importer.ForCompiler(fset, "gc", exports(packages)), Error: func(error) {}}
+	conf := types.Config{Importer: importer.ForCompiler(fset, "gc", golist.Exports(packages)), Error: func(error) {}}
 	_, _ = conf.Check(p.ImportPath+"_test", fset, files, info) // tests may use names that only the test build exports
 
 	uses := usesOf(files, info)

@@ -3,12 +3,13 @@ package rules
 import (
 	"fmt"
 	"go/ast"
-	"go/token"
 	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"go.millstream.dev/internal/tools/errtext"
 )
 
 // plainFolders are the folders, including subfolders, whose texts follow all language rules.
@@ -119,19 +120,11 @@ func checkErrorTexts(s *source) []Problem {
 	var problems []Problem
 	ast.Inspect(s.file, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
-		if !ok || len(call.Args) == 0 {
-			return true
-		}
-		f, ok := call.Fun.(*ast.SelectorExpr)
-		if !ok || f.Sel.Name != "Errorf" && f.Sel.Name != "New" {
-			return true
-		}
-		lit, ok := firstLiteral(call.Args[0])
 		if !ok {
 			return true
 		}
-		text, err := strconv.Unquote(lit.Value)
-		if err != nil {
+		text, ok := errtext.Of(call)
+		if !ok {
 			return true
 		}
 		_, rest, ok := strings.Cut(text, ": ")
@@ -139,7 +132,7 @@ func checkErrorTexts(s *source) []Problem {
 			rest = text
 		}
 		if leadingIt.MatchString(text) || leadingIt.MatchString(rest) {
-			problems = append(problems, Problem{s.name, s.lineOf(lit.Pos()), "errors",
+			problems = append(problems, Problem{s.name, s.lineOf(call.Args[0].Pos()), "errors",
 				fmt.Sprintf("%.40q: name the subject instead of \"it\"", text)})
 		}
 		return true
@@ -148,17 +141,3 @@ func checkErrorTexts(s *source) []Problem {
 }
 
 var leadingIt = regexp.MustCompile(`^[Ii]ts? `)
-
-// firstLiteral returns the first literal of a string constant, which may be a concatenation.
-func firstLiteral(e ast.Expr) (*ast.BasicLit, bool) {
-	for {
-		switch x := e.(type) {
-		case *ast.BinaryExpr:
-			e = x.X
-		case *ast.BasicLit:
-			return x, x.Kind == token.STRING
-		default:
-			return nil, false
-		}
-	}
-}

@@ -81,7 +81,7 @@ var (
 `
 	expect(t, checkFiles(t, map[string]string{"mem/a.go": text,
 		"examples/a.go": strings.Replace(text, "mem", "main", 1)}),
-		`mem/a.go:10: "it is released"`, `mem/a.go:11: "mem: its owner has "`)
+		`mem/a.go:10: "it is released"`, `mem/a.go:11: "mem: its owner has %d"`)
 }
 
 func TestAllSentinels(t *testing.T) {
