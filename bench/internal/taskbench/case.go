@@ -47,13 +47,13 @@ func Cases() []Case {
 		{schedulerOnly, "CPU and memory per task of a scheduler whose workers do nothing", benchfmt.UnitMicros,
 			benchfmt.Lower, nil},
 		{fetch, "64 MiB between workers, idle and while every slot computes", benchfmt.UnitGBps, benchfmt.Higher, nil},
-		{clientFetch, "64 MiB to the client, the first and later ones, against package ucx", benchfmt.UnitGBps,
+		{clientFetch, "64 MiB to the client, first and later, against package ucx", benchfmt.UnitGBps,
 			benchfmt.Higher, nil},
 		{shuffle, "shuffle of rows among 4 workers, against p2p of Dask", benchfmt.UnitGBps,
 			benchfmt.Higher, ratio(5)},
 		{deviceFetch, "GPU memory between workers, against package ucx; not part of all", benchfmt.UnitGBps,
 			benchfmt.Higher, nil},
-		{deviceSpill, "results between GPU and host memory, against plain copies; not part of all",
+		{deviceSpill, "GPU results to host memory and back; not part of all",
 			benchfmt.UnitGBps, benchfmt.Higher, nil},
 	}
 }
