@@ -115,16 +115,29 @@ func selects(tls, transport string) bool {
 	return named != negated
 }
 
-// hasInterface reports whether a UCX_NET_DEVICES value admits a network interface, which tcp needs.
+// hasInterface reports whether a UCX_NET_DEVICES value admits a network interface that is up and has an address, which
+// tcp needs.
 func hasInterface(devices string) bool {
-	list, negated := strings.CutPrefix(strings.TrimSpace(devices), "^")
-	for name := range strings.SplitSeq(list, ",") {
-		name = strings.TrimSpace(name)
-		if _, err := net.InterfaceByName(name); negated || name == "all" || err == nil {
-			return true
-		}
+	list, err := net.Interfaces()
+	if err != nil {
+		return false
 	}
-	return false
+	return slices.ContainsFunc(list, func(i net.Interface) bool {
+		const active = net.FlagUp | net.FlagRunning
+		addrs, err := i.Addrs()
+		return i.Flags&active == active && err == nil && len(addrs) > 0 && admits(devices, i.Name)
+	})
+}
+
+// admits reports whether a UCX_NET_DEVICES value admits an interface.
+func admits(devices, name string) bool {
+	list, negated := strings.CutPrefix(strings.TrimSpace(devices), "^")
+	named := false
+	for d := range strings.SplitSeq(list, ",") {
+		d = strings.TrimSpace(d)
+		named = named || d == name || d == "all"
+	}
+	return named != negated
 }
 
 // CheckSockaddr returns an error for settings without any connection manager, with which UCX's socket connections abort
