@@ -129,8 +129,9 @@ func appendPart(dst []byte, p part) []byte {
 	return msgpack.AppendInt(dst, p.size)
 }
 
-// readLoan returns the loan in the body of a reply; ok is false if there is none.
-func readLoan(body []byte) (o offer, ok bool, err error) {
+// readLoan returns the loan in the body of a reply with a number of frames besides the body; ok is false if there is
+// none.
+func readLoan(body []byte, frames int) (o offer, ok bool, err error) {
 	r := msgpack.NewReader(body)
 	if r.Kind() != msgpack.MapKind {
 		return o, false, nil
@@ -153,6 +154,9 @@ func readLoan(body []byte) (o offer, ok bool, err error) {
 		return o, false, err
 	}
 	n, err := r.ReadArrayLen()
+	if err == nil && n > frames {
+		err = errFields
+	}
 	if err != nil {
 		return o, false, err
 	}

@@ -151,9 +151,13 @@ func TestReadCanceled(t *testing.T) {
 // Replies that are wrong, stale or that refer to another process are refused.
 func TestRefused(t *testing.T) {
 	o, q := startOwner(t), newRequest(t)
-	good, ok, err := readLoan(o.lend(t, q).Body())
+	lent := o.lend(t, q)
+	good, ok, err := readLoan(lent.Body(), len(lent.Frames)-1)
 	if err != nil || !ok {
 		t.Fatalf("got %v, %v, want a loan", ok, err)
+	}
+	if _, _, err := readLoan(lent.Body(), len(good.parts)-1); !errors.Is(err, errFields) {
+		t.Errorf("loan of more frames than the message has: got %v, want %v", err, errFields)
 	}
 	for name, change := range map[string]func(*offer){
 		"other process":   func(l *offer) { l.pid = os.Getppid() },

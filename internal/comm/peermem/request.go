@@ -127,7 +127,7 @@ func (q *Request) Resolve(ctx context.Context, m *wire.Message) (int64, error) {
 	if q == nil || len(m.Frames) < 2 || m.Frames[0].OnDevice() {
 		return 0, nil
 	}
-	o, ok, err := readLoan(m.Body())
+	o, ok, err := readLoan(m.Body(), len(m.Frames)-1)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrRead, err)
 	}
