@@ -96,8 +96,8 @@ func TestFormWorkers(t *testing.T) {
 		backend clique.Backend
 		want    string
 	}{
-		{[]string{address, "inproc://nobody"}, "",
-			`no such worker: "inproc://nobody"; the cluster has inproc://`},
+		{[]string{address, "inproc://unknown"}, "",
+			`no such worker: "inproc://unknown"; the cluster has inproc://`},
 		{[]string{address, address}, "", "is listed twice; a worker has one rank"},
 		{nil, "smoke", `backend "smoke": want "nccl", "ucx", "comm" or none`},
 		{nil, clique.UCX, "UCX is not available on worker inproc://"},

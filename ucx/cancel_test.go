@@ -14,7 +14,7 @@ import (
 // millisecond of a forced close; the bound only tells that it does not hang.
 const soon = 5 * time.Second
 
-// canceled runs a blocking operation, lets its context end while it is under way, and
+// canceled runs a blocking operation, lets its context end while it is in flight, and
 // checks that it returns soon with the context's error. hold runs before the context ends.
 func (s *scene) canceled(name string, hold func(), op func(context.Context) error) {
 	s.t.Helper()
@@ -206,7 +206,7 @@ func cancelMidSend(s *scene) {
 	for i := range 3 {
 		s.ep.StartSend(Bytes(big), uint64(801+i))
 	}
-	s.canceled("send under way", func() {
+	s.canceled("send in flight", func() {
 		time.Sleep(5 * time.Millisecond)
 		s.victim.signal(syscall.SIGSTOP)
 		time.Sleep(20 * time.Millisecond)

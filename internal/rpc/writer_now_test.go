@@ -49,18 +49,8 @@ func appendNumber(w *Writer, n int) {
 // readNumbers returns the numbers of the next message.
 func readNumbers(t *testing.T, c comm.Comm) (list []int64) {
 	t.Helper()
-	m, err := c.Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Release()
-	v, err := wire.Decode(m, wire.DecodeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, x := range v.([]any) {
-		d := x.(msgpack.Map)
-		n, _ := d.Get("n")
+	for _, x := range readList(t, c) {
+		n, _ := x.(msgpack.Map).Get("n")
 		list = append(list, n.(int64))
 	}
 	return list

@@ -222,6 +222,21 @@ func TestWriterWaitsForCommit(t *testing.T) {
 	<-o.Done()
 }
 
+// readList returns the messages of the next batch.
+func readList(t *testing.T, c comm.Comm) []any {
+	t.Helper()
+	m, err := c.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Release()
+	v, err := wire.Decode(m, wire.DecodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.([]any)
+}
+
 // Between two messages to a process of Python's lies an interval, in which more gathers; frames
 // stay with their messages. Who is let go does not wait for it.
 func TestWriterInterval(t *testing.T) {
@@ -236,18 +251,7 @@ func TestWriterInterval(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	read := func() []any {
-		m, err := far.Read(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer m.Release()
-		v, err := wire.Decode(m, wire.DecodeOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v.([]any)
-	}
+	read := func() []any { return readList(t, far) }
 	say(0) // after a pause: at once
 	if got := read(); len(got) != 1 || string(got[0].([]byte)) != "v0" {
 		t.Fatalf("first %v", got)

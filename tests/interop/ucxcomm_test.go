@@ -28,7 +28,7 @@ var ucxMessages = map[string][]int{
 	"many":   frameSizes(300),
 }
 
-// Dask messages of all shapes go both ways, whoever dialed.
+// Dask messages of all shapes are sent in both directions, from either side of the connection.
 func TestUCXCommMessages(t *testing.T) {
 	eachUCXMode(t, func(l *ucxLink) {
 		if m := l.c.Info(); m.Millstream != nil || len(m.Python) != 3 || m.PickleProtocol != 5 {

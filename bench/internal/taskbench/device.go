@@ -79,8 +79,13 @@ func look(ctx context.Context, list []*wire.DeviceArray) (arrived, error) {
 
 // startDevice is startLocal for two workers on one GPU, each with a pool.
 func startDevice(ctx context.Context, c command) (*local, error) {
-	cl, err := cluster.LocalCUDA(ctx, cluster.CUDAConfig{Devices: []string{c.Device, c.Device},
-		RMM: cluster.RMMConfig{PoolSize: fmt.Sprint(c.Size)}},
+	return startCUDA(ctx, c, cluster.CUDAConfig{Devices: []string{c.Device, c.Device},
+		RMM: cluster.RMMConfig{PoolSize: fmt.Sprint(c.Size)}})
+}
+
+// startCUDA is startLocal for workers on GPUs.
+func startCUDA(ctx context.Context, c command, cfg cluster.CUDAConfig) (*local, error) {
+	cl, err := cluster.LocalCUDA(ctx, cfg,
 		cluster.Config{Dashboard: "127.0.0.1:0", WorkerDashboard: "127.0.0.1:0", LocalDirectory: c.Directory})
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package taskbench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -17,17 +16,8 @@ import (
 // startSpill is startLocal for one worker on a GPU that keeps at most c.Limit bytes of results there. Its pool has room
 // for one more, so that only the limit moves results.
 func startSpill(ctx context.Context, c command) (*local, error) {
-	cl, err := cluster.LocalCUDA(ctx, cluster.CUDAConfig{Devices: []string{c.Device},
-		DeviceMemoryLimit: fmt.Sprint(c.Limit), RMM: cluster.RMMConfig{PoolSize: fmt.Sprint(c.Limit + 2*c.Size)}},
-		cluster.Config{Dashboard: "127.0.0.1:0", WorkerDashboard: "127.0.0.1:0", LocalDirectory: c.Directory})
-	if err != nil {
-		return nil, err
-	}
-	l := &local{cluster: cl, threads: 1, workers: cl.Workers()}
-	if l.client, err = client.Connect(ctx, cl.Address(), client.Config{Dial: cl.Dial()}); err != nil {
-		return nil, errors.Join(err, l.close())
-	}
-	return l, nil
+	return startCUDA(ctx, c, cluster.CUDAConfig{Devices: []string{c.Device}, DeviceMemoryLimit: fmt.Sprint(c.Limit),
+		RMM: cluster.RMMConfig{PoolSize: fmt.Sprint(c.Limit + 2*c.Size)}})
 }
 
 // moveTotals are the counters of a worker for results that it moved in one direction.

@@ -83,7 +83,13 @@ func TestExchange(t *testing.T) {
 // serve serves ops at an address of this process.
 func serve(t *testing.T, ops map[string]rpc.Handler) (address string) {
 	t.Helper()
-	l, err := comm.Default.Listen(t.Context(), "inproc://", comm.ListenConfig{})
+	return serveAt(t, "inproc://", ops)
+}
+
+// serveAt serves ops at an address, and returns the one to contact.
+func serveAt(t *testing.T, listen string, ops map[string]rpc.Handler) (address string) {
+	t.Helper()
+	l, err := comm.Default.Listen(t.Context(), listen, comm.ListenConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,13 +3,10 @@ package fetch
 import (
 	"bytes"
 	"context"
-	"log/slog"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"go.millstream.dev/client/internal/tracker"
-	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/peermem"
 	_ "go.millstream.dev/internal/comm/tcp"
 	"go.millstream.dev/internal/rpc"
@@ -22,12 +19,7 @@ import (
 // requests and loans.
 func lender(t *testing.T, key string, value []byte, valid bool, requests, loans *atomic.Int64) string {
 	t.Helper()
-	l, err := comm.Default.Listen(t.Context(), "tcp://127.0.0.1:0", comm.ListenConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := rpc.NewServer(rpc.Config{Type: "Test", Logger: slog.New(slog.DiscardHandler)})
-	s.Handle("get_data", func(ctx context.Context, r *rpc.Request) (any, error) {
+	getData := func(ctx context.Context, r *rpc.Request) (any, error) {
 		requests.Add(1)
 		v, err := task.EncodeValue(value)
 		if err != nil {
@@ -59,16 +51,8 @@ func lender(t *testing.T, key string, value []byte, valid bool, requests, loans 
 			ack.Release()
 		}
 		return rpc.NoReply, err
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	var all sync.WaitGroup
-	all.Go(func() { _ = s.Serve(ctx, l) })
-	t.Cleanup(func() {
-		cancel()
-		_ = s.Close()
-		all.Wait()
-	})
-	return l.ContactAddr()
+	}
+	return serveAt(t, "tcp://127.0.0.1:0", map[string]rpc.Handler{"get_data": getData})
 }
 
 // A large result is read from the memory of its worker, or sent if that is not possible, and the user owns it.

@@ -505,7 +505,7 @@ def check(expr, keys, order, expected, answer, header, frames):
         if go:
             return f"{key} calls Go"
     if list(dsk) != list(got) and set(dsk) != set(got):
-        return f"missing tasks of Dask's graph: {set(dsk) - set(got)}"
+        return f"tasks missing in the graph of Dask: {set(dsk) - set(got)}"
     for key, theirs in dsk.items():
         try:
             Same().check(repickled(theirs), got[key], str(key))
