@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"slices"
+	"strconv"
 	"time"
+	"unsafe"
 
 	"go.millstream.dev/internal/task/internal/scalar"
 	"go.millstream.dev/internal/wire/msgpack"
@@ -203,9 +206,58 @@ func encodeTree(v any) (*wire.Serialized, error) {
 // values, which take references.
 func DecodeInto[T any](s *wire.Serialized, dst *T) error { return decodeAs(s, dst, wire.Clone) }
 
-// DecodeOwned is DecodeInto for frames that no other value uses: long bytes, arrays and tables on the Go heap keep the
-// memory of their frames.
-func DecodeOwned[T any](s *wire.Serialized, dst *T) error { return decodeAs(s, dst, share(s.Frames)) }
+// DecodeOwned is DecodeInto for frames that no other value uses: long bytes, slices of numbers, arrays and tables on
+// the Go heap keep the memory of their frames.
+func DecodeOwned[T any](s *wire.Serialized, dst *T) error {
+	if s.Size() >= shareFrom && ownNumbers(s, dst) {
+		return nil
+	}
+	return decodeAs(s, dst, share(s.Frames))
+}
+
+// ownNumbers sets a slice of numbers to the memory of an array, and reports whether it did.
+func ownNumbers(s *wire.Serialized, dst any) bool {
+	switch p := dst.(type) {
+	case *[]float64:
+		return ownElements(s, p)
+	case *[]float32:
+		return ownElements(s, p)
+	case *[]int64:
+		return ownElements(s, p)
+	case *[]int32:
+		return ownElements(s, p)
+	case *[]int:
+		var v []int64
+		if strconv.IntSize != 64 || !ownElements(s, &v) {
+			return false
+		}
+		*p = unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(v))), len(v))
+		return true
+	}
+	return false
+}
+
+// ownElements sets dst to the elements of a long array of one dimension in the memory of the frames, and reports
+// whether it did. Other values, and their errors, are left to decodeAs.
+func ownElements[E wire.Element](s *wire.Serialized, dst *[]E) bool {
+	if slices.ContainsFunc(s.Frames, func(f wire.Frame) bool { return f.Buffer() != nil }) {
+		return false // memory of a pool
+	}
+	x, err := s.Decode(wire.DecodeOptions{})
+	if err != nil {
+		return false
+	}
+	a, ok := x.(*wire.NDArray)
+	if !ok || len(a.Shape) != 1 || len(a.Data) < shareFrom || !a.COrder() {
+		return false
+	}
+	v, err := wire.Elements[E](a)
+	if err != nil {
+		return false
+	}
+	*dst = v
+	return true
+}
 
 func decodeAs[T any](s *wire.Serialized, dst *T, own func(any) any) error {
 	if len(s.Frames) == 1 && !s.Frames[0].OnDevice() && bytes.Equal(s.Header, pickleHeader) {
