@@ -45,7 +45,7 @@ test: ## run lint, then all tests under the race detector; print and check every
 	@scripts/setup lint
 	@scripts/setup test & $(RUN) scripts/lint; lint=$$?; wait $$! && exit $$lint # download while lint computes
 	@$(RUN) scripts/build
-	@$(RUN) go run ./internal/tools/testrun -timeout $(TEST_TIMEOUT) -also invariants=./mem/... -also nvml=./cli/internal/nvml ./... ./bench/...
+	@$(RUN) go run ./internal/tools/testrun -timeout $(TEST_TIMEOUT) -also invariants=./mem/... ./... ./bench/...
 	@echo 'without cgo: build and vet'
 	@export CGO_ENABLED=0; $(RUN) go list -f '{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}' ./... ./bench/... | xargs $(RUN) go build ./cmd/millstream ./bench/cmd/millstream-bench
 	@CGO_ENABLED=0 $(RUN) go vet $$(grep -rlE --include='*.go' --exclude-dir='.[a-z]*' '^//go:build.*!cgo' . | xargs -n 1 dirname | sort -u) # the rest is as above

@@ -11,17 +11,13 @@ require (
 )
 
 require (
-	github.com/NVIDIA/go-nvml v0.13.0-1
 	github.com/klauspost/compress v1.19.2
 	github.com/pierrec/lz4/v4 v4.1.29
 	github.com/yuin/goldmark v1.8.7
 	go.yaml.in/yaml/v3 v3.0.5
 )
 
-require (
-	github.com/google/uuid v1.6.0 // indirect
-	github.com/kr/text v0.2.0 // indirect
-)
+require github.com/kr/text v0.2.0 // indirect
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect

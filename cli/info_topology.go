@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.millstream.dev/cli/internal/nvml"
+	"go.millstream.dev/internal/device/nvml"
 	"go.millstream.dev/internal/device/topology"
 )
 
@@ -39,14 +39,34 @@ type migReport struct {
 	Memory int64  `json:"memory"`
 }
 
-// readMachine reads the topology of this machine, with NVML if it is built in and available, else from the kernel.
+// driverGPUs are the GPUs of the NVIDIA driver as a topology.Driver.
+type driverGPUs struct{ *nvml.Library }
+
+// GPUs implements topology.Driver.
+func (d driverGPUs) GPUs() ([]topology.DriverGPU, error) {
+	list, err := d.Library.GPUs()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]topology.DriverGPU, len(list))
+	for i, g := range list {
+		out[i] = topology.DriverGPU{Address: g.Address, UUID: g.UUID, Model: g.Name, Memory: g.Memory,
+			NVLinks: g.NVLinks, MIGEnabled: g.MIGEnabled}
+		for _, m := range g.MIG {
+			out[i].MIG = append(out[i].MIG, topology.MIG(m))
+		}
+	}
+	return out, nil
+}
+
+// readMachine reads the topology of this machine, with NVML if it is available, else from the kernel.
 func readMachine() (*topology.Machine, error) {
-	driver, err := nvml.Open()
+	library, err := nvml.Open()
 	if err != nil {
 		return topology.Read(topology.Config{})
 	}
-	defer driver.Close()
-	m, err := topology.Read(topology.Config{Driver: driver})
+	defer library.Close()
+	m, err := topology.Read(topology.Config{Driver: driverGPUs{library}})
 	if err != nil { // the driver does not respond
 		return topology.Read(topology.Config{})
 	}

@@ -95,7 +95,9 @@ func (g *gpu) apply(cfg *worker.Config) {
 	}
 	up := func(ctx context.Context, b *mem.Buffer) (*mem.Buffer, error) { return g.memory.Up(ctx, g.limit, b) }
 	cfg.Device = &store.DeviceConfig{Tier: &store.FrameTier{Down: g.memory.Down, Up: up}, Limit: g.limit.Limit(),
-		Memory: g.limit}
+		Memory: g.limit, Stats: func() (pinned, total int64) {
+			return g.memory.PinnedBytes(), g.memory.Device().TotalMemory
+		}}
 	if cfg.MemoryLimit > 0 {
 		g.memory.LimitHost(cfg.MemoryLimit)
 	}

@@ -142,6 +142,7 @@ func (w *Worker) stop(reason error) (left int64) {
 			i.msg.Release()
 		}
 	}
+	w.gpu.Close()
 	if w.memory != nil {
 		w.memory.Close()
 	}

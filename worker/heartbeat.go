@@ -21,9 +21,15 @@ func (w *Worker) snapshot() metrics.Snapshot {
 	if d := w.cfg.Device; d != nil {
 		s.Device = &metrics.Device{Results: w.data.OnDevice(), Limit: d.Limit}
 		s.Device.Up, s.Device.Down = w.memory.DeviceCounts()
+		if d.Stats != nil {
+			s.Device.Pinned, s.Device.Total = d.Stats()
+		}
 		if d.Memory != nil {
 			s.Device.Counted, s.Device.Allocated, s.Device.Peak = true, d.Memory.Used(), d.Memory.Peak()
 		}
+	}
+	if g, ok := w.gpu.Latest(); ok {
+		s.GPU = &g
 	}
 	w.do(func() {
 		for i, st := range metrics.States {

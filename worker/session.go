@@ -77,6 +77,10 @@ func (w *Worker) registration() msgpack.Map {
 		limit = w.cfg.MemoryLimit
 	}
 	now := w.snapshot()
+	extra := msgpack.Map{}
+	if g := w.gpu.Extra(); g != nil {
+		extra.Set("gpu", g)
+	}
 	own := msgpack.MapOf("v", 1, "registry", task.Hash(), "functions", task.Names(), "signatures", task.Signatures(),
 		"build", task.BuildText(),
 		"data-connections", len(w.DataAddresses()), "python", w.sidecar != nil, "values", true,
@@ -87,7 +91,7 @@ func (w *Worker) registration() msgpack.Map {
 		"resources", resources, "memory_limit", limit, "local_directory", w.memory.Directory(), "services", services,
 		"nanny", nanny,
 		"pid", os.Getpid(), "versions", w.versions(), "metrics", now.Heartbeat(w.transfers.Bandwidths(),
-			w.usage.Recent()), "extra", msgpack.MapOf("millstream", own),
+			w.usage.Recent()), "extra", append(extra, msgpack.Pair{Key: "millstream", Value: own}),
 		"stimulus_id", "worker-connect-"+w.id, "server_id", w.id)
 }
 

@@ -94,6 +94,7 @@ type Worker struct {
 	sidecar   *sidecar.Sidecar
 	exec      *execution.Pool
 	transfers *transfer.Manager
+	gpu       *monitor.GPU // nil without one
 	usage     *monitor.Monitor
 	http      *metrics.Server
 	server    *rpc.Server
@@ -171,7 +172,12 @@ func (w *Worker) start(ctx context.Context) error {
 	}
 	w.data = w.memory.Store()
 	w.findPython(ctx)
-	w.usage = monitor.New(w.memory.Usage)
+	id := monitor.OwnGPU()
+	if w.cfg.GPU != nil {
+		id = w.cfg.GPU.UUID
+	}
+	w.gpu = monitor.NewGPU(id, w.log)
+	w.usage = monitor.New(w.memory.Usage, w.gpu)
 	w.scheduler = registration.New(w.registrationConfig())
 	w.exec = execution.New(w.executionConfig())
 	w.transfers = transfer.New(w.transferConfig())

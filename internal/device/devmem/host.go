@@ -283,3 +283,10 @@ func (h *hostMemory) close() {
 // is pinned, and at most a sixteenth is kept for later moves when it is freed. The defaults are a quarter of the
 // machine's memory, and 256 MiB.
 func (m *Memory) LimitHost(n int64) { m.host.limit(n) }
+
+// PinnedBytes returns the size of the page-locked host memory: that of Pinned and of results that were moved down.
+func (m *Memory) PinnedBytes() int64 {
+	m.host.mu.Lock()
+	defer m.host.mu.Unlock()
+	return m.host.pinned + m.pinned.Stats().Reserved
+}

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Driver provides information of NVIDIA's driver about GPUs that the kernel does not have: package topology/nvml has
-// one.
+// Driver provides information of NVIDIA's driver about GPUs that the kernel does not have; package nvml reads it.
 type Driver interface {
 	// GPUs returns the GPUs that the driver shows to this process.
 	GPUs() ([]DriverGPU, error)

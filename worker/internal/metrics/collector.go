@@ -42,7 +42,12 @@ var (
 		"Total time spent spilling/unspilling since the latest worker restart", "activity")
 	descOnDevice = prometheus.NewDesc("millstream_worker_device_bytes",
 		"GPU memory of the worker by type: results, allocated (all allocations), peak (maximum of "+
-			"allocated), limit (--device-memory-limit)", []string{"type"}, nil)
+			"allocated), limit (--device-memory-limit), pinned (page-locked host memory), total (of the GPU)",
+		[]string{"type"}, nil)
+	descGPUUse = prometheus.NewDesc("millstream_worker_gpu_utilization_ratio",
+		"Share of the time in which a kernel of any process ran on the GPU of the worker", nil, nil)
+	descGPUMemory = prometheus.NewDesc("millstream_worker_gpu_memory_bytes",
+		"Memory of the GPU of the worker: used by all processes, and total", []string{"type"}, nil)
 	descMoves = prometheus.NewDesc("millstream_worker_device_moves_total",
 		"Number of results moved from GPU to host memory (down) or back (up)", []string{"direction"}, nil)
 	descMoveBytes = prometheus.NewDesc("millstream_worker_device_move_bytes_total",
@@ -64,7 +69,7 @@ func (c Collector) Describe(out chan<- *prometheus.Desc) {
 		descInTotal, descOutBytes, descOutCount, descOutBytesTotal, descOutTotal, descExecuted, descTicks,
 		descSpillBytes,
 		descSpillCount, descSpillTime, descOnDevice, descMoves, descMoveBytes, descMoveTime, descAbandoned,
-		descStillRunning} {
+		descStillRunning, descGPUUse, descGPUMemory} {
 		out <- d
 	}
 }
@@ -113,12 +118,23 @@ func (c Collector) Collect(out chan<- prometheus.Metric) {
 	counter(descTicks, float64(s.Turns))
 	counter(descAbandoned, float64(s.AbandonedTotal))
 	gauge(descStillRunning, float64(s.Abandoned))
+	if g := s.GPU; g != nil {
+		if g.Utilization >= 0 {
+			gauge(descGPUUse, float64(g.Utilization)/100)
+		}
+		if g.Used >= 0 {
+			gauge(descGPUMemory, float64(g.Used), "used")
+			gauge(descGPUMemory, float64(g.Total), "total")
+		}
+	}
 	d := s.Device
 	if d == nil {
 		return
 	}
 	gauge(descOnDevice, float64(d.Results), "results")
 	gauge(descOnDevice, float64(d.Limit), "limit")
+	gauge(descOnDevice, float64(d.Pinned), "pinned")
+	gauge(descOnDevice, float64(d.Total), "total")
 	if d.Counted {
 		gauge(descOnDevice, float64(d.Allocated), "allocated")
 		gauge(descOnDevice, float64(d.Peak), "peak")

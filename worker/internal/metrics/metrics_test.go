@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"go.millstream.dev/internal/device/nvml"
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/testkit/leak"
@@ -64,6 +65,36 @@ func TestHeartbeat(t *testing.T) {
 	} {
 		if v, ok := got.Get(name); !ok || !reflect.DeepEqual(v, want) {
 			t.Errorf("%s: got %v, want %v", name, v, want)
+		}
+	}
+}
+
+// The memory of a GPU is that of the worker; the memory and use by all processes are those of the monitor.
+func TestHeartbeatDevice(t *testing.T) {
+	s := full()
+	if v, ok := s.Heartbeat(nil, nil).Get("device"); ok {
+		t.Errorf("device of a worker without one: %v", v)
+	}
+	s.Device = &Device{Results: 1, Limit: 2, Pinned: 3, Total: 4}
+	want := msgpack.MapOf("used", int64(1), "limit", int64(2), "results", int64(1), "pinned", int64(3), "total",
+		int64(4), "utilization", nil)
+	if v, _ := s.Heartbeat(nil, nil).Get("device"); !reflect.DeepEqual(v, want) {
+		t.Errorf("without a sample: got %v, want %v", v, want)
+	}
+	s.Device.Counted, s.Device.Allocated = true, 9
+	s.GPU = &nvml.Sample{Utilization: 50, Used: 6, Total: 7}
+	want = msgpack.MapOf("used", int64(9), "limit", int64(2), "results", int64(1), "pinned", int64(3), "total",
+		int64(7), "utilization", 50)
+	if v, _ := s.Heartbeat(nil, nil).Get("device"); !reflect.DeepEqual(v, want) {
+		t.Errorf("with a sample: got %v, want %v", v, want)
+	}
+	got := scrape(t, func() Snapshot { return s })
+	expectLines(t, got, "millstream_worker_gpu_utilization_ratio 0.5", `millstream_worker_gpu_memory_bytes{type="used"} 6`,
+		`millstream_worker_gpu_memory_bytes{type="total"} 7`, `millstream_worker_device_bytes{type="pinned"} 3`)
+	s.GPU = &nvml.Sample{Utilization: -1, Used: -1, Total: -1}
+	for _, line := range scrape(t, func() Snapshot { return s }) {
+		if strings.HasPrefix(line, "millstream_worker_gpu") {
+			t.Errorf("unknown figure is exported: %s", line)
 		}
 	}
 }

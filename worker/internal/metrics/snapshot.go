@@ -3,6 +3,7 @@
 package metrics
 
 import (
+	"go.millstream.dev/internal/device/nvml"
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/task"
@@ -38,6 +39,8 @@ type Snapshot struct {
 	Sent transfer.Counts
 	// Device is the memory of the GPU, nil without one.
 	Device *Device
+	// GPU is the use of the GPU by all processes, nil if the driver does not report it.
+	GPU *nvml.Sample
 }
 
 // Device describes the memory of a GPU.
@@ -49,6 +52,27 @@ type Device struct {
 	Allocated, Peak int64
 	// Up and Down count the moves to the GPU and from it since the start.
 	Up, Down memory.Moved
+	// Pinned is the page-locked host memory of the worker in bytes, Total the memory of the GPU; 0 if unknown.
+	Pinned, Total int64
+}
+
+// heartbeat returns the field device of a heartbeat's metrics: bytes of GPU memory that the worker has allocated
+// (used), their limit (0 for none), those of results, page-locked host memory, and the memory of the GPU; and the
+// percentage of time in which the GPU was busy, nil if unknown.
+func (d *Device) heartbeat(gpu *nvml.Sample) msgpack.Map {
+	used, total := d.Results, d.Total
+	if d.Counted {
+		used = d.Allocated
+	}
+	var busy any
+	if gpu != nil && gpu.Utilization >= 0 {
+		busy = gpu.Utilization
+	}
+	if gpu != nil && gpu.Total > 0 {
+		total = gpu.Total
+	}
+	return msgpack.MapOf("used", used, "limit", d.Limit, "results", d.Results, "pinned", d.Pinned, "total", total,
+		"utilization", busy)
 }
 
 // Heartbeat returns the metrics of a Dask heartbeat, which its scheduler and dashboards read. bandwidth and usage are
@@ -73,6 +97,9 @@ func (s *Snapshot) Heartbeat(bandwidth, usage msgpack.Map) msgpack.Map {
 			"outgoing_count_total", s.Sent.Total),
 		"event_loop_interval", 0.02,
 	)
+	if s.Device != nil {
+		m = append(m, msgpack.Pair{Key: "device", Value: s.Device.heartbeat(s.GPU)})
+	}
 	return append(m, usage...)
 }
 

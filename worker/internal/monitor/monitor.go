@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 // Monitor samples the process and the machine. Any goroutine may use it.
 type Monitor struct {
 	memory func() int64
+	gpu    *GPU // nil without one
 
 	mu      sync.Mutex // guards the fields below
 	last    sample
@@ -38,18 +40,20 @@ type sample struct {
 	diskRead, diskWrite float64
 	netIn, netOut       int64 // counters
 	diskIn, diskOut     int64
+	gpuUse              int // percent; -1 if unknown
+	gpuUsed, gpuTotal   int64
 }
 
 // historyLength is Dask's default of distributed.admin.system-monitor.log-length.
 const historyLength = 7200
 
 // New returns a Monitor that has taken its first sample. memory returns the memory of the process in bytes; nil selects
-// RSS.
-func New(memory func() int64) *Monitor {
+// RSS. gpu is the GPU of the worker, nil for none.
+func New(memory func() int64, gpu *GPU) *Monitor {
 	if memory == nil {
 		memory = RSS
 	}
-	m := &Monitor{memory: memory}
+	m := &Monitor{memory: memory, gpu: gpu}
 	m.Update()
 	return m
 }
@@ -84,6 +88,11 @@ func (m *Monitor) update() sample {
 	s := sample{at: now, memory: m.memory(), cpuTime: processorTime(), fds: openFiles()}
 	s.netIn, s.netOut = networkBytes()
 	s.diskIn, s.diskOut = diskBytes()
+	s.gpuUse, s.gpuUsed, s.gpuTotal = -1, -1, -1
+	if g, ok := m.gpu.Latest(); ok {
+		s.gpuUse, s.gpuUsed, s.gpuTotal = g.Utilization, g.Used, g.Total
+	}
+	m.gpu.Update() // for the next sample
 	if m.count > 0 {
 		d := now.Sub(m.last.at).Seconds()
 		s.cpu = 100 * (s.cpuTime - m.last.cpuTime).Seconds() / d
@@ -108,14 +117,14 @@ func rate(now, before int64, seconds float64) float64 {
 // Recent returns the fields of a heartbeat's metrics that Dask's monitor sets.
 func (m *Monitor) Recent() msgpack.Map {
 	s := m.update()
-	return msgpack.Map{
+	return append(msgpack.Map{
 		{Key: "cpu", Value: math.Round(s.cpu*10) / 10}, // rounded as by psutil
 		{Key: "memory", Value: s.memory},
 		{Key: "time", Value: record.Unix(s.at)},
 		{Key: "host_net_io", Value: msgpack.MapOf("read_bps", s.netRead, "write_bps", s.netWrite)},
 		{Key: "host_disk_io", Value: msgpack.MapOf("read_bps", s.diskRead, "write_bps", s.diskWrite)},
 		{Key: "num_fds", Value: s.fds},
-	}
+	}, m.gpu.metrics()...)
 }
 
 // Info returns the reply to get_monitor_info: the last sample, or all samples from number start on.
@@ -123,24 +132,35 @@ func (m *Monitor) Info(recent bool, start int) msgpack.Map {
 	if recent {
 		q := msgpack.Map{}
 		s := m.update()
-		for _, c := range columns {
+		for _, c := range m.columns() {
 			q = append(q, msgpack.Pair{Key: c.name, Value: c.of(&s)})
 		}
-		return msgpack.MapOf("range_query", q, "count", m.samples(), "last_time", record.Unix(s.at))
+		return m.withGPU(msgpack.MapOf("range_query", q, "count", m.samples(), "last_time", record.Unix(s.at)))
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	skip := min(max(0, start-(m.count-len(m.history))), len(m.history))
 	list := m.history[skip:]
 	q := msgpack.Map{}
-	for _, c := range columns {
+	for _, c := range m.columns() {
 		values := make([]any, len(list))
 		for i := range list {
 			values[i] = c.of(&list[i])
 		}
 		q = append(q, msgpack.Pair{Key: c.name, Value: values})
 	}
-	return msgpack.MapOf("range_query", q, "count", m.count, "last_time", record.Unix(m.last.at))
+	return m.withGPU(msgpack.MapOf("range_query", q, "count", m.count, "last_time", record.Unix(m.last.at)))
+}
+
+// withGPU returns a reply to get_monitor_info with the fields of the GPU.
+func (m *Monitor) withGPU(reply msgpack.Map) msgpack.Map {
+	if m.gpu == nil {
+		return reply
+	}
+	extra := m.gpu.Extra()
+	name, _ := extra.Get("name")
+	total, _ := extra.Get("memory-total")
+	return append(reply, msgpack.MapOf("gpu_name", name, "gpu_memory_total", total)...)
 }
 
 // samples returns the number of samples taken.
@@ -150,10 +170,24 @@ func (m *Monitor) samples() int {
 	return m.count
 }
 
-var columns = []struct {
+// series is a time series of get_monitor_info.
+type series struct {
 	name string
 	of   func(*sample) any
-}{
+}
+
+// columns returns the series that the monitor has.
+func (m *Monitor) columns() []series {
+	if m.gpu == nil {
+		return hostColumns
+	}
+	return append(slices.Clone(hostColumns),
+		series{"gpu-memory-total", func(s *sample) any { return known(s.gpuTotal) }},
+		series{"gpu_utilization", func(s *sample) any { return known(s.gpuUse) }},
+		series{"gpu_memory_used", func(s *sample) any { return known(s.gpuUsed) }})
+}
+
+var hostColumns = []series{
 	{"cpu", func(s *sample) any { return s.cpu }},
 	{"memory", func(s *sample) any { return s.memory }},
 	{"time", func(s *sample) any { return record.Unix(s.at) }},

@@ -56,7 +56,7 @@ func column(t *testing.T, info msgpack.Map, name string) any {
 // Rates are the increases of the counters per second since the previous sample; the memory is always current.
 func TestSamples(t *testing.T) {
 	memory := int64(1000)
-	m := New(func() int64 { return memory })
+	m := New(func() int64 { return memory }, nil)
 	memory = 2000
 	m.Update() // too soon for a sample
 	if m.samples() != 1 || m.last.memory != 2000 {
@@ -80,7 +80,7 @@ func TestSamples(t *testing.T) {
 }
 
 func TestInfo(t *testing.T) {
-	m := New(func() int64 { return 7 })
+	m := New(func() int64 { return 7 }, nil)
 	for range 3 {
 		m.last.at = m.last.at.Add(-time.Second)
 		m.Update()
@@ -101,7 +101,7 @@ func TestInfo(t *testing.T) {
 
 // The history is bounded; the numbers of samples continue.
 func TestHistory(t *testing.T) {
-	m := New(func() int64 { return 7 })
+	m := New(func() int64 { return 7 }, nil)
 	for len(m.history) < historyLength {
 		m.history = append(m.history, sample{memory: 1})
 		m.count++
@@ -117,7 +117,7 @@ func TestHistory(t *testing.T) {
 }
 
 func TestRSS(t *testing.T) {
-	m := New(nil)
+	m := New(nil, nil)
 	if s := m.update(); s.memory < 1<<20 || s.fds <= 0 || RSS() < 1<<20 {
 		t.Errorf("sample %+v, RSS %d", s, RSS())
 	}

@@ -87,7 +87,7 @@ func newRig(t *testing.T) *rig {
 		}})
 	s := rpc.NewServer(rpc.Config{Type: "Worker", Logger: log, Decode: Decode, Waiting: Waiting, Detached: Detached})
 	Register(s, Config{Logger: log, Memory: m, Exec: exec, Transfers: transfers, Logs: r.logs,
-		Monitor: monitor.New(nil),
+		Monitor: monitor.New(nil, nil),
 		Host:    &task.Host{}, Peers: &peernet.Peers{}, GPU: "GPU-1", Trusted: true,
 		Worker: Worker{
 			Address: func() string { return "tcp://me:1" }, Closed: errClosed, Do: do,

@@ -34,6 +34,8 @@ type DeviceConfig struct {
 	// OnMove, if not nil, is called for each result that was moved, by the goroutine that moved it: for the timelines
 	// of tasks.
 	OnMove func(Move)
+	// Stats, if not nil, returns the bytes of page-locked host memory, and the memory of the device, for metrics.
+	Stats func() (pinned, total int64)
 }
 
 // Move describes a result that was moved from the device to host memory, or back.
