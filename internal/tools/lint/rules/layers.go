@@ -17,12 +17,12 @@ var layers = [][]string{
 	{".", "cli"}, // programs of users link no commands unless they import cli
 	// two processes that measure UCX, and the simulated cluster, which are not part of the public API
 	{"internal/bench/ucxbench", "internal/engine/sim"},
-	{"dashboard"},
 	{"frame"},
 	{"clique"},
 	{"cluster"},
 	{"client"},
 	{"scheduler", "worker"},
+	{"internal/dashboard"},           // history of a cluster and its pages, for the scheduler and cli
 	{"internal/engine/worker/store"}, // results of a worker, in memory and on disk
 	{"scheduler/internal/pygraph"},   // Python graphs as tasks, for the scheduler
 	{"internal/dask/gotask"},         // Go functions in Python graphs, for scheduler and worker

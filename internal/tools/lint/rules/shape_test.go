@@ -21,7 +21,7 @@ func TestShape(t *testing.T) {
 		files[fmt.Sprintf("mem/b%d.go", i)] = "package mem\n"
 		files[fmt.Sprintf("mem/b%d_test.go", i)] = "package mem\n"
 	}
-	expect(t, checkFiles(t, files), "internal: 13 folders, more than 12", "mem.t: 61 methods, more than 60",
+	expect(t, checkFiles(t, files), "internal: 14 folders, more than 13", "mem.t: 61 methods, more than 60",
 		"mem: 31 files, more than 30")
 	delete(files, "internal/p0/a.go")
 	delete(files, "mem/a.go")
