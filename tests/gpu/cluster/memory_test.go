@@ -97,18 +97,30 @@ var (
 // metricsOf reads /metrics of a server: name{labels} to value.
 func metricsOf(t *testing.T, ctx context.Context, address string) map[string]float64 {
 	t.Helper()
+	m, err := readMetrics(ctx, address)
+	must(t, err)
+	return m
+}
+
+// readMetrics is metricsOf for other goroutines than that of the test.
+func readMetrics(ctx context.Context, address string) (map[string]float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
-	must(t, err)
+	if err != nil {
+		return nil, err
+	}
 	resp, err := http.DefaultClient.Do(req)
-	must(t, err)
+	if err != nil {
+		return nil, err
+	}
 	defer resp.Body.Close()
 	out := map[string]float64{}
-	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
 		if name, value, ok := strings.Cut(lines.Text(), " "); ok && !strings.HasPrefix(name, "#") {
 			out[name], _ = strconv.ParseFloat(value, 64)
 		}
 	}
-	return out
+	return out, lines.Err()
 }
 
 // memoryTransfers are what a worker has fetched from others.
