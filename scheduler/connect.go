@@ -108,7 +108,8 @@ func (s *Scheduler) connect() {
 		Primitives: s.prims,
 		Journal:    s.journal, TaskStream: s.stream, Transfers: s.transfer, Shortages: s.short, Totals: &s.totals,
 		Context: s.ctx, ID: s.id, Contact: s.Address, Started: func() time.Time { return s.started },
-		WorkerTTL: s.cfg.WorkerTTL, Hosts: s.cfg.DashboardHosts, Collectors: s.cfg.Collectors,
+		WorkerTTL: s.cfg.WorkerTTL, Hosts: s.cfg.DashboardHosts,
+		Collectors: slices.Concat(s.metrics.collectors(), s.cfg.Collectors),
 	})
 	s.control = control.New(control.Host{
 		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: workerList, Clients: clientList,
@@ -139,6 +140,7 @@ func (s *Scheduler) connect() {
 			s.plugins.EachChange(f)
 		},
 		Dir: s.cfg.Journal, MaxRecord: s.cfg.maxRecord, Reattach: s.cfg.Reattach,
+		OnSync: s.metrics.committed,
 	}, s.journal)
 	s.workers = workers.New(workers.Host{
 		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Streams: s.streams, Journal: s.journal,

@@ -100,6 +100,7 @@ type Scheduler struct {
 	computations history.Computations
 
 	streams *peers.Streams
+	metrics *ownMetrics
 	topics  *topics.Topics
 	plugins *plugins.Plugins
 	prims   *primitives.Primitives
@@ -155,6 +156,7 @@ func New(cfg Config) *Scheduler {
 	})
 	s.journal = recovery.NewLog(s.log, s.journalFailed)
 	s.streams = peers.NewStreams(s.loop, s.log, s.journal, cfg.Outgoing, cfg.OutgoingTotal)
+	s.metrics = newMetrics(s.loop.Len, s.streams.Backlog.Bytes)
 	s.state = state.New(s.stateConfig(0))
 	s.writer = messages.New(s.log, s.state, cfg.NoWorkersTimeout, cfg.AllowedFailures)
 	s.connect()

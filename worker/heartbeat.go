@@ -31,6 +31,7 @@ func (w *Worker) snapshot() metrics.Snapshot {
 	if g, ok := w.gpu.Latest(); ok {
 		s.GPU = &g
 	}
+	s.Queued = w.inbox.len()
 	w.do(func() {
 		for i, st := range metrics.States {
 			s.Counts[i] = w.state.Count(st)
@@ -46,7 +47,8 @@ func (w *Worker) listenHTTP() (*metrics.Server, error) {
 	return metrics.Listen(metrics.Config{Address: w.cfg.Dashboard, Name: w.Name(), Host: host,
 		Hosts:  w.cfg.DashboardHosts,
 		Logger: w.log, Go: w.tasks.Go,
-		Collectors: append([]prometheus.Collector{metrics.Collector(w.snapshot)}, w.cfg.Collectors...),
+		Collectors: append([]prometheus.Collector{metrics.Collector(w.snapshot), w.moved, metrics.UCX{}},
+			w.cfg.Collectors...),
 		Pages: []metrics.Page{
 			{Path: "/millstream/worker", What: "summary of the worker", Handler: metrics.JSON(func() metrics.Summary {
 				s := w.snapshot()

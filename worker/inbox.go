@@ -51,6 +51,13 @@ func (b *inbox) add(i item) bool {
 	return true
 }
 
+// len returns the number of items.
+func (b *inbox) len() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.items)
+}
+
 // signal wakes the loop.
 func (b *inbox) signal() {
 	select {

@@ -6,12 +6,18 @@ import (
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/worker/internal/execution"
+	"go.millstream.dev/worker/internal/metrics"
 	"go.millstream.dev/worker/internal/transfer"
 )
 
 // transferConfig returns the configuration of transfers.
 func (w *Worker) transferConfig() transfer.Config {
-	return transfer.Config{Logger: w.log, Network: w.cfg.Network, Dial: w.cfg.Dial,
+	var observe func(*transfer.Record, string)
+	if w.cfg.Dashboard != "" { // without a server there is no reader
+		w.moved = metrics.NewTransfers(func() string { return w.address })
+		observe = w.moved.Observe
+	}
+	return transfer.Config{Logger: w.log, Network: w.cfg.Network, Dial: w.cfg.Dial, Observe: observe,
 		Accept: w.logRejections(w.cfg.Accept),
 		Listen: w.cfg.DataConnections.Listen, Trusted: w.cfg.DataConnections.Trusted, Outgoing: w.cfg.Outgoing,
 		AckTimeout: w.cfg.AckTimeout,

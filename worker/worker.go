@@ -95,6 +95,7 @@ type Worker struct {
 	exec      *execution.Pool
 	transfers *transfer.Manager
 	gpu       *monitor.GPU // nil without one
+	moved     *metrics.Transfers
 	usage     *monitor.Monitor
 	http      *metrics.Server
 	server    *rpc.Server

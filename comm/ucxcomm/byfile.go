@@ -23,7 +23,7 @@ func (e *engine) startByFile() {
 	}
 	mux, err := ucxmux.Open(e.meet)
 	if err != nil {
-		_ = e.meet.Close()
+		closeTracked(e.meet)
 		_ = e.ctx.Close()
 		e.err = fmt.Errorf("ucxcomm: no UCX: %w", err)
 		return

@@ -111,6 +111,7 @@ func (e *engine) start(plain bool, features ucx.Features) (*ucx.Context, *ucx.Wo
 		_ = c.Close()
 		return nil, nil, fmt.Errorf("ucxcomm: no UCX: %w", err)
 	}
+	track(w)
 	return c, w, nil
 }
 
@@ -151,7 +152,7 @@ func (e *engine) expire() {
 	if e.mux != nil {
 		e.mux.Close()
 	}
-	_ = e.meet.Close()
+	closeTracked(e.meet)
 	_ = e.ctx.Close()
 }
 
@@ -178,7 +179,7 @@ func (e *engine) dataUCX() (*ucx.Worker, error) {
 
 func (l *dataWorker) close() {
 	if l.w != nil {
-		_ = l.w.Close()
+		closeTracked(l.w)
 		_ = l.ctx.Close()
 	}
 }

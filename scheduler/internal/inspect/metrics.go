@@ -267,7 +267,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 func (s *Inspector) metricsHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reg := prometheus.NewRegistry()
-		reg.MustRegister(&collector{s, r.Context()}, collectors.NewGoCollector(),
+		reg.MustRegister(&collector{s, r.Context()},
+			collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsGC)),
 			collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 		for _, c := range s.Collectors {
 			if err := reg.Register(c); err != nil {

@@ -217,7 +217,11 @@ func (j *Journal) commit() {
 	for {
 		g := j.take(free)
 		var err error
+		begun := time.Now()
 		buf, err = j.write(g, buf[:0])
+		if err == nil && g.n > 0 && j.opts.OnSync != nil {
+			j.opts.OnSync(time.Since(begun))
+		}
 		if err == nil && g.rotate {
 			err = j.next(g.salt)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"go.millstream.dev/internal/comm/closed"
 )
@@ -43,6 +44,9 @@ type Options struct {
 	// OnCommit, if not nil, is called from the journal's goroutine after each sync with the last ticket that is on
 	// disk, and once with the error when the journal has failed. It must not block and must not call Close or Wait.
 	OnCommit func(upTo Ticket, err error)
+	// OnSync, if not nil, is called from the journal's goroutine with the duration of each write with its sync. It must
+	// not block.
+	OnSync func(time.Duration)
 	// OnHold, if not nil, is called once from the journal's goroutine when the process has no descriptor for the next
 	// segment. Commits wait until there is one.
 	OnHold func(err error)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.millstream.dev/internal/testkit/leak"
 )
@@ -118,8 +119,15 @@ func TestCloseCommits(t *testing.T) {
 func TestGroupCommit(t *testing.T) {
 	var mu sync.Mutex
 	var seen []Ticket
+	var synced uint64
 	dir := t.TempDir()
-	j, _ := open(t, dir, Options{SegmentBytes: 20_000, OnCommit: func(upTo Ticket, err error) {
+	j, _ := open(t, dir, Options{SegmentBytes: 20_000, OnSync: func(d time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		if synced++; d <= 0 {
+			t.Errorf("duration of a sync: got %v", d)
+		}
+	}, OnCommit: func(upTo Ticket, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil || len(seen) > 0 && upTo <= seen[len(seen)-1] {
@@ -152,6 +160,9 @@ func TestGroupCommit(t *testing.T) {
 	}
 	if st.Records != each*writers || st.Syncs == 0 || st.Syncs > st.Records {
 		t.Fatalf("stats: got %+v", st)
+	}
+	if n := j.Stats().Syncs; synced != n {
+		t.Errorf("OnSync: got %d calls, want %d", synced, n)
 	}
 	if last := seen[len(seen)-1]; last != each*writers {
 		t.Fatalf("last commit: got %d", last)

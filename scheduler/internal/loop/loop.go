@@ -137,6 +137,13 @@ func (r *Runner[M]) Idle() bool {
 	return len(r.posts) == 0 && !r.closed
 }
 
+// Len returns the number of queued messages and functions. Any goroutine may call it.
+func (r *Runner[M]) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.posts)
+}
+
 // Later runs f in the loop after the current work.
 func (r *Runner[M]) Later(f func()) { r.put(post[M]{do: f}) }
 

@@ -50,6 +50,8 @@ type Host struct {
 	// Dir is the folder of the journal and MaxRecord bounds its records, 0 for the default.
 	Dir       string
 	MaxRecord int
+	// OnSync, if not nil, is called with the duration of each commit of the journal.
+	OnSync func(time.Duration)
 	// Reattach is how long workers may take to reconnect after a restart.
 	Reattach time.Duration
 }
@@ -81,7 +83,7 @@ func (r *Recovery) Open() error {
 		r.host.Log.Info("journal uses a subfolder: the given folder is a volume or writable by others",
 			"journal", dir)
 	}
-	j, err := journal.Open(dir, journal.Options{MaxRecord: r.host.MaxRecord,
+	j, err := journal.Open(dir, journal.Options{MaxRecord: r.host.MaxRecord, OnSync: r.host.OnSync,
 		OnCommit: func(_ journal.Ticket, err error) {
 			if err != nil {
 				r.log.failed(err)

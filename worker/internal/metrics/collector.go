@@ -59,6 +59,8 @@ var (
 		"Number of tasks abandoned because their functions ignored a timeout or cancellation", nil, nil)
 	descStillRunning = prometheus.NewDesc("millstream_worker_tasks_abandoned",
 		"Number of functions of abandoned tasks that are still running", nil, nil)
+	descQueued = prometheus.NewDesc("millstream_worker_queue_length",
+		"Number of messages, results and functions that wait for the loop of the worker", nil, nil)
 	descTicks = desc("tick_count_total", "Total number of ticks observed since the server started")
 )
 
@@ -69,7 +71,7 @@ func (c Collector) Describe(out chan<- *prometheus.Desc) {
 		descInTotal, descOutBytes, descOutCount, descOutBytesTotal, descOutTotal, descExecuted, descTicks,
 		descSpillBytes,
 		descSpillCount, descSpillTime, descOnDevice, descMoves, descMoveBytes, descMoveTime, descAbandoned,
-		descStillRunning, descGPUUse, descGPUMemory} {
+		descStillRunning, descGPUUse, descGPUMemory, descQueued} {
 		out <- d
 	}
 }
@@ -116,6 +118,7 @@ func (c Collector) Collect(out chan<- prometheus.Metric) {
 		counter(descSpillTime, record.Seconds(n.Time), activity)
 	}
 	counter(descTicks, float64(s.Turns))
+	gauge(descQueued, float64(s.Queued))
 	counter(descAbandoned, float64(s.AbandonedTotal))
 	gauge(descStillRunning, float64(s.Abandoned))
 	if g := s.GPU; g != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"go.millstream.dev/internal/comm/descriptors"
@@ -57,6 +58,15 @@ func Listen(cfg Config) (*Server, error) {
 	for _, c := range cfg.Collectors {
 		if err := registry.Register(c); err != nil {
 			return nil, fmt.Errorf("worker: metrics (Config.Collectors): %w", err)
+		}
+	}
+	for _, c := range []prometheus.Collector{
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsGC)),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	} {
+		var twice prometheus.AlreadyRegisteredError
+		if err := registry.Register(c); err != nil && !errors.As(err, &twice) { // programs may have their own
+			return nil, fmt.Errorf("worker: metrics of the process: %w", err)
 		}
 	}
 	l, err := net.Listen("tcp", address)

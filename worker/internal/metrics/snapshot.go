@@ -25,6 +25,8 @@ type Snapshot struct {
 	Executing map[task.Key]int64
 	// Turns is the number of turns of the worker since its start.
 	Turns int64
+	// Queued is the number of messages, results and functions that wait for the loop of the worker.
+	Queued int
 	// Abandoned is the number of functions that outlive their tasks, AbandonedTotal that since the start.
 	Abandoned      int
 	AbandonedTotal int64

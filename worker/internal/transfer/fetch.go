@@ -119,7 +119,7 @@ func (m *Manager) fetch(ctx context.Context, f *Fetch) (err error) {
 	}
 	r.finish(f.Busy, err)
 	r.Keys = len(f.Values)
-	m.record(&r)
+	m.record(&r, err)
 	return err
 }
 

@@ -80,7 +80,7 @@ func (m *Manager) GetData(ctx context.Context, r *rpc.Request) (any, error) {
 	note.Bytes += loan.Bytes()
 	note.countLent(loan.Bytes())
 	note.finish(false, err)
-	m.record(&note)
+	m.record(&note, err)
 	return rpc.NoReply, m.finishServing(r, who, len(held), nbytes, err)
 }
 

@@ -25,8 +25,11 @@ const startBandwidth = 100_000_000
 // maxPeers bounds the table of peers.
 const maxPeers = 1024
 
-// record records a transfer that has ended.
-func (m *Manager) record(r *Record) {
+// record records a transfer that has ended, with the error that it ended with.
+func (m *Manager) record(r *Record, err error) {
+	if m.cfg.Observe != nil {
+		m.cfg.Observe(r, reason(r, err))
+	}
 	m.records.Add(*r)
 	m.unreported.add(r)
 	m.traffic.observe(r)

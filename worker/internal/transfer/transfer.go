@@ -37,6 +37,9 @@ type Config struct {
 	AckTimeout time.Duration
 	// Records is the number of transfers that are recorded.
 	Records int
+	// Observe, if not nil, is called with each transfer that has ended, for metrics; reason is one of Reasons if the
+	// transfer failed, otherwise "".
+	Observe func(r *Record, reason string)
 	// Data holds the results.
 	Data *store.Store
 	// Worker has the functions of the worker.
