@@ -6,6 +6,8 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 RUN := scripts/in-env
+# The packages of the nested modules in go.work.
+NESTED := $(shell sed -n 's|^\t\(\./.*\)|\1/...|p' go.work)
 # Limit of each package's tests.
 TEST_TIMEOUT ?= 25m
 # Duration of each target of `make fuzz`, and a regular expression that selects targets by package.Name.
@@ -28,7 +30,7 @@ SUITE_ARGS ?=
 # Further arguments of the runner of `make downstream`, such as --package ml.
 DOWNSTREAM_ARGS ?=
 
-.PHONY: help build demo test lint api prose-sample fuzz bench bench-report kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
+.PHONY: help build demo test lint api prose-sample fuzz bench bench-report dashboard kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
 
 help: ## list the targets
 	@echo 'Millstream: make TARGET'
@@ -45,9 +47,9 @@ test: ## run lint, then all tests under the race detector; print and check every
 	@scripts/setup lint
 	@scripts/setup test & $(RUN) scripts/lint; lint=$$?; wait $$! && exit $$lint # download while lint computes
 	@$(RUN) scripts/build
-	@$(RUN) go run ./internal/tools/testrun -timeout $(TEST_TIMEOUT) -also invariants=./mem/... ./... ./bench/...
+	@$(RUN) go run ./internal/tools/testrun -timeout $(TEST_TIMEOUT) -also invariants=./mem/... ./... $(NESTED)
 	@echo 'without cgo: build and vet'
-	@export CGO_ENABLED=0; $(RUN) go list -f '{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}' ./... ./bench/... | xargs $(RUN) go build ./cmd/millstream ./bench/cmd/millstream-bench
+	@export CGO_ENABLED=0; $(RUN) go list -f '{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}' ./... $(NESTED) | xargs $(RUN) go build ./cmd/millstream ./bench/cmd/millstream-bench
 	@CGO_ENABLED=0 $(RUN) go vet $$(grep -rlE --include='*.go' --exclude-dir='.[a-z]*' '^//go:build.*!cgo' . | xargs -n 1 dirname | sort -u) # the rest is as above
 
 lint: ## check gofmt, vet, staticcheck, go mod tidy, layers, file sizes, words, API listing, shell scripts
@@ -77,6 +79,11 @@ endif
 
 bench-report: build ## write docs/benchmarks.md and its plots from the records in docs/benchmarks
 	@$(RUN) bin/millstream bench report docs/benchmarks docs/benchmarks.md
+
+dashboard: ## check the types of the dashboard's page and build internal/dashboard/web/dist
+	@scripts/setup web
+	@.local/web/node_modules/.bin/tsc --noEmit -p internal/dashboard/web/src
+	@$(RUN) go run ./internal/dashboard/web/build
 
 kernels: ## compile the PTX of internal/device/kernels, after a change of a source (needs no GPU)
 	@scripts/setup nvrtc

@@ -1,0 +1,197 @@
+// Tiles as pictures, in a cache of bounded size. A tile that is not there yet is painted from coarser or finer ones.
+
+import { WAITING, type Palette } from "../color.ts";
+import type { Source, TileKey } from "../source.ts";
+import { BUCKETS, decode, MAX_LEVEL, type Line } from "../tile.ts";
+import type { Layout } from "./layout.ts";
+
+const CACHE_PIXELS = 16 << 20; // 64 MB of pictures
+const PARALLEL = 4;
+
+interface Entry {
+  key: TileKey;
+  lines: Line[];
+  height: number; // lines of the picture
+  picture: OffscreenCanvas | null;
+  painted: string; // what the colors and the order depended on
+  complete: number; // time up to which the tile is known
+  stop: number;
+  used: number;
+}
+
+const name = (k: TileKey): string => `${k.group}/${k.from}-${k.to}/${k.level}/${k.index}`;
+
+/** length returns the microseconds of a tile. */
+export const tileTime = (level: number): number => BUCKETS * 2 ** level;
+
+export class Tiles {
+  private readonly cache = new Map<string, Entry>();
+  private readonly pending = new Map<string, AbortController>();
+  private wanted: TileKey[] = [];
+  private pixels = 0;
+  private clock = 0;
+  private generation = 0;
+  private retryAt = 0;
+  layout: Layout;
+
+  constructor(private readonly source: Source, private readonly palette: Palette, layout: Layout,
+    private readonly last: () => number, private readonly changed: () => void) {
+    this.layout = layout;
+  }
+
+  /** clear forgets all tiles. */
+  clear(): void {
+    this.generation++;
+    this.cache.clear();
+    for (const c of this.pending.values()) c.abort();
+    this.pending.clear();
+    this.pixels = 0;
+    this.wanted = [];
+  }
+
+  get size(): { tiles: number; pixels: number; pending: number } {
+    return { tiles: this.cache.size, pixels: this.pixels, pending: this.pending.size };
+  }
+
+  /** get returns the picture of a tile, or null. */
+  get(k: TileKey): OffscreenCanvas | null {
+    const e = this.cache.get(name(k));
+    if (!e) return null;
+    e.used = ++this.clock;
+    const version = `${this.palette.version}/${this.layout.place ? this.layout.count : ""}`;
+    if (!e.picture || e.painted !== version) this.paint(e, version);
+    return e.picture;
+  }
+
+  private paint(e: Entry, version: string): void {
+    const { place, count } = this.layout;
+    const height = place ? Math.max(1, count) : e.height;
+    if (!e.picture || e.picture.height !== height) {
+      if (e.picture) this.pixels -= e.picture.width * e.picture.height;
+      e.picture = new OffscreenCanvas(BUCKETS, height);
+      this.pixels += BUCKETS * height;
+    }
+    const g = e.picture.getContext("2d")!;
+    const image = g.createImageData(BUCKETS, height);
+    const out = new Uint32Array(image.data.buffer);
+    const colors = new Uint32Array(256);
+    for (let c = 0; c < 256; c++) {
+      const [r, gr, b] = this.palette.rgb(c);
+      colors[c] = r | (gr << 8) | (b << 16);
+    }
+    for (const l of e.lines) {
+      const y = place ? (place[l.line] ?? -1) : l.line;
+      if (y < 0 || y >= height) continue;
+      let x = y * BUCKETS;
+      let from = 0;
+      for (let i = 0; i < l.ends.length; i++) {
+        const to = l.ends[i]!;
+        const cat = l.cats[i]!;
+        const cover = l.cover[i]!;
+        if (cat !== 0 && cover > 0) {
+          const rgb = colors[cat]!;
+          // A bucket that is hardly covered must still be seen.
+          const alpha = 40 + ((cover * 215) / 255) | 0;
+          if (cat === WAITING) {
+            for (let j = from; j < to; j++) out[x + j] = rgb | (((j >> 1) & 1 ? alpha >> 2 : alpha >> 1) << 24);
+          } else out.fill(rgb | (alpha << 24), x + from, x + to);
+        }
+        from = to;
+      }
+      x += BUCKETS;
+    }
+    g.putImageData(image, 0, 0);
+    e.painted = version;
+  }
+
+  /** ancestor returns the nearest coarser tile that is there, and its part in buckets. */
+  ancestor(k: TileKey): { picture: OffscreenCanvas; x: number; width: number } | null {
+    for (let up = 1; k.level + up <= MAX_LEVEL && up <= 12; up++) {
+      const scale = 2 ** up;
+      const index = Math.floor(k.index / scale);
+      const picture = this.get({ ...k, level: k.level + up, index });
+      if (picture) return { picture, x: ((k.index - index * scale) * BUCKETS) / scale, width: BUCKETS / scale };
+    }
+    return null;
+  }
+
+  /** children returns the finer tiles of a tile that are there: after zooming out they fill the gap. */
+  children(k: TileKey): { picture: OffscreenCanvas; part: number; parts: number }[] {
+    const out: { picture: OffscreenCanvas; part: number; parts: number }[] = [];
+    for (let down = 1; down <= 3 && k.level - down >= 0; down++) {
+      const parts = 2 ** down;
+      for (let part = 0; part < parts; part++) {
+        const picture = this.get({ ...k, level: k.level - down, index: k.index * parts + part });
+        if (picture) out.push({ picture, part, parts });
+      }
+    }
+    return out;
+  }
+
+  has(k: TileKey): boolean {
+    return this.cache.has(name(k));
+  }
+
+  /** want sets the tiles to fetch, most important first; requests for others are given up. */
+  want(keys: TileKey[]): void {
+    const names = new Set(keys.map(name));
+    for (const [n, c] of this.pending) {
+      if (!names.has(n)) {
+        c.abort();
+        this.pending.delete(n);
+      }
+    }
+    const last = this.last();
+    this.wanted = keys.filter((k) => {
+      const n = name(k);
+      const e = this.cache.get(n);
+      if (e) e.used = ++this.clock;
+      // A tile that was fetched before its time was over is fetched again when there is more.
+      return !this.pending.has(n) && (!e || (e.complete < e.stop && last > e.complete));
+    });
+    this.pump();
+  }
+
+  private pump(): void {
+    while (this.pending.size < PARALLEL && this.wanted.length > 0 && performance.now() >= this.retryAt) {
+      void this.fetch(this.wanted.shift()!);
+    }
+  }
+
+  private async fetch(k: TileKey): Promise<void> {
+    const n = name(k);
+    const abort = new AbortController();
+    this.pending.set(n, abort);
+    const generation = this.generation;
+    const known = this.last();
+    try {
+      const data = await this.source.tile(k, abort.signal);
+      if (generation !== this.generation) return;
+      this.put(k, decode(data), known);
+      this.changed();
+    } catch {
+      if (!abort.signal.aborted) this.retryAt = performance.now() + 1000;
+    }
+    if (this.pending.get(n) === abort) this.pending.delete(n);
+    if (generation === this.generation) this.pump();
+  }
+
+  private put(k: TileKey, lines: Line[], known: number): void {
+    const n = name(k);
+    const old = this.cache.get(n);
+    // What is published late, such as the end of a long task, still changes a tile for a while.
+    const stop = (k.index + 1) * tileTime(k.level) + 2e6;
+    const height = Math.ceil((k.to - k.from) / 2 ** k.group);
+    this.cache.set(n, { key: k, lines, height, picture: old?.picture ?? null, painted: "", complete: known, stop, used: ++this.clock });
+    if (this.pixels > CACHE_PIXELS || this.cache.size > 600) this.evict();
+  }
+
+  private evict(): void {
+    const all = [...this.cache.entries()].sort((a, b) => a[1].used - b[1].used);
+    for (const [n, e] of all) {
+      if (this.pixels <= CACHE_PIXELS * 0.75 && this.cache.size <= 400) break;
+      this.cache.delete(n);
+      if (e.picture) this.pixels -= e.picture.width * e.picture.height;
+    }
+  }
+}

@@ -1,0 +1,124 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.millstream.dev/tests/browser/fake"
+)
+
+var chrome *Chrome
+
+func TestMain(m *testing.M) {
+	c, err := Start(context.Background())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	chrome = c
+	code := m.Run()
+	c.Close()
+	os.Exit(code)
+}
+
+// open opens a tab that is closed at the end of the test, which fails for every problem of the console.
+func open(t *testing.T, look Look) *Tab {
+	t.Helper()
+	tab, err := chrome.Open(look)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, p := range tab.Problems() {
+			t.Errorf("got problem of the console %q, want none", p)
+		}
+		tab.Close()
+	})
+	return tab
+}
+
+// limit bounds waits for what the page should show.
+const limit = 15 * time.Second
+
+func wait(t *testing.T, tab *Tab, expression string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	if err := tab.Wait(ctx, expression); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shots is the folder of the screenshots. Git ignores it.
+const shots = "screenshots"
+
+func shoot(t *testing.T, tab *Tab, name string) {
+	t.Helper()
+	png, err := tab.Screenshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(shots, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(shots, name+".png"), png, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// axe returns the script of axe-core.
+func axe(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", ".local", "web", "node_modules", "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatalf("%v; run scripts/setup web", err)
+	}
+	return string(b)
+}
+
+// looks are the ways in which every page is shown.
+var looks = map[string]Look{
+	"light": {},
+	"dark":  {Dark: true},
+	"phone": {Width: 360, Height: 740, Mobile: true},
+}
+
+// pages are the pages and an expression that is true when one shows its data.
+var pages = map[string]string{
+	"stream":  `document.querySelectorAll(".streamlegend li").length > 8`,
+	"workers": `document.querySelectorAll("tbody tr").length === 12`,
+}
+
+// TestPages opens every page in every look: no problem in the console, nothing that axe-core finds.
+func TestPages(t *testing.T) {
+	server := httptest.NewServer(fake.New("a", fake.NewHistory(12, 60)).Handler())
+	defer server.Close()
+	script := axe(t)
+	for look, how := range looks {
+		t.Run(look, func(t *testing.T) {
+			tab := open(t, how)
+			for name, ready := range pages {
+				if err := tab.Go(server.URL + "/#/" + name); err != nil {
+					t.Fatal(err)
+				}
+				wait(t, tab, `document.body.dataset.page === "`+name+`" && `+ready)
+				wait(t, tab, `document.querySelector(".state").dataset.state === "live"`)
+				violations, err := tab.Audit(script)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, v := range violations {
+					for _, n := range v.Nodes {
+						t.Errorf("%s: %s (%s): %s\n%s", name, v.ID, v.Help, n.HTML, n.Summary)
+					}
+				}
+				shoot(t, tab, name+"-"+look)
+			}
+		})
+	}
+}
