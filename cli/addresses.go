@@ -1,13 +1,19 @@
 package cli
 
 import (
+	"cmp"
 	"net"
 	"path/filepath"
 
+	"github.com/spf13/pflag"
+
 	"go.millstream.dev/comm/ucxcomm"
+	"go.millstream.dev/config"
 	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/comm/httpguard"
 	"go.millstream.dev/internal/proc/cmdline"
+	"go.millstream.dev/scheduler"
+	"go.millstream.dev/secure"
 )
 
 // byFile returns the address for --address-file, "" without the flag.
@@ -66,12 +72,12 @@ func (f *serverFlags) httpHost() string {
 	return ""
 }
 
-// browserURL returns a URL for browsers from the address of an HTTP server. For a server on all interfaces it uses the
-// host of the scheduler address.
-func browserURL(listening, scheduler string) string {
+// browserAddress returns the host:port for browsers from the address of an HTTP server. For a server on all interfaces
+// it uses the host of the scheduler address.
+func browserAddress(listening, scheduler string) string {
 	host, port, err := net.SplitHostPort(listening)
 	if err != nil {
-		return "http://" + listening + "/"
+		return listening
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
@@ -80,5 +86,109 @@ func browserURL(listening, scheduler string) string {
 			host = h
 		}
 	}
-	return "http://" + net.JoinHostPort(host, port) + "/"
+	return net.JoinHostPort(host, port)
+}
+
+// dashboardLink returns the URL for browsers of the HTTP server of a scheduler.
+func dashboardLink(listening, contact string, cfg *scheduler.Config) string {
+	tls := cfg.ListenConfig.TLS != nil && httpguard.NeedsToken(cfg.Dashboard)
+	return httpguard.Link(browserAddress(listening, contact), cfg.DashboardToken, tls)
+}
+
+// Keys of the token of HTTP servers, and the variable of the first.
+const (
+	tokenKey     = "millstream.dashboard.token"
+	tokenFileKey = "millstream.dashboard.token-file"
+	tokenEnv     = "DASK_MILLSTREAM__DASHBOARD__TOKEN="
+)
+
+// addDashboard adds the HTTP flags, whose defaults differ between the two commands.
+func (f *serverFlags) addDashboard(fs *pflag.FlagSet, address, usage string) {
+	f.dashboardDefault = address
+	fs.StringVar(&f.dashboardAddress, "dashboard-address", address, usage)
+	fs.StringSliceVar(&f.dashboardHosts, "dashboard-hosts", nil, "further host names that HTTP requests may use, "+
+		"besides IP addresses and the name of the machine")
+	fs.StringVar(&f.dashboardToken, "dashboard-token", "", "token of HTTP requests, 16 or more letters and digits; "+
+		"none: no token (default: none on the loopback interface, else a random one, which is printed)")
+	fs.StringVar(&f.dashboardTokenFile, "dashboard-token-file", "", "`file` with the token, created if it does "+
+		"not exist")
+	fs.BoolVar(&f.dashboard, "dashboard", true, "HTTP server with /metrics, /health and JSON")
+	fs.BoolVar(&f.without, "no-dashboard", false, "no HTTP server")
+}
+
+// http returns the host:port of the HTTP server, "" for none.
+func (f *serverFlags) http() string {
+	if f.without || !f.dashboard {
+		return ""
+	}
+	return f.dashboardAddress
+}
+
+// checkToken checks the flags of the token.
+func (f *serverFlags) checkToken() error {
+	if f.dashboardToken != "" && f.dashboardTokenFile != "" {
+		return cmdline.Usagef("--dashboard-token and --dashboard-token-file exclude each other")
+	}
+	if err := httpguard.CheckToken(f.dashboardToken); err != nil {
+		return cmdline.Usage(err)
+	}
+	return nil
+}
+
+// tokenSettings returns the settings of the token flags, and creates the token file. env has the same for children.
+func (f *serverFlags) tokenSettings(c *config.Config) (values map[string]any, env []string, err error) {
+	file := f.dashboardTokenFile
+	if file == "" && f.dashboardToken == "" && c.Get(tokenFileKey, nil) != nil {
+		if file, err = c.String(tokenFileKey, ""); err != nil {
+			return nil, nil, err
+		}
+	}
+	if f.http() != "" && file != "" {
+		if err := httpguard.CreateTokenFile(file); err != nil {
+			return nil, nil, err
+		}
+	}
+	if f.dashboardToken == "" && f.dashboardTokenFile == "" {
+		return nil, nil, nil
+	}
+	// Flags replace both keys of the configuration.
+	token, err := httpguard.Token(f.dashboardToken, file)
+	if err != nil {
+		return nil, nil, err
+	}
+	env = []string{tokenEnv + token, "DASK_MILLSTREAM__DASHBOARD__TOKEN_FILE=None"}
+	return map[string]any{tokenKey: token, tokenFileKey: nil}, env, nil
+}
+
+// workerToken creates the token of workers at an HTTP address if they need one and the configuration has none. link
+// returns the URL of the HTTP server of a worker, and is nil if it needs no token.
+func workerToken(address string) (link func(address string) string, env []string, restore func(), err error) {
+	restore = func() {}
+	c, err := config.Default()
+	if err != nil {
+		return nil, nil, restore, err
+	}
+	text := func(key string) string { s, _ := c.Get(key, "").(string); return s }
+	token, err := httpguard.Token(text(tokenKey), text(tokenFileKey))
+	if err != nil {
+		return nil, nil, restore, err
+	}
+	needed := address != "" && httpguard.NeedsToken(address)
+	if token == "" && needed {
+		token = httpguard.NewToken()
+		env = []string{tokenEnv + token}
+		if restore, err = c.SetFrom(config.Source{Kind: config.KindFlag, Name: "random"},
+			map[string]any{tokenKey: token}); err != nil {
+			return nil, nil, func() {}, err
+		}
+	}
+	if token = cmp.Or(token, httpguard.None); token == httpguard.None {
+		return nil, nil, restore, nil
+	}
+	trust, err := secure.FromConfig(c)
+	if err != nil {
+		return nil, nil, restore, err
+	}
+	tls := needed && trust.Available(secure.Worker)
+	return func(address string) string { return httpguard.Link(address, token, tls) }, env, restore, nil
 }

@@ -2,15 +2,15 @@ package cli
 
 import "testing"
 
-func TestBrowserURL(t *testing.T) {
+func TestBrowserAddress(t *testing.T) {
 	for _, tc := range []struct{ listening, scheduler, want string }{
-		{"[::]:8787", "tls://10.0.0.1:8786", "http://10.0.0.1:8787/"},
-		{"0.0.0.0:8787", "tls://[fd00::1]:8786", "http://[fd00::1]:8787/"},
-		{"127.0.0.1:8787", "tls://10.0.0.1:8786", "http://127.0.0.1:8787/"},
-		{":8787", "ucx-file:///tmp/address", "http://127.0.0.1:8787/"},
-		{"[::1]:1", "inproc://x", "http://[::1]:1/"},
+		{"[::]:8787", "tls://10.0.0.1:8786", "10.0.0.1:8787"},
+		{"0.0.0.0:8787", "tls://[fd00::1]:8786", "[fd00::1]:8787"},
+		{"127.0.0.1:8787", "tls://10.0.0.1:8786", "127.0.0.1:8787"},
+		{":8787", "ucx-file:///tmp/address", "127.0.0.1:8787"},
+		{"[::1]:1", "inproc://x", "[::1]:1"},
 	} {
-		if got := browserURL(tc.listening, tc.scheduler); got != tc.want {
+		if got := browserAddress(tc.listening, tc.scheduler); got != tc.want {
 			t.Errorf("%s of %s: got %s, want %s", tc.listening, tc.scheduler, got, tc.want)
 		}
 	}

@@ -224,7 +224,7 @@ func (f *cudaFlags) start(ctx context.Context, plan *cluster.CUDAPlan, address s
 			specs[i].Name = "" // workers on other machines would have the same numbers
 		}
 	}
-	announce := newAnnouncer(cmd.OutOrStdout())
+	announce := newAnnouncer(cmd.OutOrStdout(), p.link)
 	return runNannies(ctx, specs, env, nannyConfig(listen, &p, stderr, announce), p.timeout)
 }
 

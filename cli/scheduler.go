@@ -19,6 +19,7 @@ import (
 	"go.millstream.dev/comm/ucxcomm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/comm/commaddr"
+	"go.millstream.dev/internal/comm/httpguard"
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/device/devmem"
 	"go.millstream.dev/internal/proc/cmdline"
@@ -36,6 +37,12 @@ Security
   ones, and prints the settings for Python clients and workers. Without
   encryption the scheduler listens on this machine only, unless --insecure is
   set for a trusted network.
+
+  On the loopback interface HTTP requests need no token. On any other address
+  every page except /health needs the token that the printed link contains
+  (--dashboard-token, --dashboard-token-file, or a random one), as ?token= or as
+  "Authorization: Bearer TOKEN"; with certificates the pages are served over
+  https, and client certificates of the cluster are accepted, too.
 
 Durability
   --journal DIR keeps graphs and the requests of clients on disk. A scheduler
@@ -190,6 +197,9 @@ func (f *schedulerFlags) config(log *slog.Logger) (scheduler.Config, error) {
 	cfg.AnyBuild = cfg.AnyBuild || f.anyBuild
 	cfg.Dashboard, cfg.Journal, cfg.Logger = f.httpBeside(cfg.Listen[0]), f.journal, log
 	cfg.DashboardHosts = f.dashboardHosts
+	if cfg.DashboardToken == "" && cfg.Dashboard != "" && httpguard.NeedsToken(cfg.Dashboard) {
+		cfg.DashboardToken = httpguard.NewToken()
+	}
 	cfg.ListenConfig.Interface = firstOf(f.iface)
 	if f.contact != "" {
 		cfg.Contact = f.contact
@@ -282,7 +292,7 @@ func (f *schedulerFlags) serve(ctx context.Context, cfg scheduler.Config, log *s
 		fmt.Fprintf(stdout, "scheduler at %s\n", a)
 	}
 	if a := s.DashboardAddress(); a != "" {
-		fmt.Fprintf(stdout, "dashboard at %s\n", browserURL(a, s.Address()))
+		fmt.Fprintf(stdout, "dashboard at %s\n", dashboardLink(a, s.Address(), &cfg))
 	}
 	if f.schedulerFile != "" {
 		tls, err := f.filePaths()

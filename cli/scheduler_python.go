@@ -84,7 +84,10 @@ func helperBytes(flag, text string) (int64, error) {
 // secretFiles returns the files and folders that the Python helpers of the scheduler must not read: keys and files that
 // refer to them. The scheduler adds its journal.
 func (f *schedulerFlags) secretFiles(c *config.Config) []string {
-	out := []string{f.tlsDir, f.schedulerFile, f.addressFile}
+	out := []string{f.tlsDir, f.schedulerFile, f.addressFile, f.dashboardTokenFile}
+	if file, ok := c.Get(tokenFileKey, nil).(string); ok {
+		out = append(out, file)
+	}
 	if s, err := secure.FromConfig(c); err == nil {
 		for _, p := range []secure.KeyPair{s.Client, s.Scheduler, s.Worker} {
 			key := cmp.Or(p.Key, p.Cert) // one file may have both

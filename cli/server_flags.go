@@ -35,6 +35,8 @@ type serverFlags struct {
 	dashboardAddress   string
 	dashboardDefault   string
 	dashboardHosts     []string
+	dashboardToken     string
+	dashboardTokenFile string
 	addressFile        string
 	dashboard, without bool
 	pidFile            string
@@ -66,24 +68,6 @@ func (f *serverFlags) add(fs *pflag.FlagSet, role secure.Role) {
 	fs.StringVar(&f.log.Level, "log-level", "info", "log level: debug, info, warning or error")
 }
 
-// addDashboard adds the HTTP flags, whose defaults differ between the two commands.
-func (f *serverFlags) addDashboard(fs *pflag.FlagSet, address, usage string) {
-	f.dashboardDefault = address
-	fs.StringVar(&f.dashboardAddress, "dashboard-address", address, usage)
-	fs.StringSliceVar(&f.dashboardHosts, "dashboard-hosts", nil, "further host names that HTTP requests may use, "+
-		"besides IP addresses and the name of the machine")
-	fs.BoolVar(&f.dashboard, "dashboard", true, "HTTP server with /metrics, /health and JSON")
-	fs.BoolVar(&f.without, "no-dashboard", false, "no HTTP server")
-}
-
-// http returns the host:port of the HTTP server, "" for none.
-func (f *serverFlags) http() string {
-	if f.without || !f.dashboard {
-		return ""
-	}
-	return f.dashboardAddress
-}
-
 // check checks the flags without access to the machine.
 func (f *serverFlags) check() error {
 	switch {
@@ -100,7 +84,7 @@ func (f *serverFlags) check() error {
 	if _, err := f.log.New(io.Discard); err != nil {
 		return cmdline.Usage(err)
 	}
-	return nil
+	return f.checkToken()
 }
 
 // apply adds the flags to the configuration of the process, until restore is called. env has the same settings for its
@@ -112,19 +96,30 @@ func (f *serverFlags) apply() (env []string, restore func(), err error) {
 		f.cert = filepath.Join(f.tlsDir, string(f.role)+"-cert.pem")
 		f.key = filepath.Join(f.tlsDir, string(f.role)+"-key.pem")
 	}
+	c, err := config.Default()
+	if err != nil {
+		return nil, restore, err
+	}
+	values, token, err := f.tokenSettings(c)
+	if err != nil {
+		return nil, restore, err
+	}
 	if f.caFile != "" {
-		c, err := config.Default()
-		if err != nil {
-			return nil, restore, err
+		if values == nil {
+			values = map[string]any{}
 		}
 		base := "distributed.comm.tls."
-		values := map[string]any{base + "ca-file": f.caFile, base + string(f.role) + ".cert": f.cert}
+		values[base+"ca-file"], values[base+string(f.role)+".cert"] = f.caFile, f.cert
 		if f.key != "" {
 			values[base+string(f.role)+".key"] = f.key
 		}
+	}
+	if len(values) > 0 {
 		if restore, err = c.SetFrom(config.Source{Kind: config.KindFlag, Name: "flags"}, values); err != nil {
 			return nil, func() {}, err
 		}
+	}
+	if f.caFile != "" {
 		s, err := secure.FromConfig(c)
 		if err == nil {
 			_, err = s.Dial(f.role) // reports missing files now
@@ -135,7 +130,7 @@ func (f *serverFlags) apply() (env []string, restore func(), err error) {
 		}
 		env = s.Env()
 	}
-	return env, restore, nil
+	return append(env, token...), restore, nil
 }
 
 // ucxSettings returns the settings of UCX comms from flags and configuration, and all settings they were derived from.

@@ -138,7 +138,7 @@ func (f *workerFlags) run(ctx context.Context, address string, stdout, stderr io
 		return err
 	}
 	defer p.undo()
-	announce := newAnnouncer(stdout)
+	announce := newAnnouncer(stdout, p.link)
 	if f.noNanny || !f.nanny {
 		return runAlone(ctx, p.specs[0], p.log, p.timeout, announce)
 	}
@@ -155,8 +155,9 @@ type workerStart struct {
 	all     *slog.Logger // log at all levels: worker processes filter their own records
 	env     []string     // environment of the worker processes
 	specs   []cluster.WorkerSpec
-	timeout time.Duration // time limit for moving data at the end
-	undo    func()        // removes the files and settings of the flags
+	timeout time.Duration               // time limit for moving data at the end
+	undo    func()                      // removes the files and settings of the flags
+	link    func(address string) string // URL of an HTTP server that needs a token; nil if they need none
 }
 
 // prepare applies the flags to this process and writes the PID file.
@@ -189,6 +190,16 @@ func (f *workerFlags) prepare(ctx context.Context, address string, stderr io.Wri
 	if p.specs, err = f.specs(address, p.log); err != nil {
 		return p, err
 	}
+	link, env, restoreToken, err := workerToken(p.specs[0].Dashboard)
+	if err != nil {
+		return p, err
+	}
+	p.link, p.env = link, append(p.env, env...)
+	defer func() {
+		if err != nil {
+			restoreToken()
+		}
+	}()
 	if p.timeout, err = parseTimeout("--retire-timeout", f.retireTimeout); err != nil {
 		return p, err
 	}
@@ -198,6 +209,7 @@ func (f *workerFlags) prepare(ctx context.Context, address string, stderr io.Wri
 	}
 	p.undo = func() {
 		removePID()
+		restoreToken()
 		restore()
 	}
 	return p, nil
@@ -219,9 +231,12 @@ type announcer struct {
 	mu   sync.Mutex
 	w    io.Writer
 	seen map[string]bool
+	link func(address string) string // nil for none
 }
 
-func newAnnouncer(w io.Writer) *announcer { return &announcer{w: w, seen: map[string]bool{}} }
+func newAnnouncer(w io.Writer, link func(string) string) *announcer {
+	return &announcer{w: w, seen: map[string]bool{}, link: link}
+}
 
 func (a *announcer) changed(i cluster.WorkerInfo) {
 	a.mu.Lock()
@@ -238,6 +253,9 @@ func (a *announcer) changed(i cluster.WorkerInfo) {
 		line += " data " + strings.Join(i.DataAddresses, " ")
 	}
 	fmt.Fprintln(a.w, line)
+	if a.link != nil && i.HTTP != "" {
+		fmt.Fprintln(a.w, "worker dashboard at", a.link(i.HTTP))
+	}
 }
 
 // runAlone runs one worker in this process.

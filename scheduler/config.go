@@ -12,6 +12,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/comm/httpguard"
 	"go.millstream.dev/secure"
 )
 
@@ -36,6 +37,11 @@ type Config struct {
 	// DashboardHosts are names that the HTTP server accepts in the Host header, in addition to IP addresses, localhost
 	// and the host name of the machine (--dashboard-hosts).
 	DashboardHosts []string
+	// DashboardToken is the secret that HTTP requests must have, at least 16 letters and digits (--dashboard-token,
+	// millstream.dashboard.token). By default the loopback interface needs none, and a server on another address has a
+	// random token, which is not known: set one. "none" admits every request. With certificates in ListenConfig, a
+	// server that is not on the loopback interface uses TLS, and accepts client certificates of the cluster as well.
+	DashboardToken string
 	// Collectors are further metrics of the process that /metrics serves, such as those of its GPU memory (default
 	// none).
 	Collectors []prometheus.Collector
@@ -217,6 +223,17 @@ func FromConfig(c *config.Config) (Config, error) {
 			out.TaskDurations[name] = d
 		}
 	}
+	text := func(key string) string {
+		if c.Get(key, nil) == nil {
+			return ""
+		}
+		s, err := c.String(key, "")
+		errs = append(errs, err)
+		return s
+	}
+	out.DashboardToken, err = httpguard.Token(text("millstream.dashboard.token"),
+		text("millstream.dashboard.token-file"))
+	add()
 	out.Dial, out.ListenConfig, err = comm.FromConfig(c, secure.Scheduler)
 	add()
 	if err := errors.Join(errs...); err != nil {

@@ -108,7 +108,8 @@ func (s *Scheduler) connect() {
 		Primitives: s.prims,
 		Journal:    s.journal, TaskStream: s.stream, Transfers: s.transfer, Shortages: s.short, Totals: &s.totals,
 		Context: s.ctx, ID: s.id, Contact: s.Address, Started: func() time.Time { return s.started },
-		WorkerTTL: s.cfg.WorkerTTL, Hosts: s.cfg.DashboardHosts,
+		WorkerTTL: s.cfg.WorkerTTL, Hosts: s.cfg.DashboardHosts, Token: s.cfg.DashboardToken,
+		TLS:        s.cfg.ListenConfig.TLS,
 		Collectors: slices.Concat(s.metrics.collectors(), s.cfg.Collectors),
 	})
 	s.control = control.New(control.Host{

@@ -43,5 +43,6 @@
 //
 // Config.Dashboard serves /health, /metrics (Prometheus, with the names of Dask), /json/identity.json,
 // /json/counts.json, and /millstream/tasks?since=N&count=M (completed tasks with their parts), /millstream/transfers
-// and /millstream/events?topic=T, all from rings of bounded length.
+// and /millstream/events?topic=T, all from rings of bounded length. On an address that other machines reach, every page
+// except /health needs Config.DashboardToken or a certificate of the cluster.
 package scheduler

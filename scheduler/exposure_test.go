@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -42,7 +43,7 @@ func TestDashboardExposure(t *testing.T) {
 			t.Errorf("dashboard %q: got address %s, want 127.0.0.1", address, s.DashboardAddress())
 		}
 	}
-	s := start(t, Config{Dashboard: "0.0.0.0:0", DashboardHosts: []string{"grafana.example"}})
+	s := start(t, Config{Dashboard: "0.0.0.0:0", DashboardHosts: []string{"grafana.example"}, DashboardToken: "none"})
 	if host, _, err := net.SplitHostPort(s.DashboardAddress()); err != nil || host != "127.0.0.1" {
 		t.Errorf("dashboard on all interfaces: got address %s, want one that a browser opens",
 			s.DashboardAddress())
@@ -69,6 +70,102 @@ func TestDashboardExposure(t *testing.T) {
 	}
 	if code, _ := get(t, s, "/nothing", ""); code != http.StatusNotFound {
 		t.Errorf("/nothing: got status %d, want 404", code)
+	}
+}
+
+// On an address that other machines reach every page except /health needs the token, which is not in the identity, the
+// log, the events or any page.
+func TestDashboardToken(t *testing.T) {
+	leak.Check(t)
+	const token = "0123456789abcdefXYZ"
+	log := &logText{}
+	s := start(t, Config{Dashboard: "0.0.0.0:0", DashboardToken: token,
+		Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	local := start(t, Config{Dashboard: "127.0.0.1:0"})
+	unknown := start(t, Config{Dashboard: "0.0.0.0:0"})
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	ask := func(s *Scheduler, method, path string, header ...string) (int, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.DashboardAddress()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		a, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		b, err := io.ReadAll(a.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cookies := a.Cookies(); len(cookies) > 0 {
+			return a.StatusCode, cookies[0].String()
+		}
+		return a.StatusCode, string(b)
+	}
+	_, cookie := ask(s, "GET", "/?token="+token)
+	cookie, _, _ = strings.Cut(cookie, ";")
+	paths := []string{"/", "/metrics", "/json/identity.json", "/json/counts.json", "/millstream/events",
+		"/millstream/tasks", "/millstream/transfers", "/millstream/unrunnable", "/nothing"}
+	for _, path := range paths {
+		want := http.StatusOK
+		if path == "/nothing" {
+			want = http.StatusNotFound
+		}
+		for _, c := range []struct {
+			of     *Scheduler
+			path   string
+			header []string
+			want   int
+		}{
+			{s, path, nil, 401},
+			{s, path, []string{"Authorization", "Bearer " + token}, want},
+			{s, path, []string{"Authorization", "Bearer " + token + "x"}, 401},
+			{s, path, []string{"Cookie", cookie}, want},
+			{s, path, []string{"Cookie", cookie + "x"}, 401},
+			{s, path, []string{"Cookie", cookie, "Origin", "http://evil.example"}, 403},
+			{s, path, []string{"Cookie", cookie, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "cors"}, 403},
+			{s, path + "?token=" + token, nil, 303},
+			{s, path + "?token=wrong", nil, 401},
+			{unknown, path, nil, 401},
+			{unknown, path, []string{"Authorization", "Bearer "}, 401},
+			{local, path, nil, want},
+			{local, path, []string{"Origin", "http://evil.example"}, 403},
+		} {
+			code, body := ask(c.of, "GET", c.path, c.header...)
+			if code != c.want {
+				t.Errorf("%s with %q: got status %d, want %d", c.path, c.header, code, c.want)
+			}
+			if strings.Contains(body, token) {
+				t.Errorf("%s with %q: the page contains the token", c.path, c.header)
+			}
+		}
+	}
+	for _, of := range []*Scheduler{s, local, unknown} {
+		if code, body := ask(of, "GET", "/health"); code != http.StatusOK || body != "ok" {
+			t.Errorf("/health: got %d %q, want 200 ok", code, body)
+		}
+		if code, _ := ask(of, "POST", "/health"); code == http.StatusOK {
+			t.Error("POST /health: got status 200")
+		}
+	}
+	c := connect(t, s, "client")
+	for _, op := range []string{"get_logs", "identity", "events"} {
+		if got := fmt.Sprint(c.call(op)); strings.Contains(got, token) {
+			t.Errorf("%s contains the token: %s", op, got)
+		}
+	}
+	if log.has(token) {
+		t.Error("the log contains the token")
+	}
+	if _, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0"}, Dashboard: "127.0.0.1:0",
+		DashboardToken: "short"}); err == nil || !strings.Contains(err.Error(), "token of 5 characters") {
+		t.Errorf("short token: got %v, want an error", err)
 	}
 }
 

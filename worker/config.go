@@ -69,6 +69,11 @@ type Config struct {
 	// DashboardHosts are names that the HTTP server accepts in the Host header, in addition to IP addresses, localhost
 	// and the name of the machine (--dashboard-hosts).
 	DashboardHosts []string
+	// DashboardToken is the secret that HTTP requests must have, at least 16 letters and digits (--dashboard-token,
+	// millstream.dashboard.token). By default the loopback interface needs none, and a server on another address has a
+	// random token, which is not known: set one. "none" admits every request. With certificates in Accept, a
+	// server that is not on the loopback interface uses TLS, and accepts client certificates of the cluster as well.
+	DashboardToken string
 	// Collectors are further collectors for /metrics.
 	Collectors []prometheus.Collector
 	// OwnProcess indicates that the process runs nothing but the worker: the worker then sets the memory limit of the

@@ -10,6 +10,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/config"
+	"go.millstream.dev/internal/comm/httpguard"
 	"go.millstream.dev/internal/proc/sysmem"
 	"go.millstream.dev/secure"
 )
@@ -51,6 +52,9 @@ func FromConfig(c *config.Config) (Config, error) {
 	out.Python.AllowedFailures = r.count("distributed.scheduler.allowed-failures")
 	out.Python.Interpreter = r.text("millstream.python")
 	out.Python.Security = r.security()
+	out.DashboardToken, err = httpguard.Token(r.text("millstream.dashboard.token"),
+		r.text("millstream.dashboard.token-file"))
+	r.add(err)
 	out.Dial, out.Accept, err = comm.FromConfig(c, secure.Worker)
 	r.add(err)
 	return out, errors.Join(r.errs...)

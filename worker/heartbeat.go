@@ -45,7 +45,7 @@ func (w *Worker) snapshot() metrics.Snapshot {
 func (w *Worker) listenHTTP() (*metrics.Server, error) {
 	host, _ := comm.AddressHost(w.address)
 	return metrics.Listen(metrics.Config{Address: w.cfg.Dashboard, Name: w.Name(), Host: host,
-		Hosts:  w.cfg.DashboardHosts,
+		Hosts: w.cfg.DashboardHosts, Token: w.cfg.DashboardToken, TLS: w.cfg.Accept.TLS,
 		Logger: w.log, Go: w.tasks.Go,
 		Collectors: append([]prometheus.Collector{metrics.Collector(w.snapshot), w.moved, metrics.UCX{}},
 			w.cfg.Collectors...),

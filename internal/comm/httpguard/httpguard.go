@@ -1,5 +1,5 @@
-// Package httpguard has the common parts of the HTTP servers of schedulers and workers: the address they listen on, the
-// host names they accept, and the page at "/".
+// Package httpguard has the common parts of the HTTP servers of schedulers and workers: the address they listen on, who
+// may use them, the host names they accept, and the page at "/".
 package httpguard
 
 import (
@@ -64,7 +64,7 @@ func Guard(next http.Handler, hosts ...string) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host
-		if h, _, err := net.SplitHostPort(host); err == nil {
+		if h, port, err := net.SplitHostPort(host); err == nil && strings.Trim(port, "0123456789") == "" {
 			host = h
 		}
 		host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
@@ -99,8 +99,6 @@ func Index(title string, pages ...Page) http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Header().Set("Content-Security-Policy", "default-src 'none'")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
 		_, _ = w.Write(page)
 	}
 }

@@ -2,11 +2,13 @@ package inspect
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/shortage"
 	"go.millstream.dev/scheduler/internal/val"
+	"go.millstream.dev/secure"
 )
 
 // httpServer serves /health, /metrics, /info/… and /millstream/….
@@ -44,21 +47,36 @@ func (s *Inspector) Serve(address string) error {
 	if a, ok := l.Addr().(*net.TCPAddr); ok {
 		h.port = a.Port
 	}
+	access, err := httpguard.NewAccess(l.Addr(), httpguard.Config{Token: s.Token, TLS: s.TLS, Admit: admit,
+		Contact: contact, Hosts: s.Hosts, Logger: s.Log})
+	if err != nil {
+		_ = l.Close()
+		return fmt.Errorf("scheduler: %w", err)
+	}
 	h.server = &http.Server{
-		Handler:           httpguard.Guard(s.routes(), append([]string{contact}, s.Hosts...)...),
+		Handler:           s.routes(),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
 		MaxHeaderBytes: 1 << 16,
 		BaseContext:    func(net.Listener) context.Context { return s.Context },
 	}
 	go func() {
 		defer close(h.done)
-		if err := h.server.Serve(httpguard.Limit(l, descriptors.ForHTTP())); !errors.Is(err, http.ErrServerClosed) {
+		err := access.Serve(h.server, httpguard.Limit(l, descriptors.ForHTTP()))
+		if !errors.Is(err, http.ErrServerClosed) {
 			s.Log.Error("HTTP server failed", "error", err)
 		}
 	}()
 	s.Log.Debug("dashboard listening", "address", h.addr) // the command prints the address
 	s.http = h
 	return nil
+}
+
+// admit reports whether the certificate of a connection allows a request: every role may read, clients may do more.
+func admit(state *tls.ConnectionState, r *http.Request) bool {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return slices.ContainsFunc(secure.Roles(), func(role secure.Role) bool { return secure.Allows(state, role) })
+	}
+	return secure.Allows(state, secure.Client)
 }
 
 // Address returns the host:port at which a browser reaches the HTTP server; "" without one.

@@ -3,6 +3,7 @@ package inspect
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -45,8 +46,11 @@ type Host struct {
 	Contact    func() string
 	Started    func() time.Time
 	WorkerTTL  time.Duration
-	// Hosts are names that the HTTP server accepts, Collectors further metrics that it serves.
+	// Hosts are names that the HTTP server accepts, Token is its secret and TLS the configuration of the scheduler's
+	// listeners (see httpguard.Config), Collectors are further metrics that it serves.
 	Hosts      []string
+	Token      string
+	TLS        *tls.Config
 	Collectors []prometheus.Collector
 }
 

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -192,7 +193,8 @@ func TestCollectorDevice(t *testing.T) {
 func listen(t *testing.T, cfg Config) *Server {
 	t.Helper()
 	var all sync.WaitGroup
-	cfg.Logger, cfg.Go, cfg.Address = slog.New(slog.DiscardHandler), all.Go, "127.0.0.1:0"
+	cfg.Logger, cfg.Go = slog.New(slog.DiscardHandler), all.Go
+	cfg.Address = cmp.Or(cfg.Address, "127.0.0.1:0")
 	s, err := Listen(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -262,6 +264,78 @@ func TestServer(t *testing.T) {
 	}
 }
 
+// Every page except /health needs the token on an address that other machines reach, by header, cookie or link, and
+// none on the loopback interface. Pages of other servers get nothing.
+func TestServerToken(t *testing.T) {
+	const token = "0123456789abcdefXYZ"
+	pages := []Page{{"/list", "numbers", List(func() []int { return []int{1} })}}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	ask := func(s *Server, method, path string, header ...string) *http.Response {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.Address+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		if host := r.Header.Get("Host"); host != "" {
+			r.Host = host
+		}
+		a, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = a.Body.Close()
+		return a
+	}
+	for _, c := range []struct {
+		address, token string
+		open           bool
+	}{{"127.0.0.1:0", "", true}, {"0.0.0.0:0", "", false}, {"0.0.0.0:0", "none", true}, {"0.0.0.0:0", token, false},
+		{"127.0.0.1:0", token, false}} {
+		s := listen(t, Config{Address: c.address, Token: c.token, Pages: pages, Host: "127.0.0.1"})
+		link := ask(s, "GET", "/list?token="+token)
+		var cookie string
+		if cookies := link.Cookies(); len(cookies) > 0 {
+			cookie = cookies[0].Name + "=" + cookies[0].Value
+		}
+		if got, want := cookie != "", c.token == token; got != want {
+			t.Errorf("%s, token %q: got a cookie %v, want %v", c.address, c.token, got, want)
+		}
+		for _, path := range []string{"/", "/metrics", "/list", "/health"} {
+			for _, r := range []struct {
+				name   string
+				header []string
+				admits bool
+			}{
+				{"nothing", nil, false},
+				{"wrong header", []string{"Authorization", "Bearer 0123456789abcdefXYA"}, false},
+				{"header", []string{"Authorization", "Bearer " + token}, true},
+				{"cookie", []string{"Cookie", cookie}, true},
+				{"wrong cookie", []string{"Cookie", "millstream=" + token}, false},
+			} {
+				want := http.StatusUnauthorized
+				if path == "/health" || c.open || r.admits && c.token == token {
+					want = http.StatusOK
+				}
+				if got := ask(s, "GET", path, r.header...).StatusCode; got != want {
+					t.Errorf("%s, token %q, %s with %s: got status %d, want %d", c.address, c.token, path, r.name, got,
+						want)
+				}
+				for _, foreign := range [][]string{{"Origin", "http://evil.example"}, {"Host", "evil.example"},
+					{"Sec-Fetch-Site", "cross-site"}} {
+					if got := ask(s, "GET", path, append(foreign, r.header...)...).StatusCode; got != 403 {
+						t.Errorf("%s, %s with %s and %v: got status %d, want 403", c.address, path, r.name, foreign,
+							got)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestServerFails(t *testing.T) {
 	busy := listen(t, Config{})
 	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "g"})
@@ -273,7 +347,8 @@ func TestServerFails(t *testing.T) {
 		"no address":    {Config{Address: "a:b:c"}, "--dashboard-address"},
 		"equal metrics": {Config{Address: "127.0.0.1:0", Collectors: []prometheus.Collector{g, g}},
 			"Config.Collectors"},
-		"no such port": {Config{Address: "127.0.0.1:99999"}, "--dashboard-address"},
+		"a short token": {Config{Address: "127.0.0.1:0", Token: "short"}, "token of 5 characters"},
+		"no such port":  {Config{Address: "127.0.0.1:99999"}, "--dashboard-address"},
 	} {
 		if s, err := Listen(c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, %v; want %s", name, s, err, c.want)

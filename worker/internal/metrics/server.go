@@ -1,12 +1,14 @@
 package metrics
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 
 	"go.millstream.dev/internal/comm/descriptors"
 	"go.millstream.dev/internal/comm/httpguard"
+	"go.millstream.dev/secure"
 )
 
 // Config configures a Server.
@@ -25,6 +28,9 @@ type Config struct {
 	// Name is the name of the worker, Host the host of its address, Hosts further names that the server accepts.
 	Name, Host string
 	Hosts      []string
+	// Token is the secret of the server, TLS the configuration of the worker's listener: see httpguard.Config.
+	Token string
+	TLS   *tls.Config
 	// Collectors are the collectors of /metrics.
 	Collectors []prometheus.Collector
 	// Pages are further pages.
@@ -86,18 +92,32 @@ func Listen(cfg Config) (*Server, error) {
 		rw.Header().Set("Content-Type", "text/plain")
 		_, _ = rw.Write([]byte("ok"))
 	})
-	guarded := httpguard.Guard(mux, append([]string{cfg.Host}, cfg.Hosts...)...)
+	access, err := httpguard.NewAccess(l.Addr(), httpguard.Config{Token: cfg.Token, TLS: cfg.TLS, Admit: admit,
+		Contact: cfg.Host, Hosts: cfg.Hosts, Logger: cfg.Logger})
+	if err != nil {
+		_ = l.Close()
+		return nil, fmt.Errorf("worker: %w", err)
+	}
 	s := &Server{Address: httpguard.Reachable(l.Addr().String(), cfg.Host),
-		server: &http.Server{Handler: guarded, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}}
+		server: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}}
 	if a, ok := l.Addr().(*net.TCPAddr); ok {
 		s.Port = a.Port
 	}
 	cfg.Go(func() {
-		if err := s.server.Serve(httpguard.Limit(l, descriptors.ForHTTP())); !errors.Is(err, http.ErrServerClosed) {
+		err := access.Serve(s.server, httpguard.Limit(l, descriptors.ForHTTP()))
+		if !errors.Is(err, http.ErrServerClosed) {
 			cfg.Logger.Warn("HTTP server failed", "error", err)
 		}
 	})
 	return s, nil
+}
+
+// admit reports whether the certificate of a connection allows a request: every role may read.
+func admit(state *tls.ConnectionState, r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return secure.Allows(state, secure.Client)
+	}
+	return slices.ContainsFunc(secure.Roles(), func(role secure.Role) bool { return secure.Allows(state, role) })
 }
 
 // Close closes the server and its connections.
