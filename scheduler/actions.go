@@ -29,14 +29,25 @@ func (s *Scheduler) act(a *state.Action) {
 		s.requests.Done(a.Number, a.Keys)
 	case state.WorkerRemoved:
 		s.workers.Forget(s.workers.ByID(a.Worker), "retired", true)
-	case state.KeyInMemory, state.KeyErred, state.LostData, state.CancelledKeys, state.TaskRetried, state.ClientRestart:
-		if c := s.clients.ByID(a.Client); c != nil && c.Stream != nil && !c.Stream.Gone {
-			s.writer.ToClient(c.Stream, a)
-		}
+	case state.LostData:
+		s.feed.LostData(s.loop.Now(), a)
+		s.toClient(a)
+	case state.KeyErred:
+		s.feed.KeyErred(s.loop.Now(), a)
+		s.toClient(a)
+	case state.KeyInMemory, state.CancelledKeys, state.TaskRetried, state.ClientRestart:
+		s.toClient(a)
 	default:
 		if w := s.workers.ByID(a.Worker); w != nil && w.Stream != nil && !w.Stream.Gone {
 			s.writer.ToWorker(w.Stream, a, s.loop.Now())
 		}
+	}
+}
+
+// toClient sends an action to its client, if that is connected.
+func (s *Scheduler) toClient(a *state.Action) {
+	if c := s.clients.ByID(a.Client); c != nil && c.Stream != nil && !c.Stream.Gone {
+		s.writer.ToClient(c.Stream, a)
 	}
 }
 

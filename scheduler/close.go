@@ -51,8 +51,13 @@ func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
 	if begun {
 		s.loop.Stop()
 		<-s.loop.Done()
+		s.feed.Flush() // no loop uses it any more
+		s.feed.Close()
 	}
 	s.inspect.Close(ctx)
+	if s.spans != nil {
+		err = errors.Join(err, s.spans.Close())
+	}
 	err = errors.Join(err, s.pool.Close())
 	err = errors.Join(err, s.journal.Close())
 	s.log.Info("scheduler closed", "id", s.id)

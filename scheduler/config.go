@@ -42,6 +42,12 @@ type Config struct {
 	// random token, which is not known: set one. "none" admits every request. With certificates in ListenConfig, a
 	// server that is not on the loopback interface uses TLS, and accepts client certificates of the cluster as well.
 	DashboardToken string
+	// DashboardHistory is the folder of the history of tasks and transfers that the dashboard shows (default: the
+	// folder dashboard in that of the journal; without a journal the history is kept in memory;
+	// millstream.dashboard.history). DashboardHistorySize bounds its size in bytes; the oldest part is dropped
+	// (default 1 GiB; millstream.dashboard.history-size).
+	DashboardHistory     string
+	DashboardHistorySize int64
 	// Collectors are further metrics of the process that /metrics serves, such as those of its GPU memory (default
 	// none).
 	Collectors []prometheus.Collector
@@ -190,6 +196,14 @@ func FromConfig(c *config.Config) (Config, error) {
 			*to, err = c.Bytes(own+key, 0)
 			add()
 		}
+	}
+	if c.Get("millstream.dashboard.history", nil) != nil {
+		out.DashboardHistory, err = c.String("millstream.dashboard.history", "")
+		add()
+	}
+	if c.Get("millstream.dashboard.history-size", nil) != nil {
+		out.DashboardHistorySize, err = c.Bytes("millstream.dashboard.history-size", 0)
+		add()
 	}
 	steal, err := c.Bool(at+"work-stealing", true)
 	add()

@@ -15,6 +15,7 @@ import (
 	"go.millstream.dev/scheduler/internal/clients"
 	"go.millstream.dev/scheduler/internal/control"
 	"go.millstream.dev/scheduler/internal/data"
+	"go.millstream.dev/scheduler/internal/feed"
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/inspect"
@@ -111,6 +112,7 @@ func (s *Scheduler) connect() {
 		WorkerTTL: s.cfg.WorkerTTL, Hosts: s.cfg.DashboardHosts, Token: s.cfg.DashboardToken,
 		TLS:        s.cfg.ListenConfig.TLS,
 		Collectors: slices.Concat(s.metrics.collectors(), s.cfg.Collectors),
+		Pool:       s.pool, Lines: s.lines.Pairs,
 	})
 	s.control = control.New(control.Host{
 		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: workerList, Clients: clientList,
@@ -147,6 +149,7 @@ func (s *Scheduler) connect() {
 		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Streams: s.streams, Journal: s.journal,
 		Recovery: s.recovery,
 		Topics:   s.topics, Plugins: s.plugins, Shuffles: s.shuffles, Transfers: s.transfer, Versions: s.versions,
+		Feed:   func() *feed.Feed { return s.feed },
 		Totals: &s.totals, Pool: s.pool, Context: s.ctx, Go: s.serving.Go, Changed: &s.workersChanged, Serve: s.serve,
 		Dial: func(ctx context.Context, address string) (comm.Comm, error) {
 			return s.cfg.Network.Dial(ctx, address, s.cfg.Dial.To(secure.Worker))

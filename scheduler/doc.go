@@ -36,8 +36,9 @@
 // scheduler with a journal. key-in-memory has one holder (workers), task-erred the stack as text (traceback_text). A
 // worker that reconnects announces its results by add-keys with adopt and nbytes, one for each key: tasks that are not
 // done are then done. Its heartbeat reports the transfers since the last one in extensions.millstream: "transfers" is a
-// list of [start, stop, bytes, scheme, peer, direction, number of keys], "more-transfers" has the sums of incoming ones
-// beyond a thousand: a map from schemes to [number, bytes, seconds].
+// list of [start, stop, bytes, scheme, peer, direction, number of keys, transport], "more-transfers" has the sums of
+// incoming ones beyond a thousand: a map from schemes to [number, bytes, seconds]. The transport is that of UCX which
+// moved the data, "" if it is not known; older workers do not send it.
 //
 // # HTTP
 //

@@ -126,6 +126,10 @@ func (d *dispatcher) finish(w *peers.Worker, ops *message.Ops) error {
 	d.s.stream.Finished(w.Address, f)
 	d.s.collectors.Finished(ev.Key, f.Metadata)
 	d.s.apply(ev)
+	if feed := d.s.feed; feed != nil {
+		feed.Begin(d.s.loop.Now())
+		feed.Finished(w, f, ev.Prefix)
+	}
 	return nil
 }
 
@@ -338,7 +342,14 @@ func (d *dispatcher) taskErred(w *peers.Worker, ops *message.Ops, m *wire.Messag
 	if len(f.StartStops.Raw) > 0 {
 		d.s.stream.Erred(w.Address, &f)
 	}
+	known := d.s.state.Task(ev.Key)
+	var prefix *state.Prefix
+	if known != nil {
+		prefix = known.Prefix()
+	}
 	d.s.apply(ev)
+	d.s.feed.Begin(d.s.loop.Now())
+	d.s.feed.Erred(w, &f, prefix, known != nil && known.State() != state.Erred)
 	return nil
 }
 

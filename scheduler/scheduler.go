@@ -12,12 +12,14 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/descriptors"
 	_ "go.millstream.dev/internal/comm/tcp" // tcp:// and tls://
+	"go.millstream.dev/internal/dashboard/spans"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/clients"
 	"go.millstream.dev/scheduler/internal/control"
 	"go.millstream.dev/scheduler/internal/data"
+	"go.millstream.dev/scheduler/internal/feed"
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/history"
@@ -59,6 +61,7 @@ type Scheduler struct {
 	journal   *recovery.Log
 	serving   sync.WaitGroup
 	helpers   *helpers.Helpers
+	spans     *spans.Store // history of the dashboard, set by Start; nil without one
 
 	loop   *loop.Runner[post]
 	opened chan struct{}   // closed when Start has set its fields
@@ -110,6 +113,7 @@ type Scheduler struct {
 
 	stream   *history.TaskStream
 	transfer *history.Transfers
+	feed     *feed.Feed // of the dashboard; nil without one
 	totals   inspect.Totals
 	idle     idleWatch
 	recovery *recovery.Recovery
@@ -211,6 +215,9 @@ func (s *Scheduler) Start(ctx context.Context) (err error) {
 		s.contact = s.cfg.Contact
 	}
 	if s.cfg.Dashboard != "" {
+		if err := s.openHistory(ctx); err != nil {
+			return err
+		}
 		if err := s.inspect.Serve(s.cfg.Dashboard); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
@@ -28,10 +29,12 @@ func (s *Scheduler) tick() {
 	s.checkIdle()
 	s.recovery.Tick()
 	s.short.Tick()
+	s.feed.Tick(s.loop.Now(), maps.Values(s.workers.ByAddress))
 	for address, at := range s.removed {
 		if s.loop.Now().Sub(at) > s.cfg.EventsDelay {
 			delete(s.removed, address)
 			s.topics.Forget(address)
+			s.feed.Forget(address)
 		}
 	}
 }

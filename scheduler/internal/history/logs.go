@@ -117,6 +117,15 @@ func (l *LogLines) latest(start time.Time, n int) []logLine {
 	return out
 }
 
+// Pairs returns the latest n lines as pairs of level and text.
+func (l *LogLines) Pairs(n int) []any {
+	out := []any{}
+	for _, x := range l.latest(time.Time{}, n) {
+		out = append(out, []any{x.level.String(), x.text})
+	}
+	return out
+}
+
 // getRPC serves get_logs: pairs of level and line, or triples with the time first.
 func (l *LogLines) getRPC(_ context.Context, _ *rpc.Request, in struct {
 	Start      any  `rpc:"start,optional"`

@@ -11,21 +11,23 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// transfer is one transfer of results between two workers, as one of them reported it with its heartbeat.
-type transfer struct {
-	Worker   string  `json:"worker"`
-	Peer     string  `json:"peer"`
-	Incoming bool    `json:"incoming"`
-	Scheme   string  `json:"scheme"`
-	Bytes    int64   `json:"bytes"`
-	Keys     int64   `json:"keys"`
-	Start    float64 `json:"start"`    // seconds since 1970
-	Duration float64 `json:"duration"` // seconds
+// Transfer is one transfer of results between two workers, as one of them reported it with its heartbeat.
+type Transfer struct {
+	Worker   string `json:"worker"`
+	Peer     string `json:"peer"`
+	Incoming bool   `json:"incoming"`
+	Scheme   string `json:"scheme"`
+	// Transport is that of UCX, "" if it is not known.
+	Transport string  `json:"transport"`
+	Bytes     int64   `json:"bytes"`
+	Keys      int64   `json:"keys"`
+	Start     float64 `json:"start"`    // seconds since 1970
+	Duration  float64 `json:"duration"` // seconds
 }
 
 // Transfers is a ring of the latest transfers. The loop owns it.
 type Transfers struct {
-	ring    []transfer
+	ring    []Transfer
 	limit   int
 	count   int64
 	schemes map[string]SchemeTotal
@@ -47,8 +49,8 @@ func NewTransfers(to loop.Loop, limit int) *Transfers {
 }
 
 // Add keeps the transfers that a worker has reported.
-func (l *Transfers) Add(worker string, r transferReport) {
-	for _, t := range r.list {
+func (l *Transfers) Add(worker string, r TransferReport) {
+	for _, t := range r.List {
 		t.Worker = worker
 		l.count++
 		if t.Incoming { // each transfer is reported by both ends; count one of them
@@ -77,17 +79,17 @@ func (l *Transfers) sum(scheme string, t SchemeTotal) {
 }
 
 // list returns the transfers, oldest first.
-func (l *Transfers) list() []transfer {
-	out := make([]transfer, 0, len(l.ring))
+func (l *Transfers) list() []Transfer {
+	out := make([]Transfer, 0, len(l.ring))
 	for i := l.count - int64(len(l.ring)); i < l.count; i++ {
 		out = append(out, l.ring[i%int64(l.limit)])
 	}
 	return out
 }
 
-// transferReport is the part of a heartbeat about transfers.
-type transferReport struct {
-	list []transfer
+// TransferReport is the part of a heartbeat about transfers.
+type TransferReport struct {
+	List []Transfer
 	more map[string]SchemeTotal // incoming transfers that are not listed, by scheme
 }
 
@@ -99,9 +101,9 @@ const (
 )
 
 // ReadTransfers reads extensions.millstream of a worker's heartbeat: "transfers", a list of [start, stop, bytes,
-// scheme, peer, direction, number of keys], and "more-transfers", a map from schemes to [number, bytes, seconds] of
-// incoming transfers that are not listed. Malformed entries are ignored.
-func ReadTransfers(extensions any) (r transferReport) {
+// scheme, peer, direction, number of keys, transport], and "more-transfers", a map from schemes to [number, bytes,
+// seconds] of incoming transfers that are not listed. Malformed entries are ignored.
+func ReadTransfers(extensions any) (r TransferReport) {
 	ext, _ := extensions.(msgpack.Map)
 	ours, _ := ext.Get("millstream")
 	m, _ := ours.(msgpack.Map)
@@ -119,10 +121,14 @@ func ReadTransfers(extensions any) (r transferReport) {
 		peer, ok5 := f[4].(string)
 		direction, _ := f[5].(string)
 		keys, _ := val.Integer(f[6])
+		transport := ""
+		if len(f) > 7 {
+			transport, _ = f[7].(string)
+		}
 		if ok1 && ok2 && ok3 && ok4 && ok5 && plausible(1, bytes, stop-start) {
-			r.list = append(r.list, transfer{Peer: boundedName(peer, maxPeerName), Incoming: direction != "outgoing",
-				Scheme: boundedName(scheme, maxSchemeName),
-				Bytes:  bytes, Keys: keys, Start: start, Duration: stop - start})
+			r.List = append(r.List, Transfer{Peer: boundedName(peer, maxPeerName), Incoming: direction != "outgoing",
+				Scheme: boundedName(scheme, maxSchemeName), Transport: boundedName(transport, maxSchemeName),
+				Bytes: bytes, Keys: keys, Start: start, Duration: stop - start})
 		}
 	}
 	v, _ = m.Get("more-transfers")
@@ -154,7 +160,7 @@ func plausible(n, bytes int64, seconds float64) bool {
 
 // JSON returns the transfers that are kept.
 func (l *Transfers) JSON(ctx context.Context) ([]byte, error) {
-	list, err := loop.Ask(ctx, l.loop, func() ([]transfer, error) { return l.list(), nil })
+	list, err := loop.Ask(ctx, l.loop, func() ([]Transfer, error) { return l.list(), nil })
 	if err != nil {
 		return nil, err
 	}

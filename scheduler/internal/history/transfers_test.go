@@ -53,7 +53,7 @@ func TestTransferReports(t *testing.T) {
 	for i := range many {
 		many[i] = []any{10.0, 11.0, int64(1), "tls", "x", "incoming", int64(1)}
 	}
-	if got := len(ReadTransfers(report(many, nil)).list); got != maxTransfers {
+	if got := len(ReadTransfers(report(many, nil)).List); got != maxTransfers {
 		t.Errorf("transfers of one heartbeat: got %d, want %d", got, maxTransfers)
 	}
 	for i := range 200 {
@@ -68,7 +68,7 @@ func TestTransferReports(t *testing.T) {
 func TestTransferRecords(t *testing.T) {
 	whole := []any{10.0, 12.0, int64(5), "tls", "tcp://b", "outgoing", int64(3), "more"}
 	for n := range len(whole) + 1 {
-		got := ReadTransfers(report([]any{whole[:n]}, nil)).list
+		got := ReadTransfers(report([]any{whole[:n]}, nil)).List
 		if want := n >= 7; (len(got) == 1) != want {
 			t.Errorf("%d parts: got %+v, want it read: %v", n, got, want)
 		}
@@ -76,7 +76,7 @@ func TestTransferRecords(t *testing.T) {
 	for i := range 7 {
 		bad := append([]any(nil), whole...)
 		bad[i] = []any{}
-		got := ReadTransfers(report([]any{bad}, nil)).list
+		got := ReadTransfers(report([]any{bad}, nil)).List
 		if want := i >= 5; (len(got) == 1) != want {
 			t.Errorf("part %d is a list: got %+v, want it read: %v", i, got, want)
 		}
@@ -90,7 +90,8 @@ func TestTransferRecords(t *testing.T) {
 			t.Errorf("a sum of %d parts: got %+v, want it read: %v", n, more, want)
 		}
 	}
-	if got, want := ReadTransfers(report([]any{whole}, nil)).list[0], (transfer{Peer: "tcp://b", Scheme: "tls",
+	if got, want := ReadTransfers(report([]any{whole}, nil)).List[0], (Transfer{Peer: "tcp://b",
+		Scheme: "tls", Transport: "more",
 		Bytes: 5, Keys: 3, Start: 10, Duration: 2}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -101,7 +102,7 @@ func TestTransferRing(t *testing.T) {
 	for limit := -1; limit < 5; limit++ {
 		l := NewTransfers(nil, limit)
 		for n := range 12 {
-			l.Add("w", transferReport{list: []transfer{{Bytes: int64(n), Incoming: n%2 == 0, Scheme: "tls"}}})
+			l.Add("w", TransferReport{List: []Transfer{{Bytes: int64(n), Incoming: n%2 == 0, Scheme: "tls"}}})
 			list := l.list()
 			if want := min(max(limit, 0), n+1); len(list) != want {
 				t.Fatalf("limit %d: got %d after %d, want %d", limit, len(list), n+1, want)

@@ -15,6 +15,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/descriptors"
 	"go.millstream.dev/internal/comm/httpguard"
+	"go.millstream.dev/internal/dashboard/web"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/shortage"
@@ -88,7 +89,12 @@ func (s *Inspector) Address() string {
 }
 
 // Close closes the HTTP server.
-func (s *Inspector) Close(ctx context.Context) { s.http.close(ctx) }
+func (s *Inspector) Close(ctx context.Context) {
+	if s.dashboard != nil {
+		s.dashboard.Close() // live streams, which have no end of their own
+	}
+	s.http.close(ctx)
+}
 
 func (h *httpServer) close(ctx context.Context) {
 	if h == nil {
@@ -162,6 +168,11 @@ func (s *Inspector) routes() http.Handler {
 		}
 		return json.Marshal(map[string]any{"events": plain(list)})
 	}))
+	if s.dashboard != nil {
+		s.dashboard.Register(mux)
+		mux.Handle("GET /{$}", web.Handler()) // instead of the list of pages
+		mux.Handle("GET /static/", web.Handler())
+	}
 	return mux
 }
 

@@ -11,10 +11,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"go.millstream.dev/internal/dashboard"
+	"go.millstream.dev/internal/dashboard/spans"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/feed"
 	"go.millstream.dev/scheduler/internal/history"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/peers"
@@ -40,12 +43,15 @@ type Host struct {
 	TaskStream *history.TaskStream
 	Transfers  *history.Transfers
 	Shortages  *shortage.Shortages
+	Pool       *rpc.Pool       // to workers
 	Totals     *Totals         // owner: the loop
 	Context    context.Context // of the HTTP server
 	ID         string
 	Contact    func() string
 	Started    func() time.Time
 	WorkerTTL  time.Duration
+	// Lines returns the latest n lines of the log as pairs of level and text.
+	Lines func(n int) []any
 	// Hosts are names that the HTTP server accepts, Token is its secret and TLS the configuration of the scheduler's
 	// listeners (see httpguard.Config), Collectors are further metrics that it serves.
 	Hosts      []string
@@ -58,11 +64,19 @@ type Host struct {
 // state in the loop.
 type Inspector struct {
 	Host
+	Feed *feed.Feed  // of the dashboard, set by Record; nil without one
 	http *httpServer // set by serve; nil without one
+
+	dashboard *dashboard.Server // set by Record; nil without one
 }
 
 // New returns an Inspector without an HTTP server.
 func New(h Host) *Inspector { return &Inspector{Host: h} }
+
+// Record sets the history that Serve shows, and the Feed that writes it. It runs in the loop, before Serve.
+func (s *Inspector) Record(store *spans.Store, f *feed.Feed) {
+	s.Feed, s.dashboard = f, dashboard.New(store, &source{Inspector: s})
+}
 
 // Register sets the handlers of requests.
 func (s *Inspector) Register(r *rpc.Server) {

@@ -36,6 +36,7 @@ type Worker struct {
 	Delay    float64 // seconds that its clock is behind this one
 	warned   bool    // implausible figures have been logged
 	Stream   *Stream
+	Recorded Recorded
 
 	Incarnation string // secret for reconnecting with results; "" for Python workers
 	MayReturn   bool   // its connection was lost and its process may still run
@@ -43,6 +44,17 @@ type Worker struct {
 	Token  string        // for its nanny to report how its process ended; "" without a nanny
 	Cause  string        // why its process ended, "" if unknown
 	Caused chan struct{} // closed when Cause is set
+}
+
+// Recorded is what the dashboard keeps of a worker.
+type Recorded struct {
+	ID     uint32 // in its history, plus one; 0 before the first record
+	Paused int64  // since when the worker is paused, ns since 1970; 0 if it is not
+	// Figures of the last heartbeat: percent of a core, bytes.
+	CPU                   float64
+	RSS, Managed, Spilled int64
+	// Transports are those of its transfers, a few.
+	Transports []string
 }
 
 // Registration are the arguments of register-worker.

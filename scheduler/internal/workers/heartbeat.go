@@ -58,6 +58,9 @@ func (s *Workers) heartbeatRPC(ctx context.Context, _ *rpc.Request, in struct {
 		}
 		s.heartbeat(w, metrics, executing)
 		s.Transfers.Add(w.Address, transfers)
+		f := s.feed()
+		f.Begin(s.Loop.Now())
+		f.Transfers(w, transfers)
 		return msgpack.MapOf("status", "OK", "time", val.Seconds(s.Loop.Now()), "heartbeat-interval", s.interval()), nil
 	})
 }
@@ -82,8 +85,29 @@ func (s *Workers) heartbeat(w *peers.Worker, metrics any, executing []state.Exec
 			rate, _ := val.Number(total)
 			ev.Bandwidth = w.ClampRate(s.Log, rate)
 		}
+		r := &w.Recorded
+		cpu, _ := m.Get("cpu")
+		r.CPU, _ = val.Number(cpu)
+		if !(r.CPU >= 0 && r.CPU <= maxCPU) { // not a number
+			r.CPU = 0
+		}
+		r.RSS, r.Managed, r.Spilled = plausible(ev.Memory), plausible(ev.Managed), plausible(ev.Spilled)
 	}
 	s.Apply(ev)
+}
+
+// maxCPU bounds the reported use of processors, in percent of a core, and maxMemory that of memory in bytes.
+const (
+	maxCPU    = 1e6
+	maxMemory = 1 << 50
+)
+
+// plausible returns a reported number of bytes, 0 for one that cannot be.
+func plausible(n int64) int64 {
+	if n < 0 || n > maxMemory {
+		return 0
+	}
+	return n
 }
 
 // Tick removes workers whose heartbeats have stopped for too long. If such a worker resumes, it receives an order to

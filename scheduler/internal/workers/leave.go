@@ -54,6 +54,11 @@ func (s *Workers) Remove(w *peers.Worker, why string, safe, notify bool) {
 			}
 		}
 	}
+	if !s.Ending() {
+		f := s.feed()
+		f.Begin(s.Loop.Now())
+		f.Lost(w, why, safe, processing, lost)
+	}
 	event := msgpack.MapOf("action", "remove-worker", "processing-tasks", processing, "lost-tasks", lost, "expected",
 		safe, "reason", why)
 	s.Topics.Publish(event, w.Address)

@@ -12,6 +12,7 @@ import (
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/feed"
 	"go.millstream.dev/scheduler/internal/history"
 	"go.millstream.dev/scheduler/internal/inspect"
 	"go.millstream.dev/scheduler/internal/loop"
@@ -39,6 +40,7 @@ type Host struct {
 	Transfers *history.Transfers
 	Versions  *versions.Versions
 	Totals    *inspect.Totals
+	Feed      func() *feed.Feed // of the dashboard; nil without one
 	Pool      *rpc.Pool
 	// Context ends background work, which Go starts. Dial connects to a worker.
 	Context context.Context
@@ -70,6 +72,14 @@ type Workers struct {
 // New returns Workers that are listed in all.
 func New(h Host, all *peers.Workers) *Workers {
 	return &Workers{Host: h, Workers: all}
+}
+
+// feed returns the Feed of the dashboard; nil without one.
+func (s *Workers) feed() *feed.Feed {
+	if s.Feed == nil {
+		return nil
+	}
+	return s.Feed()
 }
 
 // Register sets the handlers of requests.
@@ -203,6 +213,9 @@ func (s *Workers) SetStatus(w *peers.Worker, name string) error {
 	}
 	before := sw.Status()
 	s.Apply(&state.WorkerStatusChange{Worker: w.ID, Status: status})
+	f := s.feed()
+	f.Begin(s.Loop.Now())
+	f.Status(w, status == state.StatusPaused)
 	s.Topics.Publish(msgpack.MapOf("action", "worker-status-change", "prev-status", before.String(), "status",
 		status.String()), w.Address)
 	s.Changed.Fire()

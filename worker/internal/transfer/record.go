@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"strings"
 	"time"
 
 	"go.millstream.dev/comm"
@@ -38,6 +39,28 @@ func (r *Record) count(c comm.Comm, m *wire.Message) {
 	if u, ok := c.(interface{ Transports() []string }); ok && (r.DeviceBytes > 0 || r.Bytes >= largeTransfer) {
 		r.Transports = u.Transports()
 	}
+}
+
+// preferred are the transports that move the data of large messages, fastest first. An endpoint of UCX has others for
+// small ones.
+var preferred = []string{"cuda_ipc", "rc", "dc", "ud", "gdr", "cma", "xpmem", "knem", "sysv", "posix", "tcp"}
+
+// transport returns the transport that moved the data, "" if it is not known.
+func (r *Record) transport() string {
+	for _, want := range preferred {
+		if want == "cuda_ipc" && r.DeviceBytes == 0 {
+			continue // of an endpoint that could also move device memory
+		}
+		for _, t := range r.Transports {
+			if t == want || strings.HasPrefix(t, want+"_") || strings.HasPrefix(t, want+"/") {
+				return t
+			}
+		}
+	}
+	if len(r.Transports) > 0 {
+		return r.Transports[0]
+	}
+	return ""
 }
 
 // countLent sets the transport of a transfer of which so many bytes were read from the memory of the peer.

@@ -92,7 +92,8 @@ func (r Report) Extensions() msgpack.Map {
 			direction = "incoming"
 		}
 		start := record.Unix(t.Start)
-		out[i] = []any{start, start + t.Took.Seconds(), t.Bytes, t.Scheme, t.Peer, direction, t.Keys}
+		out[i] = []any{start, start + t.Took.Seconds(), t.Bytes, t.Scheme, t.Peer, direction, t.Keys,
+			t.transport()}
 	}
 	more := msgpack.Map{}
 	for scheme, s := range r.sums {

@@ -20,7 +20,7 @@ func TestReport(t *testing.T) {
 	l.add(&one)
 	l.add(&Record{Peer: "tcp://b", Scheme: "tls", Error: "busy"})
 	want := msgpack.MapOf("millstream", msgpack.MapOf("transfers", []any{[]any{1.7e9, 1.7e9 + 0.5, int64(10), "tls",
-		"tcp://b", "incoming", 2}}, "more-transfers", msgpack.Map{}))
+		"tcp://b", "incoming", 2, ""}}, "more-transfers", msgpack.Map{}))
 	if got := l.take().Extensions(); !reflect.DeepEqual(got, want) {
 		t.Errorf("report %v, want %v", got, want)
 	}
@@ -37,5 +37,25 @@ func TestReport(t *testing.T) {
 	list, sums := last.list, last.sums
 	if got, want := sums["tls"], (sum{7, 70, 3.5}); len(list) != maxReported || got != want || len(sums) != 1 {
 		t.Errorf("%d transfers and %+v, want %d and %+v", len(list), sums, maxReported, want)
+	}
+}
+
+func TestTransport(t *testing.T) {
+	for _, c := range []struct {
+		transports []string
+		device     int64
+		want       string
+	}{
+		{nil, 0, ""},
+		{[]string{"tcp"}, 0, "tcp"},
+		{[]string{"sysv", "cma", "cuda_ipc"}, 0, "cma"},
+		{[]string{"sysv", "cma", "cuda_ipc"}, 8, "cuda_ipc"},
+		{[]string{"tcp", "rc_mlx5"}, 8, "rc_mlx5"},
+		{[]string{"rcx"}, 0, "rcx"},
+	} {
+		r := Record{Transports: c.transports, DeviceBytes: c.device}
+		if got := r.transport(); got != c.want {
+			t.Errorf("transport of %v with %d bytes of a device: got %q, want %q", c.transports, c.device, got, c.want)
+		}
 	}
 }

@@ -190,6 +190,9 @@ type TaskFinished struct {
 	// Value is the result if it is short: an encoded scalar, which is passed on to clients and workers. The state
 	// copies it.
 	Value []byte
+
+	// Prefix is set by Apply: the prefix of the task, nil if it is not known.
+	Prefix *Prefix
 }
 
 // TaskErred is a worker's report that a task failed.

@@ -10,6 +10,9 @@ import (
 
 // Prefix are the tasks that call the same function, by their keys. Durations are measured per prefix.
 type Prefix struct {
+	// Tag is for the user of the State, which may set it at any time; 0 for a new Prefix.
+	Tag uint32
+
 	name       string
 	average    float64 // seconds of a task; negative if unknown
 	longest    float64 // seconds of the longest running task

@@ -29,6 +29,22 @@ func (s *State) Tasks() iter.Seq[*Task] {
 	}
 }
 
+// Walk calls f for the tasks in at most n slots of the table from slot from on, and returns the next slot; 0 after the
+// last. All slots together have all tasks, and those that are added or forgotten between two calls may be missed or
+// visited twice: for display, never for decisions.
+func Walk(s *State, from, n int, f func(*Task)) (next int) {
+	end := min(from+n, len(s.tasks.slots))
+	for i := from; i < end; i++ {
+		if t := s.tasks.slots[i].t; t != nil {
+			f(t)
+		}
+	}
+	if end == len(s.tasks.slots) {
+		return 0
+	}
+	return end
+}
+
 // Count returns the number of tasks in a state; for Forgotten the number of tasks that have been forgotten so far.
 func (s *State) Count(st TaskState) int { return s.counts[st] }
 

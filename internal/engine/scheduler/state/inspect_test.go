@@ -169,3 +169,49 @@ func TestScatterTargets(t *testing.T) {
 		t.Errorf("targets among 1: got %v, want 1 1", ids)
 	}
 }
+
+// Walk visits every task once, in parts.
+func TestWalk(t *testing.T) {
+	r := newRig(Config{Validate: true})
+	c := r.addClient("c")
+	g, keys := mapGraph("x", 200)
+	r.apply(&UpdateGraph{Client: c, Graph: g, Keys: keys})
+	seen, steps := map[*Task]int{}, 0
+	for next := Walk(r.State, 0, 50, func(t *Task) { seen[t]++ }); ; steps++ {
+		if next == 0 {
+			break
+		}
+		next = Walk(r.State, next, 50, func(t *Task) { seen[t]++ })
+	}
+	if len(seen) != 200 || steps < 4 {
+		t.Errorf("got %d tasks in %d steps, want 200 in at least 4", len(seen), steps)
+	}
+	for x, n := range seen {
+		if n != 1 {
+			t.Errorf("task %s: got %d visits, want 1", x.Key(), n)
+		}
+	}
+	if next := Walk(r.State, 1<<30, 50, func(*Task) { t.Error("a task after the last slot") }); next != 0 {
+		t.Errorf("after the last slot: got %d, want 0", next)
+	}
+}
+
+// Apply sets the prefix of a finished task.
+func TestFinishedPrefix(t *testing.T) {
+	r := newRig(Config{Validate: true})
+	r.addWorkers(1, 1)
+	c := r.addClient("c")
+	g, keys := mapGraph("x", 1)
+	r.apply(&UpdateGraph{Client: c, Graph: g, Keys: keys})
+	x := r.Task(keys[0])
+	ev := &TaskFinished{Worker: x.ProcessingOn().ID(), Key: keys[0], RunID: x.RunID()}
+	r.apply(ev)
+	if ev.Prefix == nil || ev.Prefix.Name() != "x" || ev.Prefix.Tag != 0 {
+		t.Errorf("prefix: got %+v, want x", ev.Prefix)
+	}
+	unknown := &TaskFinished{Worker: 0, Key: taskid.NewKey("nothing"), RunID: 99}
+	r.apply(unknown)
+	if unknown.Prefix != nil {
+		t.Errorf("prefix of an unknown task: got %+v, want nil", unknown.Prefix)
+	}
+}

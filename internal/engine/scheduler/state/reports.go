@@ -17,6 +17,7 @@ func (ev *TaskFinished) apply(s *State) {
 		s.out.freeKey(w, taskid.Key(strings.Clone(string(ev.Key))))
 		return
 	}
+	ev.Prefix = t.group.prefix
 	if t.runID != ev.RunID {
 		staleFinish(s, t, w, ev)
 		return
