@@ -74,6 +74,8 @@ type schedulerFlags struct {
 	anyBuild    bool
 	journal     string
 	idleTimeout string
+	history     string
+	historySize string
 	python      pythonFlags
 }
 
@@ -103,6 +105,10 @@ func schedulerCommand() *cobra.Command {
 		"for workers and clients")
 	f.addDashboard(fs, ":8787", "`host:port` of the HTTP server; the default host is that of --host, or the "+
 		"loopback interface")
+	fs.StringVar(&f.history, "dashboard-history", "", "`folder` of the history that the dashboard shows (default: "+
+		"in that of --journal; without a journal in memory)")
+	fs.StringVar(&f.historySize, "dashboard-history-size", "", "limit of the history on disk, such as 10GB "+
+		"(default 1GiB)")
 	fs.StringVar(&f.idleTimeout, "idle-timeout", "", "idle time after which the scheduler stops, such as 10m")
 	fs.StringVar(&f.journal, "journal", "", "folder of the journal (default: no journal)")
 	f.python.add(fs)
@@ -203,6 +209,15 @@ func (f *schedulerFlags) config(log *slog.Logger) (scheduler.Config, error) {
 	cfg.ListenConfig.Interface = firstOf(f.iface)
 	if f.contact != "" {
 		cfg.Contact = f.contact
+	}
+	if f.history != "" {
+		cfg.DashboardHistory = f.history
+	}
+	if f.historySize != "" {
+		cfg.DashboardHistorySize, err = config.ParseBytes(f.historySize)
+		if err != nil || cfg.DashboardHistorySize <= 0 {
+			return cfg, cmdline.Usagef("--dashboard-history-size %s: want a size such as 10GB", f.historySize)
+		}
 	}
 	if f.idleTimeout != "" {
 		if cfg.IdleTimeout, err = parseTimeout("--idle-timeout", f.idleTimeout); err != nil {

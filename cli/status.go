@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"go.millstream.dev/cli/internal/report"
 	"go.millstream.dev/comm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/bench/benchfmt"
@@ -136,32 +137,39 @@ func (f *serverFlags) target(ctx context.Context, address string) (string, error
 }
 
 func readStatus(ctx context.Context, address string) (*statusReport, error) {
+	var id msgpack.Map
+	if err := callScheduler(ctx, address, "identity", wire.NewDict("n_workers", -1), &id); err != nil {
+		return nil, err
+	}
+	return newStatus(id), nil
+}
+
+// callScheduler sends a request to a scheduler.
+func callScheduler(ctx context.Context, address, op string, args, reply any) error {
 	c, err := config.Default()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	dial, _, err := comm.FromConfig(c, secure.Client)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var last atomic.Pointer[error] // reason of the last failed attempt, which the deadline hides
 	dial.Retrying = func(err error) { last.Store(&err) }
 	network, err := networkOf(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	pool := rpc.NewPool(network, rpc.PoolConfig{Dial: dial})
 	defer pool.Close()
-	var id msgpack.Map
-	if err := pool.Call(ctx, commaddr.Normalize(address), "identity", wire.NewDict("n_workers", -1),
-		&id); err != nil {
+	if err := pool.Call(ctx, commaddr.Normalize(address), op, args, reply); err != nil {
 		if cause := last.Load(); cause != nil && ctx.Err() != nil {
-			return nil, fmt.Errorf("scheduler at %s: connection timed out: %w; check that the scheduler is "+
-				"running", address, *cause)
+			return fmt.Errorf("scheduler at %s: connection timed out: %w; check that the scheduler is running",
+				address, *cause)
 		}
-		return nil, fmt.Errorf("scheduler at %s: %w", address, err)
+		return fmt.Errorf("scheduler at %s: %w", address, err)
 	}
-	return newStatus(id), nil
+	return nil
 }
 
 // newStatus converts the identity of a scheduler.
@@ -256,4 +264,58 @@ func (r *statusReport) write(w io.Writer) {
 			fmt.Sprintf("%.0f", x.CPU), benchfmt.FormatSize(x.Memory), limit})
 	}
 	benchfmt.WriteColumns(w, "  ", columns, rows)
+}
+
+func reportCommand() *cobra.Command {
+	var o report.Options
+	var wait time.Duration
+	trust := serverFlags{role: secure.Client}
+	cmd := &cobra.Command{
+		Use:     "report [SCHEDULER]",
+		Short:   "Write the dashboard of a cluster into one HTML file",
+		GroupID: groupCluster,
+		Long: `Write the pages of the dashboard, with the tasks and transfers of its history,
+into one HTML file that opens without a server and without network. The source
+is a running scheduler with a dashboard (default DASK_SCHEDULER_ADDRESS), or a
+history on disk (scheduler --dashboard-history, or the folder dashboard of its
+journal). A report has the latest 300,000 tasks and transfers.`,
+		Example: `  millstream report tcp://127.0.0.1:8786
+  millstream report tls://10.0.0.1:8786 --tls-dir certs --since 10m -o run.html
+  millstream report --history journal/dashboard -o run.html`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cmdline.ExtraArgument(cmd, args[1], "pass one scheduler")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := trust.check(); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), wait)
+			defer cancel()
+			address := append(args, "")[0]
+			if o.History == "" {
+				address, err := trust.target(ctx, address)
+				if err != nil {
+					return err
+				}
+				o.Call = func(ctx context.Context, op string, args, reply any) error {
+					return callScheduler(ctx, address, op, args, reply)
+				}
+			} else if address != "" || trust.schedulerFile != "" {
+				return cmdline.Usagef("--history excludes a scheduler")
+			}
+			return report.Write(ctx, o, cmd.OutOrStdout())
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&o.History, "history", "", "`folder` of a history, instead of a scheduler")
+	fs.StringVarP(&o.Output, "output", "o", "millstream-report.html", "`file` to write; - is the standard output")
+	fs.DurationVar(&o.Since, "since", 0, "time before now from which tasks are included (default: all)")
+	fs.DurationVar(&wait, "timeout", time.Minute, "time limit")
+	fs.StringVar(&trust.tlsDir, "tls-dir", "", "`folder` with the certificates of the cluster")
+	fs.StringVar(&trust.schedulerFile, "scheduler-file", "", "scheduler `file` (scheduler --scheduler-file)")
+	trust.log.Format, trust.log.Level = "text", "info"
+	return cmd
 }

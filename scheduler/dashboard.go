@@ -1,24 +1,29 @@
 package scheduler
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"path/filepath"
 
 	"go.millstream.dev/internal/dashboard"
 	"go.millstream.dev/internal/dashboard/spans"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/scheduler/internal/feed"
+	"go.millstream.dev/scheduler/internal/journal"
 	"go.millstream.dev/scheduler/internal/peers"
+	"go.millstream.dev/scheduler/internal/val"
 )
-
-// historyFolder is the folder of the dashboard's history in that of the journal.
-const historyFolder = "dashboard"
 
 // openHistory opens the history of the dashboard, and records from now on.
 func (s *Scheduler) openHistory(ctx context.Context) error {
 	dir := s.cfg.DashboardHistory
 	if dir == "" && s.cfg.Journal != "" {
-		dir = filepath.Join(s.cfg.Journal, historyFolder)
+		folder, err := journal.Folder(s.cfg.Journal, true)
+		if err != nil {
+			return err
+		}
+		dir = filepath.Join(folder, journal.HistoryFolder)
 	}
 	store, err := spans.Open(spans.Config{Dir: dir, Limit: s.cfg.DashboardHistorySize})
 	if err != nil {
@@ -35,3 +40,51 @@ func (s *Scheduler) openHistory(ctx context.Context) error {
 		}
 	})
 }
+
+// sync waits until everything that has happened is in the history.
+func (s *Scheduler) sync(ctx context.Context) error {
+	if s.spans == nil {
+		return &rpc.Exception{Type: "NotImplementedError", Message: "the scheduler has no dashboard and keeps no " +
+			"history; start it with --dashboard, or set Config.Dashboard"}
+	}
+	if err := s.loop.Do(ctx, s.feed.Flush); err != nil {
+		return err
+	}
+	return s.spans.Sync(ctx)
+}
+
+// performanceReportRPC serves performance_report of Dask clients: a report of the tasks since start, as HTML.
+func (s *Scheduler) performanceReportRPC(ctx context.Context, _ *rpc.Request, in struct {
+	Start any `rpc:"start,optional"`
+	Count any `rpc:"last_count,optional"`
+	Code  any `rpc:"code,optional"`
+	Mode  any `rpc:"mode,optional"`
+}) (string, error) {
+	b, err := s.report(ctx, in.Start)
+	return string(b), err
+}
+
+// reportRPC serves millstream-report: the same as bytes.
+func (s *Scheduler) reportRPC(ctx context.Context, _ *rpc.Request, in struct {
+	Start any `rpc:"start,optional"`
+}) ([]byte, error) {
+	return s.report(ctx, in.Start)
+}
+
+// report returns a report since a time in seconds since 1970.
+func (s *Scheduler) report(ctx context.Context, since any) ([]byte, error) {
+	if err := s.sync(ctx); err != nil {
+		return nil, err
+	}
+	var o dashboard.ReportOptions
+	if start, ok := val.Number(since); ok && start > 0 && start < maxSeconds {
+		o.From = int64(start * 1e6)
+	}
+	o.Title = "Report of " + s.Address()
+	var b bytes.Buffer
+	err := s.inspect.WriteReport(ctx, &b, o)
+	return b.Bytes(), err
+}
+
+// maxSeconds bounds times of clients in seconds since 1970.
+const maxSeconds = 1e12

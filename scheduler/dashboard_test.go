@@ -189,3 +189,26 @@ func TestDashboardLive(t *testing.T) {
 	}
 	<-ended
 }
+
+// performance_report returns a page with the data since a time.
+func TestPerformanceReport(t *testing.T) {
+	s := start(t, Config{Dashboard: "127.0.0.1:0"})
+	join(t, s, "a")
+	c := connect(t, s, "client-1")
+	c.submit([]node{{key: "x-1", spec: "x"}}, "x-1")
+	c.expectKey("key-in-memory", "x-1")
+	got, _ := c.call("performance_report", "start", val.Seconds(time.Now())-60, "last_count", 0, "code", "x()",
+		"mode", nil).(string)
+	if !strings.HasPrefix(got, "<!doctype html>") || !strings.Contains(got, `id="data"`) {
+		t.Errorf("performance_report: got %.200q, want a page with data", got)
+	}
+	b, _ := c.call("millstream-report").([]byte)
+	if !strings.HasPrefix(string(b), "<!doctype html>") {
+		t.Errorf("millstream-report: got %.200q, want a page", b)
+	}
+	off := start(t, Config{})
+	other := connect(t, off, "client-2")
+	for _, op := range []string{"performance_report", "millstream-report"} {
+		other.fails("scheduler has no dashboard", op, "start", 0.0)
+	}
+}

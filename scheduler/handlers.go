@@ -16,6 +16,8 @@ func (s *Scheduler) handlers() {
 	r.Handle("subscribe_worker_status", s.subscribeWorkerStatus)
 
 	rpc.Handle(r, "check_idle", s.checkIdleRPC)
+	rpc.Handle(r, "performance_report", s.performanceReportRPC)
+	rpc.Handle(r, "millstream-report", s.reportRPC)
 
 	rpc.Handle(r, "amm_handler", s.ammHandler)
 	for op := range unsupported {
@@ -75,8 +77,6 @@ var unsupported = map[string]string{
 		"it, /metrics has the memory of workers",
 	"memory_sampler_stop": "distributed.diagnostics.MemorySampler is not supported; run the block without " +
 		"it, /metrics has the memory of workers",
-	"performance_report": "distributed.performance_report is not supported; run the block without it, " +
-		"distributed.get_task_stream records its tasks",
 	"profile": "profiles are not collected; profile a task on its worker, or use Client.call_stack",
 	"unregister_scheduler_plugin": "the scheduler is written in Go and takes no plugins in Python; worker and nanny " +
 		"plugins work",

@@ -69,6 +69,7 @@ func (s *Server) Register(mux *http.ServeMux) {
 	query("logs.json", s.logs)
 	mux.HandleFunc("GET /millstream/tile", s.tile)
 	mux.Handle("GET /millstream/live", &s.live)
+	mux.HandleFunc("GET /millstream/report", s.report)
 }
 
 // errNoSource is returned for pages that need a running scheduler.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"time"
@@ -76,6 +77,11 @@ func New(h Host) *Inspector { return &Inspector{Host: h} }
 // Record sets the history that Serve shows, and the Feed that writes it. It runs in the loop, before Serve.
 func (s *Inspector) Record(store *spans.Store, f *feed.Feed) {
 	s.Feed, s.dashboard = f, dashboard.New(store, &source{Inspector: s})
+}
+
+// WriteReport writes a report of the dashboard, see dashboard.Server.
+func (s *Inspector) WriteReport(ctx context.Context, w io.Writer, o dashboard.ReportOptions) error {
+	return s.dashboard.WriteReport(ctx, w, o)
 }
 
 // Register sets the handlers of requests.

@@ -17,6 +17,9 @@ var ErrUnsafe = errors.New("journal is not protected from other users")
 // OwnFolder is the name of the folder that Folder creates.
 const OwnFolder = "millstream-journal"
 
+// HistoryFolder is the name of a folder in that of a journal that is not part of it: the history of the dashboard.
+const HistoryFolder = "dashboard"
+
 // Folder returns the path of the journal of a folder: the folder itself, or, in a folder that others own or may write
 // to or that is the root of a file system, such as a volume of a container, the folder OwnFolder in it, which is
 // created if create is set. If a folder has a journal already, the path does not change.

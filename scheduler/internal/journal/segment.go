@@ -99,6 +99,9 @@ func list(dir string) (contents, error) {
 	var snapshots []uint64
 	for _, e := range entries {
 		name := e.Name()
+		if name == HistoryFolder && e.IsDir() {
+			continue
+		}
 		if !e.Type().IsRegular() && !strings.HasSuffix(name, tmpSuffix) {
 			return c, fmt.Errorf("%w: %s is not a plain file", ErrUnsafe, filepath.Join(dir, name))
 		}

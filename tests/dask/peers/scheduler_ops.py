@@ -19,6 +19,7 @@ def main(client):
     (worker,) = client.scheduler_info(n_workers=-1)["workers"]
     about(client, worker)
     on_scheduler(client, worker)
+    reports(client)
     refused(client)
     events(client, worker)
     plugins(client, worker)
@@ -112,21 +113,37 @@ def on_scheduler(client, worker):
     attempt("and the next one", lambda: run(lambda: 1), 1)
 
 
-def refused(client):
-    from distributed import performance_report
-    from distributed.diagnostics import MemorySampler
-    from distributed.diagnostics.plugin import SchedulerPlugin
+def reports(client):
+    from distributed import get_task_stream, performance_report
 
     def report():
-        with performance_report(filename=os.devnull):
-            pass
+        with tempfile.TemporaryDirectory() as d:
+            name = os.path.join(d, "report.html")
+            with performance_report(filename=name):
+                client.submit(lambda: 1, key="reported-0").result()
+            with open(name) as f:
+                text = f.read()
+            return text.startswith("<!doctype html>") and 'id="data"' in text
+
+    attempt("performance_report", report, True)
+
+    def stream():
+        with get_task_stream() as ts:
+            client.submit(lambda: 1, key="streamed-0").result()
+        return [t["key"] for t in ts.data]
+
+    attempt("get_task_stream of a block", stream, ["streamed-0"])
+
+
+def refused(client):
+    from distributed.diagnostics import MemorySampler
+    from distributed.diagnostics.plugin import SchedulerPlugin
 
     class Plugin(SchedulerPlugin):
         pass
 
     words = NotImplementedError
     raises("profile", words, client.profile, "profile")
-    raises("performance_report", words, report, "run the block without performance_report")
     raises("scheduler plugin", words, lambda: client.register_plugin(Plugin(), name="p"), "Go")
     raises("unregister_scheduler_plugin", words, lambda: client.unregister_scheduler_plugin("p"), "Go")
     raises("amm", words, client.amm.start, "memory manager")

@@ -11,8 +11,6 @@ FRESH = 0.05  # seconds for which fetched state is reused, so that a function th
 # Attributes of the Dask scheduler that a function may want and this scheduler does not have.
 MISSING = {
     "plugins": "scheduler plugins are not supported; worker and nanny plugins are",
-    "monitor": "the system monitor, and distributed.performance_report which reads it, are not supported; run the block without "
-    "performance_report, distributed.get_task_stream records its tasks and /metrics has the figures",
     "add_plugin": "scheduler plugins are not supported; worker and nanny plugins are",
     "remove_plugin": "scheduler plugins are not supported; worker and nanny plugins are",
     "handlers": "handlers cannot be changed from Python",
@@ -61,11 +59,22 @@ class Extensions(collections.abc.Mapping):
         return f"<Extensions: {', '.join(EXTENSIONS)}>"
 
 
+class Monitor:
+    """System monitor of the scheduler. It has count only, which distributed.performance_report reads."""
+
+    count = 0
+
+    def __getattr__(self, name):
+        raise NotImplementedError(
+            f"dask_scheduler.monitor.{name}: this scheduler is Millstream, written in Go; /metrics and the dashboard have the figures"
+        )
+
+
 class Scheduler:
     """Recent state of a scheduler in another process.
 
     It has address, id, name, type, status, workers, aliases, clients, tasks, task_prefixes, computations,
-    total_nthreads, n_workers, worker_ttl, the names of extensions, identity(), log_event(topic, msg), get_events(topic) and
+    total_nthreads, n_workers, worker_ttl, the names of extensions, monitor.count, identity(), log_event(topic, msg), get_events(topic) and
     get_worker_service_addr. Attributes that a function sets are kept for later functions, until this process is restarted.
     """
 
@@ -121,6 +130,7 @@ class Scheduler:
     tasks = property(lambda self: self._fetch_tasks())
     worker_ttl = property(lambda self: self._fetch()["worker_ttl"])
     extensions = Extensions()
+    monitor = Monitor()
 
     computations = property(lambda self: collections.deque(map(Computation, self._peer.call("scheduler-computations").body)))
 
