@@ -40,8 +40,8 @@ build: ## build bin/millstream and bin/millstream-bench (without a C compiler: C
 	@scripts/setup
 	@$(RUN) scripts/build
 
-demo: build ## run a cluster on this machine and measure its transports
-	@$(RUN) bin/millstream demo
+demo: build ## run a cluster on this machine, measure its transports, and show its dashboard
+	@$(RUN) bin/millstream demo --keep
 
 test: ## run lint, then all tests under the race detector; print and check every skip
 	@scripts/setup lint

@@ -12,12 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"go.millstream.dev/cluster"
 	"go.millstream.dev/internal/bench/benchfmt"
 	"go.millstream.dev/internal/bench/benchpeer"
 	"go.millstream.dev/internal/bench/ucxbench"
 	"go.millstream.dev/internal/dask/commpeer"
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/proc/cmdline"
+	"go.millstream.dev/internal/proc/stdio"
 )
 
 type demoFlags struct {
@@ -25,6 +27,7 @@ type demoFlags struct {
 	sizes      string
 	transports []string
 	json       bool
+	keep       bool
 }
 
 // demoParts are the parts of the demo, in order.
@@ -50,9 +53,11 @@ transports  Start two processes and move host memory (and, with a GPU, device
             bandwidth of a stream.
 python      Exchange Dask messages with a Python process, if Dask is installed.
 
+With --keep the dashboard of the cluster shows the run until Ctrl-C.
+
 For comparable figures use ` + "`millstream bench`" + `.`,
 		Example: `  millstream demo
-  millstream demo --part cluster
+  millstream demo --part cluster --keep
   millstream demo --transport shm --size 8,1MiB-64MiB*8`,
 		Args: cmdline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -65,6 +70,8 @@ For comparable figures use ` + "`millstream bench`" + `.`,
 		"transports: "+strings.Join(ucxbench.SettingNames, ", ")+" (default: all available)")
 	cmd.Flags().StringVar(&f.sizes, "size", demoSizes, "message sizes")
 	cmd.Flags().BoolVar(&f.json, "json", false, "output as one JSON object per figure and line")
+	cmd.Flags().BoolVar(&f.keep, "keep", false, "keep the cluster and its dashboard until Ctrl-C, if the output is a "+
+		"terminal")
 	cmd.AddCommand(demoCliqueCommand())
 	return cmd
 }
@@ -97,6 +104,12 @@ func (f *demoFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 			parts = []string{"transports"}
 		}
 	}
+	var c *cluster.Cluster
+	defer func() {
+		if c != nil {
+			_ = c.Close()
+		}
+	}()
 	for i, p := range demoParts {
 		if !slices.Contains(parts, p) {
 			continue
@@ -107,7 +120,11 @@ func (f *demoFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		var err error
 		switch p {
 		case "cluster":
-			err = demoCluster(ctx, stdout, stderr)
+			c, err = demoCluster(ctx, stdout, stderr)
+			if c != nil && !f.keep {
+				err = c.Close()
+				c = nil
+			}
 		case "transports":
 			err = f.runTransports(ctx, stdout, stderr)
 		case "python":
@@ -117,7 +134,20 @@ func (f *demoFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 			return err
 		}
 	}
+	if c != nil {
+		f.show(ctx, c, stdout)
+	}
 	return nil
+}
+
+// show prints the address of the dashboard and, on a terminal, waits for Ctrl-C.
+func (f *demoFlags) show(ctx context.Context, c *cluster.Cluster, stdout io.Writer) {
+	fmt.Fprintf(stdout, "\ndashboard of the cluster at http://%s/\n", c.Scheduler().DashboardAddress())
+	if !stdio.IsTerminal(stdout) {
+		return
+	}
+	fmt.Fprintln(stdout, "Ctrl-C ends the cluster")
+	<-ctx.Done()
 }
 
 // runTransports runs the part with two processes.

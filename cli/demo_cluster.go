@@ -36,15 +36,23 @@ type demoStep struct {
 	took  time.Duration
 }
 
-// demoCluster starts a cluster on this machine and runs the workload.
-func demoCluster(ctx context.Context, out, stderr io.Writer) error {
+// demoCluster starts a cluster on this machine and runs the workload. The caller closes the cluster, which is nil after
+// an error.
+func demoCluster(ctx context.Context, out, stderr io.Writer) (*cluster.Cluster, error) {
 	begin := time.Now()
 	c, err := cluster.Local(ctx, cluster.Config{Workers: max(2, cluster.CPUs()), Threads: 1,
-		WorkerDashboard: "127.0.0.1:0"})
+		Dashboard: "127.0.0.1:0", WorkerDashboard: "127.0.0.1:0"})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer c.Close()
+	if err := demoWorkload(ctx, c, time.Since(begin), out, stderr); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// demoWorkload runs the workload.
+func demoWorkload(ctx context.Context, c *cluster.Cluster, started time.Duration, out, stderr io.Writer) error {
 	cl, err := c.Client(ctx)
 	if err != nil {
 		return err
@@ -52,7 +60,7 @@ func demoCluster(ctx context.Context, out, stderr io.Writer) error {
 	defer cl.Close()
 	workers := c.Workers()
 	fmt.Fprintf(out, "a cluster of %d worker processes at %s, started in %v\n", len(workers), c.Address(),
-		time.Since(begin).Round(time.Millisecond))
+		started.Round(time.Millisecond))
 	for _, w := range workers {
 		data := "data over the control connection"
 		if len(w.DataAddresses) > 0 {

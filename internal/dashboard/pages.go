@@ -119,6 +119,7 @@ type Pair struct {
 	From      string  `json:"from"`
 	To        string  `json:"to"`
 	Transport string  `json:"transport"`
+	Scheme    string  `json:"scheme"` // of the address of the connection
 	Bytes     int64   `json:"bytes"`
 	Seconds   float64 `json:"seconds"`
 	Rate      float64 `json:"rate"` // bytes per second

@@ -31,6 +31,10 @@ equal.
 fetch and client-fetch are compared with package ucx alone: one message of the
 same size between two processes, in memory that is reused.
 
+dashboard runs tasks whose workers do nothing, with 20 viewers of the dashboard
+that follow the live stream and fetch a tile each second, and without a
+dashboard. dashboard-cpu is the difference of the scheduler's processor time.
+
 device-fetch needs a GPU, which its two workers share. It is compared with package
 ucx alone (64 MiB x 32 in flight, 1 GiB) and, with --peers, with the asyncio API
 of UCXX (one message of 64 MiB).
@@ -59,6 +63,7 @@ A full run takes an hour, nearly all of it for Dask; --quick takes minutes.`,
 			flags.IntVar(&o.Chain, "chain", 0, "number of tasks of chain (default 5000, quick 200)")
 			flags.IntSliceVar(&o.Scheduler, "scheduler-tasks", nil, "numbers of tasks of scheduler-only "+
 				"(default 10000,100000,1000000)")
+			flags.IntVar(&o.Watched, "dashboard-tasks", 0, "number of tasks of dashboard (default 500000, quick 20000)")
 			flags.StringVar(&shuffle, "shuffle-size", "", "size of the shuffle (default 2GiB, quick 128MiB)")
 			flags.IntVar(&o.ShuffleWorkers, "shuffle-workers", 0, "number of worker processes of the shuffle "+
 				"(default 4)")

@@ -21,6 +21,7 @@ const (
 	shuffle       = "shuffle"
 	deviceFetch   = "device-fetch"
 	deviceSpill   = "device-spill"
+	dashboardCase = "dashboard"
 )
 
 // Case is a measurement.
@@ -55,6 +56,8 @@ func Cases() []Case {
 			benchfmt.Higher, nil},
 		{deviceSpill, "GPU results to host memory and back; not part of all",
 			benchfmt.UnitGBps, benchfmt.Higher, nil},
+		{dashboardCase, "no-op tasks while pages of the dashboard are open, against none", benchfmt.UnitTaskRate,
+			benchfmt.Higher, nil},
 	}
 }
 
@@ -84,6 +87,8 @@ type Options struct {
 	Tasks, Leaves, DAG, Submits, Chain int
 	// Scheduler are the numbers of tasks of scheduler-only (10,000, 100,000 and 1,000,000, quick 1,000 and 10,000).
 	Scheduler []int
+	// Watched is the number of tasks of dashboard (500,000, quick 20,000).
+	Watched int
 	// FetchBytes is the size of the fetched value (64 MiB), Fetches the number of fetches per round (3, quick 1), also
 	// to the client, without the first.
 	FetchBytes int64
@@ -117,6 +122,7 @@ func (o *Options) Complete() error {
 		{What: "tasks", Value: &o.Tasks, Full: 100_000, Quick: 5_000},
 		{What: "leaves", Value: &o.Leaves, Full: 1 << 15, Quick: 1 << 10},
 		{What: "tasks of the graph", Value: &o.DAG, Full: 50_000, Quick: 2_000},
+		{What: "tasks of dashboard", Value: &o.Watched, Full: 500_000, Quick: 20_000},
 		{What: "submits", Value: &o.Submits, Full: 300, Quick: 50},
 		{What: "tasks of the chain", Value: &o.Chain, Full: 5_000, Quick: 200},
 		{What: "fetches", Value: &o.Fetches, Full: 3, Quick: 1},

@@ -5,10 +5,10 @@ type command struct {
 	// Do is start (Workers, Threads, Certs, Directory; answers with Pids), a case (N, Size, Parts, Seed, Busy, Spin,
 	// Directory), stop, or for Go only: start-device (Device, Size of the pool of each worker, Directory; like start),
 	// start-spill (Device, Size of an array, Limit of the worker's GPU memory, Directory; like start), device-copies
-	// (Device, Size, N: copies from and to a GPU), scheduler (Journal; answers with Address), usage (N: the number of
-	// tasks that must be in memory), empty (waits until no task is left, and answers like usage), zero (Address,
-	// Workers, Threads: workers that do nothing), flood (Address, N: no-op tasks), release, profile (Path: starts a
-	// profile, or ends it without a path).
+	// (Device, Size, N: copies from and to a GPU), scheduler (Journal, Dashboard; answers with Address), usage (N: the
+	// number of tasks that must be in memory), empty (waits until no task is left, and answers like usage), zero
+	// (Address, Workers, Threads: workers that do nothing), flood (Address, N: no-op tasks), release, profile (Path:
+	// starts a profile, or ends it without a path).
 	Do        string  `json:"do"`
 	Workers   int     `json:"workers,omitempty"`
 	Threads   int     `json:"threads,omitempty"`
@@ -23,6 +23,7 @@ type command struct {
 	Spin      float64 `json:"spin,omitempty"`
 	Address   string  `json:"address,omitempty"`
 	Journal   string  `json:"journal,omitempty"`
+	Dashboard bool    `json:"dashboard,omitempty"`
 	Path      string  `json:"path,omitempty"`
 	Device    string  `json:"device,omitempty"`
 }
@@ -33,6 +34,8 @@ type answer struct {
 	Pid     int    `json:"pid,omitempty"`
 	Pids    []int  `json:"pids,omitempty"`
 	Address string `json:"address,omitempty"`
+	// Dashboard is the host:port of a scheduler's dashboard.
+	Dashboard string `json:"dashboard,omitempty"`
 	// Seconds is the duration of a case, for Tasks or Bytes. Check must be equal on both sides.
 	Seconds   float64 `json:"seconds,omitempty"`
 	Tasks     int64   `json:"tasks,omitempty"`

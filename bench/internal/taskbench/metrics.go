@@ -50,14 +50,3 @@ func parseMetrics(r io.Reader) (map[string]float64, error) {
 func tasksIn(metrics map[string]float64, state string) float64 {
 	return metrics[`dask_scheduler_tasks{state="`+state+`"}`]
 }
-
-// allTasks returns the number of tasks in all states but forgotten.
-func allTasks(metrics map[string]float64) float64 {
-	var n float64
-	for name, v := range metrics {
-		if strings.HasPrefix(name, "dask_scheduler_tasks{") && !strings.Contains(name, "forgotten") {
-			n += v
-		}
-	}
-	return n
-}

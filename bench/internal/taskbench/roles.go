@@ -9,16 +9,20 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/internal/proc/gcfloor"
+	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler"
 )
 
 // schedulerRole is the scheduler of scheduler-only, in a separate process.
 type schedulerRole struct{ s *scheduler.Scheduler }
 
-func startSchedulerRole(ctx context.Context, journal string) (*schedulerRole, error) {
+func startSchedulerRole(ctx context.Context, c command) (*schedulerRole, error) {
 	gcfloor.Set(gcfloor.Scheduler) // as the scheduler command does
-	s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{"tcp://127.0.0.1:0"}, Dashboard: "127.0.0.1:0",
-		Journal: journal})
+	cfg := scheduler.Config{Listen: []string{"tcp://127.0.0.1:0"}, Journal: c.Journal}
+	if c.Dashboard {
+		cfg.Dashboard = "127.0.0.1:0"
+	}
+	s, err := scheduler.Start(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -35,16 +39,34 @@ func (r *schedulerRole) close() error {
 // that many are in memory.
 func (r *schedulerRole) usage(ctx context.Context, c command) (answer, error) {
 	err := until(ctx, waitSeconds, "the scheduler has the expected number of tasks", func() (bool, error) {
-		metrics, err := scrape(ctx, r.s.DashboardAddress())
+		all, inMemory := r.tasks()
 		if c.Do == "empty" {
-			return allTasks(metrics) == 0, err
+			return all == 0, nil
 		}
-		return tasksIn(metrics, "memory") >= float64(c.N), err
+		return inMemory >= int64(c.N), nil
 	})
 	if err != nil {
 		return answer{}, err
 	}
 	return usage()
+}
+
+// tasks returns the numbers of all tasks and of those in memory.
+func (r *schedulerRole) tasks() (all, inMemory int64) {
+	own, _ := r.s.Identity().Get("millstream")
+	m, _ := own.(msgpack.Map)
+	counts, _ := m.Get("tasks")
+	list, _ := counts.(msgpack.Map)
+	for _, p := range list {
+		n, _ := p.Value.(int)
+		if p.Key != "forgotten" {
+			all += int64(n)
+		}
+		if p.Key == "memory" {
+			inMemory = int64(n)
+		}
+	}
+	return all, inMemory
 }
 
 // waitSeconds bounds how long the number of tasks of the scheduler may take to be as expected.

@@ -61,6 +61,8 @@ func Run(ctx context.Context, programs Programs, o Options, sink benchfmt.Sink,
 		switch c.Name {
 		case schedulerOnly:
 			err = b.schedulerOnly(ctx, c, step)
+		case dashboardCase:
+			err = b.dashboard(ctx, c, step)
 		case fetch:
 			err = b.fetch(ctx, c, step)
 		case clientFetch:

@@ -58,10 +58,11 @@ func (m *member) do(ctx context.Context, c command) (a answer, err error) {
 		}
 		return a, err
 	case "scheduler":
-		if m.scheduler, err = startSchedulerRole(ctx, c.Journal); err != nil {
+		if m.scheduler, err = startSchedulerRole(ctx, c); err != nil {
 			return a, err
 		}
-		return answer{Address: m.scheduler.address(), Pid: os.Getpid()}, nil
+		return answer{Address: m.scheduler.address(), Dashboard: m.scheduler.s.DashboardAddress(),
+			Pid: os.Getpid()}, nil
 	case "usage", "empty":
 		if m.scheduler == nil {
 			return a, errors.New("no scheduler started")
@@ -94,7 +95,7 @@ func (m *member) do(ctx context.Context, c command) (a answer, err error) {
 
 func isCase(name string) bool {
 	for _, c := range Cases() {
-		if c.Name == name && name != schedulerOnly {
+		if c.Name == name && name != schedulerOnly && name != dashboardCase {
 			return true
 		}
 	}

@@ -75,7 +75,7 @@ func (f *Feed) fetched(w *peers.Worker, p *part) {
 	transport := f.transport(scheme)
 	f.batch.Transfer(f.worker(w), f.peer(peer), true, transport.id, 0, 0, from, to)
 	f.added(0)
-	f.pairs.add(peer, w.Address, transport.name, 0, float64(to-from)/1e9)
+	f.pairs.add(peer, w.Address, transport.name, transport.name, 0, float64(to-from)/1e9)
 }
 
 // readPart reads one action: a map of action, start, stop and, for transfers, source.

@@ -29,7 +29,7 @@ type transportID struct {
 
 // pairs are the totals of transfers by pair of workers and transport. The loop owns it.
 type pairs struct {
-	totals     map[pairKey]*dashboard.Transport
+	totals     map[pairKey]*pairTotal
 	last       map[[2]string]string // transport of the last transfer of which it is known, by sender and receiver
 	transports map[string]transportID
 	peers      map[string]uint32 // IDs in the store
@@ -37,22 +37,28 @@ type pairs struct {
 
 type pairKey struct{ from, to, transport string }
 
+type pairTotal struct {
+	dashboard.Transport
+	scheme string // of the last transfer
+}
+
 func newPairs() pairs {
-	return pairs{map[pairKey]*dashboard.Transport{}, map[[2]string]string{}, map[string]transportID{},
+	return pairs{map[pairKey]*pairTotal{}, map[[2]string]string{}, map[string]transportID{},
 		map[string]uint32{}}
 }
 
 // add adds a transfer.
-func (p *pairs) add(from, to, transport string, bytes int64, seconds float64) {
+func (p *pairs) add(from, to, transport, scheme string, bytes int64, seconds float64) {
 	k := pairKey{from, to, transport}
 	t := p.totals[k]
 	if t == nil {
 		if len(p.totals) >= maxPairs {
 			return
 		}
-		t = new(dashboard.Transport)
+		t = new(pairTotal)
 		p.totals[k] = t
 	}
+	t.scheme = scheme
 	t.Bytes += bytes
 	t.Seconds += seconds
 	t.Count++
@@ -127,7 +133,7 @@ func (f *Feed) Transfers(w *peers.Worker, r history.TransferReport) {
 		if t.Incoming {
 			f.totals.Moved[transport.name] += t.Bytes
 		}
-		f.pairs.add(from, to, transport.name, t.Bytes, t.Duration)
+		f.pairs.add(from, to, transport.name, t.Scheme, t.Bytes, t.Duration)
 		if start, stop, ok := f.times(w, t.Start, t.Start+t.Duration); ok {
 			f.batch.Transfer(f.worker(w), f.peer(t.Peer), t.Incoming, transport.id, t.Bytes, t.Keys, start, stop)
 			f.added(0)
@@ -143,8 +149,8 @@ func (f *Feed) Bandwidth() dashboard.Bandwidth {
 		return b
 	}
 	for k, t := range f.pairs.totals {
-		p := dashboard.Pair{From: k.from, To: k.to, Transport: k.transport, Bytes: t.Bytes, Seconds: t.Seconds,
-			Count: t.Count}
+		p := dashboard.Pair{From: k.from, To: k.to, Transport: k.transport, Scheme: t.scheme, Bytes: t.Bytes,
+			Seconds: t.Seconds, Count: t.Count}
 		if t.Seconds > 0 {
 			p.Rate = float64(t.Bytes) / t.Seconds
 		}

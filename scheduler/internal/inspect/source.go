@@ -21,7 +21,8 @@ import (
 // source implements dashboard.Source.
 type source struct {
 	*Inspector
-	walk edgeWalk // owner: the loop
+	walk  edgeWalk // owner: the loop
+	paths paths
 }
 
 // Identity implements dashboard.Source.
@@ -180,6 +181,9 @@ func (s *source) Bandwidth(ctx context.Context) (dashboard.Bandwidth, error) {
 		}
 		return b, nil
 	})
+	if err == nil {
+		s.paths.explain(ctx, s.describeWorker, b.Pairs)
+	}
 	return b, err
 }
 
