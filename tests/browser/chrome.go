@@ -5,12 +5,14 @@ package browser
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"sync"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
@@ -32,7 +34,8 @@ func Start(ctx context.Context) (*Chrome, error) {
 		return nil, err
 	}
 	options := []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath("chromium"), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
+		chromedp.ExecPath("chromium"), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.NoFirstRun,
 		chromedp.NoDefaultBrowserCheck, chromedp.UserDataDir(dir), chromedp.WindowSize(1280, 800),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
@@ -42,7 +45,8 @@ func Start(ctx context.Context) (*Chrome, error) {
 	c := &Chrome{dir: dir}
 	alloc, cancel := chromedp.NewExecAllocator(ctx, options...)
 	c.cancel = append(c.cancel, cancel)
-	c.ctx, cancel = chromedp.NewContext(alloc)
+	// The browser may know events that the library does not.
+	c.ctx, cancel = chromedp.NewContext(alloc, chromedp.WithErrorf(func(string, ...any) {}))
 	c.cancel = append(c.cancel, cancel)
 	if err := chromedp.Run(c.ctx); err != nil {
 		c.Close()
@@ -178,7 +182,7 @@ func (t *Tab) Wait(ctx context.Context, expression string) error {
 		return err
 	case <-ctx.Done():
 		var text string
-		_ = t.Eval(`document.body.innerText.slice(0, 2000)`, &text)
+		_ = t.Eval(`document.body.innerText.slice(0, 600)`, &text)
 		return fmt.Errorf("browser: waiting for %s: %w; the page shows:\n%s", expression, context.Cause(ctx), text)
 	}
 }
@@ -212,4 +216,18 @@ func (t *Tab) Audit(axe string) ([]Violation, error) {
 	}
 	var v []Violation
 	return v, json.Unmarshal([]byte(out), &v)
+}
+
+// hoverUntilTip moves the pointer along the first row of the task stream until there is a tooltip.
+func hoverUntilTip(ctx context.Context) error {
+	for x := 300.0; x < 1200; x += 7 {
+		if err := input.DispatchMouseEvent(input.MouseMoved, x, 178).Do(ctx); err != nil {
+			return err
+		}
+		var shown bool
+		if err := chromedp.Evaluate(`!document.querySelector(".tip").hidden`, &shown).Do(ctx); err != nil || shown {
+			return err
+		}
+	}
+	return errors.New("browser: no tooltip in the first row")
 }

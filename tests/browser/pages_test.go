@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +55,17 @@ func wait(t *testing.T, tab *Tab, expression string) {
 	}
 }
 
+// visit opens a page and waits until an expression is true.
+func visit(t *testing.T, tab *Tab, url, ready string) {
+	t.Helper()
+	if err := tab.Go(url); err != nil {
+		t.Fatal(err)
+	}
+	_, page, _ := strings.Cut(url, "#/")
+	page, _, _ = strings.Cut(page, "?")
+	wait(t, tab, `document.body.dataset.page === "`+page+`" && (`+ready+`)`)
+}
+
 // shots is the folder of the screenshots. Git ignores it.
 const shots = "screenshots"
 
@@ -90,8 +102,17 @@ var looks = map[string]Look{
 
 // pages are the pages and an expression that is true when one shows its data.
 var pages = map[string]string{
-	"stream":  `document.querySelectorAll(".streamlegend li").length > 8`,
-	"workers": `document.querySelectorAll("tbody tr").length === 12`,
+	"stream":    `document.querySelectorAll(".streamlegend li").length > 8`,
+	"workers":   `document.querySelectorAll("tbody tr").length === 12`,
+	"progress":  `document.querySelectorAll("tbody tr").length === 10`,
+	"bandwidth": `document.querySelectorAll("tbody tr").length > 50 && document.querySelector(".legend li")`,
+	"graph":     `document.querySelectorAll("svg g").length === 30`,
+	"cliques":   `document.querySelectorAll(".card tbody tr").length === 10`,
+	"memory":    `document.querySelectorAll(".chart canvas").length === 3`,
+	"failures":  `document.querySelectorAll("tbody tr").length === 2 && !document.querySelector("tr.empty")`,
+	"story":     `document.querySelector("h1").textContent === "Story of a key"`,
+	"why":       `document.querySelectorAll(".card h2").length === 3`,
+	"profile":   `document.querySelectorAll("tbody tr").length === 8`,
 }
 
 // TestPages opens every page in every look: no problem in the console, nothing that axe-core finds.
@@ -103,10 +124,7 @@ func TestPages(t *testing.T) {
 		t.Run(look, func(t *testing.T) {
 			tab := open(t, how)
 			for name, ready := range pages {
-				if err := tab.Go(server.URL + "/#/" + name); err != nil {
-					t.Fatal(err)
-				}
-				wait(t, tab, `document.body.dataset.page === "`+name+`" && `+ready)
+				visit(t, tab, server.URL+"/#/"+name, ready)
 				wait(t, tab, `document.querySelector(".state").dataset.state === "live"`)
 				violations, err := tab.Audit(script)
 				if err != nil {

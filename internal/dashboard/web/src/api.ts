@@ -93,7 +93,7 @@ export interface Worker {
   ready: number;
   executing: number;
   held: number;
-  last_seen: number;
+  last_seen: number; // seconds since the last heartbeat
   transports: string[] | null;
   version: string;
   dashboard: string;
@@ -103,6 +103,7 @@ export interface Prefix {
   name: string;
   waiting: number;
   queued: number;
+  no_worker?: number;
   processing: number;
   memory: number;
   erred: number;

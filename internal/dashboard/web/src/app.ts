@@ -43,11 +43,6 @@ export class App {
     this.setRows(rows.rows ?? [], rows.names ?? []);
   }
 
-  async loadRows(): Promise<void> {
-    const rows = await this.source.rows();
-    this.setRows(rows.rows ?? [], rows.names ?? []);
-  }
-
   private setRows(rows: Row[], names: string[]): void {
     this.rows = rows;
     this.names = names;

@@ -89,7 +89,7 @@ const states: Record<string, [string, string]> = {
   // [light, dark]
   waiting: ["#a3acb8", "#6b7480"],
   queued: ["#d0b25a", "#b9993f"],
-  "no-worker": ["#c9748f", "#b8607d"],
+  no_worker: ["#c9748f", "#b8607d"],
   processing: ["#3f83c8", "#4a90d9"],
   memory: ["#4c9f6a", "#4fae72"],
   erred: ["#c63d3d", "#e05a5a"],
@@ -99,7 +99,7 @@ const states: Record<string, [string, string]> = {
 
 /** stateColor returns the color of a task state. */
 export function stateColor(state: string, dark: boolean): string {
-  return states[state]?.[dark ? 1 : 0] ?? "#8a94a3";
+  return states[state.replace("-", "_")]?.[dark ? 1 : 0] ?? "#8a94a3";
 }
 
 /** hueOf returns a stable color for a name, such as a transport or a series. */

@@ -89,14 +89,21 @@ export function steps(from: number, to: number, count: number): { step: number; 
   return { step, values: multiples(from, to, step) };
 }
 
-const timeSteps = [1, 2, 5, 10, 20, 50, 100, 200, 500].flatMap((v) => [v]).concat(
+/** byteSteps returns round sizes up to a size, in binary units. */
+export function byteSteps(to: number, count: number): { step: number; values: number[] } {
+  const unit = 1024 ** Math.max(0, Math.floor(Math.log2(Math.max(1, to)) / 10));
+  const { step, values } = steps(0, to / unit, count);
+  return { step: step * unit, values: values.map((v) => v * unit) };
+}
+
+const timeSteps = [1, 2, 5, 10, 20, 50, 100, 200, 500].concat(
   [1, 2, 5, 10, 20, 50, 100, 200, 500].map((v) => v * 1e3),
   [1, 2, 5, 10, 15, 30].map((v) => v * 1e6),
   [1, 2, 5, 10, 15, 30].map((v) => v * 60e6),
   [1, 2, 3, 6, 12, 24, 48, 168].map((v) => v * 3600e6),
 );
 
-/** timeSteps returns round times in [from, to], at most `count` of them, and their distance. */
+/** timeTicks returns round times in [from, to], at most `count` of them, and their distance. */
 export function timeTicks(from: number, to: number, count: number): { step: number; values: number[] } {
   const raw = (to - from) / Math.max(1, count);
   const step = timeSteps.find((s) => s >= raw) ?? Math.ceil(raw / 604800e6) * 604800e6;
@@ -110,7 +117,7 @@ function multiples(from: number, to: number, step: number): number[] {
   return values;
 }
 
-/** host returns an address without its protocol. */
+/** address returns an address without its protocol. */
 export function address(a: string): string {
   return a.replace(/^[a-z+]+:\/\//, "");
 }

@@ -58,7 +58,7 @@ export class Index {
     const lines = Math.ceil((Math.min(k.to, this.rows) - k.from) / per);
     let previous = 0;
     for (let line = 0; line < lines; line++) {
-      const sums = new Map<number, Float64Array>();
+      const sums = new Map<number, Float32Array>();
       const from = k.from + line * per;
       const to = Math.min(from + per, k.to, this.rows);
       for (let r = from; r < to; r++) this.each(r, begin, end, (i) => this.add(sums, i, begin, size));
@@ -70,15 +70,15 @@ export class Index {
     return Uint8Array.from(out);
   }
 
-  private add(sums: Map<number, Float64Array>, i: number, begin: number, size: number): void {
+  private add(sums: Map<number, Float32Array>, i: number, begin: number, size: number): void {
     const { start, stop, cat } = this.columns;
-    let sum = sums.get(cat[i]!);
-    if (!sum) sums.set(cat[i]!, (sum = new Float64Array(BUCKETS)));
     const a = Math.max(0, (start[i]! - begin) / size);
     const b = Math.min(BUCKETS, (stop[i]! - begin) / size);
     const first = Math.floor(a);
     const last = Math.min(BUCKETS - 1, Math.floor(b));
-    if (first >= BUCKETS) return;
+    if (first >= BUCKETS || b <= a) return;
+    let sum = sums.get(cat[i]!);
+    if (!sum) sums.set(cat[i]!, (sum = new Float32Array(BUCKETS)));
     if (first === last) sum[first]! += (b - a) * size;
     else {
       sum[first]! += (first + 1 - a) * size;
@@ -89,7 +89,7 @@ export class Index {
 }
 
 // dominant finds the category with most time of each bucket, and the share of the bucket that is covered.
-function dominant(sums: Map<number, Float64Array>, whole: number, cats: Uint8Array, cover: Uint8Array): void {
+function dominant(sums: Map<number, Float32Array>, whole: number, cats: Uint8Array, cover: Uint8Array): void {
   const order = [...sums.keys()].sort((a, b) => a - b);
   for (let j = 0; j < BUCKETS; j++) {
     let best = 0;

@@ -19,7 +19,7 @@ const stateTexts: Record<ConnectionState, string> = {
 class Shell {
   private view: View | null = null;
   private page: Page | null = null;
-  private readonly main = h("main", { id: "main", tabindex: -1 });
+  private readonly main = h("main", { id: "main", tabindex: 0 });
   private readonly status = h("span", { cls: "state", role: "status" }, h("i", { "aria-hidden": "true" }), h("span"));
   private readonly counts = h("dl", { cls: "counts", tabindex: 0, "aria-label": "Counts" });
   private readonly nav = h("nav", { "aria-label": "Pages" });
@@ -142,7 +142,7 @@ class Shell {
     if (this.rowsBusy) return;
     this.rowsBusy = true;
     try {
-      await this.app.loadRows();
+      await this.app.load();
     } catch {
       // the next tick tries again
     }
@@ -187,7 +187,7 @@ class Shell {
     if (t) {
       const n = (s: string): number => t.tasks?.[s] ?? 0;
       const done = n("memory") + n("released") + n("forgotten");
-      items.push(["workers", num(t.workers), ""], ["threads", num(t.threads), ""]);
+      items.push(["workers", num(t.workers), ""]);
       items.push(["processing", num(n("processing")), ""], ["waiting", num(n("waiting") + n("queued")), ""]);
       if (done > 0) items.push(["in memory", num(n("memory")), ""]);
       if (n("erred") > 0) items.push(["erred", num(n("erred")), "bad"]);

@@ -67,6 +67,11 @@ export class DataTable<T> {
     });
   }
 
+  /** again fills the cells again, after a change of colors. */
+  again(): void {
+    this.update(this.rows);
+  }
+
   update(rows: T[]): void {
     this.rows = rows;
     const c = this.o.columns[this.sort];

@@ -3,7 +3,7 @@
 import type { Worker } from "../api.ts";
 import type { App, Page, View } from "../app.ts";
 import { h, replace, text } from "../dom.ts";
-import { address, bytes, clock, duration, num } from "../format.ts";
+import { address, bytes, num, seconds } from "../format.ts";
 import { bar, DataTable, legend } from "../table.ts";
 import { stackLines, logLines } from "./logs.ts";
 
@@ -61,17 +61,12 @@ class Workers implements View {
         { title: "Ready", value: (w) => w.ready, number: true },
         { title: "Held", value: (w) => w.held, cell: (td, w) => text(td, num(w.held)), number: true, hint: "results in memory" },
         { title: "Transports", value: (w) => (w.transports ?? []).join(" "), cell: (td, w) => text(td, (w.transports ?? []).join(", ") || "–") },
-        { title: "Last seen", value: (w) => w.last_seen, cell: (td, w) => text(td, this.ago(w.last_seen)), number: true },
+        { title: "Last seen", value: (w) => w.last_seen, cell: (td, w) => text(td, w.last_seen < 1 ? "now" : seconds(Math.round(w.last_seen)) + " ago"), number: true },
       ],
     });
     root.append(h("h1", {}, "Workers"),
       legend([["CPU", cpu], ["managed memory", managed], ["unmanaged memory", unmanaged], ["GPU memory", device]]),
       this.table.el, this.detail);
-  }
-
-  private ago(t: number): string {
-    const d = this.app.now() - t;
-    return d > 1e6 && d < 86400e6 * 3650 ? duration(Math.round(d / 1e6) * 1e6) + " ago" : d <= 1e6 ? "now" : clock(this.app.unix(t));
   }
 
   private nameCell(td: HTMLElement, w: Worker): void {

@@ -66,7 +66,7 @@ export function visible(s: Scene, level: number, margin = 0): TileKey[] {
   const block = layout.blockRows(group);
   const time = tileTime(level);
   const first = Math.max(0, Math.floor(Math.max(m.first, m.t0 - margin * time) / time));
-  const last = Math.floor(Math.min(m.last, m.t1 + margin * time) / time);
+  const last = Math.floor(Math.min(m.last, s.app.last(), m.t1 + margin * time) / time);
   const b0 = layout.order ? 0 : Math.floor(m.top / block);
   const b1 = layout.order ? 0 : Math.floor(Math.min(layout.count - 1, m.position(m.height)) / block);
   const keys: TileKey[] = [];
@@ -155,8 +155,6 @@ export function spanBox(s: Scene, sp: Span): { x: number; y: number; w: number; 
 /** drawSpans paints single spans, with their keys where there is room. */
 export function drawSpans(g: CanvasRenderingContext2D, s: Scene, spans: Span[]): void {
   const { app, model: m } = s;
-  g.fillStyle = s.inks.back;
-  g.fillRect(s.gutter, AXIS, m.width, m.height);
   g.font = "11px " + FONT;
   g.textBaseline = "middle";
   for (const sp of spans) {
@@ -201,7 +199,7 @@ export function drawFrame(g: CanvasRenderingContext2D, s: Scene, width: number):
       const y = AXIS + m.y(s.layout.position(id));
       g.strokeRect(s.gutter + x0, y, Math.max(2, x1 - x0), m.rowHeight);
     }
-    if (s.marks.rows.size === 0 && x1 > x0) g.strokeRect(s.gutter + x0, AXIS + 1, x1 - x0, m.height - 2);
+    if (s.marks.rows.size === 0 && x1 > x0 && x1 - x0 < m.width) g.strokeRect(s.gutter + x0, AXIS + 1, x1 - x0, m.height - 2);
     g.lineWidth = 1;
   }
   if (s.selection) {
@@ -237,6 +235,18 @@ export function drawFrame(g: CanvasRenderingContext2D, s: Scene, width: number):
   }
 }
 
+/** drawGrid paints the background and a line for each tick of the axis. */
+export function drawGrid(g: CanvasRenderingContext2D, s: Scene): void {
+  const { model: m, app } = s;
+  g.fillStyle = s.inks.back;
+  g.fillRect(0, AXIS, s.gutter + m.width, m.height);
+  g.fillStyle = s.inks.line;
+  const origin = app.unix(0);
+  for (const unix of timeTicks(origin + m.t0, origin + m.t1, m.width / 110).values) {
+    g.fillRect(Math.round(s.gutter + m.x(unix - origin)), AXIS, 1, m.height);
+  }
+}
+
 function drawAxis(g: CanvasRenderingContext2D, s: Scene, width: number): void {
   const { model: m, inks: ink, app } = s;
   g.fillStyle = ink.back;
@@ -249,10 +259,10 @@ function drawAxis(g: CanvasRenderingContext2D, s: Scene, width: number): void {
   const digits = step >= 1e6 ? 0 : Math.min(6, Math.ceil(6 - Math.log10(step)));
   for (const unix of values) {
     const t = unix - origin;
-    const x = Math.round(s.gutter + m.x(t)) + 0.5;
+    const x = Math.round(s.gutter + m.x(t));
     if (x < s.gutter) continue;
-    g.fillStyle = ink.line;
-    g.fillRect(x, AXIS - 5, 1, m.height + 5);
+    g.fillStyle = ink.strong;
+    g.fillRect(x, AXIS - 5, 1, 5);
     const label = step >= 1e6 ? clock(app.unix(t)) : clock(app.unix(t), digits).slice(3);
     if (x > s.gutter + 24 && x < width - 24) {
       g.fillStyle = ink.muted;

@@ -43,6 +43,7 @@ export function listen(canvas: HTMLCanvasElement, m: Model, gutter: () => number
     canvas.setPointerCapture(e.pointerId);
     pointers.set(e.pointerId, { x: e.offsetX, y: e.offsetY });
     moved = 0;
+    if (e.shiftKey) on.leave();
     selecting = e.shiftKey && pointers.size === 1 ? plot(e) : null;
   });
 

@@ -50,7 +50,8 @@ export class Minimap {
     this.moved();
   }
 
-  draw(): void {
+  /** draw reports whether all tiles were there. */
+  draw(): boolean {
     const s = this.scene();
     const { model: m, tiles, inks } = s;
     const { g, w, h } = fit(this.canvas);
@@ -59,9 +60,13 @@ export class Minimap {
     const span = Math.max(1, m.last - m.first);
     const x = (t: number): number => ((t - m.first) / span) * w;
     g.imageSmoothingEnabled = true;
+    let whole = true;
     for (const k of overview(s)) {
       const p = tiles.get(k);
-      if (!p) continue;
+      if (!p) {
+        whole = false;
+        continue;
+      }
       const lines = s.layout.order ? s.layout.count : Math.ceil(s.layout.count / 2 ** k.group);
       const time = tileTime(k.level);
       g.drawImage(p, 0, 0, BUCKETS, Math.min(lines, p.height), x(k.index * time), 3, x((k.index + 1) * time) - x(k.index * time), h - 6);
@@ -77,5 +82,6 @@ export class Minimap {
     g.lineWidth = 2;
     g.strokeRect(x0 + 1, 1, x1 - x0 - 2, h - 2);
     g.lineWidth = 1;
+    return whole;
   }
 }

@@ -17,6 +17,7 @@ interface Entry {
   complete: number; // time up to which the tile is known
   stop: number;
   used: number;
+  fetched: number; // performance.now()
 }
 
 const name = (k: TileKey): string => `${k.group}/${k.from}-${k.to}/${k.level}/${k.index}`;
@@ -91,7 +92,7 @@ export class Tiles {
         if (cat !== 0 && cover > 0) {
           const rgb = colors[cat]!;
           // A bucket that is hardly covered must still be seen.
-          const alpha = 40 + ((cover * 215) / 255) | 0;
+          const alpha = 72 + ((cover * 183) / 255) | 0;
           if (cat === WAITING) {
             for (let j = from; j < to; j++) out[x + j] = rgb | (((j >> 1) & 1 ? alpha >> 2 : alpha >> 1) << 24);
           } else out.fill(rgb | (alpha << 24), x + from, x + to);
@@ -132,8 +133,9 @@ export class Tiles {
     return this.cache.has(name(k));
   }
 
-  /** want sets the tiles to fetch, most important first; requests for others are given up. */
-  want(keys: TileKey[]): void {
+  /** want sets the tiles to fetch, those to show first, then those that may be shown next; requests for others are given up. */
+  want(shown: TileKey[], next: TileKey[]): void {
+    const keys = [...shown, ...next];
     const names = new Set(keys.map(name));
     for (const [n, c] of this.pending) {
       if (!names.has(n)) {
@@ -142,12 +144,17 @@ export class Tiles {
       }
     }
     const last = this.last();
-    this.wanted = keys.filter((k) => {
+    const old = performance.now() - 950;
+    const seen = new Set<string>();
+    this.wanted = keys.filter((k, i) => {
       const n = name(k);
+      if (seen.has(n)) return false;
+      seen.add(n);
       const e = this.cache.get(n);
       if (e) e.used = ++this.clock;
       // A tile that was fetched before its time was over is fetched again when there is more.
-      return !this.pending.has(n) && (!e || (e.complete < e.stop && last > e.complete));
+      const grows = i < shown.length && e !== undefined && e.complete < e.stop && last > e.complete && e.fetched < old;
+      return !this.pending.has(n) && (!e || grows);
     });
     this.pump();
   }
@@ -179,10 +186,10 @@ export class Tiles {
   private put(k: TileKey, lines: Line[], known: number): void {
     const n = name(k);
     const old = this.cache.get(n);
-    // What is published late, such as the end of a long task, still changes a tile for a while.
-    const stop = (k.index + 1) * tileTime(k.level) + 2e6;
+    // What is reported late, such as transfers and long tasks, still changes a tile for a while.
+    const stop = (k.index + 1) * tileTime(k.level) + 10e6;
     const height = Math.ceil((k.to - k.from) / 2 ** k.group);
-    this.cache.set(n, { key: k, lines, height, picture: old?.picture ?? null, painted: "", complete: known, stop, used: ++this.clock });
+    this.cache.set(n, { key: k, lines, height, picture: old?.picture ?? null, painted: "", complete: known, stop, used: ++this.clock, fetched: performance.now() });
     if (this.pixels > CACHE_PIXELS || this.cache.size > 600) this.evict();
   }
 

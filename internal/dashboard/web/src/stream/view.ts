@@ -6,7 +6,7 @@ import { FIRST_PREFIX, TRANSFER, WAITING } from "../color.ts";
 import { facts, fit, h, replace, text, Tip, type Child } from "../dom.ts";
 import { bytes, clock, duration, num, rate, seconds } from "../format.ts";
 import { legend } from "../table.ts";
-import { AXIS, drawFrame, drawSpans, drawTiles, inks, levelFor, visible, type Scene, type Selection } from "./draw.ts";
+import { AXIS, drawFrame, drawGrid, drawSpans, drawTiles, inks, levelFor, visible, type Scene, type Selection } from "./draw.ts";
 import { listen } from "./input.ts";
 import { Layout } from "./layout.ts";
 import { Minimap, overview } from "./minimap.ts";
@@ -116,7 +116,7 @@ class Stream implements View {
       return;
     }
     m.all();
-    m.follow = !this.app.source.report && this.app.now() - m.last < 10e6;
+    if (!this.app.source.report && this.app.now() - m.last < 10e6) this.startFollow();
   }
 
   private bounds(): void {
@@ -127,12 +127,19 @@ class Stream implements View {
 
   private toggleFollow(): void {
     const { model: m } = this.scene;
-    m.follow = !m.follow;
-    if (m.follow) {
-      const span = Math.min(m.t1 - m.t0, 60e6);
-      m.setWindow(m.last - span, m.last);
-    }
+    if (m.follow) m.follow = false;
+    else this.startFollow();
     this.changed();
+  }
+
+  // startFollow shows the last ten seconds to five minutes, as they come.
+  private startFollow(): void {
+    const { model: m } = this.scene;
+    m.last = Math.max(m.last, this.app.now());
+    const span = Math.min(Math.max(m.t1 - m.t0, 10e6), 300e6);
+    m.follow = true;
+    m.t1 = m.last;
+    m.t0 = m.t1 - span;
   }
 
   private changed(): void {
@@ -168,20 +175,25 @@ class Stream implements View {
       m.t1 = now + span * 0.02;
       m.t0 = m.t1 - span;
     }
-    g.fillStyle = s.inks.back;
-    g.fillRect(0, 0, w, height);
+    drawGrid(g, s);
     const level = levelFor(m.perPixel, dpr);
     const keys = visible(s, level);
     const exact = this.exact();
+    let whole = true;
     if (exact) drawSpans(g, s, exact);
-    else drawTiles(g, s, keys);
+    else whole = drawTiles(g, s, keys);
     drawFrame(g, s, w);
-    this.minimap.draw();
+    whole = this.minimap.draw() && whole;
     if (this.names !== this.app.palette.version) this.drawLegend();
     // Neighbors and the next coarser levels come last: with them, moving and zooming out paint at once.
     const more = level < 38 ? visible(s, level + 2) : [];
-    s.tiles.want([...keys, ...overview(s), ...more, ...visible(s, level, 1)]);
+    s.tiles.want([...keys, ...overview(s)], [...more, ...visible(s, level, 1)]);
     if (!exact) this.scheduleSpans();
+    // What a test or a tool that takes pictures waits for.
+    const { dataset } = this.canvas;
+    dataset["tiles"] = whole ? "ready" : "loading";
+    dataset["exact"] = String(exact !== null);
+    dataset["window"] = `${Math.round(m.t0)}-${Math.round(m.t1)}`;
     this.followButton.setAttribute("aria-pressed", String(m.follow));
     if (m.follow && !document.hidden) this.redraw();
   }
@@ -404,7 +416,7 @@ class Stream implements View {
     this.clearSelection();
     this.bounds();
     this.scene.model.all();
-    this.scene.model.follow = true;
+    this.startFollow();
     this.redraw();
   }
 
