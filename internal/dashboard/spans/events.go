@@ -39,6 +39,7 @@ func (s *Store) Event(t time.Time, kind string, json []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events.add(Event{us, clip(kind), bytes.Clone(json)})
+	s.changed = true
 }
 
 func (l *eventLog) add(e Event) {

@@ -81,6 +81,9 @@ type names struct {
 	byPrefix   map[string]uint8
 	transports []string
 	byName     map[string]uint32
+	horizon    int64
+	logged     bool   // the history has a folder
+	unsaved    []byte // records that are not on disk yet
 }
 
 func (n *names) init() {
@@ -123,6 +126,7 @@ func (n *names) worker(address, name string) uint32 {
 	id = uint32(len(n.workers))
 	n.byAddress[address] = id
 	n.workers = append(n.workers, &worker{address: address, name: name})
+	n.note(workerName, address, name)
 	return id
 }
 
@@ -144,6 +148,7 @@ func (n *names) prefix(name string) uint8 {
 	c = FirstPrefix + uint8(len(n.prefixes))
 	n.byPrefix[name] = c
 	n.prefixes = append(n.prefixes, name)
+	n.note(prefixName, name)
 	return c
 }
 
@@ -165,6 +170,7 @@ func (n *names) transport(name string) uint32 {
 	id = uint32(len(n.transports))
 	n.byName[name] = id
 	n.transports = append(n.transports, name)
+	n.note(transportName, name)
 	return id
 }
 
@@ -220,12 +226,13 @@ func (s *Store) Rows() []Row {
 }
 
 // newRow adds a row; n.mu is held.
-func (n *names) newRow(worker uint32, kind uint8, slot int) (uint32, bool) {
+func (n *names) newRow(worker uint32, kind uint8, slot int, ident int64) (uint32, bool) {
 	if len(n.rows) >= maxRows {
 		return 0, false
 	}
 	id := uint32(len(n.rows))
 	n.rows = append(n.rows, row{worker: worker, slot: uint32(slot), kind: kind})
+	n.note(rowName, int64(worker), int64(kind), int64(slot), ident)
 	return id, true
 }
 
@@ -260,7 +267,7 @@ func (n *names) threadRow(w *worker, r *record) (uint32, bool) {
 	if len(w.threads) >= maxThreads {
 		return w.threads[maxThreads-1].row, true
 	}
-	id, ok := n.newRow(r.worker, threadKind, len(w.threads))
+	id, ok := n.newRow(r.worker, threadKind, len(w.threads), r.thread)
 	if !ok {
 		return 0, false
 	}
@@ -291,7 +298,7 @@ func (n *names) transferRow(w *worker, r *record) (uint32, bool) {
 
 func (n *names) slotRow(sl *slot, r *record, kind uint8, i int) (uint32, bool) {
 	if !sl.used {
-		id, ok := n.newRow(r.worker, kind, i)
+		id, ok := n.newRow(r.worker, kind, i, 0)
 		if !ok {
 			return 0, false
 		}

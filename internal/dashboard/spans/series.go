@@ -48,7 +48,9 @@ func (s *Store) Sample(t time.Time, name string, v float64) {
 	defer s.mu.Unlock()
 	if us < 0 || us >= min(limit, maxTime) || v != v || !s.series.add(clip(name), us, v) {
 		s.dropped.Add(1)
+		return
 	}
+	s.changed = true
 }
 
 func (s *seriesSet) add(name string, us int64, v float64) bool {

@@ -1,6 +1,7 @@
 package spans
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -23,6 +24,8 @@ type Config struct {
 	Origin time.Time
 	// Now returns the present; spans that end more than a minute later are dropped. nil is time.Now.
 	Now func() time.Time
+
+	blockSpans int // of a full block, for tests
 }
 
 const (
@@ -111,11 +114,20 @@ type Store struct {
 
 	names names
 
-	mu     sync.RWMutex // guards what follows
-	index  index
-	cache  tileCache
-	series seriesSet
-	events eventLog
+	mu      sync.RWMutex // guards what follows
+	index   index
+	cache   tileCache
+	series  seriesSet
+	events  eventLog
+	changed bool  // since the state was saved
+	size    int64 // of the folder
+
+	outlines outlineCache
+
+	// The goroutine of the store alone uses these.
+	disk    *disk // nil in memory
+	encoder blockEncoder
+	sorted  columns
 }
 
 // work is what the goroutine of the store does next: add a batch, or close synced.
@@ -125,7 +137,7 @@ type work struct {
 }
 
 // queueLength bounds the batches that wait for the goroutine of the store.
-const queueLength = 64
+const queueLength = 256
 
 // Open opens the history in a folder, or creates one.
 func Open(cfg Config) (*Store, error) {
@@ -134,6 +146,9 @@ func Open(cfg Config) (*Store, error) {
 	}
 	if cfg.MemoryLimit <= 0 {
 		cfg.MemoryLimit = defaultMemoryLimit
+	}
+	if cfg.blockSpans == 0 {
+		cfg.blockSpans = blockSpans
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -145,26 +160,43 @@ func Open(cfg Config) (*Store, error) {
 		done:   make(chan struct{}),
 		closed: make(chan struct{}),
 	}
-	if cfg.Origin.IsZero() {
-		opened := cfg.Now()
-		s.origin = opened.Add(-originMargin).UnixMicro()
-		s.floor = opened.Add(-firstMargin).UnixMicro() - s.origin
-	} else {
-		s.origin = cfg.Origin.UnixMicro()
-	}
 	s.names.init()
-	s.index.init()
 	s.cache.init()
 	s.series.init()
+	s.outlines.init(cfg.MemoryLimit / 8)
+	if cfg.Dir != "" {
+		if err := s.openDisk(); err != nil {
+			return nil, err
+		}
+	} else {
+		s.newHistory()
+	}
 	go s.run()
 	return s, nil
 }
 
-// Close adds what was Put, and closes the history.
+// newHistory sets the origin.
+func (s *Store) newHistory() {
+	if !s.cfg.Origin.IsZero() {
+		s.origin = s.cfg.Origin.UnixMicro()
+		return
+	}
+	opened := s.cfg.Now()
+	s.origin = opened.Add(-originMargin).UnixMicro()
+	s.floor = opened.Add(-firstMargin).UnixMicro() - s.origin
+}
+
+// Close adds what was Put, and closes the history. It returns the first error of a write to disk.
 func (s *Store) Close() error {
 	s.once.Do(func() {
 		close(s.closed)
 		<-s.done
+		if s.disk != nil {
+			s.err = cmp.Or(s.err, s.save(), s.disk.sync())
+			s.mu.Lock()
+			s.disk.close()
+			s.mu.Unlock()
+		}
 	})
 	return s.err
 }
@@ -225,13 +257,26 @@ func (s *Store) Sync(ctx context.Context) error {
 	}
 }
 
+// saveInterval is the time after which spans, series and events are on disk.
+const saveInterval = 10 * time.Second
+
 // run is the goroutine of the store.
 func (s *Store) run() {
 	defer close(s.done)
+	var save <-chan time.Time
+	if s.disk != nil {
+		ticker := time.NewTicker(saveInterval)
+		defer ticker.Stop()
+		save = ticker.C
+	}
 	for {
 		select {
 		case w := <-s.queue:
 			s.do(w)
+		case <-save:
+			if err := s.save(); err != nil && s.err == nil {
+				s.err = err
+			}
 		case <-s.closed:
 			for {
 				select {
@@ -263,7 +308,8 @@ func (s *Store) Meta() Meta {
 	rows, names := s.names.counts()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	m := Meta{Origin: s.origin, Dropped: s.dropped.Load(), Rows: rows, Names: names, Spans: s.index.count}
+	m := Meta{Origin: s.origin, Dropped: s.dropped.Load(), Rows: rows, Names: names, Spans: s.index.count,
+		Disk: s.size}
 	if m.Spans > 0 {
 		m.First, m.Last = s.index.first, s.index.last
 		m.First = min(max(m.First, s.floor), m.Last)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"go.millstream.dev/internal/testkit/leak"
 )
 
@@ -36,7 +38,7 @@ func open(t testing.TB, cfg Config) *Store {
 	return s
 }
 
-func syncStore(t testing.TB, s *Store) {
+func syncStore(t rapid.TB, s *Store) {
 	t.Helper()
 	if err := s.Sync(context.Background()); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,11 @@
 package spans
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
 
 // Bounds of tiles.
 const (
@@ -14,7 +19,8 @@ const (
 // that is not empty: the difference of its number to that of the line before (of the first: its number) and the number
 // of runs, both as uvarint, then runs of: length as uvarint, the category with the most time, and the share of the time
 // of the bucket, of all rows of the line, in which there was any category: 0 to 255, at least 1 if there was. Times of
-// spans that overlap in a row are added, up to the whole bucket. The lengths of a line add up to 256.
+// spans that overlap in a row are added, up to the whole bucket. The lengths of a line add up to 256. The caller must
+// not change the picture.
 func (s *Store) Tile(level, index int64, rows Range, group int) []byte {
 	n, _ := s.names.counts()
 	rows.To = min(rows.To, uint32(n))
@@ -25,148 +31,86 @@ func (s *Store) Tile(level, index int64, rows Range, group int) []byte {
 	return s.cache.get(tileKey{level, index, rows, group}, s.paintTile)
 }
 
-// paintTile computes a tile.
+// paintTile computes a tile. It reads blocks before it takes the lock that the spans of new batches wait for.
 func (s *Store) paintTile(k tileKey) []byte {
+	from, to := k.times()
+	s.mu.RLock()
+	blocks := s.index.overlapping(from, to, s.index.pyramid.strip(k, s.index.horizon).class)
+	s.mu.RUnlock()
+	known := make(map[*block]*outline, len(blocks))
+	for i, o := range s.loadOutlines(blocks) {
+		known[blocks[i]] = o
+	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	from, to := k.times()
-	var sources []source
-	s.index.each(from, to, func(c *columns) bool {
-		sources = append(sources, source{outline: c.outline(c.byRow())})
-		return true
+	if from = max(from, s.index.horizon); from >= to {
+		return nil
+	}
+	strip := s.index.pyramid.strip(k, s.index.horizon)
+	var outlines []*outline
+	for _, b := range s.index.overlapping(from, to, strip.class) {
+		o, ok := known[b]
+		if !ok { // sealed meanwhile
+			o = s.outlines.get(b)
+		}
+		if o != nil {
+			outlines = append(outlines, o)
+		}
+	}
+	s.index.eachOpen(from, to, func(c *columns) {
+		outlines = append(outlines, c.outline(c.byRow()))
 	})
-	return paint(k, sources)
+	return paint(k, s.index.horizon, &strip, outlines)
 }
 
-// source is an outline with the position of the next row.
-type source struct {
-	*outline
-	next int
+// loadOutlines returns the outlines of blocks; nil for those that cannot be read.
+func (s *Store) loadOutlines(blocks []*block) []*outline {
+	list := make([]*outline, len(blocks))
+	parallel(len(blocks), func(i int) { list[i] = s.outlines.get(blocks[i]) })
+	return list
 }
 
-// seek moves to a row, and reports whether the outline has it. Rows are asked for in ascending order.
-func (s *source) seek(row uint32) bool {
-	for s.next < len(s.rows) && s.rows[s.next] < row {
-		s.next++
-	}
-	return s.next < len(s.rows) && s.rows[s.next] == row
-}
-
-// paint encodes the picture of the sources.
-func paint(k tileKey, sources []source) []byte {
-	p := newPainter(k)
-	defer p.release()
-	from := k.rows.From
-	for line := 0; from < k.rows.To; line++ {
-		to := uint32(min(uint64(from)+1<<k.group, uint64(k.rows.To)))
-		for row := from; row < to; row++ {
-			for i := range sources {
-				if sources[i].seek(row) {
-					p.addRow(sources[i].outline, sources[i].next)
-				}
-			}
-		}
-		p.endLine(line, int(to-from))
-		from = to
-	}
-	return p.out
-}
-
-// painter adds up the time of one line after the other.
-type painter struct {
-	from, to int64
-	level    uint
-	sums     []float32 // of 256 buckets × 256 categories
-	touched  []uint16  // indexes of sums that are not 0
-	line     int       // that was encoded last
-	out      []byte
-}
-
-var painters = newPool(func() *painter {
-	return &painter{sums: make([]float32, TileBuckets<<8)}
-})
-
-func newPainter(k tileKey) *painter {
-	p := painters.get()
-	p.from, p.to = k.times()
-	p.level = uint(k.level)
-	p.line, p.out = 0, nil
-	return p
-}
-
-func (p *painter) release() { painters.put(p) }
-
-// add adds a time to a bucket.
-func (p *painter) add(bucket, category uint8, amount float32) {
-	i := uint16(bucket)<<8 | uint16(category)
-	if p.sums[i] == 0 {
-		p.touched = append(p.touched, i)
-	}
-	p.sums[i] += amount
-}
-
-// addRow adds the spans of a row of an outline.
-func (p *painter) addRow(o *outline, k int) {
-	i, end := o.spansOf(k)
-	for ; i < end; i++ {
-		start, stop := max(o.start[i], p.from), min(o.start[i]+o.length[i], p.to)
-		if start < stop {
-			p.addSpan(start-p.from, stop-p.from, o.category[i])
+// parallel calls f with 0 to n-1 on a few processors.
+func parallel(n int, f func(int)) {
+	var next atomic.Int64
+	work := func() {
+		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			f(i)
 		}
 	}
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), n, 8) - 1 {
+		wg.Go(work)
+	}
+	work()
+	wg.Wait()
 }
 
-// addSpan adds a span with times since the begin of the tile.
-func (p *painter) addSpan(start, stop int64, category uint8) {
-	a, b := start>>p.level, (stop-1)>>p.level
-	if a == b {
-		p.add(uint8(a), category, float32(stop-start))
-		return
-	}
-	p.add(uint8(a), category, float32((a+1)<<p.level-start))
-	for i := a + 1; i < b; i++ {
-		p.add(uint8(i), category, float32(int64(1)<<p.level))
-	}
-	p.add(uint8(b), category, float32(stop-b<<p.level))
-}
+// partLines is the number of lines that one processor paints at a time.
+const partLines = 128
 
-// endLine encodes the line of a number of rows and clears the sums.
-func (p *painter) endLine(line, rows int) {
-	if len(p.touched) == 0 {
-		return
+// paint encodes the picture of a strip of the pyramid and of outlines, from a horizon on.
+func paint(k tileKey, horizon int64, strip *strip, outlines []*outline) []byte {
+	rows := uint64(k.rows.To - k.rows.From)
+	lines := int((rows + 1<<k.group - 1) >> k.group)
+	parts := make([]*painter, (lines+partLines-1)/partLines)
+	parallel(len(parts), func(i int) {
+		parts[i] = newPainter(k, horizon)
+		parts[i].paint(i*partLines, min(lines, (i+1)*partLines), strip, outlines)
+	})
+	size := 0
+	for _, p := range parts {
+		size += len(p.out) + binary.MaxVarintLen32
 	}
-	var total, best [TileBuckets]float32
-	var category [TileBuckets]uint8
-	for _, i := range p.touched {
-		bucket, c, v := uint8(i>>8), uint8(i), p.sums[i]
-		p.sums[i] = 0
-		total[bucket] += v
-		if v > best[bucket] || v == best[bucket] && c < category[bucket] {
-			best[bucket], category[bucket] = v, c
+	out := make([]byte, 0, size)
+	before := 0
+	for _, p := range parts {
+		if len(p.out) > 0 {
+			out = binary.AppendUvarint(out, uint64(p.first-before))
+			out = append(out, p.out...)
+			before = p.last
 		}
+		p.release()
 	}
-	p.touched = p.touched[:0]
-	scale := 255 / (float32(int64(1)<<p.level) * float32(rows))
-	var cells [TileBuckets]uint16
-	runs := uint64(0)
-	for i := range cells {
-		if total[i] > 0 {
-			cells[i] = uint16(category[i])<<8 | uint16(min(255, max(1, total[i]*scale+0.5)))
-		}
-		if i == 0 || cells[i] != cells[i-1] {
-			runs++
-		}
-	}
-	p.out = binary.AppendUvarint(p.out, uint64(line-p.line))
-	p.out = binary.AppendUvarint(p.out, runs)
-	p.line = line
-	for i := 0; i < TileBuckets; {
-		j := i + 1
-		for j < TileBuckets && cells[j] == cells[i] {
-			j++
-		}
-		p.out = binary.AppendUvarint(p.out, uint64(j-i))
-		p.out = append(p.out, uint8(cells[i]>>8), uint8(cells[i]))
-		i = j
-	}
+	return out
 }

@@ -145,6 +145,21 @@ func New(s *spans.Store, o Options) *Run {
 
 // Next puts the next batch into the store and returns its number of spans, 0 at the end of the run.
 func (r *Run) Next() int {
+	n := r.fill()
+	r.batch = r.store.Put(r.batch)
+	return n
+}
+
+// Take returns the next batch without putting it into the store. It is empty at the end of the run.
+func (r *Run) Take() *spans.Batch {
+	r.fill()
+	b := r.batch
+	r.batch = new(spans.Batch)
+	return b
+}
+
+// fill fills the batch and returns its number of spans.
+func (r *Run) fill() int {
 	for range r.o.Batch {
 		if r.tasks == r.o.Tasks {
 			break
@@ -152,9 +167,7 @@ func (r *Run) Next() int {
 		r.tasks++
 		r.step()
 	}
-	n := r.batch.Len()
-	r.batch = r.store.Put(r.batch)
-	return n
+	return r.batch.Len()
 }
 
 // step lets the thread that is free first execute a task.
