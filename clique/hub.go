@@ -54,6 +54,7 @@ func hubOf(ctx context.Context) (*hub, error) {
 			return nil, nil, err
 		}
 		h.stop = stop
+		i.Host.SetReport(reportName, h.report)
 		return h, h.close, nil
 	})
 	if err != nil {

@@ -25,6 +25,7 @@ type session struct {
 	ctx      context.Context // ends with the session
 	end      context.CancelCauseFunc
 	arrivals chan arrival // connections of higher ranks
+	stats    stats
 
 	mu      sync.Mutex // guards the fields below
 	forming bool       // form was called

@@ -2,6 +2,7 @@ package clique
 
 import (
 	"context"
+	"time"
 
 	"go.millstream.dev/internal/collective"
 	"go.millstream.dev/internal/collective/elem"
@@ -81,6 +82,10 @@ type Request = collective.Request
 // because the other ranks would wait without limit. If it ends while a Recv waits for its message, the clique remains
 // usable.
 func (r *Rank) Do(ctx context.Context, c Call) error {
+	if r.s != nil {
+		begin := time.Now()
+		defer func() { r.s.stats.add(&c.c, time.Since(begin)) }()
+	}
 	if c.c.Send.Buffer == nil && c.c.Recv.Buffer == nil {
 		return r.g.Do(ctx, c.c)
 	}
@@ -96,6 +101,9 @@ func (r *Rank) Do(ctx context.Context, c Call) error {
 // Collectives, and messages with the same tag, run in the order of the calls of Start and Do. ctx bounds the operation
 // as in Do.
 func (r *Rank) Start(ctx context.Context, c Call) *Request {
+	if r.s != nil {
+		r.s.stats.add(&c.c, 0)
+	}
 	if c.c.Send.Buffer == nil && c.c.Recv.Buffer == nil {
 		return r.g.Start(ctx, c.c)
 	}

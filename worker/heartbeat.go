@@ -70,6 +70,14 @@ func (w *Worker) heartbeat(extensions bool) (msgpack.Map, func()) {
 	if extensions {
 		report := w.transfers.TakeReport()
 		more, failed = report.Extensions(), func() { w.transfers.PutBack(report) }
+		if reports := w.host.Reports(); len(reports) > 0 {
+			v, _ := more.Get("millstream")
+			own, _ := v.(msgpack.Map)
+			for name, r := range reports {
+				own = append(own, msgpack.Pair{Key: name, Value: r})
+			}
+			more.Set("millstream", own)
+		}
 	}
 	now := time.Now()
 	executing := msgpack.Map{}

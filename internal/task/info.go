@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"sync"
 
 	"go.millstream.dev/internal/comm/closed"
@@ -38,9 +39,10 @@ type Host struct {
 	// Device is the GPU of the worker; nil without one. Tasks call CurrentDevice.
 	Device *Device
 
-	mu     sync.Mutex // owns all below
-	shared map[any]*sharedThing
-	closed bool
+	mu      sync.Mutex // owns all below
+	shared  map[any]*sharedThing
+	reports map[string]func() any
+	closed  bool
 }
 
 type sharedThing struct {
@@ -52,6 +54,31 @@ type sharedThing struct {
 
 // ErrHostClosed is returned by methods of the Host of a worker that has ended. It matches net.ErrClosed with errors.Is.
 var ErrHostClosed = closed.New("task: worker has ended")
+
+// SetReport sets a function whose result is part of the worker's heartbeats under a name, as a value of msgpack.
+func (h *Host) SetReport(name string, f func() any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.reports == nil {
+		h.reports = map[string]func() any{}
+	}
+	h.reports[name] = f
+}
+
+// Reports returns the reports for a heartbeat; nil if there are none.
+func (h *Host) Reports() map[string]any {
+	h.mu.Lock()
+	reports := maps.Clone(h.reports)
+	h.mu.Unlock()
+	var out map[string]any
+	for name, f := range reports {
+		if out == nil {
+			out = map[string]any{}
+		}
+		out[name] = f()
+	}
+	return out
+}
 
 // Shared returns the object of a key that the tasks of the worker share, and creates it on the first call. closer, if
 // not nil, is called when the worker ends. An error is not kept: the next caller tries again.

@@ -31,9 +31,9 @@ equal.
 fetch and client-fetch are compared with package ucx alone: one message of the
 same size between two processes, in memory that is reused.
 
-dashboard runs tasks whose workers do nothing, with 20 viewers of the dashboard
-that follow the live stream and fetch a tile each second, and without a
-dashboard. dashboard-cpu is the difference of the scheduler's processor time.
+dashboard runs 50,000 tasks per second whose workers do nothing, with 20 viewers
+of the dashboard that follow the live stream and fetch a tile each second, and
+without a dashboard. dashboard-cpu is the difference of the scheduler's processor time.
 
 device-fetch needs a GPU, which its two workers share. It is compared with package
 ucx alone (64 MiB x 32 in flight, 1 GiB) and, with --peers, with the asyncio API

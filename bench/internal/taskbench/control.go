@@ -3,12 +3,12 @@ package taskbench
 // command is a request to a process.
 type command struct {
 	// Do is start (Workers, Threads, Certs, Directory; answers with Pids), a case (N, Size, Parts, Seed, Busy, Spin,
-	// Directory), stop, or for Go only: start-device (Device, Size of the pool of each worker, Directory; like start),
-	// start-spill (Device, Size of an array, Limit of the worker's GPU memory, Directory; like start), device-copies
-	// (Device, Size, N: copies from and to a GPU), scheduler (Journal, Dashboard; answers with Address), usage (N: the
-	// number of tasks that must be in memory), empty (waits until no task is left, and answers like usage), zero
-	// (Address, Workers, Threads: workers that do nothing), flood (Address, N: no-op tasks), release, profile (Path:
-	// starts a profile, or ends it without a path).
+	// Directory), stop, or for Go only: start-device (Device, Size of the pool of each worker, Directory; like
+	// start), start-spill (Device, Size of an array, Limit of the worker's GPU memory, Directory; like start),
+	// device-copies (Device, Size, N: copies from and to a GPU), scheduler (Journal, Dashboard; answers with
+	// Address), usage (N: the number of tasks that must be in memory), empty (waits until no task is left, and
+	// answers like usage), zero (Address, Workers, Threads: workers that do nothing), flood (Address, N, Rate per
+	// second: no-op tasks), release, profile (Path: starts a profile, or ends it without a path).
 	Do        string  `json:"do"`
 	Workers   int     `json:"workers,omitempty"`
 	Threads   int     `json:"threads,omitempty"`
@@ -24,6 +24,7 @@ type command struct {
 	Address   string  `json:"address,omitempty"`
 	Journal   string  `json:"journal,omitempty"`
 	Dashboard bool    `json:"dashboard,omitempty"`
+	Rate      int     `json:"rate,omitempty"`
 	Path      string  `json:"path,omitempty"`
 	Device    string  `json:"device,omitempty"`
 }

@@ -19,6 +19,7 @@ import (
 // processor time of the dashboard in percent of a core.
 const (
 	viewers        = 20
+	watchedRate    = 50_000 // tasks per second
 	dashboardBar   = 0.95
 	dashboardBarPC = 5
 )
@@ -62,7 +63,7 @@ func (b *bench) dashboard(ctx context.Context, c Case, step func(string, ...any)
 	if on.events == 0 || on.tiles == 0 {
 		return fmt.Errorf("viewers received %d events and %d tiles", on.events, on.tiles)
 	}
-	setting := fmt.Sprintf("%d viewers", viewers)
+	setting := fmt.Sprintf("%d viewers, %d tasks/s", viewers, watchedRate)
 	figures := []benchfmt.Figure{
 		{Case: c.Name, Unit: c.Unit, Better: benchfmt.Higher, Ours: on.rate, Theirs: off.rate, Peer: "off",
 			Bar: ratio(dashboardBar)},
@@ -126,7 +127,7 @@ func (b *bench) watch(ctx context.Context, with bool) (w watched, err error) {
 	if err != nil {
 		return w, err
 	}
-	a, err := client.ask(ctx, command{Do: "flood", Address: at.Address, N: b.o.Watched})
+	a, err := client.ask(ctx, command{Do: "flood", Address: at.Address, N: b.o.Watched, Rate: watchedRate})
 	if err != nil {
 		return w, err
 	}

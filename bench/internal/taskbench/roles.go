@@ -86,14 +86,19 @@ func startFlood(ctx context.Context, address string) (*floodRole, error) {
 	return &floodRole{client: c}, nil
 }
 
-// run submits n tasks and waits for all of them. There are no results to gather.
-func (r *floodRole) run(ctx context.Context, n int) (answer, error) {
+// run submits n tasks, at a rate per second unless that is 0, and waits for all of them. There are no results to
+// gather.
+func (r *floodRole) run(ctx context.Context, n, rate int) (answer, error) {
 	if len(r.futures) > 0 {
 		return answer{}, errors.New("earlier tasks are not released")
 	}
 	in := inputs(n)
 	begin := time.Now()
-	r.futures = noopFunc.Map(ctx, r.client, in, client.WithImpure())
+	if rate > 0 {
+		r.paced(ctx, in, rate)
+	} else {
+		r.futures = noopFunc.Map(ctx, r.client, in, client.WithImpure())
+	}
 	if err := client.Wait(ctx, r.futures); err != nil {
 		return answer{}, err
 	}
@@ -104,6 +109,28 @@ func (r *floodRole) run(ctx context.Context, n int) (answer, error) {
 		}
 	}
 	return answer{Seconds: took.Seconds(), Tasks: int64(n)}, nil
+}
+
+// pace is the time between two submissions of paced.
+const pace = 20 * time.Millisecond
+
+// paced submits tasks at a rate per second.
+func (r *floodRole) paced(ctx context.Context, in []int64, rate int) {
+	tick := time.NewTicker(pace)
+	defer tick.Stop()
+	begin, all := time.Now(), len(in)
+	for len(in) > 0 {
+		due := int(time.Since(begin).Seconds() * float64(rate))
+		if n := min(due-(all-len(in)), len(in)); n > 0 {
+			r.futures = append(r.futures, noopFunc.Map(ctx, r.client, in[:n], client.WithImpure())...)
+			in = in[n:]
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // release releases all tasks.

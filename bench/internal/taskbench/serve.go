@@ -77,7 +77,7 @@ func (m *member) do(ctx context.Context, c command) (a answer, err error) {
 				return a, err
 			}
 		}
-		return m.flood.run(ctx, c.N)
+		return m.flood.run(ctx, c.N, c.Rate)
 	case "release":
 		if m.flood == nil {
 			return a, errors.New("no client started")

@@ -187,11 +187,6 @@ func (s *source) Bandwidth(ctx context.Context) (dashboard.Bandwidth, error) {
 	return b, err
 }
 
-// Cliques implements dashboard.Source.
-func (s *source) Cliques(context.Context) ([]dashboard.Clique, error) {
-	return []dashboard.Clique{}, nil
-}
-
 // Story implements dashboard.Source.
 func (s *source) Story(ctx context.Context, text string) ([]dashboard.Step, error) {
 	keys := keysOf(text)

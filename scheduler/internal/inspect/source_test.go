@@ -9,6 +9,7 @@ import (
 	"go.millstream.dev/internal/dashboard"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/scheduler/internal/peers"
 )
 
 // submitMany adds a graph of n tasks a and one task b that depends on all of them.
@@ -194,4 +195,29 @@ func FuzzKeysOf(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The reports of the ranks of a clique are one entry; the rank that spent the least time is the slowest.
+func TestCliquesPage(t *testing.T) {
+	r := start(t)
+	op := func(seconds float64) []peers.CliqueOp {
+		return []peers.CliqueOp{{Name: "AllReduce", Count: 3, Bytes: 30, Seconds: seconds}}
+	}
+	r.Do(func() {
+		r.worker.Recorded.Cliques = []peers.CliqueReport{
+			{ID: "b", Rank: 0, Size: 1, Backend: "tcp", Error: "worker lost"},
+			{ID: "a", Rank: 1, Size: 2, Backend: "ucx", Ops: op(1)},
+			{ID: "a", Rank: 0, Size: 2, Backend: "ucx", Ops: op(3)},
+		}
+	})
+	list, err := (&source{Inspector: r.Inspector}).Cliques(t.Context())
+	if err != nil || len(list) != 2 || list[0].ID != "a" || len(list[0].Ranks) != 2 || list[0].Ranks[1].Rank != 1 ||
+		list[1].State != "failed: worker lost" || list[0].State != "running" {
+		t.Fatalf("cliques: got %+v, error %v, want a with two ranks and b", list, err)
+	}
+	want := dashboard.Collective{Op: "AllReduce", Count: 3, Bytes: 30, Seconds: 2,
+		Slowest: dashboard.Slowest{Rank: 1, Seconds: 1}}
+	if got := list[0].Collectives; len(got) != 1 || got[0] != want {
+		t.Errorf("collectives: got %+v, want %+v", got, want)
+	}
 }

@@ -55,6 +55,8 @@ type Recorded struct {
 	RSS, Managed, Spilled int64
 	// Transports are those of its transfers, a few.
 	Transports []string
+	// Cliques are those of its last heartbeat.
+	Cliques []CliqueReport
 }
 
 // Registration are the arguments of register-worker.

@@ -43,7 +43,7 @@ func (s *Workers) heartbeatRPC(ctx context.Context, _ *rpc.Request, in struct {
 		}
 	}
 	metrics := wire.Clone(in.Metrics)
-	transfers := history.ReadTransfers(in.Extensions)
+	transfers, cliques := history.ReadTransfers(in.Extensions), peers.ReadCliques(in.Extensions)
 	return loop.Ask(ctx, s.Loop, func() (msgpack.Map, error) {
 		w := s.ByAddress[commaddr.Normalize(in.Address)]
 		if w == nil {
@@ -61,6 +61,7 @@ func (s *Workers) heartbeatRPC(ctx context.Context, _ *rpc.Request, in struct {
 		f := s.feed()
 		f.Begin(s.Loop.Now())
 		f.Transfers(w, transfers)
+		w.Recorded.Cliques = cliques
 		return msgpack.MapOf("status", "OK", "time", val.Seconds(s.Loop.Now()), "heartbeat-interval", s.interval()), nil
 	})
 }

@@ -1,0 +1,72 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"go.millstream.dev/internal/dashboard"
+	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/peers"
+)
+
+// Cliques implements dashboard.Source: the cliques that workers have reported with their last heartbeats.
+func (s *source) Cliques(ctx context.Context) ([]dashboard.Clique, error) {
+	type member struct {
+		worker, host string
+		peers.CliqueReport
+	}
+	list, err := loop.Ask(ctx, s.Loop, func() ([]member, error) {
+		var out []member
+		for _, w := range s.Inspector.Workers.ByAddress {
+			for _, c := range w.Recorded.Cliques {
+				out = append(out, member{w.Address, w.Host, c})
+			}
+		}
+		return out, nil
+	})
+	slices.SortFunc(list, func(a, b member) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.worker, b.worker))
+	})
+	out := []dashboard.Clique{}
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && list[n].ID == list[0].ID {
+			n++
+		}
+		c := dashboard.Clique{ID: list[0].ID, Name: list[0].Backend, State: "running", Ranks: []dashboard.Rank{},
+			Collectives: []dashboard.Collective{}}
+		ops := map[string][]int{} // indexes of members by operation
+		for i, m := range list[:n] {
+			c.Ranks = append(c.Ranks, dashboard.Rank{Rank: m.Rank, Worker: m.worker, Host: m.host})
+			if m.Error != "" && c.State == "running" {
+				c.State = "failed: " + m.Error
+			}
+			for _, o := range m.Ops {
+				ops[o.Name] = append(ops[o.Name], i)
+			}
+		}
+		for name, members := range ops {
+			o := dashboard.Collective{Op: name, Slowest: dashboard.Slowest{Rank: -1}}
+			for _, i := range members {
+				for _, x := range list[i].Ops {
+					if x.Name != name {
+						continue
+					}
+					o.Count, o.Bytes = max(o.Count, x.Count), max(o.Bytes, x.Bytes)
+					o.Seconds += x.Seconds / float64(len(members))
+					if o.Slowest.Rank < 0 || x.Seconds < o.Slowest.Seconds {
+						o.Slowest = dashboard.Slowest{Rank: list[i].Rank, Seconds: x.Seconds}
+					}
+				}
+			}
+			c.Collectives = append(c.Collectives, o)
+		}
+		slices.SortFunc(c.Collectives, func(a, b dashboard.Collective) int {
+			return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(a.Op, b.Op))
+		})
+		out = append(out, c)
+		list = list[n:]
+	}
+	return out, err
+}
