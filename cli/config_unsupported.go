@@ -27,10 +27,11 @@ var unsupportedKeys = map[secure.Role][]unsupportedKey{
 	secure.Scheduler: {
 		{key: "distributed.scheduler.preload", advice: noPreload},
 		{key: "distributed.scheduler.preload-argv", advice: noPreload},
-		{key: "distributed.scheduler.http.routes", advice: "the HTTP server has /metrics, /health, /json and " +
-			"/millstream; routes cannot be added",
+		{key: "distributed.scheduler.http.routes", advice: "the HTTP server has /metrics, /health, /json, /info " +
+			"and /millstream; routes other than distributed.http.scheduler.api cannot be added",
 			builtIn: onlyStrings("distributed.http.scheduler.prometheus", "distributed.http.scheduler.json",
-				"distributed.http.health")},
+				"distributed.http.scheduler.info", "distributed.http.scheduler.api", "distributed.http.health",
+				"distributed.http.proxy", "distributed.http.statics")},
 		{key: "distributed.scheduler.active-memory-manager.start", advice: "policies of the active memory manager " +
 			"do not run; " +
 			"retire_workers, replicate and rebalance move data", builtIn: isFalse},

@@ -40,6 +40,9 @@ func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
 	for _, l := range s.listeners {
 		_ = l.Close()
 	}
+	if s.inside != nil {
+		_ = s.inside.Close()
+	}
 	if begun {
 		s.closeStreams(ctx, workersToo)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -134,6 +135,9 @@ type Config struct {
 	// Logger receives the log messages of the scheduler (default slog.Default).
 	Logger *slog.Logger
 
+	// httpAPI serves Dask's API over HTTP even if no token is needed: distributed.scheduler.http.routes has
+	// distributed.http.scheduler.api.
+	httpAPI bool
 	// maxRecord is the largest record of the journal in bytes. Tests set it.
 	maxRecord int
 	// flood is the number of messages per second of one client above which a warning is logged. Tests set it.
@@ -222,6 +226,11 @@ func FromConfig(c *config.Config) (Config, error) {
 	}
 	out.Blocked, err = c.Strings(at+"blocked-handlers", nil)
 	add()
+	if c.Get(at+"http.routes", nil) != nil {
+		routes, err := c.Strings(at+"http.routes", nil)
+		errs = append(errs, err)
+		out.httpAPI = slices.Contains(routes, "distributed.http.scheduler.api")
+	}
 	log, err := c.Int("distributed.admin.low-level-log-length", 0)
 	add()
 	out.LogLength = int(log)

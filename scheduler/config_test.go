@@ -42,6 +42,8 @@ func TestFromConfig(t *testing.T) {
 		"distributed.scheduler.validate":                             true,
 		"distributed.scheduler.contact-address":                      "tcp://outside:1",
 		"distributed.admin.low-level-log-length":                     77,
+		"distributed.scheduler.http.routes":                          []any{"distributed.http.scheduler.api"},
+		"millstream.dashboard.token":                                 "0123456789abcdef",
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +55,7 @@ func TestFromConfig(t *testing.T) {
 		c.TaskDurations["rechunk-split"] != time.Microsecond || c.LeaseTimeout != 5*time.Second ||
 		c.LeaseInterval != time.Second ||
 		c.EventsDelay != time.Minute || c.TaskStream != 50 || len(c.Blocked) != 1 || !c.Validate ||
-		c.Contact != "tcp://outside:1" || c.LogLength != 77 {
+		c.Contact != "tcp://outside:1" || c.LogLength != 77 || !c.httpAPI || c.DashboardToken != "0123456789abcdef" {
 		t.Errorf("config: got %+v, want the values of the file", c)
 	}
 }

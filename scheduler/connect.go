@@ -110,7 +110,7 @@ func (s *Scheduler) connect() {
 		Journal:    s.journal, TaskStream: s.stream, Transfers: s.transfer, Shortages: s.short, Totals: &s.totals,
 		Context: s.ctx, ID: s.id, Contact: s.Address, Started: func() time.Time { return s.started },
 		WorkerTTL: s.cfg.WorkerTTL, Hosts: s.cfg.DashboardHosts, Token: s.cfg.DashboardToken,
-		TLS:        s.cfg.ListenConfig.TLS,
+		TLS: s.cfg.ListenConfig.TLS, Ask: s.ask, API: s.cfg.httpAPI,
 		Collectors: slices.Concat(s.metrics.collectors(), s.cfg.Collectors),
 		Pool:       s.pool, Lines: s.lines.Pairs,
 	})

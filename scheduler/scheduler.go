@@ -56,6 +56,7 @@ type Scheduler struct {
 	started time.Time
 
 	listeners []comm.Listener // set by Start
+	inside    comm.Listener   // of the process itself, for its HTTP server; nil without one
 	contact   string          // set by Start
 	inspect   *inspect.Inspector
 	journal   *recovery.Log
@@ -216,6 +217,9 @@ func (s *Scheduler) Start(ctx context.Context) (err error) {
 	}
 	if s.cfg.Dashboard != "" {
 		if err := s.openHistory(ctx); err != nil {
+			return err
+		}
+		if err := s.listenInside(ctx); err != nil {
 			return err
 		}
 		if err := s.inspect.Serve(s.cfg.Dashboard); err != nil {

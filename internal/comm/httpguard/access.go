@@ -84,6 +84,9 @@ func NeedsToken(address string) bool {
 		slices.ContainsFunc(addrs, func(a net.IPAddr) bool { return !a.IP.IsLoopback() })
 }
 
+// Protected reports whether requests need a token or a certificate.
+func (a *Access) Protected() bool { return a.token != "" }
+
 // Serve serves the requests of a listener that are admitted with s.Handler. It sets fields of s.
 func (a *Access) Serve(s *http.Server, l net.Listener) error {
 	s.Handler = a.Handler(s.Handler)

@@ -55,7 +55,7 @@ func (s *Inspector) Serve(address string) error {
 		return fmt.Errorf("scheduler: %w", err)
 	}
 	h.server = &http.Server{
-		Handler:           s.routes(),
+		Handler:           s.daskPaths(s.API || access.Protected(), s.routes()),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
 		MaxHeaderBytes: 1 << 16,
 		BaseContext:    func(net.Listener) context.Context { return s.Context },

@@ -59,6 +59,9 @@ type Host struct {
 	Token      string
 	TLS        *tls.Config
 	Collectors []prometheus.Collector
+	// Ask performs an op as a client does. API serves Dask's API over HTTP even if requests need no token.
+	Ask func(ctx context.Context, op string, args msgpack.Map) (any, error)
+	API bool
 }
 
 // Inspector serves queries about the state of a scheduler, as requests and over HTTP. It changes nothing. It reads the
