@@ -179,8 +179,11 @@ func submitGraph[T any](ctx context.Context, c *Client, g *Graph, wanted []task.
 	}
 	out := tracker.NewGraph(tracker.Options{FIFO: "60s", Submitting: task.CurrentKey(ctx)}, true)
 	w := out.Writer()
+	var o options
+	o.trace(ctx, "graph", "", len(g.nodes))
 	for i := range g.nodes {
 		n := &g.nodes[i]
+		n.notes.Trace = o.notes.Trace
 		c.advice.CheckNode(n.key, n.to-n.from)
 		c.advice.CheckWorkers(&n.notes)
 		w.Spec(n.key, g.specs[n.from:n.to], n.deps, out.Annotate(&n.notes), taskgraph.None)

@@ -6,6 +6,7 @@ import (
 
 	"go.millstream.dev/client/internal/tracker"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/lifetrace"
 	"go.millstream.dev/internal/task/taskgraph"
 )
 
@@ -68,6 +69,17 @@ func WithFIFO(d time.Duration) Option { return func(o *options) { o.fifo = d } }
 // WithTimeout cancels the context of the function after d, and fails the task with a TimeoutError. A function that
 // ignores its context continues to run; its worker logs that, and starts another thread in its place.
 func WithTimeout(d time.Duration) Option { return func(o *options) { o.notes.Timeout = d.Seconds() } }
+
+// trace adds the trace context of a submission of n tasks, if the process is traced. key is that of a single task.
+func (o *options) trace(ctx context.Context, function string, key task.Key, n int) {
+	if t := lifetrace.Get(); t != nil {
+		text := ""
+		if key != "" {
+			text = key.String()
+		}
+		o.notes.Trace = t.Submitted(ctx, function, text, n)
+	}
+}
 
 func (o *options) graph(ctx context.Context) tracker.Options {
 	return tracker.Options{FIFO: durationText(o.fifo), Actors: o.actor, Submitting: task.CurrentKey(ctx)}

@@ -87,6 +87,7 @@ func (f *PyFn[R]) Submit(ctx context.Context, c *Client, args ...any) *Future[R]
 		return failedFuture[R](c, err)
 	}
 	c.advice.CheckWorkers(&o.notes)
+	o.trace(ctx, f.Name(), key, 1)
 	s, err := c.tracker.Submit(key, spec, deps, &o.notes, o.graph(ctx))
 	runtime.KeepAlive(args) // futures among them are held until the task that needs them is queued
 	if err != nil {
@@ -150,6 +151,7 @@ func (f *PyFn[R]) Map(ctx context.Context, c *Client, slice any, more ...any) []
 func (f *PyFn[R]) mapRows(ctx context.Context, c *Client, n int, row func(int) []any) []*Future[R] {
 	o := newOptions(f.opts)
 	c.advice.CheckWorkers(&o.notes)
+	o.trace(ctx, f.Name(), "", n)
 	futures := make([]*Future[R], n)
 	base := o.key
 	for at := 0; at < n; at += mapChunk {

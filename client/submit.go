@@ -45,6 +45,7 @@ func submit[R any](ctx context.Context, c *Client, f *task.Func, opts []Option,
 		s.key = appendKey(s.key[:0], f.Name(), s.spec, o.impure || o.actor)
 		key = task.Key(s.key)
 	}
+	o.trace(ctx, f.Name(), key, 1)
 	state, err := c.tracker.Submit(key, s.spec, s.b.Deps(), &o.notes, o.graph(ctx))
 	runtime.KeepAlive(build) // futures among the arguments are held until the task that needs them is queued
 	if err != nil {
@@ -74,6 +75,7 @@ func mapCalls[R any](ctx context.Context, c *Client, f *task.Func, n int, opts [
 	build func(*task.Builder, int) error) []*Future[R] {
 	o := newOptions(opts)
 	c.advice.CheckWorkers(&o.notes)
+	o.trace(ctx, f.Name(), "", n)
 	futures := make([]*Future[R], n)
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)

@@ -39,6 +39,9 @@ func (s *Scheduler) act(a *state.Action) {
 		s.toClient(a)
 	default:
 		if w := s.workers.ByID(a.Worker); w != nil && w.Stream != nil && !w.Stream.Gone {
+			if a.Kind == state.ComputeTask {
+				s.traceAssigned(a, w)
+			}
 			s.writer.ToWorker(w.Stream, a, s.loop.Now())
 		}
 	}
@@ -61,6 +64,7 @@ func (s *Scheduler) updateGraph(c *peers.Client, g *graphs.Graph) {
 	s.journal.Graph(c.Name, g.Raw, g.Expr)
 	s.allowBuilds(&g.Tasks)
 	g.Event.Client, g.Event.Graph = c.ID, &g.Tasks
+	s.traceArrived(&g.Tasks)
 	s.apply(&g.Event)
 	s.collectors.Submitted(g.Event.Keys)
 	g.Recycle()

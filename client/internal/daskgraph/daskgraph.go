@@ -12,6 +12,7 @@ import (
 
 	"go.millstream.dev/internal/dask/gotask"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/lifetrace"
 	"go.millstream.dev/internal/task/taskgraph"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
@@ -154,7 +155,8 @@ func (d *noteList) finish() (plain, pickled []byte, err error) {
 		return d.list[0].Append(nil), nil, nil
 	}
 	values := map[string]*pickle.Dict{}
-	for _, name := range []string{"workers", "allow_other_workers", "resources", "priority", "retries", "timeout"} {
+	for _, name := range []string{"workers", "allow_other_workers", "resources", "priority", "retries", "timeout",
+		lifetrace.Name} {
 		values[name] = new(pickle.Dict)
 	}
 	used := map[string]bool{}
@@ -179,6 +181,7 @@ func (d *noteList) finish() (plain, pickled []byte, err error) {
 			{"priority", a.HasPriority, a.Priority},
 			{"retries", a.Retries > 0, int64(a.Retries)},
 			{"timeout", a.Timeout > 0, a.Timeout},
+			{lifetrace.Name, a.Trace != "", a.Trace},
 		} {
 			used[x.name] = used[x.name] || x.there
 			values[x.name].Set(key, x.value)

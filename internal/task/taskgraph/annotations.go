@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"go.millstream.dev/internal/task/lifetrace"
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
@@ -24,6 +25,8 @@ type Annotations struct {
 	// Timeout is how long the function may run, in seconds, before its context ends; 0 means unlimited. Dask has no
 	// such annotation.
 	Timeout float64
+	// Trace is the trace context of the client as W3C traceparent, "" for none; see package lifetrace.
+	Trace string
 	// Raw is the whole map as msgpack, in a graph that was decoded: it is sent to the worker.
 	Raw []byte
 }
@@ -31,14 +34,14 @@ type Annotations struct {
 // IsZero reports whether no annotation is set.
 func (a *Annotations) IsZero() bool {
 	return a == nil || len(a.Workers) == 0 && !a.AllowOtherWorkers && len(a.Resources) == 0 && !a.HasPriority &&
-		a.Retries == 0 && a.Timeout == 0
+		a.Retries == 0 && a.Timeout == 0 && a.Trace == ""
 }
 
 // Append appends the map as msgpack.
 func (a *Annotations) Append(dst []byte) []byte {
 	n := 0
 	for _, there := range []bool{len(a.Workers) > 0, a.AllowOtherWorkers, len(a.Resources) > 0, a.HasPriority,
-		a.Retries != 0, a.Timeout != 0} {
+		a.Retries != 0, a.Timeout != 0, a.Trace != ""} {
 		if there {
 			n++
 		}
@@ -74,6 +77,10 @@ func (a *Annotations) Append(dst []byte) []byte {
 	if a.Timeout != 0 {
 		dst = msgpack.AppendString(dst, "timeout")
 		dst = msgpack.AppendFloat(dst, a.Timeout)
+	}
+	if a.Trace != "" {
+		dst = msgpack.AppendString(dst, lifetrace.Name)
+		dst = msgpack.AppendString(dst, a.Trace)
 	}
 	return dst
 }
@@ -111,6 +118,8 @@ func ReadAnnotations(r *msgpack.Reader) (Annotations, error) {
 			a.Retries = int(retries)
 		case string(k) == "timeout":
 			a.Timeout, err = r.ReadFloat()
+		case string(k) == lifetrace.Name && r.Kind() == msgpack.Str:
+			a.Trace, err = r.ReadString()
 		default:
 			err = r.Skip()
 		}

@@ -16,7 +16,7 @@ import (
 func TestAnnotations(t *testing.T) {
 	all := Annotations{Workers: []string{"a", "b"}, AllowOtherWorkers: true, Resources: map[string]float64{"GPU": 1,
 		"A": 0},
-		Priority: -1.5, HasPriority: true, Retries: 3, Timeout: 0.25}
+		Priority: -1.5, HasPriority: true, Retries: 3, Timeout: 0.25, Trace: "00-1-2-01"}
 	cases := []Annotations{{}, all, {HasPriority: true}, {Retries: 1 << 31}}
 	whole := reflect.ValueOf(all)
 	for i := range whole.NumField() {

@@ -62,6 +62,7 @@ func (r *Run) invoke(name string, c invocation) error {
 			defer time.AfterFunc(limit+timeoutGrace, func() { r.p.abandon(r, late) }).Stop()
 		}
 	}
+	ctx = r.traceCompute(ctx)
 	r.start = time.Now().UnixNano()
 	r.began.Store(r.start)
 	v, err := c.call(ctx, r)

@@ -52,6 +52,8 @@ type Run struct {
 	queued      int64         // time when the task was ready
 	moved       record.Period // transfer of dependencies that no earlier task has used
 	thread      int64
+
+	span any // of traceCompute
 }
 
 // run calls the function and records the run.
@@ -82,6 +84,7 @@ func (r *Run) run() {
 	}
 	p.timelines.Add(record.Run{Key: string(r.key), Name: r.name, Thread: r.thread, Status: status, NBytes: r.nbytes,
 		Parts: record.Parts{Moved: r.moved, Load: r.load, Start: r.start, Stop: r.stop}})
+	r.traceRan(status)
 }
 
 // call is not inlined: CallStacks finds it on the goroutine's stack.

@@ -11,7 +11,7 @@ import (
 // another entry in its row. The transports in comm implement its interfaces and register with it, so they are above it.
 var layers = [][]string{
 	{"tests"},
-	{"bench"},
+	{"bench", "otel"},
 	{"examples"},
 	{"cmd", "internal/tools/kernels"},
 	{".", "cli"}, // programs of users link no commands unless they import cli
