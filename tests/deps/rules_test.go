@@ -23,7 +23,7 @@ var rules = []rule{
 	{
 		name:  "engines are pure",
 		roots: []string{"./internal/engine/scheduler/state", "./internal/engine/worker/state"},
-		only: []string{"./internal/task/taskid", "./internal/engine/scheduler/state/internal/keysplit",
+		only: []string{"./internal/task/taskid", "./internal/task/taskid/keysplit",
 			"./internal/wire/msgpack"},
 		without:  []string{"C", "runtime/cgo", "net", "net/...", "crypto", "crypto/..."},
 		direct:   []string{"os", "os/...", "syscall", "math/rand", "math/rand/v2", "sync", "context"},

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
-	"go.millstream.dev/internal/engine/scheduler/state/internal/keysplit"
 	"go.millstream.dev/internal/task/taskid"
+	"go.millstream.dev/internal/task/taskid/keysplit"
 )
 
 // Prefix are the tasks that call the same function, by their keys. Durations are measured per prefix.

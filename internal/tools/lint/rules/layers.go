@@ -47,7 +47,8 @@ var layers = [][]string{
 	{"internal/device/staging/stagetest"}, // a device for tests of comms
 	{"secure"},
 	{"internal/wire/arrowipc"}, // codec of Arrow, which registers with internal/wire/libcodec
-	{"internal/wire/message"},  // messages of streams
+	// messages of streams; statistical profiles of processes, with the form of Dask's
+	{"internal/wire/message", "internal/proc/profile"},
 	{"internal/wire/framing", "internal/wire/pickled"},
 	{"wire"},
 	{"internal/wire/libcodec"},
