@@ -76,7 +76,7 @@ func TestStatusOfDask(t *testing.T) {
 
 func TestHelpOfUnknownCommands(t *testing.T) {
 	for _, tc := range []struct{ line, want string }{
-		{"tap --help", `unknown command "tap"`},
+		{"top --help", `unknown command "top"`},
 		{"schedular --help", "did you mean scheduler?"},
 		{"config shaw --help", `unknown command "shaw"`},
 		{"config --ucx", "; known to millstream config show"},

@@ -61,7 +61,7 @@ func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
 	if s.spans != nil {
 		err = errors.Join(err, s.spans.Close())
 	}
-	err = errors.Join(err, s.pool.Close())
+	err = errors.Join(err, s.pool.Close(), s.profiles.Close())
 	err = errors.Join(err, s.journal.Close())
 	s.log.Info("scheduler closed", "id", s.id)
 	return err

@@ -14,6 +14,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/comm/httpguard"
+	"go.millstream.dev/internal/proc/profile"
 	"go.millstream.dev/secure"
 )
 
@@ -114,6 +115,11 @@ type Config struct {
 	// TaskStream and Transfers are the numbers of completed tasks and of transfers between workers that are kept for
 	// the dashboard (default 100,000, as distributed.scheduler.dashboard.tasks.task-stream-length, and 10,000).
 	TaskStream, Transfers int
+	// ProfileInterval is the time between samples of the call stacks of the scheduler (default 10 ms, negative: no
+	// samples; distributed.worker.profile.interval and enabled), at least a tenth of ProfileCycle, and longer where
+	// samples would take more than 1 % of a processor. ProfileCycle is the resolution in time of profiles (default 1 s;
+	// distributed.worker.profile.cycle). LogLength cycles are kept.
+	ProfileInterval, ProfileCycle time.Duration
 	// Python configures the Python processes that open graphs of Python clients.
 	Python PythonConfig
 	// Blocked are ops that are rejected (distributed.scheduler.blocked-handlers).
@@ -237,6 +243,8 @@ func FromConfig(c *config.Config) (Config, error) {
 	length, err := c.Int(at+"dashboard.tasks.task-stream-length", 0)
 	add()
 	out.TaskStream = int(length)
+	out.ProfileInterval, out.ProfileCycle, err = profile.FromConfig(c)
+	add()
 	if m, ok := c.Get(at+"default-task-durations", nil).(*config.Map); ok {
 		out.TaskDurations = map[string]time.Duration{}
 		for e := range m.All() {

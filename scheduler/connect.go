@@ -9,6 +9,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/proc/profile"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
@@ -22,6 +23,7 @@ import (
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/plugins"
 	"go.millstream.dev/scheduler/internal/primitives"
+	"go.millstream.dev/scheduler/internal/profiles"
 	"go.millstream.dev/scheduler/internal/progress"
 	"go.millstream.dev/scheduler/internal/recovery"
 	"go.millstream.dev/scheduler/internal/shortage"
@@ -113,6 +115,12 @@ func (s *Scheduler) connect() {
 		TLS: s.cfg.ListenConfig.TLS, Ask: s.ask, API: s.cfg.httpAPI,
 		Collectors: slices.Concat(s.metrics.collectors(), s.cfg.Collectors),
 		Pool:       s.pool, Lines: s.lines.Pairs,
+	})
+	s.profiles = profiles.New(profiles.Host{
+		Loop: s.loop, Log: s.log, State: s.state, Workers: workerList, Network: s.cfg.Network,
+		Dial: s.cfg.Dial.To(secure.Worker), Cycle: s.cfg.ProfileCycle,
+		Own: profile.New(profile.Config{Interval: s.cfg.ProfileInterval, Cycle: s.cfg.ProfileCycle,
+			Length: s.cfg.LogLength}),
 	})
 	s.control = control.New(control.Host{
 		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: workerList, Clients: clientList,

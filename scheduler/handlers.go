@@ -36,6 +36,7 @@ func (s *Scheduler) handlers() {
 	s.data.Register(r)
 	s.control.Register(r)
 	s.inspect.Register(r)
+	s.profiles.Register(r)
 	s.feeds.Register(r)
 	s.shuffles.Register(r)
 	s.stream.Register(r)
@@ -49,7 +50,7 @@ var waitingOps = []string{
 	"event_wait", "variable_get", "variable_set", "queue_put", "queue_get", "semaphore_acquire", "multi_lock_acquire",
 	"publish_put", "publish_wait_flush", "shuffle_get", "shuffle_get_or_create", "shuffle_barrier",
 	"gather", "scatter", "broadcast", "proxy", "replicate", "rebalance", "retire_workers", "restart", "restart_workers",
-	"versions", "call_stack", "worker_logs", "get_story", "get_runspec", "run_function",
+	"versions", "call_stack", "profile", "profile_metadata", "worker_logs", "get_story", "get_runspec", "run_function",
 	"register_worker_plugin", "unregister_worker_plugin", "register_nanny_plugin", "unregister_nanny_plugin",
 	"register_scheduler_plugin", "feed",
 }
@@ -77,7 +78,6 @@ var unsupported = map[string]string{
 		"it, /metrics has the memory of workers",
 	"memory_sampler_stop": "distributed.diagnostics.MemorySampler is not supported; run the block without " +
 		"it, /metrics has the memory of workers",
-	"profile": "profiles are not collected; profile a task on its worker, or use Client.call_stack",
 	"unregister_scheduler_plugin": "the scheduler is written in Go and takes no plugins in Python; worker and nanny " +
 		"plugins work",
 }

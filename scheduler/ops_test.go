@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -179,7 +180,7 @@ func TestCallStack(t *testing.T) {
 	rpc.Handle(w.server, "call_stack", func(_ context.Context, _ *rpc.Request, in struct {
 		Keys []any `rpc:"keys,optional"`
 	}) (msgpack.Map, error) {
-		return msgpack.MapOf("asked", len(in.Keys)), nil
+		return msgpack.MapOf("x", []any{fmt.Sprint("asked for ", len(in.Keys))}), nil
 	})
 	rpc.Handle(w.server, "get_logs", func(_ context.Context, _ *rpc.Request, _ struct {
 		N any `rpc:"n,optional"`

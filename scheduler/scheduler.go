@@ -29,6 +29,7 @@ import (
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/plugins"
 	"go.millstream.dev/scheduler/internal/primitives"
+	"go.millstream.dev/scheduler/internal/profiles"
 	"go.millstream.dev/scheduler/internal/progress"
 	"go.millstream.dev/scheduler/internal/recovery"
 	"go.millstream.dev/scheduler/internal/shortage"
@@ -59,6 +60,7 @@ type Scheduler struct {
 	inside    comm.Listener   // of the process itself, for its HTTP server; nil without one
 	contact   string          // set by Start
 	inspect   *inspect.Inspector
+	profiles  *profiles.Profiles
 	journal   *recovery.Log
 	serving   sync.WaitGroup
 	helpers   *helpers.Helpers
@@ -226,6 +228,7 @@ func (s *Scheduler) Start(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	s.serving.Go(func() { s.profiles.Own.Run(s.ctx.Done()) })
 	for _, l := range s.listeners {
 		s.serving.Go(func() { _ = s.server.Serve(s.ctx, l) })
 		s.log.Debug("scheduler listening", "address", l.ContactAddr()) // the command prints the address

@@ -76,7 +76,8 @@ func TestRoles(t *testing.T) {
 		"register_worker_plugin",
 		"register_nanny_plugin", "unregister_worker_plugin", "unregister_nanny_plugin", "set_resources",
 		"set_restrictions", "amm_handler",
-		"workers_to_close", "adaptive_target", "get_logs", "worker_logs", "call_stack", "subscribe_worker_status",
+		"workers_to_close", "adaptive_target", "get_logs", "worker_logs", "call_stack", "profile",
+		"profile_metadata", "subscribe_worker_status",
 		"dump_state", "get_runspec",
 	} {
 		calls = append(calls, call{secure.Worker, op, nil, false})

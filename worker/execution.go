@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/proc/profile"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/worker/internal/execution"
 )
@@ -13,6 +14,8 @@ func (w *Worker) executionConfig() execution.Config {
 	return execution.Config{Threads: w.cfg.Threads, CancelGrace: w.cfg.CancelGrace, Records: w.cfg.Records,
 		Logger: w.log,
 		Memory: w.memory, Sidecar: w.sidecar, Host: &w.host,
+		Profile: profile.Config{Interval: w.cfg.ProfileInterval, Cycle: w.cfg.ProfileCycle,
+			Length: w.cfg.ProfileLength},
 		Worker: execution.Worker{
 			Tasks:   w.taskCtx,
 			Stopped: w.stopped,

@@ -11,6 +11,7 @@ import (
 	"go.millstream.dev/comm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/comm/httpguard"
+	"go.millstream.dev/internal/proc/profile"
 	"go.millstream.dev/internal/proc/sysmem"
 	"go.millstream.dev/secure"
 )
@@ -49,6 +50,9 @@ func FromConfig(c *config.Config) (Config, error) {
 		out.Lifetime, err = c.Duration("distributed.worker.lifetime.duration", 0)
 		r.add(err)
 	}
+	out.ProfileInterval, out.ProfileCycle, err = profile.FromConfig(c)
+	r.add(err)
+	out.ProfileLength = r.count("distributed.admin.low-level-log-length")
 	out.Python.AllowedFailures = r.count("distributed.scheduler.allowed-failures")
 	out.Python.Interpreter = r.text("millstream.python")
 	out.Python.Security = r.security()

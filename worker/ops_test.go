@@ -144,8 +144,24 @@ func TestOtherOps(t *testing.T) {
 		var stacks msgpack.Map
 		d.call(t, w.Address(), "call_stack", msgpack.MapOf("keys", []any{"held"}), &stacks)
 		s, ok := stacks.Get("held")
-		return ok && len(s.([]any)) == 1 && strings.Contains(s.([]any)[0].(string), "funcs_test.go")
+		return ok && strings.Contains(fmt.Sprint(s), "funcs_test.go")
 	})
+	until(t, "the profile of its prefix shows its function", func() bool {
+		var tree msgpack.Map
+		d.call(t, w.Address(), "profile", msgpack.MapOf("key", "held"), &tree)
+		return strings.Contains(fmt.Sprint(tree), "worker_test.init.")
+	})
+	var tree, counts msgpack.Map
+	d.call(t, w.Address(), "profile", msgpack.MapOf("key", "none"), &tree)
+	if c, _ := tree.Get("count"); c != int64(0) {
+		t.Errorf("profile of another prefix: %v", tree)
+	}
+	d.call(t, w.Address(), "profile", msgpack.MapOf("server", true, "start", 0.0), &tree)
+	d.call(t, w.Address(), "profile_metadata", msgpack.MapOf("start", 0), &counts)
+	if keys, _ := counts.Get("keys"); tree.GetString("identifier") != "root" || !strings.Contains(fmt.Sprint(keys),
+		"held") {
+		t.Errorf("profile of the server %v, metadata %v", tree, counts)
+	}
 	beat := func() bool {
 		b := <-d.beats
 		e, _ := b.Get("executing")

@@ -117,7 +117,9 @@ func (w *Worker) pythonSettings() msgpack.Map {
 	if w.http != nil {
 		port = w.http.Port
 	}
-	return msgpack.MapOf("scheduler", w.cfg.Scheduler, "http_port", port, "address", w.address, "name", w.name, "id",
+	interval, cycle := w.exec.Profile().Settings()
+	return msgpack.MapOf("profile_interval", interval.Seconds(), "profile_cycle", cycle.Seconds(),
+		"scheduler", w.cfg.Scheduler, "http_port", port, "address", w.address, "name", w.name, "id",
 		w.id,
 		"nthreads", w.cfg.Threads, "memory_limit", w.cfg.MemoryLimit, "directory", w.memory.Directory(),
 		"resources", resources, "security", security, "pid", os.Getpid())

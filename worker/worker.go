@@ -207,6 +207,7 @@ func (w *Worker) start(ctx context.Context) error {
 		Trusted: w.cfg.DataConnections.Trusted, Boot: hostid.Boot(), Device: w.cfg.GPU}
 	w.state = state.New(w.cfg.state(w.address))
 	w.exec.Start()
+	w.tasks.Go(func() { w.exec.Profile().Run(w.stopped) })
 	w.tasks.Go(w.loop)
 	s, err := w.scheduler.Connect(ctx)
 	if err != nil {

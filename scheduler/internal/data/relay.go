@@ -13,7 +13,6 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/internal/wire/pickle"
 	"go.millstream.dev/scheduler/internal/access"
-	"go.millstream.dev/scheduler/internal/inspect"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/val"
@@ -40,7 +39,6 @@ func (s *Relay) Register(r *rpc.Server) {
 	rpc.Handle(r, "broadcast", s.broadcastRPC)
 	rpc.Handle(r, "proxy", s.proxyRPC)
 	rpc.Handle(r, "worker_logs", s.logsRPC)
-	rpc.Handle(r, "call_stack", s.callStackRPC)
 }
 
 // Answers are replies of workers that are forwarded. Their values borrow from messages, which are valid until Release.
@@ -250,56 +248,4 @@ func (s *Relay) logsRPC(ctx context.Context, _ *rpc.Request, in struct {
 }) (any, error) {
 	return s.Broadcast(ctx, Broadcast{Msg: msgpack.MapOf("op", "get_logs", "n", in.N), workers: in.Workers,
 		Nanny: in.Nanny, OnError: "raise"})
-}
-
-// callStackRPC asks the workers that run tasks, or that tasks wait for, for their call stacks.
-func (s *Relay) callStackRPC(ctx context.Context, _ *rpc.Request, in inspect.KeysArg) (any, error) {
-	if in.Keys == nil {
-		return s.Broadcast(ctx, Broadcast{Msg: msgpack.MapOf("op", "call_stack", "keys", nil), OnError: "ignore"})
-	}
-	keys, err := val.KeyList(in.Keys)
-	if err != nil {
-		return nil, err
-	}
-	byWorker, err := loop.Ask(ctx, s.Loop, func() (map[string][]any, error) {
-		out := map[string][]any{}
-		seen := map[*state.Task]bool{}
-		var todo []*state.Task
-		for _, k := range keys {
-			t := s.State.Task(k)
-			if t == nil {
-				return nil, &rpc.Exception{Type: "KeyError", Message: k.String()}
-			}
-			todo = append(todo, t)
-		}
-		for len(todo) > 0 {
-			t := todo[len(todo)-1]
-			todo = todo[:len(todo)-1]
-			if seen[t] {
-				continue
-			}
-			seen[t] = true
-			if w := t.ProcessingOn(); w != nil {
-				out[w.Address()] = append(out[w.Address()], t.Key().Raw())
-			}
-			for d := range t.WaitingOn() {
-				todo = append(todo, d)
-			}
-		}
-		return out, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := msgpack.Map{}
-	for address, keys := range byWorker {
-		v, err := s.Broadcast(ctx, Broadcast{Msg: msgpack.MapOf("op", "call_stack", "keys", keys),
-			workers: []any{address}, OnError: "ignore"})
-		if err != nil {
-			return nil, err
-		}
-		m, _ := v.(msgpack.Map)
-		out = append(out, m...)
-	}
-	return out, nil
 }

@@ -143,7 +143,6 @@ def refused(client):
         pass
 
     words = NotImplementedError
-    raises("profile", words, client.profile, "profile")
     raises("scheduler plugin", words, lambda: client.register_plugin(Plugin(), name="p"), "Go")
     raises("unregister_scheduler_plugin", words, lambda: client.unregister_scheduler_plugin("p"), "Go")
     raises("amm", words, client.amm.start, "memory manager")

@@ -14,6 +14,7 @@ import (
 
 	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/engine/worker/store"
+	"go.millstream.dev/internal/proc/profile"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/worker/internal/memory"
 	"go.millstream.dev/worker/internal/record"
@@ -35,6 +36,8 @@ type Config struct {
 	Sidecar *sidecar.Sidecar
 	// Host is the environment of tasks.
 	Host *task.Host
+	// Profile configures the profile of tasks; its Active is set by New.
+	Profile profile.Config
 	// Worker has the functions of the worker.
 	Worker Worker
 }
@@ -74,6 +77,8 @@ type Pool struct {
 	log    *slog.Logger
 	data   *store.Store
 	memory *memory.Manager
+	// profile samples the stacks of tasks.
+	profile *profile.Recorder
 
 	timelines      *record.Ring[record.Run]
 	active         atomic.Int64 // runs in progress
@@ -99,10 +104,16 @@ type Pool struct {
 
 // New returns a Pool without executors.
 func New(cfg Config) *Pool {
-	return &Pool{cfg: cfg, w: cfg.Worker, log: cfg.Logger, data: cfg.Memory.Store(), memory: cfg.Memory,
+	p := &Pool{cfg: cfg, w: cfg.Worker, log: cfg.Logger, data: cfg.Memory.Store(), memory: cfg.Memory,
 		timelines: record.NewRing[record.Run](cfg.Records), runs: make(chan *Run, 2*cfg.Threads+64),
 		leave: make(chan chan struct{}), executing: map[task.Key]*Run{}, abandoned: map[*Run]*abandoned{}}
+	cfg.Profile.Active = func() bool { return p.active.Load() > 0 }
+	p.profile = profile.New(cfg.Profile)
+	return p
 }
+
+// Profile returns the profile of the tasks. The worker runs it.
+func (p *Pool) Profile() *profile.Recorder { return p.profile }
 
 // Start starts the executors.
 func (p *Pool) Start() {
@@ -304,16 +315,6 @@ func (p *Pool) Executing() map[task.Key]int64 {
 		out[k] = r.queued
 	}
 	return out
-}
-
-// OnlyPython reports whether no Go task is running.
-func (p *Pool) OnlyPython() bool {
-	for _, r := range p.executing {
-		if !r.inSidecar.Load() {
-			return false
-		}
-	}
-	return true
 }
 
 // Abandoned returns the number of functions that outlive their tasks.

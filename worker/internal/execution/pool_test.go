@@ -329,35 +329,3 @@ func TestActors(t *testing.T) {
 		t.Error("got an actor after its release")
 	}
 }
-
-func TestCallStacks(t *testing.T) {
-	r := newRig(t, Config{Threads: 2})
-	a, b := gateOf(t.Name()+"-a"), gateOf(t.Name()+"-b")
-	r.compute("a", spec(t, deaf, val(t.Name()+"-a")), nil)
-	r.compute("b", spec(t, deaf, val(t.Name()+"-b")), nil)
-	<-a.entered
-	<-b.entered
-	if got := r.CallStacks(nil); len(got) != 2 {
-		t.Errorf("%d tasks, want 2", len(got))
-	}
-	got := r.CallStacks(map[task.Key]bool{task.NewKey("a"): true})
-	lines, _ := got.Get("a")
-	list, _ := lines.([]any)
-	if len(got) != 1 || len(list) != 1 || !strings.Contains(list[0].(string), "rig_test.go") {
-		t.Errorf("got %v", got)
-	}
-	r.do(nil, func() {
-		if r.OnlyPython() {
-			t.Error("OnlyPython: got true with a Go task")
-		}
-	})
-	close(a.open)
-	close(b.open)
-	r.next()
-	r.next()
-	r.do(nil, func() {
-		if !r.OnlyPython() {
-			t.Error("OnlyPython: got false without a Go task")
-		}
-	})
-}

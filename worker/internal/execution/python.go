@@ -1,11 +1,9 @@
 package execution
 
 import (
-	"strings"
 	"time"
 
-	"go.millstream.dev/internal/task"
-	"go.millstream.dev/wire"
+	"go.millstream.dev/internal/task/taskid/keysplit"
 	"go.millstream.dev/worker/internal/sidecar"
 )
 
@@ -16,7 +14,7 @@ func (r *Run) callPython(parts [][]byte) error {
 		return p.w.NoPython()
 	}
 	r.inSidecar.Store(true)
-	r.name = keyPrefix(r.key)
+	r.name = keysplit.Prefix(keysplit.Group(r.key))
 	limited := p.memory.Limited() && !r.actor
 	if limited {
 		if err := r.reserve(); err != nil {
@@ -46,24 +44,3 @@ func (r *Run) callPython(parts [][]byte) error {
 
 // Begin records that the task is sent to the sidecar.
 func (r *Run) Begin() { r.start = time.Now().UnixNano() }
-
-// keyPrefix returns approximately Dask's prefix of a key: the part before the token.
-func keyPrefix(k task.Key) string {
-	var text string
-	switch v := k.Value().(type) {
-	case string:
-		text = v
-	case wire.Tuple:
-		if len(v) > 0 {
-			text, _ = v[0].(string)
-		}
-	case []any:
-		if len(v) > 0 {
-			text, _ = v[0].(string)
-		}
-	}
-	if i := strings.LastIndexByte(text, '-'); i > 0 {
-		return text[:i]
-	}
-	return text
-}

@@ -8,6 +8,7 @@ import (
 
 	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskid/keysplit"
 	"go.millstream.dev/worker/internal/pyspec"
 	"go.millstream.dev/worker/internal/record"
 )
@@ -61,7 +62,9 @@ func (r *Run) run() {
 	p := r.p
 	p.active.Add(1)
 	defer p.active.Add(-1)
+	p.profile.Begin(keysplit.Prefix(keysplit.Group(r.key)))
 	r.err = r.call()
+	p.profile.End()
 	if r.stop == 0 {
 		r.stop = time.Now().UnixNano()
 	}

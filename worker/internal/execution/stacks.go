@@ -3,6 +3,8 @@ package execution
 import (
 	"fmt"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -10,29 +12,34 @@ import (
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// CallStacks returns the stacks of the running tasks, {key: [text, …]}: those of the wanted keys, or all if wanted is
-// nil.
-func (p *Pool) CallStacks(wanted map[task.Key]bool) msgpack.Map {
+// CallStacks returns the stacks of the running Go tasks, {key: [line, …]} in the form of Dask, and the keys of the
+// tasks that run in the sidecar: those of the wanted keys, or all if wanted is nil.
+func (p *Pool) CallStacks(wanted map[task.Key]bool) (stacks msgpack.Map, python []task.Key) {
 	marks := map[task.Key]string{}
 	p.w.Do(func() {
 		for k, r := range p.executing {
-			if wanted == nil || wanted[k] {
+			switch {
+			case wanted != nil && !wanted[k]:
+			case r.inSidecar.Load():
+				python = append(python, k)
+			default:
 				marks[k] = fmt.Sprintf("(*Run).call(0x%x", pointer(r))
 			}
 		}
 	})
-	stacks := allStacks()
-	out := msgpack.Map{}
-	for k, mark := range marks {
-		lines := []any{}
-		for _, s := range stacks {
-			if strings.Contains(s, mark) {
-				lines = append(lines, s)
-			}
-		}
-		out = append(out, msgpack.Pair{Key: k.Value(), Value: lines})
+	stacks = msgpack.Map{}
+	if len(marks) == 0 {
+		return stacks, python
 	}
-	return out
+	goroutines := allStacks()
+	for k, mark := range marks {
+		i := slices.IndexFunc(goroutines, func(s string) bool { return strings.Contains(s, mark) })
+		if i < 0 {
+			continue // waits for a thread, or has ended
+		}
+		stacks = append(stacks, msgpack.Pair{Key: k.Value(), Value: stackLines(goroutines[i])})
+	}
+	return stacks, python
 }
 
 // maxStacks bounds the size of the stacks of all goroutines, in bytes.
@@ -45,6 +52,36 @@ func allStacks() []string {
 			return strings.Split(string(b[:n]), "\n\n")
 		}
 	}
+}
+
+// stackLines returns the stack of a goroutine in the form of Dask's call_stack: a text for each frame, outermost first.
+// In Go's form the frames are pairs of lines, "function(arguments)" and "\tfile:line +0x1d", innermost first.
+func stackLines(text string) []any {
+	out := []any{}
+	function := ""
+	for line := range strings.SplitSeq(text, "\n") {
+		place, indented := strings.CutPrefix(line, "\t")
+		switch {
+		case strings.HasPrefix(line, "created by "):
+			function = ""
+		case !indented:
+			function = ""
+			if end := strings.LastIndexByte(line, '('); end > 0 && !strings.HasPrefix(line, "goroutine ") {
+				function = line[strings.LastIndexByte(line[:end], '/')+1 : end]
+			}
+		case function != "":
+			place, _, _ = strings.Cut(place, " ")
+			file, number := place, 0
+			if colon := strings.LastIndexByte(place, ':'); colon >= 0 {
+				file = place[:colon]
+				number, _ = strconv.Atoi(place[colon+1:])
+			}
+			out = append(out, fmt.Sprintf("  File \"%s\", line %d, in %s\n\t", file, number, function))
+			function = ""
+		}
+	}
+	slices.Reverse(out)
+	return out
 }
 
 // pointer returns the address of a run, which appears in the stack of its goroutine.

@@ -13,7 +13,6 @@ import (
 	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
-	"go.millstream.dev/internal/wire/message"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/secure"
 	"go.millstream.dev/wire"
@@ -84,7 +83,8 @@ var Roles = rpc.Roles{
 
 // Waiting are ops that wait for other peers or for Python: they occupy no slot of the server.
 var Waiting = []string{
-	"gather", "run", "run_coroutine", "actor_execute", "actor_attribute", "call_stack", "upload_file", "versions",
+	"gather", "run", "run_coroutine", "actor_execute", "actor_attribute", "call_stack", "profile",
+	"profile_metadata", "upload_file", "versions",
 	"shuffle_receive", "shuffle_inputs_done", "plugin-add", "plugin-remove", "benchmark_disk", "benchmark_memory",
 	"benchmark_network", peernet.ChannelOp,
 }
@@ -119,17 +119,15 @@ func Register(s *rpc.Server, cfg Config) {
 	s.Handle("run_coroutine", h.orPython(h.runOp, runsPython))
 	s.Handle("actor_execute", h.orPython(h.actorExecute, h.isPythonActor))
 	s.Handle("actor_attribute", h.orPython(actorAttribute, h.isPythonActor))
-	s.Handle("call_stack", h.orPython(h.callStack, h.onlyPythonRuns))
+	s.Handle("call_stack", h.callStack)
 	s.Handle("get_story", h.story)
 	s.Handle("keys", func(context.Context, *rpc.Request) (any, error) { return keyValues(h.data.Keys()), nil })
 	s.Handle("ping", func(context.Context, *rpc.Request) (any, error) { return "pong", nil })
 	s.Handle("versions", h.orPython(func(context.Context, *rpc.Request) (any, error) {
 		return h.w.Versions(), nil
 	}, nil))
-	s.Handle("profile", func(context.Context, *rpc.Request) (any, error) { return emptyProfile, nil })
-	s.Handle("profile_metadata", func(context.Context, *rpc.Request) (any, error) {
-		return msgpack.MapOf("counts", []any{}, "keys", []any{}), nil
-	})
+	rpc.Handle(s, "profile", h.profile)
+	rpc.Handle(s, "profile_metadata", h.profileMetadata)
 	rpc.Handle(s, "get_logs", func(_ context.Context, _ *rpc.Request, in logsArgs) ([]any, error) {
 		return cfg.Logs.List(in.Start, in.N, in.Timestamps), nil
 	})
@@ -178,10 +176,6 @@ type monitorArgs struct {
 	Recent bool `rpc:"recent,optional"`
 	Start  int  `rpc:"start,optional"`
 }
-
-// emptyProfile is an empty root of Dask's statistical profile. Go profiles are at /debug/pprof.
-var emptyProfile = msgpack.MapOf("count", 0, "children", msgpack.Map{}, "identifier", "root",
-	"description", msgpack.MapOf("filename", "", "name", "", "line_number", 0, "line", ""))
 
 func keyValues(keys []task.Key) []any {
 	out := make([]any, len(keys))
@@ -317,16 +311,4 @@ var Decode = wire.DecodeOptions{Keep: true}
 func storyRow(t state.Transition) []any {
 	return []any{t.Key.Value(), t.Start.String(), t.Finish.String(), t.Final.String(), msgpack.Map{}, t.Stimulus,
 		record.Unix(t.Time)}
-}
-
-// callStack handles call_stack: the stacks of the running tasks with the requested keys, or of all.
-func (h *handlers) callStack(_ context.Context, r *rpc.Request) (any, error) {
-	var wanted map[task.Key]bool
-	if raw, ok := r.Field("keys"); ok && !(len(raw) == 1 && raw[0] == 0xc0) {
-		wanted = map[task.Key]bool{}
-		if err := message.EachKey(raw, func(k []byte) error { wanted[task.Key(k)] = true; return nil }); err != nil {
-			return nil, &rpc.ArgumentError{Op: r.Op, Name: "keys", Reason: err.Error()}
-		}
-	}
-	return h.cfg.Exec.CallStacks(wanted), nil
 }

@@ -39,10 +39,3 @@ func (h *handlers) isPythonActor(r *rpc.Request) bool {
 	h.w.Do(func() { isGo = h.cfg.Exec.Actor(key) != nil })
 	return !isGo
 }
-
-// onlyPythonRuns reports whether no Go task is running: its stack is unknown to Python.
-func (h *handlers) onlyPythonRuns(*rpc.Request) bool {
-	only := h.cfg.Sidecar.Running()
-	h.w.Do(func() { only = only && h.cfg.Exec.OnlyPython() })
-	return only
-}

@@ -8,6 +8,9 @@ Calls from Go (see _child for the form of messages):
     free    [handle, …]                      release values; no reply
     rpc     {"peer"}, message                handle a request to the worker in Python
     order   message                          handle a stream message of the scheduler in Python; no reply
+    profile {"start", "stop", "key"}         return the call tree of tasks, see sidecar_profile
+    counts  {"start", "stop"}                return the numbers of samples by cycle and prefix
+    stacks  [key, …] or None                 return the call stacks of running tasks
     trim                                     return memory to the system
     close                                    tear down plugins; the process exits when the socket is closed
 """
@@ -19,7 +22,7 @@ import logging
 import signal
 import warnings
 
-from millstream import sidecar_tasks, sidecar_values
+from millstream import sidecar_profile, sidecar_tasks, sidecar_values
 from millstream._child import Reply
 from millstream.sidecar_worker import Worker
 
@@ -29,12 +32,13 @@ class Sidecar:
         self.peer = peer
         self.values = sidecar_values.Values()
         self.tasks = sidecar_tasks.Tasks(peer, self.values)
-        self.worker = None
+        self.worker = self.profiler = None
 
     async def start(self, body, frames):
         self.worker = Worker(self.peer, self.values, body)
         await self.worker.start_facade()
         self.tasks.worker = self.worker
+        self.profiler = sidecar_profile.Profiler(self.worker, body["profile_interval"], body["profile_cycle"])
         failed = []
         for (name, *_), pickled in zip(body["plugins"], frames):
             result = await self.worker.plugin_add(plugin=bytes(pickled), name=name)
@@ -110,6 +114,9 @@ def setup(peer):
     peer.handle("free", s.free, inline=True)
     peer.handle("rpc", s.rpc)
     peer.handle("order", s.order, inline=True)
+    peer.handle("profile", lambda body, frames: s.profiler.tree(body, frames))
+    peer.handle("counts", lambda body, frames: s.profiler.counts(body, frames))
+    peer.handle("stacks", lambda body, frames: s.profiler.stacks(body, frames))
     peer.handle("trim", s.trim)
     peer.handle("close", s.close)
 
