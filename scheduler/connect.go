@@ -106,6 +106,12 @@ func (s *Scheduler) connect() {
 		Publish: s.topics.Publish, Contact: s.Address, WorkersAdded: func() int64 { return s.totals.WorkersAdded },
 		After: s.cfg.UnrunnableAfter, Closed: s.cfg.Closed, TickInterval: s.tickInterval(),
 	})
+	s.profiles = profiles.New(profiles.Host{
+		Loop: s.loop, Log: s.log, State: s.state, Workers: workerList, Network: s.cfg.Network,
+		Dial: s.cfg.Dial.To(secure.Worker), Cycle: s.cfg.ProfileCycle,
+		Own: profile.New(profile.Config{Interval: s.cfg.ProfileInterval, Cycle: s.cfg.ProfileCycle,
+			Length: s.cfg.LogLength}),
+	})
 	s.inspect = inspect.New(inspect.Host{
 		Loop: s.loop, Log: s.log, State: s.state, Workers: workerList, Clients: clientList, Topics: s.topics,
 		Primitives: s.prims,
@@ -114,13 +120,7 @@ func (s *Scheduler) connect() {
 		WorkerTTL: s.cfg.WorkerTTL, Hosts: s.cfg.DashboardHosts, Token: s.cfg.DashboardToken,
 		TLS: s.cfg.ListenConfig.TLS, Ask: s.ask, API: s.cfg.httpAPI,
 		Collectors: slices.Concat(s.metrics.collectors(), s.cfg.Collectors),
-		Pool:       s.pool, Lines: s.lines.Pairs,
-	})
-	s.profiles = profiles.New(profiles.Host{
-		Loop: s.loop, Log: s.log, State: s.state, Workers: workerList, Network: s.cfg.Network,
-		Dial: s.cfg.Dial.To(secure.Worker), Cycle: s.cfg.ProfileCycle,
-		Own: profile.New(profile.Config{Interval: s.cfg.ProfileInterval, Cycle: s.cfg.ProfileCycle,
-			Length: s.cfg.LogLength}),
+		Pool:       s.pool, Lines: s.lines.Pairs, Profile: s.profiles.Tree, Stacks: s.profiles.Stacks,
 	})
 	s.control = control.New(control.Host{
 		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: workerList, Clients: clientList,

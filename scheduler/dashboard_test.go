@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/dashboard"
+	"go.millstream.dev/internal/proc/profile"
+	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/val"
 )
@@ -119,6 +122,26 @@ func TestDashboard(t *testing.T) {
 	}
 	if lines := page[map[string]any](t, s, "logs.json"); !strings.Contains(fmt.Sprint(lines), "worker registered") {
 		t.Errorf("log of the scheduler: got %v", lines)
+	}
+	a.server.Handle("call_stack", func(context.Context, *rpc.Request) (any, error) {
+		return msgpack.MapOf("x-1", []any{"line 1"}), nil
+	})
+	a.server.Handle("profile", func(context.Context, *rpc.Request) (any, error) {
+		var tree profile.Tree
+		tree.Add([]*profile.Frame{{ID: "f", Name: "f", File: "f.go", Line: 7}}, 3)
+		return tree.Encoded(), nil
+	})
+	stacks := page[struct{ Stacks []dashboard.Stack }](t, s, "stacks.json?worker="+a.address).Stacks
+	if len(stacks) != 1 || stacks[0].Worker != a.address || stacks[0].Key != "x-1" ||
+		!slices.Equal(stacks[0].Frames, []string{"line 1"}) {
+		t.Errorf("call stacks: got %+v, want that of x-1", stacks)
+	}
+	tree := page[profile.View](t, s, "profile.json")
+	if tree.Count != 3 || len(tree.Children) != 1 || tree.Children[0].Name != "f" || tree.Children[0].Line != 7 {
+		t.Errorf("profile: got %+v, want three samples of f", tree)
+	}
+	if tree := page[profile.View](t, s, "profile.json?worker=tcp://none:1"); tree.Count != 0 {
+		t.Errorf("profile of an unknown worker: got %+v, want none", tree)
 	}
 	a.crash()
 	until(t, "the failure of the worker", func() bool {

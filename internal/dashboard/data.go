@@ -305,3 +305,34 @@ func (s *Server) logs(ctx context.Context, v *values) (any, error) {
 	lines, err := s.source.Logs(ctx, v.Get("worker"))
 	return map[string]any{"lines": lines}, err
 }
+
+// profile serves the call tree of a worker or of all; kind selects that of servers: "scheduler" or "server".
+func (s *Server) profile(ctx context.Context, v *values) (any, error) {
+	if s.source == nil {
+		return nil, errNoSource
+	}
+	q := ProfileQuery{Worker: v.Get("worker"), Scheduler: v.Get("kind") == "scheduler",
+		Server: v.Get("kind") == "server"}
+	origin := s.store.Meta().Origin
+	for name, to := range map[string]**float64{"start": &q.Start, "stop": &q.Stop} {
+		if v.Get(name) != "" {
+			at := float64(origin+v.number(name, 0)) / 1e6
+			*to = &at
+		}
+	}
+	if key := v.Get("key"); key != "" {
+		q.Key = &key
+	}
+	if v.err != nil {
+		return nil, v.err
+	}
+	return s.source.Profile(ctx, q)
+}
+
+func (s *Server) stacks(ctx context.Context, v *values) (any, error) {
+	if s.source == nil {
+		return nil, errNoSource
+	}
+	list, err := s.source.Stacks(ctx, v.Get("worker"))
+	return map[string]any{"stacks": list}, err
+}

@@ -5,10 +5,14 @@
 // scheduler. A history that is opened from disk has no Source.
 package dashboard
 
-import "context"
+import (
+	"context"
+
+	"go.millstream.dev/internal/proc/profile"
+)
 
 // Source returns the present state of a scheduler. Its methods may be called from any goroutine. A Server calls each of
-// them at most twice a second, however many viewers there are, except Story, Logs and Path, which have arguments.
+// them at most twice a second, however many viewers there are, except those that have arguments.
 type Source interface {
 	// Identity returns what does not change while the scheduler runs.
 	Identity() Identity
@@ -28,9 +32,29 @@ type Source interface {
 	Story(ctx context.Context, key string) ([]Step, error)
 	// Logs returns the latest log lines of a worker, or of the scheduler if worker is "".
 	Logs(ctx context.Context, worker string) ([]LogLine, error)
+	// Profile returns the call tree of tasks, or of servers.
+	Profile(ctx context.Context, q ProfileQuery) (*profile.View, error)
+	// Stacks returns the call stacks of the tasks that run on a worker, or on all if worker is "".
+	Stacks(ctx context.Context, worker string) ([]Stack, error)
 	// Path returns the keys of a chain of dependencies, the last one first: each is the dependency of the one before it
 	// for which stop returns the largest time. It ends where no dependency is known.
 	Path(ctx context.Context, last string, stop func(key string) (int64, bool)) ([]string, error)
+}
+
+// ProfileQuery selects a call tree.
+type ProfileQuery struct {
+	// Worker is the address of a worker, "" for all.
+	Worker string
+	// Scheduler selects the goroutines of the scheduler, Server those of workers that are not of tasks.
+	Scheduler, Server bool
+	profile.Query
+}
+
+// Stack is the call stack of a running task.
+type Stack struct {
+	Worker string   `json:"worker"`
+	Key    string   `json:"key"`
+	Frames []string `json:"frames"` // outermost first
 }
 
 // Identity is what does not change while a scheduler runs.

@@ -67,6 +67,8 @@ func (s *Server) Register(mux *http.ServeMux) {
 	query("series.json", s.series)
 	query("story.json", s.story)
 	query("logs.json", s.logs)
+	query("profile.json", s.profile)
+	query("stacks.json", s.stacks)
 	mux.HandleFunc("GET /millstream/tile", s.tile)
 	mux.Handle("GET /millstream/live", &s.live)
 	mux.HandleFunc("GET /millstream/report", s.report)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/dashboard/spans"
+	"go.millstream.dev/internal/proc/profile"
 	"go.millstream.dev/internal/testkit/leak"
 )
 
@@ -55,6 +57,23 @@ func (f *fakeSource) Story(_ context.Context, key string) ([]Step, error) {
 
 func (f *fakeSource) Logs(_ context.Context, worker string) ([]LogLine, error) {
 	return []LogLine{{"INFO", "hello " + worker}}, f.err
+}
+
+func (f *fakeSource) Profile(_ context.Context, q ProfileQuery) (*profile.View, error) {
+	text := fmt.Sprint(q.Worker, " ", q.Scheduler, " ", q.Server)
+	for _, at := range []*float64{q.Start, q.Stop} {
+		if at != nil {
+			text += fmt.Sprint(" ", *at-float64(origin.Unix()))
+		}
+	}
+	if q.Key != nil {
+		text += " " + *q.Key
+	}
+	return &profile.View{Name: text, Count: 5, Children: []*profile.View{}}, f.err
+}
+
+func (f *fakeSource) Stacks(_ context.Context, worker string) ([]Stack, error) {
+	return []Stack{{worker, "inc-1", []string{"line 1"}}}, f.err
 }
 
 func (f *fakeSource) Path(_ context.Context, last string, stop func(string) (int64, bool)) ([]string, error) {
@@ -142,7 +161,8 @@ func TestPages(t *testing.T) {
 	leak.Check(t)
 	url := serve(t, New(newStore(t), &fakeSource{}))
 	for path, want := range map[string][]string{
-		"meta.json":      {`"id":"the-id"`, `"spans":5`, `"report":false`, `"rows":3`, `"version":"v1"`, `"last":2000000`},
+		"meta.json": {`"id":"the-id"`, `"spans":5`, `"report":false`, `"rows":3`, `"version":"v1"`,
+			`"last":2000000`},
 		"rows.json":      {`"worker":"tcp://a","name":"a","kind":"thread","slot":0`, `"kind":"transfer"`, `"inc"`},
 		"workers.json":   {`"address":"tcp://a"`, `"device":null`, `"transports":["cma"]`},
 		"progress.json":  {`"name":"inc"`, `"memory":3`},
@@ -150,15 +170,22 @@ func TestPages(t *testing.T) {
 		"graph.json":     {`"nodes":[{"id":"x"`},
 		"cliques.json":   {`"cliques":[{"id":"c"`},
 		"failures.json":  {`{"failures":[{"time":2000000,"kind":"worker-lost","worker":"tcp://c"`},
-		"spans.json":     {`"key":"inc-1"`, `"transport":"cma"`, `"incoming":true`, `"status":"error"`, `"truncated":false`},
+		"spans.json": {`"key":"inc-1"`, `"transport":"cma"`, `"incoming":true`, `"status":"error"`,
+			`"truncated":false`},
 		"spans.json?start=900000&stop=1100000&limit=1": {`"key":"inc-1"`, `"truncated":true`},
 		"spans.json?from=1&to=2":                       {`"row":1`},
-		"summary.json":                                 {`"name":"inc","count":2,"seconds":1.1`, `"transport":"cma","count":1`},
-		"summary.json?start=0&stop=100000":             {`"name":"inc","count":2,"seconds":0.2`, `"transports":[]`},
-		"series.json?points=10":                        {`"memory":[[`},
-		"story.json?key=inc-1":                         {`"key":"inc-1"`, `"events":[{"time":5,`, `"to":"memory"`},
-		"logs.json?worker=tcp://a":                     {`hello tcp://a`},
-		"why.json":                                     {`"kind":"prefix"`, `"kind":"transfer"`, `"kind":"headroom"`},
+		"summary.json": {`"name":"inc","count":2,"seconds":1.1`,
+			`"transport":"cma","count":1`},
+		"summary.json?start=0&stop=100000":              {`"name":"inc","count":2,"seconds":0.2`, `"transports":[]`},
+		"series.json?points=10":                         {`"memory":[[`},
+		"story.json?key=inc-1":                          {`"key":"inc-1"`, `"events":[{"time":5,`, `"to":"memory"`},
+		"logs.json?worker=tcp://a":                      {`hello tcp://a`},
+		"stacks.json?worker=tcp://a":                    {`{"worker":"tcp://a","key":"inc-1","frames":["line 1"]}`},
+		"profile.json?worker=tcp://a":                   {`{"name":"tcp://a false false",`, `"count":5,"children":[]}`},
+		"profile.json?start=2000000&stop=3500000&key=x": {`" false false 2 3.5 x"`},
+		"profile.json?kind=scheduler":                   {`" true false"`},
+		"profile.json?kind=server":                      {`" false true"`},
+		"why.json":                                      {`"kind":"prefix"`, `"kind":"transfer"`, `"kind":"headroom"`},
 	} {
 		status, body := get(t, url+"/millstream/"+path)
 		if status != http.StatusOK || !json.Valid([]byte(body)) {
@@ -171,7 +198,7 @@ func TestPages(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"spans.json?start=x", "tile?level=-1", "tile?index=99999999999999999",
-		"series.json?points=-1", "summary.json?from=1e3", "spans.json?limit=x"} {
+		"series.json?points=-1", "summary.json?from=1e3", "spans.json?limit=x", "profile.json?start=x"} {
 		if status, body := get(t, url+"/millstream/"+path); status != http.StatusBadRequest {
 			t.Errorf("%s: got %d, %.200s, want 400", path, status, body)
 		}
@@ -266,7 +293,7 @@ func TestSourceFails(t *testing.T) {
 	leak.Check(t)
 	url := serve(t, New(newStore(t), &fakeSource{err: errors.New("scheduler closed")}))
 	for _, path := range []string{"workers.json", "progress.json", "bandwidth.json", "graph.json", "cliques.json",
-		"story.json?key=x", "logs.json"} {
+		"story.json?key=x", "logs.json", "profile.json", "stacks.json"} {
 		if status, body := get(t, url+"/millstream/"+path); status != http.StatusServiceUnavailable ||
 			!strings.Contains(body, "scheduler closed") {
 			t.Errorf("%s: got %d, %q, want 503", path, status, body)
@@ -291,8 +318,10 @@ func TestHistory(t *testing.T) {
 			t.Errorf("%s: got %d, %.300s, want %s", path, status, body, want)
 		}
 	}
-	if status, _ := get(t, url+"/millstream/logs.json"); status != http.StatusNotFound {
-		t.Errorf("logs.json: got %d, want 404", status)
+	for _, path := range []string{"logs.json", "profile.json", "stacks.json"} {
+		if status, _ := get(t, url+"/millstream/"+path); status != http.StatusNotFound {
+			t.Errorf("%s: got %d, want 404", path, status)
+		}
 	}
 	empty, err := spans.Open(spans.Config{})
 	if err != nil {

@@ -70,7 +70,7 @@ func TestHistoryBounds(t *testing.T) {
 		t.Errorf("cycles: got %d, want 10", len(h.past))
 	}
 	big := NewHistory(time.Second, 0)
-	for i := range 60 {
+	for i := range 30 {
 		for j := range 5000 {
 			big.Add(now.Add(time.Duration(i)*time.Second), "p", stackOf(fmt.Sprint("f", j)), 1)
 		}

@@ -15,6 +15,7 @@ import (
 	"go.millstream.dev/internal/dashboard"
 	"go.millstream.dev/internal/dashboard/spans"
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/proc/profile"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
@@ -51,6 +52,9 @@ type Host struct {
 	Contact    func() string
 	Started    func() time.Time
 	WorkerTTL  time.Duration
+	// Profile and Stacks return what the methods of dashboard.Source return.
+	Profile func(ctx context.Context, q dashboard.ProfileQuery) (*profile.View, error)
+	Stacks  func(ctx context.Context, worker string) ([]dashboard.Stack, error)
 	// Lines returns the latest n lines of the log as pairs of level and text.
 	Lines func(n int) []any
 	// Hosts are names that the HTTP server accepts, Token is its secret and TLS the configuration of the scheduler's

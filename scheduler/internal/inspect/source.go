@@ -12,6 +12,7 @@ import (
 
 	"go.millstream.dev/internal/dashboard"
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/proc/profile"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/peers"
@@ -213,6 +214,16 @@ func (s *source) Story(ctx context.Context, text string) ([]dashboard.Step, erro
 
 // maxLogLines is the number of lines of a log that the page shows.
 const maxLogLines = 1000
+
+// Profile implements dashboard.Source.
+func (s *source) Profile(ctx context.Context, q dashboard.ProfileQuery) (*profile.View, error) {
+	return s.Inspector.Profile(ctx, q)
+}
+
+// Stacks implements dashboard.Source.
+func (s *source) Stacks(ctx context.Context, worker string) ([]dashboard.Stack, error) {
+	return s.Inspector.Stacks(ctx, worker)
+}
 
 // Logs implements dashboard.Source.
 func (s *source) Logs(ctx context.Context, worker string) ([]dashboard.LogLine, error) {

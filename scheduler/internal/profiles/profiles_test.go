@@ -13,6 +13,7 @@ import (
 
 	"go.millstream.dev/comm"
 	_ "go.millstream.dev/internal/comm/tcp"
+	"go.millstream.dev/internal/dashboard"
 	"go.millstream.dev/internal/proc/profile"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/testkit/leak"
@@ -162,11 +163,11 @@ func TestProfile(t *testing.T) {
 		true)); got != want {
 		t.Errorf("request: got %s, want %s", got, want)
 	}
-	if v, err := r.Tree(t.Context(), TreeOptions{Worker: "b"}); err != nil || v.Count != 4 ||
+	if v, err := r.Tree(t.Context(), dashboard.ProfileQuery{Worker: "b"}); err != nil || v.Count != 4 ||
 		v.Children[0].File != "f.py" {
 		t.Errorf("view: got %+v, %v, want 4 samples", v, err)
 	}
-	if v, err := r.Tree(t.Context(), TreeOptions{Worker: "unknown"}); err != nil || v.Count != 0 {
+	if v, err := r.Tree(t.Context(), dashboard.ProfileQuery{Worker: "unknown"}); err != nil || v.Count != 0 {
 		t.Errorf("view of an unknown worker: got %+v, %v, want an empty tree", v, err)
 	}
 	if !r.Logged("broken") && !r.Logged("worker replied with an error") {
@@ -190,7 +191,7 @@ func TestScheduler(t *testing.T) {
 		}
 	})
 	r.Until("a sample of the scheduler", func() bool {
-		v, err := r.Tree(t.Context(), TreeOptions{Scheduler: true})
+		v, err := r.Tree(t.Context(), dashboard.ProfileQuery{Scheduler: true})
 		return err == nil && v.Count > 0
 	})
 	if got := children(r.Call("profile", "scheduler", true)); strings.HasPrefix(got, "0") {
@@ -288,7 +289,7 @@ func TestCallStack(t *testing.T) {
 		}
 	}
 	list, err := r.Stacks(t.Context(), "a")
-	if err != nil || len(list) != 1 || list[0].Worker != a || list[0].Key != "x" || len(list[0].Lines) != 2 {
+	if err != nil || len(list) != 1 || list[0].Worker != a || list[0].Key != "x" || len(list[0].Frames) != 2 {
 		t.Errorf("stacks: got %v, %v, want that of x", list, err)
 	}
 	<-asked
@@ -319,8 +320,8 @@ func FuzzReplies(f *testing.F) {
 		}
 		list, _ := readStacks(body)
 		for _, st := range list {
-			if len(st.Lines) > maxLines {
-				t.Errorf("got %d lines, want at most %d", len(st.Lines), maxLines)
+			if len(st.lines) > maxLines {
+				t.Errorf("got %d lines, want at most %d", len(st.lines), maxLines)
 			}
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"go.millstream.dev/internal/dashboard"
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/task"
@@ -14,13 +15,11 @@ import (
 	"go.millstream.dev/scheduler/internal/val"
 )
 
-// Stack is the call stack of a running task.
-type Stack struct {
-	Worker string   `json:"worker"`
-	Key    string   `json:"key"`
-	Lines  []string `json:"lines"` // outermost first
-
-	key task.Key
+// stack is the call stack of a running task.
+type stack struct {
+	worker string
+	key    task.Key
+	lines  []string // outermost first
 }
 
 // callStackRPC serves Dask's call_stack: the stacks of the tasks with the given keys, or of those that they wait for,
@@ -40,11 +39,11 @@ func (s *Profiles) callStackRPC(ctx context.Context, _ *rpc.Request, in inspect.
 	}
 	stacks := map[string]msgpack.Map{}
 	for _, st := range s.stacks(ctx, workers, byWorker) {
-		lines := make([]any, len(st.Lines))
-		for i, line := range st.Lines {
+		lines := make([]any, len(st.lines))
+		for i, line := range st.lines {
 			lines[i] = line
 		}
-		stacks[st.Worker] = append(stacks[st.Worker], msgpack.Pair{Key: st.key.Value(), Value: lines})
+		stacks[st.worker] = append(stacks[st.worker], msgpack.Pair{Key: st.key.Value(), Value: lines})
 	}
 	out := msgpack.Map{}
 	for _, w := range workers {
@@ -91,17 +90,22 @@ func (s *Profiles) processing(ctx context.Context, names []any) (map[string][]an
 }
 
 // Stacks returns the call stacks of the tasks that run on a worker, or on all if worker is "".
-func (s *Profiles) Stacks(ctx context.Context, worker string) ([]Stack, error) {
+func (s *Profiles) Stacks(ctx context.Context, worker string) ([]dashboard.Stack, error) {
 	workers, err := s.addresses(ctx, named(worker))
 	if err != nil {
 		return nil, err
 	}
-	return s.stacks(ctx, workers, nil), nil
+	out := []dashboard.Stack{}
+	for _, st := range s.stacks(ctx, workers, nil) {
+		out = append(out, dashboard.Stack{Worker: st.worker, Key: st.key.String(), Frames: st.lines})
+	}
+	return out, nil
 }
 
 // stacks asks workers for call stacks: of the given keys, or of all if keys is nil.
-func (s *Profiles) stacks(ctx context.Context, workers []string, keys map[string][]any) []Stack {
-	out, size := []Stack{}, 0
+func (s *Profiles) stacks(ctx context.Context, workers []string, keys map[string][]any) []stack {
+	var out []stack
+	size := 0
 	s.ask(ctx, "call_stack", workers, func(w string) msgpack.Map {
 		if keys == nil {
 			return msgpack.MapOf("keys", nil)
@@ -113,7 +117,7 @@ func (s *Profiles) stacks(ctx context.Context, workers []string, keys map[string
 		}
 		list, err := readStacks(body)
 		for _, st := range list {
-			st.Worker = w
+			st.worker = w
 			out = append(out, st)
 		}
 		return err
@@ -125,12 +129,12 @@ func (s *Profiles) stacks(ctx context.Context, workers []string, keys map[string
 const maxLine, maxLines = 16 << 10, 2000
 
 // readStacks reads {key: [line, …]} of a worker.
-func readStacks(body []byte) ([]Stack, error) {
+func readStacks(body []byte) ([]stack, error) {
 	r := msgpack.NewReader(body)
 	n, err := r.ReadMapLen()
-	var out []Stack
+	var out []stack
 	for ; err == nil && n > 0; n-- {
-		var st Stack
+		var st stack
 		if st, err = readStack(&r); err == nil {
 			out = append(out, st)
 		}
@@ -138,23 +142,23 @@ func readStacks(body []byte) ([]Stack, error) {
 	return out, err
 }
 
-func readStack(r *msgpack.Reader) (st Stack, err error) {
+func readStack(r *msgpack.Reader) (st stack, err error) {
 	raw, err := r.ReadKey(nil)
 	if err != nil {
 		return st, err
 	}
 	st.key = task.Key(raw)
-	st.Key, st.Lines = st.key.String(), []string{}
+	st.lines = []string{}
 	n, err := r.ReadArrayLen()
 	for ; err == nil && n > 0; n-- {
 		var line []byte
 		if line, err = r.ReadStringBytes(); err != nil {
 			break
 		}
-		if len(line) > maxLine || len(st.Lines) >= maxLines {
+		if len(line) > maxLine || len(st.lines) >= maxLines {
 			return st, errors.New("call stack is too long")
 		}
-		st.Lines = append(st.Lines, string(line))
+		st.lines = append(st.lines, string(line))
 	}
 	return st, err
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"go.millstream.dev/internal/dashboard"
 	"go.millstream.dev/internal/proc/profile"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
@@ -80,27 +81,18 @@ func (s *Profiles) tree(ctx context.Context, workers []string, q profile.Query, 
 	return &t
 }
 
-// TreeOptions select a call tree.
-type TreeOptions struct {
-	// Worker is the address or name of a worker, "" for all.
-	Worker string
-	// Scheduler selects the goroutines of the scheduler, Server those of workers, instead of tasks.
-	Scheduler, Server bool
-	profile.Query
-}
-
 // Tree returns a call tree in the form of the dashboard.
-func (s *Profiles) Tree(ctx context.Context, o TreeOptions) (*profile.View, error) {
-	if o.Scheduler {
+func (s *Profiles) Tree(ctx context.Context, q dashboard.ProfileQuery) (*profile.View, error) {
+	if q.Scheduler {
 		var t profile.Tree
-		s.Own.AddServerTo(&t, o.Query)
+		s.Own.AddServerTo(&t, q.Query)
 		return t.View(), nil
 	}
-	workers, err := s.addresses(ctx, named(o.Worker))
+	workers, err := s.addresses(ctx, named(q.Worker))
 	if err != nil {
 		return nil, err
 	}
-	return s.tree(ctx, workers, o.Query, o.Server).View(), nil
+	return s.tree(ctx, workers, q.Query, q.Server).View(), nil
 }
 
 // named returns the argument of addresses for one worker, or for all.
