@@ -30,10 +30,14 @@ func (s *Scheduler) act(a *state.Action) {
 	case state.WorkerRemoved:
 		s.workers.Forget(s.workers.ByID(a.Worker), "retired", true)
 	case state.LostData:
-		s.feed.LostData(s.loop.Now(), a)
+		if !s.ending {
+			s.feed.LostData(s.loop.Now(), a)
+		}
 		s.toClient(a)
 	case state.KeyErred:
-		s.feed.KeyErred(s.loop.Now(), a)
+		if !s.ending {
+			s.feed.KeyErred(s.loop.Now(), a)
+		}
 		s.toClient(a)
 	case state.KeyInMemory, state.CancelledKeys, state.TaskRetried, state.ClientRestart:
 		s.toClient(a)

@@ -235,3 +235,27 @@ func TestPerformanceReport(t *testing.T) {
 		other.fails("scheduler has no dashboard", op, "start", 0.0)
 	}
 }
+
+// A scheduler with a journal continues its history.
+func TestDashboardRestart(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, Config{Dashboard: "127.0.0.1:0", Journal: dir})
+	join(t, s, "a")
+	c := connect(t, s, "client-1")
+	c.submit([]node{{key: "x-1", spec: "x"}}, "x-1")
+	c.expectKey("key-in-memory", "x-1")
+	until(t, "a span in the history", func() bool { return len(page[spansPage](t, s, "spans.json").Spans) == 1 })
+	before := page[map[string]any](t, s, "meta.json")
+	if err := s.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	s = start(t, Config{Dashboard: "127.0.0.1:0", Journal: dir})
+	after := page[map[string]any](t, s, "meta.json")
+	if after["origin"] != before["origin"] || after["spans"] != before["spans"] || after["id"] == before["id"] {
+		t.Errorf("history after a restart: got %v, want that of %v with another ID", after, before)
+	}
+	until(t, "the event of the restart", func() bool {
+		f := page[struct{ Failures []dashboard.Failure }](t, s, "failures.json").Failures
+		return len(f) == 1 && f[0].Kind == "restart"
+	})
+}

@@ -85,7 +85,7 @@ func (s *Server) reportData(ctx context.Context, o ReportOptions) ([]byte, error
 		return nil, err
 	}
 	var out bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	z, _ := gzip.NewWriterLevel(&out, gzip.DefaultCompression)
 	length := binary.LittleEndian.AppendUint32(nil, uint32(len(text)))
 	for _, b := range [][]byte{length, text, body} {
 		if _, err := z.Write(b); err != nil {

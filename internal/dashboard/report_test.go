@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
@@ -143,5 +144,46 @@ func TestReportLimits(t *testing.T) {
 		if n > limit || n < limit/2 || first < 14.98e6-2e4*float64(limit) {
 			t.Errorf("report of %d spans: got %d from %g on, want the latest", limit, n, first)
 		}
+	}
+}
+
+// A report of 100,000 tasks with hashes in their keys is small.
+func TestReportSize(t *testing.T) {
+	leak.Check(t)
+	store, err := spans.Open(spans.Config{Origin: origin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	random := rand.New(rand.NewPCG(1, 2))
+	var workers, prefixes []uint32
+	for i := range 16 {
+		workers = append(workers, store.Worker(fmt.Sprintf("tcp://10.0.0.%d:40000", i), fmt.Sprint(i)))
+		prefixes = append(prefixes, store.Prefix(fmt.Sprintf("function-%d", i)))
+	}
+	b := new(spans.Batch)
+	const n = 100_000
+	for i := range int64(n) {
+		start := at(0) + i*200_000 + random.Int64N(100_000)
+		key := fmt.Appendf(nil, "function-%d-%016x%016x", i%16, random.Uint64(), random.Uint64())
+		b.Task(workers[i/4%16], i%4, key, prefixes[i%16], start, start+random.Int64N(12_000_000),
+			8+random.Int64N(1000), 0)
+		if b.Len() == 1000 {
+			b = store.Put(b)
+			if err := store.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var page strings.Builder
+	if err := New(store, nil).WriteReport(t.Context(), &page, ReportOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(decodeReport(t, page.String()).column("row")) / 4; got != n {
+		t.Errorf("spans: got %d, want %d", got, n)
+	}
+	const most = 5e6
+	if page.Len() > most {
+		t.Errorf("report of %d tasks: got %d bytes, want at most %g", n, page.Len(), most)
 	}
 }

@@ -29,3 +29,15 @@ func TestSchedulerP2P(t *testing.T) {
 		t.Error("no worker was lost in the middle of a shuffle")
 	}
 }
+
+// The dashboard shows tasks, transfers and failures of Dask workers.
+func TestSchedulerDashboard(t *testing.T) {
+	r := rig.New(t)
+	s := r.Scheduler("--dashboard-address", "127.0.0.1:0")
+	for range 2 {
+		r.DaskWorker(s.Address, "--nthreads", "1")
+	}
+	if res := r.Python(s.Address, "dashboard.py"); len(res.Checks) < 20 {
+		t.Errorf("%d checks were made", len(res.Checks))
+	}
+}
