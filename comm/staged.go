@@ -27,7 +27,8 @@ type StagedConfig struct {
 	// Stripes is the number of connections (stripes) that carry a large frame, including the comm's own (default half
 	// the number of cores, 2 to 8; at most 16; millstream.comm.staged-stripes). The dialing side decides; the further
 	// connections are made with the comm, and only between processes that both have a Device. 1 makes none, on either
-	// side.
+	// side. Comms over UCX between Millstream programs that share no transport but tcp also send large frames in host
+	// memory over stripes (default 4), which are made when the first such frame is sent.
 	Stripes int
 }
 

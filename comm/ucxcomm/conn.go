@@ -88,6 +88,7 @@ func (c *conn) watchData(l *dataLink) {
 	<-l.ep.Done()
 	c.end(orClosed(l.ep.Err()))
 	l.stripes.end()
+	l.large.end()
 }
 
 // end marks the comm as ended, with the first reason that is reported.
@@ -285,6 +286,7 @@ func (c *conn) free(ctx context.Context) {
 	if c.data != nil {
 		_ = c.data.ep.Shutdown(ctx)
 		c.data.stripes.end()
+		c.data.large.wait()
 		c.data.t.finish(ctx)
 		_ = c.tagged.Shutdown(ctx)
 	} else {

@@ -22,6 +22,7 @@ import (
 //	'F' u8 1 if this side's end of the data connection exists
 //	'C' u64 bytes taken since the beginning, as messageCost counts
 //	'L' u8 1 if there are to be lines, of the listening side with u16 port and 16 bytes token
+//	'S' about stripes for frames in host memory, see stripeMessage
 const (
 	tetherReady  = 'U'
 	tetherData   = 'D'
@@ -29,6 +30,7 @@ const (
 	tetherFinal  = 'F'
 	tetherCredit = 'C'
 	tetherLines  = 'L'
+	tetherStripe = 'S'
 
 	// controlChunk fits the slots of package ucx: nothing is pinned or allocated.
 	controlChunk = 1000
@@ -46,6 +48,7 @@ type controlChannel struct {
 	final   chan bool        // capacity 1
 	stripes chan stripeOffer // capacity 1
 	credit  func(taken uint64)
+	large   *hostStripes // nil: not supported by both sides
 
 	parted sync.Once
 	ended  chan struct{} // closed when the peer's end of the lifeline has ended
@@ -69,13 +72,16 @@ type readiness struct {
 	window uint32
 }
 
-func newControlChannel(ep *taggedEndpoint, credit func(uint64)) *controlChannel {
+func newControlChannel(ep *taggedEndpoint, credit func(uint64), large *hostStripes) *controlChannel {
 	t := &controlChannel{
 		ep: ep, ready: make(chan readiness, 1), final: make(chan bool, 1), stripes: make(chan stripeOffer, 1),
-		credit: credit,
-		ended:  make(chan struct{}), pumped: make(chan struct{}), fed: make(chan struct{}),
+		credit: credit, large: large,
+		ended: make(chan struct{}), pumped: make(chan struct{}), fed: make(chan struct{}),
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
+	if large != nil {
+		large.send, large.post = t.sendStripes, t.postStripes
+	}
 	t.line, t.inner = net.Pipe()
 	go t.pump()
 	go t.feed()
@@ -129,6 +135,15 @@ func (t *controlChannel) sendLines(ctx context.Context, w stripeOffer) error {
 		b = append(binary.LittleEndian.AppendUint16(b, w.port), w.token...)
 	}
 	return t.send(ctx, tetherLines, b...)
+}
+
+func (t *controlChannel) sendStripes(ctx context.Context, m stripeMessage) error {
+	return t.send(ctx, tetherStripe, m.append(nil)...)
+}
+
+// postStripes does not block, like sendCredit.
+func (t *controlChannel) postStripes(m stripeMessage) {
+	t.ep.StartSend(ucx.Bytes(m.append([]byte{tetherStripe})), ucx.ForceTag(t.ep.sideSend))
 }
 
 // sendCredit does not block: it is called by readers, and a credit is lost only with the comm.
@@ -197,6 +212,12 @@ func (t *controlChannel) take(b []byte) error {
 		default:
 			return errControl
 		}
+	case tetherStripe:
+		m, err := parseStripeMessage(p)
+		if err != nil || t.large == nil {
+			return errControl
+		}
+		return t.large.handle(m)
 	case tetherData:
 		_, _ = t.inner.Write(p) // fails if this side's lifeline has ended; later messages still matter
 	case tetherEnd:

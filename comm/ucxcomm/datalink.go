@@ -31,6 +31,7 @@ type dataLink struct {
 
 	host, device mem.Resource // nil: Go's heap
 	stripes      *stripes     // for frames on GPUs; nil: UCX moves them. Set before the comm is shared
+	large        *hostStripes // for large frames in host memory; nil: UCX moves them
 
 	mu    sync.Mutex
 	sent  uint64        // cost of all written messages
@@ -98,6 +99,9 @@ func (l *dataLink) write(ctx context.Context, m *wire.Message) error {
 	}
 	if l.stripes != nil && onDevice(m) && len(m.Frames) <= dataFrames-3 {
 		return l.writeStaged(ctx, m)
+	}
+	if stripes := l.stripesFor(m); stripes != nil {
+		return l.writeStriped(ctx, m, stripes)
 	}
 	if len(m.Frames) <= dataFrames && m.Frames[0].Len() > 0 {
 		var few [8]ucx.View
@@ -172,25 +176,46 @@ func (l *dataLink) piece(ctx context.Context, b bounds) (m *wire.Message, more b
 	}
 	switch {
 	case len(frames) > 0 && frames[0].Len() > 0:
-		if len(frames) <= b.frames {
+		if err = b.check(frames); err == nil {
 			return message(frames), false, nil
 		}
-		err = b.framesError(uint64(len(frames)))
 	case len(frames) > 2 && frames[1].Len() == 1 && frames[1].Bytes()[0] == stagedMark:
 		if m, err = l.readStaged(ctx, frames, b); err != nil {
 			abortEndpoint(l.ep)
 		}
 		return m, false, err
-	case len(frames) > 2 && frames[1].Len() == 1 && len(frames)-2 <= b.frames:
-		more = frames[1].Bytes()[0] == 1
-		frames[:2].Release()
-		return message(frames[2:]), more, nil
+	case len(frames) > 2 && frames[1].Len() == 1 && frames[1].Bytes()[0] == stripedMark:
+		if m, err = l.readStriped(ctx, frames, b); err != nil {
+			abortEndpoint(l.ep)
+		}
+		return m, false, err
+	case len(frames) > 2 && frames[1].Len() == 1:
+		if err = b.check(frames[2:]); err == nil {
+			more = frames[1].Bytes()[0] == 1
+			frames[:2].Release()
+			return message(frames[2:]), more, nil
+		}
 	default:
 		err = fmt.Errorf("message of %d frames without a body", len(frames))
 	}
 	frames.Release()
 	abortEndpoint(l.ep)
 	return nil, false, err
+}
+
+// check compares received frames with the bounds: the limits of their receive had room for a table of striped frames.
+func (b bounds) check(frames ucx.Frames) error {
+	if len(frames) > b.frames {
+		return b.framesError(uint64(len(frames)))
+	}
+	total := int64(0)
+	for _, f := range frames {
+		total += int64(f.Len())
+	}
+	if total > b.bytes {
+		return &limitError{what: "bytes", got: total, limit: b.bytes, key: "Limits.Message"}
+	}
+	return nil
 }
 
 // shutdown closes the data connection: all written data is known to have arrived.

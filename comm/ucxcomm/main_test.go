@@ -19,6 +19,9 @@ const roleVariable = "MILLSTREAM_UCXCOMM_TEST_ROLE"
 // fileRole and a path are the role of one that listens by file.
 const fileRole = "file "
 
+// stripedRole is the role of one whose comms have stripes.
+const stripedRole = "striped"
+
 func TestMain(m *testing.M) {
 	if role := os.Getenv(roleVariable); role != "" {
 		serve(role)
@@ -41,6 +44,9 @@ func serve(backend string) {
 	var err error
 	if path, ok := strings.CutPrefix(backend, fileRole); ok {
 		l, err = newFile(Settings{}).Listen(ctx, path, comm.ListenConfig{})
+	} else if backend == stripedRole {
+		l, err = newBackend("ucxx", Settings{Options: map[string]string{"TLS": "tcp"}}).Listen(ctx, "127.0.0.1:0",
+			comm.ListenConfig{Staged: comm.StagedConfig{Stripes: 2}})
 	} else {
 		l, err = backends[backend].Listen(ctx, "127.0.0.1:0", comm.ListenConfig{})
 	}

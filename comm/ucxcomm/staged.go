@@ -21,7 +21,7 @@ import (
 
 // Two Millstream programs with GPUs and no transport that can access them, neither cuda_ipc nor RDMA, have further TCP
 // connections (stripes), over which frames on GPUs are sent through pinned memory. UCX would use cuda_copy, slowly:
-// with endpoints made by worker address it copies fragments through one connection (docs/adr/0019). The listening side
+// with endpoints made by worker address it copies fragments through one connection (docs/adr/0018). The listening side
 // opens a port for them on first use. If the port cannot be reached, UCX is used.
 
 const (
@@ -235,7 +235,7 @@ type stagedFrame struct {
 func parseStaged(table []byte, host int, hostBytes int64, b bounds) ([]stagedFrame, error) {
 	n := len(table) / stagedItem
 	if n == 0 || len(table)%stagedItem != 0 {
-		return nil, fmt.Errorf("table of frames on GPUs has %d bytes", len(table))
+		return nil, fmt.Errorf("table of striped frames has %d bytes", len(table))
 	}
 	if host+n > b.frames {
 		return nil, b.framesError(uint64(host + n))
@@ -251,7 +251,7 @@ func parseStaged(table []byte, host int, hostBytes int64, b bounds) ([]stagedFra
 		}
 		left -= int64(size)
 		if int(index) >= host+n || i > 0 && int(index) <= list[i-1].index {
-			return nil, fmt.Errorf("frame %d on a GPU has invalid index %d of %d", i, index, host+n)
+			return nil, fmt.Errorf("striped frame %d has invalid index %d of %d", i, index, host+n)
 		}
 		list[i] = stagedFrame{int(index), int64(size)}
 	}
@@ -310,7 +310,7 @@ func (l *dataLink) stagedFrame(ctx context.Context, size int64) (wire.Frame, err
 
 // tableRoom returns how many bytes a message may have for its table in addition to its frames.
 func (l *dataLink) tableRoom(b bounds) int {
-	if l.stripes == nil {
+	if l.stripes == nil && l.large == nil {
 		return 0
 	}
 	return stagedItem * min(b.frames, dataFrames)

@@ -25,6 +25,9 @@ func (c *conn) handshake(ctx context.Context, compression string, invitation []b
 	if c.canStage() {
 		features = append(features, stagedFeature)
 	}
+	if c.canStripe() {
+		features = append(features, stripesFeature)
+	}
 	if c.takesDevice() {
 		features = append(features, deviceFeature)
 	}
@@ -63,16 +66,22 @@ func (c *conn) handshake(ctx context.Context, compression string, invitation []b
 func (c *conn) upgrade(ctx context.Context, dialer bool) error {
 	w, dataErr := c.engine.dataUCX()
 	l := &dataLink{host: c.settings.host(), device: c.device, grown: make(chan struct{}, 1)}
-	l.t = newControlChannel(c.tagged, l.addCredit)
+	if host, err := comm.AddressHost(c.peer); err == nil && c.canStripe() &&
+		slices.Contains(c.info.Millstream.Features, stripesFeature) {
+		l.large = newHostStripes(hostStripeCount(c.staged), host, c.door)
+	}
+	l.t = newControlChannel(c.tagged, l.addCredit, l.large)
 	err := c.agree(ctx, l, w, dataErr, dialer)
 	if err != nil || l.ep == nil {
 		if l.ep != nil {
 			abortEndpoint(l.ep)
 		}
+		l.large.wait()
 		l.t.close()
 		return err
 	}
 	c.data, c.link = l, l
+	l.large.start(l.ep)
 	if slices.Contains(c.info.Millstream.Features, stagedFeature) {
 		err = c.stage(ctx, dialer)
 	}
