@@ -1,6 +1,8 @@
 package commbench
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"go.millstream.dev/bench/internal/options"
@@ -40,6 +42,10 @@ type Setting struct {
 	Address string
 	// Env is the environment of both processes, as NAME=value.
 	Env []string
+	// Stripes is the number of stripes of Go processes, 0 for the default.
+	Stripes int
+	// Extra is set for settings that are measured only by name.
+	Extra bool
 }
 
 // inproc is the setting with one process.
@@ -47,18 +53,33 @@ const inproc = "inproc"
 
 // Settings returns the settings of the benchmark.
 func Settings() []Setting {
-	return []Setting{
+	all := []Setting{
 		{Name: "tcp", About: "tcp:// on the loopback interface", Address: "tcp://127.0.0.1:0"},
 		{Name: "ucxx-tcp", About: "ucxx:// with UCX_TLS=tcp", Address: "ucxx://127.0.0.1:0",
 			Env: []string{"UCX_TLS=tcp"}},
 		{Name: "ucxx-auto", About: "ucxx:// with defaults of UCX", Address: "ucxx://127.0.0.1:0"},
 		{Name: inproc, About: "inproc:// within one process", Address: "inproc://"},
 	}
+	for _, n := range []int{1, 2, 4, 8} {
+		about := fmt.Sprintf("ucxx-tcp with %d stripes; only by name", n)
+		if n == 1 {
+			about = "ucxx-tcp without stripes; only by name"
+		}
+		all = append(all, Setting{Name: fmt.Sprintf("ucxx-tcp-%d", n), About: about, Address: "ucxx://127.0.0.1:0",
+			Env: []string{"UCX_TLS=tcp"}, Stripes: n, Extra: true})
+	}
+	return all
 }
 
 // SettingNames returns the names of the settings.
 func SettingNames() []string {
 	return options.Names(Settings(), func(s Setting) string { return s.Name })
+}
+
+// defaultSettings returns the names of the settings that are measured by default.
+func defaultSettings() []string {
+	usual := slices.DeleteFunc(Settings(), func(s Setting) bool { return s.Extra })
+	return options.Names(usual, func(s Setting) string { return s.Name })
 }
 
 // PeerName is the name of Dask on the command line and in figures.
@@ -88,7 +109,7 @@ func (o *Options) Complete() error {
 	if err := options.Choose("case", &o.Cases, CaseNames(), CaseNames()); err != nil {
 		return err
 	}
-	if err := options.Choose("setting", &o.Settings, SettingNames(), SettingNames()); err != nil {
+	if err := options.Choose("setting", &o.Settings, SettingNames(), defaultSettings()); err != nil {
 		return err
 	}
 	rounds := options.Number[int]{What: "rounds", Value: &o.Rounds, Full: 5, Quick: 2}

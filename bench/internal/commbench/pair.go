@@ -29,10 +29,10 @@ func startPair(ctx context.Context, server, client commpeer.Starter, s Setting) 
 			return nil, err
 		}
 	}
-	a, err := p.server.Do(ctx, commpeer.Command{Do: "listen", Address: s.Address})
+	a, err := p.server.Do(ctx, commpeer.Command{Do: "listen", Address: s.Address, Stripes: s.Stripes})
 	if err == nil {
 		p.address = a.Address
-		_, err = p.client.Do(ctx, commpeer.Command{Do: "connect", Address: p.address})
+		_, err = p.client.Do(ctx, commpeer.Command{Do: "connect", Address: p.address, Stripes: s.Stripes})
 	}
 	if err != nil {
 		p.stop()

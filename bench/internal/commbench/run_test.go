@@ -42,6 +42,20 @@ func TestGo(t *testing.T) {
 	}
 }
 
+// Settings with a number of stripes are measured by name, and their messages arrive.
+func TestStripes(t *testing.T) {
+	got := run(t, Programs{Go: goStarter}, Options{Cases: []string{"echo-100MiB"},
+		Settings: []string{"ucxx-tcp-1", "ucxx-tcp-4"}})
+	if len(got) != 2 {
+		t.Errorf("got %d figures, want 2: %+v", len(got), got)
+	}
+	for _, f := range got {
+		if f.Ours <= 0 {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
 // With a peer each figure has its number, also between Go and Python.
 func TestAgainstDask(t *testing.T) {
 	python, err := benchpeer.FindProgram(PeerName, benchpeer.ScriptComm, os.Environ())

@@ -8,6 +8,8 @@ type Command struct {
 	Address string `json:"address,omitempty"`
 	N       int    `json:"n,omitempty"`
 	Size    int64  `json:"size,omitempty"`
+	// Stripes is the number of stripes of comms of Go processes (listen, connect; 0 for the default).
+	Stripes int `json:"stripes,omitempty"`
 }
 
 // Answer is the reply to a Command, as one line.

@@ -117,7 +117,7 @@ func ServePython(ctx context.Context, python Starter, address string, env []stri
 	s := &side{}
 	defer s.close()
 	defer cancel()
-	here, err := s.listen(ctx, address)
+	here, err := s.listen(ctx, address, comm.StagedConfig{})
 	if err != nil {
 		return err
 	}

@@ -53,10 +53,10 @@ func (s *side) close() {
 func (s *side) do(ctx context.Context, c Command) (Answer, error) {
 	switch c.Do {
 	case "listen":
-		return s.listen(ctx, c.Address)
+		return s.listen(ctx, c.Address, comm.StagedConfig{Stripes: c.Stripes})
 	case "connect", "idle":
 		for range max(c.N, 1) {
-			conn, err := comm.Dial(ctx, c.Address, comm.DialConfig{})
+			conn, err := comm.Dial(ctx, c.Address, comm.DialConfig{Staged: comm.StagedConfig{Stripes: c.Stripes}})
 			if err != nil {
 				return Answer{}, err
 			}
@@ -76,8 +76,8 @@ func (s *side) do(ctx context.Context, c Command) (Answer, error) {
 }
 
 // listen starts a server that echoes every message.
-func (s *side) listen(ctx context.Context, address string) (Answer, error) {
-	l, err := comm.Listen(ctx, address, comm.ListenConfig{})
+func (s *side) listen(ctx context.Context, address string, staged comm.StagedConfig) (Answer, error) {
+	l, err := comm.Listen(ctx, address, comm.ListenConfig{Staged: staged})
 	if err != nil {
 		return Answer{}, err
 	}
