@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,8 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/testkit/leak"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/secure"
 )
 
 // get fetches a page with a Host header.
@@ -158,6 +161,70 @@ func TestDashboardToken(t *testing.T) {
 	if _, err := Start(t.Context(), Config{Listen: []string{"tcp://127.0.0.1:0"}, Dashboard: "127.0.0.1:0",
 		DashboardToken: "short"}); err == nil || !strings.Contains(err.Error(), "token of 5 characters") {
 		t.Errorf("short token: got %v, want an error", err)
+	}
+}
+
+// With certificates the pages are served over TLS outside the loopback interface: every role may read, clients may send
+// commands, and a browser without a certificate needs the token.
+func TestDashboardCertificates(t *testing.T) {
+	leak.Check(t)
+	const token = "0123456789abcdefXYZ"
+	ca, err := secure.NewCA(secure.CAConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair := func(role secure.Role) (id *secure.Identity, cert tls.Certificate) {
+		id, err := ca.Issue(secure.Request{Roles: []secure.Role{role}})
+		if err == nil {
+			cert, err = tls.X509KeyPair(id.Cert, id.Key)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id, cert
+	}
+	own, _ := pair(secure.Scheduler)
+	listen, err := own.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, Config{Listen: []string{"tls://127.0.0.1:0"}, ListenConfig: comm.ListenConfig{TLS: listen},
+		Dashboard: "0.0.0.0:0", DashboardToken: token})
+	for _, c := range []struct {
+		role      secure.Role
+		get, post int
+	}{{"", 401, 401}, {secure.Viewer, 200, 403}, {secure.Worker, 200, 403}, {secure.Scheduler, 200, 403},
+		{secure.Client, 200, 200}} {
+		cfg := &tls.Config{InsecureSkipVerify: true} // certificates of clusters have no host names
+		if c.role != "" {
+			_, cert := pair(c.role)
+			cfg.Certificates = []tls.Certificate{cert}
+		}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: cfg, DisableKeepAlives: true}}
+		for _, x := range []struct {
+			method, path, token string
+			want                int
+		}{{"GET", "/json/counts.json", "", c.get}, {"POST", "/api/v1/retire_workers", "", c.post},
+			{"GET", "/health", "", 200}, {"GET", "/json/counts.json", token, 200},
+			{"POST", "/api/v1/retire_workers", token, 200}} {
+			r, err := http.NewRequestWithContext(t.Context(), x.method, "https://"+s.DashboardAddress()+x.path,
+				strings.NewReader("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if x.token != "" {
+				r.Header.Set("Authorization", "Bearer "+x.token)
+			}
+			a, err := client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = a.Body.Close()
+			if a.StatusCode != x.want {
+				t.Errorf("role %q, %s %s, token %q: got status %d, want %d", c.role, x.method, x.path, x.token,
+					a.StatusCode, x.want)
+			}
+		}
 	}
 }
 

@@ -44,18 +44,20 @@ func (w *Worker) snapshot() metrics.Snapshot {
 // listenHTTP starts the worker's HTTP server.
 func (w *Worker) listenHTTP() (*metrics.Server, error) {
 	host, _ := comm.AddressHost(w.address)
+	summary := func() metrics.Summary {
+		s := w.snapshot()
+		return s.Summarize(metrics.Summary{Address: w.address, Name: w.Name(), Status: w.Status(),
+			DataAddresses: w.DataAddresses(), Scheduler: w.cfg.Scheduler, Registry: task.Hash(),
+			Limit: w.cfg.MemoryLimit})
+	}
 	return metrics.Listen(metrics.Config{Address: w.cfg.Dashboard, Name: w.Name(), Host: host,
 		Hosts: w.cfg.DashboardHosts, Token: w.cfg.DashboardToken, TLS: w.cfg.Accept.TLS,
 		Logger: w.log, Go: w.tasks.Go,
 		Collectors: append([]prometheus.Collector{metrics.Collector(w.snapshot), w.moved, metrics.UCX{}},
 			w.cfg.Collectors...),
 		Pages: []metrics.Page{
-			{Path: "/millstream/worker", What: "summary of the worker", Handler: metrics.JSON(func() metrics.Summary {
-				s := w.snapshot()
-				return s.Summarize(metrics.Summary{Address: w.address, Name: w.Name(), Status: w.Status(),
-					DataAddresses: w.DataAddresses(),
-					Scheduler:     w.cfg.Scheduler, Registry: task.Hash(), Limit: w.cfg.MemoryLimit})
-			})},
+			{Path: "/status", What: "state of the worker", Handler: metrics.Status(summary)},
+			{Path: "/millstream/worker", What: "the same as JSON", Handler: metrics.JSON(summary)},
 			{Path: "/millstream/tasks", What: "last runs of tasks", Handler: metrics.List(w.Timelines)},
 			{Path: "/millstream/transfers", What: "last transfers of data", Handler: metrics.List(w.Transfers)},
 			{Path: "/millstream/disk", What: "last results spilled to disk and read back",

@@ -221,6 +221,8 @@ func TestHTTP(t *testing.T) {
 			"dask_worker_latency_seconds", "dask_worker_transfer_incoming_count_total 0",
 			"dask_worker_tasks_executed_total 1", "dask_worker_gc_collection_seconds_total"},
 		"/health":                   {"ok"},
+		"/status":                   {w.Address(), "Tasks memory"},
+		"/system":                   {w.Address()},
 		"/millstream/tasks":         {`"key":"a"`, `"action":"compute"`, inc.Name()},
 		"/millstream/tasks?n=0":     {"[]"},
 		"/millstream/transfers":     {"["},

@@ -108,3 +108,36 @@ func TestSchedulerHTTP(t *testing.T) {
 		}
 	}
 }
+
+// The paths of the dashboard of Dask's worker have the same status and type on a Millstream worker of the same Dask
+// scheduler.
+func TestWorkerHTTP(t *testing.T) {
+	r := rig.New(t)
+	s := r.DaskScheduler()
+	r.DaskWorker(s.Address, "--name", "python")
+	r.Worker(s.Address, "--name", "go", "--no-python")
+	paths, _ := r.Python(s.Address, "worker_paths.py").Values["paths"].(map[string]any)
+	theirs, _ := paths["python"].(map[string]any)
+	ours, _ := paths["go"].(map[string]any)
+	reasons := map[string]string{
+		"/counters":     "Dask draws the counters of /metrics",
+		"/metrics":      "Dask has no /metrics without prometheus_client",
+		"/sitemap.json": "Millstream workers have none: no tool uses it",
+	}
+	if len(theirs) < 9 || len(ours) != len(theirs) {
+		t.Fatalf("paths: got %d, want %d, at least 9", len(ours), len(theirs))
+	}
+	for path, v := range theirs {
+		want, _ := v.(map[string]any)
+		got, _ := ours[path].(map[string]any)
+		if reasons[path] == "" && (got["status"] != want["status"] || got["kind"] != want["kind"] &&
+			want["status"] == 200.0) {
+			t.Errorf("%s: got %v %v, want %v %v", path, got["status"], got["kind"], want["status"], want["kind"])
+		}
+	}
+	for _, path := range []string{"/counters", "/metrics"} {
+		if got, _ := ours[path].(map[string]any); got["status"] != 200.0 {
+			t.Errorf("%s: got status %v, want 200", path, got["status"])
+		}
+	}
+}

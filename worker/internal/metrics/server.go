@@ -86,6 +86,7 @@ func Listen(cfg Config) (*Server, error) {
 		index = append(index, httpguard.Page{Path: p.Path, What: p.What})
 		mux.HandleFunc(p.Path, p.Handler)
 	}
+	redirectDask(mux)
 	mux.HandleFunc("/", httpguard.Index("Millstream worker "+cfg.Name, index...))
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/health", func(rw http.ResponseWriter, _ *http.Request) {
