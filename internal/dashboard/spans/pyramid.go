@@ -56,6 +56,7 @@ type page [pageRows]line
 type line struct {
 	hot  []entry
 	cold []coldEntry
+	late bool // got spans after it was compacted: all categories are kept from then on, or some would be lost
 }
 
 // entry is the time of a category in a bucket, ordered by both.
@@ -70,7 +71,7 @@ type coldEntry uint32
 const (
 	entrySize = 8
 	coldSize  = 4
-	pageSize  = pageRows * 48
+	pageSize  = pageRows * 56
 	chunkSize = 128
 )
 
@@ -252,7 +253,7 @@ func (ln *line) thaw(shift uint) {
 	for _, c := range ln.cold {
 		hot = append(hot, entry{uint16(c >> 16), float32(c&0xffff) * unit})
 	}
-	ln.hot, ln.cold = append(hot, ln.hot...), nil
+	ln.hot, ln.cold, ln.late = append(hot, ln.hot...), nil, true
 }
 
 // freezeDelay is the time, in µs, after which buckets of chunks that are being painted are compacted.
@@ -283,7 +284,7 @@ func (p *pyramid) freezeChunk(c *chunk, shift uint) {
 		p.size -= ln.size()
 		from := len(all)
 		all = append(all, ln.cold...)
-		all = appendCold(all, ln.hot, shift)
+		all = appendCold(all, ln.hot, shift, ln.late)
 		ln.hot, ln.cold = nil, all[from:len(all):len(all)]
 		p.size += ln.size()
 	})
@@ -300,7 +301,7 @@ func (p *pyramid) freezeBuckets(c *chunk, limit uint16, shift uint) {
 			return
 		}
 		p.size -= ln.size()
-		ln.cold = appendCold(ln.cold, ln.hot[:n], shift)
+		ln.cold = appendCold(ln.cold, ln.hot[:n], shift, ln.late)
 		ln.hot = append(make([]entry, 0, len(ln.hot)-n+16), ln.hot[n:]...)
 		p.size += ln.size()
 	})
@@ -323,24 +324,25 @@ func (c *chunk) each(f func(*line)) {
 // maxCold is the number of categories that a bucket of a compact line has, besides the rest.
 const maxCold = 4
 
-// appendCold appends entries in compact form.
-func appendCold(all []coldEntry, hot []entry, shift uint) []coldEntry {
+// appendCold appends entries in compact form, with all categories or the largest of each bucket.
+func appendCold(all []coldEntry, hot []entry, shift uint, whole bool) []coldEntry {
 	scale := 65535 / float32(int64(1)<<shift)
 	for len(hot) > 0 {
 		n := 1
 		for n < len(hot) && hot[n].at>>8 == hot[0].at>>8 {
 			n++
 		}
-		all = appendBucket(all, hot[:n], scale)
+		all = appendBucket(all, hot[:n], scale, whole)
 		hot = hot[n:]
 	}
 	return all
 }
 
-// appendBucket appends the entries of one bucket. If there are many, the smallest are added up as None.
-func appendBucket(all []coldEntry, hot []entry, scale float32) []coldEntry {
-	least := float32(0)
-	if len(hot) > maxCold+1 {
+// appendBucket appends the entries of one bucket. If there are many, the smallest are added up as None, unless all are
+// asked for.
+func appendBucket(all []coldEntry, hot []entry, scale float32, whole bool) []coldEntry {
+	least, equal := float32(0), len(hot) // of the largest; how many that are equal to the least belong to them
+	if len(hot) > maxCold+1 && !whole {
 		var top [maxCold]float32 // in descending order
 		for _, e := range hot {
 			v := e.time
@@ -350,16 +352,23 @@ func appendBucket(all []coldEntry, hot []entry, scale float32) []coldEntry {
 				}
 			}
 		}
-		least = top[maxCold-1]
+		least, equal = top[maxCold-1], 0
+		for _, v := range top {
+			if v == least {
+				equal++
+			}
+		}
 	}
 	share := func(time float32) coldEntry { return coldEntry(min(65535, max(1, time*scale+0.5))) }
-	from, kept, rest := len(all), 0, float32(0)
+	from, rest := len(all), float32(0)
 	for _, e := range hot {
-		if uint8(e.at) == None || e.time < least || least > 0 && kept == maxCold {
+		if e.time == least {
+			equal--
+		}
+		if uint8(e.at) == None || e.time < least || equal < 0 && e.time == least {
 			rest += e.time
 			continue
 		}
-		kept++
 		all = append(all, coldEntry(e.at)<<16|share(e.time))
 	}
 	if rest > 0 {
