@@ -30,7 +30,7 @@ SUITE_ARGS ?=
 # Further arguments of the runner of `make downstream`, such as --package ml.
 DOWNSTREAM_ARGS ?=
 
-.PHONY: help build demo test lint api prose-sample fuzz bench bench-report dashboard kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
+.PHONY: help build demo test lint api prose-sample fuzz bench bench-report dashboard dashboard-bench kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
 
 help: ## list the targets
 	@echo 'Millstream: make TARGET'
@@ -84,6 +84,10 @@ dashboard: ## check the types of the dashboard's page and build internal/dashboa
 	@scripts/setup web
 	@.local/web/node_modules/.bin/tsc --noEmit -p internal/dashboard/web/src
 	@$(RUN) go run ./internal/dashboard/web/build
+
+dashboard-bench: ## measure the dashboard's page in chromium: 10 M tasks of 1,000 workers, and a report of 100 k tasks
+	@scripts/setup chromium
+	@$(RUN) go run ./tests/browser/measure
 
 kernels: ## compile the PTX of internal/device/kernels, after a change of a source (needs no GPU)
 	@scripts/setup nvrtc

@@ -8,6 +8,8 @@ require (
 	go.millstream.dev v0.0.0
 )
 
+require github.com/evanw/esbuild v0.28.2 // indirect
+
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
@@ -23,6 +25,7 @@ require (
 	github.com/prometheus/client_model v0.6.2 // indirect
 	github.com/prometheus/common v0.66.1 // indirect
 	github.com/prometheus/procfs v0.16.1 // indirect
+	go.millstream.dev/internal/dashboard/web/build v0.0.0
 	go.yaml.in/yaml/v2 v2.4.2 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/sys v0.49.0 // indirect
@@ -30,3 +33,5 @@ require (
 )
 
 replace go.millstream.dev => ../..
+
+replace go.millstream.dev/internal/dashboard/web/build => ../../internal/dashboard/web/build

@@ -79,11 +79,57 @@ export function visible(s: Scene, level: number, margin = 0): TileKey[] {
   return keys.sort((a, b) => Math.abs(a.index - mid) - Math.abs(b.index - mid));
 }
 
-/** drawTiles paints the window from tiles; it reports whether all of them were there. */
-export function drawTiles(g: CanvasRenderingContext2D, s: Scene, keys: TileKey[]): boolean {
+/** overview returns the tiles of the whole history. Large histories have about 64 lines. */
+export function overview(s: Scene): TileKey[] {
+  const { model: m, layout } = s;
+  if (layout.count === 0) return [];
+  let group = 0;
+  let to = layout.blockRows(0);
+  if (!layout.order) {
+    while (layout.count > 64 << group) group++;
+    to = 64 << group;
+  }
+  const level = levelFor((m.last - m.first) / 600, 1);
+  const time = tileTime(level);
+  const keys: TileKey[] = [];
+  for (let i = Math.max(0, Math.floor(m.first / time)); i <= Math.floor(m.last / time) && keys.length < 16; i++) {
+    keys.push({ level, index: i, from: 0, to, group });
+  }
+  return keys;
+}
+
+// drawOverview paints the window from the tiles of the whole history: better than nothing after a change of the rows. It
+// reports whether they were there.
+function drawOverview(g: CanvasRenderingContext2D, s: Scene): boolean {
+  const { model: m } = s;
+  let whole = true;
+  for (const k of overview(s)) {
+    const time = tileTime(k.level);
+    const from = Math.max(m.t0, k.index * time);
+    const to = Math.min(m.t1, (k.index + 1) * time);
+    if (to <= from) continue;
+    const picture = s.tiles.get(k);
+    if (!picture) {
+      whole = false;
+      continue;
+    }
+    const bucket = time / BUCKETS;
+    g.drawImage(picture, (from - k.index * time) / bucket, 0, (to - from) / bucket, picture.height,
+      s.gutter + m.x(from), AXIS + m.y(0), m.x(to) - m.x(from), picture.height * m.rowHeight * 2 ** k.group);
+  }
+  return whole;
+}
+
+/** Painted is what a window was painted from: all tiles, other levels where tiles are missing, or not everywhere. */
+export type Painted = "ready" | "coarse" | "loading";
+
+/** drawTiles paints the window from tiles. */
+export function drawTiles(g: CanvasRenderingContext2D, s: Scene, keys: TileKey[]): Painted {
   const { model: m, tiles, dpr } = s;
   g.imageSmoothingEnabled = false;
-  let whole = true;
+  let painted: Painted = "ready";
+  const missing = (k: TileKey): boolean => !tiles.has(k) && !tiles.ancestor(k);
+  if (keys.some(missing) && !drawOverview(g, s)) painted = "loading";
   const gap = m.rowHeight >= 8 ? 1 : 0;
   const snap = (v: number): number => Math.round(v * dpr) / dpr;
   for (const k of keys) {
@@ -101,13 +147,15 @@ export function drawTiles(g: CanvasRenderingContext2D, s: Scene, keys: TileKey[]
       place(picture, 0, BUCKETS, x0, x1);
       continue;
     }
-    whole = false;
     const up = tiles.ancestor(k);
     if (up) {
       place(up.picture, up.x, up.width, x0, x1);
+      if (painted === "ready") painted = "coarse";
       continue;
     }
-    for (const c of tiles.children(k)) {
+    const parts = tiles.children(k);
+    if (painted === "ready") painted = "coarse";
+    for (const c of parts) {
       const w = (x1 - x0) / c.parts;
       place(c.picture, 0, BUCKETS, x0 + c.part * w, x0 + (c.part + 1) * w);
     }
@@ -119,7 +167,7 @@ export function drawTiles(g: CanvasRenderingContext2D, s: Scene, keys: TileKey[]
     const p1 = Math.ceil(m.position(m.height));
     for (let p = p0; p <= p1; p++) g.fillRect(s.gutter, Math.round(AXIS + m.y(p)) - 1, m.width, 2);
   }
-  return whole;
+  return painted;
 }
 
 let hatch: { key: string; pattern: CanvasPattern } | null = null;

@@ -1,29 +1,9 @@
 // The whole history below the task stream, with the window as a brush.
 
 import { fit } from "../dom.ts";
-import type { TileKey } from "../source.ts";
 import { BUCKETS } from "../tile.ts";
-import { levelFor, type Scene } from "./draw.ts";
+import { overview, type Scene } from "./draw.ts";
 import { tileTime } from "./tiles.ts";
-
-/** overview returns the tiles of the whole history. Large histories have about 64 lines. */
-export function overview(s: Scene): TileKey[] {
-  const { model: m, layout } = s;
-  if (layout.count === 0) return [];
-  let group = 0;
-  let to = layout.blockRows(0);
-  if (!layout.order) {
-    while (layout.count > 64 << group) group++;
-    to = 64 << group;
-  }
-  const level = levelFor((m.last - m.first) / 600, 1);
-  const time = tileTime(level);
-  const keys: TileKey[] = [];
-  for (let i = Math.max(0, Math.floor(m.first / time)); i <= Math.floor(m.last / time) && keys.length < 16; i++) {
-    keys.push({ level, index: i, from: 0, to, group });
-  }
-  return keys;
-}
 
 export class Minimap {
   private dragging: number | null = null;

@@ -6,10 +6,10 @@ import { FIRST_PREFIX, TRANSFER, WAITING } from "../color.ts";
 import { facts, fit, h, replace, text, Tip, type Child } from "../dom.ts";
 import { bytes, clock, duration, num, rate, seconds } from "../format.ts";
 import { legend } from "../table.ts";
-import { AXIS, drawFrame, drawGrid, drawSpans, drawTiles, inks, levelFor, visible, type Scene, type Selection } from "./draw.ts";
+import { AXIS, drawFrame, drawGrid, drawSpans, drawTiles, inks, levelFor, overview, visible, type Painted, type Scene, type Selection } from "./draw.ts";
 import { listen } from "./input.ts";
 import { Layout } from "./layout.ts";
-import { Minimap, overview } from "./minimap.ts";
+import { Minimap } from "./minimap.ts";
 import { Model } from "./model.ts";
 import { Tiles } from "./tiles.ts";
 
@@ -179,11 +179,11 @@ class Stream implements View {
     const level = levelFor(m.perPixel, dpr);
     const keys = visible(s, level);
     const exact = this.exact();
-    let whole = true;
+    let painted: Painted = "ready";
     if (exact) drawSpans(g, s, exact);
-    else whole = drawTiles(g, s, keys);
+    else painted = drawTiles(g, s, keys);
     drawFrame(g, s, w);
-    whole = this.minimap.draw() && whole;
+    if (!this.minimap.draw() && painted === "ready") painted = "coarse";
     if (this.names !== this.app.palette.version) this.drawLegend();
     // Neighbors and the next coarser levels come last: with them, moving and zooming out paint at once.
     const more = level < 38 ? visible(s, level + 2) : [];
@@ -191,7 +191,7 @@ class Stream implements View {
     if (!exact) this.scheduleSpans();
     // What a test or a tool that takes pictures waits for.
     const { dataset } = this.canvas;
-    dataset["tiles"] = whole ? "ready" : "loading";
+    dataset["tiles"] = painted;
     dataset["exact"] = String(exact !== null);
     dataset["window"] = `${Math.round(m.t0)}-${Math.round(m.t1)}`;
     this.followButton.setAttribute("aria-pressed", String(m.follow));
