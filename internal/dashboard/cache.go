@@ -8,7 +8,11 @@ import (
 )
 
 // cacheTime is how long an encoded page is served again, so that many viewers cost one visit of the scheduler's loop.
-const cacheTime = 500 * time.Millisecond
+// Pages that cost more are kept for slowTime.
+const (
+	cacheTime = 500 * time.Millisecond
+	slowTime  = 2 * time.Second
+)
 
 // cache keeps the encoded form of pages. Requests for a page that is being made wait for it.
 type cache struct {
@@ -27,16 +31,17 @@ type cached struct {
 // errPanicked is the error of a page whose function panicked.
 var errPanicked = errors.New("dashboard: page panicked")
 
-// get returns the page of a name, and calls produce if it is older than cacheTime. produce runs in the goroutine of the
+// get returns the page of a name, and calls produce if it is older than age. produce runs in the goroutine of the
 // first request, and to completion even if that request ends, because others may wait for it.
-func (c *cache) get(ctx context.Context, name string, produce func(context.Context) ([]byte, error)) ([]byte, error) {
+func (c *cache) get(ctx context.Context, name string, age time.Duration,
+	produce func(context.Context) ([]byte, error)) ([]byte, error) {
 	c.mu.Lock()
 	p := c.pages[name]
 	fresh := p != nil
 	if fresh {
 		select {
 		case <-p.made:
-			fresh = p.err == nil && time.Since(p.at) < cacheTime
+			fresh = p.err == nil && time.Since(p.at) < age
 		default: // being made
 		}
 	}

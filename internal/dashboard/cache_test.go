@@ -23,7 +23,7 @@ func TestCache(t *testing.T) {
 			var all sync.WaitGroup
 			for range 20 {
 				all.Go(func() {
-					b, err := c.get(t.Context(), "page", produce)
+					b, err := c.get(t.Context(), "page", cacheTime, produce)
 					if err != nil || len(b) != 1 || b[0] != byte(round) {
 						t.Errorf("round %d: got %v, error %v, want [%d]", round, b, err, round)
 					}
@@ -48,22 +48,22 @@ func TestCacheErrors(t *testing.T) {
 			time.Sleep(time.Second)
 			return []byte("x"), ctx.Err()
 		}
-		if _, err := c.get(t.Context(), "page", fail); !errors.Is(err, broken) {
+		if _, err := c.get(t.Context(), "page", cacheTime, fail); !errors.Is(err, broken) {
 			t.Errorf("got %v, want %v", err, broken)
 		}
 		func() {
 			defer func() { _ = recover() }()
-			_, _ = c.get(t.Context(), "page", func(context.Context) ([]byte, error) { panic("oh") })
+			_, _ = c.get(t.Context(), "page", cacheTime, func(context.Context) ([]byte, error) { panic("oh") })
 		}()
 		ctx, cancel := context.WithCancel(t.Context())
 		var first sync.WaitGroup
-		first.Go(func() { _, _ = c.get(ctx, "page", good) })
+		first.Go(func() { _, _ = c.get(ctx, "page", cacheTime, good) })
 		time.Sleep(time.Millisecond)
 		cancel()
-		if _, err := c.get(ctx, "page", fail); !errors.Is(err, context.Canceled) {
+		if _, err := c.get(ctx, "page", cacheTime, fail); !errors.Is(err, context.Canceled) {
 			t.Errorf("canceled request: got %v, want %v", err, context.Canceled)
 		}
-		if b, err := c.get(t.Context(), "page", fail); err != nil || string(b) != "x" {
+		if b, err := c.get(t.Context(), "page", cacheTime, fail); err != nil || string(b) != "x" {
 			t.Errorf("page of a canceled request: got %q, error %v, want x", b, err)
 		}
 		first.Wait()

@@ -79,6 +79,11 @@ func (s *Server) reportData(ctx context.Context, o ReportOptions) ([]byte, error
 		}
 		head.Files["/millstream/"+name] = v
 	}
+	if s.source != nil { // workers may fail to answer; the rest of the report does not need them
+		if v, err := s.profile(ctx, &values{}); err == nil {
+			head.Files["/millstream/profile.json"] = v
+		}
+	}
 	body := head.addSpans(list)
 	text, err := json.Marshal(head)
 	if err != nil {

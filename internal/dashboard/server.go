@@ -34,14 +34,15 @@ func (s *Server) Close() { s.live.close() }
 
 // Register adds the paths of the dashboard to a mux.
 func (s *Server) Register(mux *http.ServeMux) {
-	page := func(name string, f func(context.Context) (any, error)) {
+	kept := func(name string, age time.Duration, f func(context.Context) (any, error)) {
 		mux.HandleFunc("GET /millstream/"+name, func(w http.ResponseWriter, r *http.Request) {
-			b, err := s.cache.get(r.Context(), name, func(ctx context.Context) ([]byte, error) {
+			b, err := s.cache.get(r.Context(), name, age, func(ctx context.Context) ([]byte, error) {
 				return encode(f(ctx))
 			})
 			answer(w, b, err)
 		})
 	}
+	page := func(name string, f func(context.Context) (any, error)) { kept(name, cacheTime, f) }
 	query := func(name string, f func(context.Context, *values) (any, error)) {
 		mux.HandleFunc("GET /millstream/"+name, func(w http.ResponseWriter, r *http.Request) {
 			v := &values{Values: r.URL.Query()}
@@ -57,11 +58,11 @@ func (s *Server) Register(mux *http.ServeMux) {
 	page("rows.json", func(context.Context) (any, error) { return s.rows(), nil })
 	page("workers.json", s.workers)
 	page("progress.json", s.progress)
-	page("bandwidth.json", s.bandwidth)
-	page("graph.json", s.graph)
+	kept("bandwidth.json", slowTime, s.bandwidth)
+	kept("graph.json", slowTime, s.graph)
 	page("cliques.json", s.cliques)
 	page("failures.json", func(context.Context) (any, error) { return s.failures(), nil })
-	page("why.json", func(ctx context.Context) (any, error) { return s.why(ctx) })
+	kept("why.json", slowTime, s.why)
 	query("spans.json", s.spans)
 	query("summary.json", s.summary)
 	query("series.json", s.series)

@@ -312,7 +312,7 @@ func TestHistory(t *testing.T) {
 		"meta.json": `"id":""`, "workers.json": `"workers":[]`, "graph.json": `"nodes":[]`,
 		"cliques.json":  `"cliques":[]`,
 		"progress.json": `"name":"inc"`, "story.json?key=x": `"events":[]`, "why.json": `"kind":"balance"`,
-		"bandwidth.json": `"from":"tcp://b","to":"tcp://a","transport":"cma","bytes":1000000,"seconds":0.2,"rate":5000000`,
+		"bandwidth.json": `"from":"tcp://b","to":"tcp://a","transport":"cma","scheme":"","bytes":1000000,"seconds":0.2`,
 	} {
 		if status, body := get(t, url+"/millstream/"+path); status != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: got %d, %.300s, want %s", path, status, body, want)

@@ -134,6 +134,15 @@ def reports(client):
 
     attempt("get_task_stream of a block", stream, ["streamed-0"])
 
+    def plot():
+        with tempfile.TemporaryDirectory() as d:
+            name = os.path.join(d, "stream.html")
+            with get_task_stream(plot="save", filename=name) as ts:
+                client.submit(lambda: 1, key="plotted-0").result()
+            return os.path.getsize(name) > 0 and len(ts.data)
+
+    attempt("get_task_stream in a file", plot, 1)
+
 
 def refused(client):
     from distributed.diagnostics import MemorySampler
