@@ -23,6 +23,7 @@ Start with
   millstream scheduler  run the scheduler of a cluster
   millstream worker     run workers; cuda-worker: one for each GPU
   millstream status     show the workers and tasks of a running cluster
+  millstream top        the same, live
   millstream report     write the dashboard of a cluster into one HTML file
   millstream docs       serve the guide for a browser
 
@@ -51,8 +52,8 @@ func Command() *cobra.Command {
 		&cobra.Group{ID: groupMeasure, Title: "Measure:"},
 	)
 	addCommands(root, infoCommand(), doctorCommand(), demoCommand(), configCommand(), versionCommand(),
-		schedulerCommand(), workerCommand(), cudaWorkerCommand(), statusCommand(), reportCommand(), journalCommand(),
-		benchCommand(),
+		schedulerCommand(), workerCommand(), cudaWorkerCommand(), statusCommand(), topCommand(), reportCommand(),
+		journalCommand(), benchCommand(),
 		guide.Command(groupStart), demoPeerCommand())
 	return root
 }

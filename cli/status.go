@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"go.millstream.dev/cli/internal/report"
+	"go.millstream.dev/cli/internal/top"
 	"go.millstream.dev/comm"
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/bench/benchfmt"
@@ -144,32 +145,53 @@ func readStatus(ctx context.Context, address string) (*statusReport, error) {
 	return newStatus(id), nil
 }
 
-// callScheduler sends a request to a scheduler.
-func callScheduler(ctx context.Context, address, op string, args, reply any) error {
+// source asks a scheduler about its cluster.
+type source struct {
+	address string
+	pool    *rpc.Pool
+	failed  atomic.Pointer[error] // reason of the last failed attempt to connect, which the deadline hides
+}
+
+func newSource(address string) (*source, error) {
 	c, err := config.Default()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	dial, _, err := comm.FromConfig(c, secure.Client)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var last atomic.Pointer[error] // reason of the last failed attempt, which the deadline hides
-	dial.Retrying = func(err error) { last.Store(&err) }
 	network, err := networkOf(c)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{address: address}
+	dial.Retrying = func(err error) { s.failed.Store(&err) }
+	s.pool = rpc.NewPool(network, rpc.PoolConfig{Dial: dial})
+	return s, nil
+}
+
+// call sends a request to the scheduler.
+func (s *source) call(ctx context.Context, op string, args, reply any) error {
+	err := s.pool.Call(ctx, commaddr.Normalize(s.address), op, args, reply)
+	if err == nil {
+		return nil
+	}
+	if cause := s.failed.Load(); cause != nil && ctx.Err() != nil {
+		return fmt.Errorf("scheduler at %s: connection timed out: %w; check that the scheduler is running", s.address,
+			*cause)
+	}
+	return fmt.Errorf("scheduler at %s: %w", s.address, err)
+}
+
+// callScheduler sends one request to a scheduler.
+func callScheduler(ctx context.Context, address, op string, args, reply any) error {
+	s, err := newSource(address)
 	if err != nil {
 		return err
 	}
-	pool := rpc.NewPool(network, rpc.PoolConfig{Dial: dial})
-	defer pool.Close()
-	if err := pool.Call(ctx, commaddr.Normalize(address), op, args, reply); err != nil {
-		if cause := last.Load(); cause != nil && ctx.Err() != nil {
-			return fmt.Errorf("scheduler at %s: connection timed out: %w; check that the scheduler is running",
-				address, *cause)
-		}
-		return fmt.Errorf("scheduler at %s: %w", address, err)
-	}
-	return nil
+	defer s.pool.Close()
+	return s.call(ctx, op, args, reply)
 }
 
 // newStatus converts the identity of a scheduler.
@@ -318,4 +340,131 @@ journal). A report has the latest 300,000 tasks and transfers.`,
 	fs.StringVar(&trust.schedulerFile, "scheduler-file", "", "scheduler `file` (scheduler --scheduler-file)")
 	trust.log.Format, trust.log.Level = "text", "info"
 	return cmd
+}
+
+func topCommand() *cobra.Command {
+	var asJSON, once bool
+	var wait, interval time.Duration
+	var sort string
+	trust := serverFlags{role: secure.Client}
+	cmd := &cobra.Command{
+		Use:     "top [SCHEDULER]",
+		Short:   "Show workers, tasks, memory, GPUs and transfers of a running cluster, live",
+		GroupID: groupCluster,
+		Long: `Show a live view of a Millstream or Dask cluster: tasks by state, memory, GPUs,
+transfers by scheme, failures, and a table of workers. It asks the scheduler
+over its own protocol, so it needs no dashboard. The default address is
+DASK_SCHEDULER_ADDRESS.
+
+Without a terminal, with --once and with --json it prints one snapshot, with
+rates over one interval of at most a second.
+
+Keys: q quits, p pauses, + and - change the interval, j and k or the arrows
+scroll, r reverses the order. These sort the workers:
+  n name     s status   h threads  t running tasks   w ready tasks
+  e results  c CPU      m memory   l memory limit    d disk
+  g GPU      u GPU memory          b network         a address`,
+		Example: `  millstream top tcp://127.0.0.1:8786
+  millstream top tls://10.0.0.1:8786 --tls-dir certs --sort m
+  millstream top --scheduler-file scheduler.json --json | jq .tasks`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cmdline.ExtraArgument(cmd, args[1], "pass one scheduler")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			key := []rune(sort + " ")[0]
+			switch {
+			case len(sort) != 1 || !top.Sorts(key):
+				return cmdline.Usagef("--sort %s: want one of the keys in `millstream top --help`", sort)
+			case interval < 100*time.Millisecond:
+				return cmdline.Usagef("--interval %v: want at least 100ms", interval)
+			}
+			if err := trust.check(); err != nil {
+				return err
+			}
+			ctx := cmd.Context()
+			address, err := trust.target(ctx, append(args, "")[0])
+			if err != nil {
+				return err
+			}
+			source, err := newSource(address)
+			if err != nil {
+				return err
+			}
+			defer source.pool.Close()
+			fetch := func(ctx context.Context, last *top.Snapshot) (*top.Snapshot, error) {
+				ctx, cancel := context.WithTimeout(ctx, wait)
+				defer cancel()
+				return source.snapshot(ctx, last)
+			}
+			first, err := fetch(ctx, nil)
+			if err != nil {
+				return err
+			}
+			view := top.View{Sort: key, Interval: interval}
+			in, isIn := top.IsTerminal(cmd.InOrStdin())
+			out, isOut := top.IsTerminal(cmd.OutOrStdout())
+			if isIn && isOut && !once && !asJSON {
+				t, err := top.OpenTerminal(in, out)
+				if err != nil {
+					return err
+				}
+				return top.Run(ctx, t, first, fetch, view)
+			}
+			return printTop(ctx, cmd.OutOrStdout(), first, fetch, view, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one snapshot as JSON")
+	cmd.Flags().BoolVar(&once, "once", false, "print one snapshot")
+	cmd.Flags().DurationVar(&interval, "interval", 2*time.Second, "time between two snapshots")
+	cmd.Flags().StringVar(&sort, "sort", "n", "`key` of the column that sorts the workers")
+	cmd.Flags().DurationVar(&wait, "timeout", 10*time.Second, "time limit for each reply")
+	cmd.Flags().StringVar(&trust.tlsDir, "tls-dir", "", "`folder` with the certificates of the cluster")
+	cmd.Flags().StringVar(&trust.schedulerFile, "scheduler-file", "", "scheduler `file` (scheduler --scheduler-file)")
+	trust.log.Format, trust.log.Level = "text", "info"
+	return cmd
+}
+
+// snapshot returns a snapshot of the cluster; last is the previous one, nil at first.
+func (s *source) snapshot(ctx context.Context, last *top.Snapshot) (*top.Snapshot, error) {
+	var id, prefixes msgpack.Map
+	if err := s.call(ctx, "identity", wire.NewDict("n_workers", -1), &id); err != nil {
+		return nil, err
+	}
+	if _, ours := id.Get("millstream"); !ours {
+		// Dask's identity has no tasks. A release without this op leaves the counts to the workers.
+		_ = s.call(ctx, "get_task_prefix_states", wire.NewDict(), &prefixes)
+	}
+	return top.New(time.Now(), id, prefixes, last), nil
+}
+
+// printTop prints a snapshot that follows first by one interval, of at most a second, so that it has rates.
+func printTop(ctx context.Context, w io.Writer, first *top.Snapshot, fetch top.Fetch, v top.View, asJSON bool) error {
+	t := time.NewTimer(min(v.Interval, time.Second))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	last, err := fetch(ctx, first)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(last)
+	}
+	if f, ok := top.IsTerminal(w); ok {
+		v.Width = top.Width(f)
+	}
+	for _, line := range last.Lines(v) {
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
 }

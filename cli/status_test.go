@@ -76,7 +76,7 @@ func TestStatusOfDask(t *testing.T) {
 
 func TestHelpOfUnknownCommands(t *testing.T) {
 	for _, tc := range []struct{ line, want string }{
-		{"top --help", `unknown command "top"`},
+		{"tap --help", `unknown command "tap"`},
 		{"schedular --help", "did you mean scheduler?"},
 		{"config shaw --help", `unknown command "shaw"`},
 		{"config --ucx", "; known to millstream config show"},

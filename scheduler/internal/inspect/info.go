@@ -135,7 +135,7 @@ func (s *Inspector) Identity(n int) msgpack.Map {
 	return msgpack.MapOf("type", "Scheduler", "id", s.ID, "address", s.Contact(), "services", services, "started",
 		val.Seconds(s.Started()),
 		"n_workers", len(s.Workers.ByAddress), "total_threads", s.State.TotalThreads(), "total_memory", memory,
-		"workers", workers, "millstream", msgpack.MapOf("v", 1, "tasks", s.taskCounts()))
+		"workers", workers, "millstream", s.summary())
 }
 
 // Worker returns the identity of a worker. It runs in the loop.

@@ -15,3 +15,22 @@ func (s *Inspector) taskCounts() msgpack.Map {
 	}
 	return counts
 }
+
+// summary returns what a Millstream scheduler adds to its identity: tasks by state, transitions since the start, totals
+// of transfers by scheme as [bytes, number, seconds], and failures. It runs in the loop.
+func (s *Inspector) summary() msgpack.Map {
+	transfers := msgpack.Map{}
+	for scheme, t := range s.Transfers.Totals() {
+		transfers = append(transfers, msgpack.Pair{Key: scheme, Value: []any{t.Bytes, t.Transfers, t.Seconds}})
+	}
+	var suspicious int64
+	n := 0
+	for p := range s.State.Prefixes() {
+		if n++; n > 10*MaxPrefixSeries { // clients choose prefixes
+			break
+		}
+		suspicious += p.Suspicious()
+	}
+	return msgpack.MapOf("v", 1, "tasks", s.taskCounts(), "transitions", s.State.Counters().Transitions, "transfers",
+		transfers, "failures", msgpack.MapOf("suspicious", suspicious, "workers-removed", s.Totals.WorkersRemoved))
+}

@@ -25,6 +25,14 @@ func (r *Rig) ours(kind string, args []string, ready func(string) bool) *Process
 	return r.launch(r.name(kind), cmd, ready)
 }
 
+// Flags are the flags of client commands for the certificates of the setting.
+func (r *Rig) Flags() []string {
+	if r.tlsDir == "" {
+		return nil
+	}
+	return []string{"--tls-dir", r.tlsDir}
+}
+
 // Scheduler starts `millstream scheduler` in a process of its own, with the setting's interpreter for graphs of
 // Python.
 func (r *Rig) Scheduler(args ...string) *Process {
