@@ -352,7 +352,7 @@ func topCommand() *cobra.Command {
 		Short:   "Show workers, tasks, memory, GPUs and transfers of a running cluster, live",
 		GroupID: groupCluster,
 		Long: `Show a live view of a Millstream or Dask cluster: tasks by state, memory, GPUs,
-transfers by scheme, failures, and a table of workers. It asks the scheduler
+transfers by transport, failures, and a table of workers. It asks the scheduler
 over its own protocol, so it needs no dashboard. The default address is
 DASK_SCHEDULER_ADDRESS.
 

@@ -176,7 +176,7 @@ func (s *Snapshot) header(v View) []string {
 	if len(s.Transfers) > 0 {
 		var parts []string
 		for _, t := range s.Transfers {
-			parts = append(parts, fmt.Sprintf("%s %s/s (%s in %d)", t.Scheme, size(t.Rate), size(float64(t.Bytes)),
+			parts = append(parts, fmt.Sprintf("%s %s/s (%s in %d)", t.Transport, size(t.Rate), size(float64(t.Bytes)),
 				t.Count))
 		}
 		out = append(out, line("transfers", "%s", strings.Join(parts, ", ")))

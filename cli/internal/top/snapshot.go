@@ -26,7 +26,7 @@ type Snapshot struct {
 	Tasks map[string]int64 `json:"tasks"`
 	// Transitions is the number of transitions of tasks per second; 0 before the second snapshot and for Dask.
 	Transitions float64 `json:"transitions_per_second"`
-	// Transfers are those between workers, by the scheme of their connection. A Dask scheduler has none.
+	// Transfers are those between workers by transport, by scheme where that is not known. A Dask scheduler has none.
 	Transfers []Transfer `json:"transfers"`
 	Failures  Failures   `json:"failures"`
 	Workers   []Worker   `json:"workers"`
@@ -43,12 +43,12 @@ type Memory struct {
 	Limit   int64 `json:"limit"`
 }
 
-// Transfer sums transfers of one scheme.
+// Transfer sums transfers of one transport.
 type Transfer struct {
-	Scheme string  `json:"scheme"`
-	Count  int64   `json:"count"`
-	Bytes  int64   `json:"bytes"`
-	Rate   float64 `json:"bytes_per_second"`
+	Transport string  `json:"transport"`
+	Count     int64   `json:"count"`
+	Bytes     int64   `json:"bytes"`
+	Rate      float64 `json:"bytes_per_second"`
 }
 
 // Failures counts failures since the start of the scheduler; -1 if it does not report them.
@@ -151,15 +151,15 @@ func (s *Snapshot) addOwn(own msgpack.Map, last *Snapshot) {
 		if len(f) < 2 {
 			continue
 		}
-		t := Transfer{Scheme: text(p.Key), Bytes: toInt(f[0]), Count: toInt(f[1])}
+		t := Transfer{Transport: text(p.Key), Bytes: toInt(f[0]), Count: toInt(f[1])}
 		for _, before := range last.Transfers {
-			if before.Scheme == t.Scheme {
+			if before.Transport == t.Transport {
 				t.Rate = rate(t.Bytes, before.Bytes)
 			}
 		}
 		s.Transfers = append(s.Transfers, t)
 	}
-	slices.SortFunc(s.Transfers, func(a, b Transfer) int { return cmp.Compare(a.Scheme, b.Scheme) })
+	slices.SortFunc(s.Transfers, func(a, b Transfer) int { return cmp.Compare(a.Transport, b.Transport) })
 }
 
 func newWorker(now time.Time, address string, d msgpack.Map) Worker {

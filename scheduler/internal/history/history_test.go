@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -226,5 +227,19 @@ func TestTransfersJSON(t *testing.T) {
 	}
 	if err != nil || len(v.Transfers) != 2 || v.Transfers[0].Bytes != 1 || v.Transfers[1].Bytes != 2 {
 		t.Errorf("got %s, %v, want the last two", b, err)
+	}
+}
+
+// Transfers are summed by transport, by scheme where that is not known, and each once.
+func TestTransports(t *testing.T) {
+	l := NewTransfers(nil, 0)
+	l.Add("tcp://w", ReadTransfers(report([]any{[]any{1.0, 2.0, int64(4), "tcp", "tcp://p", "incoming",
+		int64(1)}}, nil)))
+	l.Add("tcp://w", ReadTransfers(report(nil, msgpack.MapOf("ucx", []any{int64(2), int64(9), 1.0}))))
+	l.Add("tcp://w", ReadTransfers(report([]any{[]any{1.0, 2.0, int64(7), "ucx", "tcp://p", "incoming", int64(1),
+		"cma"}, []any{1.0, 2.0, int64(7), "ucx", "tcp://p", "outgoing", int64(1), "cma"}}, nil)))
+	want := map[string]SchemeTotal{"tcp": {4, 1, 1}, "ucx": {9, 2, 1}, "cma": {7, 1, 1}}
+	if got := l.Transports(); !maps.Equal(got, want) {
+		t.Errorf("by transport: got %+v, want %+v", got, want)
 	}
 }

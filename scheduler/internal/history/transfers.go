@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -31,7 +32,9 @@ type Transfers struct {
 	limit   int
 	count   int64
 	schemes map[string]SchemeTotal
-	loop    loop.Loop
+	// transports are the same by transport.
+	transports map[string]SchemeTotal
+	loop       loop.Loop
 }
 
 // SchemeTotal are the totals of the transfers over one scheme since the start.
@@ -45,7 +48,8 @@ const maxSchemes = 64
 
 // NewTransfers returns a ring of at most limit transfers.
 func NewTransfers(to loop.Loop, limit int) *Transfers {
-	return &Transfers{loop: to, limit: max(limit, 0), schemes: map[string]SchemeTotal{}}
+	return &Transfers{loop: to, limit: max(limit, 0), schemes: map[string]SchemeTotal{},
+		transports: map[string]SchemeTotal{}}
 }
 
 // Add keeps the transfers that a worker has reported.
@@ -54,7 +58,9 @@ func (l *Transfers) Add(worker string, r TransferReport) {
 		t.Worker = worker
 		l.count++
 		if t.Incoming { // each transfer is reported by both ends; count one of them
-			l.sum(t.Scheme, SchemeTotal{Bytes: t.Bytes, Transfers: 1, Seconds: t.Duration})
+			one := SchemeTotal{Bytes: t.Bytes, Transfers: 1, Seconds: t.Duration}
+			sum(l.schemes, t.Scheme, one)
+			sum(l.transports, cmp.Or(t.Transport, t.Scheme), one)
 		}
 		if l.limit == 0 {
 			continue
@@ -66,16 +72,18 @@ func (l *Transfers) Add(worker string, r TransferReport) {
 		}
 	}
 	for scheme, t := range r.more {
-		l.sum(scheme, t)
+		sum(l.schemes, scheme, t)
+		sum(l.transports, scheme, t)
 	}
 }
 
-func (l *Transfers) sum(scheme string, t SchemeTotal) {
-	total, known := l.schemes[scheme]
-	if !known && len(l.schemes) >= maxSchemes {
+// sum adds to a total of bounded totals.
+func sum(to map[string]SchemeTotal, name string, t SchemeTotal) {
+	total, known := to[name]
+	if !known && len(to) >= maxSchemes {
 		return
 	}
-	l.schemes[scheme] = SchemeTotal{total.Bytes + t.Bytes, total.Transfers + t.Transfers, total.Seconds + t.Seconds}
+	to[name] = SchemeTotal{total.Bytes + t.Bytes, total.Transfers + t.Transfers, total.Seconds + t.Seconds}
 }
 
 // list returns the transfers, oldest first.
@@ -174,3 +182,6 @@ func boundedName(s string, most int) string {
 
 // Totals returns the totals of each scheme.
 func (l *Transfers) Totals() map[string]SchemeTotal { return maps.Clone(l.schemes) }
+
+// Transports returns the totals of the transfers since the start by transport, by scheme where that is not known.
+func (l *Transfers) Transports() map[string]SchemeTotal { return maps.Clone(l.transports) }

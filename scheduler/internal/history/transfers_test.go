@@ -57,7 +57,7 @@ func TestTransferReports(t *testing.T) {
 		t.Errorf("transfers of one heartbeat: got %d, want %d", got, maxTransfers)
 	}
 	for i := range 200 {
-		l.sum(strings.Repeat("z", i), SchemeTotal{Transfers: 1})
+		sum(l.schemes, strings.Repeat("z", i), SchemeTotal{Transfers: 1})
 	}
 	if len(l.schemes) > maxSchemes {
 		t.Errorf("schemes: got %d, want at most %d", len(l.schemes), maxSchemes)

@@ -17,11 +17,11 @@ func (s *Inspector) taskCounts() msgpack.Map {
 }
 
 // summary returns what a Millstream scheduler adds to its identity: tasks by state, transitions since the start, totals
-// of transfers by scheme as [bytes, number, seconds], and failures. It runs in the loop.
+// of transfers by transport as [bytes, number, seconds], and failures. It runs in the loop.
 func (s *Inspector) summary() msgpack.Map {
 	transfers := msgpack.Map{}
-	for scheme, t := range s.Transfers.Totals() {
-		transfers = append(transfers, msgpack.Pair{Key: scheme, Value: []any{t.Bytes, t.Transfers, t.Seconds}})
+	for name, t := range s.Transfers.Transports() {
+		transfers = append(transfers, msgpack.Pair{Key: name, Value: []any{t.Bytes, t.Transfers, t.Seconds}})
 	}
 	var suspicious int64
 	n := 0

@@ -1,9 +1,9 @@
 package metrics
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -66,21 +66,9 @@ func (t *Transfers) Observe(r *transfer.Record, reason string) {
 	t.seconds.WithLabelValues(direction, transport, peer).Observe(r.Took.Seconds())
 }
 
-// byRank are the transports that move large data, the fastest first: a connection has several.
-var byRank = []string{"cuda_ipc", "cma", "xpmem", "knem", "sysv", "posix", "staged", "gdr_copy"}
-
-// transport returns the label of the transport of a transfer: that of UCX which moves most, or the scheme.
+// transport returns the label of the transport of a transfer: that of UCX, or the scheme.
 func (t *Transfers) transport(r *transfer.Record) string {
-	name := r.Scheme
-	if len(r.Transports) > 0 {
-		name = r.Transports[0]
-		for _, fast := range byRank {
-			if slices.Contains(r.Transports, fast) {
-				name = fast
-				break
-			}
-		}
-	}
+	name := cmp.Or(r.Transport(), r.Scheme)
 	if name == "" {
 		return "unknown"
 	}

@@ -43,12 +43,12 @@ func (r *Record) count(c comm.Comm, m *wire.Message) {
 
 // preferred are the transports that move the data of large messages, fastest first. An endpoint of UCX has others for
 // small ones.
-var preferred = []string{"cuda_ipc", "rc", "dc", "ud", "gdr", "cma", "xpmem", "knem", "sysv", "posix", "tcp"}
+var preferred = []string{"staged", "cuda_ipc", "rc", "dc", "ud", "gdr", "cma", "xpmem", "knem", "sysv", "posix", "tcp"}
 
-// transport returns the transport that moved the data, "" if it is not known.
-func (r *Record) transport() string {
+// Transport returns the transport that moved the data, "" if it is not known.
+func (r *Record) Transport() string {
 	for _, want := range preferred {
-		if want == "cuda_ipc" && r.DeviceBytes == 0 {
+		if (want == "cuda_ipc" || want == "staged") && r.DeviceBytes == 0 {
 			continue // of an endpoint that could also move device memory
 		}
 		for _, t := range r.Transports {

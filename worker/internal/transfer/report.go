@@ -93,7 +93,7 @@ func (r Report) Extensions() msgpack.Map {
 		}
 		start := record.Unix(t.Start)
 		out[i] = []any{start, start + t.Took.Seconds(), t.Bytes, t.Scheme, t.Peer, direction, t.Keys,
-			t.transport()}
+			t.Transport()}
 	}
 	more := msgpack.Map{}
 	for scheme, s := range r.sums {

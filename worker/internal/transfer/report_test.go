@@ -51,10 +51,12 @@ func TestTransport(t *testing.T) {
 		{[]string{"sysv", "cma", "cuda_ipc"}, 0, "cma"},
 		{[]string{"sysv", "cma", "cuda_ipc"}, 8, "cuda_ipc"},
 		{[]string{"tcp", "rc_mlx5"}, 8, "rc_mlx5"},
+		{[]string{"staged", "tcp"}, 8, "staged"},
+		{[]string{"staged", "tcp"}, 0, "tcp"},
 		{[]string{"rcx"}, 0, "rcx"},
 	} {
 		r := Record{Transports: c.transports, DeviceBytes: c.device}
-		if got := r.transport(); got != c.want {
+		if got := r.Transport(); got != c.want {
 			t.Errorf("transport of %v with %d bytes of a device: got %q, want %q", c.transports, c.device, got, c.want)
 		}
 	}
