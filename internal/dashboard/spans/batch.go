@@ -7,6 +7,7 @@ const (
 	transferRecord
 	diskRecord
 	pausedRecord
+	placedRecord // has a row: worker is its id
 )
 
 // record is a span before it has a row.
@@ -24,12 +25,14 @@ type record struct {
 }
 
 const (
-	maxBatch   = 1 << 16 // records
-	maxKeys    = 8 << 20 // bytes of keys in a batch
-	maxKey     = 8 << 10 // bytes
-	noWorker   = 1<<32 - 1
-	noCategory = 0
+	maxBatch = 1 << 16 // records
+	maxKeys  = 8 << 20 // bytes of keys in a batch
+	maxKey   = 8 << 10 // bytes
+	noWorker = 1<<32 - 1
 )
+
+// NoPeer is the peer of spans that have none.
+const NoPeer uint32 = noWorker
 
 // Batch collects spans without locks, and without an allocation per span once it has grown. It has one user at a time:
 // the goroutine that fills it, until Store.Put takes it. The zero value is an empty batch. A batch is bounded; spans
@@ -121,4 +124,17 @@ func (b *Batch) Paused(worker uint32, start, stop int64) {
 	}
 	b.records = append(b.records, record{start: start, stop: stop, worker: worker, kind: pausedRecord,
 		category: Paused})
+}
+
+// Add adds a span that has a row, as Store.AddRow returns it, for imports. Texts of the span do not matter: peer and
+// transport are ids as of Transfer. start and stop are Unix times in nanoseconds.
+func (b *Batch) Add(sp *Span, peer, transport uint32, start, stop int64) {
+	if len(sp.Key) > maxKey || len(b.records) >= maxBatch || len(b.keys)+len(sp.Key) > maxKeys {
+		b.dropped++
+		return
+	}
+	b.keys = append(b.keys, sp.Key...)
+	b.records = append(b.records, record{start: start, stop: stop, bytes: sp.Bytes, thread: sp.Keys, worker: sp.Row,
+		peer: peer, transport: transport, keyLen: uint32(len(sp.Key)), kind: placedRecord, category: sp.Category,
+		flags: sp.Flags & (FlagError | FlagIncoming)})
 }

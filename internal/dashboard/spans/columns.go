@@ -49,7 +49,7 @@ func (c *columns) add(r *record, row uint32, start, stop int64, key []byte) {
 	c.bytes = append(c.bytes, max(0, r.bytes))
 	var count int64
 	var peer, transport uint32
-	if r.kind == transferRecord {
+	if r.kind == transferRecord || r.kind == placedRecord {
 		count, transport = max(0, r.thread), min(r.transport, maxTransports)
 		if r.peer < maxWorkers {
 			peer = r.peer + 1

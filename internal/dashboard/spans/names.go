@@ -107,8 +107,8 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text, "\ufffd")
 }
 
-// Worker returns the id of the worker with an address. Its name is that of the first call. Beyond 65,536 workers it
-// returns an id whose spans are dropped.
+// Worker returns the id of the worker with an address. Its name is the first that is not empty. Beyond 65,536 workers
+// it returns an id whose spans are dropped.
 func (s *Store) Worker(address, name string) uint32 {
 	return s.names.worker(clip(address), clip(name))
 }
@@ -118,6 +118,10 @@ func (n *names) worker(address, name string) uint32 {
 	defer n.mu.Unlock()
 	id, ok := n.byAddress[address]
 	if ok {
+		if w := n.workers[id]; w.name == "" && name != "" {
+			w.name = name
+			n.note(workerName, address, name)
+		}
 		return id
 	}
 	if len(n.workers) >= maxWorkers {
@@ -225,6 +229,30 @@ func (s *Store) Rows() []Row {
 	return list
 }
 
+// AddRow returns the id of a row by its worker, kind and slot, for imports; slots of threads must be asked for in
+// ascending order. It reports whether there is such a row.
+func (s *Store) AddRow(r Row) (uint32, bool) {
+	worker := s.Worker(r.Worker, r.Name)
+	kind := slices.Index(rowKinds[:], r.Kind)
+	n := &s.names
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if worker == noWorker || kind < 0 || r.Slot < 0 {
+		return 0, false
+	}
+	w := n.workers[worker]
+	switch {
+	case kind == int(threadKind) && r.Slot < len(w.threads):
+		return w.threads[r.Slot].row, true
+	case kind == int(transferKind) && r.Slot < transferSlots && w.slots[r.Slot].used:
+		return w.slots[r.Slot].row, true
+	case kind == int(diskKind) && r.Slot < len(w.disk) && w.disk[r.Slot].used:
+		return w.disk[r.Slot].row, true
+	}
+	id := uint32(len(n.rows))
+	return id, n.loadRow(int64(worker), int64(kind), int64(r.Slot), int64(r.Slot))
+}
+
 // newRow adds a row; n.mu is held.
 func (n *names) newRow(worker uint32, kind uint8, slot int, ident int64) (uint32, bool) {
 	if len(n.rows) >= maxRows {
@@ -238,6 +266,9 @@ func (n *names) newRow(worker uint32, kind uint8, slot int, ident int64) (uint32
 
 // rowOf returns the row of a record; n.mu is held.
 func (n *names) rowOf(r *record) (uint32, bool) {
+	if r.kind == placedRecord {
+		return r.worker, int64(r.worker) < int64(len(n.rows)) && r.category != None
+	}
 	if int64(r.worker) >= int64(len(n.workers)) {
 		return 0, false
 	}

@@ -119,7 +119,7 @@ func (s *Store) loadName(kind uint8, d *decoder) bool {
 	case workerName:
 		address := d.string(3 * maxText)
 		name := d.string(3 * maxText)
-		return d.err == nil && n.worker(address, name) == uint32(len(n.workers)-1)
+		return d.err == nil && n.worker(address, name) != noWorker
 	case prefixName:
 		name := d.string(3 * maxText)
 		return d.err == nil && int(n.prefix(name)) == len(n.prefixes)-1+int(FirstPrefix)
