@@ -74,7 +74,8 @@ func TestReport(t *testing.T) {
 	f := decodeReport(t, page)
 	for name, want := range map[string]string{"meta.json": `"report":true`, "rows.json": `"inc"`, "workers.json": "tcp://a",
 		"progress.json": "inc", "bandwidth.json": "tcp://b", "graph.json": `"x"`, "cliques.json": `"c"`,
-		"failures.json": "worker-lost", "why.json": "headroom", "series.json": "memory"} {
+		"failures.json": "worker-lost", "why.json": "headroom", "series.json": "memory",
+		"profile.json": `"count":5`} {
 		if got := string(f.Files["/millstream/"+name]); !strings.Contains(got, want) {
 			t.Errorf("%s: got %.300s, want %s", name, got, want)
 		}

@@ -207,3 +207,36 @@ func TestFromConfig(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkBegin measures what a task pays for the labels of its goroutine.
+func BenchmarkBegin(b *testing.B) {
+	r := New(Config{})
+	for b.Loop() {
+		r.Begin("inc")
+		r.End()
+	}
+}
+
+// BenchmarkSnapshot measures a sample of a process with goroutines that wait.
+func BenchmarkSnapshot(b *testing.B) {
+	for name, read := range map[string]func() []record{"labeled": readLabeled, "plain": readPlain} {
+		for _, n := range []int{30, 300} {
+			b.Run(fmt.Sprintf("%s/goroutines=%d", name, n), func(b *testing.B) {
+				r := New(Config{})
+				wait := make(chan struct{})
+				var all sync.WaitGroup
+				for range n {
+					all.Go(func() {
+						r.Begin("inc")
+						block(wait)
+					})
+				}
+				for b.Loop() {
+					read()
+				}
+				close(wait)
+				all.Wait()
+			})
+		}
+	}
+}

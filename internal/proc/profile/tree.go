@@ -201,3 +201,11 @@ func (t *Tree) View() *View {
 	}
 	return &views[0]
 }
+
+// Prune removes the nodes that were counted less often than a limit.
+func (v *View) Prune(limit int64) {
+	v.Children = slices.DeleteFunc(v.Children, func(c *View) bool { return c.Count < limit })
+	for _, c := range v.Children {
+		c.Prune(limit) // at most MaxDepth deep
+	}
+}

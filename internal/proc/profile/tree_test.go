@@ -76,6 +76,20 @@ func TestTree(t *testing.T) {
 	}
 }
 
+func TestPrune(t *testing.T) {
+	var a Tree
+	a.Add(stackOf("f", "g"), 90)
+	a.Add(stackOf("f", "h"), 9)
+	a.Add(stackOf("i"), 1)
+	v := a.View()
+	v.Prune(10)
+	b, err := json.Marshal(v)
+	if got := string(b); err != nil || !strings.Contains(got, `"g"`) || strings.Contains(got, `"h"`) ||
+		strings.Contains(got, `"i"`) || !strings.Contains(got, `"count":100`) {
+		t.Errorf("got %s, %v, want the nodes with 10 samples and more", got, err)
+	}
+}
+
 // The encoded form is that of distributed.profile: every node has the same four fields.
 func TestForm(t *testing.T) {
 	var empty, one Tree

@@ -49,6 +49,7 @@ type Host struct {
 type Profiles struct {
 	Host
 	pool     *rpc.Pool
+	views    views
 	patience time.Duration // patience; tests change it
 }
 

@@ -81,18 +81,43 @@ func (s *Profiles) tree(ctx context.Context, workers []string, q profile.Query, 
 	return &t
 }
 
-// Tree returns a call tree in the form of the dashboard.
+// Tree returns a call tree in the form of the dashboard, without functions of less than 0.05 % of the samples. It may
+// be some seconds old.
 func (s *Profiles) Tree(ctx context.Context, q dashboard.ProfileQuery) (*profile.View, error) {
 	if q.Scheduler {
 		var t profile.Tree
 		s.Own.AddServerTo(&t, q.Query)
-		return t.View(), nil
+		return pruned(&t), nil
 	}
-	workers, err := s.addresses(ctx, named(q.Worker))
-	if err != nil {
-		return nil, err
+	return s.views.get(ctx, nameOf(q), func(ctx context.Context) (*profile.View, error) {
+		workers, err := s.addresses(ctx, named(q.Worker))
+		if err != nil {
+			return nil, err
+		}
+		return pruned(s.tree(ctx, workers, q.Query, q.Server)), nil
+	})
+}
+
+func pruned(t *profile.Tree) *profile.View {
+	v := t.View()
+	v.Prune(v.Count / 2000)
+	return v
+}
+
+// nameOf returns a name that differs between queries.
+func nameOf(q dashboard.ProfileQuery) string {
+	name := fmt.Sprintf("%q %t", q.Worker, q.Server)
+	for _, at := range []*float64{q.Start, q.Stop} {
+		if at != nil {
+			name += fmt.Sprint(" ", *at)
+		} else {
+			name += " -"
+		}
 	}
-	return s.tree(ctx, workers, q.Query, q.Server).View(), nil
+	if q.Key != nil {
+		name += fmt.Sprintf(" %q", *q.Key)
+	}
+	return name
 }
 
 // named returns the argument of addresses for one worker, or for all.
