@@ -117,8 +117,8 @@ type Config struct {
 	TaskStream, Transfers int
 	// ProfileInterval is the time between samples of the call stacks of the scheduler (default 10 ms, negative: no
 	// samples; distributed.worker.profile.interval and enabled), at least a tenth of ProfileCycle, and longer where
-	// samples would take more than 1 % of a processor. ProfileCycle is the resolution in time of profiles (default 1 s;
-	// distributed.worker.profile.cycle). LogLength cycles are kept.
+	// samples would take more than 0.5 % of a processor. ProfileCycle is the resolution in time of profiles (default 1
+	// s; distributed.worker.profile.cycle). LogLength cycles are kept.
 	ProfileInterval, ProfileCycle time.Duration
 	// Python configures the Python processes that open graphs of Python clients.
 	Python PythonConfig

@@ -95,7 +95,7 @@ type Config struct {
 	// Records is the number of transfers and of tasks that are recorded (default 10,000).
 	Records int
 	// ProfileInterval is the time between samples of the call stacks of tasks (default 10 ms, negative: no samples;
-	// distributed.worker.profile.interval and enabled). It is longer where samples would take more than 1 % of a
+	// distributed.worker.profile.interval and enabled). It is longer where samples would take more than 0.5 % of a
 	// processor. ProfileCycle is the resolution in time of the profile (default 1 s; distributed.worker.profile.cycle),
 	// and ProfileLength the number of cycles that are kept (default 1000; distributed.admin.low-level-log-length).
 	ProfileInterval, ProfileCycle time.Duration

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -105,8 +106,9 @@ func readPlain() []record {
 }
 
 // costFactor bounds the processor time of samples: a sample is followed by a pause of this many times its own time, so
-// that all samples of the process take less than 1 % of a processor.
-const costFactor = 100
+// that all samples of the process take at most 0.5 % of a processor. Each also stops the goroutines of the process for
+// some microseconds, which is not measured.
+const costFactor = 200
 
 // snapshots are the stacks that all recorders of the process share.
 var snapshots struct {
@@ -117,7 +119,15 @@ var snapshots struct {
 	next    time.Time // no further snapshot is taken before
 }
 
-// snapshot returns the stacks of all goroutines. The last snapshot is returned again while it is too early for the
+// mayRunTask reports whether a stack without labels may be that of a task: it has the function that runs tasks, or its
+// outermost frames are missing.
+func mayRunTask(r record) bool {
+	return len(r.stack) >= len(runtime.StackRecord{}.Stack0) ||
+		slices.ContainsFunc(framesOf(r.stack), func(f *Frame) bool { return f.call })
+}
+
+// snapshot returns the stacks of all goroutines; with labels, which take more time, only if one of them may run a task.
+// The last snapshot is returned again while it is too early for the
 // next. The caller does not change the result.
 func snapshot(labeled bool) (records []record, number uint64) {
 	s := &snapshots
@@ -128,10 +138,9 @@ func snapshot(labeled bool) (records []record, number uint64) {
 	}
 	runtime.LockOSThread()
 	begin := processorTime()
-	if labeled {
+	s.records = readPlain()
+	if labeled && slices.ContainsFunc(s.records, mayRunTask) {
 		s.records = readLabeled()
-	} else {
-		s.records = readPlain()
 	}
 	took := processorTime() - begin
 	runtime.UnlockOSThread()
@@ -187,7 +196,8 @@ func frameAt(pc uintptr) *Frame {
 	if f.Func != nil {
 		_, first = f.Func.FileLine(f.Func.Entry())
 	}
-	return &Frame{ID: f.Function + ";" + f.File + ";" + strconv.Itoa(first), Text: f.Function, File: f.File,
+	return &Frame{call: f.Function == callMark, ID: f.Function + ";" + f.File + ";" + strconv.Itoa(first),
+		Text: f.Function, File: f.File,
 		Line: f.Line,
 		Name: f.Function[strings.LastIndexByte(f.Function, '/')+1:]}
 }

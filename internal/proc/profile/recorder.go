@@ -20,7 +20,7 @@ import (
 // Config configures a Recorder.
 type Config struct {
 	// Interval is the time between samples (default 10 ms; distributed.worker.profile.interval). Negative: none are
-	// taken (distributed.worker.profile.enabled). It is longer if samples would take more than 1 % of a processor;
+	// taken (distributed.worker.profile.enabled). It is longer if samples would take more than 0.5 % of a processor;
 	// counts are then scaled.
 	Interval time.Duration
 	// Cycle is the time that a tree covers (default 1 s; distributed.worker.profile.cycle).

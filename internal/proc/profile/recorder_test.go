@@ -33,6 +33,15 @@ func spin(stop *atomic.Bool) (n int) {
 //go:noinline
 func block(c chan struct{}) { <-c }
 
+//go:noinline
+func down(n int, f func()) {
+	if n == 0 {
+		f()
+		return
+	}
+	down(n-1, f)
+}
+
 // Goroutines of a task, and those that it starts, are counted by the prefix of its key; others as those of the server.
 func TestRecorder(t *testing.T) {
 	var active, stop atomic.Bool
@@ -44,7 +53,7 @@ func TestRecorder(t *testing.T) {
 		r.Begin("sum")
 		all.Go(func() { spin(&stop) })
 		all.Go(func() { block(wait) })
-		block(wait)
+		down(50, func() { block(wait) }) // only deep stacks are taken for tasks without the function of a worker
 		r.End()
 		block(wait)
 	})

@@ -32,6 +32,8 @@ type Frame struct {
 	// Text the source text of that line or a longer name of the function.
 	Name, File, Text string
 	Line             int
+
+	call bool // the function of a worker that runs a task
 }
 
 // clip returns the first n bytes of a text, without a part of a character.

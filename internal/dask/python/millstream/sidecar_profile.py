@@ -14,7 +14,7 @@ DEPTH = 100  # frames of a stack that are kept, as in distributed.profile
 NODES = 20_000  # nodes that are kept, in all cycles together; the oldest cycles are dropped first
 DESCRIPTIONS = 10_000
 PREFIXES = 1000  # in one cycle
-COST = 100  # a sample is followed by a pause of this many times its own time
+COST = 200  # a sample is followed by a pause of this many times its own time
 STOP = sidecar_tasks.Tasks.execute.__code__.co_filename
 
 
