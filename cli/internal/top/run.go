@@ -33,6 +33,11 @@ func Run(ctx context.Context, t *Terminal, first *Snapshot, fetch Fetch, v View)
 	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT)
 	defer signal.Stop(signals)
 	keys := t.Keys(ctx.Done())
+	defer func() { // the terminal may be closed when Run has returned
+		cancel()
+		for range keys {
+		}
+	}()
 	results := make(chan fetched, 1)
 	s, running := first, false
 	timer := time.NewTimer(v.Interval)
