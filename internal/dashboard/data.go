@@ -187,16 +187,11 @@ func (s *Server) workers(ctx context.Context) (any, error) {
 }
 
 func (s *Server) progress(ctx context.Context) (any, error) {
-	list := []Prefix{}
-	if s.source != nil {
-		var err error
-		if list, err = s.source.Progress(ctx); err != nil {
-			return nil, err
-		}
-	} else {
-		list = s.progressOfHistory()
+	if s.source == nil {
+		return map[string]any{"prefixes": s.progressOfHistory()}, nil
 	}
-	return map[string]any{"prefixes": list}, nil
+	list, err := s.source.Progress(ctx)
+	return map[string]any{"prefixes": list}, err
 }
 
 // progressOfHistory returns the finished tasks of each prefix.
