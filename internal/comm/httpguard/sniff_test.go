@@ -2,10 +2,12 @@ package httpguard_test
 
 import (
 	"crypto/tls"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"testing"
 	"time"
@@ -144,6 +146,44 @@ func TestTLS(t *testing.T) {
 	_ = a.Body.Close()
 	if a.StatusCode != http.StatusForbidden {
 		t.Errorf("plain POST: got status %d, want 403", a.StatusCode)
+	}
+}
+
+// A connection serves several requests, and the redirect of a plain one leads to the page.
+func TestTLSConnection(t *testing.T) {
+	leak.Check(t)
+	ca, err := secure.NewCA(secure.CAConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := serve(t, ca, token)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // no host names
+	defer transport.CloseIdleConnections()
+	c := &http.Client{Transport: transport}
+	reused := 0
+	for i, scheme := range []string{"https", "https", "http"} {
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(g httptrace.GotConnInfo) {
+			if g.Reused {
+				reused++
+			}
+		}})
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s://%s/%d", scheme, at, i), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		a, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(a.Body)
+		_ = a.Body.Close()
+		if want := fmt.Sprintf("served /%d", i); err != nil || string(b) != want {
+			t.Errorf("%s: got %q, %v, want %q", scheme, b, err, want)
+		}
+	}
+	if reused < 2 {
+		t.Errorf("reused connections: got %d, want 2", reused)
 	}
 }
 
