@@ -30,7 +30,7 @@ SUITE_ARGS ?=
 # Further arguments of the runner of `make downstream`, such as --package ml.
 DOWNSTREAM_ARGS ?=
 
-.PHONY: help build demo test lint api prose-sample fuzz bench bench-report dashboard dashboard-bench kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
+.PHONY: help build demo test lint api prose-sample fuzz bench bench-report dashboard dashboard-bench dashboard-picture kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
 
 help: ## list the targets
 	@echo 'Millstream: make TARGET'
@@ -88,6 +88,10 @@ dashboard: ## check the types of the dashboard's page and build internal/dashboa
 dashboard-bench: ## measure the dashboard's page in chromium: 10 M tasks of 1,000 workers, and a report of 100 k tasks
 	@scripts/setup chromium
 	@$(RUN) go run ./tests/browser/measure
+
+dashboard-picture: build ## write docs/plots/task-stream.png, the task stream of the demo, for README
+	@scripts/setup chromium
+	@$(RUN) go run ./tests/browser/picture
 
 kernels: ## compile the PTX of internal/device/kernels, after a change of a source (needs no GPU)
 	@scripts/setup nvrtc

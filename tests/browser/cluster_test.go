@@ -111,6 +111,7 @@ func TestCluster(t *testing.T) {
 		"memory":    `document.querySelectorAll(".chart").length > 1`,
 		"failures":  `document.querySelector("tbody").innerText.includes("broken on purpose")`,
 		"why":       `document.querySelectorAll(".card h2").length > 1`,
+		"profile":   `document.querySelector("select").length === 6 && document.querySelector("p.muted").innerText !== ""`,
 	}
 	for name, ready := range shown {
 		visit(t, tab, url+"/#/"+name, ready)
@@ -122,6 +123,7 @@ func TestCluster(t *testing.T) {
 	}
 	t.Run("progress", func(t *testing.T) { checkProgress(t, tab, url) })
 	t.Run("workers", func(t *testing.T) { checkWorkers(t, tab, url) })
+	t.Run("detail", func(t *testing.T) { checkDetail(t, tab, url) })
 	t.Run("story", func(t *testing.T) { checkStory(t, tab, url) })
 }
 
@@ -186,6 +188,20 @@ func checkWorkers(t *testing.T, tab *Tab, url string) {
 				w.Status, w.Threads, w.Held)
 		}
 	}
+}
+
+// checkDetail opens the panel of a worker: its log and its call stacks.
+func checkDetail(t *testing.T, tab *Tab, url string) {
+	visit(t, tab, url+"/#/workers", `document.querySelectorAll("tbody tr").length === 3`)
+	if err := tab.Eval(`document.querySelector("tbody button").click()`, nil); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, tab, `document.querySelector(".detail .lines").innerText !== "Loading"`)
+	if err := tab.Eval(`[...document.querySelectorAll(".detail button")][1].click()`, nil); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, tab, `document.querySelector(".detail .lines").innerText === "No task is running."`)
+	shoot(t, tab, "cluster-worker")
 }
 
 func checkStory(t *testing.T, tab *Tab, url string) {

@@ -71,7 +71,7 @@ class Profile implements View {
   private root: Call = { name: "", count: 0 };
   private top: Call | null = null;
   private shown: Box[] = [];
-  private worker = "";
+  private worker = ""; // kind or worker, and its value
   private asked = -1e9;
 
   constructor(private readonly app: App, root: HTMLElement) {
@@ -90,9 +90,10 @@ class Profile implements View {
       ],
     });
     root.append(h("div", { cls: "bar-tools" }, h("h1", {}, "Profile"),
-      h("div", { cls: "tools" }, h("label", { for: "worker" }, "Worker"), this.select, this.whole)),
+      h("div", { cls: "tools" }, h("label", { for: "worker" }, "Samples of"), this.select, this.whole)),
       this.note, card("Flame graph", this.box), this.table.el);
-    replace(this.select, h("option", { value: "" }, "All"));
+    replace(this.select, h("option", { value: "" }, "Tasks of all workers"), h("option", { value: "kind server" }, "Servers of all workers"),
+      h("option", { value: "kind scheduler" }, "Scheduler"));
     this.sizes.observe(this.box);
     this.canvas.addEventListener("pointermove", (e) => this.hover(e.offsetX, e.offsetY));
     this.canvas.addEventListener("pointerleave", () => this.tip.hide());
@@ -103,7 +104,7 @@ class Profile implements View {
   private async loadWorkers(): Promise<void> {
     try {
       const got = await this.app.source.json<{ workers: Worker[] | null }>("workers.json");
-      this.select.append(...(got.workers ?? []).slice(0, 2000).map((w) => h("option", { value: w.address }, w.name || w.address)));
+      this.select.append(...(got.workers ?? []).slice(0, 2000).map((w) => h("option", { value: "worker " + w.address }, "Tasks of " + this.app.workerName(w.address))));
     } catch {
       // all workers remain
     }
@@ -166,8 +167,10 @@ class Profile implements View {
     // A profile is large and changes slowly.
     if (performance.now() - this.asked < 5000) return;
     this.asked = performance.now();
+    const [name = "", value = ""] = this.worker.split(" ");
+    const params: Record<string, string> = name === "" ? {} : { [name]: value };
     try {
-      const got = await this.app.source.json<Call>("profile.json", this.worker ? { worker: this.worker } : {});
+      const got = await this.app.source.json<Call>("profile.json", params);
       this.root = { ...got, count: got.count ?? 0 };
       text(this.note, this.root.count > 0 ? `${num(this.root.count)} samples` : "No samples yet.");
       this.table.update(this.root.count > 0 ? functions(this.root) : []);

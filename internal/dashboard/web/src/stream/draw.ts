@@ -164,7 +164,7 @@ export function drawTiles(g: CanvasRenderingContext2D, s: Scene, keys: TileKey[]
   if (gap > 0) {
     g.fillStyle = s.inks.back;
     const p0 = Math.floor(m.top);
-    const p1 = Math.ceil(m.position(m.height));
+    const p1 = Math.min(s.layout.count, Math.ceil(m.position(m.height)));
     for (let p = p0; p <= p1; p++) g.fillRect(s.gutter, Math.round(AXIS + m.y(p)) - 1, m.width, 2);
   }
   return painted;

@@ -21,10 +21,9 @@ export class Layout {
       this.order = this.place = null;
       return;
     }
-    const first = new Map<string, number>();
-    for (const r of rows) if (!first.has(r.worker)) first.set(r.worker, r.id);
+    const names = new Intl.Collator("en", { numeric: true });
     const sorted = rows.slice().sort((a, b) =>
-      first.get(a.worker)! - first.get(b.worker)! || kinds[a.kind] - kinds[b.kind] || a.slot - b.slot || a.id - b.id);
+      names.compare(a.name, b.name) || names.compare(a.worker, b.worker) || kinds[a.kind] - kinds[b.kind] || a.slot - b.slot || a.id - b.id);
     this.order = Int32Array.from(sorted, (r) => r.id);
     this.place = new Int32Array(this.count);
     this.order.forEach((id, i) => {

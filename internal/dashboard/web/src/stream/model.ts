@@ -9,7 +9,8 @@ export class Model {
   width = 1; // of the plot
   height = 1;
   first = 0; // bounds of the history
-  last = 1e6;
+  last = 1e6; // the present, if the window follows it
+  end = 1e6; // of the last span
   rows = 0;
   follow = false;
   fitRows = true; // the height of rows follows the height of the window
@@ -49,7 +50,8 @@ export class Model {
 
   /** all shows the whole history. */
   all(): void {
-    const span = Math.max(1e3, this.last - this.first);
+    this.last = Math.max(this.end, this.first + 1e3);
+    const span = this.last - this.first;
     this.setWindow(this.first - span * 0.01, this.last + span * 0.02);
   }
 
@@ -90,7 +92,7 @@ export class Model {
     this.width = Math.max(1, width);
     this.height = Math.max(1, height);
     this.rows = rows;
-    if (this.fitRows) this.rowHeight = Math.min(22, this.height / Math.max(1, rows));
+    if (this.fitRows) this.rowHeight = Math.min(26, this.height / Math.max(1, rows));
     this.top = this.clampTop(this.top);
   }
 

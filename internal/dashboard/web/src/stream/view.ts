@@ -122,7 +122,8 @@ class Stream implements View {
   private bounds(): void {
     const { model: m } = this.scene;
     m.first = this.app.meta?.first ?? 0;
-    m.last = Math.max(m.first + 1e3, this.app.last());
+    m.end = this.app.last();
+    m.last = Math.max(m.first + 1e3, m.end);
   }
 
   private toggleFollow(): void {

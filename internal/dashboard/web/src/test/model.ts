@@ -8,7 +8,7 @@ import { equal, test } from "./harness.ts";
 const model = (): Model => {
   const m = new Model();
   m.first = 0;
-  m.last = 1e6;
+  m.last = m.end = 1e6;
   m.resize(1000, 400, 10);
   m.all();
   return m;
@@ -36,7 +36,7 @@ test("model: bounds", () => {
 
 test("model: rows", () => {
   const m = model();
-  equal(m.rowHeight, 22);
+  equal(m.rowHeight, 26);
   m.resize(1000, 400, 4000);
   equal(m.rowHeight, 0.1);
   m.zoomRows(100, 200);
@@ -57,6 +57,7 @@ test("layout: rows of a worker are next to each other", () => {
   const row = (id: number, worker: string, kind: Row["kind"], slot: number): Row => ({ id, worker, name: worker, kind, slot });
   const l = new Layout([row(0, "a", "thread", 0), row(1, "b", "thread", 0), row(2, "a", "transfer", 0), row(3, "a", "thread", 1)]);
   equal([...l.order!], [0, 3, 2, 1]);
+  equal([...new Layout([row(0, "10", "thread", 0), row(1, "9", "thread", 0)]).order!], [1, 0], "by name");
   equal([0, 1, 2, 3].map((i) => l.position(i)), [0, 3, 2, 1]);
   equal([0, 1, 2, 3].map((i) => l.startsWorker(i)), [true, false, false, true]);
   equal(l.group(0.001, 2), 0);
