@@ -300,10 +300,14 @@ func reportCommand() *cobra.Command {
 into one HTML file that opens without a server and without network. The source
 is a running scheduler with a dashboard (default DASK_SCHEDULER_ADDRESS), or a
 history on disk (scheduler --dashboard-history, or the folder dashboard of its
-journal). A report has the latest 300,000 tasks and transfers.`,
+journal). A report has the latest 300,000 tasks and transfers. --trace writes all
+of them for chrome://tracing and Perfetto; --import makes a report of such a
+file, also of other programs.`,
 		Example: `  millstream report tcp://127.0.0.1:8786
   millstream report tls://10.0.0.1:8786 --tls-dir certs --since 10m -o run.html
-  millstream report --history journal/dashboard -o run.html`,
+  millstream report --history journal/dashboard -o run.html
+  millstream report tcp://127.0.0.1:8786 --trace run.json
+  millstream report --import run.json -o run.html`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return cmdline.ExtraArgument(cmd, args[1], "pass one scheduler")
@@ -317,7 +321,13 @@ journal). A report has the latest 300,000 tasks and transfers.`,
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait)
 			defer cancel()
 			address := append(args, "")[0]
-			if o.History == "" {
+			if o.History != "" && o.Import != "" {
+				return cmdline.Usagef("--history excludes --import")
+			}
+			if o.Trace != "" && o.Arrow != "" {
+				return cmdline.Usagef("--trace excludes --arrow")
+			}
+			if o.History == "" && o.Import == "" {
 				address, err := trust.target(ctx, address)
 				if err != nil {
 					return err
@@ -326,13 +336,17 @@ journal). A report has the latest 300,000 tasks and transfers.`,
 					return callScheduler(ctx, address, op, args, reply)
 				}
 			} else if address != "" || trust.schedulerFile != "" {
-				return cmdline.Usagef("--history excludes a scheduler")
+				return cmdline.Usagef("--history and --import exclude a scheduler")
 			}
 			return report.Write(ctx, o, cmd.OutOrStdout())
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.History, "history", "", "`folder` of a history, instead of a scheduler")
+	fs.StringVar(&o.Import, "import", "", "`file` with a trace of Chrome or Perfetto, or an Arrow stream (.arrow), "+
+		"instead of a scheduler")
+	fs.StringVar(&o.Trace, "trace", "", "`file` for a trace of Chrome and Perfetto instead of a report")
+	fs.StringVar(&o.Arrow, "arrow", "", "`file` for an Arrow stream instead of a report")
 	fs.StringVarP(&o.Output, "output", "o", "millstream-report.html", "`file` to write; - is the standard output")
 	fs.DurationVar(&o.Since, "since", 0, "time before now from which tasks are included (default: all)")
 	fs.DurationVar(&wait, "timeout", time.Minute, "time limit")

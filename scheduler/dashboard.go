@@ -64,11 +64,23 @@ func (s *Scheduler) performanceReportRPC(ctx context.Context, _ *rpc.Request, in
 	return string(b), err
 }
 
-// reportRPC serves millstream-report: the same as bytes.
+// reportRPC serves millstream-report: the same as bytes, or with format "trace" the history as a Chrome trace.
 func (s *Scheduler) reportRPC(ctx context.Context, _ *rpc.Request, in struct {
-	Start any `rpc:"start,optional"`
+	Start  any    `rpc:"start,optional"`
+	Format string `rpc:"format,optional"`
 }) ([]byte, error) {
-	return s.report(ctx, in.Start)
+	switch in.Format {
+	case "", "html":
+		return s.report(ctx, in.Start)
+	case "trace":
+		if err := s.sync(ctx); err != nil {
+			return nil, err
+		}
+		var b bytes.Buffer
+		err := s.inspect.WriteTrace(&b)
+		return b.Bytes(), err
+	}
+	return nil, &rpc.Exception{Type: "ValueError", Message: fmt.Sprintf("format %.20q: want html or trace", in.Format)}
 }
 
 // report returns a report since a time in seconds since 1970.

@@ -229,6 +229,11 @@ func TestPerformanceReport(t *testing.T) {
 	if !strings.HasPrefix(string(b), "<!doctype html>") {
 		t.Errorf("millstream-report: got %.200q, want a page", b)
 	}
+	b, _ = c.call("millstream-report", "format", "trace").([]byte)
+	if !json.Valid(b) || !strings.Contains(string(b), "x-1") {
+		t.Errorf("trace: got %.900q, want JSON with x-1", b)
+	}
+	c.fails("want html or trace", "millstream-report", "format", "pdf")
 	off := start(t, Config{})
 	other := connect(t, off, "client-2")
 	for _, op := range []string{"performance_report", "millstream-report"} {

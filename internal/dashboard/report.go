@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"go.millstream.dev/internal/dashboard/spans"
+	"go.millstream.dev/internal/dashboard/trace"
 	"go.millstream.dev/internal/dashboard/web"
 )
 
@@ -222,6 +223,31 @@ func intern(index map[string]uint32, list *[]string, text string) uint32 {
 		index[text] = n
 	}
 	return n
+}
+
+// maxTrace bounds the spans of a trace that a scheduler writes: about 200 MB. Histories on disk have no bound.
+const maxTrace = 1_000_000
+
+// WriteTrace writes all spans as JSON for Chrome's trace viewer and Perfetto.
+func (s *Server) WriteTrace(w io.Writer) error {
+	if n := s.store.Meta().Spans; n > maxTrace && s.source != nil {
+		return fmt.Errorf("dashboard: trace of %d spans exceeds the limit of %d; use `millstream report --history` "+
+			"with the folder of the history", n, maxTrace)
+	}
+	return trace.WriteChrome(w, s.store)
+}
+
+// trace serves the trace.
+func (s *Server) trace(w http.ResponseWriter, _ *http.Request) {
+	var b bytes.Buffer
+	if err := s.WriteTrace(&b); err != nil {
+		answer(w, nil, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Disposition", `attachment; filename="millstream-trace.json"`)
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(b.Bytes())
 }
 
 // report serves the report file.

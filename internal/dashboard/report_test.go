@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"go.millstream.dev/internal/dashboard/spans"
+	"go.millstream.dev/internal/dashboard/trace"
 	"go.millstream.dev/internal/testkit/leak"
 )
 
@@ -62,6 +63,24 @@ func decodeReport(t *testing.T, page string) *reportFile {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// The trace has all spans, and can be read again.
+func TestTrace(t *testing.T) {
+	leak.Check(t)
+	url := serve(t, New(newStore(t), &fakeSource{}))
+	status, text := get(t, url+"/millstream/trace.json")
+	if status != http.StatusOK || !json.Valid([]byte(text)) {
+		t.Fatalf("trace: got %d, %.300s", status, text)
+	}
+	again, err := trace.ReadChrome(strings.NewReader(text), spans.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if got := again.Meta().Spans; got != 5 {
+		t.Errorf("spans of the trace: got %d, want 5", got)
+	}
 }
 
 func TestReport(t *testing.T) {

@@ -73,6 +73,7 @@ func (s *Server) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /millstream/tile", s.tile)
 	mux.Handle("GET /millstream/live", &s.live)
 	mux.HandleFunc("GET /millstream/report", s.report)
+	mux.HandleFunc("GET /millstream/trace.json", s.trace)
 }
 
 // errNoSource is returned for pages that need a running scheduler.

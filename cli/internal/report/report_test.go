@@ -51,6 +51,22 @@ func TestReport(t *testing.T) {
 	if err != nil || !strings.HasPrefix(out, "<!doctype html>") {
 		t.Errorf("standard output: got %.100q, error %v, want a page", out, err)
 	}
+	tr := filepath.Join(dir, "run.json")
+	if out, err = runReport(t, s.Address(), "--trace", tr); err != nil || !strings.Contains(out, "run.json written") {
+		t.Errorf("trace: got %q, error %v", out, err)
+	}
+	if out, err = runReport(t, "--import", tr, "-o", "-"); err != nil || !strings.Contains(out, "Report of run.json") {
+		t.Errorf("report of a trace: got %.100q, error %v, want a page", out, err)
+	}
+	arrow := filepath.Join(dir, "run.arrow")
+	if out, err = runReport(t, s.Address(), "--arrow", arrow); err != nil ||
+		!strings.Contains(out, "run.arrow written") {
+		t.Errorf("arrow: got %q, error %v", out, err)
+	}
+	if out, err = runReport(t, "--import", arrow, "-o", "-"); err != nil ||
+		!strings.Contains(out, "Report of run.arrow") {
+		t.Errorf("report of an Arrow stream: got %.100q, error %v, want a page", out, err)
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +85,11 @@ func TestReportErrors(t *testing.T) {
 	}
 	defer off.Close()
 	for want, args := range map[string][]string{
-		"excludes a scheduler":       {"tcp://127.0.0.1:1", "--history", "x"},
+		"exclude a scheduler":        {"tcp://127.0.0.1:1", "--history", "x"},
+		"--history excludes":         {"--import", "x", "--history", "x"},
+		"--trace excludes":           {"--trace", "x", "--arrow", "x"},
+		"--import":                   {"--import", filepath.Join(t.TempDir(), "none")},
+		"--import /dev/null":         {"--import", "/dev/null"},
 		"no such file":               {"--history", filepath.Join(t.TempDir(), "none")},
 		"pass one scheduler":         {"a", "b"},
 		"scheduler has no dashboard": {off.Address(), "-o", "-"},

@@ -80,7 +80,7 @@ type Span struct {
 	Category    uint8
 	Flags       uint8
 	Start, Stop int64  // µs since the origin, half open
-	Key         string // msgpack; empty if there is none
+	Key         string // text; empty if there is none
 	Bytes       int64  // size of the result, or of the transfer
 	Keys        int64  // number of results in a transfer
 	Peer        string // address of the other worker of a transfer

@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"go.millstream.dev/internal/dashboard/spans"
-	"go.millstream.dev/internal/wire/msgpack"
 )
 
 // event is an event of a trace.
@@ -31,7 +30,7 @@ type args struct {
 	Kind      string `json:"kind,omitempty"`
 	Slot      *int   `json:"slot,omitempty"`
 	Key       string `json:"key,omitempty"`
-	RawKey    string `json:"key_msgpack,omitempty"` // base64, if the key is not a text
+	RawKey    string `json:"key_bytes,omitempty"` // base64, if the key is not UTF-8
 	Bytes     int64  `json:"bytes,omitempty"`
 	Keys      int64  `json:"keys,omitempty"`
 	Peer      string `json:"peer,omitempty"`
@@ -105,32 +104,18 @@ func argsOf(sp *spans.Span) *args {
 	if sp.Flags&spans.FlagError != 0 {
 		a.Status = "error"
 	}
-	if text, ok := keyText(sp.Key); ok {
-		a.Key = text
+	if utf8.ValidString(sp.Key) {
+		a.Key = sp.Key
 	} else {
 		a.RawKey = base64.StdEncoding.EncodeToString([]byte(sp.Key))
 	}
 	return a
 }
 
-// keyText returns the text of a key, if the key is the encoding of a text.
-func keyText(key string) (string, bool) {
-	if key == "" {
-		return "", true
-	}
-	for n := 1; n <= 5 && n <= len(key); n++ {
-		text := key[n:]
-		if len(text) > 0 && utf8.ValidString(text) && string(msgpack.AppendString(nil, text)) == key {
-			return text, true
-		}
-	}
-	return "", false
-}
-
 // key returns the key of a span.
 func (a *args) key() string {
 	if a.Key != "" {
-		return string(msgpack.AppendString(nil, a.Key))
+		return a.Key
 	}
 	raw, err := base64.StdEncoding.DecodeString(a.RawKey)
 	if err != nil {

@@ -91,6 +91,9 @@ func (s *Inspector) WriteReport(ctx context.Context, w io.Writer, o dashboard.Re
 	return s.dashboard.WriteReport(ctx, w, o)
 }
 
+// WriteTrace writes the history as a trace, see dashboard.Server.
+func (s *Inspector) WriteTrace(w io.Writer) error { return s.dashboard.WriteTrace(w) }
+
 // Register sets the handlers of requests.
 func (s *Inspector) Register(r *rpc.Server) {
 	rpc.Handle(r, "identity", s.identityRPC)

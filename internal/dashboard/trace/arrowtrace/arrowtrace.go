@@ -23,7 +23,7 @@ const originKey = "millstream.origin"
 
 var times = &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}
 
-// fields are the columns of a stream. start and stop are absolute times, key is msgpack.
+// fields are the columns of a stream. start and stop are absolute times, key is text.
 var fields = []arrow.Field{
 	{Name: "worker", Type: arrow.BinaryTypes.String},
 	{Name: "name", Type: arrow.BinaryTypes.String},
