@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"go.millstream.dev/comm"
@@ -83,6 +84,9 @@ func TestStriped(t *testing.T) {
 				}
 				if got := len(z.data.large.conns); got != n {
 					t.Errorf("got %d stripes, want %d", got, n)
+				}
+				if got := a.Transports(); !slices.Equal(got, []string{"stripes", "tcp"}) {
+					t.Errorf("transports: got %v, want stripes and tcp", got)
 				}
 				checkStriped(t, a, z)
 				if got := a.data.large.sent; got == 0 || a.data.large.delivered != got {

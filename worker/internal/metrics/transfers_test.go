@@ -38,6 +38,8 @@ func TestTransfers(t *testing.T) {
 			Transports: []string{"cma", "cuda_ipc", "tcp"}, Took: 3 * time.Second},
 		{Peer: "ucxx://10.0.0.2:2", Incoming: true, Scheme: "ucxx", Bytes: 9000,
 			Transports: []string{"rc_mlx5", "tcp"}, Took: 4 * time.Second},
+		{Peer: "ucxx://10.0.0.2:2", Scheme: "ucxx", Bytes: 11_000,
+			Transports: []string{"cuda_copy", "stripes", "tcp"}, Took: 5 * time.Second},
 		{Incoming: true, Bytes: 1, Took: time.Second},
 	} {
 		m.Observe(&r, "")
@@ -50,6 +52,7 @@ func TestTransfers(t *testing.T) {
 		`millstream_worker_transfer_seconds_sum{direction="outgoing",peer="other_host",transport="tls"} 2`,
 		`millstream_worker_transfer_bytes_sum{direction="incoming",peer="gpu",transport="cuda_ipc"} 7000`,
 		`millstream_worker_transfer_seconds_sum{direction="incoming",peer="other_host",transport="rc_mlx5"} 4`,
+		`millstream_worker_transfer_seconds_sum{direction="outgoing",peer="other_host",transport="stripes"} 5`,
 		`millstream_worker_transfer_bytes_sum{direction="incoming",peer="other_host",transport="unknown"} 1`,
 		`millstream_worker_transfer_failures_total{direction="incoming",reason="timeout"} 1`,
 		`millstream_worker_transfer_failures_total{direction="outgoing",reason="closed"} 0`)

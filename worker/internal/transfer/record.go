@@ -43,7 +43,8 @@ func (r *Record) count(c comm.Comm, m *wire.Message) {
 
 // preferred are the transports that move the data of large messages, fastest first. An endpoint of UCX has others for
 // small ones.
-var preferred = []string{"staged", "cuda_ipc", "rc", "dc", "ud", "gdr", "cma", "xpmem", "knem", "sysv", "posix", "tcp"}
+var preferred = []string{"staged", "cuda_ipc", "rc", "dc", "ud", "gdr", "cma", "xpmem", "knem", "sysv", "posix",
+	"stripes", "tcp"}
 
 // Transport returns the transport that moved the data, "" if it is not known.
 func (r *Record) Transport() string {
