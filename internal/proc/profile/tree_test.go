@@ -142,7 +142,8 @@ func wide(n, size int) []byte {
 // Trees of peers do not exceed the limits of a tree, whatever they contain.
 func TestHostileTrees(t *testing.T) {
 	for name, data := range map[string][]byte{
-		"deep": nested(1_000_000), "wide": wide(300_000, 0), "long": wide(20, 1<<20), "both": wide(30_000, 1<<10),
+		"deep": nested(1_000_000), "wide": wide(maxNodes+20_000, 0), "long": wide(4, 1<<20),
+		"both": wide(12_000, 1<<10),
 	} {
 		var before, after runtime.MemStats
 		runtime.GC()
