@@ -132,10 +132,11 @@ func TestVersions(t *testing.T) {
 	s := serve(t, dir, program, "scheduler", "--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0")
 	address := s.printed(t, "scheduler at ")
 	run(t, program, "wait", address).wants(t, 0, "reason: no-workers", "no workers have joined")
-	page := get(t, s.printed(t, "dashboard at "))
-	for _, want := range []string{address, "metrics", "json/counts.json"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("dashboard: got %s, want %q in it", page, want)
+	dashboard := s.printed(t, "dashboard at ")
+	for path, want := range map[string]string{"": "<title>", "status": "<title>", "json/identity.json": address,
+		"metrics": "dask_scheduler_tasks"} {
+		if page := get(t, dashboard+path); !strings.Contains(page, want) {
+			t.Errorf("dashboard, /%s: got %.2000s, want %q in it", path, page, want)
 		}
 	}
 	w := serve(t, dir, program, "worker", address, "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0")
