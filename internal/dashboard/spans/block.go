@@ -210,7 +210,7 @@ func (h *header) decodeOutline(p []byte) (*outline, error) {
 			v := o.start[i]
 			start := before + (v>>1 ^ -(v & 1))
 			stop := start + o.length[i]
-			if start < h.minStart || stop > h.maxStop || stop <= start {
+			if start < h.minStart || stop > h.maxStop || stop <= start || classOf(stop-start) != int(h.class) {
 				return nil, errCorrupt
 			}
 			o.start[i], before = start, stop
