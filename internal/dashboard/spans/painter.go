@@ -60,7 +60,7 @@ func (s *source) seek(row uint32) bool {
 }
 
 // paint encodes lines.
-func (p *painter) paint(from, to int, strip *strip, outlines []*outline) {
+func (p *painter) paint(from, to int, strips *strips, outlines []*outline) {
 	sources := make([]source, len(outlines))
 	for i, o := range outlines {
 		sources[i].outline = o
@@ -76,9 +76,9 @@ func (p *painter) paint(from, to int, strip *strip, outlines []*outline) {
 				}
 			}
 			if p.k.group == 0 && p.empty() {
-				painted = strip.paintRow(p, row)
+				painted = strips.row(row).paintRow(p, row)
 			} else {
-				strip.addRow(p, row)
+				strips.row(row).addRow(p, row)
 			}
 		}
 		if !p.empty() {
