@@ -90,8 +90,9 @@ class Shell {
         app.tick = t;
         app.tickAt = performance.now();
         this.showCounts();
-        if (other) void this.restart();
-        else if (this.loaded && (t.rows !== app.rows.length || t.names !== app.names.length)) void this.reloadRows();
+        if (!this.loaded) void this.load(); // it was refused or not there at first
+        else if (other) void this.restart();
+        else if (t.rows !== app.rows.length || t.names !== app.names.length) void this.reloadRows();
         void this.refresh();
       },
     });
@@ -126,14 +127,9 @@ class Shell {
       this.lastRefresh = -1e9;
       await this.refresh();
     } catch {
-      this.app.meta = null; // the next tick tries again
-      this.app.tick = null;
+      this.loaded = false; // the next tick loads everything
     } finally {
       this.loading = false;
-    }
-    if (!this.loaded && this.app.meta) {
-      this.loaded = true;
-      this.route();
     }
   }
 
