@@ -261,10 +261,10 @@ func TestPyramidLimit(t *testing.T) {
 	}
 	s.Put(b)
 	syncStore(t, s)
-	if floor := s.index.pyramid[0].levels[0].floor; floor == 0 {
+	if floor := s.index.pyramid.levels[0].floor; floor == 0 {
 		t.Error("no chunk was evicted")
 	}
-	if got := s.index.pyramid[0].size + s.index.pyramid[1].size; got > 250<<10 {
+	if got := s.index.pyramid.size; got > 250<<10 {
 		t.Errorf("pyramid has %d bytes", got)
 	}
 	for level := int64(10); level <= 26; level++ {
@@ -293,7 +293,7 @@ func FuzzBlock(f *testing.F) {
 			h.count = min(h.count, 1<<12)
 			if o, err := h.decodeOutline(body); err == nil {
 				_, _ = h.decodeDetail(body, o)
-				new(shards).paint(int(h.class), o, h.maxStop, 1<<20)
+				new(pyramid).paint(int(h.class), o, h.maxStop)
 			}
 		}
 		h := header{count: 100, maxRow: 1000, maxStop: 1 << 30}

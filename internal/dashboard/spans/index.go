@@ -12,7 +12,7 @@ type index struct {
 	spare   *columns          // empty; only the goroutine of the store uses it
 	// blocks is in order of sealing. A reader may keep the slice: elements do not change.
 	blocks      []*block
-	pyramid     shards
+	pyramid     pyramid
 	count       int64
 	first, last int64
 	horizon     int64 // what ended before was dropped

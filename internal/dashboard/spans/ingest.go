@@ -109,7 +109,8 @@ func (s *Store) seal() {
 		} else {
 			x.blocks = append(x.blocks, b)
 			x.stored += b.size()
-			x.pyramid.paint(int(c.class), o, c.maxStop, s.cfg.MemoryLimit/2)
+			x.pyramid.paint(int(c.class), o, c.maxStop)
+			x.pyramid.trim(s.cfg.MemoryLimit / 2)
 		}
 		x.spare = x.sealing[0]
 		x.spare.reset()

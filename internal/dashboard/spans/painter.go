@@ -60,7 +60,7 @@ func (s *source) seek(row uint32) bool {
 }
 
 // paint encodes lines.
-func (p *painter) paint(from, to int, strips *strips, outlines []*outline) {
+func (p *painter) paint(from, to int, strip *strip, outlines []*outline) {
 	sources := make([]source, len(outlines))
 	for i, o := range outlines {
 		sources[i].outline = o
@@ -76,9 +76,9 @@ func (p *painter) paint(from, to int, strips *strips, outlines []*outline) {
 				}
 			}
 			if p.k.group == 0 && p.empty() {
-				painted = strips.row(row).paintRow(p, row)
+				painted = strip.paintRow(p, row)
 			} else {
-				strips.row(row).addRow(p, row)
+				strip.addRow(p, row)
 			}
 		}
 		if !p.empty() {

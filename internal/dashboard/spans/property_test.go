@@ -150,10 +150,9 @@ func someSpans(rt *rapid.T, s *Store, n int) []Span {
 	}
 	// Spans of a row do not overlap. Some runs report them out of order.
 	var all []Span
-	const threads = 9
-	var free [6 * threads]int64
+	var free [6 * 3]int64
 	for i := range n {
-		row := next(uint64(workers * threads))
+		row := next(uint64(workers * 3))
 		start := free[row] + next(1<<uint(next(scale-3)))
 		length := 1 + next(1<<uint(next(scale-3)))
 		free[row] = start + length
@@ -180,8 +179,7 @@ func someSpans(rt *rapid.T, s *Store, n int) []Span {
 	b := new(Batch)
 	for i := range all {
 		sp := &all[i]
-		b.Task(sp.Row/threads, int64(sp.Row%threads), []byte(sp.Key), uint32(sp.Category), ns(sp.Start),
-			ns(sp.Stop), sp.Bytes, 0)
+		b.Task(sp.Row/3, int64(sp.Row%3), []byte(sp.Key), uint32(sp.Category), ns(sp.Start), ns(sp.Stop), sp.Bytes, 0)
 		if b.Len() == 1000 {
 			b = s.Put(b)
 			syncStore(rt, s)

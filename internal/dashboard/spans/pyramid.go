@@ -82,8 +82,8 @@ type cellTime struct {
 	time     float32
 }
 
-// paint adds the spans of a block of a class, of the rows of a shard; latest is the end of the last one.
-func (p *pyramid) paint(class int, o *outline, latest int64, shard int) {
+// paint adds the spans of a block of a class; latest is the end of the last one.
+func (p *pyramid) paint(class int, o *outline, latest int64) {
 	p.round++
 	for len(p.levels) <= class {
 		p.grow()
@@ -91,9 +91,6 @@ func (p *pyramid) paint(class int, o *outline, latest int64, shard int) {
 	shift := p.levels[class].shift
 	p.latest = max(p.latest, latest)
 	for k, row := range o.rows {
-		if shardOf(row) != shard {
-			continue
-		}
 		from, to := o.spansOf(k)
 		cells := p.cells[:0]
 		for i := from; i < to; i++ {

@@ -96,7 +96,8 @@ func (s *Store) paintBlocks(blocks []*block) {
 		}
 		x.extend(b.minStart, b.maxStop, int64(b.count))
 		x.stored += b.size()
-		x.pyramid.paint(int(b.class), r.outline, b.maxStop, s.cfg.MemoryLimit/2)
+		x.pyramid.paint(int(b.class), r.outline, b.maxStop)
+		x.pyramid.trim(s.cfg.MemoryLimit / 2)
 	}
 	x.blocks = slices.DeleteFunc(blocks, func(b *block) bool { return b == nil })
 	x.pyramid.dropBefore(x.horizon)

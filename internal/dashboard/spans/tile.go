@@ -35,7 +35,7 @@ func (s *Store) Tile(level, index int64, rows Range, group int) []byte {
 func (s *Store) paintTile(k tileKey) []byte {
 	from, to := k.times()
 	s.mu.RLock()
-	blocks := s.index.overlapping(from, to, s.index.pyramid.strips(k, s.index.horizon).class)
+	blocks := s.index.overlapping(from, to, s.index.pyramid.strip(k, s.index.horizon).class)
 	s.mu.RUnlock()
 	known := make(map[*block]*outline, len(blocks))
 	for i, o := range s.loadOutlines(blocks) {
@@ -46,9 +46,9 @@ func (s *Store) paintTile(k tileKey) []byte {
 	if from = max(from, s.index.horizon); from >= to {
 		return nil
 	}
-	strips := s.index.pyramid.strips(k, s.index.horizon)
+	strip := s.index.pyramid.strip(k, s.index.horizon)
 	var outlines []*outline
-	for _, b := range s.index.overlapping(from, to, strips.class) {
+	for _, b := range s.index.overlapping(from, to, strip.class) {
 		o, ok := known[b]
 		if !ok { // sealed meanwhile
 			o = s.outlines.get(b)
@@ -60,7 +60,7 @@ func (s *Store) paintTile(k tileKey) []byte {
 	s.index.eachOpen(from, to, func(c *columns) {
 		outlines = append(outlines, c.outline(c.byRow()))
 	})
-	return paint(k, s.index.horizon, strips, outlines)
+	return paint(k, s.index.horizon, &strip, outlines)
 }
 
 // loadOutlines returns the outlines of blocks; nil for those that cannot be read.
@@ -89,14 +89,14 @@ func parallel(n int, f func(int)) {
 // partLines is the number of lines that one processor paints at a time.
 const partLines = 128
 
-// paint encodes the picture of strips of the pyramid and of outlines, from a horizon on.
-func paint(k tileKey, horizon int64, strips *strips, outlines []*outline) []byte {
+// paint encodes the picture of a strip of the pyramid and of outlines, from a horizon on.
+func paint(k tileKey, horizon int64, strip *strip, outlines []*outline) []byte {
 	rows := uint64(k.rows.To - k.rows.From)
 	lines := int((rows + 1<<k.group - 1) >> k.group)
 	parts := make([]*painter, (lines+partLines-1)/partLines)
 	parallel(len(parts), func(i int) {
 		parts[i] = newPainter(k, horizon)
-		parts[i].paint(i*partLines, min(lines, (i+1)*partLines), strips, outlines)
+		parts[i].paint(i*partLines, min(lines, (i+1)*partLines), strip, outlines)
 	})
 	size := 0
 	for _, p := range parts {
