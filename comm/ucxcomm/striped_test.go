@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -313,7 +314,7 @@ func TestHostStripeCount(t *testing.T) {
 		s    comm.StagedConfig
 		want int
 	}{
-		{comm.StagedConfig{}, defaultHostStripes},
+		{comm.StagedConfig{}, defaultHostStripes(runtime.GOMAXPROCS(0))},
 		{comm.StagedConfig{Stripes: 3}, 3},
 		{comm.StagedConfig{Stripes: 99}, comm.MaxStripes},
 		{comm.StagedConfig{Mode: comm.StagedOff, Stripes: 3}, 1},

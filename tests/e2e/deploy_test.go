@@ -160,6 +160,8 @@ type pod struct {
 			Ports       []struct {
 				ContainerPort int `yaml:"containerPort"`
 			}
+			ReadinessProbe  *probe `yaml:"readinessProbe"`
+			LivenessProbe   *probe `yaml:"livenessProbe"`
 			Resources       struct{ Limits map[string]int }
 			SecurityContext struct {
 				Capabilities struct{ Add []string }
@@ -183,6 +185,15 @@ type pod struct {
 	}
 }
 
+// probe is a request by which Kubernetes examines a container.
+type probe struct {
+	HTTPGet struct {
+		Path string
+		Port int
+	} `yaml:"httpGet"`
+	PeriodSeconds int `yaml:"periodSeconds"`
+}
+
 func TestKubernetesManifests(t *testing.T) {
 	for _, name := range []string{"one-pod.yaml", "host-ipc.yaml"} {
 		var p pod
@@ -192,6 +203,16 @@ func TestKubernetesManifests(t *testing.T) {
 		}
 		for _, c := range p.Spec.Containers {
 			accepts(t, name+": "+c.Name, c.Args)
+			for _, p := range []*probe{c.ReadinessProbe, c.LivenessProbe} {
+				if (p != nil) != (c.Args[0] == "scheduler") {
+					t.Errorf("%s: %s: got probe %v, want one of the scheduler only", name, c.Name, p)
+				}
+				if p != nil && (p.HTTPGet.Path != "/health" || p.HTTPGet.Port != 8787 ||
+					!slices.Contains(c.Args, "0.0.0.0")) {
+					t.Errorf("%s: %s: got %v of %v, want /health at port 8787 of all interfaces", name, c.Name, p,
+						c.Args)
+				}
+			}
 			for _, m := range c.VolumeMounts {
 				if !strings.Contains(text, "{name: "+m.Name+", ") || !strings.HasPrefix(m.MountPath, "/") {
 					t.Errorf("%s: volume %s at %s", name, m.Name, m.MountPath)
