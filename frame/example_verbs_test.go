@@ -106,7 +106,7 @@ func ExampleFrame_Filter() {
 		show(ctx, f, err)
 	})
 	// Output:
-	// ((age >= 13 and age <= 19) or (name == "Bob" or name == "Eve"))
+	// ((age >= 13 and age <= 19) or name in ("Bob", "Eve"))
 	// ["Bob"] [12]
 	// ["Carl" "Dora"] [17 18]
 }
@@ -325,7 +325,7 @@ func ExampleFromDask() {
 	})
 }
 
-func ExampleColumn() {
+func ExampleExpr() {
 	age, name := frame.Col("age"), frame.Col("name")
 	for _, e := range []frame.Expr{age.Eq(18), age.Ne(18), age.Lt(18), age.Le(18), age.Gt(18), age.Ge(18),
 		name.In("Ann", "Bob"), age.Between(13, 19), name.IsNull(), name.NotNull()} {
@@ -338,10 +338,20 @@ func ExampleColumn() {
 	// age <= 18
 	// age > 18
 	// age >= 18
-	// (name == "Ann" or name == "Bob")
+	// name in ("Ann", "Bob")
 	// (age >= 13 and age <= 19)
 	// name is null
 	// name is not null
+}
+
+func ExampleLit() {
+	fmt.Println(frame.Lit(100).Sub(frame.Col("age")).Gt(50))
+	// Output: 100 - age > 50
+}
+
+func ExampleIf() {
+	fmt.Println(frame.If(frame.Col("age").Ge(18), "adult", "child").As("group"))
+	// Output: if(age >= 18, "adult", "child") as group
 }
 
 // Select and Project do in user functions what Filter and Project do with frames.

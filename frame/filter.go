@@ -2,14 +2,13 @@ package frame
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/bitutil"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"go.millstream.dev/client"
+	"go.millstream.dev/frame/internal/expr"
 	"go.millstream.dev/wire"
 )
 
@@ -43,7 +42,7 @@ func (f *Frame) Filter(ctx context.Context, e Expr) (*Frame, error) {
 	if err := f.usable(); err != nil {
 		return nil, err
 	}
-	if err := e.validate(f.schema); err != nil {
+	if _, err := condition(e, f.schema); err != nil {
 		return nil, err
 	}
 	if f.loc == Device {
@@ -63,112 +62,24 @@ func (f *Frame) Filter(ctx context.Context, e Expr) (*Frame, error) {
 
 // Select returns the rows of a batch for which an expression is true: Filter of one batch, for user functions. The
 // caller releases the result.
-func Select(b arrow.RecordBatch, e Expr) (_ arrow.RecordBatch, err error) {
-	eval, err := e.compile(b.Schema(), 0)
+func Select(b arrow.RecordBatch, e Expr) (arrow.RecordBatch, error) {
+	bound, err := condition(e, b.Schema())
 	if err != nil {
 		return nil, err
 	}
-	defer recoverError(&err)
-	truths := make([]truth, b.NumRows())
-	eval(b, truths)
-	var rows []int32
-	for i, t := range truths {
-		if t == yes {
-			rows = append(rows, int32(i))
-		}
-	}
-	if len(rows) == len(truths) {
-		b.Retain()
-		return b, nil
-	}
-	return take(b, rows)
+	return bound.Filter(b)
 }
 
-// take returns the rows of a batch with these ascending numbers.
-func take(b arrow.RecordBatch, rows []int32) (arrow.RecordBatch, error) {
-	if len(rows) == 0 {
-		return emptyBatch(b.Schema()), nil
-	}
-	runs := runsOf(rows)
-	columns := make([]arrow.Array, b.NumCols())
-	defer func() { releaseColumns(columns) }()
-	for i := range columns {
-		var err error
-		if columns[i], err = takeColumn(b.Column(i), rows, runs); err != nil {
-			return nil, fmt.Errorf("frame: column %q: %w", b.ColumnName(i), err)
-		}
-	}
-	return array.NewRecordBatch(b.Schema(), columns, int64(len(rows))), nil
+// condition resolves an expression that must be a condition on rows with a schema.
+func condition(e Expr, s *arrow.Schema) (*expr.Bound, error) {
+	bound, err := expr.BindCondition(e, s)
+	return bound, exprError(err)
 }
 
-// run is a range of consecutive rows.
-type run struct{ from, to int64 }
-
-func runsOf(rows []int32) []run {
-	var runs []run
-	for _, r := range rows {
-		if n := len(runs); n > 0 && runs[n-1].to == int64(r) {
-			runs[n-1].to++
-		} else {
-			runs = append(runs, run{int64(r), int64(r) + 1})
-		}
+// exprError converts an error of the types of an expression to an Error of kind ErrSchema.
+func exprError(err error) error {
+	if t, ok := errors.AsType[*expr.TypeError](err); ok {
+		return schemaErrorf(-1, "%s", t.Reason)
 	}
-	return runs
-}
-
-// takeColumn copies values of fixed width one by one, and other types as slices.
-func takeColumn(c arrow.Array, rows []int32, runs []run) (arrow.Array, error) {
-	if w, ok := c.DataType().(arrow.FixedWidthDataType); ok && len(runs) > len(rows)/16 {
-		switch c.DataType().ID() {
-		case arrow.DICTIONARY, arrow.FIXED_SIZE_LIST, arrow.FIXED_SIZE_BINARY, arrow.BOOL, arrow.EXTENSION:
-		default:
-			switch w.BitWidth() {
-			case 8:
-				return takeFixed[uint8](c, rows), nil
-			case 16:
-				return takeFixed[uint16](c, rows), nil
-			case 32:
-				return takeFixed[uint32](c, rows), nil
-			case 64:
-				return takeFixed[uint64](c, rows), nil
-			}
-		}
-	}
-	parts := make([]arrow.Array, len(runs))
-	defer releaseColumns(parts)
-	for i, r := range runs {
-		parts[i] = array.NewSlice(c, r.from, r.to)
-	}
-	return array.Concatenate(parts, heap)
-}
-
-// takeFixed copies values by their width, independent of their type.
-func takeFixed[T uint8 | uint16 | uint32 | uint64](c arrow.Array, rows []int32) arrow.Array {
-	d := c.Data()
-	width := arrow.FixedWidthDataType.BitWidth(c.DataType().(arrow.FixedWidthDataType)) / 8
-	var from []T
-	if buf := d.Buffers()[1]; buf != nil {
-		from = castTo[T](buf.Bytes())[d.Offset() : d.Offset()+d.Len()]
-	}
-	data := make([]byte, len(rows)*width)
-	to := castTo[T](data)
-	for i, r := range rows {
-		to[i] = from[r]
-	}
-	buffers := []*memory.Buffer{nil, memory.NewBufferBytes(data)}
-	nulls := 0
-	if c.NullN() > 0 {
-		bits := make([]byte, bitutil.BytesForBits(int64(len(rows))))
-		for i, r := range rows {
-			if c.IsValid(int(r)) {
-				bitutil.SetBit(bits, i)
-			} else {
-				nulls++
-			}
-		}
-		buffers[0] = memory.NewBufferBytes(bits)
-	}
-	out := array.NewData(c.DataType(), len(rows), buffers, nil, nulls, 0)
-	defer out.Release()
-	return array.MakeFromData(out)
+	return err
 }

@@ -1,4 +1,4 @@
-package frame
+package expr
 
 import (
 	"bytes"
@@ -28,50 +28,56 @@ func isTrue(b bool) truth {
 	return no
 }
 
-// maxExprDepth bounds the nesting of expressions, which are received in messages.
-const maxExprDepth = 100
-
-// validate returns an error if the expression does not fit a schema, before any task runs.
-func (e Expr) validate(s *arrow.Schema) error {
-	_, err := e.compile(s, 0)
-	return err
-}
-
 // evaluator computes the truth of every row of a batch.
 type evaluator func(b arrow.RecordBatch, out []truth)
 
-// compile resolves columns and types once.
-func (e Expr) compile(s *arrow.Schema, depth int) (evaluator, error) {
-	if depth > maxExprDepth {
-		return nil, fmt.Errorf("frame: expression is nested more than %d deep", maxExprDepth)
+// compile returns the evaluator of a condition.
+func compile(n *node) (evaluator, error) {
+	switch n.op {
+	case OpAnd, OpOr, OpNot:
+		return compileLogic(n)
+	case OpIn:
+		either := &node{op: OpOr, t: boolType, src: n.src}
+		for _, a := range n.args[1:] {
+			either.args = append(either.args, &node{op: OpEq, t: boolType, args: []*node{n.args[0], a}, src: n.src})
+		}
+		return compileLogic(either)
+	case OpLiteral:
+		v := unknown
+		if n.value != nil {
+			v = isTrue(n.value.(bool))
+		}
+		return func(_ arrow.RecordBatch, out []truth) {
+			for row := range out {
+				out[row] = v
+			}
+		}, nil
 	}
-	switch e.Op {
-	case opAnd, opOr, opNot:
-		return e.compileLogic(s, depth)
+	if len(n.args) == 0 || n.args[0].op != OpColumn {
+		return nil, n.mismatch("only comparisons of columns with constants are supported")
 	}
-	i, err := columnIndex(s, e.Column)
-	if err != nil {
-		return nil, err
-	}
-	switch e.Op {
-	case opIsNull, opNotNull:
-		null := e.Op == opIsNull
+	i := n.args[0].column
+	switch {
+	case n.op == OpIsNull || n.op == OpNotNull:
+		null := n.op == OpIsNull
 		return func(b arrow.RecordBatch, out []truth) {
 			c := b.Column(i)
 			for row := range out {
 				out[row] = isTrue(c.IsNull(row) == null)
 			}
 		}, nil
-	case opEq, opNe, opLt, opLe, opGt, opGe:
-	default:
-		return nil, fmt.Errorf("frame: unknown operation %q", string(e.Op))
+	case !n.op.isComparison() || !n.args[1].isLiteral():
+		return nil, n.mismatch("only comparisons of columns with constants are supported")
 	}
-	t := s.Field(i).Type
-	compare, err := comparison(t, e.Value)
+	v := n.args[1].src.Value
+	if at, _, ok := parseTime(fmt.Sprint(v)); ok && n.args[0].class().isTime() {
+		v = at
+	}
+	compare, err := comparison(n.args[0].t, v)
 	if err != nil {
-		return nil, schemaErrorf(-1, "%v: %v", e, err)
+		return nil, n.mismatch("%v", err)
 	}
-	accept := e.Op.accepts()
+	accept := n.op.accepts()
 	return func(b arrow.RecordBatch, out []truth) {
 		c := b.Column(i)
 		order := compare(c)
@@ -85,19 +91,16 @@ func (e Expr) compile(s *arrow.Schema, depth int) (evaluator, error) {
 	}, nil
 }
 
-func (e Expr) compileLogic(s *arrow.Schema, depth int) (evaluator, error) {
-	if e.Op == opNot && len(e.Args) != 1 {
-		return nil, fmt.Errorf("frame: not has %d operands, want one", len(e.Args))
-	}
-	args := make([]evaluator, len(e.Args))
-	for i, a := range e.Args {
+func compileLogic(n *node) (evaluator, error) {
+	args := make([]evaluator, len(n.args))
+	for i, a := range n.args {
 		var err error
-		if args[i], err = a.compile(s, depth+1); err != nil {
+		if args[i], err = compile(a); err != nil {
 			return nil, err
 		}
 	}
 	return func(b arrow.RecordBatch, out []truth) {
-		if e.Op == opNot {
+		if n.op == OpNot {
 			args[0](b, out)
 			for i := range out {
 				out[i] = yes - out[i]
@@ -106,7 +109,7 @@ func (e Expr) compileLogic(s *arrow.Schema, depth int) (evaluator, error) {
 		}
 		// Kleene logic: and is the minimum of its operands, or the maximum.
 		start := yes
-		if e.Op == opOr {
+		if n.op == OpOr {
 			start = no
 		}
 		for i := range out {
@@ -116,7 +119,7 @@ func (e Expr) compileLogic(s *arrow.Schema, depth int) (evaluator, error) {
 		for _, a := range args {
 			a(b, one)
 			for i, t := range one {
-				if e.Op == opAnd {
+				if n.op == OpAnd {
 					out[i] = min(out[i], t)
 				} else {
 					out[i] = max(out[i], t)
@@ -130,17 +133,17 @@ func (e Expr) compileLogic(s *arrow.Schema, depth int) (evaluator, error) {
 const unordered = 2
 
 // accepts returns the truth for the orders less, equal, greater and unordered.
-func (o operation) accepts() [4]truth {
+func (o Op) accepts() [4]truth {
 	switch o {
-	case opEq:
+	case OpEq:
 		return [4]truth{no, yes, no, no}
-	case opNe:
+	case OpNe:
 		return [4]truth{yes, no, yes, yes}
-	case opLt:
+	case OpLt:
 		return [4]truth{yes, no, no, no}
-	case opLe:
+	case OpLe:
 		return [4]truth{yes, yes, no, no}
-	case opGt:
+	case OpGt:
 		return [4]truth{no, no, yes, no}
 	}
 	return [4]truth{no, yes, yes, no}
@@ -321,17 +324,5 @@ func times(t arrow.DataType, want time.Time) orderer {
 		}
 		a := c.(*array.Date64)
 		return func(row int) int { return a.Value(row).ToTime().Compare(want) }
-	}
-}
-
-// columnIndex returns the index of the only column of a name.
-func columnIndex(s *arrow.Schema, name string) (int, error) {
-	switch at := s.FieldIndices(name); len(at) {
-	case 1:
-		return at[0], nil
-	case 0:
-		return 0, schemaErrorf(-1, "no column %q among %s", name, columns(s))
-	default:
-		return 0, schemaErrorf(-1, "%d columns named %q", len(at), name)
 	}
 }
