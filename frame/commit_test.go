@@ -10,18 +10,20 @@ import (
 	"testing"
 
 	"go.millstream.dev/client"
+	"go.millstream.dev/frame/internal/files"
 )
 
 // stage performs the steps of a write before its commit.
-func stage(t *testing.T, x format, s fileSet, rows, partitions int) []writtenFile {
+func stage(t *testing.T, x format, s files.Set, rows, partitions int) []files.Written {
 	t.Helper()
-	must[preparation](t)(s.prepare(t.Context()))
-	var files []writtenFile
+	must[files.Preparation](t)(s.Prepare(t.Context()))
+	var written []files.Written
 	for i := range partitions {
-		path := filepath.Join(s.staging(), partName(i, s.ID, s.Ext))
-		files = append(files, must[writtenFile](t)(x.save(batchOf(rows*i/partitions, rows*(i+1)/partitions), path)))
+		path := filepath.Join(s.Staging(), files.PartName(i, s.ID, s.Ext))
+		written = append(written, must[files.Written](t)(x.save(batchOf(rows*i/partitions,
+			rows*(i+1)/partitions), path)))
 	}
-	return files
+	return written
 }
 
 // The files of a process that crashes in the middle of a write are not read, or are read completely, and are removed by
@@ -31,28 +33,29 @@ func TestWriteCrash(t *testing.T) {
 		for step, after := range []int{30, 30, 30, 12, 12, 12} {
 			dir := t.TempDir()
 			must[[]string](t)(x.write(rowsFrame(t, ctx, c, 30, 5), ctx, dir, WriteOptions{}))
-			s := fileSet{Dir: dir, Ext: x.ext, ID: fmt.Sprintf("%016x", step), Overwrite: true}
-			must[preparation](t)(s.prepare(t.Context()))
+			s := files.Set{Dir: dir, Ext: x.ext, ID: fmt.Sprintf("%016x", step), Overwrite: true}
+			must[files.Preparation](t)(s.Prepare(t.Context()))
 			if step > 0 { // one half of a file, and a complete one
-				save(t, filepath.Join(s.staging(), ".part-00000.tmp"), []byte("half"))
-				must[writtenFile](t)(x.save(batchOf(0, 1), filepath.Join(s.staging(), partName(0, s.ID, s.Ext))))
+				save(t, filepath.Join(s.Staging(), ".part-00000.tmp"), []byte("half"))
+				must[files.Written](t)(x.save(batchOf(0, 1), filepath.Join(s.Staging(),
+					files.PartName(0, s.ID, s.Ext))))
 			}
-			files := stage(t, x, s, 12, 3)
+			written := stage(t, x, s, 12, 3)
 			if step == 2 {
-				if err := os.Rename(s.staging(), s.staging()+discarded); err != nil {
+				if err := os.Rename(s.Staging(), s.Staging()+files.Discarded); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if step >= 3 {
-				now := must[*manifest](t)(readManifest(dir, x.ext))
-				m := must[*manifest](t)(s.publish(now, files))
+				now := must[*files.Manifest](t)(files.ReadManifest(dir, x.ext))
+				m := must[*files.Manifest](t)(s.Publish(now, written))
 				if step >= 4 { // some of the old files are removed
 					if err := os.Remove(filepath.Join(dir, m.Replaces[0])); err != nil {
 						t.Fatal(err)
 					}
 				}
 				if step == 5 { // some of the new files are moved
-					if err := os.Rename(filepath.Join(s.staging(), m.Files[1].Name),
+					if err := os.Rename(filepath.Join(s.Staging(), m.Files[1].Name),
 						filepath.Join(dir, m.Files[1].Name)); err != nil {
 						t.Fatal(err)
 					}
@@ -75,35 +78,35 @@ func TestWriteCrash(t *testing.T) {
 func TestWriteSteps(t *testing.T) {
 	eachFormat(t, func(t *testing.T, ctx context.Context, c *client.Client, x format) {
 		dir := filepath.Join(t.TempDir(), "new", "folder")
-		s := fileSet{Dir: dir, Ext: x.ext, ID: "00000000000000aa"}
+		s := files.Set{Dir: dir, Ext: x.ext, ID: "00000000000000aa"}
 		stage(t, x, s, 20, 2)
-		files := stage(t, x, s, 20, 2)
+		written := stage(t, x, s, 20, 2)
 		for range 2 {
-			if paths := must[[]string](t)(s.commit(ctx, files)); len(paths) != 2 {
+			if paths := must[[]string](t)(s.Commit(ctx, written)); len(paths) != 2 {
 				t.Errorf("paths %v, want 2", paths)
 			}
 			wantRead(t, ctx, c, x, dir, 20)
 			wantFiles(t, dir, x, 2)
 		}
-		if committed, err := s.abort(preparation{}); !committed || err != nil {
+		if committed, err := s.Abort(files.Preparation{}); !committed || err != nil {
 			t.Errorf("abort after commit: %v, %v, want true", committed, err)
 		}
 		wantRead(t, ctx, c, x, dir, 20)
 
 		fresh := filepath.Join(t.TempDir(), "x", "y")
-		s = fileSet{Dir: fresh, Ext: x.ext, ID: "00000000000000bb"}
-		p := must[preparation](t)(s.prepare(t.Context()))
-		files = stage(t, x, s, 20, 2)
+		s = files.Set{Dir: fresh, Ext: x.ext, ID: "00000000000000bb"}
+		p := must[files.Preparation](t)(s.Prepare(t.Context()))
+		written = stage(t, x, s, 20, 2)
 		for range 2 {
-			if committed, err := s.abort(p); committed || err != nil {
+			if committed, err := s.Abort(p); committed || err != nil {
 				t.Errorf("abort: %v, %v, want false", committed, err)
 			}
 		}
-		if _, err := x.save(batchOf(0, 5), filepath.Join(s.staging(), partName(0, s.ID, s.Ext))); !errors.Is(err,
+		if _, err := x.save(batchOf(0, 5), filepath.Join(s.Staging(), files.PartName(0, s.ID, s.Ext))); !errors.Is(err,
 			os.ErrNotExist) {
 			t.Errorf("part after abort: %v, want %v", err, os.ErrNotExist)
 		}
-		if _, err := s.commit(ctx, files); err == nil {
+		if _, err := s.Commit(ctx, written); err == nil {
 			t.Error("commit after abort: got no error")
 		}
 		if _, err := os.Stat(filepath.Dir(fresh)); !errors.Is(err, os.ErrNotExist) {
@@ -122,7 +125,7 @@ func TestManifestRejected(t *testing.T) {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		good := partName(0, id, x.ext)
+		good := files.PartName(0, id, x.ext)
 		for _, text := range []string{
 			"", "{}", "[1]", "null", `{"version": 2}`,
 			`{"version": 1, "id": "` + id + `", "files": [{"name": "../victim` + x.ext + `"}]}`,
@@ -133,12 +136,12 @@ func TestManifestRejected(t *testing.T) {
 			`{"version": 1, "id": "` + id + `", "replaces": ["victim` + x.ext + `"]}`,
 			`{"version": 1, "id": "` + id + `", "files": [{"name": "` + good + `"}]}`, // which does not exist
 		} {
-			save(t, manifestPath(dir, x.ext), []byte(text))
+			save(t, files.ManifestPath(dir, x.ext), []byte(text))
 			if _, err := x.read(ctx, c, dir); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), dir) {
 				t.Errorf("read with manifest %s: %v, want ErrCorrupt", text, err)
 			}
 		}
-		save(t, manifestPath(dir, x.ext), []byte(`{"version": 1, "id": "`+id+`", "replaces": ["../victim`+x.ext+`"]}`))
+		save(t, files.ManifestPath(dir, x.ext), []byte(`{"version": 1, "id": "`+id+`", "replaces": ["../victim`+x.ext+`"]}`))
 		if _, err := x.write(rowsFrame(t, ctx, c, 5, 1), ctx, dir, WriteOptions{Overwrite: true}); !errors.Is(err,
 			ErrCorrupt) {
 			t.Errorf("write: %v, want ErrCorrupt", err)

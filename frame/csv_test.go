@@ -134,61 +134,6 @@ func TestCSVQuotesAcrossBlocks(t *testing.T) {
 		}
 		same(t, ctx, fmt.Sprint("blocks of ", block), again, want)
 	}
-	// The sample for the inference of types may end within quotes, too.
-	for sample := int64(8); sample < 48; sample++ {
-		head, err := readCSVHead(csvHeadRequest{Path: path, Infer: true, Sample: sample,
-			Dialect: csvDialect{Comma: ','}})
-		if err != nil {
-			t.Fatalf("sample of %d bytes: got %v", sample, err)
-		}
-		if s := must[*arrow.Schema](t)(decodeSchema(head.Schema)); !s.Equal(want.Schema()) {
-			t.Errorf("sample of %d bytes: got %v", sample, s)
-		}
-	}
-}
-
-// For any size of blocks a file has the same lines, or the same error.
-func FuzzCSV(f *testing.F) {
-	f.Add([]byte(csvText1), int64(10))
-	f.Add([]byte("a,b\n1,2\n\n3,4"), int64(3))
-	f.Add([]byte("\n\n0\n1\n"), int64(1))
-	f.Add([]byte("a,b\n\"1\n\"\"2\"\"\n\",2\n\"\n\n\",4\n"), int64(3))
-	f.Fuzz(func(t *testing.T, b []byte, block int64) {
-		if block < 1 || len(b) > 1<<12 || strings.ContainsAny(string(b), "\r") {
-			return
-		}
-		path := save(t, filepath.Join(t.TempDir(), "x.csv"), b)
-		d := csvDialect{Comma: ',', Null: []string{"NA"}}
-		head, err := readCSVHead(csvHeadRequest{Path: path, Infer: true, Sample: 1 << 20, Dialect: d})
-		if err != nil {
-			return
-		}
-		d.Schema = head.Schema
-		whole, err := readCSVPart(csvSource{Path: path, Stamp: head.Stamp, Span: span{0, head.Stamp.Size}, Dialect: d})
-		var rows int64
-		quoted := false
-		for at := int64(0); at < head.Stamp.Size; at += max(block, head.Stamp.Size/50) {
-			source := csvSource{Path: path, Stamp: head.Stamp,
-				Span: span{at, min(head.Stamp.Size, at+max(block, head.Stamp.Size/50))}, Dialect: d}
-			odd, oddErr := oddQuotes(source)
-			if oddErr != nil {
-				t.Fatal(oddErr)
-			}
-			source.Quoted = [2]bool{quoted, quoted != odd}
-			quoted = source.Quoted[1]
-			part, partErr := readCSVPart(source)
-			if partErr != nil {
-				if err == nil {
-					t.Fatalf("block at %d: got %v, want the rows of the whole file", at, partErr)
-				}
-				return
-			}
-			rows += part.NumRows()
-		}
-		if err == nil && rows != whole.NumRows() {
-			t.Fatalf("got %d rows in blocks, want %d", rows, whole.NumRows())
-		}
-	})
 }
 
 // A file with another separator is an error that names the option, not one column of text.

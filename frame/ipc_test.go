@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 
 	"go.millstream.dev/cluster"
+	"go.millstream.dev/frame/internal/scan"
 )
 
 // ipcBytes returns batches in the stream format, or in the file format.
@@ -156,10 +157,10 @@ func TestIPCErrors(t *testing.T) {
 	}
 	// A file that changes after its frame was made is detected.
 	path := at("changes.arrow", good)
-	head := must[ipcHead](t)(readIPCHead(path))
+	src := must[*scan.Source](t)(scan.Open(ctx, path, scan.Options{Format: scan.IPC}))
 	at("changes.arrow", good[:len(good)-1])
-	_, err := readIPCPart(ipcSource{Path: path, Stamp: head.Index.Stamp, Spans: head.Index.spans(0), Partition: 5})
-	if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "partition 5") ||
+	_, err := readWhole(ctx, src.Splits[1])
+	if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "partition 1") ||
 		!strings.Contains(err.Error(), "changed") {
 		t.Errorf("changed file: got %v", err)
 	}
@@ -167,32 +168,4 @@ func TestIPCErrors(t *testing.T) {
 		WriteOptions{}); err == nil || !strings.Contains(err.Error(), "changes.arrow") {
 		t.Errorf("folder that cannot be created: got %v", err)
 	}
-}
-
-// Reading any file returns batches or an error.
-func FuzzIPC(f *testing.F) {
-	for _, file := range []bool{true, false} {
-		f.Add(ipcBytes(f, file, batchOf(0, 5), batchOf(5, 9)))
-		f.Add(ipcBytes(f, file, dictionaries("a", "b")))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		path := save(t, filepath.Join(t.TempDir(), "x.arrow"), b)
-		head, err := readIPCHead(path)
-		if err != nil {
-			return
-		}
-		for i := range head.Index.Batches {
-			batch, err := readIPCPart(ipcSource{Path: path, Stamp: head.Index.Stamp, Spans: head.Index.spans(i)})
-			if err != nil {
-				continue
-			}
-			_ = batch.NumRows()
-			for c := range int(batch.NumCols()) {
-				for row := range min(batch.Column(c).Len(), 100) {
-					_ = batch.Column(c).ValueStr(row)
-				}
-			}
-			batch.Release()
-		}
-	})
 }

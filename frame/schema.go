@@ -1,38 +1,20 @@
 package frame
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/ipc"
 
 	"go.millstream.dev/client"
-	"go.millstream.dev/internal/wire/arrowipc"
+	"go.millstream.dev/frame/internal/scan"
 )
 
-// encodeSchema returns a schema as an Arrow IPC stream without batches, in which form it is sent to tasks.
-func encodeSchema(s *arrow.Schema) ([]byte, error) {
-	var out bytes.Buffer
-	w := ipc.NewWriter(&out, ipc.WithSchema(s))
-	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("frame: cannot encode schema %s: %w", columns(s), err)
-	}
-	return out.Bytes(), nil
-}
+// encodeSchema returns a schema in the form in which it is sent to tasks.
+func encodeSchema(s *arrow.Schema) ([]byte, error) { return scan.EncodeSchema(s) }
 
-func decodeSchema(b []byte) (*arrow.Schema, error) {
-	s, batches, err := arrowipc.Read(b)
-	for _, r := range batches {
-		r.Release()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("frame: decode schema: %w", err)
-	}
-	return s, nil
-}
+func decodeSchema(b []byte) (*arrow.Schema, error) { return scan.DecodeSchema(b) }
 
 // Functions about schemas that workers run.
 var (

@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"go.millstream.dev/client"
+	"go.millstream.dev/frame/internal/files"
 )
 
 // WriteOptions specifies how WriteIPC and WriteCSV treat existing files of a folder. The zero value writes only into
@@ -36,9 +37,21 @@ const (
 	beginTime = 2 * time.Second
 )
 
+// Tasks of a write. Each may run twice, on two workers, when one is lost.
+var (
+	prepareSet = client.Func("millstream.frame.write-prepare",
+		func(ctx context.Context, s files.Set) (files.Preparation, error) { return s.Prepare(ctx) })
+	commitSet = client.Func2("millstream.frame.write-commit",
+		func(ctx context.Context, s files.Set, written []files.Written) ([]string, error) {
+			return s.Commit(ctx, written)
+		})
+	abortSet = client.Func2("millstream.frame.write-abort",
+		func(_ context.Context, s files.Set, p files.Preparation) (bool, error) { return s.Abort(p) })
+)
+
 // writeSet writes each partition to a file of its own as one set.
 func (f *Frame) writeSet(ctx context.Context, dir, ext string, opts WriteOptions,
-	write func(p client.Arg[arrow.RecordBatch], path string) *client.Future[writtenFile]) (_ []string, err error) {
+	write func(p client.Arg[arrow.RecordBatch], path string) *client.Future[files.Written]) (_ []string, err error) {
 	if err := f.onHost("write"); err != nil {
 		return nil, err
 	}
@@ -47,7 +60,7 @@ func (f *Frame) writeSet(ctx context.Context, dir, ext string, opts WriteOptions
 	}
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
-	s := fileSet{Dir: dir, Ext: ext, ID: hex.EncodeToString(id[:]), Overwrite: opts.Overwrite}
+	s := files.Set{Dir: dir, Ext: ext, ID: hex.EncodeToString(id[:]), Overwrite: opts.Overwrite}
 	begun := prepareSet.Submit(ctx, f.c, client.Val(s), client.WithImpure())
 	defer begun.Release()
 	var running []client.AnyFuture
@@ -60,7 +73,7 @@ func (f *Frame) writeSet(ctx context.Context, dir, ext string, opts WriteOptions
 		case committed && ctx.Err() != nil:
 			err = fmt.Errorf("frame: write into %s: %w; the result was complete before", dir, ctx.Err())
 		case left != nil:
-			err = fmt.Errorf("%w; files of this write may be left in %s: %w", err, s.staging(), left)
+			err = fmt.Errorf("%w; files of this write may be left in %s: %w", err, s.Staging(), left)
 		case ctx.Err() != nil:
 			err = fmt.Errorf("frame: write into %s: %w; nothing was written", dir, ctx.Err())
 		}
@@ -77,17 +90,17 @@ func (f *Frame) writeSet(ctx context.Context, dir, ext string, opts WriteOptions
 		defer empty.Release()
 		parts = append(parts, client.Val(empty))
 	}
-	futures := make([]*client.Future[writtenFile], len(parts))
+	futures := make([]*client.Future[files.Written], len(parts))
 	for i, p := range parts {
-		futures[i] = write(p, filepath.Join(s.staging(), partName(i, s.ID, ext)))
+		futures[i] = write(p, filepath.Join(s.Staging(), files.PartName(i, s.ID, ext)))
 		running = append(running, futures[i])
 	}
 	defer client.ReleaseAll(futures)
-	files, err := client.Gather(ctx, futures)
+	written, err := client.Gather(ctx, futures)
 	if err != nil {
 		return nil, withKind(err)
 	}
-	ended := commitSet.Submit(ctx, f.c, client.Val(s), client.Val(files), client.WithImpure())
+	ended := commitSet.Submit(ctx, f.c, client.Val(s), client.Val(written), client.WithImpure())
 	running = append(running, ended)
 	defer ended.Release()
 	paths, err := ended.Result(ctx)
@@ -96,7 +109,7 @@ func (f *Frame) writeSet(ctx context.Context, dir, ext string, opts WriteOptions
 
 // abortWrite stops the tasks of a write and removes their files, even if ctx has ended. It reports whether the write
 // had been complete.
-func (f *Frame) abortWrite(ctx context.Context, s fileSet, begun *client.Future[preparation],
+func (f *Frame) abortWrite(ctx context.Context, s files.Set, begun *client.Future[files.Preparation],
 	running []client.AnyFuture) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
 	defer cancel()

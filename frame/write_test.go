@@ -16,6 +16,8 @@ import (
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
+	"go.millstream.dev/frame/internal/files"
+	"go.millstream.dev/frame/internal/scan"
 	"go.millstream.dev/internal/testkit/leak"
 )
 
@@ -24,14 +26,14 @@ type format struct {
 	ext   string
 	write func(f *Frame, ctx context.Context, dir string, opts WriteOptions) ([]string, error)
 	read  func(ctx context.Context, c *client.Client, path string) (*Frame, error)
-	save  func(b arrow.RecordBatch, path string) (writtenFile, error)
+	save  func(b arrow.RecordBatch, path string) (files.Written, error)
 }
 
 var formats = []format{
-	{".arrow", (*Frame).WriteIPC, ReadIPC, writeIPC},
+	{".arrow", (*Frame).WriteIPC, ReadIPC, scan.WriteIPC},
 	{".csv", (*Frame).WriteCSV, func(ctx context.Context, c *client.Client, path string) (*Frame, error) {
 		return ReadCSV(ctx, c, path, CSVOptions{Schema: people})
-	}, writeCSV},
+	}, scan.WriteCSV},
 }
 
 // eachFormat runs a test with both formats.
@@ -78,13 +80,13 @@ func wantFiles(t *testing.T, dir string, x format, parts int, others ...string) 
 	var got []string
 	n := 0
 	for _, e := range must[[]os.DirEntry](t)(os.ReadDir(dir)) {
-		if isPart(e.Name()) {
+		if files.IsPart(e.Name()) {
 			n++
 		} else {
 			got = append(got, e.Name())
 		}
 	}
-	want := append([]string{filepath.Base(manifestPath(dir, x.ext))}, others...)
+	want := append([]string{filepath.Base(files.ManifestPath(dir, x.ext))}, others...)
 	slices.Sort(want)
 	slices.Sort(got)
 	if n != parts || !slices.Equal(got, want) {

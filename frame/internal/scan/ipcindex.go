@@ -1,4 +1,4 @@
-package frame
+package scan
 
 import (
 	"encoding/binary"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 
+	"go.millstream.dev/frame/internal/files"
 	"go.millstream.dev/internal/wire/arrowipc"
 )
 
@@ -23,22 +24,16 @@ const (
 	maxBatches = 1 << 24
 )
 
-// span is a range of bytes of a file.
-type span struct {
-	From, To int64
-}
-
-// ipcIndex has the positions of the messages of a file.
-type ipcIndex struct {
-	Stamp stamp
+// IPCIndex has the positions of the messages of a file.
+type IPCIndex struct {
 	// Schema is the first message.
-	Schema span
+	Schema files.Span
 	// Dictionaries and Batches are in file order. A batch depends on the dictionaries before it.
-	Dictionaries, Batches []span
+	Dictionaries, Batches []files.Span
 }
 
 // indexIPC returns the index of a file of a size.
-func indexIPC(r io.ReaderAt, size int64) (*ipcIndex, error) {
+func indexIPC(r io.ReaderAt, size int64) (*IPCIndex, error) {
 	w := ipcWalk{r: r, size: size}
 	var head [8]byte
 	if size >= int64(len(head)) {
@@ -49,7 +44,7 @@ func indexIPC(r io.ReaderAt, size int64) (*ipcIndex, error) {
 			w.at = 8
 		}
 	}
-	ix := new(ipcIndex)
+	ix := new(IPCIndex)
 	for n := 0; ; n++ {
 		if n == maxBatches {
 			return nil, fmt.Errorf("file has more than %d messages", maxBatches)
@@ -96,63 +91,65 @@ func (w *ipcWalk) read(b []byte, at int64) error {
 }
 
 // next reads the next message: a marker, the length of the metadata, the metadata, the body.
-func (w *ipcWalk) next() (arrowipc.Message, span, error) {
+func (w *ipcWalk) next() (arrowipc.Message, files.Span, error) {
 	const continuation = 0xffffffff
 	var m arrowipc.Message
 	from := w.at
 	if from == w.size {
-		return m, span{}, io.EOF
+		return m, files.Span{}, io.EOF
 	}
 	var word [4]byte
 	if err := w.read(word[:], w.at); err != nil {
-		return m, span{}, err
+		return m, files.Span{}, err
 	}
 	w.at += 4
 	n := int64(binary.LittleEndian.Uint32(word[:]))
 	if n == continuation {
 		if err := w.read(word[:], w.at); err != nil {
-			return m, span{}, err
+			return m, files.Span{}, err
 		}
 		w.at += 4
 		n = int64(binary.LittleEndian.Uint32(word[:]))
 	}
 	if n == 0 {
-		return m, span{}, io.EOF
+		return m, files.Span{}, io.EOF
 	}
 	if n > maxMetadata || n > w.size-w.at {
-		return m, span{}, fmt.Errorf("metadata at byte %d has length %d with %d bytes left: not Arrow IPC data, or "+
-			"truncated", from, n, w.size-w.at)
+		return m, files.Span{}, fmt.Errorf("metadata at byte %d has length %d with %d bytes left: not Arrow IPC "+
+			"data, or truncated", from, n, w.size-w.at)
 	}
 	meta := make([]byte, n)
 	if err := w.read(meta, w.at); err != nil {
-		return m, span{}, err
+		return m, files.Span{}, err
 	}
 	w.at += n
 	m, err := arrowipc.ReadMetadata(meta)
 	if err != nil {
-		return m, span{}, fmt.Errorf("message at byte %d: %w", from, err)
+		return m, files.Span{}, fmt.Errorf("message at byte %d: %w", from, err)
 	}
 	if m.Body > w.size-w.at {
-		return m, span{}, fmt.Errorf("message at byte %d has a body of %d bytes with %d bytes left: file is "+
+		return m, files.Span{}, fmt.Errorf("message at byte %d has a body of %d bytes with %d bytes left: file is "+
 			"truncated", from, m.Body, w.size-w.at)
 	}
 	w.at += m.Body
-	return m, span{from, w.at}, nil
+	return m, files.Span{From: from, To: w.at}, nil
 }
 
-// spans returns the parts of the file that batch number i needs, in order.
-func (ix *ipcIndex) spans(i int) []span {
-	out := []span{ix.Schema}
-	for _, d := range ix.Dictionaries {
-		if d.From < ix.Batches[i].From {
-			out = append(out, d)
+// spans returns the parts of the file that the batches from and to (exclusive) need, in order.
+func (ix *IPCIndex) spans(from, to int) []files.Span {
+	out := []files.Span{ix.Schema}
+	d := 0
+	for _, b := range ix.Batches[from:to] {
+		for ; d < len(ix.Dictionaries) && ix.Dictionaries[d].From < b.From; d++ {
+			out = append(out, ix.Dictionaries[d])
 		}
+		out = append(out, b)
 	}
-	return append(out, ix.Batches[i])
+	return out
 }
 
 // readSpans returns the concatenated bytes of parts of a file: a stream.
-func readSpans(r io.ReaderAt, spans []span) ([]byte, error) {
+func readSpans(r io.ReaderAt, spans []files.Span) ([]byte, error) {
 	var n int64
 	for _, s := range spans {
 		if s.From < 0 || s.To < s.From {

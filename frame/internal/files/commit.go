@@ -1,4 +1,4 @@
-package frame
+package files
 
 import (
 	"context"
@@ -14,37 +14,26 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"go.millstream.dev/client"
+	"go.millstream.dev/frame/internal/fault"
 )
 
-// fileSet identifies one write of a set of files, see manifest.go.
-type fileSet struct {
+// Set identifies one write of a set of files, see manifest.go.
+type Set struct {
 	Dir, Ext, ID string
 	Overwrite    bool
 }
 
-func (s fileSet) staging() string { return stagingPath(s.Dir, s.Ext, s.ID) }
+// Staging returns the folder into which the parts are written.
+func (s Set) Staging() string { return stagingPath(s.Dir, s.Ext, s.ID) }
 
-// preparation is the result of the start of a write.
-type preparation struct {
+// Preparation is the result of the start of a write.
+type Preparation struct {
 	Created []string // folders, outermost first
 }
 
-// Tasks of a write. Each may run twice, on two workers, when one is lost.
-var (
-	prepareSet = client.Func("millstream.frame.write-prepare",
-		func(ctx context.Context, s fileSet) (preparation, error) { return s.prepare(ctx) })
-	commitSet = client.Func2("millstream.frame.write-commit",
-		func(ctx context.Context, s fileSet, files []writtenFile) ([]string, error) {
-			return s.commit(ctx, files)
-		})
-	abortSet = client.Func2("millstream.frame.write-abort",
-		func(_ context.Context, s fileSet, p preparation) (bool, error) { return s.abort(p) })
-)
-
-// prepare creates the folder and the staging folder in it. It returns ErrExists for a folder that has files of the
+// Prepare creates the folder and the staging folder in it. It returns ErrExists for a folder that has files of the
 // format, unless they are to be overwritten.
-func (s fileSet) prepare(ctx context.Context) (p preparation, err error) {
+func (s Set) Prepare(ctx context.Context) (p Preparation, err error) {
 	if p.Created, err = makeFolders(s.Dir); err != nil {
 		return p, fmt.Errorf("frame: %w", err)
 	}
@@ -58,7 +47,7 @@ func (s fileSet) prepare(ctx context.Context) (p preparation, err error) {
 		return p, err
 	}
 	defer unlock()
-	m, err := readManifest(s.Dir, s.Ext)
+	m, err := ReadManifest(s.Dir, s.Ext)
 	if err != nil {
 		return p, err
 	}
@@ -70,7 +59,7 @@ func (s fileSet) prepare(ctx context.Context) (p preparation, err error) {
 	if err := s.checkExisting(m); err != nil {
 		return p, err
 	}
-	if err := os.Mkdir(s.staging(), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(s.Staging(), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return p, fmt.Errorf("frame: %w", err)
 	}
 	return p, nil
@@ -94,19 +83,16 @@ func makeFolders(dir string) (made []string, err error) {
 }
 
 // checkExisting returns ErrExists if the folder has files of the format and they are not to be overwritten.
-func (s fileSet) checkExisting(m *manifest) error {
+func (s Set) checkExisting(m *Manifest) error {
 	if s.Overwrite || m != nil && m.ID == s.ID {
 		return nil
 	}
 	const do = "write into another folder, or set WriteOptions.Overwrite"
 	if m != nil {
-		return &Error{Kind: ErrExists, Path: s.Dir, Partition: -1,
+		return &fault.Error{Kind: fault.ErrExists, Path: s.Dir, Partition: -1,
 			Reason: fmt.Sprintf("folder has a result (%d partitions); %s", len(m.Files), do)}
 	}
-	ext := []string{s.Ext}
-	if s.Ext == ".arrow" {
-		ext = ipcEndings
-	}
+	ext := Endings(s.Ext)
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil {
 		return fmt.Errorf("frame: %w", err)
@@ -114,21 +100,21 @@ func (s fileSet) checkExisting(m *manifest) error {
 	for _, e := range entries {
 		if name := e.Name(); !e.IsDir() && !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "_") &&
 			slices.Contains(ext, filepath.Ext(name)) {
-			return &Error{Kind: ErrExists, Path: s.Dir, Partition: -1,
+			return &fault.Error{Kind: fault.ErrExists, Path: s.Dir, Partition: -1,
 				Reason: fmt.Sprintf("folder has %s; %s", name, do)}
 		}
 	}
 	return nil
 }
 
-// commit makes the written files the result of the folder and returns their paths.
-func (s fileSet) commit(ctx context.Context, files []writtenFile) ([]string, error) {
+// Commit makes the written files the result of the folder and returns their paths.
+func (s Set) Commit(ctx context.Context, files []Written) ([]string, error) {
 	unlock, err := lockFolder(ctx, s.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	now, err := readManifest(s.Dir, s.Ext)
+	now, err := ReadManifest(s.Dir, s.Ext)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +123,7 @@ func (s fileSet) commit(ctx context.Context, files []writtenFile) ([]string, err
 		if err := s.checkExisting(now); err != nil {
 			return nil, err
 		}
-		if m, err = s.publish(now, files); err != nil {
+		if m, err = s.Publish(now, files); err != nil {
 			return nil, err
 		}
 	}
@@ -154,19 +140,19 @@ func (s fileSet) commit(ctx context.Context, files []writtenFile) ([]string, err
 	return paths, nil
 }
 
-// publish replaces the current manifest by that of the set. From then on readers see the set.
-func (s fileSet) publish(now *manifest, files []writtenFile) (*manifest, error) {
-	m := &manifest{Version: manifestVersion, ID: s.ID, Files: make([]manifestFile, len(files))}
+// Publish replaces the current manifest by that of the set. From then on readers see the set.
+func (s Set) Publish(now *Manifest, files []Written) (*Manifest, error) {
+	m := &Manifest{Version: manifestVersion, ID: s.ID, Files: make([]File, len(files))}
 	for i, f := range files {
-		name := partName(i, s.ID, s.Ext)
-		info, err := os.Stat(filepath.Join(s.staging(), name))
+		name := PartName(i, s.ID, s.Ext)
+		info, err := os.Stat(filepath.Join(s.Staging(), name))
 		if err == nil && info.Size() != f.Bytes {
 			err = fmt.Errorf("%s has %d bytes, want %d", name, info.Size(), f.Bytes)
 		}
 		if err != nil {
 			return nil, s.writeError(err)
 		}
-		m.Files[i] = manifestFile{Name: name, Rows: f.Rows, Bytes: f.Bytes}
+		m.Files[i] = File{Name: name, Rows: f.Rows, Bytes: f.Bytes}
 	}
 	if now != nil {
 		m.Replaces = append(now.names(), now.Replaces...)
@@ -185,18 +171,18 @@ func (s fileSet) publish(now *manifest, files []writtenFile) (*manifest, error) 
 	if err != nil {
 		return nil, fmt.Errorf("frame: %w", err)
 	}
-	temp := filepath.Join(s.staging(), "manifest")
-	if _, err := create(temp, func(f *os.File) error { _, err := f.Write(append(b, '\n')); return err }); err != nil {
+	temp := filepath.Join(s.Staging(), "manifest")
+	if _, err := Create(temp, func(f *os.File) error { _, err := f.Write(append(b, '\n')); return err }); err != nil {
 		return nil, s.writeError(err)
 	}
-	path := manifestPath(s.Dir, s.Ext)
+	path := ManifestPath(s.Dir, s.Ext)
 	if !s.Overwrite {
 		// One of two concurrent writes must fail: a link, unlike a rename, replaces nothing.
 		switch err := os.Link(temp, path); {
 		case err == nil:
 			return m, syncFolder(s.Dir)
 		case errors.Is(err, fs.ErrExist):
-			return nil, &Error{Kind: ErrExists, Path: s.Dir, Partition: -1,
+			return nil, &fault.Error{Kind: fault.ErrExists, Path: s.Dir, Partition: -1,
 				Reason: "another write into the folder ended first"}
 		}
 		// The file system does not support links.
@@ -208,8 +194,8 @@ func (s fileSet) publish(now *manifest, files []writtenFile) (*manifest, error) 
 }
 
 // writeError explains the error of a write whose staging folder was removed.
-func (s fileSet) writeError(err error) error {
-	if _, e := os.Stat(s.staging()); errors.Is(e, fs.ErrNotExist) {
+func (s Set) writeError(err error) error {
+	if _, e := os.Stat(s.Staging()); errors.Is(e, fs.ErrNotExist) {
 		return fmt.Errorf("frame: write into %s: another write into the folder ended first: %w", s.Dir, err)
 	}
 	return fmt.Errorf("frame: write into %s: %w", s.Dir, err)
@@ -217,7 +203,7 @@ func (s fileSet) writeError(err error) error {
 
 // finish removes the files that a set has replaced and moves its parts to their final paths. The set may be that of
 // another write.
-func (s fileSet) finish(m *manifest) error {
+func (s Set) finish(m *Manifest) error {
 	for _, name := range m.Replaces {
 		if err := os.Remove(filepath.Join(s.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("frame: %w", err)
@@ -242,7 +228,7 @@ func (s fileSet) finish(m *manifest) error {
 }
 
 // clean removes the staging folders of writes that never ended.
-func (s fileSet) clean() error {
+func (s Set) clean() error {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil {
 		return fmt.Errorf("frame: %w", err)
@@ -252,7 +238,7 @@ func (s fileSet) clean() error {
 		if m == nil || m[1] != s.Ext || m[2] == s.ID || !e.IsDir() {
 			continue
 		}
-		if _, err := (fileSet{Dir: s.Dir, Ext: s.Ext, ID: m[2]}).discard(); err != nil {
+		if _, err := (Set{Dir: s.Dir, Ext: s.Ext, ID: m[2]}).discard(); err != nil {
 			return err
 		}
 	}
@@ -260,18 +246,18 @@ func (s fileSet) clean() error {
 }
 
 // discard removes the staging folder of a write unless the write is the result of the folder. It reports whether it is.
-func (s fileSet) discard() (committed bool, err error) {
+func (s Set) discard() (committed bool, err error) {
 	// Under another name nothing can be added to the folder, and the write cannot publish its content.
-	away := s.staging() + discarded
-	if err := os.Rename(s.staging(), away); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	away := s.Staging() + Discarded
+	if err := os.Rename(s.Staging(), away); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("frame: %w", err)
 	}
-	m, err := readManifest(s.Dir, s.Ext)
+	m, err := ReadManifest(s.Dir, s.Ext)
 	if err != nil {
 		return false, err
 	}
 	if m != nil && m.ID == s.ID {
-		if err := os.Rename(away, s.staging()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Rename(away, s.Staging()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return true, fmt.Errorf("frame: %w", err)
 		}
 		return true, s.finish(m)
@@ -282,8 +268,8 @@ func (s fileSet) discard() (committed bool, err error) {
 	return false, nil
 }
 
-// abort removes the files of a write. It reports true if the write had been complete before.
-func (s fileSet) abort(p preparation) (bool, error) {
+// Abort removes the files of a write. It reports true if the write had been complete before.
+func (s Set) Abort(p Preparation) (bool, error) {
 	if committed, err := s.discard(); committed || err != nil {
 		return committed, err
 	}

@@ -1,4 +1,4 @@
-package frame
+package files
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.millstream.dev/frame/internal/fault"
 )
 
 const (
@@ -51,7 +53,9 @@ func fill(t *testing.T, dir string, names ...string) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		save(t, path, []byte(name))
+		if err := os.WriteFile(path, []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -63,13 +67,23 @@ func wantTree(t *testing.T, what, dir string, want ...string) {
 	}
 }
 
+func must[T any](t *testing.T) func(v T, err error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
 // The content of a folder decides whether a write begins, for each value of Overwrite.
 func TestCheckExisting(t *testing.T) {
-	result := &manifest{Version: 1, ID: idB, Files: make([]manifestFile, 3)}
+	result := &Manifest{Version: 1, ID: idB, Files: make([]File, 3)}
 	for _, c := range []struct {
 		what  string
 		files []string
-		m     *manifest
+		m     *Manifest
 		want  map[string]string // part of the error, by format
 	}{
 		{"empty", nil, nil, nil},
@@ -78,24 +92,25 @@ func TestCheckExisting(t *testing.T) {
 		{"hidden files and others", []string{".a.arrow", "_a.arrow", ".a.csv", "_a.csv", "a.txt", "arrow"}, nil, nil},
 		{"folders", []string{"a.arrow/", "b.csv/"}, nil, nil},
 		{"a result", nil, result, map[string]string{".arrow": "3 partitions", ".csv": "3 partitions"}},
-		{"its own result", []string{"a.arrow"}, &manifest{ID: idA}, nil},
+		{"its own result", []string{"a.arrow"}, &Manifest{ID: idA}, nil},
 	} {
 		dir := t.TempDir()
 		fill(t, dir, c.files...)
 		for _, ext := range []string{".arrow", ".csv"} {
 			for _, overwrite := range []bool{false, true} {
-				err := fileSet{Dir: dir, Ext: ext, ID: idA, Overwrite: overwrite}.checkExisting(c.m)
+				err := Set{Dir: dir, Ext: ext, ID: idA, Overwrite: overwrite}.checkExisting(c.m)
 				want := c.want[ext]
 				if overwrite {
 					want = ""
 				}
-				if errors.Is(err, ErrExists) != (want != "") || want != "" && !strings.Contains(err.Error(), want) {
+				if errors.Is(err, fault.ErrExists) != (want != "") || want != "" &&
+					!strings.Contains(err.Error(), want) {
 					t.Errorf("%s, %s, overwrite %v: got %v, want %q", c.what, ext, overwrite, err, want)
 				}
 			}
 		}
 	}
-	if err := (fileSet{Dir: filepath.Join(t.TempDir(), "none"), Ext: ".csv"}).checkExisting(nil); !errors.Is(err,
+	if err := (Set{Dir: filepath.Join(t.TempDir(), "none"), Ext: ".csv"}).checkExisting(nil); !errors.Is(err,
 		os.ErrNotExist) {
 		t.Errorf("no folder: got %v, want fs.ErrNotExist", err)
 	}
@@ -103,7 +118,7 @@ func TestCheckExisting(t *testing.T) {
 
 // A set is published completely or not at all: every part must exist with the size that was written.
 func TestPublish(t *testing.T) {
-	parts := []string{partName(0, idA, ".csv"), partName(1, idA, ".csv")}
+	parts := []string{PartName(0, idA, ".csv"), PartName(1, idA, ".csv")}
 	size := int64(len(filepath.Join(".millstream.csv-"+idA, parts[0])))
 	for _, c := range []struct {
 		what  string
@@ -118,20 +133,20 @@ func TestPublish(t *testing.T) {
 		{"none", nil, nil, ""},
 	} {
 		dir := t.TempDir()
-		s := fileSet{Dir: dir, Ext: ".csv", ID: idA}
+		s := Set{Dir: dir, Ext: ".csv", ID: idA}
 		fill(t, dir, ".millstream.csv-"+idA+"/", "part-00000.csv", "part-00001.arrow", "other.csv")
 		for _, name := range c.files {
 			fill(t, dir, filepath.Join(".millstream.csv-"+idA, name))
 		}
-		var files []writtenFile
+		var files []Written
 		for i, n := range c.sizes {
-			files = append(files, writtenFile{Rows: int64(i), Bytes: n})
+			files = append(files, Written{Rows: int64(i), Bytes: n})
 		}
-		m, err := s.publish(nil, files)
+		m, err := s.Publish(nil, files)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.what, err, c.want)
 		}
-		read := must[*manifest](t)(readManifest(dir, ".csv"))
+		read := must[*Manifest](t)(ReadManifest(dir, ".csv"))
 		if (read != nil) != (c.want == "") {
 			t.Errorf("%s: got manifest %v, want one: %v", c.what, read, c.want == "")
 		}
@@ -147,22 +162,22 @@ func TestPublish(t *testing.T) {
 	for _, overwrite := range []bool{false, true} {
 		dir := t.TempDir()
 		fill(t, dir, ".millstream.csv-"+idA+"/", ".millstream.csv-"+idB+"/")
-		if _, err := (fileSet{Dir: dir, Ext: ".csv", ID: idA}).publish(nil, nil); err != nil {
+		if _, err := (Set{Dir: dir, Ext: ".csv", ID: idA}).Publish(nil, nil); err != nil {
 			t.Fatal(err)
 		}
-		before := &manifest{Files: []manifestFile{{Name: partName(0, idA, ".csv")}},
+		before := &Manifest{Files: []File{{Name: PartName(0, idA, ".csv")}},
 			Replaces: []string{"part-00007.csv"}}
-		m, err := fileSet{Dir: dir, Ext: ".csv", ID: idB, Overwrite: overwrite}.publish(before, nil)
-		if errors.Is(err, ErrExists) == overwrite || overwrite && fmt.Sprint(m.Replaces) != "["+partName(0, idA,
+		m, err := Set{Dir: dir, Ext: ".csv", ID: idB, Overwrite: overwrite}.Publish(before, nil)
+		if errors.Is(err, fault.ErrExists) == overwrite || overwrite && fmt.Sprint(m.Replaces) != "["+PartName(0, idA,
 			".csv")+" part-00007.csv]" {
 			t.Errorf("overwrite %v: got %+v, %v", overwrite, m, err)
 		}
-		if now := must[*manifest](t)(readManifest(dir, ".csv")); (now.ID == idB) != overwrite {
+		if now := must[*Manifest](t)(ReadManifest(dir, ".csv")); (now.ID == idB) != overwrite {
 			t.Errorf("overwrite %v: got the manifest of %s", overwrite, now.ID)
 		}
 	}
-	gone := fileSet{Dir: t.TempDir(), Ext: ".csv", ID: idA}
-	if _, err := gone.publish(nil, nil); err == nil || !strings.Contains(err.Error(),
+	gone := Set{Dir: t.TempDir(), Ext: ".csv", ID: idA}
+	if _, err := gone.Publish(nil, nil); err == nil || !strings.Contains(err.Error(),
 		"another write into the folder ended first") {
 		t.Errorf("without its staging folder: got %v, want an error about another write", err)
 	}
@@ -172,17 +187,17 @@ func TestPublish(t *testing.T) {
 // nothing.
 func TestFinish(t *testing.T) {
 	dir := t.TempDir()
-	old, staged := partName(0, idB, ".csv"), partName(1, idB, ".csv")
-	mine := []string{partName(0, idA, ".csv"), partName(1, idA, ".csv"), partName(2, idA, ".csv")}
+	old, staged := PartName(0, idB, ".csv"), PartName(1, idB, ".csv")
+	mine := []string{PartName(0, idA, ".csv"), PartName(1, idA, ".csv"), PartName(2, idA, ".csv")}
 	fill(t, dir, old, filepath.Join(".millstream.csv-"+idB, staged), "part-00003.csv", "keep.csv",
 		filepath.Join(".millstream.csv-"+idA, mine[0]), filepath.Join(".millstream.csv-"+idA, "half"), mine[1],
 		filepath.Join(".millstream.csv-"+idA, mine[2]))
-	m := &manifest{ID: idA, Replaces: []string{old, staged, "part-00003.csv", "part-00009.csv"}}
+	m := &Manifest{ID: idA, Replaces: []string{old, staged, "part-00003.csv", "part-00009.csv"}}
 	for _, name := range mine {
-		m.Files = append(m.Files, manifestFile{Name: name})
+		m.Files = append(m.Files, File{Name: name})
 	}
 	for range 2 {
-		if err := (fileSet{Dir: dir, Ext: ".csv", ID: idA}).finish(m); err != nil {
+		if err := (Set{Dir: dir, Ext: ".csv", ID: idA}).finish(m); err != nil {
 			t.Fatal(err)
 		}
 		wantTree(t, "finish", dir, append([]string{"keep.csv", ".millstream.csv-" + idB + "/"}, mine...)...)
@@ -195,13 +210,13 @@ func TestClean(t *testing.T) {
 	keep := []string{".millstream.csv-" + idA + "/", ".millstream.arrow-" + idB + "/", ".millstream.csv-short/", "sub/",
 		".millstream.csv-00000000000000cc", "x.csv"}
 	fill(t, dir, append([]string{".millstream.csv-" + idB + "/",
-		".millstream.csv-00000000000000dd" + discarded + "/part"},
+		".millstream.csv-00000000000000dd" + Discarded + "/part"},
 		keep...)...)
-	if err := (fileSet{Dir: dir, Ext: ".csv", ID: idA}).clean(); err != nil {
+	if err := (Set{Dir: dir, Ext: ".csv", ID: idA}).clean(); err != nil {
 		t.Fatal(err)
 	}
 	wantTree(t, "clean", dir, keep...)
-	if err := (fileSet{Dir: filepath.Join(dir, "none"), Ext: ".csv"}).clean(); !errors.Is(err, os.ErrNotExist) {
+	if err := (Set{Dir: filepath.Join(dir, "none"), Ext: ".csv"}).clean(); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no folder: got %v", err)
 	}
 }
@@ -224,15 +239,15 @@ func TestFoldersOfAWrite(t *testing.T) {
 	if _, err := makeFolders(filepath.Join(top, "a", "file", "x")); err == nil {
 		t.Error("folder in a file: got no error")
 	}
-	s := fileSet{Dir: filepath.Join(top, "new", "deep"), Ext: ".csv", ID: idA}
-	p := must[preparation](t)(s.prepare(t.Context()))
-	if committed, err := s.abort(p); committed || err != nil {
+	s := Set{Dir: filepath.Join(top, "new", "deep"), Ext: ".csv", ID: idA}
+	p := must[Preparation](t)(s.Prepare(t.Context()))
+	if committed, err := s.Abort(p); committed || err != nil {
 		t.Errorf("abort: got %v, %v, want false", committed, err)
 	}
 	wantTree(t, "abort", top, "a/", "a/file")
 	fill(t, top, "full/x.csv")
 	s.Dir = filepath.Join(top, "full")
-	if _, err := s.prepare(t.Context()); !errors.Is(err, ErrExists) {
+	if _, err := s.Prepare(t.Context()); !errors.Is(err, fault.ErrExists) {
 		t.Errorf("a folder with a file: got %v, want ErrExists", err)
 	}
 	wantTree(t, "a rejected write", filepath.Join(top, "full"), "x.csv")
@@ -280,25 +295,25 @@ func TestNamesOfParts(t *testing.T) {
 		if want != "" {
 			want = filepath.Join("dir", want)
 		}
-		if got != want || ok != (want != "") || isPart(name) != ok {
+		if got != want || ok != (want != "") || IsPart(name) != ok {
 			t.Errorf("%s: got %q, %v, want %q", name, got, ok, want)
 		}
 	}
-	good := partName(0, idA, ".csv")
+	good := PartName(0, idA, ".csv")
 	for _, c := range []struct {
 		files, replaces []string
 		ok              bool
 	}{
-		{nil, nil, true}, {[]string{good}, nil, true}, {[]string{good, partName(1, idA, ".csv")}, nil, true},
-		{[]string{partName(1, idA, ".csv")}, nil, false}, {[]string{partName(0, idB, ".csv")}, nil, false},
-		{[]string{partName(0, idA, ".arrow")}, nil, false}, {nil, []string{"part-00000.csv", partName(7, idB, ".csv")},
+		{nil, nil, true}, {[]string{good}, nil, true}, {[]string{good, PartName(1, idA, ".csv")}, nil, true},
+		{[]string{PartName(1, idA, ".csv")}, nil, false}, {[]string{PartName(0, idB, ".csv")}, nil, false},
+		{[]string{PartName(0, idA, ".arrow")}, nil, false}, {nil, []string{"part-00000.csv", PartName(7, idB, ".csv")},
 			true},
-		{nil, []string{"part-00000.arrow"}, false}, {nil, []string{partName(0, idB, ".arrow")}, false},
+		{nil, []string{"part-00000.arrow"}, false}, {nil, []string{PartName(0, idB, ".arrow")}, false},
 		{nil, []string{"x.csv"}, false}, {nil, []string{"../part-00000.csv"}, false},
 	} {
-		m := &manifest{Version: 1, ID: idA, Replaces: c.replaces}
+		m := &Manifest{Version: 1, ID: idA, Replaces: c.replaces}
 		for _, name := range c.files {
-			m.Files = append(m.Files, manifestFile{Name: name})
+			m.Files = append(m.Files, File{Name: name})
 		}
 		if err := m.check(".csv"); (err == nil) != c.ok {
 			t.Errorf("files %v, replaces %v: got %v, want it accepted: %v", c.files, c.replaces, err, c.ok)
@@ -308,7 +323,7 @@ func TestNamesOfParts(t *testing.T) {
 
 // A part is opened at its final path, in its staging folder, and at its final path again.
 func TestEitherPlace(t *testing.T) {
-	part := filepath.Join("d", partName(0, idA, ".csv"))
+	part := filepath.Join("d", PartName(0, idA, ".csv"))
 	staged, _ := stagedPath(part)
 	other := errors.New("no permission")
 	for _, c := range []struct {

@@ -1,9 +1,10 @@
-package frame
+package scan
 
 import (
 	"bufio"
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -11,12 +12,14 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"go.millstream.dev/frame/internal/files"
 )
 
-// writeCSV writes a batch with a header. Nulls are empty, and floats have as many digits as are needed to read the same
+// WriteCSV writes a batch with a header. Nulls are empty, and floats have as many digits as are needed to read the same
 // number again.
-func writeCSV(b arrow.RecordBatch, path string) (writtenFile, error) {
-	n, err := create(path, func(f *os.File) error {
+func WriteCSV(b arrow.RecordBatch, path string) (files.Written, error) {
+	return write(b, path, func(f *os.File) error {
 		buffered := bufio.NewWriterSize(f, 1<<16)
 		w := csvWriter{csv.NewWriter(struct{ io.Writer }{buffered}), buffered}
 		line := make([]string, b.NumCols())
@@ -41,7 +44,19 @@ func writeCSV(b arrow.RecordBatch, path string) (writtenFile, error) {
 		w.Flush()
 		return errors.Join(w.Error(), buffered.Flush())
 	})
-	return writtenFile{Path: path, Rows: b.NumRows(), Bytes: n}, err
+}
+
+// write writes a batch as a file. Panics of the Arrow library become errors.
+func write(b arrow.RecordBatch, path string, to func(f *os.File) error) (files.Written, error) {
+	n, err := files.Create(path, func(f *os.File) (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("frame: %v", p)
+			}
+		}()
+		return to(f)
+	})
+	return files.Written{Path: path, Rows: b.NumRows(), Bytes: n}, err
 }
 
 // csvWriter writes a line with one empty field as "", because readers skip empty lines.

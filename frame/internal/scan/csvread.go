@@ -1,4 +1,4 @@
-package frame
+package scan
 
 import (
 	"bufio"
@@ -7,13 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"go.millstream.dev/frame/internal/fault"
 )
 
-func newCSVReader(r io.Reader, d csvDialect) *csv.Reader {
+func newCSVReader(r io.Reader, d Dialect) *csv.Reader {
 	c := csv.NewReader(r)
 	c.Comma = d.Comma
 	c.ReuseRecord = true
@@ -22,7 +25,7 @@ func newCSVReader(r io.Reader, d csvDialect) *csv.Reader {
 }
 
 // header returns the names of the columns of a file, and the offset of the lines after the header.
-func (d csvDialect) header(r io.Reader) (_ []string, end int64, _ error) {
+func (d Dialect) header(r io.Reader) (_ []string, end int64, _ error) {
 	c := newCSVReader(r, d)
 	first, err := c.Read()
 	if errors.Is(err, io.EOF) {
@@ -46,47 +49,48 @@ func (d csvDialect) header(r io.Reader) (_ []string, end int64, _ error) {
 	return names, end, nil
 }
 
-// readCSVPart reads the lines that begin in a span.
-func readCSVPart(s csvSource) (_ arrow.RecordBatch, err error) {
-	f, err := openStamped(s.Path, s.Stamp, s.Partition)
-	if err != nil {
-		return nil, err
+// readCSV reads the lines that begin in the span of a split.
+func readCSV(f *os.File, s Split, p projection, opts ReadOptions, take func(arrow.RecordBatch) error) error {
+	if len(s.Spans) != 1 {
+		return fmt.Errorf("frame: split of %d spans of a CSV file, want one", len(s.Spans))
 	}
-	defer f.Close()
-	schema, err := decodeSchema(s.Dialect.Schema)
-	if err != nil {
-		return nil, err
-	}
-	corrupt := func(err error) error {
-		return &Error{Kind: ErrCorrupt, Path: s.Path, Partition: s.Partition, Err: err}
-	}
+	span := s.Spans[0]
 	names, begin, err := s.Dialect.header(io.NewSectionReader(f, 0, s.Stamp.Size))
 	if err != nil {
-		return nil, corrupt(err)
+		return err
 	}
-	columns, err := csvOrder(schema, names)
+	columns, err := csvOrder(p.out, names)
 	if err != nil {
-		return nil, &Error{Kind: ErrSchema, Path: s.Path, Partition: s.Partition, Err: err}
+		return &fault.Error{Kind: fault.ErrSchema, Path: s.Path, Partition: s.Partition, Err: err}
 	}
-	at, err := lineStart(f, s.Span.From, s.Stamp.Size, s.Quoted[0])
+	at, err := lineStart(f, span.From, s.Stamp.Size, s.Quoted[0])
 	if err != nil {
-		return nil, corrupt(err)
+		return err
 	}
-	end, err := lineStart(f, s.Span.To, s.Stamp.Size, s.Quoted[1])
+	end, err := lineStart(f, span.To, s.Stamp.Size, s.Quoted[1])
 	if err != nil {
-		return nil, corrupt(err)
+		return err
 	}
 	if at > 0 {
 		at = max(at, begin) // empty lines before the header may be longer than a block
 	}
 	c := newCSVReader(bufio.NewReaderSize(io.NewSectionReader(f, at, max(0, end-at)), 1<<16), s.Dialect)
-	b := array.NewRecordBuilder(heap, schema)
+	b := array.NewRecordBuilder(heap, p.out)
 	defer b.Release()
 	appenders := make([]csvAppender, len(columns))
 	for i := range appenders {
-		if appenders[i], err = csvAppenderOf(b.Field(i), schema.Field(i), s.Dialect.Null); err != nil {
-			return nil, err
+		if appenders[i], err = csvAppenderOf(b.Field(i), p.out.Field(i), s.Dialect.Null); err != nil {
+			return err
 		}
+	}
+	rows := 0
+	flush := func() error {
+		out := b.NewRecordBatch()
+		if len(columns) == 0 {
+			out = array.NewRecordBatch(p.out, nil, int64(rows))
+		}
+		rows = 0
+		return take(out)
 	}
 	for first := at == 0 && !s.Dialect.NoHeader; ; first = false {
 		line, err := c.Read()
@@ -94,23 +98,28 @@ func readCSVPart(s csvSource) (_ arrow.RecordBatch, err error) {
 			break
 		}
 		if err != nil {
-			return nil, corrupt(inBlock(err, at))
+			return inBlock(err, at)
 		}
 		if first {
 			continue
 		}
 		if len(line) != len(names) {
 			n, _ := c.FieldPos(0)
-			return nil, corrupt(fmt.Errorf("line %d has %d columns, the header %d", n, len(line), len(names)))
+			return fmt.Errorf("line %d has %d columns, the header %d", n, len(line), len(names))
 		}
 		for i, from := range columns {
 			if err := appenders[i](line[from]); err != nil {
 				n, _ := c.FieldPos(from)
-				return nil, corrupt(inBlock(fmt.Errorf("line %d, column %q: %w", n, names[from], err), at))
+				return inBlock(fmt.Errorf("line %d, column %q: %w", n, names[from], err), at)
+			}
+		}
+		if rows++; rows == opts.BatchRows {
+			if err := flush(); err != nil {
+				return err
 			}
 		}
 	}
-	return b.NewRecordBatch(), nil
+	return flush()
 }
 
 // inBlock adds the offset from which lines are counted to an error.
@@ -141,21 +150,6 @@ func csvOrder(s *arrow.Schema, names []string) ([]int, error) {
 		}
 	}
 	return out, nil
-}
-
-// oddQuotes reports whether a block has an odd number of quotes. A quote within quotes is written twice, and unquoted
-// texts have none.
-func oddQuotes(s csvSource) (bool, error) {
-	f, err := openStamped(s.Path, s.Stamp, s.Partition)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	n, err := countQuotes(io.NewSectionReader(f, s.Span.From, s.Span.To-s.Span.From))
-	if err != nil {
-		return false, &Error{Kind: ErrCorrupt, Path: s.Path, Partition: s.Partition, Err: err}
-	}
-	return n%2 == 1, nil
 }
 
 func countQuotes(r io.Reader) (n int, err error) {
@@ -201,15 +195,15 @@ func lineStart(r io.ReaderAt, at, size int64, quoted bool) (int64, error) {
 }
 
 // inferCSV returns types that fit the beginning of a file.
-func inferCSV(r io.ReaderAt, size int64, l csvHeadRequest) (*arrow.Schema, error) {
-	names, _, err := l.Dialect.header(io.NewSectionReader(r, 0, size))
+func inferCSV(r io.ReaderAt, size int64, opts Options) (*arrow.Schema, error) {
+	names, _, err := opts.Dialect.header(io.NewSectionReader(r, 0, size))
 	if err != nil {
 		return nil, err
 	}
-	if err := checkComma(io.NewSectionReader(r, 0, size), l.Dialect); err != nil {
+	if err := checkComma(io.NewSectionReader(r, 0, size), opts.Dialect); err != nil {
 		return nil, err
 	}
-	sample := min(size, l.Sample)
+	sample := min(size, opts.Sample)
 	quotes, err := countQuotes(io.NewSectionReader(r, 0, sample))
 	if err != nil {
 		return nil, err
@@ -218,9 +212,9 @@ func inferCSV(r io.ReaderAt, size int64, l csvHeadRequest) (*arrow.Schema, error
 	if err != nil {
 		return nil, err
 	}
-	c := newCSVReader(io.NewSectionReader(r, 0, end), l.Dialect)
+	c := newCSVReader(io.NewSectionReader(r, 0, end), opts.Dialect)
 	kinds := make([]csvKind, len(names))
-	for first := !l.Dialect.NoHeader; ; first = false {
+	for first := !opts.Dialect.NoHeader; ; first = false {
 		line, err := c.Read()
 		if errors.Is(err, io.EOF) {
 			break
@@ -229,7 +223,7 @@ func inferCSV(r io.ReaderAt, size int64, l csvHeadRequest) (*arrow.Schema, error
 			return nil, err
 		}
 		for i := 0; i < len(names) && i < len(line) && !first; i++ {
-			kinds[i].observe(line[i], l.Dialect.Null)
+			kinds[i].observe(line[i], opts.Dialect.Null)
 		}
 	}
 	fields := make([]arrow.Field, len(names))
@@ -241,7 +235,7 @@ func inferCSV(r io.ReaderAt, size int64, l csvHeadRequest) (*arrow.Schema, error
 
 // checkComma returns an error if the first line is one unquoted column with another common separator in it: the file
 // would become one column of text.
-func checkComma(r io.Reader, d csvDialect) error {
+func checkComma(r io.Reader, d Dialect) error {
 	b := bufio.NewReader(r)
 	first, err := b.Peek(4)
 	if err != nil && len(first) == 0 {

@@ -1,4 +1,4 @@
-package frame
+package scan
 
 import (
 	"fmt"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"go.millstream.dev/frame/internal/files"
 )
 
 // csvTypes are the types of CSV files, each with its extreme values.
@@ -87,20 +89,20 @@ func appendAs[T any](add func(T), null func(), v any) {
 }
 
 // readSpan reads the lines of a CSV file that begin in a span.
-func readSpan(path string, schema *arrow.Schema, at span, quoted [2]bool) (arrow.RecordBatch, error) {
+func readSpan(path string, schema *arrow.Schema, at files.Span, quoted [2]bool) (arrow.RecordBatch, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	encoded, err := encodeSchema(schema)
+	encoded, err := EncodeSchema(schema)
 	if err != nil {
 		return nil, err
 	}
 	if at.To < 0 {
 		at.To = info.Size()
 	}
-	return readCSVPart(csvSource{Path: path, Stamp: stampOf(info), Span: at, Quoted: quoted,
-		Dialect: csvDialect{Schema: encoded, Comma: ',', Null: []string{"NA", "NaN"}}})
+	return whole(Split{Format: CSV, Path: path, Stamp: files.StampOf(info), Spans: []files.Span{at}, Quoted: quoted,
+		Schema: encoded, Dialect: Dialect{Comma: ',', Null: []string{"NA", "NaN"}}})
 }
 
 // Every type is read back as it was written, including nulls: as the only column, where a row of null would be an empty
@@ -127,11 +129,11 @@ func TestCSVEveryType(t *testing.T) {
 				}
 				want := b.NewRecordBatch()
 				path := filepath.Join(dir, "x.csv")
-				w, err := writeCSV(want, path)
+				w, err := WriteCSV(want, path)
 				if err != nil || w.Rows != want.NumRows() {
 					t.Fatalf("%v: got %+v, %v", c.dt, w, err)
 				}
-				got, err := readSpan(path, schema, span{0, -1}, [2]bool{})
+				got, err := readSpan(path, schema, files.Span{From: 0, To: -1}, [2]bool{})
 				if err != nil || !array.RecordEqual(got, want) {
 					text, _ := os.ReadFile(path)
 					t.Errorf("%v, %d columns: got %v, %v, want %v from\n%s", c.dt, columns, got, err, want, text)
@@ -151,7 +153,7 @@ func TestCSVEveryCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := readSpan(path, schema, span{0, -1}, [2]bool{})
+	want, err := readSpan(path, schema, files.Span{From: 0, To: -1}, [2]bool{})
 	if err != nil || want.NumRows() != 5 {
 		t.Fatalf("got %v, %v, want 5 rows", want, err)
 	}
@@ -160,13 +162,14 @@ func TestCSVEveryCut(t *testing.T) {
 		for second := first; second <= len(text); second++ {
 			var batches []arrow.RecordBatch
 			for _, s := range [][2]int{{0, first}, {first, second}, {second, len(text)}} {
-				b, err := readSpan(path, schema, span{int64(s[0]), int64(s[1])}, [2]bool{quoted(s[0]), quoted(s[1])})
+				b, err := readSpan(path, schema, files.Span{From: int64(s[0]), To: int64(s[1])},
+					[2]bool{quoted(s[0]), quoted(s[1])})
 				if err != nil {
 					t.Fatalf("cuts %d, %d: %v", first, second, err)
 				}
 				batches = append(batches, b)
 			}
-			if got, err := concat(schema, batches); err != nil || !array.RecordEqual(got, want) {
+			if got, err := joined(schema, batches); err != nil || !array.RecordEqual(got, want) {
 				t.Fatalf("cuts %d, %d: got %v, %v, want %v", first, second, got, err, want)
 			}
 		}
@@ -185,7 +188,7 @@ func TestCSVHeader(t *testing.T) {
 		{"\"x,\ny\",b\n", false, "x,\ny|b", 9, ""}, {"\n\na\n1\n", false, "a", 4, ""}, {"a", false, "a", 1, ""},
 		{"", false, "", 0, "file is empty"}, {"", true, "", 0, "file is empty"}, {"\"x", false, "", 0, "quote"},
 	} {
-		d := csvDialect{NoHeader: c.noHeader, Comma: ','}
+		d := Dialect{NoHeader: c.noHeader, Comma: ','}
 		names, end, err := d.header(strings.NewReader(c.text))
 		if strings.Join(names, "|") != c.names || end != c.end || (err == nil) != (c.err == "") || err != nil &&
 			!strings.Contains(err.Error(), c.err) {

@@ -1,4 +1,4 @@
-package frame
+package scan
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"go.millstream.dev/frame/internal/fault"
 )
 
 // csvKind tracks the types that fit all texts of a column.
@@ -90,7 +92,7 @@ func csvColumn(f arrow.Field, mem memory.Allocator, null []string) (csvAppender,
 		defer b.Release()
 		return csvAppenderOf(b, f, null)
 	}
-	return nil, schemaErrorf(-1, "column %q: type %v is not supported in CSV files", f.Name, f.Type)
+	return nil, fault.Schemaf(-1, "column %q: type %v is not supported in CSV files", f.Name, f.Type)
 }
 
 // csvAppenderOf returns a function that appends texts to a builder.
@@ -145,7 +147,7 @@ func csvAppenderOf(builder array.Builder, f arrow.Field, null []string) (csvAppe
 			return nil
 		}
 	default:
-		return nil, schemaErrorf(-1, "column %q: type %v is not supported in CSV files", f.Name, f.Type)
+		return nil, fault.Schemaf(-1, "column %q: type %v is not supported in CSV files", f.Name, f.Type)
 	}
 	return func(s string) error {
 		if s == "" || slices.Contains(null, s) {

@@ -1,4 +1,4 @@
-package frame
+package files
 
 import (
 	"encoding/json"
@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+
+	"go.millstream.dev/frame/internal/fault"
 )
 
 // The files of one write are a set. While it is written its parts are in a hidden staging folder in the folder of the
@@ -21,16 +23,16 @@ import (
 //	part-00000-5c1f0b7c6a1e9d42.arrow              part
 //	.millstream.arrow-5c1f0b7c6a1e9d42/part-…      part that is not in its place yet
 
-// manifest describes the last set of a format in a folder.
-type manifest struct {
-	Version int            `json:"version"`
-	ID      string         `json:"id"`
-	Files   []manifestFile `json:"files"`
+// Manifest describes the last set of a format in a folder.
+type Manifest struct {
+	Version int    `json:"version"`
+	ID      string `json:"id"`
+	Files   []File `json:"files"`
 	// Replaces has the names of files of earlier sets that may still exist.
 	Replaces []string `json:"replaces,omitempty"`
 }
 
-type manifestFile struct {
+type File struct {
 	Name  string `json:"name"`
 	Rows  int64  `json:"rows"`
 	Bytes int64  `json:"bytes"`
@@ -40,29 +42,35 @@ const (
 	manifestVersion = 1
 	// maxManifest bounds the size of a manifest in bytes: that of a million files is smaller.
 	maxManifest = 256 << 20
-	// discarded is appended to the name of a staging folder that is being removed.
-	discarded = ".discarded"
+	// Discarded is appended to the name of a staging folder that is being removed.
+	Discarded = ".discarded"
+	// written matches the extensions of files that frames write.
+	written = `(\.arrow|\.csv|\.parquet|\.ndjson)`
 )
 
 var (
-	partPattern = regexp.MustCompile(`^part-[0-9]{5,9}-([0-9a-f]{16})(\.arrow|\.csv)$`)
+	partPattern = regexp.MustCompile(`^part-[0-9]{5,9}-([0-9a-f]{16})` + written + `$`)
 	// Names without the ID of a write are those of versions without manifests.
 	oldPartPattern  = regexp.MustCompile(`^part-[0-9]{5,9}(\.arrow|\.csv)$`)
-	manifestPattern = regexp.MustCompile(`^_millstream(\.arrow|\.csv)\.json$`)
-	stagingPattern  = regexp.MustCompile(`^\.millstream(\.arrow|\.csv)-([0-9a-f]{16})(?:\.discarded)?$`)
+	manifestPattern = regexp.MustCompile(`^_millstream` + written + `\.json$`)
+	stagingPattern  = regexp.MustCompile(`^\.millstream` + written + `-([0-9a-f]{16})(?:\.discarded)?$`)
 
 	// errReplaced is returned when a set is replaced while it is read.
 	errReplaced = errors.New("replaced by another write")
 )
 
-func partName(partition int, id, ext string) string {
+// PartName returns the name of the file of a partition.
+func PartName(partition int, id, ext string) string {
 	return fmt.Sprintf("part-%05d-%s%s", partition, id, ext)
 }
 
-func isPart(name string) bool     { return partPattern.MatchString(name) }
+// IsPart reports whether a name is that of a part of a set.
+func IsPart(name string) bool { return partPattern.MatchString(name) }
+
 func isManifest(name string) bool { return manifestPattern.MatchString(name) }
 
-func manifestPath(dir, ext string) string { return filepath.Join(dir, "_millstream"+ext+".json") }
+// ManifestPath returns the path of the manifest of a folder for an extension.
+func ManifestPath(dir, ext string) string { return filepath.Join(dir, "_millstream"+ext+".json") }
 
 func stagingPath(dir, ext, id string) string { return filepath.Join(dir, ".millstream"+ext+"-"+id) }
 
@@ -90,14 +98,14 @@ func eitherPlace[T any](path string, f func(string) (T, error)) (T, error) {
 	return f(path)
 }
 
-// openPart opens a file, which may be a part that is still in its staging folder.
-func openPart(path string) (*os.File, error) { return eitherPlace(path, os.Open) }
+// Open opens a file, which may be a part that is still in its staging folder.
+func Open(path string) (*os.File, error) { return eitherPlace(path, os.Open) }
 
 func statPart(path string) (fs.FileInfo, error) { return eitherPlace(path, os.Stat) }
 
-// readManifest returns the manifest of a folder, nil if there is none.
-func readManifest(dir, ext string) (*manifest, error) {
-	path := manifestPath(dir, ext)
+// ReadManifest returns the manifest of a folder, nil if there is none.
+func ReadManifest(dir, ext string) (*Manifest, error) {
+	path := ManifestPath(dir, ext)
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -107,7 +115,7 @@ func readManifest(dir, ext string) (*manifest, error) {
 	}
 	defer f.Close()
 	corrupt := func(reason string, err error) error {
-		return &Error{Kind: ErrCorrupt, Path: path, Partition: -1, Reason: reason, Err: err}
+		return &fault.Error{Kind: fault.ErrCorrupt, Path: path, Partition: -1, Reason: reason, Err: err}
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
 	if err != nil {
@@ -116,7 +124,7 @@ func readManifest(dir, ext string) (*manifest, error) {
 	if len(b) > maxManifest {
 		return nil, corrupt(fmt.Sprintf("manifest of more than %d bytes", maxManifest), nil)
 	}
-	m := new(manifest)
+	m := new(Manifest)
 	if err := json.Unmarshal(b, m); err != nil {
 		return nil, corrupt("invalid manifest", err)
 	}
@@ -131,21 +139,21 @@ func readManifest(dir, ext string) (*manifest, error) {
 }
 
 // check returns an error for names that no write makes: a manifest decides which files are read and removed.
-func (m *manifest) check(ext string) error {
+func (m *Manifest) check(ext string) error {
 	for i, f := range m.Files {
-		if f.Name != partName(i, m.ID, ext) || !isPart(f.Name) {
-			return fmt.Errorf("file %d is named %q, want %q", i, f.Name, partName(i, m.ID, ext))
+		if f.Name != PartName(i, m.ID, ext) || !IsPart(f.Name) {
+			return fmt.Errorf("file %d is named %q, want %q", i, f.Name, PartName(i, m.ID, ext))
 		}
 	}
 	for _, name := range m.Replaces {
-		if !isPart(name) && !oldPartPattern.MatchString(name) || filepath.Ext(name) != ext {
+		if !IsPart(name) && !oldPartPattern.MatchString(name) || filepath.Ext(name) != ext {
 			return fmt.Errorf("%q is not the name of a part", name)
 		}
 	}
 	return nil
 }
 
-func (m *manifest) names() []string {
+func (m *Manifest) names() []string {
 	names := make([]string, len(m.Files))
 	for i, f := range m.Files {
 		names[i] = f.Name
@@ -157,7 +165,7 @@ func (m *manifest) names() []string {
 // the extensions. The error is errReplaced if the set was replaced meanwhile.
 func manifestNames(dir string, ext []string) (names []string, found bool, err error) {
 	for _, x := range ext {
-		m, err := readManifest(dir, x)
+		m, err := ReadManifest(dir, x)
 		if err != nil {
 			return nil, false, err
 		}
@@ -169,12 +177,12 @@ func manifestNames(dir string, ext []string) (names []string, found bool, err er
 			path := filepath.Join(dir, name)
 			_, err := statPart(path)
 			if errors.Is(err, fs.ErrNotExist) {
-				if now, nowErr := readManifest(dir, x); nowErr == nil && (now == nil || now.ID != m.ID) {
+				if now, nowErr := ReadManifest(dir, x); nowErr == nil && (now == nil || now.ID != m.ID) {
 					return nil, false, errReplaced
 				}
-				return nil, false, &Error{Kind: ErrCorrupt, Path: path, Partition: -1,
+				return nil, false, &fault.Error{Kind: fault.ErrCorrupt, Path: path, Partition: -1,
 					Reason: "missing, but listed in the manifest of its folder; write the result again, or remove " +
-						manifestPath(dir, x) + " to read the existing files"}
+						ManifestPath(dir, x) + " to read the existing files"}
 			}
 			if err != nil {
 				return nil, false, fmt.Errorf("frame: %w", err)
