@@ -182,8 +182,8 @@ func runModel(t *testing.T, r *rand.Rand) {
 		}
 	}
 	server.apply(t, sent(t, c))
-	if len(c.keys) != 0 || len(server.wanted) != 0 || len(c.graphs) > 0 && !allEnded(c) {
-		t.Errorf("%d keys, %d wanted, %d graphs are left, want none", len(c.keys), len(server.wanted), len(c.graphs))
+	if c.keys.Len() != 0 || len(server.wanted) != 0 || len(c.graphs) > 0 && !allEnded(c) {
+		t.Errorf("%d keys, %d wanted, %d graphs are left, want none", c.keys.Len(), len(server.wanted), len(c.graphs))
 	}
 }
 

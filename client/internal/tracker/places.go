@@ -65,7 +65,7 @@ func (t *Tracker) SetPlaces(body []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	err := message.EachHolder(body, func(k []byte, workers []string) {
-		if s := t.keys[task.Key(k)]; s != nil {
+		if s := t.keys.Get(task.Key(k)); s != nil {
 			s.where = t.addresses.first(workers)
 		}
 	})

@@ -160,7 +160,7 @@ func (t *Tracker) freeSpace() {
 
 // failGraph fails the keys of a graph that cannot be encoded. The caller holds mu.
 func (t *Tracker) failGraph(g *Graph, err error) {
-	for _, s := range t.keys {
+	for s := range t.keys.All() {
 		if s.graph == g {
 			s.end(Failed, fmt.Errorf("client: task %s: %w", s.key, err))
 		}

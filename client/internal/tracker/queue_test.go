@@ -12,7 +12,7 @@ import (
 
 func TestQueueKeepsOrder(t *testing.T) {
 	c := offline(t)
-	h := &Handle{s: c.keys[task.NewKey("a")]}
+	h := &Handle{s: c.keys.Get(task.NewKey("a"))}
 	c.release(h)
 	g := c.graphFor(Options{})
 	ks, _ := c.hold(task.NewKey("a"))

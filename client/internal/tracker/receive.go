@@ -46,14 +46,14 @@ func (t *Tracker) apply(m *wire.Message, ops *message.Ops) (later func(), err er
 	case "lost-data":
 		var f message.LostData
 		if err = f.Read(ops); err == nil {
-			if s := t.keys[f.Key]; s != nil && s.status == Finished {
+			if s := t.keys.Get(f.Key); s != nil && s.status == Finished {
 				s.status, s.where = Lost, -1
 			}
 		}
 	case "task-retried":
 		var f message.TaskRetried
 		if err = f.Read(ops); err == nil {
-			if s := t.keys[f.Key]; s != nil {
+			if s := t.keys.Get(f.Key); s != nil {
 				s.status, s.err, s.where = Pending, nil, -1
 				s.retried++
 			}
@@ -61,7 +61,7 @@ func (t *Tracker) apply(m *wire.Message, ops *message.Ops) (later func(), err er
 	case "cancelled-keys":
 		err = t.applyCanceled(ops)
 	case "restart":
-		for _, s := range t.keys {
+		for s := range t.keys.All() {
 			s.cancel("", "the cluster was restarted")
 		}
 	case "millstream-unrunnable":
@@ -91,7 +91,7 @@ func (t *Tracker) applyInMemory(ops *message.Ops) error {
 	if err := f.Read(ops); err != nil {
 		return err
 	}
-	s := t.keys[f.Key]
+	s := t.keys.Get(f.Key)
 	if s == nil {
 		return nil
 	}
@@ -152,7 +152,7 @@ func (t *Tracker) applyErred(m *wire.Message, ops *message.Ops) error {
 	if err := f.Read(ops); err != nil {
 		return err
 	}
-	held := t.keys[f.Key]
+	held := t.keys.Get(f.Key)
 	if held == nil {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (t *Tracker) applyCanceled(ops *message.Ops) error {
 	}
 	reason, text := strings.Clone(f.Reason), strings.Clone(f.Msg)
 	for _, k := range f.Keys {
-		if s := t.keys[k]; s != nil && !s.isStale(t.cfg.ID, reason, text) {
+		if s := t.keys.Get(k); s != nil && !s.isStale(t.cfg.ID, reason, text) {
 			s.cancel(reason, text)
 		}
 	}

@@ -15,7 +15,7 @@ func TestReceive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := c.keys[task.NewKey("a")], c.keys[task.NewKey("b")]
+	a, b := c.keys.Get(task.NewKey("a")), c.keys.Get(task.NewKey("b"))
 	say := func(v ...any) {
 		t.Helper()
 		if err := c.Receive(encoded(t, v)); err != nil {

@@ -21,7 +21,7 @@ func (t *Tracker) Disconnected(unsent []Item) []Item {
 
 // forget cancels all futures and empties the queue. The caller holds mu.
 func (t *Tracker) forget() {
-	for _, s := range t.keys {
+	for s := range t.keys.All() {
 		s.cancel("scheduler-connection-lost", "connection to the scheduler lost; submit "+
 			"the work again")
 	}
@@ -62,13 +62,13 @@ func (t *Tracker) Resume(id Identity, unsent []Item) {
 	}
 	t.out = append(t.out, old...)
 	var wanted []task.Key
-	for k, s := range t.keys {
+	for s := range t.keys.All() {
 		switch g := s.graph; {
 		case g != nil && !queued[g] && g.sealed != nil:
-			g.wanted = append(g.wanted, k...)
+			g.wanted = append(g.wanted, s.key...)
 			g.n++
 		case g == nil && s.status != Canceled:
-			wanted = append(wanted, k)
+			wanted = append(wanted, s.key)
 		}
 	}
 	if len(wanted) > 0 {

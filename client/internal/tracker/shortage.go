@@ -45,7 +45,7 @@ func (t *Tracker) applyUnrunnable(ops *message.Ops) (func(), error) {
 		short := Shortage{Reason: strings.Clone(x.Reason), Text: strings.Clone(x.Text), Tasks: int(x.Tasks),
 			More: x.More}
 		for _, key := range x.Keys {
-			if s := t.keys[key]; s != nil && !s.status.Ended() {
+			if s := t.keys.Get(key); s != nil && !s.status.Ended() {
 				s.why = short.Text
 				short.Keys = append(short.Keys, s.key)
 			}
@@ -82,7 +82,7 @@ func exampleOf(keys []task.Key) string {
 func (t *Tracker) forgetShortages() {
 	for _, short := range t.short {
 		for _, k := range short.Keys {
-			if s := t.keys[k]; s != nil {
+			if s := t.keys.Get(k); s != nil {
 				s.why = ""
 			}
 		}

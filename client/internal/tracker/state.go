@@ -91,12 +91,13 @@ func (s *State) end(status Status, err error) {
 // hold returns the state of a key, creates it if needed, and counts a future of it; fresh reports whether the key was
 // not held before. The caller holds mu.
 func (t *Tracker) hold(key task.Key) (s *State, fresh bool) {
-	if s = t.keys[key]; s != nil {
+	hash := t.keys.Hash(key)
+	if s = t.keys.Find(key, hash); s != nil {
 		s.refs++
 		return s, false
 	}
 	s = &State{key: key, refs: 1, where: -1, born: t.cancels}
-	t.keys[key] = s
+	t.keys.Put(s, hash)
 	return s, true
 }
 
@@ -158,9 +159,7 @@ func (t *Tracker) release(h *Handle) {
 	if s.refs--; s.refs > 0 {
 		return
 	}
-	if t.keys[s.key] == s {
-		delete(t.keys, s.key)
-	}
+	t.keys.Remove(s)
 	if s.graph != nil {
 		s.graph.done(s)
 	}

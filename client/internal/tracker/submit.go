@@ -40,17 +40,19 @@ func (t *Tracker) SubmitSlab(g *Graph, keys task.Key, ends []int32, handles []Ha
 	}
 	from := int32(0)
 	g.wanted = make([]byte, 0, len(keys))
+	t.keys.Grow(len(ends))
 	for i, end := range ends {
 		key := keys[from:end]
 		from = end
 		if key == "" {
 			continue
 		}
-		s := t.keys[key]
+		hash := t.keys.Hash(key)
+		s := t.keys.Find(key, hash)
 		if s == nil {
 			s = &states[i]
 			s.key, s.where, s.born = key, -1, t.cancels
-			t.keys[key] = s
+			t.keys.Put(s, hash)
 		} else if s.status == Canceled {
 			t.renew(s)
 		}

@@ -166,7 +166,7 @@ func TestSubmitGraphWantsSome(t *testing.T) {
 	if keys, _ := nodesOf(t, m[0]); len(keys) != 2 {
 		t.Errorf("the graph has %v, want two nodes", keys)
 	}
-	if _, ok := c.keys[k("a")]; ok {
+	if c.keys.Get(k("a")) != nil {
 		t.Error("a key that no future holds is tracked")
 	}
 }
@@ -187,8 +187,8 @@ func TestGraphsAreForgotten(t *testing.T) {
 	if len(c.graphs) != 2 {
 		t.Errorf("%d graphs are kept after one has ended, want 2", len(c.graphs))
 	}
-	if len(c.keys) != 3 || c.queued != 0 {
-		t.Errorf("%d keys and %d queued bytes, want 3 and 0", len(c.keys), c.queued)
+	if c.keys.Len() != 3 || c.queued != 0 {
+		t.Errorf("%d keys and %d queued bytes, want 3 and 0", c.keys.Len(), c.queued)
 	}
 }
 

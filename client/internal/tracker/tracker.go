@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskid"
 	"go.millstream.dev/internal/wire/message"
 )
 
@@ -37,7 +38,7 @@ type Tracker struct {
 	wake chan struct{} // holds a token if something is queued
 
 	mu        sync.Mutex // guards all below
-	keys      map[task.Key]*State
+	keys      taskid.Table[*State]
 	out       []Item
 	queued    int64               // bytes of graphs in out
 	space     chan struct{}       // closed when out has been emptied; nil while no caller waits
@@ -57,8 +58,8 @@ type Tracker struct {
 
 // New returns an empty tracker.
 func New(cfg Config) *Tracker {
-	return &Tracker{cfg: cfg, wake: make(chan struct{}, 1), keys: make(map[task.Key]*State),
-		graphs: make(map[*Graph]struct{}), addresses: addresses{index: make(map[string]int32)}}
+	return &Tracker{cfg: cfg, wake: make(chan struct{}, 1), graphs: make(map[*Graph]struct{}),
+		addresses: addresses{index: make(map[string]int32)}}
 }
 
 // Connected sets the first scheduler with which the client has registered. Resume sets later ones.
@@ -103,7 +104,7 @@ func (t *Tracker) Fail(err error) {
 
 // endAll ends all keys that have not ended. The caller holds mu.
 func (t *Tracker) endAll(cause error) {
-	for _, s := range t.keys {
+	for s := range t.keys.All() {
 		if !s.status.Ended() {
 			s.end(Canceled, &canceledError{key: s.key, cause: cause})
 		}

@@ -12,7 +12,7 @@ import (
 
 func TestWaiters(t *testing.T) {
 	c := offline(t)
-	a, b := c.keys[task.NewKey("a")], c.keys[task.NewKey("b")]
+	a, b := c.keys.Get(task.NewKey("a")), c.keys.Get(task.NewKey("b"))
 	w := &waiter{failFast: true}
 	w.register([]*State{a, b, a})
 	a.end(Finished, nil)

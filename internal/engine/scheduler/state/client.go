@@ -177,7 +177,7 @@ func (ev *ClientDesires) apply(s *State) {
 	}
 	var unknown []taskid.Key
 	for _, k := range ev.Keys {
-		t := s.tasks.get(k)
+		t := s.tasks.Get(k)
 		if t == nil {
 			unknown = append(unknown, taskid.Key(strings.Clone(string(k))))
 			continue
@@ -196,7 +196,7 @@ func (ev *ClientReleases) apply(s *State) {
 		return
 	}
 	for _, k := range ev.Keys {
-		if t := s.tasks.get(k); t != nil {
+		if t := s.tasks.Get(k); t != nil {
 			releaseWant(s, t, c)
 		}
 	}
@@ -207,7 +207,7 @@ func (ev *ReportKey) apply(s *State) {
 	if c == nil {
 		return
 	}
-	if t := s.tasks.get(ev.Key); t != nil {
+	if t := s.tasks.Get(ev.Key); t != nil {
 		s.out.report(c, t)
 	} else {
 		s.out.cancelKeys(c, []taskid.Key{taskid.Key(strings.Clone(string(ev.Key)))}, "unknown to the scheduler", "")
@@ -229,7 +229,7 @@ func (ev *CancelKeys) apply(s *State) {
 		}
 	}
 	for _, k := range ev.Keys {
-		if t := s.tasks.get(k); t != nil {
+		if t := s.tasks.Get(k); t != nil {
 			visit(t)
 		}
 	}
@@ -277,7 +277,7 @@ func (ev *Retry) apply(s *State) {
 		}
 	}
 	for _, k := range ev.Keys {
-		if t := s.tasks.get(k); t != nil {
+		if t := s.tasks.Get(k); t != nil {
 			visit(t)
 		}
 	}

@@ -205,7 +205,7 @@ func (t *Task) why() string {
 // apply changes the restrictions of tasks that have not been sent to a worker.
 func (ev *SetRestrictions) apply(s *State) {
 	for _, k := range ev.Keys {
-		t := s.tasks.get(k)
+		t := s.tasks.Get(k)
 		if t == nil {
 			continue
 		}
@@ -223,7 +223,7 @@ func (ev *SetRestrictions) apply(s *State) {
 
 func (ev *Unqueue) apply(s *State) {
 	for _, k := range ev.Keys {
-		t := s.tasks.get(k)
+		t := s.tasks.Get(k)
 		if t == nil || t.notes != nil && t.notes.NotQueued {
 			continue
 		}

@@ -10,36 +10,28 @@ import (
 )
 
 // Task returns the task with a key, nil if there is none.
-func (s *State) Task(k taskid.Key) *Task { return s.tasks.get(k) }
+func (s *State) Task(k taskid.Key) *Task { return s.tasks.Get(k) }
 
 // TaskBytes returns the task with a key in bytes, nil if there is none.
-func (s *State) TaskBytes(k []byte) *Task { return s.tasks.get(taskid.Key(k)) }
+func (s *State) TaskBytes(k []byte) *Task { return s.tasks.Get(taskid.Key(k)) }
 
 // NumTasks returns the number of tasks.
-func (s *State) NumTasks() int { return s.tasks.n }
+func (s *State) NumTasks() int { return s.tasks.Len() }
 
 // Tasks returns all tasks in random order: for display, never for decisions.
-func (s *State) Tasks() iter.Seq[*Task] {
-	return func(yield func(*Task) bool) {
-		for i := range s.tasks.slots {
-			if t := s.tasks.slots[i].t; t != nil && !yield(t) {
-				return
-			}
-		}
-	}
-}
+func (s *State) Tasks() iter.Seq[*Task] { return s.tasks.All() }
 
 // Walk calls f for the tasks in at most n slots of the table from slot from on, and returns the next slot; 0 after the
 // last. All slots together have all tasks, and those that are added or forgotten between two calls may be missed or
 // visited twice: for display, never for decisions.
 func Walk(s *State, from, n int, f func(*Task)) (next int) {
-	end := min(from+n, len(s.tasks.slots))
+	end := min(from+n, s.tasks.Slots())
 	for i := from; i < end; i++ {
-		if t := s.tasks.slots[i].t; t != nil {
+		if t, ok := s.tasks.At(i); ok {
 			f(t)
 		}
 	}
-	if end == len(s.tasks.slots) {
+	if end == s.tasks.Slots() {
 		return 0
 	}
 	return end

@@ -72,7 +72,7 @@ func staleFinish(s *State, t *Task, w *Worker, ev *TaskFinished) {
 }
 
 func (ev *TaskErred) apply(s *State) {
-	t, w := s.tasks.get(ev.Key), s.Worker(ev.Worker)
+	t, w := s.tasks.Get(ev.Key), s.Worker(ev.Worker)
 	if t != nil && w != nil && t.ahead == w { // a run from before the order: it runs again when its inputs are there
 		cancelAhead(s, t)
 		return
@@ -98,7 +98,7 @@ func (ev *TaskErred) apply(s *State) {
 }
 
 func (ev *Reschedule) apply(s *State) {
-	t := s.tasks.get(ev.Key)
+	t := s.tasks.Get(ev.Key)
 	if t != nil && t.ahead != nil && t.ahead.id == ev.Worker {
 		cancelAhead(s, t)
 		return
@@ -110,7 +110,7 @@ func (ev *Reschedule) apply(s *State) {
 }
 
 func (ev *LongRunning) apply(s *State) {
-	t := s.tasks.get(ev.Key)
+	t := s.tasks.Get(ev.Key)
 	if t == nil || t.state != Processing || t.worker.id != ev.Worker || t.runID != ev.RunID || t.seceded {
 		return
 	}
@@ -141,7 +141,7 @@ func (ev *AddKeys) apply(s *State) {
 		if w.removed { // this was the last copy that its retirement waited for
 			break
 		}
-		t := s.tasks.get(k)
+		t := s.tasks.Get(k)
 		switch {
 		case t != nil && t.state == Memory && !t.actor:
 			s.ledger.addReplica(t, w)
@@ -209,7 +209,7 @@ func adopt(s *State, t *Task, w *Worker, nbytes int64) {
 }
 
 func (ev *ReleaseWorkerData) apply(s *State) {
-	t, w := s.tasks.get(ev.Key), s.Worker(ev.Worker)
+	t, w := s.tasks.Get(ev.Key), s.Worker(ev.Worker)
 	if t == nil || w == nil || t.state != Memory || !w.holdsTask(t) {
 		return
 	}
@@ -245,7 +245,7 @@ func (ev *RequestRefreshWhoHas) apply(s *State) {
 	}
 	known := s.scratch.tasks[:0]
 	for _, k := range ev.Keys {
-		t := s.tasks.get(k)
+		t := s.tasks.Get(k)
 		if t != nil && t.state == Memory && w.holdsTask(t) {
 			// A worker that requests the holders does not hold the result.
 			loseReplica(s, t, w)
@@ -265,7 +265,7 @@ func (ev *RequestRefreshWhoHas) apply(s *State) {
 
 func (ev *Watch) apply(s *State) {
 	for _, k := range ev.Keys {
-		if t := s.tasks.get(k); t != nil {
+		if t := s.tasks.Get(k); t != nil {
 			t.watched = !ev.Off
 		}
 	}
@@ -273,7 +273,7 @@ func (ev *Watch) apply(s *State) {
 
 func (ev *Rerun) apply(s *State) {
 	for i := len(ev.Keys) - 1; i >= 0; i-- { // the stack is processed from the last
-		if t := s.tasks.get(ev.Keys[i]); t != nil && t.state != Erred && len(t.spec) > 0 {
+		if t := s.tasks.Get(ev.Keys[i]); t != nil && t.state != Erred && len(t.spec) > 0 {
 			s.recommend(t, toReleased)
 		}
 	}

@@ -84,7 +84,7 @@ func completeCopy(s *State, k taskid.Key, w *Worker) {
 			continue
 		}
 		delete(r.copies, id)
-		if t := s.tasks.get(k); from != nil && !from.removed && t != nil && len(t.holders) > 1 && from.holdsTask(t) {
+		if t := s.tasks.Get(k); from != nil && !from.removed && t != nil && len(t.holders) > 1 && from.holdsTask(t) {
 			removeReplica(s, t, from)
 		}
 		if len(r.copies) == 0 {
@@ -124,7 +124,7 @@ func (r *request) step(s *State) {
 		if !ok {
 			continue
 		}
-		t := s.tasks.get(id.key)
+		t := s.tasks.Get(id.key)
 		switch {
 		case t == nil || t.state != Memory || id.to.removed || r.retire != nil && id.to.retiring != nil:
 			// Nothing to copy, or no worker to copy to; a retiring worker takes nothing from another.
@@ -173,7 +173,7 @@ func (ev *Replicate) apply(s *State) {
 	}
 	var ask acquire
 	for _, k := range ev.Keys {
-		t := s.tasks.get(k)
+		t := s.tasks.Get(k)
 		if t == nil || t.state != Memory || t.actor || len(targets) == 0 {
 			r.failed = append(r.failed, taskid.Key([]byte(k)))
 			continue

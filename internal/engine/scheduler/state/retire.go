@@ -75,7 +75,7 @@ func (r *request) finishRetire(s *State, stuck []taskid.Key) {
 	r.done = true              // finishRetire may be reached again below
 	keep := map[*Worker]bool{} // not iterated
 	for _, k := range stuck {
-		if t := s.tasks.get(k); t != nil {
+		if t := s.tasks.Get(k); t != nil {
 			for i := range t.holders {
 				keep[t.holders[i].w] = true
 			}

@@ -162,9 +162,9 @@ var taskRules = []Rule{
 	}},
 	{Name: "key-index", Statement: "A task is found by its key, and all are counted.", whole: func(c *checker) {
 		for _, t := range c.tasks {
-			c.of(t, c.s.tasks.get(t.key) == t, "not found by its key")
+			c.of(t, c.s.tasks.Get(t.key) == t, "not found by its key")
 		}
-		c.want(len(c.tasks) == c.s.tasks.n, "%d tasks are known, counted %d", len(c.tasks), c.s.tasks.n)
+		c.want(len(c.tasks) == c.s.tasks.Len(), "%d tasks are known, counted %d", len(c.tasks), c.s.tasks.Len())
 	}},
 	{Name: "task-home", Statement: "A task has a group and a pool.", task: func(c *checker, t *Task) {
 		c.of(t, t.group != nil && t.pool != nil, "has no group or no pool")
@@ -214,7 +214,7 @@ var taskRules = []Rule{
 var edgeRules = []Rule{
 	{Name: "dependency-known", Statement: "Dependencies are known tasks.", task: func(c *checker, t *Task) {
 		for _, e := range t.deps {
-			c.of(t, c.s.tasks.get(e.t.key) == e.t, "dependency %s is not known", e.t.key)
+			c.of(t, c.s.tasks.Get(e.t.key) == e.t, "dependency %s is not known", e.t.key)
 		}
 	}},
 	{Name: "dependency-edges", Statement: "Both ends of a dependency have references to each other.",

@@ -50,7 +50,7 @@ func busyState(t *testing.T) *State {
 	return s
 }
 
-func at(s *State, key string) *Task { return s.tasks.get(taskid.NewKey(key)) }
+func at(s *State, key string) *Task { return s.tasks.Get(taskid.NewKey(key)) }
 
 func named(s *State, name string) *Worker { return s.workers.byName[name] }
 
@@ -61,8 +61,9 @@ var breakers = map[string]struct {
 }{
 	"event-complete": {func(s *State) { s.recommend(at(s, "x"), toReleased) },
 		"task x (memory): recommended as released"},
-	"lasting-state":     {func(s *State) { at(s, "x").state = Forgotten }, "task x (forgotten): still known"},
-	"key-index":         {func(s *State) { s.tasks.n++ }, "16 tasks are known, counted 17"},
+	"lasting-state": {func(s *State) { at(s, "x").state = Forgotten }, "task x (forgotten): still known"},
+	"key-index": {func(s *State) { at(s, "x").key = taskid.NewKey("zz") },
+		"task zz (memory): not found by its key"},
 	"task-home":         {func(s *State) { at(s, "x").pool = nil }, "task x (memory): has no group or no pool"},
 	"processing-worker": {func(s *State) { at(s, "y").worker = nil }, "task y (processing): has a worker: false"},
 	"memory-holders": {func(s *State) { s.ledger.dropReplica(at(s, "x"), named(s, "a")) },

@@ -147,7 +147,7 @@ var workerRules = []Rule{
 	{Name: "worker-holds", Statement: "The tasks that a worker holds are known and in memory.", worker: func(c *checker,
 		w *Worker) {
 		for _, h := range w.holds {
-			c.of(h.t, c.s.tasks.get(h.t.key) == h.t && h.t.state == Memory, "is held by %s", w.address)
+			c.of(h.t, c.s.tasks.Get(h.t.key) == h.t && h.t.state == Memory, "is held by %s", w.address)
 		}
 	}},
 	{Name: "worker-bytes", Statement: "The bytes that a worker holds are counted.", worker: func(c *checker,

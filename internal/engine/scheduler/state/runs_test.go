@@ -20,7 +20,7 @@ func TestRunsModel(t *testing.T) {
 					k := keys.Draw(t, "k")
 					x := live[k]
 					if x == nil {
-						x = s.newTask(k, s.tasks.hash(k), s.pools.any)
+						x = s.newTask(k, s.tasks.Hash(k), s.pools.any)
 						live[k] = x
 					}
 					s.runs++
@@ -32,7 +32,7 @@ func TestRunsModel(t *testing.T) {
 			"forget": func(t *rapid.T) {
 				k := keys.Draw(t, "k")
 				if x := live[k]; x != nil {
-					s.tasks.remove(x)
+					s.tasks.Remove(x)
 					x.state = Forgotten
 					s.tasks.gone = append(s.tasks.gone, x)
 					delete(live, k)

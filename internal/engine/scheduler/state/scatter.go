@@ -13,9 +13,9 @@ func (ev *UpdateData) apply(s *State) {
 	c := s.Client(ev.Client)
 	for i := range ev.Data {
 		d := &ev.Data[i]
-		t := s.tasks.get(d.Key)
+		t := s.tasks.Get(d.Key)
 		if t == nil {
-			t = s.newTask(taskid.Key(strings.Clone(string(d.Key))), s.tasks.hash(d.Key), s.pools.any)
+			t = s.newTask(taskid.Key(strings.Clone(string(d.Key))), s.tasks.Hash(d.Key), s.pools.any)
 		}
 		if c != nil {
 			t.addWant(c)
@@ -88,8 +88,8 @@ func (ev *ExpectData) apply(s *State) {
 	}
 	var unknown []taskid.Key
 	for _, k := range ev.Keys {
-		hash := s.tasks.hash(k)
-		t := s.tasks.find(k, hash)
+		hash := s.tasks.Hash(k)
+		t := s.tasks.Find(k, hash)
 		if t == nil {
 			k = taskid.Key(strings.Clone(string(k)))
 			if !s.held {
@@ -114,7 +114,7 @@ func (ev *ExpectData) apply(s *State) {
 // endExpect drops expected data that no worker has announced.
 func endExpect(s *State) {
 	for _, k := range s.away.expected {
-		if t := s.tasks.get(k); t != nil && t.expecting() {
+		if t := s.tasks.Get(k); t != nil && t.expecting() {
 			s.recommend(t, toForgotten)
 		}
 	}
@@ -235,7 +235,7 @@ func forgetDeparted(s *State, token string) {
 		return
 	}
 	s.away.data = slices.DeleteFunc(s.away.data, func(a awaitedData) bool {
-		t := s.tasks.get(a.key)
+		t := s.tasks.Get(a.key)
 		if t == nil || !t.expecting() {
 			return true
 		}

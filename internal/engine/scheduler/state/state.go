@@ -55,7 +55,6 @@ func New(cfg Config) *State {
 	cfg.setDefaults()
 	s := &State{
 		cfg:     cfg,
-		tasks:   newTable(),
 		groups:  newGroupSet(cfg.DefaultTaskDurations),
 		workers: newWorkerSet(),
 		clients: newClientSet(),

@@ -283,7 +283,7 @@ func endSteal(s *State, t *Task) *stealing {
 
 // apply handles a victim's response.
 func (ev *StealResponse) apply(s *State) {
-	t := s.tasks.get(ev.Key)
+	t := s.tasks.Get(ev.Key)
 	if t == nil || t.steal == nil || t.steal.id != ev.Steal || t.steal.victim.id != ev.Worker {
 		return // the request is obsolete
 	}

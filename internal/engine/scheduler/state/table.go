@@ -1,108 +1,15 @@
 package state
 
-import (
-	"hash/maphash"
+import "go.millstream.dev/internal/task/taskid"
 
-	"go.millstream.dev/internal/task/taskid"
-)
-
-// table finds tasks by their keys. It is an open-addressing table instead of a map because it holds a million tasks: it
-// grows without hashing keys again, and has one pointer per task for the garbage collector instead of two and a length.
-// Its seed is random, which affects only the order of Tasks.
+// table has all tasks by key, and finds those that run by the numbers of their runs.
 type table struct {
-	slots []slot // a power of two
-	n     int
-	seed  maphash.Seed
-	runs  runTable
+	taskid.Table[*Task]
+	runs runTable
 
 	gone  []*Task // forgotten in this event
 	spare []*Task // for reuse
 	chunk []Task  // not used yet
-}
-
-type slot struct {
-	hash uint64
-	t    *Task // nil for an empty slot
-}
-
-const leastSlots = 64
-
-func newTable() table {
-	return table{slots: make([]slot, leastSlots), seed: maphash.MakeSeed()}
-}
-
-func (tb *table) hash(k taskid.Key) uint64 { return maphash.String(tb.seed, string(k)) }
-
-// get returns the task with a key, nil if there is none.
-func (tb *table) get(k taskid.Key) *Task { return tb.find(k, tb.hash(k)) }
-
-func (tb *table) find(k taskid.Key, hash uint64) *Task {
-	mask := uint64(len(tb.slots) - 1)
-	for i := hash & mask; ; i = (i + 1) & mask {
-		s := &tb.slots[i]
-		if s.t == nil {
-			return nil
-		}
-		if s.hash == hash && s.t.key == k {
-			return s.t
-		}
-	}
-}
-
-// put adds a task that is not in the table.
-func (tb *table) put(t *Task, hash uint64) {
-	if tb.n >= len(tb.slots)/4*3 {
-		tb.resize(2 * len(tb.slots))
-	}
-	tb.n++
-	tb.place(slot{hash, t})
-}
-
-func (tb *table) place(s slot) {
-	mask := uint64(len(tb.slots) - 1)
-	i := s.hash & mask
-	for tb.slots[i].t != nil {
-		i = (i + 1) & mask
-	}
-	tb.slots[i] = s
-}
-
-// remove removes a task. Displaced tasks move up, so that no tombstones are needed.
-func (tb *table) remove(t *Task) {
-	mask := uint64(len(tb.slots) - 1)
-	i := tb.hash(t.key) & mask
-	for tb.slots[i].t != t {
-		if tb.slots[i].t == nil {
-			return
-		}
-		i = (i + 1) & mask
-	}
-	tb.n--
-	for j := i; ; {
-		j = (j + 1) & mask
-		if tb.slots[j].t == nil {
-			break
-		}
-		// Tasks whose home is between the hole and here stay.
-		if home := tb.slots[j].hash & mask; (j-home)&mask >= (j-i)&mask {
-			tb.slots[i] = tb.slots[j]
-			i = j
-		}
-	}
-	tb.slots[i] = slot{}
-	if len(tb.slots) > leastSlots && tb.n < len(tb.slots)/8 {
-		tb.resize(len(tb.slots) / 2)
-	}
-}
-
-func (tb *table) resize(size int) {
-	old := tb.slots
-	tb.slots = make([]slot, size)
-	for _, s := range old {
-		if s.t != nil {
-			tb.place(s)
-		}
-	}
 }
 
 // chunk is the number of tasks that are allocated at once: few allocations, but not so large that one remaining task
@@ -180,7 +87,7 @@ func (tb *table) ran(k taskid.Key, run int64) *Task {
 			return t
 		}
 	}
-	return tb.get(k)
+	return tb.Get(k)
 }
 
 // forget removes a task that is about to be reused for another key.

@@ -338,13 +338,13 @@ func (s *State) newTask(k taskid.Key, hash uint64, p *pool) *Task {
 	s.counts[Released]++
 	t.group.states[Released]++
 	t.group.total++
-	s.tasks.put(t, hash)
+	s.tasks.Put(t, hash)
 	return t
 }
 
 // dropTask removes a forgotten task from all tables. It is reused after the next event has begun.
 func (s *State) dropTask(t *Task) {
-	s.tasks.remove(t)
+	s.tasks.Remove(t)
 	if t.pool.tasks--; t.pool.tasks == 0 {
 		s.pools.drop(t.pool)
 	}

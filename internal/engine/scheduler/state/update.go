@@ -78,8 +78,8 @@ func (g *grapher) makeTasks() error {
 	g.fresh = make([]*Task, 0, len(nodes))
 	for i := range nodes {
 		n := &nodes[i]
-		hash := s.tasks.hash(n.Key)
-		t := s.tasks.find(n.Key, hash)
+		hash := s.tasks.Hash(n.Key)
+		t := s.tasks.Find(n.Key, hash)
 		if t != nil {
 			// A task of this graph occurs twice. Clients that map over equal inputs write the same call twice, which is
 			// one task; two calls under one key are an error.
@@ -153,12 +153,12 @@ func (g *grapher) findDeps() error {
 			}
 			d := g.nodes[j]
 			if d == nil {
-				d = s.tasks.get(nodes[j].Key)
+				d = s.tasks.Get(nodes[j].Key)
 			}
 			t.addDep(d, s.walk)
 		}
 		for _, k := range n.Deps {
-			if d := s.tasks.get(k); d != nil {
+			if d := s.tasks.Get(k); d != nil {
 				t.addDep(d, s.walk)
 			} else {
 				g.lost[i], g.bad = true, true
@@ -188,7 +188,7 @@ func (g *grapher) explore() ([]*Task, error) {
 		if i < len(nodes) && g.nodes[i] != nil && nodes[i].Key == k { // clients mostly request all, in order
 			t = g.nodes[i]
 		} else {
-			t = s.tasks.get(k)
+			t = s.tasks.Get(k)
 		}
 		if t != nil {
 			wanted = append(wanted, t)
@@ -241,7 +241,7 @@ func (g *grapher) undoTask(t *Task) {
 	s.counts[Released]--
 	t.group.states[Released]--
 	t.group.total--
-	s.tasks.remove(t)
+	s.tasks.Remove(t)
 	t.pool.tasks--
 	if gr := t.group; gr.states[Forgotten] == gr.total {
 		s.groups.drop(gr)
@@ -271,7 +271,7 @@ func (g *grapher) link() {
 func (g *grapher) prioritize() {
 	s, ev := g.s, g.ev
 	var generation float64
-	switch parent := s.tasks.get(ev.SubmittingTask); {
+	switch parent := s.tasks.Get(ev.SubmittingTask); {
 	case ev.SubmittingTask != "" && parent != nil:
 		generation = parent.prio.User - 0.01 // before all others, as in Dask
 	case ev.SubmittingTask != "":
@@ -319,7 +319,7 @@ func (g *grapher) start(wanted []*Task) {
 		}
 	}
 	for _, k := range ev.ActorKeys {
-		if t := s.tasks.get(k); t != nil {
+		if t := s.tasks.Get(k); t != nil {
 			t.makeActor()
 		}
 	}

@@ -240,7 +240,7 @@ func (ev *Heartbeat) apply(s *State) {
 		s.ledger.bandwidth += (ev.Bandwidth - s.ledger.bandwidth) * part
 	}
 	for _, e := range ev.Executing {
-		if t := s.tasks.get(e.Key); t != nil && t.worker == w && !t.seceded {
+		if t := s.tasks.Get(e.Key); t != nil && t.worker == w && !t.seceded {
 			t.group.prefix.running(e.For.Seconds())
 		}
 	}

@@ -5,10 +5,11 @@ import "bytes"
 // This file applies the events of the scheduler.
 
 func (ev *ComputeTask) apply(s *State) {
-	t := s.tasks.byKey[ev.Key]
+	hash := s.tasks.Hash(ev.Key)
+	t := s.tasks.Find(ev.Key, hash)
 	same := true
 	if t == nil {
-		t = s.tasks.addWithSpec(ev.Key, ev.Spec)
+		t = s.tasks.addWithSpec(ev.Key, hash, ev.Spec)
 	} else {
 		same = t.state != Memory && bytes.Equal(t.spec, ev.Spec)
 	}
@@ -84,7 +85,7 @@ func replace(s *State, t *Task, set *needSet) {
 
 func (ev *FreeKeys) apply(s *State) {
 	for _, key := range ev.Keys {
-		if t := s.tasks.byKey[key]; t != nil {
+		if t := s.tasks.Get(key); t != nil {
 			s.recommend(t, Released)
 		}
 	}
@@ -92,7 +93,7 @@ func (ev *FreeKeys) apply(s *State) {
 
 func (ev *RemoveReplicas) apply(s *State) {
 	for _, key := range ev.Keys {
-		t := s.tasks.byKey[key]
+		t := s.tasks.Get(key)
 		if t == nil || t.state != Memory {
 			continue
 		}
@@ -132,14 +133,14 @@ func (ev *AcquireReplicas) apply(s *State) {
 
 func (ev *RefreshWhoHas) apply(s *State) {
 	for i := range ev.Deps {
-		if t := s.tasks.byKey[ev.Deps[i].Key]; t != nil {
+		if t := s.tasks.Get(ev.Deps[i].Key); t != nil {
 			s.updateHolders(t, ev.Deps[i].WhoHas)
 		}
 	}
 }
 
 func (ev *StealRequest) apply(s *State) {
-	t := s.tasks.byKey[ev.Key]
+	t := s.tasks.Get(ev.Key)
 	if !s.detached {
 		a := s.out.add(SendStealResponse)
 		a.Key, a.Stimulus = ev.Key, ev.Stimulus
@@ -155,10 +156,7 @@ func (ev *StealRequest) apply(s *State) {
 func (ev *UpdateData) apply(s *State) {
 	for i := range ev.Data {
 		d := &ev.Data[i]
-		t := s.tasks.byKey[d.Key]
-		if t == nil {
-			t = s.tasks.add(d.Key)
-		}
+		t := s.tasks.ensure(d.Key)
 		if t.state == Memory {
 			s.nbytes += d.NBytes - t.nbytes
 		}
@@ -202,7 +200,7 @@ func (ev *UpdateData) apply(s *State) {
 }
 
 func (ev *CancelCompute) apply(s *State) {
-	if t := s.tasks.byKey[ev.Key]; t != nil && unstarted(t.state) {
+	if t := s.tasks.Get(ev.Key); t != nil && unstarted(t.state) {
 		s.recommend(t, Released)
 	}
 }

@@ -14,10 +14,7 @@ var replicaPriority = Priority{1, math.Inf(-1), math.Inf(-1)}
 // ensureTask returns the task with a key, which it creates if necessary. The task is at least as urgent as the given
 // priority.
 func (s *State) ensureTask(key taskid.Key, priority Priority, generation int64) *Task {
-	t := s.tasks.byKey[key]
-	if t == nil {
-		t = s.tasks.add(key)
-	}
+	t := s.tasks.ensure(key)
 	want := heapEntry{priority: priority, generation: generation}
 	have := heapEntry{priority: t.priority, generation: t.generation}
 	switch {
@@ -86,7 +83,7 @@ func (s *State) linkDeps(t *Task, deps []Dep) {
 	clear(tasks)
 	s.taskScratch = tasks[:0]
 	for i := range deps {
-		dep := s.tasks.byKey[deps[i].Key]
+		dep := s.tasks.Get(deps[i].Key)
 		dep.nowhere = len(deps[i].WhoHas) == 0
 		s.setDep(dep, &deps[i])
 	}

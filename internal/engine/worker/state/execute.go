@@ -29,7 +29,7 @@ func (s *State) nextReady() *Task {
 }
 
 func (ev *ExecuteSuccess) apply(s *State) {
-	t := s.tasks.byKey[ev.Key]
+	t := s.tasks.Get(ev.Key)
 	if t == nil || !t.running() {
 		dropStale(s, &ev.Stored, t)
 		return
@@ -58,7 +58,7 @@ func dropStale(s *State, d *Stored, t *Task) {
 }
 
 func (ev *ExecuteFailure) apply(s *State) {
-	t := s.tasks.byKey[ev.Key]
+	t := s.tasks.Get(ev.Key)
 	if t == nil || !t.running() {
 		return
 	}
@@ -82,7 +82,7 @@ func (ev *ExecuteFailure) apply(s *State) {
 }
 
 func (ev *Reschedule) apply(s *State) {
-	t := s.tasks.byKey[ev.Key]
+	t := s.tasks.Get(ev.Key)
 	if t == nil || !t.running() {
 		return
 	}
@@ -101,13 +101,13 @@ func (ev *Reschedule) apply(s *State) {
 }
 
 func (ev *Secede) apply(s *State) {
-	if t := s.tasks.byKey[ev.Key]; t != nil && t.running() {
+	if t := s.tasks.Get(ev.Key); t != nil && t.running() {
 		s.secede(t, ev.Duration)
 	}
 }
 
 func (ev *DataLost) apply(s *State) {
-	t := s.tasks.byKey[ev.Key]
+	t := s.tasks.Get(ev.Key)
 	if t == nil || t.state != Memory {
 		return
 	}

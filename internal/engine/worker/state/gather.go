@@ -182,7 +182,7 @@ func (ev *GatherSuccess) apply(s *State) {
 	}
 	for i := range ev.Data {
 		d := &ev.Data[i]
-		t := s.tasks.byKey[d.Key]
+		t := s.tasks.Get(d.Key)
 		if p == nil || t == nil || t.comingFrom != p {
 			dropStale(s, d, t)
 			continue

@@ -8,7 +8,7 @@ import (
 )
 
 // Task returns the task with a key, nil if it is unknown.
-func (s *State) Task(key taskid.Key) *Task { return s.tasks.byKey[key] }
+func (s *State) Task(key taskid.Key) *Task { return s.tasks.Get(key) }
 
 // Tasks calls f with each task, in the order of their keys, until f returns false.
 func (s *State) Tasks(f func(*Task) bool) {
@@ -21,8 +21,8 @@ func (s *State) Tasks(f func(*Task) bool) {
 
 // sorted returns all tasks in the order of their keys.
 func (tb *taskTable) sorted() []*Task {
-	all := make([]*Task, 0, len(tb.byKey))
-	for _, t := range tb.byKey {
+	all := make([]*Task, 0, tb.Len())
+	for t := range tb.All() {
 		all = append(all, t)
 	}
 	slices.SortFunc(all, func(a, b *Task) int { return strings.Compare(string(a.key), string(b.key)) })
@@ -30,7 +30,7 @@ func (tb *taskTable) sorted() []*Task {
 }
 
 // Len returns the number of tasks.
-func (s *State) Len() int { return len(s.tasks.byKey) }
+func (s *State) Len() int { return s.tasks.Len() }
 
 // Count returns the number of tasks in a state.
 func (s *State) Count(st TaskState) int { return s.tasks.counts[st] }
@@ -64,7 +64,7 @@ func (s *State) Attached() bool { return !s.detached }
 // Idle reports whether no task is running, assigned or being fetched.
 func (s *State) Idle() bool {
 	return s.executing.len()+s.longRunning.len()+s.transfers.inFlight == 0 &&
-		len(s.tasks.byKey) == s.tasks.counts[Memory]+s.tasks.counts[Released]+s.tasks.counts[Erred]
+		s.tasks.Len() == s.tasks.counts[Memory]+s.tasks.counts[Released]+s.tasks.counts[Erred]
 }
 
 // Stats are figures for metrics.

@@ -226,14 +226,15 @@ func TestTransferLimits(t *testing.T) {
 }
 
 func TestTaskTable(t *testing.T) {
-	tb := taskTable{byKey: map[taskid.Key]*Task{}}
+	var tb taskTable
+	withSpec := func(k taskid.Key, spec []byte) *Task { return tb.addWithSpec(k, tb.Hash(k), spec) }
 	spec := []byte("spec")
-	x := tb.addWithSpec("x", spec)
-	y := tb.add("y")
-	empty := tb.addWithSpec("", spec)
+	x := withSpec("x", spec)
+	y := tb.ensure("y")
+	empty := withSpec("", spec)
 	spec[0] = 'S'
-	if tb.byKey["x"] != x || tb.byKey["y"] != y || tb.byKey[""] != empty || tb.counts[Released] != 3 {
-		t.Errorf("%v, %v", tb.byKey, tb.counts)
+	if tb.Get("x") != x || tb.ensure("y") != y || tb.Get("") != empty || tb.counts[Released] != 3 {
+		t.Errorf("%v, %v", tb.sorted(), tb.counts)
 	}
 	if string(x.spec) != "spec" || string(empty.spec) != "spec" || x.key != "x" || empty.key != "" {
 		t.Errorf("x is %q with %q, the empty key has %q", x.key, x.spec, empty.spec)
@@ -242,7 +243,7 @@ func TestTaskTable(t *testing.T) {
 		x.next != noState {
 		t.Errorf("a new task is %+v", x)
 	}
-	if large := tb.addWithSpec("large", make([]byte, inlineSpec+1)); len(large.spec) != inlineSpec+1 {
+	if large := withSpec("large", make([]byte, inlineSpec+1)); len(large.spec) != inlineSpec+1 {
 		t.Errorf("%d bytes of spec", len(large.spec))
 	}
 	var keys []taskid.Key
@@ -253,16 +254,16 @@ func TestTaskTable(t *testing.T) {
 		t.Errorf("sorted: %q", keys)
 	}
 	// Memory is reused after the next event has begun, and is cleared.
-	delete(tb.byKey, "x")
+	tb.Remove(x)
 	x.whoHas = append(x.whoHas, holder{})[:1]
 	x.deps = make([]depEdge, 3, 65)
 	x.actor, x.failure = true, &Failure{}
 	tb.dead = append(tb.dead, x)
-	if z := tb.add("z"); z == x {
+	if z := tb.ensure("z"); z == x {
 		t.Error("memory reused within the event")
 	}
 	tb.reclaim()
-	z := tb.add("z2")
+	z := tb.ensure("z2")
 	if z != x || z.actor || z.failure != nil || len(z.whoHas)+len(z.deps)+cap(z.deps) != 0 || z.spec != nil ||
 		z.key != "z2" {
 		t.Errorf("reused: got %+v", z)

@@ -33,8 +33,8 @@ var rules = slices.Concat(taskRules, edgeRules, holderRules, flightRules, totalR
 
 var taskRules = []Rule{
 	stateRule("key-index", "A task is found by its key.", func(c *checker) {
-		for key, t := range c.s.tasks.byKey {
-			c.want(t, t.key == key, "found by the key %v", key)
+		for _, t := range c.tasks {
+			c.want(t, c.s.tasks.Get(t.key) == t, "not found by its key")
 		}
 	}),
 	taskRule("lasting-state", "No task stays rescheduled or forgotten.", func(c *checker, t *Task) {
@@ -66,7 +66,7 @@ var taskRules = []Rule{
 var edgeRules = []Rule{
 	taskRule("dependency-known", "Dependencies are known tasks.", func(c *checker, t *Task) {
 		for _, e := range t.deps {
-			c.want(t, e.task.state != Forgotten && c.s.tasks.byKey[e.task.key] == e.task,
+			c.want(t, e.task.state != Forgotten && c.s.tasks.Get(e.task.key) == e.task,
 				"dependency %v is not known", e.task)
 		}
 	}),

@@ -1,10 +1,6 @@
 package state
 
-import (
-	"time"
-
-	"go.millstream.dev/internal/task/taskid"
-)
+import "time"
 
 // State is the state machine of a worker. The package documentation describes its ownership. Parts with invariants of
 // their own have their own types; State connects them by the states of tasks.
@@ -50,7 +46,6 @@ type State struct {
 // New returns the state of a worker that has no tasks and is running.
 func New(cfg Config) *State {
 	s := &State{cfg: cfg.withDefaults(), running: true}
-	s.tasks.byKey = map[taskid.Key]*Task{}
 	s.peers.byAddress = map[string]*Peer{}
 	s.transfers.limits = &s.cfg
 	s.log.limit = s.cfg.LogLength

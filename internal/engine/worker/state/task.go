@@ -187,16 +187,26 @@ func (t *Task) flying() bool {
 
 // taskTable has all tasks by key, and the memory of forgotten ones for reuse.
 type taskTable struct {
-	byKey      map[taskid.Key]*Task
+	taskid.Table[*Task]
 	counts     [numStates]int
 	dead, free []*Task
+	chunk      []Task // not used yet
 }
 
-// add adds a task. The bytes of the key are copied.
-func (tb *taskTable) add(key taskid.Key) *Task {
+// ensure returns the task with a key, which it adds if necessary. The bytes of the key are copied.
+func (tb *taskTable) ensure(key taskid.Key) *Task {
+	hash := tb.Hash(key)
+	if t := tb.Find(key, hash); t != nil {
+		return t
+	}
+	return tb.add(key, hash)
+}
+
+// add adds a task, with the hash of its key. The bytes of the key are copied.
+func (tb *taskTable) add(key taskid.Key, hash uint64) *Task {
 	t := tb.alloc()
 	t.key = taskid.Key(strings.Clone(string(key)))
-	tb.byKey[t.key] = t
+	tb.Put(t, hash)
 	tb.counts[Released]++
 	return t
 }
@@ -206,9 +216,9 @@ func (tb *taskTable) add(key taskid.Key) *Task {
 const inlineSpec = 256
 
 // addWithSpec adds a task that is to be run, with one allocation for key and spec.
-func (tb *taskTable) addWithSpec(key taskid.Key, spec []byte) *Task {
+func (tb *taskTable) addWithSpec(key taskid.Key, hash uint64, spec []byte) *Task {
 	if len(spec) == 0 || len(spec) > inlineSpec {
-		t := tb.add(key)
+		t := tb.add(key, hash)
 		t.spec = cloneBytes(spec)
 		return t
 	}
@@ -221,7 +231,7 @@ func (tb *taskTable) addWithSpec(key taskid.Key, spec []byte) *Task {
 		t.key = ""
 	}
 	t.spec = b[n:len(b):len(b)]
-	tb.byKey[t.key] = t
+	tb.Put(t, hash)
 	tb.counts[Released]++
 	return t
 }
@@ -233,6 +243,10 @@ func cloneBytes(b []byte) []byte {
 	return append([]byte(nil), b...)
 }
 
+// chunk is the number of tasks that are allocated at once: few allocations, but not so large that one remaining task
+// keeps much memory alive.
+const chunk = 32
+
 // alloc returns a task with no fields set, from reused memory if there is any.
 func (tb *taskTable) alloc() *Task {
 	var t *Task
@@ -240,7 +254,11 @@ func (tb *taskTable) alloc() *Task {
 		t = tb.free[n-1]
 		tb.free = tb.free[:n-1]
 	} else {
-		t = new(Task)
+		if len(tb.chunk) == 0 {
+			tb.chunk = make([]Task, chunk)
+		}
+		t = &tb.chunk[0]
+		tb.chunk = tb.chunk[1:]
 	}
 	t.runID, t.previous, t.next, t.rec, t.pos, t.nbytes = -1, noState, noState, noState, -1, -1
 	return t

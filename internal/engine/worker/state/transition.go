@@ -229,7 +229,7 @@ func releasedForgotten(s *State, t *Task) {
 	s.unlinkAll(t)
 	s.peers.removeHolders(t)
 	s.resources.setNeeds(t, nil)
-	delete(s.tasks.byKey, t.key)
+	s.tasks.Remove(t)
 	s.tasks.counts[Released]--
 	t.state = Forgotten
 	s.tasks.dead = append(s.tasks.dead, t)

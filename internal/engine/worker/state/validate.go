@@ -67,7 +67,7 @@ func (c *checker) lists() {
 	check := func(name string, l *list, want int, ok func(*Task) bool) {
 		c.want(nil, l.len() == want, "%s has %d tasks, want %d", name, l.len(), want)
 		for i, t := range l.tasks {
-			c.want(t, ok(t) && t.pos == int32(i) && s.tasks.byKey[t.key] == t, "is at %d of %s", i, name)
+			c.want(t, ok(t) && t.pos == int32(i) && s.tasks.Get(t.key) == t, "is at %d of %s", i, name)
 		}
 	}
 	in := func(st TaskState) func(*Task) bool { return func(t *Task) bool { return t.state == st } }

@@ -42,8 +42,8 @@ var breakers = map[string]struct {
 	hurt func(s *State)
 	want string
 }{
-	"key-index": {func(s *State) { s.tasks.byKey[taskid.NewKey("zz")] = at(s, "d") },
-		"d memory: found by the key zz"},
+	"key-index": {func(s *State) { at(s, "d").key = taskid.NewKey("zz") },
+		"zz memory: not found by its key"},
 	"lasting-state":  {func(s *State) { at(s, "e").state = Forgotten }, "stays in state 14"},
 	"event-complete": {func(s *State) { at(s, "q").rec = Memory }, "q ready: recommended memory"},
 	"released-referenced": {func(s *State) {
@@ -57,7 +57,7 @@ var breakers = map[string]struct {
 	"stored-value":   {func(s *State) { at(s, "d").stored = false }, "d memory: stored false"},
 	"run-flags":      {func(s *State) { at(s, "q").aborted = true }, "q ready: aborted true"},
 
-	"dependency-known": {func(s *State) { delete(s.tasks.byKey, taskid.NewKey("d")) },
+	"dependency-known": {func(s *State) { s.tasks.Remove(at(s, "d")) },
 		"dependency d memory is not known"},
 	"dependency-edges":    {func(s *State) { at(s, "q").deps = nil }, "d memory: dependent q ready has no edge to it"},
 	"waiting-for-arrival": {func(s *State) { at(s, "m").state = Released }, "w waiting: waits for m released"},
@@ -138,7 +138,7 @@ var breakers = map[string]struct {
 	}, "data could be fetched from tcp://h1:1"},
 }
 
-func at(s *State, key string) *Task { return s.tasks.byKey[taskid.NewKey(key)] }
+func at(s *State, key string) *Task { return s.tasks.Get(taskid.NewKey(key)) }
 
 // TestRules: every rule has a unique name and a statement, holds for a busy state, and is named by the report when it
 // is broken.

@@ -284,7 +284,7 @@ func TestDeviceTakenMeanwhile(t *testing.T) {
 	s.Put(key(1), d.value(t, fill(8, 80)), 80) // the mover starts with 0 and waits at the gate
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		s.mu.Lock()
-		begun := s.entries[key(0)].refs > 1
+		begun := s.entries.Get(key(0)).refs > 1
 		s.mu.Unlock()
 		if begun {
 			break

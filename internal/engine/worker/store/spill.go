@@ -356,7 +356,7 @@ func (s *Store) newFile(size int64) (string, error) {
 
 // dropCopies removes the files of results that are also in memory. The caller holds mu.
 func (s *Store) dropCopies() {
-	for _, e := range s.entries {
+	for e := range s.entries.All() {
 		if e.value != nil && e.file != "" {
 			s.dropFile(e)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/task/taskid"
 )
 
 // Config configures a Store. The zero value keeps everything in memory.
@@ -55,7 +56,7 @@ type Store struct {
 	create func(path string) (*os.File, error)
 
 	mu      sync.Mutex // guards the fields below and those of entries; never held during I/O
-	entries map[task.Key]*Entry
+	entries taskid.Table[*Entry]
 	// large and small are the results that can be spilled: in memory, and held only by the store. Small ones are
 	// spilled only if there is no large one: a file costs more than it saves.
 	large, small lru
@@ -95,8 +96,8 @@ func New(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, codec: c, dev: dev, log: cfg.Logger, entries: map[task.Key]*Entry{},
-		progress: make(chan struct{}), wake: make(chan struct{}, 1)}
+	s := &Store{cfg: cfg, codec: c, dev: dev, log: cfg.Logger, progress: make(chan struct{}),
+		wake: make(chan struct{}, 1)}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -122,12 +123,13 @@ func (s *Store) put(key task.Key, v *task.Value, nbytes int64, pinned bool) {
 	if s.closed {
 		return
 	}
-	if old := s.entries[key]; old != nil {
+	hash := s.entries.Hash(key)
+	if old := s.entries.Find(key, hash); old != nil {
 		s.drop(old)
 	}
 	e := &Entry{s: s, key: key, nbytes: max(nbytes, 0), value: v, refs: 1, pinned: pinned, device: onDevice,
 		up: onDevice}
-	s.entries[key] = e
+	s.entries.Put(e, hash)
 	*s.counter(e) += e.nbytes
 	s.updateList(e)
 	s.spillIfOver()
@@ -138,7 +140,7 @@ func (s *Store) put(key task.Key, v *task.Value, nbytes int64, pinned bool) {
 func (s *Store) Hold(key task.Key) *Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.entries[key]
+	e := s.entries.Get(key)
 	if e != nil {
 		e.refs++
 		s.updateList(e)
@@ -150,7 +152,7 @@ func (s *Store) Hold(key task.Key) *Entry {
 func (s *Store) Has(key task.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.entries[key] != nil
+	return s.entries.Get(key) != nil
 }
 
 // Release releases an entry.
@@ -177,7 +179,7 @@ func (s *Store) ReleaseAll(list []*Entry) {
 func (s *Store) Delete(key task.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.entries[key]; e != nil {
+	if e := s.entries.Get(key); e != nil {
 		s.drop(e)
 		s.notify()
 	}
@@ -187,9 +189,9 @@ func (s *Store) Delete(key task.Key) {
 func (s *Store) Keys() []task.Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]task.Key, 0, len(s.entries))
-	for k := range s.entries {
-		out = append(out, k)
+	out := make([]task.Key, 0, s.entries.Len())
+	for e := range s.entries.All() {
+		out = append(out, e.key)
 	}
 	return out
 }
@@ -198,7 +200,7 @@ func (s *Store) Keys() []task.Key {
 func (s *Store) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.entries)
+	return s.entries.Len()
 }
 
 // Memory returns the number of bytes of results in memory.
@@ -230,9 +232,10 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
-	for _, e := range s.entries {
-		s.drop(e)
+	for e := range s.entries.All() {
+		s.unlink(e)
 	}
+	s.entries = taskid.Table[*Entry]{}
 	s.trash = nil // removed with the directory
 	s.wakeSpiller()
 	if s.dev != nil {
@@ -254,7 +257,12 @@ func (s *Store) Close() error {
 
 // drop releases the reference of the store. The caller holds mu.
 func (s *Store) drop(e *Entry) {
-	delete(s.entries, e.key)
+	s.entries.Remove(e)
+	s.unlink(e)
+}
+
+// unlink releases the reference of the store to an entry that is not in the table. The caller holds mu.
+func (s *Store) unlink(e *Entry) {
 	e.gone = true
 	s.unref(e)
 }

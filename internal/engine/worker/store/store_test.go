@@ -186,7 +186,7 @@ func TestOldestFirst(t *testing.T) {
 	s.Put(key(9), task.NewValue(random(10)), 10)
 	get(t, s, key(0))
 	held := s.Hold(key(1))
-	resident := func(i int) bool { return s.entries[key(i)].value != nil }
+	resident := func(i int) bool { return s.entries.Get(key(i)).value != nil }
 	if n := s.Evict(); n != 20<<10 || resident(2) {
 		t.Errorf("got %d bytes evicted, want those of 2", n)
 	}
@@ -216,7 +216,7 @@ func TestUnspillable(t *testing.T) {
 	s.PutPinned(key(0), task.NewValue(random(50<<10)), 50<<10)
 	s.Put(key(1), task.NewValue(make(chan int)), 50<<10)
 	s.Put(key(2), task.NewValue(random(50<<10)), 50<<10)
-	if n := s.Evict(); n != 50<<10 || s.entries[key(2)].value != nil {
+	if n := s.Evict(); n != 50<<10 || s.entries.Get(key(2)).value != nil {
 		t.Errorf("evicted %d", n)
 	}
 	if !strings.Contains(log.String(), "x-1") || strings.Contains(log.String(), "x-0") {
@@ -305,7 +305,7 @@ func TestDamagedFile(t *testing.T) {
 	s := open(t, Config{})
 	s.Put(key(0), task.NewValue(random(50<<10)), 50<<10)
 	s.Evict()
-	if err := os.Truncate(s.entries[key(0)].file, 100); err != nil {
+	if err := os.Truncate(s.entries.Get(key(0)).file, 100); err != nil {
 		t.Fatal(err)
 	}
 	e := s.Hold(key(0))
@@ -313,7 +313,7 @@ func TestDamagedFile(t *testing.T) {
 	if _, err := e.Open(); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "x-0") {
 		t.Errorf("opened: %v", err)
 	}
-	if err := os.Remove(s.entries[key(0)].file); err != nil {
+	if err := os.Remove(s.entries.Get(key(0)).file); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Open(); !errors.Is(err, os.ErrNotExist) {
