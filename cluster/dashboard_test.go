@@ -1,8 +1,10 @@
 package cluster_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,8 @@ import (
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/internal/dashboard"
 	"go.millstream.dev/internal/testkit/leak"
+	"go.millstream.dev/task"
+	"go.millstream.dev/worker"
 )
 
 // The dashboard of a local cluster has every task and transfer of its worker processes, also in a second run.
@@ -60,7 +64,7 @@ func TestDashboardShowsRun(t *testing.T) {
 				Start, Stop int64
 			}
 		}
-		tasks, moved := map[string]int{}, 0
+		tasks, waits, moved := map[string]int{}, map[string]int{}, 0
 		for len(tasks) == 0 || tasks[from] < run*n || tasks[to] < run*n || moved < run*n { // with heartbeats
 			if ctx.Err() != nil {
 				t.Fatalf("run %d: got tasks %v and %d transfers, want %d each", run, tasks, moved, run*n)
@@ -70,6 +74,7 @@ func TestDashboardShowsRun(t *testing.T) {
 			list.Spans = nil
 			get("spans.json?limit=1000", &list)
 			clear(tasks)
+			clear(waits)
 			moved = 0
 			for _, s := range list.Spans {
 				if s.Row >= len(rows.Rows) {
@@ -77,7 +82,9 @@ func TestDashboardShowsRun(t *testing.T) {
 				}
 				r := rows.Rows[s.Row]
 				switch {
-				case r.Kind == "thread":
+				case r.Kind == "thread" && rows.Names[s.Cat] == "waiting":
+					waits[r.Worker]++
+				case r.Kind == "thread" && strings.HasPrefix(rows.Names[s.Cat], "cluster_test"):
 					tasks[r.Worker]++
 				case r.Kind == "transfer" && s.Incoming && r.Worker == to && s.Peer == from && s.Bytes >= each:
 					moved++
@@ -86,6 +93,9 @@ func TestDashboardShowsRun(t *testing.T) {
 		}
 		if tasks[from] != run*n || tasks[to] != run*n || moved != run*n {
 			t.Errorf("run %d: got tasks %v and %d transfers, want %d each", run, tasks, moved, run*n)
+		}
+		if waits[to] == 0 || waits[from] > 0 {
+			t.Errorf("run %d: got waits for data %v, want some of %s only", run, waits, to)
 		}
 	}
 	var workers struct{ Workers []dashboard.Worker }
@@ -101,5 +111,59 @@ func TestDashboardShowsRun(t *testing.T) {
 	}
 	if p := matrix.Pairs[0]; p.Transport == "tls" && p.Reason == "" {
 		t.Errorf("pair over tls: got no reason, want why it is not faster")
+	}
+}
+
+var secede = client.Func("cluster_test.secede", func(ctx context.Context, ms int) (int, error) {
+	if err := task.Secede(ctx); err != nil {
+		return 0, err
+	}
+	time.Sleep(time.Duration(ms) * time.Millisecond)
+	return ms, nil
+})
+
+// A task that needs a resource of a task that has left its thread waits for a slot, although the thread is idle.
+func TestDashboardShowsWaitForSlot(t *testing.T) {
+	leak.Check(t)
+	ctx, lc, c := start(t, cluster.Config{Workers: 1, Threads: 1, Mode: cluster.Goroutines, Dashboard: "127.0.0.1:0"})
+	w, err := worker.Start(ctx, worker.Config{Scheduler: lc.Address(), Threads: 1,
+		Resources: map[string]float64{"LICENSE": 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	const ms = 100
+	license := client.WithResources(map[string]float64{"LICENSE": 1})
+	first := secede.Submit(ctx, c, client.Val(ms), license)
+	second := inc.Submit(ctx, c, client.Val(1), license, client.WithPriority(-1))
+	if _, err := client.Gather(ctx, []*client.Future[int]{first, second}); err != nil {
+		t.Fatal(err)
+	}
+	web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for {
+		r, err := web.Get("http://" + lc.Scheduler().DashboardAddress() + "/millstream/summary.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Categories []struct {
+				Name    string
+				Seconds float64
+			}
+		}
+		err = json.NewDecoder(r.Body).Decode(&got)
+		_ = r.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, total := range got.Categories {
+			if total.Name == "waiting-slot" && total.Seconds >= 0.5*ms/1000 {
+				return
+			}
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("got %+v, want %d ms of waiting for a slot", got, ms)
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }

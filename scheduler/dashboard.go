@@ -3,8 +3,11 @@ package scheduler
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"time"
 
 	"go.millstream.dev/internal/dashboard"
 	"go.millstream.dev/internal/dashboard/spans"
@@ -25,7 +28,15 @@ func (s *Scheduler) openHistory(ctx context.Context) error {
 		}
 		dir = filepath.Join(folder, journal.HistoryFolder)
 	}
-	store, err := spans.Open(spans.Config{Dir: dir, Limit: s.cfg.DashboardHistorySize})
+	cfg := spans.Config{Dir: dir, Limit: s.cfg.DashboardHistorySize}
+	store, err := spans.Open(cfg)
+	if errors.Is(err, spans.ErrDamaged) { // no reason not to start
+		aside := fmt.Sprintf("%s.damaged-%d", filepath.Clean(dir), time.Now().Unix())
+		s.log.Warn("dashboard history unreadable; starting another", "error", err, "moved", aside)
+		if err = os.Rename(dir, aside); err == nil {
+			store, err = spans.Open(cfg)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("scheduler: history of the dashboard: %w", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -263,4 +265,20 @@ func TestDashboardRestart(t *testing.T) {
 		f := page[struct{ Failures []dashboard.Failure }](t, s, "failures.json").Failures
 		return len(f) == 1 && f[0].Kind == "restart"
 	})
+	if err := s.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	// A history that cannot be read does not prevent a start: it is kept under another name.
+	names := filepath.Join(dir, "dashboard", "names.log")
+	if err := os.WriteFile(names, []byte("garbage garbage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = start(t, Config{Dashboard: "127.0.0.1:0", Journal: dir})
+	if n := page[map[string]any](t, s, "meta.json")["spans"]; n != 0.0 {
+		t.Errorf("after damage: got %v spans, want none", n)
+	}
+	list, err := filepath.Glob(filepath.Join(dir, "dashboard.damaged-*", "names.log"))
+	if err != nil || len(list) != 1 {
+		t.Errorf("damaged history: got %v, %v, want it under another name", list, err)
+	}
 }

@@ -118,6 +118,8 @@ func (w *Worker) send(a *state.Action) {
 		var value []byte
 		if w.session.Millstream {
 			value = w.exec.ShortValue(a.Task)
+		} else {
+			p.Waited = 0
 		}
 		w.out.Finished(a.Task, a.RunID, w.sidecar.Class(a.Task.TypeName()), value, &p, w.stimulus)
 	case state.SendTaskErred:

@@ -79,6 +79,9 @@ func (s *Server) Register(mux *http.ServeMux) {
 // errNoSource is returned for pages that need a running scheduler.
 var errNoSource = errors.New("dashboard: no scheduler: this is a history")
 
+// ErrNoWorker is returned by the methods of a Source for an address at which there is no worker.
+var ErrNoWorker = errors.New("dashboard: no such worker")
+
 // badQuery is the error of an invalid query.
 type badQuery struct{ error }
 
@@ -95,7 +98,7 @@ func answer(w http.ResponseWriter, body []byte, err error) {
 	switch {
 	case errors.As(err, &bad):
 		http.Error(w, err.Error(), http.StatusBadRequest)
-	case errors.Is(err, errNoSource):
+	case errors.Is(err, errNoSource) || errors.Is(err, ErrNoWorker):
 		http.Error(w, err.Error(), http.StatusNotFound)
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

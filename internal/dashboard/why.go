@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -110,30 +111,49 @@ func percent(part, whole int64) string {
 	return fmt.Sprintf("%.0f %%", 100*float64(part)/float64(whole))
 }
 
-// longestPath follows dependencies from the task that ended last, as far as the scheduler still knows them.
+// maxLast bounds the tasks from which dependencies are followed.
+const maxLast = 8
+
+// longestPath follows dependencies from the task that ended last, or that of another prefix if it has none, as far as
+// the scheduler still knows them.
 func (r *run) longestPath(ctx context.Context, source Source) []Finding {
 	byKey := map[string]int{}
-	last := -1
+	lastOf := map[uint8]int{} // the task of each category that ended last
 	for i := range r.list {
 		if x := &r.list[i]; isTask(x) && x.Key != "" {
 			byKey[x.Key] = i
-			if last < 0 || x.Stop > r.list[last].Stop {
-				last = i
+			if j, ok := lastOf[x.Category]; !ok || x.Stop > r.list[j].Stop {
+				lastOf[x.Category] = i
 			}
 		}
 	}
-	if source == nil || last < 0 {
+	if source == nil {
 		return nil
 	}
-	path, err := source.Path(ctx, r.list[last].Key, func(key string) (int64, bool) {
-		i, ok := byKey[key]
-		if !ok {
-			return 0, false
-		}
-		return r.list[i].Stop, true
+	candidates := slices.SortedFunc(maps.Values(lastOf), func(a, b int) int {
+		return cmp.Or(cmp.Compare(r.list[b].Stop, r.list[a].Stop), cmp.Compare(a, b))
 	})
-	if err != nil || len(path) < 2 {
-		return nil // dependencies are forgotten together with tasks
+	var path []string
+	last := -1
+	// Dependencies are forgotten together with tasks, and some tasks, such as those that failed last, have none.
+	for _, last = range candidates[:min(len(candidates), maxLast)] {
+		var err error
+		path, err = source.Path(ctx, r.list[last].Key, func(key string) (int64, bool) {
+			i, ok := byKey[key]
+			if !ok {
+				return 0, false
+			}
+			return r.list[i].Stop, true
+		})
+		if err != nil {
+			return nil
+		}
+		if len(path) > 1 {
+			break
+		}
+	}
+	if len(path) < 2 {
+		return nil
 	}
 	var busy int64
 	rows := map[uint32]bool{}
@@ -153,7 +173,7 @@ func (r *run) longestPath(ctx context.Context, source Source) []Finding {
 	}
 	return []Finding{{Kind: "critical-path", Start: start, Stop: r.list[last].Stop, Rows: sortedRows(rows),
 		Title: fmt.Sprintf("Critical path: %d tasks, %s", len(path), seconds(whole)),
-		Text: fmt.Sprintf("The task that ended last, %s, depends on a chain of %d tasks. They computed for %s of %s "+
+		Text: fmt.Sprintf("%s, one of the tasks that ended last, depends on a chain of %d tasks. They computed for %s of %s "+
 			"(%s): %s. The rest is transfers and waiting.", path[0], len(path), seconds(busy), seconds(whole),
 			percent(busy, whole), strings.Join(parts[:min(len(parts), 5)], ", "))}}
 }
@@ -233,7 +253,17 @@ func (r *run) largestTransfer() []Finding {
 	return []Finding{{Kind: "transfer", Start: x.Start, Stop: x.Stop, Rows: []uint32{x.Row},
 		Title: fmt.Sprintf("Longest transfer: %s over %s", seconds(x.Stop-x.Start), cmp.Or(x.Transport, "unknown")),
 		Text: fmt.Sprintf("%.3g MB between %s and %s%s. All %d transfers together took %s.", float64(x.Bytes)/1e6,
-			x.Peer, r.worker(x.Row), rate, count, seconds(all))}}
+			r.label(x.Peer), r.label(r.worker(x.Row)), rate, count, seconds(all))}}
+}
+
+// label returns the name of the worker at an address, or the address if it has none.
+func (r *run) label(address string) string {
+	for i := range r.rows {
+		if r.rows[i].Worker == address && r.rows[i].Name != "" {
+			return r.rows[i].Name
+		}
+	}
+	return address
 }
 
 // worker returns the address of the worker of a row.
@@ -283,9 +313,9 @@ func (r *run) balance() []Finding {
 		return nil
 	}
 	return []Finding{{Kind: "balance", Start: r.start, Stop: r.stop, Rows: rows[most][:min(len(rows[most]), 100)],
-		Title: fmt.Sprintf("Worker %s computed %.1f times as long as the mean", most, load(most)/mean),
+		Title: fmt.Sprintf("Worker %s computed %.1f times as long as the mean", r.label(most), load(most)/mean),
 		Text: fmt.Sprintf("Each of its threads computed for %s, those of %d workers for %s on average, those of %s "+
-			"for %s.", seconds(int64(load(most))), len(workers), seconds(int64(mean)), least,
+			"for %s.", seconds(int64(load(most))), len(workers), seconds(int64(mean)), r.label(least),
 			seconds(int64(load(least))))}}
 }
 
@@ -293,8 +323,15 @@ func (r *run) balance() []Finding {
 func (r *run) headroom() []Finding {
 	used := map[uint32]bool{}
 	var busy int64
+	waited := map[uint8]int64{}
 	for i := range r.list {
-		if x := &r.list[i]; isTask(x) || int(x.Row) < len(r.rows) && r.rows[x.Row].Kind == spans.ThreadRow {
+		x := &r.list[i]
+		thread := isTask(x) || int(x.Row) < len(r.rows) && r.rows[x.Row].Kind == spans.ThreadRow
+		switch {
+		case !thread:
+		case x.Category == spans.Waiting || x.Category == spans.Paused || x.Category == spans.WaitingSlot:
+			waited[x.Category] += x.Stop - x.Start
+		default:
 			busy += x.Stop - x.Start
 			used[x.Row] = true
 		}
@@ -304,9 +341,16 @@ func (r *run) headroom() []Finding {
 		return nil
 	}
 	idle := whole - busy
+	reasons := ""
+	for _, c := range byTime(waited) {
+		reasons += fmt.Sprintf(" Waiting for %s took %s.", waits[c], seconds(waited[c]))
+	}
 	return []Finding{{Kind: "headroom", Start: r.start, Stop: r.stop, Rows: sortedRows(used),
 		Title: fmt.Sprintf("Threads were idle for %s of the time", percent(idle, whole)),
 		Text: fmt.Sprintf("%d threads could compute for %s in %s and did for %s: with perfect use of all threads the "+
-			"run would take %s.", len(used), seconds(whole), seconds(r.stop-r.start), seconds(busy),
-			seconds(busy/int64(max(len(used), 1))))}}
+			"run would take %s.%s", len(used), seconds(whole), seconds(r.stop-r.start), seconds(busy),
+			seconds(busy/int64(max(len(used), 1))), reasons)}}
 }
+
+// waits are the objects of waiting.
+var waits = map[uint8]string{spans.Waiting: "data", spans.Paused: "memory", spans.WaitingSlot: "a slot"}

@@ -30,8 +30,8 @@ func TestWhy(t *testing.T) {
 	}{
 		"critical-path": {"2 tasks, 2 s", "computed for 1.8 s of 2 s (90 %)", 0, 2e6},
 		"prefix":        {"inc has 55 %", "2 tasks took 1.1 s in all", 0, 1e6},
-		"transfer":      {"0.2 s over cma", "1 MB between tcp://b and tcp://a, 0.005 GB/s", 1e6, 12e5},
-		"balance":       {"Worker tcp://a computed 1.8 times", "for 1.8 s", 0, 2e6},
+		"transfer":      {"0.2 s over cma", "1 MB between b and a, 0.005 GB/s", 1e6, 12e5},
+		"balance":       {"Worker a computed 1.8 times", "for 1.8 s", 0, 2e6},
 		"headroom":      {"50 %", "2 threads could compute for 4 s in 2 s and did for 2 s", 0, 2e6},
 	} {
 		f, ok := got[kind]
@@ -61,5 +61,30 @@ func TestWhyLastRun(t *testing.T) {
 		if f, ok := got[kind]; ok {
 			t.Errorf("%s: got %+v, want none", kind, f)
 		}
+	}
+}
+
+// Threads that wait are idle, and the reasons are named. A failed task without dependencies that ended last does not
+// hide the critical path.
+func TestWhyWaits(t *testing.T) {
+	store := newStore(t)
+	b := new(spans.Batch)
+	a := store.Worker("tcp://a", "a")
+	b.Wait(a, 10, []byte("sum-2"), spans.Waiting, at(2000), at(2300))
+	b.Wait(a, 10, []byte("sum-2"), spans.WaitingSlot, at(2300), at(2400))
+	b.Task(a, 10, []byte("sum-2"), store.Prefix("sum"), at(2400), at(2500), 8, 0)
+	b.Task(a, 10, []byte("bad-1"), store.Prefix("bad"), at(2500), at(2600), 8, spans.FlagError)
+	store.Put(b)
+	if err := store.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := findings(t, New(store, &fakeSource{deps: map[string][]string{"sum-2": {"sum-1"}, "sum-1": {"inc-1"}}}))
+	for _, want := range []string{"did for 2.2 s", "Waiting for data took 0.3 s", "Waiting for a slot took 0.1 s"} {
+		if f := got["headroom"]; !strings.Contains(f.Text, want) {
+			t.Errorf("headroom: got %q, want %q", f.Text, want)
+		}
+	}
+	if f := got["critical-path"]; !strings.Contains(f.Title, "3 tasks") || f.Stop != 25e5 {
+		t.Errorf("critical path: got %+v, want 3 tasks up to 2.5 s", f)
 	}
 }

@@ -197,6 +197,8 @@ func checkDetail(t *testing.T, tab *Tab, url string) {
 		t.Fatal(err)
 	}
 	wait(t, tab, `document.querySelector(".detail .lines").innerText !== "Loading"`)
+	wait(t, tab, `document.querySelector(".detail .facts").innerText.includes("unmanaged")`)
+	wait(t, tab, `[...document.querySelectorAll("th")].find((th) => th.innerText === "GPU").hidden`) // none has one
 	if err := tab.Eval(`[...document.querySelectorAll(".detail button")][1].click()`, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ const (
 	transferRecord
 	diskRecord
 	pausedRecord
+	waitRecord
 	placedRecord // has a row: worker is its id
 )
 
@@ -76,9 +77,9 @@ func (b *Batch) Task(worker uint32, thread int64, key []byte, prefix uint32, sta
 		keyLen: uint32(len(key)), kind: taskRecord, category: category, flags: flags & FlagError})
 }
 
-// Part adds what a thread of a worker did for a task other than to execute it: a category from Transfer to Waiting.
+// Part adds what a thread of a worker did for a task other than to execute it: a category from Transfer to Deserialize.
 func (b *Batch) Part(worker uint32, thread int64, key []byte, action uint8, start, stop int64) {
-	if action < Transfer || action > Waiting {
+	if action < Transfer || action > Deserialize {
 		b.dropped++
 		return
 	}
@@ -88,6 +89,21 @@ func (b *Batch) Part(worker uint32, thread int64, key []byte, action uint8, star
 	b.keys = append(b.keys, key...)
 	b.records = append(b.records, record{start: start, stop: stop, thread: thread, worker: worker,
 		keyLen: uint32(len(key)), kind: partRecord, category: action})
+}
+
+// Wait adds a time in which a task was not executed because something was missing: Waiting, Paused or WaitingSlot. Only
+// the part in which its thread was idle is kept, so it must be added before the task itself.
+func (b *Batch) Wait(worker uint32, thread int64, key []byte, reason uint8, start, stop int64) {
+	if reason != Waiting && reason != Paused && reason != WaitingSlot {
+		b.dropped++
+		return
+	}
+	if !b.fits(key) {
+		return
+	}
+	b.keys = append(b.keys, key...)
+	b.records = append(b.records, record{start: start, stop: stop, thread: thread, worker: worker,
+		keyLen: uint32(len(key)), kind: waitRecord, category: reason})
 }
 
 // Transfer adds a transfer of results between a worker and its peer.

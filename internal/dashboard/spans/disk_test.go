@@ -179,7 +179,7 @@ func TestDamagedNames(t *testing.T) {
 	if err := os.WriteFile(name, p, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(cfg); err == nil || !strings.Contains(err.Error(), "remove the folder") {
+	if _, err := Open(cfg); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "remove the folder") {
 		t.Errorf("damaged origin: got %v", err)
 	}
 	// A state that is damaged is ignored.

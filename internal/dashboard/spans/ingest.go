@@ -19,7 +19,7 @@ func (s *Store) append(b *Batch, limit int64) (full bool) {
 	s.names.mu.Lock()
 	defer s.names.mu.Unlock()
 	keys := b.keys
-	var dropped int64
+	var dropped, skipped int64
 	for i := range b.records {
 		r := &b.records[i]
 		key := keys[:r.keyLen]
@@ -33,6 +33,13 @@ func (s *Store) append(b *Batch, limit int64) (full bool) {
 			dropped++
 			continue
 		}
+		if r.kind == waitRecord {
+			if r.stop-r.start < leastWait {
+				skipped++
+				continue
+			}
+			start, _, _ = s.plausible(r, limit) // without the time in which the thread was busy
+		}
 		low, high = min(low, start), max(high, stop)
 		c := x.columns(classOf(stop - start))
 		c.add(r, row, start, stop, key)
@@ -44,12 +51,15 @@ func (s *Store) append(b *Batch, limit int64) (full bool) {
 	}
 	s.dropped.Add(dropped)
 	if high > low {
-		x.extend(low, high, int64(len(b.records))-dropped)
+		x.extend(low, high, int64(len(b.records))-dropped-skipped)
 		s.cache.invalidate(low, high)
 		s.changed = true
 	}
 	return full
 }
+
+// leastWait is the time in ns from which the wait of a thread is kept.
+const leastWait = 100_000
 
 // plausible returns the times of a record in µs since the origin, and whether a worker with a tolerable clock can have
 // reported them before limit.

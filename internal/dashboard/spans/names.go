@@ -43,6 +43,7 @@ const (
 
 // row is a Row without its texts.
 type row struct {
+	busy   int64 // of a thread: end of its last span, in ns since 1970
 	worker uint32
 	slot   uint32
 	kind   uint8
@@ -274,8 +275,16 @@ func (n *names) rowOf(r *record) (uint32, bool) {
 	}
 	w := n.workers[r.worker]
 	switch r.kind {
-	case taskRecord, partRecord:
-		return n.threadRow(w, r)
+	case taskRecord, partRecord, waitRecord:
+		id, ok := n.threadRow(w, r)
+		if ok {
+			busy := &n.rows[id].busy
+			if r.kind == waitRecord {
+				r.start = max(r.start, *busy)
+			}
+			*busy = max(*busy, r.stop)
+		}
+		return id, ok
 	case transferRecord:
 		return n.transferRow(w, r)
 	}

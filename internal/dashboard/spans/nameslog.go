@@ -18,7 +18,7 @@ const (
 )
 
 const (
-	namesVersion  = 1
+	namesVersion  = 2
 	maxNamesFile  = 256 << 20
 	maxNameRecord = 2*maxText*3 + 64
 )
@@ -58,7 +58,7 @@ func (s *Store) loadNames() (bool, error) {
 		return false, err
 	}
 	if info.Size() > maxNamesFile {
-		return false, fmt.Errorf("spans: history: file of names has %d bytes; it is damaged, remove the folder",
+		return false, fmt.Errorf("%w: file of names in %s has %d bytes; remove the folder", ErrDamaged, s.disk.dir,
 			info.Size())
 	}
 	p, err := io.ReadAll(io.NewSectionReader(s.disk.names, 0, info.Size()))
@@ -78,8 +78,7 @@ func (s *Store) loadNames() (bool, error) {
 	}
 	s.disk.namesSize = int64(all - len(p))
 	if s.disk.namesSize == 0 && all > 0 {
-		return false, fmt.Errorf("spans: history: file of names in %s is damaged or of another version; remove the folder",
-			s.disk.dir)
+		return false, fmt.Errorf("%w: file of names in %s; remove the folder", ErrDamaged, s.disk.dir)
 	}
 	return s.disk.namesSize > 0, nil
 }

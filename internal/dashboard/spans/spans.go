@@ -3,6 +3,7 @@ package spans
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"sync"
@@ -41,6 +42,9 @@ const (
 // ErrClosed is returned by operations on a closed Store. It matches fs.ErrClosed.
 var ErrClosed = fmt.Errorf("spans: history closed: %w", fs.ErrClosed)
 
+// ErrDamaged is returned by Open for a history that cannot be read.
+var ErrDamaged = errors.New("spans: history is damaged or of another version")
+
 // Categories of time. Prefixes of tasks follow in the order of their appearance, up to 254.
 const (
 	None uint8 = iota
@@ -48,9 +52,10 @@ const (
 	DiskRead
 	DiskWrite
 	Deserialize
-	Waiting
+	Waiting // a thread: for the dependencies of its next task
 	Failed
-	Paused
+	Paused      // a worker; a thread: for memory
+	WaitingSlot // a thread: for resources of its next task, or for the process that runs it
 	FirstPrefix
 	Others uint8 = 255 // prefixes for which there was no category left
 )
@@ -58,6 +63,7 @@ const (
 // fixedNames are the names of the categories below FirstPrefix.
 var fixedNames = [FirstPrefix]string{
 	"none", "transfer", "disk-read", "disk-write", "deserialize", "waiting", "error", "paused",
+	"waiting-slot",
 }
 
 const othersName = "(others)"

@@ -1,6 +1,7 @@
 package spans
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func TestQueries(t *testing.T) {
 	if got, want := s.Names(), append(slices.Clone(fixedNames[:]), "inc"); !slices.Equal(got, want) {
 		t.Errorf("names: got %q, want %q", got, want)
 	}
-	wantMeta := Meta{Origin: origin.UnixMicro(), First: 100, Last: 7000, Spans: 7, Rows: 6, Names: 9}
+	wantMeta := Meta{Origin: origin.UnixMicro(), First: 100, Last: 7000, Spans: 7, Rows: 6, Names: 10}
 	if got := s.Meta(); got != wantMeta {
 		t.Errorf("meta: got %+v, want %+v", got, wantMeta)
 	}
@@ -117,6 +118,41 @@ func TestQueries(t *testing.T) {
 	tr := sum.Transports["tcp"]
 	if tr.Count != 2 || tr.Bytes != 1<<20+1<<10 || math.Abs(tr.Seconds-400e-6) > 1e-12 {
 		t.Errorf("summary of tcp: got %v", tr)
+	}
+}
+
+// The wait of a task is kept as far as its thread was idle, and not at all if that is short.
+func TestWait(t *testing.T) {
+	leak.Check(t)
+	s := open(t, Config{})
+	w, inc := s.Worker("tcp://a:1", "alice"), s.Prefix("inc")
+	var batch Batch
+	batch.Task(w, 1, []byte("k1"), inc, ns(1000), ns(3000), 0, 0)
+	batch.Wait(w, 1, []byte("k2"), Waiting, ns(2000), ns(4000))
+	batch.Wait(w, 1, []byte("k2"), WaitingSlot, ns(3500), ns(5000))
+	batch.Task(w, 1, []byte("k2"), inc, ns(5000), ns(6000), 0, 0)
+	batch.Wait(w, 1, []byte("k3"), Waiting, ns(5500), ns(6050)) // 50 µs of it idle
+	batch.Wait(w, 2, []byte("k4"), Paused, ns(5000), ns(5500))  // another thread
+	batch.Wait(w, 2, []byte("k4"), Paused, ns(5100), ns(5400))  // covered
+	batch.Wait(w, 2, []byte("k4"), Transfer, ns(6000), ns(7000))
+	s.Put(&batch)
+	syncStore(t, s)
+	want := []Span{
+		{Row: 0, Category: FirstPrefix, Start: 1000, Stop: 3000, Key: "k1"},
+		{Row: 0, Category: Waiting, Start: 3000, Stop: 4000, Key: "k2"},
+		{Row: 0, Category: WaitingSlot, Start: 4000, Stop: 5000, Key: "k2"},
+		{Row: 0, Category: FirstPrefix, Start: 5000, Stop: 6000, Key: "k2"},
+		{Row: 1, Category: Paused, Start: 5000, Stop: 5500, Key: "k4"},
+	}
+	got := s.Spans(0, 10_000, AllRows, 100)
+	slices.SortFunc(got, func(a, b Span) int {
+		return cmp.Or(cmp.Compare(a.Row, b.Row), cmp.Compare(a.Start, b.Start))
+	})
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	if m := s.Meta(); m.Spans != int64(len(want)) || m.Dropped != 1 {
+		t.Errorf("got %d spans, %d dropped, want %d, 1", m.Spans, m.Dropped, len(want))
 	}
 }
 
@@ -211,7 +247,7 @@ func TestBounds(t *testing.T) {
 	for i := range 300 {
 		s.Prefix(fmt.Sprint("p", i))
 	}
-	if got := s.Names(); len(got) != 256 || got[254] != "p246" || got[255] != othersName {
+	if got := s.Names(); len(got) != 256 || got[254] != "p245" || got[255] != othersName {
 		t.Errorf("got %d names that end with %q", len(got), got[254:])
 	}
 	if got := s.Prefix("p299"); got != uint32(Others) {

@@ -521,6 +521,9 @@ func (m *TaskFinished) Append(b *Buffer) {
 	if m.Value != nil {
 		n++
 	}
+	if m.Waited != 0 {
+		n++
+	}
 	body = append(body, n)
 	body = append(body, "\xa2op\xadtask-finished\xabstimulus_id"...)
 	body = msgpack.AppendString(body, m.StimulusID)
@@ -545,6 +548,10 @@ func (m *TaskFinished) Append(b *Buffer) {
 	if m.Value != nil {
 		body = append(body, "\xa5value"...)
 		body = appendRaw(body, m.Value)
+	}
+	if m.Waited != 0 {
+		body = append(body, "\xa6waited"...)
+		body = msgpack.AppendFloat(body, m.Waited)
 	}
 	b.Body = body
 }

@@ -1101,6 +1101,10 @@ func (m *TaskFinished) Read(o *Ops) error {
 			err = m.StartStops.read(&r)
 		case "value":
 			m.Value, err = readRaw(&r)
+		case "waited":
+			if !r.TryNil() {
+				m.Waited, err = r.ReadFloat()
+			}
 		default:
 			err = r.Skip()
 		}

@@ -20,6 +20,9 @@ type TaskFinished struct {
 	StartStops StartStops `msg:"startstops"`
 	// Value is a short result, for Millstream schedulers.
 	Value Raw `msg:"value,omitempty"`
+	// Waited is the time in seconds, before the first of StartStops that is no transfer, for which the task could have
+	// run and its thread was idle, for Millstream schedulers.
+	Waited float64 `msg:"waited,omitempty"`
 }
 
 // TaskErred reports that a task failed.

@@ -141,12 +141,14 @@ func (f *Feed) Finished(w *peers.Worker, m *message.TaskFinished, p *state.Prefi
 	}
 	f.totals.Finished++
 	key := f.key(m.Key)
+	if raw := m.StartStops.Raw; len(raw) > 0 && raw[0] != 0x91 { // more than the computation
+		f.parts(w, m.Thread, key, raw, m.Waited)
+	} else if m.Waited > 0 {
+		f.waited(w, m.Thread, key, m.StartStops.Start, m.Waited)
+	}
 	if from, to, ok := f.times(w, m.StartStops.Start, m.StartStops.Stop); ok {
 		f.batch.Task(f.worker(w), m.Thread, key, f.prefix(p), from, to, max(m.NBytes, 0), 0)
 		f.added(len(key))
-	}
-	if raw := m.StartStops.Raw; len(raw) > 0 && raw[0] != 0x91 { // more than the computation
-		f.parts(w, m.Thread, key, raw)
 	}
 }
 
@@ -215,7 +217,7 @@ func (f *Feed) Status(w *peers.Worker, paused bool) {
 	case paused && since == 0:
 		w.Recorded.Paused = f.now
 	case !paused && since != 0:
-		w.Recorded.Paused = 0
+		w.Recorded.Paused, w.Recorded.WasPaused = 0, [2]int64{since, f.now}
 		f.batch.Paused(f.worker(w), since, f.now)
 		f.added(0)
 	}

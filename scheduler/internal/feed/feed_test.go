@@ -105,7 +105,7 @@ func TestFinished(t *testing.T) {
 		got = append(got, names[x.Category]+" "+x.Key)
 	}
 	slices.Sort(got)
-	want := []string{" x-1", "(unknown) ('y', 1)", "deserialize x-1", "disk-read x-1", "disk-write x-1"}
+	want := []string{" x-1", "(unknown) ('y', 1)", "deserialize x-1", "disk-read x-1", "disk-write x-1", "waiting x-1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("spans: got %q, want %q", got, want)
 	}
@@ -119,6 +119,53 @@ func TestFinished(t *testing.T) {
 		if row.Worker != "tcp://a" || row.Name != "a" {
 			t.Errorf("row: got %+v, want worker a", row)
 		}
+	}
+}
+
+// Threads wait for data while it is transferred, for memory while their worker is paused, otherwise for a slot.
+func TestWaits(t *testing.T) {
+	leak.Check(t)
+	r := newRig(t)
+	a := r.workers["tcp://a"]
+	compute := func(start, stop float64) message.Part {
+		return message.Part{Action: "compute", Start: r.seconds(start), Stop: r.seconds(stop)}
+	}
+	slot := finished(t, "slot-1", compute(8, 7))
+	slot.Waited = 1
+	r.Finished(a, slot, nil)
+	both := finished(t, "both-1", message.Part{Action: "transfer", Start: r.seconds(6.5), Stop: r.seconds(6)},
+		message.Part{Action: "disk-read", Start: r.seconds(5), Stop: r.seconds(4)}, compute(4, 3))
+	both.Waited = 1
+	r.Finished(a, both, nil)
+	r.Begin(r.now.Add(-3 * time.Second))
+	r.Status(a, true)
+	r.Begin(r.now.Add(-time.Second))
+	r.Status(a, false)
+	r.Begin(r.now)
+	memory := finished(t, "memory-1", compute(1, 0.5))
+	memory.Waited = 2
+	r.Finished(a, memory, nil)
+	for _, v := range []float64{math.NaN(), math.Inf(1), -1, 1e300} { // of a hostile worker
+		hostile := finished(t, "hostile-1", compute(0.4, 0.3))
+		hostile.Waited = v
+		r.Finished(a, hostile, nil)
+	}
+	names := r.store.Names()
+	got := map[string]time.Duration{}
+	for _, x := range r.spans() {
+		if name := names[x.Category]; x.Key != "" && (strings.HasPrefix(name, "wait") || name == "paused") {
+			got[x.Key+" "+name] += time.Duration(x.Stop-x.Start) * time.Microsecond
+		}
+	}
+	want := map[string]time.Duration{"slot-1 waiting-slot": time.Second, "both-1 waiting": 500 * time.Millisecond,
+		"both-1 waiting-slot": time.Second, "memory-1 paused": 2 * time.Second}
+	for k, d := range want {
+		if diff := got[k] - d; diff < -time.Millisecond || diff > time.Millisecond {
+			t.Errorf("%s: got %v, want %v", k, got[k], d)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
@@ -137,9 +184,9 @@ func TestDaskTransfer(t *testing.T) {
 	f.StartStops.Raw = raw
 	r.Finished(r.workers["tcp://python"], f, nil)
 	list := r.spans()
-	if len(list) != 2 || list[0].Category != spans.Transfer || list[0].Peer != "tcp://b" ||
-		list[0].Transport != "tcp" || list[0].Flags != spans.FlagIncoming {
-		t.Errorf("spans: got %+v, want a transfer from b first", list)
+	if len(list) != 3 || list[0].Category != spans.Transfer || list[0].Peer != "tcp://b" ||
+		list[0].Transport != "tcp" || list[0].Flags != spans.FlagIncoming || list[1].Category != spans.Waiting {
+		t.Errorf("spans: got %+v, want a transfer from b first, then the wait for it", list)
 	}
 	if b := r.Bandwidth(); len(b.Pairs) != 1 || b.Pairs[0].From != "tcp://b" || b.Pairs[0].To != "tcp://python" {
 		t.Errorf("pairs: got %+v, want one from b", b.Pairs)
@@ -166,8 +213,8 @@ func TestHostileTimes(t *testing.T) {
 	if len(list) != 6 {
 		t.Errorf("spans: got %d, %+v, want the 6 with possible times", len(list), list)
 	}
-	if n := r.Totals().Invalid; n != 10 {
-		t.Errorf("invalid: got %d, want 9 runs and a part", n)
+	if n := r.Totals().Invalid; n != 11 {
+		t.Errorf("invalid: got %d, want 9 runs and 2 parts", n)
 	}
 	a.Delay = 3600 // an hour behind
 	r.Finished(a, finished(t, "z", message.Part{Action: "compute", Start: r.seconds(3602), Stop: r.seconds(3601)}), nil)
@@ -191,7 +238,7 @@ func FuzzParts(f *testing.F) {
 	r := newRig(f)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		before := r.Feed.n
-		r.parts(r.workers["tcp://a"], 1, []byte("k"), raw)
+		r.parts(r.workers["tcp://a"], 1, []byte("k"), raw, 0)
 		if n := r.Feed.n - before; n > maxParts {
 			t.Errorf("parts: got %d, want at most %d", n, maxParts)
 		}

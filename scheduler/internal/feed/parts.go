@@ -20,9 +20,9 @@ type part struct {
 	start, stop    float64
 }
 
-// parts records the actions of a task other than its computation. Millstream workers report transfers with their
-// heartbeats; those of Dask name the peer in source.
-func (f *Feed) parts(w *peers.Worker, thread int64, key, raw []byte) {
+// parts records the actions of a task other than its computation, before it: threads that were idle meanwhile have
+// waited. Millstream workers report transfers with their heartbeats; those of Dask name the peer in source.
+func (f *Feed) parts(w *peers.Worker, thread int64, key, raw []byte, waited float64) {
 	if len(raw) > maxPartBytes {
 		return
 	}
@@ -30,9 +30,14 @@ func (f *Feed) parts(w *peers.Worker, thread int64, key, raw []byte) {
 	n, err := r.ReadArrayLen()
 	for i := 0; err == nil && i < min(n, maxParts); i++ {
 		var p part
-		if p, err = readPart(&r); err == nil {
-			f.part(w, thread, key, &p)
+		if p, err = readPart(&r); err != nil {
+			return
 		}
+		if waited > 0 && string(p.action) != "transfer" {
+			f.waited(w, thread, key, p.start, waited)
+			waited = 0
+		}
+		f.part(w, thread, key, &p)
 	}
 }
 
@@ -40,7 +45,10 @@ func (f *Feed) part(w *peers.Worker, thread int64, key []byte, p *part) {
 	action := uint8(0)
 	switch string(p.action) {
 	case "transfer":
-		f.fetched(w, p)
+		if from, to, ok := f.times(w, p.start, p.stop); ok {
+			f.fetched(w, p, from, to)
+			f.wait(w, thread, key, spans.Waiting, from, to)
+		}
 		return
 	case "disk-read":
 		action = spans.DiskRead
@@ -61,13 +69,26 @@ func (f *Feed) part(w *peers.Worker, thread int64, key []byte, p *part) {
 	}
 }
 
-// fetched records a transfer that a Dask worker reports with the task that caused it.
-func (f *Feed) fetched(w *peers.Worker, p *part) {
-	if len(p.source) == 0 || len(p.source) > maxKey {
-		return
+// wait records that a task could not start. One that could not while the worker was paused has waited for memory.
+func (f *Feed) wait(w *peers.Worker, thread int64, key []byte, reason uint8, from, to int64) {
+	paused := w.Recorded.WasPaused
+	if reason == spans.WaitingSlot && min(to, paused[1])-max(from, paused[0]) > (to-from)/2 {
+		reason = spans.Paused
 	}
-	from, to, ok := f.times(w, p.start, p.stop)
-	if !ok {
+	f.batch.Wait(f.worker(w), thread, key, reason, from, to)
+	f.added(len(key))
+}
+
+// waited records that a task was ready for some seconds before its thread began.
+func (f *Feed) waited(w *peers.Worker, thread int64, key []byte, begin, seconds float64) {
+	if from, to, ok := f.times(w, begin-seconds, begin); ok {
+		f.wait(w, thread, key, spans.WaitingSlot, from, to)
+	}
+}
+
+// fetched records a transfer that a Dask worker reports with the task that caused it.
+func (f *Feed) fetched(w *peers.Worker, p *part, from, to int64) {
+	if len(p.source) == 0 || len(p.source) > maxKey {
 		return
 	}
 	peer := string(p.source)

@@ -238,7 +238,7 @@ func (s *source) Logs(ctx context.Context, worker string) ([]dashboard.LogLine, 
 			return nil, err
 		}
 		if !known {
-			return nil, fmt.Errorf("no worker at %.100q", worker)
+			return nil, fmt.Errorf("%w: %.100q", dashboard.ErrNoWorker, worker)
 		}
 		if err := s.Pool.Call(ctx, worker, "get_logs", msgpack.MapOf("n", maxLogLines), &pairs); err != nil {
 			return nil, err

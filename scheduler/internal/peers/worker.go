@@ -50,13 +50,23 @@ type Worker struct {
 type Recorded struct {
 	ID     uint32 // in its history, plus one; 0 before the first record
 	Paused int64  // since when the worker is paused, ns since 1970; 0 if it is not
+	// WasPaused is the start and the end of its last pause.
+	WasPaused [2]int64
 	// Figures of the last heartbeat: percent of a core, bytes.
 	CPU                   float64
 	RSS, Managed, Spilled int64
+	// GPU are those of its GPU; nil without one.
+	GPU *RecordedGPU
 	// Transports are those of its transfers, a few.
 	Transports []string
 	// Cliques are those of its last heartbeat.
 	Cliques []CliqueReport
+}
+
+// RecordedGPU are figures of a GPU: bytes, and percent.
+type RecordedGPU struct {
+	Used, Pinned int64
+	Utilization  float64
 }
 
 // Registration are the arguments of register-worker.

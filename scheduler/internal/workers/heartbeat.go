@@ -93,8 +93,26 @@ func (s *Workers) heartbeat(w *peers.Worker, metrics any, executing []state.Exec
 			r.CPU = 0
 		}
 		r.RSS, r.Managed, r.Spilled = plausible(ev.Memory), plausible(ev.Managed), plausible(ev.Spilled)
+		r.GPU = gpuOf(m)
 	}
 	s.Apply(ev)
+}
+
+// gpuOf returns the figures of the GPU in metrics, under the names of Dask's monitor; nil if there are none.
+func gpuOf(m msgpack.Map) *peers.RecordedGPU {
+	if !m.Has("gpu_memory_used") {
+		return nil
+	}
+	own, _ := m.Get("device_memory")
+	device, _ := own.(msgpack.Map)
+	g := &peers.RecordedGPU{Used: plausible(val.Field(m, "gpu_memory_used")),
+		Pinned: plausible(val.Field(device, "pinned"))}
+	use, _ := m.Get("gpu_utilization")
+	g.Utilization, _ = val.Number(use)
+	if !(g.Utilization >= 0 && g.Utilization <= 100) { // not a number
+		g.Utilization = 0
+	}
+	return g
 }
 
 // maxCPU bounds the reported use of processors, in percent of a core, and maxMemory that of memory in bytes.

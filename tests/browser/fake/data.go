@@ -42,7 +42,8 @@ var prefixes = []string{"read-parquet", "shuffle-split", "shuffle-join", "groupb
 	"kmeans-assign",
 	"kmeans-update", "sum", "load", "inc"}
 
-var fixedNames = []string{"", "transfer", "disk-read", "disk-write", "deserialize", "waiting", "error", "paused"}
+var fixedNames = []string{"", "transfer", "disk-read", "disk-write", "deserialize", "waiting", "error", "paused",
+	"waiting-slot"}
 
 // Address returns the address of a worker.
 func Address(w int) string { return fmt.Sprintf("tcp://10.0.%d.%d:4%04d", w/200, w%200+1, w) }
@@ -92,13 +93,13 @@ func (h *History) fill(r *rand.Rand, i int, row Row, workers int, end int64) {
 		switch row.Kind {
 		case "thread":
 			phase := int(t * int64(len(prefixes)-2) / end)
-			s.Cat = 8 + min(phase+r.IntN(3), len(prefixes)-1)
+			s.Cat = 9 + min(phase+r.IntN(3), len(prefixes)-1)
 			length = 2e3 + int64(r.ExpFloat64()*60e3)
-			s.Key = fmt.Sprintf("('%s-%08x', %d, %d)", prefixes[s.Cat-8], 0xbeef00+s.Cat, w, n)
+			s.Key = fmt.Sprintf("('%s-%08x', %d, %d)", prefixes[s.Cat-9], 0xbeef00+s.Cat, w, n)
 			s.Bytes = r.Int64N(64 << 20)
 			switch r.IntN(40) {
 			case 0:
-				s.Cat, s.Bytes, s.Key = 5, 0, ""
+				s.Cat, s.Bytes = []int{5, 7, 8}[n%3], 0 // waits
 			case 1:
 				s.Status = "error"
 			}

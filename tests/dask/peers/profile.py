@@ -71,6 +71,7 @@ def profiles(client, kind, py, go):
     both = client.profile()
     check("form", is_tree(both))
     check("count", both["count"] > 0)
+    check("no servers", [n for n in names(both) if "childproc" in n or "pyproc" in n], [])
     check("merged", "busy_function" in names(both) and any("dask.init" in n for n in names(both)))
     one = client.profile(workers=[py])
     check("one worker", is_tree(one) and not any("dask.init" in n for n in names(one)))
@@ -137,6 +138,14 @@ def files(client):
             client.submit(busy_function, 0.01, pure=False).result(60)
         check("get_task_stream", [t["key"].split("-")[0] for t in stream.data], ["busy_function"])
         check("its file", "busy_function" in open(path).read())
+        with millstream.get_task_stream(client, filename=path) as stream:
+            client.submit(busy_function, 0.01, pure=False).result(60)
+        check("get_task_stream of Millstream", [t["key"].split("-")[0] for t in stream.data], ["busy_function"])
+        text = open(path).read()
+        check("its file is self-contained", 'id="data"' in text and "https://" not in text and "<script src" not in text)
+        with millstream.get_task_stream(client) as stream:
+            pass
+        check("nothing ran", stream.data, [])
     attempt("get_worker_logs", lambda: client.get_worker_logs(), lambda g: len(g) == 2)
     attempt("get_events", lambda: client.get_events("all"), lambda g: len(g) > 0)
 

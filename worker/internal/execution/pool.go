@@ -125,7 +125,8 @@ func (p *Pool) Start() {
 // Executor is one of the goroutines that run tasks.
 type Executor struct {
 	thread int64
-	next   *Run // assigned in a turn of the executor
+	next   *Run  // assigned in a turn of the executor
+	free   int64 // end of its last run, ns since 1970
 }
 
 // Busy reports whether the executor has its next run.
@@ -143,7 +144,7 @@ func (p *Pool) Full() bool { return p.running >= p.cfg.Threads }
 // Execute starts a task.
 func (p *Pool) Execute(t *state.Task) {
 	r := &Run{p: p, key: t.Key(), spec: t.Spec(), annotations: t.Annotations(), actor: t.Actor(),
-		queued: p.now.UnixNano()}
+		queued: p.now.UnixNano(), ready: t.Ready()}
 	if err, ok := t.Data().(error); ok {
 		r.broken = err
 	}
@@ -209,6 +210,7 @@ func (p *Pool) execute(e *Executor) {
 		if r == nil {
 			select {
 			case r = <-p.runs:
+				r.idle = max(r.ready, e.free)
 			case place := <-p.leave:
 				close(place)
 				return
@@ -226,6 +228,7 @@ func (p *Pool) execute(e *Executor) {
 		}
 		r.thread = e.thread
 		r.run()
+		e.free = r.stop
 		if !r.ended.CompareAndSwap(false, true) {
 			if p.finishAbandoned(r) {
 				return
@@ -286,7 +289,7 @@ func (p *Pool) keep(r *Run) {
 func (p *Pool) Parts(t *state.Task) record.Parts {
 	start, stop, _ := t.Times()
 	if r := p.finished; r != nil && r.key == t.Key() && r.start == start {
-		return record.Parts{Moved: r.moved, Load: r.load, Start: start, Stop: stop}
+		return r.parts()
 	}
 	return record.Parts{Start: start, Stop: stop}
 }

@@ -50,7 +50,9 @@ type Run struct {
 	err         error
 	start, stop int64         // ns since 1970
 	load        int64         // start of opening the dependencies
-	queued      int64         // time when the task was ready
+	ready       int64         // time when all dependencies were here
+	idle        int64         // time since when the task was ready and its executor waited; 0 if it did not wait
+	queued      int64         // time when the task was to run
 	moved       record.Period // transfer of dependencies that no earlier task has used
 	thread      int64
 
@@ -86,8 +88,20 @@ func (r *Run) run() {
 		status = "error"
 	}
 	p.timelines.Add(record.Run{Key: string(r.key), Name: r.name, Thread: r.thread, Status: status, NBytes: r.nbytes,
-		Parts: record.Parts{Moved: r.moved, Load: r.load, Start: r.start, Stop: r.stop}})
+		Parts: r.parts()})
 	r.traceRan(status)
+}
+
+// leastWait is the minimum time for which a ready task and an idle thread have waited for each other that is reported.
+const leastWait = int64(time.Millisecond)
+
+// parts returns the parts of the time of the run.
+func (r *Run) parts() record.Parts {
+	p := record.Parts{Moved: r.moved, Load: r.load, Start: r.start, Stop: r.stop, Python: r.inSidecar.Load()}
+	if r.idle > 0 && r.load-r.idle >= leastWait {
+		p.Waited = r.load - r.idle
+	}
+	return p
 }
 
 // call is not inlined: CallStacks finds it on the goroutine's stack.

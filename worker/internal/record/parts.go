@@ -47,11 +47,14 @@ func (a Arrivals) Use(k task.Key, waited *Period) {
 // leastRead is the minimum duration for which opening dependencies is recorded as a read from disk.
 const leastRead = int64(time.Millisecond)
 
-// Parts are the parts of the time of a run, by Dask's names: transfer of its dependencies, disk-read, compute.
+// Parts are the parts of the time of a run, by Dask's names: transfer of its dependencies,
+// disk-read or deserialize, compute.
 type Parts struct {
 	Moved       Period // transfer of the dependencies from peers; zero if none was transferred
+	Waited      int64  // before Load, ns for which the task was ready and its thread idle
 	Load        int64  // start of opening the dependencies, ns since 1970
 	Start, Stop int64  // of the computation, ns since 1970
+	Python      bool   // Load is that of passing the task to a Python process, which may have to be started
 }
 
 // Each calls f with each part that exists, in order.
@@ -60,7 +63,11 @@ func (p *Parts) Each(f func(action string, start, stop int64)) {
 		f("transfer", p.Moved.Start, p.Moved.Stop)
 	}
 	if p.Load > 0 && p.Start-p.Load > leastRead {
-		f("disk-read", p.Load, p.Start)
+		action := "disk-read"
+		if p.Python {
+			action = "deserialize"
+		}
+		f(action, p.Load, p.Start)
 	}
 	f("compute", p.Start, p.Stop)
 }

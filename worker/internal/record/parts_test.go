@@ -42,6 +42,7 @@ func TestPartsEach(t *testing.T) {
 		{Parts{Start: 5 * ms, Stop: 7 * ms, Load: 5*ms - 10}, "[compute 5-7]"},
 		{Parts{Start: 5 * ms, Stop: 7 * ms, Load: 4 * ms}, "[compute 5-7]"},
 		{Parts{Start: 5 * ms, Stop: 7 * ms, Load: 2 * ms}, "[disk-read 2-5 compute 5-7]"},
+		{Parts{Start: 5 * ms, Stop: 7 * ms, Load: 2 * ms, Python: true}, "[deserialize 2-5 compute 5-7]"},
 		{Parts{Start: 5 * ms, Stop: 7 * ms, Load: 2 * ms, Moved: Period{ms, 2 * ms}},
 			"[transfer 1-2 disk-read 2-5 compute 5-7]"},
 	} {

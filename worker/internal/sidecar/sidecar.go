@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/pprof"
 	"sync"
 	"time"
 
@@ -171,6 +172,8 @@ func (s *Sidecar) backoff() time.Duration {
 const quickDeath = 10 * time.Second
 
 func (s *Sidecar) start(st *starting, wait time.Duration) {
+	// The goroutines of the process outlive the task that needed it first: profiles must not count them for it.
+	pprof.SetGoroutineLabels(context.Background())
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	var inc *incarnation

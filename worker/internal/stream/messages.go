@@ -118,7 +118,7 @@ func (m *Messages) Finished(t *state.Task, runID int64, class, value []byte, p *
 	_, _, thread := t.Times()
 	f := message.TaskFinished{StimulusID: stimulus, Key: t.Key(), RunID: runID, Status: "OK",
 		NBytes: max(0, t.NBytes()), Type: class, TypeName: t.TypeName(), Metadata: message.EmptyMap, Thread: thread,
-		StartStops: message.StartStops{Parts: m.partsOf(p)}, Value: value}
+		StartStops: message.StartStops{Parts: m.partsOf(p)}, Value: value, Waited: float64(p.Waited) / 1e9}
 	f.Append(m.begin())
 }
 

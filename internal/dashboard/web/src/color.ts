@@ -8,7 +8,8 @@ export const DESERIALIZE = 4;
 export const WAITING = 5;
 export const ERROR = 6;
 export const PAUSED = 7;
-export const FIRST_PREFIX = 8;
+export const WAITING_SLOT = 8;
+export const FIRST_PREFIX = 9;
 export const OTHERS = 255;
 
 export type RGB = readonly [number, number, number];
@@ -30,12 +31,17 @@ const fixed: RGB[] = [
   [224, 142, 52], // disk read
   [196, 112, 36], // disk write
   [214, 176, 78], // deserialize
-  [140, 146, 156], // waiting
+  [140, 146, 156], // waiting for data
   [30, 30, 34], // error
-  [110, 112, 120], // paused
+  [176, 96, 128], // waiting for memory
+  [108, 128, 168], // waiting for a slot
 ];
 
-const fixedNames = ["idle", "transfer", "disk read", "disk write", "deserialize", "waiting", "error", "paused"];
+const fixedNames = ["idle", "transfer", "disk read", "disk write", "deserialize", "waiting for data", "error",
+  "waiting for memory", "waiting for a slot"];
+
+/** isWaiting reports whether a category is time in which nothing was done. */
+export const isWaiting = (cat: number): boolean => cat === WAITING || cat === PAUSED || cat === WAITING_SLOT;
 
 function hash(s: string): number {
   let v = 2166136261;

@@ -29,6 +29,7 @@ export class DataTable<T> {
   private readonly note = h("p", { cls: "note" });
   private readonly heads: HTMLElement[] = [];
   private readonly trs = new Map<string, HTMLTableRowElement>();
+  private readonly hidden = new Set<number>(); // indexes of columns
   private rows: T[] = [];
   private sort: number;
   private desc: boolean;
@@ -67,6 +68,14 @@ export class DataTable<T> {
     });
   }
 
+  /** show shows or hides a column, from the next update on. */
+  show(title: string, visible: boolean): void {
+    const i = this.o.columns.findIndex((c) => c.title === title);
+    if (visible) this.hidden.delete(i);
+    else this.hidden.add(i);
+    this.heads[i]!.hidden = !visible;
+  }
+
   /** again fills the cells again, after a change of colors. */
   again(): void {
     this.update(this.rows);
@@ -103,6 +112,7 @@ export class DataTable<T> {
       }
       this.o.columns.forEach((col, i) => {
         const td = tr.children[i] as HTMLElement;
+        td.hidden = this.hidden.has(i);
         if (col.cell) col.cell(td, row);
         else text(td, String(col.value(row)));
       });

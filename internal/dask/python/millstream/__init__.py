@@ -16,8 +16,10 @@ Millstream's Python child processes.
 
 from .clique import Clique, CliqueError, clique
 from .install import Installed, install, install_async
+from .report import get_task_stream
 from .stubs import GoFunction, go, go_name
 
 __version__ = "0.1.0"
 
-__all__ = ["Clique", "CliqueError", "GoFunction", "Installed", "__version__", "clique", "go", "go_name", "install", "install_async"]
+__all__ = ["Clique", "CliqueError", "GoFunction", "Installed", "__version__", "clique", "get_task_stream", "go", "go_name", "install",
+           "install_async"]

@@ -119,6 +119,7 @@ func (s *State) checkMove(t *Task, st TaskState) {
 }
 
 func waitingReady(s *State, t *Task) {
+	t.ready = s.now
 	if t.needs != nil {
 		s.setState(t, Constrained)
 	} else {

@@ -65,6 +65,7 @@ type Task struct {
 	spanID      string
 	failure     *Failure
 	start, stop int64
+	ready       int64 // when all dependencies were here, in ns since 1970
 	thread      int64
 	data        any
 }
@@ -129,6 +130,9 @@ func (t *Task) Failure() *Failure { return t.failure }
 // Times returns the start and stop of the run in nanoseconds since 1970, and the thread; zero if the task has not run
 // on this worker.
 func (t *Task) Times() (start, stop, thread int64) { return t.start, t.stop, t.thread }
+
+// Ready returns the time at which all dependencies were on this worker, in nanoseconds since 1970; zero before.
+func (t *Task) Ready() int64 { return t.ready }
 
 // Data returns the value of ComputeTask.Data or SetData, which is opaque to the state.
 func (t *Task) Data() any { return t.data }

@@ -10,6 +10,21 @@ import { card, DataTable, legend } from "../table.ts";
 
 const rgb = ([r, g, b]: readonly [number, number, number], alpha: number): string => `rgba(${r},${g},${b},${alpha})`;
 
+/** cellsOf returns the pairs of each cell, by row and column. Those of clients and of workers that have left have none. */
+export function cellsOf(workers: string[], pairs: Pair[]): Map<string, Pair[]> {
+  const index = new Map(workers.map((w, i) => [w, i]));
+  const cells = new Map<string, Pair[]>();
+  for (const p of pairs) {
+    const from = index.get(p.from);
+    const to = index.get(p.to);
+    if (from === undefined || to === undefined) continue;
+    const list = cells.get(`${from} ${to}`);
+    if (list) list.push(p);
+    else cells.set(`${from} ${to}`, [p]);
+  }
+  return cells;
+}
+
 class BandwidthView implements View {
   private readonly canvas = h("canvas", { role: "img", "aria-label": "Bandwidth from each worker to each other; the table below has the same numbers" });
   private readonly box = h("div", { cls: "matrix" }, this.canvas);
@@ -104,16 +119,8 @@ class BandwidthView implements View {
   async refresh(): Promise<void> {
     const d = await this.app.source.json<Bandwidth>("bandwidth.json");
     this.data = { workers: d.workers ?? [], pairs: d.pairs ?? [], transports: d.transports ?? {} };
-    const index = new Map(this.data.workers.map((w, i) => [w, i]));
-    this.cells.clear();
-    const names = new Set<string>();
-    for (const p of this.data.pairs) {
-      const at = `${index.get(p.from) ?? -1} ${index.get(p.to) ?? -1}`;
-      const list = this.cells.get(at);
-      if (list) list.push(p);
-      else this.cells.set(at, [p]);
-      names.add(p.transport);
-    }
+    this.cells = cellsOf(this.data.workers, this.data.pairs);
+    const names = new Set(this.data.pairs.map((p) => p.transport));
     this.legend.replaceChildren(legend([...names].sort().slice(0, 20).map((t) => [t || "unknown", rgb(hueOf(t), 1)])));
     this.table.update(this.data.pairs);
     this.draw();

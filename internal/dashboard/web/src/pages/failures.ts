@@ -41,7 +41,7 @@ class Failures implements View {
         { title: "Worker", value: (f) => f.worker, cell: (td, f) => text(td, f.worker ? app.workerName(f.worker) : "") },
         { title: "Key", value: (f) => f.key, cell: (td, f) => storyLink(td, f.key ?? ""), cls: "wrap" },
         { title: "Cause", value: (f) => f.cause, cls: "wrap" },
-        { title: "Text", value: (f) => f.text, cls: "wrap" },
+        { title: "Text", value: (f) => f.text, cls: "wrap lines" },
       ],
     });
     root.append(h("h1", {}, "Failures"), search(""), this.table.el);

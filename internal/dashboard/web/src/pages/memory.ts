@@ -19,7 +19,7 @@ export function family(name: string): string {
 function unit(name: string): (v: number) => string {
   if (/bytes.*(rate|\/s)|bandwidth|transfer/i.test(name)) return rate;
   if (/memory|bytes|spill|device|gpu_mem|rss|pinned/i.test(name)) return bytes;
-  if (/cpu|utilization/i.test(name)) return (v) => short(v) + " %";
+  if (/cpu|gpu|utilization/i.test(name)) return (v) => short(v) + " %";
   return short;
 }
 
@@ -28,7 +28,9 @@ const label = (f: string, name: string): string => {
   return name.startsWith(f) && name.length > f.length ? name.slice(f.length).replace(/^[.: ]/, "") : name;
 };
 
-const title = (f: string): string => (/^(cpu|gpu|rss)$/.test(f) ? f.toUpperCase() : f[0]!.toUpperCase() + f.slice(1)).replace(/_/g, " ");
+const titles: Record<string, string> = { "bytes/s": "Transfers", "tasks/s": "Tasks per second", device: "GPU memory", gpu: "GPU use", cpu: "CPU" };
+
+const title = (f: string): string => (titles[f]) ?? (/^(cpu|gpu|rss)$/.test(f) ? f.toUpperCase() : f[0]!.toUpperCase() + f.slice(1)).replace(/_/g, " ");
 
 class Memory implements View {
   private readonly box = h("div", { cls: "cards" });

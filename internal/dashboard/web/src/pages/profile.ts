@@ -171,9 +171,9 @@ class Profile implements View {
     const params: Record<string, string> = name === "" ? {} : { [name]: value };
     try {
       const got = await this.app.source.json<Call>("profile.json", params);
-      this.root = { ...got, count: got.count ?? 0 };
+      this.root = { ...got, name: got.name || "all samples", count: got.count ?? 0 };
       text(this.note, this.root.count > 0 ? `${num(this.root.count)} samples` : "No samples yet.");
-      this.table.update(this.root.count > 0 ? functions(this.root) : []);
+      this.table.update(this.root.count > 0 ? functions(this.root).filter((f) => f.name !== this.root.name) : []);
       this.zoom(null);
     } catch (err) {
       text(this.note, err instanceof Error ? err.message : String(err));

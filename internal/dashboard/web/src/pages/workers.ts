@@ -2,7 +2,7 @@
 
 import type { Worker } from "../api.ts";
 import type { App, Page, View } from "../app.ts";
-import { h, replace, text } from "../dom.ts";
+import { facts, h, replace, text, type Child } from "../dom.ts";
 import { address, bytes, num, seconds } from "../format.ts";
 import { bar, DataTable, legend } from "../table.ts";
 import { stackLines, logLines } from "./logs.ts";
@@ -32,11 +32,27 @@ function deviceCell(td: HTMLElement, w: Worker): void {
   bar(td, `${bytes(d.used)} · ${Math.round(d.utilization)} %`, [{ color: device, share: d.used / whole, title: `used ${bytes(d.used)}, pinned ${bytes(d.pinned)}` }]);
 }
 
+/** workerFacts describes a worker: what the table has no room for, and what it shows by the length of bars. */
+export function workerFacts(w: Worker): [string, Child][] {
+  const { memory: m, device: d } = w;
+  const out: [string, Child][] = [["address", w.address], ["host", w.host], ["version", w.version],
+    ["managed", bytes(m.managed)], ["unmanaged", bytes(m.unmanaged)], ["spilled", bytes(m.spilled)],
+    ["memory limit", m.limit ? bytes(m.limit) : "none"]];
+  if (d) {
+    out.push(["GPU memory", `${bytes(d.used)}${d.total ? " of " + bytes(d.total) : ""}`],
+      ["GPU memory limit", d.limit ? bytes(d.limit) : ""], ["GPU use", `${Math.round(d.utilization)} %`], ["pinned", bytes(d.pinned)]);
+  }
+  if (/^https?:\/\//.test(w.dashboard)) out.push(["pages", h("a", { href: w.dashboard, rel: "noreferrer" }, "HTTP server of the worker")]);
+  return out;
+}
+
 class Workers implements View {
   private readonly table: DataTable<Worker>;
   private readonly detail = h("section", { cls: "card detail", hidden: true, "aria-label": "Worker" });
   private shown = "";
   private tab: "logs" | "stacks" = "logs";
+  private list: Worker[] = [];
+  private readonly facts = h("div");
 
   constructor(private readonly app: App, root: HTMLElement) {
     this.table = new DataTable<Worker>({
@@ -100,7 +116,8 @@ class Workers implements View {
       h("div", { cls: "bar-tools" }, h("h2", {}, this.app.workerName(worker)),
         h("div", { cls: "tools" }, choose("logs", "Logs"), choose("stacks", "Call stacks"),
           h("button", { type: "button", "aria-label": "Close", onclick: () => this.open(worker) }, "×"))),
-      body);
+      this.facts, body);
+    this.describe();
     try {
       const got = await this.app.source.json<unknown>(tab === "logs" ? "logs.json" : "stacks.json", { worker });
       if (this.shown !== worker || this.tab !== tab) return;
@@ -112,7 +129,16 @@ class Workers implements View {
 
   async refresh(): Promise<void> {
     const got = await this.app.source.json<{ workers: Worker[] | null }>("workers.json");
-    this.table.update(got.workers ?? []);
+    this.list = got.workers ?? [];
+    this.table.show("GPU", this.list.some((w) => w.device));
+    this.table.update(this.list);
+    this.describe();
+  }
+
+  private describe(): void {
+    const w = this.list.find((v) => v.address === this.shown);
+    if (w) replace(this.facts, facts(workerFacts(w)));
+    else if (this.shown !== "") replace(this.facts, h("p", { cls: "muted" }, "This worker has left."));
   }
 
   reset(): void {

@@ -2,7 +2,7 @@
 
 import type { App } from "../app.ts";
 import type { Row, Span } from "../api.ts";
-import { ERROR, WAITING } from "../color.ts";
+import { ERROR, isWaiting } from "../color.ts";
 import { css } from "../dom.ts";
 import { clock, duration, timeTicks } from "../format.ts";
 import type { TileKey } from "../source.ts";
@@ -170,10 +170,11 @@ export function drawTiles(g: CanvasRenderingContext2D, s: Scene, keys: TileKey[]
   return painted;
 }
 
-let hatch: { key: string; pattern: CanvasPattern } | null = null;
+const hatches = new Map<string, CanvasPattern>();
 
 function hatching(g: CanvasRenderingContext2D, color: string): CanvasPattern | string {
-  if (hatch?.key === color) return hatch.pattern;
+  const known = hatches.get(color);
+  if (known) return known;
   const c = new OffscreenCanvas(6, 6);
   const p = c.getContext("2d")!;
   p.strokeStyle = color;
@@ -186,7 +187,7 @@ function hatching(g: CanvasRenderingContext2D, color: string): CanvasPattern | s
   p.stroke();
   const pattern = g.createPattern(c, "repeat");
   if (!pattern) return color;
-  hatch = { key: color, pattern };
+  hatches.set(color, pattern);
   return pattern;
 }
 
@@ -212,13 +213,13 @@ export function drawSpans(g: CanvasRenderingContext2D, s: Scene, spans: Span[]):
     const right = Math.min(s.gutter + m.width + 2, b.x + b.w);
     if (right <= left) continue;
     const w = right - left;
-    g.fillStyle = sp.cat === WAITING ? hatching(g, app.palette.css(WAITING)) : app.palette.css(sp.cat);
+    g.fillStyle = isWaiting(sp.cat) ? hatching(g, app.palette.css(sp.cat)) : app.palette.css(sp.cat);
     g.fillRect(left, b.y, w > 3 ? w - 0.5 : w, b.h);
     if (sp.status === "error" || sp.status === "erred" || sp.cat === ERROR) {
       g.fillStyle = app.palette.css(1);
       g.fillRect(left, b.y + b.h - 3, w, 3);
     }
-    if (w > 44 && b.h >= 13 && sp.cat !== WAITING) {
+    if (w > 44 && b.h >= 13 && !isWaiting(sp.cat)) {
       const label = sp.key || app.palette.name(sp.cat);
       g.save();
       g.beginPath();
@@ -333,6 +334,14 @@ function cut(g: CanvasRenderingContext2D, label: string, width: number): string 
   return label.slice(0, n) + "…";
 }
 
+const shortKinds = { thread: "t", transfer: "net", disk: "d" };
+
+/** rowLabel names a row of a worker. The second row of disks is that of pauses. */
+export function rowLabel(r: Row, wide: boolean): string {
+  if (r.kind === "disk" && r.slot === 1) return wide ? "paused" : "p";
+  return wide ? `${r.kind} ${r.slot}` : `${shortKinds[r.kind]}${r.slot}`;
+}
+
 function drawLabels(g: CanvasRenderingContext2D, s: Scene): void {
   const { model: m, inks: ink, layout, app } = s;
   g.save();
@@ -368,7 +377,7 @@ function drawLabels(g: CanvasRenderingContext2D, s: Scene): void {
     if (m.rowHeight >= 11) {
       g.fillStyle = ink.muted;
       g.textAlign = "right";
-      g.fillText(wide ? `${r.kind} ${r.slot}` : `${r.kind[0]}${r.slot}`, s.gutter - 8, mid);
+      g.fillText(rowLabel(r, wide), s.gutter - 8, mid);
       g.textAlign = "left";
     }
   }

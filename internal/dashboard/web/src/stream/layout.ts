@@ -60,9 +60,4 @@ export class Layout {
   startsWorker(pos: number): boolean {
     return pos === 0 || this.at(pos)?.worker !== this.at(pos - 1)?.worker;
   }
-
-  label(pos: number): string {
-    const r = this.at(pos);
-    return r ? `${r.kind} ${r.slot}` : "";
-  }
 }

@@ -1,6 +1,6 @@
 // Tiles as pictures, in a cache of bounded size. A tile that is not there yet is painted from coarser or finer ones.
 
-import { WAITING, type Palette } from "../color.ts";
+import { isWaiting, type Palette } from "../color.ts";
 import type { Source, TileKey } from "../source.ts";
 import { BUCKETS, decode, MAX_LEVEL, type Line } from "../tile.ts";
 import type { Layout } from "./layout.ts";
@@ -93,7 +93,7 @@ export class Tiles {
           const rgb = colors[cat]!;
           // A bucket that is hardly covered must still be seen.
           const alpha = 72 + ((cover * 183) / 255) | 0;
-          if (cat === WAITING) {
+          if (isWaiting(cat)) {
             for (let j = from; j < to; j++) out[x + j] = rgb | (((j >> 1) & 1 ? alpha >> 2 : alpha >> 1) << 24);
           } else out.fill(rgb | (alpha << 24), x + from, x + to);
         }

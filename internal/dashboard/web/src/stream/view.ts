@@ -2,11 +2,11 @@
 
 import type { Span, Summary, Total } from "../api.ts";
 import type { App, Page, View } from "../app.ts";
-import { FIRST_PREFIX, TRANSFER, WAITING } from "../color.ts";
+import { FIRST_PREFIX, isWaiting, PAUSED, TRANSFER, WAITING, WAITING_SLOT } from "../color.ts";
 import { facts, fit, h, replace, text, Tip, type Child } from "../dom.ts";
 import { bytes, clock, duration, num, rate, seconds } from "../format.ts";
 import { legend } from "../table.ts";
-import { AXIS, drawFrame, drawGrid, drawSpans, drawTiles, inks, levelFor, overview, visible, type Painted, type Scene, type Selection } from "./draw.ts";
+import { AXIS, drawFrame, drawGrid, drawSpans, drawTiles, inks, levelFor, overview, rowLabel, visible, type Painted, type Scene, type Selection } from "./draw.ts";
 import { listen } from "./input.ts";
 import { Layout } from "./layout.ts";
 import { Minimap } from "./minimap.ts";
@@ -28,11 +28,12 @@ export function spanFacts(app: App, sp: Span): [string, Child][] {
   const row = app.rows[sp.row];
   const out: [string, Child][] = [["duration", duration(us)]];
   if (sp.cat >= FIRST_PREFIX) out.push(["prefix", app.palette.name(sp.cat)]);
+  if (isWaiting(sp.cat) || (sp.cat < FIRST_PREFIX && sp.key)) out.push(["what", app.palette.name(sp.cat)]);
   if (sp.bytes) out.push(["bytes", bytes(sp.bytes)]);
   if (sp.bytes && sp.cat < FIRST_PREFIX && us > 0) out.push(["rate", rate(sp.bytes / (us / 1e6))]);
   if (sp.peer) out.push([sp.incoming ? "from" : "to", app.workerName(sp.peer)]);
   out.push(["transport", sp.transport ?? ""], ["status", sp.status ?? ""]);
-  if (row) out.push(["worker", `${app.workerName(row.worker)}, ${row.kind} ${row.slot}`]);
+  if (row) out.push(["worker", `${app.workerName(row.worker)}, ${rowLabel(row, true)}`]);
   out.push(["start", clock(app.unix(sp.start), 6)]);
   return out;
 }
@@ -204,7 +205,7 @@ class Stream implements View {
     const { palette, names } = this.app;
     const items: [string, string][] = [];
     for (let c = FIRST_PREFIX; c < Math.min(names.length, FIRST_PREFIX + 40); c++) if (names[c]) items.push([palette.name(c), palette.css(c)]);
-    for (const c of [TRANSFER, 2, 3, WAITING]) items.push([palette.name(c), palette.css(c)]);
+    for (const c of [TRANSFER, 2, 3, 4, WAITING, PAUSED, WAITING_SLOT]) items.push([palette.name(c), palette.css(c)]);
     if (this.app.rows.length === 0) replace(this.legend, h("p", { cls: "empty" }, "No tasks have run yet."));
     else replace(this.legend, legend(items));
   }
@@ -307,7 +308,7 @@ class Stream implements View {
   }
 
   private showSpan(sp: Span): void {
-    const task = sp.cat >= FIRST_PREFIX && sp.key;
+    const task = sp.key; // also of what was done for a task, and of waiting for it
     this.openPanel(sp.key || this.app.palette.name(sp.cat), facts(spanFacts(this.app, sp)),
       task ? h("p", {}, h("a", { href: "#/story?key=" + encodeURIComponent(sp.key!) }, "Story of this key")) : null);
   }

@@ -1,5 +1,5 @@
 import type { Row } from "../api.ts";
-import { Palette } from "../color.ts";
+import { FIRST_PREFIX, Palette } from "../color.ts";
 import { levelFor } from "../stream/draw.ts";
 import { Layout, SMALL } from "../stream/layout.ts";
 import { Model } from "../stream/model.ts";
@@ -67,14 +67,14 @@ test("layout: rows of a worker are next to each other", () => {
 });
 
 test("palette: stable and distinct", () => {
-  const fixed = new Array<string>(8).fill("");
+  const fixed = new Array<string>(FIRST_PREFIX).fill("");
   const a = new Palette();
   a.set([...fixed, "inc", "sum", "load"], false);
   const b = new Palette();
   b.set([...fixed, "sum"], true);
-  equal(a.css(9), b.css(8), "color of sum");
+  equal(a.css(FIRST_PREFIX + 1), b.css(FIRST_PREFIX), "color of sum");
   const many = new Palette();
   many.set([...fixed, ...Array.from({ length: 24 }, (_, i) => "p" + i)], false);
-  equal(new Set(Array.from({ length: 24 }, (_, i) => many.css(8 + i))).size, 24);
-  equal([many.name(1), many.name(8), many.name(255)], ["transfer", "p0", "(others)"]);
+  equal(new Set(Array.from({ length: 24 }, (_, i) => many.css(FIRST_PREFIX + i))).size, 24);
+  equal([many.name(1), many.name(FIRST_PREFIX), many.name(255)], ["transfer", "p0", "(others)"]);
 });

@@ -1,11 +1,14 @@
-import type { Call } from "../api.ts";
+import type { Call, Pair, Row, Worker } from "../api.ts";
 import { nearest } from "../chart.ts";
 import { stateColor } from "../color.ts";
 import { byteSteps } from "../format.ts";
 import { layered } from "../layers.ts";
+import { cellsOf } from "../pages/bandwidth.ts";
 import { family } from "../pages/memory.ts";
 import { boxes, functions } from "../pages/profile.ts";
 import { place } from "../pages/why.ts";
+import { workerFacts } from "../pages/workers.ts";
+import { rowLabel } from "../stream/draw.ts";
 import { equal, test } from "./harness.ts";
 
 test("layers: dependencies come first", () => {
@@ -66,3 +69,28 @@ test("why: links", () => {
 });
 
 test("states", () => equal(stateColor("no-worker", true), stateColor("no_worker", true)));
+
+test("bandwidth: clients and workers that have left have no cell", () => {
+  const pair = (from: string, to: string): Pair => ({ from, to, transport: "tcp", bytes: 1, seconds: 1, rate: 1, count: 1, reason: "" });
+  const cells = cellsOf(["a", "b"], [pair("a", "b"), pair("a", "client"), pair("gone", "b"), pair("a", "b")]);
+  equal([...cells].map(([at, list]) => [at, list.length]), [["0 1", 2]]);
+});
+
+test("workers: facts", () => {
+  const w: Worker = {
+    address: "tcp://a:1", name: "a", host: "h", status: "running", threads: 1, cpu: 0, processing: 0, ready: 0, executing: 0, held: 0,
+    memory: { managed: 1024, unmanaged: 2048, spilled: 0, limit: 0, rss: 3072 }, device: null, last_seen: 0, transports: null,
+    version: "1", dashboard: "javascript:alert(1)",
+  };
+  const names = (v: Worker): string[] => workerFacts(v).map(([k]) => k);
+  equal(names(w), ["address", "host", "version", "managed", "unmanaged", "spilled", "memory limit"]);
+  const gpu = { ...w, device: { used: 1 << 30, limit: 0, pinned: 1 << 20, utilization: 40, total: 0 } };
+  equal(workerFacts(gpu).slice(7), [["GPU memory", "1 GiB"], ["GPU memory limit", ""], ["GPU use", "40 %"], ["pinned", "1 MiB"]]);
+});
+
+test("stream: labels of rows", () => {
+  const rows: Row[] = [["thread", 0], ["transfer", 1], ["disk", 0], ["disk", 1]].map(([kind, slot], id) =>
+    ({ id, worker: "w", name: "w", kind: kind as Row["kind"], slot: slot as number }));
+  equal(rows.map((r) => rowLabel(r, true)), ["thread 0", "transfer 1", "disk 0", "paused"]);
+  equal(new Set(rows.map((r) => rowLabel(r, false))).size, 4, "short labels differ");
+});
