@@ -39,15 +39,21 @@ var saveCSV = client.Func2("millstream.frame.write-csv", func(_ context.Context,
 // read them, each its part. Inferred columns are bool, int64, float64, timestamps in UTC or text; Options.Schema also
 // allows the other integer and floating-point types, bytes, date32 and other timestamps.
 func ReadCSV(ctx context.Context, c *client.Client, path string, opts CSVOptions) (*Frame, error) {
-	o := scan.Options{Format: scan.CSV, Sample: opts.Sample, SplitBytes: opts.Block,
-		Dialect: scan.Dialect{NoHeader: opts.NoHeader, Comma: opts.Comma, Null: opts.Null}}
-	if opts.Schema != nil {
-		var err error
-		if o.Schema, err = encodeSchema(opts.Schema); err != nil {
-			return nil, err
-		}
+	o, err := opts.scan()
+	if err != nil {
+		return nil, err
 	}
 	return readSource(ctx, c, path, o)
+}
+
+// scan returns the options of package scan.
+func (opts CSVOptions) scan() (o scan.Options, err error) {
+	o = scan.Options{Format: scan.CSV, Sample: opts.Sample, SplitBytes: opts.Block,
+		Dialect: scan.Dialect{NoHeader: opts.NoHeader, Comma: opts.Comma, Null: opts.Null}}
+	if opts.Schema != nil {
+		o.Schema, err = encodeSchema(opts.Schema)
+	}
+	return o, err
 }
 
 // WriteCSV writes the frame as CSV files with a header, one for each partition, into a folder, which is created, and
