@@ -76,6 +76,9 @@ use_found() {
 	if [ -z "${MILLSTREAM_PYTHON:-}" ] && [ -x "$VENV/bin/python" ]; then
 		export MILLSTREAM_PYTHON=$VENV/bin/python
 	fi
+	if [ -z "${MILLSTREAM_DUCKDB:-}" ] && [ -x "$LOCAL/duckdb/env/bin/python" ]; then
+		export MILLSTREAM_DUCKDB=$LOCAL/duckdb/env/bin/python
+	fi
 	export MILLSTREAM_UCX_VERSIONS=${MILLSTREAM_UCX_VERSIONS:-$UCX_DIR}
 	[ ! -d "$LOCAL/bin" ] || export PATH=$PATH:$LOCAL/bin
 }

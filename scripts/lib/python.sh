@@ -162,3 +162,17 @@ setup_sklearn() {
 	fi
 	dask_env "$dest" "$dest/packages"
 }
+
+# setup_duckdb: DuckDB next to the peers, with whose answers the tests of frames compare theirs.
+setup_duckdb() {
+	local req=$ROOT/tests/interop/duckdb.txt dest=$LOCAL/duckdb stamp
+	stamp=$(stamp_of "$(cat "$req")" "$("$VENV/bin/python" -c 'import sys; print(sys.version)')")
+	if ! stamp_ok duckdb "$stamp"; then
+		say "setup: DuckDB into ${dest#"$ROOT"/} (some 60 MB, once)"
+		rm -rf "$dest"
+		quietly pip.log "$VENV/bin/python" -m pip install -q --disable-pip-version-check --only-binary=:all: --no-deps --target "$dest/packages" -r "$req" ||
+			die "DuckDB could not be installed" "read the lines above; the Python package index must be reachable the first time"
+		stamp_put duckdb "$stamp"
+	fi
+	dask_env "$dest" "$dest/packages"
+}

@@ -13,6 +13,13 @@ type Name struct {
 	Table, Column string
 }
 
+// Ref is a column of a plan. The parser returns none: those who resolve names put them in place of a Name. The name is
+// distinct within the statement.
+type Ref struct {
+	Pos
+	Name string
+}
+
 // Star is *, or t.*, in a select list.
 type Star struct {
 	Pos
@@ -194,6 +201,7 @@ type Bound struct {
 }
 
 func (*Name) expr()     {}
+func (*Ref) expr()      {}
 func (*Star) expr()     {}
 func (*Literal) expr()  {}
 func (*Interval) expr() {}

@@ -15,6 +15,8 @@ func (b *printer) expr(e Expr) {
 			b.put(Quote(x.Table), ".")
 		}
 		b.put(Quote(x.Column))
+	case *Ref:
+		b.put(Quote(x.Name))
 	case *Star:
 		if x.Table != "" {
 			b.put(Quote(x.Table), ".")
