@@ -314,16 +314,46 @@ func TestFramesContext(t *testing.T) {
 	if err != nil || string(got[0].Bytes()) != "in time" {
 		t.Fatalf("%v, %v", got, err)
 	}
-	// A large frame that nobody takes: the send ends with its context and so does the endpoint.
-	buf := testBytes(7, 8<<20)
-	short, cancel2 := context.WithTimeout(ctx, 50*time.Millisecond)
-	defer cancel2()
-	if err := a.SendFrames(short, Bytes(buf)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("send of 8 MiB to nobody: %v", err)
+	// A large frame without a receiver: the send ends with its context and so does the endpoint.
+	sending, stop := context.WithCancel(ctx)
+	defer stop()
+	sent := make(chan error, 1)
+	go func() { sent <- a.SendFrames(sending, Bytes(testBytes(7, 8<<20))) }()
+	waitTable(t, ctx, b)
+	stop()
+	if err := <-sent; !errors.Is(err, context.Canceled) {
+		t.Fatalf("send of 8 MiB without a receiver: got %v, want %v", err, context.Canceled)
 	}
 	waitDone(t, ctx, a, b)
 	if _, err := b.RecvFrames(ctx, Allocators{}); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("receive of the cut-off message: %v", err)
+	}
+}
+
+// waitTable waits until the table of a message has arrived at ep.
+func waitTable(t *testing.T, ctx context.Context, ep *Endpoint) {
+	t.Helper()
+	fc, err := ep.frameState()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		fc.mu.Lock()
+		n := 0
+		for _, m := range fc.msgs {
+			if m.table != nil {
+				n++
+			}
+		}
+		fc.mu.Unlock()
+		if n > 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%v: no table of a message", ep)
+		case <-time.After(time.Millisecond):
+		}
 	}
 }
 
