@@ -2,6 +2,7 @@ package vec
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -46,11 +47,17 @@ func Concat(s *arrow.Schema, batches []arrow.RecordBatch) (_ arrow.RecordBatch, 
 // ConcatArrays returns the values of arrays of one type, at least one, in one array, which the caller releases.
 func ConcatArrays(chunks []arrow.Array) (_ arrow.Array, err error) {
 	defer recoverError(&err)
-	if len(chunks) == 1 {
+	// The Arrow library does not accept empty arrays of some types.
+	full := slices.DeleteFunc(slices.Clone(chunks), func(a arrow.Array) bool { return a.Len() == 0 })
+	switch len(full) {
+	case 0:
 		chunks[0].Retain()
 		return chunks[0], nil
+	case 1:
+		full[0].Retain()
+		return full[0], nil
 	}
-	return array.Concatenate(chunks, heap)
+	return array.Concatenate(full, heap)
 }
 
 // checkTypes returns an error if a batch does not have the columns of a schema.
