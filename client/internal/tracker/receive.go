@@ -2,6 +2,7 @@ package tracker
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -125,26 +126,41 @@ func (m *values) keep(v []byte) string {
 // Values calls f with the encoded result of each key that has ended and whose result is known to the client. It returns
 // the indices of the other keys. The mutex is not held while f runs.
 func (t *Tracker) Values(keys []*State, which []int, f func(i int, raw []byte) error) (rest []int, err error) {
-	type known struct {
-		i     int
-		value string
+	var list []knownValue
+	for part := range slices.Chunk(which, valuesAtOnce) {
+		t.mu.Lock()
+		list, rest = knownValues(keys, part, list[:0], rest)
+		t.mu.Unlock()
+		for _, k := range list {
+			if err := f(k.i, unsafe.Slice(unsafe.StringData(k.value), len(k.value))); err != nil {
+				return nil, err
+			}
+		}
 	}
-	var list []known
-	t.mu.Lock()
+	return rest, nil
+}
+
+// valuesAtOnce is the number of keys whose values are read with the mutex held.
+const valuesAtOnce = 1024
+
+// knownValue is the encoded result of the key at an index.
+type knownValue struct {
+	i     int
+	value string
+}
+
+// knownValues appends the known results of keys to list, and the indices of the other keys to rest. The caller holds
+// the tracker's mutex.
+func knownValues(keys []*State, which []int, list []knownValue, rest []int) ([]knownValue, []int) {
+	list = slices.Grow(list, len(which))
 	for _, i := range which {
 		if s := keys[i]; s.status == Finished && s.value != "" {
-			list = append(list, known{i, s.value})
+			list = append(list, knownValue{i, s.value})
 		} else {
 			rest = append(rest, i)
 		}
 	}
-	t.mu.Unlock()
-	for _, k := range list {
-		if err := f(k.i, unsafe.Slice(unsafe.StringData(k.value), len(k.value))); err != nil {
-			return nil, err
-		}
-	}
-	return rest, nil
+	return list, rest
 }
 
 func (t *Tracker) applyErred(m *wire.Message, ops *message.Ops) error {
