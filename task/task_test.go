@@ -23,12 +23,24 @@ func TestOutside(t *testing.T) {
 	}
 }
 
+// thread records the calls of its methods.
+type thread struct{ calls *[]string }
+
+func (t thread) Secede(context.Context) error {
+	*t.calls = append(*t.calls, "secede")
+	return nil
+}
+
+func (t thread) Rejoin(context.Context) error {
+	*t.calls = append(*t.calls, "rejoin")
+	return nil
+}
+
 func TestInside(t *testing.T) {
 	var calls []string
 	key := task.NewKey("sum-1")
 	ctx := internal.WithInfo(context.Background(), &internal.Info{Key: key, Host: &internal.Host{},
-		Secede: func(context.Context) error { calls = append(calls, "secede"); return nil },
-		Rejoin: func(context.Context) error { calls = append(calls, "rejoin"); return nil }})
+		Thread: thread{&calls}})
 	if got := task.CurrentKey(ctx); got != key {
 		t.Errorf("CurrentKey: got %v, want %v", got, key)
 	}

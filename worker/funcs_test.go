@@ -41,7 +41,7 @@ var (
 	})
 	secede = task.Register1("worker_test.secede", func(ctx context.Context, name string) (string, error) {
 		info := task.FromContext(ctx)
-		if err := info.Secede(ctx); err != nil {
+		if err := info.Thread.Secede(ctx); err != nil {
 			return "", err
 		}
 		select {
@@ -49,7 +49,7 @@ var (
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
-		return string(info.Key), info.Rejoin(ctx)
+		return string(info.Key), info.Thread.Rejoin(ctx)
 	})
 	counter = task.Register1("worker_test.counter", func(_ context.Context, start int) (*count, error) {
 		return &count{start}, nil

@@ -16,11 +16,17 @@ type Info struct {
 	Key Key
 	// Host is the worker, shared by its tasks.
 	Host *Host
-	// Secede reports to the worker that the task no longer uses one of its threads, because it waits for other tasks:
-	// another task starts in its place. It is nil outside of a task.
-	Secede func(ctx context.Context) error
+	// Thread is the thread of the worker that the task uses; nil if it uses none.
+	Thread Thread
+}
+
+// Thread is the thread of a worker that a task uses.
+type Thread interface {
+	// Secede reports to the worker that the task no longer uses the thread, because it waits for other tasks: another
+	// task starts in its place.
+	Secede(ctx context.Context) error
 	// Rejoin waits for a thread again.
-	Rejoin func(ctx context.Context) error
+	Rejoin(ctx context.Context) error
 }
 
 // Host has the properties of a worker that its tasks share. The worker creates it and closes it when it ends.
@@ -136,6 +142,10 @@ func WithInfo(ctx context.Context, i *Info) context.Context {
 	return context.WithValue(ctx, infoKey{}, i)
 }
 
+// IsInfoKey reports whether key is the key of the Info among the values of a context, for contexts that are not from
+// WithInfo.
+func IsInfoKey(key any) bool { return key == infoKey{} }
+
 // FromContext returns the Info of the running task whose context is ctx, nil outside of a task.
 func FromContext(ctx context.Context) *Info {
 	i, _ := ctx.Value(infoKey{}).(*Info)
@@ -147,16 +157,16 @@ var ErrOutside = errors.New("task: not the context of a running task")
 
 // Secede releases the thread of the running task whose context is ctx, for tasks that wait for others.
 func Secede(ctx context.Context) error {
-	if i := FromContext(ctx); i != nil && i.Secede != nil {
-		return i.Secede(ctx)
+	if i := FromContext(ctx); i != nil && i.Thread != nil {
+		return i.Thread.Secede(ctx)
 	}
 	return ErrOutside
 }
 
 // Rejoin waits for a thread again after Secede.
 func Rejoin(ctx context.Context) error {
-	if i := FromContext(ctx); i != nil && i.Rejoin != nil {
-		return i.Rejoin(ctx)
+	if i := FromContext(ctx); i != nil && i.Thread != nil {
+		return i.Thread.Rejoin(ctx)
 	}
 	return ErrOutside
 }

@@ -108,12 +108,18 @@ func TestHostClose(t *testing.T) {
 	}
 }
 
+// thread is a Thread whose methods return errors.
+type thread struct{ secede, rejoin error }
+
+func (t thread) Secede(context.Context) error { return t.secede }
+func (t thread) Rejoin(context.Context) error { return t.rejoin }
+
 // The functions of a task use the Info of its context.
 func TestInfoOfContexts(t *testing.T) {
 	no := errors.New("no")
 	outer := WithInfo(t.Context(), &Info{Key: NewKey("outer"), Host: &Host{Name: "w"}})
 	inner := WithInfo(outer, &Info{Key: NewKey("inner"), Host: &Host{Device: &Device{Ordinal: 3}},
-		Secede: func(context.Context) error { return no }, Rejoin: func(context.Context) error { return nil }})
+		Thread: thread{secede: no}})
 	for _, c := range []struct {
 		what           string
 		ctx            context.Context

@@ -120,9 +120,7 @@ func TestInfo(t *testing.T) {
 	if _, err := thing(); !errors.Is(err, ErrHostClosed) {
 		t.Error(err)
 	}
-	in := WithInfo(ctx, &Info{Key: NewKey("me"), Secede: func(context.Context) error {
-		return nil
-	}, Rejoin: func(context.Context) error { return nil }})
+	in := WithInfo(ctx, &Info{Key: NewKey("me"), Thread: thread{}})
 	if CurrentKey(in) != NewKey("me") || Secede(in) != nil || Rejoin(in) != nil {
 		t.Error("FromContext within a task: got another Info")
 	}

@@ -48,7 +48,7 @@ func (p *Pool) abandon(r *Run, err error) {
 		if f := r.function.Load(); f != nil {
 			name = *f
 		}
-		r.replaced = (!r.left || r.rejoined.Load()) && len(p.abandoned) < p.maxAbandoned()
+		r.replaced = (!r.left || r.c.rejoined.Load()) && len(p.abandoned) < p.maxAbandoned()
 		if r.replaced {
 			p.startExecutor()
 		}
@@ -58,9 +58,9 @@ func (p *Pool) abandon(r *Run, err error) {
 		p.log.Warn("task ignores its context and still runs; abandoned", "function", name, "key", r.key.String(),
 			"age", p.now.Sub(since).Round(time.Millisecond), "reason", err, "thread_replaced", r.replaced)
 		delete(p.executing, r.key)
-		end := &Run{p: p, key: r.key, actor: r.actor, start: began, stop: p.now.UnixNano(),
+		end := &Run{p: p, key: r.key, actor: r.actor, start: began, stop: p.now.UnixNano(), c: &runContext{p: p},
 			err: fmt.Errorf("%w; the function ignores its context and still runs", err)}
-		end.seceded.Store(r.left)
+		end.c.seceded.Store(r.left)
 		p.w.FinishRun(end)
 	})
 }
@@ -85,7 +85,7 @@ func (p *Pool) finishAbandoned(r *Run) (replaced bool) {
 				"age", time.Since(a.since).Round(time.Millisecond))
 			delete(p.abandoned, r)
 		}
-		replaced = r.replaced || r.left && !r.rejoined.Load()
+		replaced = r.replaced || r.left && !r.c.rejoined.Load()
 	})
 	return replaced
 }

@@ -3,8 +3,37 @@ package execution
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"go.millstream.dev/internal/task"
 )
+
+// runContext is the part of a run that its function may keep after it has returned: its context, and its use of a
+// thread. It refers to the run by its key only, because the memory of runs is reused.
+type runContext struct {
+	lazyContext
+	p    *Pool
+	info task.Info
+
+	seceded, rejoined atomic.Bool
+}
+
+// Value returns the Info of the task, or a value of the real context.
+func (c *runContext) Value(key any) any {
+	if task.IsInfoKey(key) {
+		return &c.info
+	}
+	return c.lazyContext.Value(key)
+}
+
+// run returns the run of the context, nil if it has ended or was abandoned. The caller holds the turn.
+func (c *runContext) run() *Run {
+	if r := c.p.executing[c.info.Key]; r != nil && r.c == c {
+		return r
+	}
+	return nil
+}
 
 // lazyContext is the context of a run. It creates a cancelable context on first use only, because most tasks end
 // without using it.

@@ -12,7 +12,7 @@ import (
 
 // callSpec runs the encoded call of a Go client.
 func (r *Run) callSpec(spec []byte) error {
-	c := new(specCall)
+	c := &r.parsed
 	if err := c.Parse(spec); err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (c *specCall) call(ctx context.Context, r *Run) (any, error) { return c.Run
 // invoke runs a Go function within the limits of memory and time, and stores its result.
 func (r *Run) invoke(name string, c invocation) error {
 	r.name = name
-	r.function.Store(&name)
+	r.function.Store(&r.name)
 	limited := r.p.memory.Limited() && !r.actor
 	if limited {
 		if err := r.reserve(); err != nil {
@@ -48,7 +48,7 @@ func (r *Run) invoke(name string, c invocation) error {
 	if err := c.arrange(r); err != nil {
 		return err
 	}
-	ctx := r.ctx
+	ctx := context.Context(r.c)
 	if r.annotations != nil {
 		limit, err := timeout(r.annotations)
 		if err != nil {
@@ -87,18 +87,18 @@ func (r *Run) invoke(name string, c invocation) error {
 // keep makes room for the result.
 func (r *Run) keep(limited bool) error {
 	r.nbytes, r.typeName = r.result.Size(), r.result.Type()
-	if err := r.p.data.MakeRoomFor(r.ctx, r.result, r.nbytes); err != nil {
+	if err := r.p.data.MakeRoomFor(r.c, r.result, r.nbytes); err != nil {
 		return err
 	}
 	if limited && !r.p.memory.OnDevice(r.result) {
-		return r.p.memory.Keep(r.ctx, r.key, r.name, r.nbytes)
+		return r.p.memory.Keep(r.c, r.key, r.name, r.nbytes)
 	}
 	return nil
 }
 
 // reserve makes room for the expected result.
 func (r *Run) reserve() (err error) {
-	r.reserved, err = r.p.memory.Reserve(r.ctx, r.name, r.deps)
+	r.reserved, err = r.p.memory.Reserve(r.c, r.name, r.deps)
 	return err
 }
 
@@ -112,21 +112,19 @@ func (r *Run) arrange(keys []task.Key) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	opened := make([]*task.Value, len(r.deps))
-	for i, e := range r.deps {
+	for _, e := range r.deps {
 		v, err := e.Open() // may read from disk
 		if err != nil {
 			// The file is damaged: the result is computed or fetched again, and the task runs elsewhere or later.
 			r.lost = e.Key()
 			return errors.Join(task.ErrReschedule, fmt.Errorf("worker: %v needs %v: %w", r.key, e.Key(), err))
 		}
-		opened[i] = v
+		r.opened = append(r.opened, v)
 	}
-	r.values = make([]*task.Value, len(keys))
 	var index map[task.Key]int
 	for i, k := range keys {
 		if i < len(r.deps) && r.deps[i].Key() == k { // the usual case
-			r.values[i] = opened[i]
+			r.values = append(r.values, r.opened[i])
 			continue
 		}
 		if index == nil {
@@ -140,7 +138,7 @@ func (r *Run) arrange(keys []task.Key) error {
 			return fmt.Errorf("worker: %v refers to %v, which is not among the dependencies sent by the scheduler",
 				r.key, k)
 		}
-		r.values[i] = opened[j]
+		r.values = append(r.values, r.opened[j])
 	}
 	return nil
 }

@@ -100,6 +100,7 @@ type Pool struct {
 	running   int // runs that count against the threads
 	success   state.ExecuteSuccess
 	short     []byte // memory of ShortValue
+	free      []*Run // for reuse
 }
 
 // New returns a Pool without executors.
@@ -143,23 +144,25 @@ func (p *Pool) Full() bool { return p.running >= p.cfg.Threads }
 
 // Execute starts a task.
 func (p *Pool) Execute(t *state.Task) {
-	r := &Run{p: p, key: t.Key(), spec: t.Spec(), annotations: t.Annotations(), actor: t.Actor(),
-		queued: p.now.UnixNano(), ready: t.Ready()}
+	r := p.newRun()
+	r.key, r.spec, r.annotations, r.actor, r.task = t.Key(), t.Spec(), t.Annotations(), t.Actor(), t
+	r.queued, r.ready = p.now.UnixNano(), t.Ready()
 	if err, ok := t.Data().(error); ok {
 		r.broken = err
 	}
 	if n := t.NumDeps(); n > 0 {
-		r.deps = make([]*store.Entry, n)
-		for i := range r.deps {
+		for i := range n {
 			p.arrived.Use(t.Dep(i).Key(), &r.moved)
-			if r.deps[i] = p.data.Hold(t.Dep(i).Key()); r.deps[i] == nil {
+			e := p.data.Hold(t.Dep(i).Key())
+			r.deps = append(r.deps, e)
+			if e == nil {
 				r.broken = fmt.Errorf("worker: dependency %v of %v is missing", t.Dep(i).Key(), r.key)
 			}
 		}
 	}
-	r.info = task.Info{Key: r.key, Host: p.cfg.Host, Secede: r.Secede, Rejoin: r.rejoin}
-	r.base.parent = p.w.Tasks
-	r.ctx = task.WithInfo(&r.base, &r.info)
+	r.c = &runContext{p: p}
+	r.c.parent = p.w.Tasks
+	r.c.info = task.Info{Key: r.key, Host: p.cfg.Host, Thread: r.c}
 	p.running++
 	p.executing[r.key] = r
 	if p.by != nil && p.by.next == nil {
@@ -173,7 +176,8 @@ func (p *Pool) Execute(t *state.Task) {
 func (p *Pool) Cancel(key task.Key) {
 	// The state of the task is not used: it may already belong to a later request.
 	if r := p.executing[key]; r != nil {
-		r.base.cancel(errCancelled)
+		r.canceled = true
+		r.c.cancel(errCancelled)
 		p.abandonAfterGrace(r)
 	}
 }
@@ -235,7 +239,7 @@ func (p *Pool) execute(e *Executor) {
 			}
 			continue
 		}
-		if r.seceded.Load() && !r.rejoined.Load() {
+		if r.c.seceded.Load() && !r.c.rejoined.Load() {
 			p.w.Post(r) // another executor has replaced this one
 			return
 		}
@@ -246,7 +250,7 @@ func (p *Pool) execute(e *Executor) {
 // Finish accepts a run that has ended and returns the event for the state; lost is a dependency that cannot be read, ""
 // for none. The event is valid until the next call. ClearFinished must follow when the event was applied.
 func (p *Pool) Finish(r *Run, stimulus string) (ev state.Event, lost task.Key) {
-	if !r.seceded.Load() {
+	if !r.c.seceded.Load() {
 		p.running--
 	}
 	if p.executing[r.key] == r {
@@ -256,8 +260,8 @@ func (p *Pool) Finish(r *Run, stimulus string) (ev state.Event, lost task.Key) {
 	switch {
 	case r.err == nil:
 		p.keep(r)
-		p.success = state.ExecuteSuccess{Stimulus: stimulus, Start: r.start, Stop: r.stop, Thread: r.thread,
-			Stored: state.Stored{Key: r.key, NBytes: r.nbytes, TypeName: r.typeName}}
+		p.success = state.ExecuteSuccess{Stimulus: stimulus, Hint: r.task, Start: r.start, Stop: r.stop,
+			Thread: r.thread, Stored: state.Stored{Key: r.key, NBytes: r.nbytes, TypeName: r.typeName}}
 		return &p.success, ""
 	case errors.Is(r.err, task.ErrReschedule):
 		return &state.Reschedule{Stimulus: stimulus, Key: r.key}, r.lost
@@ -267,7 +271,39 @@ func (p *Pool) Finish(r *Run, stimulus string) (ev state.Event, lost task.Key) {
 }
 
 // ClearFinished drops the run of the last Finish.
-func (p *Pool) ClearFinished() { p.finished = nil }
+func (p *Pool) ClearFinished() {
+	r := p.finished
+	p.finished = nil
+	if r != nil {
+		p.recycle(r)
+	}
+}
+
+// maxFree is the maximum number of runs that are kept for reuse.
+const maxFree = 256
+
+// newRun returns a run with no fields set except p.
+func (p *Pool) newRun() *Run {
+	n := len(p.free)
+	if n == 0 {
+		return &Run{p: p}
+	}
+	r := p.free[n-1]
+	p.free[n-1] = nil
+	p.free = p.free[:n-1]
+	return r
+}
+
+// recycle keeps the memory of a run that has ended for another one, unless another goroutine may still refer to it: a
+// timer of its timeout or cancellation, or the sidecar.
+func (p *Pool) recycle(r *Run) {
+	if r.err != nil || r.canceled || r.annotations != nil || r.actor || r.inSidecar.Load() || r.c.seceded.Load() ||
+		len(p.free) >= maxFree || cap(r.deps) > maxFree {
+		return
+	}
+	*r = Run{p: p, deps: r.deps[:0], opened: r.opened[:0], values: r.values[:0]}
+	p.free = append(p.free, r)
+}
 
 // Err returns the error of a failed run.
 func (r *Run) Err() error { return r.err }

@@ -272,20 +272,77 @@ func TestSecede(t *testing.T) {
 	}
 }
 
+// A context that outlives its run keeps the key of its task, and has no effect on the run that reuses the memory.
+func TestContextAfterRun(t *testing.T) {
+	r := newRig(t, Config{})
+	r.compute("first", spec(t, keeps, val(t.Name())), nil)
+	if e := r.next(); e.what != "finished" {
+		t.Fatalf("got %+v", e)
+	}
+	ctx := <-kept
+	if ctx.Err() == nil {
+		t.Error("the context of a run that has ended has not ended")
+	}
+	var reused *Run
+	r.do(nil, func() {
+		if len(r.free) != 1 {
+			t.Fatalf("got %d runs for reuse, want 1", len(r.free))
+		}
+		reused = r.free[0]
+	})
+	g := gateOf(t.Name())
+	r.compute("second", spec(t, deaf, val(t.Name())), nil)
+	<-g.entered
+	if err := task.Secede(ctx); err != nil {
+		t.Error(err)
+	}
+	r.do(nil, func() {
+		if run := r.executing[task.NewKey("second")]; run != reused || run.left || !r.Full() {
+			t.Errorf("second run: reused %v, seceded %v, full %v", run == reused, run.left, r.Full())
+		}
+	})
+	if got := task.CurrentKey(ctx); got != task.NewKey("first") {
+		t.Errorf("got key %v, want first", got)
+	}
+	close(g.open)
+	if e := r.next(); e.key != "second" || e.what != "finished" {
+		t.Errorf("got %+v", e)
+	}
+}
+
+// The memory of a run is not reused if a timer or the state of its thread may still refer to it.
+func TestRunsNotReused(t *testing.T) {
+	r := newRig(t, Config{})
+	long := gateOf(t.Name())
+	close(long.open)
+	r.compute("failed", spec(t, spoil), nil)
+	r.next()
+	r.compute("limited", spec(t, inc, val(1)), timeoutOf(t, 60))
+	r.next()
+	r.compute("long", spec(t, leaves, val(t.Name())), nil)
+	r.next() // secedes
+	r.next()
+	r.do(nil, func() {
+		if len(r.free) != 0 {
+			t.Errorf("got %d runs for reuse, want none", len(r.free))
+		}
+	})
+}
+
 // Tasks that wait to rejoin when the worker closes get its error.
 func TestRejoinAtTheEnd(t *testing.T) {
 	p := New(Config{Threads: 1, Memory: newRig(t, Config{}).memory, Worker: Worker{Stopped: closedChannel(),
 		Closed: errClosed, Do: func(func()) bool {
 			return false
 		}}})
-	run := &Run{p: p}
-	if err := run.rejoin(t.Context()); err != nil {
+	run := &runContext{p: p}
+	if err := run.Rejoin(t.Context()); err != nil {
 		t.Errorf("rejoin of a task that did not secede: got %v", err)
 	}
 	if err := run.Secede(t.Context()); err != errClosed {
 		t.Errorf("got %v, want %v", err, errClosed)
 	}
-	if err := run.rejoin(t.Context()); err == nil || !strings.Contains(err.Error(), errClosed.Error()) {
+	if err := run.Rejoin(t.Context()); err == nil || !strings.Contains(err.Error(), errClosed.Error()) {
 		t.Errorf("got %v, want %v", err, errClosed)
 	}
 }

@@ -34,7 +34,7 @@ func (r *Run) callPython(parts [][]byte) error {
 	r.result, r.nbytes, r.typeName = out.Value, out.NBytes, out.TypeName
 	if limited {
 		r.unreserve()
-		if err := p.memory.Keep(r.ctx, r.key, r.name, r.nbytes); err != nil {
+		if err := p.memory.Keep(r.c, r.key, r.name, r.nbytes); err != nil {
 			r.result.Release()
 			return err
 		}

@@ -38,6 +38,11 @@ var (
 		<-ctx.Done()
 		return 0, ctx.Err()
 	})
+	// keeps passes on its context.
+	keeps = task.Register1("execution.keeps", func(ctx context.Context, name string) (string, error) {
+		kept <- ctx
+		return name, nil
+	})
 	// deaf ignores its context until the gate opens.
 	deaf = task.Register1("execution.deaf", func(_ context.Context, name string) (string, error) {
 		g := gateOf(name)
@@ -48,12 +53,12 @@ var (
 	// leaves secedes, waits for the gate and rejoins.
 	leaves = task.Register1("execution.leaves", func(ctx context.Context, name string) (string, error) {
 		g, info := gateOf(name), task.FromContext(ctx)
-		if err := info.Secede(ctx); err != nil {
+		if err := info.Thread.Secede(ctx); err != nil {
 			return "", err
 		}
 		close(g.entered)
 		<-g.open
-		if err := info.Rejoin(ctx); err != nil {
+		if err := info.Thread.Rejoin(ctx); err != nil {
 			return "", err
 		}
 		close(g.rejoined)
@@ -62,13 +67,13 @@ var (
 	// lingers secedes and ignores its context until the gate opens. With rejoin it then rejoins.
 	lingers = task.Register2("execution.lingers", func(ctx context.Context, name string, rejoin bool) (string, error) {
 		g, info := gateOf(name), task.FromContext(ctx)
-		if err := info.Secede(ctx); err != nil {
+		if err := info.Thread.Secede(ctx); err != nil {
 			return "", err
 		}
 		close(g.entered)
 		<-g.open
 		if rejoin {
-			return name, info.Rejoin(context.WithoutCancel(ctx))
+			return name, info.Thread.Rejoin(context.WithoutCancel(ctx))
 		}
 		return name, nil
 	})
@@ -80,6 +85,9 @@ var (
 		return *n, nil
 	})
 )
+
+// kept has the contexts of keeps.
+var kept = make(chan context.Context, 1)
 
 type gate struct{ entered, open, rejoined chan struct{} }
 

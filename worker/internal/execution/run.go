@@ -1,11 +1,11 @@
 package execution
 
 import (
-	"context"
 	"errors"
 	"sync/atomic"
 	"time"
 
+	"go.millstream.dev/internal/engine/worker/state"
 	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/task/taskid/keysplit"
@@ -15,7 +15,8 @@ import (
 
 var errCancelled = errors.New("worker: task canceled: its result is no longer needed")
 
-// Run is one run of a task. It is created and finished in turns; in between it is owned by its executor.
+// Run is one run of a task. It is created and finished in turns; in between it is owned by its executor. Its memory is
+// reused, see Pool.recycle: what the function of the task may keep is in runContext.
 type Run struct {
 	p           *Pool
 	key         task.Key
@@ -24,15 +25,14 @@ type Run struct {
 	actor       bool
 	broken      error // why the task cannot run
 	deps        []*store.Entry
-	values      []*task.Value
+	opened      []*task.Value // of deps
+	values      []*task.Value // of deps, in the order of the call's keys
+	parsed      specCall      // the parsed spec of a Go client
+	c           *runContext
+	task        *state.Task // may be reused for another key, see state.ExecuteSuccess
+	canceled    bool        // by Cancel; guarded by the turn
 
-	info task.Info
-	base lazyContext
-	ctx  context.Context // base, with info
-
-	lost     task.Key // a dependency whose file is damaged
-	seceded  atomic.Bool
-	rejoined atomic.Bool
+	lost task.Key // a dependency whose file is damaged
 
 	began    atomic.Int64           // when the function was called, ns since 1970
 	function atomic.Pointer[string] // name of the function
@@ -70,19 +70,22 @@ func (r *Run) run() {
 	if r.stop == 0 {
 		r.stop = time.Now().UnixNano()
 	}
-	r.base.cancel(nil)
+	r.c.cancel(nil)
 	for _, e := range r.deps {
 		if e != nil {
 			p.data.Release(e)
 		}
 	}
-	r.deps, r.values = nil, nil
+	clear(r.deps)
+	clear(r.opened)
+	clear(r.values)
+	r.deps, r.opened, r.values = r.deps[:0], r.opened[:0], r.values[:0]
 	status := "OK"
 	switch {
 	case r.err == nil:
 	case errors.Is(r.err, task.ErrReschedule):
 		status = "reschedule"
-	case errors.Is(r.base.endCause(), errCancelled):
+	case errors.Is(r.c.endCause(), errCancelled):
 		status = "cancelled"
 	default:
 		status = "error"
@@ -113,7 +116,7 @@ func (r *Run) call() error {
 	if r.broken != nil {
 		return r.broken
 	}
-	if why := r.base.endCause(); why != nil {
+	if why := r.c.endCause(); why != nil {
 		return why // canceled before the start
 	}
 	if pyspec.Is(r.spec) {

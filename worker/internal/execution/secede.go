@@ -10,33 +10,37 @@ import (
 
 // Secede removes the task from those that count against the threads of the worker: another executor replaces this one,
 // which ends with the task.
-func (r *Run) Secede(context.Context) error {
-	p := r.p
-	if !r.seceded.CompareAndSwap(false, true) {
+func (c *runContext) Secede(context.Context) error {
+	p := c.p
+	if !c.seceded.CompareAndSwap(false, true) {
 		return nil
 	}
-	took := time.Duration(time.Now().UnixNano() - r.start)
+	now := time.Now().UnixNano()
 	if !p.w.Do(func() {
-		if p.executing[r.key] != r {
+		r := c.run()
+		if r == nil {
 			return // abandoned: the executor has been replaced
 		}
 		r.left = true
 		p.startExecutor()
 		p.running--
-		p.w.Apply(&state.Secede{Stimulus: p.w.Stimulus(), Key: r.key, Duration: took})
+		p.w.Apply(&state.Secede{Stimulus: p.w.Stimulus(), Key: r.key, Duration: time.Duration(now - r.start)})
 	}) {
 		return p.w.Closed
 	}
 	return nil
 }
 
-// rejoin waits until another executor ends in favor of this one. To the scheduler the task remains long-running, as in
+// Secede is that of the context, for the sidecar.
+func (r *Run) Secede(ctx context.Context) error { return r.c.Secede(ctx) }
+
+// Rejoin waits until another executor ends in favor of this one. To the scheduler the task remains long-running, as in
 // Dask.
-func (r *Run) rejoin(ctx context.Context) error {
-	if !r.seceded.Load() || r.rejoined.Load() {
+func (c *runContext) Rejoin(ctx context.Context) error {
+	if !c.seceded.Load() || c.rejoined.Load() {
 		return nil
 	}
-	p := r.p
+	p := c.p
 	place := make(chan struct{})
 	select {
 	case p.leave <- place:
@@ -48,12 +52,12 @@ func (r *Run) rejoin(ctx context.Context) error {
 	<-place
 	err := p.w.Closed
 	p.w.Do(func() {
-		if err = nil; p.executing[r.key] != r {
+		if err = nil; c.run() == nil {
 			p.startExecutor() // abandoned: replace the executor that has ended
 			err = errors.Join(errAbandoned, ctx.Err())
 			return
 		}
-		r.rejoined.Store(true)
+		c.rejoined.Store(true)
 	})
 	return err
 }

@@ -15,7 +15,11 @@ import (
 // CallStacks returns the stacks of the running Go tasks, {key: [line, …]} in the form of Dask, and the keys of the
 // tasks that run in the sidecar: those of the wanted keys, or all if wanted is nil.
 func (p *Pool) CallStacks(wanted map[task.Key]bool) (stacks msgpack.Map, python []task.Key) {
-	marks := map[task.Key]string{}
+	type mark struct {
+		text string
+		c    *runContext
+	}
+	marks := map[task.Key]mark{}
 	p.w.Do(func() {
 		for k, r := range p.executing {
 			switch {
@@ -23,7 +27,7 @@ func (p *Pool) CallStacks(wanted map[task.Key]bool) (stacks msgpack.Map, python 
 			case r.inSidecar.Load():
 				python = append(python, k)
 			default:
-				marks[k] = fmt.Sprintf("(*Run).call(0x%x", pointer(r))
+				marks[k] = mark{fmt.Sprintf("(*Run).call(0x%x", pointer(r)), r.c}
 			}
 		}
 	})
@@ -32,8 +36,15 @@ func (p *Pool) CallStacks(wanted map[task.Key]bool) (stacks msgpack.Map, python 
 		return stacks, python
 	}
 	goroutines := allStacks()
-	for k, mark := range marks {
-		i := slices.IndexFunc(goroutines, func(s string) bool { return strings.Contains(s, mark) })
+	p.w.Do(func() { // the memory of a run that has ended since may be that of another one
+		for k, m := range marks {
+			if m.c.run() == nil {
+				delete(marks, k)
+			}
+		}
+	})
+	for k, m := range marks {
+		i := slices.IndexFunc(goroutines, func(s string) bool { return strings.Contains(s, m.text) })
 		if i < 0 {
 			continue // waits for a thread, or has ended
 		}

@@ -177,6 +177,9 @@ type ExecuteSuccess struct {
 	Stimulus string
 	// Stored.Key is the key of the task.
 	Stored
+	// Hint is the task of the action DoExecute, which saves a search by the key; it may be nil, and may have been
+	// forgotten and reused for another key since.
+	Hint *Task
 	// Start and Stop are the times of the run, in nanoseconds since 1970.
 	Start, Stop int64
 	// Thread is a number of the thread, for the task stream.

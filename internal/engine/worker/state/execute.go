@@ -29,7 +29,10 @@ func (s *State) nextReady() *Task {
 }
 
 func (ev *ExecuteSuccess) apply(s *State) {
-	t := s.tasks.Get(ev.Key)
+	t := ev.Hint
+	if t == nil || t.key != ev.Key || t.key == "" || t.state == Forgotten {
+		t = s.tasks.Get(ev.Key)
+	}
 	if t == nil || !t.running() {
 		dropStale(s, &ev.Stored, t)
 		return

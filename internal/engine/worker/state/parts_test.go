@@ -275,6 +275,33 @@ func TestTaskTable(t *testing.T) {
 	}
 }
 
+// TestHint: the end of a run applies to the task with its key, also if the memory of the hint has another one now.
+func TestHint(t *testing.T) {
+	s := New(Config{Validate: true})
+	var out Actions
+	apply := func(ev Event) { s.Apply(time.Unix(0, 0), ev, &out) }
+	apply(&ComputeTask{Key: "x", RunID: 1})
+	x := s.Task("x")
+	apply(&ExecuteSuccess{Stored: Stored{Key: "x", NBytes: 1}, Hint: x})
+	if x.State() != Memory {
+		t.Fatalf("got %v with the hint, want memory", x)
+	}
+	apply(&FreeKeys{Keys: []taskid.Key{"x"}})
+	// x is forgotten: a late end of a run deletes its value.
+	apply(&ExecuteSuccess{Stored: Stored{Key: "x", NBytes: 1}, Hint: x})
+	if a := out.List(); len(a) != 1 || a[0].Kind != DoDelete || s.Len() != 0 {
+		t.Errorf("got %v for a forgotten task", a)
+	}
+	apply(&ComputeTask{Key: "", RunID: 2})
+	apply(&ComputeTask{Key: "y", RunID: 3})
+	for _, key := range []taskid.Key{"", "y"} {
+		apply(&ExecuteSuccess{Stored: Stored{Key: key, NBytes: 1}, Hint: x})
+		if y := s.Task(key); y == nil || y.State() != Memory {
+			t.Errorf("%q: got %v with a hint of another task, want memory", key, y)
+		}
+	}
+}
+
 // TestUnknownSizes: a result of unknown size counts with the default.
 func TestUnknownSizes(t *testing.T) {
 	s := New(Config{DefaultSize: 33, Validate: true})
