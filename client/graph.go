@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"go.millstream.dev/client/internal/tracker"
@@ -20,15 +21,17 @@ type Graph struct {
 	nodes []graphNode
 	index map[task.Key]int
 	specs []byte
-	spec  []byte // memory for the node that is being added
+	deps  []task.Key // of all nodes
+	at    []int32    // the nodes of deps, taskgraph.None for other keys; set by check
+	spec  []byte     // memory for the node that is being added
 	err   error
 }
 
 type graphNode struct {
-	key      task.Key
-	from, to int // in specs
-	deps     []task.Key
-	notes    taskgraph.Annotations
+	key                task.Key
+	from, to           int                    // in specs
+	firstDep, afterDep int                    // in deps
+	notes              *taskgraph.Annotations // nil for none
 }
 
 // NewGraph returns an empty graph.
@@ -75,10 +78,10 @@ func (g *Graph) add(key task.Key, opts []Option, err error) {
 		return
 	}
 	g.spec = g.b.Append(g.spec[:0])
-	g.addSpec(key, g.spec, append([]task.Key(nil), g.b.Deps()...), &o, nil)
+	g.addSpec(key, g.spec, g.b.Deps(), &o, nil)
 }
 
-// addSpec adds an encoded call.
+// addSpec adds an encoded call. It copies spec and deps.
 func (g *Graph) addSpec(key task.Key, spec []byte, deps []task.Key, o *options, err error) {
 	if err != nil {
 		g.fail(fmt.Errorf("client: node %s: %w", key, err))
@@ -88,10 +91,15 @@ func (g *Graph) addSpec(key task.Key, spec []byte, deps []task.Key, o *options, 
 		g.fail(fmt.Errorf("client: duplicate node %s in the graph", key))
 		return
 	}
-	from := len(g.specs)
-	g.specs = append(g.specs, spec...)
+	n := graphNode{key: key, from: len(g.specs), firstDep: len(g.deps)}
+	g.specs, g.deps = append(g.specs, spec...), append(g.deps, deps...)
+	n.to, n.afterDep = len(g.specs), len(g.deps)
+	if !o.notes.IsZero() {
+		notes := o.notes
+		n.notes = &notes
+	}
 	g.index[key] = len(g.nodes)
-	g.nodes = append(g.nodes, graphNode{key: key, from: from, to: len(g.specs), deps: deps, notes: o.notes})
+	g.nodes = append(g.nodes, n)
 }
 
 // fail records the first error, which Submit returns.
@@ -179,14 +187,20 @@ func submitGraph[T any](ctx context.Context, c *Client, g *Graph, wanted []task.
 	}
 	out := tracker.NewGraph(tracker.Options{FIFO: "60s", Submitting: task.CurrentKey(ctx)}, true)
 	w := out.Writer()
+	w.Grow(len(g.specs) + nodeBytes*len(g.nodes))
 	var o options
 	o.trace(ctx, "graph", "", len(g.nodes))
 	for i := range g.nodes {
 		n := &g.nodes[i]
-		n.notes.Trace = o.notes.Trace
+		notes := o.notes // the trace only
+		if n.notes != nil {
+			notes = *n.notes
+			notes.Trace = o.notes.Trace
+		}
 		c.advice.CheckNode(n.key, n.to-n.from)
-		c.advice.CheckWorkers(&n.notes)
-		w.Spec(n.key, g.specs[n.from:n.to], n.deps, out.Annotate(&n.notes), taskgraph.None)
+		c.advice.CheckWorkers(&notes)
+		w.Linked(n.key, g.specs[n.from:n.to], g.deps[n.firstDep:n.afterDep], g.at[n.firstDep:n.afterDep],
+			out.Annotate(&notes))
 	}
 	slab := make([]Future[T], len(wanted))
 	handles := make([]tracker.Handle, len(wanted))
@@ -203,6 +217,9 @@ func submitGraph[T any](ctx context.Context, c *Client, g *Graph, wanted []task.
 	return futures, nil
 }
 
+// nodeBytes is an estimate of the bytes of a node in a message, without its spec.
+const nodeBytes = 48
+
 // check rejects graphs that cannot be computed, before they are sent.
 func (g *Graph) check(wanted []task.Key) error {
 	for _, k := range wanted {
@@ -210,7 +227,20 @@ func (g *Graph) check(wanted []task.Key) error {
 			return fmt.Errorf("client: wanted key %s is not in the graph", k)
 		}
 	}
+	g.resolve()
 	return g.cycle()
+}
+
+// resolve finds the nodes of all dependencies.
+func (g *Graph) resolve() {
+	g.at = slices.Grow(g.at[:0], len(g.deps))
+	for _, k := range g.deps {
+		i, ok := g.index[k]
+		if !ok {
+			i = taskgraph.None
+		}
+		g.at = append(g.at, int32(i))
+	}
 }
 
 // cycle reports a cycle of nodes as an error. The depth-first search is not recursive, as graphs may be long chains.
@@ -231,15 +261,15 @@ func (g *Graph) cycle() error {
 		color[start] = open
 		for len(path) > 0 {
 			top := &path[len(path)-1]
-			deps := g.nodes[top.node].deps
-			if top.dep == len(deps) {
+			n := &g.nodes[top.node]
+			if n.firstDep+top.dep == n.afterDep {
 				color[top.node] = done
 				path = path[:len(path)-1]
 				continue
 			}
-			next, ok := g.index[deps[top.dep]]
+			next := int(g.at[n.firstDep+top.dep])
 			top.dep++
-			if !ok || color[next] == done {
+			if next == taskgraph.None || color[next] == done {
 				continue
 			}
 			if color[next] == open {

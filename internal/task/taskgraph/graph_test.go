@@ -115,6 +115,23 @@ func TestGraphRoundTrip(t *testing.T) {
 	}
 }
 
+// Dependencies on nodes of the graph are their indices, also of later nodes; others are keys.
+func TestLinkedNodes(t *testing.T) {
+	var w Writer
+	spec := specOf(t, 1)
+	number := mustKey(t, 7)
+	w.Linked(mustKey(t, "a"), spec, []task.Key{mustKey(t, "b"), mustKey(t, "old"), number},
+		[]int32{1, None, None}, None)
+	w.Linked(mustKey(t, "b"), spec, nil, nil, w.Annotations(&Annotations{Retries: 2}))
+	got, _, err := readAll(w.Serialized())
+	want := []readNodeOut{
+		{Key: "a", Spec: string(spec), Deps: []string{"#1", "old", "7"}, Notes: None, Order: None},
+		{Key: "b", Spec: string(spec), Notes: 0, Order: None}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v; want %+v", got, err, want)
+	}
+}
+
 func TestLargeGraph(t *testing.T) {
 	var w Writer
 	spec := []byte(strings.Repeat("s", 100))

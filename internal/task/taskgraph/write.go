@@ -109,6 +109,22 @@ func (w *Writer) SpecBytes(key []byte, spec []byte, deps []task.Key, annotations
 	return w.end(annotations, order)
 }
 
+// Linked is Spec without an order, for a node whose dependencies are known: at has the nodes of deps, None for keys
+// that are not in the graph.
+func (w *Writer) Linked(key task.Key, spec []byte, deps []task.Key, at []int32, annotations int) int {
+	w.node([]byte(key))
+	w.buf = msgpack.AppendBytes(w.buf, spec)
+	w.buf = msgpack.AppendArrayHeader(w.buf, len(deps))
+	for i, k := range deps {
+		if at[i] == None {
+			w.buf = appendDep(w.buf, k)
+		} else {
+			w.buf = msgpack.AppendUint(w.buf, uint64(at[i]))
+		}
+	}
+	return w.end(annotations, None)
+}
+
 func (w *Writer) node(key []byte) {
 	if len(w.buf) >= graphFrame {
 		w.frames, w.buf = append(w.frames, w.buf), make([]byte, 0, graphFrame+graphFrame/8)
