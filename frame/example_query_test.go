@@ -31,6 +31,26 @@ func ExampleFrame_Query() {
 	// ["Dora"]
 }
 
+func ExampleQuery_Head() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		p, err := people.Query().Sort(frame.Desc(frame.Col("age"))).Head(ctx, 2)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer p.Release()
+		fmt.Print(p)
+	})
+	// Output:
+	// ┌──────┬───────┐
+	// │ name │   age │
+	// │ utf8 │ int64 │
+	// ├──────┼───────┤
+	// │ Ann  │    41 │
+	// │ Dora │    18 │
+	// └──────┴───────┘
+	// 2 rows
+}
+
 func ExampleQuery_With() {
 	withFrame(func(ctx context.Context, people *frame.Frame) {
 		print(ctx, people.Query().With(frame.Col("age").Ge(18).As("adult")).Drop("age").Rename("name", "who"))
@@ -48,6 +68,59 @@ func ExampleQuery_With() {
 	// 4 rows
 }
 
+func ExampleQuery_Join() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		young := people.Query().Filter(frame.Col("age").Lt(18))
+		q := people.Query().Join(young, frame.JoinOptions{Kind: frame.AntiJoin, On: []string{"name"}})
+		print(ctx, q.Sort(frame.Asc(frame.Col("name"))))
+		print(ctx, people.Query().Join(young, frame.JoinOptions{Kind: frame.LeftJoin, On: []string{"name"}}).
+			Sort(frame.Asc(frame.Col("name"))))
+	})
+	// Output:
+	// ┌──────┬───────┐
+	// │ name │   age │
+	// │ utf8 │ int64 │
+	// ├──────┼───────┤
+	// │ Ann  │    41 │
+	// │ Dora │    18 │
+	// └──────┴───────┘
+	// 2 rows
+	// ┌──────┬───────┬───────────┐
+	// │ name │   age │ age_right │
+	// │ utf8 │ int64 │     int64 │
+	// ├──────┼───────┼───────────┤
+	// │ Ann  │    41 │      null │
+	// │ Bob  │    12 │        12 │
+	// │ Carl │    17 │        17 │
+	// │ Dora │    18 │      null │
+	// └──────┴───────┴───────────┘
+	// 4 rows
+}
+
+func ExampleQuery_Top() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		q := people.Query()
+		print(ctx, q.Union(q.Filter(frame.Col("age").Gt(40))).Top(3, frame.Desc(frame.Col("age")).NullsFirst()))
+		rest, err := people.Query().Offset(1).Limit(2).Collect(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer rest.Release()
+		fmt.Println(rest.NumRows(), "rows")
+	})
+	// Output:
+	// ┌──────┬───────┐
+	// │ name │   age │
+	// │ utf8 │ int64 │
+	// ├──────┼───────┤
+	// │ Ann  │    41 │
+	// │ Ann  │    41 │
+	// │ Dora │    18 │
+	// └──────┴───────┘
+	// 3 rows
+	// 2 rows
+}
+
 func ExampleQuery_Sample() {
 	withFrame(func(ctx context.Context, people *frame.Frame) {
 		t, err := people.Query().Sample(1, 42).Collect(ctx)
@@ -62,7 +135,7 @@ func ExampleQuery_Sample() {
 
 func ExampleQuery_Explain() {
 	withFrame(func(ctx context.Context, people *frame.Frame) {
-		q := people.Query().With(frame.Col("age").Ge(18).As("adult")).Filter(frame.Col("adult")).Limit(1)
+		q := people.Query().Sort(frame.Asc(frame.Col("name"))).Filter(frame.Col("age").Ge(18)).Limit(1)
 		fmt.Println(q.Explain())
 		run, err := q.ExplainRun(ctx)
 		fmt.Println(len(run) > 0, err)
@@ -70,13 +143,12 @@ func ExampleQuery_Explain() {
 		fmt.Println(err)
 	})
 	// Output:
-	// Project name, age, age >= 18 as adult
-	// └─ Limit 1
-	//    └─ Filter age >= 18
-	//       └─ Frame of 2 partitions
+	// Top 1 by name
+	// └─ Filter age >= 18
+	//    └─ Frame of 2 partitions
 	//  <nil>
 	// true <nil>
-	// frame: Filter: no column "size"; columns are name, age, adult
+	// frame: Filter: no column "size"; columns are name, age
 }
 
 func ExampleQuery_WriteIPC() {
@@ -115,25 +187,110 @@ func ExampleQuery_WriteIPC() {
 	// 1 row
 }
 
-func ExampleQuery_Head() {
+func ExampleQuery_GroupBy() {
 	withFrame(func(ctx context.Context, people *frame.Frame) {
-		q := people.Query()
-		p, err := q.Union(q.Offset(3)).Offset(1).Limit(4).Head(ctx, 10)
-		if err != nil {
-			log.Fatal(err)
-		}
-		defer p.Release()
-		fmt.Print(p)
+		age := frame.Col("age")
+		adult := age.Ge(18).As("adult")
+		print(ctx, people.Query().GroupBy(adult).Agg(frame.Count().As("n"), frame.Sum(age).As("sum"),
+			frame.Min(age).As("min"), frame.Max(age).As("max"), frame.Mean(age).As("mean")).
+			Sort(frame.Asc(frame.Col("adult"))))
+		print(ctx, people.Query().GroupBy(adult).Agg(frame.CountOf(age).As("n"), frame.Median(age).As("median"),
+			frame.Quantile(age, 0.25).As("q25"), frame.ApproxQuantile(age, 0.75).As("q75"),
+			frame.NUnique(age).As("unique")).
+			Sort(frame.Asc(frame.Col("adult"))))
 	})
 	// Output:
-	// ┌──────┬───────┐
-	// │ name │   age │
-	// │ utf8 │ int64 │
-	// ├──────┼───────┤
-	// │ Bob  │    12 │
-	// │ Carl │    17 │
-	// │ Dora │    18 │
-	// │ Dora │    18 │
-	// └──────┴───────┘
+	// ┌───────┬───────┬───────┬───────┬───────┬─────────┐
+	// │ adult │     n │   sum │   min │   max │    mean │
+	// │ bool  │ int64 │ int64 │ int64 │ int64 │ float64 │
+	// ├───────┼───────┼───────┼───────┼───────┼─────────┤
+	// │ false │     2 │    29 │    12 │    17 │    14.5 │
+	// │ true  │     2 │    59 │    18 │    41 │    29.5 │
+	// └───────┴───────┴───────┴───────┴───────┴─────────┘
+	// 2 rows
+	// ┌───────┬───────┬─────────┬─────────┬─────────┬────────┐
+	// │ adult │     n │  median │     q25 │     q75 │ unique │
+	// │ bool  │ int64 │ float64 │ float64 │ float64 │  int64 │
+	// ├───────┼───────┼─────────┼─────────┼─────────┼────────┤
+	// │ false │     2 │    14.5 │   13.25 │   15.75 │      2 │
+	// │ true  │     2 │    29.5 │   23.75 │   35.25 │      2 │
+	// └───────┴───────┴─────────┴─────────┴─────────┴────────┘
+	// 2 rows
+}
+
+func ExampleQuery_Agg() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		name, age := frame.Col("name"), frame.Col("age")
+		print(ctx, people.Query().Agg(frame.First(name).As("first"), frame.Last(name).As("last"),
+			frame.CollectList(age).As("ages"), frame.Var(age).As("var"), frame.Std(age).As("std")))
+		fmt.Println(people.Query().Filter(age.Ge(18)).NumRows(ctx))
+	})
+	// Output:
+	// ┌───────┬──────┬─────────────────────────────┬────────────────────┬────────────────────┐
+	// │ first │ last │ ages                        │                var │                std │
+	// │ utf8  │ utf8 │ list<item: int64, nullable> │            float64 │            float64 │
+	// ├───────┼──────┼─────────────────────────────┼────────────────────┼────────────────────┤
+	// │ Ann   │ Dora │ [41,12,17,18]               │ 167.33333333333334 │ 12.935738607954837 │
+	// └───────┴──────┴─────────────────────────────┴────────────────────┴────────────────────┘
+	// 1 row
+	// 2 <nil>
+}
+
+func ExampleQuery_Distinct() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		adult := people.Query().Select(frame.Col("age").Ge(18).As("adult")).Distinct()
+		print(ctx, adult.Sort(frame.Asc(frame.Col("adult"))))
+		print(ctx, people.Query().Describe().Select(frame.Col("column"), frame.Col("count"), frame.Col("min")))
+	})
+	// Output:
+	// ┌───────┐
+	// │ adult │
+	// │ bool  │
+	// ├───────┤
+	// │ false │
+	// │ true  │
+	// └───────┘
+	// 2 rows
+	// ┌────────┬───────┬──────┐
+	// │ column │ count │ min  │
+	// │ utf8   │ int64 │ utf8 │
+	// ├────────┼───────┼──────┤
+	// │ name   │     4 │ Ann  │
+	// │ age    │     4 │ 12   │
+	// └────────┴───────┴──────┘
+	// 2 rows
+}
+
+func ExampleQuery_Window() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		byAge := frame.WindowOptions{OrderBy: []frame.SortKey{frame.Asc(frame.Col("age"))}}
+		q := people.Query().Window(byAge, frame.RowNumber().As("number"), frame.Lag(frame.Col("name"), 1).As("younger"),
+			frame.Lead(frame.Col("age"), 1).As("next"))
+		print(ctx, q.Sort(frame.Asc(frame.Col("age"))))
+		adult := frame.WindowOptions{PartitionBy: []frame.Expr{frame.Col("age").Ge(18)}, OrderBy: byAge.OrderBy}
+		q = people.Query().Window(adult, frame.Rank().As("rank"), frame.DenseRank().As("dense"),
+			frame.Over(frame.Sum(frame.Col("age"))).Rows(1, 0).As("sum"))
+		print(ctx, q.Sort(frame.Asc(frame.Col("name"))))
+	})
+	// Output:
+	// ┌──────┬───────┬────────┬─────────┬───────┐
+	// │ name │   age │ number │ younger │  next │
+	// │ utf8 │ int64 │  int64 │ utf8    │ int64 │
+	// ├──────┼───────┼────────┼─────────┼───────┤
+	// │ Bob  │    12 │      1 │ null    │    17 │
+	// │ Carl │    17 │      2 │ Bob     │    18 │
+	// │ Dora │    18 │      3 │ Carl    │    41 │
+	// │ Ann  │    41 │      4 │ Dora    │  null │
+	// └──────┴───────┴────────┴─────────┴───────┘
+	// 4 rows
+	// ┌──────┬───────┬───────┬───────┬───────┐
+	// │ name │   age │  rank │ dense │   sum │
+	// │ utf8 │ int64 │ int64 │ int64 │ int64 │
+	// ├──────┼───────┼───────┼───────┼───────┤
+	// │ Ann  │    41 │     2 │     2 │    59 │
+	// │ Bob  │    12 │     1 │     1 │    12 │
+	// │ Carl │    17 │     2 │     2 │    29 │
+	// │ Dora │    18 │     1 │     1 │    18 │
+	// └──────┴───────┴───────┴───────┴───────┘
 	// 4 rows
 }

@@ -3,6 +3,7 @@ package frame
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -15,7 +16,9 @@ import (
 // that the whole computation is known when it runs: conditions and columns are moved to the files and frames that are
 // read, and operators that follow each other run in one task for each partition.
 //
-//	q := frame.ScanIPC(ctx, c, "/data/orders").Filter(frame.Col("price").Gt(10)).Select(frame.Col("customer"))
+//	q := frame.ScanIPC(ctx, c, "/data/orders").
+//		Filter(frame.Col("price").Gt(10)).
+//		GroupBy(frame.Col("customer")).Agg(frame.Sum(frame.Col("price")).As("total"))
 //	f, err := q.Compute(ctx)
 //
 // Methods never fail: an error, such as a column that does not exist, is kept and returned by Schema and by the methods
@@ -137,6 +140,15 @@ func (q *Query) Sample(fraction float64, seed uint64) *Query {
 	return q.then("Sample", func(n plan.Node) (plan.Node, error) { return plan.NewSample(n, fraction, seed) })
 }
 
+// Distinct returns the first row of those that are equal in some columns (default: in all). Nulls are equal.
+func (q *Query) Distinct(columns ...string) *Query {
+	return q.then("Distinct", func(n plan.Node) (plan.Node, error) { return plan.NewDistinct(n, columns) })
+}
+
+// Describe returns one row for each column: its type, the numbers of values and of nulls, and, depending on the type,
+// mean, standard deviation, minimum, maximum and approximate quartiles.
+func (q *Query) Describe() *Query { return q.then("Describe", plan.NewDescribe) }
+
 // Union returns the rows of all queries, which must have the same columns, in their order. It keeps equal rows.
 func (q *Query) Union(others ...*Query) *Query {
 	return q.then("Union", func(n plan.Node) (plan.Node, error) {
@@ -160,4 +172,104 @@ func (q *Query) combines(o *Query) error {
 		return fmt.Errorf("the queries belong to different clients")
 	}
 	return nil
+}
+
+// SortKey is an expression to sort by. Use Asc and Desc.
+type SortKey struct{ key plan.OrderExpr }
+
+// Asc returns a key that sorts by ascending values, nulls last.
+func Asc(e Expr) SortKey { return SortKey{plan.OrderExpr{Expr: e}} }
+
+// Desc returns a key that sorts by descending values, nulls last.
+func Desc(e Expr) SortKey { return SortKey{plan.OrderExpr{Expr: e, Descending: true}} }
+
+// NullsFirst returns the key with nulls before all values.
+func (k SortKey) NullsFirst() SortKey {
+	k.key.NullsFirst = true
+	return k
+}
+
+func orderOf(keys []SortKey) []plan.OrderExpr {
+	out := make([]plan.OrderExpr, len(keys))
+	for i, k := range keys {
+		out[i] = k.key
+	}
+	return out
+}
+
+// Sort returns the rows ordered by keys. Rows with equal keys keep their order. NaN sorts above all numbers, texts sort
+// by their bytes.
+func (q *Query) Sort(keys ...SortKey) *Query {
+	return q.then("Sort", func(n plan.Node) (plan.Node, error) { return plan.NewSort(n, orderOf(keys), -1) })
+}
+
+// Top returns the first n rows in the order of keys, as Sort and Limit.
+func (q *Query) Top(n int64, keys ...SortKey) *Query {
+	return q.then("Top", func(in plan.Node) (plan.Node, error) {
+		if n < 0 {
+			return nil, fmt.Errorf("negative number of rows: %d", n)
+		}
+		return plan.NewSort(in, orderOf(keys), n)
+	})
+}
+
+// JoinKind specifies which rows a join returns.
+type JoinKind int
+
+// The kinds of joins.
+const (
+	// InnerJoin returns the pairs of rows that match.
+	InnerJoin JoinKind = iota
+	// LeftJoin also returns the rows on the left without a match, with nulls on the right.
+	LeftJoin
+	// RightJoin also returns the rows on the right without a match, with nulls on the left.
+	RightJoin
+	// FullJoin also returns the rows of both sides without a match.
+	FullJoin
+	// SemiJoin returns the rows on the left that have a match, once.
+	SemiJoin
+	// AntiJoin returns the rows on the left that have no match.
+	AntiJoin
+	// CrossJoin returns all pairs of rows.
+	CrossJoin
+)
+
+// JoinOptions specifies a join.
+type JoinOptions struct {
+	// Kind is the kind of the join (default InnerJoin).
+	Kind JoinKind
+	// On are columns of both sides that are equal in a pair. The result has each of them once.
+	On []string
+	// LeftOn and RightOn are expressions on the left and on the right that are equal in a pair. Nulls equal nothing.
+	LeftOn, RightOn []Expr
+	// Where is a further condition of a pair, on the columns of the result. Equalities in it are used like keys.
+	Where *Expr
+	// Suffix is appended to the names of columns on the right that the left side has as well (default "_right").
+	Suffix string
+	// NullAware makes an AntiJoin with one key that of NOT IN: a null on the right excludes all rows, and a null on the
+	// left its row.
+	NullAware bool
+}
+
+// joinKinds are the kinds of package plan; a right join is a left join with the sides exchanged.
+var joinKinds = []plan.JoinKind{plan.Inner, plan.Left, plan.Left, plan.Full, plan.Semi, plan.Anti, plan.Cross}
+
+// Join returns pairs of rows of q, the left side, and another query, the right side. A side that is small (32 MiB) is
+// sent to all tasks of the other; otherwise the rows of both sides are exchanged by the hash of their keys. The order
+// of the result is not specified.
+func (q *Query) Join(right *Query, opts JoinOptions) *Query {
+	return q.then("Join", func(n plan.Node) (plan.Node, error) {
+		if err := q.combines(right); err != nil {
+			return nil, err
+		}
+		if opts.Kind < 0 || int(opts.Kind) >= len(joinKinds) {
+			return nil, fmt.Errorf("unknown kind %d", opts.Kind)
+		}
+		if opts.Suffix == "" {
+			opts.Suffix = "_right"
+		}
+		return plan.NewJoin(n, right.node, plan.JoinSpec{Kind: joinKinds[opts.Kind], Swap: opts.Kind == RightJoin,
+			On: slices.Clone(opts.On), LeftOn: opts.LeftOn, RightOn: opts.RightOn, Where: opts.Where,
+			Suffix: opts.Suffix, NullAware: opts.NullAware})
+	})
 }

@@ -24,7 +24,10 @@ func (q *Query) run(ctx context.Context, cfg stages.Config) (*Frame, plan.Node, 
 	if q.err != nil {
 		return nil, nil, nil, q.err
 	}
-	r := stages.New(q.c, cfg)
+	r, err := stages.New(ctx, q.c, cfg)
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	defer r.Close()
 	n := plan.Optimize(q.node)
 	parts, err := r.Run(ctx, n)
@@ -45,6 +48,21 @@ func (q *Query) Collect(ctx context.Context) (arrow.Table, error) {
 	}
 	defer f.Release()
 	return f.Table(ctx)
+}
+
+// NumRows runs the query and returns the number of its rows.
+func (q *Query) NumRows(ctx context.Context) (int64, error) {
+	f, err := q.Agg(Count()).Compute(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Release()
+	batches, err := f.Collect(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer releaseAll(batches)
+	return countIn(batches)
 }
 
 // Explain returns the plan that would run, one line for each operator, with estimates of the sizes of results where

@@ -151,7 +151,7 @@ func NewDistinct(in Node, names []string) (Node, error) {
 	var aggs []Agg
 	for _, f := range s.Fields() {
 		if !slices.Contains(keys, f.Name) {
-			aggs = append(aggs, Agg{Func: first, Col: f.Name, Name: f.Name})
+			aggs = append(aggs, Agg{Func: First, Col: f.Name, Name: f.Name})
 		}
 	}
 	n, err := newAggregate(in, keys, aggs)

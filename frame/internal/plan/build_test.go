@@ -47,6 +47,7 @@ func TestBuildErrors(t *testing.T) {
 			last(NewJoin(in, other, JoinSpec{On: []string{"a"}, Suffix: "_right"}))},
 		{"only an anti join with one key",
 			last(NewJoin(in, other, JoinSpec{On: []string{"a"}, Suffix: "_2", NullAware: true}))},
+		{"no functions", last(NewWindow(in, nil, nil, nil))},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
 			t.Errorf("got %v, want %s", c.err, c.want)

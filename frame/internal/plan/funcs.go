@@ -2,69 +2,69 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
+
+	"go.millstream.dev/frame/internal/group"
 )
 
-// first is the name of the aggregate that returns the first value.
-const first = "first"
+// The names of aggregates. CountRows has no argument.
+const (
+	CountRows      = "count"
+	Count          = "count"
+	Sum            = "sum"
+	Min            = "min"
+	Max            = "max"
+	Mean           = "mean"
+	Var            = "var"
+	Std            = "std"
+	Median         = "median"
+	Quantile       = "quantile"
+	ApproxQuantile = "approx_quantile"
+	First          = "first"
+	Last           = "last"
+	NUnique        = "nunique"
+	CollectList    = "collect_list"
+)
+
+// aggregates are the functions of package group by name.
+var aggregates = map[string]group.Func{Count: group.Count, Sum: group.Sum, Min: group.Min, Max: group.Max,
+	Mean: group.Mean, Var: group.Var, Std: group.Std, Median: group.Median, Quantile: group.Quantile,
+	ApproxQuantile: group.ApproxQuantile, First: group.First, Last: group.Last, NUnique: group.NUnique,
+	CollectList: group.CollectList}
+
+// Specs returns keys and aggregates in the form of package group, for rows of a schema.
+func Specs(s *arrow.Schema, keys []string, aggs []Agg) ([]int, []group.Spec, error) {
+	at, err := positions(s, keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	specs := make([]group.Spec, len(aggs))
+	for i, a := range aggs {
+		f, ok := aggregates[a.Func]
+		if !ok {
+			return nil, nil, fmt.Errorf("unknown aggregate %s", a.Func)
+		}
+		specs[i] = group.Spec{Func: f, Name: a.Name, Q: a.Param}
+		if a.Col == "" {
+			if a.Func != CountRows {
+				return nil, nil, fmt.Errorf("%s has no argument", a.Func)
+			}
+			specs[i].Func = group.CountAll
+			continue
+		}
+		if specs[i].Column, err = fieldOf(s, a.Col); err != nil {
+			return nil, nil, err
+		}
+	}
+	return at, specs, nil
+}
 
 // aggregateSchema returns the columns of an aggregate.
 func aggregateSchema(in *arrow.Schema, keys []string, aggs []Agg) (*arrow.Schema, error) {
-	var fields []arrow.Field
-	for _, k := range keys {
-		at, err := fieldOf(in, k)
-		if err != nil {
-			return nil, err
-		}
-		fields = append(fields, in.Field(at))
+	at, specs, err := Specs(in, keys, aggs)
+	if err != nil {
+		return nil, err
 	}
-	for _, a := range aggs {
-		var arg arrow.DataType
-		if a.Col != "" {
-			at, err := fieldOf(in, a.Col)
-			if err != nil {
-				return nil, err
-			}
-			arg = in.Field(at).Type
-		}
-		t, err := aggregateType(a, arg)
-		if err != nil {
-			return nil, err
-		}
-		fields = append(fields, arrow.Field{Name: a.Name, Type: t, Nullable: true})
-	}
-	return arrow.NewSchema(fields, nil), nil
-}
-
-// aggregateType returns the type of an aggregate of a type, which is nil for the number of rows.
-func aggregateType(a Agg, arg arrow.DataType) (arrow.DataType, error) {
-	if a.Func == "count" || a.Func == "nunique" {
-		return arrow.PrimitiveTypes.Int64, nil
-	}
-	if arg == nil {
-		return nil, fmt.Errorf("%s has no argument", a)
-	}
-	float := []string{"mean", "var", "std", "median", "quantile", "approx_quantile"}
-	switch {
-	case a.Func == "min" || a.Func == "max" || a.Func == first || a.Func == "last":
-		return arg, nil
-	case a.Func == "list":
-		return arrow.ListOf(arg), nil
-	case !isNumber(arg):
-		return nil, fmt.Errorf("%s: column %q is %v, which is no number", a.Func, a.Col, arg)
-	case slices.Contains(float, a.Func):
-		return arrow.PrimitiveTypes.Float64, nil
-	case a.Func != "sum":
-		return nil, fmt.Errorf("unknown aggregate %s", a.Func)
-	case isUnsigned(arg):
-		return arrow.PrimitiveTypes.Uint64, nil
-	case arrow.IsInteger(arg.ID()):
-		return arrow.PrimitiveTypes.Int64, nil
-	}
-	if d, ok := arg.(*arrow.Decimal128Type); ok {
-		return &arrow.Decimal128Type{Precision: 38, Scale: d.Scale}, nil
-	}
-	return arrow.PrimitiveTypes.Float64, nil
+	return group.ResultSchema(in, at, specs)
 }

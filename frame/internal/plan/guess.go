@@ -86,6 +86,8 @@ func guessRows(n Node, in []float64) float64 {
 			all += r
 		}
 		return all
+	case *Describe:
+		return float64(len(n.Summary.Columns))
 	}
 	return in[0]
 }

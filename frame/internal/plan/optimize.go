@@ -74,6 +74,9 @@ func push(n Node, conds []expr.Expr) Node {
 	case *Aggregate:
 		below, above := split(conds, func(c expr.Expr) bool { return len(n.Keys) > 0 && within(c, n.Keys) })
 		return filtered(n.with([]Node{push(n.In, below)}), above)
+	case *Window:
+		below, above := split(conds, func(c expr.Expr) bool { return within(c, n.Partition) })
+		return filtered(n.with([]Node{push(n.In, below)}), above)
 	case *Sort:
 		if n.Limit < 0 {
 			return n.with([]Node{push(n.In, conds)})

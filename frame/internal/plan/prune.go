@@ -24,6 +24,8 @@ func prune(n Node, need map[string]bool) Node {
 			below[k.Col] = true
 		}
 		return n.with([]Node{exactly(prune(n.In, below), below)})
+	case *Window:
+		return pruneWindow(n, need)
 	case *Union:
 		// All inputs must have the same columns, so that each is projected.
 		out := make([]Node, len(n.In))
@@ -31,6 +33,8 @@ func prune(n Node, need map[string]bool) Node {
 			out[i] = exactly(prune(x, need), need)
 		}
 		return &Union{In: out}
+	case *Describe:
+		return n.with([]Node{prune(n.In, names(n.In.Schema()))})
 	case *Scan:
 		return n.columns(need)
 	case *Source:
@@ -47,6 +51,15 @@ func plus(set map[string]bool, more ...string) map[string]bool {
 	}
 	for _, name := range more {
 		out[name] = true
+	}
+	return out
+}
+
+// names returns the set of the names of columns.
+func names(s *arrow.Schema) map[string]bool {
+	out := make(map[string]bool, s.NumFields())
+	for _, f := range s.Fields() {
+		out[f.Name] = true
 	}
 	return out
 }
@@ -144,6 +157,30 @@ func pruneJoin(n *Join, need map[string]bool) Node {
 	out := *n
 	out.Left, out.Right, out.Out = exactly(prune(n.Left, both), both), exactly(prune(n.Right, both), both), need
 	return newJoin(out)
+}
+
+func pruneWindow(n *Window, need map[string]bool) Node {
+	below := plus(need, n.Partition...)
+	for _, k := range n.Order {
+		below[k.Col] = true
+	}
+	var funcs []WindowFunc
+	for _, f := range n.Funcs {
+		delete(below, f.Name)
+	}
+	for _, f := range n.Funcs {
+		if need[f.Name] {
+			funcs = append(funcs, f)
+			if f.Col != "" {
+				below[f.Col] = true
+			}
+		}
+	}
+	in := exactly(prune(n.In, below), below)
+	if len(funcs) == 0 {
+		return in
+	}
+	return newWindow(in, n.Partition, n.Order, funcs, n.schema)
 }
 
 // simplify joins projections that follow each other, and removes those that change nothing.

@@ -275,12 +275,3 @@ func (c *collector) out() Out {
 	}
 	return o
 }
-
-// divider returns the function that divides rows into buckets.
-func (b Buckets) divider(s *arrow.Schema) (func(arrow.RecordBatch) ([]arrow.RecordBatch, error), error) {
-	keys, err := columnsAt(s, b.Keys)
-	if err != nil {
-		return nil, err
-	}
-	return func(x arrow.RecordBatch) ([]arrow.RecordBatch, error) { return vec.Partition(x, keys, b.N) }, nil
-}

@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"go.millstream.dev/frame/internal/expr"
+	"go.millstream.dev/frame/internal/join"
 	"go.millstream.dev/frame/internal/plan"
 	"go.millstream.dev/frame/internal/scan"
 )
@@ -115,7 +116,9 @@ func TestMorsels(t *testing.T) {
 // A task without rows returns a batch for the schema in every bucket.
 func TestNoRows(t *testing.T) {
 	for _, in := range []Input{{}, {First: []arrow.RecordBatch{numbers(0, 0)}}, {Lists: []Batches{{}}}} {
-		out, err := execute(t, in, Buckets{N: 3, Keys: []string{"b"}}, filterOp(expr.Col("b").Eq(3)))
+		out, err := execute(t, in, Buckets{N: 3, Keys: []string{"b"}}, filterOp(expr.Col("b").Eq(3)),
+			Op{Sort: &Sort{Keys: []plan.SortKey{{Col: "a"}}, Limit: -1}}, Op{Sort: &Sort{Limit: 2,
+				Keys: []plan.SortKey{{Col: "a"}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,6 +156,20 @@ func TestHashBuckets(t *testing.T) {
 	}
 }
 
+func TestRangeBuckets(t *testing.T) {
+	bounds := numbers(10, 30)
+	keys := []plan.SortKey{{Col: "a"}}
+	one := array.NewRecordBatch(arrow.NewSchema(pairs.Fields()[:1], nil), []arrow.Array{
+		array.NewSlice(bounds.Column(0), 0, 2)}, 2) // 10 and 11
+	out, err := execute(t, Input{First: []arrow.RecordBatch{numbers(5, 15)}}, Buckets{N: 3, Order: keys, Bounds: one})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantValues(t, "first", column(t, out.Buckets[0], "a"), 5, 6, 7, 8, 9)
+	wantValues(t, "second", column(t, out.Buckets[1], "a"), 10)
+	wantValues(t, "third", column(t, out.Buckets[2], "a"), 11, 12, 13, 14)
+}
+
 func TestLimit(t *testing.T) {
 	in := Input{Lists: []Batches{{numbers(0, 4), numbers(4, 8)}, {numbers(8, 12)}}}
 	for _, c := range []struct {
@@ -166,6 +183,13 @@ func TestLimit(t *testing.T) {
 		}
 		wantValues(t, fmt.Sprint(c.from, c.to), column(t, out.Buckets[0], "a"), c.want...)
 	}
+	// Operators after a limit get their end.
+	out, err := execute(t, in, Buckets{}, Op{Limit: &Limit{0, 5}},
+		Op{Sort: &Sort{Keys: []plan.SortKey{{Col: "a", Descending: true}}, Limit: -1}}, Op{Limit: &Limit{1, 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantValues(t, "limit, sort, limit", column(t, out.Buckets[0], "a"), 3, 2)
 }
 
 func TestSample(t *testing.T) {
@@ -195,6 +219,37 @@ func TestSample(t *testing.T) {
 	}
 }
 
+func TestJoinInTask(t *testing.T) {
+	right := arrow.NewSchema([]arrow.Field{{Name: "c", Type: arrow.PrimitiveTypes.Int64},
+		{Name: "d", Type: arrow.PrimitiveTypes.Int64, Nullable: true}}, nil)
+	build := array.NewRecordBatch(right, numbers(3, 5).Columns(), 2)
+	for _, c := range []struct {
+		op   Join
+		want []int64
+	}{
+		{Join{Kind: join.Inner}, []int64{3, 4, 13, 14}},
+		{Join{Kind: join.Anti}, []int64{0, 1, 2, 5, 6, 7, 8, 9, 10, 11, 12, 15}},
+		{Join{Kind: join.Inner, Table: "shared"}, []int64{3, 4, 13, 14}},
+		{Join{Kind: join.Inner, Table: "shared"}, []int64{3, 4, 13, 14}},
+	} {
+		c.op.Keys, c.op.BuildKeys, c.op.Build = []string{"b"}, []string{"d"}, encoded(t, right)
+		c.op.Left, c.op.From, c.op.To = []string{"a"}, 1, 2
+		if c.op.Kind == join.Inner {
+			c.op.Right = []string{"c"}
+		}
+		out, err := execute(t, Input{First: []arrow.RecordBatch{numbers(0, 16)}, Builds: []Batches{nil, {build}}},
+			Buckets{}, Op{Join: &c.op})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantValues(t, c.op.Kind.String(), column(t, out.Buckets[0], "a"), c.want...)
+	}
+	_, err := execute(t, Input{}, Buckets{}, Op{Join: &Join{Build: encoded(t, right), From: 0, To: 1}})
+	if err == nil || !strings.Contains(err.Error(), "Join, partition 7: no right side: 0 to 1 of 0") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // Errors name the operator and the partition.
 func TestErrors(t *testing.T) {
 	in := Input{First: []arrow.RecordBatch{numbers(0, 4)}}
@@ -202,6 +257,7 @@ func TestErrors(t *testing.T) {
 		"frame: Filter, partition 7: ": {filterOp(expr.Col("x").Eq(1))},
 		"frame: Select, partition 7: ": {filterOp(expr.Col("a").Eq(1)),
 			{Project: []plan.Named{{Name: "x", Expr: expr.Col("x")}}}},
+		"frame: Sort, partition 7: ":                     {{Sort: &Sort{Keys: []plan.SortKey{{Col: "x"}}, Limit: -1}}},
 		"frame: operator, partition 7: unknown operator": {{}},
 	} {
 		_, err := execute(t, in, Buckets{}, ops...)
@@ -245,5 +301,23 @@ func TestPruneConds(t *testing.T) {
 	want := "[{a > 3} {a < 3} {a is null <nil>} {a in [1 2]}]"
 	if fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+// Buckets have a useful size.
+func TestPartitions(t *testing.T) {
+	r := &Runner{threads: 8}
+	for _, c := range []struct {
+		bytes int64
+		tasks int
+		want  int
+	}{{-1, 3, 8}, {-1, 30, 30}, {0, 4, 1}, {100 << 10, 1, 1}, {64 << 20, 4, 8}, {1 << 30, 16, 16}, {4 << 20, 64, 1}} {
+		if got := r.partitions(c.bytes, c.tasks); got != c.want {
+			t.Errorf("%d bytes of %d tasks: got %d, want %d", c.bytes, c.tasks, got, c.want)
+		}
+	}
+	r.cfg.Partitions = 3
+	if got := r.partitions(0, 1); got != 3 {
+		t.Errorf("got %d, want 3", got)
 	}
 }

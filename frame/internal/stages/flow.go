@@ -104,14 +104,23 @@ func (r *Runner) measure(ctx context.Context, f *flow) (*flow, error) {
 	if err != nil {
 		return nil, err
 	}
-	lists, in := one.parts[0].lists, one.parts[0].in
-	out := &flow{schema: f.schema, parts: make([]part, len(lists)), measured: true}
-	for i, l := range lists { // every task is a partition
-		out.parts[i] = part{in: in, lists: []*client.Future[Batches]{l}}
-		out.bytes += stats[i].Bytes
-		out.rows += stats[i].Rows
+	out := apart(one)
+	out.bytes, out.rows, out.measured = 0, 0, true
+	for _, s := range stats {
+		out.bytes += s.Bytes
+		out.rows += s.Rows
 	}
 	return out, nil
+}
+
+// apart returns a flow with a partition for each list of the only partition of an exchange.
+func apart(one *flow) *flow {
+	p := one.parts[0]
+	out := &flow{schema: one.schema, parts: make([]part, len(p.lists)), bytes: -1, rows: -1}
+	for i, l := range p.lists {
+		out.parts[i] = part{in: p.in, lists: []*client.Future[Batches]{l}}
+	}
+	return out
 }
 
 // stats waits for the measurements of tasks.

@@ -37,10 +37,20 @@ func (r *Runner) lower(ctx context.Context, n plan.Node) (*flow, error) {
 		return r.lowerRows(ctx, n.In, n, Op{Node: id, Project: n.Cols})
 	case *plan.Sample:
 		return r.lowerRows(ctx, n.In, n, Op{Node: id, Sample: &Sample{Fraction: n.Fraction, Seed: n.Seed}})
+	case *plan.Describe:
+		return r.lowerRows(ctx, n.In, n, Op{Node: id, Describe: &n.Summary})
 	case *plan.Union:
 		return r.lowerUnion(ctx, n)
 	case *plan.Limit:
 		return r.lowerLimit(ctx, n)
+	case *plan.Aggregate:
+		return r.lowerAggregate(ctx, n)
+	case *plan.Join:
+		return r.lowerJoin(ctx, n)
+	case *plan.Sort:
+		return r.lowerSort(ctx, n)
+	case *plan.Window:
+		return r.lowerWindow(ctx, n)
 	}
 	return nil, fmt.Errorf("frame: operator %T cannot be run", n)
 }
@@ -71,6 +81,9 @@ func (r *Runner) lowerSource(ctx context.Context, n *plan.Source) (*flow, error)
 	encoded, err := scan.EncodeSchema(n.Schema())
 	if err != nil {
 		return nil, err
+	}
+	if len(parts) == 0 {
+		return emptyFlow(n.Schema())
 	}
 	f := &flow{schema: n.Schema(), parts: make([]part, len(parts))}
 	for i, p := range parts {
@@ -152,4 +165,41 @@ func (r *Runner) size(t plan.Table) (rows, bytes int64, ok bool) {
 		return s.Rows, s.Bytes, true
 	}
 	return t.Size()
+}
+
+// measureTables measures the tables of a plan, which waits for their partitions.
+func (r *Runner) measureTables(ctx context.Context, n plan.Node) error {
+	if s, ok := n.(*plan.Source); ok {
+		if _, _, known := r.size(s.Table); known {
+			return nil
+		}
+		f, err := r.lowerSource(ctx, s)
+		if err != nil {
+			return err
+		}
+		var futures []*client.Future[Size]
+		for _, p := range f.parts {
+			for _, b := range p.first {
+				futures = append(futures, sizeOf.Submit(ctx, r.c, b))
+			}
+		}
+		defer client.ReleaseAll(futures)
+		sizes, err := client.Gather(ctx, futures)
+		if err != nil {
+			return err
+		}
+		var all Size
+		for _, x := range sizes {
+			all.Rows += x.Rows
+			all.Bytes += x.Bytes
+		}
+		r.sizes[s.Table] = all
+		return nil
+	}
+	for _, in := range n.Inputs() {
+		if err := r.measureTables(ctx, in); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -18,10 +18,15 @@ type Op struct {
 	Node  int
 	Phase string
 
-	Filter  *expr.Expr
-	Project []plan.Named
-	Limit   *Limit
-	Sample  *Sample
+	Filter   *expr.Expr
+	Project  []plan.Named
+	Group    *Group
+	Join     *Join
+	Sort     *Sort
+	Limit    *Limit
+	Sample   *Sample
+	Window   *Window
+	Describe *plan.Summary
 }
 
 // Limit keeps the rows From to To of a task.
@@ -40,10 +45,20 @@ func (o *Op) name() string {
 		return "Filter"
 	case o.Project != nil:
 		return "Select"
+	case o.Group != nil:
+		return "GroupBy"
+	case o.Join != nil:
+		return "Join"
+	case o.Sort != nil:
+		return "Sort"
 	case o.Limit != nil:
 		return "Limit"
 	case o.Sample != nil:
 		return "Sample"
+	case o.Window != nil:
+		return "Window"
+	case o.Describe != nil:
+		return "Describe"
 	}
 	return "operator"
 }
@@ -55,10 +70,20 @@ func (o *Op) open(e *env, in *arrow.Schema) (link, error) {
 		return openFilter(*o.Filter, in)
 	case o.Project != nil:
 		return openProject(o.Project, in)
+	case o.Group != nil:
+		return o.Group.open(e, in)
+	case o.Join != nil:
+		return o.Join.open(e, in)
+	case o.Sort != nil:
+		return o.Sort.open(in)
 	case o.Limit != nil:
 		return link{in, func(next sink) sink { return &limiter{next: next, limit: *o.Limit} }}, nil
 	case o.Sample != nil:
 		return link{in, func(next sink) sink { return newSampler(*o.Sample, e.task.Partition, next) }}, nil
+	case o.Window != nil:
+		return o.Window.open(in)
+	case o.Describe != nil:
+		return openDescribe(o.Describe, in)
 	}
 	return link{}, errors.New("unknown operator; all processes of the cluster must run the same program")
 }
@@ -198,6 +223,14 @@ func (s *sampler) push(b arrow.RecordBatch) error {
 }
 
 func (s *sampler) finish() error { return s.next.finish() }
+
+// end passes the last batches of an operator on and finishes the next.
+func end(err error, next sink) error {
+	if err != nil && !errors.Is(err, errDone) {
+		return err
+	}
+	return next.finish()
+}
 
 // columnsAt returns the numbers of columns.
 func columnsAt(s *arrow.Schema, names []string) ([]int, error) {

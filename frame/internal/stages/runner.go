@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -12,10 +13,35 @@ import (
 	"go.millstream.dev/frame/internal/scan"
 )
 
+// Sizes that decide how plans are run.
+const (
+	// partitionBytes is the wanted size of partitions.
+	partitionBytes = 64 << 20
+	// bucketBytes is the least size of buckets of an exchange.
+	bucketBytes = 64 << 10
+)
+
 // Config specifies how a plan is run. The zero value has the defaults.
 type Config struct {
+	// BroadcastBytes is the largest size of the side of a join that is sent to all tasks of the other side (default
+	// 32 MiB; negative: none).
+	BroadcastBytes int64
+	// MergeBytes is the largest size of rows that one task merges without an exchange (default 4 MiB; negative: none).
+	MergeBytes int64
+	// Partitions is the number of partitions of exchanges (default: from sizes and threads).
+	Partitions int
 	// Measure keeps measurements of all tasks.
 	Measure bool
+}
+
+func (c Config) withDefaults() Config {
+	if c.BroadcastBytes == 0 {
+		c.BroadcastBytes = 32 << 20
+	}
+	if c.MergeBytes == 0 {
+		c.MergeBytes = 4 << 20
+	}
+	return c
 }
 
 // Host is a table of a plan whose partitions are in the memory of workers.
@@ -30,7 +56,9 @@ type Runner struct {
 	c       *client.Client
 	cfg     Config
 	id      string
+	threads int
 	tasks   int
+	tables  int
 	held    map[releaser]bool
 	ends    []func()
 	ids     map[plan.Node]int
@@ -55,12 +83,20 @@ func release[T any](r *Runner, f *client.Future[T]) {
 }
 
 // New returns a runner of one plan.
-func New(c *client.Client, cfg Config) *Runner {
+func New(ctx context.Context, c *client.Client, cfg Config) (*Runner, error) {
 	var id [12]byte
 	_, _ = rand.Read(id[:]) // never fails
-	r := &Runner{c: c, cfg: cfg, id: hex.EncodeToString(id[:]), held: map[releaser]bool{},
+	r := &Runner{c: c, cfg: cfg.withDefaults(), id: hex.EncodeToString(id[:]), held: map[releaser]bool{},
 		ids: map[plan.Node]int{}, sizes: map[plan.Table]Size{}, profile: newProfile()}
-	return r
+	workers, err := c.Workers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("frame: %w", err)
+	}
+	for _, w := range workers {
+		r.threads += w.Threads
+	}
+	r.threads = max(1, r.threads)
+	return r, nil
 }
 
 // Close releases what the run has left.
@@ -80,11 +116,6 @@ func (r *Runner) Run(ctx context.Context, n plan.Node) ([]*client.Future[arrow.R
 	f, err := r.lower(ctx, n)
 	if err != nil {
 		return nil, err
-	}
-	if len(f.parts) == 0 {
-		if f, err = emptyFlow(n.Schema()); err != nil {
-			return nil, err
-		}
 	}
 	return r.finish(ctx, f)
 }
@@ -122,4 +153,16 @@ func emptyFlow(s *arrow.Schema) (*flow, error) {
 		return nil, err
 	}
 	return &flow{schema: s, parts: []part{{in: encoded}}}, nil
+}
+
+// partitions returns the number of partitions of an exchange of so many bytes, from so many tasks.
+func (r *Runner) partitions(bytes int64, tasks int) int {
+	if r.cfg.Partitions > 0 {
+		return r.cfg.Partitions
+	}
+	if bytes < 0 {
+		return max(r.threads, tasks)
+	}
+	n := max(int64(r.threads), (bytes+partitionBytes-1)/partitionBytes)
+	return int(max(1, min(n, bytes/(bucketBytes*int64(max(1, tasks))))))
 }

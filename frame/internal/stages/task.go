@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"go.millstream.dev/client"
+	"go.millstream.dev/frame/internal/plan"
 	"go.millstream.dev/frame/internal/scan"
 	"go.millstream.dev/frame/internal/vec"
 )
@@ -53,6 +54,9 @@ type Buckets struct {
 	N int
 	// Keys are the columns whose hash selects the bucket.
 	Keys []string
+	// Order and Bounds select the bucket by ranges of keys instead: rows of bucket i sort below row i of Bounds.
+	Order  []plan.SortKey
+	Bounds arrow.RecordBatch
 }
 
 // Out is the result of a task of a stage.
@@ -98,6 +102,9 @@ var (
 	})
 	statsOf = client.Func("millstream.frame.stage-stats", func(_ context.Context, o Out) (Stats, error) {
 		return o.Stats, nil
+	})
+	sizeOf = client.Func("millstream.frame.size", func(_ context.Context, b arrow.RecordBatch) (Size, error) {
+		return Size{Rows: b.NumRows(), Bytes: vec.Bytes(b)}, nil
 	})
 )
 
