@@ -68,6 +68,8 @@ func ReadHead(ctx context.Context, r HeadRequest) (h Head, err error) {
 
 func (h *Head) read(f *os.File, r HeadRequest) error {
 	switch r.Options.Format {
+	case Parquet:
+		return h.readParquet(f)
 	case CSV:
 		return h.readCSV(f, r)
 	case IPC:

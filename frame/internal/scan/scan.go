@@ -26,8 +26,9 @@ type Format string
 
 // The formats.
 const (
-	CSV Format = "csv"
-	IPC Format = "ipc"
+	Parquet Format = "parquet"
+	CSV     Format = "csv"
+	IPC     Format = "ipc"
 )
 
 const (
@@ -56,7 +57,7 @@ func (f Format) Endings() []string { return files.Endings(f.Ext()) }
 
 // FormatOf returns the format of a file by its extension, "" if it is unknown.
 func FormatOf(path string) Format {
-	for _, f := range []Format{CSV, IPC} {
+	for _, f := range []Format{Parquet, CSV, IPC} {
 		if slices.Contains(f.Endings(), filepath.Ext(path)) {
 			return f
 		}
@@ -234,6 +235,8 @@ func read(ctx context.Context, s Split, opts ReadOptions, take func(arrow.Record
 		return err
 	}
 	switch s.Format {
+	case Parquet:
+		return readParquet(f, s, p, opts, guarded)
 	case CSV:
 		return readCSV(f, s, p, opts, guarded)
 	case IPC:

@@ -14,6 +14,7 @@ import (
 
 	"go.millstream.dev/frame/internal/fault"
 	"go.millstream.dev/frame/internal/files"
+	"go.millstream.dev/frame/internal/parquet"
 	"go.millstream.dev/internal/testkit/leak"
 )
 
@@ -131,6 +132,7 @@ func TestReadEnds(t *testing.T) {
 			t.Errorf("got %d batches, want 3", n)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
 		n = 0
 		var last error
 		for b, err := range Read(ctx, s, ReadOptions{BatchRows: 10}) {
@@ -236,4 +238,7 @@ func TestCSVSample(t *testing.T) {
 }
 
 // writers are the formats.
-var writers = map[Format]func(arrow.RecordBatch, string) (files.Written, error){CSV: WriteCSV, IPC: WriteIPC}
+var writers = map[Format]func(arrow.RecordBatch, string) (files.Written, error){CSV: WriteCSV, IPC: WriteIPC,
+	Parquet: func(b arrow.RecordBatch, path string) (files.Written, error) {
+		return WriteParquet(b, path, parquet.WriteOptions{GroupRows: 30})
+	}}
