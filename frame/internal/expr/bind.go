@@ -41,7 +41,11 @@ func (b *binder) bind(e Expr, depth int) (*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &node{op: OpColumn, t: b.schema.Field(i).Type, column: i, src: e}, nil
+		t := b.schema.Field(i).Type
+		if t.ID() == arrow.NULL && depth > 0 {
+			return nullOf(t, e), nil
+		}
+		return &node{op: OpColumn, t: t, column: i, src: e}, nil
 	case OpLiteral:
 		return bindLiteral(e)
 	}
@@ -59,7 +63,11 @@ func (b *binder) bind(e Expr, depth int) (*node, error) {
 			return nil, err
 		}
 	}
-	return rule.bind(n)
+	out, err := rule.bind(n)
+	if err != nil {
+		return nil, err
+	}
+	return fold(out), nil
 }
 
 // rule has the numbers of operands of an operation and its rule of types, which may replace the node.
@@ -170,3 +178,15 @@ func bindLiteral(e Expr) (*node, error) {
 func (n *node) mismatch(format string, args ...any) error {
 	return typeErrorf("%v: %s", n.src, fmt.Sprintf(format, args...))
 }
+
+// TypeError is returned by Bind for an expression that does not fit a schema: a missing column, or operands of
+// unsuitable types.
+type TypeError struct {
+	// Reason names the expression, its columns and their types.
+	Reason string
+}
+
+// Error returns the reason.
+func (e *TypeError) Error() string { return "expr: " + e.Reason }
+
+func typeErrorf(format string, args ...any) error { return &TypeError{fmt.Sprintf(format, args...)} }

@@ -46,7 +46,7 @@ func bindNullIf(n *node) (*node, error) {
 	if n.args[1].isNull() {
 		return n.args[0], nil
 	}
-	n.args, n.t = pair.args, n.args[0].t
+	n.args, n.t = pair.args, pair.args[0].t
 	return n, nil
 }
 
@@ -167,6 +167,9 @@ func bindCast(n *node) (*node, error) {
 	a := n.args[0]
 	if arrow.TypeEqual(a.t, t) {
 		return a, nil
+	}
+	if a.isNull() {
+		return nullOf(t, n.src), nil
 	}
 	if !castable(a.t, t) {
 		return nil, n.mismatch("%v cannot be converted to %v", a.t, t)

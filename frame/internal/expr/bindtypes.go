@@ -49,6 +49,17 @@ func bindIn(n *node) (*node, error) {
 	if n.args[0].isNull() {
 		return nullOf(boolType, n.src), nil
 	}
+	if first := n.args[0]; first.class() == text && first.isLiteral() {
+		for _, a := range n.args[1:] {
+			if a.class().isTime() {
+				var err error
+				if n.args[0], err = timeOfText(first); err != nil {
+					return nil, err
+				}
+				break
+			}
+		}
+	}
 	for i, a := range n.args[1:] {
 		pair := &node{op: OpEq, args: []*node{n.args[0], a}, src: n.src}
 		bound, err := bindCompare(pair)

@@ -28,10 +28,7 @@ func timeOfText(n *node) (*node, error) {
 	}
 	out := &node{op: OpLiteral, src: n.src}
 	if !timed {
-		out.t, out.value = date32Type, at.Unix()/secondsPerDay
-		if at.Unix()%secondsPerDay < 0 {
-			out.value = at.Unix()/secondsPerDay - 1
-		}
+		out.t, out.value = date32Type, floorDiv(at.Unix(), secondsPerDay)
 		return out, nil
 	}
 	out.t, out.value = timeLiteral(at)
@@ -62,7 +59,7 @@ func parseTime(s string) (at time.Time, timed, ok bool) {
 		if i == 0 {
 			most = 6
 		}
-		if ymd[i], ok = number(p, most); !ok {
+		if ymd[i], ok = readNumber(p, most); !ok {
 			return at, false, false
 		}
 	}
@@ -96,14 +93,14 @@ func parseClock(s string) (seconds, nanos int, ok bool) {
 	for i := range 3 {
 		v := 0
 		if i < len(parts) {
-			if v, ok = number(parts[i], 2); !ok || v >= limits[i] {
+			if v, ok = readNumber(parts[i], 2); !ok || v >= limits[i] {
 				return 0, 0, false
 			}
 		}
 		seconds = seconds*60 + v
 	}
 	if hasFraction {
-		if nanos, ok = number(fraction, 9); !ok {
+		if nanos, ok = readNumber(fraction, 9); !ok {
 			return 0, 0, false
 		}
 		for range 9 - len(fraction) {
@@ -123,10 +120,10 @@ func cutZone(s string) (rest string, offset int, ok bool) {
 		return s, 0, true
 	}
 	hh, mm, hasMinutes := strings.Cut(s[i+1:], ":")
-	h, ok := number(hh, 2)
+	h, ok := readNumber(hh, 2)
 	m := 0
 	if ok && hasMinutes {
-		m, ok = number(mm, 2)
+		m, ok = readNumber(mm, 2)
 	}
 	if !ok || h > 23 || m > 59 {
 		return "", 0, false
@@ -138,8 +135,8 @@ func cutZone(s string) (rest string, offset int, ok bool) {
 	return strings.TrimRight(s[:i], " "), offset, true
 }
 
-// number reads a number of 1 to most decimal digits.
-func number(s string, most int) (int, bool) {
+// readNumber reads a number of 1 to most decimal digits.
+func readNumber(s string, most int) (int, bool) {
 	if len(s) == 0 || len(s) > most {
 		return 0, false
 	}
@@ -221,5 +218,5 @@ func convert(n *node, t arrow.DataType) (*node, error) {
 	if n.isNull() {
 		return nullOf(t, n.src), nil
 	}
-	return &node{op: OpCast, t: t, args: []*node{n}, src: n.src}, nil
+	return fold(&node{op: OpCast, t: t, args: []*node{n}, src: n.src}), nil
 }
