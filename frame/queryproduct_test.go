@@ -314,6 +314,15 @@ var joinCases = []queryCase{
 		}
 		return l.filter(func(get func(string) any) bool { return get("k") == nil || !keys[show(get("k"))] })
 	}},
+	{name: "limit of a join", query: func(l, r *Query) *Query {
+		return l.Join(r, JoinOptions{Kind: SemiJoin, On: []string{"k"}}).Limit(1 << 20)
+	}, want: func(l, r rows) rows {
+		keys := map[string]bool{}
+		for _, v := range r.values("k") {
+			keys[show(v)] = true
+		}
+		return l.filter(func(get func(string) any) bool { return get("k") != nil && keys[show(get("k"))] })
+	}},
 	{name: "join, group and sort", query: func(l, r *Query) *Query {
 		return l.Join(r, JoinOptions{On: []string{"s"}}).Filter(Col("i").Gt(2).And(Col("i_right").Gt(3))).
 			GroupBy(Col("s")).Agg(Count().As("n"), Sum(Col("x_right")).As("t")).
@@ -421,25 +430,33 @@ var queryConfigs = []struct {
 // TestQueryProduct compares all operators with plain Go for all numbers of workers, threads and partitions, with more
 // partitions than rows and without rows, twice.
 func TestQueryProduct(t *testing.T) {
-	type shape struct{ workers, threads int }
-	shapes := []shape{{1, 1}, {3, 2}}
-	counts := []int{1, 3, 40}
+	type table struct{ parts, rows int }
+	shapes := []struct {
+		workers, threads int
+		tables           []table
+	}{
+		{1, 1, []table{{1, 0}, {1, 60}, {3, 60}}},
+		{3, 2, []table{{2, 0}, {7, 150}, {40, 5}}},
+	}
 	if os.Getenv("MILLSTREAM_FRAMES") == "full" {
-		shapes = []shape{{1, 1}, {1, 4}, {2, 1}, {3, 2}}
-		counts = []int{1, 2, 3, 7, 40}
+		var all []table
+		for _, parts := range []int{1, 2, 3, 7, 40} {
+			for _, rows := range []int{0, 5, 150} {
+				all = append(all, table{parts, rows})
+			}
+		}
+		shapes = append(shapes, shapes...)
+		for i, s := range [][2]int{{1, 1}, {1, 4}, {2, 1}, {3, 2}} {
+			shapes[i].workers, shapes[i].threads, shapes[i].tables = s[0], s[1], all
+		}
 	}
 	for _, s := range shapes {
 		t.Run(fmt.Sprintf("%d×%d", s.workers, s.threads), func(t *testing.T) {
 			leak.Check(t)
 			ctx, c := connectShape(t, s.workers, s.threads)
 			rng := rand.New(rand.NewPCG(uint64(s.workers), uint64(s.threads)))
-			for _, n := range counts {
-				for _, size := range []int{0, 5, 150} {
-					if size == 5 && n < 40 && os.Getenv("MILLSTREAM_FRAMES") != "full" {
-						continue // fewer rows than partitions only
-					}
-					testQueryCases(t, ctx, c, fmt.Sprintf("%d partitions, %d rows", n, size), size, n, rng)
-				}
+			for _, x := range s.tables {
+				testQueryCases(t, ctx, c, fmt.Sprintf("%d partitions, %d rows", x.parts, x.rows), x.rows, x.parts, rng)
 			}
 		})
 	}

@@ -189,10 +189,8 @@ func show(v any) string {
 	case nil:
 		return "∅"
 	case float64:
-		if v == 0 {
-			v = 0
-		}
-		return fmt.Sprintf("%.9g", v+0)
+		// Zeros are equal, and results that differ in their last digits are rounded in the same direction.
+		return fmt.Sprintf("%.9g", v*(1+1e-12)+0)
 	}
 	return fmt.Sprint(v)
 }

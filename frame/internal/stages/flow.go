@@ -44,11 +44,17 @@ func (f *flow) add(op Op, schema *arrow.Schema) {
 
 // submit submits the tasks of a stage, and releases their inputs, which are results of earlier stages.
 func (r *Runner) submit(ctx context.Context, f *flow, b Buckets) []*client.Future[Out] {
-	out := make([]*client.Future[Out], len(f.parts))
-	for i := range f.parts {
-		out[i] = hold(r, submitPart(ctx, r, run, &f.parts[i], i, b))
-	}
+	out := r.submitRange(ctx, f, 0, len(f.parts), b)
 	r.releaseInputs(f)
+	return out
+}
+
+// submitRange submits some tasks of a stage. Its inputs, which tasks may share, are not released.
+func (r *Runner) submitRange(ctx context.Context, f *flow, from, to int, b Buckets) []*client.Future[Out] {
+	out := make([]*client.Future[Out], 0, to-from)
+	for i := from; i < to; i++ {
+		out = append(out, hold(r, submitPart(ctx, r, run, &f.parts[i], i, b)))
+	}
 	return out
 }
 
@@ -95,12 +101,16 @@ func (r *Runner) exchange(ctx context.Context, outs []*client.Future[Out], n int
 
 // measure submits a flow, waits for it and returns a flow of its results, whose size is known.
 func (r *Runner) measure(ctx context.Context, f *flow) (*flow, error) {
-	outs := r.submit(ctx, f, Buckets{})
+	return r.await(ctx, f.schema, r.submit(ctx, f, Buckets{}))
+}
+
+// await waits for submitted tasks and returns a flow of their results.
+func (r *Runner) await(ctx context.Context, schema *arrow.Schema, outs []*client.Future[Out]) (*flow, error) {
 	stats, err := r.stats(ctx, outs)
 	if err != nil {
 		return nil, err
 	}
-	one, err := r.exchange(ctx, outs, 1, f.schema)
+	one, err := r.exchange(ctx, outs, 1, schema)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package stages
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -133,18 +132,17 @@ func (r *Runner) lowerLimit(ctx context.Context, n *plan.Limit) (*flow, error) {
 	f.add(Op{Node: id, Phase: "partial", Limit: &Limit{To: most}}, n.Schema())
 	out := &flow{schema: f.schema}
 	var have int64
-	for wave, at := 1, 0; at < len(f.parts) && (have < most || at == 0); wave *= 4 {
+	for wave, at := 1, 0; at < len(f.parts) && (have < most || at == 0); wave = max(4*wave, r.threads) {
 		to := min(len(f.parts), at+wave)
-		next := &flow{schema: f.schema, parts: slices.Clone(f.parts[at:to])}
-		at = to
-		m, err := r.measure(ctx, next)
+		m, err := r.await(ctx, f.schema, r.submitRange(ctx, f, at, to, Buckets{}))
 		if err != nil {
 			return nil, err
 		}
+		at = to
 		out.parts = append(out.parts, m.parts...)
 		have += m.rows
 	}
-	r.releaseInputs(f) // of the partitions that were not needed
+	r.releaseInputs(f) // tasks share them, for example the right sides of joins
 	if len(out.parts) == 0 {
 		return emptyFlow(n.Schema())
 	}

@@ -3,7 +3,6 @@ package stages
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.millstream.dev/frame/internal/plan"
@@ -11,9 +10,7 @@ import (
 
 // Profile has the measurements of a run by operator of the plan.
 type Profile struct {
-	ops map[profileKey]*measured
-	// Tasks is the number of tasks that were submitted.
-	Tasks int
+	ops map[profileKey]*sums
 }
 
 type profileKey struct {
@@ -21,15 +18,15 @@ type profileKey struct {
 	phase string
 }
 
-// measured has the sums over the tasks of an operator.
-type measured struct {
+// sums has the sums over the tasks of an operator.
+type sums struct {
 	order       int
 	tasks       int
 	rows, bytes int64
 	time        time.Duration
 }
 
-func newProfile() *Profile { return &Profile{ops: map[profileKey]*measured{}} }
+func newProfile() *Profile { return &Profile{ops: map[profileKey]*sums{}} }
 
 // record adds the measurements of a task.
 func (r *Runner) record(s Stats) {
@@ -40,7 +37,7 @@ func (r *Runner) record(s Stats) {
 		k := profileKey{o.Node, o.Phase}
 		m := r.profile.ops[k]
 		if m == nil {
-			m = &measured{order: len(r.profile.ops)}
+			m = &sums{order: len(r.profile.ops)}
 			r.profile.ops[k] = m
 		}
 		m.tasks++
@@ -50,9 +47,9 @@ func (r *Runner) record(s Stats) {
 	}
 }
 
-// Describe returns the plan with the measurements of the run.
+// Describe returns the plan with the measurements of the run, and the number of its tasks.
 func (r *Runner) Describe(n plan.Node) string {
-	return plan.Tree(n, r.lines)
+	return plan.Tree(n, r.lines) + fmt.Sprintf("%d tasks\n", r.tasks)
 }
 
 // lines returns the measurements of an operator, one line for each part of its work.
@@ -62,7 +59,7 @@ func (r *Runner) lines(n plan.Node) []string {
 		return nil
 	}
 	type line struct {
-		*measured
+		*sums
 		phase string
 	}
 	var all []line
@@ -86,6 +83,3 @@ func (r *Runner) lines(n plan.Node) []string {
 	}
 	return out
 }
-
-// String returns the number of tasks.
-func (p *Profile) String() string { return strings.TrimSpace(fmt.Sprintf("%d tasks", p.Tasks)) }
