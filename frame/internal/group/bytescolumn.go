@@ -113,12 +113,16 @@ func (k *bytesColumn) count() int         { return len(k.tab.entries) }
 func (k *bytesColumn) bytes() int64       { return k.tab.bytes() }
 
 func (k *bytesColumn) decode(codes []uint64) (arrow.Array, error) {
-	valid, nulls := validity(len(codes), func(i int) bool { return uint32(codes[i]) != k.tab.null })
+	var valid *memory.Buffer
+	nulls := 0
+	if k.tab.null != none {
+		valid, nulls = validity(len(codes), func(i int) bool { return uint32(codes[i]) != k.tab.null })
+	}
 	if k.fixed > 0 {
 		data := make([]byte, len(codes)*k.fixed)
 		for i, c := range codes {
 			if uint32(c) != k.tab.null {
-				k.tab.put(data[i*k.fixed:(i+1)*k.fixed], uint32(c))
+				k.tab.put(data[i*k.fixed:], uint32(c)) // the next value overwrites what is too much
 			}
 		}
 		return vec.Make(k.typ, len(codes), nulls, []*memory.Buffer{valid, memory.NewBufferBytes(data)}), nil
@@ -164,7 +168,7 @@ func decodeBytes[T int32 | int64](k *bytesColumn, codes []uint64, valid *memory.
 	data := make([]byte, size)
 	for i, c := range codes {
 		if offsets[i] != offsets[i+1] {
-			k.tab.put(data[offsets[i]:offsets[i+1]], uint32(c))
+			k.tab.put(data[offsets[i]:], uint32(c)) // the next value overwrites what is too much
 		}
 	}
 	return vec.Make(k.typ, len(codes), nulls, []*memory.Buffer{valid, vec.Buffer(offsets),

@@ -10,7 +10,10 @@ import (
 type counter interface{ count(g int) int64 }
 
 // rowCount counts the rows of groups.
-type rowCount struct{ n []int64 }
+type rowCount struct {
+	n      []int64
+	single bool // one group
+}
 
 func (h *rowCount) types() []arrow.DataType         { return []arrow.DataType{arrow.PrimitiveTypes.Int64} }
 func (h *rowCount) bind([]arrow.Array, int64) error { return nil }
@@ -21,6 +24,10 @@ func (h *rowCount) count(g int) int64               { return h.n[g] }
 func (h *rowCount) add(_ int, ids []uint32, groups int) error {
 	h.n = grow(h.n, groups)
 	n := h.n
+	if h.single {
+		n[0] += int64(len(ids))
+		return nil
+	}
 	for _, g := range ids {
 		n[g]++
 	}

@@ -165,6 +165,9 @@ func TestSumOverflow(t *testing.T) {
 		{i64, `[9223372036854775807, 1]`, ""},
 		{i64, `[-9223372036854775808, -1]`, ""},
 		{i64, `[9223372036854775807, -5, 5]`, "9223372036854775807|"},
+		{i64, `[9223372036854775807, 5, -5]`, "9223372036854775807|"},
+		{i64, `[-9223372036854775808, -5, 5]`, "-9223372036854775808|"},
+		{arrow.PrimitiveTypes.Int32, `[2147483647, 2147483647]`, "4294967294|"},
 		{i64, `[null, 9223372036854775807, 1]`, ""},
 		{u64, `[18446744073709551615, 1]`, ""},
 		{u64, `[18446744073709551614, 1]`, "18446744073709551615|"},
@@ -317,8 +320,8 @@ func TestSchemas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := states.NumFields(); got != 4 { // key, count, sum, wide sum
-		t.Errorf("states: got %d columns, want 4: %v", got, states)
+	if got := states.NumFields(); got != 3 { // key, count, sum
+		t.Errorf("states: got %d columns, want 3: %v", got, states)
 	}
 	result, err := ResultSchema(b.Schema(), []int{0}, specs)
 	if err != nil {

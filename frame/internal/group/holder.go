@@ -32,7 +32,6 @@ const (
 	rowKind kind = iota
 	countKind
 	sumKind
-	wideKind // sums of 128 bits
 	minKind
 	maxKind
 	momentsKind
@@ -44,7 +43,7 @@ const (
 	collectKind
 )
 
-var kindNames = [...]string{"rows", "count", "sum", "sum", "min", "max", "moments", "values", "digest", "first", "last",
+var kindNames = [...]string{"rows", "count", "sum", "min", "max", "moments", "values", "digest", "first", "last",
 	"distinct", "list"}
 
 // holderKey identifies a holder, so that aggregates share it.

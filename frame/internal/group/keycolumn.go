@@ -80,6 +80,7 @@ type wordColumn struct {
 	n     int // rows of the array
 	valid []byte
 	off   int
+	nulls bool // any array had nulls
 
 	w    uint
 	base uint64
@@ -97,6 +98,7 @@ func (k *wordColumn) bind(a arrow.Array) error {
 	k.c.bind(a)
 	k.n = a.Len()
 	k.valid, k.off = vec.Validity(a)
+	k.nulls = k.nulls || k.valid != nil
 	return nil
 }
 
@@ -263,7 +265,11 @@ func (k *wordColumn) decode(codes []uint64) (arrow.Array, error) {
 			words[i] = k.base + c - 1
 		}
 	}
-	valid, nulls := validity(len(codes), func(i int) bool { return !isNull(codes[i]) })
+	var valid *memory.Buffer
+	nulls := 0
+	if k.nulls {
+		valid, nulls = validity(len(codes), func(i int) bool { return !isNull(codes[i]) })
+	}
 	return k.c.build(k.typ, words, valid, nulls), nil
 }
 

@@ -64,6 +64,8 @@ func (h *extreme[T]) add(from int, ids []uint32, groups int) error {
 				s[g] = x
 			}
 		}
+	case h.none:
+		h.addOne(v)
 	case h.max:
 		for i, g := range ids {
 			if x := v[i]; x > s[g] || x != x {
@@ -78,6 +80,20 @@ func (h *extreme[T]) add(from int, ids []uint32, groups int) error {
 		}
 	}
 	return nil
+}
+
+// addOne adds values to the only group.
+func (h *extreme[T]) addOne(v []T) {
+	if len(v) == 0 {
+		return
+	}
+	s := h.s[0]
+	for _, x := range v {
+		if h.max && (x > s || x != x) || !h.max && (x < s || s != s) {
+			s = x
+		}
+	}
+	h.s[0] = s
 }
 
 func (h *extreme[T]) array(groups int) arrow.Array {
@@ -156,9 +172,8 @@ func (h *extremeWide) add(from int, ids []uint32, groups int) error {
 		if !h.isValid(from + i) {
 			continue
 		}
-		x, s := v[i], h.s[g]
-		less := int64(x[1]) < int64(s[1]) || x[1] == s[1] && x[0] < s[0]
-		if !h.has[g] || less != h.max && x != s {
+		x := v[i]
+		if !h.has[g] || h.max && h.s[g].less(x) || !h.max && x.less(h.s[g]) {
 			h.s[g], h.has[g] = x, true
 		}
 	}

@@ -83,7 +83,7 @@ func (h *holders) resolve(s Spec) (result, error) {
 func (h *holders) rowCounts(sent bool) (holder, error) {
 	return h.state(rowKind, -1, sent, func() (holder, error) {
 		if h.mode.rowInput() {
-			return &rowCount{}, nil
+			return &rowCount{single: h.single}, nil
 		}
 		return newMergedCount(), nil
 	})
@@ -116,15 +116,29 @@ func (h *holders) resolveSum(s Spec, field arrow.Field) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	return result{arrow.Field{Type: made.types()[0]}, stated(made)}, nil
+	t := sumType(field.Type)
+	if w, ok := made.(*sumWide); ok && t.ID() != arrow.DECIMAL128 {
+		return result{arrow.Field{Type: t}, func(groups int) (arrow.Array, error) { return w.integers(groups, t) }}, nil
+	}
+	return result{arrow.Field{Type: t}, stated(made)}, nil
 }
 
-// sum returns the holder of the sum of a column.
+// sum returns the holder of the sum of a column. Integers of 64 bits are summed with more, as their mean needs it, and
+// so that the order of values does not decide whether a sum overflows.
 func (h *holders) sum(s Spec, field arrow.Field) (holder, error) {
 	return h.state(sumKind, s.Column, true, func() (holder, error) {
 		t := field.Type
-		if !h.mode.rowInput() {
+		switch {
+		case t.ID() == arrow.INT64 || t.ID() == arrow.UINT64:
+			return newSumWide(0, field.Name, h.single), nil
+		case !h.mode.rowInput():
 			t = sumType(t)
+		}
+		switch t.ID() {
+		case arrow.INT64:
+			return newSumInt[int64, int64](field.Name, h.single, t), nil
+		case arrow.UINT64:
+			return newSumInt[uint64, uint64](field.Name, h.single, t), nil
 		}
 		if made := newSum(t, field.Name, h.single); made != nil {
 			return made, nil
@@ -159,16 +173,12 @@ func newSum(t arrow.DataType, name string, none bool) holder {
 		return newSumInt[int16, int64](name, none, arrow.PrimitiveTypes.Int64)
 	case arrow.INT32:
 		return newSumInt[int32, int64](name, none, arrow.PrimitiveTypes.Int64)
-	case arrow.INT64:
-		return newSumInt[int64, int64](name, none, arrow.PrimitiveTypes.Int64)
 	case arrow.UINT8:
 		return newSumInt[uint8, uint64](name, none, arrow.PrimitiveTypes.Uint64)
 	case arrow.UINT16:
 		return newSumInt[uint16, uint64](name, none, arrow.PrimitiveTypes.Uint64)
 	case arrow.UINT32:
 		return newSumInt[uint32, uint64](name, none, arrow.PrimitiveTypes.Uint64)
-	case arrow.UINT64:
-		return newSumInt[uint64, uint64](name, none, arrow.PrimitiveTypes.Uint64)
 	case arrow.FLOAT32:
 		h := &sumFloat[float32]{}
 		h.none = none
@@ -195,18 +205,9 @@ func newSumWide(scale int32, name string, none bool) *sumWide {
 	return h
 }
 
-// resolveMean divides a sum by a count. Integers of 64 bits are summed with 128.
+// resolveMean divides a sum by a count.
 func (h *holders) resolveMean(s Spec, field arrow.Field) (result, error) {
-	var made holder
-	var err error
-	switch field.Type.ID() {
-	case arrow.INT64, arrow.UINT64:
-		made, err = h.state(wideKind, s.Column, true, func() (holder, error) {
-			return newSumWide(0, field.Name, h.single), nil
-		})
-	default:
-		made, err = h.sum(s, field)
-	}
+	made, err := h.sum(s, field)
 	if err != nil {
 		return result{}, err
 	}

@@ -2,8 +2,7 @@ package group
 
 import (
 	"fmt"
-	"math/big"
-	"math/bits"
+	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -52,7 +51,9 @@ func (c *column[T]) rows(from int, ids []uint32, groups int) []T {
 		}
 	}
 	c.known = groups
-	if c.seen != nil {
+	if c.none && c.valid == nil && len(ids) > 0 {
+		c.seen[0] = true
+	} else if c.seen != nil {
 		c.seen = grow(c.seen, groups)
 		if c.valid == nil {
 			for _, g := range ids {
@@ -60,7 +61,7 @@ func (c *column[T]) rows(from int, ids []uint32, groups int) []T {
 			}
 		}
 	}
-	if len(ids) == 0 {
+	if len(ids) == 0 || c.v == nil {
 		return nil
 	}
 	return c.v[from:][:len(ids)]
@@ -110,14 +111,17 @@ func (h *sumInt[T, S]) add(from int, ids []uint32, groups int) error {
 	h.n += int64(len(ids))
 	s := h.s
 	// Sums of up to 2³¹ numbers of 32 bits cannot overflow.
-	var zero T
-	if _, wide := any(zero).(int64); !wide && h.valid == nil && h.n < 1<<31 {
-		if _, wide := any(zero).(uint64); !wide {
-			for i, g := range ids {
-				s[g] += S(v[i])
+	if h.valid == nil && h.n < 1<<31 && unsafe.Sizeof(*new(T)) <= 4 {
+		if h.none {
+			for _, x := range v {
+				s[0] += S(x)
 			}
 			return nil
 		}
+		for i, g := range ids {
+			s[g] += S(v[i])
+		}
+		return nil
 	}
 	var over S
 	if h.valid == nil {
@@ -184,6 +188,10 @@ func (h *sumFloat[T]) add(from int, ids []uint32, groups int) error {
 	h.s = grow(h.s, groups)
 	s := h.s
 	if h.valid == nil {
+		if h.none {
+			s[0] += sumOf(v)
+			return nil
+		}
 		for i, g := range ids {
 			s[g] += float64(v[i])
 		}
@@ -198,6 +206,18 @@ func (h *sumFloat[T]) add(from int, ids []uint32, groups int) error {
 	return nil
 }
 
+// sumOf adds in four sums, none of which waits for another.
+func sumOf[T float32 | float64](v []T) float64 {
+	var a, b, c, d float64
+	for ; len(v) >= 4; v = v[4:] {
+		a, b, c, d = a+float64(v[0]), b+float64(v[1]), c+float64(v[2]), d+float64(v[3])
+	}
+	for _, x := range v {
+		a += float64(x)
+	}
+	return a + b + (c + d)
+}
+
 func (h *sumFloat[T]) states(groups int) ([]arrow.Array, error) {
 	return []arrow.Array{h.array(groups)}, nil
 }
@@ -209,105 +229,3 @@ func (h *sumFloat[T]) array(groups int) arrow.Array {
 func (h *sumFloat[T]) bytes() int64 { return int64(cap(h.s))*8 + int64(cap(h.seen)) }
 
 func (h *sumFloat[T]) float(g int) float64 { return h.s[g] }
-
-// int128 is a number of 128 bits in two's complement, lower word first, as decimals are stored.
-type int128 [2]uint64
-
-// sumWide sums decimals and, for means, integers of 64 bits.
-type sumWide struct {
-	column[int128]
-	typ  *arrow.Decimal128Type
-	name string
-	s    []int128
-}
-
-func (h *sumWide) types() []arrow.DataType { return []arrow.DataType{h.typ} }
-
-func (h *sumWide) bind(cols []arrow.Array, _ int64) error {
-	h.valid, h.off = vec.Validity(cols[0])
-	switch cols[0].DataType().ID() {
-	case arrow.INT64:
-		h.v = make([]int128, cols[0].Len())
-		for i, v := range vec.Values[int64](cols[0]) {
-			h.v[i] = int128{uint64(v), uint64(v >> 63)}
-		}
-	case arrow.UINT64:
-		h.v = make([]int128, cols[0].Len())
-		for i, v := range vec.Values[uint64](cols[0]) {
-			h.v[i] = int128{v, 0}
-		}
-	default:
-		h.v = vec.Values[int128](cols[0])
-	}
-	return nil
-}
-
-func (h *sumWide) add(from int, ids []uint32, groups int) error {
-	v := h.rows(from, ids, groups)
-	h.s = grow(h.s, groups)
-	s := h.s
-	var over uint64
-	for i, g := range ids {
-		if h.valid != nil {
-			if !h.isValid(from + i) {
-				continue
-			}
-			h.seen[g] = true
-		}
-		a := &s[g]
-		lo, carry := bits.Add64(a[0], v[i][0], 0)
-		hi, _ := bits.Add64(a[1], v[i][1], carry)
-		over |= (a[1] ^ hi) & (v[i][1] ^ hi)
-		a[0], a[1] = lo, hi
-	}
-	if over>>63 != 0 {
-		return h.errOverflow()
-	}
-	return nil
-}
-
-func (h *sumWide) errOverflow() error {
-	return fmt.Errorf("group: sum of column %q overflows %v; cast it to float64", h.name, h.typ)
-}
-
-func (h *sumWide) states(groups int) ([]arrow.Array, error) {
-	a, err := h.array(groups)
-	if err != nil {
-		return nil, err
-	}
-	return []arrow.Array{a}, nil
-}
-
-// limit is the absolute value of the least number of 39 digits.
-var limit = func() int128 {
-	n := new(big.Int).Exp(big.NewInt(10), big.NewInt(38), nil)
-	return int128{new(big.Int).And(n, new(big.Int).SetUint64(1<<64-1)).Uint64(), new(big.Int).Rsh(n, 64).Uint64()}
-}()
-
-func (h *sumWide) array(groups int) (arrow.Array, error) {
-	for _, x := range h.s[:groups] {
-		if int64(x[1]) < 0 {
-			var borrow uint64
-			x[0], borrow = bits.Sub64(0, x[0], 0)
-			x[1], _ = bits.Sub64(0, x[1], borrow)
-		}
-		if x[1] > limit[1] || x[1] == limit[1] && x[0] >= limit[0] {
-			return nil, h.errOverflow()
-		}
-	}
-	return fixedArray(arrow.DataType(h.typ), h.s, groups, h.hasValue), nil
-}
-
-func (h *sumWide) bytes() int64 { return int64(cap(h.s))*16 + int64(cap(h.seen)) }
-
-// float returns the sum without its scale.
-func (h *sumWide) float(g int) float64 { return h.s[g].float() }
-
-func (x int128) float() float64 {
-	if int64(x[1]) >= 0 {
-		return float64(x[1])*(1<<64) + float64(x[0])
-	}
-	lo, borrow := bits.Sub64(0, x[0], 0)
-	hi, _ := bits.Sub64(0, x[1], borrow)
-	return -(float64(hi)*(1<<64) + float64(lo))
-}

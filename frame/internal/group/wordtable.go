@@ -14,14 +14,18 @@ const tableFactor = 0xd6e8feb86659fd93
 // none is the number of an entry that does not exist.
 const none = ^uint32(0)
 
+// smallTable is the number of slots up to which a table is in the cache of the processor.
+const smallTable = 1 << 16
+
 // index is an open-addressing index of entries that are numbered from 0 in the order in which they were added. A slot
 // has 32 bits of the hash of its entry above its number plus one, and is 0 if free. The position of an entry is given
 // by those bits, so the index grows without the entries.
 type index struct {
-	slots        []uint64
-	mask         uint32
-	used         int
-	seed, factor uint64 // of the hash, whose seed is random against keys that are chosen to collide
+	slots []uint64
+	mask  uint32
+	keep  uint32 // bits of hashes, all except in tests
+	used  int
+	seed  uint64 // of hashes, random against keys that are chosen to collide
 
 	hashes  [block]uint32
 	found   [block]uint64
@@ -29,7 +33,7 @@ type index struct {
 }
 
 func newIndex() index {
-	return index{slots: make([]uint64, 256), mask: 255, seed: rand.Uint64(), factor: tableFactor}
+	return index{slots: make([]uint64, 256), mask: 255, keep: ^uint32(0), seed: rand.Uint64()}
 }
 
 // reserve makes room for n more entries, so that at most seven tenths of the slots are in use.
@@ -94,7 +98,7 @@ func (t *wordTable) rebuild(keys []uint64, direct bool, width uint) {
 	t.direct = nil
 	t.reset(len(keys))
 	for i, k := range keys {
-		h := t.hash(k)
+		h := hashWord(k, t.seed) & t.keep
 		at := h & t.mask
 		for t.slots[at] != 0 {
 			at = (at + 1) & t.mask
@@ -104,8 +108,9 @@ func (t *wordTable) rebuild(keys []uint64, direct bool, width uint) {
 	t.used = len(keys)
 }
 
-func (t *wordTable) hash(w uint64) uint32 {
-	hi, lo := bits.Mul64(w^t.seed, t.factor)
+// hashWord returns the hash of a word.
+func hashWord(w, seed uint64) uint32 {
+	hi, lo := bits.Mul64(w^seed, tableFactor)
 	return uint32(hi ^ lo)
 }
 
@@ -117,22 +122,34 @@ func (t *wordTable) find(words []uint64, ids []uint32) {
 	}
 	ids = ids[:len(words)]
 	t.reserve(len(words))
-	slots, mask, seed, factor := t.slots, t.mask, t.seed, t.factor
-	hashes, found := t.hashes[:len(words)], t.found[:len(words)]
-	// The loads of a loop do not depend on each other, so that the processor waits for many at the same time.
-	for i, w := range words {
-		hi, lo := bits.Mul64(w^seed, factor)
-		h := uint32(hi ^ lo)
-		hashes[i] = h
-		found[i] = slots[h&mask]
-	}
-	keys, pending := t.keys, t.pending[:0]
-	for i, s := range found {
-		id := uint32(s) - 1
-		if uint32(s>>32) == hashes[i] && uint(id) < uint(len(keys)) && keys[id] == words[i] {
+	pending := t.pending[:0]
+	slots, mask, keep, seed, keys := t.slots, t.mask, t.keep, t.seed, t.keys
+	hashes := t.hashes[:len(words)]
+	if len(slots) <= smallTable {
+		for i, w := range words {
+			h := hashWord(w, seed) & keep
+			s := slots[h&mask]
+			id := uint32(s) - 1
 			ids[i] = id
-		} else {
-			pending = append(pending, int32(i))
+			if uint32(s>>32) != h || uint(id) >= uint(len(keys)) || keys[id] != w {
+				hashes[i] = h
+				pending = append(pending, int32(i))
+			}
+		}
+	} else {
+		found := t.found[:len(words)]
+		// The loads of a loop do not depend on each other, so that the processor waits for many at the same time.
+		for i, w := range words {
+			h := hashWord(w, seed) & keep
+			hashes[i] = h
+			found[i] = slots[h&mask]
+		}
+		for i, s := range found {
+			id := uint32(s) - 1
+			ids[i] = id
+			if uint32(s>>32) != hashes[i] || uint(id) >= uint(len(keys)) || keys[id] != words[i] {
+				pending = append(pending, int32(i))
+			}
 		}
 	}
 	for _, i := range pending {
