@@ -82,11 +82,8 @@ func (h *hashed) findCollisions(t *Table) {
 	if !ok || t.list == nil {
 		return
 	}
-	for _, e := range x.entries {
-		if e.count < 2 {
-			continue
-		}
-		rows := t.list[e.first : e.first+e.count]
+	for g := range x.groups {
+		rows := t.list[x.starts[g]:x.starts[g+1]]
 		for _, r := range rows[1:] {
 			if !h.sameKey(rows[0], r) {
 				h.mixed = true

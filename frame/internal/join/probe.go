@@ -43,7 +43,14 @@ func (c *probe) find(lo, n int) error {
 			return fmt.Errorf("join: %w", err)
 		}
 	}
-	t.index.lookup(keys, first, count)
+	// The first rows are looked up as if few were found.
+	t.index.lookup(keys, first, count, c.hitRows <= c.allRows/2)
+	if c.allRows < 1<<16 {
+		c.allRows += n
+		for _, f := range first {
+			c.hitRows += int(uint32(^f) >> 31)
+		}
+	}
 	if c.nulls {
 		for _, k := range c.key {
 			eachNull(k, lo, lo+n, func(row int) { first[row-lo] = -1 })

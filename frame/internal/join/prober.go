@@ -30,6 +30,8 @@ type Prober struct {
 	pairLeft, pairRight []int32 // rows of the result that were not emitted yet
 	candLeft, candRight []int32 // pairs to be checked by the condition
 	hits                []bool  // rows of a chunk with a match
+
+	allRows, hitRows int // of the first chunks: looked up and found
 }
 
 // Probe returns a Prober for batches of the left side, which have a schema.

@@ -215,7 +215,7 @@ func TestIndexAgainstMap(t *testing.T) {
 		probe := append([]uint64{0, most, most + 1, most + 64, math.MaxUint64}, keys...)
 		first, count := make([]int32, len(probe)), make([]int32, len(probe))
 		for name, x := range indexes {
-			x.lookup(probe, first, count)
+			x.lookup(probe, first, count, rapid.Bool().Draw(t, "few"))
 			for i, k := range probe {
 				var got []int32
 				switch {
