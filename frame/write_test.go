@@ -17,6 +17,7 @@ import (
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/frame/internal/files"
+	"go.millstream.dev/frame/internal/parquet"
 	"go.millstream.dev/frame/internal/scan"
 	"go.millstream.dev/internal/testkit/leak"
 )
@@ -34,9 +35,16 @@ var formats = []format{
 	{".csv", (*Frame).WriteCSV, func(ctx context.Context, c *client.Client, path string) (*Frame, error) {
 		return ReadCSV(ctx, c, path, CSVOptions{Schema: people})
 	}, scan.WriteCSV},
+	{".parquet", func(f *Frame, ctx context.Context, dir string, opts WriteOptions) ([]string, error) {
+		return f.WriteParquet(ctx, dir, ParquetWriteOptions{Overwrite: opts.Overwrite})
+	}, func(ctx context.Context, c *client.Client, path string) (*Frame, error) {
+		return ReadParquet(ctx, c, path, ParquetOptions{})
+	}, func(b arrow.RecordBatch, path string) (files.Written, error) {
+		return scan.WriteParquet(b, path, parquet.WriteOptions{})
+	}},
 }
 
-// eachFormat runs a test with both formats.
+// eachFormat runs a test with every format.
 func eachFormat(t *testing.T, f func(t *testing.T, ctx context.Context, c *client.Client, x format)) {
 	for _, x := range formats {
 		t.Run(x.ext[1:], func(t *testing.T) {
@@ -148,6 +156,9 @@ func TestWriteTwice(t *testing.T) {
 // Results of versions without manifests are read, and replaced.
 func TestWriteOverOldResult(t *testing.T) {
 	eachFormat(t, func(t *testing.T, ctx context.Context, c *client.Client, x format) {
+		if x.ext == ".parquet" {
+			return // parts without an ID are those of other programs
+		}
 		dir := t.TempDir()
 		for i := range 4 {
 			if _, err := x.save(batchOf(10*i, 10*i+10), filepath.Join(dir,

@@ -50,6 +50,19 @@ var rules = []rule{
 			"codec of Arrow",
 	},
 	{
+		name:  "Parquet without a library",
+		roots: []string{".", "./frame"},
+		without: []string{"github.com/apache/arrow-go/v18/parquet/...", "github.com/apache/thrift/...",
+			"google.golang.org/grpc/...", "github.com/andybalholm/brotli/..."},
+		why: "frame/internal/parquet reads files within bounds; the library links gRPC",
+	},
+	{
+		name:    "programs without Parquet",
+		roots:   []string{"."},
+		without: []string{"./frame", "./frame/..."},
+		why:     "programs without tables need no file formats",
+	},
+	{
 		name:    "tasks without a network",
 		roots:   []string{"./task", "./internal/task"},
 		without: []string{"./comm", "./comm/...", "./internal/rpc", "./secure", "./config", "net", "crypto/tls"},
