@@ -73,8 +73,10 @@ func ExampleQuery_Join() {
 		young := people.Query().Filter(frame.Col("age").Lt(18))
 		q := people.Query().Join(young, frame.JoinOptions{Kind: frame.AntiJoin, On: []string{"name"}})
 		print(ctx, q.Sort(frame.Asc(frame.Col("name"))))
-		print(ctx, people.Query().Join(young, frame.JoinOptions{Kind: frame.LeftJoin, On: []string{"name"}}).
-			Sort(frame.Asc(frame.Col("name"))))
+		older := frame.Col("age").Gt(frame.Col("age_right"))
+		print(ctx, people.Query().Join(young, frame.JoinOptions{Kind: frame.CrossJoin, Where: &older}).
+			Sort(frame.Asc(frame.Col("name")), frame.Asc(frame.Col("age_right"))).
+			Select(frame.Col("name"), frame.Col("name_right").As("younger")))
 	})
 	// Output:
 	// ┌──────┬───────┐
@@ -85,16 +87,17 @@ func ExampleQuery_Join() {
 	// │ Dora │    18 │
 	// └──────┴───────┘
 	// 2 rows
-	// ┌──────┬───────┬───────────┐
-	// │ name │   age │ age_right │
-	// │ utf8 │ int64 │     int64 │
-	// ├──────┼───────┼───────────┤
-	// │ Ann  │    41 │      null │
-	// │ Bob  │    12 │        12 │
-	// │ Carl │    17 │        17 │
-	// │ Dora │    18 │      null │
-	// └──────┴───────┴───────────┘
-	// 4 rows
+	// ┌──────┬─────────┐
+	// │ name │ younger │
+	// │ utf8 │ utf8    │
+	// ├──────┼─────────┤
+	// │ Ann  │ Bob     │
+	// │ Ann  │ Carl    │
+	// │ Carl │ Bob     │
+	// │ Dora │ Bob     │
+	// │ Dora │ Carl    │
+	// └──────┴─────────┘
+	// 5 rows
 }
 
 func ExampleQuery_Top() {

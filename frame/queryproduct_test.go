@@ -137,21 +137,21 @@ func joined(l, r rows, on [][2]string, keepLeft, keepRight bool, cond func(a, b 
 
 var rowCases = []queryCase{
 	{name: "filter and select", query: func(l, _ *Query) *Query {
-		return l.Filter(Col("k").Gt(2).And(Col("x").Lt(100))).Select(Col("i"), Col("k").As("k1"), Col("s"))
+		return l.Filter(Col("k").Gt(2).And(Col("x").Lt(100))).Select(Col("i"), Col("k").Add(1).As("k1"), Col("s"))
 	}, want: func(l, _ rows) rows {
 		return l.filter(func(get func(string) any) bool {
 			return get("k") != nil && get("k").(int64) > 2 && get("x") != nil && get("x").(float64) < 100
 		}).project([]string{"i", "k1", "s"}, func(get func(string) any) []any {
-			return []any{get("i"), get("k"), get("s")}
+			return []any{get("i"), get("k").(int64) + 1, get("s")}
 		})
 	}, ordered: true},
 	{name: "filter none", query: func(l, _ *Query) *Query { return l.Filter(Col("i").Lt(0)) },
 		want: func(l, _ rows) rows { return rows{names: l.names} }, ordered: true},
 	{name: "with, drop and rename", query: func(l, _ *Query) *Query {
-		return l.With(Col("i").Ge(2).As("many"), Col("x").IsNull().As("b")).Drop("s", "k").Rename("i", "id")
+		return l.With(Col("i").Mul(2).As("double"), Col("x").IsNull().As("b")).Drop("s", "k").Rename("i", "id")
 	}, want: func(l, _ rows) rows {
-		return l.project([]string{"id", "x", "b", "many"}, func(get func(string) any) []any {
-			return []any{get("i"), get("x"), get("x") == nil, get("i").(int64) >= 2}
+		return l.project([]string{"id", "x", "b", "double"}, func(get func(string) any) []any {
+			return []any{get("i"), get("x"), get("x") == nil, get("i").(int64) * 2}
 		})
 	}, ordered: true},
 	{name: "limit", query: func(l, _ *Query) *Query { return l.Filter(Col("k").NotNull()).Limit(7) },
@@ -189,12 +189,16 @@ var groupCases = []queryCase{
 		})
 	}},
 	{name: "group by", query: func(l, _ *Query) *Query {
-		return l.GroupBy(Col("k")).Agg(Count().As("n"), Sum(Col("x")).As("sx"), Min(Col("x")).As("lo"),
+		return l.GroupBy(Col("k")).Agg(Count().As("n"), Sum(Col("x").Mul(2)).As("sx"), Min(Col("x")).As("lo"),
 			Max(Col("s")).As("hi"), Mean(Col("i")).As("m"), Var(Col("x")).As("v"))
 	}, want: func(l, _ rows) rows {
 		return l.group([]string{"k"}, []string{"n", "sx", "lo", "hi", "m", "v"}, func(g rows) []any {
-			return []any{int64(len(g.vals)), sumOf(g.values("x")), extreme(g.values("x"), -1),
-				extreme(g.values("s"), 1), meanOf(g.values("i")), varOf(g.values("x"))}
+			double := sumOf(g.values("x"))
+			if double != nil {
+				double = double.(float64) * 2
+			}
+			return []any{int64(len(g.vals)), double, extreme(g.values("x"), -1), extreme(g.values("s"), 1),
+				meanOf(g.values("i")), varOf(g.values("x"))}
 		})
 	}},
 	{name: "group by two keys", query: func(l, _ *Query) *Query {
@@ -212,11 +216,11 @@ var groupCases = []queryCase{
 			group([]string{"x"}, []string{"n"}, func(g rows) []any { return []any{int64(len(g.vals))} })
 	}},
 	{name: "group by expression", query: func(l, _ *Query) *Query {
-		return l.GroupBy(Col("i").Ge(5).As("k")).Agg(Sum(Col("k")).As("t"), Median(Col("x")).As("med"),
+		return l.GroupBy(Col("i").Mod(5).As("k")).Agg(Sum(Col("k")).As("t"), Median(Col("x")).As("med"),
 			NUnique(Col("s")).As("u"))
 	}, want: func(l, _ rows) rows {
 		keyed := l.project([]string{"g", "k", "x", "s"}, func(get func(string) any) []any {
-			return []any{get("i").(int64) >= 5, get("k"), get("x"), get("s")}
+			return []any{get("i").(int64) % 5, get("k"), get("x"), get("s")}
 		})
 		out := keyed.group([]string{"g"}, []string{"t", "med", "u"}, func(g rows) []any {
 			return []any{sumOf(g.values("k")), medianOf(g.values("x")), uniqueOf(g.values("s"))}
@@ -259,6 +263,15 @@ var orderCases = []queryCase{
 	{name: "sort and limit", query: func(l, _ *Query) *Query {
 		return l.Sort(Asc(Col("k")), Asc(Col("i"))).Offset(4).Limit(6).Select(Col("i"), Col("k"))
 	}, want: func(l, _ rows) rows { return l.sorted("k", "i").first(4, 6).pick("i", "k") }, ordered: true},
+	{name: "sort by expression", query: func(l, _ *Query) *Query {
+		return l.Sort(Asc(Col("i").Mod(7)), Desc(Col("i")))
+	}, want: func(l, _ rows) rows {
+		keyed := rows{names: append(slices.Clone(l.names), "m")}
+		for _, v := range l.vals {
+			keyed.vals = append(keyed.vals, append(slices.Clone(v), v[0].(int64)%7))
+		}
+		return keyed.sorted("m", "-i").pick(l.names...)
+	}, ordered: true},
 }
 
 var joinCases = []queryCase{
@@ -277,10 +290,10 @@ var joinCases = []queryCase{
 			})
 	}},
 	{name: "left join", query: func(l, r *Query) *Query {
-		return l.Join(r.Filter(Col("i").Lt(30)), JoinOptions{Kind: LeftJoin, LeftOn: []Expr{Col("k"), Col("s")},
+		return l.Join(r.Filter(Col("i").Mod(3).Eq(0)), JoinOptions{Kind: LeftJoin, LeftOn: []Expr{Col("k"), Col("s")},
 			RightOn: []Expr{Col("k"), Col("s")}})
 	}, want: func(l, r rows) rows {
-		third := r.filter(func(get func(string) any) bool { return get("i").(int64) < 30 })
+		third := r.filter(func(get func(string) any) bool { return get("i").(int64)%3 == 0 })
 		return joined(l, third, [][2]string{{"k", "k"}, {"s", "s"}}, true, false, nil)
 	}},
 	{name: "right join", query: func(l, r *Query) *Query {
@@ -291,6 +304,21 @@ var joinCases = []queryCase{
 		out := joined(some, r, [][2]string{{"k", "k"}}, false, true, nil).pick("k_right", "i", "i_right")
 		out.names[0] = "k"
 		return out
+	}},
+	{name: "full join", query: func(l, r *Query) *Query {
+		return l.Filter(Col("k").Lt(5)).Join(r.Filter(Col("k").Gt(2)), JoinOptions{Kind: FullJoin, On: []string{"k"}}).
+			Select(Col("k"), Col("i"), Col("i_right"))
+	}, want: func(l, r rows) rows {
+		a := l.filter(func(get func(string) any) bool { return get("k") != nil && get("k").(int64) < 5 })
+		b := r.filter(func(get func(string) any) bool { return get("k") != nil && get("k").(int64) > 2 })
+		out := joined(a, b, [][2]string{{"k", "k"}}, true, true, nil)
+		return out.project([]string{"k", "i", "i_right"}, func(get func(string) any) []any {
+			k := get("k")
+			if k == nil {
+				k = get("k_right")
+			}
+			return []any{k, get("i"), get("i_right")}
+		})
 	}},
 	{name: "semi join", query: func(l, r *Query) *Query {
 		return l.Join(r.Filter(Col("k").Gt(4)), JoinOptions{Kind: SemiJoin, On: []string{"k"}})
@@ -313,6 +341,24 @@ var joinCases = []queryCase{
 			}
 		}
 		return l.filter(func(get func(string) any) bool { return get("k") == nil || !keys[show(get("k"))] })
+	}},
+	{name: "cross join with condition", query: func(l, r *Query) *Query {
+		cond := Col("i").Add(3).Lt(Col("i_right")).And(Col("i_right").Lt(12))
+		return l.Filter(Col("i").Lt(20)).Join(r, JoinOptions{Kind: CrossJoin, Where: &cond}).
+			Select(Col("i"), Col("i_right"))
+	}, want: func(l, r rows) rows {
+		a := l.filter(func(get func(string) any) bool { return get("i").(int64) < 20 })
+		return joined(a, r, nil, false, false, func(x, y []any) bool {
+			return x[0].(int64)+3 < y[0].(int64) && y[0].(int64) < 12
+		}).pick("i", "i_right")
+	}},
+	{name: "left join with condition", query: func(l, r *Query) *Query {
+		cond := Col("x").Lt(Col("x_right"))
+		return l.Join(r, JoinOptions{Kind: LeftJoin, On: []string{"k"}, Where: &cond}).Select(Col("i"), Col("i_right"))
+	}, want: func(l, r rows) rows {
+		return joined(l, r, [][2]string{{"k", "k"}}, true, false, func(x, y []any) bool {
+			return x[3] != nil && y[3] != nil && x[3].(float64) < y[3].(float64)
+		}).pick("i", "i_right")
 	}},
 	{name: "limit of a join", query: func(l, r *Query) *Query {
 		return l.Join(r, JoinOptions{Kind: SemiJoin, On: []string{"k"}}).Limit(1 << 20)

@@ -3,6 +3,8 @@ package plan
 import (
 	"slices"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
 	"go.millstream.dev/frame/internal/expr"
 )
 
@@ -37,11 +39,27 @@ func rewrite(n Node, f func(Node) Node) Node {
 	return n.with(out)
 }
 
-// fold removes conditions that are always true.
+// fold computes the constant parts of expressions, and removes conditions that are always true.
 func fold(n Node) Node {
 	n = rewrite(n, fold)
-	if f, ok := n.(*Filter); ok && isTrue(f.Cond) {
-		return f.In
+	switch n := n.(type) {
+	case *Filter:
+		e := expr.Fold(n.Cond)
+		if isTrue(e) {
+			return n.In
+		}
+		return &Filter{In: n.In, Cond: e}
+	case *Project:
+		out := *n
+		out.Cols = slices.Clone(n.Cols)
+		for i := range out.Cols {
+			// A constant may have another type, which would change the schema.
+			e := expr.Fold(out.Cols[i].Expr)
+			if t, err := typeOf(e, n.In.Schema()); err == nil && arrow.TypeEqual(t, n.schema.Field(i).Type) {
+				out.Cols[i].Expr = e
+			}
+		}
+		return &out
 	}
 	return n
 }

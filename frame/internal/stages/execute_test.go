@@ -223,11 +223,13 @@ func TestJoinInTask(t *testing.T) {
 	right := arrow.NewSchema([]arrow.Field{{Name: "c", Type: arrow.PrimitiveTypes.Int64},
 		{Name: "d", Type: arrow.PrimitiveTypes.Int64, Nullable: true}}, nil)
 	build := array.NewRecordBatch(right, numbers(3, 5).Columns(), 2)
+	cond := expr.Col("a").Ne(expr.Col("c"))
 	for _, c := range []struct {
 		op   Join
 		want []int64
 	}{
 		{Join{Kind: join.Inner}, []int64{3, 4, 13, 14}},
+		{Join{Kind: join.Inner, Cond: &cond}, []int64{13, 14}},
 		{Join{Kind: join.Anti}, []int64{0, 1, 2, 5, 6, 7, 8, 9, 10, 11, 12, 15}},
 		{Join{Kind: join.Inner, Table: "shared"}, []int64{3, 4, 13, 14}},
 		{Join{Kind: join.Inner, Table: "shared"}, []int64{3, 4, 13, 14}},
