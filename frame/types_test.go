@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"go.millstream.dev/frame/internal/expr"
+	"go.millstream.dev/frame/internal/vec"
 )
 
 // everyType has a column of each kind of layout.
@@ -127,7 +128,7 @@ func TestTakeEveryType(t *testing.T) {
 				"random":      some(func(int) bool { return rng.IntN(3) == 0 }),
 				"all but one": some(func(i int) bool { return i != n/2 }),
 			} {
-				got, err := expr.Take(b, rows)
+				got, err := vec.Take(b, rows)
 				if err != nil || got.NumRows() != int64(len(rows)) {
 					t.Fatalf("%s of %v: %v", name, cut, err)
 				}

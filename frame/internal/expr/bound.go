@@ -5,7 +5,13 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	batches "go.millstream.dev/frame/internal/vec"
 )
+
+// heap allocates results.
+var heap = memory.NewGoAllocator()
 
 // Bound is an expression with the columns and types of a schema. It may be used by several goroutines at once.
 type Bound struct {
@@ -151,7 +157,7 @@ func (b *Bound) Filter(batch arrow.RecordBatch) (_ arrow.RecordBatch, err error)
 	defer recoverError(&err)
 	rows := make([]int32, n)
 	indices(rows, words, int(batch.NumRows()), 0)
-	return Take(batch, rows)
+	return batches.Take(batch, rows)
 }
 
 // recoverError converts a panic of the Arrow library or of an access to invalid data to an error.
