@@ -60,7 +60,7 @@ func (d *bytesReader) begin(p *page) (err error) {
 	case encPlain:
 		d.data = p.data
 	case encPlainDict, encRLEDict:
-		return beginIndexes(&d.index, p, len(d.dictEnds)-1)
+		return beginIndexes(&d.index, p)
 	case encDeltaLength:
 		d.lengths, d.data, err = d.delta.lengths(p.data, p.values)
 	case encDeltaBytes:

@@ -16,10 +16,9 @@ type columnReader struct {
 	dt    arrow.DataType
 	pages *pageReader
 	page  *page
-	left  int   // values of the page
-	rows  int64 // of the chunk
-	seen  bool  // a dictionary was read
-	last  int   // bytes of the texts of the batch before
+	left  int  // values of the page
+	seen  bool // a dictionary was read
+	last  int  // bytes of the texts of the batch before
 	kind  kind
 	fixed fixedReader
 	bytes bytesReader
@@ -86,7 +85,7 @@ func newColumnReader(leaf *node, dt arrow.DataType) (*columnReader, error) {
 func (c *columnReader) begin(f *File, g *rowGroup) {
 	chunk := &g.columns[c.leaf.leaf]
 	c.pages = newPageReader(f, chunk, c.leaf, c.pages)
-	c.page, c.left, c.rows, c.seen = nil, 0, g.rows, false
+	c.page, c.left, c.seen = nil, 0, false
 }
 
 // next makes sure that the page has values. It returns io.EOF at the end of the chunk.

@@ -53,7 +53,7 @@ func (d *fixedReader) begin(p *page) error {
 	case encPlain:
 		d.data = p.data
 	case encPlainDict, encRLEDict:
-		return beginIndexes(&d.index, p, len(d.dict)/max(1, d.width))
+		return beginIndexes(&d.index, p)
 	case encDelta:
 		if d.physical != 4 && d.physical != 8 {
 			return fmt.Errorf("encoding %d of values of %d bytes", p.encoding, d.physical)
@@ -70,8 +70,8 @@ func (d *fixedReader) begin(p *page) error {
 	return nil
 }
 
-// beginIndexes begins with the indexes of a page into a dictionary of n values.
-func beginIndexes(r *rleReader, p *page, n int) error {
+// beginIndexes begins with the indexes of a page into the dictionary.
+func beginIndexes(r *rleReader, p *page) error {
 	if len(p.data) == 0 { // all rows are null
 		r.reset(nil, 0, 0)
 		return nil

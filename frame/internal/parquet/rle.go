@@ -127,25 +127,3 @@ func (r *rleReader) unpack(out []uint32) {
 		bit += w
 	}
 }
-
-// skip skips n values.
-func (r *rleReader) skip(n int) error {
-	for n > 0 {
-		switch {
-		case r.run > 0:
-			k := min(r.run, n)
-			r.run -= k
-			n -= k
-		case r.pack > 0:
-			k := min(r.pack, n)
-			r.pack -= k
-			r.bit += k * int(r.width)
-			n -= k
-		default:
-			if err := r.next(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -28,8 +27,6 @@ type node struct {
 	// maxDef and maxRep are the levels of a value that is present.
 	maxDef, maxRep uint8
 	field          arrow.Field
-	// list is the node of the elements, if this node is a list or map: the repeated one.
-	repeatedDef uint8 // definition level at which the list has an element
 }
 
 // path returns the names of the node and its parents.
@@ -317,6 +314,3 @@ func (e *element) logicalType() logical {
 	}
 	return logical{}
 }
-
-// sameName reports whether two names of columns are equal, for legacy forms of lists.
-func sameName(a, b string) bool { return strings.EqualFold(a, b) }
