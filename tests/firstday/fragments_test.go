@@ -39,7 +39,7 @@ var fragmentScopes = map[string]string{
 	"dask-client.md": `var c *client.Client`,
 	"device-results.md": `var c *client.Client; var first, second string
 		var sum *client.Fn1[*wire.DeviceArray, int]`,
-	"frames.md": `var c *client.Client; var f, g, df, labels *frame.Frame; var schema *arrow.Schema
+	"frames.md": `var c *client.Client; var f, g, df, labels, orders, customers *frame.Frame; var schema *arrow.Schema
 		type Params struct{}; type Result struct{}; var params Params; var kernel *cuda.Function
 		var localSum func([]arrow.RecordBatch) []float64`,
 	"from-ucxx.md": `var w *ucx.Worker`,

@@ -86,6 +86,9 @@ func number(r *big.Rat) Cell {
 }
 
 func float(f float64) Cell {
+	if f == 0 {
+		f = 0 // -0 is the same value
+	}
 	return Cell{Text: strconv.FormatFloat(f, 'g', -1, 64), Number: true, Float: true, Value: f}
 }
 
