@@ -104,9 +104,7 @@ func uniqueOf(values []any) any {
 func joined(l, r rows, on [][2]string, keepLeft, keepRight bool, cond func(a, b []any) bool) rows {
 	pairs, left, right := l.join(r, on, cond)
 	var out rows
-	for _, n := range l.names {
-		out.names = append(out.names, n)
-	}
+	out.names = append(out.names, l.names...)
 	for _, n := range r.names {
 		out.names = append(out.names, n+"_right")
 	}

@@ -1,15 +1,12 @@
 package expr
 
 import (
-	"context"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/compute"
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
-	"github.com/apache/arrow-go/v18/arrow/scalar"
 )
 
 // benchBatch has a million rows of integers, floats, decimals, texts and dates.
@@ -116,58 +113,6 @@ func BenchmarkFilter(b *testing.B) {
 					b.Fatal(err)
 				}
 				out.Release()
-			}
-		})
-	}
-}
-
-// BenchmarkArrow measures the kernels of arrow-go on the same data.
-func BenchmarkArrow(b *testing.B) {
-	batch := benchBatch()
-	column := func(i int) compute.Datum { return compute.NewDatum(batch.Column(i)) }
-	constant := func(v any) compute.Datum { return compute.NewDatum(scalar.MakeScalar(v)) }
-	for _, bc := range []struct {
-		name, function string
-		args           []compute.Datum
-		bytes          int64
-	}{
-		{"add-int", "add", []compute.Datum{column(0), column(1)}, 16},
-		{"add-int-constant", "add", []compute.Datum{column(0), constant(int64(1))}, 8},
-		{"mul-int", "multiply", []compute.Datum{column(0), column(1)}, 16},
-		{"add-float", "add_unchecked", []compute.Datum{column(2), column(3)}, 16},
-		{"mul-float-constant", "multiply_unchecked", []compute.Datum{column(2), constant(0.5)}, 8},
-		{"lt-int-constant", "less", []compute.Datum{column(0), constant(int64(500))}, 8},
-		{"lt-float", "less", []compute.Datum{column(2), column(3)}, 16},
-		{"lt-float-constant", "less", []compute.Datum{column(2), constant(0.5)}, 8},
-		{"eq-text", "equal", []compute.Datum{column(6), constant("AIR")}, 21},
-	} {
-		b.Run(bc.name, func(b *testing.B) {
-			b.SetBytes(bc.bytes * batch.NumRows())
-			for b.Loop() {
-				out, err := compute.CallFunction(context.Background(), bc.function, nil, bc.args...)
-				if err != nil {
-					b.Fatal(err)
-				}
-				out.Release()
-			}
-		})
-	}
-	for name, limit := range map[string]float64{"filter-half": 0.5, "filter-few": 0.01} {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(85 * batch.NumRows())
-			for b.Loop() {
-				mask, err := compute.CallFunction(context.Background(), "less", nil, column(2), constant(limit))
-				if err != nil {
-					b.Fatal(err)
-				}
-				out, err := compute.FilterRecordBatch(context.Background(), batch,
-					mask.(*compute.ArrayDatum).MakeArray(),
-					compute.DefaultFilterOptions())
-				if err != nil {
-					b.Fatal(err)
-				}
-				out.Release()
-				mask.Release()
 			}
 		})
 	}

@@ -13,8 +13,6 @@ import (
 // in the cache of a processor. It is a multiple of 64.
 const chunkRows = 2048
 
-const chunkWords = chunkRows / 64
-
 // exec is the state of an evaluation: the current rows, and memory for results that are used until the next chunk.
 type exec struct {
 	columns []arrow.Array

@@ -234,15 +234,6 @@ const (
 	OpDateDiff  Op = "date_diff"
 )
 
-// isComparison reports whether o compares two values.
-func (o Op) isComparison() bool {
-	switch o {
-	case OpEq, OpNe, OpLt, OpLe, OpGt, OpGe:
-		return true
-	}
-	return false
-}
-
 // flip returns the comparison with its operands exchanged.
 func (o Op) flip() Op {
 	switch o {

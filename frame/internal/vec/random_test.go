@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -11,9 +12,35 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/apache/arrow-go/v18/arrow/decimal256"
-	"github.com/apache/arrow-go/v18/arrow/extensions"
 	"github.com/apache/arrow-go/v18/arrow/float16"
 )
+
+// idType is an extension type of 16 bytes. Package extensions of arrow-go would add a Parquet library to the module.
+type idType struct{ arrow.ExtensionBase }
+
+func newIDType() *idType {
+	return &idType{arrow.ExtensionBase{Storage: &arrow.FixedSizeBinaryType{ByteWidth: 16}}}
+}
+
+// idArray is an array of idType.
+type idArray struct{ array.ExtensionArrayBase }
+
+func (a *idArray) ValueStr(i int) string { return a.Storage().ValueStr(i) }
+
+func (*idType) ArrayType() reflect.Type { return reflect.TypeFor[idArray]() }
+
+func (*idType) ExtensionName() string { return "millstream.test.id" }
+
+func (*idType) ExtensionEquals(other arrow.ExtensionType) bool {
+	_, ok := other.(*idType)
+	return ok
+}
+
+func (*idType) Serialize() string { return "" }
+
+func (*idType) Deserialize(arrow.DataType, string) (arrow.ExtensionType, error) {
+	return newIDType(), nil
+}
 
 // plainTypes can be keys.
 var plainTypes = []arrow.DataType{
@@ -24,7 +51,7 @@ var plainTypes = []arrow.DataType{
 	arrow.BinaryTypes.LargeBinary, arrow.BinaryTypes.StringView, arrow.BinaryTypes.BinaryView,
 	arrow.FixedWidthTypes.Date32, arrow.FixedWidthTypes.Timestamp_us, &arrow.FixedSizeBinaryType{ByteWidth: 3},
 	&arrow.FixedSizeBinaryType{ByteWidth: 8}, &arrow.Decimal128Type{Precision: 30, Scale: 2},
-	&arrow.Decimal256Type{Precision: 60, Scale: 2}, arrow.Null, extensions.NewUUIDType(),
+	&arrow.Decimal256Type{Precision: 60, Scale: 2}, arrow.Null, newIDType(),
 	&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String},
 	&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Uint16, ValueType: arrow.PrimitiveTypes.Int64},
 }
@@ -98,8 +125,9 @@ func appendRandom(b array.Builder, rng *rand.Rand, nulls float64) {
 		b.Append(decimal256.New(uint64(v%3), 1, 2, uint64(v)))
 	case *array.NullBuilder:
 		b.AppendNull()
-	case *extensions.UUIDBuilder:
-		b.AppendBytes([16]byte{byte(v), 1, 2, 15: byte(v)})
+	case *array.ExtensionBuilder:
+		id := [16]byte{byte(v), 1, 2, 15: byte(v)}
+		b.StorageBuilder().(*array.FixedSizeBinaryBuilder).Append(id[:])
 	case *array.BinaryDictionaryBuilder:
 		if err := b.AppendString(text); err != nil {
 			panic(err)
