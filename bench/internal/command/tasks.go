@@ -33,7 +33,8 @@ same size between two processes, in memory that is reused.
 
 dashboard runs 50,000 tasks per second whose workers do nothing, with 20 viewers
 of the dashboard that follow the live stream and fetch a tile each second, and
-without a dashboard. dashboard-cpu is the difference of the scheduler's processor time.
+without a dashboard. dashboard-cpu is the difference of the processor time of the
+scheduler.
 
 device-fetch needs a GPU, which its two workers share. It is compared with package
 ucx alone (64 MiB x 32 in flight, 1 GiB) and, with --peers, with the asyncio API

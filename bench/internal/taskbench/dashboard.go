@@ -151,7 +151,23 @@ func startViewers(ctx context.Context, hostport string) *viewerSet {
 		v.running.Go(func() { v.follow(ctx, "http://"+hostport+"/millstream/live") })
 		v.running.Go(func() { v.fetch(ctx, "http://"+hostport+"/millstream/tile") })
 	}
+	v.waitOpen(ctx)
 	return v
+}
+
+// waitOpen waits until events and tiles arrive, so that a short run has viewers too. The caller checks the counts.
+func (v *viewerSet) waitOpen(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for v.events.Load() == 0 || v.tiles.Load() == 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // follow counts the events of a live stream.
@@ -175,11 +191,6 @@ func (v *viewerSet) fetch(ctx context.Context, url string) {
 	const level = 16 // buckets of 66 ms, tiles of 17 s
 	begin := time.Now()
 	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
 		at := time.Hour + time.Since(begin)
 		body, err := v.open(ctx, fmt.Sprintf("%s?level=%d&index=%d&from=0&to=64", url, level,
 			at.Microseconds()>>(level+8)))
@@ -190,6 +201,11 @@ func (v *viewerSet) fetch(ctx context.Context, url string) {
 		_ = body.Close()
 		if n > 0 {
 			v.tiles.Add(1)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
 		}
 	}
 }
