@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
@@ -155,17 +156,37 @@ func (t *Tab) Requests() []string {
 }
 
 // Go opens an address.
-func (t *Tab) Go(url string) error { return chromedp.Run(t.ctx, chromedp.Navigate(url)) }
+func (t *Tab) Go(url string) error { return t.Do(chromedp.Navigate(url)) }
 
-// Do runs actions.
-func (t *Tab) Do(actions ...chromedp.Action) error { return chromedp.Run(t.ctx, actions...) }
+// actionTimeout bounds the actions of one call of Do or Eval.
+const actionTimeout = 2 * time.Minute
 
-// Eval evaluates an expression, waits for its promise, and decodes its value.
-func (t *Tab) Eval(expression string, into any) error {
-	return chromedp.Run(t.ctx, chromedp.Evaluate(expression, into, awaitPromise))
+// Do runs actions. Actions that take a selector, such as chromedp.Click, may not find it after a navigation to another
+// site: the library can miss the new document. Click does not depend on it.
+func (t *Tab) Do(actions ...chromedp.Action) error {
+	ctx, cancel := context.WithTimeout(t.ctx, actionTimeout)
+	defer cancel()
+	return chromedp.Run(ctx, actions...)
 }
 
-func awaitPromise(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
+// Click clicks the element that a CSS selector names.
+func (t *Tab) Click(selector string) error {
+	return t.Eval(fmt.Sprintf(`document.querySelector(%q).click()`, selector), nil)
+}
+
+// Focus moves the keyboard focus to the element that a CSS selector names.
+func (t *Tab) Focus(selector string) error {
+	return t.Eval(fmt.Sprintf(`document.querySelector(%q).focus()`, selector), nil)
+}
+
+// Eval evaluates an expression as if the user caused it, waits for its promise, and decodes its value.
+func (t *Tab) Eval(expression string, into any) error {
+	return t.Do(chromedp.Evaluate(expression, into, awaitPromise))
+}
+
+func awaitPromise(p *runtime.EvaluateParams) *runtime.EvaluateParams {
+	return p.WithAwaitPromise(true).WithUserGesture(true)
+}
 
 // Wait waits until an expression is true.
 func (t *Tab) Wait(ctx context.Context, expression string) error {
@@ -173,18 +194,16 @@ func (t *Tab) Wait(ctx context.Context, expression string) error {
 		const check = () => { let ok = false; try { ok = (%s); } catch {} ok ? done(true) : setTimeout(check, 20); };
 		check();
 	})`, expression)
-	stop := context.AfterFunc(ctx, func() {})
-	defer stop()
-	result := make(chan error, 1)
-	go func() { result <- t.Eval(poll, nil) }()
-	select {
-	case err := <-result:
+	waiting, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	err := chromedp.Run(waiting, chromedp.Evaluate(poll, nil, awaitPromise))
+	if err == nil || ctx.Err() == nil {
 		return err
-	case <-ctx.Done():
-		var text string
-		_ = t.Eval(`document.body.innerText.slice(0, 600)`, &text)
-		return fmt.Errorf("browser: waiting for %s: %w; the page shows:\n%s", expression, context.Cause(ctx), text)
 	}
+	var text string
+	_ = t.Eval(`document.body.innerText.slice(0, 600)`, &text)
+	return fmt.Errorf("browser: waiting for %s: %w; the page shows:\n%s", expression, context.Cause(ctx), text)
 }
 
 // Screenshot returns a PNG of the window.

@@ -8,8 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/chromedp/chromedp"
 )
 
 // Links on pages of other sites, such as notebooks, open the dashboard: the one with the token, and then those without
@@ -29,7 +27,11 @@ func TestLinks(t *testing.T) {
 	const table = `location.hash === "#/workers" && document.querySelectorAll("tbody tr").length === 3`
 	follow := func(id, ready string) {
 		t.Helper()
-		if err := tab.Do(chromedp.Navigate(elsewhere), chromedp.Click(id, chromedp.ByQuery)); err != nil {
+		if err := tab.Go(elsewhere); err != nil {
+			t.Fatal(err)
+		}
+		wait(t, tab, fmt.Sprintf(`document.querySelector(%q) !== null`, id))
+		if err := tab.Click(id); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), limit)

@@ -37,7 +37,10 @@ func window(t *testing.T, tab *Tab) string {
 func keys(t *testing.T, tab *Tab, keys string) {
 	t.Helper()
 	before := window(t, tab)
-	if err := tab.Do(chromedp.Focus(".plot canvas"), chromedp.KeyEvent(keys)); err != nil {
+	if err := tab.Focus(".plot canvas"); err != nil {
+		t.Fatal(err)
+	}
+	if err := tab.Do(chromedp.KeyEvent(keys)); err != nil {
 		t.Fatal(err)
 	}
 	wait(t, tab, fmt.Sprintf(`document.querySelector(".plot canvas").dataset.window !== %q`, before))
