@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
 	"go.millstream.dev/frame"
 	"go.millstream.dev/internal/bench/tpch"
 	"go.millstream.dev/internal/testkit/duckdb"
@@ -21,13 +19,7 @@ func TestTPCH(t *testing.T) {
 	scale := tpch.NewScale(factor)
 	tables := map[string]*frame.Query{}
 	for _, name := range tpch.Names {
-		n := scale.Units(name)
-		part := n/3 + 1
-		var batches []arrow.RecordBatch
-		for from := int64(0); from < n; from += part {
-			batches = append(batches, scale.Batch(name, from, from+part))
-		}
-		tables[name] = table(t, ctx, c, db, name, batches)
+		tables[name] = table(t, ctx, c, db, name, parts(scale, name))
 	}
 	for n := 1; n <= tpch.Queries; n++ {
 		t.Run(fmt.Sprintf("q%02d", n), func(t *testing.T) {
