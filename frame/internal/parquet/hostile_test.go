@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -14,7 +16,10 @@ import (
 )
 
 // consume reads a file, drops its batches, and returns the number of rows.
-func consume(b []byte) (rows int64, err error) {
+func consume(b []byte) (rows int64, err error) { return consumeRows(b, 1<<20) }
+
+// consumeRows reads a file until it has had more than so many rows.
+func consumeRows(b []byte, most int64) (rows int64, err error) {
 	f, err := Open(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
 		return 0, err
@@ -36,7 +41,7 @@ func consume(b []byte) (rows int64, err error) {
 				_ = c.ValueStr(i)
 			}
 		}
-		if rows += b.NumRows(); rows > 1<<20 {
+		if rows += b.NumRows(); rows > most {
 			return fmt.Errorf("enough")
 		}
 		return nil
@@ -160,14 +165,31 @@ func TestNotParquet(t *testing.T) {
 	}
 }
 
-// FuzzRead: reading any file returns batches or an error.
+// FuzzRead: reading any file returns batches or an error. Seeds are files of one column, so that they are short.
 func FuzzRead(f *testing.F) {
 	rng := rand.New(rand.NewPCG(7, 8))
-	for _, opts := range []WriteOptions{{}, {Codec: Zstd, GroupRows: 7}, {Codec: Gzip}, {Codec: LZ4},
-		{Codec: Uncompressed, NoDictionary: true}} {
-		f.Add(writeFile(f, opts, batchOf(rng, 20, 5, 0.3)))
+	options := []WriteOptions{{}, {Codec: Zstd, GroupRows: 3}, {Codec: Gzip}, {Codec: LZ4},
+		{Codec: Uncompressed, NoDictionary: true}}
+	all := batchOf(rng, 5, 5, 0.3)
+	for i, c := range all.Columns() {
+		one := array.NewRecordBatch(arrow.NewSchema(all.Schema().Fields()[i:i+1], nil), []arrow.Array{c}, 5)
+		f.Add(writeFile(f, options[i%len(options)], one))
 	}
-	f.Fuzz(func(t *testing.T, b []byte) { _, _ = consume(b) })
+	nested, err := filepath.Glob("testdata/*.parquet")
+	if err != nil || len(nested) == 0 {
+		f.Fatalf("no files of nested columns: %v", err)
+	}
+	for _, path := range nested {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if rows, err := consume(b); err != nil || rows != 3 {
+			f.Fatalf("%s: got %d rows, %v, want 3", path, rows, err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) { _, _ = consumeRows(b, 1<<13) })
 }
 
 // FuzzThrift: metadata of any bytes is read without a panic.

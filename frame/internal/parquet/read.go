@@ -22,10 +22,10 @@ type ReadOptions struct {
 // Read calls take with the batches of row groups, until it returns an error. Batches do not cross row groups. The
 // function owns the batch.
 func (f *File) Read(opts ReadOptions, take func(arrow.RecordBatch) error) error {
-	columns := make([]*columnReader, len(opts.Columns))
+	columns := make([]fieldReader, len(opts.Columns))
 	for i, n := range opts.Columns {
 		var err error
-		if columns[i], err = newColumnReader(f.fields[n], f.fields[n].field.Type); err != nil {
+		if columns[i], err = newFieldReader(f.fields[n]); err != nil {
 			return fmt.Errorf("column %q: %w", f.fields[n].path(), err)
 		}
 	}
@@ -40,7 +40,22 @@ func (f *File) Read(opts ReadOptions, take func(arrow.RecordBatch) error) error 
 	return nil
 }
 
-func (f *File) readGroup(columns []*columnReader, g int, opts ReadOptions, take func(arrow.RecordBatch) error) error {
+// fieldReader reads a column of the schema from row groups, one after the other.
+type fieldReader interface {
+	// begin begins with a row group.
+	begin(f *File, g *rowGroup)
+	// read returns the next rows, at most n and at least one. The row group has n rows more.
+	read(n int) (arrow.Array, error)
+}
+
+func newFieldReader(n *node) (fieldReader, error) {
+	if n.nest != nil {
+		return newNestedReader(n.nest)
+	}
+	return newColumnReader(n, n.field.Type)
+}
+
+func (f *File) readGroup(columns []fieldReader, g int, opts ReadOptions, take func(arrow.RecordBatch) error) error {
 	group := &f.meta.groups[g]
 	for _, c := range columns {
 		c.begin(f, group)
@@ -54,7 +69,8 @@ func (f *File) readGroup(columns []*columnReader, g int, opts ReadOptions, take 
 			if pending[i] == nil {
 				var err error
 				if pending[i], err = c.read(n); err != nil {
-					return fmt.Errorf("row group %d, column %q: %w", g, c.leaf.path(), err)
+					return fmt.Errorf("row group %d, column %q: %w", g,
+						opts.Schema.Field(i).Name, err)
 				}
 			}
 			n = min(n, pending[i].Len())

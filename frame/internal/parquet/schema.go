@@ -27,6 +27,7 @@ type node struct {
 	// maxDef and maxRep are the levels of a value that is present.
 	maxDef, maxRep uint8
 	field          arrow.Field
+	nest           *nest // of a nested column, nil for others
 }
 
 // path returns the names of the node and its parents.
@@ -128,13 +129,13 @@ func (f *File) buildNode(parent *node, at *int, depth int) (*node, error) {
 // arrowField returns the field of Arrow for a node.
 func (n *node) arrowField() (arrow.Field, error) {
 	field := arrow.Field{Name: n.element.name, Nullable: n.element.repetition == optional}
-	if n.leaf < 0 {
-		return field, fmt.Errorf("column %q: nested columns are not supported", n.path())
-	}
-	if n.element.repetition == repeated {
-		return field, fmt.Errorf("column %q: repeated columns are not supported", n.path())
-	}
 	var err error
+	if n.leaf < 0 || n.element.repetition == repeated {
+		if n.nest, err = nestOf(n); err != nil {
+			return field, err
+		}
+		return n.nest.field, nil
+	}
 	field.Type, err = n.element.arrowType()
 	if err != nil {
 		err = fmt.Errorf("column %q: %w", n.path(), err)

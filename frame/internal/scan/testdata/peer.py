@@ -84,10 +84,63 @@ def write(folder):
         save(few, name + ".arrow")
 
 
+def nested_value(kind, depth=0):
+    """Returns a random value of a type: nulls, empty lists and lists of several pages among them."""
+    if random.random() < 0.2:
+        return None
+    if pa.types.is_struct(kind):
+        return {f.name: nested_value(f.type) if f.nullable else random.randrange(9) for f in kind}
+    if pa.types.is_map(kind):
+        return [(f"k{i}", nested_value(kind.item_type)) for i in range(random.randrange(4))]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        size = 900 if depth == 0 and random.random() < 0.01 else random.randrange(4)
+        return [nested_value(kind.value_type, depth + 1) for _ in range(size)]
+    if pa.types.is_string(kind):
+        return "x" * random.randrange(20)
+    if pa.types.is_boolean(kind):
+        return random.random() < 0.5
+    if pa.types.is_decimal(kind):
+        return D(random.randrange(1000)) / 4
+    return random.randrange(1000)
+
+
+NESTED = {
+    "flat": pa.int64(),
+    "l": pa.list_(pa.field("element", pa.int32())),
+    "ls": pa.list_(pa.field("element", pa.string())),
+    "lb": pa.list_(pa.field("element", pa.bool_())),
+    "ll": pa.list_(pa.field("element", pa.list_(pa.field("element", pa.decimal128(9, 2))))),
+    "s": pa.struct([("a", pa.int64()), ("b", pa.string()), pa.field("c", pa.int8(), nullable=False)]),
+    "sl": pa.struct([("a", pa.list_(pa.field("element", pa.float64()))), ("b", pa.int16())]),
+    "lsl": pa.list_(pa.field("element", pa.struct([("x", pa.list_(pa.field("element", pa.string()))),
+                                                    ("y", pa.struct([("z", pa.int32())]))]))),
+    "m": pa.map_(pa.string(), pa.int64()),
+    "mm": pa.map_(pa.string(), pa.list_(pa.field("element", pa.string()))),
+    "after": pa.string(),
+}
+
+
+def nested(folder):
+    random.seed(2)
+    for rows in [1, 200]:
+        t = pa.table({name: pa.array([nested_value(kind) for _ in range(rows)], kind)
+                      for name, kind in NESTED.items()})
+        for codec, version, dictionary in itertools.product(["snappy", "zstd", "none"], ["1.0", "2.0"], [True, False]):
+            name = os.path.join(folder, f"{rows}-{codec}-{version}-{dictionary}")
+            pq.write_table(t, name + ".parquet", compression=codec, data_page_version=version,
+                           use_dictionary=dictionary, row_group_size=80, data_page_size=2000)
+            save(t, name + ".arrow")
+
+
+def brotli(folder):
+    pq.write_table(pa.table({"good": [1, 2], "bad": ["x", "y"]}), os.path.join(folder, "brotli.parquet"),
+                   compression={"good": "snappy", "bad": "brotli"})
+
+
 def read(folder):
     for name in sorted(os.listdir(folder)):
         if name.endswith(".parquet"):
             save(pq.read_table(os.path.join(folder, name)), os.path.join(folder, name[:-8] + ".arrow"))
 
 
-{"write": write, "read": read}[sys.argv[1]](sys.argv[2])
+{"write": write, "read": read, "nested": nested, "brotli": brotli}[sys.argv[1]](sys.argv[2])
