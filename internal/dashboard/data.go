@@ -41,7 +41,11 @@ func (s *Server) tile(w http.ResponseWriter, r *http.Request) {
 		answer(w, nil, v.err)
 		return
 	}
-	b := s.store.Tile(level, index, rows, int(min(group, 64)))
+	b, err := s.store.Tile(r.Context(), level, index, rows, int(min(group, 64)))
+	if err != nil {
+		answer(w, nil, err)
+		return
+	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	if closed(s.store.Meta(), level, index) {
 		w.Header().Set("Cache-Control", "private, max-age=3600")

@@ -216,7 +216,10 @@ func TestTile(t *testing.T) {
 	}
 	defer r.Body.Close()
 	got, _ := io.ReadAll(r.Body)
-	want := store.Tile(13, 0, spans.Range{From: 0, To: 3}, 1)
+	want, err := store.Tile(t.Context(), 13, 0, spans.Range{From: 0, To: 3}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if string(got) != string(want) || len(got) == 0 || r.Header.Get("Cache-Control") != "no-store" ||
 		r.Header.Get("Content-Type") != "application/octet-stream" {
 		t.Errorf("tile: got %d bytes, headers %v, want %d bytes", len(got), r.Header, len(want))

@@ -40,7 +40,11 @@ func TestReportTiles(t *testing.T) {
 			for group, to := range map[int]uint32{0: 1024, 1: 7, 3: uint32(m.Rows)} {
 				index := (m.First + (m.Last-m.First)*part/8) >> (level + 8)
 				args = append(args, fmt.Sprintf("%d,%d,0,%d,%d", level, index, to, group))
-				want = append(want, hex.EncodeToString(s.Tile(level, index, spans.Range{To: to}, group)))
+				p, err := s.Tile(t.Context(), level, index, spans.Range{To: to}, group)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want = append(want, hex.EncodeToString(p))
 			}
 		}
 	}

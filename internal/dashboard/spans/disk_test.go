@@ -221,10 +221,10 @@ func TestLimit(t *testing.T) {
 		if got := s.Spans(0, m.First, AllRows, 10); len(got) != 0 {
 			t.Errorf("%+v: spans before the first: got %v", cfg, got)
 		}
-		if got := s.Tile(8, 0, AllRows, 0); got != nil {
+		if got := tileOf(t, s, 8, 0, AllRows, 0); got != nil {
 			t.Errorf("%+v: tile of dropped spans: got %d bytes", cfg, len(got))
 		}
-		lines := decodeTile(t, s.Tile(14, 0, AllRows, 0))
+		lines := decodeTile(t, tileOf(t, s, 14, 0, AllRows, 0))
 		cells := lines[0]
 		if got := cells[0].coverage; got != 0 {
 			t.Errorf("%+v: overview of dropped spans: got coverage %d", cfg, got)

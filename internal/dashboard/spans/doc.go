@@ -40,6 +40,7 @@
 // The folder of a history has segments, to which blocks are appended; the oldest segment is removed when the folder
 // is full, and what ended before the end of its spans is no longer shown. Names are appended to a file of their own
 // before the blocks that refer to them. Open columns, series and events are in a file that is replaced every ten
-// seconds and on Close. When a history is opened, a torn block at the end is cut, and the pyramid is painted from
-// the outlines. A lock keeps a second process out.
+// seconds and on Close. When a history is opened, a torn block at the end is cut. The pyramid is painted from the
+// outlines in the background; until it is there, tiles are painted from outlines if those are few, and wait if not. A
+// lock keeps a second process out.
 package spans

@@ -12,6 +12,7 @@ type index struct {
 	spare   *columns          // empty; only the goroutine of the store uses it
 	// blocks is in order of sealing. A reader may keep the slice: elements do not change.
 	blocks      []*block
+	painted     int // of an opened history: blocks that repaint has taken
 	pyramid     pyramid
 	count       int64
 	first, last int64

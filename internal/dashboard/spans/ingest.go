@@ -119,8 +119,10 @@ func (s *Store) seal() {
 		} else {
 			x.blocks = append(x.blocks, b)
 			x.stored += b.size()
-			x.pyramid.paint(int(c.class), o, c.maxStop)
-			x.pyramid.trim(s.cfg.MemoryLimit / 2)
+			if s.isPainted() { // else repaint does it
+				x.pyramid.paint(int(c.class), o, c.maxStop)
+				x.pyramid.trim(s.cfg.MemoryLimit / 2)
+			}
 		}
 		x.spare = x.sealing[0]
 		x.spare.reset()
@@ -167,6 +169,7 @@ func (s *Store) drop() {
 		s.outlines.forget(b)
 	}
 	x.blocks = slices.Clone(x.blocks[n:])
+	x.painted = max(0, x.painted-n)
 	x.first = max(x.first, x.horizon)
 	x.pyramid.dropBefore(x.horizon)
 	s.cache.invalidate(0, x.horizon+1)

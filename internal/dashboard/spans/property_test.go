@@ -1,6 +1,7 @@
 package spans
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -57,12 +58,22 @@ func decodeTile(t rapid.TB, p []byte) map[int][TileBuckets]cellOf {
 	return lines
 }
 
+// tileOf returns a tile.
+func tileOf(t rapid.TB, s *Store, level, index int64, rows Range, group int) []byte {
+	t.Helper()
+	p, err := s.Tile(context.Background(), level, index, rows, group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // checkTile compares a tile with a rasterization of all spans. The tolerance is 2 of 255 for the coverage. The category
 // may have less time than that with the most by 1/1000 of the covered time and 1/8000 of the bucket, or by a fifth of
 // the covered time if a bucket has more than four categories or a line more than one row.
 func checkTile(t rapid.TB, s *Store, all []Span, level, index int64, rows Range, group int) {
 	t.Helper()
-	lines := decodeTile(t, s.Tile(level, index, rows, group))
+	lines := decodeTile(t, tileOf(t, s, level, index, rows, group))
 	width := int64(1) << level
 	begin := index * TileBuckets * width
 	rows.To = min(rows.To, uint32(len(s.Rows())))

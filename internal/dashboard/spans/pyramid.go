@@ -32,6 +32,8 @@ type pyramid struct {
 	round  int64 // blocks that were painted
 	latest int64 // end of the last span
 	cells  []cellTime
+	// If parts is not 0, only every so many pages of rows are painted, from page part on.
+	part, parts uint32
 }
 
 // level is the chunks of one level by index of the tile.
@@ -77,10 +79,12 @@ const (
 
 // cellTime is the time of a category in a bucket of a level.
 type cellTime struct {
-	bucket   int64 // since the origin
-	category uint8
-	time     float32
+	at   int64 // bucket since the origin<<8 | category
+	time float32
 }
+
+// bucket returns the bucket since the origin.
+func (c cellTime) bucket() int64 { return c.at >> 8 }
 
 // paint adds the spans of a block of a class; latest is the end of the last one.
 func (p *pyramid) paint(class int, o *outline, latest int64) {
@@ -91,6 +95,9 @@ func (p *pyramid) paint(class int, o *outline, latest int64) {
 	shift := p.levels[class].shift
 	p.latest = max(p.latest, latest)
 	for k, row := range o.rows {
+		if p.parts > 1 && row/pageRows%p.parts != p.part {
+			continue
+		}
 		from, to := o.spansOf(k)
 		cells := p.cells[:0]
 		for i := from; i < to; i++ {
@@ -100,7 +107,7 @@ func (p *pyramid) paint(class int, o *outline, latest int64) {
 			cells = coalesce(cells)
 			p.merge(l, row, cells)
 			for i := range cells {
-				cells[i].bucket >>= levelStep
+				cells[i].at = cells[i].at>>(8+levelStep)<<8 | cells[i].at&0xff
 			}
 		}
 		p.cells = cells
@@ -118,64 +125,70 @@ func appendCells(cells []cellTime, start, stop int64, category uint8, shift uint
 	for start < stop {
 		bucket := start >> shift
 		end := min(stop, (bucket+1)<<shift)
-		cells = append(cells, cellTime{bucket, category, float32(end - start)})
+		cells = append(cells, cellTime{bucket<<8 | int64(category), float32(end - start)})
 		start = end
 	}
 	return cells
 }
 
-func (a cellTime) compare(b cellTime) int {
-	return cmp.Or(cmp.Compare(a.bucket, b.bucket), cmp.Compare(a.category, b.category))
-}
-
 // coalesce sorts cells and adds up equal ones.
 func coalesce(cells []cellTime) []cellTime {
-	sorted := true
-	for i := 1; i < len(cells); i++ {
-		a, b := &cells[i-1], &cells[i]
-		if a.bucket > b.bucket || a.bucket == b.bucket && a.category > b.category {
-			sorted = false
-			break
-		}
-	}
-	if !sorted {
-		sortCells(cells)
-	}
 	n := 0
 	for i := range cells {
-		if n > 0 && cells[n-1].bucket == cells[i].bucket && cells[n-1].category == cells[i].category {
-			cells[n-1].time += cells[i].time
+		switch c := cells[i]; {
+		case n == 0 || c.at > cells[n-1].at:
+			cells[n] = c
+			n++
+		case c.at == cells[n-1].at:
+			cells[n-1].time += c.time
+		default:
+			return sortCells(cells[:n+copy(cells[n:], cells[i:])], n)
+		}
+	}
+	return cells[:n]
+}
+
+// sortCells does the same for cells that are nearly in order, of which the first n are.
+func sortCells(cells []cellTime, n int) []cellTime {
+	if len(cells) > 64 {
+		slices.SortStableFunc(cells, func(a, b cellTime) int { return cmp.Compare(a.at, b.at) })
+		n = 0
+		for _, c := range cells {
+			if n > 0 && cells[n-1].at == c.at {
+				cells[n-1].time += c.time
+				continue
+			}
+			cells[n] = c
+			n++
+		}
+		return cells[:n]
+	}
+	for _, c := range cells[n:] {
+		j := n
+		for j > 0 && cells[j-1].at > c.at {
+			j--
+		}
+		if j > 0 && cells[j-1].at == c.at {
+			cells[j-1].time += c.time
 			continue
 		}
-		cells[n] = cells[i]
+		copy(cells[j+1:n+1], cells[j:n])
+		cells[j] = c
 		n++
 	}
 	return cells[:n]
 }
 
-// sortCells sorts cells that are nearly in order.
-func sortCells(cells []cellTime) {
-	if len(cells) > 64 {
-		slices.SortStableFunc(cells, cellTime.compare)
-		return
-	}
-	for i := 1; i < len(cells); i++ {
-		for j := i; j > 0 && cells[j].compare(cells[j-1]) < 0; j-- {
-			cells[j], cells[j-1] = cells[j-1], cells[j]
-		}
-	}
-}
-
 // merge adds cells, which are coalesced, to a row.
 func (p *pyramid) merge(l *level, row uint32, cells []cellTime) {
 	for len(cells) > 0 {
-		index := cells[0].bucket >> 8
+		index := cells[0].at >> 16
 		n := 1
-		for n < len(cells) && cells[n].bucket>>8 == index {
+		for n < len(cells) && cells[n].at>>16 == index {
 			n++
 		}
 		if index >= l.floor {
-			ln := p.line(l, index, row, uint8(cells[0].bucket))
+			ln := p.line(l, index, row, uint8(cells[0].bucket()))
 			before := cap(ln.hot)
 			ln.merge(cells[:n])
 			p.size += int64(cap(ln.hot)-before) * entrySize
@@ -213,15 +226,14 @@ func (p *pyramid) line(l *level, index int64, row uint32, bucket uint8) *line {
 
 // merge adds cells of one chunk. Most are later than all that the line has.
 func (ln *line) merge(cells []cellTime) {
-	at := func(c *cellTime) uint16 { return uint16(uint8(c.bucket))<<8 | uint16(c.category) }
-	first := at(&cells[0])
+	first := uint16(cells[0].at)
 	n := len(ln.hot)
 	for n > 0 && ln.hot[n-1].at >= first {
 		n--
 	}
 	if n == len(ln.hot) {
 		for i := range cells {
-			ln.hot = append(ln.hot, entry{at(&cells[i]), cells[i].time})
+			ln.hot = append(ln.hot, entry{uint16(cells[i].at), cells[i].time})
 		}
 		return
 	}
@@ -229,7 +241,7 @@ func (ln *line) merge(cells []cellTime) {
 	tail := append(buf[:0], ln.hot[n:]...)
 	ln.hot = ln.hot[:n]
 	for i := range cells {
-		c := entry{at(&cells[i]), cells[i].time}
+		c := entry{uint16(cells[i].at), cells[i].time}
 		for len(tail) > 0 && tail[0].at < c.at {
 			ln.hot = append(ln.hot, tail[0])
 			tail = tail[1:]
@@ -402,7 +414,7 @@ func (p *pyramid) grow() {
 				cells = cells[:0]
 				pg[j].each(below.shift, func(at uint16, time float32) {
 					bucket := (index<<8 | int64(at>>8)) >> levelStep
-					cells = append(cells, cellTime{bucket, uint8(at), time})
+					cells = append(cells, cellTime{bucket<<8 | int64(at&0xff), time})
 				})
 				if len(cells) > 0 {
 					p.merge(l, uint32(i*pageRows+j), coalesce(cells))
@@ -450,13 +462,18 @@ func (p *pyramid) dropBefore(horizon int64) {
 
 // remove removes a chunk.
 func (p *pyramid) remove(l *level, index int64) {
-	c := l.chunks[index]
+	p.size -= l.chunks[index].size()
 	delete(l.chunks, index)
-	p.size -= chunkSize + int64(len(c.pages))*8
+}
+
+// size returns the memory of the chunk.
+func (c *chunk) size() int64 {
+	n := chunkSize + int64(len(c.pages))*8
 	for _, pg := range c.pages {
 		if pg != nil {
-			p.size -= pageSize
+			n += pageSize
 		}
 	}
-	c.each(func(ln *line) { p.size -= ln.size() })
+	c.each(func(ln *line) { n += ln.size() })
+	return n
 }

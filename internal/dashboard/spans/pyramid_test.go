@@ -41,8 +41,8 @@ func TestLine(t *testing.T) {
 	p.grow()
 	l := p.levels[0]
 	add := func(cells ...cellTime) { p.merge(l, 3, coalesce(cells)) }
-	add(cellTime{5, 9, 100}, cellTime{4, 8, 50}, cellTime{5, 8, 10}, cellTime{5, 9, 1})
-	add(cellTime{4, 8, 1}, cellTime{4, 9, 2}, cellTime{300, 8, 7})
+	add(cellTime{5<<8 | 9, 100}, cellTime{4<<8 | 8, 50}, cellTime{5<<8 | 8, 10}, cellTime{5<<8 | 9, 1})
+	add(cellTime{4<<8 | 8, 1}, cellTime{4<<8 | 9, 2}, cellTime{300<<8 | 8, 7})
 	var got []entry
 	l.chunks[0].pages[0][3].each(l.shift, func(at uint16, time float32) { got = append(got, entry{at, time}) })
 	want := []entry{{4<<8 | 8, 51}, {4<<8 | 9, 2}, {5<<8 | 8, 10}, {5<<8 | 9, 101}}
@@ -57,11 +57,11 @@ func TestLine(t *testing.T) {
 	if len(ln.hot) != 0 || len(ln.cold) != 4 || ln.late {
 		t.Errorf("compact line: got %+v", ln)
 	}
-	add(cellTime{9, 8, 3}) // after what is compact
+	add(cellTime{9<<8 | 8, 3}) // after what is compact
 	if len(ln.hot) != 1 || len(ln.cold) != 4 || ln.late {
 		t.Errorf("line with a later bucket: got %+v", ln)
 	}
-	add(cellTime{2, 8, 3}) // before
+	add(cellTime{2<<8 | 8, 3}) // before
 	if len(ln.hot) != 6 || len(ln.cold) != 0 || !ln.late {
 		t.Errorf("line with an earlier bucket: got %+v", ln)
 	}

@@ -1,10 +1,5 @@
 package spans
 
-import (
-	"runtime"
-	"slices"
-)
-
 // openDisk opens the folder of the history and reads what it has.
 func (s *Store) openDisk() error {
 	d, err := openDisk(s.cfg.Dir, s.cfg.Limit)
@@ -47,7 +42,7 @@ func (s *Store) load() error {
 		sealed[b.id] = true
 		s.index.nextID = max(s.index.nextID, b.id+1)
 	}
-	s.paintBlocks(blocks)
+	s.addBlocks(blocks)
 	if err := s.loadState(sealed); err != nil {
 		return err
 	}
@@ -56,70 +51,28 @@ func (s *Store) load() error {
 	return nil
 }
 
-// paintBlocks adds blocks to the index and the pyramid. Blocks that are damaged are counted as dropped.
-func (s *Store) paintBlocks(blocks []*block) {
-	type result struct {
-		outline *outline
-		err     error
-	}
+// addBlocks adds the blocks of a history that was opened to the index; the goroutine of Store.repaint paints them.
+// Blocks that are damaged are counted as dropped, at once if their totals are, else when they are painted.
+func (s *Store) addBlocks(blocks []*block) {
 	x := &s.index
-	results := make([]chan result, len(blocks))
-	for i := range results {
-		results[i] = make(chan result, 1)
-	}
-	workers := runtime.GOMAXPROCS(0)
-	// Outlines wait to be painted, in order, but not too many.
-	room := make(chan struct{}, 4*workers)
-	next := make(chan int)
-	for range workers {
-		go func() {
-			for i := range next {
-				o, err := blocks[i].readOutline()
-				results[i] <- result{o, err}
-			}
-		}()
-	}
-	go func() {
-		defer close(next)
-		for i := range blocks {
-			room <- struct{}{}
-			next <- i
-		}
-	}()
-	for i, b := range blocks {
-		r := <-results[i]
-		<-room
-		if r.err != nil || int(b.maxRow) >= len(s.names.rows) {
+	for _, b := range blocks {
+		if int(b.maxRow) >= len(s.names.rows) || b.readTotals() != nil {
 			s.dropped.Add(int64(b.count))
-			blocks[i] = nil
 			continue
 		}
+		x.blocks = append(x.blocks, b)
 		x.extend(b.minStart, b.maxStop, int64(b.count))
 		x.stored += b.size()
-		x.pyramid.paint(int(b.class), r.outline, b.maxStop)
-		x.pyramid.trim(s.cfg.MemoryLimit / 2)
 	}
-	x.blocks = slices.DeleteFunc(blocks, func(b *block) bool { return b == nil })
-	x.pyramid.dropBefore(x.horizon)
 }
 
-// readOutline reads the totals of the block, which it keeps, and the outline.
-func (b *block) readOutline() (*outline, error) {
-	from, _ := b.section(totalsSection)
-	_, to := b.section(outlineSection)
-	p := make([]byte, to-from)
-	if _, err := b.segment.file.ReadAt(p, b.offset+from); err != nil {
-		return nil, err
+// readTotals reads the totals of the block, which it keeps.
+func (b *block) readTotals() error {
+	p, err := b.read(totalsSection)
+	if err == nil {
+		b.totals, err = decodeTotals(p)
 	}
-	first, second := p[:b.sizes[totalsSection]], p[b.sizes[totalsSection]:]
-	if !b.check(totalsSection, first) || !b.check(outlineSection, second) {
-		return nil, errCorrupt
-	}
-	var err error
-	if b.totals, err = decodeTotals(first); err != nil {
-		return nil, err
-	}
-	return b.decodeOutline(second)
+	return err
 }
 
 // save writes the state if it has changed.

@@ -26,7 +26,9 @@ type Config struct {
 	// Now returns the present; spans that end more than a minute later are dropped. nil is time.Now.
 	Now func() time.Time
 
-	blockSpans int // of a full block, for tests
+	// For tests.
+	blockSpans  int    // of a full block
+	beforePaint func() // is called before blocks of an opened history are painted
 }
 
 const (
@@ -118,6 +120,9 @@ type Store struct {
 	once   sync.Once
 	err    error // of Close
 
+	painted    chan struct{}  // closed when the index has its pyramid
+	repainting sync.WaitGroup // for the goroutine of repaint
+
 	names names
 
 	mu      sync.RWMutex // guards what follows
@@ -145,7 +150,8 @@ type work struct {
 // queueLength bounds the batches that wait for the goroutine of the store.
 const queueLength = 256
 
-// Open opens the history in a folder, or creates one.
+// Open opens the history in a folder, or creates one. The pyramid of a history that exists is painted in the background
+// until Close; tiles that need it wait.
 func Open(cfg Config) (*Store, error) {
 	if cfg.Limit <= 0 {
 		cfg.Limit = defaultLimit
@@ -165,6 +171,8 @@ func Open(cfg Config) (*Store, error) {
 		free:   make(chan *Batch, queueLength),
 		done:   make(chan struct{}),
 		closed: make(chan struct{}),
+
+		painted: make(chan struct{}),
 	}
 	s.names.init()
 	s.cache.init()
@@ -176,6 +184,12 @@ func Open(cfg Config) (*Store, error) {
 		}
 	} else {
 		s.newHistory()
+	}
+	if len(s.index.blocks) > 0 {
+		s.repainting.Add(1)
+		go s.repaint()
+	} else {
+		close(s.painted)
 	}
 	go s.run()
 	return s, nil
@@ -197,6 +211,7 @@ func (s *Store) Close() error {
 	s.once.Do(func() {
 		close(s.closed)
 		<-s.done
+		s.repainting.Wait()
 		if s.disk != nil {
 			s.err = cmp.Or(s.err, s.save(), s.disk.sync())
 			s.mu.Lock()

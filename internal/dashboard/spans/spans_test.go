@@ -186,7 +186,7 @@ func TestTile(t *testing.T) {
 		{8, 0, Range{5, 9}, 0, nil},
 	} {
 		for range 2 { // from the cache, too
-			if got := s.Tile(test.level, test.index, test.rows, test.group); !slices.Equal(got, test.want) {
+			if got := tileOf(t, s, test.level, test.index, test.rows, test.group); !slices.Equal(got, test.want) {
 				t.Errorf("tile %d/%d rows %v group %d: got %v, want %v", test.level, test.index, test.rows, test.group,
 					got, test.want)
 			}
@@ -196,7 +196,7 @@ func TestTile(t *testing.T) {
 	b.Task(w, 2, nil, y, ns(65536), ns(65536*2), 0, 0)
 	s.Put(b)
 	syncStore(t, s)
-	if got, want := s.Tile(8, 1, AllRows, 0), []byte{1, 1, 128, 2, py, 255}; !slices.Equal(got, want) {
+	if got, want := tileOf(t, s, 8, 1, AllRows, 0), []byte{1, 1, 128, 2, py, 255}; !slices.Equal(got, want) {
 		t.Errorf("tile after a span: got %v, want %v", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package spans
 
 import (
+	"context"
 	"encoding/binary"
 	"runtime"
 	"sync"
@@ -21,14 +22,21 @@ const (
 // of the bucket, of all rows of the line, in which there was any category: 0 to 255, at least 1 if there was. Times of
 // spans that overlap in a row are added, up to the whole bucket. The lengths of a line add up to 256. The caller must
 // not change the picture.
-func (s *Store) Tile(level, index int64, rows Range, group int) []byte {
+//
+// A tile of a history that was opened a moment ago may have to wait until the pyramid is painted: Tile then returns the
+// cause of ctx when it ends, and ErrClosed after Close.
+func (s *Store) Tile(ctx context.Context, level, index int64, rows Range, group int) ([]byte, error) {
 	n, _ := s.names.counts()
 	rows.To = min(rows.To, uint32(n))
 	group = min(max(group, 0), maxGroup)
 	if level < 0 || level > MaxLevel || index < 0 || index >= maxTime>>(level+8) || rows.From >= rows.To {
-		return nil
+		return nil, nil
 	}
-	return s.cache.get(tileKey{level, index, rows, group}, s.paintTile)
+	k := tileKey{level, index, rows, group}
+	if err := s.awaitPyramid(ctx, k); err != nil {
+		return nil, err
+	}
+	return s.cache.get(k, s.paintTile), nil
 }
 
 // paintTile computes a tile. It reads blocks before it takes the lock that the spans of new batches wait for.

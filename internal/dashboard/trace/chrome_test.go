@@ -164,7 +164,7 @@ func FuzzReadChrome(f *testing.F) {
 	f.Add([]byte(`[{"ph":"B","ts":1},{"ph":"E","ts":2}]`))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		if got, err := ReadChrome(bytes.NewReader(p), spans.Config{}); err == nil {
-			got.Tile(20, 0, spans.AllRows, 0)
+			_, _ = got.Tile(t.Context(), 20, 0, spans.AllRows, 0)
 			got.Close()
 		}
 	})

@@ -97,7 +97,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(out.Bytes())
 	f.Fuzz(func(t *testing.T, p []byte) {
 		if got, err := Read(p, spans.Config{}); err == nil {
-			got.Tile(20, 0, spans.AllRows, 0)
+			_, _ = got.Tile(t.Context(), 20, 0, spans.AllRows, 0)
 			got.Close()
 		}
 	})
