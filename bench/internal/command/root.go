@@ -37,6 +37,9 @@ setting is the requested one, transport is the one in use.`,
 		poolCommand(), stagedCommand(), reportCommand(), ucxPeerCommand(), commPeerCommand(), tasksPeerCommand(),
 		allReducePeerCommand(),
 		poolPeerCommand(), stagedPeerCommand())
+	for _, f := range frameBenches {
+		root.AddCommand(frameCommand(f))
+	}
 	return root
 }
 

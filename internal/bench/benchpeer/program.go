@@ -18,6 +18,8 @@ const (
 	ScriptAllReduce = "bench_allreduce.py"
 	ScriptComm      = "bench_comm.py"
 	ScriptDask      = "bench_dask.py"
+	ScriptDuckDB    = "bench_duckdb.py"
+	ScriptFrames    = "bench_frames_dask.py"
 	ScriptKMeans    = "bench_kmeans.py"
 	ScriptPool      = "bench_pool.py"
 	ScriptTasks     = "bench_tasks.py"
