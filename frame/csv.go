@@ -64,3 +64,13 @@ func (f *Frame) WriteCSV(ctx context.Context, dir string, opts WriteOptions) ([]
 		return saveCSV.Submit(ctx, f.c, p, client.Val(path), client.WithImpure())
 	})
 }
+
+// ScanCSV returns a query of CSV files: one file, those of a folder, or those that match a pattern, as ReadCSV. Workers
+// infer the schema now, and read the columns that the query needs when it runs.
+func ScanCSV(ctx context.Context, c *client.Client, path string, opts CSVOptions) *Query {
+	o, err := opts.scan()
+	if err != nil {
+		return &Query{c: c, err: err}
+	}
+	return newScan(ctx, c, "ScanCSV", path, o)
+}

@@ -34,3 +34,9 @@ func (f *Frame) WriteIPC(ctx context.Context, dir string, opts WriteOptions) ([]
 		return saveIPC.Submit(ctx, f.c, p, client.Val(path), client.WithImpure())
 	})
 }
+
+// ScanIPC returns a query of files in the Arrow IPC format: one file, those of a folder, or those that match a pattern,
+// as ReadIPC. Workers read the heads of the files now, and the columns that the query needs when it runs.
+func ScanIPC(ctx context.Context, c *client.Client, path string) *Query {
+	return newScan(ctx, c, "ScanIPC", path, scan.Options{Format: scan.IPC})
+}

@@ -2,10 +2,12 @@ package frame
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"go.millstream.dev/client"
+	"go.millstream.dev/frame/internal/plan"
 	"go.millstream.dev/frame/internal/scan"
 )
 
@@ -74,4 +76,21 @@ func readWhole(ctx context.Context, s scan.Split) (arrow.RecordBatch, error) {
 		return nil, err
 	}
 	return concat(schema, batches)
+}
+
+// newScan returns a query of files that workers have opened.
+func newScan(ctx context.Context, c *client.Client, verb, path string, opts scan.Options) *Query {
+	q := &Query{c: c}
+	src, err := openSource(ctx, c, path, opts)
+	if err != nil {
+		q.err = err
+		return q
+	}
+	n, err := plan.NewScan(path, src)
+	if err != nil {
+		q.err = fmt.Errorf("frame: %s: %w", verb, err)
+		return q
+	}
+	q.node = n
+	return q
 }

@@ -213,7 +213,7 @@ func inferCSV(r io.ReaderAt, size int64, opts Options) (*arrow.Schema, error) {
 		return nil, err
 	}
 	c := newCSVReader(io.NewSectionReader(r, 0, end), opts.Dialect)
-	kinds := make([]csvKind, len(names))
+	kinds := make([]TextKind, len(names))
 	for first := !opts.Dialect.NoHeader; ; first = false {
 		line, err := c.Read()
 		if errors.Is(err, io.EOF) {

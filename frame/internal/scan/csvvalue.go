@@ -14,46 +14,53 @@ import (
 	"go.millstream.dev/frame/internal/fault"
 )
 
-// csvKind tracks the types that fit all texts of a column.
-type csvKind struct {
-	some                               bool
-	notInt, notFloat, notBool, notTime bool
+// TextKind tracks the types that fit all texts of a column.
+type TextKind struct {
+	Some                               bool // there is a text
+	NotInt, NotFloat, NotBool, NotTime bool
 }
 
-func (k *csvKind) observe(s string, null []string) {
+// merge takes the texts of another part of the column into account.
+func (k *TextKind) merge(o TextKind) {
+	k.Some = k.Some || o.Some
+	k.NotInt, k.NotFloat = k.NotInt || o.NotInt, k.NotFloat || o.NotFloat
+	k.NotBool, k.NotTime = k.NotBool || o.NotBool, k.NotTime || o.NotTime
+}
+
+func (k *TextKind) observe(s string, null []string) {
 	if s == "" || slices.Contains(null, s) {
 		return
 	}
-	k.some = true
-	if !k.notInt {
+	k.Some = true
+	if !k.NotInt {
 		_, err := strconv.ParseInt(s, 10, 64)
-		k.notInt = err != nil
+		k.NotInt = err != nil
 	}
-	if !k.notFloat {
+	if !k.NotFloat {
 		_, err := strconv.ParseFloat(s, 64)
-		k.notFloat = err != nil
+		k.NotFloat = err != nil
 	}
-	if !k.notBool {
+	if !k.NotBool {
 		_, err := parseBool(s)
-		k.notBool = err != nil
+		k.NotBool = err != nil
 	}
-	if !k.notTime {
+	if !k.NotTime {
 		_, err := parseTime(s)
-		k.notTime = err != nil
+		k.NotTime = err != nil
 	}
 }
 
-func (k *csvKind) dataType() arrow.DataType {
+func (k *TextKind) dataType() arrow.DataType {
 	switch {
-	case !k.some:
+	case !k.Some:
 		return arrow.BinaryTypes.String
-	case !k.notInt:
+	case !k.NotInt:
 		return arrow.PrimitiveTypes.Int64
-	case !k.notFloat:
+	case !k.NotFloat:
 		return arrow.PrimitiveTypes.Float64
-	case !k.notBool:
+	case !k.NotBool:
 		return arrow.FixedWidthTypes.Boolean
-	case !k.notTime:
+	case !k.NotTime:
 		return &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}
 	}
 	return arrow.BinaryTypes.String
@@ -95,19 +102,35 @@ func csvColumn(f arrow.Field, mem memory.Allocator, null []string) (csvAppender,
 	return nil, fault.Schemaf(-1, "column %q: type %v is not supported in CSV files", f.Name, f.Type)
 }
 
-// csvAppenderOf returns a function that appends texts to a builder.
+// csvAppenderOf returns a function that appends texts to a builder, and nulls for those that mean it.
 func csvAppenderOf(builder array.Builder, f arrow.Field, null []string) (csvAppender, error) {
+	take, err := csvParserOf(builder, f)
+	if err != nil {
+		return nil, err
+	}
+	switch builder.(type) {
+	case *array.StringBuilder, *array.LargeStringBuilder, *array.BinaryBuilder:
+		null = nil
+	}
+	return func(s string) error {
+		if s == "" || slices.Contains(null, s) {
+			builder.AppendNull()
+			return nil
+		}
+		return take(s)
+	}, nil
+}
+
+// csvParserOf returns a function that appends texts which are not null to a builder.
+func csvParserOf(builder array.Builder, f arrow.Field) (csvAppender, error) {
 	var take csvAppender
 	switch b := builder.(type) {
 	case *array.StringBuilder:
 		take = func(s string) error { b.Append(s); return nil }
-		null = nil
 	case *array.LargeStringBuilder:
 		take = func(s string) error { b.Append(s); return nil }
-		null = nil
 	case *array.BinaryBuilder:
 		take = func(s string) error { b.Append([]byte(s)); return nil }
-		null = nil
 	case *array.BooleanBuilder:
 		take = parseInto(parseBool, b.Append)
 	case *array.Int8Builder:
@@ -149,13 +172,7 @@ func csvAppenderOf(builder array.Builder, f arrow.Field, null []string) (csvAppe
 	default:
 		return nil, fault.Schemaf(-1, "column %q: type %v is not supported in CSV files", f.Name, f.Type)
 	}
-	return func(s string) error {
-		if s == "" || slices.Contains(null, s) {
-			builder.AppendNull()
-			return nil
-		}
-		return take(s)
-	}, nil
+	return take, nil
 }
 
 // parseInto returns a csvAppender that parses texts and passes the values to add.

@@ -29,7 +29,7 @@ func TestCSVKinds(t *testing.T) {
 		"na":                              arrow.BinaryTypes.String,
 		"1,x":                             arrow.BinaryTypes.String,
 	} {
-		var k csvKind
+		var k TextKind
 		for _, s := range strings.Split(texts, ",") {
 			k.observe(s, null)
 		}

@@ -27,6 +27,8 @@ type Head struct {
 	Units []Unit
 	// Index has the messages of an IPC file.
 	Index IPCIndex
+	// Columns are the columns of an NDJSON file.
+	Columns []JSONColumn
 	// RowBytes is the average size of a row of text, estimated.
 	RowBytes float64
 	// ColumnBytes are the approximate sizes of the columns in memory, nil if they are unknown.
@@ -74,6 +76,8 @@ func (h *Head) read(f *os.File, r HeadRequest) error {
 		return h.readCSV(f, r)
 	case IPC:
 		return h.readIPC(f)
+	case NDJSON:
+		return h.readJSON(f, r)
 	}
 	return fmt.Errorf("frame: unknown format %q of %s; specify it", r.Options.Format, r.Path)
 }
@@ -85,18 +89,21 @@ func Assemble(heads []Head, opts Options) (*Source, error) {
 		return nil, fmt.Errorf("frame: no files")
 	}
 	src := &Source{Format: opts.Format}
-	encoded := opts.Schema
-	if encoded == nil {
-		encoded = heads[0].Schema
+	encoded, err := opts.schemaOf(heads)
+	if err != nil {
+		return nil, err
 	}
-	var err error
 	if src.Schema, err = DecodeSchema(encoded); err != nil {
 		return nil, err
 	}
-	if opts.Format == CSV {
-		if err := checkCSVSchema(src.Schema); err != nil {
-			return nil, err
-		}
+	switch opts.Format {
+	case CSV:
+		err = checkCSVSchema(src.Schema)
+	case NDJSON:
+		err = checkJSONSchema(src.Schema)
+	}
+	if err != nil {
+		return nil, err
 	}
 	for _, h := range heads {
 		if h.Schema != nil && opts.Format != CSV {
@@ -109,8 +116,8 @@ func Assemble(heads []Head, opts Options) (*Source, error) {
 					Reason: fmt.Sprintf("%s, as in %s", d, heads[0].Path)}
 			}
 		}
-		src.add(h, Split{Format: opts.Format, Path: h.Path, Stamp: h.Stamp, Schema: encoded, Dialect: opts.Dialect},
-			opts.SplitBytes)
+		src.add(h, Split{Format: opts.Format, Path: h.Path, Stamp: h.Stamp, Schema: encoded, Dialect: opts.Dialect,
+			Strict: opts.Schema == nil}, opts.SplitBytes)
 	}
 	if len(src.Splits) == 0 { // files without rows: one empty split
 		h := heads[0]
@@ -124,13 +131,29 @@ func Assemble(heads []Head, opts Options) (*Source, error) {
 	return src, nil
 }
 
+// schemaOf returns the encoded schema: the one that is specified, that of the first file, or for NDJSON one that fits
+// the beginnings of all files.
+func (o Options) schemaOf(heads []Head) ([]byte, error) {
+	switch {
+	case o.Schema != nil:
+		return o.Schema, nil
+	case o.Format == NDJSON:
+		s, err := jsonSchema(heads)
+		if err != nil {
+			return nil, err
+		}
+		return EncodeSchema(s)
+	}
+	return heads[0].Schema, nil
+}
+
 // add adds the splits of one file.
 func (src *Source) add(h Head, s Split, size int64) {
 	push := func(s Split) {
 		s.Partition = len(src.Splits)
 		src.Splits = append(src.Splits, s)
 	}
-	if src.Format == CSV {
+	if src.Format.isText() {
 		if size < 0 {
 			size = max(h.Stamp.Size, 1)
 		}

@@ -24,11 +24,15 @@ import (
 // Format is the format of files.
 type Format string
 
+// isText reports whether files of the format are split by lines.
+func (f Format) isText() bool { return f == CSV || f == NDJSON }
+
 // The formats.
 const (
 	Parquet Format = "parquet"
 	CSV     Format = "csv"
 	IPC     Format = "ipc"
+	NDJSON  Format = "ndjson"
 )
 
 const (
@@ -57,7 +61,7 @@ func (f Format) Endings() []string { return files.Endings(f.Ext()) }
 
 // FormatOf returns the format of a file by its extension, "" if it is unknown.
 func FormatOf(path string) Format {
-	for _, f := range []Format{Parquet, CSV, IPC} {
+	for _, f := range []Format{Parquet, CSV, IPC, NDJSON} {
 		if slices.Contains(f.Endings(), filepath.Ext(path)) {
 			return f
 		}
@@ -110,6 +114,8 @@ type Split struct {
 	// Quoted specifies whether begin and end of a span of a CSV file are within quotes.
 	Quoted  [2]bool
 	Dialect Dialect
+	// Strict makes fields of an NDJSON file that are not in the schema errors.
+	Strict bool
 	// Rows is the number of rows, estimated for text and -1 if it is unknown.
 	Rows int64
 	// Bytes is the approximate size of all columns in memory.
@@ -241,6 +247,8 @@ func read(ctx context.Context, s Split, opts ReadOptions, take func(arrow.Record
 		return readCSV(f, s, p, opts, guarded)
 	case IPC:
 		return readIPC(f, s, p, opts, guarded)
+	case NDJSON:
+		return readJSON(f, s, p, opts, guarded)
 	}
 	return fmt.Errorf("frame: unknown format %q of %s", s.Format, s.Path)
 }

@@ -137,10 +137,16 @@ def brotli(folder):
                    compression={"good": "snappy", "bad": "brotli"})
 
 
+def json(folder):
+    import pyarrow.json
+
+    save(pyarrow.json.read_json(os.path.join(folder, "x.ndjson")), os.path.join(folder, "x.arrow"))
+
+
 def read(folder):
     for name in sorted(os.listdir(folder)):
         if name.endswith(".parquet"):
             save(pq.read_table(os.path.join(folder, name)), os.path.join(folder, name[:-8] + ".arrow"))
 
 
-{"write": write, "read": read, "nested": nested, "brotli": brotli}[sys.argv[1]](sys.argv[2])
+{"write": write, "read": read, "nested": nested, "brotli": brotli, "json": json}[sys.argv[1]](sys.argv[2])
