@@ -29,7 +29,8 @@ func TestBatch(t *testing.T) {
 					if i%2 == 0 {
 						out.Send(a, Bytes(sent[i]), 7)
 					} else {
-						out.add(ucp.OpTagSendSync, a, Bytes(sent[i]), 7, 0)
+						v := Bytes(sent[i])
+						out.add(ucp.OpTagSendSync, a, &v, 7, 0)
 					}
 				}
 				in.Start()

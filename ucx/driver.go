@@ -87,19 +87,28 @@ func (d *driver) put(slots ...*ucp.Slot) {
 // push is put for a caller that does not wait.
 func (d *driver) push(slots ...*ucp.Slot) {
 	d.put(slots...)
-	d.nudge() // the holder may have returned the token without seeing the push
+	d.nudge(0) // the holder may have returned the token without seeing the push
 }
 
-// nudge makes one pass of progress unless another goroutine holds the token.
-func (d *driver) nudge() {
+// pushReceives is push of receives only. Progress is made when a goroutine waits for them, or by the poller: before
+// that, it could complete no operation that the caller knows of.
+func (d *driver) pushReceives(slots ...*ucp.Slot) {
+	d.put(slots...)
+	d.nudge(ucp.NoProgress)
+}
+
+// nudge submits what was pushed, with one pass of progress unless spin is NoProgress, if no goroutine holds the token.
+func (d *driver) nudge(spin int64) {
 	if d.wakeFile == nil && d.tryToken() {
-		d.service()
+		d.serve(spin)
 	}
 }
 
 // service makes one pass as holder and returns the token.
-func (d *driver) service() {
-	if ucp.Drive(d.c, nil, 0)&ucp.ResultWork != 0 {
+func (d *driver) service() { d.serve(0) }
+
+func (d *driver) serve(spin int64) {
+	if ucp.Drive(d.c, nil, spin)&ucp.ResultWork != 0 {
 		d.dispatch()
 	}
 	d.leave(false)

@@ -260,13 +260,18 @@ func (h held) release() {
 // finish marks the request done and wakes its waiters.
 func (r *Request) finish() {
 	r.mu.Lock()
-	r.state.Store(reqDone)
-	if r.done != nil {
-		close(r.done)
-	}
+	r.finishLocked()
 	r.mu.Unlock()
 	if r.onDone != nil {
 		r.onDone(r)
+	}
+}
+
+// finishLocked is finish for a holder of mu.
+func (r *Request) finishLocked() {
+	r.state.Store(reqDone)
+	if r.done != nil {
+		close(r.done)
 	}
 }
 
@@ -301,4 +306,255 @@ const forceWait = 10 * time.Second
 func errMemoryKept(op string) error {
 	return fmt.Errorf("ucx: %s was canceled but UCX did not release its memory within %v; the memory is leaked", op,
 		forceWait)
+}
+
+// prepare takes a slot for a blocking operation.
+func (w *Worker) prepare(op ucp.Op, ep *Endpoint) (*ucp.Slot, *Request, error) {
+	if err := w.ctx.allows(op); err != nil {
+		return nil, nil, &OpError{Op: op.String(), Peer: peerOf(ep), Err: err}
+	}
+	s, r, err := w.drv.takeSlot()
+	if err != nil {
+		return nil, nil, &OpError{Op: op.String(), Peer: peerOf(ep), Err: err}
+	}
+	r.reset(op, ep)
+	resetSlot(s, op, ep.native())
+	return s, r, nil
+}
+
+func peerOf(ep *Endpoint) string {
+	if ep == nil {
+		return ""
+	}
+	return ep.peer
+}
+
+// startOn returns a Request for a started operation with its slot.
+func (w *Worker) startOn(op ucp.Op, ep *Endpoint) (*ucp.Slot, *Request, error) {
+	r := &Request{w: w, op: op, ep: ep}
+	s, err := w.slotFor(r)
+	return s, r, err
+}
+
+// slotFor takes a slot for a started operation.
+func (w *Worker) slotFor(r *Request) (*ucp.Slot, error) {
+	if err := w.ctx.allows(r.op); err != nil {
+		return nil, err
+	}
+	s, _, err := w.drv.takeSlot()
+	if err != nil {
+		return nil, err
+	}
+	resetSlot(s, r.op, r.ep.native())
+	return s, nil
+}
+
+// launch submits a started operation. The request completes without further calls.
+func (d *driver) launch(s *ucp.Slot, r *Request) {
+	d.entrust(s, r)
+	if !d.tryToken() {
+		d.push(s)
+		return
+	}
+	if ucp.Drive(d.c, s, 0)&ucp.ResultWork != 0 {
+		d.dispatch()
+	}
+	d.leave(false)
+}
+
+// entrust assigns a slot's completion to the request.
+func (d *driver) entrust(s *ucp.Slot, r *Request) {
+	c, k := d.slots.at(s.Index)
+	c.cur[k] = r
+	r.slot, r.serial = s, s.Serial
+	s.Notify = 1
+	s.State = ucp.Queued
+}
+
+func (w *Worker) startPlain(op ucp.Op, ep *Endpoint) *Request {
+	s, r, err := w.startOn(op, ep)
+	if err != nil {
+		return failedRequest(op, ep, err)
+	}
+	w.drv.launch(s, r)
+	return r
+}
+
+// startView is the common form of a started operation on one view. A rejected request is returned finished, with its
+// error.
+func (w *Worker) startView(op ucp.Op, ep *Endpoint, v View, recv bool, set func(*ucp.Slot)) *Request {
+	s, r, err := w.startOn(op, ep)
+	if err != nil {
+		return failedRequest(op, ep, err)
+	}
+	if err := w.mem.bind(s, r, v, recv, false); err != nil {
+		return failedRequest(op, ep, r.unbind(s, err))
+	}
+	if set != nil {
+		set(s)
+	}
+	w.drv.launch(s, r)
+	return r
+}
+
+// unbind undoes bind for an operation that never reached UCX.
+func (r *Request) unbind(s *ucp.Slot, err error) error {
+	if r.pinned {
+		r.pinner.Unpin()
+		r.pinned = false
+	}
+	if r.malloc != nil {
+		ucp.FreeMemory(r.malloc)
+		r.malloc = nil
+	}
+	op, peer := r.op.String(), r.peer()
+	r.release()
+	r.w.drv.putSlot(s)
+	return &OpError{Op: op, Peer: peer, Err: err}
+}
+
+// finishBlocking runs a prepared operation until it completes.
+func (r *Request) finishBlocking(ctx context.Context, s *ucp.Slot) error {
+	_, err := r.finishInfo(ctx, s)
+	return err
+}
+
+func (r *Request) finishInfo(ctx context.Context, s *ucp.Slot) (RecvInfo, error) {
+	if ctx.Err() != nil {
+		return RecvInfo{}, r.unbind(s, contextError(ctx))
+	}
+	return r.finishRun(ctx, s)
+}
+
+// finishSubmitted is finishBlocking for an operation that consumes something even when ctx has ended: it is submitted
+// in any case.
+func (r *Request) finishSubmitted(ctx context.Context, s *ucp.Slot) error {
+	_, err := r.finishRun(ctx, s)
+	return err
+}
+
+func (r *Request) finishRun(ctx context.Context, s *ucp.Slot) (RecvInfo, error) {
+	if err := r.w.drv.run(ctx, s, r); err != nil {
+		return RecvInfo{}, err
+	}
+	return r.conclude(s)
+}
+
+// conclude takes the result of a finished blocking operation and returns its slot.
+func (r *Request) conclude(s *ucp.Slot) (RecvInfo, error) {
+	r.takeResult(s)
+	info, err := RecvInfo{Tag: r.tag, Len: r.n}, r.err
+	if r.view.buf != nil || r.staging != nil || r.views != nil {
+		r.release()
+	} else {
+		r.view = View{}
+	}
+	r.w.drv.putSlot(s)
+	return info, err
+}
+
+// hotTag is the fast path of a blocking tag operation that finds the token free and whose memory needs no preparation:
+// it uses the slot that belongs to the token and touches no other shared state. done is false if the slow path must be
+// taken; then nothing has happened.
+//
+// Go memory is passed to C for the duration of one call, in which nothing moves; only an operation that outlives its
+// first call is pinned. Small sends are copied, so that one that has to wait can be abandoned without its endpoint.
+//
+//nolint:revive // the error is not last: done decides whether the others mean anything
+func (w *Worker) hotTag(ctx context.Context, op ucp.Op, ep *Endpoint, v View, tag, mask uint64) (info RecvInfo,
+	err error, done bool) {
+	recv := op == ucp.OpTagRecv
+	if !w.mem.hotView(ep, v, recv) || w.ctx.cfg.Features&Tag == 0 {
+		return info, nil, false
+	}
+	s := w.drv.startHot(ctx)
+	if s == nil {
+		return info, nil, false
+	}
+	resetSlot(s, op, ep.native())
+	s.Tag, s.Mask = tag, mask
+	copied := w.mem.bindHot(s, v, recv)
+	info, err = w.finishHot(ctx, s, ep, v, copied)
+	return info, err, true
+}
+
+// hotAM is hotTag for an active message of one part with a short header.
+//
+//nolint:revive // as hotTag
+func hotAM(ctx context.Context, ep *Endpoint, id uint16, header []byte, opts AMOptions, data []View) (err error,
+	done bool) {
+	w, v := ep.w, View{device: -1}
+	if len(data) == 1 {
+		v = data[0]
+	}
+	if len(data) > 1 || len(header) > min(ucp.HeaderSize, w.mem.maxHeader) || v.n > 0 && !w.mem.hotView(ep, v, false) ||
+		v.bad != nil || w.ctx.cfg.Features&ActiveMessages == 0 {
+		return nil, false
+	}
+	s := w.drv.startHot(ctx)
+	if s == nil {
+		return nil, false
+	}
+	resetSlot(s, ucp.OpAMSend, ep.native())
+	s.Tag, s.Flags = uint64(id), opts.flags(v.n)
+	copy(s.HdrBuf[:], header)
+	s.Hdr, s.HdrLen = uintptr(unsafe.Pointer(&s.HdrBuf)), uint64(len(header))
+	copied := w.mem.bindHot(s, v, false)
+	_, err = w.finishHot(ctx, s, ep, v, copied)
+	return err, true
+}
+
+// startHot takes the token and its slot, or returns nil.
+func (d *driver) startHot(ctx context.Context) *ucp.Slot {
+	if !d.tryToken() {
+		return nil
+	}
+	s := d.takeHot()
+	if s == nil || contextEnded(ctx) {
+		d.putHot(s)
+		d.leave(false)
+		return nil
+	}
+	return s
+}
+
+// finishHot runs the operation of a slot of startHot until it completes. copied reports whether its data is in the
+// slot.
+func (w *Worker) finishHot(ctx context.Context, s *ucp.Slot, ep *Endpoint, v View, copied bool) (info RecvInfo,
+	err error) {
+	s.Notify, s.State = 0, ucp.Queued
+	res := ucp.Drive(w.drv.c, s, w.drv.spin.Next())
+	if res&ucp.ResultOwn != 0 && s.Status == 0 {
+		info.Tag, info.Len = s.RTag, int(s.RLen)
+		w.drv.putHot(s)
+		w.drv.spin.Won(w.drv.c.LastSpin)
+		w.drv.leave(false)
+		runtime.KeepAlive(v.ptr)
+		return info, nil
+	}
+	// The operation takes longer or failed: continue on the slow path.
+	c, k := w.drv.slots.at(s.Index)
+	r := &c.own[k]
+	r.reset(s.Op, ep)
+	r.view, r.copied = v, copied
+	if v.buf != nil {
+		v.buf.Retain()
+	} else if !copied && res&ucp.ResultOwn == 0 {
+		r.pinner.Pin(v.ptr)
+		r.pinned = true
+	}
+	if err := w.drv.resume(ctx, s, r, res); err != nil {
+		return info, err
+	}
+	return r.conclude(s)
+}
+
+// contextEnded reports whether a context has ended, at the cost of a read of its channel.
+func contextEnded(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	default:
+		return false
+	}
 }

@@ -107,7 +107,7 @@ func (w *Worker) Probe(tag, mask uint64) (RecvInfo, bool, error) {
 	if !found {
 		info = RecvInfo{}
 		if err == nil {
-			w.drv.nudge()
+			w.drv.nudge(0)
 		}
 	}
 	return info, found, err
@@ -137,7 +137,7 @@ func (w *Worker) ProbeRemove(tag, mask uint64) (*Message, error) {
 			}
 		})
 	if m == nil && err == nil {
-		w.drv.nudge()
+		w.drv.nudge(0)
 	}
 	return m, err
 }

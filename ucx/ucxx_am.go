@@ -223,7 +223,7 @@ func (e *UCXXEndpoint) ProbeAM() bool {
 	if st == nil {
 		return false
 	}
-	e.ep.w.drv.nudge()
+	e.ep.w.drv.nudge(0)
 	return st.box(e.ep).len() > 0
 }
 

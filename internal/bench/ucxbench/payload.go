@@ -101,6 +101,15 @@ func (p *payload) part(spec Spec, place int) ucx.View {
 	return p.view.Slice(place*int(spec.Size), int(spec.Size))
 }
 
+// parts returns the memory of all places in a window.
+func (p *payload) parts(spec Spec) []ucx.View {
+	views := make([]ucx.View, spec.Window)
+	for place := range views {
+		views[place] = p.part(spec, place)
+	}
+	return views
+}
+
 func (p *payload) inner() []byte { return p.all[guard : guard+p.size : guard+p.size] }
 
 func (p *payload) guards() {

@@ -52,9 +52,10 @@ func (s *side) tagLatency(ctx context.Context, spec Spec, out, in *payload) (Sam
 
 func (s *side) tagBandwidth(ctx context.Context, spec Spec, out, in *payload) (Sample, error) {
 	to, from := s.to(tagData), s.from(tagData)
-	add := func(b *ucx.Batch, place int) { b.Send(s.ep, out.part(spec, place), to) }
+	outs, ins := out.parts(spec), in.parts(spec)
+	add := func(b *ucx.Batch, place int) { b.Send(s.ep, outs[place], to) }
 	if s.args.Server {
-		add = func(b *ucx.Batch, place int) { b.Recv(s.ep, in.part(spec, place), from, ucx.FullMask) }
+		add = func(b *ucx.Batch, place int) { b.Recv(s.ep, ins[place], from, ucx.FullMask) }
 	}
 	return bandwidth(ctx, spec, oneWay{
 		transfer: func(ctx context.Context, n int) error { return batched(ctx, s.ep.Worker(), n, spec.Window, add) },

@@ -75,40 +75,45 @@ const (
 // Slot mirrors ms_slot: one operation, in C memory. Pointers to C memory are kept
 // as pointers, addresses of payloads as uintptr (the payload may be pinned Go memory).
 type Slot struct {
-	Next    *Slot
-	Worker  *Worker
-	Index   uint32
-	Op      Op
-	State   uint8
-	Notify  uint8
-	EP      *EP
-	Buf     uintptr
-	Len     uint64
-	Tag     uint64
-	Mask    uint64
+	Next   *Slot
+	Worker *Worker
+	Index  uint32
+	Op     Op
+	State  uint8
+	Notify uint8
+	EP     *EP
+	Buf    uintptr
+	Len    uint64
+	Tag    uint64
+	Mask   uint64
+
+	Leader  *Slot
 	Memh    unsafe.Pointer
 	MemType int32
 	Flags   uint32
-	Hdr     uintptr
-	HdrLen  uint64
 	Event   uintptr
 	Device  int32
 	Status  int32
 	RTag    uint64
 	RLen    uint64
 	Req     unsafe.Pointer
-	epPrev  unsafe.Pointer
-	epNext  unsafe.Pointer
-	Arg     [3]uint64
-	Fn      unsafe.Pointer
-	onEP    uint8
-	onRkey  uint8
-	_       [2]byte
-	Serial  uint32
-	Leader  *Slot
-	Left    uint64
-	HdrBuf  [HeaderSize]byte
-	Inline  [InlineSize]byte
+
+	epPrev unsafe.Pointer
+	epNext unsafe.Pointer
+	Left   uint64
+	Serial uint32
+	onEP   uint8
+	onRkey uint8
+	_      [2]byte
+	Hdr    uintptr
+	HdrLen uint64
+	Fn     unsafe.Pointer
+	_      uint64
+
+	Inline [InlineSize]byte
+	HdrBuf [HeaderSize]byte
+	Arg    [3]uint64
+	_      [5]uint64
 }
 
 // EP mirrors the head of ms_ep; only C looks inside.
@@ -195,6 +200,7 @@ type Worker struct {
 	Activity    uint64
 	Gather      uint32
 	Gathered    uint32
+	Immediate   uint64
 	LastSpin    int64
 	amArgs      unsafe.Pointer
 	rkeys       [3]unsafe.Pointer
@@ -203,6 +209,9 @@ type Worker struct {
 	listeners   unsafe.Pointer
 	Stats       Stats
 }
+
+// NoProgress is the spin of a Drive that only submits.
+const NoProgress = -1
 
 // Result bits of Drive and Leave.
 const (

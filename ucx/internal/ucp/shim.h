@@ -59,6 +59,8 @@ typedef struct ms_slot ms_slot;
 typedef struct ms_rkey ms_rkey;
 
 struct ms_slot {
+    /* Three cache lines: what a submission sets, what a completion sets and the lists; then the data of a small
+     * message. */
     ms_slot *next;
     ms_worker *worker;
     uint32_t index;
@@ -70,27 +72,32 @@ struct ms_slot {
     uint64_t len;
     uint64_t tag;  /* tag, active-message id, remote address */
     uint64_t mask; /* tag mask, ms_rkey */
+
+    ms_slot *leader; /* of a batch: the slot that is delivered for all of them; NULL: delivered alone */
     void *memh;
     int32_t memtype; /* -1: none */
     uint32_t flags;
-    void *hdr; /* header, free for use by calls, serial number of the ms_rkey */
-    uint64_t hdrlen;
     void *event; /* device event (MS_F_EVENTS: events) that must be ready before submission */
     int32_t device;
     int32_t status;
     uint64_t rtag;
     uint64_t rlen;
     void *req;
+
     ms_slot *ep_prev, *ep_next; /* the endpoint's list of unfinished operations */
-    uint64_t arg[3];            /* atomics: opcode, operand, result; calls: free for use */
-    void (*fn)(ms_worker *, ms_slot *);
+    uint64_t left;              /* leader: slots of the batch that are not done */
+    uint32_t serial;            /* number of this use of the slot; guards against late cancels */
     uint8_t on_ep, on_rkey;
     uint8_t pad_[2];
-    uint32_t serial; /* number of this use of the slot; guards against late cancels */
-    ms_slot *leader; /* of a batch: the slot that is delivered for all of them; NULL: delivered alone */
-    uint64_t left;   /* leader: slots of the batch that are not done */
-    uint8_t hdrbuf[MS_HEADER];
+    void *hdr; /* header, free for use by calls, serial number of the ms_rkey */
+    uint64_t hdrlen;
+    void (*fn)(ms_worker *, ms_slot *);
+    uint64_t spare_;
+
     uint8_t inl[MS_INLINE];
+    uint8_t hdrbuf[MS_HEADER];
+    uint64_t arg[3]; /* atomics: opcode, operand, result; calls: free for use */
+    uint64_t pad2_[5];
 };
 
 struct ms_ep {
@@ -169,6 +176,7 @@ struct ms_worker {
     uint64_t activity;
     uint32_t gather;   /* completions that a drive collects before it returns, while they keep arriving; 0: one */
     uint32_t gathered; /* by the current drive */
+    uint64_t immediate; /* drives that ended without progress, as all that was submitted completed immediately */
     int64_t last_spin; /* wait of the last successful drive until it last read the clock, in ns; -1: none */
     struct ms_am_arg *am_args;
     ms_rkey *rkeys_free, *rkeys_dead, *rkeys_all;

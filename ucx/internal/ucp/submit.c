@@ -18,8 +18,10 @@ static void tag_recv_cb(void *req, ux_status st, const ux_tag_info *info, void *
 {
     ms_slot *s = user;
 
-    s->rtag = info->sender_tag;
-    s->rlen = info->length;
+    /* Two loads: UCX has just stored the fields separately, and one load of both would have to wait until the
+     * stores have left the store buffer. */
+    s->rtag = *(const volatile uint64_t *)&info->sender_tag;
+    s->rlen = *(const volatile size_t *)&info->length;
     ms_complete(s, st);
     ux_ucp_request_free(req);
 }
@@ -291,8 +293,6 @@ static void submit_now(ms_worker *w, ms_slot *s)
     if (s->flags & MS_F_MULTI_SEND)
         p.op_attr_mask |= UX_OP_MULTI_SEND;
     s->state = MS_SUBMITTING;
-    if (ep != NULL)
-        attach(s);
     p.cb.send = send_cb;
     switch (s->op) {
     case MS_OP_TAG_SEND:
@@ -369,7 +369,6 @@ static void submit_now(ms_worker *w, ms_slot *s)
         r = ux_ucp_worker_flush_nbx(w->h, &p);
         break;
     case MS_OP_EP_CLOSE:
-        ms_ep_detach(s); /* a close does not end itself */
         if (ep->closed || ep->borrowed) {
             ep->closed = 1;
             r = NULL;
@@ -402,6 +401,8 @@ static void submit_now(ms_worker *w, ms_slot *s)
     } else {
         s->req = r;
         s->state = MS_PENDING;
+        if (ep != NULL && s->op != MS_OP_EP_CLOSE) /* a close does not end itself */
+            attach(s);
         w->inflight++;
         w->unarmed = 1;
     }

@@ -241,10 +241,21 @@ static inline unsigned turn(ms_worker *w)
     return n;
 }
 
+/* Drives in a row that end without progress: small sends complete immediately until the
+ * receiver's queue is full, and messages in the other direction must not wait that long. */
+enum { MAX_IMMEDIATE = 16 };
+
+/* Messages that a transport passes to UCX in one call of progress (UCX_SYSV_FIFO_MAX_POLL). */
+enum { MAX_POLL = 16 };
+
 /* ms_drive is called by the token holder. It submits what is queued, then own (if
  * it was not submitted yet), and progresses until own is done, there is something for
- * Go to deliver, or nothing happened for spin_ns (0: one pass until idle). A caller that
- * waits for several operations sets gather, and is not woken for each of them. */
+ * Go to deliver, or nothing happened for spin_ns (0: one pass until idle; negative: no progress).
+ * A caller that waits for several operations sets gather, and is not woken for each of them.
+ *
+ * There is no progress if what was submitted completed immediately. Progress would only move
+ * messages that have no receive yet from the transport to UCX's queue of unexpected messages,
+ * which costs more than a message that finds its receive. */
 int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns)
 {
     int64_t deadline = 0, now = 0;
@@ -262,6 +273,9 @@ int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns)
             w->last_spin = -1; /* did not wait */
             return MS_R_OWN | (w->done_head != NULL || w->ev_head != NULL ? MS_R_WORK : 0);
         }
+    } else if (spin_ns <= 0 && (w->done_head != NULL ? ++w->immediate % MAX_IMMEDIATE != 0
+                                                     : spin_ns < 0 && w->inflight < MAX_POLL)) {
+        return w->done_head != NULL || w->ev_head != NULL ? MS_R_WORK : MS_R_TIMEOUT;
     }
     for (;;) {
         unsigned n = turn(w);
@@ -282,7 +296,7 @@ int ms_drive(ms_worker *w, ms_slot *own, int64_t spin_ns)
             idle = 0;
             continue;
         }
-        if (spin_ns == 0)
+        if (spin_ns <= 0)
             return MS_R_TIMEOUT;
         if ((++idle & 31) == 0) {
             now = ms_now();
