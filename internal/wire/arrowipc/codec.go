@@ -1,12 +1,13 @@
 package arrowipc
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"reflect"
+	"strings"
+	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -45,10 +46,11 @@ func classOf(v any) (pickle.Global, bool) {
 
 // encode encodes the stream, which copies the data once.
 func encode(v any) ([][]byte, error) {
-	var out bytes.Buffer
+	var out strings.Builder // unlike bytes.Buffer, it does not clear memory that is written next
 	var err error
 	switch v := v.(type) {
 	case arrow.RecordBatch:
+		out.Grow(sizeOf(v))
 		w := ipc.NewWriter(&out, ipc.WithSchema(v.Schema()))
 		err = errors.Join(w.Write(v), w.Close())
 	case arrow.Table:
@@ -63,7 +65,35 @@ func encode(v any) ([][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("arrowipc: %w", err)
 	}
-	return [][]byte{out.Bytes()}, nil
+	return [][]byte{unsafe.Slice(unsafe.StringData(out.String()), out.Len())}, nil
+}
+
+// sizeOf returns the size of the stream of a batch, or nearly: that of nested columns is not counted.
+func sizeOf(b arrow.RecordBatch) int {
+	size := int64(1<<10 + 256*b.NumCols())
+	for _, c := range b.Columns() {
+		n := int64(c.Len())
+		size += 192 + n/8 // three buffers, which are padded
+		switch c := c.(type) {
+		case array.BinaryLike:
+			if size += n * offsetSize(c.DataType()); n > 0 {
+				size += int64(len(c.ValueBytes()))
+			}
+		default:
+			if t, ok := c.DataType().(arrow.FixedWidthDataType); ok {
+				size += n * int64(t.BitWidth()) / 8
+			}
+		}
+	}
+	return int(size)
+}
+
+// offsetSize returns the size of the offsets of a type of texts or bytes.
+func offsetSize(t arrow.DataType) int64 {
+	if id := t.ID(); id == arrow.LARGE_STRING || id == arrow.LARGE_BINARY {
+		return 8
+	}
+	return 4
 }
 
 // decode decodes a stream. The arrays share the frame's memory.
@@ -115,7 +145,7 @@ func read(b []byte, most int) (schema *arrow.Schema, batches []arrow.RecordBatch
 	for (most < 0 || len(batches) < most) && r.Next() {
 		rec := r.RecordBatch()
 		// Invalid offsets would make later reads panic.
-		if err := array.ValidateRecordFull(rec); err != nil {
+		if err := validate(rec); err != nil {
 			return nil, batches, fmt.Errorf("arrowipc: invalid Arrow stream: %w", err)
 		}
 		rec.Retain()
