@@ -6,6 +6,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
 // Concat returns the rows of all batches, whose columns must have the types of the schema, in one batch. The caller
@@ -57,7 +58,34 @@ func ConcatArrays(chunks []arrow.Array) (_ arrow.Array, err error) {
 		full[0].Retain()
 		return full[0], nil
 	}
+	if out := concatFixed(full); out != nil {
+		return out, nil
+	}
 	return array.Concatenate(full, heap)
+}
+
+// concatFixed is ConcatArrays for values of whole bytes without nulls; it returns nil for others.
+func concatFixed(chunks []arrow.Array) arrow.Array {
+	t, ok := chunks[0].DataType().(arrow.FixedWidthDataType)
+	if !ok || t.BitWidth()%8 != 0 || t.ID() == arrow.DICTIONARY || t.ID() == arrow.EXTENSION {
+		return nil
+	}
+	if _, nested := t.(arrow.NestedType); nested {
+		return nil
+	}
+	width, rows := t.BitWidth()/8, 0
+	for _, c := range chunks {
+		if valid, _ := Validity(c); valid != nil || !arrow.TypeEqual(c.DataType(), t) {
+			return nil
+		}
+		rows += c.Len()
+	}
+	to := raw[byte](rows * width)
+	at := 0
+	for _, c := range chunks {
+		at += copy(to[at:], fixedBytes(c, width))
+	}
+	return Make(t, rows, 0, []*memory.Buffer{nil, memory.NewBufferBytes(to)})
 }
 
 // checkTypes returns an error if a batch does not have the columns of a schema.

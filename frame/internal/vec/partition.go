@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
 // Bucket returns the bucket among n for a hash. It depends on the upper bits.
@@ -35,7 +36,7 @@ func Partition(b arrow.RecordBatch, keys []int, n int) ([]arrow.RecordBatch, err
 		b.Retain()
 		return []arrow.RecordBatch{b}, nil
 	}
-	hashes := make([]uint64, b.NumRows())
+	hashes := raw[uint64](int(b.NumRows()))
 	if err := Hash(columns, hashes); err != nil {
 		return nil, err
 	}
@@ -43,35 +44,36 @@ func Partition(b arrow.RecordBatch, keys []int, n int) ([]arrow.RecordBatch, err
 }
 
 // Split is Partition by hashes that the caller computed.
-func Split(b arrow.RecordBatch, hashes []uint64, n int) ([]arrow.RecordBatch, error) {
+func Split(b arrow.RecordBatch, hashes []uint64, n int) (_ []arrow.RecordBatch, err error) {
+	defer recoverError(&err)
 	if int64(len(hashes)) != b.NumRows() {
 		return nil, fmt.Errorf("vec: %d hashes for %d rows", len(hashes), b.NumRows())
 	}
-	ends := make([]int, n+1)
-	for _, h := range hashes {
-		ends[Bucket(h, n)+1]++
+	if n < 1 || n > maxScatter {
+		return nil, fmt.Errorf("vec: %d buckets; use 1 to %d", n, maxScatter)
 	}
-	for i := range n {
-		ends[i+1] += ends[i]
+	d := newScatter(hashes, n)
+	columns := make([][]arrow.Array, n) // of the buckets
+	defer func() {
+		for _, c := range columns {
+			Release(c)
+		}
+	}()
+	for i := range columns {
+		columns[i] = make([]arrow.Array, b.NumCols())
 	}
-	// ends[i] is the start of bucket i, and moves to its end while the rows are placed.
-	rows := make([]int32, len(hashes))
-	for i, h := range hashes {
-		p := Bucket(h, n)
-		rows[ends[p]] = int32(i)
-		ends[p]++
+	for j := range int(b.NumCols()) {
+		parts, err := d.column(b.Column(j))
+		if err != nil {
+			return nil, fmt.Errorf("vec: divide rows of column %q: %w", b.ColumnName(j), err)
+		}
+		for i, p := range parts {
+			columns[i][j] = p
+		}
 	}
 	out := make([]arrow.RecordBatch, n)
-	from := 0
 	for i := range out {
-		var err error
-		if ends[i] == from {
-			out[i] = Empty(b.Schema())
-		} else if out[i], err = Take(b, rows[from:ends[i]]); err != nil {
-			ReleaseBatches(out)
-			return nil, err
-		}
-		from = ends[i]
+		out[i] = array.NewRecordBatch(b.Schema(), columns[i], int64(d.counts[i]))
 	}
 	return out, nil
 }

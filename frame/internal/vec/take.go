@@ -168,17 +168,19 @@ func (s selection) takeFixed(a arrow.Array, width int) arrow.Array {
 }
 
 func takeValues[T any](s selection, a arrow.Array) *memory.Buffer {
-	from, to := Values[T](a), make([]T, len(s.rows))
+	from := Values[T](a)
 	if s.nulls {
+		to := make([]T, len(s.rows))
 		for i, r := range s.rows {
 			if r >= 0 {
 				to[i] = from[r]
 			}
 		}
-	} else {
-		for i, r := range s.rows {
-			to[i] = from[r]
-		}
+		return Buffer(to)
+	}
+	to := raw[T](len(s.rows))
+	for i, r := range s.rows {
+		to[i] = from[r]
 	}
 	return Buffer(to)
 }
@@ -186,7 +188,8 @@ func takeValues[T any](s selection, a arrow.Array) *memory.Buffer {
 // takeBytes copies values of text or bytes, which together may have most bytes.
 func takeBytes[T int32 | int64](s selection, a arrow.Array, most int64) (arrow.Array, error) {
 	offsets, data := Offsets[T](a), Data(a)
-	to := make([]T, len(s.rows)+1)
+	to := raw[T](len(s.rows) + 1)
+	to[0] = 0
 	var size int64
 	valid, nulls := s.validity(a)
 	if valid == nil {
@@ -207,7 +210,7 @@ func takeBytes[T int32 | int64](s selection, a arrow.Array, most int64) (arrow.A
 		return nil, fmt.Errorf("%d bytes of text do not fit into an array of type %v; use smaller batches or "+
 			"the large type", size, a.DataType())
 	}
-	out := make([]byte, size)
+	out := raw[byte](int(size))
 	for i, r := range s.rows {
 		begin, end := to[i], to[i+1]
 		if n := end - begin; n > 0 {
