@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -159,14 +160,15 @@ func (t *Task) feed(ctx context.Context, in Input, to sink) error {
 		}
 		return nil
 	}
+	cut := slices.ContainsFunc(t.Ops, func(o Op) bool { return !o.renames() })
 	for _, b := range in.First {
-		if err := feedBatch(ctx, b, len(t.Ops) > 0, to); err != nil {
+		if err := feedBatch(ctx, b, cut, to); err != nil {
 			return err
 		}
 	}
 	for _, l := range in.Lists {
 		for _, b := range l {
-			if err := feedBatch(ctx, b, len(t.Ops) > 0, to); err != nil {
+			if err := feedBatch(ctx, b, cut, to); err != nil {
 				return err
 			}
 		}

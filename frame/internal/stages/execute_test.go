@@ -313,7 +313,8 @@ func TestPartitions(t *testing.T) {
 		bytes int64
 		tasks int
 		want  int
-	}{{-1, 3, 8}, {-1, 30, 30}, {0, 4, 1}, {100 << 10, 1, 1}, {64 << 20, 4, 8}, {1 << 30, 16, 16}, {4 << 20, 64, 1}} {
+	}{{-1, 3, 8}, {-1, 30, 30}, {0, 4, 1}, {100 << 10, 1, 1}, {64 << 20, 4, 8}, {1 << 30, 16, 16}, {1<<30 + 1, 16, 24},
+		{4 << 20, 64, 1}} {
 		if got := r.partitions(c.bytes, c.tasks); got != c.want {
 			t.Errorf("%d bytes of %d tasks: got %d, want %d", c.bytes, c.tasks, got, c.want)
 		}

@@ -40,16 +40,30 @@ func (g *Group) open(e *env, in *arrow.Schema) (link, error) {
 	}}, nil
 }
 
-// passRows is the number of rows after which a partial aggregate decides whether it is of use.
-const passRows = 2 * morsel
-
 // grouper is the sink of a Group.
 type grouper struct {
 	g       *group.Grouper
 	rows    int64
 	mayPass bool
 	passes  bool // rows become states without being grouped, because there are hardly less groups
+	before  int64
+	groups  int64 // after the rows before
 	next    sink
+}
+
+// useless reports whether a partial aggregate should pass rows through: most of the last half of its rows were the
+// first of their groups or, after many rows, there are more than half as many groups as rows. It decides whenever the
+// number of rows has doubled: many rows of few partitions meet groups again that the first rows do not.
+func (g *grouper) useless() bool {
+	if g.rows < max(morsel, 2*g.before) {
+		return false
+	}
+	before, groups := g.before, g.groups
+	g.before, g.groups = g.rows, int64(g.g.Groups())
+	if before == 0 {
+		return false
+	}
+	return g.groups-groups > (g.rows-before)*3/4 || g.rows >= 8*morsel && g.groups > g.rows/2
 }
 
 func (g *grouper) push(b arrow.RecordBatch) error {
@@ -64,12 +78,9 @@ func (g *grouper) push(b arrow.RecordBatch) error {
 		return err
 	}
 	g.rows += b.NumRows()
-	if g.mayPass && g.rows >= passRows {
-		g.mayPass = false
-		if int64(g.g.Groups()) > g.rows/2 {
-			g.passes = true
-			return g.emit()
-		}
+	if g.mayPass && g.useless() {
+		g.passes = true
+		return g.emit()
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package stages
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -61,6 +62,13 @@ func (o *Op) name() string {
 		return "Describe"
 	}
 	return "operator"
+}
+
+// renames reports whether the operator only selects and renames columns, so that rows need not pass it in slices.
+func (o *Op) renames() bool {
+	return o.Project != nil && !slices.ContainsFunc(o.Project, func(c plan.Named) bool {
+		return expr.Unnamed(c.Expr).Op != expr.OpColumn
+	})
 }
 
 // open resolves the operator against the columns of its input.

@@ -163,6 +163,7 @@ func (r *Runner) partitions(bytes int64, tasks int) int {
 	if bytes < 0 {
 		return max(r.threads, tasks)
 	}
-	n := max(int64(r.threads), (bytes+partitionBytes-1)/partitionBytes)
+	n := max(1, (bytes+partitionBytes-1)/partitionBytes)
+	n = (n + int64(r.threads) - 1) / int64(r.threads) * int64(r.threads) // all threads have as much to do
 	return int(max(1, min(n, bytes/(bucketBytes*int64(max(1, tasks))))))
 }
