@@ -2,12 +2,13 @@ package frame
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/frame/internal/expr"
@@ -44,19 +45,30 @@ func SQL(ctx context.Context, c *client.Client, text string, tables map[string]*
 	if err != nil {
 		return nil, fmt.Errorf("frame: SQL: %w", err)
 	}
-	b := &sqlBuilder{tables: tables, done: map[sqlplan.Node]*Query{}}
+	b := &sqlBuilder{c: c, tables: tables, done: map[sqlplan.Node]*Query{}}
 	q, err := b.query(tree)
 	if err != nil {
 		return nil, fmt.Errorf("frame: SQL: %w", err)
 	}
-	return q, nil
+	return typedNulls(q), nil
+}
+
+// typedNulls makes columns of nothing but NULL int32, as DuckDB does: Arrow's type of nulls has no values to send.
+func typedNulls(q *Query) *Query {
+	var cols []Expr
+	for _, f := range q.node.Schema().Fields() {
+		if f.Type.ID() == arrow.NULL {
+			cols = append(cols, Lit(nil).Cast(arrow.PrimitiveTypes.Int32).As(f.Name))
+		}
+	}
+	if cols == nil {
+		return q
+	}
+	return q.With(cols...)
 }
 
 // sqlCatalog returns the columns and sizes of the tables.
 func sqlCatalog(ctx context.Context, c *client.Client, tables map[string]*Query) (sqlplan.Catalog, error) {
-	if len(tables) == 0 {
-		return nil, errors.New("no tables")
-	}
 	out := sqlplan.Catalog{}
 	for name, q := range tables {
 		if q == nil {
@@ -102,6 +114,39 @@ func (q *Query) guessRows(ctx context.Context) (float64, error) {
 	return float64(max(1, rows)), nil
 }
 
+// oneRow is the table of SELECT without FROM: one row, which every run sends to a worker.
+type oneRow struct {
+	c    *client.Client
+	name string
+}
+
+// batch returns the row.
+func (t oneRow) batch() arrow.RecordBatch {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Schema())
+	defer b.Release()
+	b.Field(0).(*array.Int64Builder).Append(1)
+	return b.NewRecordBatch()
+}
+
+func (t oneRow) Schema() *arrow.Schema {
+	return arrow.NewSchema([]arrow.Field{{Name: t.name, Type: arrow.PrimitiveTypes.Int64}}, nil)
+}
+
+func (t oneRow) NumPartitions() int { return 1 }
+
+func (t oneRow) Describe() string { return "One row" }
+
+func (t oneRow) Size() (rows, bytes int64, ok bool) { return 1, 8, true }
+
+// Parts sends the row to a worker.
+func (t oneRow) Parts(ctx context.Context) ([]*client.Future[arrow.RecordBatch], func(), error) {
+	f, err := FromBatches(ctx, t.c, []arrow.RecordBatch{t.batch()})
+	if err != nil {
+		return nil, nil, err
+	}
+	return f.parts, f.Release, nil
+}
+
 // commonColumns casts the columns of queries, which have the same number, to common types.
 func commonColumns(queries []*Query) ([]*Query, error) {
 	schemas := make([]*arrow.Schema, len(queries))
@@ -135,6 +180,7 @@ func commonColumns(queries []*Query) ([]*Query, error) {
 
 // sqlBuilder builds queries of the operators of statements.
 type sqlBuilder struct {
+	c      *client.Client
 	tables map[string]*Query
 	// done has the queries of operators, which may be inputs of several others.
 	done map[sqlplan.Node]*Query
@@ -160,6 +206,8 @@ func (b *sqlBuilder) build(n sqlplan.Node) (*Query, error) {
 	switch n := n.(type) {
 	case *sqlplan.Scan:
 		return b.scan(n), nil
+	case *sqlplan.One:
+		return &Query{c: b.c, node: &plan.Source{Table: oneRow{b.c, n.Name}}}, nil
 	case *sqlplan.Join:
 		return b.join(n)
 	case *sqlplan.Union:

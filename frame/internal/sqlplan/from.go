@@ -21,7 +21,7 @@ func (t *tables) node() Node { return order(t.parts, t.conds) }
 // from lowers FROM.
 func (l *lowerer) from(sel *sqltext.Select, outer *scope, e *env) (*tables, error) {
 	if len(sel.From) == 0 {
-		return nil, sqltext.Unsupported(sel.Pos, "SELECT without FROM")
+		return &tables{parts: []*relation{newRelation(&One{Name: l.unique("_one")})}}, nil
 	}
 	out := &tables{}
 	for _, f := range sel.From {
@@ -83,6 +83,9 @@ func (l *lowerer) named(t *sqltext.Table, alias string, e *env) (*result, error)
 	}
 	name, table, ok := l.catalog.find(t.Name)
 	if !ok {
+		if len(l.catalog) == 0 {
+			return nil, sqltext.Errorf(t.Pos, "no table %s; there are no tables", sqltext.Quote(t.Name))
+		}
 		return nil, sqltext.Errorf(t.Pos, "no table %s; tables are %s", sqltext.Quote(t.Name), l.catalog.names())
 	}
 	scan := &Scan{Table: name, From: table.Columns, rows: table.Rows}

@@ -157,40 +157,18 @@ func rename(res *result, names []string, pos sqltext.Pos, what string) error {
 	return nil
 }
 
-// union lowers a UNION.
-func (l *lowerer) union(u *sqltext.Union, outer *scope, e *env) (*result, error) {
-	var sides [2]*result
-	for i, body := range []sqltext.Body{u.Left, u.Right} {
-		var err error
-		if sides[i], err = l.query(&sqltext.Query{Pos: body.At(), Body: body}, outer, e); err != nil {
-			return nil, err
-		}
-	}
-	left, right := sides[0], sides[1]
-	if len(left.columns) != len(right.columns) {
-		return nil, sqltext.Errorf(u.Pos, "the sides of UNION have %d and %d columns", len(left.columns),
-			len(right.columns))
-	}
-	out := &result{}
-	lp, rp := &Project{In: left.node}, &Project{In: right.node}
-	for i, c := range left.columns {
-		name := l.unique(c.name)
-		lp.Cols = append(lp.Cols, Named{name, ref(c.ref)})
-		rp.Cols = append(rp.Cols, Named{name, ref(right.columns[i].ref)})
-		out.columns = append(out.columns, column{name: c.name, ref: name})
-	}
-	out.node = &Union{In: []Node{lp, rp}}
-	if !u.All {
-		out.node = &Distinct{In: out.node}
-	}
-	return out, nil
-}
-
 // orderResult applies ORDER BY and LIMIT of a query to the result of its body.
 func (l *lowerer) orderResult(res *result, q *sqltext.Query) (*result, error) {
 	s := &scope{columns: res.columns}
 	var keys []sqltext.OrderItem
 	for _, o := range q.OrderBy {
+		if _, all := o.Expr.(*sqltext.Star); all {
+			for _, c := range res.columns {
+				o.Expr = ref(c.ref)
+				keys = append(keys, o)
+			}
+			continue
+		}
 		if i, ok, err := position(o.Expr, len(res.columns), "ORDER BY"); err != nil {
 			return nil, err
 		} else if ok {

@@ -106,6 +106,15 @@ type Distinct struct{ In Node }
 // Union has the rows of all inputs. The columns are those of the first.
 type Union struct{ In []Node }
 
+// One has one row, for SELECT without FROM. Its column has no meaning.
+type One struct{ Name string }
+
+// Columns returns its column.
+func (n *One) Columns() []string { return []string{n.Name} }
+
+// Rows returns 1.
+func (n *One) Rows() float64 { return 1 }
+
 // Columns returns the names in the plan.
 func (n *Scan) Columns() []string { return n.To }
 

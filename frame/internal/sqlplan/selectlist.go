@@ -19,23 +19,87 @@ func (l *lowerer) items(sel *sqltext.Select, s *scope) ([]item, error) {
 		star, ok := it.Expr.(*sqltext.Star)
 		if !ok {
 			e, err := s.resolve(it.Expr)
+			if err == nil {
+				err = checkAggregates(e)
+			}
 			if err != nil {
 				return nil, err
 			}
 			out = append(out, item{itemName(it), e})
 			continue
 		}
-		before := len(out)
-		for _, c := range s.columns {
-			if star.Table == "" && !c.merged || star.Table != "" && strings.EqualFold(star.Table, c.table) {
-				out = append(out, item{c.name, &sqltext.Ref{Pos: star.Pos, Name: c.ref}})
-			}
+		all, err := starItems(star, s)
+		if err != nil {
+			return nil, err
 		}
-		if len(out) == before {
-			return nil, sqltext.Errorf(star.Pos, "no table %s; tables are %s", star.Table, s.tables())
-		}
+		out = append(out, all...)
 	}
 	return out, nil
+}
+
+// starItems returns the columns of a star.
+func starItems(star *sqltext.Star, s *scope) ([]item, error) {
+	var out []item
+	for _, c := range s.columns {
+		if star.Table == "" && !c.merged || star.Table != "" && strings.EqualFold(star.Table, c.table) {
+			out = append(out, item{c.name, &sqltext.Ref{Pos: star.Pos, Name: c.ref}})
+		}
+	}
+	if len(out) == 0 {
+		if star.Table == "" {
+			return nil, sqltext.Errorf(star.Pos, "* without FROM")
+		}
+		return nil, sqltext.Errorf(star.Pos, "no table %s; tables are %s", star.Table, s.tables())
+	}
+	find := func(name, clause string) (int, error) {
+		for i, it := range out {
+			if strings.EqualFold(it.name, name) {
+				return i, nil
+			}
+		}
+		return 0, sqltext.Errorf(star.Pos, "no column %s for %s", name, clause)
+	}
+	for _, r := range star.Replace {
+		i, err := find(r.Alias, "REPLACE")
+		if err != nil {
+			return nil, err
+		}
+		if out[i].expr, err = s.resolve(r.Expr); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range star.Exclude {
+		i, err := find(name, "EXCLUDE")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out[:i], out[i+1:]...)
+	}
+	if len(out) == 0 {
+		return nil, sqltext.Errorf(star.Pos, "EXCLUDE leaves no column")
+	}
+	return out, nil
+}
+
+// otherAggregates are aggregates of DuckDB and PostgreSQL that frames do not have.
+var otherAggregates = map[string]bool{"string_agg": true, "group_concat": true, "listagg": true, "mode": true,
+	"product": true, "arg_max": true, "arg_min": true, "argmax": true, "argmin": true, "max_by": true, "min_by": true,
+	"histogram": true, "entropy": true, "skewness": true,
+	"kurtosis": true, "bit_and": true, "bit_or": true, "bit_xor": true, "geomean": true, "mad": true}
+
+// checkAggregates returns an error for aggregates that frames do not have, which would be taken for functions of rows.
+func checkAggregates(e Expr) error {
+	var bad *sqltext.Call
+	sqltext.Walk(e, func(x Expr) bool {
+		if c, ok := x.(*sqltext.Call); ok && otherAggregates[c.Function] {
+			bad = c
+		}
+		return bad == nil
+	})
+	if bad != nil {
+		return sqltext.Unsupported(bad.Pos, "the aggregate "+bad.Function)
+	}
+	return nil
 }
 
 // itemName returns the name of a column of a result.
@@ -133,6 +197,13 @@ func (o *output) resolve() error {
 		*c.to = conjuncts(e)
 	}
 	for _, k := range o.q.OrderBy {
+		if _, all := k.Expr.(*sqltext.Star); all {
+			for i := range o.items {
+				k.Expr = o.items[i].expr
+				o.order, o.orderItem = append(o.order, k), append(o.orderItem, i)
+			}
+			continue
+		}
 		at, ok, err := position(k.Expr, len(o.items), "ORDER BY")
 		if err != nil {
 			return err

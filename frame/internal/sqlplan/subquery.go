@@ -171,7 +171,11 @@ func (l *lowerer) scalars(x Expr, s *scope, e *env, nullsDrop bool) (Expr, []ste
 		case *sqltext.Exists:
 			return l.existsValue(q, s, e, &steps)
 		case *sqltext.InQuery:
-			return nil, sqltext.Unsupported(q.Pos, "IN (query) within another expression; use EXISTS")
+			x, err := l.inValue(q, s, e, &steps)
+			if err != nil {
+				return nil, err
+			}
+			return x, nil
 		case *sqltext.Subquery:
 			value, st, err := l.scalar(q, s, e, nullsDrop)
 			if err != nil {
@@ -183,6 +187,43 @@ func (l *lowerer) scalars(x Expr, s *scope, e *env, nullsDrop bool) (Expr, []ste
 		return n, nil
 	})
 	return out, steps, err
+}
+
+// inValue lowers X [NOT] IN (query) as a value: a left join with the distinct values of the query, and a cross join
+// with the numbers of its rows and values. Without a match the value is null if X is null or the query has nulls, and
+// false if the query has no rows.
+func (l *lowerer) inValue(x *sqltext.InQuery, s *scope, e *env, steps *[]step) (Expr, error) {
+	if hasQuery(x.X) {
+		return nil, sqltext.Unsupported(x.Pos, "a subquery on the left of IN (query) within another expression")
+	}
+	res, err := l.query(x.Query, s, e)
+	if err != nil {
+		return nil, err
+	}
+	if len(res.columns) != 1 {
+		return nil, sqltext.Errorf(x.Query.Pos, "the query of IN has %d columns, not one", len(res.columns))
+	}
+	value, hit := l.unique("_value"), l.unique("_in")
+	rows, values := l.unique("_rows"), l.unique("_values")
+	column := ref(res.columns[0].ref)
+	distinct := &Group{In: res.node, Keys: []Named{{value, column}}, rows: res.node.Rows()}
+	marked := &Project{In: distinct, Cols: []Named{{value, ref(value)}, {hit, integer(1)}}}
+	counts := &Group{In: res.node, rows: 1, Aggs: []Call{
+		{rows, &sqltext.Call{Pos: x.Pos, Function: "count", Star: true}},
+		{values, &sqltext.Call{Pos: x.Pos, Function: "count", Args: []Expr{column}}}}}
+	*steps = append(*steps, step{kind: sqltext.Left, right: marked, keys: []Key{{x.X, ref(value)}}},
+		step{kind: sqltext.Cross, right: counts})
+	unknown := &sqltext.Logic{Pos: x.Pos, Op: "AND", Args: []Expr{
+		&sqltext.Binary{Pos: x.Pos, Op: ">", L: ref(rows), R: integer(0)},
+		&sqltext.Logic{Pos: x.Pos, Op: "OR", Args: []Expr{&sqltext.IsTest{Pos: x.Pos, X: x.X, What: "NULL"},
+			&sqltext.Binary{Pos: x.Pos, Op: "<", L: ref(values), R: ref(rows)}}},
+		&sqltext.Literal{Pos: x.Pos, Kind: sqltext.Null}}}
+	found := &sqltext.IsTest{Pos: x.Pos, X: ref(hit), What: "NULL", Not: true}
+	var out Expr = &sqltext.Logic{Pos: x.Pos, Op: "OR", Args: []Expr{found, unknown}}
+	if x.Not {
+		out = &sqltext.Unary{Pos: x.Pos, Op: "NOT", X: out}
+	}
+	return out, nil
 }
 
 // existsValue lowers EXISTS as a value: a left join with the distinct keys of the subquery.
@@ -243,7 +284,7 @@ func (l *lowerer) scalar(x *sqltext.Subquery, s *scope, e *env, nullsDrop bool) 
 	aggregated := ok && len(sel.GroupBy) == 0 && !sel.GroupByAll && findAggregate(sel.Items[0].Expr) != nil
 	one := aggregated && sel.Having == nil && sel.Qualify == nil && q.Limit == nil && q.Offset == nil
 	if !one {
-		if !aggregated && (q.Limit == nil || *q.Limit > 1) {
+		if !aggregated && (q.Limit == nil || *q.Limit > 1) && !(ok && len(sel.From) == 0) {
 			return nil, step{}, sqltext.Errorf(q.Pos,
 				"the scalar subquery may have several rows; use an aggregate such as max, or LIMIT 1")
 		}

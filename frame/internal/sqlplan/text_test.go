@@ -11,6 +11,8 @@ import (
 func statement(n Node) string {
 	in := func(n Node) string { return "(" + statement(n) + ") AS _" }
 	switch n := n.(type) {
+	case *One:
+		return "SELECT 1 AS " + sqltext.Quote(n.Name)
 	case *Scan:
 		var cols []string
 		for i, c := range n.From {
@@ -106,6 +108,8 @@ func joinStatement(n *Join) string {
 // shape returns the joins of a tree in one line: tables, groups and the kinds of joins, with the larger side first.
 func shape(n Node) string {
 	switch n := n.(type) {
+	case *One:
+		return "1"
 	case *Scan:
 		return n.Table
 	case *Filter:

@@ -28,9 +28,20 @@ type Body interface {
 	body()
 }
 
-// Union is the union of two results.
+// SetOp is an operation on the rows of two results.
+type SetOp string
+
+// The operations.
+const (
+	UnionOp     SetOp = "UNION"
+	IntersectOp SetOp = "INTERSECT"
+	ExceptOp    SetOp = "EXCEPT"
+)
+
+// Union is the union, intersection or difference of two results.
 type Union struct {
 	Pos
+	Op SetOp
 	// All keeps duplicates.
 	All         bool
 	Left, Right Body
@@ -64,6 +75,7 @@ type Item struct {
 
 // OrderItem is an element of ORDER BY.
 type OrderItem struct {
+	// Expr is a *Star for ORDER BY ALL.
 	Expr       Expr
 	Desc       bool
 	NullsFirst bool

@@ -24,6 +24,10 @@ type Ref struct {
 type Star struct {
 	Pos
 	Table string
+	// Exclude are columns that are left out.
+	Exclude []string
+	// Replace are other expressions for columns, which are the aliases.
+	Replace []Item
 }
 
 // LiteralKind is the kind of a Literal.

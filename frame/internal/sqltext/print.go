@@ -94,7 +94,7 @@ func (b *printer) body(body Body) {
 		b.put(")")
 	case *Union:
 		b.body(s.Left)
-		b.put(" UNION ")
+		b.put(" ", string(s.Op), " ")
 		if s.All {
 			b.put("ALL ")
 		}
@@ -139,7 +139,11 @@ func (b *printer) clause(word string, e Expr) {
 
 func (b *printer) order(items []OrderItem) {
 	b.list(len(items), ", ", func(i int) {
-		b.expr(items[i].Expr)
+		if _, all := items[i].Expr.(*Star); all {
+			b.put("ALL")
+		} else {
+			b.expr(items[i].Expr)
+		}
 		if items[i].Desc {
 			b.put(" DESC")
 		}

@@ -22,6 +22,18 @@ func (b *printer) expr(e Expr) {
 			b.put(Quote(x.Table), ".")
 		}
 		b.put("*")
+		if len(x.Exclude) > 0 {
+			b.put(" EXCLUDE")
+			b.names(x.Exclude)
+		}
+		if len(x.Replace) > 0 {
+			b.put(" REPLACE (")
+			b.list(len(x.Replace), ", ", func(i int) {
+				b.expr(x.Replace[i].Expr)
+				b.put(" AS ", Quote(x.Replace[i].Alias))
+			})
+			b.put(")")
+		}
 	case *Literal:
 		b.literal(x)
 	case *Interval:

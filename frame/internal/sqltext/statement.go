@@ -1,5 +1,10 @@
 package sqltext
 
+import (
+	"fmt"
+	"strings"
+)
+
 // query parses [WITH …] body [ORDER BY …] [LIMIT …] [OFFSET …].
 func (p *parser) query() (*Query, error) {
 	if err := p.enter(); err != nil {
@@ -40,9 +45,6 @@ func (p *parser) queryTail(q *Query, left Body) (_ *Query, err error) {
 		return nil, err
 	}
 	if p.accept("order", "by") {
-		if p.on("all") {
-			return nil, Unsupported(p.peek().pos, "ORDER BY ALL")
-		}
 		if q.OrderBy, err = p.orderItems(); err != nil {
 			return nil, err
 		}
@@ -115,32 +117,45 @@ func (p *parser) parenQuery(of string) (*Query, error) {
 	return q, p.expect(")", "after the query of "+of)
 }
 
-// union parses the UNIONs after a first part.
-func (p *parser) union(left Body) (Body, error) {
+// union parses the UNIONs and EXCEPTs after a first part.
+func (p *parser) union(left Body) (Body, error) { return p.setOps(left, 0, UnionOp, ExceptOp) }
+
+// setOps parses operations after a first part. INTERSECT binds more than the others.
+func (p *parser) setOps(left Body, level int, ops ...SetOp) (_ Body, err error) {
 	for n := 0; ; n++ {
+		if level == 0 {
+			if left, err = p.setOps(left, 1, IntersectOp); err != nil {
+				return nil, err
+			}
+		}
 		t := p.peek()
-		switch {
-		case t.is("intersect"), t.is("except"):
-			return nil, Unsupported(t.pos, "INTERSECT and EXCEPT; use EXISTS and NOT EXISTS")
-		case !t.is("union"):
+		u := &Union{Pos: t.pos, Left: left}
+		for _, op := range ops {
+			if t.is(strings.ToLower(string(op))) {
+				u.Op = op
+			}
+		}
+		if u.Op == "" {
 			return left, nil
 		}
 		if n == maxChain {
 			return nil, Errorf(t.pos, "the statement has more than %d UNIONs", maxChain)
 		}
 		p.at++
-		u := &Union{Pos: t.pos, Left: left}
 		if u.All = p.accept("all"); !u.All {
 			p.accept("distinct")
 		}
 		if p.on("by", "name") {
 			return nil, Unsupported(p.peek().pos, "UNION BY NAME")
 		}
-		right, err := p.selectOrParen()
-		if err != nil {
+		if u.Right, err = p.selectOrParen(); err != nil {
 			return nil, err
 		}
-		u.Right = right
+		if level == 0 {
+			if u.Right, err = p.setOps(u.Right, 1, IntersectOp); err != nil {
+				return nil, err
+			}
+		}
 		left = u
 	}
 }
@@ -157,21 +172,87 @@ func (p *parser) selectOrParen() (Body, error) {
 		}
 		return q, nil
 	case t.is("values"):
-		return nil, Unsupported(t.pos, "VALUES")
+		return parseValues(p)
 	case t.is("from"):
-		return nil, Unsupported(t.pos, "FROM before SELECT")
+		return parseFromSelect(p)
 	case t.is("table"):
 		return nil, Unsupported(t.pos, "TABLE; use SELECT * FROM")
 	}
 	return nil, p.expected("SELECT")
 }
 
+// parseValues parses VALUES as a UNION ALL of SELECTs, whose columns are col0, col1 and so on.
+func parseValues(p *parser) (Body, error) {
+	var out Body
+	pos := p.next().pos
+	for n := 0; ; n++ {
+		if n == maxChain {
+			return nil, Errorf(p.peek().pos, "VALUES has more than %d rows", maxChain)
+		}
+		row := &Select{Pos: p.peek().pos}
+		if err := p.expect("(", "before a row of VALUES"); err != nil {
+			return nil, err
+		}
+		list, err := p.exprs()
+		if err != nil {
+			return nil, err
+		}
+		if err := p.expect(")", "after a row of VALUES"); err != nil {
+			return nil, err
+		}
+		for i, e := range list {
+			row.Items = append(row.Items, Item{Expr: e, Alias: fmt.Sprintf("col%d", i)})
+		}
+		if out == nil {
+			out = row
+		} else {
+			out = &Union{Pos: pos, Op: UnionOp, All: true, Left: out, Right: row}
+		}
+		if !p.accept(",") {
+			return out, nil
+		}
+	}
+}
+
+// parseFromSelect parses FROM … [SELECT …].
+func parseFromSelect(p *parser) (*Select, error) {
+	s := &Select{Pos: p.peek().pos}
+	if err := parseFromList(p, s); err != nil {
+		return nil, err
+	}
+	if !p.on("select") {
+		s.Items = []Item{{Expr: &Star{Pos: s.Pos}}}
+		return s, p.selectTail(s)
+	}
+	if err := parseSelectList(p, s); err != nil {
+		return nil, err
+	}
+	return s, p.selectTail(s)
+}
+
 func (p *parser) selectBody() (*Select, error) {
-	s := &Select{Pos: p.next().pos}
+	s := &Select{Pos: p.peek().pos}
+	if err := parseSelectList(p, s); err != nil {
+		return nil, err
+	}
+	if p.on("into") {
+		return nil, Unsupported(p.peek().pos, "SELECT INTO")
+	}
+	if p.on("from") {
+		if err := parseFromList(p, s); err != nil {
+			return nil, err
+		}
+	}
+	return s, p.selectTail(s)
+}
+
+// parseSelectList parses SELECT and its list.
+func parseSelectList(p *parser, s *Select) error {
+	p.at++
 	if p.accept("distinct") {
 		s.Distinct = true
 		if p.on("on") {
-			return nil, Unsupported(p.peek().pos, "DISTINCT ON")
+			return Unsupported(p.peek().pos, "DISTINCT ON")
 		}
 	} else {
 		p.accept("all")
@@ -179,29 +260,28 @@ func (p *parser) selectBody() (*Select, error) {
 	for {
 		item, err := p.item()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		s.Items = append(s.Items, item)
 		if !p.accept(",") {
-			break
+			return nil
 		}
 	}
-	if p.on("into") {
-		return nil, Unsupported(p.peek().pos, "SELECT INTO")
-	}
-	if p.accept("from") {
-		for {
-			ref, err := p.tableRef()
-			if err != nil {
-				return nil, err
-			}
-			s.From = append(s.From, ref)
-			if !p.accept(",") {
-				break
-			}
+}
+
+// parseFromList parses FROM and its list.
+func parseFromList(p *parser, s *Select) error {
+	p.at++
+	for {
+		ref, err := p.tableRef()
+		if err != nil {
+			return err
+		}
+		s.From = append(s.From, ref)
+		if !p.accept(",") {
+			return nil
 		}
 	}
-	return s, p.selectTail(s)
 }
 
 // selectTail parses WHERE, GROUP BY, HAVING and QUALIFY.
@@ -269,10 +349,7 @@ func (p *parser) item() (Item, error) {
 		p.at += 3
 	}
 	if star != nil {
-		if n := p.peek(); n.is("exclude") || n.is("except") && p.ahead(1).is("(") || n.is("replace") {
-			return Item{}, Unsupported(n.pos, "* EXCLUDE and * REPLACE")
-		}
-		return Item{Expr: star}, nil
+		return Item{Expr: star}, parseStarTail(p, star)
 	}
 	e, err := p.expr()
 	if err != nil {
@@ -282,11 +359,57 @@ func (p *parser) item() (Item, error) {
 	return Item{Expr: e, Alias: alias}, err
 }
 
-func (p *parser) orderItems() ([]OrderItem, error) {
-	var out []OrderItem
+// parseStarTail parses EXCLUDE and REPLACE after a star.
+func parseStarTail(p *parser, s *Star) (err error) {
+	if p.accept("exclude") {
+		if p.on("(") {
+			s.Exclude, err = p.names("the name of a column")
+		} else {
+			var name string
+			name, err = p.name("the name of a column after EXCLUDE")
+			s.Exclude = []string{name}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if p.on("except", "(") {
+		return Unsupported(p.peek().pos, "* EXCEPT; use * EXCLUDE")
+	}
+	if !p.accept("replace") {
+		return nil
+	}
+	if err := p.expect("(", "after REPLACE"); err != nil {
+		return err
+	}
 	for {
 		e, err := p.expr()
 		if err != nil {
+			return err
+		}
+		if err := p.expect("as", "after an expression of REPLACE"); err != nil {
+			return err
+		}
+		name, err := p.name("the name of a column after AS")
+		if err != nil {
+			return err
+		}
+		s.Replace = append(s.Replace, Item{Expr: e, Alias: name})
+		if !p.accept(",") {
+			return p.expect(")", "after REPLACE")
+		}
+	}
+}
+
+func (p *parser) orderItems() ([]OrderItem, error) {
+	var out []OrderItem
+	for {
+		var e Expr
+		var err error
+		if t := p.peek(); t.is("all") && len(out) == 0 {
+			e = &Star{Pos: t.pos}
+			p.at++
+		} else if e, err = p.expr(); err != nil {
 			return nil, err
 		}
 		o := OrderItem{Expr: e}

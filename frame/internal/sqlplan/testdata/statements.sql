@@ -73,3 +73,28 @@ select count(*) from a, b, c
 select x is not distinct from g, x is distinct from k from a
 (select k from a order by k limit 3) union all (select k from b order by k limit 2) order by k desc limit 4 -- ordered
 select * from a where x = 1 and (g = 2 or (g = 2 and k = 1))
+select k, x from a intersect select k, y from b
+select g from a intersect select h from b intersect select h from c
+select k from a except select k from b
+select g from a intersect all select h from b
+select g, s from a except all select h, s from b
+select g from a except select h from b union all select z from c
+select g from a union select h from b intersect select h from c
+(select g from a except select h from b) intersect (select h from c union select 1)
+select 1 + 1, 'x', null is null
+select 1 where 1 = 2
+select g, (select 7) from a
+values (1, 'a'), (2, null), (null, 'c')
+select v.i, a.x from a join (values (1, 'a'), (2, 'b')) v(i, s) on a.g = v.i
+from a
+from a select g, x where k > 1
+select * exclude (x) from a
+select * exclude x replace (k * 2 as k, 'y' as s) from a
+select a.* exclude (k), b.y from a join b on a.k = b.k
+select g, x, s from a order by all -- ordered
+select g, x from a union all select h, y from b order by all desc -- ordered
+select * from a where k in (select k from b) or x = 1
+select * from a where k not in (select k from b where y > 2) or x is null
+select * from a where not (k in (select h from b) or g = 1)
+select k, k in (select h from c), k not in (select k from b), x in (select y from b where y > 100) from a
+select * from a where case when k in (select k from b) then x else g end > 2
