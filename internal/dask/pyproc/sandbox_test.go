@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -508,15 +509,49 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(testContext(t), filepath.Join(dir, "pyproc.test"), "-test.v", "-test.run",
-		"^(TestIsolation|TestPackagesWriteAtImport|TestPrivateFolderOnDisk|TestHidden|TestOutOfReach|TestNetwork|TestDefaultLimits|TestHide)$")
-	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + systemPath, "HOME=" + home, envTestPython + "=" + python, envTestPath + "=" +
-		msgpackFor(t)}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("as user 12345: %v\n%s", err, out)
+	run := func(tests string) {
+		cmd := exec.CommandContext(testContext(t), filepath.Join(dir, "pyproc.test"), "-test.v", "-test.run", tests)
+		cmd.Dir = dir
+		cmd.Env = []string{"PATH=" + systemPath, "HOME=" + home, envTestPython + "=" + python, envTestPath + "=" +
+			msgpackFor(t)}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("as user 12345: %v\n%s", err, out)
+		}
+		t.Logf("%s", out)
 	}
-	t.Logf("%s", out)
+	run("^(TestIsolation|TestPackagesWriteAtImport|TestPrivateFolderOnDisk|TestHidden|TestOutOfReach|TestNetwork|" +
+		"TestDefaultLimits|TestHide)$")
+	withMount(t, filepath.Join(dir, "mount"), func() { run("^(TestIsolation|TestPackagesWriteAtImport|TestHidden)$") })
+}
+
+// withMount calls f in a mount namespace of its own, in which a file system is mounted at a path. Processes that f
+// starts are in the namespace.
+func withMount(t *testing.T, path string, f func()) {
+	t.Helper()
+	if err := os.Mkdir(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	failed := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine: no other one gets the namespace
+		err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS)
+		if err == nil {
+			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+		}
+		if err == nil {
+			err = unix.Mount("tmpfs", path, "tmpfs", 0, "size=1m")
+		}
+		if err == nil {
+			f()
+		}
+		failed <- err
+	}()
+	switch err := <-failed; {
+	case errors.Is(err, unix.EPERM):
+		t.Logf("mount below %s: %v", filepath.Dir(path), err) // a container without the capability
+	case err != nil:
+		t.Errorf("mount below %s: %v", filepath.Dir(path), err)
+	}
 }

@@ -93,10 +93,11 @@ class View:
         os.chmod("/dev/shm", 0o1777)
 
     def temporary(self, size):
-        """Make /tmp writable, with the existing files readable; empty if that is not possible."""
+        """Make /tmp writable, with the existing files readable; with the folders of Python only if that is not possible."""
         if not os.path.isdir("/tmp"):
             os.mkdir("/tmp")  # fails, and this level of isolation with it
         lower = os.open("/tmp", os.O_PATH)
+        fds, links = self.inside("/tmp", self.trees, self.links)
         self.tmpfs("/tmp", 0o1777, size)
         os.mkdir("/tmp/upper")
         os.chmod("/tmp/upper", 0o1777)
@@ -108,10 +109,14 @@ class View:
             except OSError:
                 self.mount("overlay", "/tmp", "overlay", NOSUID | NODEV, options)
         except OSError as e:
+            # The kernel refuses a folder that has mounts in it, and may have made a folder in /tmp/work before.
             self.missing.append(f"readable files of /tmp: {e}")
-            os.rmdir("/tmp/upper")
-            os.rmdir("/tmp/work")
-        os.close(lower)
+            for path in ("/tmp/upper", "/tmp/work/work", "/tmp/work"):
+                if os.path.isdir(path):
+                    os.rmdir(path)
+            self.restore(fds, links)
+        for fd in (lower, *fds.values()):
+            os.close(fd)
 
     def cover(self, path, keep=()):
         """Mount an empty, read-only folder over a path; folders of Python and those to keep remain in it."""
@@ -126,20 +131,29 @@ class View:
         trees = [*self.trees, *(k for k in keep if os.path.exists(k) and not os.path.islink(k))]
         links = dict(self.links)
         links.update({k: os.readlink(k) for k in keep if os.path.islink(k)})
+        fds, links = self.inside(path, trees, links)
+        self.tmpfs(path, 0o755 if fds or links else 0, "1m")
+        self.restore(fds, links)
+        for fd in fds.values():
+            os.close(fd)
+        self.mount(None, path, None, REMOUNT | BIND | RDONLY | NOSUID | NODEV)
+
+    def inside(self, path, trees, links):
+        """Open the trees below a path, and return them with the links below it that are in none of them."""
         inside = [t for t in trees if under(t, path) and not any(o != t and under(t, o) and under(o, path) for o in trees)]
-        fds = {t: os.open(t, os.O_PATH) for t in inside}
         links = {at: to for at, to in links.items() if under(at, path) and not any(under(at, t) for t in inside)}
-        self.tmpfs(path, 0o755 if inside or links else 0, "1m")
+        return {t: os.open(t, os.O_PATH) for t in inside}, links
+
+    def restore(self, fds, links):
+        """Make trees and links visible that a mount has hidden."""
         for tree, fd in fds.items():
             os.makedirs(os.path.dirname(tree), 0o755, exist_ok=True)
             place(fd, tree)
             self.bind(fd, tree)
-            os.close(fd)
         for at, to in links.items():
             os.makedirs(os.path.dirname(at), 0o755, exist_ok=True)
             if not os.path.lexists(at):
                 os.symlink(to, at)
-        self.mount(None, path, None, REMOUNT | BIND | RDONLY | NOSUID | NODEV)
 
     def dot_files(self, home):
         """Return the user's keys, configuration and histories: the dot files of the home folder."""
