@@ -32,11 +32,12 @@ var unsupportedKeys = map[secure.Role][]unsupportedKey{
 			builtIn: onlyStrings("distributed.http.scheduler.prometheus", "distributed.http.scheduler.json",
 				"distributed.http.scheduler.info", "distributed.http.scheduler.api", "distributed.http.health",
 				"distributed.http.proxy", "distributed.http.statics")},
-		{key: "distributed.scheduler.active-memory-manager.start", advice: "policies of the active memory manager " +
-			"do not run; " +
-			"retire_workers, replicate and rebalance move data", builtIn: isFalse},
-		{key: "distributed.scheduler.active-memory-manager.policies", advice: "policies of the active memory " +
-			"manager do not run"},
+		{key: "distributed.scheduler.active-memory-manager.policies", advice: "the active memory manager has the " +
+			"policies ReduceReplicas and, for retire_workers, RetireWorker; policies in Python do not run",
+			builtIn: onlyReduceReplicas},
+		{key: "distributed.scheduler.active-memory-manager.measure", advice: "the active memory manager compares the " +
+			"results of workers, and other memory above a tenth of the memory limit",
+			builtIn: func(v any) bool { return v == "optimistic" }},
 		{key: "distributed.scheduler.pickle", advice: "set --no-python to refuse pickled functions and graphs",
 			fatal: isFalse, builtIn: func(v any) bool { return v == true }},
 	},
@@ -56,6 +57,16 @@ var unsupportedKeys = map[secure.Role][]unsupportedKey{
 }
 
 func isFalse(v any) bool { return v == false || v == nil }
+
+// onlyReduceReplicas reports whether a list of policies has none but ReduceReplicas.
+func onlyReduceReplicas(v any) bool {
+	list, ok := v.(config.List)
+	return ok && !slices.ContainsFunc(list, func(x any) bool {
+		m, _ := x.(*config.Map)
+		e, _ := m.Entry("class")
+		return e.Value != "distributed.active_memory_manager.ReduceReplicas"
+	})
+}
 
 // onlyStrings reports whether a list has no other texts than these.
 func onlyStrings(known ...string) func(any) bool {

@@ -107,7 +107,7 @@ func (c *Client) HasWhat(ctx context.Context, workers ...string) (map[string][]t
 }
 
 // Replicate copies results until n workers have each of them. The copies are on the given workers, or on any if none is
-// given.
+// given. A Millstream scheduler keeps them until the results are released.
 func (c *Client) Replicate(ctx context.Context, n int, workers []string, futures ...AnyFuture) error {
 	if err := waitFutures(ctx, futures); err != nil {
 		return err

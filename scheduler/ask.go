@@ -14,15 +14,15 @@ import (
 func (s *Scheduler) listenInside(ctx context.Context) error {
 	l, err := comm.Default.Listen(ctx, "inproc://", comm.ListenConfig{})
 	if err != nil {
-		return fmt.Errorf("scheduler: HTTP server: %w", err)
+		return fmt.Errorf("scheduler: listener of the process itself: %w", err)
 	}
 	s.inside = l
 	s.serving.Go(func() { _ = s.server.Serve(s.ctx, l) })
 	return nil
 }
 
-// ask performs an op for the HTTP server as a client does, so that limits and distributed.scheduler.blocked-handlers
-// apply.
+// ask performs an op for the HTTP server or a function on the scheduler as a client does, so that limits and
+// distributed.scheduler.blocked-handlers apply.
 func (s *Scheduler) ask(ctx context.Context, op string, args msgpack.Map) (any, error) {
 	c, err := comm.Default.Dial(ctx, s.inside.ContactAddr(), comm.DialConfig{})
 	if err != nil {

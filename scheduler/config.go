@@ -88,6 +88,13 @@ type Config struct {
 	// two rounds of stealing (default 1 s, at least 10 ms; distributed.scheduler.work-stealing-interval).
 	NoStealing       bool
 	StealingInterval time.Duration
+	// ReplicaInterval is the interval at which the active memory manager drops replicas of results that no task needs
+	// (default 2 s, negative: only on request of a client; distributed.scheduler.active-memory-manager.interval and
+	// start). Replicas that a Go client has requested are kept.
+	ReplicaInterval time.Duration
+	// RecentToOld is the time after which memory of workers that is not that of results counts as permanent (default
+	// 30 s; distributed.worker.memory.recent-to-old-time).
+	RecentToOld time.Duration
 	// Saturation is the number of root tasks per thread that a worker receives before the rest is queued (default 1.1,
 	// math.Inf(1) for no queue; distributed.scheduler.worker-saturation).
 	Saturation float64
@@ -177,6 +184,8 @@ func FromConfig(c *config.Config) (Config, error) {
 	duration(at+"no-workers-timeout", &out.NoWorkersTimeout)
 	duration("millstream.scheduler.unrunnable-after", &out.UnrunnableAfter)
 	duration(at+"work-stealing-interval", &out.StealingInterval)
+	duration(at+"active-memory-manager.interval", &out.ReplicaInterval)
+	duration("distributed.worker.memory.recent-to-old-time", &out.RecentToOld)
 	duration(at+"unknown-task-duration", &out.TaskDuration)
 	duration(at+"locks.lease-timeout", &out.LeaseTimeout)
 	duration(at+"locks.lease-validation-interval", &out.LeaseInterval)
@@ -214,6 +223,10 @@ func FromConfig(c *config.Config) (Config, error) {
 	if c.Get("millstream.dashboard.history-size", nil) != nil {
 		out.DashboardHistorySize, err = c.Bytes("millstream.dashboard.history-size", 0)
 		add()
+	}
+	if manage, err := managesReplicas(c); err != nil || !manage {
+		errs = append(errs, err)
+		out.ReplicaInterval = -1
 	}
 	steal, err := c.Bool(at+"work-stealing", true)
 	add()
@@ -273,6 +286,20 @@ func FromConfig(c *config.Config) (Config, error) {
 	return out, nil
 }
 
+// managesReplicas reports whether the active memory manager runs at the start, with the policy ReduceReplicas.
+func managesReplicas(c *config.Config) (bool, error) {
+	const at = "distributed.scheduler.active-memory-manager."
+	if start, err := c.Bool(at+"start", true); err != nil || !start {
+		return false, err
+	}
+	policies, ok := c.Get(at+"policies", nil).(config.List)
+	return !ok || slices.ContainsFunc(policies, func(v any) bool {
+		m, _ := v.(*config.Map)
+		e, _ := m.Entry("class")
+		return e.Value == "distributed.active_memory_manager.ReduceReplicas"
+	}), nil
+}
+
 // withDefaults returns c with defaults in unset fields.
 func (c Config) withDefaults() Config {
 	if len(c.Listen) == 0 {
@@ -289,6 +316,8 @@ func (c Config) withDefaults() Config {
 	c.AllowedFailures = cmp.Or(c.AllowedFailures, 3)
 	c.WorkerTTL = cmp.Or(c.WorkerTTL, 5*time.Minute)
 	c.StealingInterval = max(cmp.Or(c.StealingInterval, time.Second), 10*time.Millisecond)
+	c.ReplicaInterval = cmp.Or(c.ReplicaInterval, 2*time.Second)
+	c.RecentToOld = cmp.Or(c.RecentToOld, 30*time.Second)
 	c.UnrunnableAfter = cmp.Or(c.UnrunnableAfter, 3*time.Second)
 	c.Saturation = cmp.Or(c.Saturation, 1.1)
 	c.Bandwidth = cmp.Or(c.Bandwidth, 100e6)

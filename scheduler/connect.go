@@ -20,6 +20,7 @@ import (
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/inspect"
+	"go.millstream.dev/scheduler/internal/memory"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/plugins"
 	"go.millstream.dev/scheduler/internal/primitives"
@@ -120,7 +121,11 @@ func (s *Scheduler) connect() {
 		WorkerTTL: s.cfg.WorkerTTL, Hosts: s.cfg.DashboardHosts, Token: s.cfg.DashboardToken,
 		TLS: s.cfg.ListenConfig.TLS, Ask: s.ask, API: s.cfg.httpAPI,
 		Collectors: slices.Concat(s.metrics.collectors(), s.cfg.Collectors),
-		Pool:       s.pool, Lines: s.lines.Pairs, Profile: s.profiles.Tree, Stacks: s.profiles.Stacks,
+		Broadcast: func(ctx context.Context, msg msgpack.Map) (any, error) {
+			return s.relay.Broadcast(ctx, data.Broadcast{Msg: msg, OnError: "ignore"})
+		},
+		Versions: s.versions.Own, Usage: func(w *peers.Worker) msgpack.Map { return s.memory.Usage(w) },
+		Pool: s.pool, Lines: s.lines.Pairs, Profile: s.profiles.Tree, Stacks: s.profiles.Stacks,
 	})
 	s.control = control.New(control.Host{
 		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Workers: workerList, Clients: clientList,
@@ -128,6 +133,10 @@ func (s *Scheduler) connect() {
 		Pool:    s.pool, Requests: s.requests, WorkersChanged: &s.workersChanged,
 		RemoveWorker: func(w *peers.Worker, why string, safe, notify bool) { s.workers.Remove(w, why, safe, notify) },
 		Identity:     s.inspect.Worker, Publish: s.topics.Publish, End: s.terminate,
+	})
+	s.memory = memory.New(memory.Host{
+		Loop: s.loop, Log: s.log, Apply: s.apply, Workers: workerList, Clients: clientList,
+		Interval: s.cfg.ReplicaInterval, RecentToOld: s.cfg.RecentToOld,
 	})
 	s.recovery = recovery.New(recovery.Host{
 		Loop: s.loop, Log: s.log, State: s.state, Apply: s.apply, Context: s.ctx, Replayer: replayer{s},

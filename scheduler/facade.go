@@ -3,12 +3,14 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"go.millstream.dev/internal/dask/pyproc"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/scheduler/internal/helpers"
+	"go.millstream.dev/scheduler/internal/inspect"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/plugins"
 	"go.millstream.dev/wire"
@@ -26,6 +28,11 @@ func (s *Scheduler) facade() map[string]pyproc.Handler {
 			v, err := loop.Ask(ctx, s.loop, func() (any, error) { return s.inspect.FacadeTasks() })
 			return v, nil, err
 		},
+		"scheduler-transitions": func(ctx context.Context, _ *pyproc.Message) (any, [][]byte, error) {
+			v, err := loop.Ask(ctx, s.loop, func() (any, error) { return s.inspect.FacadeTransitions(), nil })
+			return v, nil, err
+		},
+		"scheduler-call": s.facadeCall,
 		"scheduler-computations": func(ctx context.Context, _ *pyproc.Message) (any, [][]byte, error) {
 			v, err := loop.Ask(ctx, s.loop, func() (any, error) { return s.computations.Rows(), nil })
 			return v, nil, err
@@ -64,6 +71,27 @@ func (s *Scheduler) facade() map[string]pyproc.Handler {
 			return s.facadePlugin(ctx, m, true)
 		},
 	}
+}
+
+// facadeCall performs an op for a method of the facade. The reply has the result, or type and message of an exception.
+func (s *Scheduler) facadeCall(ctx context.Context, m *pyproc.Message) (any, [][]byte, error) {
+	var in struct {
+		Method string
+		Args   msgpack.Map
+	}
+	if err := helpers.Args(m, &in); err != nil {
+		return nil, nil, err
+	}
+	op := inspect.FacadeOps[in.Method]
+	if op == "" {
+		return nil, nil, fmt.Errorf("no method %q", in.Method)
+	}
+	v, err := s.ask(ctx, op, in.Args)
+	var remote *rpc.RemoteError
+	if errors.As(err, &remote) {
+		return msgpack.MapOf("type", remote.Type, "message", remote.Message), nil, nil
+	}
+	return msgpack.MapOf("result", v), nil, err
 }
 
 // facadePlugin registers a worker or nanny plugin for a Dask scheduler plugin. The replies of the workers are returned

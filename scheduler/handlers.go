@@ -19,7 +19,6 @@ func (s *Scheduler) handlers() {
 	rpc.Handle(r, "performance_report", s.performanceReportRPC)
 	rpc.Handle(r, "millstream-report", s.reportRPC)
 
-	rpc.Handle(r, "amm_handler", s.ammHandler)
 	for op := range unsupported {
 		r.Handle(op, notImplemented(op))
 	}
@@ -35,6 +34,7 @@ func (s *Scheduler) handlers() {
 	s.relay.Register(r)
 	s.data.Register(r)
 	s.control.Register(r)
+	s.memory.Register(r)
 	s.inspect.Register(r)
 	s.profiles.Register(r)
 	s.feeds.Register(r)
@@ -49,8 +49,9 @@ func (s *Scheduler) handlers() {
 var waitingOps = []string{
 	"event_wait", "variable_get", "variable_set", "queue_put", "queue_get", "semaphore_acquire", "multi_lock_acquire",
 	"publish_put", "publish_wait_flush", "shuffle_get", "shuffle_get_or_create", "shuffle_barrier",
-	"gather", "scatter", "broadcast", "proxy", "replicate", "rebalance", "retire_workers", "restart", "restart_workers",
-	"versions", "call_stack", "profile", "profile_metadata", "worker_logs", "get_story", "get_runspec", "run_function",
+	"gather", "scatter", "broadcast", "proxy", "benchmark_hardware", "get_cluster_state", "replicate", "rebalance",
+	"retire_workers", "restart", "restart_workers", "versions", "call_stack", "profile", "profile_metadata",
+	"worker_logs", "get_story", "get_runspec", "run_function",
 	"register_worker_plugin", "unregister_worker_plugin", "register_nanny_plugin", "unregister_nanny_plugin",
 	"register_scheduler_plugin", "feed",
 }
@@ -69,32 +70,8 @@ var detachedOps = []string{
 // unsupported are ops of the Dask scheduler that this one does not have, with the alternative. A server replies None to
 // an unknown op, which a caller takes for a result; these return an error.
 var unsupported = map[string]string{
-	"benchmark_hardware": "the scheduler measures no hardware; run `millstream bench` on the machines",
-	"dump_cluster_state_to_url": "Client.dump_cluster_state is not supported; Client.story, " +
-		"Client.get_task_stream and /json/counts.json have the state of tasks",
-	"get_cluster_state": "Client.dump_cluster_state is not supported; Client.story, " +
-		"Client.get_task_stream and /json/counts.json have the state of tasks",
-	"memory_sampler_start": "distributed.diagnostics.MemorySampler is not supported; run the block without " +
-		"it, /metrics has the memory of workers",
-	"memory_sampler_stop": "distributed.diagnostics.MemorySampler is not supported; run the block without " +
-		"it, /metrics has the memory of workers",
 	"unregister_scheduler_plugin": "the scheduler is written in Go and takes no plugins in Python; worker and nanny " +
 		"plugins work",
-}
-
-// ammHandler serves amm_handler, Client.amm. There is no active memory manager: it reports that none is running.
-func (s *Scheduler) ammHandler(_ context.Context, _ *rpc.Request, in struct {
-	Method string `rpc:"method"`
-}) (any, error) {
-	switch in.Method {
-	case "running":
-		return false, nil
-	case "stop":
-		return nil, nil
-	}
-	return nil, &rpc.Exception{Type: "NotImplementedError",
-		Message: "amm_handler: active memory manager is not supported; replicate, rebalance and " +
-			"retire_workers move data"}
 }
 
 // notImplemented returns a handler that rejects an unsupported op.

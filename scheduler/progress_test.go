@@ -128,9 +128,4 @@ func TestNotImplemented(t *testing.T) {
 	for op := range unsupported {
 		c.fails("NotImplementedError", op)
 	}
-	c.fails("NotImplementedError", "amm_handler", "method", "start")
-	if v := c.call("amm_handler", "method", "running"); v != false {
-		t.Errorf("amm_handler running: got %v, want false", v)
-	}
-	c.call("amm_handler", "method", "stop")
 }

@@ -25,6 +25,7 @@ import (
 	"go.millstream.dev/scheduler/internal/history"
 	"go.millstream.dev/scheduler/internal/inspect"
 	"go.millstream.dev/scheduler/internal/loop"
+	"go.millstream.dev/scheduler/internal/memory"
 	"go.millstream.dev/scheduler/internal/messages"
 	"go.millstream.dev/scheduler/internal/peers"
 	"go.millstream.dev/scheduler/internal/plugins"
@@ -57,7 +58,7 @@ type Scheduler struct {
 	started time.Time
 
 	listeners []comm.Listener // set by Start
-	inside    comm.Listener   // of the process itself, for its HTTP server; nil without one
+	inside    comm.Listener   // of the process itself, for its HTTP server and Python functions
 	contact   string          // set by Start
 	inspect   *inspect.Inspector
 	profiles  *profiles.Profiles
@@ -98,6 +99,7 @@ type Scheduler struct {
 	requests     *data.Requests
 	data         *data.Data
 	control      *control.Control
+	memory       *memory.Memory
 	watchers     map[*watcher]bool
 	short        *shortage.Shortages
 	shuffles     *shuffle.Shuffles
@@ -217,11 +219,11 @@ func (s *Scheduler) Start(ctx context.Context) (err error) {
 	if s.cfg.Contact != "" {
 		s.contact = s.cfg.Contact
 	}
+	if err := s.listenInside(ctx); err != nil {
+		return err
+	}
 	if s.cfg.Dashboard != "" {
 		if err := s.openHistory(ctx); err != nil {
-			return err
-		}
-		if err := s.listenInside(ctx); err != nil {
 			return err
 		}
 		if err := s.inspect.Serve(s.cfg.Dashboard); err != nil {

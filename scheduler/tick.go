@@ -29,6 +29,7 @@ func (s *Scheduler) tick() {
 	s.checkIdle()
 	s.recovery.Tick()
 	s.short.Tick()
+	s.memory.Tick()
 	s.feed.Tick(s.loop.Now(), maps.Values(s.workers.ByAddress))
 	for address, at := range s.removed {
 		if s.loop.Now().Sub(at) > s.cfg.EventsDelay {

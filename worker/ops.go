@@ -14,7 +14,8 @@ import (
 
 // newServer returns the RPC server of the worker, with all its ops.
 func (w *Worker) newServer() *rpc.Server {
-	s := rpc.NewServer(rpc.Config{Type: "Worker", ID: w.id, Identity: w.identity, Authorize: ops.Roles.Authorize,
+	s := rpc.NewServer(rpc.Config{Type: "Worker", ID: w.id, Identity: w.identity,
+		State: func() msgpack.Map { return dump(w) }, Authorize: ops.Roles.Authorize,
 		Blocked: w.cfg.Blocked, Decode: ops.Decode, Logger: w.log, Waiting: ops.Waiting, Detached: ops.Detached})
 	gpu := ""
 	if w.cfg.GPU != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"go.millstream.dev/internal/wire/msgpack"
@@ -111,8 +112,28 @@ func (s *Server) dumpState(r *Request) (any, error) {
 	m.Set("incoming_comms_active", stats.Running)
 	m.Set("streams", stats.Streams)
 	m.Set("requests", stats.Requests)
-	for _, name := range in.Exclude {
-		m.Delete(name)
+	if s.cfg.State != nil {
+		for _, p := range s.cfg.State() {
+			m.Set(p.Key.(string), p.Value)
+		}
 	}
-	return m, nil
+	return Exclude(m, in.Exclude), nil
+}
+
+// Exclude returns a map without the entries that have one of some names, at any depth.
+func Exclude(m msgpack.Map, names []string) msgpack.Map {
+	if len(names) == 0 {
+		return m
+	}
+	out := make(msgpack.Map, 0, len(m))
+	for _, p := range m {
+		if name, ok := p.Key.(string); ok && slices.Contains(names, name) {
+			continue
+		}
+		if inner, ok := p.Value.(msgpack.Map); ok {
+			p.Value = Exclude(inner, names)
+		}
+		out = append(out, p)
+	}
+	return out
 }

@@ -28,6 +28,8 @@ type Config struct {
 	ID string
 	// Identity returns further fields of the answer to identity; it may be nil.
 	Identity func() msgpack.Map
+	// State returns further fields of the answer to dump_state; it may be nil.
+	State func() msgpack.Map
 	// Authorize, if not nil, is called before each handler. Its error is the answer; use fs.ErrPermission so that
 	// Python raises a PermissionError. See Roles.
 	Authorize func(ctx context.Context, r *Request) error

@@ -15,7 +15,7 @@ OWN_CLUSTER = re.compile(r"LocalCluster|gen_cluster|processes=False|InProcCluste
 
 
 def forget():
-    """Clear the transition log of the Dask scheduler: tests that read it expect that of a new cluster."""
+    """Clear the transition log of the scheduler: tests that read it expect that of a new cluster."""
     from distributed import Client
 
     with Client(ADDRESS, timeout="60s", set_as_default=False) as client:
@@ -30,8 +30,7 @@ def pytest_configure(config):
 
     @contextlib.contextmanager
     def cluster(*args, **kwargs):
-        if os.environ["DOWNSTREAM_MODE"] == "dask":
-            forget()
+        forget()
         yield {"address": ADDRESS}, workers
 
     utils_test.cluster = cluster

@@ -73,8 +73,9 @@ type Faults struct {
 	Stall float64
 	// RestartScheduler kills the scheduler, which restarts from its journal.
 	RestartScheduler float64
-	// Retire, Replicate and Rebalance are not faults, but concurrent requests of administrators.
-	Retire, Replicate, Rebalance float64
+	// Retire, Replicate and Rebalance are not faults, but concurrent requests of administrators. Reduce is a run of the
+	// active memory manager.
+	Retire, Replicate, Rebalance, Reduce float64
 	// Cancel cancels a key of a client.
 	Cancel float64
 	// Busy is the fraction of transfers that a peer rejects temporarily.
@@ -114,6 +115,7 @@ func Random(seed uint64) Config {
 	f.Slow, f.Pause, f.LoseHeartbeats, f.Stall = some(1), some(1), some(0.2), some(1)
 	f.RestartScheduler, f.Busy = some(0.2), some(0.5)
 	f.Retire, f.Replicate, f.Rebalance, f.Cancel = some(0.2), some(1), some(0.5), some(1)
+	f.Reduce = some(2)
 	c.Values, c.Ahead = r.IntN(4) > 0, r.IntN(4) > 0
 	return c
 }

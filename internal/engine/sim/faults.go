@@ -165,8 +165,13 @@ func (w *world) startRequests() {
 		if h.up && len(w.nodes) > 0 {
 			keys, n := h.someKeys(5), w.rnd.IntN(3)
 			h.ask("replicate", func(number uint64) sched.Event {
-				return &sched.Replicate{Request: number, Keys: keys, N: n, Delete: w.rnd.IntN(2) == 0}
+				return &sched.Replicate{Request: number, Keys: keys, N: n, Delete: w.rnd.IntN(2) == 0, Keep: n > 1}
 			})
+		}
+	})
+	w.poisson(f.Reduce, func() {
+		if h.up {
+			h.apply(&sched.ReduceReplicas{})
 		}
 	})
 	w.poisson(f.Rebalance, func() {

@@ -62,7 +62,7 @@ func (s *Data) Register(r *rpc.Server) {
 }
 
 // scatterRPC sends data to workers in turn and registers it.
-func (s *Data) scatterRPC(ctx context.Context, _ *rpc.Request, in struct {
+func (s *Data) scatterRPC(ctx context.Context, r *rpc.Request, in struct {
 	Data      msgpack.Map `rpc:"data"`
 	Workers   []any       `rpc:"workers,optional"`
 	Client    string      `rpc:"client,optional"`
@@ -115,7 +115,7 @@ func (s *Data) scatterRPC(ctx context.Context, _ *rpc.Request, in struct {
 		for i, w := range to {
 			names[i] = w
 		}
-		if _, err := s.replicateKeys(ctx, list, n, names, false); err != nil {
+		if _, err := s.replicateKeys(ctx, list, n, names, false, keepsReplicas(r)); err != nil {
 			return nil, err
 		}
 	}

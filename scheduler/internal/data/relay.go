@@ -39,6 +39,7 @@ func (s *Relay) Register(r *rpc.Server) {
 	rpc.Handle(r, "broadcast", s.broadcastRPC)
 	rpc.Handle(r, "proxy", s.proxyRPC)
 	rpc.Handle(r, "worker_logs", s.logsRPC)
+	rpc.Handle(r, "benchmark_hardware", s.hardwareRPC)
 }
 
 // Answers are replies of workers that are forwarded. Their values borrow from messages, which are valid until Release.

@@ -24,7 +24,7 @@ func (s *Data) ids(names []any) ([]state.WorkerID, error) {
 	return out, nil
 }
 
-func (s *Data) replicateRPC(ctx context.Context, _ *rpc.Request, in struct {
+func (s *Data) replicateRPC(ctx context.Context, r *rpc.Request, in struct {
 	Keys      []any  `rpc:"keys"`
 	N         *int   `rpc:"n"`
 	Workers   []any  `rpc:"workers,optional"`
@@ -42,7 +42,7 @@ func (s *Data) replicateRPC(ctx context.Context, _ *rpc.Request, in struct {
 			return nil, &rpc.Exception{Type: "ValueError", Message: "Can not use replicate to delete data"}
 		}
 	}
-	failed, err := s.replicateKeys(ctx, keys, n, in.Workers, in.Delete == nil || *in.Delete)
+	failed, err := s.replicateKeys(ctx, keys, n, in.Workers, in.Delete == nil || *in.Delete, keepsReplicas(r))
 	if err != nil {
 		return nil, err
 	}
@@ -52,10 +52,15 @@ func (s *Data) replicateRPC(ctx context.Context, _ *rpc.Request, in struct {
 	return nil, nil
 }
 
-func (s *Data) replicateKeys(ctx context.Context, keys []task.Key, n int, workers []any, del bool) ([]task.Key, error) {
+// keepsReplicas reports whether the active memory manager keeps the replicas that a request makes. Clients of Dask
+// expect that it drops them.
+func keepsReplicas(r *rpc.Request) bool { return r.Comm.Info().Millstream != nil }
+
+func (s *Data) replicateKeys(ctx context.Context, keys []task.Key, n int, workers []any, del, keep bool) ([]task.Key,
+	error) {
 	return s.Requests.Do(ctx, func(number uint64) (state.Event, error) {
 		ids, err := s.ids(workers)
-		return &state.Replicate{Request: number, Keys: keys, N: n, Workers: ids, Delete: del}, err
+		return &state.Replicate{Request: number, Keys: keys, N: n, Workers: ids, Delete: del, Keep: keep}, err
 	})
 }
 

@@ -16,7 +16,9 @@ func (s *Inspector) FacadeInfo() msgpack.Map {
 		info, _ := workers[i].Value.(msgpack.Map)
 		if sw := s.State.Worker(w.ID); sw != nil {
 			info = append(info, msgpack.MapOf("nbytes", sw.NBytes(), "occupancy", s.State.Occupancy(sw), "nprocessing",
-				sw.NumProcessing(), "server_id", w.ServerID, "pid", w.PID)...)
+				sw.NumProcessing(), "server_id", w.ServerID, "pid", w.PID, "time_delay", w.Delay, "versions",
+				w.Versions, "extra", w.Extra, "used_resources", used(sw), "idle", s.State.Unoccupied(sw), "saturated",
+				s.State.Saturated(sw), "usage", s.Usage(w))...)
 		}
 		for j := range info {
 			if _, err := msgpack.Append(nil, info[j].Value); err != nil {
@@ -34,7 +36,40 @@ func (s *Inspector) FacadeInfo() msgpack.Map {
 		ttl = s.WorkerTTL.Seconds()
 	}
 	return append(m, msgpack.MapOf("occupancy", s.State.TotalOccupancy(), "clients", clients, "metadata",
-		s.Primitives.Metadata(), "worker_ttl", ttl)...)
+		s.Primitives.Metadata(), "worker_ttl", ttl, "bandwidth", s.State.Bandwidth(), "transition_counter",
+		s.State.Counters().Transitions)...)
+}
+
+// used returns the resources of a worker that are in use.
+func used(w *state.Worker) msgpack.Map {
+	supplied, amounts := w.Resources()
+	out := msgpack.Map{}
+	for i, r := range supplied {
+		out = append(out, msgpack.Pair{Key: r.Name, Value: amounts[i]})
+	}
+	return out
+}
+
+// FacadeTransitions returns the latest transitions of all tasks. It runs in the loop.
+func (s *Inspector) FacadeTransitions() []any {
+	out := []any{}
+	for _, t := range s.State.Story() {
+		out = append(out, storyRow(t))
+	}
+	return out
+}
+
+// FacadeOps are the ops that functions on the scheduler may perform, under the names of the methods of Dask's scheduler
+// that do the same. Their replies have no pickled values.
+var FacadeOps = map[string]string{
+	"adaptive_target": "adaptive_target", "workers_to_close": "workers_to_close", "retire_workers": "retire_workers",
+	"restart": "restart", "restart_workers": "restart_workers", "rebalance": "rebalance", "replicate": "replicate",
+	"remove_worker": "unregister", "close": "terminate", "check_idle": "check_idle",
+	"get_who_has": "who_has", "get_has_what": "has_what", "get_ncores": "ncores",
+	"get_ncores_running": "ncores_running",
+	"get_processing":     "processing", "get_nbytes": "nbytes", "get_task_status": "get_task_status",
+	"get_task_prefix_states": "get_task_prefix_states", "story": "get_story", "get_logs": "get_logs",
+	"get_task_stream": "get_task_stream",
 }
 
 // maxFacadeTasks bounds the number of tasks that a function can read.
@@ -72,7 +107,37 @@ func (s *Inspector) FacadeTasks() (any, error) {
 		p := t.Priority()
 		rows[i] = []any{t.Key().Raw(), t.State().String(), t.NBytes(), t.RunID(), t.Retries(), t.Suspicious(),
 			t.Actor(), text, trace,
-			t.Prefix().Name(), t.Group().Name(), []any{p.User, p.Generation, p.Order}, on, holders(t), deps, wants}
+			t.Prefix().Name(), t.Group().Name(), []any{p.User, p.Generation, p.Order}, on, holders(t), deps, wants,
+			facadeNotes(t), typeName(t), erredOn(t), t.LongRunning()}
 	}
 	return rows, nil
+}
+
+// facadeNotes returns the annotations of a task as msgpack, the workers that may run it, whether others may, and the
+// resources that it uses; nil if it has none.
+func facadeNotes(t *state.Task) any {
+	a := t.Annotations()
+	if a == nil {
+		return nil
+	}
+	resources := msgpack.Map{}
+	for _, r := range a.Resources {
+		resources = append(resources, msgpack.Pair{Key: r.Name, Value: r.Amount})
+	}
+	return []any{a.Raw, a.Workers, a.AllowOtherWorkers, resources}
+}
+
+func typeName(t *state.Task) any {
+	if r := t.Type(); r != nil {
+		return r.Name
+	}
+	return nil
+}
+
+func erredOn(t *state.Task) []any {
+	out := []any{}
+	if f := t.Failure(); f != nil && f.Worker != "" {
+		out = append(out, f.Worker)
+	}
+	return out
 }

@@ -66,6 +66,12 @@ type Host struct {
 	// Ask performs an op as a client does. API serves Dask's API over HTTP even if requests need no token.
 	Ask func(ctx context.Context, op string, args msgpack.Map) (any, error)
 	API bool
+	// Broadcast sends a request to all workers and returns the replies of those that reply without an error, by
+	// address. Versions returns the reply to versions.
+	Broadcast func(ctx context.Context, msg msgpack.Map) (any, error)
+	Versions  func(ctx context.Context) (any, error)
+	// Usage returns the memory of a worker under the names of Dask's MemoryState. It runs in the loop.
+	Usage func(*peers.Worker) msgpack.Map
 }
 
 // Inspector serves queries about the state of a scheduler, as requests and over HTTP. It changes nothing. It reads the
@@ -108,6 +114,8 @@ func (s *Inspector) Register(r *rpc.Server) {
 	rpc.Handle(r, "get_error_cause", s.causeRPC)
 	rpc.Handle(r, "get_runspec", s.runspecRPC)
 	rpc.Handle(r, "get_story", s.storyRPC)
+	rpc.Handle(r, "get_cluster_state", s.dumpRPC)
+	r.Handle("dump_cluster_state_to_url", dumpToURL)
 }
 
 func (s *Inspector) identityRPC(ctx context.Context, _ *rpc.Request, in struct {
@@ -393,9 +401,14 @@ func (s *Inspector) storyRPC(ctx context.Context, _ *rpc.Request, in struct {
 			return out, nil
 		}
 		for _, t := range s.State.Story(keys...) {
-			out = append(out, []any{t.Key.Raw(), t.From.String(), t.To.String(), msgpack.Map{}, t.Cause + "-" +
-				fmt.Sprint(t.Event), val.Seconds(t.When)})
+			out = append(out, storyRow(t))
 		}
 		return out, nil
 	})
+}
+
+// storyRow returns a transition in the form of Dask's get_story.
+func storyRow(t state.Transition) []any {
+	return []any{t.Key.Raw(), t.From.String(), t.To.String(), msgpack.Map{}, t.Cause + "-" + fmt.Sprint(t.Event),
+		val.Seconds(t.When)}
 }

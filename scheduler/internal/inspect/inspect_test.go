@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -50,6 +51,12 @@ func start(t *testing.T) *rig {
 		}),
 		Totals: &r.totals, Context: t.Context(), ID: "the-id", Contact: func() string { return "tcp://127.0.0.1:1" },
 		Started: func() time.Time { return time.Unix(100, 0) }, WorkerTTL: time.Minute,
+		Broadcast: func(_ context.Context, msg msgpack.Map) (any, error) {
+			return msgpack.MapOf("tcp://w", msgpack.MapOf("id", "w", "asked", msg.GetString("op"))), nil
+		},
+		Versions: func(context.Context) (any, error) { return msgpack.MapOf("packages", msgpack.Map{}), nil },
+		Usage:    func(*peers.Worker) msgpack.Map { return msgpack.MapOf("process", 1) },
+		Lines:    func(int) []any { return []any{[]any{"INFO", "hello"}} },
 	})
 	r.Host.Serve(r.Register)
 	r.Do(func() {

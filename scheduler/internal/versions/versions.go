@@ -49,11 +49,22 @@ func ourVersions() msgpack.Map {
 func (s *Versions) versionsRPC(ctx context.Context, r *rpc.Request, in struct {
 	Packages any `rpc:"packages,optional"`
 }) (msgpack.Map, error) {
+	if r.Comm.Info().Millstream != nil {
+		return ourVersions(), nil
+	}
+	return s.with(ctx, in.Packages)
+}
+
+// Own returns the versions of the scheduler and of its Python.
+func (s *Versions) Own(ctx context.Context) (any, error) { return s.with(ctx, nil) }
+
+// with returns the versions of the scheduler, of its Python and of further Python packages.
+func (s *Versions) with(ctx context.Context, further any) (msgpack.Map, error) {
 	ours := ourVersions()
-	if r.Comm.Info().Millstream != nil || s.Helpers.Off() {
+	if s.Helpers.Off() {
 		return ours, nil
 	}
-	m, err := s.Helpers.Call(ctx, helpers.Service, "versions", msgpack.MapOf("packages", in.Packages), nil)
+	m, err := s.Helpers.Call(ctx, helpers.Service, "versions", msgpack.MapOf("packages", further), nil)
 	if err != nil {
 		s.Log.Warn("versions of Python packages unknown", "error", err)
 		return ours, nil

@@ -84,14 +84,14 @@ def on_scheduler(client, worker):
     attempt("log_event", lambda: client.get_events("from-scheduler"), lambda g: g[0][1] == {"n": 1})
     raises("an error of the function", ZeroDivisionError, lambda: run(lambda: 1 / 0), "division by zero")
     raises("an extension", NotImplementedError, lambda: run(lambda dask_scheduler: dask_scheduler.extensions["shuffle"]), "Go")
-    check("names of extensions", run(lambda dask_scheduler: "shuffle" in dask_scheduler.extensions and "amm" not in dask_scheduler.extensions))
+    check("names of extensions", run(lambda dask_scheduler: "shuffle" in dask_scheduler.extensions and "spans" not in dask_scheduler.extensions))
     check("worker_ttl", run(lambda dask_scheduler: dask_scheduler.worker_ttl), 300)
     raises("no such thing", AttributeError, lambda: run(lambda dask_scheduler: dask_scheduler.nonsense), "nonsense")
 
-    raises("no such attribute of a worker", AttributeError, lambda: run(lambda dask_scheduler: [w.has_what for w in dask_scheduler.workers.values()]), "it has address")
+    raises("no such attribute of a worker", AttributeError, lambda: run(lambda dask_scheduler: [w.color for w in dask_scheduler.workers.values()]), "it has actors")
     future = client.submit(lambda: 1, key="facade-0")
     future.result(60)
-    raises("no such attribute of a task", AttributeError, lambda: run(lambda dask_scheduler: dask_scheduler.tasks["facade-0"].annotations), "it has actor")
+    raises("no such attribute of a task", AttributeError, lambda: run(lambda dask_scheduler: dask_scheduler.tasks["facade-0"].color), "it has actor")
     raises("an extension that is not there", KeyError, lambda: run(lambda dask_scheduler: dask_scheduler.extensions["spans"]), "Millstream")
     for n in range(1, 11):  # a call sees everything before it, even after a recent call
         run(lambda dask_scheduler: len(dask_scheduler.tasks))
@@ -145,7 +145,6 @@ def reports(client):
 
 
 def refused(client):
-    from distributed.diagnostics import MemorySampler
     from distributed.diagnostics.plugin import SchedulerPlugin
 
     class Plugin(SchedulerPlugin):
@@ -154,17 +153,6 @@ def refused(client):
     words = NotImplementedError
     raises("scheduler plugin", words, lambda: client.register_plugin(Plugin(), name="p"), "Go")
     raises("unregister_scheduler_plugin", words, lambda: client.unregister_scheduler_plugin("p"), "Go")
-    raises("amm", words, client.amm.start, "memory manager")
-    attempt("amm does not run", client.amm.running, False)
-    raises("dump_cluster_state", words, lambda: client.dump_cluster_state(os.path.join(tempfile.mkdtemp(), "dump")), "dump")
-    raises("dump_cluster_state to a url", words, lambda: client.dump_cluster_state("memory://dump"), "dump")
-    raises("benchmark_hardware", words, client.benchmark_hardware, "bench")
-
-    def sample():
-        with MemorySampler().sample("x"):
-            pass
-
-    raises("memory sampler", words, sample, "MemorySampler is not supported; run the block without it")
 
 
 def events(client, worker):

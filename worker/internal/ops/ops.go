@@ -299,7 +299,7 @@ func (h *handlers) story(_ context.Context, r *rpc.Request) (any, error) {
 	}
 	out := []any{}
 	for _, t := range h.w.Story(keys, stimuli) {
-		out = append(out, storyRow(t))
+		out = append(out, StoryRow(t))
 	}
 	return out, nil
 }
@@ -307,8 +307,8 @@ func (h *handlers) story(_ context.Context, r *rpc.Request) (any, error) {
 // Decode decodes requests without decoding the values in them.
 var Decode = wire.DecodeOptions{Keep: true}
 
-// storyRow returns a transition in the form of Dask's get_story.
-func storyRow(t state.Transition) []any {
+// StoryRow returns a transition in the form of Dask's get_story.
+func StoryRow(t state.Transition) []any {
 	return []any{t.Key.Value(), t.Start.String(), t.Finish.String(), t.Final.String(), msgpack.Map{}, t.Stimulus,
 		record.Unix(t.Time)}
 }

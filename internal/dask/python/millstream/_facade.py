@@ -1,10 +1,12 @@
 """The dask_scheduler argument of functions that run in a scheduler written in Go."""
 
+import builtins
+import collections
 import collections.abc
-import pickle
 import threading
 import time
-import uuid
+
+from millstream._facade_parts import Client, Computation, Memory, Tasks, Worker
 
 FRESH = 0.05  # seconds for which fetched state is reused, so that a function that visits each task fetches once
 
@@ -16,17 +18,17 @@ MISSING = {
     "handlers": "handlers cannot be changed from Python",
     "stream_handlers": "handlers cannot be changed from Python",
     "periodic_callbacks": "there are no Python periodic callbacks",
-    "loop": "the scheduler has no Python event loop",
-    "transition_log": "use Client.story",
-    "get_task_stream": "use Client.get_task_stream",
-    "restart": "use Client.restart",
-    "retire_workers": "use Client.retire_workers",
-    "close": "use Client.shutdown",
+    "add_worker": "workers register themselves",
+    "transition": "the states of tasks cannot be changed from Python",
+    "transitions": "the states of tasks cannot be changed from Python",
+    "broadcast": "use Client.run",
+    "stream_comms": "connections belong to a process written in Go",
+    "client_comms": "connections belong to a process written in Go",
 }
 
 
 # Dask extensions that clients and workers can use, by their names in Dask.
-EXTENSIONS = ("events", "multi_locks", "publish", "queues", "replay-tasks", "semaphores", "shuffle", "stealing", "variables")
+EXTENSIONS = ("amm", "events", "memory_sampler", "multi_locks", "publish", "queues", "replay-tasks", "semaphores", "shuffle", "stealing", "variables")
 
 
 class Extensions(collections.abc.Mapping):
@@ -73,19 +75,21 @@ class Monitor:
 class Scheduler:
     """Recent state of a scheduler in another process.
 
-    It has address, id, name, type, status, workers, aliases, clients, tasks, task_prefixes, computations,
-    total_nthreads, n_workers, worker_ttl, the names of extensions, monitor.count, identity(), log_event(topic, msg), get_events(topic) and
-    get_worker_service_addr. Attributes that a function sets are kept for later functions, until this process is restarted.
+    Attributes and methods have the names and forms of distributed.Scheduler. State that is read within one call of a
+    function is not older than the call. Attributes that a function sets are kept for later functions, until this process
+    is restarted.
     """
 
     type = "Scheduler"
     status = "running"
+    validate = False
+    plugins = property(lambda self: {})
 
     def __init__(self, peer):
         self._peer = peer
         self._lock = threading.RLock()
         self._info = self._tasks = None
-        self._info_at = self._tasks_at = 0.0
+        self._info_at = self._tasks_at = self._log_start = 0.0
 
     def __repr__(self):
         return f"<Scheduler {self.address!r}, workers: {len(self.workers)}, cores: {self.total_nthreads}, tasks: {len(self.tasks)}>"
@@ -110,7 +114,7 @@ class Scheduler:
     def _fetch_tasks(self):
         with self._lock:
             if self._tasks is None or time.monotonic() - self._tasks_at > FRESH:
-                self._tasks = Tasks(self._peer.call("scheduler-tasks").body, self.workers)
+                self._tasks = Tasks(self._peer.call("scheduler-tasks").body, self)
                 self._tasks_at = time.monotonic()
             return self._tasks
 
@@ -122,10 +126,27 @@ class Scheduler:
     total_nthreads = property(lambda self: self._fetch()["total_threads"])
     total_memory = property(lambda self: self._fetch()["total_memory"])
     total_occupancy = property(lambda self: self._fetch()["occupancy"])
-    workers = property(lambda self: {a: Worker(a, d) for a, d in self._fetch()["workers"].items()})
+    workers = property(lambda self: {a: Worker(self, a, d) for a, d in self._fetch()["workers"].items()})
+    loop = property(lambda self: self._peer.loop)
+    bandwidth = property(lambda self: self._fetch()["bandwidth"])
+    transition_counter = property(lambda self: self._fetch()["transition_counter"])
+    idle = property(lambda self: {a: w for a, w in self.workers.items() if w._info["idle"]})
+    idle_task_count = property(lambda self: {w for w in self.workers.values() if w._info["idle"]})
+    saturated = property(lambda self: {w for w in self.workers.values() if w._info["saturated"]})
+    resources = property(lambda self: by_resource(self.workers.values()))
+    host_info = property(lambda self: by_host(self.workers.values()))
+    memory = property(lambda self: Memory.sum(w.memory for w in self.workers.values()))
+    n_tasks = property(lambda self: len(self.tasks))
+    queued = property(lambda self: [t for t in sorted(self.tasks.values(), key=lambda t: t.priority) if t.state == "queued"])
+    unrunnable = property(lambda self: {t for t in self.tasks.values() if t.state == "no-worker"})
+    replicated_tasks = property(lambda self: {t for t in self.tasks.values() if len(t._row[13]) > 1})
+    events = property(lambda self: self.get_events())
+    task_groups = property(lambda self: self.tasks.groups())
+    task_prefixes = property(lambda self: self.tasks.prefixes())
+    transition_log = property(lambda self: TransitionLog(self, self._peer.call("scheduler-transitions").body))
     aliases = property(lambda self: {d["name"]: a for a, d in self._fetch()["workers"].items()})
     running = property(lambda self: {w for w in self.workers.values() if w.status == "running"})
-    clients = property(lambda self: {c: Client(c) for c in self._fetch()["clients"]})
+    clients = property(lambda self: {c: Client(self, c) for c in self._fetch()["clients"]})
     task_metadata = property(lambda self: self._fetch()["metadata"])
     tasks = property(lambda self: self._fetch_tasks())
     worker_ttl = property(lambda self: self._fetch()["worker_ttl"])
@@ -134,17 +155,105 @@ class Scheduler:
 
     computations = property(lambda self: collections.deque(map(Computation, self._peer.call("scheduler-computations").body)))
 
-    @property
-    def task_prefixes(self):
-        out = {}
-        for t in self.tasks.values():
-            p = out.setdefault(t.prefix.name, t.prefix)
-            p.states[t.state] = p.states.get(t.state, 0) + 1
-        return out
+    def _call(self, method, args):
+        return self._result(self._peer.call("scheduler-call", {"method": method, "args": args}))
+
+    async def _acall(self, method, args):
+        return self._result(await self._peer.acall("scheduler-call", {"method": method, "args": args}))
+
+    def _result(self, reply):
+        self._refresh()
+        if "result" in reply.body:
+            return reply.body["result"]
+        kind = getattr(builtins, reply.body["type"], None)
+        if not (isinstance(kind, type) and issubclass(kind, Exception)):
+            kind = RuntimeError
+        raise kind(reply.body["message"])
+
+    def adaptive_target(self, target_duration=None):
+        return self._call("adaptive_target", given(target_duration=target_duration))
+
+    def workers_to_close(self, memory_ratio=None, n=None, key=None, minimum=None, target=None, attribute="address"):
+        if key is not None:
+            raise NotImplementedError("workers_to_close: key is not supported. This scheduler is Millstream, written in Go.")
+        args = given(memory_ratio=memory_ratio, n=n, minimum=minimum, target=target, attribute=attribute)
+        return self._call("workers_to_close", args)
+
+    async def retire_workers(self, workers=None, *, names=None, close_workers=False, remove=True, stimulus_id=None, **kwargs):
+        args = given(workers=addresses(workers), names=names and list(names), close_workers=close_workers, remove=remove, **kwargs)
+        return await self._acall("retire_workers", args)
+
+    async def restart(self, *, client=None, timeout=30, wait_for_workers=True, stimulus_id="facade"):
+        args = given(client=client, timeout=timeout, wait_for_workers=wait_for_workers, stimulus_id=stimulus_id)
+        await self._acall("restart", args)
+
+    async def rebalance(self, keys=None, workers=None, *, stimulus_id=None):
+        return await self._acall("rebalance", given(keys=keys and plain_keys(keys), workers=addresses(workers)))
+
+    async def replicate(self, keys=None, n=None, workers=None, branching_factor=2, delete=True, stimulus_id=None):
+        return await self._acall("replicate", {"keys": plain_keys(keys), "n": n, "delete": delete, **given(workers=addresses(workers))})
+
+    async def remove_worker(self, address, *, stimulus_id=None, expected=False, close=True):
+        return await self._acall("remove_worker", {"address": address, "expected": expected, "close": close})
+
+    async def close(self, fast=None, close_workers=None, reason="unknown"):
+        await self._acall("close", {})
+
+    def check_idle(self):
+        return self._call("check_idle", {})
+
+    def get_who_has(self, keys=None):
+        return self._call("get_who_has", given(keys=keys and plain_keys(keys)))
+
+    def get_has_what(self, workers=None):
+        return self._call("get_has_what", given(workers=addresses(workers)))
+
+    def get_ncores(self, workers=None):
+        return self._call("get_ncores", given(workers=addresses(workers)))
+
+    def get_ncores_running(self, workers=None):
+        return self._call("get_ncores_running", given(workers=addresses(workers)))
+
+    def get_processing(self, workers=None):
+        return self._call("get_processing", given(workers=addresses(workers)))
+
+    def get_nbytes(self, keys=None, summary=True):
+        return self._call("get_nbytes", {"summary": summary, **given(keys=keys and plain_keys(keys))})
+
+    def get_task_status(self, keys=None):
+        return self._call("get_task_status", {"keys": plain_keys(keys)})
+
+    def get_task_prefix_states(self):
+        return self._call("get_task_prefix_states", {})
+
+    def get_task_stream(self, start=None, stop=None, count=None):
+        return self._call("get_task_stream", given(start=start, stop=stop, count=count))
+
+    def get_logs(self, start=0, n=None, timestamps=False):
+        return self._call("get_logs", {"start": start, "n": n, "timestamps": timestamps})
+
+    def story(self, *keys_or_tasks_or_stimuli):
+        keys = [getattr(k, "key", k) for k in keys_or_tasks_or_stimuli]
+        return [Transition._make(row) for row in self._call("story", {"keys_or_stimuli": keys})]
+
+    def worker_objective(self, ts, ws):
+        fetch = sum(d.get_nbytes() for d in ts.dependencies if ws not in d.who_has)
+        return ws.occupancy / ws.nthreads + fetch / self.bandwidth, ws.nbytes
+
+    def valid_workers(self, ts):
+        """Return the running workers that may run a task; None if all may."""
+        if not ts.worker_restrictions and not ts.resource_restrictions:
+            return None
+        running = self.running
+        if ts.worker_restrictions:
+            running = {w for w in running if {w.address, str(w.name), w.host} & ts.worker_restrictions}
+        for name, amount in (ts.resource_restrictions or {}).items():
+            running = {w for w in running if w.resources.get(name, 0) >= amount}
+        return running
 
     def identity(self, n_workers=-1):
         info = dict(self._fetch())
-        for name in ("occupancy", "clients", "metadata", "worker_ttl"):
+        for name in ("occupancy", "clients", "metadata", "worker_ttl", "bandwidth", "transition_counter"):
             info.pop(name)
         if n_workers >= 0:
             info["workers"] = dict(list(info["workers"].items())[:n_workers])
@@ -177,129 +286,63 @@ class Scheduler:
         return None if port is None else (worker.rpartition(":")[0].rpartition("/")[2], port)
 
 
-def attributes():
-    return ", ".join(n for n in vars(Scheduler) if not n.startswith("_"))
-
-
-class Part:
-    """Part of a scheduler. The error for a missing attribute lists the existing ones."""
+class Transition(collections.namedtuple("Transition", "key start finish recommendations stimulus_id timestamp")):
+    """A transition of a task. A client receives a tuple, because it may not have this package."""
 
     __slots__ = ()
 
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        names = {n for c in type(self).__mro__ for n in (*vars(c), *getattr(c, "__slots__", ()))} | set(getattr(self, "__dict__", ()))
-        kind = {"Worker": "worker", "Task": "task", "Client": "client", "Computation": "computation", "Named": "task prefix or group"}
-        raise AttributeError(
-            f"a {kind[type(self).__name__]} of dask_scheduler has no {name!r}: this scheduler is Millstream, written in Go; "
-            f"it has {', '.join(sorted(n for n in names if not n.startswith('_')))}"
-        )
+    def __reduce__(self):
+        return tuple, (tuple(self),)
 
 
-class Worker(Part):
-    """A worker, as described by its registration and heartbeats."""
+class TransitionLog(collections.deque):
+    """The latest transitions. clear hides those until now from functions on the scheduler."""
 
-    def __init__(self, address, info):
-        self.__dict__.update(info)
-        self.address = address
+    def __init__(self, scheduler, rows):
+        super().__init__(t for t in map(Transition._make, rows) if t.timestamp >= scheduler._log_start)
+        self._scheduler = scheduler
 
-    def __repr__(self):
-        return f"<WorkerState {self.address!r}, name: {self.name}, status: {self.status}, memory: {self.nbytes}, processing: {self.nprocessing}>"
+    def clear(self):
+        self._scheduler._log_start = time.time()
+        super().clear()
 
-    def __hash__(self):
-        return hash(self.address)
-
-    def __eq__(self, other):
-        return isinstance(other, Worker) and other.address == self.address
-
-    def identity(self):
-        return dict(self.__dict__)
+    def __reduce__(self):
+        return collections.deque, (list(self),)
 
 
-class Client(Part):
-    def __init__(self, key):
-        self.client_key = key
-
-    def __repr__(self):
-        return f"<Client {self.client_key!r}>"
+def given(**args):
+    """Return the arguments that are not None."""
+    return {name: value for name, value in args.items() if value is not None}
 
 
-class Computation(Part):
-    """Graphs that were received while tasks were running: the time of the first, and the source code of the clients."""
-
-    def __init__(self, row):
-        self.id, self.start = uuid.UUID(row["id"]), row["start"]
-        self.code = sorted(set(map(pickle.loads, row["code"])))
-
-    def __repr__(self):
-        return f"<Computation {self.id}>"
+def addresses(workers):
+    """Return the addresses of workers that are given as addresses or objects; None for None."""
+    return None if workers is None else [getattr(w, "address", w) for w in workers]
 
 
-class Named(Part):
-    def __init__(self, name):
-        self.name = name
-        self.states = {}
+def plain_keys(keys):
+    return None if keys is None else [getattr(k, "key", k) for k in keys]
 
 
-class Task(Part):
-    """One task. Its neighbors are looked up on demand."""
-
-    __slots__ = ("_all", "_row", "_deps", "key", "state", "nbytes", "run_id", "retries", "suspicious", "actor", "exception_text", "traceback_text")
-
-    def __init__(self, all, row):
-        self._all, self._row = all, row
-        (self.key, self.state, self.nbytes, self.run_id, self.retries, self.suspicious, self.actor, self.exception_text, self.traceback_text) = row[:9]
-
-    def __repr__(self):
-        return f"<TaskState {self.key!r} {self.state}>"
-
-    def __hash__(self):
-        return hash(self.key)
-
-    def __eq__(self, other):
-        return isinstance(other, Task) and other.key == self.key
-
-    prefix = property(lambda self: Named(self._row[9]))
-    group = property(lambda self: Named(self._row[10]))
-    group_key = property(lambda self: self._row[10])
-    priority = property(lambda self: self._row[11])
-    processing_on = property(lambda self: self._all.workers.get(self._row[12]))
-    who_has = property(lambda self: {w for w in map(self._all.workers.get, self._row[13]) if w is not None})
-    dependencies = property(lambda self: {self._all.at(i) for i in self._row[14]})
-    dependents = property(lambda self: {self._all.at(i) for i in self._all.dependents().get(self.key, ())})
-    who_wants = property(lambda self: {Client(c) for c in self._row[15]})
-    exception = property(lambda self: self.exception_text or None)
+def by_resource(workers):
+    """Return the resources of workers: {name: {address: amount}}."""
+    out = {}
+    for w in workers:
+        for name, amount in w.resources.items():
+            out.setdefault(name, {})[w.address] = amount
+    return out
 
 
-class Tasks(collections.abc.Mapping):
-    """The tasks by key."""
+def by_host(workers):
+    """Return the workers of each host: {host: {"addresses": …, "nthreads": …, "last-seen": …}}."""
+    out = {}
+    for w in workers:
+        host = out.setdefault(w.host, {"addresses": set(), "nthreads": 0, "last-seen": 0.0})
+        host["addresses"].add(w.address)
+        host["nthreads"] += w.nthreads
+        host["last-seen"] = max(host["last-seen"], w.last_seen)
+    return out
 
-    def __init__(self, rows, workers):
-        self.workers = workers
-        self._rows = rows
-        self._index = {row[0]: i for i, row in enumerate(rows)}
-        self._made = {}
-        self._dependents = None
 
-    def __getitem__(self, key):
-        return self.at(self._index[key])
-
-    def __iter__(self):
-        return iter(self._index)
-
-    def __len__(self):
-        return len(self._index)
-
-    def at(self, i):
-        if i not in self._made:
-            self._made[i] = Task(self, self._rows[i])
-        return self._made[i]
-
-    def dependents(self):
-        if self._dependents is None:
-            self._dependents = {}
-            for i, row in enumerate(self._rows):
-                for d in row[14]:
-                    self._dependents.setdefault(self._rows[d][0], []).append(i)
-        return self._dependents
+def attributes():
+    return ", ".join(n for n in vars(Scheduler) if not n.startswith("_"))

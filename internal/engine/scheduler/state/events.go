@@ -287,6 +287,8 @@ type Replicate struct {
 	Workers []WorkerID
 	// Delete removes replicas beyond N.
 	Delete bool
+	// Keep keeps N replicas when ReduceReplicas drops others.
+	Keep bool
 }
 
 // Rebalance balances the workers' memory. RequestDone is the response.
@@ -297,6 +299,13 @@ type Rebalance struct {
 	Keys []taskid.Key
 	// Workers are those to balance; empty: all.
 	Workers []WorkerID
+}
+
+// ReduceReplicas drops replicas of results that no task needs, so that one holder is left, or the number of
+// Replicate.Keep.
+type ReduceReplicas struct {
+	// Out: Dropped is the number of replicas that were dropped.
+	Dropped int
 }
 
 // RetireWorkers retires workers: they receive no more tasks, their data moves to others, then they close. RequestDone
@@ -379,6 +388,7 @@ func (*Retry) cause() cause                { return causeRetry }
 func (*UpdateData) cause() cause           { return causeUpdateData }
 func (*Replicate) cause() cause            { return causeReplicate }
 func (*Rebalance) cause() cause            { return causeRebalance }
+func (*ReduceReplicas) cause() cause       { return causeReduceReplicas }
 func (*RetireWorkers) cause() cause        { return causeRetireWorkers }
 func (*SetRestrictions) cause() cause      { return causeSetRestrictions }
 func (*Hold) cause() cause                 { return causeHold }

@@ -51,6 +51,9 @@ func (l *ledger) addReplica(t *Task, w *Worker) bool {
 	t.holders = append(t.holders, holder{w, int32(len(w.holds))})
 	w.holds = append(w.holds, held{t, int32(len(t.holders) - 1)})
 	w.nbytes += l.size(t)
+	if len(t.holders) == 2 {
+		l.replicated.add(t)
+	}
 	switch {
 	case t.wide != nil:
 		t.wide.set(w.id)
@@ -103,6 +106,9 @@ func (l *ledger) dropHolder(t *Task, i int) {
 	}
 	t.holders[last] = holder{}
 	t.holders = t.holders[:last]
+	if last == 1 {
+		l.replicated.remove(t)
+	}
 	if t.wide != nil {
 		t.wide.unset(w.id)
 		if last <= manyHolders/2 {
@@ -113,6 +119,7 @@ func (l *ledger) dropHolder(t *Task, i int) {
 
 // freeReplicas removes all replicas and orders their holders to release them.
 func freeReplicas(s *State, t *Task) {
+	delete(s.ledger.kept, t)
 	for n := len(t.holders); n > 0; n = len(t.holders) {
 		w := t.holders[n-1].w
 		s.ledger.dropHolder(t, n-1)
@@ -139,6 +146,8 @@ type ledger struct {
 	bandwidth   float64   // bytes per second between workers
 	netBytes    int64     // that all workers have yet to fetch
 	processing  []*Prefix // of tasks that are processing
+	replicated  replicated
+	kept        map[*Task]int // replicas that ReduceReplicas keeps; not iterated
 }
 
 // occupancy returns the estimated time that a worker needs for its tasks, in seconds.
@@ -255,4 +264,40 @@ func (l *ledger) fetchTime(t *Task, w *Worker) float64 {
 		}
 	}
 	return float64(nbytes) / l.bandwidth
+}
+
+// replicated lists the tasks that have more than one holder. Its order depends on the events only.
+type replicated struct {
+	list  []*Task
+	place map[*Task]int // index in list; not iterated
+}
+
+func (r *replicated) add(t *Task) {
+	if r.place == nil {
+		r.place = map[*Task]int{}
+	}
+	r.place[t] = len(r.list)
+	r.list = append(r.list, t)
+}
+
+func (r *replicated) remove(t *Task) {
+	i, last := r.place[t], len(r.list)-1
+	if moved := r.list[last]; i != last {
+		r.list[i], r.place[moved] = moved, i
+	}
+	r.list[last] = nil
+	r.list = r.list[:last]
+	delete(r.place, t)
+}
+
+// keepReplicas sets the number of replicas of a task that ReduceReplicas keeps.
+func (l *ledger) keepReplicas(t *Task, n int) {
+	if n < 2 {
+		delete(l.kept, t)
+		return
+	}
+	if l.kept == nil {
+		l.kept = map[*Task]int{}
+	}
+	l.kept[t] = n
 }

@@ -115,6 +115,7 @@ const (
 	causeUpdateData
 	causeReplicate
 	causeRebalance
+	causeReduceReplicas
 	causeRetireWorkers
 	causeSetRestrictions
 	causeHold
@@ -152,6 +153,7 @@ var causeNames = [...]string{
 	causeUpdateData:           "update-data",
 	causeReplicate:            "replicate",
 	causeRebalance:            "rebalance",
+	causeReduceReplicas:       "active-memory-manager",
 	causeRetireWorkers:        "retire-workers",
 	causeSetRestrictions:      "set-restrictions",
 	causeHold:                 "hold",

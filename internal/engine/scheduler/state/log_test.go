@@ -52,7 +52,8 @@ func TestCauses(t *testing.T) {
 		&RequestRefreshWhoHas{}, &StealResponse{}, &Reschedule{}, &LongRunning{}, &Tick{}, &Heartbeat{}, &AddWorker{},
 		&RemoveWorker{}, &WorkerStatusChange{}, &SetResources{}, &AddClient{}, &RemoveClient{}, &ReportKey{},
 		&CancelKeys{},
-		&Retry{}, &UpdateData{}, &Replicate{}, &Rebalance{}, &RetireWorkers{}, &SetRestrictions{}, &Hold{},
+		&Retry{}, &UpdateData{}, &Replicate{}, &Rebalance{}, &ReduceReplicas{}, &RetireWorkers{}, &SetRestrictions{},
+		&Hold{},
 		&ExpectData{},
 		&Restart{}, &Watch{}, &Rerun{}, &Unqueue{}, &FailShortage{},
 	}

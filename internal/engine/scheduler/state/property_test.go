@@ -418,13 +418,14 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"replicate": func(*rapid.T) {
 			w.requests++
 			n, keys, k, del := w.requests, w.keys(), small("n", 3), small("delete", 1) == 0
-			w.apply(func() Event { return &Replicate{Request: n, Keys: keys, N: k, Delete: del} })
+			w.apply(func() Event { return &Replicate{Request: n, Keys: keys, N: k, Delete: del, Keep: !del} })
 		},
 		"rebalance": func(*rapid.T) {
 			w.requests++
 			n := w.requests
 			w.apply(func() Event { return &Rebalance{Request: n} })
 		},
+		"reduce": func(*rapid.T) { w.apply(func() Event { return &ReduceReplicas{} }) },
 		"retire": func(*rapid.T) {
 			w.requests++
 			n, ids, remove := w.requests, []WorkerID{w.worker(), w.worker()}, small("remove", 1) == 0

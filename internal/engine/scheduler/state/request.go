@@ -184,6 +184,9 @@ func (ev *Replicate) apply(s *State) {
 				have++
 			}
 		}
+		if ev.Keep {
+			s.ledger.keepReplicas(t, n)
+		}
 		if have > n && ev.Delete {
 			thin(s, t, targets, have-n)
 		}

@@ -290,6 +290,12 @@ var edgeRules = []Rule{
 		}
 		c.of(t, t.wide != nil || len(t.holders) <= manyHolders, "%d holders and no set", len(t.holders))
 	}},
+	{Name: "replicated-list", Statement: "Tasks with several holders are listed.", task: func(c *checker, t *Task) {
+		l := &c.s.ledger.replicated
+		i, ok := l.place[t]
+		c.of(t, ok == (len(t.holders) > 1), "has %d holders, listed as replicated: %v", len(t.holders), ok)
+		c.of(t, !ok || i < len(l.list) && l.list[i] == t, "is not at place %d of the replicated tasks", i)
+	}},
 	{Name: "want-edges", Statement: "A client that wants a task is known; both refer to each other.",
 		task: func(c *checker, t *Task) {
 			for i, w := range t.wants {

@@ -99,6 +99,8 @@ var breakers = map[string]struct {
 		"task x (memory): worker tcp://a:1 does not hold it"},
 	"holder-set": {func(s *State) { at(s, "x").wide = &bitset{} },
 		"task x (memory): worker tcp://a:1 is not in the set"},
+	"replicated-list": {func(s *State) { s.ledger.replicated.add(at(s, "x")) },
+		"task x (memory): has 1 holders, listed as replicated: true"},
 	"want-edges":   {func(s *State) { s.Client(1).wants = nil }, "client c does not want it"},
 	"client-index": {func(s *State) { delete(s.clients.byName, "c") }, "client c is not found"},
 	"client-wants": {func(s *State) {

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"slices"
 
 	"go.millstream.dev/internal/task/taskid"
@@ -153,4 +154,90 @@ func (r *request) moveAround(s *State, workers []*Worker, mean, gap int64, only 
 		}
 	}
 	ask.send(s)
+}
+
+// manyDependents is the number of dependents above which a task keeps its replicas while some of them wait.
+const manyDependents = 4096
+
+// apply drops replicas that no dependent needs, as the policy ReduceReplicas of Dask does.
+func (ev *ReduceReplicas) apply(s *State) {
+	var workers []*Worker
+	keys := map[*Worker][]taskid.Key{} // not iterated
+	for i := len(s.ledger.replicated.list) - 1; i >= 0; i-- {
+		t := s.ledger.replicated.list[i] // dropping its replicas moves only later ones
+		for _, w := range superfluous(s, t) {
+			s.ledger.dropReplica(t, w)
+			if keys[w] == nil {
+				workers = append(workers, w)
+			}
+			keys[w] = append(keys[w], t.key)
+			ev.Dropped++
+		}
+	}
+	for _, w := range workers {
+		a := s.out.add(RemoveReplicas)
+		a.Worker, a.Keys = w.id, s.out.copyKeys(keys[w])
+	}
+}
+
+// superfluous returns the holders of a task that should drop their replicas: all but one, and all but one for each
+// worker or task that still needs the result. Holders that process a dependent keep theirs. Workers that do not accept
+// tasks come first, then those with the most data.
+func superfluous(s *State, t *Task) []*Worker {
+	if t.waiters > 0 && len(t.dependents) > manyDependents {
+		return nil
+	}
+	s.walk++
+	needed := 0
+	if t.waiters > 0 {
+		for _, e := range t.dependents {
+			w := e.t.worker
+			if w == nil {
+				w = e.t.ahead
+			}
+			switch {
+			case !e.t.state.inPlay():
+			case w == nil:
+				needed++
+			case w.mark != s.walk:
+				w.mark, w.local = s.walk, 0
+				needed++
+			}
+		}
+	}
+	n := len(t.holders) - max(1, needed, s.ledger.kept[t])
+	if n <= 0 {
+		return nil
+	}
+	free := make([]*Worker, 0, len(t.holders))
+	running, busy, busyRunning := 0, 0, 0 // holders: free and running, those that process dependents, and run
+	for i := range t.holders {
+		switch w := t.holders[i].w; {
+		case w.mark == s.walk:
+			busy++
+			if w.running() {
+				busyRunning++
+			}
+		default:
+			free = append(free, w)
+			if w.running() {
+				running++
+			}
+		}
+	}
+	slices.SortStableFunc(free, func(a, b *Worker) int {
+		if a.running() != b.running() {
+			if a.running() {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Compare(b.fill(), a.fill())
+	})
+	n = min(n, len(free), len(t.holders)-1)
+	if n == len(free) && running > 0 && busy > 0 && busyRunning == 0 {
+		// The last holder that runs keeps its replica: the others retire or pause, and would be copied from again.
+		n--
+	}
+	return free[:n]
 }
