@@ -3,6 +3,8 @@ package taskbench
 import (
 	"encoding/binary"
 	"fmt"
+
+	"go.millstream.dev/internal/proc/rawmem"
 )
 
 // Rows of the shuffle have 32 bytes: a key and three numbers of 8 bytes each, like the frames of Dask. A partition has
@@ -15,7 +17,7 @@ const (
 // makeRows generates a partition with random keys.
 func makeRows(partition int64, rows int, seed uint64) []byte {
 	rng := splitMix(seed + uint64(partition)*0x1000003)
-	out := make([]byte, rows*rowBytes)
+	out := rawmem.Alloc(rows * rowBytes)
 	for i := range rows {
 		row := out[i*rowBytes : (i+1)*rowBytes]
 		binary.LittleEndian.PutUint64(row, rng.next()%keySpace)
@@ -48,7 +50,7 @@ func splitRows(rows []byte, parts int) [][]byte {
 	for i := range parts {
 		at[i+1] += at[i]
 	}
-	out := make([]byte, n*rowBytes)
+	out := rawmem.Alloc(n * rowBytes)
 	next := make([]int, parts)
 	copy(next, at)
 	for i := range n {
@@ -69,7 +71,7 @@ func joinRows(blocks [][]byte) []byte {
 	for _, b := range blocks {
 		n += len(b)
 	}
-	out := make([]byte, 0, n)
+	out := rawmem.Alloc(n)[:0]
 	for _, b := range blocks {
 		out = append(out, b...)
 	}
