@@ -6,7 +6,8 @@ import (
 	"os"
 
 	"go.millstream.dev/cli"
-	_ "go.millstream.dev/docs" // for the command docs
+	_ "go.millstream.dev/docs"  // for the command docs
+	_ "go.millstream.dev/frame" // workers run queries of Python programs, and those of Go programs without functions
 )
 
 func main() { os.Exit(cli.Main()) }

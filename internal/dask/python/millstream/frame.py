@@ -1,6 +1,11 @@
-"""Dask DataFrames as frames of Go programs, and back: partitions as Arrow record batches.
+"""Queries of tables on Millstream workers, and Dask DataFrames as frames of Go programs and back.
 
-    import millstream.frame
+    import millstream.frame as mf
+    from millstream.frame import col
+
+    orders = mf.scan(client, "/data/orders")               # Parquet, CSV, NDJSON and IPC files, see query.py
+    totals = orders.filter(col("price") > 10).group_by("customer").agg(total=mf.sum("price"))
+    table = totals.sort(mf.desc("total")).collect()        # a pyarrow.Table
 
     millstream.frame.from_dask(client, df, name="people")  # Go: frame.Open(ctx, c, "people", frame.Host)
     df = millstream.frame.to_dask(client, "labels")        # Go: f.Publish(ctx, "labels", false)
@@ -13,7 +18,63 @@ import sys
 import cloudpickle
 from distributed import Client, Future, wait
 
-__all__ = ["from_dask", "to_arrow", "to_dask", "to_pandas"]
+from .expressions import (
+    Agg,
+    Expr,
+    SortKey,
+    asc,
+    col,
+    collect_list,
+    count,
+    desc,
+    first,
+    last,
+    lit,
+    max,
+    mean,
+    median,
+    min,
+    nunique,
+    quantile,
+    std,
+    sum,
+    var,
+    when,
+)
+from .query import Grouping, Query, scan, sql, table
+
+__all__ = [
+    "Agg",
+    "Expr",
+    "Grouping",
+    "Query",
+    "SortKey",
+    "asc",
+    "col",
+    "collect_list",
+    "count",
+    "desc",
+    "first",
+    "from_dask",
+    "last",
+    "lit",
+    "max",
+    "mean",
+    "median",
+    "min",
+    "nunique",
+    "quantile",
+    "scan",
+    "sql",
+    "std",
+    "sum",
+    "table",
+    "to_arrow",
+    "to_dask",
+    "to_pandas",
+    "var",
+    "when",
+]
 
 
 def _portable():
