@@ -67,6 +67,9 @@ func (c *Chrome) Close() {
 	_ = os.RemoveAll(c.dir)
 }
 
+// PID returns the id of the browser's process.
+func (c *Chrome) PID() int { return chromedp.FromContext(c.ctx).Browser.Process().Pid }
+
 // Tab is one page of the browser. It records what a developer would see in the console.
 type Tab struct {
 	ctx    context.Context

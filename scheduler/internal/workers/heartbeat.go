@@ -98,7 +98,8 @@ func (s *Workers) heartbeat(w *peers.Worker, metrics any, executing []state.Exec
 	s.Apply(ev)
 }
 
-// gpuOf returns the figures of the GPU in metrics, under the names of Dask's monitor; nil if there are none.
+// gpuOf returns the GPU figures of a heartbeat, which have the names that Dask workers use (gpu_memory_used,
+// gpu_utilization); nil if the worker reported none.
 func gpuOf(m msgpack.Map) *peers.RecordedGPU {
 	if !m.Has("gpu_memory_used") {
 		return nil

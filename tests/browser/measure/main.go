@@ -92,6 +92,13 @@ func fill(ctx context.Context, dir string, workers, threads, tasks int) (*spans.
 // watch records when the task stream is painted, and the time from each input to the frame after it.
 const watch = `
 window.measured = {first: 0, whole: 0, inputs: []};
+let script = 0; // time of the page's work in frames since the last input
+const frames = requestAnimationFrame;
+window.requestAnimationFrame = (f) => frames((t) => {
+	const begin = performance.now();
+	f(t);
+	script += performance.now() - begin;
+});
 const watch = () => {
 	const c = document.querySelector(".plot canvas");
 	const state = c?.dataset.tiles;
@@ -101,13 +108,18 @@ const watch = () => {
 };
 requestAnimationFrame(watch);
 const input = (e) => {
-	const m = {kind: e.type, at: e.timeStamp, frame: 0, state: "", whole: 0};
+	const m = {kind: e.type, at: e.timeStamp, late: performance.now() - e.timeStamp, script: 0, frame: 0, state: "", whole: 0};
+	script = 0;
 	measured.inputs.push(m);
 	const canvas = document.querySelector(".plot canvas");
 	// The page paints in the next frame; a message is delivered after that frame.
 	requestAnimationFrame(() => {
 		const c = new MessageChannel();
-		c.port1.onmessage = () => { m.frame = performance.now() - m.at; m.state = canvas.dataset.tiles; };
+		c.port1.onmessage = () => {
+			m.frame = performance.now() - m.at;
+			m.script = script;
+			m.state = canvas.dataset.tiles;
+		};
 		c.port2.postMessage(0);
 	});
 	const refined = () => {
@@ -122,9 +134,9 @@ for (const kind of ["wheel", "keydown"]) addEventListener(kind, input, {capture:
 type measured struct {
 	First, Whole float64
 	Inputs       []struct {
-		Kind         string
-		Frame, Whole float64
-		State        string
+		Kind                       string
+		Late, Script, Frame, Whole float64
+		State                      string
 	}
 }
 
@@ -197,9 +209,10 @@ func stream(ctx context.Context, chrome *browser.Chrome, url string) error {
 	if err := read(tab, &m); err != nil {
 		return err
 	}
-	var frames, all []float64
+	var late, scripts, frames, all []float64
 	empty := 0
 	for _, x := range m.Inputs {
+		late, scripts = append(late, x.Late), append(scripts, x.Script)
 		frames, all = append(frames, x.Frame), append(all, x.Whole)
 		if x.State == "loading" {
 			empty++
@@ -208,7 +221,9 @@ func stream(ctx context.Context, chrome *browser.Chrome, url string) error {
 	fmt.Printf("%d zooms and pans: input to painted frame %s; all tiles there %s; frames with a gap: %d\n",
 		len(frames),
 		quantiles(frames), quantiles(all), empty)
-	return memory(tab)
+	fmt.Printf("of these: input to the page's handler %s; work of the page in frames %s\n", quantiles(late),
+		quantiles(scripts))
+	return memory(chrome, tab)
 }
 
 func quantiles(v []float64) string {
@@ -219,7 +234,13 @@ func quantiles(v []float64) string {
 	return fmt.Sprintf("median %.0f ms, 95%% %.0f ms, most %.0f ms", v[len(v)/2], v[len(v)*95/100], v[len(v)-1])
 }
 
-func memory(tab *browser.Tab) error {
+func memory(chrome *browser.Chrome, tab *browser.Tab) error {
+	resident, own, err := rendererMemory(chrome.PID())
+	if err != nil {
+		return err
+	}
+	fmt.Printf("process of the page: %.0f MB resident, %.0f MB of it not from files\n", float64(resident)/1e6,
+		float64(own)/1e6)
 	return tab.Do(chromedp.ActionFunc(func(ctx context.Context) error {
 		if err := performance.Enable().Do(ctx); err != nil {
 			return err
@@ -267,5 +288,5 @@ func report(ctx context.Context, chrome *browser.Chrome, dir string, tasks int) 
 	}
 	fmt.Printf("report of %d tasks: %.2f MB, written in %.1fs; painted after %.0f ms, whole after %.0f ms\n", tasks,
 		float64(b.Len())/1e6, took.Seconds(), m.First, m.Whole)
-	return memory(tab)
+	return memory(chrome, tab)
 }

@@ -6,13 +6,17 @@ export const MAX_LEVEL = 40;
 /** Line is one decoded line: category and coverage of each run, and where the run ends. */
 export interface Line {
   line: number;
+  runs: number;
   ends: Uint16Array;
   cats: Uint8Array;
   cover: Uint8Array;
 }
 
-/** decode reads a tile. It returns the lines before the first error if the bytes are damaged. */
-export function decode(data: Uint8Array): Line[] {
+/**
+ * eachLine calls f for the lines of a tile, those before the first error if the bytes are damaged. The line is valid
+ * until f returns: a tile has thousands of runs, which cost more as objects than as the bytes that they come from.
+ */
+export function eachLine(data: Uint8Array, f: (l: Line) => void): void {
   let at = 0;
   let ok = true;
   const uvarint = (): number => {
@@ -29,24 +33,21 @@ export function decode(data: Uint8Array): Line[] {
       scale *= 128;
     }
   };
-  const lines: Line[] = [];
-  let line = 0;
+  const l: Line = { line: 0, runs: 0, ends: new Uint16Array(BUCKETS), cats: new Uint8Array(BUCKETS), cover: new Uint8Array(BUCKETS) };
   while (at < data.length) {
-    line += uvarint();
-    const runs = uvarint();
-    if (!ok || runs < 1 || runs > BUCKETS || at + runs * 3 > data.length) break;
-    const l: Line = { line, ends: new Uint16Array(runs), cats: new Uint8Array(runs), cover: new Uint8Array(runs) };
+    l.line += uvarint();
+    l.runs = uvarint();
+    if (!ok || l.runs < 1 || l.runs > BUCKETS || at + l.runs * 3 > data.length) break;
     let end = 0;
-    for (let i = 0; i < runs; i++) {
+    for (let i = 0; i < l.runs; i++) {
       end += uvarint();
       l.ends[i] = Math.min(end, BUCKETS);
       l.cats[i] = data[at++] ?? 0;
       l.cover[i] = data[at++] ?? 0;
     }
     if (!ok || end !== BUCKETS) break;
-    lines.push(l);
+    f(l);
   }
-  return lines;
 }
 
 /** encode writes a line as a tile does; `previous` is the number of the line before, or the first of the range. */

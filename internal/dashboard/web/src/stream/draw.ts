@@ -128,7 +128,7 @@ export function drawTiles(g: CanvasRenderingContext2D, s: Scene, keys: TileKey[]
   const { model: m, tiles, dpr } = s;
   g.imageSmoothingEnabled = false;
   let painted: Painted = "ready";
-  const missing = (k: TileKey): boolean => !tiles.has(k) && !tiles.ancestor(k);
+  const missing = (k: TileKey): boolean => !tiles.get(k) && !tiles.ancestor(k);
   if (keys.some(missing) && !drawOverview(g, s)) painted = "loading";
   const gap = m.rowHeight >= 8 ? 1 : 0;
   const snap = (v: number): number => Math.round(v * dpr) / dpr;

@@ -2,15 +2,16 @@
 
 import { isWaiting, type Palette } from "../color.ts";
 import type { Source, TileKey } from "../source.ts";
-import { BUCKETS, decode, MAX_LEVEL, type Line } from "../tile.ts";
+import { BUCKETS, eachLine, MAX_LEVEL } from "../tile.ts";
 import type { Layout } from "./layout.ts";
 
-const CACHE_PIXELS = 16 << 20; // 64 MB of pictures
+const CACHE_PIXELS = 8 << 20; // 32 MB of pictures, some hundred tiles
 const PARALLEL = 4;
+const FRAME_TIME = 4; // ms of a frame in which tiles are painted with other colors or in another order
 
 interface Entry {
   key: TileKey;
-  lines: Line[];
+  data: Uint8Array;
   height: number; // lines of the picture
   picture: OffscreenCanvas | null;
   painted: string; // what the colors and the order depended on
@@ -33,11 +34,42 @@ export class Tiles {
   private clock = 0;
   private generation = 0;
   private retryAt = 0;
+  private image = new ImageData(BUCKETS, 1); // scratch
+  private spent = 0; // ms of the frame
+  private request: (() => void) | null = null; // of the last frame
+  private readonly turns: (() => void)[] = [];
+  private readonly channel = new MessageChannel();
+  /** behind is set if a frame had no time to paint all tiles that it needs. */
+  behind = false;
   layout: Layout;
 
   constructor(private readonly source: Source, private readonly palette: Palette, layout: Layout,
     private readonly last: () => number, private readonly changed: () => void) {
     this.layout = layout;
+    this.channel.port1.onmessage = () => {
+      this.turns.shift()?.();
+      if (this.turns.length > 0) this.channel.port2.postMessage(0);
+    };
+  }
+
+  /** turn resolves in a task of its own, so that the page handles input and paints frames between two tiles. */
+  private turn(): Promise<void> {
+    return new Promise((resolve) => {
+      this.turns.push(resolve);
+      if (this.turns.length === 1) this.channel.port2.postMessage(0);
+    });
+  }
+
+  /** close forgets all tiles. No further ones are shown. */
+  close(): void {
+    this.clear();
+    this.channel.port1.close();
+  }
+
+  /** begin begins a frame. */
+  begin(): void {
+    this.spent = 0;
+    this.behind = false;
   }
 
   /** clear forgets all tiles. */
@@ -48,6 +80,7 @@ export class Tiles {
     this.pending.clear();
     this.pixels = 0;
     this.wanted = [];
+    if (this.request) this.request = () => undefined;
   }
 
   get size(): { tiles: number; pixels: number; pending: number } {
@@ -59,12 +92,23 @@ export class Tiles {
     const e = this.cache.get(name(k));
     if (!e) return null;
     e.used = ++this.clock;
-    const version = `${this.palette.version}/${this.layout.place ? this.layout.count : ""}`;
-    if (!e.picture || e.painted !== version) this.paint(e, version);
+    if (e.painted !== this.version) {
+      if (this.spent >= FRAME_TIME) this.behind = true;
+      else {
+        const start = performance.now();
+        this.paint(e);
+        this.spent += performance.now() - start;
+      }
+    }
     return e.picture;
   }
 
-  private paint(e: Entry, version: string): void {
+  // version is what the colors and the order of tiles depend on.
+  private get version(): string {
+    return `${this.palette.version}/${this.layout.place ? this.layout.count : ""}`;
+  }
+
+  private paint(e: Entry): void {
     const { place, count } = this.layout;
     const height = place ? Math.max(1, count) : e.height;
     if (!e.picture || e.picture.height !== height) {
@@ -73,19 +117,20 @@ export class Tiles {
       this.pixels += BUCKETS * height;
     }
     const g = e.picture.getContext("2d")!;
-    const image = g.createImageData(BUCKETS, height);
-    const out = new Uint32Array(image.data.buffer);
+    if (this.image.height !== height) this.image = new ImageData(BUCKETS, height);
+    const out = new Uint32Array(this.image.data.buffer);
+    out.fill(0);
     const colors = new Uint32Array(256);
     for (let c = 0; c < 256; c++) {
       const [r, gr, b] = this.palette.rgb(c);
       colors[c] = r | (gr << 8) | (b << 16);
     }
-    for (const l of e.lines) {
+    eachLine(e.data, (l) => {
       const y = place ? (place[l.line] ?? -1) : l.line;
-      if (y < 0 || y >= height) continue;
-      let x = y * BUCKETS;
+      if (y < 0 || y >= height) return;
+      const x = y * BUCKETS;
       let from = 0;
-      for (let i = 0; i < l.ends.length; i++) {
+      for (let i = 0; i < l.runs; i++) {
         const to = l.ends[i]!;
         const cat = l.cats[i]!;
         const cover = l.cover[i]!;
@@ -99,10 +144,9 @@ export class Tiles {
         }
         from = to;
       }
-      x += BUCKETS;
-    }
-    g.putImageData(image, 0, 0);
-    e.painted = version;
+    });
+    g.putImageData(this.image, 0, 0);
+    e.painted = this.version;
   }
 
   /** ancestor returns the nearest coarser tile that is there, and its part in buckets. */
@@ -129,12 +173,22 @@ export class Tiles {
     return out;
   }
 
-  has(k: TileKey): boolean {
-    return this.cache.has(name(k));
+  /**
+   * want sets the tiles to fetch, those to show first, then those that may be shown next. Requests start when the frame
+   * is painted, and requests for other tiles are given up.
+   */
+  want(shown: TileKey[], next: TileKey[]): void {
+    const waits = this.request !== null;
+    this.request = () => this.fetchAll(shown, next);
+    if (waits) return;
+    void this.turn().then(() => {
+      const f = this.request;
+      this.request = null;
+      f?.();
+    });
   }
 
-  /** want sets the tiles to fetch, those to show first, then those that may be shown next; requests for others are given up. */
-  want(shown: TileKey[], next: TileKey[]): void {
+  private fetchAll(shown: TileKey[], next: TileKey[]): void {
     const keys = [...shown, ...next];
     const names = new Set(keys.map(name));
     for (const [n, c] of this.pending) {
@@ -173,8 +227,9 @@ export class Tiles {
     const known = this.last();
     try {
       const data = await this.source.tile(k, abort.signal);
+      await this.turn();
       if (generation !== this.generation) return;
-      this.put(k, decode(data), known);
+      if (!abort.signal.aborted) this.put(k, data, known);
       this.changed();
     } catch {
       if (!abort.signal.aborted) this.retryAt = performance.now() + 1000;
@@ -183,13 +238,15 @@ export class Tiles {
     if (generation === this.generation) this.pump();
   }
 
-  private put(k: TileKey, lines: Line[], known: number): void {
+  private put(k: TileKey, data: Uint8Array, known: number): void {
     const n = name(k);
     const old = this.cache.get(n);
     // What is reported late, such as transfers and long tasks, still changes a tile for a while.
     const stop = (k.index + 1) * tileTime(k.level) + 10e6;
     const height = Math.ceil((k.to - k.from) / 2 ** k.group);
-    this.cache.set(n, { key: k, lines, height, picture: old?.picture ?? null, painted: "", complete: known, stop, used: ++this.clock, fetched: performance.now() });
+    const e: Entry = { key: k, data, height, picture: old?.picture ?? null, painted: "", complete: known, stop, used: ++this.clock, fetched: performance.now() };
+    this.cache.set(n, e);
+    this.paint(e);
     if (this.pixels > CACHE_PIXELS || this.cache.size > 600) this.evict();
   }
 

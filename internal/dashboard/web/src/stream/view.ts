@@ -178,6 +178,7 @@ class Stream implements View {
       m.t0 = m.t1 - span;
     }
     drawGrid(g, s);
+    s.tiles.begin();
     const level = levelFor(m.perPixel, dpr);
     const keys = visible(s, level);
     const exact = this.exact();
@@ -197,7 +198,7 @@ class Stream implements View {
     dataset["exact"] = String(exact !== null);
     dataset["window"] = `${Math.round(m.t0)}-${Math.round(m.t1)}`;
     this.followButton.setAttribute("aria-pressed", String(m.follow));
-    if (m.follow && !document.hidden) this.redraw();
+    if (s.tiles.behind || (m.follow && !document.hidden)) this.redraw();
   }
 
   private drawLegend(): void {
@@ -435,7 +436,7 @@ class Stream implements View {
     clearTimeout(this.hoverTimer);
     this.abort?.abort();
     this.sizes.disconnect();
-    this.scene.tiles.clear();
+    this.scene.tiles.close();
   }
 }
 

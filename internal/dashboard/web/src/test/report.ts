@@ -1,6 +1,5 @@
 import { parse, ReportSource } from "../report.ts";
-import { decode } from "../tile.ts";
-import { equal, test } from "./harness.ts";
+import { decode, equal, test } from "./harness.ts";
 
 /** container writes data as the server does. */
 function container(): Uint8Array {

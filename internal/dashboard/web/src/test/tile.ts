@@ -1,6 +1,6 @@
 import { Index } from "../lod.ts";
-import { BUCKETS, decode, encodeLine } from "../tile.ts";
-import { equal, test } from "./harness.ts";
+import { BUCKETS, encodeLine } from "../tile.ts";
+import { decode, equal, test } from "./harness.ts";
 
 const line = (delta: number, fill: (i: number) => [number, number]): number[] => {
   const cats = new Uint8Array(BUCKETS);
