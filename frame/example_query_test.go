@@ -136,6 +136,22 @@ func ExampleQuery_Sample() {
 	// Output: 4 rows
 }
 
+func ExampleQuery_Shuffle() {
+	withFrame(func(ctx context.Context, people *frame.Frame) {
+		f, err := people.Query().Shuffle(2, "name").Compute(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer f.Release()
+		rows, err := f.NumRows(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(rows, "rows in", f.NumPartitions(), "partitions")
+	})
+	// Output: 4 rows in 2 partitions
+}
+
 func ExampleQuery_Explain() {
 	withFrame(func(ctx context.Context, people *frame.Frame) {
 		q := people.Query().Sort(frame.Asc(frame.Col("name"))).Filter(frame.Col("age").Ge(18)).Limit(1)

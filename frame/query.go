@@ -140,6 +140,13 @@ func (q *Query) Sample(fraction float64, seed uint64) *Query {
 	return q.then("Sample", func(n plan.Node) (plan.Node, error) { return plan.NewSample(n, fraction, seed) })
 }
 
+// Shuffle exchanges the rows between the workers, so that rows with equal values of some columns are in one partition;
+// nulls are equal. The result has n partitions; 0 means as many as are useful for the size of the rows. The order of
+// the rows is not specified.
+func (q *Query) Shuffle(n int, columns ...string) *Query {
+	return q.then("Shuffle", func(in plan.Node) (plan.Node, error) { return plan.NewShuffle(in, n, columns) })
+}
+
 // Distinct returns the first row of those that are equal in some columns (default: in all). Nulls are equal.
 func (q *Query) Distinct(columns ...string) *Query {
 	return q.then("Distinct", func(n plan.Node) (plan.Node, error) { return plan.NewDistinct(n, columns) })

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"go.millstream.dev/cluster"
 	"go.millstream.dev/internal/testkit/leak"
@@ -60,6 +61,48 @@ func TestQueryErrors(t *testing.T) {
 }
 
 // A frame that was released after Query is an error of the run, and so is a context that has ended.
+func TestQueryShuffle(t *testing.T) {
+	leak.Check(t)
+	ctx, c := connect(t, cluster.Goroutines)
+	f := peopleFrame(t, ctx, c)
+	for text, q := range map[string]*Query{
+		`frame: Shuffle: no column "size"`: f.Query().Shuffle(2, "size"),
+		"frame: Shuffle: no columns":       f.Query().Shuffle(2),
+		"frame: Shuffle: -1 partitions":    f.Query().Shuffle(-1, "id"),
+		"65537 partitions":                 f.Query().Shuffle(65537, "id"),
+	} {
+		if _, err := q.Schema(); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("got the error %v, want %s", err, text)
+		}
+	}
+	// Equal keys are in one partition.
+	twice := f.Query().Union(f.Query(), f.Query()).Shuffle(5, "id")
+	if text := must[string](t)(twice.Explain()); !strings.Contains(text, "Shuffle by id into 5 partitions") {
+		t.Errorf("got the plan %s", text)
+	}
+	got := must[*Frame](t)(twice.Compute(ctx))
+	defer got.Release()
+	where := map[int64]int{}
+	rows := 0
+	for i, b := range must[[]arrow.RecordBatch](t)(got.Collect(ctx)) {
+		ids := b.Column(0).(*array.Int64)
+		rows += ids.Len()
+		for j := range ids.Len() {
+			if ids.IsNull(j) {
+				continue
+			}
+			if at, ok := where[ids.Value(j)]; ok && at != i {
+				t.Errorf("id %d is in the partitions %d and %d", ids.Value(j), at, i)
+			}
+			where[ids.Value(j)] = i
+		}
+		b.Release()
+	}
+	if want := 3 * must[int64](t)(f.NumRows(ctx)); int64(rows) != want || got.NumPartitions() != 5 {
+		t.Errorf("got %d rows in %d partitions, want %d in 5", rows, got.NumPartitions(), want)
+	}
+}
+
 func TestQueryEnds(t *testing.T) {
 	leak.Check(t)
 	ctx, c := connect(t, cluster.Goroutines)

@@ -172,6 +172,12 @@ var rowCases = []queryCase{
 	}, ordered: true},
 	{name: "sample all", query: func(l, _ *Query) *Query { return l.Sample(1, 3) },
 		want: func(l, _ rows) rows { return l }, ordered: true},
+	{name: "shuffle", query: func(l, _ *Query) *Query { return l.Shuffle(3, "k").Filter(Col("i").Ge(0)) },
+		want: func(l, _ rows) rows {
+			return l.filter(func(get func(string) any) bool { return get("i") != nil && get("i").(int64) >= 0 })
+		}},
+	{name: "shuffle by two columns", query: func(l, _ *Query) *Query { return l.Shuffle(0, "k", "b").Select(Col("i")) },
+		want: func(l, _ rows) rows { return l.pick("i") }},
 	{name: "sample none", query: func(l, _ *Query) *Query { return l.Sample(0, 3) },
 		want: func(l, _ rows) rows { return rows{names: l.names} }, ordered: true},
 }

@@ -62,6 +62,18 @@ payload. The partitions of the result are ranges of the key, each sorted.`,
 	rows: "10000000, quick 500000",
 }
 
+var shuffleBench = frameBench{
+	suite: "shuffle",
+	short: "Measure the exchange of the rows of a distributed frame",
+	long: `Measure the exchange of all rows of a table between the workers by the hash of a
+key, as Dask-CUDA's local_cudf_shuffle: bytes of the table per second. A row of
+numbers has 64 bytes.`,
+	example: `  millstream bench shuffle --quick
+  millstream bench shuffle --workers 4 --case numbers --rows 33554432
+  millstream bench shuffle --rows 1000000 --peers`,
+	rows: "33554432, quick 1677721",
+}
+
 var tpchBench = frameBench{
 	suite: "tpch",
 	short: "Measure the queries of TPC-H on distributed frames",
@@ -78,7 +90,7 @@ Tables are in memory or, with --from parquet, files that each run reads.`,
 }
 
 // frameBenches are the benchmarks of frames.
-var frameBenches = []frameBench{mergeBench, groupByBench, sortBench, tpchBench}
+var frameBenches = []frameBench{mergeBench, groupByBench, sortBench, shuffleBench, tpchBench}
 
 // aboutPeers describes the peers of benchmarks of frames.
 var aboutPeers = map[string]string{

@@ -26,7 +26,8 @@ type suite struct {
 	bars map[string]float64
 }
 
-var suites = map[string]suite{"merge": merge, "groupby": groupBy, "sort": sorts, "tpch": tpchSuite}
+var suites = map[string]suite{"merge": merge, "groupby": groupBy, "sort": sorts,
+	"shuffle": shuffles, "tpch": tpchSuite}
 
 // byDefault returns the names of the cases that run by default.
 func (s suite) byDefault() []string {

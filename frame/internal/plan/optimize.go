@@ -95,6 +95,8 @@ func push(n Node, conds []expr.Expr) Node {
 	case *Window:
 		below, above := split(conds, func(c expr.Expr) bool { return within(c, n.Partition) })
 		return filtered(n.with([]Node{push(n.In, below)}), above)
+	case *Shuffle:
+		return n.with([]Node{push(n.In, conds)})
 	case *Sort:
 		if n.Limit < 0 {
 			return n.with([]Node{push(n.In, conds)})

@@ -24,6 +24,9 @@ func prune(n Node, need map[string]bool) Node {
 			below[k.Col] = true
 		}
 		return n.with([]Node{exactly(prune(n.In, below), below)})
+	case *Shuffle:
+		below := plus(need, n.Keys...)
+		return n.with([]Node{exactly(prune(n.In, below), below)})
 	case *Window:
 		return pruneWindow(n, need)
 	case *Union:

@@ -50,6 +50,8 @@ func (r *Runner) lower(ctx context.Context, n plan.Node) (*flow, error) {
 		return r.lowerSort(ctx, n)
 	case *plan.Window:
 		return r.lowerWindow(ctx, n)
+	case *plan.Shuffle:
+		return r.lowerShuffle(ctx, n)
 	}
 	return nil, fmt.Errorf("frame: operator %T cannot be run", n)
 }

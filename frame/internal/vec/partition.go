@@ -49,8 +49,8 @@ func Split(b arrow.RecordBatch, hashes []uint64, n int) (_ []arrow.RecordBatch, 
 	if int64(len(hashes)) != b.NumRows() {
 		return nil, fmt.Errorf("vec: %d hashes for %d rows", len(hashes), b.NumRows())
 	}
-	if n < 1 || n > maxScatter {
-		return nil, fmt.Errorf("vec: %d buckets; use 1 to %d", n, maxScatter)
+	if n < 1 || n > MaxBuckets {
+		return nil, fmt.Errorf("vec: %d buckets; use 1 to %d", n, MaxBuckets)
 	}
 	d := newScatter(hashes, n)
 	columns := make([][]arrow.Array, n) // of the buckets

@@ -136,5 +136,5 @@ func (s *scatter) bytes(a arrow.Array) []arrow.Array {
 	return out
 }
 
-// maxScatter is the largest number of buckets of a scatter.
-const maxScatter = math.MaxUint16 + 1
+// MaxBuckets is the largest number of buckets of Partition and Split.
+const MaxBuckets = math.MaxUint16 + 1

@@ -97,7 +97,11 @@ def sort(t, case):
     return t[case].sort_values(["key", "key2"] if case == "few" else "key")
 
 
-SUITES = {"merge": merge, "groupby": groupby, "sort": sort}
+def shuffle(t, case):
+    return t[case].shuffle("key")
+
+
+SUITES = {"merge": merge, "groupby": groupby, "sort": sort, "shuffle": shuffle}
 
 
 class Bench:
