@@ -41,7 +41,7 @@ func TestBuildErrors(t *testing.T) {
 		{"a cross join has no keys", last(NewJoin(in, other, JoinSpec{Kind: Cross, On: []string{"a"}}))},
 		{"no keys; set On", last(NewJoin(in, other, JoinSpec{}))},
 		{"right side: no column \"c\"", last(NewJoin(source("l", 1, "c"), other, JoinSpec{On: []string{"c"}}))},
-		{"key a is int64 and key s_2 is utf8",
+		{"key a is int64 on the left and utf8 on the right (s_2)",
 			last(NewJoin(in, other, JoinSpec{LeftOn: cols("a"), RightOn: cols("s"), Suffix: "_2"}))},
 		{"column \"b\" is on both sides, and so is \"b_right\"",
 			last(NewJoin(in, other, JoinSpec{On: []string{"a"}, Suffix: "_right"}))},

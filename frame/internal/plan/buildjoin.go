@@ -150,7 +150,8 @@ func (b *joinBuilder) key(le, re expr.Expr) error {
 	if !arrow.TypeEqual(lt, rt) {
 		t, ok := commonType(lt, rt)
 		if !ok {
-			return fmt.Errorf("key %s is %v and key %s is %v, which cannot be compared; use Cast", le, lt, re, rt)
+			return fmt.Errorf("key %s is %v on the left and %v on the right (%s), which cannot be compared; use Cast",
+				le, lt, rt, re)
 		}
 		le, re = castTo(le, lt, t), castTo(re, rt, t)
 	}
