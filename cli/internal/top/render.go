@@ -40,7 +40,7 @@ func byNumber[T cmp.Ordered](of func(*Worker) T) func(a, b *Worker) int {
 }
 
 var columns = []column{
-	{'n', "WORKER", 14, false, func(w *Worker) string { return cmp.Or(w.Name, w.Address) },
+	{'n', "WORKER", nameWidth, false, workerName,
 		func(a, b *Worker) int {
 			return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
 		}},
@@ -88,6 +88,24 @@ var columns = []column{
 		byNumber(func(w *Worker) float64 { return w.Network })},
 	{'a', "ADDRESS", 30, false, func(w *Worker) string { return w.Address },
 		func(a, b *Worker) int { return cmp.Compare(a.Address, b.Address) }},
+}
+
+// nameWidth is the width of the column of names.
+const nameWidth = 14
+
+// workerName returns the name of a worker. Workers without one have their address as name, of which the end differs.
+func workerName(w *Worker) string {
+	if w.Name != "" && w.Name != w.Address {
+		return w.Name
+	}
+	_, name, found := strings.Cut(w.Address, "://")
+	if !found {
+		name = w.Address
+	}
+	if r := []rune(name); len(r) > nameWidth {
+		name = "~" + string(r[len(r)-nameWidth+1:])
+	}
+	return name
 }
 
 // Sorts reports whether a key sorts the workers.

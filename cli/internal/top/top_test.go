@@ -124,6 +124,22 @@ func TestSort(t *testing.T) {
 }
 
 // A restarted scheduler begins to count at zero; rates are never negative.
+// Workers whose name is their address can be told apart in a narrow terminal.
+func TestWorkerName(t *testing.T) {
+	for _, test := range []struct{ name, address, want string }{
+		{"alice", "tcp://127.0.0.1:36599", "alice"},
+		{"tcp://127.0.0.1:36599", "tcp://127.0.0.1:36599", "~7.0.0.1:36599"},
+		{"", "tls://10.0.0.1:99", "10.0.0.1:99"},
+		{"", "worker-1", "worker-1"},
+		{"", "", ""},
+		{"", "tcp://[fe80::é]:40000", "~e80::é]:40000"},
+	} {
+		if got := workerName(&Worker{Name: test.name, Address: test.address}); got != test.want {
+			t.Errorf("%q at %s: got %q, want %q", test.name, test.address, got, test.want)
+		}
+	}
+}
+
 func TestRates(t *testing.T) {
 	s := pair(1)
 	if s.Transitions != 2000 || s.Transfers[0].Rate != 2e6 || s.Transfers[1].Rate != 2e7 {
