@@ -1,12 +1,14 @@
 package frame
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"go.millstream.dev/cluster"
+	"go.millstream.dev/frame/internal/expr"
 )
 
 // TestRemoteRequests: requests of Python programs, of which tests/dask has the real ones, are answered by a task.
@@ -54,4 +56,33 @@ func TestRemoteRequests(t *testing.T) {
 // one returns a request for the schema of a verb on a table with the column x.
 func one(step string) string {
 	return `{"do":"schema","plan":[{"verb":"sql","text":"select 1 as x"},` + step + `]}`
+}
+
+// FuzzRemoteExpr: any expression of a request is one that can be bound to columns, or an error.
+func FuzzRemoteExpr(f *testing.F) {
+	for _, text := range []string{`{"op":"column","name":"i"}`, `{"op":"literal","value":1.5}`, `{"op":"literal"}`,
+		`{"op":"cast","type":"decimal(5,2)","args":[{"op":"column","name":"i"}]}`,
+		`{"op":"and","args":[{"op":"is null","args":[{"op":"column","name":"s"}]},{"op":"literal","value":true}]}`,
+		`{"op":"truncate","name":"month","args":[{"op":"literal","value":"2020-01-02","type":"date32"}]}`,
+		`{"op":"in","args":[{"op":"column","name":"s"},{"op":"literal","value":"x"}]}`,
+		`{"op":"if","args":[{"op":"==","args":[{"op":"column","name":"i"},{"op":"literal","value":1}]}]}`,
+	} {
+		f.Add(text)
+	}
+	schema := arrow.NewSchema([]arrow.Field{{Name: "i", Type: arrow.PrimitiveTypes.Int64},
+		{Name: "s", Type: arrow.BinaryTypes.String}}, nil)
+	f.Fuzz(func(t *testing.T, text string) {
+		var x remoteExpr
+		if json.Unmarshal([]byte(text), &x) != nil {
+			return
+		}
+		e, err := x.expr()
+		if err != nil {
+			return
+		}
+		_ = e.String()
+		if _, err := expr.Bind(e, schema); err != nil && err.Error() == "" {
+			t.Fatal("error without a text")
+		}
+	})
 }
