@@ -3,12 +3,21 @@ package inspect
 import (
 	"cmp"
 	"context"
+	"regexp"
 	"slices"
 
 	"go.millstream.dev/internal/dashboard"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/peers"
 )
+
+// randomID is what follows the name of a clique in its id.
+var randomID = regexp.MustCompile(`-[0-9a-f]{32}$`)
+
+// cliqueName returns the title of a clique: the name that its creator chose, and what carries its collectives.
+func cliqueName(id, backend string) string {
+	return randomID.ReplaceAllString(id, "") + " over " + backend
+}
 
 // Cliques implements dashboard.Source: the cliques that workers have reported with their last heartbeats.
 func (s *source) Cliques(ctx context.Context) ([]dashboard.Clique, error) {
@@ -34,8 +43,8 @@ func (s *source) Cliques(ctx context.Context) ([]dashboard.Clique, error) {
 		for n < len(list) && list[n].ID == list[0].ID {
 			n++
 		}
-		c := dashboard.Clique{ID: list[0].ID, Name: list[0].Backend, State: "running", Ranks: []dashboard.Rank{},
-			Collectives: []dashboard.Collective{}}
+		c := dashboard.Clique{ID: list[0].ID, Name: cliqueName(list[0].ID, list[0].Backend), State: "running",
+			Ranks: []dashboard.Rank{}, Collectives: []dashboard.Collective{}}
 		ops := map[string][]int{} // indexes of members by operation
 		for i, m := range list[:n] {
 			c.Ranks = append(c.Ranks, dashboard.Rank{Rank: m.Rank, Worker: m.worker, Host: m.host})

@@ -216,6 +216,13 @@ func TestCliquesPage(t *testing.T) {
 		list[1].State != "failed: worker lost" || list[0].State != "running" {
 		t.Fatalf("cliques: got %+v, error %v, want a with two ranks and b", list, err)
 	}
+	if list[0].Name != "a over ucx" {
+		t.Errorf("name: got %q, want %q", list[0].Name, "a over ucx")
+	}
+	id := "reduce-29090246057c3114c41f21f19298875e"
+	if got := cliqueName(id, "shm"); got != "reduce over shm" {
+		t.Errorf("name of %s: got %q, want %q", id, got, "reduce over shm")
+	}
 	want := dashboard.Collective{Op: "AllReduce", Count: 3, Bytes: 30, Seconds: 2,
 		Slowest: dashboard.Slowest{Rank: 1, Seconds: 1}}
 	if got := list[0].Collectives; len(got) != 1 || got[0] != want {
