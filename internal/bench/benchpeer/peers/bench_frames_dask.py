@@ -26,6 +26,10 @@ def write(part, number, dir):
 
     path = os.path.join(dir, f"{number}.arrow")
     table = pa.Table.from_pandas(part, preserve_index=False)
+    for i, field in enumerate(table.schema):
+        if field.name.startswith("id") and pa.types.is_floating(field.type):
+            # In pandas, integers with nulls are floats.
+            table = table.set_column(i, field.name, table.column(i).cast(pa.int64()))
     with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     return path
