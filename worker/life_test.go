@@ -176,6 +176,33 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// A worker that closes cancels its tasks and reports no errors of them: the scheduler runs them elsewhere.
+func TestCloseReportsNoErrors(t *testing.T) {
+	d := direct(t, "inproc://")
+	for range 30 {
+		w, seen := d.worker(t, worker.Config{Threads: 5})
+		for i := range 4 {
+			seen.send(t, compute(fmt.Sprint("w", i), int64(i+1), spec(t, wait), nil))
+		}
+		seen.send(t, compute("last", 9, spec(t, inc, val(1)), nil))
+		seen.receive(t, "task-finished")
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		<-seen.gone
+		for done := false; !done; {
+			select {
+			case m := <-seen.ops:
+				if m.GetString("op") == "task-erred" {
+					t.Fatalf("got %v, want no error of a canceled task", m)
+				}
+			default:
+				done = true
+			}
+		}
+	}
+}
+
 func TestRetire(t *testing.T) {
 	d := direct(t, "inproc://")
 	w, seen := d.worker(t, worker.Config{})

@@ -123,6 +123,9 @@ func (w *Worker) send(a *state.Action) {
 		}
 		w.out.Finished(a.Task, a.RunID, w.sidecar.Class(a.Task.TypeName()), value, &p, w.stimulus)
 	case state.SendTaskErred:
+		if w.taskCtx.Err() != nil {
+			return // the worker closes and has canceled its tasks, which run elsewhere
+		}
 		p := w.exec.Parts(a.Task)
 		w.out.Erred(a.Task, a.RunID, &p, w.stimulus)
 	default:
