@@ -69,7 +69,9 @@ func (s *Scheduler) updateGraph(c *peers.Client, g *graphs.Graph) {
 	s.allowBuilds(&g.Tasks)
 	g.Event.Client, g.Event.Graph = c.ID, &g.Tasks
 	s.traceArrived(&g.Tasks)
+	s.hooks.Hold()
 	s.apply(&g.Event)
+	s.hooks.Graph(c.Name, &g.Event)
 	s.collectors.Submitted(g.Event.Keys)
 	g.Recycle()
 	s.tasksKnown.Fire()

@@ -35,6 +35,7 @@ func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
 	if begun {
 		<-s.opened // an idle timeout may close a scheduler while it starts
 	}
+	s.hooks.Close(ctx)
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	for _, l := range s.listeners {

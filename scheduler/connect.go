@@ -19,6 +19,7 @@ import (
 	"go.millstream.dev/scheduler/internal/feed"
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/helpers"
+	"go.millstream.dev/scheduler/internal/hooks"
 	"go.millstream.dev/scheduler/internal/inspect"
 	"go.millstream.dev/scheduler/internal/memory"
 	"go.millstream.dev/scheduler/internal/peers"
@@ -45,13 +46,21 @@ func (s *Scheduler) connect() {
 		Log: s.log, Interpreter: python.Interpreter, Off: python.Off, AllowUnsafe: python.AllowUnsafe,
 		Limits: pyproc.Limits{Memory: python.Memory, Disk: python.Disk, Processes: python.MaxProcesses},
 		Hide:   append(slices.Clone(python.Hide), s.cfg.Journal), Facade: s.facade, Closed: s.loop.ClosedError,
+		Restored: func(ctx context.Context, p *pyproc.Process) { s.hooks.Restore(ctx, p) },
+		Exited:   func() { s.hooks.Exited() },
+	})
+	s.hooks = hooks.New(hooks.Host{
+		Loop: s.loop, Log: s.log, State: s.state, Server: s.server, Context: s.ctx, Go: s.serving.Go,
+		Call: func(ctx context.Context, op string, body any, frames [][]byte) (*pyproc.Message, error) {
+			return s.helpers.Call(ctx, helpers.Service, op, body, frames)
+		},
 	})
 	s.opener = graphs.New(graphs.Config{
 		Log: s.log, Helpers: s.helpers, Processes: python.Processes, Idle: python.Idle, Timeout: python.GraphTimeout,
 		Record: s.journal.Enabled, ShuffleOf: shuffle.Of, Closed: s.loop.ClosedError,
 	})
 	s.topics = topics.New(topics.Host{
-		Loop: s.loop, Log: s.log, Length: s.cfg.LogLength, Bytes: s.cfg.EventBytes,
+		Loop: s.loop, Log: s.log, Length: s.cfg.LogLength, Bytes: s.cfg.EventBytes, Logged: s.hooks.Logged,
 		Send: func(client string, msg msgpack.Map) {
 			if to := s.clients.ByName[client]; to != nil && to.Stream.Connected() {
 				to.Stream.SendValue(msg)
@@ -61,7 +70,7 @@ func (s *Scheduler) connect() {
 	s.versions = versions.New(versions.Host{Log: s.log, Workers: workerList, Helpers: s.helpers, Opener: s.opener})
 	s.clients = clients.New(clients.Host{
 		Loop: s.loop, Log: s.log, Apply: s.apply, Streams: s.streams, Workers: workerList, Journal: s.journal,
-		Topics:   s.topics,
+		Topics: s.topics, Changed: s.hooks.ClientChanged,
 		Versions: s.versions, Totals: &s.totals, Serve: s.serve, ID: s.id, Forget: s.cfg.Forget,
 		ReleaseStep: s.cfg.releaseStep, AnyBuild: s.cfg.AnyBuild,
 	}, clientList)
@@ -133,6 +142,7 @@ func (s *Scheduler) connect() {
 		Pool:    s.pool, Requests: s.requests, WorkersChanged: &s.workersChanged,
 		RemoveWorker: func(w *peers.Worker, why string, safe, notify bool) { s.workers.Remove(w, why, safe, notify) },
 		Identity:     s.inspect.Worker, Publish: s.topics.Publish, End: s.terminate,
+		Restarted: s.hooks.Restarted, Removable: s.removable,
 	})
 	s.memory = memory.New(memory.Host{
 		Loop: s.loop, Log: s.log, Apply: s.apply, Workers: workerList, Clients: clientList,

@@ -28,6 +28,8 @@ func (s *Scheduler) facade() map[string]pyproc.Handler {
 			v, err := loop.Ask(ctx, s.loop, func() (any, error) { return s.inspect.FacadeTasks() })
 			return v, nil, err
 		},
+		"scheduler-task":  s.facadeTask,
+		"scheduler-hooks": s.facadeHooks,
 		"scheduler-transitions": func(ctx context.Context, _ *pyproc.Message) (any, [][]byte, error) {
 			v, err := loop.Ask(ctx, s.loop, func() (any, error) { return s.inspect.FacadeTransitions(), nil })
 			return v, nil, err
@@ -127,22 +129,11 @@ func (s *Scheduler) runFunction(ctx context.Context, _ *rpc.Request, in struct {
 	Kwargs   []byte `rpc:"kwargs,optional"`
 	Wait     *bool  `rpc:"wait"`
 }) (any, error) {
+	s.hooks.Flush(ctx) // the function sees what plugins made of everything before it
 	m, err := s.helpers.Call(ctx, helpers.Service, "run-function", wire.NewDict("wait", in.Wait == nil || *in.Wait),
 		[][]byte{slices.Clone(in.Function), slices.Clone(in.Args), slices.Clone(in.Kwargs)})
 	if err != nil {
 		return nil, err
 	}
 	return helpers.Message(m.Frames)
-}
-
-// registerSchedulerPlugin serves register_scheduler_plugin. The helper inspects the plugin: some plugins of Dask only
-// distribute files or packages, all others are rejected.
-func (s *Scheduler) registerSchedulerPlugin(ctx context.Context, _ *rpc.Request, in struct {
-	Plugin     []byte `rpc:"plugin"`
-	Name       string `rpc:"name"`
-	Idempotent any    `rpc:"idempotent,optional"`
-}) (any, error) {
-	_, err := s.helpers.Call(ctx, helpers.Service, "register-plugin", msgpack.MapOf("name", in.Name),
-		[][]byte{slices.Clone(in.Plugin)})
-	return nil, err
 }

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"context"
 	"runtime/debug"
 
 	"go.millstream.dev/internal/rpc"
@@ -19,10 +18,8 @@ func (s *Scheduler) handlers() {
 	rpc.Handle(r, "performance_report", s.performanceReportRPC)
 	rpc.Handle(r, "millstream-report", s.reportRPC)
 
-	for op := range unsupported {
-		r.Handle(op, notImplemented(op))
-	}
 	rpc.Handle(r, "register_scheduler_plugin", s.registerSchedulerPlugin)
+	rpc.Handle(r, "unregister_scheduler_plugin", s.unregisterSchedulerPlugin)
 	rpc.Handle(r, "run_function", s.runFunction)
 
 	s.prims.Register(r)
@@ -53,7 +50,7 @@ var waitingOps = []string{
 	"retire_workers", "restart", "restart_workers", "versions", "call_stack", "profile", "profile_metadata",
 	"worker_logs", "get_story", "get_runspec", "run_function",
 	"register_worker_plugin", "unregister_worker_plugin", "register_nanny_plugin", "unregister_nanny_plugin",
-	"register_scheduler_plugin", "feed",
+	"register_scheduler_plugin", "unregister_scheduler_plugin", "feed",
 }
 
 // detachedOps are requests that run to completion when their callers disconnect: they change the cluster, or take over
@@ -64,19 +61,5 @@ var detachedOps = []string{
 	"retry", "add_keys", "log_event", "set_resources", "set_restrictions",
 	"shuffle_get_or_create", "shuffle_barrier", "shuffle_restrict_task",
 	"register_worker_plugin", "unregister_worker_plugin", "register_nanny_plugin", "unregister_nanny_plugin",
-	"register_scheduler_plugin",
-}
-
-// unsupported are ops of the Dask scheduler that this one does not have, with the alternative. A server replies None to
-// an unknown op, which a caller takes for a result; these return an error.
-var unsupported = map[string]string{
-	"unregister_scheduler_plugin": "the scheduler is written in Go and takes no plugins in Python; worker and nanny " +
-		"plugins work",
-}
-
-// notImplemented returns a handler that rejects an unsupported op.
-func notImplemented(op string) rpc.Handler {
-	return func(context.Context, *rpc.Request) (any, error) {
-		return nil, &rpc.Exception{Type: "NotImplementedError", Message: op + ": " + unsupported[op]}
-	}
+	"register_scheduler_plugin", "unregister_scheduler_plugin",
 }

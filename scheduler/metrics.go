@@ -11,9 +11,10 @@ type ownMetrics struct {
 	journal prometheus.Histogram // seconds of a commit
 	queue   prometheus.GaugeFunc
 	backlog prometheus.GaugeFunc
+	dropped prometheus.CounterFunc
 }
 
-func newMetrics(queued func() int, backlog func() int64) *ownMetrics {
+func newMetrics(queued func() int, backlog func() int64, dropped func() uint64) *ownMetrics {
 	return &ownMetrics{
 		journal: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "millstream_scheduler_journal_commit_seconds",
 			Help:    "Duration of a group commit of the journal: write and sync",
@@ -25,11 +26,15 @@ func newMetrics(queued func() int, backlog func() int64) *ownMetrics {
 		backlog: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "millstream_scheduler_outgoing_bytes",
 			Help: "Bytes of messages that are queued for workers and clients"},
 			func() float64 { return float64(backlog()) }),
+		dropped: prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "millstream_scheduler_plugin_events_dropped_total",
+			Help: "Number of events that scheduler plugins did not receive, because they were too slow or ended"},
+			func() float64 { return float64(dropped()) }),
 	}
 }
 
 func (m *ownMetrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.journal, m.queue, m.backlog}
+	return []prometheus.Collector{m.journal, m.queue, m.backlog, m.dropped}
 }
 
 // committed observes a commit of the journal.

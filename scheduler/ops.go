@@ -125,7 +125,9 @@ func (d *dispatcher) finish(w *peers.Worker, ops *message.Ops) error {
 	}
 	d.s.stream.Finished(w.Address, f)
 	d.s.collectors.Finished(ev.Key, f.Metadata)
+	d.s.hooks.Finished(w.Address, f)
 	d.s.apply(ev)
+	d.s.hooks.Done()
 	if feed := d.s.feed; feed != nil {
 		feed.Begin(d.s.loop.Now())
 		feed.Finished(w, f, ev.Prefix)
@@ -221,6 +223,9 @@ func (d *dispatcher) workerOp(st *peers.Stream, ops *message.Ops, m *wire.Messag
 		st.Leaving = w.Cause == ""
 	case "keep-alive":
 	default:
+		if known, err := d.s.hooks.Stream(ops, m, "worker", w.Address); known {
+			return err
+		}
 		return d.s.prims.Op(ops, "")
 	}
 	return nil
@@ -289,6 +294,9 @@ func (d *dispatcher) clientOp(st *peers.Stream, ops *message.Ops, p *post) error
 	case "log-event":
 		return d.logEvent(ops, p.msg, "")
 	default:
+		if known, err := d.s.hooks.Stream(ops, p.msg, "client", c.Name); known {
+			return err
+		}
 		return d.s.prims.Op(ops, c.Name)
 	}
 	return nil
@@ -347,7 +355,9 @@ func (d *dispatcher) taskErred(w *peers.Worker, ops *message.Ops, m *wire.Messag
 	if known != nil {
 		prefix = known.Prefix()
 	}
+	d.s.hooks.Erred(w.Address, &f)
 	d.s.apply(ev)
+	d.s.hooks.Done()
 	d.s.feed.Begin(d.s.loop.Now())
 	d.s.feed.Erred(w, &f, prefix, known != nil && known.State() != state.Erred)
 	return nil

@@ -120,12 +120,3 @@ func TestTaskMetadata(t *testing.T) {
 		t.Errorf("metadata: got %v, want a in memory", got)
 	}
 }
-
-// Unsupported ops return errors.
-func TestNotImplemented(t *testing.T) {
-	s := start(t, Config{})
-	c := connect(t, s, "c")
-	for op := range unsupported {
-		c.fails("NotImplementedError", op)
-	}
-}

@@ -23,6 +23,7 @@ import (
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/history"
+	"go.millstream.dev/scheduler/internal/hooks"
 	"go.millstream.dev/scheduler/internal/inspect"
 	"go.millstream.dev/scheduler/internal/loop"
 	"go.millstream.dev/scheduler/internal/memory"
@@ -111,6 +112,7 @@ type Scheduler struct {
 	metrics *ownMetrics
 	topics  *topics.Topics
 	plugins *plugins.Plugins
+	hooks   *hooks.Hooks // scheduler plugins
 	prims   *primitives.Primitives
 	budget  primitives.Budget
 	// tasksKnown is fired when tasks are added, workersChanged when a worker is added, removed or changed.
@@ -165,7 +167,7 @@ func New(cfg Config) *Scheduler {
 	})
 	s.journal = recovery.NewLog(s.log, s.journalFailed)
 	s.streams = peers.NewStreams(s.loop, s.log, s.journal, cfg.Outgoing, cfg.OutgoingTotal)
-	s.metrics = newMetrics(s.loop.Len, s.streams.Backlog.Bytes)
+	s.metrics = newMetrics(s.loop.Len, s.streams.Backlog.Bytes, func() uint64 { return s.hooks.Dropped() })
 	s.state = state.New(s.stateConfig(0))
 	s.writer = messages.New(s.log, s.state, cfg.NoWorkersTimeout, cfg.AllowedFailures)
 	s.connect()

@@ -40,6 +40,7 @@ type watcher struct {
 // and its subject.
 func (s *Scheduler) watch(w *peers.Worker, added bool) {
 	s.workersChanged.Fire()
+	s.hooks.WorkerChanged(w.Address, added)
 	for x := range s.watchers {
 		if added {
 			id := s.inspect.Worker(w)

@@ -34,6 +34,18 @@ func TestSchedulerFacade(t *testing.T) {
 	}
 }
 
+// Scheduler plugins of a client receive events and messages, and neither stop nor slow the scheduler.
+func TestSchedulerPlugins(t *testing.T) {
+	r := rig.New(t)
+	s := r.Scheduler()
+	for range 2 {
+		r.DaskWorker(s.Address, "--nthreads", "1")
+	}
+	if res := r.Python(s.Address, "scheduler_plugins.py"); len(res.Checks) < 40 {
+		t.Errorf("%d checks were made", len(res.Checks))
+	}
+}
+
 // The memory of the cluster and dumps of its state, with Dask workers and with ours.
 func TestClusterState(t *testing.T) {
 	for name, start := range map[string]func(r *rig.Rig, scheduler string){

@@ -35,6 +35,8 @@ type Host struct {
 	Topics   *topics.Topics
 	Versions *versions.Versions
 	Totals   *inspect.Totals
+	// Changed is called for a client that was added or removed, in the loop. It may be nil.
+	Changed func(name string, added bool)
 	// Serve reads a stream until it closes.
 	Serve func(context.Context, *peers.Stream)
 	// ID is the ID of the scheduler. Forget is how long a Millstream client may be disconnected, and ReleaseStep the
@@ -117,7 +119,15 @@ func (s *Clients) add(name string, versions any, p *peers.Program, st *peers.Str
 	}
 	st.Send(hello)
 	s.Topics.Publish(msgpack.MapOf("action", "add-client", "client", name), "all", name)
+	s.changed(name, true)
 	s.Log.Info("client connected", "client", name, "peer", st.Comm.PeerAddr())
+}
+
+// changed reports a client that was added or removed.
+func (s *Clients) changed(name string, added bool) {
+	if s.Changed != nil {
+		s.Changed(name, added)
+	}
 }
 
 // Named returns the client of a name and creates it if necessary.
@@ -162,6 +172,7 @@ func (s *Clients) Remove(c *peers.Client) {
 	s.Journal.Client(c.Name, false)
 	if !c.Part {
 		s.Topics.Publish(msgpack.MapOf("action", "remove-client", "client", c.Name), "all", c.Name)
+		s.changed(c.Name, false)
 		s.Log.Info("client removed", "client", c.Name)
 	}
 }

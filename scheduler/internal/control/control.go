@@ -38,6 +38,10 @@ type Host struct {
 	RemoveWorker func(w *peers.Worker, why string, safe, notify bool)
 	Identity     func(*peers.Worker) msgpack.Map
 	Publish      func(msg any, topics ...string)
+	// Restarted is called after the tasks were released by a restart, in the loop. Removable returns those of some
+	// workers that plugins allow to be closed; false if all may. Both may be nil.
+	Restarted func()
+	Removable func(ctx context.Context, addresses []string) (map[string]bool, bool)
 	// End closes the scheduler and its workers.
 	End func(reason string)
 }

@@ -35,6 +35,9 @@ func (s *Control) restartRPC(ctx context.Context, r *rpc.Request, in struct {
 			}
 		}
 		s.Apply(&state.Restart{Client: state.NoClient})
+		if s.Restarted != nil {
+			s.Restarted()
+		}
 	})
 	if err != nil {
 		return nil, err

@@ -3,6 +3,8 @@ package control
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
 	"go.millstream.dev/internal/rpc"
@@ -22,8 +24,30 @@ type closing struct {
 	Attribute string `rpc:"attribute,optional"`
 }
 
+// allowed returns a filter of the workers that plugins allow to be closed.
+func (s *Control) allowed(ctx context.Context) (func(state.WorkerID) bool, error) {
+	all := func(state.WorkerID) bool { return true }
+	if s.Removable == nil {
+		return all, nil
+	}
+	addresses, err := loop.Ask(ctx, s.Loop, func() ([]string, error) {
+		return slices.Collect(maps.Keys(s.Workers.ByAddress)), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	list, ok := s.Removable(ctx, addresses)
+	if !ok {
+		return all, nil
+	}
+	return func(id state.WorkerID) bool {
+		w := s.Workers.ByID(id)
+		return w != nil && list[w.Address]
+	}, nil
+}
+
 // choose returns the workers to close. It runs in the loop.
-func (in *closing) choose(s *Control) ([]*peers.Worker, error) {
+func (in *closing) choose(s *Control, allowed func(state.WorkerID) bool) ([]*peers.Worker, error) {
 	if in.Key != nil {
 		return nil, &rpc.Exception{Type: "NotImplementedError",
 			Message: "workers_to_close: key is a Python function, which this scheduler does not run"}
@@ -49,7 +73,7 @@ func (in *closing) choose(s *Control) ([]*peers.Worker, error) {
 		}
 	}
 	var out []*peers.Worker
-	for _, id := range s.State.WorkersToClose(n, minimum, ratio) {
+	for _, id := range s.State.WorkersToClose(n, minimum, ratio, allowed) {
 		if w := s.Workers.ByID(id); w != nil {
 			out = append(out, w)
 		}
@@ -58,8 +82,12 @@ func (in *closing) choose(s *Control) ([]*peers.Worker, error) {
 }
 
 func (s *Control) toCloseRPC(ctx context.Context, _ *rpc.Request, in closing) ([]any, error) {
+	allowed, err := s.allowed(ctx)
+	if err != nil {
+		return nil, err
+	}
 	return loop.Ask(ctx, s.Loop, func() ([]any, error) {
-		list, err := in.choose(s)
+		list, err := in.choose(s, allowed)
 		out := []any{}
 		for _, w := range list {
 			switch in.Attribute {
@@ -111,6 +139,13 @@ func (s *Control) retireRPC(ctx context.Context, r *rpc.Request, in struct {
 	if err := s.checkRetire(ctx, r.Comm, in.Workers, in.Names != nil, in.Incarnation); err != nil {
 		return nil, err
 	}
+	var allowed func(state.WorkerID) bool
+	if in.Workers == nil && in.Names == nil {
+		var err error
+		if allowed, err = s.allowed(ctx); err != nil {
+			return nil, err
+		}
+	}
 	var chosen []*peers.Worker
 	infos := map[string]msgpack.Map{}
 	choose := func() error {
@@ -132,7 +167,7 @@ func (s *Control) retireRPC(ctx context.Context, r *rpc.Request, in struct {
 		default:
 			var err error
 			c := closing{Ratio: in.Ratio, N: in.N, Key: in.Key, Minimum: in.Minimum, Target: in.Target}
-			if chosen, err = c.choose(s); err != nil {
+			if chosen, err = c.choose(s, allowed); err != nil {
 				return err
 			}
 		}

@@ -28,6 +28,10 @@ type Config struct {
 	AllowUnsafe bool
 	// Facade returns the calls of the scheduler that functions of clients can make.
 	Facade func() map[string]pyproc.Handler
+	// Restored is called with each new process of Service before it is used, Exited when one has ended. Both may be
+	// nil.
+	Restored func(context.Context, *pyproc.Process)
+	Exited   func()
 	// Closed returns the error of calls after Close.
 	Closed func() error
 }
@@ -117,6 +121,9 @@ func (h *Helpers) helper(ctx context.Context, module string) (*pyproc.Supervisor
 		v = pyproc.NewSupervisor(pyproc.SupervisorConfig{Config: cfg, Setup: h.Setup(module), Exited: func(err error) {
 			h.cfg.Log.Error("Python helper ended; restarting it on demand", "module", module,
 				"error", err)
+			if module == Service && h.cfg.Exited != nil {
+				h.cfg.Exited()
+			}
 		}})
 		if h.byName == nil {
 			h.byName = map[string]*pyproc.Supervisor{}

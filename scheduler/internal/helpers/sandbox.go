@@ -41,7 +41,11 @@ func (h *Helpers) hidden() []string {
 func (h *Helpers) Setup(module string) func(context.Context, *pyproc.Process) error {
 	return func(ctx context.Context, p *pyproc.Process) error {
 		h.logSandbox(ctx, module, p.Isolation())
-		return h.setupChild(ctx, p)
+		err := h.setupChild(ctx, p)
+		if err == nil && module == Service && h.cfg.Restored != nil {
+			h.cfg.Restored(ctx, p)
+		}
+		return err
 	}
 }
 

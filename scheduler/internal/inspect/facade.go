@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"go.millstream.dev/internal/engine/scheduler/state"
+	"go.millstream.dev/internal/task"
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
@@ -88,29 +89,66 @@ func (s *Inspector) FacadeTasks() (any, error) {
 	}
 	rows := make([]any, len(tasks))
 	for i, t := range tasks {
-		var on any
-		if w := t.ProcessingOn(); w != nil {
-			on = w.Address()
-		}
-		deps := make([]any, t.NumDeps())
-		for j := range deps {
-			deps[j] = index[t.Dep(j)]
-		}
-		wants := []any{}
-		for c := range t.WhoWants() {
-			wants = append(wants, c.Name())
-		}
-		var text, trace string
-		if f := t.Failure(); f != nil {
-			text, trace = f.ExceptionText, f.TracebackText
-		}
-		p := t.Priority()
-		rows[i] = []any{t.Key().Raw(), t.State().String(), t.NBytes(), t.RunID(), t.Retries(), t.Suspicious(),
-			t.Actor(), text, trace,
-			t.Prefix().Name(), t.Group().Name(), []any{p.User, p.Generation, p.Order}, on, holders(t), deps, wants,
-			facadeNotes(t), typeName(t), erredOn(t), t.LongRunning()}
+		rows[i] = facadeRow(t, index)
 	}
 	return rows, nil
+}
+
+// maxFacadeNeighbors bounds the neighbors of a task that FacadeTask returns.
+const maxFacadeNeighbors = 10_000
+
+// FacadeTask returns the row of a task, and those of its dependencies and dependents; none if there is no such task.
+// Neighbors have no neighbors but those of the list. It runs in the loop.
+func (s *Inspector) FacadeTask(key task.Key) []any {
+	t := s.State.Task(key)
+	if t == nil {
+		return []any{}
+	}
+	tasks, index := []*state.Task{t}, map[*state.Task]int{t: 0}
+	add := func(n *state.Task) {
+		if _, known := index[n]; !known && len(tasks) <= maxFacadeNeighbors {
+			index[n] = len(tasks)
+			tasks = append(tasks, n)
+		}
+	}
+	for i := range t.NumDeps() {
+		add(t.Dep(i))
+	}
+	for i := range t.NumDependents() {
+		add(t.Dependent(i))
+	}
+	rows := make([]any, len(tasks))
+	for i, t := range tasks {
+		rows[i] = facadeRow(t, index)
+	}
+	return rows
+}
+
+// facadeRow returns the row of a task. index has the positions of rows, for dependencies.
+func facadeRow(t *state.Task, index map[*state.Task]int) []any {
+	var on any
+	if w := t.ProcessingOn(); w != nil {
+		on = w.Address()
+	}
+	deps := make([]any, 0, t.NumDeps())
+	for j := range t.NumDeps() {
+		if i, known := index[t.Dep(j)]; known {
+			deps = append(deps, i)
+		}
+	}
+	wants := []any{}
+	for c := range t.WhoWants() {
+		wants = append(wants, c.Name())
+	}
+	var text, trace string
+	if f := t.Failure(); f != nil {
+		text, trace = f.ExceptionText, f.TracebackText
+	}
+	p := t.Priority()
+	return []any{t.Key().Raw(), t.State().String(), t.NBytes(), t.RunID(), t.Retries(), t.Suspicious(),
+		t.Actor(), text, trace,
+		t.Prefix().Name(), t.Group().Name(), []any{p.User, p.Generation, p.Order}, on, holders(t), deps, wants,
+		facadeNotes(t), typeName(t), erredOn(t), t.LongRunning()}
 }
 
 // facadeNotes returns the annotations of a task as msgpack, the workers that may run it, whether others may, and the

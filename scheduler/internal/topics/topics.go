@@ -23,6 +23,8 @@ type Host struct {
 	Log  *slog.Logger
 	// Send sends a message to a client, if it is connected. It runs in the loop.
 	Send func(client string, msg msgpack.Map)
+	// Logged is called for each message of a topic, in the loop. It may be nil.
+	Logged func(topic string, msg any)
 	// Length is the number of events that are kept for each topic, Bytes the number of bytes for all of them, an eighth
 	// of that for one.
 	Length int
@@ -137,6 +139,9 @@ func (s *Topics) Publish(msg any, topics ...string) {
 		e := event{s.Loop.Now(), msg, size + val.NameSize("")}
 		if size <= limit/16 { // larger ones are sent, not kept
 			s.bytes += t.add(e, s.Length, limit/8)
+		}
+		if s.Logged != nil {
+			s.Logged(name, msg)
 		}
 		for c := range t.subscribers {
 			s.Send(c, msgpack.MapOf("op", "event", "topic", name, "event", []any{val.Seconds(e.at), msg}))

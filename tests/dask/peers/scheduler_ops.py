@@ -20,7 +20,6 @@ def main(client):
     about(client, worker)
     on_scheduler(client, worker)
     reports(client)
-    refused(client)
     events(client, worker)
     plugins(client, worker)
     (worker,) = client.nthreads()  # restarted by Environ
@@ -142,17 +141,6 @@ def reports(client):
             return os.path.getsize(name) > 0 and len(ts.data)
 
     attempt("get_task_stream in a file", plot, 1)
-
-
-def refused(client):
-    from distributed.diagnostics.plugin import SchedulerPlugin
-
-    class Plugin(SchedulerPlugin):
-        pass
-
-    words = NotImplementedError
-    raises("scheduler plugin", words, lambda: client.register_plugin(Plugin(), name="p"), "Go")
-    raises("unregister_scheduler_plugin", words, lambda: client.unregister_scheduler_plugin("p"), "Go")
 
 
 def events(client, worker):

@@ -3,21 +3,16 @@
 import builtins
 import collections
 import collections.abc
+import pickle
 import threading
 import time
 
-from millstream._facade_parts import Client, Computation, Memory, Tasks, Worker
+from millstream._facade_parts import Client, Computation, LiveTasks, Memory, Neighborhood, Tasks, Worker
 
 FRESH = 0.05  # seconds for which fetched state is reused, so that a function that visits each task fetches once
 
 # Attributes of the Dask scheduler that a function may want and this scheduler does not have.
 MISSING = {
-    "plugins": "scheduler plugins are not supported; worker and nanny plugins are",
-    "add_plugin": "scheduler plugins are not supported; worker and nanny plugins are",
-    "remove_plugin": "scheduler plugins are not supported; worker and nanny plugins are",
-    "handlers": "handlers cannot be changed from Python",
-    "stream_handlers": "handlers cannot be changed from Python",
-    "periodic_callbacks": "there are no Python periodic callbacks",
     "add_worker": "workers register themselves",
     "transition": "the states of tasks cannot be changed from Python",
     "transitions": "the states of tasks cannot be changed from Python",
@@ -31,10 +26,15 @@ MISSING = {
 EXTENSIONS = ("amm", "events", "memory_sampler", "multi_locks", "publish", "queues", "replay-tasks", "semaphores", "shuffle", "stealing", "variables")
 
 
-class Extensions(collections.abc.Mapping):
-    """Names of the Dask extensions that this scheduler serves. There are no Python objects for them."""
+class Extensions(collections.abc.MutableMapping):
+    """Names of the Dask extensions that this scheduler serves, which have no Python objects, and those of plugins."""
+
+    def __init__(self):
+        self._own = {}
 
     def __getitem__(self, name):
+        if name in self._own:
+            return self._own[name]
         if name not in EXTENSIONS:
             raise KeyError(
                 f"no extension {name!r}: this scheduler is Millstream, written in Go, and serves the extensions "
@@ -45,20 +45,26 @@ class Extensions(collections.abc.Mapping):
             "Millstream, written in Go"
         )
 
+    def __setitem__(self, name, extension):
+        self._own[name] = extension
+
+    def __delitem__(self, name):
+        del self._own[name]
+
     def __contains__(self, name):
-        return name in EXTENSIONS
+        return name in EXTENSIONS or name in self._own
 
     def __iter__(self):
-        return iter(EXTENSIONS)
+        return iter(self.keys())
 
     def __len__(self):
-        return len(EXTENSIONS)
+        return len(self.keys())
 
     def keys(self):
-        return dict.fromkeys(EXTENSIONS).keys()  # can be unpickled by clients without this package
+        return dict.fromkeys((*EXTENSIONS, *self._own)).keys()  # can be unpickled by clients without this package
 
     def __repr__(self):
-        return f"<Extensions: {', '.join(EXTENSIONS)}>"
+        return f"<Extensions: {', '.join(self)}>"
 
 
 class Monitor:
@@ -83,10 +89,17 @@ class Scheduler:
     type = "Scheduler"
     status = "running"
     validate = False
-    plugins = property(lambda self: {})
+    plugins = property(lambda self: self._plugins.plugins)
+    handlers = property(lambda self: self._plugins.handlers)
+    stream_handlers = property(lambda self: self._plugins.stream_handlers)
 
     def __init__(self, peer):
         self._peer = peer
+        self._plugins = self._gone = None
+        self._hook = None  # thread in which a hook of a plugin runs
+        self._tasks_cost = 0.0  # seconds to fetch all tasks
+        self.extensions = Extensions()
+        self.periodic_callbacks = {}
         self._lock = threading.RLock()
         self._info = self._tasks = None
         self._info_at = self._tasks_at = self._log_start = 0.0
@@ -104,6 +117,11 @@ class Scheduler:
         with self._lock:
             self._info = self._tasks = None
 
+    def _refresh_info(self):
+        """Discard fetched state of workers and clients."""
+        with self._lock:
+            self._info = None
+
     def _fetch(self):
         with self._lock:
             if self._info is None or time.monotonic() - self._info_at > FRESH:
@@ -113,10 +131,25 @@ class Scheduler:
 
     def _fetch_tasks(self):
         with self._lock:
-            if self._tasks is None or time.monotonic() - self._tasks_at > FRESH:
+            # Hooks of plugins that visit all tasks again and again must not occupy the scheduler.
+            fresh = max(FRESH, 20 * self._tasks_cost) if self._in_hook() else FRESH
+            begin = time.monotonic()
+            if self._tasks is None or begin - self._tasks_at > fresh:
                 self._tasks = Tasks(self._peer.call("scheduler-tasks").body, self)
                 self._tasks_at = time.monotonic()
+                self._tasks_cost = self._tasks_at - begin
             return self._tasks
+
+    def _in_hook(self):
+        return self._hook == threading.get_ident()
+
+    def _fetch_task(self, key):
+        """Fetch one task and its neighbors; None if there is no such task."""
+        rows = self._peer.call("scheduler-task", {"key": key}).body
+        if not rows:
+            gone = self._gone
+            return gone and gone[0] == key and Neighborhood([gone], self)[key] or None
+        return Neighborhood(rows, self)[key]
 
     address = property(lambda self: self._fetch()["address"])
     id = property(lambda self: self._fetch()["id"])
@@ -148,9 +181,8 @@ class Scheduler:
     running = property(lambda self: {w for w in self.workers.values() if w.status == "running"})
     clients = property(lambda self: {c: Client(self, c) for c in self._fetch()["clients"]})
     task_metadata = property(lambda self: self._fetch()["metadata"])
-    tasks = property(lambda self: self._fetch_tasks())
+    tasks = property(lambda self: LiveTasks(self) if self._in_hook() else self._fetch_tasks())
     worker_ttl = property(lambda self: self._fetch()["worker_ttl"])
-    extensions = Extensions()
     monitor = Monitor()
 
     computations = property(lambda self: collections.deque(map(Computation, self._peer.call("scheduler-computations").body)))
@@ -280,6 +312,22 @@ class Scheduler:
 
         reply = await self._peer.acall(op, {"name": name, "idempotent": idempotent}, [plugin])
         return loads([bytes(f) for f in reply.frames], deserialize=False)
+
+    def add_plugin(self, plugin, *, idempotent=False, name=None, **kwargs):
+        from distributed.diagnostics.plugin import _get_plugin_name
+
+        self._plugins.add(plugin, name or _get_plugin_name(plugin), idempotent)
+
+    def remove_plugin(self, name=None):
+        self._plugins.remove(name)
+
+    async def register_scheduler_plugin(self, plugin, name=None, idempotent=None):
+        if isinstance(plugin, (bytes, bytearray)):
+            plugin = pickle.loads(plugin)
+        await self._plugins.start(plugin, name, bool(getattr(plugin, "idempotent", False) if idempotent is None else idempotent))
+
+    async def unregister_scheduler_plugin(self, name):
+        self._plugins.remove(name)
 
     def get_worker_service_addr(self, worker, service_name, protocol=False):
         port = self.workers[worker].services.get(service_name)

@@ -298,3 +298,52 @@ class Tasks(collections.abc.Mapping):
                 for holder in row[13]:
                     self._held.setdefault(holder, []).append(i)
         return [self.at(i) for i in self._held.get(address, ())]
+
+
+class Neighborhood(Tasks):
+    """A task and its neighbors. Groups and prefixes have all tasks."""
+
+    def groups(self):
+        return self.scheduler._fetch_tasks().groups()
+
+    def prefixes(self):
+        return self.scheduler._fetch_tasks().prefixes()
+
+
+class LiveTasks(collections.abc.Mapping):
+    """The tasks by key for hooks of plugins. A single task is fetched when it is looked up; others are up to a second old."""
+
+    def __init__(self, scheduler):
+        self._scheduler = scheduler
+
+    def __getitem__(self, key):
+        task = self._scheduler._fetch_task(key)
+        if task is None:
+            raise KeyError(key)
+        return task
+
+    def __contains__(self, key):
+        return self._scheduler._fetch_task(key) is not None
+
+    def __iter__(self):
+        return iter(self._scheduler._fetch_tasks())
+
+    def __len__(self):
+        return len(self._scheduler._fetch_tasks())
+
+    def values(self):
+        return self._scheduler._fetch_tasks().values()
+
+    def items(self):
+        return self._scheduler._fetch_tasks().items()
+
+    def __getattr__(self, name):  # groups, prefixes and others
+        return getattr(self._scheduler._fetch_tasks(), name)
+
+
+def forgotten(key):
+    """Return the row of a task that the scheduler has forgotten, for hooks that look it up."""
+    from dask.utils import key_split
+
+    group = str(key[0] if isinstance(key, tuple) and key else key)
+    return [key, "forgotten", -1, 0, 0, 0, False, "", "", key_split(key), group, (0, 0, 0), None, [], [], [], None, None, [], False]

@@ -1,6 +1,6 @@
-"""Functions that clients send to the scheduler: Client.run_on_scheduler and progress bars.
+"""Code that clients send to the scheduler: Client.run_on_scheduler, progress bars and scheduler plugins.
 
-The scheduler is written in Go and runs no Python. Such functions run in this child process, with a facade in place of
+The scheduler is written in Go and runs no Python. Such code runs in this child process, with a facade in place of
 the scheduler, which has the most used attributes with recent values.
 """
 
@@ -10,7 +10,7 @@ import itertools
 import pickle
 import threading
 
-from millstream import _upload
+from millstream import _plugins, _upload
 from millstream._child import Reply
 from millstream._facade import Scheduler
 
@@ -19,7 +19,7 @@ def setup(peer):
     peer.loop = asyncio.new_event_loop()  # calls may arrive before it runs
     _upload.setup(peer)
     service = Service(peer)
-    peer.handle("register-plugin", service.register_plugin)
+    _plugins.setup(peer, service.scheduler)
     peer.handle("versions", versions)
     peer.handle("run-function", service.run_function)
     peer.handle("feed-open", service.feed_open)
@@ -87,23 +87,6 @@ class Service:
             return encode({"status": "OK", "result": to_serialize(result)})
         except Exception as e:
             return encode(error_message(e))
-
-    def register_plugin(self, body, frames):
-        """Client.register_plugin of a SchedulerPlugin: only plugins of Dask that distribute files or packages.
-
-        Others need every transition of every task, which this scheduler does not forward to Python.
-        """
-        from distributed.diagnostics import plugin as dask
-
-        plugin = pickle.loads(frames[0])
-        known = tuple(c for c in (getattr(dask, n, None) for n in ("SchedulerUploadFile", "InstallPlugin")) if c is not None)
-        if not isinstance(plugin, known):
-            raise NotImplementedError(
-                f"scheduler plugin {type(plugin).__name__}: this scheduler is Millstream, written in Go, and supports "
-                "only the Python plugins of Client.upload_file, PipInstall and CondaInstall; worker plugins work, and a "
-                "directory can be uploaded as a zip file with Client.upload_file"
-            )
-        self.wait_for(plugin.start(self.scheduler))
 
     def wait_for(self, awaitable):
         async def wait():

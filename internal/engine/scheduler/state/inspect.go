@@ -3,6 +3,7 @@ package state
 import (
 	"iter"
 	"math"
+	"slices"
 	"sort"
 	"time"
 
@@ -211,8 +212,8 @@ func (s *State) Bandwidth() float64 { return s.ledger.bandwidth }
 
 // WorkersToClose proposes workers to close: idle ones whose data the others can hold ratio times over (Dask's
 // workers_to_close and its memory_ratio); 0 means the default, 2. n > 0 requests that number, n = 0 as many as
-// possible; at least minimum workers stay.
-func (s *State) WorkersToClose(n, minimum int, ratio float64) []WorkerID {
+// possible; at least minimum workers stay. Workers that a function of allowed rejects are not proposed.
+func (s *State) WorkersToClose(n, minimum int, ratio float64, allowed ...func(WorkerID) bool) []WorkerID {
 	if ratio == 0 {
 		ratio = 2
 	}
@@ -237,6 +238,9 @@ func (s *State) WorkersToClose(n, minimum int, ratio float64) []WorkerID {
 	for _, w := range all {
 		if remaining <= minimum || n > 0 && len(ids) >= n {
 			break
+		}
+		if slices.ContainsFunc(allowed, func(f func(WorkerID) bool) bool { return !f(w.id) }) {
+			continue
 		}
 		if n <= 0 {
 			limit -= w.memoryLimit

@@ -86,6 +86,13 @@ func (l *transitionLog) text(k taskid.Key) string {
 	return b.String()
 }
 
+// Observe sets a function that Apply calls before each transition of a task to another state; nil removes it. It must
+// not keep the task or its key.
+func Observe(s *State, f func(t *Task, to TaskState)) { s.observer = f }
+
+// Stimulus returns name and number of the event that is being applied, or was applied last.
+func Stimulus(s *State) (cause string, event uint64) { return s.cause.String(), s.events }
+
 // cause is the name of an event in one byte, because the log of transitions has many.
 type cause uint8
 

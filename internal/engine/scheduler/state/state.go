@@ -41,6 +41,8 @@ type State struct {
 	stack  []*Task // tasks with recommendations
 	walk   uint64
 	log    transitionLog
+	// observer is called before each transition; nil for none.
+	observer func(t *Task, to TaskState)
 
 	transitions uint64
 	scratch     scratch

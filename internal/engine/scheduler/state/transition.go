@@ -48,6 +48,9 @@ func (s *State) setState(t *Task, to TaskState) {
 	if s.log.limit > 0 {
 		s.log.add(logged{t.key, s.nowNs, s.events, t.state, to, s.cause})
 	}
+	if s.observer != nil {
+		s.observer(t, to)
+	}
 	if t.watched {
 		s.out.reportMove(t, to)
 	}
