@@ -22,6 +22,11 @@ SIM_SEEDS ?= 10000
 SIM_FROM ?= 1
 # Attacks of `make hostile`, a regular expression on their names; empty: all.
 HOSTILE ?=
+# Version and commit of `make release`, and the PEM file of the key that signs it. Empty: the version of the Python
+# package, HEAD, and a key that is thrown away.
+VERSION ?=
+COMMIT ?=
+KEY ?=
 # Limit of each setting of `make interop`.
 INTEROP_TIMEOUT ?= 20m
 # Number of parallel clusters of `make dask-suite`, and further arguments of its runner, such as --every 10.
@@ -30,7 +35,7 @@ SUITE_ARGS ?=
 # Further arguments of the runner of `make downstream`, such as --package ml.
 DOWNSTREAM_ARGS ?=
 
-.PHONY: help build demo test lint api prose-sample fuzz bench bench-report dashboard dashboard-bench dashboard-picture kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
+.PHONY: help build demo release test lint api prose-sample fuzz bench bench-report dashboard dashboard-bench dashboard-picture kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
 
 help: ## list the targets
 	@echo 'Millstream: make TARGET'
@@ -55,6 +60,10 @@ test: ## run lint, then all tests under the race detector; print and check every
 lint: ## check gofmt, vet, staticcheck, go mod tidy, layers, file sizes, words, API listing, shell scripts
 	@scripts/setup lint
 	@$(RUN) scripts/lint
+
+release: ## build dist/release from a commit: archives, deb, rpm, checksums, signature; VERSION=v0.1.0 COMMIT=HEAD KEY=FILE
+	@scripts/setup release
+	@$(RUN) go run ./internal/tools/release -version '$(VERSION)' -commit '$(COMMIT)' -key '$(or $(KEY),$(MILLSTREAM_RELEASE_KEY))' -out dist/release
 
 api: ## print the size of the public API and write its listing, api/*.txt
 	@$(RUN) go run ./internal/tools/api

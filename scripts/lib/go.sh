@@ -29,6 +29,13 @@ need_cc() {
 		"apt-get install gcc libc6-dev"
 }
 
+# setup_arm64_cc: a C compiler for arm64. Without it programs for arm64 are built without cgo.
+setup_arm64_cc() {
+	[ "$(uname -m)" != aarch64 ] || return 0
+	have aarch64-linux-gnu-gcc || apt_install gcc-aarch64-linux-gnu libc6-dev-arm64-cross ||
+		say "setup: no aarch64-linux-gnu-gcc: programs for arm64 are built without cgo; apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+}
+
 setup_staticcheck() {
 	local stamp
 	stamp=$(stamp_of "$STATICCHECK_VERSION" "$(cd "$ROOT" && go env GOVERSION)")

@@ -13,7 +13,7 @@ var layers = [][]string{
 	{"tests"},
 	{"bench", "otel"},
 	{"examples"},
-	{"cmd", "internal/tools/kernels"},
+	{"cmd", "internal/tools/kernels", "internal/tools/release"},
 	{".", "cli"}, // programs of users link no commands unless they import cli
 	// two processes that measure UCX, and the simulated cluster, which are not part of the public API
 	{"internal/bench/ucxbench", "internal/engine/sim"},

@@ -1,0 +1,157 @@
+// Release builds everything that is published for a version, from a commit: archives, packages of distributions,
+// checksums with a signature. `release verify FOLDER` checks a folder that it wrote. See docs/guide/install.md.
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	"go.millstream.dev/internal/tools/release/sign"
+	"go.millstream.dev/internal/tools/tree"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+const usage = "usage: release [-version v1.2.3] [-commit COMMIT] [-out FOLDER] [-key FILE] | release verify [-key FILE] FOLDER"
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) > 0 && args[0] == "verify" {
+		return verify(args[1:], out)
+	}
+	flags := flag.NewFlagSet("release", flag.ContinueOnError)
+	flags.SetOutput(out)
+	version := flags.String("version", "", "version, such as v0.1.0 (default: that of the Python package)")
+	commit := flags.String("commit", "", "commit to release (default HEAD)")
+	folder := flags.String("out", "dist/release", "folder for the files, which is emptied")
+	key := flags.String("key", os.Getenv("MILLSTREAM_RELEASE_KEY"),
+		"PEM file of the Ed25519 key that signs (default MILLSTREAM_RELEASE_KEY, or a key that is thrown away)")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q; %s", flags.Arg(0), usage)
+	}
+	root, err := tree.Root(".")
+	if err != nil {
+		return err
+	}
+	return release(ctx, root, *commit, *version, *folder, *key, out)
+}
+
+// release builds all artifacts into a folder.
+func release(ctx context.Context, root, commit, version, folder, keyFile string, log io.Writer) error {
+	signer, err := signingKey(keyFile, log)
+	if err != nil {
+		return err
+	}
+	number, err := pythonVersion(os.DirFS(root))
+	if err != nil {
+		return err
+	}
+	if version = cmp.Or(version, "v"+number); version != "v"+number {
+		return fmt.Errorf("version %s, but the Python package has %s; change python/pyproject.toml and __version__",
+			version, number)
+	}
+	work, err := os.MkdirTemp("", "millstream-release-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	s, err := checkout(ctx, root, commit, version, filepath.Join(work, "source"))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(log, "release %s of commit %.12s, %s\n", s.version, s.commit, s.time.Format("2006-01-02 15:04:05 MST"))
+	if err := os.RemoveAll(folder); err != nil {
+		return err
+	}
+	if err := s.all(ctx, folder, log); err != nil {
+		return err
+	}
+	if err := sign.Folder(folder, signer); err != nil {
+		return err
+	}
+	fmt.Fprintf(log, "%s: %s, signed\n", folder, sign.Sums)
+	return nil
+}
+
+// all writes the artifacts of every target.
+func (s *source) all(ctx context.Context, folder string, log io.Writer) error {
+	extras, err := s.extras()
+	if err != nil {
+		return err
+	}
+	list, missing := targets(runtime.GOARCH, exec.LookPath)
+	for _, line := range missing {
+		fmt.Fprintln(log, line)
+	}
+	for _, t := range list {
+		fmt.Fprintf(log, "%s\n", t.name())
+		files, err := s.artifacts(ctx, t, extras)
+		if err != nil {
+			return err
+		}
+		if err := write(folder, log, files...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// signingKey returns the key in a file, or a new one that is not kept.
+func signingKey(file string, log io.Writer) (ed25519.PrivateKey, error) {
+	if file == "" {
+		fmt.Fprintln(log, "no key given: signing with a key that is thrown away; set KEY=FILE for a release")
+		return sign.NewKey()
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return sign.ParseKey(text)
+}
+
+// verify checks signature and checksums of a folder.
+func verify(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("release verify", flag.ContinueOnError)
+	flags.SetOutput(out)
+	key := flags.String("key", "",
+		"PEM file of the public key (default: the key in the folder, which proves no origin)")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() != 1 {
+		return fmt.Errorf("one folder is needed; %s", usage)
+	}
+	folder := flags.Arg(0)
+	text, err := os.ReadFile(cmp.Or(*key, filepath.Join(folder, sign.PublicKey)))
+	if err != nil {
+		return err
+	}
+	public, err := sign.ParsePublic(text)
+	if err != nil {
+		return err
+	}
+	if err := sign.Verify(folder, public); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s: signature and checksums are right\n", folder)
+	return nil
+}
