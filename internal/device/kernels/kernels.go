@@ -17,7 +17,7 @@ import (
 	"go.millstream.dev/cuda"
 )
 
-//go:embed *.cu ptx/*.ptx
+//go:embed *.cu *.cuh ptx/*.ptx
 var files embed.FS
 
 // Toolkit is the release of NVRTC that compiles the PTX. Its PTX has version 8.0, which drivers from 525 on can load; a
@@ -30,7 +30,9 @@ const Arch = "compute_70"
 // Spec is one image: a source compiled with flags. The image is in ptx/Name.ptx, a generated file.
 type Spec struct {
 	Name, Source string
-	Flags        []string
+	// Head is a file that is put before the source, "" for none.
+	Head  string
+	Flags []string
 }
 
 // Specs returns all images.
@@ -43,15 +45,29 @@ func Specs() []Spec {
 		list = append(list, Spec{Name: "fold_" + kind, Source: "fold.cu",
 			Flags: append([]string{"-DKIND_" + kind}, strict...)})
 	}
+	for _, name := range []string{"table_rows", "table_group", "table_join", "table_sort"} {
+		list = append(list, Spec{Name: name, Source: name + ".cu", Head: "table.cuh",
+			Flags: []string{"--std=c++17", "--diag-suppress=177"}}) // not every kernel uses all of the head
+	}
 	return append(list,
 		Spec{Name: "kmeans_f32", Source: "kmeans.cu", Flags: []string{"--std=c++17", "-DFLOAT32"}},
 		Spec{Name: "kmeans_f64", Source: "kmeans.cu", Flags: []string{"--std=c++17"}})
 }
 
-// Text returns the source of an image.
+// Text returns the source of an image, with its head.
 func (s Spec) Text() (string, error) {
-	b, err := files.ReadFile(s.Source)
-	return string(b), err
+	var text string
+	for _, name := range []string{s.Head, s.Source} {
+		if name == "" {
+			continue
+		}
+		b, err := files.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		text += string(b)
+	}
+	return text, nil
 }
 
 // Stamp returns the first line of an image's file, which identifies its inputs. It changes with the source, the flags,

@@ -16,7 +16,7 @@ func TestImagesMatchSources(t *testing.T) {
 		if known["ptx/"+s.Name+".ptx"] {
 			t.Errorf("%s is listed twice", s.Name)
 		}
-		known["ptx/"+s.Name+".ptx"], known[s.Source] = true, true
+		known["ptx/"+s.Name+".ptx"], known[s.Source], known[s.Head] = true, true, true
 		stamp, err := s.Stamp()
 		if err != nil {
 			t.Errorf("%s: %v", s.Name, err)
