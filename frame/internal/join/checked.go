@@ -49,7 +49,7 @@ func (c *probe) checkedPairs(lo, n int) error {
 		return nil
 	}
 	for i, hit := range hits {
-		if hit == (kind == Semi) {
+		if hit == (kind == Semi) && (!c.o.NullAware || c.canBeNotIn(lo+i)) {
 			if err := c.push(int32(lo+i), -1); err != nil {
 				return err
 			}

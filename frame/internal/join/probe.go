@@ -90,10 +90,10 @@ func (c *probe) compare(lo, n int) {
 // pairs adds the result of n rows from lo, which were looked up.
 func (c *probe) pairs(lo, n int) error {
 	switch {
-	case c.o.NullAware:
-		return c.notIn(lo, n)
 	case c.checks():
 		return c.checkedPairs(lo, n)
+	case c.o.NullAware:
+		return c.notIn(lo, n)
 	case c.o.Kind.selects():
 		for i, f := range c.first[:n] {
 			if (f >= 0) == (c.o.Kind == Semi) {
@@ -109,13 +109,16 @@ func (c *probe) pairs(lo, n int) error {
 	return c.listPairs(lo, n)
 }
 
+// canBeNotIn reports whether NOT IN is true for a row without a match: it is unknown if its key or one of the table is
+// null.
+func (c *probe) canBeNotIn(row int) bool {
+	return !c.t.nullKey && (c.t.rows == 0 || c.key[0].IsValid(row))
+}
+
 // notIn selects the rows for which NOT IN is true.
 func (c *probe) notIn(lo, n int) error {
-	if c.t.nullKey {
-		return nil
-	}
 	for i, f := range c.first[:n] {
-		if f < 0 && (c.t.rows == 0 || c.key[0].IsValid(lo+i)) {
+		if f < 0 && c.canBeNotIn(lo+i) {
 			if err := c.push(int32(lo+i), -1); err != nil {
 				return err
 			}

@@ -232,3 +232,25 @@ func TestIndexAgainstMap(t *testing.T) {
 		}
 	})
 }
+
+// Keys of the table that share a hash do not hide rows from NOT IN.
+func TestNotInWithCollisions(t *testing.T) {
+	rows := func(values ...int) side {
+		schema := arrow.NewSchema([]arrow.Field{{Name: "k", Type: arrow.BinaryTypes.String, Nullable: true}}, nil)
+		b := array.NewRecordBuilder(memory.NewGoAllocator(), schema)
+		for _, v := range values {
+			if v < 0 {
+				b.Field(0).AppendNull()
+			} else {
+				appendValue(b.Field(0), v, false)
+			}
+		}
+		batch := b.NewRecordBatch()
+		return side{schema, []arrow.RecordBatch{batch}, batch}
+	}
+	o := Options{Kind: Anti, Keys: []int{0}, Left: []int{0}, NullAware: true}
+	for _, right := range [][]int{{0, 1, 2, 4}, {0, 1, 2, -1}, {}} {
+		left, right := rows(0, 3, -1, 5, 6, 7), rows(right...)
+		compareRows(t, run(t, left, right, o.Keys, o, badHash), reference(left, right, o.Keys, o, nil))
+	}
+}

@@ -59,6 +59,8 @@ func keyOf(b arrow.RecordBatch, keys []int, row int) (string, bool) {
 			s.WriteString(floatText(c.Value(row)))
 		case *array.Float32:
 			s.WriteString(floatText(float64(c.Value(row))))
+		case *array.Decimal128:
+			s.WriteString(c.Value(row).BigInt().String()) // the text of a value may be rounded
 		default:
 			fmt.Fprintf(&s, "%q", c.ValueStr(row))
 		}
@@ -68,10 +70,13 @@ func keyOf(b arrow.RecordBatch, keys []int, row int) (string, bool) {
 }
 
 func floatText(f float64) string {
-	if f == 0 {
+	switch {
+	case f == 0:
 		f = 0 // not -0
+	case math.IsNaN(f):
+		f = math.NaN() // of many
 	}
-	return fmt.Sprint(math.Float64bits(f), math.IsNaN(f))
+	return fmt.Sprint(math.Float64bits(f))
 }
 
 func rowText(b arrow.RecordBatch, columns []int, row int) string {
