@@ -68,6 +68,9 @@ func Run(ctx context.Context, t *Terminal, first *Snapshot, fetch Fetch, v View)
 				s = r.snapshot
 			}
 		case k, ok := <-keys:
+			if !ok && ctx.Err() != nil { // which ended the keys
+				return context.Cause(ctx)
+			}
 			if !ok || k == 'q' {
 				return nil
 			}

@@ -40,19 +40,27 @@ func openPTY(t *testing.T, width, height uint16) (master, slave *os.File) {
 	return master, slave
 }
 
-// screen reads what is drawn until it contains a text.
-func screen(t *testing.T, master *os.File, want string) string {
+// screen reads what is drawn. Texts that were read with an earlier one are kept.
+type screen struct {
+	master *os.File
+	rest   string
+}
+
+// await reads until there is a text, and no further in what was drawn.
+func (s *screen) await(t *testing.T, want string) {
 	t.Helper()
-	var all strings.Builder
 	buf := make([]byte, 4096)
-	for !strings.Contains(all.String(), want) {
-		n, err := master.Read(buf)
-		if err != nil {
-			t.Fatalf("%v; got %q, want %q", err, all.String(), want)
+	for {
+		if _, after, ok := strings.Cut(s.rest, want); ok {
+			s.rest = after
+			return
 		}
-		all.Write(buf[:n])
+		n, err := s.master.Read(buf)
+		if err != nil {
+			t.Fatalf("%v; got %q, want %q", err, s.rest, want)
+		}
+		s.rest = s.rest[max(0, len(s.rest)-len(want)):] + string(buf[:n])
 	}
-	return all.String()
 }
 
 func settings(t *testing.T, f *os.File) unix.Termios {
@@ -96,19 +104,20 @@ func TestRun(t *testing.T) {
 		if n++; n == 2 {
 			return nil, errors.New("connection refused")
 		}
-		return New(start, identity(2+n, 5), nil, last), nil
+		return New(start, identity(min(2+n, 5), 5), nil, last), nil
 	}
 	done := make(chan error, 1)
 	go func() {
 		done <- Run(t.Context(), term, pair(2), fetch, View{Sort: 'n', Interval: time.Millisecond})
 	}()
-	screen(t, master, "workers    2 with 8 threads")
-	screen(t, master, "no reply: connection refused")
-	screen(t, master, "workers    5 with 20 threads")
+	s := &screen{master: master}
+	s.await(t, "workers    2 with 8 threads")
+	s.await(t, "no reply: connection refused")
+	s.await(t, "workers    5 with 20 threads")
 	_, _ = master.WriteString("m")
-	screen(t, master, "*MEMORY")
+	s.await(t, "*MEMORY")
 	_, _ = master.WriteString("p")
-	screen(t, master, "paused; p continues")
+	s.await(t, "paused; p continues")
 	_, _ = master.WriteString("q")
 	if err := <-done; err != nil {
 		t.Errorf("q: got %v, want no error", err)
