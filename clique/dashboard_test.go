@@ -13,13 +13,67 @@ import (
 	"go.millstream.dev/internal/testkit/leak"
 )
 
-// The dashboard of the scheduler shows a clique with the collectives of its ranks.
+// The dashboard of the scheduler shows a clique with the collectives of its ranks, and still does after its end.
 func TestDashboard(t *testing.T) {
 	leak.Check(t)
 	k, c := local(t, cluster.Config{Workers: 2, Dashboard: "127.0.0.1:0"})
 	q := form(t, c, clique.Options{})
 	for range 3 {
 		if _, err := total.RunAll(t.Context(), q, []float64{1, 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	url := "http://" + k.Scheduler().DashboardAddress() + "/millstream/cliques.json"
+	awaitClique(t, web, url, func(c dashboard.Clique) bool {
+		return c.ID == q.ID() && c.State == "running" && c.End == 0
+	})
+	before := float64(time.Now().Unix())
+	if err := q.Dissolve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	awaitClique(t, web, url, func(c dashboard.Clique) bool {
+		return c.ID == q.ID() && c.State == "dissolved" && c.End >= before
+	})
+}
+
+// awaitClique waits until the dashboard shows one clique of two ranks with three calls of AllReduce, for which is
+// returns true.
+func awaitClique(t *testing.T, web *http.Client, url string, is func(dashboard.Clique) bool) {
+	t.Helper()
+	var got struct{ Cliques []dashboard.Clique }
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		r, err := web.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Cliques = nil
+		err = json.NewDecoder(r.Body).Decode(&got)
+		_ = r.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		complete := len(got.Cliques) == 1 && len(got.Cliques[0].Ranks) == 2 &&
+			slices.ContainsFunc(got.Cliques[0].Collectives, func(o dashboard.Collective) bool {
+				return o.Op == "AllReduce" && o.Count == 3 && o.Bytes == 48 && o.Seconds > 0 && o.Slowest.Rank >= 0
+			})
+		if complete && is(got.Cliques[0]) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("cliques: got %+v, want one with 3 calls of AllReduce on 2 ranks", got.Cliques)
+		}
+	}
+}
+
+// A worker reports its last dissolved cliques only.
+func TestDashboardBound(t *testing.T) {
+	leak.Check(t)
+	k, c := local(t, cluster.Config{Workers: 1, Dashboard: "127.0.0.1:0"})
+	var last *clique.Clique
+	for range 20 {
+		last = form(t, c, clique.Options{})
+		if err := last.Dissolve(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -36,15 +90,16 @@ func TestDashboard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		complete := len(got.Cliques) == 1 && len(got.Cliques[0].Ranks) == 2 &&
-			slices.ContainsFunc(got.Cliques[0].Collectives, func(o dashboard.Collective) bool {
-				return o.Op == "AllReduce" && o.Count == 3 && o.Bytes == 48 && o.Seconds > 0 && o.Slowest.Rank >= 0
-			})
-		if complete && got.Cliques[0].ID == q.ID() && got.Cliques[0].State == "running" {
+		if len(got.Cliques) > 16 {
+			t.Fatalf("got %d cliques, want at most 16", len(got.Cliques))
+		}
+		if len(got.Cliques) == 16 && slices.ContainsFunc(got.Cliques, func(c dashboard.Clique) bool {
+			return c.ID == last.ID()
+		}) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("cliques: got %+v, want one with 3 calls of AllReduce on 2 ranks", got.Cliques)
+			t.Fatalf("got %d cliques, want 16 with the last", len(got.Cliques))
 		}
 	}
 }

@@ -23,6 +23,7 @@ type hub struct {
 
 	mu       sync.Mutex // guards the fields below
 	sessions map[string]*session
+	past     []any // entries of the report about dissolved cliques, the latest last
 	closed   bool
 
 	ucx ucxContext
@@ -173,10 +174,14 @@ func (h *hub) form(ctx context.Context, in formRequest) (string, error) {
 // drop removes and closes a session.
 func (h *hub) drop(s *session, why error) {
 	h.mu.Lock()
-	if h.sessions[s.id] == s {
+	known := h.sessions[s.id] == s
+	if known {
 		delete(h.sessions, s.id)
 	}
 	h.mu.Unlock()
+	if known {
+		h.keep(s)
+	}
 	s.close(why)
 }
 

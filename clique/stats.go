@@ -3,6 +3,7 @@ package clique
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -53,31 +54,62 @@ func (s *stats) report() msgpack.Map {
 // maxReported bounds the cliques of a report.
 const maxReported = 64
 
+// maxPast bounds the dissolved cliques of a report: the last ones.
+const maxPast = 16
+
 // reportName is the name of the report of a hub in the heartbeats of its worker.
 const reportName = "cliques"
 
-// report returns the cliques of the worker for its heartbeats: a list of [id, rank, size, backend, error, operations].
+// report returns the cliques of the worker for its heartbeats: a list of [id, rank, size, backend, error, operations,
+// end]. The end is the time when the clique was dissolved, in seconds since 1970, 0 before.
 func (h *hub) report() any {
 	h.mu.Lock()
 	list := make([]*session, 0, len(h.sessions))
 	for _, s := range h.sessions {
 		list = append(list, s)
 	}
+	past := slices.Clone(h.past)
 	h.mu.Unlock()
 	slices.SortFunc(list, func(a, b *session) int { return cmp.Compare(a.id, b.id) })
 	out := []any{}
 	for _, s := range list {
-		s.mu.Lock()
-		g, rank, size := s.engine, s.rank, len(s.roster.Ranks)
-		s.mu.Unlock()
-		if g == nil || len(out) == maxReported {
-			continue
+		if x := s.report(); x != nil && len(out) < maxReported-len(past) {
+			out = append(out, append(x, 0.0))
 		}
-		reason := ""
-		if err := g.Err(); err != nil {
-			reason = err.Error()
-		}
-		out = append(out, []any{s.id, rank, size, g.Backend(), reason, s.stats.report()})
+	}
+	for _, x := range slices.Backward(past) {
+		out = append(out, x)
 	}
 	return out
+}
+
+// report returns the entry of a session in the report of its hub, without the end; nil if it was not formed.
+func (s *session) report() []any {
+	s.mu.Lock()
+	g, rank, size := s.engine, s.rank, len(s.roster.Ranks)
+	s.mu.Unlock()
+	if g == nil {
+		return nil
+	}
+	reason := ""
+	// A rank that dissolves while tasks have joined fails the others with this reason.
+	if err := g.Err(); err != nil && !strings.Contains(err.Error(), errDissolved.Error()) {
+		reason = err.Error()
+	}
+	return []any{s.id, rank, size, g.Backend(), reason, s.stats.report()}
+}
+
+// keep appends the entry of a session that ends to the past of the hub.
+func (h *hub) keep(s *session) {
+	x := s.report()
+	if x == nil {
+		return
+	}
+	x = append(x, float64(time.Now().UnixMilli())/1000)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.past) == maxPast {
+		h.past = slices.Delete(h.past, 0, 1)
+	}
+	h.past = append(h.past, x)
 }

@@ -39,7 +39,8 @@
 // list of [start, stop, bytes, scheme, peer, direction, number of keys, transport], "more-transfers" has the sums of
 // incoming ones beyond a thousand: a map from schemes to [number, bytes, seconds]. The transport is that of UCX which
 // moved the data, "" if it is not known; older workers do not send it. "cliques" are the cliques of the worker: a list
-// of [id, rank, size, backend, error, map from operations to [calls, bytes, seconds]].
+// of [id, rank, size, backend, error, map from operations to [calls, bytes, seconds], end]. The end is the time when
+// the clique was dissolved, 0 before.
 //
 // # HTTP
 //

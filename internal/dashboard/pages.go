@@ -175,11 +175,13 @@ type Node struct {
 	Tasks  int            `json:"tasks"`
 }
 
-// Clique is a clique with the totals of its collectives.
+// Clique is a clique with the totals of its collectives. End is the time when it was dissolved, in seconds since 1970,
+// 0 before.
 type Clique struct {
 	ID          string       `json:"id"`
 	Name        string       `json:"name"`
 	State       string       `json:"state"`
+	End         float64      `json:"end,omitempty"`
 	Ranks       []Rank       `json:"ranks"`
 	Collectives []Collective `json:"collectives"`
 }

@@ -102,7 +102,25 @@ func (r *run) name(category uint8) string {
 func isTask(x *spans.Span) bool { return x.Category >= spans.FirstPrefix || x.Category == spans.Failed }
 
 // seconds formats a time in microseconds.
-func seconds(us int64) string { return fmt.Sprintf("%.3g s", float64(us)/1e6) }
+func seconds(us int64) string {
+	switch {
+	case us == 0 || us >= 100_000:
+		return fmt.Sprintf("%.3g s", float64(us)/1e6)
+	case us >= 1000:
+		return fmt.Sprintf("%.3g ms", float64(us)/1e3)
+	}
+	return fmt.Sprintf("%d µs", us)
+}
+
+// decimal formats a number with a decimal prefix of its unit.
+func decimal(v float64, unit string) string {
+	prefixes := []string{"", "k", "M", "G", "T", "P"}
+	i := 0
+	for ; v >= 999.5 && i < len(prefixes)-1; i++ {
+		v /= 1000
+	}
+	return fmt.Sprintf("%.3g %s%s", v, prefixes[i], unit)
+}
 
 func percent(part, whole int64) string {
 	if whole <= 0 {
@@ -248,11 +266,11 @@ func (r *run) largestTransfer() []Finding {
 	x := &r.list[best]
 	rate := ""
 	if x.Bytes > 0 && x.Stop > x.Start {
-		rate = fmt.Sprintf(", %.3g GB/s", float64(x.Bytes)/float64(x.Stop-x.Start)/1e3)
+		rate = ", " + decimal(float64(x.Bytes)/float64(x.Stop-x.Start)*1e6, "B/s")
 	}
 	return []Finding{{Kind: "transfer", Start: x.Start, Stop: x.Stop, Rows: []uint32{x.Row},
 		Title: fmt.Sprintf("Longest transfer: %s over %s", seconds(x.Stop-x.Start), cmp.Or(x.Transport, "unknown")),
-		Text: fmt.Sprintf("%.3g MB between %s and %s%s. All %d transfers together took %s.", float64(x.Bytes)/1e6,
+		Text: fmt.Sprintf("%s between %s and %s%s. All %d transfers together took %s.", decimal(float64(x.Bytes), "B"),
 			r.label(x.Peer), r.label(r.worker(x.Row)), rate, count, seconds(all))}}
 }
 

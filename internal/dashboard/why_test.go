@@ -30,7 +30,7 @@ func TestWhy(t *testing.T) {
 	}{
 		"critical-path": {"2 tasks, 2 s", "computed for 1.8 s of 2 s (90 %)", 0, 2e6},
 		"prefix":        {"inc has 55 %", "2 tasks took 1.1 s in all", 0, 1e6},
-		"transfer":      {"0.2 s over cma", "1 MB between b and a, 0.005 GB/s", 1e6, 12e5},
+		"transfer":      {"0.2 s over cma", "1 MB between b and a, 5 MB/s", 1e6, 12e5},
 		"balance":       {"Worker a computed 1.8 times", "for 1.8 s", 0, 2e6},
 		"headroom":      {"50 %", "2 threads could compute for 4 s in 2 s and did for 2 s", 0, 2e6},
 	} {
@@ -86,5 +86,18 @@ func TestWhyWaits(t *testing.T) {
 	}
 	if f := got["critical-path"]; !strings.Contains(f.Title, "3 tasks") || f.Stop != 25e5 {
 		t.Errorf("critical path: got %+v, want 3 tasks up to 2.5 s", f)
+	}
+}
+
+// Small times and numbers of bytes have units that fit.
+func TestWhyUnits(t *testing.T) {
+	for _, tc := range []struct{ got, want string }{
+		{seconds(0), "0 s"}, {seconds(7), "7 µs"}, {seconds(53_300), "53.3 ms"}, {seconds(1_234_567), "1.23 s"},
+		{decimal(0, "B"), "0 B"}, {decimal(167, "B"), "167 B"}, {decimal(999.7, "B"), "1 kB"},
+		{decimal(3130, "B/s"), "3.13 kB/s"}, {decimal(5e12, "B"), "5 TB"},
+	} {
+		if tc.got != tc.want {
+			t.Errorf("got %q, want %q", tc.got, tc.want)
+		}
 	}
 }

@@ -19,7 +19,8 @@ func cliqueName(id, backend string) string {
 	return randomID.ReplaceAllString(id, "") + " over " + backend
 }
 
-// Cliques implements dashboard.Source: the cliques that workers have reported with their last heartbeats.
+// Cliques implements dashboard.Source: the cliques that workers have reported with their last heartbeats, dissolved
+// ones last. A clique is dissolved when all ranks that report it say so.
 func (s *source) Cliques(ctx context.Context) ([]dashboard.Clique, error) {
 	type member struct {
 		worker, host string
@@ -45,15 +46,22 @@ func (s *source) Cliques(ctx context.Context) ([]dashboard.Clique, error) {
 		}
 		c := dashboard.Clique{ID: list[0].ID, Name: cliqueName(list[0].ID, list[0].Backend), State: "running",
 			Ranks: []dashboard.Rank{}, Collectives: []dashboard.Collective{}}
+		open := slices.ContainsFunc(list[:n], func(m member) bool { return m.End == 0 })
 		ops := map[string][]int{} // indexes of members by operation
 		for i, m := range list[:n] {
 			c.Ranks = append(c.Ranks, dashboard.Rank{Rank: m.Rank, Worker: m.worker, Host: m.host})
 			if m.Error != "" && c.State == "running" {
 				c.State = "failed: " + m.Error
 			}
+			if !open {
+				c.End = max(c.End, m.End)
+			}
 			for _, o := range m.Ops {
 				ops[o.Name] = append(ops[o.Name], i)
 			}
+		}
+		if !open && c.State == "running" {
+			c.State = "dissolved"
 		}
 		for name, members := range ops {
 			o := dashboard.Collective{Op: name, Slowest: dashboard.Slowest{Rank: -1}}
@@ -77,5 +85,11 @@ func (s *source) Cliques(ctx context.Context) ([]dashboard.Clique, error) {
 		out = append(out, c)
 		list = list[n:]
 	}
+	slices.SortStableFunc(out, func(a, b dashboard.Clique) int {
+		if a.End == 0 || b.End == 0 {
+			return cmp.Compare(a.End, b.End)
+		}
+		return cmp.Compare(b.End, a.End)
+	})
 	return out, err
 }

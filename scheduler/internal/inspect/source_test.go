@@ -209,10 +209,23 @@ func TestCliquesPage(t *testing.T) {
 			{ID: "b", Rank: 0, Size: 1, Backend: "tcp", Error: "worker lost"},
 			{ID: "a", Rank: 1, Size: 2, Backend: "ucx", Ops: op(1)},
 			{ID: "a", Rank: 0, Size: 2, Backend: "ucx", Ops: op(3)},
+			{ID: "0", Rank: 0, Size: 2, Backend: "ucx", End: 10}, {ID: "0", Rank: 1, Size: 2, Backend: "ucx", End: 12},
+			{ID: "1", Rank: 0, Size: 2, Backend: "ucx", End: 20}, // its other rank is not in the report yet
+			{ID: "c", Rank: 0, Size: 2, Backend: "ucx", End: 11}, {ID: "c", Rank: 1, Size: 2, Backend: "ucx"},
 		}
 	})
 	list, err := (&source{Inspector: r.Inspector}).Cliques(t.Context())
-	if err != nil || len(list) != 2 || list[0].ID != "a" || len(list[0].Ranks) != 2 || list[0].Ranks[1].Rank != 1 ||
+	var past []string
+	for _, c := range list[min(3, len(list)):] {
+		past = append(past, fmt.Sprint(c.ID, " ", c.State, " ", c.End))
+	}
+	if want := []string{"1 dissolved 20", "0 dissolved 12"}; !slices.Equal(past, want) {
+		t.Errorf("dissolved cliques: got %q, want %q", past, want)
+	}
+	if len(list) > 2 && (list[2].ID != "c" || list[2].State != "running" || list[2].End != 0) {
+		t.Errorf("clique with an open rank: got %+v", list[2])
+	}
+	if err != nil || len(list) != 5 || list[0].ID != "a" || len(list[0].Ranks) != 2 || list[0].Ranks[1].Rank != 1 ||
 		list[1].State != "failed: worker lost" || list[0].State != "running" {
 		t.Fatalf("cliques: got %+v, error %v, want a with two ranks and b", list, err)
 	}

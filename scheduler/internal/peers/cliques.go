@@ -14,6 +14,7 @@ type CliqueReport struct {
 	Backend    string
 	Error      string // why the clique has failed, "" if it has not
 	Ops        []CliqueOp
+	End        float64 // when the clique was dissolved, in seconds since 1970; 0 before
 }
 
 // CliqueOp are the calls of one operation by a rank.
@@ -33,7 +34,8 @@ const (
 )
 
 // ReadCliques reads cliques of extensions.millstream of a worker's heartbeat: a list of [id, rank, size, backend,
-// error, operations]; operations is a map from names to [count, bytes, seconds]. Malformed entries are ignored.
+// error, operations, end]; operations is a map from names to [count, bytes, seconds], and older workers send no end.
+// Malformed entries are ignored.
 func ReadCliques(extensions any) []CliqueReport {
 	ext, _ := extensions.(msgpack.Map)
 	ours, _ := ext.Get("millstream")
@@ -51,6 +53,11 @@ func ReadCliques(extensions any) []CliqueReport {
 		c := CliqueReport{ID: text(f[0]), Rank: int(rank), Size: int(size), Backend: text(f[3]), Error: text(f[4])}
 		if !ok1 || !ok2 || c.ID == "" || rank < 0 || rank >= maxRank || size < 1 || size > maxRank {
 			continue
+		}
+		if len(f) > 6 {
+			if end, ok := val.Number(f[6]); ok && end > 0 && end < maxSum {
+				c.End = end
+			}
 		}
 		ops, _ := f[5].(msgpack.Map)
 		for k, v := range ops.All() {

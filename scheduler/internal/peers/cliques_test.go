@@ -19,10 +19,14 @@ func TestReadCliques(t *testing.T) {
 	got := ReadCliques(cliques([]any{"id", int64(1), int64(2), "ucx", "", ops}, "x", []any{"id"},
 		[]any{"", int64(0), int64(1), "", "", nil}, []any{"id", int64(-1), int64(1), "", "", nil},
 		[]any{"id", "x", int64(1), "", "", nil}, []any{"id", int64(0), int64(1 << 40), "", "", nil},
+		[]any{"past", int64(0), int64(1), "", "", nil, 12.5}, []any{"bad", int64(0), int64(1), "", "", nil, math.NaN()},
 		[]any{strings.Repeat("é", 1000), int64(0), int64(1), "tcp", strings.Repeat("\xff", 1000), nil}))
 	want := CliqueReport{ID: "id", Rank: 1, Size: 2, Backend: "ucx", Ops: []CliqueOp{{"AllReduce", 2, 16, 1.5}}}
-	if len(got) != 2 || !reflect.DeepEqual(got[0], want) || len(got[1].ID) != maxCliqueText {
+	if len(got) != 4 || !reflect.DeepEqual(got[0], want) || len(got[3].ID) != maxCliqueText {
 		t.Errorf("cliques: got %+v, want %+v and a long one", got, want)
+	}
+	if len(got) == 4 && (got[0].End != 0 || got[1].End != 12.5 || got[2].End != 0) {
+		t.Errorf("ends: got %v, %v and %v, want 0, 12.5 and 0", got[0].End, got[1].End, got[2].End)
 	}
 	for _, v := range []any{nil, "x", msgpack.Map{}, msgpack.MapOf("millstream", 1)} {
 		if got := ReadCliques(v); got != nil {

@@ -156,6 +156,7 @@ export interface Clique {
   id: string;
   name: string;
   state: string;
+  end?: number; // seconds since 1970
   ranks: { rank: number; worker: string; host: string }[];
   collectives: Collective[] | null;
 }

@@ -25,11 +25,20 @@ export function cellsOf(workers: string[], pairs: Pair[]): Map<string, Pair[]> {
   return cells;
 }
 
+/** matrixShape returns the size of the cells of n workers, with names where these have room. */
+export function matrixShape(n: number, width: number): { names: boolean; left: number; top: number; cell: number } {
+  const cellFor = (left: number): number => Math.max(2, Math.min(28, Math.floor((Math.min(width, 1100) - left - 4) / Math.max(1, n))));
+  const names = width > 500 && cellFor(150) >= 12;
+  const left = names ? 150 : 4;
+  return { names, left, top: names ? 20 : 4, cell: cellFor(left) };
+}
+
 class BandwidthView implements View {
   private readonly canvas = h("canvas", { role: "img", "aria-label": "Bandwidth from each worker to each other; the table below has the same numbers" });
   private readonly box = h("div", { cls: "matrix" }, this.canvas);
   private readonly tip = new Tip(this.box);
   private readonly legend = h("div");
+  private readonly none = h("p", { cls: "muted" }, "No transfers between workers yet.");
   private readonly table: DataTable<Pair>;
   private readonly sizes = new ResizeObserver(() => this.draw());
   private data: Bandwidth = { workers: [], pairs: [], transports: {} };
@@ -55,7 +64,7 @@ class BandwidthView implements View {
         { title: "Why not faster", value: (p) => p.reason, cls: "wrap" },
       ],
     });
-    root.append(h("h1", {}, "Bandwidth"), card("Worker to worker", this.legend, this.box), this.table.el);
+    root.append(h("h1", {}, "Bandwidth"), card("Worker to worker", this.legend, this.none, this.box), this.table.el);
     this.sizes.observe(this.box);
     this.canvas.addEventListener("pointermove", (e) => this.hover(e.offsetX, e.offsetY));
     this.canvas.addEventListener("pointerleave", () => this.tip.hide());
@@ -74,14 +83,15 @@ class BandwidthView implements View {
   }
 
   private draw(): void {
+    const empty = this.cells.size === 0;
+    this.none.hidden = !empty;
+    this.box.hidden = empty;
+    if (empty) return;
     const n = this.data.workers.length;
     const width = this.box.clientWidth;
-    const names = n <= 40 && width > 500;
-    const left = names ? 150 : 4;
-    const top = names ? 20 : 4;
-    const cell = Math.max(2, Math.min(28, Math.floor((Math.min(width, 1100) - left - 4) / Math.max(1, n))));
+    const { names, left, top, cell } = matrixShape(n, width);
     this.shape = { left, top, cell };
-    this.box.style.height = `${n === 0 ? 40 : top + n * cell + 6}px`;
+    this.box.style.height = `${top + n * cell + 6}px`;
     const { g } = fit(this.canvas);
     g.clearRect(0, 0, this.canvas.clientWidth, this.canvas.clientHeight);
     const gap = cell >= 6 ? 1 : 0;

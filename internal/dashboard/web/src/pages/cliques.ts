@@ -57,7 +57,8 @@ class CliqueCard {
 
   update(c: Clique): void {
     this.clique = { ...c, ranks: c.ranks ?? [] };
-    text(this.state, `${c.state || "open"}, ${num(this.clique.ranks.length)} ranks`);
+    const end = c.end ? ` at ${new Date(c.end * 1000).toLocaleTimeString()}` : "";
+    text(this.state, `${num(this.clique.ranks.length)} ranks, ${c.state || "open"}${end}`);
     this.ops.update(c.collectives ?? []);
     this.ranks.update(this.clique.ranks);
   }
@@ -84,9 +85,10 @@ class Cliques implements View {
         fresh = true;
       }
     }
-    if (!fresh) return;
+    const order = list.flatMap((c) => this.cards.get(c.id)?.el ?? []);
+    if (!fresh && order.every((el, i) => this.box.children[i] === el)) return;
     if (list.length === 0) replace(this.box, h("p", { cls: "muted" }, "No cliques have reported."));
-    else replace(this.box, ...[...this.cards.values()].map((c) => c.el));
+    else replace(this.box, ...order);
   }
 
   reset(): void {

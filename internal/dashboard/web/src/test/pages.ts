@@ -3,7 +3,7 @@ import { nearest } from "../chart.ts";
 import { stateColor } from "../color.ts";
 import { byteSteps } from "../format.ts";
 import { layered } from "../layers.ts";
-import { cellsOf } from "../pages/bandwidth.ts";
+import { cellsOf, matrixShape } from "../pages/bandwidth.ts";
 import { family } from "../pages/memory.ts";
 import { boxes, functions } from "../pages/profile.ts";
 import { place } from "../pages/why.ts";
@@ -74,6 +74,13 @@ test("bandwidth: clients and workers that have left have no cell", () => {
   const pair = (from: string, to: string): Pair => ({ from, to, transport: "tcp", bytes: 1, seconds: 1, rate: 1, count: 1, reason: "" });
   const cells = cellsOf(["a", "b"], [pair("a", "b"), pair("a", "client"), pair("gone", "b"), pair("a", "b")]);
   equal([...cells].map(([at, list]) => [at, list.length]), [["0 1", 2]]);
+});
+
+test("bandwidth: names where they have room", () => {
+  equal(matrixShape(3, 1200), { names: true, left: 150, top: 20, cell: 28 });
+  equal(matrixShape(50, 1200), { names: true, left: 150, top: 20, cell: 18 });
+  equal(matrixShape(50, 400), { names: false, left: 4, top: 4, cell: 7 });
+  equal(matrixShape(1000, 1200), { names: false, left: 4, top: 4, cell: 2 });
 });
 
 test("workers: facts", () => {
