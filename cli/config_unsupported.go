@@ -19,14 +19,11 @@ type unsupportedKey struct {
 	builtIn func(value any) bool
 }
 
-const noPreload = "this process runs no Python modules at its start; register Go functions in a program of your own, " +
-	"or use Dask's own process"
+const noPreload = "nannies run no Python modules; use distributed.worker.preload"
 
 // unsupportedKeys lists the keys for each kind of process.
 var unsupportedKeys = map[secure.Role][]unsupportedKey{
 	secure.Scheduler: {
-		{key: "distributed.scheduler.preload", advice: noPreload},
-		{key: "distributed.scheduler.preload-argv", advice: noPreload},
 		{key: "distributed.scheduler.http.routes", advice: "the HTTP server has /metrics, /health, /json, /info " +
 			"and /millstream; routes other than distributed.http.scheduler.api cannot be added",
 			builtIn: onlyStrings("distributed.http.scheduler.prometheus", "distributed.http.scheduler.json",
@@ -42,10 +39,6 @@ var unsupportedKeys = map[secure.Role][]unsupportedKey{
 			fatal: isFalse, builtIn: func(v any) bool { return v == true }},
 	},
 	secure.Worker: {
-		{key: "distributed.worker.preload", advice: "modules run only when the worker's Python process starts, with " +
-			"the first Python task; use a worker plugin"},
-		{key: "distributed.worker.preload-argv", advice: "modules run only when the worker's Python process starts, " +
-			"with the first Python task"},
 		{key: "distributed.worker.http.routes", advice: "the HTTP server has /metrics and /health; routes " +
 			"cannot be added",
 			builtIn: onlyStrings("distributed.http.worker.prometheus", "distributed.http.health")},

@@ -18,10 +18,10 @@ func TestUnsupportedKeys(t *testing.T) {
 		want string // key that is warned of; "" for none
 		err  string
 	}{
-		{secure.Scheduler, "DASK_DISTRIBUTED__SCHEDULER__PRELOAD=mod", "distributed.scheduler.preload", ""},
-		{secure.Scheduler, "DASK_DISTRIBUTED__SCHEDULER__PRELOAD=[]", "", ""},
-		{secure.Scheduler, "DASK_DISTRIBUTED__WORKER__PRELOAD=mod", "", ""},
-		{secure.Worker, "DASK_DISTRIBUTED__WORKER__PRELOAD=['a', 'b']", "distributed.worker.preload", ""},
+		{secure.Scheduler, "DASK_DISTRIBUTED__SCHEDULER__PRELOAD=mod", "", ""},
+		{secure.Scheduler, "DASK_DISTRIBUTED__NANNY__PRELOAD=mod", "", ""},
+		{secure.Worker, "DASK_DISTRIBUTED__NANNY__PRELOAD=[]", "", ""},
+		{secure.Worker, "DASK_DISTRIBUTED__NANNY__PRELOAD=['a', 'b']", "distributed.nanny.preload", ""},
 		{secure.Worker, "DASK_DISTRIBUTED__NANNY__ENVIRON={'A': 1}", "distributed.nanny.environ", ""},
 		{secure.Scheduler, "DASK_DISTRIBUTED__SCHEDULER__HTTP__ROUTES=['distributed.http.scheduler.api', 'my.routes']",
 			"distributed.scheduler.http.routes", ""},

@@ -91,7 +91,13 @@ func schedulerCommand() *cobra.Command {
   millstream scheduler --host 127.0.0.1 --port 0 --scheduler-file sched.json
   millstream scheduler --protocol ucxx --interface ib0 --insecure
   millstream scheduler --address-file $XDG_RUNTIME_DIR/scheduler`,
-		Args: cmdline.NoArgs,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(f.preload) == 0 {
+				return cmdline.NoArgs(cmd, args)
+			}
+			f.preloadArgv = append(f.preloadArgv, args...)
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -130,6 +136,8 @@ func schedulerCommand() *cobra.Command {
 
 func (f *schedulerFlags) check() error {
 	switch {
+	case len(f.preload) > 0 && f.python.off:
+		return cmdline.Usagef("--preload %s and --no-python exclude each other", f.preload[0])
 	case f.jupyter:
 		return cmdline.Usagef("--jupyter is not supported: this process runs no Python")
 	case f.prefix != "":
@@ -224,8 +232,13 @@ func (f *schedulerFlags) config(log *slog.Logger) (scheduler.Config, error) {
 			return cfg, err
 		}
 	}
-	cfg.Python, err = f.python.config()
-	cfg.Python.Hide = f.secretFiles(c)
+	python, err := f.python.config()
+	python.Preload, python.PreloadArgv = cfg.Python.Preload, cfg.Python.PreloadArgv
+	if len(f.preload) > 0 {
+		python.Preload, python.PreloadArgv = f.preload, f.preloadArgv
+	}
+	python.Hide = f.secretFiles(c)
+	cfg.Python = python
 	return cfg, err
 }
 

@@ -42,6 +42,7 @@ type serverFlags struct {
 	pidFile            string
 	schedulerFile      string
 	preload            []string
+	preloadArgv        []string
 	log                cluster.LogSpec
 	ucx                *ucxFlags
 }
@@ -62,8 +63,10 @@ func (f *serverFlags) add(fs *pflag.FlagSet, role secure.Role) {
 	fs.BoolVar(&f.insecure, "insecure", false, "listen on a network without encryption, where every peer can run "+
 		"code here")
 	fs.StringVar(&f.pidFile, "pid-file", "", "file for the process ID")
-	fs.StringArrayVar(&f.preload, "preload", nil, "not supported: Python module to load")
-	_ = fs.MarkHidden("preload")
+	fs.StringArrayVar(&f.preload, "preload", nil, "Python module, .py `file` or URL whose dask_setup runs at the "+
+		"start; may be repeated")
+	fs.StringArrayVar(&f.preloadArgv, "preload-argv", nil, "argument of a dask_setup that is a click command; may be "+
+		"repeated; also after --")
 	fs.StringVar(&f.log.Format, "log-format", "text", "log format: text or json")
 	fs.StringVar(&f.log.Level, "log-level", "info", "log level: debug, info, warning or error")
 }
@@ -71,9 +74,8 @@ func (f *serverFlags) add(fs *pflag.FlagSet, role secure.Role) {
 // check checks the flags without access to the machine.
 func (f *serverFlags) check() error {
 	switch {
-	case len(f.preload) > 0:
-		return cmdline.Usagef("--preload %s: this process runs no Python; register Go functions in your program "+
-			"and call millstream.Main, or use `dask %s --preload`", f.preload[0], f.role)
+	case len(f.preloadArgv) > 0 && len(f.preload) == 0:
+		return cmdline.Usagef("--preload-argv %s needs --preload", f.preloadArgv[0])
 	case f.tlsDir != "" && (f.caFile != "" || f.cert != "" || f.key != ""):
 		return cmdline.Usagef("--tls-dir excludes --tls-ca-file, --tls-cert and --tls-key")
 	case (f.caFile == "") != (f.cert == ""):

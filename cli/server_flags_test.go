@@ -30,7 +30,8 @@ func TestServerUsage(t *testing.T) {
 		{"scheduler --protocol smoke --host 127.0.0.1", "smoke"},
 		{"scheduler --host 127.0.0.1 --interface lo", "not both"},
 		{"scheduler --host 127.0.0.1 --interface lo,eth0", "as many as protocols"},
-		{"scheduler --preload foo.py", "--preload foo.py: this process runs no Python"},
+		{"scheduler --preload foo.py --no-python", "--preload foo.py and --no-python exclude each other"},
+		{"scheduler --preload-argv x", "--preload-argv x needs --preload"},
 		{"scheduler --jupyter", "--jupyter"},
 		{"scheduler --dashboard-prefix x", "proxy"},
 		{"scheduler --host 127.0.0.1 --dashboard-token short", "token of 5 characters: want 16"},
@@ -65,7 +66,7 @@ func TestServerUsage(t *testing.T) {
 		{"worker tcp://127.0.0.1:8786 --lifetime-restart --no-nanny", "--lifetime-restart and --no-nanny exclude"},
 		{"worker tcp://127.0.0.1:8786 --lifetime-restart --no-lifetime-restart", "exclude each other"},
 		{"worker tcp://127.0.0.1:8786 --worker-class x.Y", "is a Python class"},
-		{"worker tcp://127.0.0.1:8786 --preload x", "--preload x"},
+		{"worker tcp://127.0.0.1:8786 --preload x --no-python", "--preload x and --no-python exclude each other"},
 		{"worker tcp://127.0.0.1:8786 --preload-nanny x", "--preload-nanny x"},
 		{"worker tcp://127.0.0.1:8786 --scheduler-sni x", "--scheduler-sni"},
 		{"worker tcp://127.0.0.1:8786 --data-connections fast", "--data-connections fast: want auto, trusted or none"},
@@ -93,7 +94,7 @@ func TestServerHelpFits(t *testing.T) {
 				t.Errorf("%s: %d characters: %q", name, n, line)
 			}
 		}
-		if strings.Contains(out.String(), "preload") {
+		if strings.Contains(out.String(), "preload-nanny") {
 			t.Errorf("%s: what is not there is in the help", name)
 		}
 	}

@@ -72,14 +72,22 @@ func workerCommandFor(f *workerFlags) *cobra.Command {
 		Example: `  millstream worker tls://10.0.0.1:8786 --tls-dir certs --nworkers auto
   millstream worker --scheduler-file sched.json --resources "GPU=2 MEM=10e9"`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return cmdline.ExtraArgument(cmd, args[1], "pass one scheduler; preload arguments are not supported")
+			n := 1
+			if f.schedulerFile != "" {
+				n = 0
+			}
+			switch {
+			case len(args) <= n:
+			case len(f.preload) > 0:
+				f.preloadArgv = append(f.preloadArgv, args[n:]...)
+			case len(args) > 1:
+				return cmdline.ExtraArgument(cmd, args[1], "pass one scheduler")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var address string
-			if len(args) > 0 {
+			if len(args) > 0 && (f.schedulerFile == "" || len(f.preload) == 0) {
 				address = args[0]
 			}
 			return f.run(cmd.Context(), address, cmd.OutOrStdout(), cmd.ErrOrStderr())

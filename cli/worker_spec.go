@@ -25,7 +25,9 @@ func (f *workerFlags) check() error {
 	alone := f.noNanny || !f.nanny
 	switch {
 	case len(f.preloadNanny) > 0:
-		return cmdline.Usagef("--preload-nanny %s: this process runs no Python", f.preloadNanny[0])
+		return cmdline.Usagef("--preload-nanny %s: nannies run no Python; use --preload", f.preloadNanny[0])
+	case len(f.preload) > 0 && f.noPython:
+		return cmdline.Usagef("--preload %s and --no-python exclude each other", f.preload[0])
 	case f.class != "" && f.class != "dask.distributed.Worker":
 		return cmdline.Usagef("--worker-class %s is a Python class; use `dask worker`", f.class)
 	case f.sni != "":
@@ -91,6 +93,7 @@ func (f *workerFlags) specs(address string, log *slog.Logger) ([]cluster.WorkerS
 		LocalDirectory: f.localDirectory, Log: f.log, DataTrusted: f.dataConnections == "trusted",
 	}
 	spec.Python, spec.Interpreter = !f.noPython, f.python
+	spec.Preload, spec.PreloadArgv = f.preload, f.preloadArgv
 	if f.dataConnections != "none" {
 		spec.DataListen = "auto"
 	}

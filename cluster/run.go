@@ -52,6 +52,9 @@ func (s *WorkerSpec) config(log *slog.Logger) (worker.Config, error) {
 	cfg.Accept.Interface = s.Interface
 	cfg.Python.Enabled = s.Python
 	cfg.Python.Interpreter = cmp.Or(s.Interpreter, cfg.Python.Interpreter)
+	if len(s.Preload) > 0 {
+		cfg.Python.Preload, cfg.Python.PreloadArgv = s.Preload, s.PreloadArgv
+	}
 	if s.Identity != nil {
 		cfg.Python.Security = worker.PythonSecurity(string(s.Identity.CA), string(s.Identity.Cert),
 			string(s.Identity.Key))

@@ -47,6 +47,9 @@ type WorkerSpec struct {
 	// interpreter (default: the first one found).
 	Python      bool   `json:"python,omitempty"`
 	Interpreter string `json:"interpreter,omitempty"`
+	// Preload and PreloadArgv are those of worker.Python.
+	Preload     []string `json:"preload,omitempty"`
+	PreloadArgv []string `json:"preload_argv,omitempty"`
 	// CPUs are the processors on which the process runs, such as 0-15,32-47 (default: unchanged).
 	CPUs string `json:"cpus,omitempty"`
 	// Device describes its GPU and how it is configured before the worker starts; nil means none.

@@ -245,6 +245,10 @@ func FromConfig(c *config.Config) (Config, error) {
 	}
 	out.Blocked, err = c.Strings(at+"blocked-handlers", nil)
 	add()
+	out.Python.Preload, err = c.Strings(at+"preload", nil)
+	add()
+	out.Python.PreloadArgv, err = c.Strings(at+"preload-argv", nil)
+	add()
 	if c.Get(at+"http.routes", nil) != nil {
 		routes, err := c.Strings(at+"http.routes", nil)
 		errs = append(errs, err)
@@ -358,6 +362,11 @@ type PythonConfig struct {
 	// negative: none; --helper-memory), Disk its private folders (default 512 MiB; --helper-disk), and MaxProcesses the
 	// number of processes and threads in it (default 256; negative: none).
 	Memory, Disk, MaxProcesses int64
+	// Preload are Python modules, paths of .py files or URLs that run in the process of functions of clients when the
+	// scheduler starts: dask_setup is called with the facade of the scheduler, dask_teardown before it closes
+	// (distributed.scheduler.preload; --preload). PreloadArgv are the arguments of a dask_setup that is a click command
+	// (distributed.scheduler.preload-argv; --preload-argv).
+	Preload, PreloadArgv []string
 	// Hide are files and folders that the processes must not read, such as keys. The journal is always hidden.
 	Hide []string
 	// AllowUnsafe starts the processes even if they would run as root, or if Hide and the journal cannot be hidden from

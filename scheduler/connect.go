@@ -51,6 +51,7 @@ func (s *Scheduler) connect() {
 	})
 	s.hooks = hooks.New(hooks.Host{
 		Loop: s.loop, Log: s.log, State: s.state, Server: s.server, Context: s.ctx, Go: s.serving.Go,
+		Preloads: python.Preload, PreloadArgv: python.PreloadArgv,
 		Call: func(ctx context.Context, op string, body any, frames [][]byte) (*pyproc.Message, error) {
 			return s.helpers.Call(ctx, helpers.Service, op, body, frames)
 		},

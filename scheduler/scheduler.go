@@ -232,6 +232,9 @@ func (s *Scheduler) Start(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := s.hooks.Preload(ctx); err != nil {
+		return fmt.Errorf("scheduler: preload: %w", err)
+	}
 	s.serving.Go(func() { s.profiles.Own.Run(s.ctx.Done()) })
 	for _, l := range s.listeners {
 		s.serving.Go(func() { _ = s.server.Serve(s.ctx, l) })

@@ -31,6 +31,10 @@ func FromConfig(c *config.Config) (Config, error) {
 	var err error
 	out.Blocked, err = c.Strings("distributed.worker.blocked-handlers", nil)
 	r.add(err)
+	out.Python.Preload, err = c.Strings("distributed.worker.preload", nil)
+	r.add(err)
+	out.Python.PreloadArgv, err = c.Strings("distributed.worker.preload-argv", nil)
+	r.add(err)
 	out.Validate, err = c.Bool("distributed.worker.validate", false)
 	r.add(err)
 	out.Memory = Memory{

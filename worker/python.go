@@ -38,6 +38,10 @@ type Python struct {
 	AllowedFailures int
 	// StartTimeout bounds the start of a sidecar (default 1 min).
 	StartTimeout time.Duration
+	// Preload are Python modules, paths of .py files or URLs that the sidecar runs when it starts, which is then with
+	// the worker (distributed.worker.preload; --preload). PreloadArgv are the arguments of a dask_setup that is a click
+	// command (distributed.worker.preload-argv; --preload-argv).
+	Preload, PreloadArgv []string
 }
 
 func (p Python) withDefaults() Python {
@@ -122,7 +126,8 @@ func (w *Worker) pythonSettings() msgpack.Map {
 		"scheduler", w.cfg.Scheduler, "http_port", port, "address", w.address, "name", w.name, "id",
 		w.id,
 		"nthreads", w.cfg.Threads, "memory_limit", w.cfg.MemoryLimit, "directory", w.memory.Directory(),
-		"resources", resources, "security", security, "pid", os.Getpid())
+		"resources", resources, "security", security, "pid", os.Getpid(),
+		"preload", w.cfg.Python.Preload, "preload_argv", w.cfg.Python.PreloadArgv)
 }
 
 // versions returns the reply of Dask's get_versions. The packages are those of the sidecar. A worker without Python

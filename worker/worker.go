@@ -219,6 +219,9 @@ func (w *Worker) start(ctx context.Context) error {
 	w.tasks.Go(w.housekeep)
 	if w.sidecar != nil {
 		w.tasks.Go(w.sidecar.Sweep)
+		if len(w.cfg.Python.Preload) > 0 {
+			w.tasks.Go(func() { w.sidecar.Warm(w.ctx) })
+		}
 	}
 	w.tasks.Go(func() { w.memory.Watch(w.ctx) })
 	if w.cfg.Lifetime > 0 {

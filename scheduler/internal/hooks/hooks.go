@@ -56,6 +56,8 @@ type Host struct {
 	// Context ends background work, which Go starts.
 	Context context.Context
 	Go      func(func())
+	// Preloads are modules, files and URLs that run in the helper, and PreloadArgv their arguments.
+	Preloads, PreloadArgv []string
 	// MaxEvents and MaxBytes bound the queue of events (default 100,000 and 64 MiB).
 	MaxEvents int
 	MaxBytes  int
@@ -72,14 +74,16 @@ type Hooks struct {
 	finish  *finishing      // report of the task whose event is applied; nil otherwise
 
 	queue  queue
-	active atomic.Bool // want or streams are not empty, or there are preloads
+	active atomic.Bool // want or streams are not empty
 	calls  atomic.Int64
+	loaded atomic.Bool // Preloads have run in the current helper
 
 	mu      sync.Mutex
 	plugins []plugin        // registered by clients, oldest first; guarded by mu
 	rpcs    map[string]bool // ops of requests that plugins handle; guarded by mu
 	builtin map[string]bool // ops of the scheduler itself; guarded by mu, nil until needed
 	exits   []time.Time     // recent exits of the helper; guarded by mu
+	failed  error           // of the last preloads; guarded by mu
 }
 
 // plugin is a plugin that is sent to a restarted helper.
@@ -256,7 +260,8 @@ func (s *Hooks) Exited() {
 		s.Log.Error("scheduler plugins removed: the Python helper keeps ending", "plugins", s.names())
 		s.plugins = nil
 	}
-	again := len(s.plugins) > 0
+	s.loaded.Store(false)
+	again := len(s.plugins) > 0 || len(s.Preloads) > 0 && len(s.exits) <= giveUpExits
 	s.mu.Unlock()
 	if again {
 		s.Go(func() { // starts a helper, for which Restore is called
@@ -274,8 +279,9 @@ func (s *Hooks) names() (out []string) {
 	return out
 }
 
-// Restore registers the plugins of clients in a new helper. Plugins that fail are removed.
+// Restore runs the preloads and registers the plugins of clients in a new helper. Plugins that fail are removed.
 func (s *Hooks) Restore(ctx context.Context, p *pyproc.Process) {
+	s.restorePreload(ctx, p)
 	s.mu.Lock()
 	list := slices.Clone(s.plugins)
 	s.mu.Unlock()
@@ -295,9 +301,10 @@ func (s *Hooks) Restore(ctx context.Context, p *pyproc.Process) {
 	}
 }
 
-// Close delivers the remaining events and calls before_close and close of the plugins, for at most Patience.
+// Close delivers the remaining events and calls before_close and close of the plugins, and dask_teardown of preloads,
+// for at most Patience.
 func (s *Hooks) Close(ctx context.Context) {
-	if !s.Active() {
+	if !s.Active() && !s.loaded.Load() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Patience)

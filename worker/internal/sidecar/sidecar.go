@@ -130,6 +130,9 @@ func (s *Sidecar) running() *incarnation {
 	return s.current
 }
 
+// Warm starts the process before the first task needs it. Errors are logged, and returned to the first task.
+func (s *Sidecar) Warm(ctx context.Context) { _, _ = s.get(ctx) }
+
 // get returns the process. It starts one if necessary.
 func (s *Sidecar) get(ctx context.Context) (*incarnation, error) {
 	s.mu.Lock()

@@ -30,6 +30,7 @@ def setup(peer, scheduler):
     peer.handle("plugin-request", plugins.request)
     peer.handle("valid-workers", plugins.valid_workers)
     peer.handle("close-plugins", plugins.close)
+    peer.handle("preload", plugins.preload)
     return plugins
 
 
@@ -81,6 +82,7 @@ class Plugins:
         self.handlers, self.stream_handlers = Table(self.changed), Table(self.changed)
         self.failures = {}  # (plugin, hook) -> number
         self.dropped = 0
+        self.preloads = None
         scheduler._plugins = self
 
     def changed(self):
@@ -248,8 +250,30 @@ class Plugins:
             workers = plugin.valid_workers_downscaling(self.scheduler, workers)
         return [w.address for w in workers]
 
+    async def preload(self, body, frames):
+        """Import the modules of --preload and call their dask_setup. Files are sent with their content."""
+        import os
+        import tempfile
+
+        from distributed.preloading import process_preloads
+
+        names, folder = [], None
+        for name, frame in body["names"]:
+            if frame is not None:
+                folder = folder or tempfile.mkdtemp(prefix="preload-")
+                path = os.path.join(folder, name)
+                with open(path, "wb") as f:
+                    f.write(frames[frame])
+                name = path
+            names.append(name)
+        self.scheduler._refresh()
+        self.preloads = process_preloads(self.scheduler, names, list(body["argv"] or ()))
+        await self.preloads.start()
+
     async def close(self, body, frames):
         await self.each("before_close")
+        if self.preloads is not None:
+            await self.preloads.teardown()
         await self.each("close")
 
 

@@ -92,6 +92,8 @@ class Worker(distributed.Worker):
             contact_address=cfg["address"],
             lifetime=None,
             validate=False,
+            preload=list(cfg["preload"] or ()),
+            preload_argv=list(cfg["preload_argv"] or ()),
         )
         self.id = cfg["id"]
         self._status = Status.running
@@ -180,6 +182,7 @@ class Worker(distributed.Worker):
 
     async def end_facade(self):
         """Tear down plugins and clients when the worker ends."""
+        await self.preloads.teardown()
         for name in list(self.plugins):
             await self.plugin_remove(name=name)
         if self._client is not None:
