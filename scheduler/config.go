@@ -98,6 +98,14 @@ type Config struct {
 	// Saturation is the number of root tasks per thread that a worker receives before the rest is queued (default 1.1,
 	// math.Inf(1) for no queue; distributed.scheduler.worker-saturation).
 	Saturation float64
+	// RootishGroups and RootishTasks bound the dependencies of root tasks: the groups of tasks that their group depends
+	// on, and the tasks in those (default 5 and 5; distributed.scheduler.rootish-taskgroup and
+	// rootish-taskgroup-dependencies).
+	RootishGroups, RootishTasks int
+	// RebalanceSenderMin is the fraction of its memory limit from which on Client.rebalance moves results away from a
+	// worker, and RebalanceRecipientMax that up to which a worker receives results (default none;
+	// distributed.worker.memory.rebalance.sender-min and recipient-max).
+	RebalanceSenderMin, RebalanceRecipientMax float64
 	// Bandwidth is the initial estimate of the bandwidth between workers, in bytes per second (default 100 MB/s;
 	// distributed.scheduler.bandwidth).
 	Bandwidth float64
@@ -206,6 +214,23 @@ func FromConfig(c *config.Config) (Config, error) {
 	}
 	out.Bandwidth, err = c.Float(at+"bandwidth", 0)
 	add()
+	for key, to := range map[string]*int{"rootish-taskgroup": &out.RootishGroups,
+		"rootish-taskgroup-dependencies": &out.RootishTasks} {
+		n, err := c.Int(at+key, 0)
+		if err == nil && (n < 0 || n > math.MaxInt32) {
+			err = fmt.Errorf("scheduler: %s is %d: use a non-negative number", at+key, n)
+		}
+		errs = append(errs, err)
+		*to = int(n)
+	}
+	for key, to := range map[string]*float64{"sender-min": &out.RebalanceSenderMin,
+		"recipient-max": &out.RebalanceRecipientMax} {
+		key = "distributed.worker.memory.rebalance." + key
+		if *to, err = c.Float(key, 0); err == nil && !(*to >= 0 && *to <= 1) {
+			err = fmt.Errorf("scheduler: %s is %v: use a fraction from 0 to 1", key, *to)
+		}
+		add()
+	}
 	out.DataSize, err = c.Bytes(at+"default-data-size", 0)
 	add()
 	const own = "millstream.scheduler."

@@ -60,6 +60,29 @@ func TestFromConfig(t *testing.T) {
 	}
 }
 
+// Thresholds of root tasks and of rebalance, and preloads, have the keys of Dask.
+func TestFromConfigLimits(t *testing.T) {
+	c, err := FromConfig(load(t, map[string]any{
+		"distributed.scheduler.rootish-taskgroup":              7,
+		"distributed.scheduler.rootish-taskgroup-dependencies": 8,
+		"distributed.worker.memory.rebalance.sender-min":       0.2,
+		"distributed.worker.memory.rebalance.recipient-max":    0.5,
+		"distributed.scheduler.preload":                        "module",
+		"distributed.scheduler.preload-argv":                   []any{"--a", "1"},
+	}))
+	if err != nil || c.RootishGroups != 7 || c.RootishTasks != 8 || c.RebalanceSenderMin != 0.2 ||
+		c.RebalanceRecipientMax != 0.5 || len(c.Python.Preload) != 1 || len(c.Python.PreloadArgv) != 2 {
+		t.Errorf("config: got %+v, error %v, want the values of the file", c, err)
+	}
+	for key, value := range map[string]any{"distributed.scheduler.rootish-taskgroup": -1,
+		"distributed.worker.memory.rebalance.sender-min": 30} {
+		if _, err := FromConfig(load(t, map[string]any{key: value})); err == nil ||
+			!strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v: got error %v, want one with the key", key, value, err)
+		}
+	}
+}
+
 // Without settings the defaults of Dask apply, and null means no limit.
 func TestConfigDefaults(t *testing.T) {
 	c, err := FromConfig(load(t, nil))

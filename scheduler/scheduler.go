@@ -283,6 +283,8 @@ func (s *Scheduler) stateConfig(epoch uint32) state.Config {
 		Bandwidth:            c.Bandwidth, DefaultDataSize: c.DataSize, NoStealing: c.NoStealing,
 		StealInterval: c.StealingInterval,
 		TransitionLog: c.LogLength,
+		RootishGroups: c.RootishGroups, RootishTasks: c.RootishTasks,
+		SenderMin: c.RebalanceSenderMin, RecipientMax: c.RebalanceRecipientMax,
 	}
 }
 

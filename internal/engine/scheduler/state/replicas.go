@@ -134,9 +134,13 @@ func (r *request) moveAround(s *State, workers []*Worker, mean, gap int64, only 
 	senders := slices.Clone(workers)
 	slices.SortStableFunc(senders, func(a, b *Worker) int { return int(min(max(b.fill()-a.fill(), -1), 1)) })
 	targets := newFillers(workers, (*Worker).fill)
+	planned := map[*Worker]int64{}
 	var ask acquire
 	for _, from := range senders {
 		left := from.fill()
+		if f := from.fraction(left); f >= 0 && f < s.cfg.SenderMin {
+			continue
+		}
 		for i := 0; i < len(from.holds) && left > mean+gap; i++ {
 			t := from.holds[i].t
 			size := s.ledger.size(t)
@@ -147,7 +151,14 @@ func (r *request) moveAround(s *State, workers []*Worker, mean, gap int64, only 
 			if f := targets[0]; f.w == from || f.nbytes+size > mean+gap {
 				break
 			}
-			to := targets.next(size, func(w *Worker) bool { return w != from })
+			to := targets.next(size, func(w *Worker) bool {
+				return w != from && (s.cfg.RecipientMax == 0 ||
+					w.fraction(w.fill()+planned[w]+size) <= s.cfg.RecipientMax)
+			})
+			if to == nil {
+				break
+			}
+			planned[to] += size
 			r.expect(t, to, from)
 			ask.add(t, to)
 			left -= size

@@ -232,6 +232,37 @@ func TestRebalanceLooksAtProcesses(t *testing.T) {
 	}
 }
 
+// Workers below SenderMin of their memory limit send nothing, and none receives more than RecipientMax.
+func TestRebalanceThresholds(t *testing.T) {
+	for _, tc := range []struct {
+		sender, recipient float64
+		limit             int64
+		want              int64 // bytes that move to the empty worker
+	}{{0, 0, 1000, 200}, {0.3, 0.6, 1000, 200}, {0.5, 0, 1000, 0}, {0, 0.1, 1000, 100}, {0.5, 0.1, 0, 200}} {
+		r := newRig(Config{Validate: true, SenderMin: tc.sender, RecipientMax: tc.recipient})
+		for _, n := range []string{"a", "b"} {
+			r.apply(&AddWorker{Address: "tcp://" + n + ":1", Name: n, Threads: 1, MemoryLimit: tc.limit})
+		}
+		c := r.addClient("c")
+		var data []NewData
+		for i := range 40 {
+			data = append(data, NewData{Key: taskid.NewKey(fmt.Sprintf("d-%d", i)), NBytes: 10, Workers: []WorkerID{0}})
+		}
+		r.apply(&UpdateData{Client: c, Data: data})
+		var moved int64
+		for _, a := range r.apply(&Rebalance{Request: 1}) {
+			if a.Kind == AcquireReplicas {
+				moved += 10 * int64(len(a.Tasks))
+			}
+		}
+		if moved < tc.want-20 || moved > tc.want+20 || tc.want == 0 && moved > 0 ||
+			tc.recipient == 0.1 && tc.limit > 0 && moved > 100 {
+			t.Errorf("sender-min %v, recipient-max %v, limit %d: moved %d bytes, want about %d", tc.sender,
+				tc.recipient, tc.limit, moved, tc.want)
+		}
+	}
+}
+
 // Workers that retire one after the other do not move their data to each other, and none is lost.
 func TestRetireeTakesNothing(t *testing.T) {
 	r := newRig(Config{Validate: true})

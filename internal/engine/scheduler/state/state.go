@@ -159,6 +159,10 @@ type Config struct {
 	// keeps 100,000; one takes 40 bytes here and keeps the key alive); negative turns the log off. Dask key
 	// distributed.admin.low-level-log-length.
 	TransitionLog int
+	// SenderMin is the fraction of its memory limit from which on Rebalance moves results away from a worker, and
+	// RecipientMax that up to which a worker receives results. 0 means none; workers without a limit have none. Dask
+	// keys distributed.worker.memory.rebalance.sender-min and recipient-max.
+	SenderMin, RecipientMax float64
 	// MaxReplicateTime ends a Replicate, Rebalance or RetireWorkers request whose copies do not complete. 0 means the
 	// default, 5 minutes.
 	MaxReplicateTime time.Duration

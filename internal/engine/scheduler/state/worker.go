@@ -279,6 +279,15 @@ func (w *Worker) fill() int64 {
 	return w.nbytes
 }
 
+// fraction returns a number of bytes as a fraction of the memory limit; -1 for workers without a limit, which have no
+// thresholds.
+func (w *Worker) fraction(nbytes int64) float64 {
+	if w.memoryLimit <= 0 {
+		return -1
+	}
+	return float64(nbytes) / float64(w.memoryLimit)
+}
+
 // among returns the running workers of a list, of all workers if it is empty.
 func (ws *workerSet) among(ids []WorkerID) []*Worker {
 	var found []*Worker
