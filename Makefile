@@ -35,7 +35,7 @@ SUITE_ARGS ?=
 # Further arguments of the runner of `make downstream`, such as --package ml.
 DOWNSTREAM_ARGS ?=
 
-.PHONY: help build demo release test lint api prose-sample fuzz bench bench-report dashboard dashboard-bench dashboard-picture kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
+.PHONY: help build demo release wheel test-release test lint api prose-sample fuzz bench bench-report dashboard dashboard-bench dashboard-picture kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
 
 help: ## list the targets
 	@echo 'Millstream: make TARGET'
@@ -64,6 +64,14 @@ lint: ## check gofmt, vet, staticcheck, go mod tidy, layers, file sizes, words, 
 release: ## build dist/release from a commit: archives, deb, rpm, checksums, signature; VERSION=v0.1.0 COMMIT=HEAD KEY=FILE
 	@scripts/setup release
 	@$(RUN) go run ./internal/tools/release -version '$(VERSION)' -commit '$(COMMIT)' -key '$(or $(KEY),$(MILLSTREAM_RELEASE_KEY))' -out dist/release
+
+wheel: ## build the Python wheels of this machine from HEAD: dist/millstream-*.whl
+	@scripts/setup
+	@$(RUN) go run ./internal/tools/release -wheels -out dist
+
+test-release: ## build a program twice with empty caches and compare; install wheel and modules into empty environments and use them
+	@scripts/setup test
+	@$(RUN) go test -tags release -count=1 -v -timeout 60m -run ^TestRelease ./internal/tools/release
 
 api: ## print the size of the public API and write its listing, api/*.txt
 	@$(RUN) go run ./internal/tools/api

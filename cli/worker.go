@@ -29,8 +29,9 @@ functions that its program has registered: call cli.Serve() in your program, and
 
 Python tasks, in a Dask cluster or from Python clients, run in one Python
 process next to each worker, which starts with the first of them. Its
-interpreter is that of --python, MILLSTREAM_PYTHON or VIRTUAL_ENV, or the first
-python3 on PATH that has distributed. Without one, or with --no-python, Python
+interpreter is that of --python, MILLSTREAM_PYTHON or VIRTUAL_ENV, that of the
+virtual environment of this program, or the first python3 on PATH that has
+distributed. Without one, or with --no-python, Python
 tasks fail.
 
 Ctrl-C or SIGTERM moves the data of the workers to other workers and stops them,

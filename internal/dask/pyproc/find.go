@@ -25,8 +25,9 @@ type Interpreter struct {
 const EnvPython = "MILLSTREAM_PYTHON"
 
 // Find returns the interpreter for Python children: the explicit one (a flag or setting), that of MILLSTREAM_PYTHON, of
-// VIRTUAL_ENV, or the first python3 or python on PATH that can import distributed. An interpreter that is specified
-// must work; others are skipped. The error lists the interpreters that were tried.
+// VIRTUAL_ENV, of the virtual environment that contains this program, or the first python3 or python on PATH that can
+// import distributed. An interpreter that is specified must work; others are skipped. The error lists the interpreters
+// that were tried.
 func Find(ctx context.Context, explicit string) (Interpreter, error) {
 	named := []struct{ path, from string }{
 		{explicit, "--python"}, {os.Getenv(EnvPython), EnvPython},
@@ -96,6 +97,11 @@ func candidates() []candidate {
 		add(filepath.Join(v, "bin", "python3"), "VIRTUAL_ENV")
 		add(filepath.Join(v, "bin", "python"), "VIRTUAL_ENV")
 	}
+	if program, err := os.Executable(); err == nil {
+		if path := environmentOf(program); path != "" {
+			add(path, "environment of the program")
+		}
+	}
 	dirs := filepath.SplitList(os.Getenv("PATH"))
 	for _, name := range []string{"python3", "python"} {
 		for _, dir := range dirs {
@@ -105,6 +111,15 @@ func candidates() []candidate {
 		}
 	}
 	return out
+}
+
+// environmentOf returns the interpreter of the virtual environment into which pip has installed a program, or "".
+func environmentOf(program string) string {
+	folder := filepath.Dir(program)
+	if _, err := os.Stat(filepath.Join(filepath.Dir(folder), "pyvenv.cfg")); err != nil {
+		return ""
+	}
+	return filepath.Join(folder, "python3")
 }
 
 const probeProgram = `import sys, importlib.metadata as m, importlib.util as u

@@ -69,3 +69,17 @@ func TestFind(t *testing.T) {
 		t.Errorf("got %v, want an error about --python", err)
 	}
 }
+
+func TestEnvironmentOf(t *testing.T) {
+	dir := t.TempDir()
+	program := script(t, dir, "env/bin/millstream", "")
+	if got := environmentOf(program); got != "" {
+		t.Errorf("outside of an environment: got %q", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "env/pyvenv.cfg"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := environmentOf(program), filepath.Join(dir, "env/bin/python3"); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

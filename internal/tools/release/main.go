@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"syscall"
 
+	"go.millstream.dev/internal/tools/release/archive"
 	"go.millstream.dev/internal/tools/release/sign"
 	"go.millstream.dev/internal/tools/tree"
 )
@@ -29,19 +30,28 @@ func main() {
 	}
 }
 
-const usage = "usage: release [-version v1.2.3] [-commit COMMIT] [-out FOLDER] [-key FILE] | release verify [-key FILE] FOLDER"
+const usage = "usage: release [-version v1.2.3] [-commit COMMIT] [-out FOLDER] [-key FILE] [-wheels] | " +
+	"release verify [-key FILE] FOLDER"
+
+// options are the flags of the command.
+type options struct {
+	version, commit, out, key string
+	wheels                    bool
+}
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) > 0 && args[0] == "verify" {
 		return verify(args[1:], out)
 	}
+	var o options
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.SetOutput(out)
-	version := flags.String("version", "", "version, such as v0.1.0 (default: that of the Python package)")
-	commit := flags.String("commit", "", "commit to release (default HEAD)")
-	folder := flags.String("out", "dist/release", "folder for the files, which is emptied")
-	key := flags.String("key", os.Getenv("MILLSTREAM_RELEASE_KEY"),
+	flags.StringVar(&o.version, "version", "", "version, such as v0.1.0 (default: that of the Python package)")
+	flags.StringVar(&o.commit, "commit", "", "commit to release (default HEAD)")
+	flags.StringVar(&o.out, "out", "dist/release", "folder for the files, which is emptied")
+	flags.StringVar(&o.key, "key", os.Getenv("MILLSTREAM_RELEASE_KEY"),
 		"PEM file of the Ed25519 key that signs (default MILLSTREAM_RELEASE_KEY, or a key that is thrown away)")
+	flags.BoolVar(&o.wheels, "wheels", false, "build the Python wheels for this machine only, and empty no folder")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -52,43 +62,46 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return release(ctx, root, *commit, *version, *folder, *key, out)
+	return o.release(ctx, root, out)
 }
 
-// release builds all artifacts into a folder.
-func release(ctx context.Context, root, commit, version, folder, keyFile string, log io.Writer) error {
-	signer, err := signingKey(keyFile, log)
-	if err != nil {
-		return err
-	}
+// release builds the files of a release into a folder.
+func (o *options) release(ctx context.Context, root string, log io.Writer) error {
 	number, err := pythonVersion(os.DirFS(root))
 	if err != nil {
 		return err
 	}
-	if version = cmp.Or(version, "v"+number); version != "v"+number {
+	if o.version = cmp.Or(o.version, "v"+number); o.version != "v"+number {
 		return fmt.Errorf("version %s, but the Python package has %s; change python/pyproject.toml and __version__",
-			version, number)
+			o.version, number)
 	}
 	work, err := os.MkdirTemp("", "millstream-release-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
-	s, err := checkout(ctx, root, commit, version, filepath.Join(work, "source"))
+	s, err := checkout(ctx, root, o.commit, o.version, filepath.Join(work, "source"))
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(log, "release %s of commit %.12s, %s\n", s.version, s.commit, s.time.Format("2006-01-02 15:04:05 MST"))
-	if err := os.RemoveAll(folder); err != nil {
+	if o.wheels {
+		return s.hostWheels(ctx, runtime.GOARCH, o.out, exec.LookPath, log)
+	}
+	signer, err := signingKey(o.key, log)
+	if err != nil {
 		return err
 	}
-	if err := s.all(ctx, folder, log); err != nil {
+	if err := os.RemoveAll(o.out); err != nil {
 		return err
 	}
-	if err := sign.Folder(folder, signer); err != nil {
+	if err := s.all(ctx, o.out, log); err != nil {
 		return err
 	}
-	fmt.Fprintf(log, "%s: %s, signed\n", folder, sign.Sums)
+	if err := sign.Folder(o.out, signer); err != nil {
+		return err
+	}
+	fmt.Fprintf(log, "%s: %s, signed\n", o.out, sign.Sums)
 	return nil
 }
 
@@ -101,6 +114,17 @@ func (s *source) all(ctx context.Context, folder string, log io.Writer) error {
 	list, missing := targets(runtime.GOARCH, exec.LookPath)
 	for _, line := range missing {
 		fmt.Fprintln(log, line)
+	}
+	names, err := s.names()
+	if err != nil {
+		return err
+	}
+	proxy, err := s.proxy(ctx)
+	if err != nil {
+		return err
+	}
+	if err := write(folder, log, append(proxy, archive.Under("python", []archive.File{names})...)...); err != nil {
+		return err
 	}
 	for _, t := range list {
 		fmt.Fprintf(log, "%s\n", t.name())

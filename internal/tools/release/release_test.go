@@ -45,7 +45,7 @@ var hello = map[string]string{"go.mod": "module example.org/hello\n\ngo 1.26.0\n
 	"cmd/hello/main.go": "package main\n\nfunc main() { println(\"hello\") }\n"}
 
 // TestReproducible builds a program twice, in two folders, and compares the bytes of its archives. The long form, with
-// the programs of this repository and empty caches, is in tests/release.
+// the programs of this repository and empty caches, is TestReleaseReproducible of make test-release.
 func TestReproducible(t *testing.T) {
 	repo, commit := repository(t, hello)
 	var made [2][]byte

@@ -112,7 +112,11 @@ func (s *source) artifacts(ctx context.Context, t target, extras []archive.File)
 	if err != nil {
 		return nil, err
 	}
-	made := []archive.File{tarball}
+	wheel, err := s.wheel(programs[0])
+	if err != nil {
+		return nil, err
+	}
+	made := append([]archive.File{tarball}, archive.Under("python", []archive.File{wheel})...)
 	if t.cgo {
 		packages, err := s.packages(t, files)
 		if err != nil {
