@@ -27,6 +27,11 @@ HOSTILE ?=
 VERSION ?=
 COMMIT ?=
 KEY ?=
+# Tests that an emulator cannot run: they start their own test binary, or look for pages that the emulator keeps mapped.
+ARM64_SKIP := ^(TestFreeze|TestMmapGivesMemoryBack)$$
+# Packages of `make test-arm64`, and those whose structs of UCX, CUDA, NVRTC and NCCL it compares with the headers.
+ARM64 ?= ./mem/... ./config/... ./secure/... ./wire/... ./internal/wire/... ./internal/engine/scheduler/... ./internal/engine/worker/... ./internal/task/... ./internal/rpc/... ./internal/comm/tcp
+ARM64_ABI := ./ucx/internal/ucp ./internal/device/cudrv ./cuda/internal/nvrtcapi ./nccl/internal/ncclapi
 # Limit of each setting of `make interop`.
 INTEROP_TIMEOUT ?= 20m
 # Number of parallel clusters of `make dask-suite`, and further arguments of its runner, such as --every 10.
@@ -35,7 +40,7 @@ SUITE_ARGS ?=
 # Further arguments of the runner of `make downstream`, such as --package ml.
 DOWNSTREAM_ARGS ?=
 
-.PHONY: help build demo release wheel test-release test lint api prose-sample fuzz bench bench-report dashboard dashboard-bench dashboard-picture kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
+.PHONY: help build demo release wheel test-release test-arm64 test lint api prose-sample fuzz bench bench-report dashboard dashboard-bench dashboard-picture kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
 
 help: ## list the targets
 	@echo 'Millstream: make TARGET'
@@ -72,6 +77,12 @@ wheel: ## build the Python wheels of this machine from HEAD: dist/millstream-*.w
 test-release: ## build a program twice with empty caches and compare; install wheel and modules into empty environments and use them
 	@scripts/setup test
 	@$(RUN) go test -tags release -count=1 -v -timeout 60m -run ^TestRelease ./internal/tools/release
+
+test-arm64: ## run the tests of the core packages for arm64, by qemu-user on other machines; compare struct layouts with the headers
+	@scripts/setup arm64
+	@export CGO_ENABLED=1 GOARCH=arm64; skip=; [ "$$(uname -m)" = aarch64 ] || { export CC=aarch64-linux-gnu-gcc; skip='$(ARM64_SKIP)'; }; \
+		$(RUN) go test -count=1 -exec $(CURDIR)/scripts/arm64-exec -run 'ABI|Layout' $(ARM64_ABI); \
+		$(RUN) go test -count=1 -exec $(CURDIR)/scripts/arm64-exec -skip "$$skip" -timeout $(TEST_TIMEOUT) $(ARM64)
 
 api: ## print the size of the public API and write its listing, api/*.txt
 	@$(RUN) go run ./internal/tools/api

@@ -36,6 +36,15 @@ setup_arm64_cc() {
 		say "setup: no aarch64-linux-gnu-gcc: programs for arm64 are built without cgo; apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 }
 
+# need_arm64: what runs tests for arm64 on another machine.
+need_arm64() {
+	[ "$(uname -m)" != aarch64 ] || return 0
+	setup_arm64_cc
+	have aarch64-linux-gnu-gcc && have qemu-aarch64 || apt_install qemu-user || true
+	have aarch64-linux-gnu-gcc && have qemu-aarch64 ||
+		die "make test-arm64 needs aarch64-linux-gnu-gcc and qemu-aarch64" "apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
+}
+
 setup_staticcheck() {
 	local stamp
 	stamp=$(stamp_of "$STATICCHECK_VERSION" "$(cd "$ROOT" && go env GOVERSION)")
