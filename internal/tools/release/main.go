@@ -123,7 +123,12 @@ func (s *source) all(ctx context.Context, folder string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := write(folder, log, append(proxy, archive.Under("python", []archive.File{names})...)...); err != nil {
+	script, err := s.file("scripts/install", "install.sh")
+	if err != nil {
+		return err
+	}
+	common := append(proxy, archive.Under("python", []archive.File{names})...)
+	if err := write(folder, log, append(common, script)...); err != nil {
 		return err
 	}
 	for _, t := range list {
