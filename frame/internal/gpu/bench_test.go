@@ -4,12 +4,16 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"go.millstream.dev/client"
 	"go.millstream.dev/frame/internal/group"
 	"go.millstream.dev/frame/internal/join"
 	"go.millstream.dev/frame/internal/order"
+	"go.millstream.dev/mem"
+	"go.millstream.dev/wire"
 )
 
 func fields(list ...any) *arrow.Schema {
@@ -157,4 +161,123 @@ func BenchmarkGPUGroup(b *testing.B) {
 			b.ReportMetric(float64(groups), "groups")
 		})
 	}
+}
+
+// BenchmarkGPUExchange: four workers partition tables of 6.4 GB each by their keys, and fetch their partitions. A round
+// ends when all partitions are on the device of their worker. The sums of the rows before and after a round are equal.
+func BenchmarkGPUExchange(b *testing.B) {
+	const rows = 400_000_000
+	ctx, c, names := workersOn(b, 4, "30GiB")
+	tables := made(b, ctx, c, names, rows, []Random{{Seed: 1}, {Counted: true}})
+	defer client.ReleaseAll(tables)
+	sum := func(lists [][]*client.Future[wire.Dict]) (all outcome) {
+		for i, list := range lists {
+			o, err := sumTables.Submit(ctx, c, client.List(client.Args(list)...), client.WithWorkers(names[i]),
+				client.WithImpure()).Result(ctx)
+			must(b, err)
+			all.Rows, all.Sum = all.Rows+o.Rows, all.Sum+o.Sum
+		}
+		return all
+	}
+	var before [][]*client.Future[wire.Dict]
+	for i := range tables {
+		before = append(before, tables[i:i+1])
+	}
+	want := sum(before)
+	one := func(phases bool) {
+		begin := time.Now()
+		parts, release := exchanged(ctx, c, names, tables)
+		defer release()
+		if phases {
+			for _, list := range parts {
+				for _, f := range list {
+					must(b, f.Wait(ctx))
+				}
+			}
+			b.Logf("partitioned in %.1f ms", time.Since(begin).Seconds()*1e3)
+		}
+		var counts []*client.Future[int64]
+		for p, list := range parts {
+			counts = append(counts, countTables.Submit(ctx, c, client.List(client.Args(list)...),
+				client.WithWorkers(names[p]), client.WithImpure()))
+		}
+		defer client.ReleaseAll(counts)
+		list, err := client.Gather(ctx, counts)
+		must(b, err)
+		total := int64(0)
+		for _, n := range list {
+			total += n
+		}
+		if total != int64(rows*len(names)) {
+			b.Fatalf("%d rows, want %d", total, rows*len(names))
+		}
+		b.Logf("exchanged in %.1f ms", time.Since(begin).Seconds()*1e3)
+		if phases {
+			if got := sum(parts); got != want {
+				b.Fatalf("exchanged %+v, want %+v", got, want)
+			}
+		}
+	}
+	one(true)
+	one(true)
+	for b.Loop() {
+		one(false)
+	}
+	elapsed := b.Elapsed()
+	one(true) // what the rounds have done is still right
+	b.ReportMetric(float64(16*rows*len(names))*float64(b.N)/elapsed.Seconds()/1e9, "GB/s")
+}
+
+// BenchmarkGPUMerge: two workers join two tables of 500 M rows.
+func BenchmarkGPUMerge(b *testing.B) {
+	ctx, c, names := workersOn(b, 2, "62GiB")
+	for b.Loop() {
+		b.Logf("%+v", merged(b, ctx, c, names, 250_000_000))
+	}
+}
+
+// BenchmarkMergeHost: 16 goroutines of the host join the tables of BenchmarkGPUMerge.
+func BenchmarkMergeHost(b *testing.B) {
+	const rows = 500_000_000
+	for b.Loop() {
+		b.Logf("%+v", hostMerge(b, rows, 16))
+	}
+}
+
+// BenchmarkGPUJoinLarge: a join of three times the limit of device memory, by pinned host memory.
+func BenchmarkGPUJoinLarge(b *testing.B) {
+	const limit, parts = 2 << 30, 8
+	const rows = 3 * limit / 16 / 2
+	var stats *mem.Statistics
+	e, ctx := engineOf(b, func(m mem.Resource) mem.Resource {
+		var err error
+		stats, err = mem.NewStatistics(m)
+		must(b, err)
+		l, err := mem.NewLimit(stats, limit)
+		must(b, err)
+		return l
+	})
+	l, r := mergeSides(rows)
+	source := func(columns []Random) Source {
+		i := 0
+		return func(ctx context.Context) (*Table, error) {
+			if i == parts {
+				return nil, nil
+			}
+			i++
+			return e.Random(ctx, keyed, rows*(i-1)/parts, rows*i/parts-rows*(i-1)/parts, columns)
+		}
+	}
+	timed(b, ctx, e, 2*16*rows, func() error {
+		var o outcome
+		err := e.JoinLarge(ctx, source(l), source(r), parts, JoinOptions{LeftKeys: []int{0}, RightKeys: []int{0},
+			Left: []int{0, 1}, Right: []int{1}}, func(t *Table) error {
+			defer t.Release()
+			n, err := e.Sum(ctx, t)
+			o.Rows, o.Sum = o.Rows+int64(t.Rows), o.Sum+n
+			return err
+		})
+		b.Logf("%+v of 2 × %d rows, peak %d bytes, limit %d", o, rows, stats.Counters().PeakBytes, limit)
+		return err
+	})
 }
