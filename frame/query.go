@@ -31,8 +31,10 @@ type Query struct {
 	cfg  stages.Config
 }
 
-// Query returns a query of the rows of the frame, which must not be released before the query runs. A frame on devices
-// is copied to the memory of its workers by every run.
+// Query returns a query of the rows of the frame, which must not be released before the query runs. Joins and group-bys
+// of frames on devices run on the GPUs if all columns of their inputs are numbers, booleans or times, the keys of both
+// sides of a join have the same types, and the aggregates are counts, sums, means, minima and maxima. Their results,
+// and frames on devices of other queries, are copied to the memory of the workers. Explain says what runs where.
 func (f *Frame) Query() *Query {
 	q := &Query{c: f.c}
 	if err := f.usable(); err != nil {
@@ -55,14 +57,17 @@ func (t frameTable) Schema() *arrow.Schema { return t.f.schema }
 func (t frameTable) NumPartitions() int { return t.f.NumPartitions() }
 
 func (t frameTable) Describe() string {
-	text := fmt.Sprintf("Frame of %d partition", t.f.NumPartitions())
-	if t.f.NumPartitions() != 1 {
-		text += "s"
-	}
 	if t.f.loc == Device {
-		text += " on devices, copied to host memory"
+		return t.describe() + " on devices, copied to host memory"
 	}
-	return text
+	return t.describe()
+}
+
+func (t frameTable) describe() string {
+	if t.f.NumPartitions() == 1 {
+		return "Frame of 1 partition"
+	}
+	return fmt.Sprintf("Frame of %d partitions", t.f.NumPartitions())
 }
 
 func (t frameTable) Size() (rows, bytes int64, ok bool) { return 0, 0, false }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"go.millstream.dev/client"
 	"go.millstream.dev/frame/internal/plan"
 	"go.millstream.dev/frame/internal/preview"
 	"go.millstream.dev/frame/internal/stages"
@@ -29,8 +30,12 @@ func (q *Query) run(ctx context.Context, cfg stages.Config) (*Frame, plan.Node, 
 		return nil, nil, nil, err
 	}
 	defer r.Close()
-	n := plan.Optimize(q.node)
-	parts, err := r.Run(ctx, n)
+	n, release, err := withDevices(ctx, q.c, plan.Optimize(q.node))
+	var parts []*client.Future[arrow.RecordBatch]
+	if err == nil {
+		parts, err = r.Run(ctx, n)
+		release()
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			err = fmt.Errorf("frame: query: %w", ctx.Err())
@@ -71,7 +76,7 @@ func (q *Query) Explain() (string, error) {
 	if q.err != nil {
 		return "", q.err
 	}
-	return plan.Explain(plan.Optimize(q.node)), nil
+	return explainDevices(plan.Optimize(q.node)), nil
 }
 
 // ExplainRun runs the query, waits for it, releases its result and returns the plan with the rows, the bytes and the

@@ -9,6 +9,7 @@ import (
 
 	"go.millstream.dev/cuda"
 	"go.millstream.dev/frame/internal/group"
+	"go.millstream.dev/mem"
 )
 
 // Operations of states and results, see table_group.cu.
@@ -289,15 +290,22 @@ func (e *Engine) groupResults(ctx context.Context, g *grouping, out *Table, h *h
 // GroupSupported returns an error if Group cannot compute aggregates of a table of this schema.
 func GroupSupported(in *arrow.Schema, keys []int, aggs []group.Spec) error {
 	columns := append([]int(nil), keys...)
+	// All columns may have nulls: the most states.
+	t := &Table{Rows: 1}
+	for _, f := range in.Fields() {
+		t.Columns = append(t.Columns, Column{Type: f.Type, Data: mem.FromBytes(nil), Valid: mem.FromBytes(nil)})
+	}
+	g := &grouping{t: t, column: map[int][]int{}}
 	for _, a := range aggs {
-		switch a.Func {
-		case group.CountAll:
-			continue
-		case group.Count, group.Sum, group.Min, group.Max, group.Mean:
+		if a.Func != group.CountAll {
 			columns = append(columns, a.Column)
-		default:
-			return fmt.Errorf("gpu: group: aggregate %v does not run on the device", a.Func)
 		}
+		if err := g.add(a); err != nil {
+			return err
+		}
+	}
+	if len(keys) > maxKeys {
+		return fmt.Errorf("gpu: group: %d keys, at most %d", len(keys), maxKeys)
 	}
 	for _, c := range columns {
 		if err := Supported(arrow.NewSchema([]arrow.Field{in.Field(c)}, nil)); err != nil {

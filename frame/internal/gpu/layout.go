@@ -2,14 +2,21 @@ package gpu
 
 import "unsafe"
 
+const (
+	// MaxKeys is the largest number of keys of a verb.
+	MaxKeys = 8
+	// MaxPartitions is the largest number of partitions of Partition.
+	MaxPartitions = 512
+)
+
 // Structures of the kernels, see internal/device/kernels/table.cuh and the sources that use it.
 
 const (
-	maxKeys    = 8
+	maxKeys    = MaxKeys
 	maxStates  = 14
 	maxResults = 16
 	maxMoves   = 32
-	maxParts   = 512
+	maxParts   = MaxPartitions
 	tileRows   = 4096 // of rows_count and rows_select
 	sortTile   = 3072 // of sort_pass
 	ownWords   = 5120 // of group_add_few

@@ -114,14 +114,10 @@ func (e *Engine) downloadBits(ctx context.Context, from *mem.Buffer, rows int) (
 	if rows == 0 {
 		return bits, nil
 	}
-	b, err := e.alloc(ctx, "download", len(bits))
+	b, err := e.packed(ctx, from, rows)
 	if err != nil {
 		return nil, err
 	}
 	defer b.Release()
-	if err := e.launch("table_rows", "rows_pack", len(bits), cuda.In(from), cuda.Val(uint64(rows)),
-		cuda.Out(b)); err != nil {
-		return nil, err
-	}
 	return bits, cuda.CopyToHost(ctx, bits, b)
 }

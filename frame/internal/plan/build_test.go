@@ -152,7 +152,7 @@ func TestGuess(t *testing.T) {
 func TestExplain(t *testing.T) {
 	n := ok(t)(NewFilter(source("table", 1000, "a", "b"), col("a").Eq(1)))
 	want := "Filter a == 1  (about 100 rows, 1.6 KiB)\n└─ table  (about 1000 rows, 15.6 KiB)\n"
-	if got := Explain(n); got != want {
+	if got := Explain(n, nil); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	if got, want := Tree(n, func(Node) []string { return []string{"x", "y"} }),

@@ -5,18 +5,23 @@ import (
 	"strings"
 )
 
-// Explain returns a plan as text, one line for each operator: what the operator does and an estimate of its result.
-func Explain(n Node) string {
+// Explain returns a plan as text, one line for each operator: what the operator does, an estimate of its result, and
+// what more says of it, if it is not nil.
+func Explain(n Node, more func(Node) []string) string {
 	unknown := func(t Table) (int64, int64, bool) { return t.Size() }
 	return Tree(n, func(n Node) []string {
+		var notes []string
+		if more != nil {
+			notes = more(n)
+		}
 		rows, bytes := Guess(n, unknown)
 		switch {
 		case rows >= 0 && bytes >= 0:
-			return []string{fmt.Sprintf("about %d rows, %s", rows, Size(bytes))}
+			notes = append(notes, fmt.Sprintf("about %d rows, %s", rows, Size(bytes)))
 		case bytes >= 0:
-			return []string{"about " + Size(bytes)}
+			notes = append(notes, "about "+Size(bytes))
 		}
-		return nil
+		return notes
 	})
 }
 

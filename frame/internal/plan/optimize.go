@@ -39,6 +39,15 @@ func rewrite(n Node, f func(Node) Node) Node {
 	return n.with(out)
 }
 
+// Replace returns a plan in which f replaces operators, from the top. The inputs of those for which f returns nil are
+// replaced in turn. The columns of an operator and of its replacement are the same.
+func Replace(n Node, f func(Node) Node) Node {
+	if out := f(n); out != nil {
+		return out
+	}
+	return rewrite(n, func(in Node) Node { return Replace(in, f) })
+}
+
 // fold computes the constant parts of expressions, and removes conditions that are always true.
 func fold(n Node) Node {
 	n = rewrite(n, fold)
