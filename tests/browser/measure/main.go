@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -167,20 +168,55 @@ func read(tab *browser.Tab, m *measured) error {
 }
 
 // stream measures the live page.
-func stream(ctx context.Context, chrome *browser.Chrome, url string) error {
+func stream(ctx context.Context, chrome *browser.Chrome, address string) error {
 	tab, err := chrome.Open(browser.Look{Width: 1440, Height: 900})
 	if err != nil {
 		return err
 	}
 	defer tab.Close()
 	for _, name := range []string{"cold server", "warm server"} {
-		m, err := load(ctx, tab, url+"/?"+fmt.Sprint(time.Now().UnixNano())+"#/stream")
+		m, err := load(ctx, tab, address+"/?"+fmt.Sprint(time.Now().UnixNano())+"#/stream")
 		if err != nil {
 			return err
 		}
 		fmt.Printf("page, %s: painted %.0f ms after the start of navigation, whole after %.0f ms\n", name,
 			m.First, m.Whole)
 	}
+	if err := zooms(ctx, tab, "zooms and pans"); err != nil {
+		return err
+	}
+	if err := memory(chrome, tab); err != nil {
+		return err
+	}
+	// What of these times is that of the browser.
+	blank, err := chrome.Open(browser.Look{Width: 1440, Height: 900})
+	if err != nil {
+		return err
+	}
+	defer blank.Close()
+	if _, err := load(ctx, blank, "data:text/html,"+url.PathEscape(blankPage)); err != nil {
+		return err
+	}
+	return zooms(ctx, blank, "the same inputs to a page with an empty canvas")
+}
+
+// blankPage has a canvas of the same size, which it clears in the frame after an input.
+const blankPage = `<!doctype html><body style="margin:0"><div class="plot"><canvas width="1440" height="800"
+data-tiles="ready"></canvas></div><script>
+const c = document.querySelector("canvas"), g = c.getContext("2d");
+let frame = 0, n = 0;
+c.addEventListener("wheel", (e) => {
+	e.preventDefault();
+	if (frame === 0) frame = requestAnimationFrame(() => {
+		frame = 0;
+		g.fillStyle = n++ % 2 ? "white" : "silver";
+		g.fillRect(0, 0, c.width, c.height);
+	});
+}, {passive: false});
+</script>`
+
+// zooms sends 60 inputs to a page and prints how long it took to paint the frame after each.
+func zooms(ctx context.Context, tab *browser.Tab, name string) error {
 	for i := range 60 {
 		var a chromedp.Action
 		switch {
@@ -218,12 +254,11 @@ func stream(ctx context.Context, chrome *browser.Chrome, url string) error {
 			empty++
 		}
 	}
-	fmt.Printf("%d zooms and pans: input to painted frame %s; all tiles there %s; frames with a gap: %d\n",
-		len(frames),
-		quantiles(frames), quantiles(all), empty)
+	fmt.Printf("%d %s: input to painted frame %s; all tiles there %s; frames with a gap: %d\n",
+		len(frames), name, quantiles(frames), quantiles(all), empty)
 	fmt.Printf("of these: input to the page's handler %s; work of the page in frames %s\n", quantiles(late),
 		quantiles(scripts))
-	return memory(chrome, tab)
+	return nil
 }
 
 func quantiles(v []float64) string {

@@ -44,8 +44,11 @@ export function css(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+/** OPAQUE are the settings of a canvas that is painted as a whole. Without desynchronized, a frame of chromium now and then waits for two more. */
+export const OPAQUE: CanvasRenderingContext2DSettings = { alpha: false, desynchronized: true };
+
 /** fit sets the size of a canvas to that of its box in device pixels and returns its context, scaled to CSS pixels. */
-export function fit(canvas: HTMLCanvasElement): { g: CanvasRenderingContext2D; w: number; h: number; dpr: number } {
+export function fit(canvas: HTMLCanvasElement, settings?: CanvasRenderingContext2DSettings): { g: CanvasRenderingContext2D; w: number; h: number; dpr: number } {
   const dpr = window.devicePixelRatio || 1;
   const w = Math.max(1, canvas.clientWidth);
   const hgt = Math.max(1, canvas.clientHeight);
@@ -53,7 +56,7 @@ export function fit(canvas: HTMLCanvasElement): { g: CanvasRenderingContext2D; w
   const ph = Math.round(hgt * dpr);
   if (canvas.width !== pw) canvas.width = pw;
   if (canvas.height !== ph) canvas.height = ph;
-  const g = canvas.getContext("2d")!;
+  const g = canvas.getContext("2d", settings)!;
   g.setTransform(dpr, 0, 0, dpr, 0, 0);
   return { g, w, h: hgt, dpr };
 }

@@ -1,6 +1,6 @@
 // The whole history below the task stream, with the window as a brush.
 
-import { fit } from "../dom.ts";
+import { fit, OPAQUE } from "../dom.ts";
 import { BUCKETS } from "../tile.ts";
 import { overview, type Scene } from "./draw.ts";
 import { tileTime } from "./tiles.ts";
@@ -34,7 +34,7 @@ export class Minimap {
   draw(): boolean {
     const s = this.scene();
     const { model: m, tiles, inks } = s;
-    const { g, w, h } = fit(this.canvas);
+    const { g, w, h } = fit(this.canvas, OPAQUE);
     g.fillStyle = inks.back;
     g.fillRect(0, 0, w, h);
     const span = Math.max(1, m.last - m.first);

@@ -3,7 +3,7 @@
 import type { Span, Summary, Total } from "../api.ts";
 import type { App, Page, View } from "../app.ts";
 import { FIRST_PREFIX, isWaiting, PAUSED, TRANSFER, WAITING, WAITING_SLOT } from "../color.ts";
-import { facts, fit, h, replace, text, Tip, type Child } from "../dom.ts";
+import { facts, fit, h, OPAQUE, replace, text, Tip, type Child } from "../dom.ts";
 import { bytes, clock, duration, num, rate, seconds } from "../format.ts";
 import { legend } from "../table.ts";
 import { AXIS, drawFrame, drawGrid, drawSpans, drawTiles, inks, levelFor, overview, rowLabel, visible, type Painted, type Scene, type Selection } from "./draw.ts";
@@ -162,7 +162,7 @@ class Stream implements View {
       s.layout = new Layout(this.app.rows);
       s.tiles.layout = s.layout;
     }
-    const { g, w, h: height, dpr } = fit(this.canvas);
+    const { g, w, h: height, dpr } = fit(this.canvas, OPAQUE);
     s.dpr = dpr;
     s.gutter = w < 600 ? 76 : 168;
     m.resize(w - s.gutter, height - AXIS, s.layout.count);
