@@ -15,6 +15,9 @@ FUZZ_TIME ?= 30s
 FUZZ ?=
 # Arguments of `millstream bench`; empty: all benchmarks of `make bench`.
 BENCH ?=
+# Benchmark of `make bench-series`, and the file to which it appends.
+BENCH_SERIES ?= comm --quick --peers
+SERIES ?= docs/benchmarks/series.jsonl
 # Duration of each test of `make soak`.
 SOAK_TIME ?= 10m
 # Number of seeds that `make nightly` simulates, and the first of them.
@@ -40,7 +43,7 @@ SUITE_ARGS ?=
 # Further arguments of the runner of `make downstream`, such as --package ml.
 DOWNSTREAM_ARGS ?=
 
-.PHONY: help build demo release wheel test-release test-arm64 test lint api prose-sample fuzz bench bench-report dashboard dashboard-bench dashboard-picture kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
+.PHONY: help build demo release wheel test-release test-arm64 test lint api prose-sample fuzz bench bench-report bench-series bench-compare dashboard dashboard-bench dashboard-picture kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
 
 help: ## list the targets
 	@echo 'Millstream: make TARGET'
@@ -107,6 +110,14 @@ endif
 
 bench-report: build ## write docs/benchmarks.md and its plots from the records in docs/benchmarks
 	@$(RUN) bin/millstream bench report docs/benchmarks docs/benchmarks.md
+
+bench-series: build ## append the ratios of a benchmark to its peers to SERIES=docs/benchmarks/series.jsonl; BENCH_SERIES='comm --quick --peers'
+	@scripts/setup peers
+	@$(RUN) bin/millstream bench $(BENCH_SERIES) --record .local/bench-series.json
+	@$(RUN) go run ./internal/tools/benchseries append $(SERIES) .local/bench-series.json
+
+bench-compare: ## compare the last run of SERIES with earlier ones of the same machine; fail if a figure is worse by more than their noise
+	@$(RUN) go run ./internal/tools/benchseries compare $(SERIES)
 
 dashboard: ## check the types of the dashboard's page and build internal/dashboard/web/dist
 	@scripts/setup web
