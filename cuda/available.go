@@ -11,7 +11,7 @@ import (
 // Only addresses are registered here; the driver is opened when they are called.
 func init() {
 	if set, query := cudrv.Hooks(); set != 0 {
-		hooks.Register(hooks.Hooks{SetCurrent: set, EventQuery: query, CopyIn: copyIn})
+		hooks.Register(hooks.Hooks{SetCurrent: set, EventQuery: query, CopyIn: copyIn, CopyOut: copyOut})
 	}
 }
 

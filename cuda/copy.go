@@ -159,9 +159,25 @@ func copyIn(ctx context.Context, device int, dst uintptr, src []byte) error {
 	if err := ctx.Err(); err != nil || len(src) == 0 {
 		return err
 	}
+	if small(len(src)) {
+		return smallIn(device, dst, src)
+	}
 	b := mem.NewRegion(mem.RegionConfig{Addr: dst, Len: len(src), Kind: mem.Device, Device: device}).Buffer()
 	defer b.Release()
 	return CopyFromHost(context.WithoutCancel(ctx), b, src)
+}
+
+// copyOut is the hook for the other direction.
+func copyOut(ctx context.Context, device int, dst []byte, src uintptr) error {
+	if err := ctx.Err(); err != nil || len(dst) == 0 {
+		return err
+	}
+	if small(len(dst)) {
+		return smallOut(device, dst, src)
+	}
+	b := mem.NewRegion(mem.RegionConfig{Addr: src, Len: len(dst), Kind: mem.Device, Device: device}).Buffer()
+	defer b.Release()
+	return CopyToHost(context.WithoutCancel(ctx), dst, b)
 }
 
 // spareStreams are for blocking calls, one stream each, so that calls do not queue behind each other.

@@ -59,6 +59,11 @@ type Config struct {
 	PlainTransports bool
 	// EstimatedEndpoints helps UCX choose transports for large meshes. Default: UCX's own.
 	EstimatedEndpoints int
+	// StageDevice is the length in bytes up to which Send, SendSync and Recv of tag messages move device memory through
+	// pinned host memory, at most MaxStageDevice. It is for processes that share a GPU without MPS, which switches
+	// between them for each message otherwise, and should be equal in all of them. Default 0: UCX moves all device
+	// memory.
+	StageDevice int
 	// Events receives events. Default: none.
 	Events Events
 }
@@ -91,6 +96,9 @@ func NewContext(cfg Config) (*Context, error) {
 		return nil, err
 	}
 	installDeviceHooks()
+	if cfg.StageDevice < 0 || cfg.StageDevice > MaxStageDevice {
+		return nil, fmt.Errorf("ucx: Config.StageDevice is %d: use 0 to %d", cfg.StageDevice, MaxStageDevice)
+	}
 	if cfg.Features == 0 {
 		cfg.Features = AllFeatures
 	}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync"
 	"time"
 
+	"go.millstream.dev/internal/device/hooks"
+	"go.millstream.dev/mem"
 	"go.millstream.dev/ucx/internal/ucp"
 )
 
@@ -28,6 +31,9 @@ func (ep *Endpoint) SendSync(ctx context.Context, v View, tag uint64) error {
 
 func (ep *Endpoint) sendTag(ctx context.Context, op ucp.Op, v View, tag uint64) error {
 	w := ep.w
+	if w.ctx.stages(&v) {
+		return sendStaged(ctx, ep, op, v, tag)
+	}
 	if _, err, done := w.hotTag(ctx, op, ep, v, tag, 0); done {
 		return err
 	}
@@ -78,6 +84,9 @@ func (w *Worker) StartRecv(v View, tag, mask uint64) *Request {
 }
 
 func (w *Worker) recvTag(ctx context.Context, ep *Endpoint, v View, tag, mask uint64) (RecvInfo, error) {
+	if w.ctx.stages(&v) {
+		return w.recvStaged(ctx, ep, v, tag, mask)
+	}
 	if info, err, done := w.hotTag(ctx, ucp.OpTagRecv, ep, v, tag, mask); done {
 		return info, err
 	}
@@ -326,4 +335,77 @@ func startEmptyStream(ep *Endpoint, op ucp.Op, v View, recv bool) *Request {
 	r := &Request{w: ep.w, ep: ep, op: op}
 	r.state.Store(reqDone)
 	return r
+}
+
+// MaxStageDevice is the maximum of Config.StageDevice in bytes.
+const MaxStageDevice = 16 << 10
+
+// stageBuffers are host memory for messages of device memory.
+var stageBuffers = sync.Pool{New: func() any { return new([MaxStageDevice]byte) }}
+
+// stages reports whether a blocking operation moves a view through host memory.
+func (c *Context) stages(v *View) bool {
+	return v.n <= c.cfg.StageDevice && v.n > 0 && v.kind == mem.Device && v.bad == nil
+}
+
+// sendStaged is sendTag through host memory.
+func sendStaged(ctx context.Context, ep *Endpoint, op ucp.Op, v View, tag uint64) error {
+	h, err := stageHooks(op)
+	if err != nil {
+		return err
+	}
+	if v.buf != nil {
+		if err := v.buf.WaitReady(ctx); err != nil {
+			return &OpError{Op: op.String(), Peer: ep.peer, Err: err}
+		}
+	}
+	b := stageBuffers.Get().(*[MaxStageDevice]byte)
+	defer stageBuffers.Put(b)
+	if err := h.CopyOut(ctx, int(v.device), b[:v.n], v.base()); err != nil {
+		return &OpError{Op: op.String(), Peer: ep.peer, Err: err}
+	}
+	return ep.sendTag(ctx, op, Bytes(b[:v.n]), tag)
+}
+
+// recvStaged is recvTag through host memory. A message that has arrived is copied to the device, even if ctx has ended.
+func (w *Worker) recvStaged(ctx context.Context, ep *Endpoint, v View, tag, mask uint64) (RecvInfo, error) {
+	h, err := stageHooks(ucp.OpTagRecv)
+	if err != nil {
+		return RecvInfo{}, err
+	}
+	fail := func(err error) (RecvInfo, error) {
+		oe := &OpError{Op: ucp.OpTagRecv.String(), Err: err}
+		if ep != nil {
+			oe.Peer = ep.peer
+		}
+		return RecvInfo{}, oe
+	}
+	if v.readOnly {
+		return fail(fmt.Errorf("ucx: cannot receive into read-only memory (%d bytes)", v.n))
+	}
+	if v.buf != nil { // the previous user of the memory may still use it
+		if err := v.buf.WaitReady(ctx); err != nil {
+			return fail(err)
+		}
+	}
+	b := stageBuffers.Get().(*[MaxStageDevice]byte)
+	defer stageBuffers.Put(b)
+	info, err := w.recvTag(ctx, ep, Bytes(b[:v.n]), tag, mask)
+	if err != nil {
+		return info, err
+	}
+	if err := h.CopyIn(context.WithoutCancel(ctx), int(v.device), v.base(), b[:info.Len]); err != nil {
+		return fail(err)
+	}
+	return info, nil
+}
+
+// stageHooks returns the functions that copy device memory.
+func stageHooks(op ucp.Op) (hooks.Hooks, error) {
+	h, ok := hooks.Get()
+	if !ok || h.CopyIn == nil || h.CopyOut == nil {
+		return h, &OpError{Op: op.String(), Err: fmt.Errorf("ucx: device memory needs package cuda: import " +
+			"go.millstream.dev/cuda")}
+	}
+	return h, nil
 }

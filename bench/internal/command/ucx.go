@@ -55,6 +55,8 @@ Peers
 			flags.IntVar(&o.Window, "window", 0, "number of outstanding operations in bandwidth cases (default 32)")
 			flags.IntVar(&o.Goroutines, "goroutines", 0, "number of goroutines of tag-rate (default 64)")
 			flags.IntVar(&o.Device, "device", 0, "CUDA device for --mem cuda and cuda-pool")
+			flags.IntVar(&o.Stage, "stage", 0, "size up to which tag-lat moves device memory through host memory, "+
+				"in bytes (default 0)")
 		},
 		values: map[string][]string{"mode": ucxbench.ModeNames, "mem": ucxbench.MemNames,
 			"endpoint": ucxbench.EndpointNames},

@@ -13,6 +13,10 @@ import (
 // payloads.
 const poolBytes = 256 << 20
 
+// deviceAlign is the alignment of device payloads in bytes, within their allocation. Those of ucx_perftest are aligned,
+// too.
+const deviceAlign = 4 << 10
+
 // deviceMemory returns the resource for device payloads, nil for other kinds.
 func (s *side) deviceMemory(spec Spec) (mem.Resource, error) {
 	switch {
@@ -38,10 +42,12 @@ func (s *side) deviceMemory(spec Spec) (mem.Resource, error) {
 // newDevicePayload allocates device memory for p. Filling and checking use the driver, not the path under test.
 func newDevicePayload(ctx context.Context, p *payload, from mem.Resource) (*payload, error) {
 	total := p.size + 2*guard
-	whole, err := from.Alloc(ctx, total)
+	region, err := from.Alloc(ctx, deviceAlign+total)
 	if err != nil {
 		return nil, err
 	}
+	whole := region.Slice(deviceAlign-guard, total)
+	region.Release()
 	part := whole.Slice(guard, p.size)
 	p.all = make([]byte, total)
 	p.view = ucx.Buffer(part)

@@ -38,6 +38,8 @@ type Options struct {
 	IdleTime time.Duration
 	// Device is the CUDA device of device memory.
 	Device int
+	// Stage is ucx.Config.StageDevice in bytes (default 0).
+	Stage int
 	// Quick shortens the run: fewer cases, sizes, rounds and peers by default, and a second round only while time is
 	// left.
 	Quick bool

@@ -98,7 +98,7 @@ func (r *runner) open(ctx context.Context, j Job) error {
 		env = append(env, count...)
 	}
 	pair, err := StartPair(ctx, r.starter, env, OpenArgs{Mode: j.Mode, Endpoint: j.Endpoint,
-		Device: deviceOf(j, r.options.Device)})
+		Device: deviceOf(j, r.options.Device), Stage: r.options.Stage})
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func (s *side) Open(ctx context.Context, args OpenArgs) (Opened, error) {
 	if err := ucx.Available(); err != nil {
 		return Opened{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	c, err := ucx.NewContext(ucx.Config{Name: "millstream-bench"})
+	c, err := ucx.NewContext(ucx.Config{Name: "millstream-bench", StageDevice: args.Stage})
 	if err != nil {
 		return Opened{}, err
 	}

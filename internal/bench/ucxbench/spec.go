@@ -12,6 +12,8 @@ type OpenArgs struct {
 	Endpoint string `json:"endpoint"`
 	// Device is the CUDA device of device memory; -1 for none.
 	Device int `json:"device"`
+	// Stage is ucx.Config.StageDevice in bytes.
+	Stage int `json:"stage,omitempty"`
 }
 
 // EndpointNames are the kinds of endpoints.

@@ -8,6 +8,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// CUDA_MEMCPY2D_v2. TestABI compares the offsets.
+struct cudrv_memcpy2d_st {
+	size_t src_x, src_y;
+	int src_type; // CUmemorytype
+	const void *src_host;
+	unsigned long long src_device;
+	void *src_array;
+	size_t src_pitch, dst_x, dst_y;
+	int dst_type; // CUmemorytype
+	void *dst_host;
+	unsigned long long dst_device;
+	void *dst_array;
+	size_t dst_pitch, width, height;
+};
+
 #ifdef CUDRV_WITH_CUDA_H // TestABI uses the same table with the real types
 typedef CUresult cudrv_result;
 typedef CUdevice cudrv_device;
@@ -26,6 +41,7 @@ typedef CUjit_option cudrv_jit_option;
 typedef CUfunction_attribute cudrv_function_attribute;
 typedef CUmemoryPool cudrv_mempool;
 typedef CUmemPool_attribute cudrv_mempool_attribute;
+typedef CUDA_MEMCPY2D cudrv_memcpy2d;
 #else
 typedef int cudrv_result;                                 // CUresult, an enum
 typedef int cudrv_device;                                 // CUdevice
@@ -44,6 +60,7 @@ typedef int cudrv_jit_option;                             // CUjit_option, an en
 typedef int cudrv_function_attribute;                     // CUfunction_attribute, an enum
 typedef struct cudrv_mempool_st *cudrv_mempool;           // CUmemoryPool
 typedef int cudrv_mempool_attribute;                      // CUmemPool_attribute, an enum
+typedef struct cudrv_memcpy2d_st cudrv_memcpy2d;          // CUDA_MEMCPY2D_v2
 #endif
 
 enum {
@@ -145,6 +162,7 @@ enum {
 	F(0, cuMemPoolGetAttribute, cudrv_mempool, cudrv_mempool_attribute, void *) \
 	F(1, cuMemGetAddressRange_v2, cudrv_ptr *, size_t *, cudrv_ptr) \
 	F(1, cuMemcpyAsync, cudrv_ptr, cudrv_ptr, size_t, cudrv_stream) \
+	F(1, cuMemcpy2DAsync_v2, const cudrv_memcpy2d *, cudrv_stream) \
 	F(1, cuMemsetD8Async, cudrv_ptr, unsigned char, size_t, cudrv_stream) \
 	F(1, cuPointerGetAttributes, unsigned, cudrv_pointer_attribute *, void **, cudrv_ptr) \
 	F(1, cuStreamCreateWithPriority, cudrv_stream *, unsigned, int) \

@@ -88,6 +88,12 @@ _Static_assert(sizeof(CUresult) == sizeof(int), "CUresult");
 _Static_assert(sizeof(CUuuid) == 16, "CUuuid");
 _Static_assert(sizeof(CUipcMemHandle) == 64 && _Alignof(CUipcMemHandle) == 1, "CUipcMemHandle");
 _Static_assert(sizeof(CUipcEventHandle) == 64 && _Alignof(CUipcEventHandle) == 1, "CUipcEventHandle");
+_Static_assert(sizeof(CUDA_MEMCPY2D) == sizeof(struct cudrv_memcpy2d_st), "CUDA_MEMCPY2D");
+#define FIELD(ours, theirs) \
+	_Static_assert(offsetof(struct cudrv_memcpy2d_st, ours) == offsetof(CUDA_MEMCPY2D, theirs), #theirs);
+FIELD(src_type, srcMemoryType) FIELD(src_host, srcHost) FIELD(src_device, srcDevice) FIELD(src_pitch, srcPitch)
+FIELD(dst_type, dstMemoryType) FIELD(dst_host, dstHost) FIELD(dst_device, dstDevice) FIELD(dst_pitch, dstPitch)
+FIELD(width, WidthInBytes) FIELD(height, Height)
 #define PROTOTYPE(required, symbol, ...) \
 	_Static_assert(__builtin_types_compatible_p(__typeof__(&symbol), CUresult (*)(__VA_ARGS__)), #symbol);
 CUDRV_FUNCTIONS(PROTOTYPE)

@@ -387,6 +387,19 @@ int cudrv_copy(int device, uint64_t dst, uint64_t src, size_t n, uint64_t stream
 	                   (rc_ = record_on(stream, record)) ? rc_ : 0);
 }
 
+int cudrv_copy_rows(int device, uint64_t dst, uint64_t src, size_t width, size_t pitch, size_t rows, uint64_t stream, uint64_t record) {
+	cudrv_memcpy2d c = {0};
+	c.src_type = CUDRV_MEMORYTYPE_HOST;
+	c.src_host = (const void *)(uintptr_t)src;
+	c.src_pitch = pitch;
+	c.dst_type = CUDRV_MEMORYTYPE_DEVICE;
+	c.dst_device = dst;
+	c.dst_pitch = width;
+	c.width = width;
+	c.height = rows;
+	IN_CONTEXT(device, (rc_ = cu.cuMemcpy2DAsync_v2(&c, STREAM(stream))) || (rc_ = record_on(stream, record)) ? rc_ : 0);
+}
+
 int cudrv_fill(int device, uint64_t dst, unsigned char value, size_t n, uint64_t stream, uint64_t wait, uint64_t record) {
 	IN_CONTEXT(device, (rc_ = wait_for(stream, wait)) ||
 	                   (n && (rc_ = cu.cuMemsetD8Async(dst, value, n, STREAM(stream)))) ||

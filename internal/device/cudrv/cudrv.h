@@ -73,6 +73,8 @@ int cudrv_pointer_query(uint64_t addr, cudrv_pointer_info *info);
 
 // Stream work: wait for up to two events (0: none), run, record an event (0: none).
 int cudrv_copy(int device, uint64_t dst, uint64_t src, size_t n, uint64_t stream, uint64_t wait1, uint64_t wait2, uint64_t record);
+// cudrv_copy_rows copies rows of pinned host memory, which are pitch bytes apart, to adjacent device memory.
+int cudrv_copy_rows(int device, uint64_t dst, uint64_t src, size_t width, size_t pitch, size_t rows, uint64_t stream, uint64_t record);
 int cudrv_fill(int device, uint64_t dst, unsigned char value, size_t n, uint64_t stream, uint64_t wait, uint64_t record);
 
 int cudrv_stream_create(int device, unsigned flags, int priority, uint64_t *stream);

@@ -250,6 +250,13 @@ func Copy(device int, dst, src uint64, n int, stream, wait1, wait2, record uint6
 		C.uint64_t(stream), C.uint64_t(wait1), C.uint64_t(wait2), C.uint64_t(record)))
 }
 
+// CopyRows enqueues: copy rows of pinned host memory, pitch bytes apart, to adjacent device memory, record an event (0:
+// none).
+func CopyRows(device int, dst, src uint64, width, pitch, rows int, stream, record uint64) Result {
+	return Result(C.cudrv_copy_rows(C.int(device), C.uint64_t(dst), C.uint64_t(src), C.size_t(width),
+		C.size_t(pitch), C.size_t(rows), C.uint64_t(stream), C.uint64_t(record)))
+}
+
 // Fill enqueues: wait for an event (0: none), set n bytes, record an event (0: none).
 func Fill(device int, dst uint64, value byte, n int, stream, wait, record uint64) Result {
 	return Result(C.cudrv_fill(C.int(device), C.uint64_t(dst), C.uchar(value), C.size_t(n),

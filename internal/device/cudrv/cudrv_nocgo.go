@@ -81,6 +81,9 @@ func PointerQuery(uint64) (PointerInfo, Result) { return PointerInfo{Device: -1}
 // Copy returns NotLoaded.
 func Copy(_ int, _, _ uint64, _ int, _, _, _, _ uint64) Result { return NotLoaded }
 
+// CopyRows returns NotLoaded.
+func CopyRows(_ int, _, _ uint64, _, _, _ int, _, _ uint64) Result { return NotLoaded }
+
 // Fill returns NotLoaded.
 func Fill(_ int, _ uint64, _ byte, _ int, _, _, _ uint64) Result { return NotLoaded }
 

@@ -17,6 +17,9 @@ type Hooks struct {
 	// CopyIn copies host bytes to device memory and waits for completion. It is for bindings that receive host data for
 	// a device buffer.
 	CopyIn func(ctx context.Context, device int, dst uintptr, src []byte) error
+	// CopyOut copies device memory to host bytes and waits for completion. Small copies of both directions do not wait
+	// until the GPU serves this process instead of another one.
+	CopyOut func(ctx context.Context, device int, dst []byte, src uintptr) error
 }
 
 var registered atomic.Pointer[Hooks]
