@@ -9,6 +9,31 @@ import (
 func init() {
 	copier.Register(openCopier)
 	copier.RegisterToHost(CopyToHost)
+	copier.RegisterSharing(&copier.Sharing{UUID: deviceUUID, Export: exportBytes, Open: openBytes})
+}
+
+// deviceUUID returns the UUID of a device or MIG instance.
+func deviceUUID(device int) (string, error) {
+	d, err := DeviceByOrdinal(device)
+	return d.UUID, err
+}
+
+// exportBytes is ExportMem with an encoded handle.
+func exportBytes(b *mem.Buffer) ([]byte, error) {
+	h, err := ExportMem(b)
+	if err != nil {
+		return nil, err
+	}
+	return h.MarshalBinary()
+}
+
+// openBytes is OpenMem with an encoded handle.
+func openBytes(device int, handle []byte) (*mem.Buffer, error) {
+	var h MemHandle
+	if err := h.UnmarshalBinary(handle); err != nil {
+		return nil, err
+	}
+	return OpenMem(device, h)
 }
 
 // copyStream adapts a Stream to copier.Copier, whose events are interfaces.

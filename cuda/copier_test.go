@@ -34,3 +34,25 @@ func TestToHostRegistered(t *testing.T) {
 		t.Errorf("without a GPU: got %v, want an error of the driver", err)
 	}
 }
+
+// Workers share memory of GPUs without importing the package. Handles of peers may be anything.
+func TestSharingRegistered(t *testing.T) {
+	s := copier.Share()
+	if s == nil || s.UUID == nil || s.Export == nil || s.Open == nil {
+		t.Fatalf("got %+v, want all functions", s)
+	}
+	for _, handle := range [][]byte{nil, {1}, make([]byte, 104)} {
+		if b, err := s.Open(0, handle); err == nil {
+			b.Release()
+			t.Errorf("handle of %d bytes: got memory, want an error", len(handle))
+		}
+	}
+	host := mem.FromBytes(make([]byte, 8))
+	defer host.Release()
+	if _, err := s.Export(host); err == nil {
+		t.Error("export of host memory: got nil, want an error")
+	}
+	if _, err := s.UUID(1 << 20); err == nil {
+		t.Error("device that does not exist: got nil, want an error")
+	}
+}

@@ -146,6 +146,9 @@ func (w *Worker) stop(reason error) (left int64) {
 	if w.memory != nil {
 		w.memory.Close()
 	}
+	if err := w.table.Close(); err != nil { // after the results that it refers to
+		w.log.Warn("cannot release the table of GPU results", "error", err)
+	}
 	return left
 }
 

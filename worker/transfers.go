@@ -3,8 +3,11 @@ package worker
 import (
 	"errors"
 
+	"go.millstream.dev/internal/comm/peermem"
 	"go.millstream.dev/internal/engine/worker/state"
+	"go.millstream.dev/internal/engine/worker/store"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/wire"
 	"go.millstream.dev/worker/internal/execution"
 	"go.millstream.dev/worker/internal/metrics"
 	"go.millstream.dev/worker/internal/transfer"
@@ -21,7 +24,7 @@ func (w *Worker) transferConfig() transfer.Config {
 		Accept: w.logRejections(w.cfg.Accept),
 		Listen: w.cfg.DataConnections.Listen, Trusted: w.cfg.DataConnections.Trusted, Outgoing: w.cfg.Outgoing,
 		AckTimeout: w.cfg.AckTimeout,
-		Records:    w.cfg.Records, Data: w.data,
+		Records:    w.cfg.Records, Data: w.data, Table: &w.table,
 		Worker: transfer.Worker{
 			Context: w.ctx,
 			Go:      w.tasks.Go,
@@ -33,6 +36,34 @@ func (w *Worker) transferConfig() transfer.Config {
 			Deliver: func(f *transfer.Fetch) { w.inbox.put(item{fetch: f}) },
 		},
 	}
+}
+
+// publishing returns the configuration of the device for the store. Results on it are published in the memory of this
+// process for workers on the same GPU, unless the worker has no data connections.
+func (c *Config) publishing(table *peermem.Table) *store.DeviceConfig {
+	if c.Device == nil || c.DataConnections.Listen == "" {
+		return c.Device
+	}
+	device := *c.Device
+	device.Publish = func(key task.Key, v *task.Value) func() {
+		if live, ok := v.Live(); ok {
+			if _, array := live.(*wire.DeviceArray); !array {
+				return nil // encoding it may take long, and it may never be requested
+			}
+		} else if v.Remote() != nil {
+			return nil
+		}
+		s, err := v.Retained()
+		if err != nil {
+			return nil // reported to peers that request it
+		}
+		defer s.Release()
+		if p := table.Publish([]byte(key), s); p != nil {
+			return p.Withdraw
+		}
+		return nil
+	}
+	return &device
 }
 
 // finishFetch applies the result of a transfer to the state. The caller holds the turn.

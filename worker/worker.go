@@ -16,6 +16,7 @@ import (
 	"go.millstream.dev/internal/comm/closed"
 	"go.millstream.dev/internal/comm/commaddr"
 	"go.millstream.dev/internal/comm/descriptors"
+	"go.millstream.dev/internal/comm/peermem"
 	"go.millstream.dev/internal/comm/peernet"
 	_ "go.millstream.dev/internal/comm/tcp" // tcp:// and tls://
 	"go.millstream.dev/internal/engine/worker/state"
@@ -94,7 +95,8 @@ type Worker struct {
 	sidecar   *sidecar.Sidecar
 	exec      *execution.Pool
 	transfers *transfer.Manager
-	gpu       *monitor.GPU // nil without one
+	table     peermem.Table // of results in GPU memory
+	gpu       *monitor.GPU  // nil without one
 	moved     *metrics.Transfers
 	usage     *monitor.Monitor
 	http      *metrics.Server
@@ -343,7 +345,8 @@ func (w *Worker) logRejections(cfg comm.ListenConfig) comm.ListenConfig {
 
 func (w *Worker) memoryConfig() memory.Config {
 	return memory.Config{Logger: w.log, Limit: w.cfg.MemoryLimit, Fractions: memory.Fractions(w.cfg.Memory),
-		OwnProcess: w.cfg.OwnProcess, Directory: w.cfg.LocalDirectory, Device: w.cfg.Device, Records: w.cfg.Records,
+		OwnProcess: w.cfg.OwnProcess, Directory: w.cfg.LocalDirectory, Device: w.cfg.publishing(&w.table),
+		Records:   w.cfg.Records,
 		SetPaused: w.setPaused,
 		Exceeded: func(used int64) {
 			w.shutDownAsync(fmt.Errorf("%w: %d MiB in use, limit %d MiB (distributed.worker.memory.terminate %.0f%%)",

@@ -33,7 +33,7 @@ func (f *Fetcher) getData(ctx context.Context, address string, keys []*tracker.S
 		m, lent, busy, err := exchange(ctx, conn, keysRequest("get_data", keys, which, memory), memory)
 		if errors.Is(err, peermem.ErrRead) {
 			release(nil)
-			f.memory.Deny(address)
+			f.memory.Deny(address, err)
 			f.cfg.Log.Debug("cannot read the memory of a worker; using its connection", "worker", address, "error", err)
 			continue
 		}
@@ -46,7 +46,7 @@ func (f *Fetcher) getData(ctx context.Context, address string, keys []*tracker.S
 		}
 		if !busy {
 			if !overData {
-				f.dataConns.count(address, m.Size()-lent)
+				f.dataConns.count(address, m.Size()-lent.Total())
 			}
 			defer m.Release()
 			return takeData(m, keys, which, func(i int, v Value) error {
@@ -80,7 +80,7 @@ func exchange(ctx context.Context, conn interface {
 	Write(context.Context, *wire.Message) error
 	Read(context.Context) (*wire.Message, error)
 	Abort()
-}, request *wire.Message, memory *peermem.Request) (m *wire.Message, lent int64, busy bool, err error) {
+}, request *wire.Message, memory *peermem.Request) (m *wire.Message, lent peermem.Lent, busy bool, err error) {
 	defer func() {
 		if err != nil && m != nil {
 			m.Release()
@@ -91,28 +91,28 @@ func exchange(ctx context.Context, conn interface {
 		}
 	}()
 	if err := conn.Write(ctx, request); err != nil {
-		return nil, 0, false, err
+		return nil, lent, false, err
 	}
 	if m, err = conn.Read(ctx); err != nil {
-		return nil, 0, false, err
+		return nil, lent, false, err
 	}
 	if err := link.ReplyError("get_data", "worker", m); err != nil {
-		return m, 0, false, err
+		return m, lent, false, err
 	}
 	status, err := fieldOf(m, "status")
 	if err != nil {
-		return m, 0, false, err
+		return m, lent, false, err
 	}
 	lent, unread := memory.Resolve(ctx, m)
 	if unread != nil && !errors.Is(unread, peermem.ErrRead) {
-		return m, 0, false, unread
+		return m, lent, false, unread
 	}
 	if r := msgpack.NewReader(status); r.Kind() == msgpack.Str {
 		text, _ := r.ReadStringBytes()
 		busy = string(text) == "busy"
 	}
 	if err := conn.Write(ctx, okMessage); err != nil {
-		return m, 0, false, err
+		return m, lent, false, err
 	}
 	return m, lent, busy, unread
 }

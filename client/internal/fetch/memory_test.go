@@ -31,7 +31,7 @@ func lender(t *testing.T, key string, value []byte, valid bool, requests, loans 
 		b = msgpack.AppendInt(msgpack.AppendMarker(msgpack.AppendString(b, key), msgpack.Serialized), 1)
 		m := &wire.Message{Frames: append([]wire.Frame{wire.HeapFrame(b), wire.HeapFrame(v.Header)}, v.Frames...)}
 		if field, ok := r.Field(peermem.Field); ok {
-			loan, err := peermem.Lend(field, m)
+			loan, err := peermem.Lend(ctx, nil, field, nil, m)
 			if err != nil {
 				return nil, err
 			}

@@ -1,6 +1,7 @@
 package peermem
 
 import (
+	"context"
 	"errors"
 	"os"
 	"runtime"
@@ -33,22 +34,39 @@ type token [2]atomic.Uint64
 type Loan struct {
 	token  *token
 	frames []wire.Frame // keeps their memory
-	bytes  int64
+	bytes  int64        // in host memory
+	device int64        // in GPU memory
 }
 
-// Lend replaces the large frames of the reply m to a request by a loan, which it adds to the body. field is the field
-// of the request. It returns nil, and leaves m unchanged, if the peer is on another machine or in this process, or m
-// has no large frames in memory of the Go heap.
-func Lend(field []byte, m *wire.Message) (*Loan, error) {
+// Lend replaces large frames and frames in GPU memory of the reply m to a request by a loan, which it adds to the body.
+// field and device are the fields Field and DeviceField of the request, nil for none. It waits for the last writes of
+// lent GPU memory. It returns nil, and leaves m unchanged, if the peer is on another machine or in this process, or m
+// has no frames that can be lent: large ones in memory of the Go heap, or ones in a pool of memory of the peer's GPU. A
+// loan of GPU memory announces the table, which may be nil.
+func Lend(ctx context.Context, t *Table, field, device []byte, m *wire.Message) (*Loan, error) {
 	from, err := readRequest(field)
 	if err != nil {
 		return nil, err
+	}
+	var uuid string
+	if device != nil {
+		r := msgpack.NewReader(device)
+		if uuid, err = r.ReadString(); err != nil {
+			return nil, err
+		}
 	}
 	if from.machine == "" || from.machine != here() || from.pid == int64(os.Getpid()) && !SameProcess.Load() {
 		return nil, nil
 	}
 	l := &Loan{}
-	var parts []byte
+	var parts, deviceParts []byte
+	onDevice := 0
+	if uuid != "" {
+		if deviceParts, onDevice, err = l.lendDevice(ctx, uuid, m); err != nil {
+			l.release()
+			return nil, err
+		}
+	}
 	for i, f := range m.Frames {
 		if i > 0 && f.Buffer() == nil && !f.CUDA() && f.Len() >= leastFrame {
 			parts = appendPart(parts, part{frame: i, addr: addressOf(f.Bytes()), size: int64(f.Len())})
@@ -63,18 +81,28 @@ func Lend(field []byte, m *wire.Message) (*Loan, error) {
 	l.token = new(token)
 	l.token[0].Store(from.token[0])
 	l.token[1].Store(from.token[1])
-	m.Frames[0] = wire.HeapFrame(appendLoan(m.Frames[0].Bytes(), offer{pid: os.Getpid(),
-		token: uintptr(unsafe.Pointer(l.token))}, parts, len(l.frames)))
+	o := offer{pid: os.Getpid(), token: uintptr(unsafe.Pointer(l.token))}
+	if onDevice > 0 {
+		o.table, o.tableID = t.place()
+	}
+	m.Frames[0] = wire.HeapFrame(appendLoan(m.Frames[0].Bytes(), o, parts, len(l.frames)-onDevice, deviceParts,
+		onDevice))
 	return l, nil
 }
 
-// Bytes returns the length of the lent frames. It is 0 for a nil Loan.
-func (l *Loan) Bytes() int64 {
+// Bytes returns the length of the lent frames in bytes. It is 0 for a nil Loan.
+func (l *Loan) Bytes() Lent {
 	if l == nil {
-		return 0
+		return Lent{}
 	}
-	return l.bytes
+	return Lent{Host: l.bytes, Device: l.device}
 }
+
+// Lent has the length of lent frames in bytes, by their memory.
+type Lent struct{ Host, Device int64 }
+
+// Total returns the length of all lent frames in bytes.
+func (n Lent) Total() int64 { return n.Host + n.Device }
 
 // Return ends the loan: a peer that is still reading discards what it has read. It must be called before the lent
 // memory is released. It may be called on a nil Loan.
@@ -85,6 +113,14 @@ func (l *Loan) Return() {
 	l.token[0].Store(0)
 	l.token[1].Store(0)
 	runtime.KeepAlive(l.frames)
+	l.release()
+}
+
+// release releases the lent frames.
+func (l *Loan) release() {
+	for _, f := range l.frames {
+		f.Release()
+	}
 	l.frames = nil
 }
 
@@ -95,6 +131,10 @@ type offer struct {
 	pid   int
 	token uintptr
 	parts []part
+
+	device  []devicePart // in GPU memory
+	table   uintptr      // address of the Table; 0: none
+	tableID []byte
 }
 
 // part is a lent frame: its index in the message, address and length in bytes.
@@ -106,20 +146,31 @@ type part struct {
 
 var errFields = errors.New("peermem: invalid fields of a loan")
 
-// appendLoan returns the body of a reply, a map, with a loan as its first field.
-func appendLoan(body []byte, o offer, parts []byte, n int) []byte {
+// appendLoan returns the body of a reply, a map, with a loan as its first field, and the lent GPU memory, if there is
+// any, as its second one.
+func appendLoan(body []byte, o offer, parts []byte, n int, device []byte, onDevice int) []byte {
 	r := msgpack.NewReader(body)
 	fields, err := r.ReadMapLen()
 	if err != nil {
 		panic("peermem: reply is not a map: " + err.Error())
 	}
-	out := msgpack.AppendMapHeader(make([]byte, 0, 64+len(parts)+len(body)), fields+1)
+	fields++
+	if onDevice > 0 {
+		fields++
+	}
+	out := msgpack.AppendMapHeader(make([]byte, 0, 96+len(parts)+len(device)+len(body)), fields)
 	out = msgpack.AppendString(out, Field)
 	out = msgpack.AppendArrayHeader(out, 3)
 	out = msgpack.AppendInt(out, int64(o.pid))
 	out = msgpack.AppendUint(out, uint64(o.token))
-	out = msgpack.AppendArrayHeader(out, n)
-	return append(append(out, parts...), body[r.Offset():]...)
+	out = append(msgpack.AppendArrayHeader(out, n), parts...)
+	if onDevice > 0 {
+		out = msgpack.AppendArrayHeader(msgpack.AppendString(out, DeviceField), 3)
+		out = msgpack.AppendUint(out, uint64(o.table))
+		out = msgpack.AppendBytes(out, o.tableID)
+		out = append(msgpack.AppendArrayHeader(out, onDevice), device...)
+	}
+	return append(out, body[r.Offset():]...)
 }
 
 func appendPart(dst []byte, p part) []byte {
@@ -136,7 +187,8 @@ func readLoan(body []byte, frames int) (o offer, ok bool, err error) {
 	if r.Kind() != msgpack.MapKind {
 		return o, false, nil
 	}
-	if n, err := r.ReadMapLen(); err != nil || n == 0 {
+	fields, err := r.ReadMapLen()
+	if err != nil || fields == 0 {
 		return o, false, nil // not a reply with data: its reader reports it
 	}
 	if name, err := r.ReadName(); err != nil || string(name) != Field {
@@ -178,6 +230,13 @@ func readLoan(body []byte, frames int) (o offer, ok bool, err error) {
 			return o, false, err
 		}
 		o.parts[i] = part{frame: int(frame), addr: uintptr(addr), size: size}
+	}
+	if fields > 1 {
+		if name, err := r.ReadName(); err == nil && string(name) == DeviceField {
+			if err := readDeviceLoan(&r, &o, frames); err != nil {
+				return o, false, err
+			}
+		}
 	}
 	return o, true, nil
 }

@@ -2,6 +2,7 @@ package peermem
 
 import (
 	"bufio"
+	"context"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -67,7 +68,7 @@ func serveOwner() {
 			panic(err)
 		}
 		m := reply()
-		if loan, err = Lend(field, m); err != nil {
+		if loan, err = Lend(context.Background(), nil, field, nil, m); err != nil {
 			panic(err)
 		}
 		fmt.Println(hex.EncodeToString(m.Body()))

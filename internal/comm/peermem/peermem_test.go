@@ -42,7 +42,7 @@ func checkFrames(t *testing.T, m *wire.Message) {
 	for k, n := range sizes {
 		got := m.Frames[2+2*k].Bytes()
 		if len(got) != n {
-			t.Fatalf("frame %d: got %d bytes, want %d", k, len(got), n)
+			t.Fatalf("frame %d: got %v bytes, want %d", k, len(got), n)
 		}
 		for i := range got {
 			if got[i] != pattern(k, i) {
@@ -72,8 +72,8 @@ func TestRead(t *testing.T) {
 		q := newRequest(t)
 		m := o.lend(t, q)
 		n, err := q.Resolve(t.Context(), m)
-		if want := int64(sizes[0] + sizes[2]); err != nil || n != want {
-			t.Fatalf("got %d bytes, %v, want %d", n, err, want)
+		if want := int64(sizes[0] + sizes[2]); err != nil || n.Host != want {
+			t.Fatalf("got %v bytes, %v, want %d", n, err, want)
 		}
 		checkFrames(t, m)
 		if answer := o.ask(t, "return"); answer != "returned" {
@@ -109,15 +109,15 @@ func TestLoanEnds(t *testing.T) {
 			o, q := startOwner(t), newRequest(t)
 			m := o.lend(t, q)
 			end(t, o)
-			if n, err := q.Resolve(t.Context(), m); !errors.Is(err, ErrRead) || n != 0 {
-				t.Errorf("before the read: got %d bytes, %v, want %v", n, err, ErrRead)
+			if n, err := q.Resolve(t.Context(), m); !errors.Is(err, ErrRead) || n.Total() != 0 {
+				t.Errorf("before the read: got %v bytes, %v, want %v", n, err, ErrRead)
 			}
 			o, q = startOwner(t), newRequest(t)
 			m = o.lend(t, q)
 			ctx := &stepContext{Context: t.Context(), at: func() { end(t, o) }}
 			ctx.left.Store(2) // after the first chunk
-			if n, err := q.Resolve(ctx, m); !errors.Is(err, ErrRead) || n != 0 {
-				t.Errorf("in the middle: got %d bytes, %v, want %v", n, err, ErrRead)
+			if n, err := q.Resolve(ctx, m); !errors.Is(err, ErrRead) || n.Total() != 0 {
+				t.Errorf("in the middle: got %v bytes, %v, want %v", n, err, ErrRead)
 			}
 		})
 	}
@@ -189,9 +189,9 @@ func TestRefused(t *testing.T) {
 					m.Frames[i] = wire.HeapFrame(nil)
 				}
 			}
-			m.Frames[0] = wire.HeapFrame(appendLoan(m.Body(), l, parts, len(l.parts)))
-			if n, err := q.Resolve(t.Context(), m); !errors.Is(err, ErrRead) || n != 0 {
-				t.Errorf("got %d bytes, %v, want %v", n, err, ErrRead)
+			m.Frames[0] = wire.HeapFrame(appendLoan(m.Body(), l, parts, len(l.parts), nil, 0))
+			if n, err := q.Resolve(t.Context(), m); !errors.Is(err, ErrRead) || n.Total() != 0 {
+				t.Errorf("got %v bytes, %v, want %v", n, err, ErrRead)
 			}
 		})
 	}
@@ -215,26 +215,26 @@ func TestLend(t *testing.T) {
 	for name, field := range map[string][]byte{"other machine": request("elsewhere", token),
 		"unknown machine": request("", token), "this process": msgpack.AppendBytes(inside, token)} {
 		m := reply()
-		if l, err := Lend(field, m); l != nil || err != nil || m.Frames[2].Len() != sizes[0] {
+		if l, err := Lend(t.Context(), nil, field, nil, m); l != nil || err != nil || m.Frames[2].Len() != sizes[0] {
 			t.Errorf("%s: got %v, %v and a frame of %d bytes, want no loan", name, l, err, m.Frames[2].Len())
 		}
 	}
 	for name, field := range map[string][]byte{"short token": request(here(), token[1:]), "nil": {0xc0},
 		"number": {1}, "nothing": nil} {
-		if l, err := Lend(field, reply()); l != nil || err == nil {
+		if l, err := Lend(t.Context(), nil, field, nil, reply()); l != nil || err == nil {
 			t.Errorf("%s: got %v, %v, want an error", name, l, err)
 		}
 	}
 	m := reply()
 	m.Frames = m.Frames[:5] // with a frame that is too short to be lent
 	m.Frames[2] = wire.BufferFrame(mem.FromBytes(make([]byte, leastFrame)))
-	if l, err := Lend(request(here(), token), m); l != nil || err != nil {
+	if l, err := Lend(t.Context(), nil, request(here(), token), nil, m); l != nil || err != nil {
 		t.Errorf("frames of a pool: got %v, %v, want no loan", l, err)
 	}
 	var none *Loan
 	none.Return()
-	if n := none.Bytes(); n != 0 {
-		t.Errorf("no loan: got %d bytes, want 0", n)
+	if n := none.Bytes(); n.Total() != 0 {
+		t.Errorf("no loan: got %v bytes, want 0", n)
 	}
 }
 
@@ -246,7 +246,7 @@ func TestPeers(t *testing.T) {
 	if p.Request("p", python) != nil || p.Request("p", inside) != nil {
 		t.Error("got a request to a Python peer or within the process, want none")
 	}
-	p.Deny("p")
+	p.Deny("p", ErrRead)
 	if p.Request("p", millstreamPeer) != nil || p.Request("q", millstreamPeer) == nil {
 		t.Error("after Deny of p: want a request to q only")
 	}
@@ -259,11 +259,11 @@ func TestPeers(t *testing.T) {
 	if got := none.Append(nil); len(got) != 0 || none.Fields() != 0 {
 		t.Errorf("nil request: got %x, %d fields, want nothing", got, none.Fields())
 	}
-	if n, err := none.Resolve(t.Context(), reply()); n != 0 || err != nil {
-		t.Errorf("nil request: got %d bytes, %v, want 0", n, err)
+	if n, err := none.Resolve(t.Context(), reply()); n.Total() != 0 || err != nil {
+		t.Errorf("nil request: got %v bytes, %v, want 0", n, err)
 	}
-	if n, err := a.Resolve(t.Context(), reply()); n != 0 || err != nil {
-		t.Errorf("reply without a loan: got %d bytes, %v, want 0", n, err)
+	if n, err := a.Resolve(t.Context(), reply()); n.Total() != 0 || err != nil {
+		t.Errorf("reply without a loan: got %v bytes, %v, want 0", n, err)
 	}
 }
 
@@ -271,15 +271,16 @@ func TestPeers(t *testing.T) {
 func FuzzResolve(f *testing.F) {
 	l := offer{pid: 1, token: 2}
 	body := reply().Body()
-	f.Add(appendLoan(body, l, appendPart(nil, part{2, 4096, 10}), 1))
+	f.Add(appendLoan(body, l, appendPart(nil, part{2, 4096, 10}), 1, nil, 0))
+	f.Add(appendLoan(body, l, nil, 0, appendDevicePart(nil, devicePart{1, []byte("handle"), 5, 10, 20}), 1))
 	f.Add(body)
 	f.Add([]byte{0x81})
 	f.Add([]byte("\x81" + string(msgpack.AppendString(nil, Field)) + "\x93\x01\x01\xdd\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		m := &wire.Message{Frames: []wire.Frame{wire.HeapFrame(body), wire.HeapFrame(nil), wire.HeapFrame(nil)}}
 		q := &Request{token: [tokenSize]byte{1, 2, 3}}
-		if n, err := q.Resolve(t.Context(), m); n != 0 || err != nil && !errors.Is(err, ErrRead) {
-			t.Errorf("got %d bytes, %v", n, err)
+		if n, err := q.Resolve(t.Context(), m); n.Total() != 0 || err != nil && !errors.Is(err, ErrRead) {
+			t.Errorf("got %v bytes, %v", n, err)
 		}
 		if from, err := readRequest(body); err == nil && len(from.machine) > len(body) {
 			t.Errorf("got a machine of %d bytes from %d", len(from.machine), len(body))

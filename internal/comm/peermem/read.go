@@ -13,9 +13,9 @@ import (
 
 const (
 	// chunkSize is how many bytes are read with one call: between two, a reader checks its context.
-	chunkSize = 4 << 20
+	chunkSize = 1 << 20
 	// maxReaders bounds the goroutines that read one reply. One does not use the bandwidth of the memory.
-	maxReaders = 4
+	maxReaders = 8
 )
 
 // chunk is a part of a frame, and its address in the memory of the peer.

@@ -12,9 +12,11 @@ import (
 	"sync/atomic"
 
 	"go.millstream.dev/comm"
+	"go.millstream.dev/internal/device/copier"
 	"go.millstream.dev/internal/proc/rawmem"
 	"go.millstream.dev/internal/proc/sysmem"
 	"go.millstream.dev/internal/wire/msgpack"
+	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )
 
@@ -28,11 +30,21 @@ var ErrRead = errors.New("peermem: cannot read the memory of the peer")
 // memory of the reader, and make it read that.
 var SameProcess atomic.Bool
 
-// Peers has the peers whose memory cannot be read. The zero value is ready to use, by any goroutine.
+// Peers has the peers whose memory cannot be read, and the mapped GPU memory of others. The zero value is ready to use,
+// by any goroutine.
 type Peers struct {
+	// Device allocates GPU memory for lent frames; nil if they are not requested. It must be set before the first use.
+	Device mem.Resource
+
 	mu     sync.Mutex
-	denied map[string]bool // by address; guarded by mu
+	denied map[string]denial   // by address; guarded by mu
+	tables map[string]tableRef // by address; guarded by mu
+	mapped mappings
+	gpu    func() string // UUID of the GPU of Device, "" if it is not known; guarded by mu
 }
+
+// denial says which memory of a peer cannot be read.
+type denial struct{ all, device bool }
 
 // Request returns a request to a peer over a comm; nil if the peer is not a Millstream process, its memory cannot be
 // read, or the comm passes memory itself.
@@ -42,36 +54,76 @@ func (p *Peers) Request(peer string, c comm.Comm) *Request {
 	}
 	p.mu.Lock()
 	denied := p.denied[peer]
+	if p.gpu == nil {
+		p.gpu = sync.OnceValue(p.uuid)
+	}
+	gpu := p.gpu
 	p.mu.Unlock()
-	if denied {
+	if denied.all {
 		return nil
 	}
-	q := &Request{}
+	q := &Request{peers: p, peer: peer}
+	q.scheme, _, _ = strings.Cut(c.PeerAddr(), "://")
+	if !denied.device {
+		q.gpu = gpu()
+	}
 	_, _ = rand.Read(q.token[:]) // never fails
 	return q
 }
 
-// Deny makes Request return nil for a peer.
-func (p *Peers) Deny(peer string) {
+// uuid returns the UUID of the GPU of Device, "" if GPU memory cannot be shared.
+func (p *Peers) uuid() string {
+	s := copier.Share()
+	if p.Device == nil || p.Device.Kind() != mem.Device || s == nil {
+		return ""
+	}
+	uuid, err := s.UUID(p.Device.Device())
+	if err != nil {
+		return ""
+	}
+	return uuid
+}
+
+// Deny makes Request return nil for a peer, given the error of Resolve; if that wraps ErrDevice, Request no longer asks
+// for GPU memory.
+func (p *Peers) Deny(peer string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.denied == nil {
-		p.denied = map[string]bool{}
+		p.denied = map[string]denial{}
 	}
-	p.denied[peer] = true
+	d := p.denied[peer]
+	if errors.Is(err, ErrDevice) {
+		d.device = true
+	} else {
+		d.all = true
+	}
+	p.denied[peer] = d
 }
 
 // Forget removes a peer that is gone: another process may get its address.
 func (p *Peers) Forget(peer string) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	delete(p.denied, peer)
+	delete(p.tables, peer)
+	p.mu.Unlock()
+	p.mapped.forget(peer)
 }
 
-// Request asks for a loan instead of large frames.
-type Request struct{ token [tokenSize]byte }
+// Close unmaps the memory of all peers.
+func (p *Peers) Close() { p.mapped.close() }
 
-// Append appends the name and the content of the field to a request. It appends nothing for a nil Request.
+// Request asks for a loan instead of large frames.
+type Request struct {
+	token [tokenSize]byte
+	peers *Peers
+	peer  string
+	gpu   string // "": GPU memory is not requested
+
+	scheme string // of the connection
+}
+
+// Append appends the names and the contents of the fields to a request. It appends nothing for a nil Request.
 func (q *Request) Append(dst []byte) []byte {
 	if q == nil {
 		return dst
@@ -80,15 +132,22 @@ func (q *Request) Append(dst []byte) []byte {
 	dst = msgpack.AppendArrayHeader(dst, 3)
 	dst = msgpack.AppendString(dst, here())
 	dst = msgpack.AppendInt(dst, int64(os.Getpid()))
-	return msgpack.AppendBytes(dst, q.token[:])
+	dst = msgpack.AppendBytes(dst, q.token[:])
+	if q.gpu != "" {
+		dst = msgpack.AppendString(msgpack.AppendString(dst, DeviceField), q.gpu)
+	}
+	return dst
 }
 
 // Fields returns the number of fields that Append appends.
 func (q *Request) Fields() int {
-	if q == nil {
+	switch {
+	case q == nil:
 		return 0
+	case q.gpu == "":
+		return 1
 	}
-	return 1
+	return 2
 }
 
 // reader is the content of the field of a request.
@@ -120,28 +179,31 @@ func readRequest(field []byte) (from reader, err error) {
 	return from, nil
 }
 
-// Resolve reads the frames that the peer has lent with its reply m, and returns their length in bytes: 0 if it has sent
-// all frames. It returns the cause of ctx if that ends first, otherwise an error that wraps ErrRead; m must then be
-// released. It may be called on a nil Request.
-func (q *Request) Resolve(ctx context.Context, m *wire.Message) (int64, error) {
+// Resolve reads the frames that the peer has lent with its reply m, and returns their lengths: 0 if it has sent all
+// frames. It returns the cause of ctx if that ends first, the error of Peers.Device if that has no memory, otherwise an
+// error that wraps ErrRead; m must then be released. It may be called on a nil Request.
+func (q *Request) Resolve(ctx context.Context, m *wire.Message) (Lent, error) {
 	if q == nil || len(m.Frames) < 2 || m.Frames[0].OnDevice() {
-		return 0, nil
+		return Lent{}, nil
 	}
 	o, ok, err := readLoan(m.Body(), len(m.Frames)-1)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrRead, err)
+		return Lent{}, fmt.Errorf("%w: %w", ErrRead, err)
 	}
 	if !ok {
-		return 0, nil
+		return Lent{}, nil
 	}
 	n, err := q.read(ctx, o, m)
+	var memory *allocError
 	switch {
 	case err == nil:
 		return n, nil
 	case ctx.Err() != nil:
-		return 0, context.Cause(ctx)
+		return Lent{}, context.Cause(ctx)
+	case errors.As(err, &memory):
+		return Lent{}, err
 	}
-	return 0, fmt.Errorf("%w, process %d: %w", ErrRead, o.pid, err)
+	return Lent{}, fmt.Errorf("%w, process %d: %w", ErrRead, o.pid, err)
 }
 
 var (
@@ -150,36 +212,48 @@ var (
 	errTooLong = errors.New("more memory than this process may use")
 )
 
-func (q *Request) read(ctx context.Context, o offer, m *wire.Message) (int64, error) {
+func (q *Request) read(ctx context.Context, o offer, m *wire.Message) (n Lent, err error) {
 	if o.pid <= 0 || o.pid == os.Getpid() && !SameProcess.Load() {
-		return 0, errSelf
+		return n, errSelf
 	}
 	if err := q.verify(o); err != nil {
-		return 0, err
+		return n, err
 	}
-	var total int64
 	for _, p := range o.parts {
 		if p.frame <= 0 || p.frame >= len(m.Frames) || p.size <= 0 || m.Frames[p.frame].Len() > 0 {
-			return 0, errFields
+			return n, errFields
 		}
-		if most := sysmem.Limit() / 2; p.size > most-total {
-			return 0, errTooLong
+		if most := sysmem.Limit() / 2; p.size > most-n.Host {
+			return n, errTooLong
 		}
-		total += p.size
+		n.Host += p.size
+	}
+	var copied mem.Event
+	if copied, n.Device, err = q.copyDevice(ctx, o.device, m); err != nil {
+		return n, err
 	}
 	var todo []chunk
 	for _, p := range o.parts {
 		if m.Frames[p.frame].Len() > 0 { // twice in the list
-			return 0, errFields
+			return n, errFields
 		}
 		b := rawmem.Alloc(int(p.size))
 		m.Frames[p.frame] = wire.HeapFrame(b)
 		todo = appendChunks(todo, b, p.addr)
 	}
 	if err := readAll(ctx, o.pid, todo); err != nil {
-		return 0, err
+		return n, err
 	}
-	return total, q.verify(o)
+	if err := await(ctx, copied); err != nil {
+		return n, err
+	}
+	if err := q.verify(o); err != nil {
+		return n, err
+	}
+	if o.table != 0 {
+		q.peers.remember(q.peer, tableRef{o.pid, o.table, [idSize]byte(o.tableID), q.scheme})
+	}
+	return n, nil
 }
 
 // verify checks that the process of a loan has the token of the request.

@@ -72,6 +72,9 @@ func (m *Manager) FetchOne(ctx context.Context, key task.Key, holders []string) 
 // keys that the peer has. Large results of a peer on this machine are read from its memory if possible.
 func (m *Manager) fetch(ctx context.Context, f *Fetch) (err error) {
 	r := Record{Peer: f.Peer, Incoming: true, Start: time.Now()}
+	if found, err := m.readPublished(ctx, f, &r); found || err != nil {
+		return err
+	}
 	// An idle connection may have ended unnoticed, and a data connection may fail: requests can be repeated safely. The
 	// last attempt uses the control connection.
 	for attempt := range 3 {
@@ -82,10 +85,10 @@ func (m *Manager) fetch(ctx context.Context, f *Fetch) (err error) {
 		r.Scheme = l.scheme()
 		memory := m.memory.Request(f.Peer, l.comm)
 		var reply *wire.Message
-		var lent int64
+		var lent peermem.Lent
 		if reply, err = l.exchange(ctx, getDataRequest(f.Keys, m.address, memory)); err == nil {
 			if lent, err = memory.Resolve(ctx, reply); errors.Is(err, peermem.ErrRead) {
-				m.memory.Deny(f.Peer)
+				m.memory.Deny(f.Peer, err)
 				m.log.Debug("cannot read the memory of a peer; using its connection", "peer", f.Peer, "error", err)
 				reply.Release()
 				l.release(l.comm.Write(ctx, okMessage))
@@ -121,6 +124,31 @@ func (m *Manager) fetch(ctx context.Context, f *Fetch) (err error) {
 	r.Keys = len(f.Values)
 	m.record(&r, err)
 	return err
+}
+
+// readPublished copies results in GPU memory that the peer has published, and reports whether it did: the peer takes no
+// part in it, and its processes need not wake up.
+func (m *Manager) readPublished(ctx context.Context, f *Fetch, r *Record) (bool, error) {
+	keys := make([][]byte, len(f.Keys))
+	for i, k := range f.Keys {
+		keys[i] = []byte(k)
+	}
+	got, err := m.memory.Read(ctx, f.Peer, keys)
+	if got == nil {
+		return false, err
+	}
+	r.markArrived()
+	for i, s := range got.Values {
+		v := task.NewEncoded(s)
+		f.Values = append(f.Values, v)
+		f.Stored = append(f.Stored, state.Stored{Key: f.Keys[i], NBytes: v.Size(), TypeName: v.Type()})
+		r.Bytes += v.Size()
+	}
+	f.Device, r.DeviceBytes = true, got.Bytes
+	r.Keys, r.Scheme, r.Transports = len(keys), got.Scheme, []string{peermem.DeviceTransport}
+	r.finish(false, nil)
+	m.record(r, nil)
+	return true, nil
 }
 
 // okMessage is the acknowledgement of data: the string "OK".

@@ -65,8 +65,12 @@ func (r *Record) Transport() string {
 }
 
 // countLent sets the transport of a transfer of which so many bytes were read from the memory of the peer.
-func (r *Record) countLent(n int64) {
-	if n > r.Bytes/2 {
+func (r *Record) countLent(n peermem.Lent) {
+	switch {
+	case n.Total() <= r.Bytes/2:
+	case n.Device > n.Host:
+		r.Transports = []string{peermem.DeviceTransport}
+	default:
 		r.Transports = []string{peermem.Transport}
 	}
 }

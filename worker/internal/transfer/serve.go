@@ -62,7 +62,7 @@ func (m *Manager) GetData(ctx context.Context, r *rpc.Request) (any, error) {
 		return nil, err
 	}
 	defer reply.Release()
-	loan, err := m.lend(r, reply)
+	loan, err := m.lend(ctx, r, reply)
 	if err != nil {
 		return nil, err
 	}
@@ -77,20 +77,23 @@ func (m *Manager) GetData(ctx context.Context, r *rpc.Request) (any, error) {
 	dropCopies(held)
 	note.Keys = len(held)
 	note.count(r.Comm, reply)
-	note.Bytes += loan.Bytes()
+	note.Bytes += loan.Bytes().Total()
+	note.DeviceBytes += loan.Bytes().Device
 	note.countLent(loan.Bytes())
 	note.finish(false, err)
 	m.record(&note, err)
 	return rpc.NoReply, m.finishServing(r, who, len(held), nbytes, err)
 }
 
-// lend lends the large frames of a reply to a peer that requests it. It returns nil if the frames are sent.
-func (m *Manager) lend(r *rpc.Request, reply *wire.Message) (*peermem.Loan, error) {
+// lend lends large frames and frames in GPU memory of a reply to a peer that requests it. It returns nil if all frames
+// are sent.
+func (m *Manager) lend(ctx context.Context, r *rpc.Request, reply *wire.Message) (*peermem.Loan, error) {
 	raw, ok := r.Field(peermem.Field)
 	if !ok || m.cfg.Listen == "" {
 		return nil, nil
 	}
-	loan, err := peermem.Lend(raw, reply)
+	device, _ := r.Field(peermem.DeviceField)
+	loan, err := peermem.Lend(ctx, m.cfg.Table, raw, device, reply)
 	if err != nil {
 		return nil, &rpc.ArgumentError{Op: r.Op, Name: peermem.Field, Reason: err.Error()}
 	}

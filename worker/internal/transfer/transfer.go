@@ -42,6 +42,8 @@ type Config struct {
 	Observe func(r *Record, reason string)
 	// Data holds the results.
 	Data *store.Store
+	// Table, if not nil, has the results in GPU memory that peers on this machine may copy without a request.
+	Table *peermem.Table
 	// Worker has the functions of the worker.
 	Worker Worker
 }
@@ -94,6 +96,7 @@ func New(cfg Config) *Manager {
 	dial.Timeout = dialTimeout(dial.Timeout)
 	return &Manager{cfg: cfg, w: cfg.Worker, log: cfg.Logger, data: cfg.Data,
 		peers:   rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: dial}),
+		memory:  peermem.Peers{Device: dial.Device},
 		records: record.NewRing[Record](cfg.Records)}
 }
 
@@ -124,6 +127,7 @@ func (m *Manager) Close() {
 		_ = m.dataPeers.Close()
 	}
 	_ = m.peers.Close()
+	m.memory.Close()
 }
 
 // Records returns the last transfers, oldest first.

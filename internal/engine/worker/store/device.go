@@ -31,6 +31,9 @@ type DeviceConfig struct {
 	// Memory, if not nil, is the allocator of data on the device, which moves results to the host when it runs out (see
 	// DeviceMemory).
 	Memory *DeviceMemory
+	// Publish, if not nil, is called with each result that is put on the device. The function that it returns, if not
+	// nil, is called before the result is released, moved or deleted; it must not call the store.
+	Publish func(key task.Key, v *task.Value) (withdraw func())
 	// OnMove, if not nil, is called for each result that was moved, by the goroutine that moved it: for the timelines
 	// of tasks.
 	OnMove func(Move)
@@ -282,6 +285,7 @@ func (s *Store) demoteOne() (int64, error) {
 	case err != nil:
 		s.demoteFailed(e, err)
 	case e.refs == 1 && !e.gone && !s.closed: // not held by another goroutine meanwhile
+		e.unpublish()
 		e.value, e.up = host, false
 		d.used -= e.nbytes
 		s.memory += e.nbytes

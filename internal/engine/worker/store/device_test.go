@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -516,3 +517,71 @@ func TestDeviceConcurrent(t *testing.T) {
 type reporter struct{ t *testing.T }
 
 func (r reporter) Fatalf(format string, args ...any) { r.t.Errorf(format, args...) }
+
+// A result on the device is published when it is put, and withdrawn before its memory is released: when it is deleted,
+// replaced or moved, and when the store is closed.
+func TestDevicePublish(t *testing.T) {
+	d := newFakeDevice()
+	var mu sync.Mutex
+	published := map[string]int{}
+	publish := func(key task.Key, v *task.Value) func() {
+		mu.Lock()
+		defer mu.Unlock()
+		published[key.String()]++
+		return func() {
+			mu.Lock()
+			defer mu.Unlock()
+			published[key.String()]--
+			if s, err := v.Encoded(); err != nil || d.get(s.Frames[0].Buffer()) == nil {
+				t.Errorf("%v: the memory was released before the publication was withdrawn: %v", key, err)
+			}
+		}
+	}
+	s, err := New(Config{Dir: t.TempDir(), Device: &DeviceConfig{Tier: d.tier(), Publish: publish}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(when string, keys ...string) {
+		t.Helper()
+		mu.Lock()
+		defer mu.Unlock()
+		for k, n := range published {
+			if slices.Contains(keys, k) != (n == 1) || n < 0 || n > 1 {
+				t.Errorf("%s: %s is published %d times, want those of %v once", when, k, n, keys)
+			}
+		}
+	}
+	put := func(key string) task.Key {
+		k := task.NewKey(key)
+		s.Put(k, d.value(t, []byte(key)), int64(len(key)))
+		return k
+	}
+	a, b := put("a"), put("b")
+	s.Put(task.NewKey("host"), task.NewValue("x"), 1)
+	put("c")
+	want("put", "a", "b", "c")
+	held := s.Hold(a)
+	s.Delete(a) // it stays valid for its holder
+	want("deleted", "b", "c")
+	s.Release(held)
+	put("b")
+	want("replaced", "b", "c")
+	if n := s.EvictDevice(); n == 0 {
+		t.Fatal("no result was moved from the device")
+	}
+	want("moved", "b")
+	e := s.Hold(b)
+	if _, err := e.Open(); err != nil {
+		t.Fatal(err)
+	}
+	s.Release(e)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	want("closed")
+	s.Put(task.NewKey("late"), d.value(t, []byte("late")), 4)
+	want("put after Close")
+	if len(published) != 4 {
+		t.Errorf("published %v, want a, b, c and late", published)
+	}
+}

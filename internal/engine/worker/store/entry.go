@@ -26,6 +26,8 @@ type Entry struct {
 	gone   bool // deleted
 	// device indicates that the value belongs on the device, up that it is there now.
 	device, up bool
+	// withdraw, if not nil, ends the publication of the value on the device.
+	withdraw func()
 	// writing indicates that the spiller reads the value. old is a value that was replaced meanwhile.
 	writing bool
 	old     *task.Value
@@ -67,6 +69,14 @@ func (e *Entry) ready() (v *task.Value, there bool) {
 	e.s.mu.Lock()
 	defer e.s.mu.Unlock()
 	return e.value, e.value != nil && e.up == e.device
+}
+
+// unpublish ends the publication of the value, if there is one. The caller holds Store.mu.
+func (e *Entry) unpublish() {
+	if e.withdraw != nil {
+		e.withdraw()
+		e.withdraw = nil
+	}
 }
 
 // lru is a list of entries, the least recently used first.

@@ -118,9 +118,16 @@ func (s *Store) PutPinned(key task.Key, v *task.Value, nbytes int64) { s.put(key
 
 func (s *Store) put(key task.Key, v *task.Value, nbytes int64, pinned bool) {
 	onDevice := s.dev != nil && s.dev.cfg.Tier.OnDevice(v) > 0
+	var withdraw func()
+	if onDevice && s.dev.cfg.Publish != nil && !pinned {
+		withdraw = s.dev.cfg.Publish(key, v)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
+		if withdraw != nil {
+			withdraw()
+		}
 		return
 	}
 	hash := s.entries.Hash(key)
@@ -128,7 +135,7 @@ func (s *Store) put(key task.Key, v *task.Value, nbytes int64, pinned bool) {
 		s.drop(old)
 	}
 	e := &Entry{s: s, key: key, nbytes: max(nbytes, 0), value: v, refs: 1, pinned: pinned, device: onDevice,
-		up: onDevice}
+		up: onDevice, withdraw: withdraw}
 	s.entries.Put(e, hash)
 	*s.counter(e) += e.nbytes
 	s.updateList(e)
@@ -264,6 +271,7 @@ func (s *Store) drop(e *Entry) {
 // unlink releases the reference of the store to an entry that is not in the table. The caller holds mu.
 func (s *Store) unlink(e *Entry) {
 	e.gone = true
+	e.unpublish()
 	s.unref(e)
 }
 
