@@ -198,6 +198,9 @@ var (
 	})
 )
 
+// WorkersOn is workersOn, for tests of other packages.
+var WorkersOn = workersOn
+
 // workersOn starts workers on the GPU, each with a pool.
 func workersOn(t testing.TB, n int, pool string) (context.Context, *client.Client, []string) {
 	t.Helper()
