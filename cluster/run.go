@@ -65,9 +65,14 @@ func (s *WorkerSpec) config(log *slog.Logger) (worker.Config, error) {
 			return cfg, err
 		}
 	}
-	cfg.DataConnections = worker.DataConnections{Listen: s.dataListen(log), Trusted: s.DataTrusted}
-	cfg.Network, err = s.network()
-	return cfg, err
+	ucxSettings, err := s.ucxSettings()
+	if err != nil {
+		return cfg, err
+	}
+	cfg.DataConnections = worker.DataConnections{Listen: s.dataListen(log), Trusted: s.DataTrusted,
+		NoCUDAIPC: !ucxenv.Allows(cmp.Or(os.Getenv("UCX_TLS"), ucxSettings.Options["TLS"]), "cuda_ipc")}
+	cfg.Network = s.network(ucxSettings)
+	return cfg, nil
 }
 
 // dataListen returns the address for data connections, "" for none.
@@ -118,23 +123,24 @@ func canConnectByIP(options map[string]string) bool {
 	return list == "" || (slices.Contains(names, "tcp") || slices.Contains(names, "all")) != without
 }
 
-// network returns the network of the worker and of its nanny: that of this machine, with the UCX settings of the
-// specification, or else those of the configuration.
-func (s *WorkerSpec) network() (comm.Network, error) {
-	var settings ucxcomm.Settings
+// ucxSettings returns the UCX settings of the specification, or else those of the configuration.
+func (s *WorkerSpec) ucxSettings() (ucxcomm.Settings, error) {
 	if s.UCX != nil {
-		settings = *s.UCX
-	} else {
-		c, err := config.Default()
-		if err != nil {
-			return nil, err
-		}
-		read, err := c.Settings(config.Overrides{})
-		if err != nil {
-			return nil, err
-		}
-		settings = ucxcomm.FromConfig(read)
+		return *s.UCX, nil
 	}
+	c, err := config.Default()
+	if err != nil {
+		return ucxcomm.Settings{}, err
+	}
+	read, err := c.Settings(config.Overrides{})
+	if err != nil {
+		return ucxcomm.Settings{}, err
+	}
+	return ucxcomm.FromConfig(read), nil
+}
+
+// network returns the network of the worker and of its nanny: that of this machine, with UCX settings.
+func (s *WorkerSpec) network(settings ucxcomm.Settings) comm.Network {
 	scheme, _ := commaddr.Parse(cmp.Or(s.Listen, s.Scheduler))
 	if !s.DataTrusted && scheme != "ucx" && scheme != "ucxx" && scheme != ucxcomm.FileScheme {
 		// Data stays on this host: comms over the loopback interface need no other device, and must not listen on one.
@@ -143,7 +149,7 @@ func (s *WorkerSpec) network() (comm.Network, error) {
 			return strings.TrimPrefix(name, "UCX_") == "NET_DEVICES"
 		})
 	}
-	return ucxcomm.NewNetwork(settings), nil
+	return ucxcomm.NewNetwork(settings)
 }
 
 // ErrRestart is returned by RunWorker when the worker has ended and must be replaced.

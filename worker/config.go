@@ -142,6 +142,9 @@ type DataConnections struct {
 	Listen string
 	// Trusted allows data connections to other hosts. They are not encrypted.
 	Trusted bool
+	// NoCUDAIPC specifies that the worker neither maps results in memory of its GPU that other workers hold, nor lets
+	// them map its own: the setting for UCX without cuda_ipc.
+	NoCUDAIPC bool
 }
 
 // GoResource is a resource of every Millstream worker; its default amount is the number of threads. Tasks of Dask

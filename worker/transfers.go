@@ -22,7 +22,8 @@ func (w *Worker) transferConfig() transfer.Config {
 	}
 	return transfer.Config{Logger: w.log, Network: w.cfg.Network, Dial: w.cfg.Dial, Observe: observe,
 		Accept: w.logRejections(w.cfg.Accept),
-		Listen: w.cfg.DataConnections.Listen, Trusted: w.cfg.DataConnections.Trusted, Outgoing: w.cfg.Outgoing,
+		Listen: w.cfg.DataConnections.Listen, Trusted: w.cfg.DataConnections.Trusted,
+		NoCUDAIPC: w.cfg.DataConnections.NoCUDAIPC, Outgoing: w.cfg.Outgoing,
 		AckTimeout: w.cfg.AckTimeout,
 		Records:    w.cfg.Records, Data: w.data, Table: &w.table,
 		Worker: transfer.Worker{
@@ -39,9 +40,9 @@ func (w *Worker) transferConfig() transfer.Config {
 }
 
 // publishing returns the configuration of the device for the store. Results on it are published in the memory of this
-// process for workers on the same GPU, unless the worker has no data connections.
+// process for workers on the same GPU, unless the worker has no data connections or no cuda_ipc.
 func (c *Config) publishing(table *peermem.Table) *store.DeviceConfig {
-	if c.Device == nil || c.DataConnections.Listen == "" {
+	if c.Device == nil || c.DataConnections.Listen == "" || c.DataConnections.NoCUDAIPC {
 		return c.Device
 	}
 	device := *c.Device

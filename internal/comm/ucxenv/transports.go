@@ -175,6 +175,13 @@ func allowed(l allowList) []string {
 	return out
 }
 
+// Allows reports whether a value of UCX_TLS lets UCX use a transport; "" lets it use all.
+func Allows(value, transport string) bool {
+	l := parseList(value)
+	return len(l.items) == 0 || !l.negate && slices.Contains(l.items, "all") ||
+		slices.Contains(allowed(l), transport)
+}
+
 // usable removes names that this host is known not to have.
 func (t *tlsLint) usable(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool {

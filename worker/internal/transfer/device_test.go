@@ -23,10 +23,11 @@ type gpuNodes struct {
 	table  *peermem.Table
 }
 
-func startGPU(t *testing.T) *gpuNodes {
+// startGPU starts two nodes. The owner and the reader may be without cuda_ipc.
+func startGPU(t *testing.T, ownerWithout, readerWithout bool) *gpuNodes {
 	t.Helper()
 	allowSameProcess(t)
-	g := &gpuNodes{device: stagetest.NewDevice(7000), table: &peermem.Table{}}
+	g := &gpuNodes{device: stagetest.Install(t), table: &peermem.Table{}}
 	g.share = g.device.Share(t)
 	var err error
 	if g.pool, err = mem.NewPool(g.device.Memory(), mem.PoolConfig{SlabBytes: 1 << 20}); err != nil {
@@ -40,13 +41,13 @@ func startGPU(t *testing.T) *gpuNodes {
 		if err := g.pool.Close(); err != nil {
 			t.Error(err)
 		}
-		if n, mapped := g.device.Live(), g.share.Mapped(); n != 0 || mapped != 0 {
-			t.Errorf("%d bytes of the device are allocated and %d regions mapped, want none", n, mapped)
+		if n := g.share.Mapped(); n != 0 { // Install checks the memory
+			t.Errorf("%d regions are mapped, want none", n)
 		}
 	})
 	dial := comm.DialConfig{Device: g.device.Memory()}
-	g.a = start(t, Config{Listen: "tcp://:0", Table: g.table, Dial: dial})
-	g.b = start(t, Config{Listen: "tcp://:0", Dial: dial})
+	g.a = start(t, Config{Listen: "tcp://:0", Table: g.table, Dial: dial, NoCUDAIPC: ownerWithout})
+	g.b = start(t, Config{Listen: "tcp://:0", Dial: dial, NoCUDAIPC: readerWithout})
 	return g
 }
 
@@ -89,7 +90,7 @@ func (g *gpuNodes) check(t *testing.T, f *Fetch, first int) {
 
 // Results on the device are lent, and once the reader knows the table of the owner, copied without a request.
 func TestDeviceResults(t *testing.T) {
-	g := startGPU(t)
+	g := startGPU(t, false, false)
 	k, v := g.put(t, 0)
 	var published []*peermem.Publication
 	publish := func(key task.Key, v *task.Value) {
@@ -132,5 +133,34 @@ func TestDeviceResults(t *testing.T) {
 	waitFor(t, func() bool { return g.share.Mapped() == 0 })
 	for i := range 20 {
 		g.a.data.Delete(task.NewKey(fmt.Sprint("array-", i)))
+	}
+}
+
+// A worker without cuda_ipc maps no memory of the device, and no peer maps that of the worker.
+func TestDeviceResultsWithoutIPC(t *testing.T) {
+	for _, without := range [][2]bool{{true, false}, {false, true}, {true, true}} {
+		t.Run(fmt.Sprint(without), func(t *testing.T) {
+			g := startGPU(t, without[0], without[1])
+			var keys []task.Key
+			for i := range 3 {
+				k, _ := g.put(t, i)
+				keys = append(keys, k)
+			}
+			f := g.b.get(t, g.a.address, keys...)
+			g.device.Drain() // what was received is copied to the device
+			g.check(t, f, 0)
+			for i, r := range g.b.Records() {
+				if slices.Contains(r.Transports, peermem.DeviceTransport) || r.Error != "" {
+					t.Errorf("record %d: got %+v, want a transfer without %s", i, r, peermem.DeviceTransport)
+				}
+			}
+			if n := g.share.Mapped(); n != 0 {
+				t.Errorf("%d regions are mapped, want none", n)
+			}
+			waitFor(t, func() bool { return len(g.a.Records()) == 1 })
+			for _, k := range keys {
+				g.a.data.Delete(k)
+			}
+		})
 	}
 }

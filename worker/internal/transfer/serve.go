@@ -92,7 +92,10 @@ func (m *Manager) lend(ctx context.Context, r *rpc.Request, reply *wire.Message)
 	if !ok || m.cfg.Listen == "" {
 		return nil, nil
 	}
-	device, _ := r.Field(peermem.DeviceField)
+	var device msgpack.Raw
+	if !m.cfg.NoCUDAIPC {
+		device, _ = r.Field(peermem.DeviceField)
+	}
 	loan, err := peermem.Lend(ctx, m.cfg.Table, raw, device, reply)
 	if err != nil {
 		return nil, &rpc.ArgumentError{Op: r.Op, Name: peermem.Field, Reason: err.Error()}

@@ -42,6 +42,8 @@ type Config struct {
 	Observe func(r *Record, reason string)
 	// Data holds the results.
 	Data *store.Store
+	// NoCUDAIPC excludes the mapping of GPU memory, here and by peers.
+	NoCUDAIPC bool
 	// Table, if not nil, has the results in GPU memory that peers on this machine may copy without a request.
 	Table *peermem.Table
 	// Worker has the functions of the worker.
@@ -94,10 +96,13 @@ type Manager struct {
 func New(cfg Config) *Manager {
 	dial := cfg.Dial.To(secure.Worker)
 	dial.Timeout = dialTimeout(dial.Timeout)
-	return &Manager{cfg: cfg, w: cfg.Worker, log: cfg.Logger, data: cfg.Data,
+	m := &Manager{cfg: cfg, w: cfg.Worker, log: cfg.Logger, data: cfg.Data,
 		peers:   rpc.NewPool(cfg.Network, rpc.PoolConfig{Dial: dial}),
-		memory:  peermem.Peers{Device: dial.Device},
 		records: record.NewRing[Record](cfg.Records)}
+	if !cfg.NoCUDAIPC {
+		m.memory.Device = dial.Device
+	}
+	return m
 }
 
 // dialTimeout returns the timeout of connecting to a peer. Peers that the scheduler reports are already listening: a
