@@ -37,31 +37,36 @@ func TestDashboard(t *testing.T) {
 	})
 }
 
+// cliquesPage returns what the dashboard shows.
+func cliquesPage(t *testing.T, web *http.Client, url string) []dashboard.Clique {
+	t.Helper()
+	r, err := web.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	var got struct{ Cliques []dashboard.Clique }
+	if err := json.NewDecoder(r.Body).Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	return got.Cliques
+}
+
 // awaitClique waits until the dashboard shows one clique of two ranks with three calls of AllReduce, for which is
 // returns true.
 func awaitClique(t *testing.T, web *http.Client, url string, is func(dashboard.Clique) bool) {
 	t.Helper()
-	var got struct{ Cliques []dashboard.Clique }
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		r, err := web.Get(url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got.Cliques = nil
-		err = json.NewDecoder(r.Body).Decode(&got)
-		_ = r.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		complete := len(got.Cliques) == 1 && len(got.Cliques[0].Ranks) == 2 &&
-			slices.ContainsFunc(got.Cliques[0].Collectives, func(o dashboard.Collective) bool {
+		got := cliquesPage(t, web, url)
+		complete := len(got) == 1 && len(got[0].Ranks) == 2 &&
+			slices.ContainsFunc(got[0].Collectives, func(o dashboard.Collective) bool {
 				return o.Op == "AllReduce" && o.Count == 3 && o.Bytes == 48 && o.Seconds > 0 && o.Slowest.Rank >= 0
 			})
-		if complete && is(got.Cliques[0]) {
+		if complete && is(got[0]) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("cliques: got %+v, want one with 3 calls of AllReduce on 2 ranks", got.Cliques)
+			t.Fatalf("cliques: got %+v, want one with 3 calls of AllReduce on 2 ranks", got)
 		}
 	}
 }
@@ -78,28 +83,19 @@ func TestDashboardBound(t *testing.T) {
 		}
 	}
 	web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	var got struct{ Cliques []dashboard.Clique }
+	url := "http://" + k.Scheduler().DashboardAddress() + "/millstream/cliques.json"
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		r, err := web.Get("http://" + k.Scheduler().DashboardAddress() + "/millstream/cliques.json")
-		if err != nil {
-			t.Fatal(err)
+		got := cliquesPage(t, web, url)
+		if len(got) > 16 {
+			t.Fatalf("got %d cliques, want at most 16", len(got))
 		}
-		got.Cliques = nil
-		err = json.NewDecoder(r.Body).Decode(&got)
-		_ = r.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(got.Cliques) > 16 {
-			t.Fatalf("got %d cliques, want at most 16", len(got.Cliques))
-		}
-		if len(got.Cliques) == 16 && slices.ContainsFunc(got.Cliques, func(c dashboard.Clique) bool {
+		if len(got) == 16 && slices.ContainsFunc(got, func(c dashboard.Clique) bool {
 			return c.ID == last.ID()
 		}) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("got %d cliques, want 16 with the last", len(got.Cliques))
+			t.Fatalf("got %d cliques, want 16 with the last", len(got))
 		}
 	}
 }

@@ -28,7 +28,7 @@ with open(os.path.join(os.path.dirname(distributed.__file__), "distributed.yaml"
     print(json.dumps(list(walk("distributed", yaml.safe_load(f)["distributed"]))))
 `
 
-// Every key of Dask's configuration is in the table of the guide, and the table has no other keys.
+// Every configuration key of Dask is in the table of the guide, and the table has no other keys.
 func TestDaskConfiguration(t *testing.T) {
 	r := rig.New(t)
 	out, err := exec.CommandContext(r.Context, r.Interpreter, "-c", flattenConfiguration).Output()

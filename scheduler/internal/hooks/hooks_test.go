@@ -219,7 +219,7 @@ func TestErred(t *testing.T) {
 	}
 }
 
-// TestBlocked checks that a plugin that blocks loses events, is told of their number, and blocks nothing else.
+// TestBlocked checks that a plugin that blocks loses events, gets their number, and blocks nothing else.
 func TestBlocked(t *testing.T) {
 	r := start(t, 10, 1<<20)
 	r.block = make(chan struct{})

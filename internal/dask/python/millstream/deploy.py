@@ -141,7 +141,7 @@ class Scheduler(ProcessInterface):
 
 
 def environment(security: Any, blocked_handlers: Any) -> dict[str, str]:
-    """Return the settings of a scheduler that have no flags, as variables of Dask's configuration."""
+    """Return the settings of a scheduler that have no flags, as configuration variables of Dask."""
     env = {}
     if blocked_handlers:
         env["DASK_DISTRIBUTED__SCHEDULER__BLOCKED_HANDLERS"] = json.dumps(list(blocked_handlers))
