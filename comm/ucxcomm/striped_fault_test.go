@@ -62,7 +62,7 @@ func inMiddle(t *testing.T, ctx context.Context, p *echoProcess, c *conn, data [
 	done := make(chan error, 1)
 	go func() { done <- c.Write(ctx, msg([]byte("body"), data)) }()
 	for {
-		if queued(t, c.data.large.conns[1]) > 0 {
+		if queued(t, stripesOf(c)[1]) > 0 {
 			return done
 		}
 		select {
@@ -182,7 +182,7 @@ func TestStripedEndsInRead(t *testing.T) {
 		"the context ends":     func(_, _ *conn, cancel func()) { cancel() },
 		"the reader aborts":    func(_, z *conn, _ func()) { z.Abort() },
 		"the writer aborts":    func(a, _ *conn, _ func()) { a.Abort() },
-		"a stripe ends":        func(a, _ *conn, _ func()) { a.data.large.conns[1].Close() },
+		"a stripe ends":        func(a, _ *conn, _ func()) { stripesOf(a)[1].Close() },
 		"the endpoint ends":    func(a, _ *conn, _ func()) { abortEndpoint(a.data.ep) },
 		"the data is too late": func(_, z *conn, _ func()) { z.late() },
 	} {
@@ -199,7 +199,7 @@ func TestStripedEndsInRead(t *testing.T) {
 			announce(t, a, size)
 			reading := make(chan error, 1)
 			go func() { _, err := z.Read(ctx); reading <- err }()
-			if _, err := a.data.large.conns[0].Write(make([]byte, stripeChunk)); err != nil {
+			if _, err := stripesOf(a)[0].Write(make([]byte, stripeChunk)); err != nil {
 				t.Fatal(err)
 			}
 			<-memory.used // the read is in the middle of the message
@@ -220,7 +220,7 @@ func TestStripedEndsInRead(t *testing.T) {
 			case <-testContext(t).Done():
 				t.Fatal("the comm lives on in the middle of a message")
 			}
-			for _, c := range a.data.large.conns { // where they are still open the rest arrives now
+			for _, c := range stripesOf(a) { // where they are still open the rest arrives now
 				_, _ = c.Write(make([]byte, stripeChunk))
 			}
 			z.Abort()
@@ -325,11 +325,10 @@ func TestStripesClose(t *testing.T) {
 		} else {
 			a.data.large.get()
 		}
-		conns := a.data.large.conns
 		if err := errors.Join(a.Close(), z.Close(), l.Close()); err != nil {
 			t.Error(err)
 		}
-		for _, c := range conns {
+		for _, c := range append(stripesOf(a), stripesOf(z)...) {
 			if _, err := c.Write([]byte{1}); !errors.Is(err, net.ErrClosed) {
 				t.Errorf("a stripe of a closed comm: got %v, want %v", err, net.ErrClosed)
 			}

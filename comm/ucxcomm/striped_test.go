@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"runtime"
 	"slices"
 	"testing"
@@ -55,9 +56,17 @@ func openStripes(t *testing.T, from, to *conn) {
 			t.Fatal("the stripes are not decided")
 		}
 		if !c.data.large.isOpen() {
-			t.Fatalf("stripes: got state %d, want open", c.data.large.state)
+			t.Fatal("the stripes are not open")
 		}
 	}
+}
+
+// stripesOf returns the connections of the stripes of c, which other goroutines may be opening.
+func stripesOf(c *conn) []net.Conn {
+	h := c.data.large
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.conns)
 }
 
 func random(n int) []byte {
@@ -83,7 +92,7 @@ func TestStriped(t *testing.T) {
 				} else {
 					openStripes(t, a, z)
 				}
-				if got := len(z.data.large.conns); got != n {
+				if got := len(stripesOf(z)); got != n {
 					t.Errorf("got %d stripes, want %d", got, n)
 				}
 				if got := a.Transports(); !slices.Equal(got, []string{"stripes", "tcp"}) {
