@@ -4,60 +4,112 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.millstream.dev/internal/testkit/leak"
 )
 
-// serveLive returns a live stream and the address of its server, whose requests may take 50 ms each.
-func serveLive(t *testing.T, tick func(context.Context) ([]byte, error)) (*live, string) {
+// pipes is a listener of connections in memory, whose deadlines are in the time of a synctest bubble.
+type pipes struct {
+	accept chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p.accept <- far:
+		return near, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.accept:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes", Net: "unix"} }
+
+// serveLive serves a live stream, whose requests may take 50 ms each, and returns a client.
+func serveLive(t *testing.T, tick func(context.Context) ([]byte, error)) *http.Client {
 	t.Helper()
 	l := &live{tick: tick}
-	s := httptest.NewUnstartedServer(l)
-	s.Config.ReadTimeout, s.Config.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond
-	s.Start()
+	p := &pipes{accept: make(chan net.Conn), closed: make(chan struct{})}
+	s := &http.Server{Handler: l, ReadTimeout: 50 * time.Millisecond, WriteTimeout: 50 * time.Millisecond}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(p) }()
+	transport := &http.Transport{DialContext: p.dial}
 	t.Cleanup(func() {
 		l.close()
-		s.Close()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("server: got %v, want %v", err, http.ErrServerClosed)
+		}
+		transport.CloseIdleConnections()
 	})
-	return l, s.URL
+	return &http.Client{Transport: transport}
 }
 
 // Events arrive after the time that the server allows for other requests.
 func TestLive(t *testing.T) {
 	leak.Check(t)
-	var n atomic.Int64
-	_, url := serveLive(t, func(context.Context) ([]byte, error) {
-		if n.Add(1) == 2 {
-			return nil, errors.New("not now") // is skipped
+	synctest.Test(t, func(t *testing.T) {
+		var n atomic.Int64
+		client := serveLive(t, func(context.Context) ([]byte, error) {
+			if n.Add(1) == 2 {
+				return nil, errors.New("not now") // is skipped
+			}
+			return []byte("event: tick\ndata: {}\n\n"), nil
+		})
+		begin := time.Now()
+		r, err := client.Get("http://live")
+		if err != nil {
+			t.Fatal(err)
 		}
-		return []byte("event: tick\ndata: {}\n\n"), nil
+		defer r.Body.Close()
+		if got := r.Header.Get("Content-Type"); got != "text/event-stream" {
+			t.Errorf("type: got %q, want text/event-stream", got)
+		}
+		lines := bufio.NewScanner(r.Body)
+		for events := 0; events < 2; {
+			if !lines.Scan() {
+				t.Fatalf("stream ended after %d events: %v", events, lines.Err())
+			}
+			if strings.HasPrefix(lines.Text(), "data: ") {
+				events++
+			}
+		}
+		if got := n.Load(); got != 3 {
+			t.Errorf("ticks: got %d, want 3", got)
+		}
+		if got, want := time.Since(begin), 2*tickInterval; got != want {
+			t.Errorf("time of the third tick: got %v, want %v", got, want)
+		}
 	})
-	r, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	if got := r.Header.Get("Content-Type"); got != "text/event-stream" {
-		t.Errorf("type: got %q, want text/event-stream", got)
-	}
-	lines := bufio.NewScanner(r.Body)
-	for events := 0; events < 2; {
-		if !lines.Scan() {
-			t.Fatalf("stream ended after %d events: %v", events, lines.Err())
-		}
-		if strings.HasPrefix(lines.Text(), "data: ") {
-			events++
-		}
-	}
-	if got := n.Load(); got < 3 {
-		t.Errorf("ticks: got %d, want at least 3", got)
-	}
 }
 
 // A viewer that does not read is dropped, others are not; the number of viewers is bounded; close ends all.
@@ -109,23 +161,26 @@ func TestLiveViewers(t *testing.T) {
 // Without viewers there are no ticks, and they start again with the next one.
 func TestLiveIdle(t *testing.T) {
 	leak.Check(t)
-	ticks := make(chan struct{}, 100)
-	l := &live{tick: func(context.Context) ([]byte, error) {
-		ticks <- struct{}{}
-		return []byte("x"), nil
-	}}
-	for range 2 {
-		v, err := l.add()
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		var ticks atomic.Int64
+		l := &live{tick: func(context.Context) ([]byte, error) {
+			ticks.Add(1)
+			return []byte("x"), nil
+		}}
+		for visit := range int64(2) {
+			v, err := l.add()
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-v.events
+			l.remove(v)
+			time.Sleep(10 * tickInterval)
+			if got := ticks.Load(); got != visit+1 {
+				t.Errorf("ticks after %d short visits: got %d, want one each", visit+1, got)
+			}
 		}
-		<-v.events
-		l.remove(v)
-	}
-	l.close()
-	if n := len(ticks); n < 2 || n > 4 {
-		t.Errorf("ticks for two short visits: got %d, want 2 to 4", n)
-	}
+		l.close()
+	})
 }
 
 func TestLiveRefused(t *testing.T) {

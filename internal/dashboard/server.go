@@ -19,7 +19,7 @@ type Server struct {
 	source Source // nil for a history
 	cache  cache
 	live   live
-	rates  rates // used by ticks only
+	rates  rates
 }
 
 // New returns a Server of a history and the scheduler that writes it; source is nil for a history that is only read.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -289,6 +290,23 @@ func TestRates(t *testing.T) {
 			t.Errorf("step %d: got %g tasks/s and %g bytes/s, want %g and %g", i, rate, bytes["cma"], c.rate, c.bytes)
 		}
 	}
+}
+
+// The last tick for a viewer that leaves and the first one for the next may be made at the same time.
+func TestTicksOverlap(t *testing.T) {
+	leak.Check(t)
+	s := New(newStore(t), &fakeSource{})
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 100 {
+				if b, err := s.tick(t.Context()); err != nil || len(b) == 0 {
+					t.Errorf("tick: got %q, error %v", b, err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // An error of the source is an error of its pages only.

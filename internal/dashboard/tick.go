@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"encoding/json"
+	"sync"
 	"time"
 )
 
@@ -18,8 +19,10 @@ type tick struct {
 	BytesRate map[string]float64 `json:"bytes_rate"` // by transport
 }
 
-// rates computes rates from the differences of two ticks.
+// rates computes rates from the differences of two ticks. The last tick for viewers that have left may overlap the
+// first one for those that come.
 type rates struct {
+	mu       sync.Mutex // guards what follows
 	at       time.Time
 	finished int64
 	moved    map[string]int64
@@ -31,8 +34,10 @@ type rates struct {
 // twice a second at most.
 const leastRate = 2 * time.Second
 
-// update returns the finished tasks and moved bytes per second.
+// update returns the finished tasks and moved bytes per second. The map does not change afterwards.
 func (r *rates) update(now time.Time, c *Counts) (rate float64, bytes map[string]float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	took := now.Sub(r.at)
 	if r.at.IsZero() || took >= leastRate || c.Finished < r.finished {
 		if !r.at.IsZero() && c.Finished >= r.finished {
