@@ -29,7 +29,10 @@ type config struct {
 // Option changes the checks of Check.
 type Option func(*config)
 
-// Wait sets how long Check waits for goroutines and descriptors to end (default 5 s).
+// patience is the default of Wait. Only a test that fails waits for all of it, so it is meant for busy machines.
+const patience = time.Minute
+
+// Wait sets how long Check waits for goroutines and descriptors to end (default 1 min).
 func Wait(d time.Duration) Option { return func(c *config) { c.wait = d } }
 
 // IgnoreGoroutine ignores goroutines whose stack contains text, such as the full name of a function.
@@ -54,7 +57,7 @@ func Check(t testing.TB, options ...Option) {
 	t.Helper()
 	// Setenv panics in a parallel test and makes a later t.Parallel panic.
 	t.Setenv("MILLSTREAM_LEAK_CHECK", "1")
-	c := config{wait: 5 * time.Second}
+	c := config{wait: patience}
 	for _, o := range options {
 		o(&c)
 	}
@@ -80,7 +83,7 @@ func Check(t testing.TB, options ...Option) {
 func Main(m interface{ Run() int }, options ...Option) int { return mainTo(os.Stdout, m, options...) }
 
 func mainTo(out io.Writer, m interface{ Run() int }, options ...Option) int {
-	c := config{wait: 5 * time.Second}
+	c := config{wait: patience}
 	for _, o := range options {
 		o(&c)
 	}
