@@ -60,6 +60,7 @@ func (s *Inspector) Serve(address string) error {
 		MaxHeaderBytes: 1 << 16,
 		BaseContext:    func(net.Listener) context.Context { return s.Context },
 	}
+	s.http = h // before the first request, which may read it
 	go func() {
 		defer close(h.done)
 		err := access.Serve(h.server, httpguard.Limit(l, descriptors.ForHTTP()))
@@ -68,7 +69,6 @@ func (s *Inspector) Serve(address string) error {
 		}
 	}()
 	s.Log.Debug("dashboard listening", "address", h.addr) // the command prints the address
-	s.http = h
 	return nil
 }
 
