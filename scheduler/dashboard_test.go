@@ -88,7 +88,11 @@ func TestDashboard(t *testing.T) {
 	if !slices.Equal(list, want) {
 		t.Errorf("spans: got %q, want %q", list, want)
 	}
-	failures := page[struct{ Failures []dashboard.Failure }](t, s, "failures.json").Failures
+	var failures []dashboard.Failure
+	until(t, "a failure in the history", func() bool {
+		failures = page[struct{ Failures []dashboard.Failure }](t, s, "failures.json").Failures
+		return len(failures) > 0
+	})
 	if len(failures) != 1 || failures[0].Kind != "task-erred" || failures[0].Key != "bad-1" ||
 		failures[0].Worker != a.address || failures[0].Cause != "failed on purpose" || failures[0].Time <= 0 {
 		t.Errorf("failures: got %+v, want that of bad-1", failures)

@@ -161,7 +161,9 @@ func TestTLSConnection(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	c := &http.Client{Transport: transport}
 	reused := 0
-	for i, scheme := range []string{"https", "https", "http"} {
+	// A client on a busy machine may not keep a connection: the transport waits 50 ms for the end of its own write.
+	for i := 0; i < 3 || reused < 2 && i < 100; i++ {
+		scheme := []string{"https", "https", "http"}[i%3]
 		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(g httptrace.GotConnInfo) {
 			if g.Reused {
 				reused++
@@ -183,7 +185,7 @@ func TestTLSConnection(t *testing.T) {
 		}
 	}
 	if reused < 2 {
-		t.Errorf("reused connections: got %d, want 2", reused)
+		t.Errorf("reused connections: got %d, want at least 2", reused)
 	}
 }
 

@@ -102,11 +102,11 @@ func children(v any) string {
 	return out
 }
 
-// The trees of workers are merged, or returned by worker. Workers that fail, do not answer, or send what is no tree or
-// too large are left out.
+// The trees of workers are merged, or returned by worker. Workers that fail, or send what is no tree or too large, are
+// left out.
 func TestProfile(t *testing.T) {
 	r := start(t)
-	r.patience = time.Second
+	r.patience = time.Minute
 	asked := make(chan msgpack.Map, 10)
 	a := r.worker("a", map[string]rpc.Handler{"profile": func(_ context.Context, q *rpc.Request) (any, error) {
 		m := msgpack.Map{}
@@ -121,18 +121,9 @@ func TestProfile(t *testing.T) {
 		return treeOf("f", 3), nil
 	}})
 	b := r.worker("b", map[string]rpc.Handler{"profile": returns(treeOf("f", 4))})
-	hung := make(chan struct{})
-	defer close(hung)
 	for name, h := range map[string]rpc.Handler{
 		"fails": fails, "none": nil, "text": returns("x"), "list": returns([]any{1}), "large": returns(make([]byte,
 			maxReply+1)),
-		"hangs": func(ctx context.Context, _ *rpc.Request) (any, error) {
-			select {
-			case <-hung:
-			case <-ctx.Done():
-			}
-			return nil, nil
-		},
 	} {
 		handlers := map[string]rpc.Handler{}
 		if h != nil {
@@ -140,7 +131,6 @@ func TestProfile(t *testing.T) {
 		}
 		r.worker(name, handlers)
 	}
-	r.add("gone", "tcp://127.0.0.1:1")
 	got := r.Call("profile", "workers", nil, "merge_workers", true, "scheduler", false, "server", false, "start", nil,
 		"stop", nil, "key", nil)
 	if want := "7 f:7"; children(got) != want {
@@ -175,6 +165,29 @@ func TestProfile(t *testing.T) {
 	}
 }
 
+// Workers that cannot be reached, or do not reply in time, are left out.
+func TestPatience(t *testing.T) {
+	r := start(t)
+	r.patience = 100 * time.Millisecond
+	hung := make(chan struct{})
+	defer close(hung)
+	hang := func(ctx context.Context, _ *rpc.Request) (any, error) {
+		select {
+		case <-hung:
+		case <-ctx.Done():
+		}
+		return nil, nil
+	}
+	r.worker("hangs", map[string]rpc.Handler{"profile": hang, "call_stack": hang})
+	r.add("gone", "tcp://127.0.0.1:1")
+	if got, want := children(r.Call("profile")), "0"; got != want {
+		t.Errorf("profile: got %s, want %s", got, want)
+	}
+	if got := r.Call("call_stack", "keys", nil); fmt.Sprint(got) != "[]" {
+		t.Errorf("call stacks: got %v, want none", got)
+	}
+}
+
 // The profile of the scheduler has its own goroutines.
 func TestScheduler(t *testing.T) {
 	r := start(t)
@@ -203,7 +216,7 @@ func TestScheduler(t *testing.T) {
 
 func TestMetadata(t *testing.T) {
 	r := start(t)
-	r.patience = time.Second
+	r.patience = time.Minute
 	counts := func(at float64, n int, keys ...any) msgpack.Map {
 		return msgpack.MapOf("counts", []any{[]any{at, n}, []any{at + 1, n}}, "keys", []any{[]any{at,
 			msgpack.MapOf(keys...)}}, "more", 1)
@@ -263,7 +276,7 @@ func TestMetadataBounds(t *testing.T) {
 
 func TestCallStack(t *testing.T) {
 	r := start(t)
-	r.patience = time.Second
+	r.patience = time.Minute
 	asked := make(chan string, 10)
 	reply := func(name string, v msgpack.Map) rpc.Handler {
 		return func(_ context.Context, q *rpc.Request) (any, error) {
@@ -277,7 +290,6 @@ func TestCallStack(t *testing.T) {
 	}
 	a := r.worker("a", map[string]rpc.Handler{"call_stack": reply("a", msgpack.MapOf("x", []any{"line 1", "line 2"}))})
 	r.worker("b", map[string]rpc.Handler{"call_stack": reply("b", msgpack.Map{})})
-	r.add("gone", "tcp://127.0.0.1:1")
 	got := fmt.Sprint(r.Call("call_stack", "keys", nil))
 	want := fmt.Sprint(msgpack.MapOf(a, msgpack.MapOf("x", []any{"line 1", "line 2"})))
 	if got != want {
