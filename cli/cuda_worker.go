@@ -204,7 +204,7 @@ func writePlan(w io.Writer, plan *cluster.CUDAPlan, asJSON bool) error {
 
 // start runs the workers of a plan until they end.
 func (f *cudaFlags) start(ctx context.Context, plan *cluster.CUDAPlan, address string, cmd *cobra.Command) error {
-	stderr := cmd.ErrOrStderr()
+	stderr := cluster.SharedWriter(cmd.ErrOrStderr()) // for two loggers and the output of worker processes
 	if err := checkPorts("--worker-port", f.workerPort, len(plan.Workers)); err != nil {
 		return err
 	}

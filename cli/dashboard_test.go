@@ -21,7 +21,7 @@ import (
 // contains no token.
 func withCommand(t *testing.T, args []string, prefixes []string, f func(found []string)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	in, out := io.Pipe()
 	ended := make(chan struct{})

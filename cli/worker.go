@@ -142,6 +142,7 @@ func (f *workerFlags) run(ctx context.Context, address string, stdout, stderr io
 	if err := f.check(); err != nil {
 		return err
 	}
+	stderr = cluster.SharedWriter(stderr) // for two loggers and the output of worker processes
 	p, err := f.prepare(ctx, address, stderr)
 	if err != nil {
 		return err
@@ -226,7 +227,6 @@ func (f *workerFlags) prepare(ctx context.Context, address string, stderr io.Wri
 
 // nannyConfig returns the configuration of the nannies.
 func nannyConfig(listen string, p *workerStart, stderr io.Writer, announce *announcer) cluster.NannyConfig {
-	stderr = cluster.SharedWriter(stderr)
 	return cluster.NannyConfig{
 		Listen: listen,
 		// Tasks may print; standard output is for the output of this command.
