@@ -47,7 +47,8 @@ var (
 // demo starts a small cluster in this process and a client of it. Programs use package cluster instead.
 func demo() (ctx context.Context, c *client.Client, stop func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{"inproc://"}, Logger: quiet})
+	s, err := scheduler.Start(ctx, scheduler.Config{Listen: []string{"inproc://"}, Logger: quiet,
+		ReplicaInterval: -1}) // ExampleClient_Replicate counts replicas
 	if err != nil {
 		panic(err)
 	}

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,6 +78,7 @@ func newRigWith(t testing.TB, address string, workers int, cfg scheduler.Config)
 	t.Cleanup(cancel)
 	r := &rig{t: t, ctx: ctx}
 	cfg.Listen, cfg.Logger = []string{address}, quiet
+	cfg.ReplicaInterval = cmp.Or(cfg.ReplicaInterval, -1) // tests count replicas
 	s, err := scheduler.Start(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
