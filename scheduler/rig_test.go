@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,8 @@ func start(t testing.TB, cfg Config) *Scheduler {
 		cfg.Listen = []string{"tcp://127.0.0.1:0"}
 	}
 	cfg.Validate = true
-	cfg.StealingInterval = 20 * time.Millisecond // ticks are no slower
+	cfg.StealingInterval = 20 * time.Millisecond          // ticks are no slower
+	cfg.ReplicaInterval = cmp.Or(cfg.ReplicaInterval, -1) // replicas stay
 	s, err := Start(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
