@@ -52,6 +52,7 @@ def placed(client, first):
     check("by name", f.result(), "gpu-1")
     attempt("all to all", lambda: utils.all_to_all(client))
     [data] = client.scatter([b"x" * 1_000_000], workers=[first])
+    client.amm.stop()  # it would drop a replica
     client.replicate([data], n=2)
     until("replicas", lambda: len(client.who_has(data)[data.key]) == 2)
 

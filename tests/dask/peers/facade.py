@@ -144,6 +144,7 @@ def annotated(client):
 
 
 def methods(client):
+    client.amm.stop()  # it would drop the replica
     workers = sorted(client.nthreads())
     data = client.scatter(b"data")
     check("get_ncores", on(client, lambda dask_scheduler: dask_scheduler.get_ncores()), dict.fromkeys(workers, 1))

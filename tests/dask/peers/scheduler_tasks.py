@@ -155,6 +155,7 @@ def placing(client):
     (a, b, c) = client.nthreads()
     x = client.submit(slowinc, 10, workers=[a])
     attempt("worker restriction", lambda: (x.result(), [list(v) for v in client.who_has([x]).values()]), (11, [[a]]))
+    client.amm.stop()  # it would drop one
     attempt("replicate", lambda: client.replicate([x], n=2))
     until("two replicas", lambda: [len(v) for v in client.who_has([x]).values()] == [2])
     attempt("rebalance", lambda: client.rebalance([x]))
