@@ -6,7 +6,7 @@ import time
 
 from checks import attempt, check, raises, run, until
 
-from distributed import wait
+from distributed import Event, wait
 from distributed.cluster_dump import DumpArtefact
 from distributed.diagnostics import MemorySampler
 
@@ -44,30 +44,35 @@ def manager(client):
     data = client.scatter(bytes(1000))
     workers = list(client.nthreads())
 
-    def use(x, seconds):
-        time.sleep(seconds)
+    def use(x):
+        Event("used").wait(120)
         return len(x)
 
-    tasks = [client.submit(use, data, 3 + i / 10, workers=[w], pure=False) for i, w in enumerate(workers)]
+    tasks = [client.submit(use, data, workers=[w], pure=False) for w in workers]
     until("both workers have fetched the data", lambda: replicas(client, data) == 2)
     client.amm.run_once()
     check("replicas of running tasks stay", replicas(client, data), 2)
+    Event("used").set()
     check("their results", client.gather(tasks), [1000, 1000])
     until("and are dropped afterwards", lambda: replicas(client, data) == 1)
 
 
 def sampler(client):
     ms = MemorySampler()
-    with ms.sample("process", interval=0.05):
-        until("samples are taken", lambda: time.sleep(0.5) is None)
-    with ms.sample("managed", measure="managed", interval=0.1):
-        future = client.submit(lambda: bytes(50_000_000), pure=False)
-        wait(future)
-        time.sleep(1.5)  # heartbeats report the memory
-    check("samples", len(ms.samples["process"]) >= 4)
+
+    def sample(name, interval):
+        """Replace the samples of a measure by those of half a second."""
+        with ms.sample(name, measure=name, interval=interval):
+            time.sleep(0.5)
+        return ms.samples[name]
+
+    until("samples", lambda: len(sample("process", 0.05)) >= 4)
+    future = client.submit(lambda: bytes(50_000_000), pure=False)
+    wait(future)
+    # Heartbeats report the memory.
+    until("bytes of results", lambda: max(n for _, n in sample("managed", 0.1)) >= 50_000_000)
     check("bytes of processes", all(n > 10_000_000 for _, n in ms.samples["process"]))
     check("times increase", ms.samples["process"], lambda s: list(s) == sorted(s) and abs(s[-1][0] - time.time()) < 60)
-    check("bytes of results", max(n for _, n in ms.samples["managed"]), lambda n: n >= 50_000_000)
     frame = attempt("to_pandas", ms.to_pandas, lambda f: set(f.columns) == {"process", "managed"})
     for measure in ("managed_total", "spilled", "unmanaged", "unmanaged_old", "unmanaged_recent", "optimistic"):
         with ms.sample(measure, measure=measure):

@@ -30,32 +30,38 @@ def main(client):
     check("result", y.result(), 3_000_000)
     attempt("error", lambda: isinstance(z.exception(), ValueError), True)
 
-    until("spans", lambda: len(page("millstream/spans.json")["spans"]) >= 4)
-    rows = page("millstream/rows.json")
-    spans = page("millstream/spans.json")["spans"]
     found = {}
-    for s in spans:
-        found[rows["names"][s["cat"]], s.get("key", "")] = s
+
+    def complete():
+        """Read the spans that are in the history so far, by name and key, with their rows."""
+        rows = page("millstream/rows.json")
+        for s in page("millstream/spans.json")["spans"]:
+            if s["cat"] < len(rows["names"]) and s["row"] < len(rows["rows"]):
+                found[rows["names"][s["cat"]], s.get("key", "")] = s | {"of": rows["rows"][s["row"]]}
+        return {("make", "make-0"), ("measure", "measure-0"), ("error", "fail-0"), ("transfer", "")} <= set(found)
+
+    until("spans", complete)
     for name, key, worker in (("make", "make-0", a), ("measure", "measure-0", b), ("error", "fail-0", None)):
         s = found.get((name, key))
         check(f"span of {key}", s is not None and s["stop"] >= s["start"], True)
         if worker and s:
-            check(f"worker of {key}", rows["rows"][s["row"]]["worker"], worker)
-            check(f"row of {key}", rows["rows"][s["row"]]["kind"], "thread")
+            check(f"worker of {key}", s["of"]["worker"], worker)
+            check(f"row of {key}", s["of"]["kind"], "thread")
     moved = found.get(("transfer", ""))
     check("transfer", moved is not None and moved["peer"], a)
-    check("row of the transfer", moved and rows["rows"][moved["row"]]["worker"], b)
+    check("row of the transfer", moved and moved["of"]["worker"], b)
 
     counts = page("json/counts.json")
     progress = page("millstream/progress.json")["prefixes"]
     states = ("waiting", "queued", "no_worker", "processing", "memory", "erred", "released")
     check("tasks", sum(p[state] for p in progress for state in states), counts["tasks"])
     check("erred", sum(p["erred"] for p in progress), counts["erred"])
+    until("memory is known", lambda: all(w["memory"]["rss"] > 0 for w in page("millstream/workers.json")["workers"]))
     workers = {w["address"]: w for w in page("millstream/workers.json")["workers"]}
     check("workers", sorted(workers), [a, b])
     check("threads", sum(w["threads"] for w in workers.values()), counts["cores"])
-    check("memory is known", all(w["memory"]["rss"] > 0 for w in workers.values()), True)
-    check("failure", [f["key"] for f in page("millstream/failures.json")["failures"] if f["kind"] == "task-erred"], ["fail-0"])
+    failed = lambda: [f["key"] for f in page("millstream/failures.json")["failures"] if f["kind"] == "task-erred"]  # noqa: E731
+    until("failure", lambda: failed() == ["fail-0"])
     check("story", page("millstream/story.json?key=measure-0")["events"][-1]["to"], "memory")
     check("pairs", [(p["from"], p["to"]) for p in page("millstream/bandwidth.json")["pairs"]], [(a, b)])
     check("log of a worker", len(page("millstream/logs.json?worker=" + urllib.parse.quote(a))["lines"]) > 0, True)
