@@ -11,7 +11,9 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"go.millstream.dev/client"
 	"go.millstream.dev/cluster"
@@ -29,22 +31,34 @@ var (
 // start starts a cluster whose dashboard listens on a port; 0 for a free one.
 func start(t *testing.T, port int, token string) (c *cluster.Cluster, url string) {
 	t.Helper()
-	if port == 0 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	// Another process may have a port that was free a moment ago.
+	for end := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
+		at := port
+		if at == 0 {
+			at = freePort(t)
+		}
+		c, err := cluster.Local(t.Context(), cluster.Config{Mode: cluster.Goroutines, Workers: 3, Threads: 2,
+			Dashboard: fmt.Sprintf("127.0.0.1:%d", at),
+			Scheduler: func(cfg *scheduler.Config) { cfg.DashboardToken = token }})
+		if errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end) {
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		port = l.Addr().(*net.TCPAddr).Port
-		_ = l.Close()
+		t.Cleanup(func() { _ = c.Close() })
+		return c, fmt.Sprintf("http://127.0.0.1:%d", at)
 	}
-	c, err := cluster.Local(t.Context(), cluster.Config{Mode: cluster.Goroutines, Workers: 3, Threads: 2,
-		Dashboard: fmt.Sprintf("127.0.0.1:%d", port),
-		Scheduler: func(cfg *scheduler.Config) { cfg.DashboardToken = token }})
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c, fmt.Sprintf("http://127.0.0.1:%d", port)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
 }
 
 // compute runs n squares and their sums, and one task that fails. The results stay in memory until the test ends.
@@ -93,6 +107,21 @@ func get(t *testing.T, url string, into any) {
 	}
 }
 
+// same requires that the page and the JSON of the scheduler, which change while workers report, agree at some time.
+// compare returns the differences.
+func same(t *testing.T, compare func() []string) {
+	t.Helper()
+	for end := time.Now().Add(limit); ; {
+		differ := compare()
+		if len(differ) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("page and JSON differ: %s", strings.Join(differ, "; "))
+		}
+	}
+}
+
 // table returns the texts of the cells of the first table.
 const table = `[...document.querySelectorAll("tbody tr")].map((tr) => [...tr.children].map((td) => td.innerText.trim()))`
 
@@ -121,13 +150,18 @@ func TestCluster(t *testing.T) {
 		}
 		shoot(t, tab, "cluster-"+name)
 	}
-	t.Run("progress", func(t *testing.T) { checkProgress(t, tab, url) })
-	t.Run("workers", func(t *testing.T) { checkWorkers(t, tab, url) })
+	t.Run("progress", func(t *testing.T) {
+		same(t, func() []string { return compareProgress(t, tab, url) })
+	})
+	t.Run("workers", func(t *testing.T) {
+		same(t, func() []string { return compareWorkers(t, tab, url) })
+	})
 	t.Run("detail", func(t *testing.T) { checkDetail(t, tab, url) })
 	t.Run("story", func(t *testing.T) { checkStory(t, tab, url) })
 }
 
-func checkProgress(t *testing.T, tab *Tab, url string) {
+func compareProgress(t *testing.T, tab *Tab, url string) (differ []string) {
+	t.Helper()
 	var want struct {
 		Prefixes []struct {
 			Name                                       string
@@ -147,19 +181,21 @@ func checkProgress(t *testing.T, tab *Tab, url string) {
 	for _, p := range want.Prefixes {
 		row := cells[p.Name]
 		if row == nil {
-			t.Errorf("got no row of prefix %s in %v", p.Name, got)
+			differ = append(differ, fmt.Sprintf("got no row of prefix %s in %v", p.Name, got))
 			continue
 		}
 		if done := fmt.Sprint(p.Memory + p.Released + p.Forgotten); row[2] != done {
-			t.Errorf("%s: got %s tasks done, want %s", p.Name, row[2], done)
+			differ = append(differ, fmt.Sprintf("%s: got %s tasks done, want %s", p.Name, row[2], done))
 		}
 		if erred := fmt.Sprint(p.Erred); row[5] != erred {
-			t.Errorf("%s: got %s erred tasks, want %s", p.Name, row[5], erred)
+			differ = append(differ, fmt.Sprintf("%s: got %s erred tasks, want %s", p.Name, row[5], erred))
 		}
 	}
+	return differ
 }
 
-func checkWorkers(t *testing.T, tab *Tab, url string) {
+func compareWorkers(t *testing.T, tab *Tab, url string) (differ []string) {
+	t.Helper()
 	var want struct {
 		Workers []struct {
 			Name, Address, Status string
@@ -180,14 +216,15 @@ func checkWorkers(t *testing.T, tab *Tab, url string) {
 		_, address, _ := strings.Cut(w.Address, "://")
 		row := cells[address]
 		if row == nil {
-			t.Errorf("got no row of worker %s in %v", w.Address, got)
+			differ = append(differ, fmt.Sprintf("got no row of worker %s in %v", w.Address, got))
 			continue
 		}
 		if row[2] != w.Status || row[3] != fmt.Sprint(w.Threads) || row[11] != fmt.Sprint(w.Held) {
-			t.Errorf("%s: got state %q, threads %q, held %q, want %q, %d, %d", w.Address, row[2], row[3], row[11],
-				w.Status, w.Threads, w.Held)
+			differ = append(differ, fmt.Sprintf("%s: got state %q, threads %q, held %q, want %q, %d, %d", w.Address,
+				row[2], row[3], row[11], w.Status, w.Threads, w.Held))
 		}
 	}
+	return differ
 }
 
 // checkDetail opens the panel of a worker: its log and its call stacks.

@@ -7,21 +7,24 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.millstream.dev/internal/dashboard"
 	"go.millstream.dev/internal/dashboard/spans"
 	"go.millstream.dev/internal/dashboard/spans/spanstest"
 )
 
-// filled returns a store with the history of some workers.
+// filled returns a store with the history of some workers, which is the same in every run.
 func filled(t *testing.T, workers, tasks int) *spans.Store {
 	t.Helper()
-	s, err := spans.Open(spans.Config{})
+	o := spanstest.Realistic(workers, 2, tasks)
+	o.Start = time.Unix(1_700_000_000, 0)
+	s, err := spans.Open(spans.Config{Origin: o.Start.Add(-time.Hour), Now: o.Stop().Add(time.Hour).Local})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	spanstest.Fill(s, spanstest.Realistic(workers, 2, tasks))
+	spanstest.Fill(s, o)
 	if err := s.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
