@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"sync"
 
+	"go.millstream.dev/internal/wire/libcodec"
 	"go.millstream.dev/mem"
 	"go.millstream.dev/wire"
 )
@@ -26,7 +27,10 @@ type Value struct {
 }
 
 // NewValue returns a Value with a live value, and takes over its references to counted memory.
-func NewValue(v any) *Value { return &Value{live: v, decoded: true, size: -1} }
+func NewValue(v any) *Value {
+	libcodec.Prepare(v)
+	return &Value{live: v, decoded: true, size: -1}
+}
 
 // NewEncoded returns a Value with frames, of which it takes over the reference of the caller: frames that borrow from a
 // message must be retained or cloned before.

@@ -11,6 +11,7 @@ import (
 
 	"go.millstream.dev/frame/internal/scan"
 	"go.millstream.dev/frame/internal/vec"
+	"go.millstream.dev/internal/wire/arrowipc"
 )
 
 // morsel is the number of rows that pass the operators at once: few enough for the caches.
@@ -269,6 +270,7 @@ func (c *collector) out() Out {
 			o.Buckets[i] = Batches{vec.Empty(c.schema)}
 		}
 		for _, x := range b {
+			arrowipc.Prepare(x) // tasks share it
 			o.Stats.Buckets[i].Rows += x.NumRows()
 			o.Stats.Buckets[i].Bytes += vec.Bytes(x)
 		}

@@ -31,6 +31,7 @@ func init() {
 		ClassOf: classOf,
 		Encode:  encode,
 		Decode:  decode,
+		Prepare: prepare,
 	})
 }
 
@@ -109,6 +110,9 @@ func decode(class pickle.Global, frames [][]byte) (any, error) {
 	schema, batches, err := read(frames[0], most)
 	if err != nil {
 		return nil, err
+	}
+	for _, b := range batches {
+		Prepare(b) // tasks share it
 	}
 	if table {
 		defer releaseBatches(batches)

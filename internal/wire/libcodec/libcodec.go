@@ -23,6 +23,9 @@ type Codec struct {
 	Encode func(v any) ([][]byte, error)
 	// Decode returns the value of a class from untrusted frames, from which it may borrow.
 	Decode func(class pickle.Global, frames [][]byte) (any, error)
+	// Prepare computes what the library would compute and keep at the first use of a value, so that several goroutines
+	// may then use it. It is called before they can; nil if there is nothing to compute.
+	Prepare func(v any)
 }
 
 // registered is replaced, never modified.
@@ -83,6 +86,13 @@ func For(v any) (*Codec, pickle.Global) {
 func Has(v any) bool {
 	c, _ := For(v)
 	return c != nil
+}
+
+// Prepare prepares a value for the use by several goroutines, if it has a codec that needs that.
+func Prepare(v any) {
+	if c, _ := For(v); c != nil && c.Prepare != nil {
+		c.Prepare(v)
+	}
 }
 
 // Of returns the codec of a class, nil if there is none.
