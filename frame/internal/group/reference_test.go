@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -64,16 +65,13 @@ func value(a arrow.Array, i int) any {
 	return a.ValueStr(i)
 }
 
-// show returns a value as text. Floats are rounded, so that sums in another order are the same.
+// show returns a value as text. Floats begin with "~": equalLines allows for sums in another order.
 func show(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "null"
 	case float64:
-		if v == 0 || math.Abs(v) < 1e-9 {
-			return "0"
-		}
-		return fmt.Sprintf("%.9g", v)
+		return fmt.Sprintf("~%.17g", v+0) // zeros are equal
 	case []any:
 		parts := make([]string, len(v))
 		for i, x := range v {
@@ -282,8 +280,20 @@ func equalLines(t tester, what string, got, want []string) {
 			t.Fatalf("%s: %d groups, want %d; missing %s", what, len(got), len(want), want[i])
 		case i >= len(want):
 			t.Fatalf("%s: %d groups, want %d; got also %s", what, len(got), len(want), got[i])
-		case got[i] != want[i]:
+		case !slices.EqualFunc(strings.Split(got[i], "|"), strings.Split(want[i], "|"), equalFields):
 			t.Fatalf("%s: group %d:\n got %s\nwant %s", what, i, got[i], want[i])
 		}
 	}
+}
+
+// equalFields reports whether two values as text are equal: floats nearly.
+func equalFields(a, b string) bool {
+	x, isFloat := strings.CutPrefix(a, "~")
+	y, alsoFloat := strings.CutPrefix(b, "~")
+	if a == b || !isFloat || !alsoFloat {
+		return a == b
+	}
+	f, err1 := strconv.ParseFloat(x, 64)
+	g, err2 := strconv.ParseFloat(y, 64)
+	return err1 == nil && err2 == nil && math.Abs(f-g) <= 1e-9*max(1, math.Abs(f), math.Abs(g))
 }
