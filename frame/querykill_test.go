@@ -2,7 +2,7 @@ package frame
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -20,7 +20,7 @@ import (
 // A worker is killed while queries with exchanges run on files: their results are those of an undisturbed run.
 func TestQueryWorkerKilled(t *testing.T) {
 	leak.Check(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	lc := must[*cluster.Cluster](t)(cluster.Local(ctx, cluster.Config{Workers: 3, Threads: 1,
 		Nanny: cluster.NannyConfig{MaxFailures: -1}}))
@@ -45,7 +45,7 @@ func TestQueryWorkerKilled(t *testing.T) {
 		killed := make(chan error, 1)
 		go func() {
 			time.Sleep(time.Duration(i*7) * time.Millisecond) // at different points of the run
-			killed <- killWorker(lc, rng)
+			killed <- killWorker(ctx, lc, rng)
 		}()
 		got, f, err := result(ctx, q)
 		if err != nil {
@@ -62,16 +62,23 @@ func TestQueryWorkerKilled(t *testing.T) {
 	}
 }
 
-// killWorker kills a random worker process.
-func killWorker(lc *cluster.Cluster, rng *rand.Rand) error {
-	var running []cluster.WorkerInfo
-	for _, w := range lc.Workers() {
-		if w.State == cluster.Running {
-			running = append(running, w)
+// killWorker kills a random worker process. It waits if all of them are being restarted after earlier kills.
+func killWorker(ctx context.Context, lc *cluster.Cluster, rng *rand.Rand) error {
+	for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+		var running []cluster.WorkerInfo
+		for _, w := range lc.Workers() {
+			if w.State == cluster.Running {
+				running = append(running, w)
+			}
+		}
+		if len(running) == 0 {
+			continue
+		}
+		// The process may have ended without its state having changed yet.
+		err := syscall.Kill(running[rng.IntN(len(running))].PID, syscall.SIGKILL)
+		if !errors.Is(err, syscall.ESRCH) {
+			return err
 		}
 	}
-	if len(running) == 0 {
-		return fmt.Errorf("no worker runs")
-	}
-	return syscall.Kill(running[rng.IntN(len(running))].PID, syscall.SIGKILL)
+	return ctx.Err()
 }

@@ -515,7 +515,7 @@ func TestQueryProduct(t *testing.T) {
 // connectShape starts a cluster with numbers of workers and threads, and a client of it.
 func connectShape(t *testing.T, workers, threads int) (context.Context, *client.Client) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(cancel)
 	lc := must[*cluster.Cluster](t)(cluster.Local(ctx, cluster.Config{Workers: workers, Threads: threads,
 		Mode: cluster.Goroutines, DataConnections: "none"}))

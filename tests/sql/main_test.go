@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // connect starts a cluster of two workers and a client of it.
 func connect(t *testing.T) (context.Context, *client.Client) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(cancel)
 	lc, err := cluster.Local(ctx, cluster.Config{Workers: 2, Threads: 2, Mode: cluster.Goroutines,
 		DataConnections: "none"})

@@ -22,7 +22,7 @@ import (
 // processes starts a cluster of two workers with 2 GiB each in processes of their own, and a client of it.
 func processes(t *testing.T) (context.Context, *client.Client) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(cancel)
 	lc, err := cluster.Local(ctx, cluster.Config{Workers: 2, Threads: 1, MemoryLimit: 2 << 30, DataConnections: "none"})
 	if err != nil {
