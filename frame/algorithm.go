@@ -8,6 +8,7 @@ import (
 	"go.millstream.dev/client"
 	"go.millstream.dev/clique"
 	"go.millstream.dev/internal/task"
+	"go.millstream.dev/internal/wire/libcodec"
 )
 
 // algorithm is a native algorithm in one location. B is a partition.
@@ -46,6 +47,9 @@ func newAlgorithm[B, P, R any](name string, f func(ctx context.Context, r *cliqu
 					len(in.Index))
 			}
 			out.Batches, out.Result, err = f(ctx, r, in, batches)
+			for _, b := range out.Batches {
+				libcodec.Prepare(b) // tasks share them
+			}
 			if n := len(out.Batches); err == nil && n != 0 && n != len(batches) {
 				err = fmt.Errorf("frame: %s returned %d partitions for %d; return as many as were given, or "+
 					"none", name, n, len(batches))
