@@ -1,5 +1,6 @@
 // Api prints the size of the public API of the module and writes its listing to api/*.txt, one line per exported name.
-// With -check it writes nothing and fails if the listing is stale.
+// With -check it writes nothing and fails if the listing is stale, or if a name of the last release is gone or changed
+// and CHANGELOG.md does not say so. -freeze v0.1.0 keeps the listing of a release, in api/v0.1.0.
 package main
 
 import (
@@ -10,21 +11,23 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"go.millstream.dev/internal/tools/api/frozen"
 	"go.millstream.dev/internal/tools/api/surface"
 	"go.millstream.dev/internal/tools/tree"
 )
 
 func main() {
 	check := flag.Bool("check", false, "check only: fail if the files in api/ are stale")
+	freeze := flag.String("freeze", "", "version of a release, such as v0.1.0, whose listing is kept")
 	top := flag.Int("top", 10, "number of the largest method sets to print")
 	flag.Parse()
-	if err := run(os.Stdout, ".", *check, *top); err != nil {
+	if err := run(os.Stdout, ".", *check, *freeze, *top); err != nil {
 		fmt.Fprintln(os.Stderr, "api:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out io.Writer, dir string, check bool, top int) error {
+func run(out io.Writer, dir string, check bool, freeze string, top int) error {
 	root, err := tree.Root(dir)
 	if err != nil {
 		return err
@@ -38,10 +41,30 @@ func run(out io.Writer, dir string, check bool, top int) error {
 		if err == nil && len(stale) > 0 {
 			err = fmt.Errorf("stale API listing: %s; run make api", strings.Join(stale, ", "))
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return compatible(root)
 	}
 	report(out, a, top)
-	return a.Write(root)
+	if err := a.Write(root); err != nil || freeze == "" {
+		return err
+	}
+	return frozen.Freeze(root, freeze)
+}
+
+// compatible returns an error that lists the changes since the last release that CHANGELOG.md does not name.
+func compatible(root string) error {
+	breaks, err := frozen.Breaks(root)
+	if err != nil || len(breaks) == 0 {
+		return err
+	}
+	var b strings.Builder
+	for _, change := range breaks {
+		fmt.Fprintf(&b, "\n  %v", change)
+	}
+	return fmt.Errorf("incompatible changes since the last release:%s\nname each, with its replacement, in "+
+		"CHANGELOG.md under Changed or Removed, or undo it", b.String())
 }
 
 func report(out io.Writer, a *surface.API, top int) {
