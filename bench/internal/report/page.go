@@ -30,8 +30,8 @@ const (
 )
 
 // Make makes the page from a folder. For each section NAME in order.txt the folder has NAME.md, which begins with a
-// heading, and the records NAME.json and NAME-*.json, if there are any. plots is the folder of the images relative to
-// the page; plot draws the figures of one record.
+// heading, and the records NAME.json and NAME-*.json, if there are any. series.jsonl, the ratios of many runs, is the
+// last section. plots is the folder of the images relative to the page; plot draws the figures of one record.
 func Make(dir, plots string, plot func([]benchfmt.Figure) io.WriterTo) (*Page, error) {
 	intro, err := os.ReadFile(filepath.Join(dir, introFile))
 	if err != nil {
@@ -72,6 +72,13 @@ func Make(dir, plots string, plot func([]benchfmt.Figure) io.WriterTo) (*Page, e
 			page.Plots[base+".svg"] = image.Bytes()
 			writeRecord(&out, r, plots+"/"+base+".svg")
 		}
+	}
+	runs, err := seriesOf(dir)
+	if err == nil {
+		err = page.writeSeries(&out, runs, plots)
+	}
+	if err != nil {
+		return nil, err
 	}
 	all, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	for _, file := range all {
