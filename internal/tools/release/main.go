@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 
 	"go.millstream.dev/internal/tools/release/archive"
@@ -30,13 +31,13 @@ func main() {
 	}
 }
 
-const usage = "usage: release [-version v1.2.3] [-commit COMMIT] [-out FOLDER] [-key FILE] [-wheels] | " +
-	"release verify [-key FILE] FOLDER"
+const usage = "usage: release [-version v1.2.3] [-commit COMMIT] [-out FOLDER] [-key FILE] [-target linux-amd64] " +
+	"[-wheels] | release verify [-key FILE] FOLDER"
 
 // options are the flags of the command.
 type options struct {
-	version, commit, out, key string
-	wheels                    bool
+	version, commit, out, key, target string
+	wheels                            bool
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -51,6 +52,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&o.out, "out", "dist/release", "folder for the files, which is emptied")
 	flags.StringVar(&o.key, "key", os.Getenv("MILLSTREAM_RELEASE_KEY"),
 		"PEM file of the Ed25519 key that signs (default MILLSTREAM_RELEASE_KEY, or a key that is thrown away)")
+	flags.StringVar(&o.target, "target", "", "one target, such as linux-amd64 or linux-arm64-static (default all)")
 	flags.BoolVar(&o.wheels, "wheels", false, "build the Python wheels for this machine only, and empty no folder")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -95,7 +97,7 @@ func (o *options) release(ctx context.Context, root string, log io.Writer) error
 	if err := os.RemoveAll(o.out); err != nil {
 		return err
 	}
-	if err := s.all(ctx, o.out, log); err != nil {
+	if err := s.all(ctx, o.out, o.target, log); err != nil {
 		return err
 	}
 	if err := sign.Folder(o.out, signer); err != nil {
@@ -105,8 +107,8 @@ func (o *options) release(ctx context.Context, root string, log io.Writer) error
 	return nil
 }
 
-// all writes the artifacts of every target.
-func (s *source) all(ctx context.Context, folder string, log io.Writer) error {
+// all writes the artifacts of every target, or of the named one.
+func (s *source) all(ctx context.Context, folder, only string, log io.Writer) error {
 	extras, err := s.extras()
 	if err != nil {
 		return err
@@ -114,6 +116,9 @@ func (s *source) all(ctx context.Context, folder string, log io.Writer) error {
 	list, missing := targets(runtime.GOARCH, exec.LookPath)
 	for _, line := range missing {
 		fmt.Fprintln(log, line)
+	}
+	if list = slices.DeleteFunc(list, func(t target) bool { return only != "" && t.name() != only }); len(list) == 0 {
+		return fmt.Errorf("no target %s on this machine; omit -target to see those that are built", only)
 	}
 	names, err := s.names()
 	if err != nil {

@@ -175,6 +175,12 @@ func TestExtras(t *testing.T) {
 	if made[0].Name != "millstream_0.1.0_arm64.deb" || made[1].Name != "millstream-0.1.0-1.aarch64.rpm" {
 		t.Errorf("got packages %s, %s", made[0].Name, made[1].Name)
 	}
+	if made, err = s.packages(target{arch: "arm64"}, files); err != nil {
+		t.Fatal(err)
+	}
+	if len(made) != 1 || made[0].Name != "millstream-0.1.0-r0.aarch64.apk" {
+		t.Errorf("got %d packages without cgo, the first %s", len(made), made[0].Name)
+	}
 }
 
 func TestPythonVersion(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"go.millstream.dev/cli"
 	"go.millstream.dev/internal/tools/release/archive"
@@ -75,16 +77,25 @@ if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 
 const afterRemove = "if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi\n"
 
-// packages returns the packages of distributions for a target.
-func (s *source) packages(t target, files []archive.File) ([]archive.File, error) {
-	p := &linuxpkg.Package{Name: "millstream", Version: s.number(), Arch: t.arch, License: license, Homepage: homepage,
-		Maintainer: "The Millstream authors <authors@millstream.dev>", Time: s.time,
+// describe returns the package of a target without its files.
+func (s *source) describe(t target) *linuxpkg.Package {
+	return &linuxpkg.Package{Name: "millstream", Version: s.number(), Arch: t.arch, License: license,
+		Homepage: homepage, Maintainer: "The Millstream authors <authors@millstream.dev>", Time: s.time,
 		Summary: "RAPIDS communications stack for Go, with a scheduler for Dask",
 		Description: `UCX for moving host and GPU memory between processes and machines, and a cluster
 of scheduler, workers and clients that speaks the protocol of Dask. UCX, CUDA and
-NCCL are loaded at run time if they are installed.`,
-		Recommends: []string{"libucx0"}, Config: []string{"etc/default/millstream"},
-		AfterInstall: afterInstall, AfterRemove: afterRemove}
+NCCL are loaded at run time if they are installed.`}
+}
+
+// packages returns the packages of distributions for a target: deb and rpm with cgo, else the apk, as Alpine's C
+// library is not glibc.
+func (s *source) packages(t target, files []archive.File) ([]archive.File, error) {
+	p := s.describe(t)
+	if !t.cgo {
+		return s.alpine(p, files)
+	}
+	p.Recommends, p.Config = []string{"libucx0"}, []string{"etc/default/millstream"}
+	p.AfterInstall, p.AfterRemove = afterInstall, afterRemove
 	settings, err := s.file("deploy/systemd/default", "etc/default/millstream")
 	if err != nil {
 		return nil, err
@@ -96,6 +107,15 @@ NCCL are loaded at run time if they are installed.`,
 	}
 	rpm, err := p.RPM()
 	return []archive.File{{Name: p.DebName(), Data: deb}, {Name: p.RPMName(), Data: rpm}}, err
+}
+
+// alpine returns the package of Alpine. It has no units of systemd.
+func (s *source) alpine(p *linuxpkg.Package, files []archive.File) ([]archive.File, error) {
+	p.Files = slices.DeleteFunc(archive.Under("usr", files), func(f archive.File) bool {
+		return strings.HasPrefix(f.Name, "usr/lib/")
+	})
+	apk, err := p.APK()
+	return []archive.File{{Name: p.APKName(), Data: apk}}, err
 }
 
 // artifacts builds all files of a target.
@@ -116,15 +136,12 @@ func (s *source) artifacts(ctx context.Context, t target, extras []archive.File)
 	if err != nil {
 		return nil, err
 	}
-	made := append([]archive.File{tarball}, archive.Under("python", []archive.File{wheel})...)
-	if t.cgo {
-		packages, err := s.packages(t, files)
-		if err != nil {
-			return nil, err
-		}
-		made = append(made, packages...)
+	packages, err := s.packages(t, files)
+	if err != nil {
+		return nil, err
 	}
-	return made, nil
+	made := append([]archive.File{tarball}, archive.Under("python", []archive.File{wheel})...)
+	return append(made, packages...), nil
 }
 
 // write writes files into the folder of the release and prints their names.

@@ -22,6 +22,8 @@ type File struct {
 	Name string      // slash-separated, relative, without "." and ".."
 	Mode fs.FileMode // permissions
 	Data []byte
+	// Records are PAX records of the entry in a tar archive.
+	Records map[string]string
 }
 
 // Sorted returns the files in the order of their names. A name that is not clean and relative, or that occurs twice, is
@@ -63,6 +65,23 @@ func Folders(files []File) []string {
 
 // Tar writes a tar archive of the files and their folders. The prefix, such as "./", stands before each name.
 func Tar(w io.Writer, prefix string, files []File, at time.Time) error {
+	t := tar.NewWriter(w)
+	if err := entries(t, prefix, files, at); err != nil {
+		return err
+	}
+	return t.Close()
+}
+
+// TarPart writes what Tar does, without the end of the archive: another archive can follow.
+func TarPart(w io.Writer, prefix string, files []File, at time.Time) error {
+	t := tar.NewWriter(w)
+	if err := entries(t, prefix, files, at); err != nil {
+		return err
+	}
+	return t.Flush()
+}
+
+func entries(t *tar.Writer, prefix string, files []File, at time.Time) error {
 	files, err := Sorted(files)
 	if err != nil {
 		return err
@@ -74,17 +93,16 @@ func Tar(w io.Writer, prefix string, files []File, at time.Time) error {
 	}
 	for _, f := range files {
 		headers = append(headers, &tar.Header{Typeflag: tar.TypeReg, Name: prefix + f.Name, Mode: int64(f.Mode.Perm()),
-			Size: int64(len(f.Data))})
+			Size: int64(len(f.Data)), PAXRecords: f.Records})
 		data[prefix+f.Name] = f.Data
 	}
 	slices.SortFunc(headers, func(a, b *tar.Header) int { return cmp.Compare(a.Name, b.Name) })
 	if prefix != "" {
 		headers = slices.Insert(headers, 0, &tar.Header{Typeflag: tar.TypeDir, Name: prefix, Mode: 0o755})
 	}
-	t := tar.NewWriter(w)
 	for _, h := range headers {
 		h.ModTime, h.Format, h.Uname, h.Gname = at.UTC().Truncate(time.Second), tar.FormatUSTAR, "root", "root"
-		if len(h.Name) > 100 {
+		if len(h.Name) > 100 || len(h.PAXRecords) > 0 {
 			h.Format = tar.FormatPAX
 		}
 		if err := t.WriteHeader(h); err != nil {
@@ -94,7 +112,7 @@ func Tar(w io.Writer, prefix string, files []File, at time.Time) error {
 			return fmt.Errorf("archive: %s: %w", h.Name, err)
 		}
 	}
-	return t.Close()
+	return nil
 }
 
 // Gzip returns the compressed form of what write writes.

@@ -16,8 +16,8 @@ import (
 var at = time.Date(2026, 3, 4, 5, 6, 7, 800, time.FixedZone("", 3600))
 
 func sample() []File {
-	return []File{{"share/doc/b.txt", 0o644, []byte("b")}, {"bin/a", 0o755, bytes.Repeat([]byte("a"), 5000)},
-		{"top", 0o600, nil}}
+	return []File{{Name: "share/doc/b.txt", Mode: 0o644, Data: []byte("b")},
+		{Name: "bin/a", Mode: 0o755, Data: bytes.Repeat([]byte("a"), 5000)}, {Name: "top", Mode: 0o600, Data: nil}}
 }
 
 func TestTarGz(t *testing.T) {
@@ -139,5 +139,28 @@ func TestNames(t *testing.T) {
 	}
 	if got, want := Folders(moved), []string{"usr", "usr/bin", "usr/share", "usr/share/doc"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestTarPart checks that two parts are one archive, and that records are kept.
+func TestTarPart(t *testing.T) {
+	var b bytes.Buffer
+	first := []File{{Name: "first", Mode: 0o644, Data: []byte("1")}}
+	second := []File{{Name: "second", Mode: 0o644, Data: []byte("2"), Records: map[string]string{"MILL.key": "value"}}}
+	if err := TarPart(&b, "", first, at); err != nil {
+		t.Fatal(err)
+	}
+	if err := Tar(&b, "", second, at); err != nil {
+		t.Fatal(err)
+	}
+	r := tar.NewReader(&b)
+	for _, want := range []string{"first", "second"} {
+		h, err := r.Next()
+		if err != nil || h.Name != want || (h.PAXRecords["MILL.key"] == "value") != (want == "second") {
+			t.Errorf("got %+v, want %s: %v", h, want, err)
+		}
+	}
+	if _, err := r.Next(); !errors.Is(err, io.EOF) {
+		t.Errorf("got error %v after the second part, want EOF", err)
 	}
 }

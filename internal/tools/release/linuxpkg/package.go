@@ -1,4 +1,5 @@
-// Package linuxpkg writes packages of Linux distributions: deb and rpm. Their bytes depend on their contents alone.
+// Package linuxpkg writes packages of Linux distributions: deb, rpm and apk. Their bytes depend on their contents
+// alone.
 package linuxpkg
 
 import (
