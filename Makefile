@@ -30,6 +30,9 @@ HOSTILE ?=
 VERSION ?=
 COMMIT ?=
 KEY ?=
+# Revision of `make test-upgrade`, and release whose listing `make api` keeps.
+FROM ?=
+FREEZE ?=
 # Tests that an emulator cannot run: they start their own test binary, or look for pages that the emulator keeps mapped.
 ARM64_SKIP := ^(TestFreeze|TestMmapGivesMemoryBack)$$
 # Packages of `make test-arm64`, and those whose structs of UCX, CUDA, NVRTC and NCCL it compares with the headers.
@@ -43,7 +46,7 @@ SUITE_ARGS ?=
 # Further arguments of the runner of `make downstream`, such as --package ml.
 DOWNSTREAM_ARGS ?=
 
-.PHONY: help build demo release wheel test-release test-arm64 test lint api prose-sample fuzz bench bench-report bench-series bench-compare dashboard dashboard-bench dashboard-picture kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
+.PHONY: help build demo release wheel test-release test-arm64 test-containers test-upgrade test-examples test-browser vulncheck test lint api prose-sample fuzz bench bench-report bench-series bench-compare dashboard dashboard-bench dashboard-picture kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
 
 help: ## list the targets
 	@echo 'Millstream: make TARGET'
@@ -69,7 +72,7 @@ lint: ## check gofmt, vet, staticcheck, go mod tidy, layers, file sizes, words, 
 	@scripts/setup lint
 	@$(RUN) scripts/lint
 
-release: ## build dist/release from a commit: archives, deb, rpm, checksums, signature; VERSION=v0.1.0 COMMIT=HEAD KEY=FILE
+release: ## build dist/release from a commit: archives, deb, rpm, apk, checksums, signature; VERSION=v0.1.0 COMMIT=HEAD KEY=FILE
 	@scripts/setup release
 	@$(RUN) go run ./internal/tools/release -version '$(VERSION)' -commit '$(COMMIT)' -key '$(or $(KEY),$(MILLSTREAM_RELEASE_KEY))' -out dist/release
 
@@ -87,8 +90,33 @@ test-arm64: ## run the tests of the core packages for arm64, by qemu-user on oth
 		$(RUN) go test -count=1 -exec $(CURDIR)/scripts/arm64-exec -run 'ABI|Layout' $(ARM64_ABI); \
 		$(RUN) go test -count=1 -exec $(CURDIR)/scripts/arm64-exec -skip "$$skip" -timeout $(TEST_TIMEOUT) $(ARM64)
 
-api: ## print the size of the public API and write its listing, api/*.txt
-	@$(RUN) go run ./internal/tools/api
+test-containers: build ## build the image of deploy/Containerfile and run it with podman: volumes, Compose services, shared and private namespaces
+	@scripts/setup containers
+	@$(RUN) go vet -tags containers ./tests/containers
+	@$(RUN) go test -tags containers -count=1 -v -timeout 60m ./tests/containers
+
+test-upgrade: ## run programs of an earlier revision and of this one in one cluster, in all roles; FROM=REVISION (default the newest tag)
+	@scripts/setup
+	@$(RUN) go vet -tags upgrade ./tests/upgrade/...
+	@MILLSTREAM_UPGRADE_FROM='$(FROM)' $(RUN) go test -tags upgrade -count=1 -v -timeout 30m ./tests/upgrade
+
+test-examples: ## run the tests of all example programs
+	@scripts/setup
+	@scripts/setup peers
+	@$(RUN) go vet -tags examples ./examples/...
+	@$(RUN) go test -race -tags examples -count=1 -timeout $(TEST_TIMEOUT) ./examples/...
+
+test-browser: ## open every page of the dashboard in chromium
+	@scripts/setup web
+	@scripts/setup chromium
+	@$(RUN) go test -count=1 -timeout $(TEST_TIMEOUT) ./tests/browser/...
+
+vulncheck: ## report known vulnerabilities that this code reaches (govulncheck; its database must be reachable)
+	@scripts/setup vulncheck
+	@$(RUN) .local/bin/govulncheck ./... $(NESTED)
+
+api: ## print the size of the public API and write its listing, api/*.txt; FREEZE=v0.1.0 keeps that of a release, api/v0.1.0
+	@$(RUN) go run ./internal/tools/api -freeze '$(FREEZE)'
 
 prose-sample: ## print 200 random doc comments and 200 error strings for review; SEED=1 PROSE_UNDER=folder/
 	@$(RUN) go run ./internal/tools/prose -seed $(or $(SEED),1) -under '$(PROSE_UNDER)'

@@ -2,6 +2,7 @@
 # The Go toolchain and the tools that are built with it.
 
 STATICCHECK_VERSION=v0.8.2
+VULNCHECK_VERSION=v1.9.0
 
 check_go() {
 	local want have_version
@@ -45,16 +46,20 @@ need_arm64() {
 		die "make test-arm64 needs aarch64-linux-gnu-gcc and qemu-aarch64" "apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 }
 
-setup_staticcheck() {
+# setup_tool NAME VERSION PACKAGE: builds a program into .local/bin.
+setup_tool() {
 	local stamp
-	stamp=$(stamp_of "$STATICCHECK_VERSION" "$(cd "$ROOT" && go env GOVERSION)")
-	if stamp_ok staticcheck "$stamp" && [ -x "$LOCAL/bin/staticcheck" ]; then
+	stamp=$(stamp_of "$2" "$(cd "$ROOT" && go env GOVERSION)")
+	if stamp_ok "$1" "$stamp" && [ -x "$LOCAL/bin/$1" ]; then
 		return 0
 	fi
-	say "setup: building staticcheck $STATICCHECK_VERSION (about a minute, once)"
+	say "setup: building $1 $2 (about a minute, once)"
 	mkdir -p "$LOCAL/bin"
 	# Outside the module, so that go.mod stays free of tools.
-	(cd / && GOBIN=$LOCAL/bin CGO_ENABLED=0 GOFLAGS=-buildvcs=false quietly staticcheck.log go install "honnef.co/go/tools/cmd/staticcheck@$STATICCHECK_VERSION") ||
-		die "staticcheck $STATICCHECK_VERSION could not be built" "read the lines above; the Go module proxy must be reachable the first time"
-	stamp_put staticcheck "$stamp"
+	(cd / && GOBIN=$LOCAL/bin CGO_ENABLED=0 GOFLAGS=-buildvcs=false quietly "$1.log" go install "$3@$2") ||
+		die "$1 $2 could not be built" "read the lines above; the Go module proxy must be reachable the first time"
+	stamp_put "$1" "$stamp"
 }
+
+setup_staticcheck() { setup_tool staticcheck "$STATICCHECK_VERSION" honnef.co/go/tools/cmd/staticcheck; }
+setup_vulncheck() { setup_tool govulncheck "$VULNCHECK_VERSION" golang.org/x/vuln/cmd/govulncheck; }

@@ -69,7 +69,7 @@ func checkNamespaces(h *Host) []Finding {
 		where = "this " + container + " container"
 	}
 	fix := "start every container of this host with `" + strings.Join(flags, " ") +
-		"` (or share one: `--ipc=container:NAME --pid=container:NAME`)"
+		"` (or one with `--ipc=shareable` and the others with `--ipc=container:NAME --pid=container:NAME`)"
 	if container == "Kubernetes" {
 		fix = "set `" + strings.Join(fields, "`, `") + "` in the pod spec, or put the processes into one pod with " +
 			"`shareProcessNamespace: true`"

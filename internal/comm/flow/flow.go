@@ -112,7 +112,8 @@ func (f *Flow) Faster() (level, why, fix string) {
 		return Warn, "The workers are on one machine in different " + strings.Join(borders, " and ") +
 				" namespaces: shared memory and CMA do not work, and CUDA IPC only with some releases; UCX uses " +
 				cmp.Or(strings.Join(f.Transports, ", "), "TCP") + ".",
-			"share the namespaces: `--ipc=container:NAME --pid=container:NAME`, or one pod"
+			"share the namespaces: one container with `--ipc=shareable`, the others with `--ipc=container:NAME " +
+				"--pid=container:NAME`; or one pod"
 	case overUCX:
 		return f.inner(here)
 	case here && !fast(f.From):
