@@ -90,6 +90,10 @@ func measure(ctx context.Context, out io.Writer, address string, size int) error
 		return err
 	}
 	defer ep.Close()
+	transports, err := ep.Transports() // the peer closes the connection after the last message
+	if err != nil {
+		return err
+	}
 	if err := ep.Send(ctx, ucx.Of([]int64{int64(size)}), ping); err != nil {
 		return err
 	}
@@ -106,10 +110,6 @@ func measure(ctx context.Context, out io.Writer, address string, size int) error
 	took := time.Since(begin)
 	if !bytes.Equal(sent, back) {
 		return errors.New("other bytes came back")
-	}
-	transports, err := ep.Transports()
-	if err != nil {
-		return err
 	}
 	fmt.Fprintf(out, "%d bytes: %v one way over %v\n", size, took/(2*rounds), transports)
 	return nil
