@@ -19,8 +19,6 @@ type unsupportedKey struct {
 	builtIn func(value any) bool
 }
 
-const noPreload = "nannies run no Python modules; use distributed.worker.preload"
-
 // unsupportedKeys lists the keys for each kind of process.
 var unsupportedKeys = map[secure.Role][]unsupportedKey{
 	secure.Scheduler: {
@@ -42,10 +40,6 @@ var unsupportedKeys = map[secure.Role][]unsupportedKey{
 		{key: "distributed.worker.http.routes", advice: "the HTTP server has /metrics and /health; routes " +
 			"cannot be added",
 			builtIn: onlyStrings("distributed.http.worker.prometheus", "distributed.http.health")},
-		{key: "distributed.nanny.preload", advice: noPreload},
-		{key: "distributed.nanny.preload-argv", advice: noPreload},
-		{key: "distributed.nanny.environ", advice: "set the variables in the environment of this command"},
-		{key: "distributed.nanny.pre-spawn-environ", advice: "set the variables in the environment of this command"},
 	},
 }
 

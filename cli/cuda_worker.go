@@ -225,7 +225,11 @@ func (f *cudaFlags) start(ctx context.Context, plan *cluster.CUDAPlan, address s
 		}
 	}
 	announce := newAnnouncer(cmd.OutOrStdout(), p.link)
-	return runNannies(ctx, specs, env, nannyConfig(listen, &p, stderr, announce), p.timeout)
+	cfg, err := f.nannyConfig(listen, &p, stderr, announce)
+	if err != nil {
+		return err
+	}
+	return runNannies(ctx, specs, env, cfg, p.timeout)
 }
 
 // checkPorts checks that a range has a port for each process.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,7 +68,11 @@ func TestServerUsage(t *testing.T) {
 		{"worker tcp://127.0.0.1:8786 --lifetime-restart --no-lifetime-restart", "exclude each other"},
 		{"worker tcp://127.0.0.1:8786 --worker-class x.Y", "is a Python class"},
 		{"worker tcp://127.0.0.1:8786 --preload x --no-python", "--preload x and --no-python exclude each other"},
-		{"worker tcp://127.0.0.1:8786 --preload-nanny x", "--preload-nanny x"},
+		{"worker tcp://127.0.0.1:8786 --preload-nanny x --no-python",
+			"--preload-nanny x and --no-python exclude each other"},
+		{"worker tcp://127.0.0.1:8786 --preload-nanny x --no-nanny",
+			"--preload-nanny x and --no-nanny exclude each other"},
+		{"worker tcp://127.0.0.1:8786 --preload-nanny-argv x", "--preload-nanny-argv x needs --preload-nanny"},
 		{"worker tcp://127.0.0.1:8786 --scheduler-sni x", "--scheduler-sni"},
 		{"worker tcp://127.0.0.1:8786 --data-connections fast", "--data-connections fast: want auto, trusted or none"},
 		{"worker tcp://127.0.0.1:8786 --retire-timeout x", "--retire-timeout x"},
@@ -94,7 +99,7 @@ func TestServerHelpFits(t *testing.T) {
 				t.Errorf("%s: %d characters: %q", name, n, line)
 			}
 		}
-		if strings.Contains(out.String(), "preload-nanny") {
+		if strings.Contains(out.String(), "worker-class") {
 			t.Errorf("%s: what is not there is in the help", name)
 		}
 	}
@@ -263,5 +268,34 @@ func TestWorkerConfig(t *testing.T) {
 	}
 	if w := specsOf(t, "--lifetime", "1h", "--no-lifetime-restart")[0]; w.Lifetime != time.Hour || w.LifetimeRestart {
 		t.Errorf("%+v", w)
+	}
+}
+
+// Preloads of nannies are those of the flags, or else of the configuration.
+func TestNannyPreload(t *testing.T) {
+	before, err := config.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer config.SetDefault(before)
+	own, err := config.Load(config.Options{Env: []string{"DASK_DISTRIBUTED__NANNY__PRELOAD=['a']",
+		"DASK_DISTRIBUTED__NANNY__PRELOAD_ARGV=['x', 'y']"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.SetDefault(own)
+	for _, c := range []struct {
+		flags         workerFlags
+		modules, argv []string
+	}{
+		{workerFlags{}, []string{"a"}, []string{"x", "y"}},
+		{workerFlags{preloadNanny: []string{"b"}}, []string{"b"}, []string{"x", "y"}},
+		{workerFlags{preloadNanny: []string{"b"}, preloadNannyArgv: []string{"z"}}, []string{"b"}, []string{"z"}},
+		{workerFlags{noPython: true}, nil, nil},
+	} {
+		modules, argv, err := c.flags.nannyPreload()
+		if err != nil || !slices.Equal(modules, c.modules) || !slices.Equal(argv, c.argv) {
+			t.Errorf("%+v: got %q, %q, %v, want %q, %q", c.flags, modules, argv, err, c.modules, c.argv)
+		}
 	}
 }

@@ -54,6 +54,7 @@ type workerFlags struct {
 	again, notAgain       bool
 	class                 string
 	preloadNanny          []string
+	preloadNannyArgv      []string
 	sni                   string
 	dataConnections       string
 	retireTimeout         string
@@ -127,11 +128,13 @@ func workerCommandFor(f *workerFlags) *cobra.Command {
 		"the "+
 		"loopback interface")
 	fs.StringVar(&f.class, "worker-class", "", "")
-	fs.StringArrayVar(&f.preloadNanny, "preload-nanny", nil, "")
+	fs.StringArrayVar(&f.preloadNanny, "preload-nanny", nil, "Python module, .py `file` or URL whose dask_setup runs "+
+		"in a Python process of each nanny; may be repeated")
+	fs.StringArrayVar(&f.preloadNannyArgv, "preload-nanny-argv", nil, "argument of a dask_setup of --preload-nanny "+
+		"that is a click command; may be repeated")
 	fs.StringVar(&f.sni, "scheduler-sni", "", "")
 	fs.String("dashboard-prefix", "", "")
-	for _, name := range []string{"no-lifetime-restart", "worker-class", "preload-nanny", "scheduler-sni",
-		"dashboard-prefix"} {
+	for _, name := range []string{"no-lifetime-restart", "worker-class", "scheduler-sni", "dashboard-prefix"} {
 		_ = fs.MarkHidden(name)
 	}
 	f.ucx = addUCXFlags(fs)
@@ -156,7 +159,11 @@ func (f *workerFlags) run(ctx context.Context, address string, stdout, stderr io
 	if err != nil {
 		return err
 	}
-	return runNannies(ctx, p.specs, nil, nannyConfig(listen, &p, stderr, announce), p.timeout)
+	cfg, err := f.nannyConfig(listen, &p, stderr, announce)
+	if err != nil {
+		return err
+	}
+	return runNannies(ctx, p.specs, nil, cfg, p.timeout)
 }
 
 // workerStart is the result of the flags of a command that runs workers.
@@ -226,13 +233,16 @@ func (f *workerFlags) prepare(ctx context.Context, address string, stderr io.Wri
 }
 
 // nannyConfig returns the configuration of the nannies.
-func nannyConfig(listen string, p *workerStart, stderr io.Writer, announce *announcer) cluster.NannyConfig {
+func (f *workerFlags) nannyConfig(listen string, p *workerStart, stderr io.Writer,
+	announce *announcer) (cluster.NannyConfig, error) {
+	preload, argv, err := f.nannyPreload()
 	return cluster.NannyConfig{
+		Preload: preload, PreloadArgv: argv,
 		Listen: listen,
 		// Tasks may print; standard output is for the output of this command.
 		Stdout: stderr, Stderr: stderr, Env: p.env, Logger: p.log, WorkerLogger: p.all, Changed: announce.changed,
 		StartTimeout: -1, // the scheduler may start later, as with `dask worker`
-	}
+	}, err
 }
 
 // announcer prints the addresses of workers, each once.

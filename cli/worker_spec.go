@@ -24,8 +24,12 @@ import (
 func (f *workerFlags) check() error {
 	alone := f.noNanny || !f.nanny
 	switch {
-	case len(f.preloadNanny) > 0:
-		return cmdline.Usagef("--preload-nanny %s: nannies run no Python; use --preload", f.preloadNanny[0])
+	case len(f.preloadNanny) > 0 && f.noPython:
+		return cmdline.Usagef("--preload-nanny %s and --no-python exclude each other", f.preloadNanny[0])
+	case len(f.preloadNanny) > 0 && alone:
+		return cmdline.Usagef("--preload-nanny %s and --no-nanny exclude each other", f.preloadNanny[0])
+	case len(f.preloadNannyArgv) > 0 && len(f.preloadNanny) == 0:
+		return cmdline.Usagef("--preload-nanny-argv %s needs --preload-nanny", f.preloadNannyArgv[0])
 	case len(f.preload) > 0 && f.noPython:
 		return cmdline.Usagef("--preload %s and --no-python exclude each other", f.preload[0])
 	case f.class != "" && f.class != "dask.distributed.Worker":
@@ -258,6 +262,22 @@ func (f *workerFlags) nannyAddress(spec *cluster.WorkerSpec) (string, error) {
 		return "", cmdline.Usage(fmt.Errorf("--nanny-port: %w", err))
 	}
 	return address, nil
+}
+
+// nannyPreload returns the preloads of nannies and their arguments, from the flags or distributed.nanny.
+func (f *workerFlags) nannyPreload() (modules, argv []string, err error) {
+	c, err := config.Default()
+	if err != nil || f.noPython {
+		return nil, nil, err
+	}
+	modules, argv = f.preloadNanny, f.preloadNannyArgv
+	if len(modules) == 0 {
+		modules, err = c.Strings("distributed.nanny.preload", nil)
+	}
+	if err == nil && len(argv) == 0 {
+		argv, err = c.Strings("distributed.nanny.preload-argv", nil)
+	}
+	return modules, argv, err
 }
 
 // life returns the lifetime of a worker and whether it restarts, from the flags or distributed.worker.lifetime.

@@ -74,6 +74,10 @@ type NannyConfig struct {
 	// address, Dask's Client.restart starts a new process in place of the worker; without, it ends the worker
 	// permanently.
 	Listen string
+	// Preload are Python modules, paths of .py files or URLs that a Python process of the nanny runs before the worker
+	// is started (distributed.nanny.preload; --preload-nanny). PreloadArgv are the arguments of a dask_setup that is a
+	// click command. They need Listen and WorkerSpec.Python.
+	Preload, PreloadArgv []string
 	// Changed, if not nil, is called after each change of the state of the worker, one call at a time. It must not
 	// block.
 	Changed func(WorkerInfo)
@@ -158,6 +162,9 @@ func StartNanny(spec WorkerSpec, cfg NannyConfig) (*Nanny, error) {
 	}
 	if !mainCalled.Load() {
 		return nil, ErrNoMain
+	}
+	if len(cfg.Preload) > 0 && (cfg.Listen == "" || !spec.Python) {
+		return nil, fmt.Errorf("cluster: preload %s of a nanny needs Listen and Python", cfg.Preload[0])
 	}
 	n := &Nanny{
 		spec: spec, cfg: cfg.withDefaults(),

@@ -3,17 +3,16 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"go.millstream.dev/internal/rpc"
-	"go.millstream.dev/internal/wire/msgpack"
 	"go.millstream.dev/wire"
 )
 
 // nannyWaiting are operations that may take long and continue when their callers disconnect.
-var nannyWaiting = []string{"kill", "restart", "instantiate", "terminate", "close_gracefully"}
+var nannyWaiting = []string{"kill", "restart", "instantiate", "terminate", "close_gracefully", "plugin_add",
+	"plugin_remove", "run"}
 
 // handle sets the handlers, the same as in a Dask nanny.
 func (s *nannyServer) handle(r *rpc.Server) {
@@ -48,17 +47,9 @@ func (s *nannyServer) handle(r *rpc.Server) {
 		}
 		return out, nil
 	})
-	rpc.Handle(r, "plugin_add", func(_ context.Context, _ *rpc.Request, in pluginArgs) (any, error) {
-		return rpc.ErrorMessage(&rpc.Exception{Type: "NotImplementedError", Message: s.rejectPlugin(in.Name)}, "error")
-	})
-	rpc.Handle(r, "plugin_remove", func(_ context.Context, _ *rpc.Request, _ pluginArgs) (msgpack.Map, error) {
-		return msgpack.MapOf("status", "OK"), nil
-	})
-	r.Handle("run", func(context.Context, *rpc.Request) (any, error) {
-		return rpc.ErrorMessage(&rpc.Exception{Type: "NotImplementedError",
-			Message: fmt.Sprintf("the nanny at %s is written in Go and cannot run Python functions; omit nanny=True",
-				s.address)}, "error")
-	})
+	r.Handle("plugin_add", s.addPlugin)
+	r.Handle("plugin_remove", s.removePlugin)
+	r.Handle("run", s.run)
 }
 
 // nannyArgs are the arguments of orders. Unused ones are listed because an unknown argument is an error.
@@ -71,11 +62,6 @@ type nannyLogsArgs struct {
 	Start      int  `rpc:"start,optional"`
 	N          *int `rpc:"n"`
 	Timestamps bool `rpc:"timestamps,optional"`
-}
-
-type pluginArgs struct {
-	Plugin msgpack.Raw `rpc:"plugin,optional"`
-	Name   string      `rpc:"name,optional"`
 }
 
 // restart replaces the worker process and waits for the new one until the timeout.

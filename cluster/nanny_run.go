@@ -21,6 +21,10 @@ type ending struct {
 
 // run starts one process after the other until one ends on purpose, or the nanny is stopped or gives up.
 func (n *Nanny) run() {
+	if ok, err := n.awaitPlugins(); !ok {
+		n.finish(err)
+		return
+	}
 	failures, everReady := 0, false
 	for {
 		end := n.runProcess()
@@ -113,9 +117,9 @@ func (n *Nanny) backOff(failures int) bool {
 
 // runProcess runs one process from its start to its end.
 func (n *Nanny) runProcess() ending {
-	spec := n.spec
+	spec, env := n.next()
 	spec.DeathToken = rand.Text()
-	p, err := n.spawn(spec)
+	p, err := n.spawn(spec, env)
 	if err != nil {
 		return ending{err: err}
 	}

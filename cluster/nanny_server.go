@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"go.millstream.dev/cluster/internal/pynanny"
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/internal/wire/msgpack"
@@ -20,6 +21,9 @@ type nannyServer struct {
 	address string
 	cancel  context.CancelFunc
 	tasks   sync.WaitGroup
+	python  *pynanny.Helper // nil without Python
+	// prepared receives nil when the first process may be started, or why not.
+	prepared chan error
 
 	mu   sync.Mutex // owns logs
 	logs []any      // pairs of level and text, the last maxNannyLogs
@@ -43,7 +47,10 @@ func (n *Nanny) serve() error {
 		cancel()
 		return fmt.Errorf("cluster: nanny of %s: %w", n.title(), err)
 	}
-	s := &nannyServer{n: n, address: l.ContactAddr(), cancel: cancel}
+	s := &nannyServer{n: n, address: l.ContactAddr(), cancel: cancel, prepared: make(chan error, 1)}
+	if n.spec.Python {
+		s.python = s.newPython(cfg)
+	}
 	n.server, n.spec.Nanny = s, s.address
 	server := rpc.NewServer(rpc.Config{Type: "Nanny", Identity: s.identity, Authorize: nannyRoles.Authorize,
 		Logger:  n.cfg.Logger,
@@ -53,16 +60,28 @@ func (n *Nanny) serve() error {
 		_ = server.Serve(ctx, l)
 		_ = server.Close()
 	})
-	s.tasks.Go(func() { s.register(ctx, cfg.Network, cfg.Dial) })
+	s.tasks.Go(func() {
+		if len(n.cfg.Preload) > 0 {
+			if err := s.python.Start(ctx); err != nil {
+				s.prepared <- fmt.Errorf("cluster: preload of the nanny of %s: %w", n.title(), err)
+				return
+			}
+		}
+		s.register(ctx, cfg.Network, cfg.Dial)
+	})
 	return nil
 }
 
 // close ends the server; handlers that wait for the nanny end with its context.
 func (s *nannyServer) close() {
-	if s != nil {
-		s.cancel()
-		s.tasks.Wait()
+	if s == nil {
+		return
 	}
+	if s.python != nil {
+		s.python.Close(teardownTime)
+	}
+	s.cancel()
+	s.tasks.Wait()
 }
 
 func (s *nannyServer) identity() msgpack.Map {
@@ -73,11 +92,18 @@ func (s *nannyServer) identity() msgpack.Map {
 // registerPause is the time between two attempts to register, because the scheduler may start later.
 const registerPause = time.Second
 
+// registerTime is the timeout of the first attempt to register: the first process waits for its end.
+const registerTime = 5 * time.Second
+
 // register registers the nanny with the scheduler, and reports when its worker has been started: in between, Dask's
-// scheduler does not send plugins to nannies.
+// scheduler does not send plugins to nannies. The first process is started after the plugins of the scheduler are set
+// up, or without them if the scheduler cannot be reached.
 func (s *nannyServer) register(ctx context.Context, network comm.Network, dial comm.DialConfig) {
-	for {
-		err := s.registerOnce(ctx, network, dial)
+	for first := true; ; first = false {
+		err := s.registerOnce(ctx, network, dial, first)
+		if first {
+			s.start()
+		}
 		if err == nil || ctx.Err() != nil {
 			return
 		}
@@ -90,24 +116,42 @@ func (s *nannyServer) register(ctx context.Context, network comm.Network, dial c
 	}
 }
 
-func (s *nannyServer) registerOnce(ctx context.Context, network comm.Network, dial comm.DialConfig) error {
-	c, err := network.Dial(ctx, s.n.spec.Scheduler, dial.To(secure.Scheduler))
+// start allows the first process to be started.
+func (s *nannyServer) start() {
+	select {
+	case s.prepared <- nil:
+	default: // again
+	}
+}
+
+func (s *nannyServer) registerOnce(ctx context.Context, network comm.Network, dial comm.DialConfig, first bool) error {
+	asking, cancel := ctx, context.CancelFunc(func() {})
+	if first {
+		asking, cancel = context.WithTimeout(ctx, registerTime)
+	}
+	defer cancel()
+	c, err := network.Dial(asking, s.n.spec.Scheduler, dial.To(secure.Scheduler))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Close() }()
 	var reply msgpack.Map
-	if err := rpc.Call(ctx, c, "register_nanny", msgpack.MapOf("address", s.address), &reply); err != nil {
+	if err := rpc.Call(asking, c, "register_nanny", msgpack.MapOf("address", s.address), &reply); err != nil {
 		return err
 	}
-	if plugins, ok := reply.Get("nanny-plugins"); ok {
-		if m, ok := plugins.(msgpack.Map); ok {
-			for _, p := range m {
-				s.rejectPlugin(fmt.Sprint(p.Key))
-			}
+	status := "ok"
+	if plugins := s.plugins(reply); len(plugins) > 0 {
+		err := s.python.AddPlugins(ctx, plugins)
+		if err == nil && !first {
+			err = s.n.Restart(ctx) // the process was started without them
+		}
+		if err != nil && ctx.Err() == nil {
+			s.n.cfg.Logger.Error("nanny plugins not run", "error", err)
+			s.keep("ERROR", "nanny plugins not run: "+err.Error())
+			status = "error"
 		}
 	}
-	status := "ok"
+	s.start()
 	if err := s.n.Ready(ctx); err != nil {
 		status = "error"
 	}
@@ -117,17 +161,6 @@ func (s *nannyServer) registerOnce(ctx context.Context, network comm.Network, di
 	}
 	_ = c.Write(ctx, m) // if the scheduler is lost, the worker detects it
 	return nil
-}
-
-// rejectPlugin logs a nanny plugin, which is not run, and returns the reason for the client.
-func (s *nannyServer) rejectPlugin(name string) string {
-	text := fmt.Sprintf("nanny plugin %s not run: the nanny at %s is written in Go and cannot run Python; use a "+
-		"WorkerPlugin, "+
-		"set variables in the environment of `millstream worker`, or start the workers with `dask worker`", name,
-		s.address)
-	s.n.cfg.Logger.Warn("nanny plugin not run", "plugin", name, "reason", text)
-	s.keep("WARNING", text)
-	return text
 }
 
 // maxNannyLogs is the number of lines kept for get_logs.

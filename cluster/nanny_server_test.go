@@ -115,7 +115,7 @@ func TestNannyServer(t *testing.T) {
 	}
 	var reply msgpack.Map
 	if err := pool.Call(t.Context(), address, "run", msgpack.MapOf("function", []byte("x")), &reply); err != nil ||
-		!strings.Contains(reply.GetString("exception_text"), "written in Go") {
+		!strings.Contains(reply.GetString("exception_text"), "has no Python") {
 		t.Errorf("run: %v, %v", reply, err)
 	}
 	ask("close_gracefully", msgpack.MapOf("reason", "retired"))

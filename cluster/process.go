@@ -26,8 +26,8 @@ type process struct {
 }
 
 // spawn starts this program in the role of the nanny and sends it a specification. The child inherits only the
-// environment and the configuration of this process.
-func (n *Nanny) spawn(spec WorkerSpec) (*process, error) {
+// environment and the configuration of this process; env are additional variables.
+func (n *Nanny) spawn(spec WorkerSpec, env []string) (*process, error) {
 	role, name := n.cfg.role, spec.Name
 	if !mainCalled.Load() {
 		return nil, ErrNoMain
@@ -64,7 +64,7 @@ func (n *Nanny) spawn(spec WorkerSpec) (*process, error) {
 	// The link instead of its target: the program may have been replaced or removed.
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{filepath.Base(os.Args[0]), role, name} // shown by ps
-	cmd.Env = append(inheritConfig(os.Environ()), n.cfg.Env...)
+	cmd.Env = append(inheritConfig(os.Environ()), env...)
 	cmd.Env = append(cmd.Env, RoleVariable+"="+role)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, stdout, stderr
 	cmd.ExtraFiles = []*os.File{statusW, echoR}

@@ -70,7 +70,8 @@ var FacadeOps = map[string]string{
 	"get_ncores_running": "ncores_running",
 	"get_processing":     "processing", "get_nbytes": "nbytes", "get_task_status": "get_task_status",
 	"get_task_prefix_states": "get_task_prefix_states", "story": "get_story", "get_logs": "get_logs",
-	"get_task_stream": "get_task_stream",
+	"get_task_stream":          "get_task_stream",
+	"unregister_worker_plugin": "unregister_worker_plugin", "unregister_nanny_plugin": "unregister_nanny_plugin",
 }
 
 // maxFacadeTasks bounds the number of tasks that a function can read.

@@ -43,16 +43,20 @@ func (r *Rig) launch(name string, cmd *exec.Cmd, ready func(line string) bool) *
 		r.Fatal(err)
 	}
 	up := make(chan struct{})
-	var once sync.Once
+	var mu sync.Mutex // both outputs are read at once, and the caller reads what ready has found
+	isUp := false
 	read := func(pipe io.Reader) {
 		lines := bufio.NewReader(pipe)
 		for {
 			line, err := lines.ReadString('\n')
 			if line != "" {
 				p.log.add(line)
-				if ready(strings.TrimSpace(line)) {
-					once.Do(func() { close(up) })
+				mu.Lock()
+				if !isUp && ready(strings.TrimSpace(line)) {
+					isUp = true
+					close(up)
 				}
+				mu.Unlock()
 			}
 			if err != nil {
 				return

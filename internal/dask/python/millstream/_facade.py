@@ -3,7 +3,10 @@
 import builtins
 import collections
 import collections.abc
+import functools
 import pickle
+import sys
+import tempfile
 import threading
 import time
 
@@ -291,6 +294,13 @@ class Scheduler:
             info["workers"] = dict(list(info["workers"].items())[:n_workers])
         return info
 
+    @functools.cached_property
+    def local_directory(self):
+        """A folder of this process, from which it imports, for the files of UploadDirectory."""
+        folder = tempfile.mkdtemp(prefix="dask-scratch-space-")
+        sys.path.insert(0, folder)
+        return folder
+
     def log_event(self, topic, msg):
         self._peer.call("scheduler-log-event", {"topic": topic, "msg": msg})
 
@@ -306,6 +316,12 @@ class Scheduler:
 
     async def register_nanny_plugin(self, comm, plugin, name, idempotent=False):
         return await self._plugin("scheduler-nanny-plugin", plugin, name, idempotent)
+
+    async def unregister_worker_plugin(self, comm, name):
+        return await self._acall("unregister_worker_plugin", {"name": name})
+
+    async def unregister_nanny_plugin(self, comm, name):
+        return await self._acall("unregister_nanny_plugin", {"name": name})
 
     async def _plugin(self, op, plugin, name, idempotent):
         from distributed.protocol.core import loads

@@ -5,6 +5,7 @@ The scheduler queues events and never waits for a plugin. It sends only events t
 
 import asyncio
 import inspect
+import operator
 import pickle
 import threading
 import traceback
@@ -32,6 +33,26 @@ def setup(peer, scheduler):
     peer.handle("close-plugins", plugins.close)
     peer.handle("preload", plugins.preload)
     return plugins
+
+
+class Installer:
+    """Installs packages for this process and, unpickled in workers and nannies, there.
+
+    The sandbox of this process may have neither network nor writable folders, and workers need the packages most: a failure
+    here is printed, one of a worker raised.
+    """
+
+    def __init__(self, install):
+        self.install = install
+
+    def __call__(self):
+        try:
+            self.install()
+        except Exception as e:
+            print(f"packages not installed for the scheduler, whose Python is in a sandbox: {e}", flush=True)
+
+    def __reduce__(self):
+        return operator.getitem, ((self.install,), 0)
 
 
 class Table(dict):
@@ -97,9 +118,13 @@ class Plugins:
         from distributed.diagnostics import plugin as dask
 
         plugin = pickle.loads(frames[0])
+        install, upload, directory = (getattr(dask, n, ()) for n in ("InstallPlugin", "SchedulerUploadFile", "UploadDirectory"))
+        if isinstance(plugin, install):
+            plugin._install_fn = Installer(plugin._install_fn)
         added = await self.start(plugin, body["name"] or None, body["idempotent"])
-        known = tuple(c for c in (getattr(dask, n, None) for n in ("SchedulerUploadFile", "InstallPlugin")) if c is not None)
-        return added and not isinstance(plugin, known)  # the scheduler keeps files; packages stay installed
+        # The scheduler keeps files and the plugins of workers; packages stay installed.
+        keeps = isinstance(plugin, (install, upload)) or isinstance(plugin, directory) and plugin.mode == "workers"
+        return added and not keeps
 
     async def start(self, plugin, name=None, idempotent=False):
         """Start and add a plugin. Report whether it was added: an idempotent one is ignored if the name is known."""

@@ -15,14 +15,10 @@ Calls from Go (see _child for the form of messages):
     close                                    tear down plugins; the process exits when the socket is closed
 """
 
-import asyncio
 import ctypes
 import gc
-import logging
-import signal
-import warnings
 
-from millstream import sidecar_profile, sidecar_tasks, sidecar_values
+from millstream import _server, sidecar_profile, sidecar_tasks, sidecar_values
 from millstream._child import Reply
 from millstream.sidecar_worker import Worker
 
@@ -64,7 +60,7 @@ class Sidecar:
                 del self.worker.state.actors[entry.key]
 
     async def rpc(self, body, frames):
-        return Reply(None, await self.worker.handle_request(body["peer"], frames))
+        return Reply(None, await _server.handle(self.worker, body["peer"], frames))
 
     def order(self, body, frames):
         self.peer.loop.call_soon_threadsafe(self.worker.handle_order, frames)
@@ -80,33 +76,8 @@ class Sidecar:
         await self.worker.end_facade()
 
 
-class Forward(logging.Handler):
-    """Sends log records to the Go worker, which adds them to its log."""
-
-    def __init__(self, peer):
-        super().__init__()
-        self.peer = peer
-
-    def emit(self, record):
-        try:
-            self.peer.notify("log", {"level": record.levelno, "name": record.name, "text": self.format(record)[:10_000]})
-        except Exception:
-            pass  # the Go process has ended
-
-
 def setup(peer):
-    warnings.filterwarnings("ignore", category=DeprecationWarning, module="tornado")
-    handler = Forward(peer)
-    root, distributed = logging.getLogger(), logging.getLogger("distributed")
-    for logger in (root, distributed):
-        logger.handlers[:] = [handler]
-    distributed.propagate = False
-    # The Go worker decides when this process ends, even if a signal is sent to both. A function, because SIG_IGN is
-    # inherited by programs that tasks start.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
-    peer.loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(peer.loop)
+    _server.prepare(peer)
     s = Sidecar(peer)
     peer.handle("start", s.start)
     peer.handle("run", s.tasks.start, inline=True)

@@ -39,7 +39,7 @@ def exit_process(what, e):
 
     Such an exception is never sent: raised in the event loop of a client, it would end the client.
     """
-    logger.error("%s raised %s: ending the Python process of the worker", what, type(e).__name__)
+    logger.error("%s raised %s: ending the Python process", what, type(e).__name__)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()

@@ -12,8 +12,7 @@ from types import SimpleNamespace
 
 import distributed
 from distributed.comm import get_address_host
-from distributed.comm.utils import from_frames
-from distributed.core import Status, _expects_comm, error_message
+from distributed.core import Status
 from distributed.protocol import dumps, loads
 from distributed.security import Security
 from distributed.worker_state_machine import SecedeEvent, UpdateDataEvent
@@ -57,20 +56,6 @@ class Data(MutableMapping):
 
     def __delitem__(self, key):
         raise TypeError("results of a worker are freed by the scheduler")
-
-
-class Caller:
-    """Stands for the comm of handlers that need one: the address of the caller."""
-
-    def __init__(self, address):
-        self.peer_address = self._peer_addr = address
-        self.name = None
-
-    def closed(self):
-        return False
-
-    def abort(self):
-        pass
 
 
 class Worker(distributed.Worker):
@@ -138,32 +123,7 @@ class Worker(distributed.Worker):
     async def close_gracefully(self, restart=None, reason="worker-close-gracefully"):
         self._peer.notify("end", {"reason": str(reason), "graceful": True})
 
-    # -- requests that Go forwards, with the frames of the message unchanged
-
-    async def handle_request(self, peer_address, frames):
-        """Handle a request and return the frames of the reply, or None if there is none."""
-        msg = await from_frames(frames)
-        op = msg.pop("op")
-        serializers = msg.pop("serializers", None)
-        msg.pop("close", None)
-        msg.pop("reply", None)
-        handler = self.handlers.get(op)
-        try:
-            if handler is None:
-                raise NotImplementedError(f"{self.address} has no handler {op!r}")
-            result = handler(Caller(peer_address), **msg) if _expects_comm(handler) else handler(**msg)
-            if inspect.isawaitable(result):
-                result = await result
-        except asyncio.CancelledError:
-            raise
-        except values_.FATAL as e:
-            values_.exit_process(f"request {op!r}", e)
-        except Exception as e:
-            logger.warning("Exception while handling op %s", op, exc_info=True)
-            result = error_message(e, status="uncaught-error")
-        if result is Status.dont_reply:
-            result = None
-        return dumps(result, serializers=serializers)
+    # -- messages that Go forwards
 
     def handle_order(self, frames):
         """Handle a stream message of the scheduler that Go does not know.
