@@ -26,7 +26,7 @@ func intBatch(columns ...[]int64) arrow.RecordBatch {
 
 // TestManyGroups has more groups than a block, in several batches, by one and several keys.
 func TestManyGroups(t *testing.T) {
-	const n = 60000
+	const n = 30000
 	rng := rand.New(rand.NewPCG(1, 2))
 	for name, value := range map[string]func(i int) int64{
 		"ascending":  func(i int) int64 { return int64(i) },

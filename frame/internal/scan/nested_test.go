@@ -11,8 +11,8 @@ import (
 func TestReadNested(t *testing.T) {
 	dir := t.TempDir()
 	peer(t, "nested", dir)
-	if n := compareAll(t, dir); n != 24 {
-		t.Errorf("compared %d files, want 24", n)
+	if n := compareAll(t, dir); n != 8 {
+		t.Errorf("compared %d files, want 8", n)
 	}
 	// Columns that are not nested are read on their own, and batches may be of any size.
 	path := filepath.Join(dir, "200-zstd-2.0-True.parquet")

@@ -10,7 +10,7 @@ import (
 // TestPartitionLarge divides columns of all types with and without nulls, in memory that is not cleared.
 func TestPartitionLarge(t *testing.T) {
 	for _, nulls := range []float64{0, 0.1} {
-		const rows, n = 3000, 7
+		const rows, n = 1200, 7
 		whole := randomBatch(every(), rows+10, nulls, 5)
 		b := whole.NewSlice(3, rows+3)
 		hashes := make([]uint64, rows)

@@ -125,7 +125,9 @@ def nested(folder):
     for rows in [1, 200]:
         t = pa.table({name: pa.array([nested_value(kind) for _ in range(rows)], kind)
                       for name, kind in NESTED.items()})
-        for codec, version, dictionary in itertools.product(["snappy", "zstd", "none"], ["1.0", "2.0"], [True, False]):
+        # write() has all combinations.
+        for codec, version, dictionary in [("snappy", "1.0", True), ("zstd", "2.0", True), ("none", "1.0", False),
+                                           ("snappy", "2.0", False)]:
             name = os.path.join(folder, f"{rows}-{codec}-{version}-{dictionary}")
             pq.write_table(t, name + ".parquet", compression=codec, data_page_version=version,
                            use_dictionary=dictionary, row_group_size=80, data_page_size=2000)
