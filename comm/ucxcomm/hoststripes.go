@@ -97,6 +97,7 @@ type hostStripes struct {
 	state     stripeState
 	offer     *staging.Offer
 	conns     []net.Conn
+	refused   bool          // an offer was declined after this side had failed
 	sent      uint64        // striped messages of this side
 	delivered uint64        // of these, received by the peer
 	acked     chan struct{} // capacity 1: delivered has grown
@@ -344,6 +345,9 @@ func (h *hostStripes) handle(m stripeMessage) error {
 	case m.kind == stripesOffer && dialer && h.state <= stripesRequested:
 		h.state = stripesJoining
 		h.running.Go(func() { h.join(m) })
+	case m.kind == stripesOffer && dialer && h.state == stripesFailed && !h.refused:
+		h.refused = true // this side has seen a better transport, the peer has not
+		h.running.Go(h.decline)
 	case m.kind == stripesJoined && !dialer && h.state == stripesOffered && h.offer != nil:
 		offer := h.offer
 		h.offer = nil

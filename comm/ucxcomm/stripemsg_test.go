@@ -79,26 +79,30 @@ func TestStripeMessagesOutOfOrder(t *testing.T) {
 		state   stripeState
 		m       stripeMessage
 		ok      bool
+		refused bool // the answer is a refusal
 	}{
-		{"request", true, stripesFailed, stripeMessage{kind: stripesRequest}, true},
-		{"request to the dialing side", false, stripesIdle, stripeMessage{kind: stripesRequest}, false},
-		{"offer to the listening side", true, stripesIdle, stripeMessage{kind: stripesOffer}, false},
-		{"second offer", false, stripesJoining, stripeMessage{kind: stripesOffer}, false},
-		{"offer after the stripes", false, stripesOpen, stripeMessage{kind: stripesOffer}, false},
-		{"joined without an offer", true, stripesOffered, stripeMessage{kind: stripesJoined}, false},
-		{"joined by the listening side", false, stripesJoining, stripeMessage{kind: stripesJoined}, false},
-		{"declined", true, stripesRequested, stripeMessage{kind: stripesDeclined}, true},
-		{"declined after the stripes", true, stripesOpen, stripeMessage{kind: stripesDeclined}, false},
-		{"delivered", true, stripesOpen, stripeMessage{kind: stripesDelivered, count: 2}, true},
-		{"delivered again", true, stripesOpen, stripeMessage{kind: stripesDelivered, count: 1}, false},
-		{"delivered and not sent", true, stripesOpen, stripeMessage{kind: stripesDelivered, count: 4}, false},
-		{"after the end", true, stripesEnded, stripeMessage{kind: stripesOffer}, true},
+		{"request", true, stripesFailed, stripeMessage{kind: stripesRequest}, true, false},
+		{"request to the dialing side", false, stripesIdle, stripeMessage{kind: stripesRequest}, false, false},
+		{"offer to the listening side", true, stripesIdle, stripeMessage{kind: stripesOffer}, false, false},
+		{"offer after a refusal", false, stripesFailed, stripeMessage{kind: stripesOffer}, true, true},
+		{"second offer", false, stripesJoining, stripeMessage{kind: stripesOffer}, false, false},
+		{"offer after the stripes", false, stripesOpen, stripeMessage{kind: stripesOffer}, false, false},
+		{"joined without an offer", true, stripesOffered, stripeMessage{kind: stripesJoined}, false, false},
+		{"joined by the listening side", false, stripesJoining, stripeMessage{kind: stripesJoined}, false, false},
+		{"declined", true, stripesRequested, stripeMessage{kind: stripesDeclined}, true, false},
+		{"declined after the stripes", true, stripesOpen, stripeMessage{kind: stripesDeclined}, false, false},
+		{"delivered", true, stripesOpen, stripeMessage{kind: stripesDelivered, count: 2}, true, false},
+		{"delivered again", true, stripesOpen, stripeMessage{kind: stripesDelivered, count: 1}, false, false},
+		{"delivered and not sent", true, stripesOpen, stripeMessage{kind: stripesDelivered, count: 4}, false, false},
+		{"after the end", true, stripesEnded, stripeMessage{kind: stripesOffer}, true, false},
 	} {
 		var door *stripeListener
 		if tc.listens {
 			door = &stripeListener{host: "127.0.0.1", closed: true}
 		}
 		h := newHostStripes(2, "127.0.0.1", door)
+		answers := make(chan stripeMessage, 2)
+		h.send = func(_ context.Context, m stripeMessage) error { answers <- m; return nil }
 		h.state, h.sent, h.delivered = tc.state, 3, 1
 		if tc.state >= stripesOpen {
 			close(h.decided)
@@ -106,6 +110,14 @@ func TestStripeMessagesOutOfOrder(t *testing.T) {
 		if err := h.handle(tc.m); (err == nil) != tc.ok {
 			t.Errorf("%s: got %v, want success: %v", tc.about, err, tc.ok)
 		}
+		if tc.refused {
+			if err := h.handle(tc.m); err == nil {
+				t.Errorf("%s, again: got no error", tc.about)
+			}
+		}
 		h.wait()
+		if refused := len(answers) == 1 && (<-answers).kind == stripesDeclined; refused != tc.refused {
+			t.Errorf("%s: got declined %v, want %v", tc.about, refused, tc.refused)
+		}
 	}
 }
