@@ -27,13 +27,15 @@ import (
 const (
 	// stagedFeature in a hello announces that its sender supports such connections.
 	stagedFeature = "ucx-staged-1"
-	// joinTime bounds dialing the connections: a firewall that drops packets must not delay the comm.
-	joinTime = 3 * time.Second
 	// stagedMark is the byte after the empty frame of a message whose frames on GPUs are sent over stripes. It is
 	// followed by the table of these: u32 index in the message, u64 length of each, little-endian.
 	stagedMark = 2
 	stagedItem = 12
 )
+
+// joinTime bounds dialing the connections: a firewall that drops packets must not delay the comm. It is a variable for
+// tests only.
+var joinTime = 3 * time.Second
 
 // stripes are the stripes of a comm for frames on GPUs, in order.
 type stripes struct {

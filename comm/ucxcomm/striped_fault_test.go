@@ -291,7 +291,7 @@ func TestStripeTokens(t *testing.T) {
 	a, z, l := tcpPair(t, 2, comm.DialConfig{}, comm.ListenConfig{})
 	address, offer := offered(t, z, l)
 	used := bytes.Clone(offer.Token())
-	m := stripeMessage{kind: stripesOffer, port: uint16(l.door.door.Port()), token: [stripeToken]byte(used)}
+	m := stripeMessage{kind: stripesOffer, port: uint16(doorOf(l).Port()), token: [stripeToken]byte(used)}
 	if err := z.data.t.sendStripes(testContext(t), m); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/comm/commaddr"
+	"go.millstream.dev/internal/device/staging"
 	"go.millstream.dev/mem"
 )
 
@@ -69,6 +70,28 @@ func stripesOf(c *conn) []net.Conn {
 	return slices.Clone(h.conns)
 }
 
+// deliveriesOf returns the numbers of striped messages that c has sent, and that its peer has received.
+func deliveriesOf(c *conn) (sent, delivered uint64) {
+	h := c.data.large
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sent, h.delivered
+}
+
+// doorOf returns the open port for the stripes of a listener, nil if there is none.
+func doorOf(l *listener) *staging.Listener {
+	l.door.mu.Lock()
+	defer l.door.mu.Unlock()
+	return l.door.door
+}
+
+// setDoorHost changes the host at which a listener opens its port for stripes.
+func setDoorHost(l *listener, host string) {
+	l.door.mu.Lock()
+	defer l.door.mu.Unlock()
+	l.door.host = host
+}
+
 func random(n int) []byte {
 	b := make([]byte, n)
 	r := rand.New(rand.NewPCG(uint64(n), 1))
@@ -99,8 +122,8 @@ func TestStriped(t *testing.T) {
 					t.Errorf("transports: got %v, want stripes and tcp", got)
 				}
 				checkStriped(t, a, z)
-				if got := a.data.large.sent; got == 0 || a.data.large.delivered != got {
-					t.Errorf("striped messages: got %d sent, %d delivered", got, a.data.large.delivered)
+				if sent, delivered := deliveriesOf(a); sent == 0 || delivered != sent {
+					t.Errorf("striped messages: got %d sent, %d delivered", sent, delivered)
 				}
 			})
 		}
@@ -234,7 +257,7 @@ func TestNoStripes(t *testing.T) {
 					t.Errorf("stripes: got %v, want %v and not open", has, tc.feature)
 				}
 			}
-			if l.(*listener).door.door != nil && !tc.feature {
+			if doorOf(l.(*listener)) != nil && !tc.feature {
 				t.Error("the listener has opened a port")
 			}
 		})
@@ -244,8 +267,8 @@ func TestNoStripes(t *testing.T) {
 // A port that cannot be reached, or opened, leaves all frames to UCX.
 func TestStripesThatCannotBeOpened(t *testing.T) {
 	for about, spoil := range map[string]func(l *listener){
-		"not reachable": func(l *listener) { l.door.host = "127.0.0.77" },
-		"not possible":  func(l *listener) { l.door.host = "192.0.2.1" },
+		"not reachable": func(l *listener) { setDoorHost(l, "127.0.0.77") },
+		"not possible":  func(l *listener) { setDoorHost(l, "192.0.2.1") },
 		"closed":        func(l *listener) { l.door.close() },
 	} {
 		for _, listenerFirst := range []bool{false, true} {
