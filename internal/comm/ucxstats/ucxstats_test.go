@@ -7,6 +7,9 @@ import (
 
 // Counters do not decrease when a worker closes; the numbers of open things do.
 func TestTotal(t *testing.T) {
+	saved := workers.closed // of an earlier run of the test
+	workers.closed = Counters{}
+	defer func() { workers.closed = saved }()
 	before := Total()
 	one := Counters{Ops: map[string]Op{"tag send": {1, 10}}, Errors: 2, EndpointErrors: 3, Messages: 4, MessageBytes: 5,
 		MessagesDropped: 6, Progress: 7, SpinsWon: 8, SpinsLost: 9, Parks: 10, InFlight: 11, Endpoints: 12}
