@@ -5,6 +5,7 @@ package monitor
 import (
 	"log/slog"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,7 +23,10 @@ func fakeGPU(t *testing.T, id string) *GPU {
 	if g == nil {
 		t.Fatalf("no GPU %s", id)
 	}
-	t.Cleanup(g.Close)
+	t.Cleanup(func() {
+		g.Close()
+		g.sampled() // before the environment, which the library reads, is restored
+	})
 	return g
 }
 
@@ -65,8 +69,9 @@ func TestMetricsOfGPU(t *testing.T) {
 	if v, _ := info.Get("gpu_name"); v != "Fake GPU" {
 		t.Errorf("gpu_name: got %v, want Fake GPU", v)
 	}
-	if v := column(t, m.Info(false, 0), "gpu_memory_used"); !reflect.DeepEqual(v, []any{int64(4 << 30)}) {
-		t.Errorf("gpu_memory_used: got %v, want one sample", v)
+	used, _ := column(t, m.Info(false, 0), "gpu_memory_used").([]any)
+	if len(used) != m.samples() || slices.ContainsFunc(used, func(v any) bool { return v != int64(4<<30) }) {
+		t.Errorf("gpu_memory_used: got %v, want %d samples of %d", used, m.samples(), int64(4<<30))
 	}
 }
 

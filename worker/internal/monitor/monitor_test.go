@@ -58,11 +58,12 @@ func TestSamples(t *testing.T) {
 	memory := int64(1000)
 	m := New(func() int64 { return memory }, nil)
 	memory = 2000
+	m.last.at = time.Now().Add(time.Hour)
 	m.Update() // too soon for a sample
 	if m.samples() != 1 || m.last.memory != 2000 {
 		t.Fatalf("%d samples, memory %d; want 1 and 2000", m.samples(), m.last.memory)
 	}
-	m.last.at = m.last.at.Add(-2 * time.Second)
+	m.last.at = time.Now().Add(-2 * time.Second)
 	m.last.cpuTime -= time.Second
 	m.last.netIn -= 4096
 	m.last.diskOut += 1 << 40 // a counter that was reset
