@@ -2,6 +2,7 @@ package profile
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +16,7 @@ import (
 // until waits for a condition.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !f(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !f(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("timeout: %s", what)
 		}
@@ -32,6 +33,18 @@ func spin(stop *atomic.Bool) (n int) {
 
 //go:noinline
 func block(c chan struct{}) { <-c }
+
+// blocked returns the number of goroutines that wait in block.
+func blocked() (n int) {
+	text := make([]byte, 1<<20)
+	for g := range strings.SplitSeq(string(text[:runtime.Stack(text, true)]), "\n\n") {
+		first, _, _ := strings.Cut(g, "\n")
+		if strings.Contains(first, "[chan receive") && strings.Contains(g, ".block(") {
+			n++
+		}
+	}
+	return n
+}
 
 //go:noinline
 func down(n int, f func()) {
@@ -57,6 +70,7 @@ func TestRecorder(t *testing.T) {
 		r.End()
 		block(wait)
 	})
+	until(t, "goroutines of the task that wait", func() bool { return blocked() == 2 })
 	active.Store(true)
 	var tree Tree
 	sum := "sum"

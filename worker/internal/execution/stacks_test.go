@@ -61,21 +61,21 @@ func TestStackLines(t *testing.T) {
 func TestProfile(t *testing.T) {
 	r := newRig(t, Config{Threads: 2, Profile: profile.Config{Interval: time.Millisecond,
 		Cycle: 20 * time.Millisecond}})
+	g := gateOf(t.Name())
+	r.compute("deaf-123", spec(t, deaf, val(t.Name())), nil)
+	<-g.entered // all samples are of the function
 	ended := make(chan struct{})
 	var all sync.WaitGroup
 	all.Go(func() { r.Profile().Run(ended) })
 	defer all.Wait()
 	defer close(ended)
-	g := gateOf(t.Name())
-	r.compute("deaf-123", spec(t, deaf, val(t.Name())), nil)
-	<-g.entered
 	deafPrefix, other := "deaf", "other"
 	count := func(key *string) (int64, *profile.View) {
 		var tree profile.Tree
 		r.Profile().AddTo(&tree, profile.Query{Key: key})
 		return tree.Count(), tree.View()
 	}
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if n, v := count(&deafPrefix); n > 0 {
 			if len(v.Children) == 0 || strings.Contains(v.Children[0].Name, "(*Run)") {
 				t.Errorf("got the functions %v, want no function of the worker", v.Children)
