@@ -2,6 +2,7 @@ package clique_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"strings"
@@ -182,6 +183,22 @@ func ExampleSend() {
 		return "no part in it", nil
 	})
 	// Output: sent, no part in it, [1.5]
+}
+
+func ExampleCall_Invalid() {
+	threeRanks("invalid", func(ctx context.Context, r *clique.Rank) (any, error) {
+		x := []int{1}
+		call := clique.AllReduce(clique.Of(x), clique.Of(x), clique.Sum)
+		if r.Rank() == 1 {
+			call = call.Invalid("no luck")
+		}
+		var mismatch *clique.MismatchError
+		if err := r.Do(ctx, call); !errors.As(err, &mismatch) {
+			return nil, err
+		}
+		return strings.TrimPrefix(mismatch.Reason, "invalid call of AllReduce "), nil
+	})
+	// Output: on rank 1: no luck, on rank 1: no luck, on rank 1: no luck
 }
 
 func ExampleCall_WithLen() {

@@ -203,19 +203,14 @@ func formOver(ctx context.Context, c *client.Client, opts Options, wanted, host 
 		a.Worker = w // the address that the scheduler uses
 		ranks = append(ranks, a)
 	}
-	got.host, err = choose(host, ranks)
-	var why string
-	if err == nil {
-		got.devices, why, err = chooseDevices(wanted, got.host, opts.Deterministic, ranks)
-	}
+	roster := formRequest{ID: id, Name: opts.Name, Deterministic: opts.Deterministic, Timeout: time.Until(deadline),
+		Idle: opts.Idle, Ranks: ranks}
+	got, why, err := roster.complete(wanted, host)
 	if err != nil {
 		undo(c, id, workers)
 		return nil, got, fmt.Errorf("clique: %w", err)
 	}
-	ranks = sortRanks(ranks)
-	roster := formRequest{ID: id, Name: opts.Name, Backend: string(got.host), Devices: string(got.devices),
-		Deterministic: opts.Deterministic,
-		Timeout:       time.Until(deadline), Idle: opts.Idle, Ranks: ranks}
+	ranks = roster.Ranks
 	done, err := request[formed](ctx, c, formFn, roster, workers)
 	if err != nil {
 		undo(c, id, workers)
@@ -239,6 +234,19 @@ func formOver(ctx context.Context, c *client.Client, opts Options, wanted, host 
 		return nil, got, &FormError{id, failed}
 	}
 	return q, got, nil
+}
+
+// complete chooses the backends of a roster and orders its ranks. why is the reason for the backend of device memory.
+func (f *formRequest) complete(wanted, host Backend) (got carriers, why string, err error) {
+	got.host = host
+	if got.host, err = choose(host, f.Ranks); err != nil {
+		return got, "", err
+	}
+	if got.devices, why, err = chooseDevices(wanted, got.host, f.Deterministic, f.Ranks); err != nil {
+		return got, "", err
+	}
+	f.Backend, f.Devices, f.Ranks = string(got.host), string(got.devices), sortRanks(f.Ranks)
+	return got, why, nil
 }
 
 // sortRanks orders and numbers the ranks.

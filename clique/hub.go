@@ -114,7 +114,7 @@ func (h *hub) prepare(_ context.Context, in prepareRequest) (prepared, error) {
 		return prepared{}, err
 	}
 	out := prepared{Member: describe(h.host.Worker, h.host.Name), Boot: h.host.Boot, Trusted: h.host.Trusted,
-		Functions: task.Hash()}
+		Address: h.peers.Address, Functions: task.Hash()}
 	out.Device = probeGPU(h.host, &out.Member, in.Backend)
 	s := newSession(h, in.ID)
 	s.ordinal = out.Device.Ordinal

@@ -32,6 +32,14 @@ func (c Call) WithLen(n *int) Call {
 	return c
 }
 
+// Invalid returns a collective whose arguments are invalid on this rank, for callers that check arguments which the
+// types do not, such as those of another language. Every rank gets a *MismatchError with the reason, nothing is
+// transferred, and the clique remains usable. Not calling the collective at all would leave the other ranks waiting.
+func (c Call) Invalid(reason string) Call {
+	c.c.Invalid = reason
+	return c
+}
+
 func newCall[T Number](code collective.Code, send, recv View[T]) Call {
 	return Call{collective.Call{Code: code, Kind: KindOf[T](), Send: send.m, Recv: recv.m}}
 }

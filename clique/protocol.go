@@ -42,6 +42,8 @@ type prepared struct {
 	NoUCX string      `json:"no_ucx,omitempty"`
 	// Device describes the GPU of the worker.
 	Device gpu `json:"device"`
+	// Address is where the other ranks connect to this one, if that is not the address of the worker.
+	Address string `json:"address,omitempty"`
 	// Functions is the hash of the function registry of the worker.
 	Functions string `json:"functions,omitempty"`
 }
@@ -56,6 +58,41 @@ type formRequest struct {
 	Timeout       time.Duration `json:"timeout"`
 	Idle          time.Duration `json:"idle,omitempty"`
 	Ranks         []prepared    `json:"ranks"`
+}
+
+// rosterRequest asks for the roster of entries that were collected by the caller.
+type rosterRequest struct {
+	ID            string        `json:"id"`
+	Backend       Backend       `json:"backend,omitempty"` // as requested
+	Deterministic bool          `json:"deterministic,omitempty"`
+	Timeout       time.Duration `json:"timeout"`
+	Ranks         []prepared    `json:"ranks"`
+}
+
+// roster checks the entries and returns their roster, which does not depend on the order of the entries.
+func (in rosterRequest) roster() (formRequest, error) {
+	out := formRequest{ID: in.ID, Deterministic: in.Deterministic, Timeout: in.Timeout, Ranks: in.Ranks}
+	if err := checkID(in.ID); err != nil {
+		return out, err
+	}
+	if len(in.Ranks) == 0 || len(in.Ranks) > maxRanks {
+		return out, fmt.Errorf("clique %s: %d ranks: want 1 to %d", in.ID, len(in.Ranks), maxRanks)
+	}
+	seen := make(map[string]bool, len(in.Ranks))
+	for _, r := range in.Ranks {
+		if r.Worker == "" || seen[r.Worker] {
+			return out, fmt.Errorf("clique %s: two ranks are named %q; names must be unique", in.ID, r.Worker)
+		}
+		seen[r.Worker] = true
+	}
+	host := in.Backend
+	if host == NCCL {
+		host = Auto
+	}
+	if _, _, err := out.complete(in.Backend, host); err != nil {
+		return out, fmt.Errorf("clique %s: %w", in.ID, err)
+	}
+	return out, nil
 }
 
 // formed is the reply to a formRequest.
@@ -92,6 +129,19 @@ var (
 			return formed{Error: err.Error()}, nil // so that the replies of other workers are kept
 		}
 		return formed{Backend: backend}, nil
+	})
+	// Processes that are not Millstream workers (cmd/libmillstream) exchange their entries themselves, and each
+	// computes the same roster from all of them.
+	_ = client.Func("millstream.clique.roster", func(_ context.Context, text string) (string, error) {
+		in, err := read[rosterRequest]("millstream.clique.roster", text)
+		if err != nil {
+			return "", err
+		}
+		out, err := in.roster()
+		if err != nil {
+			return "", err
+		}
+		return write(out)
 	})
 	dissolveFn = remote("millstream.clique.dissolve", func(_ context.Context, h *hub, in idRequest) (stateReply,
 		error) {

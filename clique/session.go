@@ -1,6 +1,7 @@
 package clique
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,10 +77,11 @@ func (s *session) deliver(ctx context.Context, in hello, c comm.Comm) {
 	case <-ctx.Done():
 		return
 	}
+	// Not until the end of the comm: the engine may not have read the last messages of a rank that has left, and
+	// closing the comm would make it a rank that was lost.
 	select {
 	case <-s.ctx.Done(): // the engine has shut its connections down
 	case <-ctx.Done():
-	case <-c.Done():
 	}
 }
 
@@ -194,7 +196,7 @@ func (s *session) connect(ctx context.Context, rank int, in formRequest) (peers 
 	}()
 	for to := range rank {
 		dials.Go(func() {
-			c, err := s.dial(ctx, rank, to, in.Ranks[to].Worker)
+			c, err := s.dial(ctx, rank, to, cmp.Or(in.Ranks[to].Address, in.Ranks[to].Worker))
 			if err != nil {
 				cancel(fmt.Errorf("clique %s: rank %d (%s): connect to rank %d (%s): %w", s.id, rank,
 					s.hub.host.Worker, to, in.Ranks[to].Worker, err))

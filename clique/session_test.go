@@ -7,17 +7,20 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.millstream.dev/comm"
 	"go.millstream.dev/internal/collective"
+	"go.millstream.dev/internal/comm/peernet"
 	"go.millstream.dev/internal/task"
 )
 
 // newHub is a hub of a worker that is in no cluster.
 func newHub() *hub {
-	return &hub{host: &task.Host{Worker: "tcp://a:1", Name: "a", Boot: "boot"}, sessions: map[string]*session{},
-		stop: func() {}}
+	return &hub{host: &task.Host{Worker: "tcp://a:1", Name: "a", Boot: "boot"}, peers: new(peernet.Peers),
+		sessions: map[string]*session{},
+		stop:     func() {}}
 }
 
 func quickContext(t *testing.T) context.Context {
@@ -282,6 +285,30 @@ func TestArrivals(t *testing.T) {
 		t.Error("a connection that came too late is open")
 	}
 	s.deliver(ctx, hello{From: 1}, newHeldComm()) // returns at once
+}
+
+// TestEndedConnection: a connection that the other rank has closed is kept until the session ends, because the engine
+// may not have read its last messages.
+func TestEndedConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSession(newHub(), "id")
+		c := newHeldComm()
+		returned := make(chan struct{})
+		go func() {
+			s.deliver(t.Context(), hello{From: 1}, c)
+			close(returned)
+		}()
+		<-s.arrivals
+		c.Abort()
+		synctest.Wait()
+		select {
+		case <-returned:
+			t.Error("the connection was given up before the session has ended")
+		default:
+		}
+		s.close(nil)
+		<-returned
+	})
 }
 
 // TestNotAll: members that are late are named; any other reason is returned unchanged.

@@ -90,6 +90,8 @@ type Call struct {
 	SendTag, RecvTag uint64
 	// N, if set, is set to the number of elements that Recv or SendRecv has received.
 	N *int
+	// Invalid, if not empty, is why the caller considers its arguments invalid. All ranks get it as a *MismatchError.
+	Invalid string
 	// OnDevice is set for a call that the Carrier of the group runs: one with a buffer that the host cannot access.
 	OnDevice bool
 
@@ -122,6 +124,8 @@ func (c *Call) describe(rank, size int) (h header, bad string) {
 	h = header{code: c.Code, kind: c.Kind, op: elem.CodeOf(c.Op), root: int32(c.Root)}
 	es := c.Kind.Size()
 	switch {
+	case c.Invalid != "":
+		return h, c.Invalid
 	case es == 0:
 		return h, fmt.Sprintf("unknown element type %d", c.Kind)
 	case c.reduces() && !c.Op.Valid():

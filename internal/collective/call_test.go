@@ -60,6 +60,7 @@ func TestDescribe(t *testing.T) {
 						t.Errorf("%s, %s: %q, want %q: %t", name, what, bad, text, applies)
 					}
 				}
+				want("invalid", "no luck", true, func(c *Call) { c.Invalid = "no luck" })
 				want("kind", "unknown element type 77", true, func(c *Call) { c.Kind = 77 })
 				want("operation", "unknown operation 0", c.reduces(), func(c *Call) { c.Op = Op{} })
 				want("scale", "the scale of PreMulSum is int8, the elements are int32", c.reduces(), func(c *Call) {

@@ -17,6 +17,9 @@ type Peers struct {
 	// Network and Dial specify how to connect to the scheduler and to other workers.
 	Network comm.Network
 	Dial    comm.DialConfig
+	// Address is where other processes open channels with this one; "" is the address of the worker. A process that
+	// takes part in cliques next to a Dask worker has a listener of its own.
+	Address string
 
 	mu       sync.Mutex
 	channels map[string]Acceptor // guarded by mu

@@ -113,7 +113,7 @@ func Register(s *rpc.Server, cfg Config) {
 	s.Handle("gather", h.gatherOp)
 	s.Handle("free_keys", h.freeKeys)
 	s.Handle(dataconn.Op, cfg.Transfers.OfferConnections)
-	rpc.Handle(s, peernet.ChannelOp, h.channel)
+	cfg.Peers.Register(s)
 	s.Handle(DiagnosisOp, h.diagnosis)
 	s.Handle("run", h.orPython(h.runOp, runsPython))
 	s.Handle("run_coroutine", h.orPython(h.runOp, runsPython))

@@ -1,10 +1,9 @@
-package ops
+package peernet
 
 import (
 	"context"
 	"fmt"
 
-	"go.millstream.dev/internal/comm/peernet"
 	"go.millstream.dev/internal/rpc"
 	"go.millstream.dev/wire"
 )
@@ -14,14 +13,16 @@ type channelArgs struct {
 	Hello []byte `rpc:"hello"`
 }
 
-// channel handles ChannelOp: it passes the comm to the acceptor of the channel's kind, which keeps it as long as needed
-// (see peernet.Peers.Serve).
-func (h *handlers) channel(ctx context.Context, r *rpc.Request, in channelArgs) (any, error) {
-	if len(in.Hello) > peernet.MaxHello {
+// Register sets the handler of ChannelOp, which passes a comm to the acceptor of the channel's kind (see Serve); the
+// acceptor keeps it as long as needed. The op belongs into Waiting and Detached of the server's configuration.
+func (p *Peers) Register(s *rpc.Server) { rpc.Handle(s, ChannelOp, p.channel) }
+
+func (p *Peers) channel(ctx context.Context, r *rpc.Request, in channelArgs) (any, error) {
+	if len(in.Hello) > MaxHello {
 		return nil, &rpc.ArgumentError{Op: r.Op, Name: "hello", Reason: fmt.Sprintf("%d bytes, maximum %d",
-			len(in.Hello), peernet.MaxHello)}
+			len(in.Hello), MaxHello)}
 	}
-	accept, err := h.cfg.Peers.Acceptor(in.Kind)
+	accept, err := p.Acceptor(in.Kind)
 	if err != nil {
 		return nil, err
 	}
