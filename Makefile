@@ -46,7 +46,7 @@ SUITE_ARGS ?=
 # Further arguments of the runner of `make downstream`, such as --package ml.
 DOWNSTREAM_ARGS ?=
 
-.PHONY: help build demo release wheel test-release test-arm64 test-containers test-upgrade test-examples test-browser vulncheck test lint api prose-sample fuzz bench bench-report bench-series bench-compare dashboard dashboard-bench dashboard-picture kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
+.PHONY: help build library demo release wheel test-release test-arm64 test-containers test-upgrade test-examples test-browser vulncheck test lint api prose-sample fuzz bench bench-report bench-series bench-compare dashboard dashboard-bench dashboard-picture kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
 
 help: ## list the targets
 	@echo 'Millstream: make TARGET'
@@ -55,6 +55,10 @@ help: ## list the targets
 build: ## build bin/millstream and bin/millstream-bench (without a C compiler: CGO_ENABLED=0, ucx off)
 	@scripts/setup
 	@$(RUN) scripts/build
+
+library: ## build bin/libmillstream.so and bin/millstream.h, the C library of cliques (needs a C compiler)
+	@scripts/setup
+	@$(RUN) scripts/build-library
 
 demo: build ## run a cluster on this machine, measure its transports, and show its dashboard
 	@$(RUN) bin/millstream demo --keep

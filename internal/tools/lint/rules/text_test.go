@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"path"
 	"strings"
 	"testing"
 )
@@ -90,6 +91,13 @@ func TestExport(t *testing.T) {
 		"do\n//exporter too\nfunc f() {}\n"}))
 	expect(t, checkFiles(t, map[string]string{"ucx/internal/ucp/a.c": "#include \"_cgo_" + "export.h\"\n"}),
 		"C must not call Go")
+	for _, name := range []string{"cmd/libmillstream/a.c", "cmd/libmillstream/internal/a/a.c"} {
+		var want []string
+		if path.Dir(name) != "cmd/libmillstream" {
+			want = []string{"C must not call Go"}
+		}
+		expect(t, checkFiles(t, map[string]string{name: "#include \"_cgo_" + "export.h\"\n"}), want...)
+	}
 }
 
 func TestDocs(t *testing.T) {

@@ -1,0 +1,256 @@
+//go:build cgo
+
+package main
+
+/*
+#cgo CFLAGS: -I${SRCDIR}/../../include -fvisibility=hidden
+#include <stdlib.h>
+#include "exports.h"
+*/
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+	"unsafe"
+
+	"go.millstream.dev/clique"
+	"go.millstream.dev/cmd/libmillstream/internal/member"
+	"go.millstream.dev/secure"
+)
+
+// main is not called in a shared library.
+func main() {
+	fmt.Fprintln(os.Stderr, "libmillstream: this is a library; build it with -buildmode=c-shared")
+	os.Exit(1)
+}
+
+var (
+	comms    table[*member.Member]
+	requests table[*clique.Request]
+)
+
+// write copies a text with a final zero into C memory.
+func write(to *C.char, room int, text string) {
+	b := unsafe.Slice((*byte)(unsafe.Pointer(to)), room)
+	n := copy(b[:room-1], text)
+	b[n] = 0
+}
+
+// result returns the code of an error and stores its text.
+func result(err error, f *C.failure) C.int {
+	if err == nil {
+		return C.MILLSTREAM_OK
+	}
+	write(&f.text[0], len(f.text), err.Error())
+	return C.int(code(err))
+}
+
+func lookup(id C.millstream_v1_comm) (*member.Member, error) { return comms.get(uint64(id), errNoComm) }
+
+//export millstreamRelease
+func millstreamRelease(to *C.char, room C.size_t) { write(to, int(room), release()) }
+
+//export millstreamOpen
+func millstreamOpen(o *C.millstream_v1_options, id *C.millstream_v1_comm, contact **C.char, f *C.failure) C.int {
+	cfg := member.Config{ID: C.GoString(o.id), Name: C.GoString(o.name), Listen: C.GoString(o.listen),
+		Backend: clique.Backend(C.GoString(o.backend)), Deterministic: o.deterministic != 0,
+		Timeout: seconds(float64(o.timeout)), Security: secure.Security{CAFile: C.GoString(o.ca_file),
+			Worker: secure.KeyPair{Cert: C.GoString(o.cert_file), Key: C.GoString(o.key_file)}}}
+	m, text, err := member.Open(context.Background(), cfg)
+	if err != nil {
+		return result(err, f)
+	}
+	*id, *contact = C.millstream_v1_comm(comms.add(m)), C.CString(text)
+	return C.MILLSTREAM_OK
+}
+
+//export millstreamTicket
+func millstreamTicket(contacts **C.char, n C.size_t, ticket **C.char, f *C.failure) C.int {
+	texts := make([]string, int(n))
+	for i, c := range unsafe.Slice(contacts, int(n)) {
+		texts[i] = C.GoString(c)
+	}
+	text, err := member.Ticket(texts)
+	if err != nil {
+		return result(err, f)
+	}
+	*ticket = C.CString(text)
+	return C.MILLSTREAM_OK
+}
+
+//export millstreamJoin
+func millstreamJoin(id C.millstream_v1_comm, ticket *C.char, f *C.failure) C.int {
+	m, err := lookup(id)
+	if err == nil {
+		err = m.Join(context.Background(), C.GoString(ticket))
+	}
+	return result(err, f)
+}
+
+//export millstreamDestroy
+func millstreamDestroy(id C.millstream_v1_comm, f *C.failure) C.int {
+	m, err := comms.remove(uint64(id), errNoComm)
+	if err == nil {
+		err = m.Close()
+	}
+	return result(err, f)
+}
+
+//export millstreamAbort
+func millstreamAbort(id C.millstream_v1_comm, why *C.char, f *C.failure) C.int {
+	m, err := lookup(id)
+	if err == nil {
+		err = m.Abort(C.GoString(why))
+	}
+	return result(err, f)
+}
+
+// joined returns the rank of a communicator.
+func joined(id C.millstream_v1_comm) (*clique.Rank, error) {
+	m, err := lookup(id)
+	if err != nil {
+		return nil, err
+	}
+	return m.Rank()
+}
+
+//export millstreamRank
+func millstreamRank(id C.millstream_v1_comm, rank, ranks *C.int, f *C.failure) C.int {
+	r, err := joined(id)
+	if err == nil {
+		*rank, *ranks = C.int(r.Rank()), C.int(r.Size())
+	}
+	return result(err, f)
+}
+
+//export millstreamName
+func millstreamName(id C.millstream_v1_comm, rank C.int, name **C.char, f *C.failure) C.int {
+	r, err := joined(id)
+	if err == nil && (rank < 0 || int(rank) >= r.Size()) {
+		err = fmt.Errorf("millstream: name: %w: no rank %d of %d", member.ErrInvalid, rank, r.Size())
+	}
+	if err == nil {
+		*name = C.CString(r.Worker(int(rank)))
+	}
+	return result(err, f)
+}
+
+//export millstreamBackend
+func millstreamBackend(id C.millstream_v1_comm, backend **C.char, f *C.failure) C.int {
+	m, err := lookup(id)
+	if err != nil {
+		return result(err, f)
+	}
+	name, err := m.Backend()
+	if err == nil {
+		*backend = C.CString(name)
+	}
+	return result(err, f)
+}
+
+//export millstreamFailedRank
+func millstreamFailedRank(id C.millstream_v1_comm, rank *C.int, f *C.failure) C.int {
+	r, err := joined(id)
+	if err == nil {
+		*rank = -1
+		if failed := new(clique.RankError); errors.As(r.Err(), &failed) {
+			*rank = C.int(failed.Rank)
+		}
+	}
+	return result(err, f)
+}
+
+//export millstreamSetTimeout
+func millstreamSetTimeout(id C.millstream_v1_comm, s C.double, f *C.failure) C.int {
+	m, err := lookup(id)
+	if err == nil {
+		m.SetTimeout(seconds(float64(s)))
+	}
+	return result(err, f)
+}
+
+//export millstreamSplit
+func millstreamSplit(id C.millstream_v1_comm, color, key C.int, sub *C.millstream_v1_comm, f *C.failure) C.int {
+	m, err := lookup(id)
+	if err != nil {
+		return result(err, f)
+	}
+	s, err := m.Split(int(color), int(key))
+	if err != nil {
+		return result(err, f)
+	}
+	*sub = 0
+	if s != nil {
+		*sub = C.millstream_v1_comm(comms.add(s))
+	}
+	return C.MILLSTREAM_OK
+}
+
+// operation converts a call. Memory stays that of the caller.
+func operation(c *C.millstream_v1_call) member.Operation {
+	return member.Operation{Code: member.Code(c.operation), Kind: kind(int32(c.dtype)), Op: int(c.op),
+		Count: uint64(c.count), RecvCount: uint64(c.recvcount), Peer: int(c.peer), From: int(c.from),
+		Tag: uint64(c.tag), RecvTag: uint64(c.recvtag), Send: uintptr(c.send), Recv: uintptr(c.recv)}
+}
+
+//export millstreamRun
+func millstreamRun(id C.millstream_v1_comm, c *C.millstream_v1_call, received *C.uint64_t, f *C.failure) C.int {
+	m, err := lookup(id)
+	if err != nil {
+		return result(err, f)
+	}
+	n, err := m.Do(operation(c))
+	*received = C.uint64_t(n)
+	return result(err, f)
+}
+
+//export millstreamStart
+func millstreamStart(id C.millstream_v1_comm, c *C.millstream_v1_call, request *C.millstream_v1_request,
+	f *C.failure) C.int {
+	m, err := lookup(id)
+	if err != nil {
+		return result(err, f)
+	}
+	r, err := m.Start(operation(c))
+	if err == nil {
+		*request = C.millstream_v1_request(requests.add(r))
+	}
+	return result(err, f)
+}
+
+//export millstreamWait
+func millstreamWait(id C.millstream_v1_request, s C.double, received *C.uint64_t, f *C.failure) C.int {
+	r, err := requests.get(uint64(id), errNoRequest)
+	if err != nil {
+		return result(err, f)
+	}
+	ctx := context.Background()
+	if s >= 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(float64(s)*float64(time.Second)))
+		defer cancel()
+	}
+	err = r.Wait(ctx)
+	select {
+	case <-r.Done():
+		_, _ = requests.remove(uint64(id), nil)
+		err = r.Err()
+	default:
+	}
+	*received = C.uint64_t(r.Len())
+	return result(err, f)
+}
+
+//export millstreamReject
+func millstreamReject(id C.millstream_v1_comm, code C.int, why *C.char, f *C.failure) C.int {
+	m, err := lookup(id)
+	if err == nil {
+		_, err = m.Do(member.Operation{Code: member.Code(code), Kind: kind(C.MILLSTREAM_UINT8),
+			Invalid: C.GoString(why)})
+	}
+	return result(err, f)
+}

@@ -1,0 +1,171 @@
+/* libmillstream: collectives among processes, such as the Python workers of a Dask cluster, without MPI.
+ *
+ * A communicator is formed in three steps. Texts are passed between the processes by whatever connects them already:
+ *
+ *     millstream_v1_options o = MILLSTREAM_V1_OPTIONS;
+ *     o.id = "...";                                   random, the same on all ranks
+ *     millstream_v1_open(&o, &comm, &contact);        every rank opens a listener and publishes its contact
+ *     millstream_v1_ticket(contacts, n, &ticket);     every rank (or one) makes the ticket from all contacts
+ *     millstream_v1_join(comm, ticket);               every rank connects to all others
+ *     ...
+ *     millstream_v1_destroy(comm);
+ *
+ * Ranks are ordered by the host of their name, GPU and name. All ranks call the same collectives in the same order.
+ * Counts are in elements; buffers are in host memory and are not copied; send may equal recv where both have the same
+ * length, or be its part of this rank. Functions are safe for concurrent use; calls of several threads on one communicator run
+ * one after the other. They return MILLSTREAM_OK or another code, and millstream_v1_last_error() has the text.
+ *
+ * The library contains the Go runtime: it cannot be unloaded, and does not work in a child of fork() that has not
+ * called exec(); functions return MILLSTREAM_FORKED there. Signal handlers of the process stay in place.
+ */
+#ifndef MILLSTREAM_H
+#define MILLSTREAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef MILLSTREAM_API
+#define MILLSTREAM_API
+#endif
+
+/* Version of this interface, part of all names. A later version adds names and keeps these. Structs only grow at their
+ * ends: their first field is their size. */
+#define MILLSTREAM_ABI 1
+
+/* Types of elements. */
+enum {
+	MILLSTREAM_INT8 = 1, MILLSTREAM_INT16, MILLSTREAM_INT32, MILLSTREAM_INT64,
+	MILLSTREAM_UINT8, MILLSTREAM_UINT16, MILLSTREAM_UINT32, MILLSTREAM_UINT64,
+	MILLSTREAM_FLOAT16, MILLSTREAM_BFLOAT16, MILLSTREAM_FLOAT32, MILLSTREAM_FLOAT64
+};
+
+/* Reductions. AVG is the sum divided by the number of ranks, truncated toward zero for integers. */
+enum { MILLSTREAM_SUM = 1, MILLSTREAM_PROD, MILLSTREAM_MIN, MILLSTREAM_MAX, MILLSTREAM_AVG };
+
+/* Operations of millstream_v1_call. */
+enum {
+	MILLSTREAM_BARRIER = 1, MILLSTREAM_ALLREDUCE, MILLSTREAM_REDUCE, MILLSTREAM_BROADCAST, MILLSTREAM_ALLGATHER,
+	MILLSTREAM_GATHER, MILLSTREAM_SCATTER, MILLSTREAM_REDUCESCATTER, MILLSTREAM_ALLTOALL, MILLSTREAM_SEND,
+	MILLSTREAM_RECV, MILLSTREAM_SENDRECV
+};
+
+/* Results of all functions. */
+enum {
+	MILLSTREAM_OK = 0,
+	MILLSTREAM_ERROR = 1,     /* see millstream_v1_last_error */
+	MILLSTREAM_MISMATCH = 2,  /* the calls of the ranks differ, or one is invalid: all ranks get it, and can continue */
+	MILLSTREAM_RANK = 3,      /* a rank was lost or has aborted: the communicator has ended; see failed_rank */
+	MILLSTREAM_TIMEOUT = 4,   /* the time limit of this call has ended */
+	MILLSTREAM_INVALID = 5,   /* invalid argument */
+	MILLSTREAM_CLOSED = 6,    /* no such communicator or request, or it was destroyed */
+	MILLSTREAM_TRUNCATED = 7, /* a message was longer than the buffer of its receiver */
+	MILLSTREAM_FORKED = 8     /* called in a child of fork() */
+};
+
+/* A communicator and a request in flight. 0 is none. */
+typedef uint64_t millstream_v1_comm;
+typedef uint64_t millstream_v1_request;
+
+/* Options of millstream_v1_open. Texts may be NULL. All but name, listen and the files must be equal on all ranks. */
+typedef struct millstream_v1_options {
+	uint32_t size;         /* sizeof(millstream_v1_options) */
+	int32_t deterministic; /* not 0: reductions proceed from rank 0 upward, so that results are bitwise reproducible */
+	const char *id;        /* identifies the clique, 1 to 64 bytes; a random one keeps strangers out */
+	const char *name;      /* name of this rank in the order of ranks and in errors (default: its address) */
+	const char *listen;    /* where other ranks connect to this one (default tcp://127.0.0.1:0) */
+	const char *backend;   /* "ucx", "comm", or "" for UCX where every rank has it */
+	double timeout;        /* of open and join, in seconds (default 30) */
+	const char *ca_file;   /* certificates of a worker, for a listener with tls:// */
+	const char *cert_file;
+	const char *key_file;
+} millstream_v1_options;
+
+#define MILLSTREAM_V1_OPTIONS { sizeof(millstream_v1_options), 0, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL }
+
+/* An operation with its arguments, for millstream_v1_start. */
+typedef struct millstream_v1_call {
+	uint32_t size;      /* sizeof(millstream_v1_call) */
+	int32_t operation;  /* MILLSTREAM_ALLREDUCE ... */
+	int32_t dtype;      /* MILLSTREAM_FLOAT64 ... */
+	int32_t op;         /* MILLSTREAM_SUM ... */
+	int32_t peer;       /* root, destination or source */
+	int32_t from;       /* source of SENDRECV */
+	uint64_t count;
+	uint64_t recvcount; /* of SENDRECV */
+	uint64_t tag;
+	uint64_t recvtag;   /* of SENDRECV */
+	const void *send;
+	void *recv;
+} millstream_v1_call;
+
+/* Returns MILLSTREAM_ABI of the library, and its release. */
+MILLSTREAM_API uint32_t millstream_v1_abi(void);
+MILLSTREAM_API const char *millstream_v1_release(void);
+/* Returns the text of the last error in this thread, "" if there was none. It is valid until the next call. */
+MILLSTREAM_API const char *millstream_v1_last_error(void);
+/* Frees a text that a function has returned. */
+MILLSTREAM_API void millstream_v1_free(char *text);
+
+/* Opens the listener of this rank. contact is its text for millstream_v1_ticket. */
+MILLSTREAM_API int millstream_v1_open(const millstream_v1_options *, millstream_v1_comm *, char **contact);
+/* Makes the ticket of a clique from the contacts of all its ranks, in any order. */
+MILLSTREAM_API int millstream_v1_ticket(const char *const *contacts, size_t n, char **ticket);
+/* Connects this rank to all others. It waits for them. */
+MILLSTREAM_API int millstream_v1_join(millstream_v1_comm, const char *ticket);
+/* Leaves the communicator and frees it. Operations in flight fail. */
+MILLSTREAM_API int millstream_v1_destroy(millstream_v1_comm);
+/* Ends the communicator on all ranks: their operations fail with an error that names this rank and the reason. */
+MILLSTREAM_API int millstream_v1_abort(millstream_v1_comm, const char *why);
+
+/* Returns the number of this rank and the number of ranks. */
+MILLSTREAM_API int millstream_v1_rank(millstream_v1_comm, int *rank, int *ranks);
+/* Returns the name of a rank. */
+MILLSTREAM_API int millstream_v1_name(millstream_v1_comm, int rank, char **name);
+/* Returns how data moves: "tcp", "tls", "ucx", with "shm+" in front if all ranks share a machine. */
+MILLSTREAM_API int millstream_v1_backend(millstream_v1_comm, char **backend);
+/* Returns the rank whose failure has ended the communicator, -1 while it is usable. */
+MILLSTREAM_API int millstream_v1_failed_rank(millstream_v1_comm, int *rank);
+/* Bounds later blocking calls; 0 is no limit. A collective that takes longer ends the communicator. */
+MILLSTREAM_API int millstream_v1_set_timeout(millstream_v1_comm, double seconds);
+/* Forms a communicator of the ranks with the same color, ordered by key and then by rank; 0 for a negative color. A collective. */
+MILLSTREAM_API int millstream_v1_split(millstream_v1_comm, int color, int key, millstream_v1_comm *);
+
+/* Collectives. recv of reduce and gather, and send of scatter, are used on root only. */
+MILLSTREAM_API int millstream_v1_barrier(millstream_v1_comm);
+MILLSTREAM_API int millstream_v1_allreduce(millstream_v1_comm, const void *send, void *recv, uint64_t count, int dtype, int op);
+MILLSTREAM_API int millstream_v1_reduce(millstream_v1_comm, const void *send, void *recv, uint64_t count, int dtype, int op, int root);
+MILLSTREAM_API int millstream_v1_broadcast(millstream_v1_comm, void *buf, uint64_t count, int dtype, int root);
+/* recv has count elements of each rank. */
+MILLSTREAM_API int millstream_v1_allgather(millstream_v1_comm, const void *send, void *recv, uint64_t count, int dtype);
+MILLSTREAM_API int millstream_v1_gather(millstream_v1_comm, const void *send, void *recv, uint64_t count, int dtype, int root);
+/* send has count elements for each rank. */
+MILLSTREAM_API int millstream_v1_scatter(millstream_v1_comm, const void *send, void *recv, uint64_t count, int dtype, int root);
+MILLSTREAM_API int millstream_v1_reducescatter(millstream_v1_comm, const void *send, void *recv, uint64_t count, int dtype, int op);
+/* send and recv have count elements for and of each rank. */
+MILLSTREAM_API int millstream_v1_alltoall(millstream_v1_comm, const void *send, void *recv, uint64_t count, int dtype);
+
+/* Messages. All 64 bits of tags are compared; messages with the same tag arrive in order. A message may be shorter than recv:
+ * received, if not NULL, is its number of elements. */
+MILLSTREAM_API int millstream_v1_send(millstream_v1_comm, const void *buf, uint64_t count, int dtype, int to, uint64_t tag);
+MILLSTREAM_API int millstream_v1_recv(millstream_v1_comm, void *buf, uint64_t count, int dtype, int from, uint64_t tag, uint64_t *received);
+MILLSTREAM_API int millstream_v1_sendrecv(millstream_v1_comm, const void *send, uint64_t count, int to, uint64_t tag, void *recv,
+	uint64_t recvcount, int from, uint64_t recvtag, int dtype, uint64_t *received);
+
+/* Starts an operation, whose buffers must not be used until millstream_v1_wait has returned something else than
+ * MILLSTREAM_TIMEOUT, which must be called. */
+MILLSTREAM_API int millstream_v1_start(millstream_v1_comm, const millstream_v1_call *, millstream_v1_request *);
+/* Waits for a request; seconds < 0 is no limit. After MILLSTREAM_TIMEOUT it can be called again. */
+MILLSTREAM_API int millstream_v1_wait(millstream_v1_request, double seconds, uint64_t *received);
+
+/* Takes part in a collective with arguments that the caller has found invalid: all ranks get MILLSTREAM_MISMATCH with the
+ * reason, where they would otherwise wait. For bindings that check what this interface does not know. */
+MILLSTREAM_API int millstream_v1_reject(millstream_v1_comm, int operation, const char *why);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

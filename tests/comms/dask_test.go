@@ -1,0 +1,36 @@
+package comms
+
+import (
+	"path/filepath"
+	"testing"
+
+	"go.millstream.dev/tests/dask/rig"
+)
+
+// daskRig returns a rig whose processes have the library.
+func daskRig(t *testing.T, dir string) *rig.Rig {
+	t.Helper()
+	r := rig.New(t)
+	r.Env = append(r.Env, "MILLSTREAM_LIBRARY="+filepath.Join(dir, "libmillstream.so"))
+	return r
+}
+
+// testDask: communicators of four Python workers in a cluster of Dask's processes.
+func testDask(t *testing.T, dir string) {
+	r := daskRig(t, dir)
+	s := r.DaskScheduler()
+	for range 4 {
+		r.DaskWorker(s.Address)
+	}
+	r.Python(s.Address, "comms.py", "everything")
+}
+
+// testOurScheduler: the same through a Millstream scheduler, in short.
+func testOurScheduler(t *testing.T, dir string) {
+	r := daskRig(t, dir)
+	s := r.Scheduler()
+	for range 2 {
+		r.DaskWorker(s.Address)
+	}
+	r.Python(s.Address, "comms.py", "short")
+}

@@ -1,0 +1,245 @@
+/* One rank of testC: NAME RANKS ROUNDS [kill]. It prints its contact, reads those of all ranks, and uses every function. */
+#include "millstream.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DO(x) \
+	do { \
+		int code_ = (x); \
+		if (code_ != MILLSTREAM_OK) { \
+			printf("FAIL %s:%d %s: %d %s\n", name, __LINE__, #x, code_, millstream_v1_last_error()); \
+			exit(1); \
+		} \
+	} while (0)
+#define WANT(x) \
+	do { \
+		if (!(x)) { \
+			printf("FAIL %s:%d %s; last error %s\n", name, __LINE__, #x, millstream_v1_last_error()); \
+			exit(1); \
+		} \
+	} while (0)
+
+static const char *name;
+static volatile sig_atomic_t signaled;
+
+static void on_signal(int n) { signaled = n; }
+
+static int entries(const char *folder) {
+	int n = 0;
+	DIR *d = opendir(folder);
+	while (readdir(d) != NULL)
+		n++;
+	closedir(d);
+	return n;
+}
+
+static char *read_line(void) {
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t n = getline(&line, &room, stdin);
+	WANT(n > 0);
+	line[n - 1] = 0;
+	return line;
+}
+
+static millstream_v1_comm form(const char *id, int n) {
+	millstream_v1_options o = MILLSTREAM_V1_OPTIONS;
+	o.id = id;
+	o.name = name;
+	o.backend = "comm";
+	o.timeout = 90;
+	millstream_v1_comm c = 0;
+	char *contact, *ticket, *all[64];
+	DO(millstream_v1_open(&o, &c, &contact));
+	printf("contact %s\n", contact);
+	fflush(stdout);
+	millstream_v1_free(contact);
+	for (int i = 0; i < n; i++)
+		all[i] = read_line();
+	DO(millstream_v1_ticket((const char *const *)all, n, &ticket));
+	for (int i = 0; i < n; i++)
+		free(all[i]);
+	int rank, ranks;
+	WANT(millstream_v1_rank(c, &rank, &ranks) == MILLSTREAM_INVALID); /* not joined */
+	DO(millstream_v1_join(c, ticket));
+	millstream_v1_free(ticket);
+	return c;
+}
+
+static void collectives(millstream_v1_comm c, int me, int n) {
+	int64_t mine[3] = {me, 10 + me, 100}, all[3 * 64], sum[3];
+	DO(millstream_v1_barrier(c));
+	DO(millstream_v1_allreduce(c, mine, sum, 3, MILLSTREAM_INT64, MILLSTREAM_SUM));
+	WANT(sum[0] == n * (n - 1) / 2 && sum[2] == 100 * n);
+	DO(millstream_v1_reduce(c, mine, me == 1 ? sum : NULL, 3, MILLSTREAM_INT64, MILLSTREAM_MAX, 1));
+	WANT(me != 1 || sum[1] == 10 + n - 1);
+	DO(millstream_v1_allgather(c, mine, all, 3, MILLSTREAM_INT64));
+	for (int i = 0; i < n; i++)
+		WANT(all[3 * i] == i && all[3 * i + 1] == 10 + i);
+	DO(millstream_v1_gather(c, mine, me == 0 ? all : NULL, 3, MILLSTREAM_INT64, 0));
+	int64_t part[3] = {-1, -1, -1};
+	DO(millstream_v1_scatter(c, me == 0 ? all : NULL, part, 3, MILLSTREAM_INT64, 0));
+	WANT(part[0] == me && part[1] == 10 + me);
+	DO(millstream_v1_broadcast(c, part, 3, MILLSTREAM_INT64, n - 1));
+	WANT(part[0] == n - 1);
+	for (int i = 0; i < n; i++)
+		all[i] = i + me;
+	DO(millstream_v1_reducescatter(c, all, part, 1, MILLSTREAM_INT64, MILLSTREAM_MIN));
+	WANT(part[0] == me);
+	int64_t from[64];
+	DO(millstream_v1_alltoall(c, all, from, 1, MILLSTREAM_INT64));
+	for (int i = 0; i < n; i++)
+		WANT(from[i] == me + i);
+	size_t big = 1 << 18;
+	float *x = malloc(big * sizeof *x);
+	for (size_t i = 0; i < big; i++)
+		x[i] = (float)(i % 100);
+	DO(millstream_v1_allreduce(c, x, x, big, MILLSTREAM_FLOAT32, MILLSTREAM_SUM));
+	WANT(x[12345] == (float)(45 * n));
+	free(x);
+}
+
+static void messages(millstream_v1_comm c, int me, int n) {
+	uint64_t tag = 1ull << 63 | 7, got = 0;
+	int to = (me + 1) % n, from = (me + n - 1) % n;
+	int32_t out[5] = {me, 1, 2, 3, 4}, in[8] = {0};
+	DO(millstream_v1_sendrecv(c, out, 5, to, tag, in, 8, from, tag, MILLSTREAM_INT32, &got));
+	WANT(got == 5 && in[0] == from && in[4] == 4);
+	millstream_v1_call r = {sizeof r, MILLSTREAM_RECV, MILLSTREAM_INT32, 0, from, 0, 8, 0, 9, 0, NULL, in};
+	millstream_v1_request q = 0;
+	DO(millstream_v1_start(c, &r, &q));
+	WANT(millstream_v1_wait(q, 0, NULL) == MILLSTREAM_TIMEOUT); /* sent after the barrier only */
+	DO(millstream_v1_barrier(c));
+	DO(millstream_v1_send(c, out, 2, MILLSTREAM_INT32, to, 9));
+	DO(millstream_v1_wait(q, -1, &got));
+	WANT(got == 2 && in[0] == from);
+	WANT(millstream_v1_wait(q, -1, &got) == MILLSTREAM_CLOSED);
+	if (me == 0)
+		DO(millstream_v1_send(c, out, 1, MILLSTREAM_INT32, 1, 10));
+	if (me == 1)
+		DO(millstream_v1_recv(c, in, 1, MILLSTREAM_INT32, 0, 10, NULL));
+}
+
+static void errors(millstream_v1_comm c, int me, int n) {
+	int64_t x[2] = {1, 2};
+	int rank = 99;
+	WANT(millstream_v1_allreduce(c, x, x, me == 1 ? 1 : 2, MILLSTREAM_INT64, MILLSTREAM_SUM) == MILLSTREAM_MISMATCH);
+	WANT(millstream_v1_allreduce(c, x, x, 1, me == 1 ? 99 : MILLSTREAM_INT64, MILLSTREAM_SUM) == MILLSTREAM_MISMATCH);
+	WANT(strstr(millstream_v1_last_error(), "element type 99") != NULL);
+	WANT(millstream_v1_allreduce(c, me == 2 ? NULL : x, x, 1, MILLSTREAM_INT64, MILLSTREAM_SUM) == MILLSTREAM_MISMATCH);
+	WANT(strstr(millstream_v1_last_error(), "null pointer") != NULL);
+	WANT((me == 0 ? millstream_v1_reject(c, MILLSTREAM_BROADCAST, "no luck")
+		: millstream_v1_broadcast(c, x, 1, MILLSTREAM_INT64, 1)) == MILLSTREAM_MISMATCH);
+	WANT(strstr(millstream_v1_last_error(), "no luck") != NULL);
+	WANT(millstream_v1_allreduce(c, x, x, 1ull << 62, MILLSTREAM_INT64, MILLSTREAM_SUM) == MILLSTREAM_MISMATCH);
+	WANT(millstream_v1_broadcast(c, x, 1, MILLSTREAM_INT64, n) == MILLSTREAM_MISMATCH);
+	WANT(millstream_v1_send(c, NULL, 1, MILLSTREAM_INT64, 0, 0) == MILLSTREAM_INVALID);
+	WANT(millstream_v1_send(c, x, 1, -5, 0, 0) == MILLSTREAM_INVALID);
+	WANT(millstream_v1_barrier(12345) == MILLSTREAM_CLOSED && millstream_v1_destroy(0) == MILLSTREAM_CLOSED);
+	WANT(millstream_v1_name(c, n, NULL) == MILLSTREAM_INVALID);
+	WANT(millstream_v1_set_timeout(c, -1) == MILLSTREAM_INVALID);
+	DO(millstream_v1_set_timeout(c, 600));
+	DO(millstream_v1_failed_rank(c, &rank));
+	WANT(rank == -1);
+	DO(millstream_v1_barrier(c)); /* still usable */
+}
+
+static void split(millstream_v1_comm c, int me, int n) {
+	millstream_v1_comm sub = 0;
+	int rank, ranks;
+	DO(millstream_v1_split(c, me % 2, -me, &sub));
+	DO(millstream_v1_rank(sub, &rank, &ranks));
+	WANT(ranks == n / 2 && rank == ranks - 1 - me / 2);
+	int64_t x = me;
+	DO(millstream_v1_allreduce(sub, &x, &x, 1, MILLSTREAM_INT64, MILLSTREAM_SUM));
+	WANT(x == (me % 2 ? 4 : 2));
+	DO(millstream_v1_destroy(sub));
+	DO(millstream_v1_split(c, me == 0 ? -1 : 0, 0, &sub));
+	WANT((sub == 0) == (me == 0));
+	if (sub != 0)
+		DO(millstream_v1_destroy(sub));
+}
+
+static void process(millstream_v1_comm c) {
+	signal(SIGUSR1, on_signal);
+	raise(SIGUSR1);
+	WANT(signaled == SIGUSR1);
+	pid_t child = fork();
+	if (child == 0)
+		_exit(millstream_v1_barrier(c) == MILLSTREAM_FORKED && strstr(millstream_v1_last_error(), "fork") ? 17 : 18);
+	int status = 0;
+	WANT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 17);
+	WANT(millstream_v1_abi() == MILLSTREAM_ABI && strlen(millstream_v1_release()) > 0);
+}
+
+static void die(millstream_v1_comm c, int me) {
+	DO(millstream_v1_barrier(c));
+	if (me == 2)
+		raise(SIGKILL);
+	int64_t x = 1;
+	int code, rank;
+	while ((code = millstream_v1_allreduce(c, &x, &x, 1, MILLSTREAM_INT64, MILLSTREAM_MAX)) == MILLSTREAM_OK)
+		;
+	char *lost;
+	WANT(code == MILLSTREAM_RANK);
+	DO(millstream_v1_failed_rank(c, &rank));
+	DO(millstream_v1_name(c, rank, &lost));
+	printf("lost %d %s: %s\n", rank, lost, millstream_v1_last_error());
+	millstream_v1_free(lost);
+	DO(millstream_v1_destroy(c));
+}
+
+int main(int argc, char **argv) {
+	if (argc < 4)
+		return 2;
+	name = argv[1];
+	int n = atoi(argv[2]), rounds = atoi(argv[3]), me, ranks, fds = 0, threads = 0;
+	for (int round = 0; round < rounds; round++) {
+		char id[32];
+		snprintf(id, sizeof id, "c-%d", round);
+		millstream_v1_comm c = form(id, n);
+		DO(millstream_v1_rank(c, &me, &ranks));
+		WANT(ranks == n);
+		if (argc > 4) {
+			die(c, me);
+			break;
+		}
+		if (round == 0) {
+			char *text;
+			DO(millstream_v1_backend(c, &text));
+			printf("backend %s\n", text);
+			millstream_v1_free(text);
+			DO(millstream_v1_name(c, me, &text));
+			WANT(strcmp(text, name) == 0);
+			millstream_v1_free(text);
+			collectives(c, me, n);
+			messages(c, me, n);
+			errors(c, me, n);
+			split(c, me, n);
+			process(c);
+		}
+		DO(millstream_v1_barrier(c));
+		DO(millstream_v1_destroy(c));
+		WANT(millstream_v1_barrier(c) == MILLSTREAM_CLOSED);
+		if (round == 1) {
+			fds = entries("/proc/self/fd");
+			threads = entries("/proc/self/task");
+		}
+	}
+	if (rounds > 2) {
+		/* Connections end on both sides; the other side may be later. */
+		for (int i = 0; i < 6000 && entries("/proc/self/fd") > fds; i++)
+			usleep(10000);
+		printf("left %d descriptors, %d threads in %d rounds\n", entries("/proc/self/fd") - fds,
+			entries("/proc/self/task") - threads, rounds - 2);
+	}
+	printf("done\n");
+	return 0;
+}
