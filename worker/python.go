@@ -84,6 +84,7 @@ func (w *Worker) sidecarConfig(in pyproc.Interpreter) sidecar.Config {
 			Closed:   ErrClosed,
 			Address:  w.Address,
 			Settings: w.pythonSettings,
+			State:    func() (msgpack.Map, error) { return pythonState(w) },
 			Send:     func(message []byte, frames [][]byte) { w.do(func() { w.out.Raw(message, frames) }) },
 			Store:    func(v *task.Value, s state.Stored) { w.store([]*task.Value{v}, []state.Stored{s}) },
 			SetResources: func(list []state.Resource) {

@@ -72,6 +72,17 @@ func TestSidecar(t *testing.T) {
 			t.Errorf("Python counts %v", v)
 		}
 	})
+	t.Run("worker.state shows the tasks", func(t *testing.T) {
+		do(t, "shown", "lambda: 'x' * 50")
+		do(t, "using", "lambda x: len(x)", of("shown"))
+		got := d.run(t, w.Address(), `lambda dask_worker: (lambda s: " ".join(map(str, [
+			s.tasks["shown"].state, s.tasks["using"].key, s.tasks["using"].nbytes > 0,
+			s.story("shown")[-1][3], len(s.executing), s.executed_count > 1, set(dask_worker.data) <= set(s.tasks)
+		])))(dask_worker.state)`)
+		if want := "memory using True memory 0 True True"; got != want {
+			t.Errorf("state: got %v, want %s", got, want)
+		}
+	})
 	t.Run("buffers of a task", func(t *testing.T) {
 		run++
 		m := pyCompute(t, "buffers", run, "lambda b: bytes(b)", &pickle.Buffer{Index: -1,

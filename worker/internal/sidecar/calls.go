@@ -28,6 +28,10 @@ func (s *Sidecar) handlers(inc *incarnation) map[string]pyproc.Handler {
 			return s.onPut(ctx, inc, m)
 		},
 		"resources": s.onResources,
+		"state": func(context.Context, *pyproc.Message) (any, [][]byte, error) {
+			m, err := s.w.State()
+			return m, nil, err
+		},
 	}
 }
 

@@ -50,6 +50,8 @@ type Worker struct {
 	Address func() string
 	// Settings returns the settings of the worker that are sent to a process.
 	Settings func() msgpack.Map
+	// State returns the state of the worker for code in a process: see millstream/sidecar_state.py.
+	State func() (msgpack.Map, error)
 	// Send sends a message to the scheduler, with the frames that it refers to.
 	Send func(message []byte, frames [][]byte)
 	// Store stores a value in the data of the worker.

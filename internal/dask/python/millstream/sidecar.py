@@ -60,6 +60,7 @@ class Sidecar:
                 del self.worker.state.actors[entry.key]
 
     async def rpc(self, body, frames):
+        self.worker.state.refresh()
         return Reply(None, await _server.handle(self.worker, body["peer"], frames))
 
     def order(self, body, frames):

@@ -127,6 +127,7 @@ class Tasks:
         worker, ident, key = self.worker, threading.get_ident(), r.key
         token = _worker_cvar.set(worker)
         worker._by_key[key] = r.number
+        worker.state.refresh()
         with worker.active_threads_lock:
             worker.active_threads[ident] = key
         start = r.start = time.time()

@@ -17,6 +17,7 @@ from distributed.protocol import dumps, loads
 from distributed.security import Security
 from distributed.worker_state_machine import SecedeEvent, UpdateDataEvent
 
+from millstream import sidecar_state
 from millstream import sidecar_values as values_
 
 logger = logging.getLogger("distributed.worker")
@@ -83,6 +84,7 @@ class Worker(distributed.Worker):
         self.id = cfg["id"]
         self._status = Status.running
         self.state.address = cfg["address"]
+        self.state = sidecar_state.State(peer, self.state)
         self.ip = get_address_host(cfg["address"])
         # The HTTP server is that of the Go process; only its port is known.
         self.http_server = SimpleNamespace(port=cfg["http_port"], address=self.ip)
@@ -91,6 +93,8 @@ class Worker(distributed.Worker):
         self.data.ready = True
         await self.rpc.start()
         await self.preloads.start()
+
+    listen_address = property(lambda self: self.address)  # Go listens
 
     def __repr__(self):
         return f"<Worker {self.address!r}, name: {self.name}, status: {self.status.name}, in a Millstream sidecar>"
