@@ -76,5 +76,13 @@ func formed(t *testing.T, n int) []*Member {
 	return members
 }
 
-// at returns the address of the first element.
-func at[T any](s []T) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(s))) }
+// addressed are the slices whose addresses at has returned: an address keeps no memory alive, and memory of a stack has
+// none that lasts.
+var addressed sync.Map
+
+// at returns the address of the first element, which is valid until the process ends.
+func at[T any](s []T) uintptr {
+	p := unsafe.SliceData(s)
+	addressed.Store(p, struct{}{})
+	return uintptr(unsafe.Pointer(p))
+}
