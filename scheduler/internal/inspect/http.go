@@ -264,7 +264,8 @@ func (s *Inspector) countsJSON(r *http.Request) ([]byte, error) {
 			}
 		}
 		return map[string]any{
-			"bytes": m.bytes, "clients": m.clients, "cores": s.State.TotalThreads(), "erred": m.tasks["erred"],
+			"bytes": m.bytes, "clients": m.clients + 1, // in Dask fire-and-forget is a client
+			"cores": s.State.TotalThreads(), "erred": m.tasks["erred"],
 			"hosts": len(hosts),
 			"idle":  m.workers["idle"], "memory": held, "processing": m.tasks["processing"],
 			"released":  m.tasks["released"],
