@@ -20,7 +20,8 @@ func cliqueName(id, backend string) string {
 }
 
 // Cliques implements dashboard.Source: the cliques that workers have reported with their last heartbeats, dissolved
-// ones last. A clique is dissolved when all ranks that report it say so.
+// ones last. A clique is dissolved when all ranks that report it say so. A rank that ends a little later than others
+// sees their connections close and reports an error: the clique has not failed if one of the ranks has ended without.
 func (s *source) Cliques(ctx context.Context) ([]dashboard.Clique, error) {
 	type member struct {
 		worker, host string
@@ -47,10 +48,11 @@ func (s *source) Cliques(ctx context.Context) ([]dashboard.Clique, error) {
 		c := dashboard.Clique{ID: list[0].ID, Name: cliqueName(list[0].ID, list[0].Backend), State: "running",
 			Ranks: []dashboard.Rank{}, Collectives: []dashboard.Collective{}}
 		open := slices.ContainsFunc(list[:n], func(m member) bool { return m.End == 0 })
+		clean := !open && slices.ContainsFunc(list[:n], func(m member) bool { return m.Error == "" })
 		ops := map[string][]int{} // indexes of members by operation
 		for i, m := range list[:n] {
 			c.Ranks = append(c.Ranks, dashboard.Rank{Rank: m.Rank, Worker: m.worker, Host: m.host})
-			if m.Error != "" && c.State == "running" {
+			if m.Error != "" && !clean && c.State == "running" {
 				c.State = "failed: " + m.Error
 			}
 			if !open {

@@ -209,7 +209,8 @@ func TestCliquesPage(t *testing.T) {
 			{ID: "b", Rank: 0, Size: 1, Backend: "tcp", Error: "worker lost"},
 			{ID: "a", Rank: 1, Size: 2, Backend: "ucx", Ops: op(1)},
 			{ID: "a", Rank: 0, Size: 2, Backend: "ucx", Ops: op(3)},
-			{ID: "0", Rank: 0, Size: 2, Backend: "ucx", End: 10}, {ID: "0", Rank: 1, Size: 2, Backend: "ucx", End: 12},
+			{ID: "0", Rank: 0, Size: 2, Backend: "ucx", End: 10},
+			{ID: "0", Rank: 1, Size: 2, Backend: "ucx", End: 12, Error: "closed by the peer"},
 			{ID: "1", Rank: 0, Size: 2, Backend: "ucx", End: 20}, // its other rank is not in the report yet
 			{ID: "c", Rank: 0, Size: 2, Backend: "ucx", End: 11}, {ID: "c", Rank: 1, Size: 2, Backend: "ucx"},
 		}
