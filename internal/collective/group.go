@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"go.millstream.dev/internal/collective/transport"
 )
@@ -45,6 +46,8 @@ type Group struct {
 	turns turns
 	gone  chan struct{} // closed by Close
 	once  sync.Once
+	// shared is set once seg is, for goroutines that do not have the turn.
+	shared atomic.Bool
 
 	// The fields below belong to the goroutine that has the turn.
 	cur     Call
@@ -93,7 +96,7 @@ func (g *Group) Size() int { return len(g.ranks) }
 
 // Backend returns the name of the transport, with the prefix "shm+" if the ranks use shared memory.
 func (g *Group) Backend() string {
-	if g.seg != nil {
+	if g.shared.Load() {
 		return "shm+" + g.hub.t.Name()
 	}
 	return g.hub.t.Name()

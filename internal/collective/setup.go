@@ -102,5 +102,6 @@ func (g *Group) share(ctx context.Context) error {
 	s.rank = g.rank
 	s.policy = defaultPolicy(len(g.ranks))
 	g.seg = s
+	g.shared.Store(true)
 	return nil
 }

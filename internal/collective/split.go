@@ -93,6 +93,6 @@ func (g *Group) Dup(n uint64) (*Group, error) {
 	}
 	g.hub.retain()
 	dup := newGroup(g.hub, g.cfg, id, g.rank, g.ranks)
-	dup.unshared = g.seg != nil
+	dup.unshared = g.shared.Load()
 	return dup, nil
 }
