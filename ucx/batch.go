@@ -246,8 +246,9 @@ func waitEnd(ctx context.Context, r *Request, several int) error {
 	if r.state.Load() == reqDone {
 		return nil
 	}
-	if err := r.await(ctx, several); err != nil && r.state.Load() != reqDone {
-		return err
+	// Until r is done, the goroutine that progresses the worker may set its other fields: see takeResult.
+	if err := r.w.drv.await(ctx, r, several); err != nil && r.state.Load() != reqDone {
+		return &OpError{Op: "batch", Err: err}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,13 +117,13 @@ func TestBatchContext(t *testing.T) {
 	in.Start()
 	soon, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
-	if err := in.Wait(soon); !errors.Is(err, context.DeadlineExceeded) {
+	if err := in.Wait(soon); !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), "batch: ") {
 		t.Fatal(err)
 	}
 	func() {
 		defer func() {
 			if recover() == nil {
-				t.Error("a batch under way was reset")
+				t.Error("a batch that has not ended was reset")
 			}
 		}()
 		in.Reset()

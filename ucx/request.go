@@ -96,11 +96,7 @@ func (r *Request) Wait(ctx context.Context) error {
 	if r.state.Load() == reqDone {
 		return r.err
 	}
-	return r.await(ctx, 1)
-}
-
-func (r *Request) await(ctx context.Context, several int) error {
-	if err := r.w.drv.await(ctx, r, several); err != nil {
+	if err := r.w.drv.await(ctx, r, 1); err != nil {
 		return &OpError{Op: r.op.String(), Peer: r.peer(), Err: err}
 	}
 	return r.err
