@@ -9,7 +9,7 @@ RUN := scripts/in-env
 # The packages of the nested modules in go.work.
 NESTED := $(shell sed -n 's|^\t\(\./.*\)|\1/...|p' go.work)
 # Limit of each package's tests.
-TEST_TIMEOUT ?= 25m
+TEST_TIMEOUT ?= 40m
 # Duration of each target of `make fuzz`, and a regular expression that selects targets by package.Name.
 FUZZ_TIME ?= 30s
 FUZZ ?=

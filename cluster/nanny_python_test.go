@@ -53,6 +53,7 @@ func TestNannyPreloadFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = n.Close() })
 	if err := ended(t, n); err == nil || !strings.Contains(err.Error(), "no_such_module_of_a_test") {
 		t.Errorf("end: got %v, want the missing module", err)
 	}

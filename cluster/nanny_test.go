@@ -60,7 +60,7 @@ func ended(t *testing.T, n *Nanny) error {
 	t.Helper()
 	select {
 	case <-n.Done():
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		t.Fatal("the nanny has not ended")
 	}
 	return n.Err()

@@ -73,7 +73,7 @@ func (s *segment) waitFor(ctx context.Context, g *Group, rank int, stage uint32)
 
 // checkInterrupt returns an error if waiting for a rank is pointless.
 func (s *segment) checkInterrupt(ctx context.Context, g *Group, rank int, reached func() bool) error {
-	if err := g.hub.err(); err != nil {
+	if err := g.hub.err(); err != nil && !reached() { // the rank may have ended after it
 		return err
 	}
 	if ctx.Err() != nil {

@@ -157,6 +157,9 @@ func TestHelper(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-p.Done()
+	if err := h.Start(ctx); err != nil { // WorkerSettings does not wait as long
+		t.Fatal(err)
+	}
 	check() // in a new process
 	if now := h.super.Current(); now == nil || now.PID() == p.PID() {
 		t.Error("no new process after the first was killed")

@@ -15,7 +15,8 @@ import (
 // longest are the packages with the longest tests, longest first. They start first: started last, they would run alone
 // at the end, with idle processors.
 var longest = []string{
-	"tests/dask", "tests/interop", "ucx", "tests/hostile", "tests/downstream", "tests/firstday", "worker",
+	"tests/dask", "tests/interop", "ucx", "tests/hostile", "tests/downstream", "tests/firstday", "tests/comms",
+	"worker",
 	"comm/ucxcomm",
 	"internal/wire/compress", "cli", "wire", "tests/builds", "internal/comm/tcp", "internal/dask/pyproc", "cluster",
 	"internal/engine/sim",

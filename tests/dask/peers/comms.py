@@ -1,5 +1,6 @@
 """Communicators of Python workers (millstream.Comms): `short` or `everything`, which ends with the death of a worker."""
 
+import functools
 import os
 import signal
 import sys
@@ -10,7 +11,9 @@ import distributed
 import millstream
 import numpy as np
 from checks import check, raises, run
-from millstream import Comms, local_handle
+from millstream import local_handle
+
+Comms = functools.partial(millstream.Comms, timeout=300)  # the machine may be busy
 
 DTYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
 
@@ -249,10 +252,10 @@ def rounds(client, n):
 def until_lost(session, dies):
     """Rank `dies` is killed; the others return their error."""
     h = local_handle(session)
-    h.barrier()
-    if h.rank == dies:
-        os.kill(os.getpid(), signal.SIGKILL)
     try:
+        h.barrier()  # the rank may have ended before the others leave it
+        if h.rank == dies:
+            os.kill(os.getpid(), signal.SIGKILL)
         while True:
             h.allreduce(np.arange(1000.0))
     except millstream.RankError as e:

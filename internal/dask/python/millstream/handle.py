@@ -25,15 +25,24 @@ class Request:
             lib = self._handle._lib
             code = lib.wait(self._number, -1.0 if timeout is None else float(timeout), byref(n))
             if code != _library.TIMEOUT:
-                self._handle._pending.discard(self)
+                self._ended()
             lib.check(code, self._handle._comm)
             self._received = n.value
         return self._received
+
+    def _ended(self) -> None:
+        self._handle._pending.discard(self)
+        _in_flight.discard(self)
 
 
 def waitall(requests: Any, timeout: float | None = None) -> list[int]:
     """Wait for several requests."""
     return [r.wait(timeout) for r in requests]
+
+
+_in_flight: set[Request] = set()  # the library uses their arrays by address until the operations have ended
+
+_ENDING = 10.0  # seconds that destroy waits for operations of a communicator, which end with it
 
 
 class Handle:
@@ -81,7 +90,9 @@ class Handle:
             comm, self._comm = self._comm, 0
         if comm:
             self._lib.check(self._lib.destroy(comm))
-        self._pending.clear()
+        for r in list(self._pending):
+            if self._lib.wait(r._number, _ENDING, None) != _library.TIMEOUT:
+                r._ended()
 
     def split(self, color: int, key: int = 0) -> Handle | None:
         """Form communicators of the ranks with the same color, ordered by key and then by rank. A collective.
@@ -210,7 +221,8 @@ class Handle:
         number, call = c_uint64(), _library.Call(size=ctypes.sizeof(_library.Call), **fields)
         self._check(self._lib.start(self._comm, byref(call), byref(number)))
         r = Request(self, number.value, array)
-        self._pending.add(r)  # keeps the array until the operation has ended
+        self._pending.add(r)
+        _in_flight.add(r)
         return r
 
     def _check(self, code: int) -> None:
