@@ -39,8 +39,11 @@ func surfaceOf(folder string, streams ...string) (s surface, err error) {
 	if err != nil {
 		return s, err
 	}
-	shared := filepath.Join(rig.Root(), "internal", "rpc")
-	for _, dir := range append(own, shared, filepath.Join(rig.Root(), folder)) {
+	shared := []string{filepath.Join(rig.Root(), "internal", "rpc")}
+	if folder == "worker" {
+		shared = append(shared, filepath.Join(rig.Root(), "internal", "comm", "peernet"))
+	}
+	for _, dir := range slices.Concat(own, shared, []string{filepath.Join(rig.Root(), folder)}) {
 		p, err := readPackage(dir)
 		if err != nil {
 			return s, err
@@ -48,7 +51,7 @@ func surfaceOf(folder string, streams ...string) (s surface, err error) {
 		for name, fields := range p.requests() {
 			requests[name] = fields
 		}
-		if dir != shared {
+		if !slices.Contains(shared, dir) {
 			maps.Copy(messages, p.messages(streams))
 			for name := range p.read() {
 				common[name] = true
@@ -392,7 +395,7 @@ func TestSurface(t *testing.T) {
 		"scheduler": {"identity", "set_metadata", "restart_workers", "queue_put", "register-worker",
 			"performance_report"},
 		"worker": {"identity", "get_data", "update_data", "terminate", "millstream-diagnosis", "shuffle_receive",
-			dataconn.Op},
+			dataconn.Op, peernet.ChannelOp},
 		"cluster": {"identity", "kill", "instantiate"},
 	} {
 		s, err := surfaceOf(folder, schedulerStreams...)
