@@ -42,7 +42,7 @@ need_arm64() {
 	[ "$(uname -m)" != aarch64 ] || return 0
 	setup_arm64_cc
 	have aarch64-linux-gnu-gcc && have qemu-aarch64 || apt_install qemu-user || true
-	have aarch64-linux-gnu-gcc && have qemu-aarch64 ||
+	{ have aarch64-linux-gnu-gcc && have qemu-aarch64; } ||
 		die "make test-arm64 needs aarch64-linux-gnu-gcc and qemu-aarch64" "apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 }
 

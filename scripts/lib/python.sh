@@ -133,16 +133,16 @@ dask_env() {
 
 # setup_downstream NAME REQUIREMENTS...: packages that are built on Dask, next to the peers, in .local/NAME.
 setup_downstream() {
-	local name=$1 dest=$LOCAL/$1 stamp req=() file
+	local name=$1 dest=$LOCAL/$1 stamp files=() file
 	shift
 	for file; do
-		req+=(-r "$ROOT/tests/downstream/$file")
+		files+=(-r "$ROOT/tests/downstream/$file")
 	done
 	stamp=$(stamp_of "$(cd "$ROOT/tests/downstream" && cat "$@")" "$("$VENV/bin/python" -c 'import sys; print(sys.version)')")
 	if ! stamp_ok "$name" "$stamp"; then
 		say "setup: downstream packages into ${dest#"$ROOT"/}"
 		rm -rf "$dest"
-		quietly pip.log "$VENV/bin/python" -m pip install -q --disable-pip-version-check --only-binary=:all: --no-deps --target "$dest/packages" "${req[@]}" ||
+		quietly pip.log "$VENV/bin/python" -m pip install -q --disable-pip-version-check --only-binary=:all: --no-deps --target "$dest/packages" "${files[@]}" ||
 			die "the downstream packages could not be installed" "read the lines above; the Python package index must be reachable the first time"
 		stamp_put "$name" "$stamp"
 	fi

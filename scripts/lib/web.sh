@@ -7,7 +7,7 @@ AXE_VERSION=4.11.0
 # setup_node: node and npm of the system, or of the distribution.
 setup_node() {
 	have node && have npm && return 0
-	apt_install nodejs npm && have node && have npm ||
+	{ apt_install nodejs npm && have node && have npm; } ||
 		die "no node and npm command in PATH; the type check of the dashboard needs them" "apt-get install nodejs npm"
 }
 
@@ -30,6 +30,6 @@ setup_web() {
 # setup_chromium: the browser of tests/browser.
 setup_chromium() {
 	have chromium && return 0
-	apt_install chromium && have chromium ||
+	{ apt_install chromium && have chromium; } ||
 		die "no chromium command in PATH; the tests of the dashboard need it" "apt-get install chromium"
 }
