@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -176,10 +177,24 @@ func TestCallSecede(t *testing.T) {
 	delete(r.runs, 2)
 }
 
+// TestCallState: the state of the worker is returned, or its error.
+func TestCallState(t *testing.T) {
+	r := newRig(t)
+	call := r.handlers(r.life())["state"]
+	got, frames, err := call(t.Context(), &pyproc.Message{})
+	if m, ok := got.(msgpack.Map); !ok || !m.Has("tasks") || len(frames) != 0 || err != nil {
+		t.Errorf("got %v, %d frames, %v, want the state", got, len(frames), err)
+	}
+	r.fail = errors.New("closed")
+	if _, _, err := call(t.Context(), &pyproc.Message{}); !errors.Is(err, r.fail) {
+		t.Errorf("got %v, want %v", err, r.fail)
+	}
+}
+
 func TestCallRejects(t *testing.T) {
 	r := newRig(t)
 	for name, h := range r.handlers(r.life()) {
-		if name == "keys" || name == "stream" {
+		if name == "keys" || name == "stream" || name == "state" { // have no arguments of this form
 			continue
 		}
 		if _, _, err := h(t.Context(), &pyproc.Message{Body: []byte{0x81, 0xa3, 'k'}}); err == nil {

@@ -33,6 +33,7 @@ type rig struct {
 	resources []state.Resource
 	ends      []string
 	lost      []task.Key
+	fail      error // of State
 }
 
 func newRig(t *testing.T) *rig {
@@ -50,6 +51,7 @@ func newRig(t *testing.T) *rig {
 		Worker: Worker{Context: ctx, Tasks: ctx, Go: r.all.Go, Closed: errOver,
 			Address:      func() string { return "tcp://a:1" },
 			Settings:     func() msgpack.Map { return msgpack.MapOf("nthreads", 2) },
+			State:        func() (msgpack.Map, error) { return msgpack.MapOf("tasks", len(r.sent)), r.fail },
 			Send:         func(m []byte, frames [][]byte) { r.sent = append(r.sent, append([][]byte{m}, frames...)) },
 			Store:        func(_ *task.Value, s state.Stored) { r.stored = append(r.stored, s) },
 			SetResources: func(list []state.Resource) { r.resources = list },
