@@ -1,14 +1,13 @@
 package cluster
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"go.millstream.dev/config"
 	"go.millstream.dev/internal/testkit/leak"
+	"go.millstream.dev/internal/testkit/peerpython"
 )
 
 // Variables of the configuration are set for worker processes unless the environment has them.
@@ -36,14 +35,8 @@ func TestConfiguredEnv(t *testing.T) {
 // A preload that cannot be imported ends the nanny before it starts a process.
 func TestNannyPreloadFails(t *testing.T) {
 	leak.Check(t)
-	python, err := filepath.Abs("../.local/venv/bin/python")
-	if err == nil {
-		_, err = os.Stat(python)
-	}
-	if err != nil {
-		t.Fatalf("no Python of the peers: %v (run scripts/setup peers)", err)
-	}
-	spec := WorkerSpec{Name: "alice", Scheduler: "tcp://127.0.0.1:1", Python: true, Interpreter: python}
+	spec := WorkerSpec{Name: "alice", Scheduler: "tcp://127.0.0.1:1", Python: true,
+		Interpreter: peerpython.Path(t, "..")}
 	cfg := NannyConfig{Logger: quiet, role: "test-steady", Preload: []string{"no_such_module_of_a_test"}}
 	if _, err := StartNanny(spec, cfg); err == nil || !strings.Contains(err.Error(), "Listen") {
 		t.Errorf("without Listen: got %v, want an error", err)

@@ -174,7 +174,7 @@ func TestDoorThatNobodyReaches(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	setDoorHost(l.(*listener), "127.0.0.77") // listens, but not where the peer is told
+	setDoorHost(l.(*listener), "127.0.0.77") // listens, but not on the address that is sent
 	_, loc := commaddr.Parse(l.ContactAddr())
 	a, err := b.Dial(ctx, loc, comm.DialConfig{Device: d.Memory()})
 	if err != nil {

@@ -15,7 +15,7 @@ func daskRig(t *testing.T, dir string) *rig.Rig {
 	return r
 }
 
-// testDask: communicators of four Python workers in a cluster of Dask's processes.
+// testDask: communicators of four Python workers in a cluster of Dask processes.
 func testDask(t *testing.T, dir string) {
 	r := daskRig(t, dir)
 	s := r.DaskScheduler()

@@ -6,7 +6,7 @@ import (
 	"go.millstream.dev/tests/dask/rig"
 )
 
-// Code on a Go worker sees the attributes of Dask's Worker and WorkerState, with the tasks of the worker.
+// Code on a Go worker sees the attributes that Worker and WorkerState have in Dask, with the tasks of the worker.
 func TestWorkerSidecarState(t *testing.T) {
 	r := rig.New(t)
 	s := r.Scheduler()

@@ -16,26 +16,17 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/testkit/leak"
+	"go.millstream.dev/internal/testkit/peerpython"
 	"go.millstream.dev/internal/wire/msgpack"
 )
 
-// interpreter returns the Python of the interop tests, which has distributed.
-func interpreter(t testing.TB) string {
-	t.Helper()
-	path, err := filepath.Abs("../../../.local/venv/bin/python")
-	if err == nil {
-		_, err = os.Stat(path)
-	}
-	if err != nil {
-		t.Fatalf("no Python of the peers: %v (run scripts/setup peers)", err)
-	}
-	return path
-}
+// root is the folder of the repository.
+const root = "../../.."
 
 // pickled returns the pickle of a Python expression that uses distributed.diagnostics.plugin.
 func pickled(t *testing.T, expression string) []byte {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), interpreter(t), "-c", `
+	out, err := exec.CommandContext(t.Context(), peerpython.Path(t, root), "-c", `
 import base64, cloudpickle, sys
 from distributed.diagnostics.plugin import *
 sys.stdout.write(base64.b64encode(cloudpickle.dumps(`+expression+`)).decode())`).Output()
@@ -77,7 +68,7 @@ func helper(t *testing.T, calls *record, preload string, argv ...string) *Helper
 	t.Helper()
 	dir := t.TempDir()
 	cfg := Config{
-		Interpreter: interpreter(t), Env: os.Environ(), PreloadArgv: argv,
+		Interpreter: peerpython.Path(t, root), Env: os.Environ(), PreloadArgv: argv,
 		Settings: func() msgpack.Map {
 			return msgpack.MapOf("scheduler", "tcp://127.0.0.1:1", "address", "tcp://127.0.0.1:2", "host", "127.0.0.1",
 				"name", "alice", "nthreads", 2, "memory_limit", 1<<30, "directory", dir, "resources",

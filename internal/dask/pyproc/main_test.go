@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/testkit/leak"
+	"go.millstream.dev/internal/testkit/peerpython"
 )
 
 func TestMain(m *testing.M) {
@@ -29,14 +30,7 @@ func interpreter(t testing.TB) string {
 	if path := os.Getenv(envTestPython); path != "" {
 		return path
 	}
-	path, err := filepath.Abs("../../../.local/venv/bin/python")
-	if err == nil {
-		_, err = os.Stat(path)
-	}
-	if err != nil {
-		t.Fatalf("no Python of the peers: %v (run scripts/setup peers)", err)
-	}
-	return path
+	return peerpython.Path(t, "../../..")
 }
 
 func testContext(t testing.TB) context.Context {

@@ -7,7 +7,6 @@ import os
 import pathlib
 import threading
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
-from typing import Any
 
 ABI = 1
 VARIABLE = "MILLSTREAM_LIBRARY"
@@ -177,8 +176,3 @@ def load() -> Library:
         if path not in _loaded:
             _loaded[path] = Library(path)
         return _loaded[path]
-
-
-def pointer(array: Any) -> int:
-    """Return the address of the first element of an array."""
-    return array.__array_interface__["data"][0]
