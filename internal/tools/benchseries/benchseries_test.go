@@ -7,13 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"go.millstream.dev/internal/bench/series"
 )
 
-func runOf(machine string, better string, ratios ...float64) []run {
-	var runs []run
+func runOf(machine string, better string, ratios ...float64) []series.Run {
+	var runs []series.Run
 	for _, r := range ratios {
-		runs = append(runs, run{Machine: machine, Commit: "abc",
-			Figures: []figure{{Bench: "comm", Case: "rtt", Peer: "dask", Ratio: r, Better: better}}})
+		runs = append(runs, series.Run{Machine: machine, Commit: "abc",
+			Figures: []series.Figure{{Bench: "comm", Case: "rtt", Peer: "dask", Ratio: r, Better: better}}})
 	}
 	return runs
 }
@@ -21,7 +23,7 @@ func runOf(machine string, better string, ratios ...float64) []run {
 func TestCompare(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		runs     []run
+		runs     []series.Run
 		changes  int
 		worse    bool
 		compared int
@@ -53,7 +55,7 @@ const record = `{"machine": "m", "date": "2026-01-02", "commit": "abc", "command
 
 func TestSeries(t *testing.T) {
 	dir := t.TempDir()
-	series := filepath.Join(dir, "series.jsonl")
+	runs := filepath.Join(dir, "series.jsonl")
 	file := func(ratio float64) string {
 		name := filepath.Join(dir, fmt.Sprintf("%g.json", ratio))
 		if err := os.WriteFile(name, fmt.Appendf(nil, record, ratio), 0o644); err != nil {
@@ -62,18 +64,18 @@ func TestSeries(t *testing.T) {
 		return name
 	}
 	var out bytes.Buffer
-	if err := command([]string{"append", series, file(0.5), file(0.51), file(0.49), file(0.52)}, &out); err != nil {
+	if err := command([]string{"append", runs, file(0.5), file(0.51), file(0.49), file(0.52)}, &out); err != nil {
 		t.Fatal(err)
 	}
-	if err := command([]string{"compare", series}, &out); err != nil ||
+	if err := command([]string{"compare", runs}, &out); err != nil ||
 		!strings.Contains(out.String(), "1 of 1 figures compared, 0 changed, 0 worse") {
 		t.Errorf("got %v, %s", err, &out)
 	}
 	out.Reset()
-	if err := command([]string{"append", series, file(0.9)}, &out); err != nil {
+	if err := command([]string{"append", runs, file(0.9)}, &out); err != nil {
 		t.Fatal(err)
 	}
-	err := command([]string{"compare", series}, &out)
+	err := command([]string{"compare", runs}, &out)
 	if err == nil || !strings.Contains(out.String(), "worse: comm rtt tcp 8 / dask: ratio 0.9, before 0.505 (+78%") {
 		t.Errorf("got %v, %s", err, &out)
 	}
@@ -88,17 +90,17 @@ func TestInvalid(t *testing.T) {
 		}
 		return name
 	}
-	series := filepath.Join(dir, "new.jsonl")
+	runs := filepath.Join(dir, "new.jsonl")
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
 		{nil, "usage"},
-		{[]string{"append", series}, "usage"},
-		{[]string{"append", series, write("a.json", "text")}, "no record"},
-		{[]string{"append", series, write("b.json", "{}")}, "no figures"},
-		{[]string{"append", series, filepath.Join(dir, "none")}, "no such file"},
-		{[]string{"compare", series}, "has no runs"},
+		{[]string{"append", runs}, "usage"},
+		{[]string{"append", runs, write("a.json", "text")}, "no record"},
+		{[]string{"append", runs, write("b.json", "{}")}, "no figures"},
+		{[]string{"append", runs, filepath.Join(dir, "none")}, "no such file"},
+		{[]string{"compare", runs}, "has no runs"},
 		{[]string{"compare", write("c.jsonl", "{}\ntext\n")}, "c.jsonl:2"},
 	} {
 		if err := command(c.args, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"go.millstream.dev/internal/bench/series"
 )
 
 const (
@@ -32,7 +34,7 @@ func (c change) String() string {
 
 // compare compares the last run with earlier ones of the same machine. compared is the number of figures that have
 // enough of them.
-func compare(runs []run) (changes []change, compared int) {
+func compare(runs []series.Run) (changes []change, compared int) {
 	if len(runs) == 0 {
 		return nil, 0
 	}
@@ -43,13 +45,13 @@ func compare(runs []run) (changes []change, compared int) {
 			continue
 		}
 		for _, f := range r.Figures {
-			if name := f.name(); len(earlier[name]) < history {
+			if name := f.Name(); len(earlier[name]) < history {
 				earlier[name] = append(earlier[name], f.Ratio)
 			}
 		}
 	}
 	for _, f := range last.Figures {
-		before := earlier[f.name()]
+		before := earlier[f.Name()]
 		if len(before) < least {
 			continue
 		}
@@ -61,7 +63,7 @@ func compare(runs []run) (changes []change, compared int) {
 		}
 		noise := max(floor, spreads*median(distances))
 		if d := f.Ratio/m - 1; math.Abs(d) > noise {
-			changes = append(changes, change{f.name(), f.Ratio, m, noise, (d > 0) == (f.Better == "lower")})
+			changes = append(changes, change{f.Name(), f.Ratio, m, noise, (d > 0) == (f.Better == "lower")})
 		}
 	}
 	return changes, compared

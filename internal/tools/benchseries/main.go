@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"go.millstream.dev/internal/bench/series"
 )
 
 func main() {
@@ -28,7 +30,7 @@ func command(args []string, out io.Writer) error {
 }
 
 // add appends records to a series.
-func add(series string, records []string, out io.Writer) error {
+func add(file string, records []string, out io.Writer) error {
 	for _, name := range records {
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -38,22 +40,22 @@ func add(series string, records []string, out io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if err := appendRun(series, r); err != nil {
+		if err := appendRun(file, r); err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%s: %d figures of commit %s\n", series, len(r.Figures), r.Commit)
+		fmt.Fprintf(out, "%s: %d figures of commit %s\n", file, len(r.Figures), r.Commit)
 	}
 	return nil
 }
 
 // report prints the changes of the last run.
-func report(series string, out io.Writer) error {
-	runs, err := readSeries(series)
+func report(file string, out io.Writer) error {
+	runs, err := series.Read(file)
 	if err != nil {
 		return err
 	}
 	if len(runs) == 0 {
-		return fmt.Errorf("%s has no runs; make bench-series adds one", series)
+		return fmt.Errorf("%s has no runs; make bench-series adds one", file)
 	}
 	changes, compared := compare(runs)
 	worse := 0
