@@ -217,6 +217,19 @@ func ExampleCall_WithLen() {
 	// Output: [0 1 2], sent, sent
 }
 
+func ExampleCall_WithEvent() {
+	threeRanks("event", func(ctx context.Context, r *clique.Rank) (any, error) {
+		b := mem.FromSlice([]int64{1}) // or device memory
+		defer b.Release()
+		var busy mem.Event
+		v := clique.Buffer[int64](b)
+		err := r.Do(ctx, clique.Reduce(v, v, clique.Sum, 0).WithEvent(&busy))
+		// With device memory: stream.WaitEvent(busy) before other work on the stream overwrites b.
+		return busy == nil, err
+	})
+	// Output: true, true, true
+}
+
 func ExampleSendRecv() {
 	threeRanks("send-recv", func(ctx context.Context, r *clique.Rank) (any, error) {
 		next, before := (r.Rank()+1)%3, (r.Rank()+2)%3

@@ -60,9 +60,9 @@ func (n *ncclCarrier) Run(ctx context.Context, c *collective.Call) error {
 		return err
 	}
 	if n.writes(c) {
-		return k.track(w, c.Recv.Buffer)
+		return k.track(w, c.Busy, c.Recv.Buffer)
 	}
-	return k.track(w)
+	return k.track(w, c.Busy)
 }
 
 // begin leases a communicator, once. The ranks use a separate group for that, because this one is in use.

@@ -122,8 +122,9 @@ func (o *outcome) Wait(ctx context.Context) error {
 	return o.err()
 }
 
-// track keeps an operation until it is done and makes it the ready event of the buffers that it writes.
-func (c *ncclComm) track(w *nccl.Work, writes ...*mem.Buffer) error {
+// track keeps an operation until it is done, makes it the ready event of the buffers that it writes, and stores it in
+// busy if that is not nil.
+func (c *ncclComm) track(w *nccl.Work, busy *mem.Event, writes ...*mem.Buffer) error {
 	o := &outcome{Event: w.Event()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,6 +133,9 @@ func (c *ncclComm) track(w *nccl.Work, writes ...*mem.Buffer) error {
 	}
 	c.prune()
 	c.pending = append(c.pending, o)
+	if busy != nil {
+		*busy = o
+	}
 	for _, b := range writes {
 		if b != nil {
 			b.SetReady(o)

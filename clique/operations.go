@@ -3,6 +3,7 @@ package clique
 import (
 	"go.millstream.dev/internal/collective"
 	"go.millstream.dev/internal/collective/elem"
+	"go.millstream.dev/mem"
 )
 
 // Call is an operation with its arguments, for Rank.Do and Rank.Start. It may be used any number of times.
@@ -29,6 +30,14 @@ func (c Call) WithCounts(counts, recvCounts []int) Call {
 // WithLen returns the call with a Recv or SendRecv that sets *n to the number of received elements.
 func (c Call) WithLen(n *int) Call {
 	c.c.N = n
+	return c
+}
+
+// WithEvent returns the call with an operation on device memory that sets *e to the event after which the GPU no longer
+// uses the memory of the call, for callers that enqueue further work on other streams. *e stays nil if that is the
+// ready event of the result. It is valid when the operation has returned or its Request is done.
+func (c Call) WithEvent(e *mem.Event) Call {
+	c.c.Busy = e
 	return c
 }
 

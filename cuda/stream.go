@@ -25,6 +25,7 @@ type StreamConfig struct {
 type Stream struct {
 	handle uint64
 	device int
+	kept   bool         // the stream is that of another library, which destroys it
 	state  atomic.Int64 // calls in progress, plus closedBit
 
 	mu      sync.Mutex
@@ -50,6 +51,13 @@ func NewStream(device int, cfg StreamConfig) (*Stream, error) {
 		return nil, err
 	}
 	return &Stream{handle: h, device: device}, nil
+}
+
+// StreamFromHandle returns a stream for a CUstream that another library has created, such as PyTorch or CuPy; 0 is the
+// legacy default stream of the device. The other library keeps it: Close does not destroy it. The handle is not checked
+// before its first use.
+func StreamFromHandle(device int, handle uintptr) *Stream {
+	return &Stream{handle: uint64(handle), device: device, kept: true}
 }
 
 // StreamOf returns s as a Stream of this package, such as that of task.Device, or nil if it is of another type.
@@ -78,7 +86,9 @@ func (s *Stream) release() {
 }
 
 func (s *Stream) destroy() {
-	logFailure("destroy stream", s.device, cudrv.StreamDestroy(s.device, s.handle))
+	if !s.kept {
+		logFailure("destroy stream", s.device, cudrv.StreamDestroy(s.device, s.handle))
+	}
 }
 
 // Close closes the stream. Enqueued work still runs, and memory of NewAsyncResource can still be released. Closing
@@ -91,7 +101,7 @@ func (s *Stream) Close() error {
 			return nil
 		}
 		if s.state.CompareAndSwap(v, v|closedBit) {
-			if v == 0 {
+			if v == 0 && !s.kept {
 				return check("destroy stream", s.device, cudrv.StreamDestroy(s.device, s.handle))
 			}
 			return nil

@@ -11,9 +11,13 @@
  *     millstream_v1_destroy(comm);
  *
  * Ranks are ordered by the host of their name, GPU and name. All ranks call the same collectives in the same order.
- * Counts are in elements; buffers are in host memory and are not copied; send may equal recv where both have the same
- * length, or be its part of this rank. Functions are safe for concurrent use; calls of several threads on one communicator run
- * one after the other. They return MILLSTREAM_OK or another code, and millstream_v1_last_error() has the text.
+ * Counts are in elements; buffers are not copied; send may equal recv where both have the same length, or be its part of this
+ * rank. Functions are safe for concurrent use; calls of several threads on one communicator run one after the other. They return
+ * MILLSTREAM_OK or another code, and millstream_v1_last_error() has the text.
+ *
+ * Buffers are in host memory or, on all ranks alike, in device memory, which is recognized by its address. Operations on device
+ * memory are ordered by the CUDA stream of millstream_v1_set_stream: they run after the work that is queued on it, and work that
+ * is queued on it after the call has returned runs after them. The call may return earlier than the operation ends on the GPU.
  *
  * The library contains the Go runtime: it cannot be unloaded, and does not work in a child of fork() that has not
  * called exec(); functions return MILLSTREAM_FORKED there. Signal handlers of the process stay in place.
@@ -53,6 +57,10 @@ enum {
 	MILLSTREAM_RECV, MILLSTREAM_SENDRECV
 };
 
+/* Where the memory of an operation is. With ANY, device memory is recognized by its address, which needs a pointer that is valid;
+ * with DEVICE a pointer that CUDA does not know is an error. A rank without elements passes DEVICE if others have device memory. */
+enum { MILLSTREAM_ANY = 0, MILLSTREAM_HOST, MILLSTREAM_DEVICE };
+
 /* Results of all functions. */
 enum {
 	MILLSTREAM_OK = 0,
@@ -77,16 +85,18 @@ typedef struct millstream_v1_options {
 	const char *id;        /* identifies the clique, 1 to 64 bytes; a random one keeps strangers out */
 	const char *name;      /* name of this rank in the order of ranks and in errors (default: its address) */
 	const char *listen;    /* where other ranks connect to this one (default tcp://127.0.0.1:0) */
-	const char *backend;   /* "ucx", "comm", or "" for UCX where every rank has it */
+	const char *backend;   /* "ucx", "comm", "nccl", or "" for UCX where every rank has it, and NCCL where each has it and a GPU */
 	double timeout;        /* of open and join, in seconds (default 30) */
 	const char *ca_file;   /* certificates of a worker, for a listener with tls:// */
 	const char *cert_file;
 	const char *key_file;
+	const char *device;    /* number of the GPU of this rank in this process, such as "0", which NCCL needs (default: none; device
+	                          memory then uses the GPU of the first buffer) */
 } millstream_v1_options;
 
-#define MILLSTREAM_V1_OPTIONS { sizeof(millstream_v1_options), 0, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL }
+#define MILLSTREAM_V1_OPTIONS { sizeof(millstream_v1_options), 0, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL }
 
-/* An operation with its arguments, for millstream_v1_start. */
+/* An operation with its arguments, for millstream_v1_run and millstream_v1_start. Fields that are not used are 0. */
 typedef struct millstream_v1_call {
 	uint32_t size;      /* sizeof(millstream_v1_call) */
 	int32_t operation;  /* MILLSTREAM_ALLREDUCE ... */
@@ -100,6 +110,9 @@ typedef struct millstream_v1_call {
 	uint64_t recvtag;   /* of SENDRECV */
 	const void *send;
 	void *recv;
+	int32_t memory;     /* MILLSTREAM_DEVICE ... */
+	int32_t reserved;
+	void *stream;       /* CUstream that orders device memory; NULL is that of set_stream */
 } millstream_v1_call;
 
 /* Returns MILLSTREAM_ABI of the library, and its release. */
@@ -131,6 +144,19 @@ MILLSTREAM_API int millstream_v1_backend(millstream_v1_comm, char **backend);
 MILLSTREAM_API int millstream_v1_failed_rank(millstream_v1_comm, int *rank);
 /* Bounds later blocking calls; 0 is no limit. A collective that takes longer ends the communicator. */
 MILLSTREAM_API int millstream_v1_set_timeout(millstream_v1_comm, double seconds);
+/* Sets the CUDA stream of later operations on device memory (default: NULL, the legacy default stream). The caller keeps it
+ * alive until the last of them has ended. The per-thread default stream is that of the thread that makes the call. */
+MILLSTREAM_API int millstream_v1_set_stream(millstream_v1_comm, void *stream);
+/* Returns how device memory moves: "nccl"; "ucx" or "comm", where kernels access the memory of ranks by CUDA IPC if all ranks can,
+ * and data passes through pinned memory otherwise. */
+MILLSTREAM_API int millstream_v1_device_backend(millstream_v1_comm, char **backend);
+/* Returns the ncclComm_t of the ranks, and the CUstream on which this library enqueues its collectives with it, for native code
+ * such as RAFT and cuML. Both stay valid until destroy. The communicator is non-blocking: a call that returns ncclInProgress has
+ * completed when ncclCommGetAsyncError returns another result. All ranks interleave their own calls and those of this library in
+ * the same order. MILLSTREAM_INVALID if device memory does not move by NCCL. A collective. */
+MILLSTREAM_API int millstream_v1_nccl_comm(millstream_v1_comm, void **nccl, void **stream);
+/* Waits until the work on a stream has ended, or returns the error of the communicator if that fails first. */
+MILLSTREAM_API int millstream_v1_sync_stream(millstream_v1_comm, void *stream);
 /* Forms a communicator of the ranks with the same color, ordered by key and then by rank; 0 for a negative color. A collective. */
 MILLSTREAM_API int millstream_v1_split(millstream_v1_comm, int color, int key, millstream_v1_comm *);
 
@@ -155,8 +181,11 @@ MILLSTREAM_API int millstream_v1_recv(millstream_v1_comm, void *buf, uint64_t co
 MILLSTREAM_API int millstream_v1_sendrecv(millstream_v1_comm, const void *send, uint64_t count, int to, uint64_t tag, void *recv,
 	uint64_t recvcount, int from, uint64_t recvtag, int dtype, uint64_t *received);
 
+/* Runs an operation: the general form of the functions above. received, which may be NULL, is as in recv. */
+MILLSTREAM_API int millstream_v1_run(millstream_v1_comm, const millstream_v1_call *, uint64_t *received);
 /* Starts an operation, whose buffers must not be used until millstream_v1_wait has returned something else than
- * MILLSTREAM_TIMEOUT, which must be called. */
+ * MILLSTREAM_TIMEOUT, which must be called. With device memory, the operation runs after the work that is on the stream now, and
+ * work that is queued on the stream after millstream_v1_wait has returned runs after the operation. */
 MILLSTREAM_API int millstream_v1_start(millstream_v1_comm, const millstream_v1_call *, millstream_v1_request *);
 /* Waits for a request; seconds < 0 is no limit. After MILLSTREAM_TIMEOUT it can be called again. */
 MILLSTREAM_API int millstream_v1_wait(millstream_v1_request, double seconds, uint64_t *received);

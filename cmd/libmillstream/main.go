@@ -30,7 +30,7 @@ func main() {
 
 var (
 	comms    table[*member.Member]
-	requests table[*clique.Request]
+	requests table[*member.Request]
 )
 
 // write copies a text with a final zero into C memory.
@@ -58,7 +58,8 @@ func millstreamRelease(to *C.char, room C.size_t) { write(to, int(room), release
 func millstreamOpen(o *C.millstream_v1_options, id *C.millstream_v1_comm, contact **C.char, f *C.failure) C.int {
 	cfg := member.Config{ID: C.GoString(o.id), Name: C.GoString(o.name), Listen: C.GoString(o.listen),
 		Backend: clique.Backend(C.GoString(o.backend)), Deterministic: o.deterministic != 0,
-		Timeout: seconds(float64(o.timeout)), Security: secure.Security{CAFile: C.GoString(o.ca_file),
+		Device: C.GoString(o.device), Timeout: seconds(float64(o.timeout)),
+		Security: secure.Security{CAFile: C.GoString(o.ca_file),
 			Worker: secure.KeyPair{Cert: C.GoString(o.cert_file), Key: C.GoString(o.key_file)}}}
 	m, text, err := member.Open(context.Background(), cfg)
 	if err != nil {
@@ -194,7 +195,8 @@ func millstreamSplit(id C.millstream_v1_comm, color, key C.int, sub *C.millstrea
 func operation(c *C.millstream_v1_call) member.Operation {
 	return member.Operation{Code: member.Code(c.operation), Kind: kind(int32(c.dtype)), Op: int(c.op),
 		Count: uint64(c.count), RecvCount: uint64(c.recvcount), Peer: int(c.peer), From: int(c.from),
-		Tag: uint64(c.tag), RecvTag: uint64(c.recvtag), Send: uintptr(c.send), Recv: uintptr(c.recv)}
+		Tag: uint64(c.tag), RecvTag: uint64(c.recvtag), Send: uintptr(c.send), Recv: uintptr(c.recv),
+		Memory: member.Memory(c.memory), Stream: uintptr(c.stream)}
 }
 
 //export millstreamRun
@@ -237,8 +239,9 @@ func millstreamWait(id C.millstream_v1_request, s C.double, received *C.uint64_t
 	err = r.Wait(ctx)
 	select {
 	case <-r.Done():
-		_, _ = requests.remove(uint64(id), nil)
-		err = r.Err()
+		if _, err = requests.remove(uint64(id), errNoRequest); err == nil { // else another thread has waited for it
+			err = r.Finish()
+		}
 	default:
 	}
 	*received = C.uint64_t(r.Len())

@@ -43,12 +43,16 @@ func (t *table[T]) get(id uint64, missing error) (T, error) {
 	return v, nil
 }
 
+// remove removes a handle and returns its object. Of several concurrent calls one succeeds.
 func (t *table[T]) remove(id uint64, missing error) (T, error) {
-	v, err := t.get(id, missing)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	v, ok := t.of[id]
+	if !ok {
+		return v, fmt.Errorf("%w (handle %d)", missing, id)
+	}
 	delete(t.of, id)
-	return v, err
+	return v, nil
 }
 
 var (

@@ -90,6 +90,9 @@ type Call struct {
 	SendTag, RecvTag uint64
 	// N, if set, is set to the number of elements that Recv or SendRecv has received.
 	N *int
+	// Busy, if set, is set to the event after which the device no longer uses the memory of the call. It stays nil if
+	// that is the ready event of Recv.
+	Busy *mem.Event
 	// Invalid, if not empty, is why the caller considers its arguments invalid. All ranks get it as a *MismatchError.
 	Invalid string
 	// OnDevice is set for a call that the Carrier of the group runs: one with a buffer that the host cannot access.

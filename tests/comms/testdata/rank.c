@@ -112,7 +112,8 @@ static void messages(millstream_v1_comm c, int me, int n) {
 	int32_t out[5] = {me, 1, 2, 3, 4}, in[8] = {0};
 	DO(millstream_v1_sendrecv(c, out, 5, to, tag, in, 8, from, tag, MILLSTREAM_INT32, &got));
 	WANT(got == 5 && in[0] == from && in[4] == 4);
-	millstream_v1_call r = {sizeof r, MILLSTREAM_RECV, MILLSTREAM_INT32, 0, from, 0, 8, 0, 9, 0, NULL, in};
+	millstream_v1_call r = {.size = sizeof r, .operation = MILLSTREAM_RECV, .dtype = MILLSTREAM_INT32, .peer = from, .count = 8,
+		.tag = 9, .recv = in};
 	millstream_v1_request q = 0;
 	DO(millstream_v1_start(c, &r, &q));
 	WANT(millstream_v1_wait(q, 0, NULL) == MILLSTREAM_TIMEOUT); /* sent after the barrier only */
@@ -149,6 +150,28 @@ static void errors(millstream_v1_comm c, int me, int n) {
 	DO(millstream_v1_failed_rank(c, &rank));
 	WANT(rank == -1);
 	DO(millstream_v1_barrier(c)); /* still usable */
+}
+
+static void device(millstream_v1_comm c, int me) {
+	char *backend;
+	void *nccl, *stream;
+	DO(millstream_v1_device_backend(c, &backend));
+	WANT(strcmp(backend, "comm") == 0);
+	millstream_v1_free(backend);
+	WANT(millstream_v1_nccl_comm(c, &nccl, &stream) == MILLSTREAM_INVALID && nccl == NULL);
+	WANT(strstr(millstream_v1_last_error(), "NCCL") != NULL);
+	DO(millstream_v1_set_stream(c, NULL));
+	int code = millstream_v1_sync_stream(c, NULL); /* MILLSTREAM_INVALID without a GPU */
+	WANT(code == MILLSTREAM_OK || code == MILLSTREAM_INVALID);
+	int32_t x = me;
+	millstream_v1_call call = {.size = sizeof call, .operation = MILLSTREAM_ALLREDUCE, .dtype = MILLSTREAM_INT32,
+		.op = MILLSTREAM_MAX, .count = 1, .send = &x, .recv = &x, .memory = me == 1 ? MILLSTREAM_DEVICE : MILLSTREAM_HOST};
+	WANT(millstream_v1_run(c, &call, NULL) == MILLSTREAM_MISMATCH); /* x is not device memory */
+	WANT(strstr(millstream_v1_last_error(), "is not device memory") != NULL);
+	call.size = offsetof(millstream_v1_call, memory); /* of the first release */
+	DO(millstream_v1_run(c, &call, NULL));
+	call.size = 8;
+	WANT(millstream_v1_run(c, &call, NULL) == MILLSTREAM_INVALID && millstream_v1_run(c, NULL, NULL) == MILLSTREAM_INVALID);
 }
 
 static void split(millstream_v1_comm c, int me, int n) {
@@ -223,6 +246,7 @@ int main(int argc, char **argv) {
 			collectives(c, me, n);
 			messages(c, me, n);
 			errors(c, me, n);
+			device(c, me);
 			split(c, me, n);
 			process(c);
 		}

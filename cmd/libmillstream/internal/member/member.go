@@ -24,7 +24,7 @@ import (
 // DefaultTimeout is how long Join waits for the other ranks, and how long an open member waits for Join.
 const DefaultTimeout = 30 * time.Second
 
-// Config configures a member. All fields but Name, Listen and Security must be equal on all ranks.
+// Config configures a member. All fields but Name, Listen, Device and Security must be equal on all ranks.
 type Config struct {
 	// ID identifies the clique: 1 to 64 bytes, chosen by the caller. Only processes that know it can join, so it should
 	// be random.
@@ -36,6 +36,9 @@ type Config struct {
 	Listen string
 	// Backend specifies how data moves (default clique.Auto).
 	Backend clique.Backend
+	// Device is the number of the GPU of this rank in this process, as text, which NCCL needs (default: none; device
+	// memory then uses the GPU of the first buffer).
+	Device string
 	// Deterministic makes results bitwise equal on all backends.
 	Deterministic bool
 	// Timeout bounds Join, and how long an open member waits for it (default DefaultTimeout).
@@ -63,7 +66,8 @@ type Member struct {
 	ctx context.Context // of operations; has the Info of the host
 	end context.CancelCauseFunc
 
-	timeout atomic.Int64 // of operations, in nanoseconds; 0 is none
+	timeout atomic.Int64  // of operations, in nanoseconds; 0 is none
+	stream  atomic.Uint64 // CUstream of operations on device memory
 
 	mu      sync.Mutex // guards the fields below
 	rank    *clique.Rank
@@ -82,6 +86,10 @@ func Open(ctx context.Context, cfg Config) (*Member, string, error) {
 	default:
 		return nil, "", fmt.Errorf("member: %w: backend %q: want %q, %q, %q or none", ErrInvalid, cfg.Backend,
 			clique.UCX, clique.Comm, clique.NCCL)
+	}
+	gpu, err := cfg.device()
+	if err != nil {
+		return nil, "", err
 	}
 	cfg.Listen = cmp.Or(cfg.Listen, "tcp://127.0.0.1:0")
 	if cfg.Timeout <= 0 {
@@ -104,7 +112,7 @@ func Open(ctx context.Context, cfg Config) (*Member, string, error) {
 	m.cfg.Name = cmp.Or(cfg.Name, l.ContactAddr())
 	m.peers.Network, m.peers.Dial, m.peers.Address = comm.Default, dial, l.ContactAddr()
 	m.host = task.Host{Worker: m.cfg.Name, Name: m.cfg.Name, Peers: &m.peers, Boot: hostid.Boot(),
-		DataConnections: cfg.Backend != clique.Comm}
+		DataConnections: cfg.Backend != clique.Comm, Device: gpu}
 	m.server = rpc.NewServer(rpc.Config{Type: "Rank", Logger: slog.New(slog.DiscardHandler),
 		Authorize: rpc.Roles{"": {secure.Worker}}.Authorize, Waiting: []string{peernet.ChannelOp},
 		Detached: []string{peernet.ChannelOp}})
@@ -222,6 +230,7 @@ func (m *Member) Split(color, key int) (*Member, error) {
 	}
 	out := &Member{ctx: m.ctx, rank: sub, joining: true, part: true}
 	out.timeout.Store(m.timeout.Load())
+	out.stream.Store(m.stream.Load())
 	m.mu.Lock()
 	out.backend = m.backend
 	closed := m.closed

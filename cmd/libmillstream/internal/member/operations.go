@@ -1,10 +1,10 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"go.millstream.dev/clique"
@@ -56,8 +56,11 @@ type Operation struct {
 	Peer, From int
 	// Tag is the tag of a message; RecvTag is that of Recv in SendRecv.
 	Tag, RecvTag uint64
-	// Send and Recv are addresses in the memory of the process.
+	// Send and Recv are addresses in the memory of the process or of a GPU, as Memory specifies.
 	Send, Recv uintptr
+	Memory     Memory
+	// Stream is the CUstream that orders an operation on device memory; 0 is that of SetStream.
+	Stream uintptr
 	// Invalid is why the caller considers its arguments invalid, for collectives; see clique.Call.Invalid.
 	Invalid string
 }
@@ -68,17 +71,18 @@ var ErrInvalid = errors.New("invalid argument")
 
 var reductions = map[int]clique.Op{1: clique.Sum, 2: clique.Prod, 3: clique.Min, 4: clique.Max, 5: clique.Avg}
 
-// Do runs an operation and waits for it. received is the number of elements of a received message.
+// Do runs an operation and waits for it, on device memory until it is enqueued. received is the number of elements of a
+// received message.
 func (m *Member) Do(o Operation) (received uint64, err error) {
 	r, err := m.Rank()
 	if err != nil {
 		return 0, err
 	}
-	c, memory, err := o.call(r.Rank(), r.Size())
+	c, u, err := m.call(r, &o)
 	if err != nil {
 		return 0, err
 	}
-	defer memory.release()
+	defer u.release()
 	ctx, cancel := m.bounded()
 	defer cancel()
 	var n int
@@ -88,22 +92,37 @@ func (m *Member) Do(o Operation) (received uint64, err error) {
 	if err := r.Do(ctx, c); err != nil {
 		return 0, err
 	}
-	return uint64(n), nil
+	return uint64(n), u.finish()
 }
 
-// Start starts an operation; its memory must not be used until the request is done. Operations run in the order of Do
-// and Start. SetTimeout does not apply.
-func (m *Member) Start(o Operation) (*clique.Request, error) {
+// Request is an operation that Start has started.
+type Request struct {
+	*clique.Request
+	u *use
+}
+
+// Finish ends a request that is done: it makes the stream of the caller wait for the result, and returns the error of
+// the operation. It must be called once.
+func (q *Request) Finish() error {
+	defer q.u.release()
+	if err := q.Err(); err != nil {
+		return err
+	}
+	return q.u.finish()
+}
+
+// Start starts an operation; its memory must not be used until Finish. Operations run in the order of Do and Start.
+// SetTimeout does not apply.
+func (m *Member) Start(o Operation) (*Request, error) {
 	r, err := m.Rank()
 	if err != nil {
 		return nil, err
 	}
-	c, memory, err := o.call(r.Rank(), r.Size())
+	c, u, err := m.call(r, &o)
 	if err != nil {
 		return nil, err
 	}
-	defer memory.release() // the operation retains it
-	return r.Start(m.ctx, c), nil
+	return &Request{r.Start(m.ctx, c), u}, nil
 }
 
 // bounded returns the context of an operation.
@@ -114,23 +133,11 @@ func (m *Member) bounded() (context.Context, context.CancelFunc) {
 	return m.ctx, func() {}
 }
 
-// buffers are the two sides of an operation.
-type buffers struct{ send, recv *mem.Buffer }
-
-func (b buffers) release() {
-	if b.send != nil {
-		b.send.Release()
-	}
-	if b.recv != nil {
-		b.recv.Release()
-	}
-}
-
 // call returns the call of the operation, and its memory. Invalid arguments of a collective become part of the call, so
 // that the other ranks do not wait.
-func (o *Operation) call(rank, size int) (clique.Call, buffers, error) {
+func (m *Member) call(r *clique.Rank, o *Operation) (clique.Call, *use, error) {
 	if o.Code < Barrier || o.Code > SendRecv {
-		return clique.Call{}, buffers{}, fmt.Errorf("member: %w: unknown %v", ErrInvalid, o.Code)
+		return clique.Call{}, nil, fmt.Errorf("member: %w: unknown %v", ErrInvalid, o.Code)
 	}
 	maker, known := makers[o.Kind]
 	if !known {
@@ -144,78 +151,18 @@ func (o *Operation) call(rank, size int) (clique.Call, buffers, error) {
 	if why == "" && !ok && o.Code.reduces() {
 		why = fmt.Sprintf("unknown reduction %d", o.Op)
 	}
-	var b buffers
+	u := &use{}
 	if why == "" {
-		b, why = o.memory(rank, size)
+		why = u.take(o, r, cmp.Or(o.Stream, uintptr(m.stream.Load())))
 	}
 	if why == "" {
-		return maker(o, op, b.send, b.recv), b, nil
+		return maker(o, op, u.send, u.recv).WithEvent(&u.busy), u, nil
 	}
-	b.release()
+	u.release()
 	if o.Code >= Send {
-		return clique.Call{}, buffers{}, fmt.Errorf("member: %v: %w: %s", o.Code, ErrInvalid, why)
+		return clique.Call{}, nil, fmt.Errorf("member: %v: %w: %s", o.Code, ErrInvalid, why)
 	}
-	return maker(o, clique.Sum, nil, nil).Invalid(why), buffers{}, nil
-}
-
-// memory returns the memory of both sides, or why it is invalid. Only root has both sides of some operations.
-func (o *Operation) memory(rank, size int) (b buffers, why string) {
-	sends, receives := 1, 1 // in counts
-	recvCount := o.Count
-	isRoot := o.Peer == rank
-	switch o.Code {
-	case Barrier:
-		sends, receives = 0, 0
-	case AllGather:
-		receives = size
-	case Gather:
-		receives = size
-		if !isRoot {
-			receives = 0
-		}
-	case Scatter:
-		sends = size
-		if !isRoot {
-			sends = 0
-		}
-	case ReduceScatter:
-		sends = size
-	case AllToAll:
-		sends, receives = size, size
-	case Reduce:
-		if !isRoot {
-			receives = 0
-		}
-	case Broadcast, Recv:
-		sends = 0
-	case Send:
-		receives = 0
-	case SendRecv:
-		recvCount = o.RecvCount
-	}
-	if b.send, why = memoryAt("send", o.Send, o.Count, o.Kind, sends); why == "" {
-		b.recv, why = memoryAt("recv", o.Recv, recvCount, o.Kind, receives)
-	}
-	return b, why
-}
-
-// memoryAt returns memory for times*count elements, nil for none.
-func memoryAt(side string, at uintptr, count uint64, k clique.Kind, times int) (b *mem.Buffer, why string) {
-	size := uint64(k.Size())
-	if times == 0 {
-		return nil, ""
-	}
-	if count > math.MaxInt64/size/uint64(times) {
-		return nil, fmt.Sprintf("%s has %d elements, which is too many", side, count)
-	}
-	n := int(count*size) * times
-	switch {
-	case n == 0:
-		return nil, ""
-	case at == 0:
-		return nil, fmt.Sprintf("%s is a null pointer with %d bytes", side, n)
-	}
-	return mem.NewRegion(mem.RegionConfig{Addr: at, Len: n}).Buffer(), ""
+	return maker(o, clique.Sum, nil, nil).Invalid(why), &use{}, nil
 }
 
 // makers has newCall for each kind of element.

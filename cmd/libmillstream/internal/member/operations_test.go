@@ -143,16 +143,24 @@ func TestInvalid(t *testing.T) {
 
 // TestRelease: the memory of an operation is released, also that of an invalid one.
 func TestRelease(t *testing.T) {
+	leak.Check(t)
+	m := formed(t, 1)[0]
 	regions, _ := mem.Live()
 	x := make([]float64, 4)
 	o := Operation{Code: AllReduce, Kind: clique.KindOf[float64](), Op: 1, Count: 4, Send: at(x), Recv: at(x)}
-	for _, recv := range []uintptr{at(x), 0} {
-		o.Recv = recv
-		_, b, err := o.call(0, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.release()
+	if _, err := m.Do(o); err != nil {
+		t.Fatal(err)
+	}
+	q, err := m.Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(q.Wait(t.Context()), q.Finish()); err != nil {
+		t.Fatal(err)
+	}
+	o.Recv = 0
+	if _, err := m.Do(o); err == nil {
+		t.Error("a null pointer is accepted")
 	}
 	if now, _ := mem.Live(); now != regions {
 		t.Errorf("got %d regions, want %d", now, regions)
@@ -176,7 +184,7 @@ func TestStart(t *testing.T) {
 		if _, err := m.Do(Operation{Code: Send, Kind: kind, Count: 1, Peer: 1 - me, Tag: 5, Send: at(y)}); err != nil {
 			return err
 		}
-		if err := q.Wait(t.Context()); err != nil {
+		if err := errors.Join(q.Wait(t.Context()), q.Finish()); err != nil {
 			return err
 		}
 		if q.Len() != 1 || x[0] != int64(11-me) || x[1] != 7 {
