@@ -54,7 +54,7 @@ enum { MILLSTREAM_SUM = 1, MILLSTREAM_PROD, MILLSTREAM_MIN, MILLSTREAM_MAX, MILL
 enum {
 	MILLSTREAM_BARRIER = 1, MILLSTREAM_ALLREDUCE, MILLSTREAM_REDUCE, MILLSTREAM_BROADCAST, MILLSTREAM_ALLGATHER,
 	MILLSTREAM_GATHER, MILLSTREAM_SCATTER, MILLSTREAM_REDUCESCATTER, MILLSTREAM_ALLTOALL, MILLSTREAM_SEND,
-	MILLSTREAM_RECV, MILLSTREAM_SENDRECV
+	MILLSTREAM_RECV, MILLSTREAM_SENDRECV, MILLSTREAM_ALLGATHERV, MILLSTREAM_GATHERV, MILLSTREAM_SCATTERV, MILLSTREAM_ALLTOALLV
 };
 
 /* Where the memory of an operation is. With ANY, device memory is recognized by its address, which needs a pointer that is valid;
@@ -113,6 +113,8 @@ typedef struct millstream_v1_call {
 	int32_t memory;     /* MILLSTREAM_DEVICE ... */
 	int32_t reserved;
 	void *stream;       /* CUstream that orders device memory; NULL is that of set_stream */
+	const uint64_t *counts;     /* of the V forms: one for each rank */
+	const uint64_t *recvcounts; /* of ALLTOALLV */
 } millstream_v1_call;
 
 /* Returns MILLSTREAM_ABI of the library, and its release. */
@@ -159,6 +161,8 @@ MILLSTREAM_API int millstream_v1_nccl_comm(millstream_v1_comm, void **nccl, void
 MILLSTREAM_API int millstream_v1_sync_stream(millstream_v1_comm, void *stream);
 /* Forms a communicator of the ranks with the same color, ordered by key and then by rank; 0 for a negative color. A collective. */
 MILLSTREAM_API int millstream_v1_split(millstream_v1_comm, int color, int key, millstream_v1_comm *);
+/* Forms a communicator of the same ranks with an order of calls of its own. A collective. */
+MILLSTREAM_API int millstream_v1_dup(millstream_v1_comm, millstream_v1_comm *);
 
 /* Collectives. recv of reduce and gather, and send of scatter, are used on root only. */
 MILLSTREAM_API int millstream_v1_barrier(millstream_v1_comm);
@@ -174,6 +178,16 @@ MILLSTREAM_API int millstream_v1_reducescatter(millstream_v1_comm, const void *s
 /* send and recv have count elements for and of each rank. */
 MILLSTREAM_API int millstream_v1_alltoall(millstream_v1_comm, const void *send, void *recv, uint64_t count, int dtype);
 
+/* V forms: parts of different lengths, one after the other. counts and the like have one entry for each rank; those of gatherv and
+ * scatterv are used on root only. */
+MILLSTREAM_API int millstream_v1_allgatherv(millstream_v1_comm, const void *send, void *recv, const uint64_t *counts, int dtype);
+MILLSTREAM_API int millstream_v1_gatherv(millstream_v1_comm, const void *send, uint64_t count, void *recv, const uint64_t *counts,
+	int dtype, int root);
+MILLSTREAM_API int millstream_v1_scatterv(millstream_v1_comm, const void *send, const uint64_t *counts, void *recv, uint64_t count,
+	int dtype, int root);
+MILLSTREAM_API int millstream_v1_alltoallv(millstream_v1_comm, const void *send, const uint64_t *sendcounts, void *recv,
+	const uint64_t *recvcounts, int dtype);
+
 /* Messages. All 64 bits of tags are compared; messages with the same tag arrive in order. A message may be shorter than recv:
  * received, if not NULL, is its number of elements. */
 MILLSTREAM_API int millstream_v1_send(millstream_v1_comm, const void *buf, uint64_t count, int dtype, int to, uint64_t tag);
@@ -181,14 +195,31 @@ MILLSTREAM_API int millstream_v1_recv(millstream_v1_comm, void *buf, uint64_t co
 MILLSTREAM_API int millstream_v1_sendrecv(millstream_v1_comm, const void *send, uint64_t count, int to, uint64_t tag, void *recv,
 	uint64_t recvcount, int from, uint64_t recvtag, int dtype, uint64_t *received);
 
+/* Sends parts of one buffer to several ranks, and receives parts of another from several ranks, all at once. Offsets are in elements.
+ * Every message must have the length that its receiver expects. */
+MILLSTREAM_API int millstream_v1_multicast_sendrecv(millstream_v1_comm, const void *send, const uint64_t *sendcounts,
+	const uint64_t *sendoffsets, const int *dests, size_t nsends, void *recv, const uint64_t *recvcounts,
+	const uint64_t *recvoffsets, const int *sources, size_t nrecvs, int dtype, uint64_t tag);
+
+/* Groups: between group_start and group_end the operations of this communicator are started and return immediately, group_end waits
+ * for all of them, and their buffers must not be used before. Groups may be nested. received is 0. */
+MILLSTREAM_API int millstream_v1_group_start(millstream_v1_comm);
+MILLSTREAM_API int millstream_v1_group_end(millstream_v1_comm);
+
 /* Runs an operation: the general form of the functions above. received, which may be NULL, is as in recv. */
 MILLSTREAM_API int millstream_v1_run(millstream_v1_comm, const millstream_v1_call *, uint64_t *received);
 /* Starts an operation, whose buffers must not be used until millstream_v1_wait has returned something else than
  * MILLSTREAM_TIMEOUT, which must be called. With device memory, the operation runs after the work that is on the stream now, and
  * work that is queued on the stream after millstream_v1_wait has returned runs after the operation. */
 MILLSTREAM_API int millstream_v1_start(millstream_v1_comm, const millstream_v1_call *, millstream_v1_request *);
+MILLSTREAM_API int millstream_v1_isend(millstream_v1_comm, const void *buf, uint64_t count, int dtype, int to, uint64_t tag,
+	millstream_v1_request *);
+MILLSTREAM_API int millstream_v1_irecv(millstream_v1_comm, void *buf, uint64_t count, int dtype, int from, uint64_t tag,
+	millstream_v1_request *);
 /* Waits for a request; seconds < 0 is no limit. After MILLSTREAM_TIMEOUT it can be called again. */
 MILLSTREAM_API int millstream_v1_wait(millstream_v1_request, double seconds, uint64_t *received);
+/* Waits for n requests and sets those that have ended to 0; entries that are 0 are ignored. It returns the first error. */
+MILLSTREAM_API int millstream_v1_waitall(millstream_v1_request *, size_t n, double seconds);
 
 /* Takes part in a collective with arguments that the caller has found invalid: all ranks get MILLSTREAM_MISMATCH with the
  * reason, where they would otherwise wait. For bindings that check what this interface does not know. */

@@ -9,7 +9,7 @@
 /* The collectives and messages of millstream.h. */
 
 /* Reports whether the process has loaded the CUDA driver. Without it there is no device memory to recognize. */
-static int has_cuda(void) {
+int millstream_has_cuda(void) {
 	static int loaded;
 	if (!__atomic_load_n(&loaded, __ATOMIC_RELAXED) && dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) != NULL)
 		__atomic_store_n(&loaded, 1, __ATOMIC_RELAXED);
@@ -19,7 +19,7 @@ static int has_cuda(void) {
 static int run(millstream_v1_comm comm, millstream_v1_call c, uint64_t *received) {
 	uint64_t n = 0;
 	CHECK_FORK;
-	if (c.memory == MILLSTREAM_ANY && !has_cuda())
+	if (c.memory == MILLSTREAM_ANY && !millstream_has_cuda())
 		c.memory = MILLSTREAM_HOST;
 	int code = millstreamRun(comm, &c, &n, millstream_last());
 	if (received != NULL)
@@ -70,6 +70,28 @@ int millstream_v1_alltoall(millstream_v1_comm comm, const void *send, void *recv
 	return run(comm, (millstream_v1_call){CALL(ALLTOALL), .dtype = dtype, .count = count, .send = send, .recv = recv}, NULL);
 }
 
+int millstream_v1_allgatherv(millstream_v1_comm comm, const void *send, void *recv, const uint64_t *counts, int dtype) {
+	return run(comm, (millstream_v1_call){CALL(ALLGATHERV), .dtype = dtype, .send = send, .recv = recv, .counts = counts}, NULL);
+}
+
+int millstream_v1_gatherv(millstream_v1_comm comm, const void *send, uint64_t count, void *recv, const uint64_t *counts, int dtype,
+	int root) {
+	return run(comm, (millstream_v1_call){CALL(GATHERV), .dtype = dtype, .peer = root, .count = count, .send = send, .recv = recv,
+		.counts = counts}, NULL);
+}
+
+int millstream_v1_scatterv(millstream_v1_comm comm, const void *send, const uint64_t *counts, void *recv, uint64_t count, int dtype,
+	int root) {
+	return run(comm, (millstream_v1_call){CALL(SCATTERV), .dtype = dtype, .peer = root, .count = count, .send = send, .recv = recv,
+		.counts = counts}, NULL);
+}
+
+int millstream_v1_alltoallv(millstream_v1_comm comm, const void *send, const uint64_t *sendcounts, void *recv,
+	const uint64_t *recvcounts, int dtype) {
+	return run(comm, (millstream_v1_call){CALL(ALLTOALLV), .dtype = dtype, .send = send, .recv = recv, .counts = sendcounts,
+		.recvcounts = recvcounts}, NULL);
+}
+
 int millstream_v1_send(millstream_v1_comm comm, const void *buf, uint64_t count, int dtype, int to, uint64_t tag) {
 	return run(comm, (millstream_v1_call){CALL(SEND), .dtype = dtype, .peer = to, .count = count, .tag = tag, .send = buf}, NULL);
 }
@@ -86,7 +108,7 @@ int millstream_v1_sendrecv(millstream_v1_comm comm, const void *send, uint64_t c
 }
 
 /* Copies a call of the caller, whose header may be older and its struct smaller. */
-static int read_call(const millstream_v1_call *from, millstream_v1_call *c) {
+int millstream_read_call(const millstream_v1_call *from, millstream_v1_call *c) {
 	CHECK(from->size >= offsetof(millstream_v1_call, memory), "size of the call is smaller than that of version 1");
 	memset(c, 0, sizeof *c);
 	memcpy(c, from, from->size < sizeof *c ? from->size : sizeof *c);
@@ -96,18 +118,6 @@ static int read_call(const millstream_v1_call *from, millstream_v1_call *c) {
 int millstream_v1_run(millstream_v1_comm comm, const millstream_v1_call *from, uint64_t *received) {
 	millstream_v1_call c;
 	CHECK(from != NULL, "run: call is NULL");
-	int code = read_call(from, &c);
+	int code = millstream_read_call(from, &c);
 	return code != MILLSTREAM_OK ? code : run(comm, c, received);
-}
-
-int millstream_v1_start(millstream_v1_comm comm, const millstream_v1_call *from, millstream_v1_request *request) {
-	millstream_v1_call c;
-	CHECK_FORK;
-	CHECK(from != NULL && request != NULL, "start: call and request are required");
-	int code = read_call(from, &c);
-	if (code != MILLSTREAM_OK)
-		return code;
-	if (c.memory == MILLSTREAM_ANY && !has_cuda())
-		c.memory = MILLSTREAM_HOST;
-	return millstreamStart(comm, &c, request, millstream_last());
 }

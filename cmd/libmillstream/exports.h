@@ -10,6 +10,20 @@ typedef struct failure {
 	char text[2048];
 } failure;
 
+/* One side of millstream_v1_multicast_sendrecv. */
+typedef struct parts {
+	uintptr_t base;
+	const uint64_t *counts, *offsets;
+	const int *ranks;
+	size_t n;
+} parts;
+
+#define MILLSTREAM_MAX_PARTS (1 << 20)
+
+/* Copies a call of the caller, whose header may be older and its struct smaller. */
+int millstream_read_call(const millstream_v1_call *from, millstream_v1_call *to);
+/* Reports whether the process has loaded the CUDA driver. Without it there is no device memory to recognize. */
+int millstream_has_cuda(void);
 /* Set in a child of fork(), in which a call into Go would never return. */
 extern int millstream_forked;
 /* Returns the memory of this thread for the text of errors. */

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 	"unsafe"
 
 	"go.millstream.dev/clique"
@@ -119,6 +118,19 @@ func joined(id C.millstream_v1_comm) (*clique.Rank, error) {
 	return m.Rank()
 }
 
+// size returns a communicator that has joined, and its number of ranks.
+func size(id C.millstream_v1_comm) (*member.Member, int, error) {
+	m, err := lookup(id)
+	if err != nil {
+		return nil, 0, err
+	}
+	r, err := m.Rank()
+	if err != nil {
+		return nil, 0, err
+	}
+	return m, r.Size(), nil
+}
+
 //export millstreamRank
 func millstreamRank(id C.millstream_v1_comm, rank, ranks *C.int, f *C.failure) C.int {
 	r, err := joined(id)
@@ -189,71 +201,4 @@ func millstreamSplit(id C.millstream_v1_comm, color, key C.int, sub *C.millstrea
 		*sub = C.millstream_v1_comm(comms.add(s))
 	}
 	return C.MILLSTREAM_OK
-}
-
-// operation converts a call. Memory stays that of the caller.
-func operation(c *C.millstream_v1_call) member.Operation {
-	return member.Operation{Code: member.Code(c.operation), Kind: kind(int32(c.dtype)), Op: int(c.op),
-		Count: uint64(c.count), RecvCount: uint64(c.recvcount), Peer: int(c.peer), From: int(c.from),
-		Tag: uint64(c.tag), RecvTag: uint64(c.recvtag), Send: uintptr(c.send), Recv: uintptr(c.recv),
-		Memory: member.Memory(c.memory), Stream: uintptr(c.stream)}
-}
-
-//export millstreamRun
-func millstreamRun(id C.millstream_v1_comm, c *C.millstream_v1_call, received *C.uint64_t, f *C.failure) C.int {
-	m, err := lookup(id)
-	if err != nil {
-		return result(err, f)
-	}
-	n, err := m.Do(operation(c))
-	*received = C.uint64_t(n)
-	return result(err, f)
-}
-
-//export millstreamStart
-func millstreamStart(id C.millstream_v1_comm, c *C.millstream_v1_call, request *C.millstream_v1_request,
-	f *C.failure) C.int {
-	m, err := lookup(id)
-	if err != nil {
-		return result(err, f)
-	}
-	r, err := m.Start(operation(c))
-	if err == nil {
-		*request = C.millstream_v1_request(requests.add(r))
-	}
-	return result(err, f)
-}
-
-//export millstreamWait
-func millstreamWait(id C.millstream_v1_request, s C.double, received *C.uint64_t, f *C.failure) C.int {
-	r, err := requests.get(uint64(id), errNoRequest)
-	if err != nil {
-		return result(err, f)
-	}
-	ctx := context.Background()
-	if s >= 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(float64(s)*float64(time.Second)))
-		defer cancel()
-	}
-	err = r.Wait(ctx)
-	select {
-	case <-r.Done():
-		if _, err = requests.remove(uint64(id), errNoRequest); err == nil { // else another thread has waited for it
-			err = r.Finish()
-		}
-	default:
-	}
-	*received = C.uint64_t(r.Len())
-	return result(err, f)
-}
-
-//export millstreamReject
-func millstreamReject(id C.millstream_v1_comm, code C.int, why *C.char, f *C.failure) C.int {
-	m, err := lookup(id)
-	if err == nil {
-		_, err = m.Do(member.Operation{Code: member.Code(code), Kind: kind(C.MILLSTREAM_UINT8),
-			Invalid: C.GoString(why)})
-	}
-	return result(err, f)
 }

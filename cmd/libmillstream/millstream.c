@@ -126,14 +126,12 @@ int millstream_v1_split(millstream_v1_comm comm, int color, int key, millstream_
 	return millstreamSplit(comm, color, key, sub, millstream_last());
 }
 
-int millstream_v1_wait(millstream_v1_request request, double seconds, uint64_t *received) {
-	uint64_t n = 0;
+int millstream_v1_dup(millstream_v1_comm comm, millstream_v1_comm *copy) {
+	int rank, ranks;
 	CHECK_FORK;
-	CHECK(seconds < 1e9, "wait: want at most 1e9 seconds");
-	int code = millstreamWait(request, seconds, &n, millstream_last());
-	if (received != NULL)
-		*received = n;
-	return code;
+	CHECK(copy != NULL, "dup: the result is NULL");
+	int code = millstreamRank(comm, &rank, &ranks, millstream_last());
+	return code != MILLSTREAM_OK ? code : millstreamSplit(comm, 0, rank, copy, millstream_last());
 }
 
 int millstream_v1_reject(millstream_v1_comm comm, int operation, const char *why) {

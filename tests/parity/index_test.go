@@ -1,11 +1,15 @@
 package parity
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -27,6 +31,9 @@ func newIndex(root string) (*index, error) {
 		return nil, err
 	}
 	x := &index{folders: map[string]bool{}, symbols: map[string]bool{}, tests: map[string]bool{}}
+	if err := x.addHeader(filepath.Join(root, "include", "millstream.h")); err != nil {
+		return nil, err
+	}
 	fset := token.NewFileSet()
 	for _, name := range tree.GoFiles(files) {
 		f, err := parser.ParseFile(fset, filepath.Join(root, filepath.FromSlash(name)), nil,
@@ -45,6 +52,20 @@ func newIndex(root string) (*index, error) {
 		}
 	}
 	return x, nil
+}
+
+var function = regexp.MustCompile(`(?m)^MILLSTREAM_API .*?\b(millstream_v1_\w+)\(`)
+
+// addHeader takes the functions of the C interface, if there is one.
+func (x *index) addHeader(name string) error {
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, m := range function.FindAllSubmatch(text, -1) {
+		x.symbols[string(m[1])] = true
+	}
+	return err
 }
 
 // addTests takes what the go command would run: TestMain and helpers such as Testing are not that.

@@ -152,6 +152,66 @@ static void errors(millstream_v1_comm c, int me, int n) {
 	DO(millstream_v1_barrier(c)); /* still usable */
 }
 
+static void ragged(millstream_v1_comm c, int me, int n) {
+	uint64_t counts[64], same[64], total = 0;
+	for (int i = 0; i < n; i++) {
+		counts[i] = i; /* rank 0 has nothing */
+		same[i] = me;
+		total += i;
+	}
+	int32_t mine[64], all[64 * 64], back[64], from[64 * 64];
+	for (int i = 0; i < me; i++)
+		mine[i] = 100 * me + i;
+	DO(millstream_v1_allgatherv(c, mine, all, counts, MILLSTREAM_INT32));
+	WANT(all[0] == 100 && all[1] == 200 && all[2] == 201 && all[total - 1] == 100 * (n - 1) + n - 2);
+	DO(millstream_v1_gatherv(c, mine, me, me == 1 ? all : NULL, me == 1 ? counts : NULL, MILLSTREAM_INT32, 1));
+	DO(millstream_v1_scatterv(c, me == 1 ? all : NULL, me == 1 ? counts : NULL, back, me, MILLSTREAM_INT32, 1));
+	WANT(memcmp(mine, back, me * sizeof *mine) == 0);
+	DO(millstream_v1_alltoallv(c, all, counts, from, same, MILLSTREAM_INT32));
+	for (int i = 0; i < n * me; i++)
+		WANT(from[i] == mine[i % me]);
+	WANT(millstream_v1_allgatherv(c, mine, all, me == 1 ? NULL : counts, MILLSTREAM_INT32) == MILLSTREAM_MISMATCH);
+}
+
+static void grouped(millstream_v1_comm c, int me, int n) {
+	int to = (me + 1) % n, from = (me + n - 1) % n;
+	int32_t x[4] = {me, me + 1, me + 2, me + 3}, y[4] = {0};
+	DO(millstream_v1_group_start(c));
+	DO(millstream_v1_send(c, x, 4, MILLSTREAM_INT32, to, 20));
+	DO(millstream_v1_recv(c, y, 4, MILLSTREAM_INT32, from, 20, NULL));
+	DO(millstream_v1_group_end(c));
+	WANT(y[3] == from + 3);
+	WANT(millstream_v1_group_end(c) == MILLSTREAM_INVALID);
+	uint64_t one[64], at[64], back[64];
+	int ranks[64];
+	int32_t sent[64], got[64];
+	for (int i = 0; i < n; i++) {
+		one[i] = 1;
+		at[i] = i;
+		back[i] = n - 1 - i;
+		ranks[i] = i;
+		sent[i] = 10 * me + i;
+	}
+	DO(millstream_v1_multicast_sendrecv(c, sent, one, at, ranks, n, got, one, back, ranks, n, MILLSTREAM_INT32, 21));
+	for (int i = 0; i < n; i++)
+		WANT(got[n - 1 - i] == 10 * i + me);
+	millstream_v1_request q[3] = {0};
+	DO(millstream_v1_irecv(c, y, 1, MILLSTREAM_INT32, from, 22, &q[0]));
+	WANT(millstream_v1_waitall(q, 3, 0) == MILLSTREAM_TIMEOUT && q[0] != 0); /* sent after the barrier only */
+	DO(millstream_v1_barrier(c));
+	DO(millstream_v1_isend(c, x, 1, MILLSTREAM_INT32, to, 22, &q[1]));
+	DO(millstream_v1_waitall(q, 3, -1));
+	WANT(y[0] == from && q[0] == 0 && q[1] == 0);
+	q[2] = 4711;
+	WANT(millstream_v1_waitall(q, 3, 1) == MILLSTREAM_CLOSED && strstr(millstream_v1_last_error(), "4711") != NULL);
+	millstream_v1_comm copy = 0;
+	int rank, size;
+	DO(millstream_v1_dup(c, &copy));
+	DO(millstream_v1_rank(copy, &rank, &size));
+	WANT(rank == me && size == n);
+	DO(millstream_v1_destroy(copy));
+}
+
 static void device(millstream_v1_comm c, int me) {
 	char *backend;
 	void *nccl, *stream;
@@ -246,6 +306,8 @@ int main(int argc, char **argv) {
 			collectives(c, me, n);
 			messages(c, me, n);
 			errors(c, me, n);
+			ragged(c, me, n);
+			grouped(c, me, n);
 			device(c, me);
 			split(c, me, n);
 			process(c);

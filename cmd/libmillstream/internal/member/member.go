@@ -68,6 +68,7 @@ type Member struct {
 
 	timeout atomic.Int64  // of operations, in nanoseconds; 0 is none
 	stream  atomic.Uint64 // CUstream of operations on device memory
+	group   group
 
 	mu      sync.Mutex // guards the fields below
 	rank    *clique.Rank
@@ -284,6 +285,8 @@ func (m *Member) Close() error {
 	if r != nil {
 		errs = append(errs, r.Close())
 	}
+	m.group.mu.Lock()
+	_ = m.group.end() // the operations have failed
 	if m.part {
 		return errors.Join(errs...)
 	}

@@ -122,8 +122,49 @@ func (o *Operation) counts(rank, size int) (send, recv extent) {
 		recv.times = 0
 	case SendRecv:
 		recv.count = o.RecvCount
+	case AllGatherV:
+		send.count, recv.count = 0, sum(o.Counts)
+		if rank < len(o.Counts) {
+			send.count = o.Counts[rank]
+		}
+	case GatherV:
+		recv.count = sum(o.Counts)
+		if !isRoot {
+			recv.times = 0
+		}
+	case ScatterV:
+		send.count = sum(o.Counts)
+		if !isRoot {
+			send.times = 0
+		}
+	case AllToAllV:
+		send.count, recv.count = sum(o.Counts), sum(o.RecvCounts)
 	}
 	return send, recv
+}
+
+// sum adds counts; a sum that is out of range is one that no memory has.
+func sum(counts []uint64) uint64 {
+	total := uint64(0)
+	for _, n := range counts {
+		if n > math.MaxInt64 || total > math.MaxInt64 {
+			return math.MaxUint64
+		}
+		total += n
+	}
+	return total
+}
+
+// ints converts counts whose sum is in range.
+func ints(counts []uint64) []int {
+	if counts == nil {
+		return nil
+	}
+	out := make([]int, len(counts))
+	for i, n := range counts {
+		out[i] = int(n)
+	}
+	return out
 }
 
 // place finds the memory of an operation.

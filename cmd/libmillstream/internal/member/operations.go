@@ -14,7 +14,7 @@ import (
 // Code identifies an operation.
 type Code int32
 
-// Codes, with the numbers of millstream_v1_operation in calls.h.
+// Codes, with the numbers of millstream.h.
 const (
 	Barrier Code = 1 + iota
 	AllReduce
@@ -28,19 +28,26 @@ const (
 	Send
 	Recv
 	SendRecv
+	AllGatherV
+	GatherV
+	ScatterV
+	AllToAllV
 )
 
 var names = [...]string{Barrier: "barrier", AllReduce: "allreduce", Reduce: "reduce", Broadcast: "broadcast",
 	AllGather: "allgather", Gather: "gather", Scatter: "scatter", ReduceScatter: "reducescatter", AllToAll: "alltoall",
-	Send: "send", Recv: "recv", SendRecv: "sendrecv"}
+	Send: "send", Recv: "recv", SendRecv: "sendrecv", AllGatherV: "allgatherv", GatherV: "gatherv",
+	ScatterV: "scatterv", AllToAllV: "alltoallv"}
 
 // String returns the name of the operation in the C interface.
 func (c Code) String() string {
-	if c < Barrier || c > SendRecv {
+	if c < Barrier || c > AllToAllV {
 		return fmt.Sprintf("operation(%d)", int32(c))
 	}
 	return names[c]
 }
+
+func (c Code) isMessage() bool { return c == Send || c == Recv || c == SendRecv }
 
 func (c Code) reduces() bool { return c == AllReduce || c == Reduce || c == ReduceScatter }
 
@@ -52,6 +59,8 @@ type Operation struct {
 	Op   int
 	// Count is the number of elements of one rank: see the header. RecvCount is that of Recv in SendRecv.
 	Count, RecvCount uint64
+	// Counts and RecvCounts are the numbers of elements of all ranks in the V forms, as in clique.Call.WithCounts.
+	Counts, RecvCounts []uint64
 	// Peer is the root, or the rank that a message is sent to or received from; From is that of Recv in SendRecv.
 	Peer, From int
 	// Tag is the tag of a message; RecvTag is that of Recv in SendRecv.
@@ -72,10 +81,13 @@ var ErrInvalid = errors.New("invalid argument")
 var reductions = map[int]clique.Op{1: clique.Sum, 2: clique.Prod, 3: clique.Min, 4: clique.Max, 5: clique.Avg}
 
 // Do runs an operation and waits for it, on device memory until it is enqueued. received is the number of elements of a
-// received message.
+// received message. In a group, Do only starts the operation.
 func (m *Member) Do(o Operation) (received uint64, err error) {
 	r, err := m.Rank()
 	if err != nil {
+		return 0, err
+	}
+	if grouped, err := m.addToGroup(r, &o); grouped || err != nil {
 		return 0, err
 	}
 	c, u, err := m.call(r, &o)
@@ -136,7 +148,7 @@ func (m *Member) bounded() (context.Context, context.CancelFunc) {
 // call returns the call of the operation, and its memory. Invalid arguments of a collective become part of the call, so
 // that the other ranks do not wait.
 func (m *Member) call(r *clique.Rank, o *Operation) (clique.Call, *use, error) {
-	if o.Code < Barrier || o.Code > SendRecv {
+	if o.Code < Barrier || o.Code > AllToAllV {
 		return clique.Call{}, nil, fmt.Errorf("member: %w: unknown %v", ErrInvalid, o.Code)
 	}
 	maker, known := makers[o.Kind]
@@ -159,7 +171,7 @@ func (m *Member) call(r *clique.Rank, o *Operation) (clique.Call, *use, error) {
 		return maker(o, op, u.send, u.recv).WithEvent(&u.busy), u, nil
 	}
 	u.release()
-	if o.Code >= Send {
+	if o.Code.isMessage() {
 		return clique.Call{}, nil, fmt.Errorf("member: %v: %w: %s", o.Code, ErrInvalid, why)
 	}
 	return maker(o, clique.Sum, nil, nil).Invalid(why), &use{}, nil
@@ -194,6 +206,14 @@ func newCall[T clique.Number](o *Operation, op clique.Op, from, to *mem.Buffer) 
 		return clique.ReduceScatter(send, recv, op)
 	case AllToAll:
 		return clique.AllToAll(send, recv)
+	case AllGatherV:
+		return clique.AllGather(send, recv).WithCounts(ints(o.Counts), nil)
+	case GatherV:
+		return clique.Gather(send, recv, o.Peer).WithCounts(ints(o.Counts), nil)
+	case ScatterV:
+		return clique.Scatter(send, recv, o.Peer).WithCounts(ints(o.Counts), nil)
+	case AllToAllV:
+		return clique.AllToAll(send, recv).WithCounts(ints(o.Counts), ints(o.RecvCounts))
 	case Send:
 		return clique.Send(o.Peer, o.Tag, send)
 	case Recv:
