@@ -199,11 +199,11 @@ hostile: build ## attack live schedulers, workers, nannies and helpers over tcp,
 	@scripts/setup test
 	@MILLSTREAM_HOSTILE=full HOSTILE='$(HOSTILE)' $(RUN) go test -count=1 -v -timeout 120m ./tests/hostile/...
 
-interop: build ## run the tests with Dask processes: every release, then over tls and ucxx; k-means against scikit-learn; print the table of releases
+interop: build ## run the tests with Dask processes: every release, then over tls and ucxx; k-means, PCA and linear models against scikit-learn; print the table of releases
 	@scripts/setup test
 	@scripts/setup sklearn
-	@$(RUN) go vet -tags sklearn ./frame/kmeans
-	@$(RUN) go test -tags sklearn -count=1 -v -run '^TestScikitLearn$$' ./frame/kmeans
+	@$(RUN) go vet -tags sklearn ./frame/kmeans ./frame/internal/tall
+	@$(RUN) go test -tags sklearn -count=1 -v -run '^TestScikitLearn$$' ./frame/kmeans ./frame/internal/tall
 	@$(RUN) go run ./internal/tools/interop -timeout $(INTEROP_TIMEOUT)
 
 dask-suite: build ## run the test suites of dask and distributed on the Dask scheduler and on ours; print each difference

@@ -25,6 +25,7 @@ var fragmentImports = map[string]string{
 	"clique": "go.millstream.dev/clique", "cluster": "go.millstream.dev/cluster", "comm": "go.millstream.dev/comm",
 	"config": "go.millstream.dev/config", "context": "context", "cuda": "go.millstream.dev/cuda", "errors": "errors",
 	"fmt": "fmt", "frame": "go.millstream.dev/frame", "http": "net/http", "kmeans": "go.millstream.dev/frame/kmeans",
+	"linear": "go.millstream.dev/frame/linear", "pca": "go.millstream.dev/frame/pca",
 	"math": "math", "mem": "go.millstream.dev/mem", "millstream": "go.millstream.dev", "net": "net",
 	"secure": "go.millstream.dev/secure", "task": "go.millstream.dev/task", "ucx": "go.millstream.dev/ucx",
 	"ucxcomm": "go.millstream.dev/comm/ucxcomm", "wire": "go.millstream.dev/wire",

@@ -18,7 +18,8 @@ import (
 )
 
 // shown are the folders of the packages whose verbs must have examples.
-var shown = []string{".", "client", "cluster", "clique", "clique/native", "frame", "frame/kmeans", "mem", "nccl", "ucx"}
+var shown = []string{".", "client", "cluster", "clique", "clique/native", "frame", "frame/kmeans",
+	"frame/linear", "frame/pca", "mem", "nccl", "ucx"}
 
 // Reasons for examples that are only compiled.
 const (

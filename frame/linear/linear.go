@@ -1,0 +1,93 @@
+package linear
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"go.millstream.dev/clique"
+	"go.millstream.dev/frame"
+	"go.millstream.dev/frame/internal/tall"
+	"go.millstream.dev/internal/device/kernels/tsqr"
+)
+
+// Options specifies a fit. Target is required.
+type Options struct {
+	// Target is the column that the model predicts.
+	Target string
+	// Columns are the columns that it is predicted from (default: all others). They and Target must be numbers. The
+	// computation is in float64.
+	Columns []string
+	// NoIntercept omits the constant of the model.
+	NoIntercept bool
+	// Ridge is the weight of the squares of the coefficients (alpha of scikit-learn; default 0: ordinary least
+	// squares). The intercept has none.
+	Ridge float64
+	// Clique is the clique of the workers (default: formed for the fit, of those that have partitions).
+	Clique *clique.Clique
+	// Form are the options of the clique that is formed for the fit.
+	Form clique.Options
+}
+
+// Model is the result of a fit. The comments name the attributes of scikit-learn.
+type Model struct {
+	// Columns are the columns of the fit, Target the column that is predicted.
+	Columns []string
+	Target  string
+	// Coefficients has one for each of Columns (coef_), of the least squares of all solutions if the columns are
+	// linearly dependent. Intercept is the constant (intercept_).
+	Coefficients []float64
+	Intercept    float64
+	// Rank is the rank of the columns, minus the means if the model has an intercept (rank_), and SingularValues are
+	// their singular values (singular_).
+	Rank           int
+	SingularValues []float64
+	// R2 is the coefficient of determination of the rows of the fit (score).
+	R2 float64
+	// Rows is the number of rows of the frame.
+	Rows int64
+}
+
+// Fit fits a model to a frame.
+func Fit(ctx context.Context, f *frame.Frame, opts Options) (*Model, error) {
+	switch {
+	case opts.Target == "":
+		return nil, errors.New("linear: no target; set Options.Target")
+	case !(opts.Ridge >= 0) || math.IsInf(opts.Ridge, 1):
+		return nil, fmt.Errorf("linear: ridge %v; use a finite number that is not negative", opts.Ridge)
+	case slices.Contains(opts.Columns, opts.Target):
+		return nil, fmt.Errorf("linear: target %q is also one of the columns", opts.Target)
+	}
+	columns := slices.Clone(opts.Columns)
+	if len(columns) == 0 {
+		columns = tall.Names(f.Schema(), opts.Target)
+	}
+	narrow, err := tall.Narrow(f.Schema(), columns)
+	if err != nil {
+		return nil, fmt.Errorf("linear: %w", err)
+	}
+	s, err := tall.Summarize(ctx, f, append(slices.Clone(columns), opts.Target),
+		tall.Options{Clique: opts.Clique, Form: opts.Form})
+	if err != nil {
+		return nil, fmt.Errorf("linear: %w", err)
+	}
+	// The cutoff is that of scikit-learn.
+	cutoff := float64(max(s.Rows, int64(len(columns)))) * tsqr.Epsilon(narrow)
+	x := s.Solve(tsqr.Fit{Intercept: !opts.NoIntercept, Ridge: opts.Ridge, Cutoff: cutoff})
+	return &Model{Columns: columns, Target: opts.Target, Coefficients: x.Coefficients, Intercept: x.Intercept,
+		Rank: x.Rank, SingularValues: x.Values[:min(int64(len(columns)), s.Rows)], R2: x.R2, Rows: s.Rows}, nil
+}
+
+// Predict returns the prediction for every row of a frame: a frame of one column, prediction, with the same partitions
+// in the same location, of float32 if all columns are, otherwise of float64. The frame must have the columns of the
+// model, and may have others.
+func (m *Model) Predict(ctx context.Context, f *frame.Frame) (*frame.Frame, error) {
+	out, err := tall.Multiply(ctx, f, tall.Product{Columns: m.Columns, Names: []string{"prediction"},
+		Mean: make([]float64, len(m.Columns)), Weights: m.Coefficients, Add: []float64{m.Intercept}})
+	if err != nil {
+		return nil, fmt.Errorf("linear: %w", err)
+	}
+	return out, nil
+}
