@@ -164,6 +164,10 @@ MILLSTREAM_API int millstream_v1_split(millstream_v1_comm, int color, int key, m
 /* Forms a communicator of the same ranks with an order of calls of its own. A collective. */
 MILLSTREAM_API int millstream_v1_dup(millstream_v1_comm, millstream_v1_comm *);
 
+/* Forms a communicator of the ranks that are alive, usually after MILLSTREAM_RANK. All of them call it; ranks keep their order, and
+ * those that have not called it after half of the time are left out. The old communicator remains to be destroyed. */
+MILLSTREAM_API int millstream_v1_reform(millstream_v1_comm, double seconds, millstream_v1_comm *);
+
 /* Collectives. recv of reduce and gather, and send of scatter, are used on root only. */
 MILLSTREAM_API int millstream_v1_barrier(millstream_v1_comm);
 MILLSTREAM_API int millstream_v1_allreduce(millstream_v1_comm, const void *send, void *recv, uint64_t count, int dtype, int op);

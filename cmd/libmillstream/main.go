@@ -186,6 +186,22 @@ func millstreamSetTimeout(id C.millstream_v1_comm, s C.double, f *C.failure) C.i
 	return result(err, f)
 }
 
+//export millstreamReform
+func millstreamReform(id C.millstream_v1_comm, s C.double, again *C.millstream_v1_comm, f *C.failure) C.int {
+	m, err := lookup(id)
+	if err != nil {
+		return result(err, f)
+	}
+	limit := seconds(float64(s))
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	out, err := m.Reform(ctx, limit/2) // the rest is for forming
+	if err == nil {
+		*again = C.millstream_v1_comm(comms.add(out))
+	}
+	return result(err, f)
+}
+
 //export millstreamSplit
 func millstreamSplit(id C.millstream_v1_comm, color, key C.int, sub *C.millstream_v1_comm, f *C.failure) C.int {
 	m, err := lookup(id)

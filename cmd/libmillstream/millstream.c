@@ -126,6 +126,13 @@ int millstream_v1_split(millstream_v1_comm comm, int color, int key, millstream_
 	return millstreamSplit(comm, color, key, sub, millstream_last());
 }
 
+int millstream_v1_reform(millstream_v1_comm comm, double seconds, millstream_v1_comm *again) {
+	CHECK_FORK;
+	CHECK(again != NULL, "reform: the result is NULL");
+	CHECK(seconds > 0 && seconds < 1e9, "reform: want 0 to 1e9 seconds");
+	return millstreamReform(comm, seconds, again, millstream_last());
+}
+
 int millstream_v1_dup(millstream_v1_comm comm, millstream_v1_comm *copy) {
 	int rank, ranks;
 	CHECK_FORK;

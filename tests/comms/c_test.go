@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -103,28 +105,42 @@ func ranks(t *testing.T, dir string, n int, args ...string) []*rank {
 	return all
 }
 
+// roundsVariable names the environment variable with the number of rounds of testC. The default is short; 1000 rounds
+// take a minute.
+const roundsVariable = "MILLSTREAM_COMMS_ROUNDS"
+
 // testC: four processes of a C program use every function, in several rounds, and keep nothing of the rounds.
 func testC(t *testing.T, dir string) {
-	const rounds = 22
+	rounds := 22
+	if n, err := strconv.Atoi(os.Getenv(roundsVariable)); err == nil {
+		rounds = n
+	}
 	for _, r := range ranks(t, dir, 4, fmt.Sprint(rounds)) {
 		text := strings.Join(r.lines, "\n")
 		if r.err != nil || !strings.HasSuffix(text, "done") || !strings.Contains(text, "backend shm+tcp") {
 			t.Errorf("%s: %v\n%s", r.name, r.err, text)
 			continue
 		}
-		var fds, threads, of int
+		var fds, threads, kib, of int
 		last := r.lines[len(r.lines)-2]
-		if _, err := fmt.Sscanf(last, "left %d descriptors, %d threads in %d rounds", &fds, &threads, &of); err != nil {
+		if _, err := fmt.Sscanf(last, "left %d descriptors, %d threads, %d KiB in %d rounds", &fds, &threads, &kib,
+			&of); err != nil {
 			t.Errorf("%s: %q: %v", r.name, last, err)
 		}
 		// The Go runtime keeps a few threads; one for each round would be a leak.
 		if fds > 0 || threads >= of {
 			t.Errorf("%s: %s", r.name, last)
 		}
+		// Over few rounds the heap of Go may still grow.
+		if rounds >= 1000 && kib > 8<<10 {
+			t.Errorf("%s: %s: want at most 8 MiB in the second half", r.name, last)
+		}
+		t.Logf("%s: %s", r.name, last)
 	}
 }
 
-// testKill: when a process is killed, every other one gets an error that names its rank.
+// testKill: when a process is killed, every other one gets an error that names its rank, and they form another
+// communicator.
 func testKill(t *testing.T, dir string) {
 	for i, r := range ranks(t, dir, 4, "1", "kill") {
 		text := strings.Join(r.lines, "\n")
@@ -134,7 +150,9 @@ func testKill(t *testing.T, dir string) {
 			}
 			continue
 		}
-		if r.err != nil || !strings.Contains(text, "lost 2 node/2: ") || !strings.Contains(text, "rank 2 (node/2)") {
+		again := fmt.Sprintf("reformed: rank %d of 3, sum 3", min(i, 2))
+		if r.err != nil || !strings.Contains(text, "lost 2 node/2: ") || !strings.Contains(text, "rank 2 (node/2)") ||
+			!strings.Contains(text, again) {
 			t.Errorf("%s: %v\n%s", r.name, r.err, text)
 		}
 	}

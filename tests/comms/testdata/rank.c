@@ -40,6 +40,15 @@ static int entries(const char *folder) {
 	return n;
 }
 
+/* Returns the memory of the process that is in use, in KiB. */
+static long memory(void) {
+	long size, resident = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+	WANT(f != NULL && fscanf(f, "%ld %ld", &size, &resident) == 2);
+	fclose(f);
+	return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
 static char *read_line(void) {
 	char *line = NULL;
 	size_t room = 0;
@@ -277,7 +286,16 @@ static void die(millstream_v1_comm c, int me) {
 	DO(millstream_v1_name(c, rank, &lost));
 	printf("lost %d %s: %s\n", rank, lost, millstream_v1_last_error());
 	millstream_v1_free(lost);
+	millstream_v1_comm again = 0;
+	int ranks;
+	WANT(millstream_v1_reform(c, 0, &again) == MILLSTREAM_INVALID);
+	DO(millstream_v1_reform(c, 300, &again));
 	DO(millstream_v1_destroy(c));
+	DO(millstream_v1_rank(again, &rank, &ranks));
+	x = 1;
+	DO(millstream_v1_allreduce(again, &x, &x, 1, MILLSTREAM_INT64, MILLSTREAM_SUM));
+	printf("reformed: rank %d of %d, sum %d\n", rank, ranks, (int)x);
+	DO(millstream_v1_destroy(again));
 }
 
 int main(int argc, char **argv) {
@@ -285,6 +303,7 @@ int main(int argc, char **argv) {
 		return 2;
 	name = argv[1];
 	int n = atoi(argv[2]), rounds = atoi(argv[3]), me, ranks, fds = 0, threads = 0;
+	long kib = 0;
 	for (int round = 0; round < rounds; round++) {
 		char id[32];
 		snprintf(id, sizeof id, "c-%d", round);
@@ -319,13 +338,15 @@ int main(int argc, char **argv) {
 			fds = entries("/proc/self/fd");
 			threads = entries("/proc/self/task");
 		}
+		if (round == rounds / 2)
+			kib = memory();
 	}
 	if (rounds > 2) {
 		/* Connections end on both sides; the other side may be later. */
 		for (int i = 0; i < 6000 && entries("/proc/self/fd") > fds; i++)
 			usleep(10000);
-		printf("left %d descriptors, %d threads in %d rounds\n", entries("/proc/self/fd") - fds,
-			entries("/proc/self/task") - threads, rounds - 2);
+		printf("left %d descriptors, %d threads, %ld KiB in %d rounds\n", entries("/proc/self/fd") - fds,
+			entries("/proc/self/task") - threads, memory() - kib, rounds - 2);
 	}
 	printf("done\n");
 	return 0;

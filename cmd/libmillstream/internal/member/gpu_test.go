@@ -150,18 +150,21 @@ func TestGPUInvalid(t *testing.T) {
 		right := Operation{Code: AllReduce, Kind: clique.KindOf[float32](), Op: 1, Count: 1 << 20, Send: x.Addr(),
 			Recv: y.Addr(), Memory: Device}
 		host := make([]float32, 1<<20)
-		for want, change := range map[string]func(o *Operation){
-			"is not device memory": func(o *Operation) { o.Recv = at(host) },
-			"the allocation there": func(o *Operation) { o.Send += 4 },
+		for _, c := range []struct {
+			want   string
+			change func(o *Operation)
+		}{
+			{"is not device memory", func(o *Operation) { o.Recv = at(host) }},
+			{"the allocation there", func(o *Operation) { o.Send += 4 }},
 		} {
 			o := right
 			if me == 0 {
-				change(&o)
+				c.change(&o)
 			}
 			var mismatch *clique.MismatchError
 			_, err := m.Do(o)
-			if !errors.As(err, &mismatch) || mismatch.Rank != 0 || !strings.Contains(err.Error(), want) {
-				t.Errorf("%d: got %v, want a mismatch of rank 0 with %q", me, err, want)
+			if !errors.As(err, &mismatch) || mismatch.Rank != 0 || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%d: got %v, want a mismatch of rank 0 with %q", me, err, c.want)
 			}
 		}
 		_, err := m.Do(right)

@@ -70,10 +70,14 @@ type Member struct {
 	stream  atomic.Uint64 // CUstream of operations on device memory
 	group   group
 
+	survivors chan *survivor // ranks that want to reform
+	reforming sync.Mutex     // held by Reform
+
 	mu      sync.Mutex // guards the fields below
 	rank    *clique.Rank
 	backend string
 	joining bool
+	seats   []seat // ranks of the ticket; not changed after Join
 	subs    []*Member
 	part    bool // returned by Split: host and server are those of the clique
 	closed  bool
@@ -109,7 +113,7 @@ func Open(ctx context.Context, cfg Config) (*Member, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("member: listen on %s: %w", cfg.Listen, err)
 	}
-	m := &Member{cfg: cfg}
+	m := &Member{cfg: cfg, survivors: make(chan *survivor, 16)}
 	m.cfg.Name = cmp.Or(cfg.Name, l.ContactAddr())
 	m.peers.Network, m.peers.Dial, m.peers.Address = comm.Default, dial, l.ContactAddr()
 	m.host = task.Host{Worker: m.cfg.Name, Name: m.cfg.Name, Peers: &m.peers, Boot: hostid.Boot(),
@@ -118,6 +122,10 @@ func Open(ctx context.Context, cfg Config) (*Member, string, error) {
 		Authorize: rpc.Roles{"": {secure.Worker}}.Authorize, Waiting: []string{peernet.ChannelOp},
 		Detached: []string{peernet.ChannelOp}})
 	m.peers.Register(m.server)
+	if _, err := m.peers.Serve(reformKind, m.acceptSurvivor); err != nil {
+		_ = l.Close()
+		return nil, "", err
+	}
 	m.ctx, m.end = context.WithCancelCause(task.WithInfo(context.Background(), &task.Info{Host: &m.host}))
 	m.served.Go(func() { _ = m.server.Serve(m.ctx, l) })
 	text, err := m.prepare(ctx)
@@ -172,11 +180,16 @@ func (m *Member) Join(ctx context.Context, ticket string) error {
 	if err != nil {
 		return err
 	}
+	list, err := seats(ticket)
+	if err != nil {
+		return fmt.Errorf("member: %w", err)
+	}
 	r, err := clique.Join(ctx, clique.Ticket(m.cfg.ID+".0"))
 	if err != nil {
 		return fmt.Errorf("member: %w", err)
 	}
 	m.mu.Lock()
+	m.seats = list
 	closed := m.closed
 	if !closed {
 		m.rank, m.backend = r, backend
