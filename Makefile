@@ -46,7 +46,7 @@ SUITE_ARGS ?=
 # Further arguments of the runner of `make downstream`, such as --package ml.
 DOWNSTREAM_ARGS ?=
 
-.PHONY: help build library demo release wheel test-release test-arm64 test-containers test-upgrade test-examples test-browser vulncheck test lint api prose-sample fuzz bench bench-report bench-series bench-compare dashboard dashboard-bench dashboard-picture kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
+.PHONY: help build library demo release tags wheel test-release test-arm64 test-containers test-upgrade test-examples test-browser vulncheck actionlint test lint api prose-sample fuzz bench bench-report bench-series bench-compare dashboard dashboard-bench dashboard-picture kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
 
 help: ## list the targets
 	@echo 'Millstream: make TARGET'
@@ -79,6 +79,9 @@ lint: ## check gofmt, vet, staticcheck, go mod tidy, layers, file sizes, words, 
 release: ## build dist/release from a commit: archives, deb, rpm, apk, checksums, signature; VERSION=v0.1.0 COMMIT=HEAD KEY=FILE
 	@scripts/setup release
 	@$(RUN) go run ./internal/tools/release -version '$(VERSION)' -commit '$(COMMIT)' -key '$(or $(KEY),$(MILLSTREAM_RELEASE_KEY))' -out dist/release
+
+tags: ## create the annotated tags of a release, also of nested modules, and push nothing; VERSION=v0.1.0 COMMIT=HEAD
+	@$(RUN) go run ./internal/tools/release -tags -version '$(VERSION)' -commit '$(COMMIT)'
 
 wheel: ## build the Python wheels of this machine from HEAD: dist/millstream-*.whl
 	@scripts/setup
@@ -119,7 +122,11 @@ test-browser: ## open every page of the dashboard in chromium
 
 vulncheck: ## report known vulnerabilities that this code reaches (govulncheck; its database must be reachable)
 	@scripts/setup vulncheck
-	@$(RUN) .local/bin/govulncheck ./... $(NESTED)
+	@$(RUN) scripts/vulncheck ./... $(NESTED)
+
+actionlint: ## check the workflow of hosted runners
+	@scripts/setup actionlint
+	@$(RUN) .local/bin/actionlint
 
 api: ## print the size of the public API and write its listing, api/*.txt; FREEZE=v0.1.0 keeps that of a release, api/v0.1.0
 	@$(RUN) go run ./internal/tools/api -freeze '$(FREEZE)'

@@ -2,7 +2,8 @@
 # The Go toolchain and the tools that are built with it.
 
 STATICCHECK_VERSION=v0.8.2
-VULNCHECK_VERSION=v1.9.0
+VULNCHECK_VERSION=v1.8.0
+ACTIONLINT_VERSION=v1.7.12
 
 check_go() {
 	local want have_version
@@ -63,3 +64,4 @@ setup_tool() {
 
 setup_staticcheck() { setup_tool staticcheck "$STATICCHECK_VERSION" honnef.co/go/tools/cmd/staticcheck; }
 setup_vulncheck() { setup_tool govulncheck "$VULNCHECK_VERSION" golang.org/x/vuln/cmd/govulncheck; }
+setup_actionlint() { setup_tool actionlint "$ACTIONLINT_VERSION" github.com/rhysd/actionlint/cmd/actionlint; }

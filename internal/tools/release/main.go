@@ -1,5 +1,6 @@
 // Release builds everything that is published for a version, from a commit: archives, packages of distributions,
-// checksums with a signature. `release verify FOLDER` checks a folder that it wrote. See docs/guide/install.md.
+// checksums with a signature. `release -tags` creates its tags, `release verify FOLDER` checks a folder that
+// it wrote. See docs/guide/install.md.
 package main
 
 import (
@@ -32,12 +33,12 @@ func main() {
 }
 
 const usage = "usage: release [-version v1.2.3] [-commit COMMIT] [-out FOLDER] [-key FILE] [-target linux-amd64] " +
-	"[-wheels] | release verify [-key FILE] FOLDER"
+	"[-wheels | -tags] | release verify [-key FILE] FOLDER"
 
 // options are the flags of the command.
 type options struct {
 	version, commit, out, key, target string
-	wheels                            bool
+	wheels, tag                       bool
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -54,6 +55,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		"PEM file of the Ed25519 key that signs (default MILLSTREAM_RELEASE_KEY, or a key that is thrown away)")
 	flags.StringVar(&o.target, "target", "", "one target, such as linux-amd64 or linux-arm64-static (default all)")
 	flags.BoolVar(&o.wheels, "wheels", false, "build the Python wheels for this machine only, and empty no folder")
+	flags.BoolVar(&o.tag, "tags", false, "create the tags of the release in this repository, and build nothing")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -76,6 +78,9 @@ func (o *options) release(ctx context.Context, root string, log io.Writer) error
 	if o.version = cmp.Or(o.version, "v"+number); o.version != "v"+number {
 		return fmt.Errorf("version %s, but the Python package has %s; change python/pyproject.toml and __version__",
 			o.version, number)
+	}
+	if o.tag {
+		return o.tags(ctx, root, log)
 	}
 	work, err := os.MkdirTemp("", "millstream-release-")
 	if err != nil {
