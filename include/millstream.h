@@ -225,6 +225,40 @@ MILLSTREAM_API int millstream_v1_wait(millstream_v1_request, double seconds, uin
 /* Waits for n requests and sets those that have ended to 0; entries that are 0 are ignored. It returns the first error. */
 MILLSTREAM_API int millstream_v1_waitall(millstream_v1_request *, size_t n, double seconds);
 
+/* A column: count contiguous elements of one type. */
+typedef struct millstream_v1_column {
+	const void *data;
+	uint64_t count;
+	int32_t dtype;
+	int32_t memory; /* MILLSTREAM_HOST ... */
+} millstream_v1_column;
+
+/* A call of an algorithm of a shared library, which was compiled against millstream_native.h. */
+typedef struct millstream_v1_algorithm {
+	uint32_t size;                       /* sizeof(millstream_v1_algorithm) */
+	uint32_t npartitions;                /* of this rank; may be 0 */
+	const char *library;                 /* path of the shared library */
+	const char *name;                    /* name of the algorithm in it */
+	const uint32_t *ncolumns;            /* number of columns of each partition, which have the same length in a partition */
+	const millstream_v1_column *columns; /* of all partitions, one after the other */
+	const void *parameters;              /* passed to the algorithm */
+	uint64_t parameter_bytes;
+	void *stream;                        /* CUstream that orders device memory; NULL is that of set_stream */
+} millstream_v1_algorithm;
+
+/* Columns that an algorithm has emitted on this rank. */
+typedef struct millstream_v1_results {
+	uint64_t handle;
+	uint64_t ncolumns;
+	millstream_v1_column *columns;
+} millstream_v1_results;
+
+/* Runs an algorithm of a shared library on the ranks. All ranks call it; columns must not be used meanwhile. If it fails on one rank,
+ * the communicator ends with an error that names the rank and the reason. */
+MILLSTREAM_API int millstream_v1_native(millstream_v1_comm, const millstream_v1_algorithm *, millstream_v1_results *);
+/* Frees the memory of results. */
+MILLSTREAM_API int millstream_v1_free_results(millstream_v1_results *);
+
 /* Takes part in a collective with arguments that the caller has found invalid: all ranks get MILLSTREAM_MISMATCH with the
  * reason, where they would otherwise wait. For bindings that check what this interface does not know. */
 MILLSTREAM_API int millstream_v1_reject(millstream_v1_comm, int operation, const char *why);

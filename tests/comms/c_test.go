@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"go.millstream.dev/clique/native"
 )
 
 const patience = 5 * time.Minute
@@ -153,6 +155,27 @@ func testKill(t *testing.T, dir string) {
 		again := fmt.Sprintf("reformed: rank %d of 3, sum 3", min(i, 2))
 		if r.err != nil || !strings.Contains(text, "lost 2 node/2: ") || !strings.Contains(text, "rank 2 (node/2)") ||
 			!strings.Contains(text, again) {
+			t.Errorf("%s: %v\n%s", r.name, r.err, text)
+		}
+	}
+}
+
+// testNative: the C++ example of package native runs on the processes. When it fails on one, all get the reason.
+func testNative(t *testing.T, dir string) {
+	folder := t.TempDir()
+	for name, text := range map[string]string{"millstream_native.h": native.Header, "sums.cpp": native.MockSource} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	library := filepath.Join(folder, "libsums.so")
+	cmd := exec.Command("c++", "-shared", "-fPIC", "-O1", "-I", folder, "-o", library,
+		filepath.Join(folder, "sums.cpp"))
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for _, r := range ranks(t, dir, 3, "1", "native", library) {
+		if text := strings.Join(r.lines, "\n"); r.err != nil || !strings.HasSuffix(text, "done") {
 			t.Errorf("%s: %v\n%s", r.name, r.err, text)
 		}
 	}

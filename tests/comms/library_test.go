@@ -22,6 +22,7 @@ func TestLibrary(t *testing.T) {
 	t.Run("header", func(t *testing.T) { testHeader(t, dir) })
 	t.Run("c", func(t *testing.T) { testC(t, dir) })
 	t.Run("c-kill", func(t *testing.T) { testKill(t, dir) })
+	t.Run("c-native", func(t *testing.T) { testNative(t, dir) })
 	t.Run("dask", func(t *testing.T) { testDask(t, dir) })
 	t.Run("ours", func(t *testing.T) { testOurScheduler(t, dir) })
 }

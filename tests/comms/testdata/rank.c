@@ -1,4 +1,4 @@
-/* One rank of testC: NAME RANKS ROUNDS [kill]. It prints its contact, reads those of all ranks, and uses every function. */
+/* One rank of testC: NAME RANKS ROUNDS [kill | native LIBRARY]. It prints its contact, reads those of all ranks, and uses every function. */
 #include "millstream.h"
 
 #include <dirent.h>
@@ -298,6 +298,34 @@ static void die(millstream_v1_comm c, int me) {
 	DO(millstream_v1_destroy(again));
 }
 
+/* Runs the algorithm of a shared library on columns of which rank 0 has none. */
+static void algorithm(millstream_v1_comm c, int me, int n, const char *path) {
+	double x[2][3] = {{me, 1, 2}, {10, 20, 30.5}}, y[2][1] = {{me}, {5}};
+	millstream_v1_column columns[4] = {{x[0], 3, MILLSTREAM_FLOAT64, 0}, {x[1], 3, MILLSTREAM_FLOAT64, MILLSTREAM_HOST},
+		{y[0], 1, MILLSTREAM_FLOAT64, 0}, {y[1], 1, MILLSTREAM_FLOAT64, 0}};
+	uint32_t ncolumns[2] = {2, 2};
+	millstream_v1_algorithm a = {.size = sizeof a, .npartitions = me == 0 ? 0 : 2, .library = path, .name = "sums",
+		.ncolumns = ncolumns, .columns = columns, .parameters = "all", .parameter_bytes = 3};
+	millstream_v1_results r;
+	DO(millstream_v1_native(c, &a, &r));
+	WANT(r.ncolumns == 2 && r.columns[0].count == 1 && r.columns[0].dtype == MILLSTREAM_FLOAT64);
+	const double *first = r.columns[0].data, *second = r.columns[1].data;
+	WANT(*first == n * (n - 1) + 3 * (n - 1) && *second == 65.5 * (n - 1));
+	DO(millstream_v1_free_results(&r));
+	DO(millstream_v1_free_results(&r)); /* does nothing */
+	a.size = 1;
+	WANT(millstream_v1_native(c, &a, &r) == MILLSTREAM_INVALID);
+	a.size = sizeof a;
+	if (me == 1)
+		a.name = "missing";
+	WANT(millstream_v1_native(c, &a, &r) == (me == 1 ? MILLSTREAM_ERROR : MILLSTREAM_RANK)); /* the communicator has ended */
+	WANT(me != 1 || strstr(millstream_v1_last_error(), "missing") != NULL);
+	int rank;
+	DO(millstream_v1_failed_rank(c, &rank));
+	WANT(rank == 1);
+	DO(millstream_v1_destroy(c));
+}
+
 int main(int argc, char **argv) {
 	if (argc < 4)
 		return 2;
@@ -310,6 +338,10 @@ int main(int argc, char **argv) {
 		millstream_v1_comm c = form(id, n);
 		DO(millstream_v1_rank(c, &me, &ranks));
 		WANT(ranks == n);
+		if (argc > 5) {
+			algorithm(c, me, n, argv[5]);
+			break;
+		}
 		if (argc > 4) {
 			die(c, me);
 			break;
