@@ -31,6 +31,9 @@ equal.
 fetch and client-fetch are compared with package ucx alone: one message of the
 same size between two processes, in memory that is reused.
 
+shuffle-again is a second shuffle in the same cluster, whose workers reuse the
+memory of the first.
+
 dashboard runs 50,000 tasks per second whose workers do nothing, with 20 viewers
 of the dashboard that follow the live stream and fetch a tile each second, and
 without a dashboard. dashboard-cpu is the difference of the processor time of the

@@ -58,7 +58,8 @@ func TestGo(t *testing.T) {
 		want = append(want, "scheduler-only-linear/"+setting)
 	}
 	want = append(want, "fetch/idle", "fetch/busy", "fetch-busy/busy", "client-fetch/first", "client-fetch/next",
-		"shuffle/3 x 1 tls", "dashboard/20 viewers, 50000 tasks/s", "dashboard-cpu/20 viewers, 50000 tasks/s")
+		"shuffle/3 x 1 tls", "shuffle-again/3 x 1 tls", "dashboard/20 viewers, 50000 tasks/s",
+		"dashboard-cpu/20 viewers, 50000 tasks/s")
 	if !slices.Equal(names, want) {
 		t.Errorf("figures\n%q, want\n%q", names, want)
 	}

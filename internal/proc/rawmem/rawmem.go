@@ -26,6 +26,14 @@ func Alloc(n int) []byte {
 	if n < rawFrom {
 		return make([]byte, n)
 	}
+	if b := blocks.alloc(n); b != nil {
+		return b
+	}
+	return fresh(n)
+}
+
+// fresh returns n bytes of new memory.
+func fresh(n int) []byte {
 	// strings.Builder is the only part of the standard library that returns memory that is not cleared.
 	var s strings.Builder
 	s.Grow(n)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.millstream.dev/internal/engine/worker/store"
+	"go.millstream.dev/internal/proc/rawmem"
 	"go.millstream.dev/worker/internal/monitor"
 )
 
@@ -91,6 +92,8 @@ type Manager struct {
 	moves moveCounts
 	sizes sizes // of results, by function
 
+	removed collector
+
 	gc     sync.Mutex // guards lastGC and tookGC
 	lastGC time.Time
 	tookGC time.Duration
@@ -113,7 +116,7 @@ func New(cfg Config) (*Manager, error) {
 	f := cfg.Fractions
 	m.data, err = store.New(store.Config{Target: part(f.Target), Ceiling: part(f.Pause), MaxSpill: f.MaxSpill,
 		Dir:         m.dir,
-		Compression: f.Compression, Logger: cfg.Logger, OnDisk: m.disk.record, Device: m.device()})
+		Compression: f.Compression, Logger: cfg.Logger, OnDisk: m.disk.record, OnFree: m.onFree(), Device: m.device()})
 	if err != nil {
 		return nil, err
 	}
@@ -163,6 +166,10 @@ func (m *Manager) Watch(ctx context.Context) {
 		old := debug.SetMemoryLimit(int64(math.Min(1, f.Spill) * float64(m.cfg.Limit)))
 		defer debug.SetMemoryLimit(old)
 	}
+	if m.removed.collect != nil {
+		m.keepBlocks(ctx, m.Usage())
+		defer rawmem.Keep(0)
+	}
 	t := time.NewTicker(f.Interval)
 	defer t.Stop()
 	for {
@@ -178,7 +185,7 @@ func (m *Manager) Watch(ctx context.Context) {
 // check measures the memory and spills, pauses or terminates, as Dask's memory manager does.
 func (m *Manager) check(ctx context.Context) {
 	f := m.cfg.Fractions
-	used := m.Usage()
+	used := m.keepBlocks(ctx, m.Usage())
 	if m.above(used, f.Spill) {
 		used = m.spill(ctx, used)
 	}

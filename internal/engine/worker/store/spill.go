@@ -272,6 +272,7 @@ func (s *Store) spillOne() (int64, error) {
 func (s *Store) dropValue(e *Entry) {
 	e.value.Release()
 	e.value = nil
+	s.freed(e.nbytes)
 	s.memory -= e.nbytes
 	s.spilled.Keys++
 	s.spilled.Memory += e.nbytes

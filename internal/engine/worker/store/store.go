@@ -31,6 +31,9 @@ type Config struct {
 	// OnDisk, if not nil, is called for each file that was written or read, by the goroutine that did it: for the
 	// timelines of tasks.
 	OnDisk func(Transfer)
+	// OnFree, if not nil, is called with the size of each result that is removed from host memory. It must not block or
+	// call the store.
+	OnFree func(nbytes int64)
 	// Device, if not nil, configures device memory, which has a limit of its own.
 	Device *DeviceConfig
 }
@@ -289,6 +292,7 @@ func (s *Store) unref(e *Entry) {
 			s.wakeMover()
 		} else {
 			e.value.Release()
+			s.freed(e.nbytes)
 		}
 		e.value = nil
 	} else {
@@ -296,6 +300,13 @@ func (s *Store) unref(e *Entry) {
 		s.spilled.Memory -= e.nbytes
 	}
 	s.dropFile(e)
+}
+
+// freed reports that a value was removed from host memory.
+func (s *Store) freed(nbytes int64) {
+	if s.cfg.OnFree != nil {
+		s.cfg.OnFree(nbytes)
+	}
 }
 
 // dropFile schedules the removal of an entry's file. The caller holds mu.
