@@ -157,6 +157,7 @@ func testKill(t *testing.T, dir string) {
 			!strings.Contains(text, again) {
 			t.Errorf("%s: %v\n%s", r.name, r.err, text)
 		}
+		t.Logf("%s: %s", r.name, text)
 	}
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define DO(x) \
@@ -271,6 +272,12 @@ static void process(millstream_v1_comm c) {
 	WANT(millstream_v1_abi() == MILLSTREAM_ABI && strlen(millstream_v1_release()) > 0);
 }
 
+static double now(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static void die(millstream_v1_comm c, int me) {
 	int code = millstream_v1_barrier(c), rank;
 	/* Rank 2 may have ended before the others leave the barrier. */
@@ -278,8 +285,10 @@ static void die(millstream_v1_comm c, int me) {
 	if (me == 2)
 		raise(SIGKILL);
 	int64_t x = 1;
+	double begin = now();
 	while (code == MILLSTREAM_OK)
 		code = millstream_v1_allreduce(c, &x, &x, 1, MILLSTREAM_INT64, MILLSTREAM_MAX);
+	double failed = now();
 	char *lost;
 	WANT(code == MILLSTREAM_RANK);
 	DO(millstream_v1_failed_rank(c, &rank));
@@ -289,7 +298,9 @@ static void die(millstream_v1_comm c, int me) {
 	millstream_v1_comm again = 0;
 	int ranks;
 	WANT(millstream_v1_reform(c, 0, &again) == MILLSTREAM_INVALID);
+	double start = now();
 	DO(millstream_v1_reform(c, 300, &again));
+	printf("%.1f ms until the loss was reported, %.1f ms to reform\n", 1e3 * (failed - begin), 1e3 * (now() - start));
 	DO(millstream_v1_destroy(c));
 	DO(millstream_v1_rank(again, &rank, &ranks));
 	x = 1;
