@@ -21,11 +21,13 @@ const (
 // Main runs the command line of this process with Ctrl-C handling and returns its exit code.
 func Main() int {
 	cluster.Main() // does not return in a worker process
-	return cmdline.RunProcess(Command(), helpForBench(os.Args[1:]))
+	root := Command()
+	return cmdline.RunProcess(root, preloadArgs(root, helpForBench(os.Args[1:])))
 }
 
 // Run runs one command line and returns the exit code. An error is written to stderr as one line. Canceling ctx ends
 // the command.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return cmdline.Run(ctx, Command(), helpForBench(args), stdin, stdout, stderr)
+	root := Command()
+	return cmdline.Run(ctx, root, preloadArgs(root, helpForBench(args)), stdin, stdout, stderr)
 }

@@ -22,7 +22,8 @@ var serverCommands = []string{"scheduler", "worker", "cuda-worker"}
 func Serve() {
 	cluster.Main()
 	if isServer(os.Args) {
-		os.Exit(cmdline.RunProcess(serverTree(filepath.Base(os.Args[0])), os.Args[1:]))
+		root := serverTree(filepath.Base(os.Args[0]))
+		os.Exit(cmdline.RunProcess(root, preloadArgs(root, os.Args[1:])))
 	}
 }
 
@@ -40,4 +41,52 @@ func serverTree(name string) *cobra.Command {
 		cmd.Example = strings.ReplaceAll(cmd.Example, "  millstream ", "  "+name+" ")
 	}
 	return root
+}
+
+// preloadArgs moves flags that a command does not have behind "--", where the arguments of --preload are: Dask passes
+// unknown flags to preloads. Without --preload they stay, and are errors.
+func preloadArgs(root *cobra.Command, args []string) []string {
+	isPreload := func(a string) bool { return a == "--preload" || strings.HasPrefix(a, "--preload=") }
+	if !slices.ContainsFunc(args, isPreload) {
+		return args
+	}
+	cmd, rest, err := root.Find(args)
+	if err != nil || cmd.Flags().Lookup("preload") == nil {
+		return args
+	}
+	cmd.InitDefaultHelpFlag()
+	cmd.InitDefaultVersionFlag()
+	var known, extra []string
+	for i := 0; i < len(rest); i++ {
+		a := rest[i]
+		if a == "--" {
+			extra = append(extra, rest[i+1:]...)
+			break
+		}
+		name, _, joined := strings.Cut(strings.TrimPrefix(a, "--"), "=")
+		if !strings.HasPrefix(a, "--") {
+			known = append(known, a)
+			continue
+		}
+		f := cmd.Flag(name)
+		value := !joined && i+1 < len(rest)
+		switch {
+		case f == nil:
+			extra = append(extra, a)
+			if value && !strings.HasPrefix(rest[i+1], "-") {
+				i++
+				extra = append(extra, rest[i])
+			}
+		case value && f.NoOptDefVal == "":
+			known = append(known, a, rest[i+1])
+			i++
+		default:
+			known = append(known, a)
+		}
+	}
+	out := append(slices.Clone(args[:len(args)-len(rest)]), known...)
+	if len(extra) == 0 {
+		return out
+	}
+	return append(append(out, "--"), extra...)
 }

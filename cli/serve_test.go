@@ -64,3 +64,31 @@ func TestServerTree(t *testing.T) {
 		}
 	}
 }
+
+// Flags that a command does not have are arguments of a preload, as in Dask.
+func TestPreloadArgs(t *testing.T) {
+	for _, c := range []struct{ name, args, want string }{
+		{"no preload", "scheduler --port 0 --color red", "scheduler --port 0 --color red"},
+		{"dask-gateway",
+			"scheduler --protocol tls --port 0 --preload dask_gateway.scheduler_preload --dg-api-address 127.0.0.1:0 " +
+				"--dg-heartbeat-period 5",
+			"scheduler --protocol tls --port 0 --preload dask_gateway.scheduler_preload -- --dg-api-address 127.0.0.1:0 " +
+				"--dg-heartbeat-period 5"},
+		{"between flags", "scheduler --x=1 --preload=m --y --port 0 --no-dashboard",
+			"scheduler --preload=m --port 0 --no-dashboard -- --x=1 --y"},
+		{"after --", "scheduler --preload m --x 1 -- --port 2", "scheduler --preload m -- --x 1 --port 2"},
+		{"address of a worker", "worker tcp://127.0.0.1:1 --preload m --x 1 --nthreads 2",
+			"worker tcp://127.0.0.1:1 --preload m --nthreads 2 -- --x 1"},
+		{"help", "scheduler --preload m --help", "scheduler --preload m --help"},
+		{"other command", "status --preload m --x", "status --preload m --x"},
+		{"value missing", "scheduler --preload m --port", "scheduler --preload m --port"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			args := strings.Fields(c.args)
+			got := preloadArgs(Command(), slices.Clone(args))
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("got  %q\nwant %q", strings.Join(got, " "), c.want)
+			}
+		})
+	}
+}

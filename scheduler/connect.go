@@ -42,6 +42,7 @@ import (
 func (s *Scheduler) connect() {
 	workerList, clientList := peers.NewWorkers(s.state), peers.NewClients(s.state)
 	python := s.cfg.Python
+	preloads, argv := pythonPreloads(&s.cfg.Python)
 	s.helpers = helpers.New(helpers.Config{
 		Log: s.log, Interpreter: python.Interpreter, Off: python.Off, AllowUnsafe: python.AllowUnsafe,
 		Limits: pyproc.Limits{Memory: python.Memory, Disk: python.Disk, Processes: python.MaxProcesses},
@@ -51,7 +52,7 @@ func (s *Scheduler) connect() {
 	})
 	s.hooks = hooks.New(hooks.Host{
 		Loop: s.loop, Log: s.log, State: s.state, Server: s.server, Context: s.ctx, Go: s.serving.Go,
-		Preloads: python.Preload, PreloadArgv: python.PreloadArgv,
+		Preloads: preloads, PreloadArgv: argv,
 		Call: func(ctx context.Context, op string, body any, frames [][]byte) (*pyproc.Message, error) {
 			return s.helpers.Call(ctx, helpers.Service, op, body, frames)
 		},

@@ -20,6 +20,7 @@ import (
 	"go.millstream.dev/scheduler/internal/control"
 	"go.millstream.dev/scheduler/internal/data"
 	"go.millstream.dev/scheduler/internal/feed"
+	"go.millstream.dev/scheduler/internal/gateway"
 	"go.millstream.dev/scheduler/internal/graphs"
 	"go.millstream.dev/scheduler/internal/helpers"
 	"go.millstream.dev/scheduler/internal/history"
@@ -66,7 +67,8 @@ type Scheduler struct {
 	journal   *recovery.Log
 	serving   sync.WaitGroup
 	helpers   *helpers.Helpers
-	spans     *spans.Store // history of the dashboard, set by Start; nil without one
+	spans     *spans.Store     // history of the dashboard, set by Start; nil without one
+	gateway   *gateway.Service // set by Start; nil unless dask-gateway has started the scheduler
 
 	loop   *loop.Runner[post]
 	opened chan struct{}   // closed when Start has set its fields
@@ -234,6 +236,9 @@ func (s *Scheduler) Start(ctx context.Context) (err error) {
 	}
 	if err := s.hooks.Preload(ctx); err != nil {
 		return fmt.Errorf("scheduler: preload: %w", err)
+	}
+	if err := (gatewayHost{s}).start(ctx); err != nil {
+		return err
 	}
 	s.serving.Go(func() { s.profiles.Own.Run(s.ctx.Done()) })
 	for _, l := range s.listeners {
