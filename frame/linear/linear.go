@@ -50,7 +50,8 @@ type Model struct {
 	Rows int64
 }
 
-// Fit fits a model to a frame.
+// Fit fits a model to a frame. On a frame on devices the rows are reduced by kernels on the devices that have the
+// partitions.
 func Fit(ctx context.Context, f *frame.Frame, opts Options) (*Model, error) {
 	switch {
 	case opts.Target == "":

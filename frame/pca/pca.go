@@ -44,7 +44,8 @@ type Model struct {
 	Rows int64
 }
 
-// Fit finds the components of a frame.
+// Fit finds the components of a frame. On a frame on devices the rows are reduced by kernels on the devices that have
+// the partitions.
 func Fit(ctx context.Context, f *frame.Frame, opts Options) (*Model, error) {
 	columns := slices.Clone(opts.Columns)
 	if len(columns) == 0 {

@@ -50,7 +50,11 @@ func Multiply(ctx context.Context, f *frame.Frame, p Product) (*frame.Frame, err
 	if err != nil {
 		return nil, err
 	}
-	return f.Map(ctx, hostMultiply(client.Val(p)), p.schema(narrow))
+	by := hostMultiply
+	if f.Location() == frame.Device {
+		by = deviceMultiply
+	}
+	return f.Map(ctx, by(client.Val(p)), p.schema(narrow))
 }
 
 var hostMultiply = frame.NewMapWith("millstream.tall.multiply",

@@ -85,7 +85,14 @@ func Summarize(ctx context.Context, f *frame.Frame, names []string, opts Options
 		return nil, err
 	}
 	run := frame.NativeOptions{Clique: opts.Clique, Form: opts.Form}
-	_, results, err := hostReduce.Run(ctx, f, params{names}, run)
+	by := hostReduce
+	if f.Location() == frame.Device {
+		by = deviceReduce
+		// Only sums and triangles are exchanged, in host memory: the deterministic order of reductions excludes NCCL,
+		// whose start takes longer than a fit.
+		run.Form.Deterministic = run.Form.Deterministic || run.Form.Backend == clique.Auto
+	}
+	_, results, err := by.Run(ctx, f, params{names}, run)
 	if err != nil {
 		return nil, err
 	}

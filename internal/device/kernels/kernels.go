@@ -51,7 +51,8 @@ func Specs() []Spec {
 	}
 	return append(list,
 		Spec{Name: "kmeans_f32", Source: "kmeans.cu", Flags: []string{"--std=c++17", "-DFLOAT32"}},
-		Spec{Name: "kmeans_f64", Source: "kmeans.cu", Flags: []string{"--std=c++17"}})
+		Spec{Name: "kmeans_f64", Source: "kmeans.cu", Flags: []string{"--std=c++17"}},
+		Spec{Name: "tsqr", Source: "tsqr.cu", Flags: []string{"--std=c++17"}})
 }
 
 // Text returns the source of an image, with its head.

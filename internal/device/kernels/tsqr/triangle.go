@@ -129,3 +129,11 @@ func FromPacked(v []float64, d int) (*Triangle, error) {
 	t.unpack(v)
 	return t, nil
 }
+
+// FromColumns returns the Triangle with the upper elements of r, d columns of d elements; it keeps r.
+func FromColumns(r []float64, d int) *Triangle {
+	for j := range d {
+		clear(r[j*d+j+1 : (j+1)*d])
+	}
+	return &Triangle{d: d, r: r}
+}

@@ -63,9 +63,9 @@ var layers = [][]string{
 	{"internal/device/topology"},
 	{"comm/ucxcomm/internal/ucxmux"}, // connections by worker address, for comm/ucxcomm
 	{"ucx", "nccl"},
-	{"internal/device/kernels/gpulloyd"}, // k-means on a GPU, for frames
-	{"internal/device/kernels"},          // device code, for collectives and algorithms
-	{"internal/device/devmem"},           // GPU memory of the processes of a cluster
+	{"internal/device/kernels/gpulloyd", "internal/device/kernels/gputsqr"}, // algorithms on a GPU, for frames
+	{"internal/device/kernels"}, // device code, for collectives and algorithms
+	{"internal/device/devmem"},  // GPU memory of the processes of a cluster
 	{"cuda"},
 	{"internal/device/staging"}, // staged transfers of GPU memory, for comms
 	{"internal/device/copier"},  // copy queues and pinned memory of a device, registered by cuda
