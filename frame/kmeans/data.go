@@ -9,26 +9,8 @@ import (
 
 	"go.millstream.dev/frame"
 	"go.millstream.dev/internal/device/kernels/lloyd"
+	"go.millstream.dev/internal/device/kernels/lloydfit"
 )
-
-// part is one partition in the form of the kernels: a slice for each column, in Arrow memory where the types agree.
-type part[T lloyd.Float] struct {
-	index   int
-	columns [][]T
-	labels  []int32
-}
-
-// rows returns the number of rows.
-func (p *part[T]) rows() int { return len(p.labels) }
-
-// slice returns the columns of a range of rows.
-func (p *part[T]) slice(from, to int) [][]T {
-	out := make([][]T, len(p.columns))
-	for i, c := range p.columns {
-		out[i] = c[from:to]
-	}
-	return out
-}
 
 // isFloat32 reports whether all columns are float32.
 func isFloat32(s *arrow.Schema, names []string) (bool, error) {
@@ -51,8 +33,8 @@ func isFloat32(s *arrow.Schema, names []string) (bool, error) {
 }
 
 // newPart returns a part of the named columns of a batch. They must have no nulls.
-func newPart[T lloyd.Float](b arrow.RecordBatch, names []string, index int) (*part[T], error) {
-	p := &part[T]{index: index, columns: make([][]T, len(names)), labels: make([]int32, b.NumRows())}
+func newPart[T lloyd.Float](b arrow.RecordBatch, names []string, index int) (*lloydfit.Part[T], error) {
+	columns := make([][]T, len(names))
 	for i, name := range names {
 		at := b.Schema().FieldIndices(name)
 		if len(at) != 1 {
@@ -64,15 +46,12 @@ func newPart[T lloyd.Float](b arrow.RecordBatch, names []string, index int) (*pa
 			return nil, nullsError(index, name, n)
 		}
 		var err error
-		if p.columns[i], err = numbers[T](c); err != nil {
+		if columns[i], err = numbers[T](c); err != nil {
 			return nil, &frame.Error{Kind: frame.ErrSchema, Partition: index, Reason: fmt.Sprintf("column %q", name),
 				Err: err}
 		}
 	}
-	for i := range p.labels {
-		p.labels[i] = -1
-	}
-	return p, nil
+	return lloydfit.NewPart(index, columns, make([]int32, b.NumRows())), nil
 }
 
 func nullsError(partition int, name string, n int) error {

@@ -137,7 +137,7 @@ type rankOf struct {
 	r int
 }
 
-func (w rankOf) rank() (int, int) { return w.r, w.n }
+func (w rankOf) Rank() (int, int) { return w.r, w.n }
 
 // all returns the values of every rank.
 func (w rankOf) all(v []float64) [][]float64 {
@@ -154,7 +154,7 @@ func (w rankOf) all(v []float64) [][]float64 {
 	return <-c
 }
 
-func (w rankOf) sum(_ context.Context, v []float64) error {
+func (w rankOf) Sum(_ context.Context, v []float64) error {
 	all := w.all(v)
 	clear(v)
 	for _, x := range all {
@@ -165,7 +165,7 @@ func (w rankOf) sum(_ context.Context, v []float64) error {
 	return nil
 }
 
-func (w rankOf) min(_ context.Context, v []float64) error {
+func (w rankOf) Min(_ context.Context, v []float64) error {
 	for _, x := range w.all(v) {
 		for i, e := range x {
 			v[i] = min(v[i], e)
@@ -240,40 +240,4 @@ func checkGoldens(t *testing.T, all []golden) {
 			}
 		}
 	}
-}
-
-// A seed gives the initial centers of scikit-learn's kmeans_plusplus.
-func TestPlusPlus(t *testing.T) {
-	for _, g := range goldens(t) {
-		if g.PlusPlus == nil {
-			continue
-		}
-		p, err := g.options().params(g.columns())
-		if err != nil {
-			t.Fatal(err)
-		}
-		x, err := newPart[float64](g.wide().batches(1)[0], p.Columns, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f := newFitter(rankOf{&together{n: 1}, 0}, newHost([]*part[float64]{x}, 1, p.K, len(p.Columns)), 1, p)
-		f.rows = int64(x.rows())
-		if err := f.plusPlus(context.Background(), []float64{float64(x.rows())}); err != nil {
-			t.Fatal(err)
-		}
-		for c, want := range g.PlusPlus {
-			for j, w := range want {
-				if got := f.centers[c*f.d+j]; math.Abs(got-w) > 1e-6 {
-					t.Errorf("%s: center %d is %v, want %v", g.Name, c, f.centers[c*f.d:(c+1)*f.d], want)
-					break
-				}
-			}
-		}
-	}
-}
-
-// wide returns the case in double precision.
-func (g golden) wide() *golden {
-	g.DType = "float64"
-	return &g
 }

@@ -14,6 +14,7 @@ import (
 	"go.millstream.dev/clique"
 	"go.millstream.dev/frame"
 	"go.millstream.dev/internal/device/kernels/lloyd"
+	"go.millstream.dev/internal/device/kernels/lloydfit"
 )
 
 // Model is the result of a fit.
@@ -50,27 +51,52 @@ var algorithm = frame.NewNative("millstream.kmeans", func(ctx context.Context, r
 	return run[float64](ctx, ranks{r}, parts, p)
 })
 
-func run[T lloyd.Float](ctx context.Context, w world, in frame.Parts[arrow.RecordBatch], p params) ([]arrow.RecordBatch,
-	result, error) {
-	parts := make([]*part[T], len(in.Batches))
+func run[T lloyd.Float](ctx context.Context, w lloydfit.World, in frame.Parts[arrow.RecordBatch], p params) (
+	[]arrow.RecordBatch, result, error) {
+	parts := make([]*lloydfit.Part[T], len(in.Batches))
 	for i, b := range in.Batches {
 		var err error
 		if parts[i], err = newPart[T](b, p.Columns, in.Index[i]); err != nil {
 			return nil, result{}, err
 		}
 	}
-	out, err := newFitter(w, newHost(parts, in.Threads, p.K, len(p.Columns)), in.Total, p).fit(ctx)
+	out, err := lloydfit.Fit(ctx, w, lloydfit.NewHost(parts, in.Threads, p.K, len(p.Columns)), in.Total, p.fit())
 	if err != nil {
-		return nil, result{}, err
+		return nil, result{}, withNames(err, p.Columns)
 	}
 	if !p.Labels {
 		return nil, *out, nil
 	}
 	labels := make([]arrow.RecordBatch, len(parts))
 	for i, x := range parts {
-		labels[i] = labelBatch(x.labels)
+		labels[i] = labelBatch(x.Labels)
 	}
 	return labels, *out, nil
+}
+
+// ranks is the World of a clique.
+type ranks struct{ r *clique.Rank }
+
+func (w ranks) Sum(ctx context.Context, v []float64) error {
+	return w.r.Do(ctx, clique.AllReduce(clique.Of(v), clique.Of(v), clique.Sum))
+}
+
+func (w ranks) Min(ctx context.Context, v []float64) error {
+	return w.r.Do(ctx, clique.AllReduce(clique.Of(v), clique.Of(v), clique.Min))
+}
+
+func (w ranks) Rank() (int, int) { return w.r.Rank(), w.r.Size() }
+
+// result is the result of a rank.
+type result = lloydfit.Result
+
+// withNames replaces the number of a column in an error by its name.
+func withNames(err error, names []string) error {
+	if e, ok := errors.AsType[*lloydfit.NotFiniteError](err); ok && e.Column < len(names) {
+		return &frame.Error{Kind: frame.ErrSchema, Partition: e.Partition,
+			Reason: fmt.Sprintf("column %q has a value that is not finite (NaN or infinite)", names[e.Column])}
+	}
+	return err
 }
 
 func labelBatch(labels []int32) arrow.RecordBatch {
@@ -208,9 +234,10 @@ func assign[T lloyd.Float](ctx context.Context, b arrow.RecordBatch, a assignmen
 	if err != nil {
 		return nil, err
 	}
-	h := newHost([]*part[T]{x}, 1, len(a.Centers)/len(a.Columns), len(a.Columns))
-	if err := h.relabel(ctx, shiftOf(h, a.Centers, h.d), cast(h, a.Centers)); err != nil {
+	d := len(a.Columns)
+	h := lloydfit.NewHost([]*lloydfit.Part[T]{x}, 1, len(a.Centers)/d, d)
+	if err := lloydfit.Relabel(ctx, h, a.Centers); err != nil {
 		return nil, err
 	}
-	return labelBatch(x.labels), nil
+	return labelBatch(x.Labels), nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"go.millstream.dev/clique"
+	"go.millstream.dev/internal/device/kernels/lloydfit"
 )
 
 // Defaults of Options, as in scikit-learn.
@@ -44,6 +45,11 @@ type params struct {
 	Init       []float64 // row by row; empty for k-means++
 	Seed       uint32
 	Labels     bool
+}
+
+// fit returns the parameters of the algorithm.
+func (p params) fit() lloydfit.Params {
+	return lloydfit.Params{K: p.K, MaxIter: p.MaxIter, Tol: p.Tol, Init: p.Init, Seed: p.Seed}
 }
 
 func (o Options) params(columns []string) (params, error) {

@@ -63,6 +63,7 @@ var layers = [][]string{
 	{"internal/device/topology"},
 	{"comm/ucxcomm/internal/ucxmux"}, // connections by worker address, for comm/ucxcomm
 	{"ucx", "nccl"},
+	{"internal/device/kernels/lloydfit"}, // k-means of ranks, for frames and the C library
 	{"internal/device/kernels/gpulloyd", "internal/device/kernels/gputsqr"}, // algorithms on a GPU, for frames
 	{"internal/device/kernels"}, // device code, for collectives and algorithms
 	{"internal/device/devmem"},  // GPU memory of the processes of a cluster

@@ -1,29 +1,24 @@
-package kmeans
+package lloydfit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
 // alone is a world of one rank, or that of one of several ranks that has all rows.
 type alone struct{ at, of int }
 
-func (alone) sum(context.Context, []float64) error { return nil }
-func (alone) min(context.Context, []float64) error { return nil }
-func (w alone) rank() (int, int)                   { return w.at, max(w.of, 1) }
+func (alone) Sum(context.Context, []float64) error { return nil }
+func (alone) Min(context.Context, []float64) error { return nil }
+func (w alone) Rank() (int, int)                   { return w.at, max(w.of, 1) }
 
 // model is an engine on rows of a slice, with labels that the test sets.
 type model struct {
-	engine
+	Engine
 	rows   [][]float64 // partition 0 has all
 	labels []int32
 	far    []far
@@ -124,7 +119,7 @@ func TestEmptyCenters(t *testing.T) {
 		{[]float64{0, 8, 0, 0, 4, 0, 2}, "[2 2 2]"}, {[]float64{6, 8, 4, 3, 1, 2, 2}, "[2 8 2]"},
 	} {
 		m := &model{sums: c.sums}
-		f := &fitter{w: alone{}, e: m, d: 1, p: params{K: 3}, shift: []float64{0}, centers: []float64{0, 0, 0}}
+		f := &fitter{w: alone{}, e: m, d: 1, p: Params{K: 3}, shift: []float64{0}, centers: []float64{0, 0, 0}}
 		changed, moved, err := f.iterate(t.Context(), true)
 		var want float64
 		for _, v := range f.centers {
@@ -170,7 +165,7 @@ func TestPlusPlusTakesTheBest(t *testing.T) {
 	}{{[]float64{3, 2}, 1}, {[]float64{1, 2}, 0}, {[]float64{2, 2}, 0}, {[]float64{5, 0}, 1}} {
 		s := &modelSeeds{pots: []float64{4}, left: c.left}
 		m := &model{rows: [][]float64{{0}, {1}, {2}, {3}}, labels: make([]int32, 4), seed: s}
-		f := &fitter{w: alone{}, e: m, d: 1, total: 1, rows: 4, p: params{K: 2, Columns: []string{"x"}}}
+		f := &fitter{w: alone{}, e: m, d: 1, total: 1, rows: 4, p: Params{K: 2}}
 		if err := f.plusPlus(t.Context(), []float64{4}); err != nil {
 			t.Fatal(err)
 		}
@@ -180,8 +175,8 @@ func TestPlusPlusTakesTheBest(t *testing.T) {
 	}
 	s := &modelSeeds{pots: []float64{math.NaN()}, left: []float64{0, 0}}
 	m := &badModel{model{rows: [][]float64{{0}, {1}}, labels: make([]int32, 2), seed: s}, 0}
-	f := &fitter{w: alone{}, e: m, d: 1, total: 1, rows: 2, p: params{K: 2, Columns: []string{"x"}}}
-	if err := f.plusPlus(t.Context(), []float64{2}); err == nil || !strings.Contains(err.Error(), `column "x"`) ||
+	f := &fitter{w: alone{}, e: m, d: 1, total: 1, rows: 2, p: Params{K: 2}}
+	if err := f.plusPlus(t.Context(), []float64{2}); err == nil || !strings.Contains(err.Error(), `column 0`) ||
 		s.closed != 1 {
 		t.Errorf("a NaN: got %v, closed %d times, want the column and once", err, s.closed)
 	}
@@ -201,11 +196,11 @@ func TestFinite(t *testing.T) {
 		at   int
 		want string
 	}{
-		{1, 0, ""}, {0, -1, ""}, {math.NaN(), 0, `partition 0: column "a"`}, {math.Inf(1), 5,
-			`partition 2: column "b"`},
-		{math.Inf(-1), 4, `partition 2: column "a"`}, {math.Inf(1), -1, "their squares are not finite"},
+		{1, 0, ""}, {0, -1, ""}, {math.NaN(), 0, `partition 0: column 0`}, {math.Inf(1), 5,
+			`partition 2: column 1`},
+		{math.Inf(-1), 4, `partition 2: column 0`}, {math.Inf(1), -1, "their squares are not finite"},
 	} {
-		f := &fitter{w: alone{}, e: &badModel{at: c.at}, d: 2, p: params{Columns: []string{"a", "b"}}}
+		f := &fitter{w: alone{}, e: &badModel{at: c.at}, d: 2}
 		err := f.finite(t.Context(), c.sum)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, bad at %d: got %v, want %q", c.sum, c.at, err, c.want)
@@ -249,73 +244,6 @@ func TestMT19937(t *testing.T) {
 				t.Fatalf("got %v, want a number from 0 to 1", v)
 			}
 		}
-	}
-}
-
-func TestParams(t *testing.T) {
-	x := []string{"x"}
-	for _, c := range []struct {
-		opts    Options
-		columns []string
-		want    params
-		err     string
-	}{
-		{Options{}, x, params{K: DefaultK, MaxIter: DefaultMaxIter, Tol: DefaultTol, Columns: x}, ""},
-		{Options{K: 3, MaxIter: 5, Tol: 0.5, Seed: 9}, x, params{K: 3, MaxIter: 5, Tol: 0.5, Seed: 9, Columns: x}, ""},
-		{Options{Tol: -1}, x, params{K: DefaultK, MaxIter: DefaultMaxIter, Columns: x}, ""},
-		{Options{Init: [][]float64{{1}, {2}}}, x, params{K: 2, MaxIter: DefaultMaxIter, Tol: DefaultTol,
-			Init: []float64{1, 2}, Columns: x}, ""},
-		{Options{K: 1 << 20}, x, params{K: 1 << 20, MaxIter: DefaultMaxIter, Tol: DefaultTol, Columns: x}, ""},
-		{Options{K: 1<<20 + 1}, x, params{}, "between 1 and 1048576"}, {Options{K: -1}, x, params{}, "-1 groups"},
-		{Options{MaxIter: -1}, x, params{}, "-1 iterations"}, {Options{}, nil, params{}, "no column"},
-		{Options{K: 3, Init: [][]float64{{1}}}, x, params{}, "1 initial centers for 3 groups"},
-		{Options{Init: [][]float64{{1}, {2, 3}}}, x, params{}, "initial center 1 has 2 coordinates"},
-	} {
-		got, err := c.opts.params(c.columns)
-		if c.err != "" {
-			if err == nil || !strings.Contains(err.Error(), c.err) {
-				t.Errorf("%+v: got %v, want %q", c.opts, err, c.err)
-			}
-			continue
-		}
-		if err != nil || fmt.Sprint(got) != fmt.Sprint(c.want) {
-			t.Errorf("%+v: got %+v, %v, want %+v", c.opts, got, err, c.want)
-		}
-	}
-}
-
-// Columns of every numeric type are the same numbers to the kernels.
-func TestNumbers(t *testing.T) {
-	types := []arrow.DataType{arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Int16, arrow.PrimitiveTypes.Int32,
-		arrow.PrimitiveTypes.Int64,
-		arrow.PrimitiveTypes.Uint8, arrow.PrimitiveTypes.Uint16, arrow.PrimitiveTypes.Uint32,
-		arrow.PrimitiveTypes.Uint64,
-		arrow.PrimitiveTypes.Float32, arrow.PrimitiveTypes.Float64}
-	for _, dt := range types {
-		b := array.NewBuilder(memory.DefaultAllocator, dt)
-		for _, v := range []string{"1", "2", "100"} {
-			if err := b.AppendValueFromString(v); err != nil {
-				t.Fatal(err)
-			}
-		}
-		a := array.NewSlice(b.NewArray(), 1, 3)
-		wide, err := numbers[float64](a)
-		narrow, err2 := numbers[float32](a)
-		if err != nil || err2 != nil || fmt.Sprint(wide, narrow) != "[2 100] [2 100]" {
-			t.Errorf("%v: got %v, %v, %v, want 2 and 100", dt, wide, narrow, errors.Join(err, err2))
-		}
-		schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: dt}, {Name: "f", Type: arrow.PrimitiveTypes.Float32}},
-			nil)
-		for _, names := range [][]string{{"x"}, {"f", "x"}, {"f"}} {
-			all, err := isFloat32(schema, names)
-			if want := dt.ID() == arrow.FLOAT32 || len(names) == 1 && names[0] == "f"; err != nil || all != want {
-				t.Errorf("%v, columns %v: got float32 %v, %v, want %v", dt, names, all, err, want)
-			}
-		}
-	}
-	text := array.NewStringBuilder(memory.DefaultAllocator)
-	if _, err := numbers[float64](text.NewArray()); err == nil {
-		t.Error("column of text: got no error")
 	}
 }
 

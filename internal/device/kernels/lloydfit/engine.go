@@ -1,10 +1,13 @@
-package kmeans
+package lloydfit
 
 import "context"
 
-// engine has the rows of one rank and works on them where they are: on the CPU (host) or on a GPU (device). It is owned
-// by the goroutine of the task. Centers, points and shift are rounded to the type of the data (round), row by row.
-type engine interface {
+// Engine has the rows of one rank and works on them where they are: on the CPU (NewHost) or on a GPU (NewDevice). It is
+// owned by the goroutine of the task. Centers, points and shift are rounded to the type of the data (round), row by
+// row.
+type Engine interface {
+	// columns returns the number of columns.
+	columns() int
 	// partitions returns the partitions of the rank.
 	partitions() []partition
 	// round rounds a number to the type of the data.

@@ -1,4 +1,4 @@
-package kmeans
+package lloydfit
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ func (f *fitter) relocate(ctx context.Context, centers []float64, sums, counts [
 		return nil
 	}
 	// The farthest rows of every rank, in one table.
-	rank, size := f.w.rank()
+	rank, size := f.w.Rank()
 	table := make([]float64, 3*size*len(empty))
 	farthest, err := f.e.farthest(ctx, centers, len(empty))
 	if err != nil {
@@ -28,7 +28,7 @@ func (f *fitter) relocate(ctx context.Context, centers []float64, sums, counts [
 	for i, x := range farthest {
 		copy(table[3*(rank*len(empty)+i):], []float64{x.distance, float64(x.partition), float64(x.row)})
 	}
-	if err := f.w.sum(ctx, table); err != nil {
+	if err := f.w.Sum(ctx, table); err != nil {
 		return err
 	}
 	var all []far
@@ -58,7 +58,7 @@ func (f *fitter) relocate(ctx context.Context, centers []float64, sums, counts [
 	if len(rows) == 0 {
 		return nil
 	}
-	if err := f.w.sum(ctx, rows); err != nil {
+	if err := f.w.Sum(ctx, rows); err != nil {
 		return err
 	}
 	for i := range all {

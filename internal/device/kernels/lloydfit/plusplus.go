@@ -1,4 +1,4 @@
-package kmeans
+package lloydfit
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func (f *fitter) plusPlus(ctx context.Context, counts []float64) error {
 		}
 		break
 	}
-	if err := f.w.sum(ctx, first); err != nil {
+	if err := f.w.Sum(ctx, first); err != nil {
 		return err
 	}
 	copy(f.centers, first)
@@ -39,7 +39,7 @@ func (f *fitter) plusPlus(ctx context.Context, counts []float64) error {
 		if err := near.potentials(ctx, pots); err != nil {
 			return err
 		}
-		if err := f.w.sum(ctx, pots); err != nil {
+		if err := f.w.Sum(ctx, pots); err != nil {
 			return err
 		}
 		var pot float64
@@ -55,14 +55,14 @@ func (f *fitter) plusPlus(ctx context.Context, counts []float64) error {
 				return err
 			}
 		}
-		if err := f.w.sum(ctx, candidates); err != nil {
+		if err := f.w.Sum(ctx, candidates); err != nil {
 			return err
 		}
 		left := make([]float64, trials)
 		if err := near.try(ctx, cast(f.e, candidates), left); err != nil {
 			return err
 		}
-		if err := f.w.sum(ctx, left); err != nil {
+		if err := f.w.Sum(ctx, left); err != nil {
 			return err
 		}
 		best := 0

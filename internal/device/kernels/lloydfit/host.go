@@ -1,4 +1,4 @@
-package kmeans
+package lloydfit
 
 import (
 	"context"
@@ -11,9 +11,37 @@ import (
 // chunkRows is the number of rows of a chunk.
 const chunkRows = 1 << 16
 
+// Part is a partition of a rank in the form of the kernels: a slice for each column, aligned for its type, and the
+// label of each row, -1 before the first pass. Index is its number among the partitions of all ranks.
+type Part[T lloyd.Float] struct {
+	Index   int
+	Columns [][]T
+	Labels  []int32
+}
+
+// NewPart returns a part of columns with the same number of rows. It keeps labels, which it sets to -1.
+func NewPart[T lloyd.Float](index int, columns [][]T, labels []int32) *Part[T] {
+	for i := range labels {
+		labels[i] = -1
+	}
+	return &Part[T]{index, columns, labels}
+}
+
+// rows returns the number of rows.
+func (p *Part[T]) rows() int { return len(p.Labels) }
+
+// slice returns the columns of a range of rows.
+func (p *Part[T]) slice(from, to int) [][]T {
+	out := make([][]T, len(p.Columns))
+	for i, c := range p.Columns {
+		out[i] = c[from:to]
+	}
+	return out
+}
+
 // chunk is a range of rows of a partition.
 type chunk[T lloyd.Float] struct {
-	part     *part[T]
+	part     *Part[T]
 	from, to int
 }
 
@@ -28,16 +56,21 @@ type thread[T lloyd.Float] struct {
 	moments []float64
 }
 
-// host is the engine of rows in host memory. Its threads run only within each.
+// host is the Engine of rows in host memory. Its threads run only within each.
 type host[T lloyd.Float] struct {
 	d       int
-	parts   []*part[T]
+	parts   []*Part[T]
 	threads []*thread[T]
 }
 
-var _ engine = (*host[float32])(nil)
+var _ Engine = (*host[float32])(nil)
 
-func newHost[T lloyd.Float](parts []*part[T], threads, k, d int) *host[T] {
+// NewHost returns the Engine of parts with d columns each for k centers, which works with a number of threads.
+func NewHost[T lloyd.Float](parts []*Part[T], threads, k, d int) Engine {
+	return newHost(parts, threads, k, d)
+}
+
+func newHost[T lloyd.Float](parts []*Part[T], threads, k, d int) *host[T] {
 	h := &host[T]{d: d, parts: parts}
 	var chunks []chunk[T]
 	for _, x := range parts {
@@ -65,10 +98,12 @@ func (h *host[T]) each(work func(t *thread[T])) {
 	wg.Wait()
 }
 
+func (h *host[T]) columns() int { return h.d }
+
 func (h *host[T]) partitions() []partition {
 	out := make([]partition, len(h.parts))
 	for i, p := range h.parts {
-		out[i] = partition{p.index, p.rows()}
+		out[i] = partition{p.Index, p.rows()}
 	}
 	return out
 }
@@ -89,7 +124,7 @@ func (h *host[T]) pass(_ context.Context, shift, centers, all []float64) error {
 	h.each(func(t *thread[T]) {
 		t.changed = 0
 		for _, c := range t.chunks {
-			t.changed += lloyd.Pass(c.part.slice(c.from, c.to), at, s, c.part.labels[c.from:c.to], t.sums, t.counts)
+			t.changed += lloyd.Pass(c.part.slice(c.from, c.to), at, s, c.part.Labels[c.from:c.to], t.sums, t.counts)
 		}
 	})
 	counts := all[len(centers):]
@@ -109,7 +144,7 @@ func (h *host[T]) relabel(_ context.Context, shift, centers []float64) error {
 	s, at := h.convert(shift), h.convert(centers)
 	h.each(func(t *thread[T]) {
 		for _, c := range t.chunks {
-			lloyd.Pass(c.part.slice(c.from, c.to), at, s, c.part.labels[c.from:c.to], nil, nil)
+			lloyd.Pass(c.part.slice(c.from, c.to), at, s, c.part.Labels[c.from:c.to], nil, nil)
 		}
 	})
 	return nil
@@ -120,7 +155,7 @@ func (h *host[T]) inertia(_ context.Context, centers []float64) (sum float64, er
 	h.each(func(t *thread[T]) {
 		t.value = 0
 		for _, c := range t.chunks {
-			t.value += lloyd.Inertia(c.part.slice(c.from, c.to), at, c.part.labels[c.from:c.to])
+			t.value += lloyd.Inertia(c.part.slice(c.from, c.to), at, c.part.Labels[c.from:c.to])
 		}
 	})
 	for _, t := range h.threads {
@@ -136,7 +171,7 @@ func (h *host[T]) moments(_ context.Context, shift, out []float64) error {
 		for _, c := range t.chunks {
 			for j := range d {
 				var sum, squares float64
-				for _, v := range c.part.columns[j][c.from:c.to] {
+				for _, v := range c.part.Columns[j][c.from:c.to] {
 					e := float64(v - s[j])
 					sum += e
 					squares += e * e
@@ -162,23 +197,23 @@ func (h *host[T]) farthest(_ context.Context, centers []float64, n int) ([]far, 
 		best := make([]float64, p.rows())
 		one := make([]float64, p.rows())
 		for c := range len(at) / h.d {
-			lloyd.Distances(p.columns, at[c*h.d:(c+1)*h.d], one)
-			for i, l := range p.labels {
+			lloyd.Distances(p.Columns, at[c*h.d:(c+1)*h.d], one)
+			for i, l := range p.Labels {
 				if int(l) == c {
 					best[i] = one[i]
 				}
 			}
 		}
 		for i, e := range best {
-			all = among(all, far{e, p.index, i}, n)
+			all = among(all, far{e, p.Index, i}, n)
 		}
 	}
 	return all, nil
 }
 
-func (h *host[T]) find(partition int) (*part[T], error) {
+func (h *host[T]) find(partition int) (*Part[T], error) {
 	for _, p := range h.parts {
-		if p.index == partition {
+		if p.Index == partition {
 			return p, nil
 		}
 	}
@@ -190,17 +225,17 @@ func (h *host[T]) row(_ context.Context, partition, row int, out []float64) (int
 	if err != nil {
 		return 0, err
 	}
-	for j, c := range p.columns {
+	for j, c := range p.Columns {
 		out[j] = float64(c[row])
 	}
-	return p.labels[row], nil
+	return p.Labels[row], nil
 }
 
 func (h *host[T]) bad(context.Context) (int, error) {
 	at := -1
 	for _, x := range h.parts {
-		if j := lloyd.Finite(x.columns); j >= 0 && (at < 0 || x.index*h.d+j < at) {
-			at = x.index*h.d + j
+		if j := lloyd.Finite(x.Columns); j >= 0 && (at < 0 || x.Index*h.d+j < at) {
+			at = x.Index*h.d + j
 		}
 	}
 	return at, nil

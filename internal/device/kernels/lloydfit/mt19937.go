@@ -1,4 +1,4 @@
-package kmeans
+package lloydfit
 
 // mt19937 is the generator of numpy's RandomState, the Mersenne twister of 19937 bits, so that a seed gives the centers
 // of scikit-learn.

@@ -1,48 +1,44 @@
-package kmeans
+package lloydfit
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"math"
-
-	"go.millstream.dev/clique"
-	"go.millstream.dev/frame"
 )
 
-// world combines numbers of all ranks. It is the part of a clique that the algorithm needs.
-type world interface {
-	// sum adds the numbers of the ranks, in place; every rank calls it with the same count.
-	sum(ctx context.Context, v []float64) error
-	// min takes the minimum of each.
-	min(ctx context.Context, v []float64) error
-	rank() (rank, size int)
+// World combines numbers of all ranks. It is the part of a clique that the algorithm needs.
+type World interface {
+	// Sum adds the numbers of the ranks, in place; every rank calls it with the same count.
+	Sum(ctx context.Context, v []float64) error
+	// Min takes the minimum of each.
+	Min(ctx context.Context, v []float64) error
+	// Rank returns the number of this rank and that of ranks.
+	Rank() (rank, size int)
 }
 
-type ranks struct{ r *clique.Rank }
-
-func (w ranks) sum(ctx context.Context, v []float64) error {
-	return w.r.Do(ctx, clique.AllReduce(clique.Of(v), clique.Of(v), clique.Sum))
+// Params are the parameters of a fit, the same on all ranks.
+type Params struct {
+	K, MaxIter int
+	Tol        float64
+	Init       []float64 // row by row; empty for k-means++
+	Seed       uint32
 }
-func (w ranks) min(ctx context.Context, v []float64) error {
-	return w.r.Do(ctx, clique.AllReduce(clique.Of(v), clique.Of(v), clique.Min))
-}
-func (w ranks) rank() (int, int) { return w.r.Rank(), w.r.Size() }
 
 // fitter is the part of one rank in a fit. It is owned by the goroutine of the task.
 type fitter struct {
-	w       world
-	p       params
+	w       World
+	p       Params
 	d       int
-	total   int // partitions of the frame
-	e       engine
+	total   int // partitions of all ranks
+	e       Engine
 	centers []float64 // row by row
 	shift   []float64
 	rows    int64 // of all ranks
 }
 
-// result is the result of a fit, the same on every rank.
-type result struct {
+// Result is the result of a fit, the same on every rank.
+type Result struct {
 	Centers    []float64
 	Inertia    float64
 	Iterations int
@@ -50,17 +46,27 @@ type result struct {
 	Rows       int64
 }
 
-func newFitter(w world, e engine, total int, p params) *fitter {
-	return &fitter{w: w, p: p, d: len(p.Columns), total: total, e: e}
+// Fit runs the part of one rank in a fit. total is the number of partitions of all ranks.
+func Fit(ctx context.Context, w World, e Engine, total int, p Params) (*Result, error) {
+	return newFitter(w, e, total, p).fit(ctx)
+}
+
+// Relabel sets the labels of the rows of one rank to the nearest centers.
+func Relabel(ctx context.Context, e Engine, centers []float64) error {
+	return e.relabel(ctx, shiftOf(e, centers, e.columns()), cast(e, centers))
+}
+
+func newFitter(w World, e Engine, total int, p Params) *fitter {
+	return &fitter{w: w, p: p, d: e.columns(), total: total, e: e}
 }
 
 // fit follows _kmeans_single_lloyd of scikit-learn.
-func (f *fitter) fit(ctx context.Context) (*result, error) {
+func (f *fitter) fit(ctx context.Context) (*Result, error) {
 	counts := make([]float64, f.total) // rows by partition
 	for _, x := range f.e.partitions() {
 		counts[x.index] = float64(x.rows)
 	}
-	if err := f.w.sum(ctx, counts); err != nil {
+	if err := f.w.Sum(ctx, counts); err != nil {
 		return nil, err
 	}
 	for _, n := range counts {
@@ -79,7 +85,7 @@ func (f *fitter) fit(ctx context.Context) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &result{Rows: f.rows}
+	out := &Result{Rows: f.rows}
 	for out.Iterations < f.p.MaxIter && !out.Converged {
 		out.Iterations++
 		changed, moved, err := f.iterate(ctx, out.Iterations == 1)
@@ -101,7 +107,7 @@ func (f *fitter) fit(ctx context.Context) (*result, error) {
 		return nil, err
 	}
 	inertia := []float64{local}
-	if err := f.w.sum(ctx, inertia); err != nil {
+	if err := f.w.Sum(ctx, inertia); err != nil {
 		return nil, err
 	}
 	out.Centers, out.Inertia = f.centers, inertia[0]
@@ -111,7 +117,7 @@ func (f *fitter) fit(ctx context.Context) (*result, error) {
 // setShift sets the origin of the sums to the mean of the centers.
 func (f *fitter) setShift() { f.shift = shiftOf(f.e, f.centers, f.d) }
 
-func shiftOf(e engine, centers []float64, d int) []float64 {
+func shiftOf(e Engine, centers []float64, d int) []float64 {
 	k := len(centers) / d
 	shift := make([]float64, d)
 	for j := range shift {
@@ -127,7 +133,7 @@ func shiftOf(e engine, centers []float64, d int) []float64 {
 // cast returns the centers rounded to the type of the data.
 func (f *fitter) cast() []float64 { return cast(f.e, f.centers) }
 
-func cast(e engine, v []float64) []float64 {
+func cast(e Engine, v []float64) []float64 {
 	out := make([]float64, len(v))
 	for i, x := range v {
 		out[i] = e.round(x)
@@ -145,7 +151,7 @@ func (f *fitter) tolerance(ctx context.Context) (float64, error) {
 	if err := f.e.moments(ctx, f.shift, all); err != nil {
 		return 0, err
 	}
-	if err := f.w.sum(ctx, all); err != nil {
+	if err := f.w.Sum(ctx, all); err != nil {
 		return 0, err
 	}
 	var variance float64
@@ -166,7 +172,7 @@ func (f *fitter) iterate(ctx context.Context, first bool) (changed, moved float6
 	if err := f.e.pass(ctx, f.shift, centers, all); err != nil {
 		return 0, 0, err
 	}
-	if err := f.w.sum(ctx, all); err != nil {
+	if err := f.w.Sum(ctx, all); err != nil {
 		return 0, 0, err
 	}
 	if first {
@@ -215,13 +221,20 @@ func (f *fitter) finite(ctx context.Context, sum float64) error {
 	if bad >= 0 {
 		at[0] = float64(bad)
 	}
-	if err := f.w.min(ctx, at); err != nil {
+	if err := f.w.Min(ctx, at); err != nil {
 		return err
 	}
 	if at[0] == math.MaxFloat64 {
 		return errors.New("kmeans: values are too large: their squares are not finite")
 	}
 	n := int(at[0])
-	return &frame.Error{Kind: frame.ErrSchema, Partition: n / f.d,
-		Reason: fmt.Sprintf("column %q has a value that is not finite (NaN or infinite)", f.p.Columns[n%f.d])}
+	return &NotFiniteError{n / f.d, n % f.d}
+}
+
+// NotFiniteError is returned by Fit, on every rank, for a value that is NaN or infinite.
+type NotFiniteError struct{ Partition, Column int }
+
+func (e *NotFiniteError) Error() string {
+	return fmt.Sprintf("kmeans: partition %d: column %d has a value that is not finite (NaN or infinite)", e.Partition,
+		e.Column)
 }

@@ -1,4 +1,4 @@
-package kmeans
+package lloydfit
 
 import (
 	"context"
@@ -18,7 +18,7 @@ func (h *host[T]) seeds(_ context.Context, first []float64, trials int) (seeds, 
 	at := h.convert(first)
 	for i, p := range h.parts {
 		s.closest[i] = make([]float64, p.rows())
-		lloyd.Distances(p.columns, at, s.closest[i])
+		lloyd.Distances(p.Columns, at, s.closest[i])
 	}
 	for t := range s.tried {
 		s.tried[t] = make([][]float64, len(h.parts))
@@ -32,7 +32,7 @@ func (h *host[T]) seeds(_ context.Context, first []float64, trials int) (seeds, 
 func (s *hostSeeds[T]) potentials(_ context.Context, out []float64) error {
 	for i, p := range s.h.parts {
 		for _, e := range s.closest[i] {
-			out[p.index] += e
+			out[p.Index] += e
 		}
 	}
 	return nil
@@ -40,7 +40,7 @@ func (s *hostSeeds[T]) potentials(_ context.Context, out []float64) error {
 
 func (s *hostSeeds[T]) find(_ context.Context, partition int, value float64) (int, error) {
 	for i, p := range s.h.parts {
-		if p.index == partition {
+		if p.Index == partition {
 			return reach(s.closest[i], value), nil
 		}
 	}
@@ -65,7 +65,7 @@ func (s *hostSeeds[T]) try(_ context.Context, points, left []float64) error {
 		at := s.h.convert(points[t*d : (t+1)*d])
 		for i, p := range s.h.parts {
 			now := s.tried[t][i]
-			lloyd.Distances(p.columns, at, now)
+			lloyd.Distances(p.Columns, at, now)
 			for r, e := range now {
 				now[r] = min(e, s.closest[i][r])
 				left[t] += now[r]
