@@ -263,6 +263,47 @@ MILLSTREAM_API int millstream_v1_free_results(millstream_v1_results *);
  * reason, where they would otherwise wait. For bindings that check what this interface does not know. */
 MILLSTREAM_API int millstream_v1_reject(millstream_v1_comm, int operation, const char *why);
 
+/* Algorithms on arrays of the ranks, which they do not copy. No other call may use the communicator meanwhile. */
+
+/* An array of a rank: rows of numbers, column by column; the elements of a row are stride elements apart. Arrays of a rank are all
+ * in host memory or on one GPU, whose work on them must have ended. */
+typedef struct millstream_v1_part {
+	const void *data;
+	uint64_t rows;
+	uint64_t stride;
+	uint64_t index;  /* number among the parts of all ranks, from 0 */
+	int32_t *labels; /* of k-means: one for each row, in memory like data; NULL for others */
+} millstream_v1_part;
+
+/* Arguments and results of algorithms. All but threads must be equal on all ranks. */
+typedef struct millstream_v1_learn {
+	uint32_t size;      /* sizeof(millstream_v1_learn) */
+	int32_t dtype;      /* MILLSTREAM_FLOAT32 or MILLSTREAM_FLOAT64 */
+	int32_t columns;
+	int32_t threads;    /* for arrays in host memory (default 1) */
+	uint64_t parts;     /* number of parts of all ranks */
+	int32_t clusters;   /* of k-means, as the fields below */
+	int32_t max_iter;
+	double tol;         /* ends the iterations, relative to the mean variance of the columns */
+	uint32_t seed;      /* of k-means++ */
+	int32_t plusplus;   /* not 0: initial centers by k-means++; 0: those of centers */
+	double *centers;    /* clusters times columns numbers, row by row: the initial and then the final centers */
+	double inertia;     /* results of k-means: sum of the squared distances, iterations, whether the last one changed no label */
+	int32_t iterations;
+	int32_t converged;
+	uint64_t rows;      /* result: the number of rows of all ranks */
+} millstream_v1_learn;
+
+/* Divides the rows of all ranks into groups with the results of scikit-learn's KMeans, and sets the labels. A collective. */
+MILLSTREAM_API int millstream_v1_kmeans_fit(millstream_v1_comm, millstream_v1_learn *, const millstream_v1_part *parts, size_t n);
+/* Sets the labels of the rows of this rank to the nearest centers. */
+MILLSTREAM_API int millstream_v1_kmeans_predict(const millstream_v1_learn *, const millstream_v1_part *parts, size_t n);
+/* Computes the means of the columns of all ranks, and the factor R of the QR decomposition of the rows minus the means: columns
+ * times columns numbers, column by column, zero below the diagonal. Principal components and linear models follow from these. A
+ * collective. */
+MILLSTREAM_API int millstream_v1_tall_reduce(millstream_v1_comm, millstream_v1_learn *, const millstream_v1_part *parts, size_t n,
+	double *mean, double *triangle);
+
 #ifdef __cplusplus
 }
 #endif

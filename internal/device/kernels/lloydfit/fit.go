@@ -2,7 +2,6 @@ package lloydfit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 )
@@ -73,7 +72,7 @@ func (f *fitter) fit(ctx context.Context) (*Result, error) {
 		f.rows += int64(n)
 	}
 	if f.rows < int64(f.p.K) {
-		return nil, fmt.Errorf("kmeans: cannot divide %d rows into %d groups", f.rows, f.p.K)
+		return nil, &DataError{fmt.Sprintf("cannot divide %d rows into %d groups", f.rows, f.p.K)}
 	}
 	if f.centers = append([]float64(nil), f.p.Init...); len(f.centers) == 0 {
 		if err := f.plusPlus(ctx, counts); err != nil {
@@ -225,11 +224,16 @@ func (f *fitter) finite(ctx context.Context, sum float64) error {
 		return err
 	}
 	if at[0] == math.MaxFloat64 {
-		return errors.New("kmeans: values are too large: their squares are not finite")
+		return &DataError{"values are too large: their squares are not finite"}
 	}
 	n := int(at[0])
 	return &NotFiniteError{n / f.d, n % f.d}
 }
+
+// DataError is returned by Fit, on every rank, for rows that cannot be fitted.
+type DataError struct{ Reason string }
+
+func (e *DataError) Error() string { return "kmeans: " + e.Reason }
 
 // NotFiniteError is returned by Fit, on every rank, for a value that is NaN or infinite.
 type NotFiniteError struct{ Partition, Column int }
