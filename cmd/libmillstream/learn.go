@@ -51,8 +51,8 @@ func millstreamKMeansFit(id C.millstream_v1_comm, o *C.millstream_v1_learn, part
 		return result(err, f)
 	}
 	if len(out.Centers) != len(centers) {
-		return result(fmt.Errorf("millstream: kmeans_fit: %w: got %d coordinates of centers, want %d", member.ErrInvalid,
-			len(out.Centers), len(centers)), f)
+		return result(fmt.Errorf("millstream: kmeans_fit: %w: got %d coordinates of centers, want %d",
+			member.ErrInvalid, len(out.Centers), len(centers)), f)
 	}
 	copy(centers, out.Centers)
 	o.inertia, o.iterations, o.rows = C.double(out.Inertia), C.int32_t(out.Iterations), C.uint64_t(out.Rows)

@@ -34,3 +34,16 @@ func testOurScheduler(t *testing.T, dir string) {
 	}
 	r.Python(s.Address, "comms.py", "short")
 }
+
+// testLearn: KMeans, PCA and LinearRegression on dask arrays of three Python workers.
+func testLearn(t *testing.T, dir string) {
+	r := daskRig(t, dir)
+	s := r.DaskScheduler()
+	for range 3 {
+		r.DaskWorker(s.Address)
+	}
+	golden := filepath.Join(rig.Root(), "frame", "kmeans", "testdata", "golden.json")
+	if res := r.Python(s.Address, "learn.py", golden); len(res.Checks) < 150 {
+		t.Errorf("got %d checks, want all", len(res.Checks))
+	}
+}

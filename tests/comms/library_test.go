@@ -25,6 +25,7 @@ func TestLibrary(t *testing.T) {
 	t.Run("c-native", func(t *testing.T) { testNative(t, dir) })
 	t.Run("dask", func(t *testing.T) { testDask(t, dir) })
 	t.Run("ours", func(t *testing.T) { testOurScheduler(t, dir) })
+	t.Run("learn", func(t *testing.T) { testLearn(t, dir) })
 }
 
 // testHeader: the header is valid in C and C++, and the library exports the functions of the header and no others.

@@ -178,7 +178,7 @@ func TestKMeans(t *testing.T) {
 			for c, want := range g.Centers {
 				for j, w := range want {
 					if math.Abs(centers[c*len(want)+j]-w) > 1e-5*(1+math.Abs(w)) {
-						t.Errorf("%s: center %d: got %v, want %v", g.Name, c, centers[c*len(want):(c+1)*len(want)], want)
+						t.Errorf("%s: center %d, column %d: got %v, want %v", g.Name, c, j, centers[c*len(want)+j], w)
 					}
 				}
 			}

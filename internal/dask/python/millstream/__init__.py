@@ -19,11 +19,12 @@ from .clique import Clique, CliqueError, clique
 from .comms import Comms, local_handle
 from .handle import Handle, Request, waitall
 from .install import Installed, install, install_async
+from .learn import PCA, KMeans, LinearRegression
 from .report import get_task_stream
 from .stubs import GoFunction, go, go_name
 
 __version__ = "0.1.0"
 
-__all__ = ["Clique", "CliqueError", "Comms", "CommsError", "GoFunction", "Handle", "Installed", "LibraryError", "MismatchError",
-           "RankError", "Request", "TruncatedError", "__version__", "clique", "get_task_stream", "go", "go_name", "install",
-           "install_async", "local_handle", "waitall"]
+__all__ = ["Clique", "CliqueError", "Comms", "CommsError", "GoFunction", "Handle", "Installed", "KMeans", "LibraryError",
+           "LinearRegression", "MismatchError", "PCA", "RankError", "Request", "TruncatedError", "__version__", "clique",
+           "get_task_stream", "go", "go_name", "install", "install_async", "local_handle", "waitall"]
