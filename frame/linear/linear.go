@@ -13,6 +13,9 @@ import (
 	"go.millstream.dev/internal/device/kernels/tsqr"
 )
 
+// DefaultCutoff is the default of Options.Cutoff, that of scikit-learn.
+const DefaultCutoff = 1e-6
+
 // Options specifies a fit. Target is required.
 type Options struct {
 	// Target is the column that the model predicts.
@@ -25,6 +28,10 @@ type Options struct {
 	// Ridge is the weight of the squares of the coefficients (alpha of scikit-learn; default 0: ordinary least
 	// squares). The intercept has none.
 	Ridge float64
+	// Cutoff is the ratio to the largest singular value of the columns up to which others count as zero: directions in
+	// which the columns nearly depend on each other get no coefficients (tol of scikit-learn; default DefaultCutoff,
+	// negative: none). With a Ridge it only determines Rank.
+	Cutoff float64
 	// Clique is the clique of the workers (default: formed for the fit, of those that have partitions).
 	Clique *clique.Clique
 	// Form are the options of the clique that is formed for the fit.
@@ -56,6 +63,8 @@ func Fit(ctx context.Context, f *frame.Frame, opts Options) (*Model, error) {
 	switch {
 	case opts.Target == "":
 		return nil, errors.New("linear: no target; set Options.Target")
+	case math.IsNaN(opts.Cutoff) || opts.Cutoff >= 1:
+		return nil, fmt.Errorf("linear: cutoff %v; use a number below 1", opts.Cutoff)
 	case !(opts.Ridge >= 0) || math.IsInf(opts.Ridge, 1):
 		return nil, fmt.Errorf("linear: ridge %v; use a finite number that is not negative", opts.Ridge)
 	case slices.Contains(opts.Columns, opts.Target):
@@ -65,8 +74,7 @@ func Fit(ctx context.Context, f *frame.Frame, opts Options) (*Model, error) {
 	if len(columns) == 0 {
 		columns = tall.Names(f.Schema(), opts.Target)
 	}
-	narrow, err := tall.Narrow(f.Schema(), columns)
-	if err != nil {
+	if _, err := tall.Narrow(f.Schema(), columns); err != nil {
 		return nil, fmt.Errorf("linear: %w", err)
 	}
 	s, err := tall.Summarize(ctx, f, append(slices.Clone(columns), opts.Target),
@@ -74,8 +82,13 @@ func Fit(ctx context.Context, f *frame.Frame, opts Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("linear: %w", err)
 	}
-	// The cutoff is that of scikit-learn.
-	cutoff := float64(max(s.Rows, int64(len(columns)))) * tsqr.Epsilon(narrow)
+	cutoff := opts.Cutoff
+	switch {
+	case cutoff == 0:
+		cutoff = DefaultCutoff
+	case cutoff < 0:
+		cutoff = 0
+	}
 	x := s.Solve(tsqr.Fit{Intercept: !opts.NoIntercept, Ridge: opts.Ridge, Cutoff: cutoff})
 	return &Model{Columns: columns, Target: opts.Target, Coefficients: x.Coefficients, Intercept: x.Intercept,
 		Rank: x.Rank, SingularValues: x.Values[:min(int64(len(columns)), s.Rows)], R2: x.R2, Rows: s.Rows}, nil

@@ -86,6 +86,7 @@ func TestErrors(t *testing.T) {
 		{"no target", plain, nil, &linear.Options{}, nil, []string{"no target", "Options.Target"}},
 		{"target among columns", plain, nil, &linear.Options{Target: "x", Columns: xy}, nil, []string{`target "x"`}},
 		{"negative ridge", plain, nil, &linear.Options{Target: "y", Columns: x, Ridge: -1}, nil, []string{"ridge -1"}},
+		{"a cutoff of 1", plain, nil, &linear.Options{Target: "y", Columns: x, Cutoff: 1}, nil, []string{"cutoff 1"}},
 		{"ridge NaN", plain, nil, &linear.Options{Target: "y", Columns: x, Ridge: math.NaN()}, nil,
 			[]string{"ridge NaN"}},
 	} {
@@ -124,6 +125,23 @@ func TestErrors(t *testing.T) {
 	m, err := linear.Fit(ctx, f, linear.Options{Target: "y", Columns: x, Clique: q})
 	if err != nil || math.Abs(m.Coefficients[0]-0.5) > 1e-14 || math.Abs(m.Intercept+2) > 1e-13 || m.R2 < 1-1e-14 {
 		t.Errorf("got %+v, %v, want 0.5 x - 2", m, err)
+	}
+}
+
+// TestCutoff: a direction with a small singular value has coefficients if the cutoff is lower.
+func TestCutoff(t *testing.T) {
+	ctx, c := connect(t, 2, cluster.Goroutines)
+	g := golden{DType: "float64", X: [][]float64{{1, 2, 3, 4}, {1, 2, 3, 4 + 1e-8}}, Y: []float64{1, 2, 3, 5}}
+	f, err := frame.FromBatches(ctx, c, g.batches(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Release()
+	for cutoff, rank := range map[float64]int{0: 1, 1e-12: 2, -1: 2, 0.5: 1} {
+		m, err := linear.Fit(ctx, f, linear.Options{Target: "y", Columns: g.columns(), Cutoff: cutoff})
+		if err != nil || m.Rank != rank {
+			t.Errorf("cutoff %v: got %+v, %v, want rank %d", cutoff, m, err, rank)
+		}
 	}
 }
 

@@ -53,7 +53,7 @@ def least_squares(x, y, intercept):
         m = LinearRegression(fit_intercept=intercept).fit(x, y)
         return m.coef_, m.intercept_, m.rank_, m.singular_, m.predict(x), m.score(x, y)
     mx, my = (x.mean(axis=0), y.mean()) if intercept else (0 * x[0], 0 * y[0])
-    c, _, rank, s = numpy.linalg.lstsq(x - mx, y - my, rcond=max(x.shape) * numpy.finfo(x.dtype).eps)
+    c, _, rank, s = numpy.linalg.lstsq(x - mx, y - my, rcond=1e-6)
     b = my - mx @ c
     return c, b, rank, s, x @ c + b, score(y, x @ c + b)
 

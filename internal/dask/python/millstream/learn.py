@@ -145,12 +145,14 @@ class PCA(_Estimator):
 class LinearRegression(_Estimator):
     """Ordinary least squares as sklearn.linear_model.LinearRegression.
 
+    `tol` is the ratio to the largest singular value up to which others count as zero.
+
     After `fit`: `coef_`, `intercept_`, `rank_`, `singular_`, `n_features_in_`. The other arguments are those of :class:`KMeans`.
     """
 
-    def __init__(self, *, fit_intercept: bool = True, client: Any = None, comms: Comms | None = None) -> None:
+    def __init__(self, *, fit_intercept: bool = True, tol: float = 1e-6, client: Any = None, comms: Comms | None = None) -> None:
         super().__init__(client, comms)
-        self.fit_intercept = fit_intercept
+        self.fit_intercept, self.tol = fit_intercept, tol
 
     def fit(self, X: Any, y: Any) -> LinearRegression:  # noqa: N803
         """Fit a model of a dask array of one dimension, whose blocks have the rows of those of X."""
@@ -165,7 +167,7 @@ class LinearRegression(_Estimator):
         if not self.fit_intercept:  # one more row: the constant is orthogonal to the rows minus the means
             r = np.vstack([r, mean * np.sqrt(n)])
         u, s, v = np.linalg.svd(r[:, :d], full_matrices=False)
-        keep = s > s[0] * max(n, d) * np.finfo(dtype).eps if s[0] > 0 else np.zeros(d, bool)
+        keep = s > s[0] * self.tol if s[0] > 0 else np.zeros(d, bool)
         coef = v[keep].T @ (u[:, keep].T @ r[:, d] / s[keep])
         self.rank_, self.singular_, self.n_features_in_ = int(keep.sum()), s[: min(n, d)], d
         self.intercept_ = float(mean[d] - mean[:d] @ coef) if self.fit_intercept else 0.0

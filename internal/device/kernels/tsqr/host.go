@@ -2,7 +2,6 @@ package tsqr
 
 import (
 	"context"
-	"math"
 	"sync"
 )
 
@@ -216,12 +215,4 @@ func (p *Part) Apply(mean, weights, add []float64, out [][]float64) {
 			}
 		}
 	}
-}
-
-// Epsilon returns the distance of 1 to the next larger number of the type of the data.
-func Epsilon(narrow bool) float64 {
-	if narrow {
-		return float64(math.Nextafter32(1, 2)) - 1
-	}
-	return epsilon
 }
