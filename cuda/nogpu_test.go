@@ -49,6 +49,8 @@ func childNoDriver() error {
 		"SetCurrent":          cuda.SetCurrent(0),
 		"CanAccessPeer":       second(cuda.CanAccessPeer(0, 1)),
 		"NewStream":           second(cuda.NewStream(0, cuda.StreamConfig{})),
+		"Stream.Query":        second(cuda.StreamFromHandle(0, 0).Query()),
+		"Stream.Record":       second(cuda.StreamFromHandle(0, 0).Record()),
 		"NewEvent":            second(cuda.NewEvent(0, cuda.EventConfig{})),
 		"NewDeviceResource":   second(cuda.NewDeviceResource(0).Alloc(ctx, 1)),
 		"NewManagedResource":  second(cuda.NewManagedResource(0).Alloc(ctx, 1)),

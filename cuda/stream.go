@@ -176,6 +176,16 @@ func (s *Stream) WaitEvent(e mem.Event) error {
 	return check("wait for event", s.device, r)
 }
 
+// Query reports whether all work enqueued so far has finished. It does not block.
+func (s *Stream) Query() (bool, error) {
+	if err := s.acquire(); err != nil {
+		return false, err
+	}
+	defer s.release()
+	done, r := cudrv.StreamQuery(s.device, s.handle)
+	return done, check("query stream", s.device, r)
+}
+
 // Wait waits until all work enqueued so far has finished, or ctx is done.
 func (s *Stream) Wait(ctx context.Context) error {
 	e, err := s.Record()

@@ -35,6 +35,29 @@ func settle(t testing.TB) {
 
 const busyBytes = 256 << 20
 
+// TestGPUStreamFromHandle: a stream of another library orders work like its own, and outlives the wrapper.
+func TestGPUStreamFromHandle(t *testing.T) {
+	requireGPU(t)
+	own := newStream(t, 0)
+	foreign := cuda.StreamFromHandle(0, own.Handle())
+	b := alloc(t, cuda.NewDeviceResource(0), busyBytes)
+	e, _ := busy(t, own, b)
+	if done := one(foreign.Query())(t); done {
+		t.Error("a stream with 200 fills is idle")
+	}
+	mark := one(foreign.Record())(t)
+	must(t, mark.Wait(within(t)))
+	if done := one(e.Query())(t); !done {
+		t.Error("the mark is done before the work on the stream")
+	}
+	must(t, own.Wait(within(t)))
+	if done := one(foreign.Query())(t); !done {
+		t.Error("a stream without work is busy")
+	}
+	must(t, foreign.Close())
+	must(t, own.Wait(within(t))) // still usable
+}
+
 func TestGPUReadyEventOrdersStreams(t *testing.T) {
 	requireGPU(t)
 	writer, reader := newStream(t, 0), newStream(t, 0)

@@ -168,6 +168,7 @@ enum {
 	F(1, cuStreamCreateWithPriority, cudrv_stream *, unsigned, int) \
 	F(1, cuStreamDestroy_v2, cudrv_stream) \
 	F(1, cuStreamWaitEvent, cudrv_stream, cudrv_event, unsigned) \
+	F(1, cuStreamQuery, cudrv_stream) \
 	F(1, cuEventCreate, cudrv_event *, unsigned) \
 	F(1, cuEventDestroy_v2, cudrv_event) \
 	F(1, cuEventRecord, cudrv_event, cudrv_stream) \

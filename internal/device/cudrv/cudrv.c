@@ -414,6 +414,10 @@ int cudrv_stream_destroy(int device, uint64_t stream) { IN_CONTEXT(device, cu.cu
 
 int cudrv_stream_wait(int device, uint64_t stream, uint64_t event) { IN_CONTEXT(device, wait_for(stream, event)); }
 
+int cudrv_stream_query(int device, uint64_t stream, int *busy) {
+	IN_CONTEXT(device, (rc_ = cu.cuStreamQuery(STREAM(stream)), (*busy = rc_ == CUDRV_ERROR_NOT_READY) ? 0 : rc_));
+}
+
 int cudrv_event_create(int device, unsigned flags, uint64_t *event) {
 	IN_CONTEXT(device, cu.cuEventCreate((cudrv_event *)event, flags));
 }

@@ -80,6 +80,7 @@ int cudrv_fill(int device, uint64_t dst, unsigned char value, size_t n, uint64_t
 int cudrv_stream_create(int device, unsigned flags, int priority, uint64_t *stream);
 int cudrv_stream_destroy(int device, uint64_t stream);
 int cudrv_stream_wait(int device, uint64_t stream, uint64_t event);
+int cudrv_stream_query(int device, uint64_t stream, int *busy);
 int cudrv_event_create(int device, unsigned flags, uint64_t *event);
 int cudrv_event_destroy(int device, uint64_t event);
 int cudrv_event_record(int device, uint64_t event, uint64_t stream);

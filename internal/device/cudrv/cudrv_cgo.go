@@ -50,6 +50,8 @@ package cudrv
 #cgo nocallback cudrv_stream_create
 #cgo nocallback cudrv_stream_destroy
 #cgo nocallback cudrv_stream_wait
+#cgo noescape cudrv_stream_query
+#cgo nocallback cudrv_stream_query
 #cgo noescape cudrv_event_create
 #cgo nocallback cudrv_event_create
 #cgo nocallback cudrv_event_destroy
@@ -278,6 +280,13 @@ func StreamDestroy(device int, stream uint64) Result {
 // StreamWait makes later work of the stream wait for an event, on the device.
 func StreamWait(device int, stream, event uint64) Result {
 	return Result(C.cudrv_stream_wait(C.int(device), C.uint64_t(stream), C.uint64_t(event)))
+}
+
+// StreamQuery reports whether all work of the stream has finished.
+func StreamQuery(device int, stream uint64) (bool, Result) {
+	var busy C.int
+	r := Result(C.cudrv_stream_query(C.int(device), C.uint64_t(stream), &busy))
+	return r == Success && busy == 0, r
 }
 
 // EventCreate creates an event.

@@ -96,6 +96,9 @@ func StreamDestroy(int, uint64) Result { return NotLoaded }
 // StreamWait returns NotLoaded.
 func StreamWait(_ int, _, _ uint64) Result { return NotLoaded }
 
+// StreamQuery returns NotLoaded.
+func StreamQuery(int, uint64) (bool, Result) { return false, NotLoaded }
+
 // EventCreate returns NotLoaded.
 func EventCreate(int, uint) (uint64, Result) { return 0, NotLoaded }
 

@@ -52,9 +52,18 @@ func (u *use) take(o *Operation, r *clique.Rank, stream uintptr) (why string) {
 	return why
 }
 
-// order makes the operation wait for the work that is queued on the stream.
+// lastSpecial is the last handle that is a name: 1 is the legacy default stream, like 0, and 2 that of the thread.
+const lastSpecial = 2
+
+// order makes the operation wait for the work that is queued on the stream. An idle stream needs no event, which would
+// make a GPU that several processes share switch between them. The legacy default stream may have to wait for others.
 func (u *use) order(device int, stream uintptr) (why string) {
 	u.stream = cuda.StreamFromHandle(device, stream)
+	if stream > lastSpecial {
+		if idle, err := u.stream.Query(); idle && err == nil {
+			return ""
+		}
+	}
 	e, err := u.stream.Record()
 	if err != nil {
 		return fmt.Sprintf("stream %#x is not a stream of device %d: %v", stream, device, err)
