@@ -94,22 +94,11 @@ func (h *Helper) process(ctx context.Context) (*pyproc.Process, error) {
 	h.mu.Lock()
 	h.used = true
 	h.mu.Unlock()
-	for {
-		p, err := h.super.Process(ctx)
-		if err == nil && !p.Ending() {
-			return p, nil
-		}
-		if err == nil {
-			// The supervisor has not noticed the end of the process yet.
-			select {
-			case <-time.After(time.Millisecond):
-				continue
-			case <-ctx.Done():
-				err = context.Cause(ctx)
-			}
-		}
+	p, err := h.super.Process(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("cluster: Python process of the nanny: %w", err)
 	}
+	return p, nil
 }
 
 // startTime bounds the preloads and plugins of a new process; a plugin may install packages.

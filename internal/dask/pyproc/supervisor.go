@@ -33,6 +33,7 @@ type Supervisor struct {
 
 	mu        sync.Mutex
 	current   *Process
+	left      chan struct{} // closed when current is no longer current
 	starting  chan struct{} // closed when the start in progress has ended; nil if there is none
 	err       error         // of the last start
 	notBefore time.Time     // of the next start
@@ -64,8 +65,8 @@ func (s *Supervisor) Current() *Process {
 	return s.current
 }
 
-// Process returns the running child, or starts it and waits. All callers that wait for a start receive its error; the
-// next call tries again.
+// Process returns the running child, or starts it and waits. A child that is ending is not returned. All callers that
+// wait for a start receive its error; the next call tries again.
 func (s *Supervisor) Process(ctx context.Context) (*Process, error) {
 	for {
 		s.mu.Lock()
@@ -73,9 +74,18 @@ func (s *Supervisor) Process(ctx context.Context) (*Process, error) {
 			s.mu.Unlock()
 			return nil, ErrClosed
 		}
-		if s.current != nil {
-			defer s.mu.Unlock()
-			return s.current, nil
+		if p, left := s.current, s.left; p != nil {
+			s.mu.Unlock()
+			if !p.Ending() {
+				return p, nil
+			}
+			select {
+			case <-left:
+			case <-s.ctx.Done():
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+			continue
 		}
 		if s.starting == nil {
 			s.starting, s.err = make(chan struct{}), nil
@@ -118,7 +128,7 @@ func (s *Supervisor) start() {
 	}
 	s.mu.Lock()
 	if err == nil {
-		s.current = p
+		s.current, s.left = p, make(chan struct{})
 	} else {
 		s.err = err
 		s.delayNext()
@@ -143,6 +153,7 @@ func (s *Supervisor) watch(p *Process) {
 	gone := make(chan struct{})
 	s.mu.Lock()
 	s.current = nil
+	close(s.left)
 	s.starting, s.err = gone, nil // no other child is started before Exited has returned
 	if time.Since(born) > stable {
 		s.delay = 0

@@ -61,6 +61,27 @@ func TestSupervisor(t *testing.T) {
 	}
 }
 
+// A child whose end was detected is not returned, even before the supervisor has replaced it.
+func TestSupervisorEnding(t *testing.T) {
+	ctx := testContext(t)
+	s := NewSupervisor(SupervisorConfig{Config: echoConfig(t), Backoff: time.Millisecond, MaxBackoff: time.Millisecond})
+	defer s.Close()
+	var last *Process
+	for range 5 {
+		p, err := s.Process(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p == last {
+			t.Fatal("got the child that has ended")
+		}
+		if _, err := p.Call(ctx, "exit", 3, nil); !errors.Is(err, ErrExited) {
+			t.Fatal(err)
+		}
+		last = p
+	}
+}
+
 // Waiting callers receive the error of a failed start, and the next call tries again.
 func TestSupervisorFails(t *testing.T) {
 	ctx := testContext(t)
