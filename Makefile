@@ -46,7 +46,7 @@ SUITE_ARGS ?=
 # Further arguments of the runner of `make downstream`, such as --package ml.
 DOWNSTREAM_ARGS ?=
 
-.PHONY: help build library demo release tags wheel test-release test-arm64 test-containers test-upgrade test-examples test-browser vulncheck actionlint test lint api prose-sample fuzz bench bench-report bench-series bench-compare dashboard dashboard-bench dashboard-picture kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
+.PHONY: help build library demo release tags wheel images test-release test-arm64 test-containers test-upgrade test-examples test-browser vulncheck actionlint test lint api prose-sample fuzz bench bench-report bench-series bench-compare dashboard dashboard-bench dashboard-picture kernels gpu-test-bundle gpu-stale ucx-matrix test-rdma hwloc soak chaos hostile interop dask-suite downstream nightly sim-scale clean
 
 help: ## list the targets
 	@echo 'Millstream: make TARGET'
@@ -97,8 +97,12 @@ test-arm64: ## run the tests of the core packages for arm64, by qemu-user on oth
 		$(RUN) go test -count=1 -exec $(CURDIR)/scripts/arm64-exec -run 'ABI|Layout' $(ARM64_ABI); \
 		$(RUN) go test -count=1 -exec $(CURDIR)/scripts/arm64-exec -skip "$$skip" -timeout $(TEST_TIMEOUT) $(ARM64)
 
-test-containers: build ## build the image of deploy/Containerfile and run it with podman: volumes, Compose services, shared and private namespaces
-	@scripts/setup containers
+images: ## build the images of deploy/ for amd64 and arm64 with podman, as the manifest lists millstream and millstream-cuda
+	@scripts/setup images
+	@$(RUN) scripts/images
+
+test-containers: build ## build the images of deploy/ for amd64 and arm64 and run them with podman: volumes, Compose services, shared and private namespaces
+	@scripts/setup images
 	@$(RUN) go vet -tags containers ./tests/containers
 	@$(RUN) go test -tags containers -count=1 -v -timeout 60m ./tests/containers
 

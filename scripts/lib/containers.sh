@@ -40,4 +40,40 @@ container_settings() {
 	die "podman starts no container with crun or runc" "read the lines above"
 }
 
+# setup_images: what scripts/images needs for the other architecture, and .local/containers/base-arm64.tar.
+setup_images() {
+	local dest=$LOCAL/containers stamp
+	setup_containers
+	[ "$(uname -m)" != aarch64 ] || return 0
+	setup_arm64_cc
+	{ have arch-test && have qemu-aarch64-static; } || apt_install arch-test qemu-user-static ||
+		die "images for arm64 need arch-test and an emulator" "apt-get install arch-test qemu-user-static"
+	runs_arm64 || register_arm64 || die "this machine runs no programs for arm64" \
+		"as root: mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc, and install qemu-user-static again"
+	stamp=$(stamp_of "$BASE_SUITE arm64")
+	if ! stamp_ok containers-arm64 "$stamp" || [ ! -s "$dest/base-arm64.tar" ]; then
+		say "setup: a base image of Debian $BASE_SUITE for arm64 in ${dest#"$ROOT"/} (some minutes, 180 MB, once)"
+		quietly containers.log mmdebstrap --architectures=arm64 --format=tar --variant=minbase "$BASE_SUITE" "$dest/base.new" ||
+			die "no base image of Debian $BASE_SUITE for arm64" "read the lines above; Debian's packages must be reachable the first time"
+		mv "$dest/base.new" "$dest/base-arm64.tar"
+		stamp_put containers-arm64 "$stamp"
+	fi
+}
+
+runs_arm64() { arch-test arm64 >/dev/null 2>&1; }
+
+# register_arm64: makes the kernel run programs for arm64 by Debian's static emulator, also in containers, until it is
+# restarted. The package qemu-user-static has done so where systemd or binfmt-support runs.
+register_arm64() {
+	local at=/proc/sys/fs/binfmt_misc magic mask
+	is_root || return 1
+	[ -e $at/register ] || mount -t binfmt_misc binfmt_misc $at || return 1
+	# Header of ELF: 64 bits, little endian, an executable or a shared object, for aarch64. F: the emulator is opened now.
+	magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
+	mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
+	[ ! -e $at/qemu-aarch64 ] || echo -1 >$at/qemu-aarch64
+	printf '%s' ":qemu-aarch64:M::$magic:$mask:/usr/bin/qemu-aarch64-static:F" >$at/register
+	runs_arm64
+}
+
 runtime_of() { [ ! -f "$1" ] || sed -n 's/^runtime = "\(.*\)"/\1/p' "$1"; }

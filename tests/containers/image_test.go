@@ -68,10 +68,7 @@ func buildImage(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(repository, "bin/millstream")); err != nil {
 		t.Fatalf("%v; run make build", err)
 	}
-	const base = "docker.io/library/debian:bookworm-slim"
-	if _, _, err := try(t, "image", "exists", base); err != nil {
-		podman(t, "import", filepath.Join(folder(t), "base.tar"), base)
-	}
+	importBase(t)
 	podman(t, "build", "--pull=never", "--network", "host", "--file", filepath.Join(repository, "deploy/Containerfile"),
 		"--tag", image, repository)
 }
