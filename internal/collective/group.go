@@ -58,8 +58,10 @@ type Group struct {
 	sources [][]byte // operands of a reduction
 	tmp     []byte
 	seg     *segment // nil without shared memory
-	// unshared is set if the ranks can use shared memory and have not tried yet.
+	// unshared is set if the ranks can use shared memory and have not tried yet; inlined counts the small collectives
+	// until then.
 	unshared bool
+	inlined  int
 
 	p2p     p2p
 	carrier Carrier // for device memory; may be nil. Set before the first use.
@@ -196,7 +198,7 @@ func (g *Group) collect(ctx context.Context, c *Call) error {
 	}
 	if allInline(g.parts) {
 		g.finishSmall(c)
-		return nil
+		return g.shareLater(ctx)
 	}
 	if g.unshared && c.flows() {
 		g.unshared = false
@@ -208,4 +210,20 @@ func (g *Group) collect(ctx context.Context, c *Call) error {
 		}
 	}
 	return g.large(ctx, c)
+}
+
+// shareAfter is the number of small collectives after which a group without a large one sets up shared memory: a group
+// that lives for a few calls does without it.
+const shareAfter = 4
+
+// shareLater counts a small collective, which all ranks have agreed on, and sets up shared memory after shareAfter.
+func (g *Group) shareLater(ctx context.Context) error {
+	if !g.unshared {
+		return nil
+	}
+	if g.inlined++; g.inlined < shareAfter {
+		return nil
+	}
+	g.unshared = false
+	return g.share(ctx)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"go.millstream.dev/internal/collective/elem"
@@ -245,6 +246,37 @@ func TestNoAllocation(t *testing.T) {
 	<-other
 	if allocs > 1 { // of both ranks; the runtime has some of its own
 		t.Errorf("%v allocations for two collectives of two ranks", allocs)
+	}
+}
+
+// TestShareAfter: a duplicate with many small collectives uses shared memory, one with few does not.
+func TestShareAfter(t *testing.T) {
+	ctx := testContext(t)
+	const n = 3
+	for _, b := range backends {
+		gs := b.groups(ctx, t, n)
+		each(t, n, func(r int) error {
+			dup, err := gs[r].Dup(1)
+			if err != nil {
+				return err
+			}
+			defer dup.Close()
+			for i := range 2 * shareAfter {
+				x := []int64{int64(r + i)}
+				if err := dup.Do(ctx, allReduce(elem.View(x), elem.View(x), Int64, Sum)); err != nil {
+					return err
+				}
+				if want := int64(n*i + 3); x[0] != want {
+					return fmt.Errorf("sum %d of call %d, want %d", x[0], i, want)
+				}
+				shared := strings.HasPrefix(dup.Backend(), "shm+")
+				if want := b.name == "shm" && i+1 >= shareAfter; shared != want {
+					return fmt.Errorf("%s: backend %q after %d calls", b.name, dup.Backend(), i+1)
+				}
+			}
+			return dup.Do(ctx, barrier())
+		})
+		closeAll(gs)
 	}
 }
 
