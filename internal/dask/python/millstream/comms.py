@@ -17,7 +17,6 @@ The scheduler of the cluster may be that of Dask or of Millstream.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import threading
 import uuid
@@ -25,7 +24,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from . import _library
+from . import _rank
 from ._library import CommsError, LibraryError
 from .handle import Handle
 
@@ -155,7 +154,7 @@ def _explain(e: BaseException) -> str:
 # The rest runs in the processes of workers.
 
 _lock = threading.Lock()
-_opened: dict[tuple[str, str], int] = {}  # communicators by session and worker
+_opened: dict[tuple[str, str], _rank.Opened] = {}  # ranks by session and worker
 _handles: dict[tuple[str, str], Handle] = {}  # those that have joined
 
 
@@ -204,21 +203,14 @@ async def _open(session: str, options: dict, dask_worker: Any = None) -> str:
 
 
 def _open_now(session: str, options: dict, dask_worker: Any) -> str:
-    lib = _library.load()
-    o = _library.Options(
-        size=ctypes.sizeof(_library.Options), deterministic=bool(options["deterministic"]), id=session.encode(),
-        name=dask_worker.address.encode(), listen=_listen_address(dask_worker).encode(), backend=options["backend"].encode(),
-        timeout=options["timeout"],
-    )
+    listen, files = _listen_address(dask_worker), (None, None, None)
     security = getattr(dask_worker, "security", None)
-    if security is not None and o.listen.startswith(b"tls://"):
+    if security is not None and listen.startswith("tls://"):
         files = security.tls_ca_file, security.tls_worker_cert, security.tls_worker_key
-        o.ca_file, o.cert_file, o.key_file = (f.encode() if f else None for f in files)
-    comm, contact = ctypes.c_uint64(), ctypes.c_void_p()
-    text = lib.text(lib.open(ctypes.byref(o), ctypes.byref(comm), ctypes.byref(contact)), contact)
+    opened = _rank.open(session, dask_worker.address, listen, files=files, **options)
     with _lock:
-        _opened[session, dask_worker.address] = comm.value
-    return text
+        _opened[session, dask_worker.address] = opened
+    return opened.contact
 
 
 async def _join(session: str, contacts: list[str], dask_worker: Any = None) -> int:
@@ -227,14 +219,9 @@ async def _join(session: str, contacts: list[str], dask_worker: Any = None) -> i
 
 
 def _join_now(session: str, contacts: list[str], worker: str) -> int:
-    lib = _library.load()
     with _lock:
-        comm = _opened[session, worker]
-    texts = (ctypes.c_char_p * len(contacts))(*(c.encode() for c in contacts))
-    p = ctypes.c_void_p()
-    ticket = lib.text(lib.ticket(texts, len(contacts), ctypes.byref(p)), p)
-    lib.check(lib.join(comm, ticket.encode()), 0)
-    handle = Handle(lib, comm)
+        opened = _opened[session, worker]
+    handle = opened.join(contacts)
     with _lock:
         _handles[session, worker] = handle
     return handle.rank
@@ -244,12 +231,11 @@ async def _close(session: str, dask_worker: Any = None) -> None:
     """Destroy the communicator of a rank, if there is one."""
     key = session, dask_worker.address
     with _lock:
-        comm, handle = _opened.pop(key, 0), _handles.pop(key, None)
+        opened, handle = _opened.pop(key, None), _handles.pop(key, None)
     if handle is not None:
         await _in_thread(handle.destroy)
-    elif comm:
-        lib = _library.load()
-        await _in_thread(lambda: lib.check(lib.destroy(comm)))
+    elif opened is not None:
+        await _in_thread(opened.close)
 
 
 def local_handle(session: str, dask_worker: Any = None) -> Handle:

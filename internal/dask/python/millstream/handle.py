@@ -8,7 +8,8 @@ from ctypes import byref, c_int, c_uint64, c_void_p
 from typing import Any
 
 from . import _library
-from ._library import DTYPES, OPS, CommsError
+from ._arrays import Arguments, address, at
+from ._library import CommsError
 
 
 class Request:
@@ -114,108 +115,108 @@ class Handle:
 
         `op` is "sum", "prod", "min", "max" or "avg".
         """
-        with _Arguments(self, _library.ALLREDUCE, "allreduce") as a:
+        with Arguments(self, _library.ALLREDUCE, "allreduce") as a:
             send, code = a.array("array", array), a.op(op)
             recv = a.out(out, send, send.shape)
-        self._check(self._lib.allreduce(self._comm, _at(send), _at(recv), send.size, a.dtype, code))
+        self._check(self._lib.allreduce(self._comm, at(send), at(recv), send.size, a.dtype, code))
         return recv if out is None else out
 
     def reduce(self, array: Any, root: int = 0, op: str = "sum", out: Any = None) -> Any:
         """Combine the arrays of all ranks on root, which returns the result; the others return None."""
-        with _Arguments(self, _library.REDUCE, "reduce") as a:
+        with Arguments(self, _library.REDUCE, "reduce") as a:
             send, code = a.array("array", array), a.op(op)
             recv = a.out(out, send, send.shape) if root == self.rank else None
-        self._check(self._lib.reduce(self._comm, _at(send), _at(recv), send.size, a.dtype, code, root))
+        self._check(self._lib.reduce(self._comm, at(send), at(recv), send.size, a.dtype, code, root))
         return recv if out is None or recv is None else out
 
     def bcast(self, array: Any, root: int = 0) -> Any:
         """Copy the array of root into that of every other rank, and return it."""
-        with _Arguments(self, _library.BROADCAST, "bcast") as a:
+        with Arguments(self, _library.BROADCAST, "bcast") as a:
             buf = a.array("array", array, writable=root != self.rank)
-        self._check(self._lib.broadcast(self._comm, _at(buf), buf.size, a.dtype, root))
+        self._check(self._lib.broadcast(self._comm, at(buf), buf.size, a.dtype, root))
         return array
 
     def allgather(self, array: Any, out: Any = None) -> Any:
         """Concatenate the arrays of all ranks: the result has a first dimension of `size`."""
-        with _Arguments(self, _library.ALLGATHER, "allgather") as a:
+        with Arguments(self, _library.ALLGATHER, "allgather") as a:
             send = a.array("array", array)
             recv = a.out(out, send, (self.size, *send.shape))
-        self._check(self._lib.allgather(self._comm, _at(send), _at(recv), send.size, a.dtype))
+        self._check(self._lib.allgather(self._comm, at(send), at(recv), send.size, a.dtype))
         return recv if out is None else out
 
     def gather(self, array: Any, root: int = 0, out: Any = None) -> Any:
         """Concatenate the arrays of all ranks on root, which returns the result; the others return None."""
-        with _Arguments(self, _library.GATHER, "gather") as a:
+        with Arguments(self, _library.GATHER, "gather") as a:
             send = a.array("array", array)
             recv = a.out(out, send, (self.size, *send.shape)) if root == self.rank else None
-        self._check(self._lib.gather(self._comm, _at(send), _at(recv), send.size, a.dtype, root))
+        self._check(self._lib.gather(self._comm, at(send), at(recv), send.size, a.dtype, root))
         return recv if out is None or recv is None else out
 
     def scatter(self, array: Any, out: Any, root: int = 0) -> Any:
         """Copy the parts of `array` on root to `out` of the ranks, which all have the same size. The others pass None."""
-        with _Arguments(self, _library.SCATTER, "scatter") as a:
+        with Arguments(self, _library.SCATTER, "scatter") as a:
             recv = a.array("out", out, writable=True)
             send = a.array("array", array, size=recv.size * self.size) if root == self.rank else None
-        self._check(self._lib.scatter(self._comm, _at(send), _at(recv), recv.size, a.dtype, root))
+        self._check(self._lib.scatter(self._comm, at(send), at(recv), recv.size, a.dtype, root))
         return out
 
     def reducescatter(self, array: Any, op: str = "sum", out: Any = None) -> Any:
         """Combine the arrays of all ranks and return the part of this rank: `array` has equal parts along its first axis."""
-        with _Arguments(self, _library.REDUCESCATTER, "reducescatter") as a:
+        with Arguments(self, _library.REDUCESCATTER, "reducescatter") as a:
             send, code = a.array("array", array), a.op(op)
             first = send.shape[0] if send.ndim else 1
             if first % self.size:
                 raise ValueError(f"the first dimension of shape {send.shape} is not a multiple of {self.size} ranks")
             recv = a.out(out, send, (first // self.size, *send.shape[1:]))
-        self._check(self._lib.reducescatter(self._comm, _at(send), _at(recv), recv.size, a.dtype, code))
+        self._check(self._lib.reducescatter(self._comm, at(send), at(recv), recv.size, a.dtype, code))
         return recv if out is None else out
 
     def alltoall(self, array: Any, out: Any = None) -> Any:
         """Send equal parts along the first axis to the ranks, and return the parts that they have sent, in their order."""
-        with _Arguments(self, _library.ALLTOALL, "alltoall") as a:
+        with Arguments(self, _library.ALLTOALL, "alltoall") as a:
             send = a.array("array", array)
             first = send.shape[0] if send.ndim else 1
             if first % self.size:
                 raise ValueError(f"the first dimension of shape {send.shape} is not a multiple of {self.size} ranks")
             recv = a.out(out, send, send.shape)
-        self._check(self._lib.alltoall(self._comm, _at(send), _at(recv), send.size // self.size, a.dtype))
+        self._check(self._lib.alltoall(self._comm, at(send), at(recv), send.size // self.size, a.dtype))
         return recv if out is None else out
 
     # Messages.
 
     def send(self, array: Any, dest: int, tag: int = 0) -> None:
         """Send an array to a rank, which receives it with the same tag of 64 bits."""
-        a = _Arguments(self, 0, "send")
+        a = Arguments(self, 0, "send")
         buf = a.array("array", array)
-        self._check(self._lib.send(self._comm, _at(buf), buf.size, a.dtype, dest, _tag(tag)))
+        self._check(self._lib.send(self._comm, at(buf), buf.size, a.dtype, dest, _tag(tag)))
 
     def recv(self, array: Any, source: int, tag: int = 0) -> int:
         """Receive into an array, and return the number of received elements, which may be smaller than its size."""
-        a = _Arguments(self, 0, "recv")
+        a = Arguments(self, 0, "recv")
         buf, n = a.array("array", array, writable=True), c_uint64()
-        self._check(self._lib.recv(self._comm, _at(buf), buf.size, a.dtype, source, _tag(tag), byref(n)))
+        self._check(self._lib.recv(self._comm, at(buf), buf.size, a.dtype, source, _tag(tag), byref(n)))
         return n.value
 
     def sendrecv(self, array: Any, dest: int, out: Any, source: int, tag: int = 0, recvtag: int | None = None) -> int:
         """Send one array and receive another concurrently, and return the number of received elements."""
-        a = _Arguments(self, 0, "sendrecv")
+        a = Arguments(self, 0, "sendrecv")
         send, recv, n = a.array("array", array), a.array("out", out, writable=True), c_uint64()
         tags = _tag(tag), _tag(tag if recvtag is None else recvtag)
-        self._check(self._lib.sendrecv(self._comm, _at(send), send.size, dest, tags[0], _at(recv), recv.size, source, tags[1],
+        self._check(self._lib.sendrecv(self._comm, at(send), send.size, dest, tags[0], at(recv), recv.size, source, tags[1],
                                        a.dtype, byref(n)))
         return n.value
 
     def isend(self, array: Any, dest: int, tag: int = 0) -> Request:
         """Start a send. The array must not change until the request is done."""
-        a = _Arguments(self, 0, "isend")
+        a = Arguments(self, 0, "isend")
         buf = a.array("array", array)
-        return self._start(buf, operation=_library.SEND, dtype=a.dtype, peer=dest, count=buf.size, tag=_tag(tag), send=_at(buf))
+        return self._start(buf, operation=_library.SEND, dtype=a.dtype, peer=dest, count=buf.size, tag=_tag(tag), send=address(buf))
 
     def irecv(self, array: Any, source: int, tag: int = 0) -> Request:
         """Start a receive."""
-        a = _Arguments(self, 0, "irecv")
+        a = Arguments(self, 0, "irecv")
         buf = a.array("array", array, writable=True)
-        return self._start(buf, operation=_library.RECV, dtype=a.dtype, peer=source, count=buf.size, tag=_tag(tag), recv=_at(buf))
+        return self._start(buf, operation=_library.RECV, dtype=a.dtype, peer=source, count=buf.size, tag=_tag(tag), recv=address(buf))
 
     def _start(self, array: Any, **fields: Any) -> Request:
         number, call = c_uint64(), _library.Call(size=ctypes.sizeof(_library.Call), **fields)
@@ -232,77 +233,7 @@ class Handle:
             raise self._lib.error(code, self._comm)
 
 
-def _at(array: Any) -> int | None:
-    return None if array is None else array.__array_interface__["data"][0]
-
-
 def _tag(tag: int) -> int:
     if not 0 <= tag < 1 << 64:
         raise ValueError(f"tag {tag}: want 0 to 2**64-1")
     return tag
-
-
-class _Arguments:
-    """Checks the arguments of one call. As a context manager it reports invalid ones of a collective to all ranks."""
-
-    __slots__ = ("handle", "operation", "what", "dtype", "type")
-
-    def __init__(self, handle: Handle, operation: int, what: str) -> None:
-        self.handle, self.operation, self.what = handle, operation, what
-        self.dtype, self.type = 0, None
-
-    def __enter__(self) -> _Arguments:
-        return self
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if not isinstance(error, (TypeError, ValueError)):
-            return
-        h = self.handle
-        code = h._lib.reject(h._comm, self.operation, str(error).encode()[:400])
-        if code != _library.MISMATCH:
-            h._check(code)
-
-    def array(self, name: str, x: Any, writable: bool = False, size: int | None = None) -> Any:
-        """Return x as an array that shares its memory."""
-        import numpy as np
-
-        a = x
-        if not isinstance(x, np.ndarray):
-            if hasattr(x, "__cuda_array_interface__"):
-                raise TypeError(f"{name}: {type(x).__name__} is in device memory, which Comms does not support; copy it to the host")
-            if not (hasattr(x, "__array_interface__") or hasattr(x, "__array__")) or writable and isinstance(x, np.generic):
-                raise TypeError(f"{name}: want a numpy array, got {type(x).__name__}")
-            a = np.asarray(x)
-        code = DTYPES.get(a.dtype.name)
-        if code is None or not a.dtype.isnative:
-            raise TypeError(f"{name}: dtype {a.dtype.str if a.dtype.kind != 'V' else a.dtype} is not supported; use one of "
-                            f"{', '.join(DTYPES)} in native byte order")
-        if not a.flags.c_contiguous:
-            raise ValueError(f"{name}: an array of shape {a.shape} with strides {a.strides} is not contiguous; pass "
-                             f"numpy.ascontiguousarray(array)")
-        if writable and not a.flags.writeable:
-            raise ValueError(f"{name}: the array is read-only")
-        if size is not None and a.size != size:
-            raise ValueError(f"{name}: {a.size} elements, want {size}")
-        if self.dtype == 0:
-            self.dtype, self.type = code, a.dtype
-        elif self.dtype != code:
-            raise TypeError(f"{name}: dtype {a.dtype}, but the other array has {self.type}")
-        return a
-
-    def out(self, out: Any, like: Any, shape: tuple) -> Any:
-        """Return the array of the result."""
-        import numpy as np
-
-        if out is None:
-            return np.empty(shape, like.dtype)
-        size = 1
-        for n in shape:
-            size *= n
-        return self.array("out", out, writable=True, size=size)
-
-    def op(self, op: str) -> int:
-        """Return the number of a reduction."""
-        if op not in OPS:
-            raise ValueError(f"op {op!r}: want one of {', '.join(OPS)}")
-        return OPS[op]
