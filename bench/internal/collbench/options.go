@@ -13,11 +13,13 @@ import (
 const (
 	OpenMPI = "openmpi"
 	Gloo    = "gloo"
+	MPI4Py  = "mpi4py"
 	NCCL    = "nccl"
 )
 
-// PeerNames returns all peers. NCCL uses device memory, the others host memory.
-func PeerNames() []string { return []string{OpenMPI, Gloo, NCCL} }
+// PeerNames returns all peers. NCCL uses device memory, mpi4py numpy arrays in Python processes, the others host
+// memory.
+func PeerNames() []string { return []string{OpenMPI, Gloo, MPI4Py, NCCL} }
 
 // HostPeers returns the peers on host memory.
 func HostPeers() []string { return []string{OpenMPI, Gloo} }
@@ -34,10 +36,13 @@ type Options struct {
 	RoundTime time.Duration
 	// Quick selects fewer and shorter rounds.
 	Quick bool
-	// Settings are "shm" (shared memory), "ucx" and "tcp", or on device memory "nccl" and "cuda". Host and device
-	// settings cannot be mixed.
+	// Settings are "shm" (shared memory), "ucx" and "tcp", "python" (libmillstream in Python processes, with shared
+	// memory), or on device memory "nccl" and "cuda". Host and device settings cannot be mixed.
 	Settings []string
 }
+
+// SettingPython is libmillstream in Python processes.
+const SettingPython = "python"
 
 // Settings on device memory.
 const (
@@ -45,12 +50,14 @@ const (
 	SettingCUDA = "cuda" // kernels of Millstream in a clique
 )
 
-// HostSettings returns the settings on host memory, DeviceSettings those on device memory.
+// HostSettings returns the settings on host memory of Go programs, DeviceSettings those on device memory.
 func HostSettings() []string   { return []string{"shm", "ucx", "tcp"} }
 func DeviceSettings() []string { return []string{SettingNCCL, SettingCUDA} }
 
 // SettingNames returns all settings.
-func SettingNames() []string { return append(HostSettings(), DeviceSettings()...) }
+func SettingNames() []string {
+	return append(append(HostSettings(), SettingPython), DeviceSettings()...)
+}
 
 // OnDevice reports whether the settings are on device memory.
 func (o *Options) OnDevice() bool {

@@ -1,6 +1,7 @@
 package collbench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -43,6 +44,47 @@ func FindOpenMPI(root string) ([]Competitor, error) {
 func FindTorch(environ []string) (string, error) {
 	return benchpeer.Interpreter{Peer: Gloo, Variable: "MILLSTREAM_TORCH_PYTHON", Path: ".local/torch/bin/python",
 		Setup: setupCommand}.Find(environ)
+}
+
+// FindMPI4Py returns the Python that has mpi4py and the mpirun next to it: MILLSTREAM_MPI4PY_PYTHON, or that in
+// .local/mpi4py of the repository.
+func FindMPI4Py(environ []string) (string, error) {
+	return benchpeer.Interpreter{Peer: MPI4Py, Variable: "MILLSTREAM_MPI4PY_PYTHON",
+		Path: ".local/mpi4py/bin/python", Setup: setupCommand}.Find(environ)
+}
+
+// MPI4PyOf returns mpi4py with Open MPI twice, as FindOpenMPI. script is benchpeer.ScriptNumPy.
+func MPI4PyOf(script *benchpeer.Program) []Competitor {
+	start := func(options ...string) func(context.Context, Options) *exec.Cmd {
+		return func(ctx context.Context, o Options) *exec.Cmd {
+			args := append([]string{"--oversubscribe", "-n", strconv.Itoa(o.Ranks)}, options...)
+			args = append(args, script.Python, script.Script, MPI4Py, strconv.Itoa(o.Ranks))
+			cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(script.Python), "mpirun"),
+				append(args, arguments(o)...)...)
+			cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+			return cmd
+		}
+	}
+	return []Competitor{
+		{Name: MPI4Py, Variant: "default", measure: program(start())},
+		{Name: MPI4Py, Variant: "yield", measure: program(start("--mca", "mpi_yield_when_idle", "1"))},
+	}
+}
+
+// OursInPython returns the competitor that measures libmillstream in Python processes. root is the repository, script
+// is benchpeer.ScriptNumPy. The library is MILLSTREAM_LIBRARY or bin/libmillstream.so of the repository.
+func OursInPython(root string, script *benchpeer.Program) (Competitor, error) {
+	library := cmp.Or(os.Getenv("MILLSTREAM_LIBRARY"), filepath.Join(root, "bin", "libmillstream.so"))
+	if _, err := os.Stat(library); err != nil {
+		return Competitor{}, fmt.Errorf("setting %s: no library at %s; run `make library`", SettingPython, library)
+	}
+	env := append(os.Environ(), "MILLSTREAM_LIBRARY="+library,
+		"PYTHONPATH="+filepath.Join(root, "internal", "dask", "python"))
+	return Competitor{Setting: SettingPython, measure: program(func(ctx context.Context, o Options) *exec.Cmd {
+		cmd := script.Command(ctx, append([]string{"millstream", strconv.Itoa(o.Ranks)}, arguments(o)...)...)
+		cmd.Env = env
+		return cmd
+	})}, nil
 }
 
 // GlooOf returns Gloo in torch. script is benchpeer.ScriptAllReduce.

@@ -153,6 +153,8 @@ type key struct {
 // bar returns the maximum ratio ours/theirs of times, nil for none.
 func bar(setting, peer string, size int64) *benchfmt.Bar {
 	switch {
+	case peer == MPI4Py:
+		return &benchfmt.Bar{Value: 1, Ratio: true}
 	case peer == OpenMPI:
 		return &benchfmt.Bar{Value: 1 / 0.8, Ratio: true}
 	case peer == Gloo:
@@ -211,7 +213,7 @@ func report(all []Competitor, o Options, rounds map[key]*benchfmt.Rounds, transp
 				Better: benchfmt.Lower, Ours: own.Best(), OursMedian: own.Median()}
 			peers := 0
 			for j, theirs := range all {
-				if theirs.Name == "" {
+				if !matches(ours, theirs) {
 					continue
 				}
 				peers++
@@ -229,6 +231,11 @@ func report(all []Competitor, o Options, rounds map[key]*benchfmt.Rounds, transp
 		}
 	}
 	return err
+}
+
+// matches reports whether a peer is one of a setting: mpi4py is that of Python processes, and of nothing else.
+func matches(ours, theirs Competitor) bool {
+	return theirs.Name != "" && (theirs.Name == MPI4Py) == (ours.Setting == SettingPython)
 }
 
 // best reports whether competitor j is the fastest variant of its peer.

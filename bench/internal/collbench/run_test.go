@@ -3,12 +3,15 @@ package collbench
 import (
 	"context"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.millstream.dev/bench/internal/benchtest"
 	"go.millstream.dev/internal/bench/benchfmt"
+	"go.millstream.dev/internal/bench/benchpeer"
 )
 
 // TestMain is also one of the ranks.
@@ -69,6 +72,50 @@ func TestBestVariantHasTheBar(t *testing.T) {
 	plot := Plot(got, 4)
 	if len(plot.Series) != 4 || plot.Series[0].Name != "Millstream shm" || len(plot.Series[0].Points) != 1 {
 		t.Errorf("%+v", plot.Series)
+	}
+}
+
+// TestPython: processes of Python are compared with mpi4py, Go programs with the other peers.
+func TestPython(t *testing.T) {
+	o := Options{Sizes: []int64{8}, Rounds: 1}
+	python := fake("", "", 10)
+	python.Setting = SettingPython
+	all := []Competitor{fake("", "", 9), python, fake(MPI4Py, "default", 20), fake(MPI4Py, "yield", 12),
+		fake(Gloo, "", 30)}
+	var pairs []string
+	for _, f := range figures(t, all, o) {
+		pairs = append(pairs, f.Setting+" "+f.Peer+" "+f.Mode)
+		if met, known := f.Met(); known != (f.Mode != "default") || known && !met {
+			t.Errorf("%+v", f)
+		}
+	}
+	if want := []string{"shm gloo ", "python mpi4py default", "python mpi4py yield"}; !slices.Equal(pairs, want) {
+		t.Errorf("got %q, want %q", pairs, want)
+	}
+	dir := t.TempDir()
+	t.Setenv("MILLSTREAM_LIBRARY", "")
+	if _, err := OursInPython(dir, nil); err == nil || !strings.Contains(err.Error(), "make library") {
+		t.Error(err)
+	}
+	script := filepath.Join(dir, "program")
+	program := []byte("#!/bin/sh\necho \"$@\" $PYTHONPATH >&2; echo '{\"size\":8,\"us\":2}'\n")
+	for _, path := range []string{script, filepath.Join(dir, "mpirun")} {
+		if err := os.WriteFile(path, program, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("MILLSTREAM_LIBRARY", script)
+	ours, err := OursInPython(dir, &benchpeer.Program{Python: script, Script: "x.py"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MILLSTREAM_MPI4PY_PYTHON", script)
+	if path, err := FindMPI4Py(os.Environ()); err != nil || path != script {
+		t.Errorf("%q, %v", path, err)
+	}
+	peers := MPI4PyOf(&benchpeer.Program{Python: script, Script: "x.py"})
+	if got := figures(t, append(peers, ours), o); len(got) != 2 || got[0].Ours != 2 || got[0].Theirs != 2 {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -29,6 +29,7 @@ Settings
   shm       shared memory
   ucx       UCX, which uses its own shared memory
   tcp       plain comms
+  python    numpy arrays in Python processes with libmillstream (make library)
   nccl      device memory, two workers of a clique on one GPU, with NCCL
   cuda      the same with kernels of Millstream over CUDA IPC
 
@@ -36,6 +37,7 @@ Peers
   openmpi   Open MPI, by default and with processes that yield while they wait
             (mode in the figures); compare with the better of the two
   gloo      torch.distributed with Gloo
+  mpi4py    mpi4py with Open MPI, for the setting python
   nccl      a loop in C around ncclAllReduce, in processes that share the GPU,
             only for the settings nccl and cuda; the figure "form" compares the
             forming of a clique with ncclCommInit
@@ -44,6 +46,7 @@ scripts/setup collectives installs the peers. --peers fails if one is missing.`,
 		example: `  millstream bench allreduce --quick
   millstream bench allreduce --peers --svg allreduce.svg
   millstream bench allreduce --peers=openmpi --ranks 2 --size 4KiB-4MiB*8 --json
+  millstream bench allreduce --setting python --peers=mpi4py
   millstream bench allreduce --peers=nccl`,
 		settings:  choice{chosen: &o.Settings, known: collbench.SettingNames(), help: "shm"},
 		sizes:     &o.Sizes,
@@ -86,8 +89,15 @@ scripts/setup collectives installs the peers. --peers fails if one is missing.`,
 // allReducePeers replaces all peers by those of the settings, and returns an error for a peer of other settings.
 func allReducePeers(o *collbench.Options, s *session) error {
 	if s.wants(allPeers) {
-		if s.peers = collbench.HostPeers(); o.OnDevice() {
+		switch python := slices.Contains(o.Settings, collbench.SettingPython); {
+		case o.OnDevice():
 			s.peers = []string{collbench.NCCL}
+		case python && len(o.Settings) == 1:
+			s.peers = []string{collbench.MPI4Py}
+		case python:
+			s.peers = append(collbench.HostPeers(), collbench.MPI4Py)
+		default:
+			s.peers = collbench.HostPeers()
 		}
 	}
 	for _, name := range s.peers {
@@ -103,14 +113,25 @@ func allReducePeers(o *collbench.Options, s *session) error {
 // competitors returns Millstream and the requested peers.
 func competitors(o *collbench.Options, s *session) ([]collbench.Competitor, error) {
 	var all []collbench.Competitor
+	root, _ := benchpeer.Repository()
 	for _, setting := range o.Settings {
-		if o.OnDevice() {
+		switch {
+		case o.OnDevice():
 			all = append(all, collbench.OursOnDevice(setting))
-		} else {
+		case setting == collbench.SettingPython:
+			program, err := s.keep(benchpeer.FindProgram("numpy", benchpeer.ScriptNumPy, os.Environ()))
+			if err != nil {
+				return nil, err
+			}
+			ours, err := collbench.OursInPython(root, program)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, ours)
+		default:
 			all = append(all, collbench.Ours(setting, own(allReducePeerName)))
 		}
 	}
-	root, _ := benchpeer.Repository()
 	for _, name := range s.peers {
 		switch name {
 		case collbench.NCCL:
@@ -125,6 +146,16 @@ func competitors(o *collbench.Options, s *session) ([]collbench.Competitor, erro
 				return nil, err
 			}
 			all = append(all, found...)
+		case collbench.MPI4Py:
+			python, err := collbench.FindMPI4Py(os.Environ())
+			if err != nil {
+				return nil, err
+			}
+			program, err := s.keep(benchpeer.Unpack(python, benchpeer.ScriptNumPy))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, collbench.MPI4PyOf(program)...)
 		case collbench.Gloo:
 			python, err := collbench.FindTorch(os.Environ())
 			if err != nil {

@@ -16,6 +16,7 @@ var peers embed.FS
 // Names of the Python programs in this package.
 const (
 	ScriptAllReduce = "bench_allreduce.py"
+	ScriptNumPy     = "bench_allreduce_numpy.py"
 	ScriptComm      = "bench_comm.py"
 	ScriptDask      = "bench_dask.py"
 	ScriptDuckDB    = "bench_duckdb.py"

@@ -54,8 +54,8 @@ func TestProgramsAreCarried(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("TMPDIR", t.TempDir())
 	environ := []string{"MILLSTREAM_PEER_PYTHON=" + os.Args[0]}
-	for _, script := range []string{ScriptAllReduce, ScriptComm, ScriptDask, ScriptKMeans, ScriptPool, ScriptTasks,
-		ScriptUCXX} {
+	for _, script := range []string{ScriptAllReduce, ScriptNumPy, ScriptComm, ScriptDask, ScriptKMeans, ScriptPool,
+		ScriptTasks, ScriptUCXX} {
 		p, err := FindProgram("x", script, environ)
 		if err != nil {
 			t.Fatal(err)
