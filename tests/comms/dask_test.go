@@ -22,7 +22,17 @@ func testDask(t *testing.T, dir string) {
 	for range 4 {
 		r.DaskWorker(s.Address)
 	}
+	r.Python(s.Address, "comms_forms.py", "forms")
 	r.Python(s.Address, "comms.py", "everything")
+}
+
+// testReplaced: ranks are killed in collectives, their nannies start others, and the communicator is formed again.
+// MILLSTREAM_COMMS_ROUNDS is the number of deaths.
+func testReplaced(t *testing.T, dir string) {
+	r := daskRig(t, dir)
+	s := r.DaskScheduler()
+	r.DaskWorker(s.Address, "--nanny", "--nworkers", "4")
+	r.Python(s.Address, "comms_forms.py", "replaced")
 }
 
 // testOurScheduler: the same through a Millstream scheduler, in short.

@@ -24,6 +24,7 @@ func TestLibrary(t *testing.T) {
 	t.Run("c-kill", func(t *testing.T) { testKill(t, dir) })
 	t.Run("c-native", func(t *testing.T) { testNative(t, dir) })
 	t.Run("dask", func(t *testing.T) { testDask(t, dir) })
+	t.Run("replaced", func(t *testing.T) { testReplaced(t, dir) })
 	t.Run("ours", func(t *testing.T) { testOurScheduler(t, dir) })
 	t.Run("learn", func(t *testing.T) { testLearn(t, dir) })
 }

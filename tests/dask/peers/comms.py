@@ -147,7 +147,7 @@ def check_bad(comms, client):
     mine, other = by_rank[1], by_rank[0]
     for i, (kind, text) in enumerate([
         ("ValueError", "is not contiguous"), ("TypeError", "dtype <c16 is not supported"), ("TypeError", "dtype >f8 is not supported"),
-        ("TypeError", "want a numpy array, got list"), ("ValueError", "3 elements, want 8"), ("ValueError", "op 'median'"),
+        ("TypeError", "want a numpy or CuPy array, got list"), ("ValueError", "3 elements, want 8"), ("ValueError", "op 'median'"),
     ]):
         check(f"bad {text}: on the rank", mine[i], lambda got: got.startswith(kind) and text in got)  # noqa: B023
         check(f"bad {text}: on the others", other[i], lambda got: got.startswith("MismatchError") and "rank 1" in got and text in got)  # noqa: B023

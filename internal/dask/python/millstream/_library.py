@@ -13,7 +13,10 @@ VARIABLE = "MILLSTREAM_LIBRARY"
 
 MISMATCH, RANK, TIMEOUT, INVALID, CLOSED, TRUNCATED, FORKED = range(2, 9)
 
-BARRIER, ALLREDUCE, REDUCE, BROADCAST, ALLGATHER, GATHER, SCATTER, REDUCESCATTER, ALLTOALL, SEND, RECV, SENDRECV = range(1, 13)
+(BARRIER, ALLREDUCE, REDUCE, BROADCAST, ALLGATHER, GATHER, SCATTER, REDUCESCATTER, ALLTOALL, SEND, RECV, SENDRECV, ALLGATHERV, GATHERV,
+ SCATTERV, ALLTOALLV) = range(1, 17)
+
+HOST, DEVICE = 1, 2
 
 OPS = {"sum": 1, "prod": 2, "min": 3, "max": 4, "avg": 5}
 
@@ -29,6 +32,7 @@ class Options(ctypes.Structure):
     _fields_ = [
         ("size", c_uint32), ("deterministic", c_int32), ("id", c_char_p), ("name", c_char_p), ("listen", c_char_p),
         ("backend", c_char_p), ("timeout", c_double), ("ca_file", c_char_p), ("cert_file", c_char_p), ("key_file", c_char_p),
+        ("device", c_char_p),
     ]
 
 
@@ -38,7 +42,8 @@ class Call(ctypes.Structure):
     _fields_ = [
         ("size", c_uint32), ("operation", c_int32), ("dtype", c_int32), ("op", c_int32), ("peer", c_int32), ("source", c_int32),
         ("count", c_uint64), ("recvcount", c_uint64), ("tag", c_uint64), ("recvtag", c_uint64), ("send", c_void_p),
-        ("recv", c_void_p),
+        ("recv", c_void_p), ("memory", c_int32), ("reserved", c_int32), ("stream", c_void_p), ("counts", c_void_p),
+        ("recvcounts", c_void_p),
     ]
 
 
@@ -85,18 +90,17 @@ SIGNATURES = {
     "failed_rank": (_H, POINTER(c_int)),
     "set_timeout": (_H, c_double),
     "split": (_H, _I, _I, POINTER(_H)),
+    "dup": (_H, POINTER(_H)),
+    "reform": (_H, c_double, POINTER(_H)),
+    "set_stream": (_H, c_void_p),
+    "sync_stream": (_H, c_void_p),
+    "device_backend": (_H, POINTER(c_void_p)),
+    "nccl_comm": (_H, POINTER(c_void_p), POINTER(c_void_p)),
+    "group_start": (_H,),
+    "group_end": (_H,),
+    "multicast_sendrecv": (_H, _P, _P, _P, _P, c_size_t, _P, _P, _P, _P, c_size_t, _I, _U),
     "barrier": (_H,),
-    "allreduce": (_H, _P, _P, _U, _I, _I),
-    "reduce": (_H, _P, _P, _U, _I, _I, _I),
-    "broadcast": (_H, _P, _U, _I, _I),
-    "allgather": (_H, _P, _P, _U, _I),
-    "gather": (_H, _P, _P, _U, _I, _I),
-    "scatter": (_H, _P, _P, _U, _I, _I),
-    "reducescatter": (_H, _P, _P, _U, _I, _I),
-    "alltoall": (_H, _P, _P, _U, _I),
-    "send": (_H, _P, _U, _I, _I, _U),
-    "recv": (_H, _P, _U, _I, _I, _U, POINTER(c_uint64)),
-    "sendrecv": (_H, _P, _U, _I, _U, _P, _U, _I, _U, _I, POINTER(c_uint64)),
+    "run": (_H, POINTER(Call), POINTER(c_uint64)),
     "start": (_H, POINTER(Call), POINTER(_H)),
     "wait": (_H, c_double, POINTER(c_uint64)),
     "reject": (_H, _I, c_char_p),

@@ -37,14 +37,22 @@ def open(  # noqa: A001 - as millstream_v1_open
     backend: str = "comm",
     deterministic: bool = False,
     timeout: float = 30,
+    device: int | None = None,
     files: Sequence[str | None] = (None, None, None),
 ) -> Opened:
-    """Open the listener of a rank. `files` are the certificates of the CA and of this rank and its key, for tls:// addresses."""
+    """Open the listener of a rank.
+
+    `device` is the number of its GPU in this process, which the backend "nccl" needs (default 0 for that backend). `files` are
+    the certificates of the CA and of this rank and its key, for tls:// addresses.
+    """
     lib = _library.load()
     o = _library.Options(
         size=ctypes.sizeof(_library.Options), deterministic=bool(deterministic), id=session.encode(), name=name.encode(),
         listen=listen.encode(), backend=backend.encode(), timeout=timeout,
     )
+    if device is None and backend == "nccl":
+        device = 0
+    o.device = None if device is None else str(device).encode()
     o.ca_file, o.cert_file, o.key_file = (f.encode() if f else None for f in files)
     comm, contact = ctypes.c_uint64(), ctypes.c_void_p()
     text = lib.text(lib.open(ctypes.byref(o), ctypes.byref(comm), ctypes.byref(contact)), contact)

@@ -17,6 +17,7 @@ The scheduler of the cluster may be that of Dask or of Millstream.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import uuid
@@ -27,6 +28,7 @@ from typing import Any
 from . import _rank
 from ._library import CommsError, LibraryError
 from .handle import Handle
+from .request import in_thread
 
 
 class Comms:
@@ -34,8 +36,10 @@ class Comms:
 
     `client` is a `distributed.Client` (default: the current one); with an asynchronous one, await `init` and `destroy`.
     `workers` are addresses (default: all workers of the cluster). `backend` is "comm" for connections like those of the
-    workers, "ucx", or "" for UCX where every rank has it; ranks on one machine use shared memory in any case. With
-    `deterministic` reductions have the same bits on every backend. `timeout`, in seconds, limits `init`.
+    workers, "ucx", "nccl" for NCCL on device memory, or "" for UCX where every rank has it and NCCL where every rank has it
+    and a GPU; ranks on one machine use shared memory in any case. With `deterministic` reductions have the same bits on every
+    backend. `timeout`, in seconds, limits `init`. `device` is the number of the GPU in the processes of the workers, for NCCL
+    (default 0 with "nccl": the workers of dask-cuda see their own GPU first).
     """
 
     def __init__(
@@ -46,6 +50,7 @@ class Comms:
         backend: str = "comm",
         deterministic: bool = False,
         timeout: float = 30,
+        device: int | None = None,
     ) -> None:
         if client is None:
             from distributed import get_client
@@ -55,7 +60,7 @@ class Comms:
         self.session: str = uuid.uuid4().hex  #: argument of tasks for local_handle
         self.workers: list[str] = []  #: addresses of the workers in the order of ranks, after init
         self._wanted = None if workers is None else list(dict.fromkeys(workers))
-        self._options = {"backend": backend, "deterministic": deterministic, "timeout": float(timeout)}
+        self._options = {"backend": backend, "deterministic": deterministic, "timeout": float(timeout), "device": device}
 
     @property
     def sessionId(self) -> str:  # noqa: N802 - the name in raft-dask
@@ -110,6 +115,35 @@ class Comms:
         kind = type(first) if type(first) in (ValueError, LibraryError) else CommsError
         raise kind(f"Comms.init: {message}") from first
 
+    def reform(self, replace: bool = False, timeout: float = 30) -> Any:
+        """Form the communicator again after a worker was lost: with another `session`, and the workers that are left.
+
+        With `replace` it waits until the cluster has as many workers as the communicator had, for at most `timeout` seconds,
+        and takes new ones, such as those that a nanny has started, for those that were lost.
+        """
+        return self.client.sync(self._reform, replace, timeout)
+
+    async def _reform(self, replace: bool, timeout: float) -> None:
+        old, size = self.workers or self._wanted or [], len(self.workers or self._wanted or [])
+        if not old:
+            raise ValueError("Comms.reform: the communicator was never formed; call init")
+        loop = asyncio.get_running_loop()
+        limit = loop.time() + timeout
+        while True:
+            replies = await self.client._run(_alive, on_error="return")
+            there = [w for w, e in replies.items() if e is True]
+            left = [w for w in old if w in there]
+            chosen = left + [w for w in sorted(there) if w not in old][: size - len(left)] if replace else left
+            if chosen and (not replace or len(chosen) == size):
+                break
+            if loop.time() > limit:
+                raise TimeoutError(f"Comms.reform: {len(chosen)} of {size} workers after {timeout} s; the cluster has "
+                                   f"{', '.join(sorted(there)) or 'none'}")
+            await asyncio.sleep(0.02)
+        await self.client._run(_close, self.session, workers=left, on_error="ignore")
+        self.workers, self._wanted, self.session = [], chosen, uuid.uuid4().hex
+        await self._init()
+
     def worker_info(self, workers: Iterable[str] | None = None) -> dict[str, dict[str, int]]:
         """Return {address: {"rank": number}} of the workers, after init."""
         ranks = {w: {"rank": i} for i, w in enumerate(self.workers)}
@@ -158,32 +192,6 @@ _opened: dict[tuple[str, str], _rank.Opened] = {}  # ranks by session and worker
 _handles: dict[tuple[str, str], Handle] = {}  # those that have joined
 
 
-async def _in_thread(function: Callable[[], Any]) -> Any:
-    """Run a function that blocks in a thread of its own: the event loop sends heartbeats meanwhile."""
-    import asyncio
-
-    loop = asyncio.get_running_loop()
-    done = loop.create_future()
-
-    def finish(result: Any, error: BaseException | None) -> None:
-        if done.cancelled():
-            return
-        if error is None:
-            done.set_result(result)
-        else:
-            done.set_exception(error)
-
-    def run() -> None:
-        try:
-            result, error = function(), None
-        except BaseException as e:  # noqa: BLE001 - raised by await
-            result, error = None, e
-        loop.call_soon_threadsafe(finish, result, error)
-
-    threading.Thread(target=run, name="millstream-comms", daemon=True).start()
-    return await done
-
-
 def _listen_address(dask_worker: Any) -> str:
     """Return where this rank listens: the interface of the worker, and its protocol if that is tls."""
     from distributed.comm.addressing import get_address_host, parse_address
@@ -197,9 +205,13 @@ def _listen_address(dask_worker: Any) -> str:
     return f"{'tls' if scheme == 'tls' else 'tcp'}://{host}:0"
 
 
+async def _alive() -> bool:
+    return True
+
+
 async def _open(session: str, options: dict, dask_worker: Any = None) -> str:
     """Open the listener of a rank and return its contact."""
-    return await _in_thread(lambda: _open_now(session, options, dask_worker))
+    return await in_thread(lambda: _open_now(session, options, dask_worker))
 
 
 def _open_now(session: str, options: dict, dask_worker: Any) -> str:
@@ -215,7 +227,7 @@ def _open_now(session: str, options: dict, dask_worker: Any) -> str:
 
 async def _join(session: str, contacts: list[str], dask_worker: Any = None) -> int:
     """Connect a rank to the others and return its number."""
-    return await _in_thread(lambda: _join_now(session, contacts, dask_worker.address))
+    return await in_thread(lambda: _join_now(session, contacts, dask_worker.address))
 
 
 def _join_now(session: str, contacts: list[str], worker: str) -> int:
@@ -233,9 +245,9 @@ async def _close(session: str, dask_worker: Any = None) -> None:
     with _lock:
         opened, handle = _opened.pop(key, None), _handles.pop(key, None)
     if handle is not None:
-        await _in_thread(handle.destroy)
+        await in_thread(handle.destroy)
     elif opened is not None:
-        await _in_thread(opened.close)
+        await in_thread(opened.close)
 
 
 def local_handle(session: str, dask_worker: Any = None) -> Handle:
