@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,7 +74,7 @@ func preloadArgs(root *cobra.Command, args []string) []string {
 		switch {
 		case f == nil:
 			extra = append(extra, a)
-			if value && !strings.HasPrefix(rest[i+1], "-") {
+			if value && (!strings.HasPrefix(rest[i+1], "-") || isNumber(rest[i+1])) {
 				i++
 				extra = append(extra, rest[i])
 			}
@@ -89,4 +90,10 @@ func preloadArgs(root *cobra.Command, args []string) []string {
 		return out
 	}
 	return append(append(out, "--"), extra...)
+}
+
+// isNumber reports whether an argument that begins with "-" is a negative number.
+func isNumber(arg string) bool {
+	_, err := strconv.ParseFloat(arg, 64)
+	return err == nil
 }

@@ -79,6 +79,7 @@ func TestPreloadArgs(t *testing.T) {
 		{"after --", "scheduler --preload m --x 1 -- --port 2", "scheduler --preload m -- --x 1 --port 2"},
 		{"address of a worker", "worker tcp://127.0.0.1:1 --preload m --x 1 --nthreads 2",
 			"worker tcp://127.0.0.1:1 --preload m --nthreads 2 -- --x 1"},
+		{"negative number", "scheduler --preload m --x -1.5 --port 0", "scheduler --preload m --port 0 -- --x -1.5"},
 		{"help", "scheduler --preload m --help", "scheduler --preload m --help"},
 		{"other command", "status --preload m --x", "status --preload m --x"},
 		{"value missing", "scheduler --preload m --port", "scheduler --preload m --port"},

@@ -78,7 +78,8 @@ enum {
 typedef uint64_t millstream_v1_comm;
 typedef uint64_t millstream_v1_request;
 
-/* Options of millstream_v1_open. Texts may be NULL. All but name, listen and the files must be equal on all ranks. */
+/* Options of millstream_v1_open. Texts may be NULL. All but name, listen, device and the files must be equal
+ * on all ranks. */
 typedef struct millstream_v1_options {
 	uint32_t size;         /* sizeof(millstream_v1_options) */
 	int32_t deterministic; /* not 0: reductions proceed from rank 0 upward, so that results are bitwise reproducible */
@@ -212,8 +213,8 @@ MILLSTREAM_API int millstream_v1_group_end(millstream_v1_comm);
 
 /* Runs an operation: the general form of the functions above. received, which may be NULL, is as in recv. */
 MILLSTREAM_API int millstream_v1_run(millstream_v1_comm, const millstream_v1_call *, uint64_t *received);
-/* Starts an operation, whose buffers must not be used until millstream_v1_wait has returned something else than
- * MILLSTREAM_TIMEOUT, which must be called. With device memory, the operation runs after the work that is on the stream now, and
+/* Starts an operation. millstream_v1_wait must be called for it; its buffers must not be used until that returns a code other
+ * than MILLSTREAM_TIMEOUT. With device memory, the operation runs after the work that is on the stream now, and
  * work that is queued on the stream after millstream_v1_wait has returned runs after the operation. */
 MILLSTREAM_API int millstream_v1_start(millstream_v1_comm, const millstream_v1_call *, millstream_v1_request *);
 MILLSTREAM_API int millstream_v1_isend(millstream_v1_comm, const void *buf, uint64_t count, int dtype, int to, uint64_t tag,

@@ -41,14 +41,14 @@ func (s *Scheduler) close(ctx context.Context, workersToo bool) error {
 	for _, l := range s.listeners {
 		_ = l.Close()
 	}
-	if s.gateway != nil {
-		s.gateway.Close(ctx)
-	}
 	if s.inside != nil {
 		_ = s.inside.Close()
 	}
 	if begun {
 		s.closeStreams(ctx, workersToo)
+	}
+	if s.gateway != nil {
+		s.gateway.Close(ctx)
 	}
 	s.cancel()
 	s.helpers.Close()

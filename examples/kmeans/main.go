@@ -2,7 +2,7 @@
 // workers sum their groups with an all-reduce in each iteration.
 //
 //	kmeans                                     on this machine
-//	kmeans -scheduler tcp://10.0.0.1:8786      on a cluster, Millstream's or Dask's,
+//	kmeans -scheduler tcp://10.0.0.1:8786      on a cluster of Millstream or Dask,
 //	kmeans worker tcp://10.0.0.1:8786          which such workers have joined
 package main
 

@@ -3,7 +3,7 @@
 //
 //	mixed scheduler --host 127.0.0.1              the scheduler
 //	mixed worker tcp://127.0.0.1:8786             workers with the Go functions
-//	dask worker tcp://127.0.0.1:8786              workers with the modules of Python
+//	dask worker tcp://127.0.0.1:8786              workers with Python modules
 //	mixed -scheduler tcp://127.0.0.1:8786
 package main
 

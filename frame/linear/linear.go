@@ -13,8 +13,8 @@ import (
 	"go.millstream.dev/internal/device/kernels/tsqr"
 )
 
-// DefaultCutoff is the default of Options.Cutoff, that of scikit-learn.
-const DefaultCutoff = 1e-6
+// defaultCutoff is the default of Options.Cutoff, that of scikit-learn.
+const defaultCutoff = 1e-6
 
 // Options specifies a fit. Target is required.
 type Options struct {
@@ -29,7 +29,7 @@ type Options struct {
 	// squares). The intercept has none.
 	Ridge float64
 	// Cutoff is the ratio to the largest singular value of the columns up to which others count as zero: directions in
-	// which the columns nearly depend on each other get no coefficients (tol of scikit-learn; default DefaultCutoff,
+	// which the columns nearly depend on each other get no coefficients (tol of scikit-learn; default 1e-6,
 	// negative: none). With a Ridge it only determines Rank.
 	Cutoff float64
 	// Clique is the clique of the workers (default: formed for the fit, of those that have partitions).
@@ -43,7 +43,7 @@ type Model struct {
 	// Columns are the columns of the fit, Target the column that is predicted.
 	Columns []string
 	Target  string
-	// Coefficients has one for each of Columns (coef_), of the least squares of all solutions if the columns are
+	// Coefficients has one coefficient for each of Columns (coef_), the solution of least norm if the columns are
 	// linearly dependent. Intercept is the constant (intercept_).
 	Coefficients []float64
 	Intercept    float64
@@ -85,7 +85,7 @@ func Fit(ctx context.Context, f *frame.Frame, opts Options) (*Model, error) {
 	cutoff := opts.Cutoff
 	switch {
 	case cutoff == 0:
-		cutoff = DefaultCutoff
+		cutoff = defaultCutoff
 	case cutoff < 0:
 		cutoff = 0
 	}

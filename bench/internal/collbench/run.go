@@ -233,7 +233,7 @@ func report(all []Competitor, o Options, rounds map[key]*benchfmt.Rounds, transp
 	return err
 }
 
-// matches reports whether a peer is one of a setting: mpi4py is that of Python processes, and of nothing else.
+// matches reports whether a peer is compared with a setting: mpi4py only with the setting python.
 func matches(ours, theirs Competitor) bool {
 	return theirs.Name != "" && (theirs.Name == MPI4Py) == (ours.Setting == SettingPython)
 }

@@ -88,8 +88,9 @@ scripts/setup collectives installs the peers. --peers fails if one is missing.`,
 
 // allReducePeers replaces all peers by those of the settings, and returns an error for a peer of other settings.
 func allReducePeers(o *collbench.Options, s *session) error {
+	python := slices.Contains(o.Settings, collbench.SettingPython)
 	if s.wants(allPeers) {
-		switch python := slices.Contains(o.Settings, collbench.SettingPython); {
+		switch {
 		case o.OnDevice():
 			s.peers = []string{collbench.NCCL}
 		case python && len(o.Settings) == 1:
@@ -105,6 +106,10 @@ func allReducePeers(o *collbench.Options, s *session) error {
 			return fmt.Errorf("peer %s does not match the settings %s: use NCCL with settings on device memory (%s), "+
 				"the other peers with those on host memory", name, strings.Join(o.Settings, ", "),
 				strings.Join(collbench.DeviceSettings(), ", "))
+		}
+		if name == collbench.MPI4Py && !python || name != collbench.MPI4Py && python && len(o.Settings) == 1 {
+			return fmt.Errorf("peer %s does not match the settings %s: use mpi4py with the setting python, and no other "+
+				"peer with it", name, strings.Join(o.Settings, ", "))
 		}
 	}
 	return nil

@@ -9,8 +9,9 @@ const canary = 0xdb
 
 // poison fills a block of the pool.
 func poison(b []byte) {
-	for i := range b {
-		b[i] = canary
+	b[0] = canary
+	for n := 1; n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
 	}
 }
 

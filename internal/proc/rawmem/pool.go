@@ -51,6 +51,18 @@ func Kept() (bytes int64, idle time.Duration) {
 	return blocks.held, time.Since(blocks.taken)
 }
 
+// Collect runs the garbage collector, and waits until it has handed over the blocks to which no reference is left: the
+// next collection frees those that are not kept.
+func Collect() {
+	done := make(chan struct{})
+	runtime.SetFinalizer(new([16]byte), func(*[16]byte) { close(done) })
+	runtime.GC()
+	select {
+	case <-done:
+	case <-time.After(time.Second): // finalizers of the program are slow
+	}
+}
+
 // alloc returns n bytes, nil if blocks of this size are not kept.
 func (p *pool) alloc(n int) []byte {
 	if n < pooledFrom {
@@ -102,13 +114,13 @@ func (p *pool) take(n int) (b []byte, size int) {
 
 // put adds an unreferenced block, in place of the oldest ones if there are too many.
 func (p *pool) put(b []byte) {
+	poison(b) // no other goroutine has it yet
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if int64(len(b)) > p.limit {
 		return
 	}
 	p.shrink(p.limit - int64(len(b)))
-	poison(b)
 	if p.free == nil {
 		p.free = map[int][]block{}
 	}

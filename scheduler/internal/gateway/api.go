@@ -69,9 +69,9 @@ func (s *Service) serveComm(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, fmt.Sprintf("count %d: want 0 to %d", in.Count, maxWorkers), http.StatusUnprocessableEntity)
 			return
 		}
-		s.want(func(w *wish) { *w = wish{count: &in.Count} })
+		s.enqueue(func(w *request) { *w = request{count: &in.Count} })
 	case "adapt":
-		next := wish{adapt: in.Active == nil || *in.Active, maximum: maxWorkers}
+		next := request{adapt: in.Active == nil || *in.Active, maximum: maxWorkers}
 		if in.Minimum != nil {
 			next.minimum = max(*in.Minimum, 0)
 		}
@@ -82,7 +82,7 @@ func (s *Service) serveComm(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "maximum is below minimum", http.StatusUnprocessableEntity)
 			return
 		}
-		s.want(func(w *wish) {
+		s.enqueue(func(w *request) {
 			next.count = w.count
 			*w = next
 		})

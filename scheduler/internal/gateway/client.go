@@ -31,13 +31,13 @@ func (s *Service) send(ctx context.Context, b *beat) error {
 	if err != nil {
 		return err
 	}
-	return s.request(ctx, http.MethodPost, "/heartbeat", body)
+	return s.do(ctx, http.MethodPost, "/heartbeat", body)
 }
 
 // end asks the server to end this cluster.
-func (s *Service) end(ctx context.Context) error { return s.request(ctx, http.MethodDelete, "", nil) }
+func (s *Service) end(ctx context.Context) error { return s.do(ctx, http.MethodDelete, "", nil) }
 
-func (s *Service) request(ctx context.Context, method, path string, body []byte) error {
+func (s *Service) do(ctx context.Context, method, path string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	target := s.Options.Server + "/v1/clusters/" + url.PathEscape(s.Options.Cluster) + path

@@ -13,15 +13,15 @@ import (
 
 const (
 	// targetDuration is the time in which the tasks of an adaptive cluster should be done, window the number of
-	// decisions that must agree before workers are closed, and soon the delay that collects several changes of
+	// decisions that must agree before workers are closed, and batchDelay the delay that collects several changes of
 	// workers into one heartbeat. They are those of dask-gateway.
 	targetDuration = 5 * time.Second
 	window         = 3
-	soon           = 3 * time.Second
+	batchDelay     = 3 * time.Second
 	// firstBeat is the delay of the first heartbeat, and of the second after a failure; it doubles from then on.
 	firstBeat = 250 * time.Millisecond
-	// seldom is the time between heartbeats if they are only sent after changes.
-	seldom = time.Hour
+	// idleBeat is the time between heartbeats if they are only sent after changes.
+	idleBeat = time.Hour
 )
 
 // Host is the part of the scheduler that Service uses.
@@ -53,13 +53,13 @@ type Service struct {
 	http   http.Client
 
 	mu      sync.Mutex
-	pending *wish         // guarded by mu
+	pending *request      // guarded by mu
 	wake    chan struct{} // has capacity 1
 
 	// The rest belongs to run.
 
 	count          int               // of the workers that should run
-	limits         wish              // while it adapts
+	limits         request           // while it adapts
 	recent         []int             // latest targets
 	known          map[string]string // names by address
 	closing        map[string]bool   // names of workers that are being retired
@@ -70,8 +70,8 @@ type Service struct {
 	adaptAt, endAt time.Time
 }
 
-// wish is what the server has requested: a number of workers, or limits to adapt between.
-type wish struct {
+// request is what the server has requested: a number of workers, or limits to adapt between.
+type request struct {
 	count            *int // nil: as before
 	adapt            bool
 	minimum, maximum int
@@ -95,7 +95,7 @@ func Start(ctx context.Context, host Host, o Options) (*Service, error) {
 	}
 	s.delay = firstBeat
 	if o.Heartbeat == 0 {
-		s.delay = seldom
+		s.delay = idleBeat
 	}
 	s.Go(s.run)
 	return s, nil
@@ -111,11 +111,11 @@ func (s *Service) Close(ctx context.Context) {
 	}
 }
 
-// want changes the pending wish, for run.
-func (s *Service) want(change func(*wish)) {
+// enqueue changes the pending request, for run.
+func (s *Service) enqueue(change func(*request)) {
 	s.mu.Lock()
 	if s.pending == nil {
-		s.pending = &wish{}
+		s.pending = &request{}
 	}
 	change(s.pending)
 	s.mu.Unlock()
@@ -142,7 +142,7 @@ func (s *Service) run() {
 		case <-changed:
 			changed = s.update(ctx)
 		case <-s.wake:
-			s.obey()
+			s.apply()
 		case r := <-s.retired:
 			s.retirementEnded(r)
 		case <-timer.C:
@@ -204,7 +204,7 @@ func (s *Service) update(ctx context.Context) <-chan struct{} {
 	}
 	s.known = names
 	if added && len(names) > s.count || lost && s.Options.Heartbeat > 0 {
-		s.beatBy(soon)
+		s.beatBy(batchDelay)
 	}
 	return changed
 }
@@ -216,8 +216,8 @@ func (s *Service) beatBy(d time.Duration) {
 	}
 }
 
-// obey performs what the server has requested.
-func (s *Service) obey() {
+// apply performs what the server has requested.
+func (s *Service) apply() {
 	s.mu.Lock()
 	w := s.pending
 	s.pending = nil
@@ -306,7 +306,7 @@ func (s *Service) heartbeat(ctx context.Context) {
 	s.backoff = firstBeat
 	s.delay = s.Options.Heartbeat
 	if s.delay == 0 {
-		s.delay = seldom
+		s.delay = idleBeat
 	}
 	s.beatAt = time.Now().Add(s.delay)
 	if len(retire) == 0 {
@@ -326,7 +326,7 @@ func (s *Service) failed(err error) {
 	s.Log.Warn("heartbeat to dask-gateway failed", "error", err)
 	limit := s.Options.Heartbeat
 	if limit == 0 {
-		limit = seldom
+		limit = idleBeat
 	}
 	s.backoff = min(2*s.backoff, limit)
 	s.beatAt = time.Now().Add(s.backoff)
@@ -340,7 +340,7 @@ func (s *Service) retirementEnded(r retirement) {
 	if r.err != nil && s.Context.Err() == nil {
 		s.Log.Warn("workers could not be retired", "workers", r.names, "error", r.err)
 	}
-	s.beatBy(soon)
+	s.beatBy(batchDelay)
 }
 
 // sorted returns names in order, and an empty list for none, which is [] in JSON.

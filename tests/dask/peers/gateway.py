@@ -1,6 +1,7 @@
 """A server of dask-gateway, with its proxy, that starts Millstream schedulers. Arguments: command, folder."""
 
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -21,6 +22,7 @@ c.ClusterConfig.cluster_start_timeout = 120
 c.ClusterConfig.worker_start_timeout = 120
 c.ClusterConfig.adaptive_period = 0.5
 c.DBBackendBase.cluster_heartbeat_period = 2
+c.DBBackendBase.cluster_heartbeat_timeout = 120
 c.LocalBackend.clusters_directory = {folder!r}
 c.LocalBackend.inherited_environment = ["PATH", "PYTHONPATH", "HOME"]
 """
@@ -61,11 +63,16 @@ def start(command, folder):
 
 
 def free_ports(n):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
+    """Return ports below those that the system assigns, so that other processes do not take them before the server does."""
+    ports = set()
+    while len(ports) < n:
+        port = random.randrange(10240, 32768)
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        ports.add(port)
+    return sorted(ports)
 
 
 def run(proxy):

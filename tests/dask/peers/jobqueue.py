@@ -1,5 +1,6 @@
 """SLURMCluster of dask-jobqueue with a Millstream scheduler and a queue of this machine. Arguments: command, folder."""
 
+import glob
 import os
 import sys
 
@@ -51,12 +52,17 @@ def main(command, folder):
     until("all jobs have ended", lambda: not any(running(pid) for pid in pids), 120)
 
 
-def running(pid):
-    try:
-        os.killpg(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def running(group):
+    """Return whether a process group has a process that has not ended."""
+    for name in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(name) as f:
+                state, _, pgrp = f.read().rpartition(")")[2].split()[:3]
+        except OSError:
+            continue
+        if int(pgrp) == group and state not in "ZX":
+            return True
+    return False
 
 
 if __name__ == "__main__":

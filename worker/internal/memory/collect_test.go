@@ -47,6 +47,7 @@ func TestCollector(t *testing.T) {
 
 // Deleted results count; a worker in the process of a user, or whose user set GOGC, collects nothing.
 func TestOnFree(t *testing.T) {
+	t.Setenv("GOGC", "")
 	r := newRig(t, 1<<40, nil)
 	key := task.NewKey("x")
 	r.Store().Put(key, task.NewValue([]byte("abc")), 1000)
@@ -89,6 +90,7 @@ func TestBlockLimit(t *testing.T) {
 
 // Blocks are dropped before results are spilled.
 func TestBlocksUnderPressure(t *testing.T) {
+	t.Setenv("GOGC", "")
 	r := newRig(t, 100<<20, nil)
 	t.Cleanup(func() { rawmem.Keep(0) })
 	r.check(context.Background())

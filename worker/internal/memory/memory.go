@@ -235,6 +235,9 @@ func (m *Manager) free(ctx context.Context, used int64) int64 {
 	if begun.Sub(m.lastGC) < 10*m.tookGC {
 		return used
 	}
+	if m.removed.collect != nil {
+		rawmem.Collect()
+	}
 	debug.FreeOSMemory()
 	if m.child != nil {
 		m.child.Trim(ctx)

@@ -78,7 +78,7 @@ def _at(a: Any) -> int | None:
 
 
 def _collective(session: str, make: Any, call: Any) -> Any:
-    """Call the library with the blocks that `make` returns. If it fails on one rank, all ranks get its exception."""
+    """Call the library with the blocks that `make` returns. If that fails on one rank, the others raise MismatchError."""
     h = local_handle(session)
     try:
         blocks = make()

@@ -34,7 +34,8 @@ from .request import in_thread
 class Comms:
     """A communicator of workers of a running cluster: `init` forms it, tasks use :func:`local_handle`, `destroy` ends it.
 
-    `client` is a `distributed.Client` (default: the current one); with an asynchronous one, await `init` and `destroy`.
+    `client` is a `distributed.Client` (default: the current one); with an asynchronous one, await `init`, `reform` and
+    `destroy`.
     `workers` are addresses (default: all workers of the cluster). `backend` is "comm" for connections like those of the
     workers, "ucx", "nccl" for NCCL on device memory, or "" for UCX where every rank has it and NCCL where every rank has it
     and a GPU; ranks on one machine use shared memory in any case. With `deterministic` reductions have the same bits on every

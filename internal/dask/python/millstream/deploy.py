@@ -23,7 +23,7 @@ from distributed.core import Status
 from distributed.deploy.spec import ProcessInterface
 
 START_TIMEOUT = 60  # seconds until the scheduler listens
-CLOSE_TIMEOUT = 30  # seconds for the end of a scheduler that was asked to close
+CLOSE_TIMEOUT = 60  # seconds for the end of a scheduler that was asked to close
 
 # Options of distributed.Scheduler that have no meaning for a child process.
 IGNORED = frozenset({"services", "service_kwargs", "loop", "allowed_failures", "dashboard_prefix", "http_prefix"})

@@ -26,10 +26,10 @@ class Handle(Messages):
     All ranks call the same collectives in the same order. Arrays are C-contiguous: numpy arrays, CuPy arrays, and objects
     that share their memory by `__array_interface__`, `__cuda_array_interface__` or DLPack. They are not copied. Operations
     on device memory run in the order of CuPy's current stream, or of that of :meth:`set_stream`. Invalid arguments of a
-    collective on one rank raise :class:`MismatchError` on all ranks. Calls release the GIL.
+    collective raise TypeError or ValueError on their rank and :class:`MismatchError` on the others. Calls release the GIL.
 
-    Every collective has a form that starts it, such as `iallreduce`: it returns a :class:`Request` for `wait()` or
-    `await`, whose result is that of the collective.
+    Every collective except the V forms has a form that starts it, such as `iallreduce`: it returns a :class:`Request` for
+    `wait()` or `await`, whose result is that of the collective.
     """
 
     def __init__(self, lib: _library.Library, comm: int) -> None:

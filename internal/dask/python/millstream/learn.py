@@ -155,7 +155,7 @@ class LinearRegression(_Estimator):
         self.fit_intercept, self.tol = fit_intercept, tol
 
     def fit(self, X: Any, y: Any) -> LinearRegression:  # noqa: N803
-        """Fit a model of a dask array of one dimension, whose blocks have the rows of those of X."""
+        """Fit the model to y, a dask array of one dimension with the same blocks of rows as X."""
         import numpy as np
 
         x, y = _ranks.checked(X), _ranks.checked(y, "y", 1)
