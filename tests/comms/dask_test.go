@@ -17,13 +17,16 @@ func daskRig(t *testing.T, dir string) *rig.Rig {
 
 // testDask: communicators of four Python workers in a cluster of Dask processes.
 func testDask(t *testing.T, dir string) {
-	r := daskRig(t, dir)
-	s := r.DaskScheduler()
-	for range 4 {
-		r.DaskWorker(s.Address)
+	for program, part := range map[string]string{"comms_forms.py": "forms", "comms.py": "everything"} {
+		t.Run(part, func(t *testing.T) {
+			r := daskRig(t, dir)
+			s := r.DaskScheduler()
+			for range 4 {
+				r.DaskWorker(s.Address)
+			}
+			r.Python(s.Address, program, part)
+		})
 	}
-	r.Python(s.Address, "comms_forms.py", "forms")
-	r.Python(s.Address, "comms.py", "everything")
 }
 
 // testReplaced: ranks are killed in collectives, their nannies start others, and the communicator is formed again.

@@ -263,6 +263,11 @@ func (m *mesh) Close() error {
 			case <-op.done:
 				sent = op.err == nil
 			case <-timer.C:
+				select {
+				case <-op.done: // both, after a pause of the process
+					sent = op.err == nil
+				default:
+				}
 			}
 			o.cancel()
 			if sent {

@@ -24,7 +24,7 @@ const reformKind = "millstream-reform"
 const (
 	attemptPause = 20 * time.Millisecond
 	checkPause   = 100 * time.Millisecond
-	dialTime     = 5 * time.Second
+	dialTime     = 30 * time.Second
 )
 
 // seat is a rank in the ticket of a clique.

@@ -79,8 +79,12 @@ func TestReformLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	if r, err := out.Rank(); err != nil || r.Size() != 1 {
-		t.Errorf("got %d ranks, %v, want 1", r.Size(), err)
+	r, err := out.Rank()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Size() != 1 {
+		t.Errorf("got %d ranks, want 1", r.Size())
 	}
 }
 

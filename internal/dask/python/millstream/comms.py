@@ -236,6 +236,8 @@ def _join_now(session: str, contacts: list[str], worker: str) -> int:
         opened = _opened[session, worker]
     handle = opened.join(contacts)
     with _lock:
+        if _opened.get((session, worker)) is not opened:
+            raise CommsError("the communicator was destroyed while it was formed")
         _handles[session, worker] = handle
     return handle.rank
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Generator, Iterable
 from ctypes import byref, c_uint64
@@ -88,7 +89,8 @@ async def in_thread(function: Callable[[], Any]) -> Any:
             result, error = function(), None
         except BaseException as e:  # noqa: BLE001 - raised by await
             result, error = None, e
-        loop.call_soon_threadsafe(finish, result, error)
+        with contextlib.suppress(RuntimeError):  # the loop was closed
+            loop.call_soon_threadsafe(finish, result, error)
 
     threading.Thread(target=run, name="millstream-comms", daemon=True).start()
     return await done
