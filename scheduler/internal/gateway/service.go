@@ -65,7 +65,7 @@ type Service struct {
 	closing        map[string]bool   // names of workers that are being retired
 	closed         map[string]bool   // names of workers that have ended since the last heartbeat
 	retired        chan retirement
-	delay, backoff time.Duration
+	backoff        time.Duration
 	beatAt         time.Time
 	adaptAt, endAt time.Time
 }
@@ -92,10 +92,6 @@ func Start(ctx context.Context, host Host, o Options) (*Service, error) {
 	s.http.Transport = &http.Transport{DisableKeepAlives: true} // no proxy, as in dask-gateway
 	if err := s.listen(ctx); err != nil {
 		return nil, err
-	}
-	s.delay = firstBeat
-	if o.Heartbeat == 0 {
-		s.delay = idleBeat
 	}
 	s.Go(s.run)
 	return s, nil
@@ -127,7 +123,10 @@ func (s *Service) enqueue(change func(*request)) {
 
 func (s *Service) run() {
 	ctx := s.Context
-	s.beatAt = time.Now().Add(s.delay)
+	s.beatAt = time.Now().Add(firstBeat)
+	if s.Options.Heartbeat == 0 {
+		s.beatAt = time.Now().Add(idleBeat)
+	}
 	if s.Options.Idle > 0 {
 		s.endAt = time.Now().Add(s.Options.Idle / 4)
 	}
@@ -304,11 +303,7 @@ func (s *Service) heartbeat(ctx context.Context) {
 		delete(s.closed, name)
 	}
 	s.backoff = firstBeat
-	s.delay = s.Options.Heartbeat
-	if s.delay == 0 {
-		s.delay = idleBeat
-	}
-	s.beatAt = time.Now().Add(s.delay)
+	s.beatAt = time.Now().Add(s.interval())
 	if len(retire) == 0 {
 		return
 	}
@@ -318,17 +313,21 @@ func (s *Service) heartbeat(ctx context.Context) {
 	s.Go(func() { s.retired <- retirement{retire, s.Retire(ctx, retire)} })
 }
 
+// interval returns the time between two heartbeats.
+func (s *Service) interval() time.Duration {
+	if s.Options.Heartbeat == 0 {
+		return idleBeat
+	}
+	return s.Options.Heartbeat
+}
+
 // failed logs a failed heartbeat; the next comes after a delay that doubles.
 func (s *Service) failed(err error) {
 	if s.Context.Err() != nil {
 		return
 	}
 	s.Log.Warn("heartbeat to dask-gateway failed", "error", err)
-	limit := s.Options.Heartbeat
-	if limit == 0 {
-		limit = idleBeat
-	}
-	s.backoff = min(2*s.backoff, limit)
+	s.backoff = min(2*s.backoff, s.interval())
 	s.beatAt = time.Now().Add(s.backoff)
 }
 
